@@ -1,0 +1,3 @@
+"""ELECTRA for TensorFlow 2 and Keras 3."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,51 @@
+r"""Builds pre-training records from text.
+
+python -m electra_tf.build_pretraining_dataset --corpus="books/*.txt" \
+    --vocab_file=vocab.txt --output_dir=data/pretrain_tfrecords
+"""
+
+import dataclasses
+
+from electra_tf.configure_pretraining import CorpusConfig
+from electra_tf.util import config_flags, console
+from electra_tf.util.errors import UserError
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BuildConfig:
+    """A corpus and where its records go."""
+
+    corpus: CorpusConfig = CorpusConfig()
+
+    output_dir: str = ""
+    """Directory of the records. Required."""
+
+    overwrite: bool = False
+    """Replace a data set that lies in `output_dir`."""
+
+    def __post_init__(self) -> None:
+        if not self.output_dir or not self.corpus.vocab_file:
+            raise UserError(
+                "`output_dir` and `vocab_file` must be given. Received: "
+                f"output_dir={self.output_dir!r}, "
+                f"vocab_file={self.corpus.vocab_file!r}."
+            )
+
+
+def main(config: BuildConfig) -> None:
+    """Builds the records."""
+    with console.quiet_imports():
+        from electra_tf.model.tokenization import Vocabulary
+        from electra_tf.pretrain import preparation
+
+    preparation.build_records(
+        config.corpus,
+        Vocabulary.from_file(config.corpus.vocab_file),
+        config.output_dir,
+        overwrite=config.overwrite,
+        log=console.say,
+    )
+
+
+if __name__ == "__main__":
+    config_flags.run(main, BuildConfig)

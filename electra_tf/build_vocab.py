@@ -1,0 +1,39 @@
+r"""Learns a WordPiece vocabulary from text.
+
+python -m electra_tf.build_vocab --corpus="books/*.txt" \
+    --vocab_size=30522 --vocab_file=vocab.txt
+"""
+
+import dataclasses
+
+from electra_tf.configure_pretraining import CorpusConfig
+from electra_tf.util import config_flags, console
+from electra_tf.util.errors import UserError
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class VocabConfig:
+    """A corpus and where its vocabulary goes."""
+
+    corpus: CorpusConfig = CorpusConfig()
+
+    def __post_init__(self) -> None:
+        if not self.corpus.vocab_file:
+            raise UserError(
+                "`vocab_file` must name the file to write. Received: nothing. "
+                "Set --vocab_file."
+            )
+
+
+def main(config: VocabConfig) -> None:
+    """Learns the vocabulary."""
+    with console.quiet_imports():
+        from electra_tf.pretrain import preparation
+
+    preparation.build_vocabulary(
+        config.corpus, config.corpus.vocab_file, log=console.say
+    )
+
+
+if __name__ == "__main__":
+    config_flags.run(main, VocabConfig)

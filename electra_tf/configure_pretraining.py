@@ -1,0 +1,393 @@
+"""The configuration of a pre-training run; needs no TensorFlow.
+
+A `PretrainingConfig` is made of parts, one for each concern. Every field of a
+part is a flag of the same name, and its docstring is the flag's help. Names and
+defaults are those of the original's `configure_pretraining.py` wherever it has
+them.
+"""
+
+import dataclasses
+import math
+import os
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from electra_tf.model.bert_config import ModelConfig
+from electra_tf.util.config_fields import one_of, require, require_choices
+from electra_tf.util.errors import UserError
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """What to do, and where."""
+
+    data_dir: str = ""
+    """Root of vocabulary, records and models. Required."""
+
+    model_name: str = ""
+    """Names the directory <data_dir>/models/<model_name>. Required."""
+
+    do_train: bool = True
+    """Train, from the newest checkpoint if there is one."""
+
+    do_eval: bool = True
+    """Evaluate on the held-out records."""
+
+    do_export: bool = True
+    """Export the encoder as SavedModels."""
+
+    num_samples: int = 8
+    """Rows in the table of samples that ends a run; 0 for no table."""
+
+    def __post_init__(self) -> None:
+        if not self.data_dir:
+            raise UserError(
+                "`data_dir` must name a directory. Received: nothing. Set "
+                "--data_dir."
+            )
+        if self.model_name in ("", ".", "..") or "/" in self.model_name:
+            raise UserError(
+                "`model_name` must be the name of a directory inside "
+                "<data_dir>/models. Received: "
+                f"model_name={self.model_name!r}. Set --model_name, for "
+                "example to electra_small."
+            )
+        require(self, "num_samples", "at least 0", lambda n: n >= 0)
+
+    @property
+    def model_dir(self) -> str:
+        """The directory of checkpoints, logs and results."""
+        return os.path.join(self.data_dir, "models", self.model_name)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CorpusConfig:
+    """The text, and how it becomes records."""
+
+    corpus: tuple[str, ...] = ()
+    """Text files, directories or globs, or "demo" for the installed English
+    documentation. Comma-separated; may be repeated."""
+
+    vocab_file: str = ""
+    """Word pieces, one on a line. Default: <data_dir>/vocab.txt."""
+
+    vocab_size: int | None = None
+    """Word pieces to learn, or to expect in `vocab_file`. Default: 30522 when
+    learned, else as many as the file has."""
+
+    do_lower_case: bool = True
+    """Lower-case the text."""
+
+    strip_accents: bool = True
+    """Remove accents; only where text is lower-cased, as in the original."""
+
+    max_seq_length: int = 128
+    """Tokens in a row, [CLS] and [SEP] included."""
+
+    blanks_separate_docs: bool = True
+    """A blank line ends a document."""
+
+    original_packing: bool = False
+    """Drop what overflows a row, as the original does, and do not carry it
+    over into the next."""
+
+    held_out_fraction: float = 0.01
+    """Share of the documents kept for evaluation."""
+
+    num_shards: int = 0
+    """Files of training records; 0: as many as suit the size of the corpus."""
+
+    data_seed: int = 0
+    """Seed of packing, split and shards."""
+
+    def __post_init__(self) -> None:
+        require(self, "vocab_size", "at least 6", lambda n: n >= 6)
+        require(self, "max_seq_length", "at least 5", lambda n: n >= 5)
+        require(self, "held_out_fraction", "in [0, 1)", lambda p: 0 <= p < 1)
+        require(self, "num_shards data_seed", "at least 0", lambda n: n >= 0)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DataConfig:
+    """Which records are read, and in what order."""
+
+    pretrain_tfrecords: str = ""
+    """Comma-separated globs of training records. Default:
+    <data_dir>/pretrain_tfrecords/pretrain_data.tfrecord*."""
+
+    eval_tfrecords: str = ""
+    """Comma-separated globs of held-out records. Default:
+    <data_dir>/pretrain_tfrecords/held_out_data.tfrecord*."""
+
+    shuffle_megabytes: int = 128
+    """Records are shuffled within groups of whole shards of about this size
+    in MB."""
+
+    def __post_init__(self) -> None:
+        require(self, "shuffle_megabytes", "at least 1", lambda n: n >= 1)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MaskingConfig:
+    """Which tokens are chosen, and what is shown in their place."""
+
+    mask_prob: float = 0.15
+    """Share of the tokens of a row that are chosen."""
+
+    mask_token_prob: float = 0.85
+    """Share of the chosen tokens shown as [MASK]; the others are shown as they
+    are, but for `random_token_prob`."""
+
+    random_token_prob: float = 0.0
+    """Share of the chosen tokens shown as a random word piece."""
+
+    original_masking: bool = False
+    """Choose with replacement, as the original does: 13.8 % instead of 15 %
+    of the tokens are then chosen."""
+
+    def __post_init__(self) -> None:
+        require(self, "mask_prob", "in (0, 1)", lambda p: 0 < p < 1)
+        shares = "mask_token_prob random_token_prob"
+        require(self, shares, "in [0, 1]", lambda p: 0 <= p <= 1)
+        if self.mask_token_prob + self.random_token_prob > 1:
+            raise UserError(
+                "`mask_token_prob` + `random_token_prob` must be at most 1. "
+                f"Received: mask_token_prob={self.mask_token_prob}, "
+                f"random_token_prob={self.random_token_prob}."
+            )
+
+    def max_predictions_per_seq(self, max_seq_length: int) -> int:
+        """Returns the number of slots for chosen tokens in a row, N."""
+        return int((self.mask_prob + 0.005) * max_seq_length)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ObjectiveConfig:
+    """What is learned."""
+
+    objective: str = "electra"
+    """The objective, by its name in `pretrain/objectives`."""
+
+    gen_weight: float = 1.0
+    """Weight of the generator's loss."""
+
+    disc_weight: float = 50.0
+    """Weight of the discriminator's loss."""
+
+    temperature: float = 1.0
+    """Temperature at which the generator is sampled."""
+
+    disallow_correct: bool = False
+    """Never sample the token that was there."""
+
+    def __post_init__(self) -> None:
+        weights = "gen_weight disc_weight"
+        require(self, weights, "at least 0", lambda x: 0 <= x < math.inf)
+        require(self, "temperature", "positive", lambda x: 0 < x < math.inf)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OptimizerConfig:
+    """Adam with decoupled weight decay, and its learning rate."""
+
+    learning_rate: float = 5e-4
+    """Peak of the learning rate."""
+
+    lr_decay_power: float = 1.0
+    """Power of the polynomial decay to 0; 1 is linear."""
+
+    weight_decay_rate: float = 0.01
+    """Decay of weights, in units of the learning rate; biases and layer
+    normalisation are left out."""
+
+    num_warmup_steps: int = 10_000
+    """Updates in which the learning rate rises from 0; 0 for none."""
+
+    adam_beta1: float = 0.9
+    """Decay of the mean of gradients, per update."""
+
+    adam_beta2: float = 0.999
+    """Decay of the mean of squared gradients, per update."""
+
+    adam_epsilon: float = 1e-6
+    """Added to the root of the mean of squared gradients."""
+
+    clip_norm: float = 1.0
+    """The gradient is scaled down to this global norm."""
+
+    def __post_init__(self) -> None:
+        positive = "learning_rate adam_epsilon clip_norm"
+        others = "lr_decay_power weight_decay_rate num_warmup_steps"
+        betas = "adam_beta1 adam_beta2"
+        require(self, positive, "positive", lambda x: 0 < x < math.inf)
+        require(self, others, "at least 0", lambda x: 0 <= x < math.inf)
+        require(self, betas, "in [0, 1)", lambda x: 0 <= x < 1)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainingConfig:
+    """How long, how wide and from which seed."""
+
+    num_train_steps: int = 1_000_000
+    """Updates."""
+
+    train_batch_size: int = 128
+    """Rows in an update, over all replicas and micro-batches."""
+
+    seed: int = 0
+    """Seed of initial weights, data order, masking, sampling and dropout."""
+
+    def __post_init__(self) -> None:
+        counts = "num_train_steps train_batch_size"
+        require(self, counts, "at least 1", lambda n: n >= 1)
+        require(self, "seed", "at least 0", lambda n: n >= 0)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RuntimeConfig:
+    """What may change between runs of an experiment but not its result."""
+
+    eval_batch_size: int = 128
+    """Rows in a batch of evaluation, over all replicas."""
+
+    num_eval_steps: int = 0
+    """Batches of evaluation; 0 for every held-out record."""
+
+    gradient_accumulation_steps: int = 1
+    """Micro-batches in an update: more of them need less memory."""
+
+    iterations_per_loop: int = 200
+    """Updates between two looks at the host: logs and signals wait for as
+    many."""
+
+    save_checkpoints_steps: int = 1000
+    """Updates between two checkpoints."""
+
+    keep_checkpoint_max: int = 5
+    """Newest checkpoints that are kept; 0 for all."""
+
+    checkpoint_milestones: tuple[float, ...] = (0.0625, 0.125, 0.25, 0.5)
+    """Fractions of the training at which a checkpoint is kept for ever,
+    comma-separated."""
+
+    strategy: str = one_of("auto", "one", "mirrored", "multi_worker", "tpu")
+    """Where to compute: one device, all GPUs of this machine, the machines of
+    TF_CONFIG, or a TPU; auto takes what it finds."""
+
+    jit_compile: str = one_of("auto", "true", "false")
+    """Compile the update with XLA; auto where that is faster."""
+
+    tensorboard: bool = False
+    """Write TensorBoard event files too."""
+
+    generator_accuracy_limit: float = 0.6
+    """Share of right samples over which the run warns that the generator is
+    too good. The paper's Large reaches about 0.6."""
+
+    def __post_init__(self) -> None:
+        positive = (
+            "eval_batch_size gradient_accumulation_steps iterations_per_loop "
+            "save_checkpoints_steps"
+        )
+        others = "num_eval_steps keep_checkpoint_max"
+        require(self, positive, "at least 1", lambda n: n >= 1)
+        require(self, others, "at least 0", lambda n: n >= 0)
+        require(
+            self,
+            "checkpoint_milestones",
+            "fractions in (0, 1]",
+            lambda fractions: all(0 < x <= 1 for x in fractions),
+        )
+        require_choices(self)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PretrainingConfig:
+    """A pre-training run.
+
+    The parts `run` and `runtime` may differ when a run is resumed. All others
+    define the experiment.
+    """
+
+    run: RunConfig
+    corpus: CorpusConfig = CorpusConfig()
+    data: DataConfig = DataConfig()
+    masking: MaskingConfig = MaskingConfig()
+    model: ModelConfig = ModelConfig()
+    objective: ObjectiveConfig = ObjectiveConfig()
+    optimizer: OptimizerConfig = OptimizerConfig()
+    training: TrainingConfig = TrainingConfig()
+    runtime: RuntimeConfig = RuntimeConfig()
+
+    FREE_PARTS: ClassVar[frozenset[str]] = frozenset({"run", "runtime"})
+    """The parts that may differ between runs of one experiment."""
+
+    ORIGINAL_NAMES: ClassVar[Mapping[str, Mapping[Any, Mapping[str, Any]]]] = {
+        "electra_objective": {True: {}, False: {"objective": "mlm"}},
+        "electric_objective": {True: {"objective": "electric"}, False: {}},
+        "uniform_generator": {False: {}},
+        "two_tower_generator": {False: {}},
+        "untied_generator_embeddings": {
+            True: {"generator_sharing": "none"},
+            False: {},
+        },
+        "untied_generator": {True: {}, False: {"generator_sharing": "all"}},
+        "keep_checkpoint_max": {None: {"keep_checkpoint_max": 0}},
+        "use_tpu": {True: {"strategy": "tpu"}, False: {}},
+        "debug": {False: {}},
+    }
+    """The original's hyperparameters that are others here: name -> value ->
+    our names and values. Of two that say the same, the later wins."""
+
+    def __post_init__(self) -> None:
+        longest = self.model.max_position_embeddings
+        length = self.corpus.max_seq_length
+        if length > longest:
+            raise UserError(
+                f"`max_seq_length` must be at most {longest}, the number of "
+                f"position embeddings. Received: max_seq_length={length}. "
+                "Set --max_position_embeddings."
+            )
+        batch = self.training.train_batch_size
+        pieces = self.runtime.gradient_accumulation_steps
+        if batch % pieces:
+            raise UserError(
+                "`gradient_accumulation_steps` must divide "
+                "`train_batch_size`. Received: "
+                f"gradient_accumulation_steps={pieces}, "
+                f"train_batch_size={batch}."
+            )
+        if not self.masking.max_predictions_per_seq(length):
+            raise UserError(
+                "`mask_prob` must choose at least one token of a row. "
+                f"Received: mask_prob={self.masking.mask_prob}, "
+                f"max_seq_length={length}."
+            )
+
+    @property
+    def vocab_file(self) -> str:
+        """The file of the vocabulary."""
+        default = os.path.join(self.run.data_dir, "vocab.txt")
+        return self.corpus.vocab_file or default
+
+    @property
+    def pretrain_tfrecords(self) -> str:
+        """Globs of the training records."""
+        return self.data.pretrain_tfrecords or self._records("pretrain_data")
+
+    @property
+    def eval_tfrecords(self) -> str:
+        """Globs of the held-out records."""
+        return self.data.eval_tfrecords or self._records("held_out_data")
+
+    @property
+    def milestones(self) -> frozenset[int]:
+        """The updates whose checkpoints are kept for ever."""
+        steps = self.training.num_train_steps
+        fractions = self.runtime.checkpoint_milestones
+        return frozenset(max(1, round(x * steps)) for x in fractions)
+
+    def _records(self, name: str) -> str:
+        return os.path.join(
+            self.run.data_dir, "pretrain_tfrecords", f"{name}.tfrecord*"
+        )

@@ -1,0 +1,1 @@
+"""The networks, their losses, their optimizer and their tokenizers."""

@@ -1,0 +1,83 @@
+"""Multi-head self-attention, with the original's variables and its mask."""
+
+import keras
+import tensorflow as tf
+
+from electra_tf.model import layers, tensor_ops
+from electra_tf.model.bert_config import BertConfig
+from electra_tf.util import seeds
+
+_MASKED = -10000.0  # added to the scores of padding, as the original does
+
+
+def attention_bias(input_mask: tf.Tensor) -> tf.Tensor:
+    """Makes the additive mask that keeps padding from being attended to.
+
+    Args:
+      input_mask: int32 [B, L], 1 on real tokens.
+
+    Returns:
+      float32 [B, 1, 1, L]: 0 on real tokens, -10000 on padding.
+    """
+    bias = (1.0 - tf.cast(input_mask, tf.float32)) * _MASKED  # [B, L]
+    return tf.expand_dims(tf.expand_dims(bias, 1), 1)
+
+
+@keras.saving.register_keras_serializable("electra_tf")
+class SelfAttention(keras.layers.Layer):
+    """Lets each token read all others: softmax(Q K' / sqrt(d)) V, projected.
+
+    Query, key and value keep the original's separate kernels and run as one
+    matrix product.
+
+    Args:
+      config: the encoder's sizes.
+      name: name of the layer, part of its variables' paths.
+    """
+
+    def __init__(self, config: BertConfig, name: str = "attention") -> None:
+        super().__init__(name=name)
+        self.config = config
+        width, scale = config.hidden_size, config.initializer_range
+        self.query = layers.Linear(width, scale, name="query")
+        self.key = layers.Linear(width, scale, name="key")
+        self.value = layers.Linear(width, scale, name="value")
+        self.dense = layers.Linear(width, scale, name="dense")
+
+    def build(self, input_shape: tuple[int | None, ...]) -> None:
+        with keras.name_scope("self"):
+            for layer in (self.query, self.key, self.value):
+                layer.build(input_shape)
+        with keras.name_scope("output"):
+            self.dense.build(input_shape)
+
+    def call(
+        self, x: tf.Tensor, bias: tf.Tensor, keys: tf.Tensor | None = None
+    ) -> tf.Tensor:
+        query, key, value = self._project(x)  # [B, A, L, d]
+        scores = tf.matmul(query, key, transpose_b=True)  # [B, A, L, L]
+        scores = scores * (query.shape[-1] ** -0.5) + bias
+        if keys is not None:
+            keys = seeds.fold_in(keys, 0)
+        rate = self.config.attention_probs_dropout_prob
+        probs = tensor_ops.dropout(tf.nn.softmax(scores), rate, keys)
+        context = tf.transpose(tf.matmul(probs, value), [0, 2, 1, 3])
+        return self.dense(tf.reshape(context, tensor_ops.shape_of(x)))
+
+    def _project(self, x: tf.Tensor) -> list[tf.Tensor]:
+        """Returns query, key and value, each float32 [B, A, L, d]."""
+        parts = (self.query, self.key, self.value)
+        kernel = tf.concat([part.kernel for part in parts], 1)  # [H, 3H]
+        bias = tf.concat([part.bias for part in parts], 0)  # [3H]
+        batch, length, width = tensor_ops.shape_of(x)
+        heads = self.config.num_attention_heads
+        y = tensor_ops.linear(x, kernel, bias)  # [B, L, 3H]
+        y = tf.reshape(y, [batch, length, 3, heads, width // heads])
+        return tf.unstack(tf.transpose(y, [2, 0, 3, 1, 4]))  # 3 [B, A, L, d]
+
+    def get_config(self) -> dict:
+        return {"config": self.config.to_dict(), "name": self.name}
+
+    @classmethod
+    def from_config(cls, config: dict) -> "SelfAttention":
+        return cls(BertConfig(**config["config"]), name=config["name"])

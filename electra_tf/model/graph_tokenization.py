@@ -1,0 +1,106 @@
+"""Word pieces inside TensorFlow: what the pipeline and exported models run.
+
+The ids are those of `tokenization.FullTokenizer`. tensorflow-text's tokenizer
+for BERT splits words and finds the pieces; what it would do to the text before
+that is not what the original does (it folds ligatures and full-width forms,
+and splits words at control characters), so the text is normalized here.
+
+Differs from the reference in rare characters, as each side has its version of
+Unicode. Here, and so for every version of Python alike: 15.0 says which code
+points are assigned (others vanish), 13.0 how to lower-case.
+"""
+
+import tensorflow as tf
+import tensorflow_text as tft
+
+from electra_tf.model.tokenization import (
+    MAX_INPUT_CHARS_PER_WORD,
+    SUFFIX_INDICATOR,
+    Vocabulary,
+)
+
+_CONTROL = r"[^\p{L}\p{M}\p{N}\p{P}\p{S}\p{Z}\t\n\r]|\x{FFFD}"
+_ACCENT = r"\p{Mn}"
+_PUNCTUATION_OR_CHINESE = (
+    r"[\p{P}$+<=>^`|~\x{4E00}-\x{9FFF}\x{3400}-\x{4DBF}\x{20000}-\x{2A6DF}"
+    r"\x{2A700}-\x{2B73F}\x{2B740}-\x{2B81F}\x{2B820}-\x{2CEAF}"
+    r"\x{F900}-\x{FAFF}\x{2F800}-\x{2FA1F}]"
+)
+_LONG_WORD = rf"[^\p{{Z}}\t\n\r]{{{MAX_INPUT_CHARS_PER_WORD + 1},}}"
+_MAX_BYTES_PER_WORD = 4 * MAX_INPUT_CHARS_PER_WORD
+_UNKNOWN_WORD = "x" * (_MAX_BYTES_PER_WORD + 1)
+
+
+class GraphTokenizer:
+    """Splits text into word pieces, in a `tf.data` map or a SavedModel.
+
+    Special tokens have no privilege: `[MASK]` in the text is three tokens.
+
+    Args:
+      vocabulary: of the tokens.
+      do_lower_case: whether to lower-case.
+      strip_accents: whether to drop accents; only when lower-casing.
+    """
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        do_lower_case: bool = True,
+        strip_accents: bool = True,
+    ) -> None:
+        self.do_lower_case = do_lower_case
+        self.strip_accents = strip_accents
+        self._tokenizer = tft.FastBertTokenizer(
+            list(vocabulary.tokens),
+            suffix_indicator=SUFFIX_INDICATOR,
+            max_bytes_per_word=_MAX_BYTES_PER_WORD,
+            token_out_type=tf.int32,
+            unknown_token="[UNK]",
+            lower_case_nfd_strip_accents=False,
+        )
+
+    def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
+        """Returns the ids of the word pieces, int32 [B, (pieces)].
+
+        Args:
+          text: string [B]; bytes that are not UTF-8 are left out.
+        """
+        return self._tokenizer.tokenize(self._normalize(text))
+
+    def _normalize(self, text: tf.Tensor) -> tf.Tensor:
+        """Does to a text what the reference does before it splits words."""
+        text = tf.strings.unicode_transcode(
+            text, "UTF-8", "UTF-8", errors="ignore"
+        )
+        text = tf.strings.regex_replace(text, _CONTROL, "")
+        if self.do_lower_case and self.strip_accents:
+            text = tft.normalize_utf8(text, "NFD")
+            text = tf.strings.regex_replace(text, _ACCENT, "")
+            text = _lower(text, "I")
+        elif self.do_lower_case:
+            text = _lower(text, "IJÌÍĨĮİ")
+        has_long_word = tf.reduce_any(
+            tf.strings.regex_full_match(text, rf"(?s).*{_LONG_WORD}.*")
+        )
+        return tf.cond(
+            has_long_word, lambda: _replace_long_words(text), lambda: text
+        )
+
+
+def _lower(text: tf.Tensor, locale_dependent: str) -> tf.Tensor:
+    """Lower-cases alike in every locale.
+
+    Args:
+      text: string [B].
+      locale_dependent: the letters of the text that are lower-cased otherwise
+        if the process has an Azeri, Lithuanian or Turkish locale.
+    """
+    for letter in locale_dependent:
+        text = tf.strings.regex_replace(text, letter, letter.lower())
+    return tf.strings.lower(text, "utf-8")
+
+
+def _replace_long_words(text: tf.Tensor) -> tf.Tensor:
+    """Has words of too many characters exceed the limit in bytes, too."""
+    text = tf.strings.regex_replace(text, _PUNCTUATION_OR_CHINESE, r" \0 ")
+    return tf.strings.regex_replace(text, _LONG_WORD, _UNKNOWN_WORD)

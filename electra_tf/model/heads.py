@@ -1,0 +1,118 @@
+"""What stands on an encoder during pre-training: the two prediction heads.
+
+Letters in shapes: B rows, L tokens, N masked slots, H hidden, E embedding, V
+vocabulary.
+
+Source: the original's run_pretraining.py; variable paths are its names.
+"""
+
+import keras
+import tensorflow as tf
+
+from electra_tf.model import layers, tensor_ops
+
+
+@keras.saving.register_keras_serializable("electra_tf")
+class GeneratorPredictions(keras.layers.Layer):
+    """Scores every word of the vocabulary at some positions.
+
+    The scores are LayerNorm(gelu(x W + b)) T' + c, with T the table of word
+    embeddings that the encoder reads.
+
+    Args:
+      embedding_size: width E of the table.
+      vocab_size: number of its rows.
+      initializer_range: of the dense kernel.
+      name: root of the variables' paths.
+
+    Call arguments:
+      x: float32 [B, N, H], the encoder's states at the masked positions.
+      table: float32 [V, E].
+
+    Returns:
+      float32 [B, N, V], logits.
+    """
+
+    def __init__(
+        self,
+        embedding_size: int,
+        vocab_size: int,
+        initializer_range: float,
+        *,
+        name: str = "generator_predictions",
+    ) -> None:
+        super().__init__(name=name)
+        self.embedding_size = embedding_size
+        self.vocab_size = vocab_size
+        self.initializer_range = initializer_range
+        self.dense = layers.Linear(
+            embedding_size, initializer_range, name="dense"
+        )
+        self.layer_norm = layers.LayerNorm()
+
+    def build(self, input_shape: tuple[int | None, ...]) -> None:
+        self.dense.build(input_shape)
+        self.layer_norm.build((*input_shape[:-1], self.embedding_size))
+        self.output_bias = self.add_weight(
+            shape=(self.vocab_size,), initializer="zeros", name="output_bias"
+        )
+
+    def call(self, x: tf.Tensor, table: tf.Tensor) -> tf.Tensor:
+        x = self.layer_norm(tensor_ops.gelu(self.dense(x)))  # [B, N, E]
+        return tensor_ops.linear(x, tf.transpose(table), self.output_bias)
+
+    def get_config(self) -> dict:
+        return {
+            "embedding_size": self.embedding_size,
+            "vocab_size": self.vocab_size,
+            "initializer_range": self.initializer_range,
+            "name": self.name,
+        }
+
+
+@keras.saving.register_keras_serializable("electra_tf")
+class DiscriminatorPredictions(keras.layers.Layer):
+    """Scores each token: a logit over 0 means "replaced".
+
+    Differs: the paper's D is the probability that a token is real; the sign
+    here is that of the original's code and checkpoints.
+
+    Args:
+      hidden_size: width H of the encoder.
+      initializer_range: of the first dense kernel.
+      name: root of the variables' paths.
+
+    Call arguments:
+      x: float32 [B, L, H], the encoder's states.
+
+    Returns:
+      float32 [B, L], logits of P(replaced).
+    """
+
+    def __init__(
+        self,
+        hidden_size: int,
+        initializer_range: float,
+        *,
+        name: str = "discriminator_predictions",
+    ) -> None:
+        super().__init__(name=name)
+        self.hidden_size = hidden_size
+        self.initializer_range = initializer_range
+        self.dense = layers.Linear(hidden_size, initializer_range, name="dense")
+        self.dense_1 = layers.Linear(1, None, name="dense_1")
+
+    def build(self, input_shape: tuple[int | None, ...]) -> None:
+        self.dense.build(input_shape)
+        self.dense_1.build(input_shape)
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        hidden = tensor_ops.gelu(self.dense(x))  # [B, L, H]
+        return tf.squeeze(self.dense_1(hidden), -1)  # [B, L]
+
+    def get_config(self) -> dict:
+        return {
+            "hidden_size": self.hidden_size,
+            "initializer_range": self.initializer_range,
+            "name": self.name,
+        }

@@ -1,0 +1,94 @@
+"""The two layers everything is made of: an affine map and a normalization."""
+
+import keras
+import tensorflow as tf
+
+from electra_tf.model import tensor_ops
+
+
+@keras.saving.register_keras_serializable("electra_tf")
+class Linear(keras.layers.Layer):
+    """Computes x @ kernel + bias on the last axis, as one matrix product.
+
+    Args:
+      units: width of the output.
+      initializer_range: standard deviation of the kernel's truncated normal
+        initializer; None for Glorot uniform, the original's choice for
+        projections and output layers.
+      name: name of the layer, part of its variables' paths.
+    """
+
+    def __init__(
+        self, units: int, initializer_range: float | None, *, name: str
+    ) -> None:
+        super().__init__(name=name)
+        self.units = units
+        self.initializer_range = initializer_range
+
+    def build(self, input_shape: tuple[int | None, ...]) -> None:
+        self.kernel = self.add_weight(
+            shape=(input_shape[-1], self.units),
+            initializer=initializer(self.initializer_range),
+            name="kernel",
+        )
+        self.bias = self.add_weight(
+            shape=(self.units,), initializer="zeros", name="bias"
+        )
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        return tensor_ops.linear(x, self.kernel, self.bias)
+
+    def get_config(self) -> dict:
+        return {
+            "units": self.units,
+            "initializer_range": self.initializer_range,
+            "name": self.name,
+        }
+
+
+@keras.saving.register_keras_serializable("electra_tf")
+class LayerNorm(keras.layers.Layer):
+    """Normalizes the last axis: (x - mean) / sqrt(var + 1e-12) * gamma + beta.
+
+    Args:
+      name: name of the layer, part of its variables' paths.
+    """
+
+    epsilon = 1e-12
+
+    def __init__(self, name: str = "LayerNorm") -> None:
+        super().__init__(name=name)
+
+    def build(self, input_shape: tuple[int | None, ...]) -> None:
+        width = input_shape[-1:]
+        self.gamma = self.add_weight(
+            shape=width, initializer="ones", name="gamma"
+        )
+        self.beta = self.add_weight(
+            shape=width, initializer="zeros", name="beta"
+        )
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        return tensor_ops.layer_norm(
+            x, self.gamma, self.beta, epsilon=self.epsilon
+        )
+
+    def get_config(self) -> dict:
+        return {"name": self.name}
+
+
+def initializer(
+    initializer_range: float | None,
+) -> keras.initializers.Initializer:
+    """Returns the original's initializer of a kernel or table.
+
+    Args:
+      initializer_range: standard deviation before truncation at two of them;
+        None for Glorot uniform.
+
+    Returns:
+      A Keras initializer; its seed comes from `keras.utils.set_random_seed`.
+    """
+    if initializer_range is None:
+        return keras.initializers.GlorotUniform()
+    return keras.initializers.TruncatedNormal(stddev=initializer_range)

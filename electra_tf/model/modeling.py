@@ -1,0 +1,249 @@
+"""The encoder: embeddings, then Transformer blocks, as in BERT.
+
+Read it from top to bottom and you know the network. Discriminator and
+generator are two encoders of different width over (by default) one set of
+embedding tables; their heads are in `heads.py`.
+
+Letters in shapes: B rows, L tokens in a row, E embedding, H hidden, F
+feed-forward, V vocabulary.
+
+Source: the original's model/modeling.py; variable paths are its names.
+"""
+
+from typing import NamedTuple
+
+import keras
+import tensorflow as tf
+
+from electra_tf.model import layers, neighbour_attention, tensor_ops
+from electra_tf.model.attention import SelfAttention, attention_bias
+from electra_tf.model.bert_config import BertConfig
+from electra_tf.util import seeds
+
+
+class EncoderOutput(NamedTuple):
+    """What an encoder computes for a batch.
+
+    Attributes:
+      sequence_output: float32 [B, L, H], the last block's states.
+      pooled_output: float32 [B, H], the state of [CLS], as it is (no pooler).
+      all_layers: float32 [B, L, H] each, the states after every block.
+      embedding_output: float32 [B, L, H], what the first block reads.
+    """
+
+    sequence_output: tf.Tensor
+    pooled_output: tf.Tensor
+    all_layers: list[tf.Tensor]
+    embedding_output: tf.Tensor
+
+
+@keras.saving.register_keras_serializable("electra_tf")
+class Embeddings(keras.layers.Layer):
+    """Sums word, position and segment vectors, then normalizes.
+
+    Args:
+      config: the encoder's sizes.
+      name: name of the layer, part of its variables' paths.
+    """
+
+    def __init__(self, config: BertConfig, name: str = "embeddings") -> None:
+        super().__init__(name=name)
+        self.config = config
+        self.layer_norm = layers.LayerNorm(name="LayerNorm")
+
+    def build(self, input_shape: tuple[int | None, ...]) -> None:
+        config, width = self.config, self.config.embedding_size
+        self.word_embeddings = self.add_weight(
+            shape=(config.vocab_size, width),
+            initializer=layers.initializer(config.initializer_range),
+            name="word_embeddings",
+        )
+        self.token_type_embeddings = self.add_weight(
+            shape=(config.type_vocab_size, width),
+            initializer=layers.initializer(config.initializer_range),
+            name="token_type_embeddings",
+        )
+        self.position_embeddings = self.add_weight(
+            shape=(config.max_position_embeddings, width),
+            initializer=_initial_positions(config),
+            name="position_embeddings",
+        )
+        self.layer_norm.build((*input_shape, width))
+
+    def call(self, input_ids: tf.Tensor, segment_ids: tf.Tensor) -> tf.Tensor:
+        length = tensor_ops.shape_of(input_ids)[1]
+        words = tf.gather(tf.convert_to_tensor(self.word_embeddings), input_ids)
+        types = tf.gather(
+            tf.convert_to_tensor(self.token_type_embeddings), segment_ids
+        )
+        positions = self.position_embeddings[:length]  # [L, E]
+        return self.layer_norm(words + types + positions)  # [B, L, E]
+
+    def get_config(self) -> dict:
+        return {"config": self.config.to_dict(), "name": self.name}
+
+    @classmethod
+    def from_config(cls, config: dict) -> "Embeddings":
+        return cls(BertConfig(**config["config"]), name=config["name"])
+
+
+@keras.saving.register_keras_serializable("electra_tf")
+class TransformerBlock(keras.layers.Layer):
+    """Attention, then a feed-forward network; each adds to x and normalizes.
+
+    Args:
+      config: the encoder's sizes.
+      name: name of the layer, part of its variables' paths.
+    """
+
+    def __init__(self, config: BertConfig, name: str) -> None:
+        super().__init__(name=name)
+        self.config = config
+        scale = config.initializer_range
+        self.attention = SelfAttention(config, name="attention")
+        self.attention_norm = layers.LayerNorm()
+        self.intermediate = layers.Linear(
+            config.intermediate_size, scale, name="dense"
+        )
+        self.dense = layers.Linear(config.hidden_size, scale, name="dense")
+        self.output_norm = layers.LayerNorm()
+
+    def build(self, input_shape: tuple[int | None, ...]) -> None:
+        self.attention.build(input_shape)
+        with keras.name_scope("attention"), keras.name_scope("output"):
+            self.attention_norm.build(input_shape)
+        with keras.name_scope("intermediate"):
+            self.intermediate.build(input_shape)
+        with keras.name_scope("output"):
+            self.dense.build((*input_shape[:-1], self.config.intermediate_size))
+            self.output_norm.build(input_shape)
+
+    def call(
+        self, x: tf.Tensor, bias: tf.Tensor, keys: tf.Tensor | None = None
+    ) -> tf.Tensor:
+        rate = self.config.hidden_dropout_prob
+        attended = self.attention(x, bias, keys)  # [B, L, H]
+        attended = tensor_ops.dropout(attended, rate, _fold(keys, 1))
+        x = self.attention_norm(x + attended)
+        hidden = tensor_ops.gelu(self.intermediate(x))  # [B, L, F]
+        y = tensor_ops.dropout(self.dense(hidden), rate, _fold(keys, 2))
+        return self.output_norm(x + y)  # [B, L, H]
+
+    def get_config(self) -> dict:
+        return {"config": self.config.to_dict(), "name": self.name}
+
+    @classmethod
+    def from_config(cls, config: dict) -> "TransformerBlock":
+        return cls(BertConfig(**config["config"]), name=config["name"])
+
+
+@keras.saving.register_keras_serializable("electra_tf")
+class BertModel(keras.layers.Layer):
+    """The encoder of ELECTRA's discriminator, and of its generator.
+
+    Args:
+      config: sizes.
+      name: "electra" or "generator", the root of its variables' paths.
+      embeddings: tables to share with another encoder, already built; None
+        for own ones.
+
+    Call arguments:
+      input_ids: int32 [B, L]; 0 past the end.
+      input_mask: int32 [B, L]; 1 on real tokens. Padding is never attended to.
+      segment_ids: int32 [B, L]; 0 or 1.
+      keys: uint32 [B], one random key a row; None switches dropout off.
+
+    Returns:
+      An `EncoderOutput`.
+    """
+
+    def __init__(
+        self,
+        config: BertConfig,
+        name: str = "electra",
+        embeddings: Embeddings | None = None,
+    ) -> None:
+        super().__init__(name=name)
+        self.config = config
+        self.owns_embeddings = embeddings is None
+        self.embeddings = embeddings or Embeddings(config)
+        self.embeddings_project = None
+        if config.embedding_size != config.hidden_size:
+            self.embeddings_project = layers.Linear(
+                config.hidden_size, None, name="embeddings_project"
+            )
+        self.blocks = [
+            TransformerBlock(config, name=f"layer_{i}")
+            for i in range(config.num_hidden_layers)
+        ]
+
+    def build(self, input_shape: tuple[int | None, ...]) -> None:
+        if self.owns_embeddings:
+            self.embeddings.build(input_shape)
+        if self.embeddings_project is not None:
+            self.embeddings_project.build(
+                (*input_shape, self.config.embedding_size)
+            )
+        with keras.name_scope("encoder"):
+            for block in self.blocks:
+                block.build((*input_shape, self.config.hidden_size))
+        if self.config.attention_initializer == "neighbours":
+            self._look_at_neighbours()
+
+    def _look_at_neighbours(self) -> None:
+        """Sets queries and keys as `neighbour_attention` says."""
+        project = self.embeddings_project
+        for block in self.blocks:
+            query, key = block.attention.query, block.attention.key
+            kernels = neighbour_attention.query_and_key(
+                key.kernel.numpy(),
+                self.config.num_attention_heads,
+                None if project is None else project.kernel.numpy(),
+            )
+            query.kernel.assign(kernels[0])
+            key.kernel.assign(kernels[1])
+
+    def call(
+        self,
+        input_ids: tf.Tensor,
+        input_mask: tf.Tensor,
+        segment_ids: tf.Tensor,
+        keys: tf.Tensor | None = None,
+    ) -> EncoderOutput:
+        bias = attention_bias(input_mask)  # [B, 1, 1, L]
+        x = self.embeddings(input_ids, segment_ids)  # [B, L, E]
+        x = tensor_ops.dropout(
+            x, self.config.hidden_dropout_prob, _fold(keys, 0)
+        )
+        if self.embeddings_project is not None:
+            x = self.embeddings_project(x)  # [B, L, H]
+        states = [x]
+        for i, block in enumerate(self.blocks):
+            states.append(block(states[-1], bias, _fold(keys, i + 1)))
+        return EncoderOutput(
+            sequence_output=states[-1],
+            pooled_output=states[-1][:, 0],
+            all_layers=states[1:],
+            embedding_output=x,
+        )
+
+    def get_config(self) -> dict:
+        return {"config": self.config.to_dict(), "name": self.name}
+
+    @classmethod
+    def from_config(cls, config: dict) -> "BertModel":
+        return cls(BertConfig(**config["config"]), name=config["name"])
+
+
+def _initial_positions(config: BertConfig) -> keras.initializers.Initializer:
+    """Returns how the position table starts."""
+    if config.attention_initializer == "truncated_normal":
+        return layers.initializer(config.initializer_range)
+    table = neighbour_attention.position_table(
+        config.max_position_embeddings, config.embedding_size
+    )
+    return keras.initializers.Constant(config.initializer_range * table)
+
+
+def _fold(keys: tf.Tensor | None, purpose: int) -> tf.Tensor | None:
+    return None if keys is None else seeds.fold_in(keys, purpose)

@@ -1,0 +1,133 @@
+"""The arithmetic that layers share: every tensor operation with a choice in it.
+
+Letters in shapes: B rows, L tokens in a row, N masked slots, H hidden,
+V vocabulary, I and O any input and output width.
+"""
+
+import tensorflow as tf
+
+from electra_tf.util import seeds
+
+_BLOCK = 128  # columns summed at a time by the sampler
+
+
+def shape_of(x: tf.Tensor) -> list[int | tf.Tensor]:
+    """Returns the shape of `x`: numbers where static, scalars elsewhere."""
+    dynamic = tf.shape(x)
+    return [
+        dynamic[axis] if size is None else size
+        for axis, size in enumerate(x.shape)
+    ]
+
+
+def linear(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
+    """Computes `x @ kernel + bias` as one matrix product.
+
+    Args:
+      x: float32 [..., I].
+      kernel: float32 [I, O].
+      bias: float32 [O].
+
+    Returns:
+      float32 [..., O].
+    """
+    flat = tf.reshape(x, [-1, kernel.shape[0]])  # [rows, I]
+    y = tf.nn.bias_add(tf.matmul(flat, kernel), bias)  # [rows, O]
+    return tf.reshape(y, [*shape_of(x)[:-1], kernel.shape[1]])
+
+
+def gelu(x: tf.Tensor) -> tf.Tensor:
+    """Computes x * Phi(x) with the exact normal CDF (erf), as the original."""
+    return tf.nn.gelu(x, approximate=False)
+
+
+def layer_norm(
+    x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, *, epsilon: float
+) -> tf.Tensor:
+    """Normalizes the last axis to mean 0 and variance 1; scales and shifts.
+
+    Args:
+      x: float32 [..., H].
+      gamma: float32 [H].
+      beta: float32 [H].
+      epsilon: added to the variance.
+
+    Returns:
+      float32 [..., H].
+    """
+    mean = tf.reduce_mean(x, -1, keepdims=True)
+    centered = x - mean
+    variance = tf.reduce_mean(tf.square(centered), -1, keepdims=True)
+    return centered * tf.math.rsqrt(variance + epsilon) * gamma + beta
+
+
+def dropout(x: tf.Tensor, rate: float, keys: tf.Tensor | None) -> tf.Tensor:
+    """Zeroes elements with probability `rate` and scales the rest.
+
+    Args:
+      x: float32 [B, ...] with a static shape but for B.
+      rate: probability of zeroing.
+      keys: uint32 [B], one random key a row; None switches dropout off.
+
+    Returns:
+      float32 [B, ...].
+    """
+    if keys is None or rate == 0.0:
+        return x
+    threshold = tf.constant(int(rate * 2**32), tf.uint32)
+    kept = seeds.random_bits(keys, tuple(x.shape[1:])) >= threshold
+    return tf.where(kept, x * (1 / (1 - rate)), 0.0)
+
+
+def gather_positions(x: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
+    """Picks some positions of each row.
+
+    Args:
+      x: any dtype [B, L, ...].
+      positions: int32 [B, N].
+
+    Returns:
+      same dtype [B, N, ...].
+    """
+    return tf.gather(x, positions, axis=1, batch_dims=1)
+
+
+def sample_from_logits(logits: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
+    """Samples ids from softmax(logits) by inverting the distribution function.
+
+    One uniform number a slot is enough for an exact sample; Gumbel noise would
+    take V of them. The cumulative sum is taken in two levels (blocks of 128,
+    then within the chosen block), each a product with a triangular matrix.
+
+    Args:
+      logits: float32 [B, N, V].
+      uniform: float32 [B, N] in [0, 1).
+
+    Returns:
+      int32 [B, N], in [0, V).
+    """
+    vocab_size = logits.shape[-1]
+    num_blocks = -(-vocab_size // _BLOCK)
+    weights = tf.exp(logits - tf.reduce_max(logits, -1, keepdims=True))
+    padding = num_blocks * _BLOCK - vocab_size
+    weights = tf.pad(weights, [[0, 0], [0, 0], [0, padding]])
+    blocks = tf.reshape(weights, [-1, num_blocks, _BLOCK])  # [B*N, V/128, 128]
+    ends = _cumulative_sum(tf.reduce_sum(blocks, -1))  # [B*N, V/128]
+    target = tf.reshape(uniform, [-1, 1]) * ends[:, -1:]  # [B*N, 1]
+    block = _count_below(ends, target, num_blocks - 1)  # [B*N]
+    starts = tf.pad(ends, [[0, 0], [1, 0]])
+    rest = target - tf.gather(starts, block, axis=1, batch_dims=1)[:, None]
+    inner = _cumulative_sum(tf.gather(blocks, block, axis=1, batch_dims=1))
+    index = block * _BLOCK + _count_below(inner, rest, _BLOCK - 1)
+    index = tf.minimum(index, vocab_size - 1)
+    return tf.reshape(index, tf.shape(uniform))
+
+
+def _cumulative_sum(x: tf.Tensor) -> tf.Tensor:
+    size = x.shape[-1]
+    return tf.matmul(x, tf.linalg.band_part(tf.ones([size, size]), 0, -1))
+
+
+def _count_below(ends: tf.Tensor, target: tf.Tensor, most: int) -> tf.Tensor:
+    count = tf.reduce_sum(tf.cast(ends <= target, tf.int32), -1)
+    return tf.minimum(count, most)

@@ -1,0 +1,308 @@
+"""Word pieces in pure Python: the original's tokenizer, and the vocabulary.
+
+`GraphTokenizer` does the same inside TensorFlow and is what the pipeline and
+the exported models run; this module is the reference it is tested against.
+Characters are classified by Python's `unicodedata`, so that code points which
+the Unicode version of the running Python does not know vanish.
+
+Source: the original's model/tokenization.py.
+"""
+
+import dataclasses
+import functools
+import hashlib
+import pathlib
+import unicodedata
+from collections.abc import Iterable, Mapping
+
+from electra_tf.util.errors import UserError
+
+SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+SUFFIX_INDICATOR = "##"
+MAX_INPUT_CHARS_PER_WORD = 200
+
+_ASCII_PUNCTUATION = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
+_CHINESE_RANGES = (
+    (0x4E00, 0x9FFF),
+    (0x3400, 0x4DBF),
+    (0x20000, 0x2A6DF),
+    (0x2A700, 0x2B73F),
+    (0x2B740, 0x2B81F),
+    (0x2B820, 0x2CEAF),
+    (0xF900, 0xFAFF),
+    (0x2F800, 0x2FA1F),
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Vocabulary:
+    """The tokens of a model; the id of a token is its position.
+
+    Attributes:
+      tokens: each once, `SPECIAL_TOKENS` among them and `[PAD]` the first, as
+        rows are padded with zeros.
+
+    Raises:
+      UserError: if the tokens are not as above.
+    """
+
+    tokens: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if problem := _problem(self.tokens):
+            raise UserError(
+                "A vocabulary must name each token once, begin with [PAD] and "
+                f"hold {' '.join(SPECIAL_TOKENS[1:])}. Received: {problem}."
+            )
+
+    @classmethod
+    def from_file(cls, path: str) -> "Vocabulary":
+        """Reads one token a line, without the white space around it.
+
+        Args:
+          path: of a file in UTF-8.
+
+        Raises:
+          UserError: if the file cannot be read or is no vocabulary, naming it
+            and the line.
+        """
+        try:
+            lines = pathlib.Path(path).read_bytes().split(b"\n")
+            lines = lines[:-1] if not lines[-1] else lines
+            return cls(tuple(line.decode().strip() for line in lines))
+        except UnicodeDecodeError as error:
+            number = 1 + next(
+                i for i, x in enumerate(lines) if x == error.object
+            )
+            problem = f"line {number} is not UTF-8"
+        except (OSError, UserError) as error:
+            problem = str(error)
+        raise UserError(
+            "`vocab_file` must hold a vocabulary, one token a line. Received: "
+            f"{path}: {problem}"
+        )
+
+    @property
+    def size(self) -> int:
+        """How many tokens there are."""
+        return len(self.tokens)
+
+    @property
+    def pad_id(self) -> int:
+        """The id of `[PAD]`, 0."""
+        return self.ids["[PAD]"]
+
+    @property
+    def unk_id(self) -> int:
+        """The id of `[UNK]`."""
+        return self.ids["[UNK]"]
+
+    @property
+    def cls_id(self) -> int:
+        """The id of `[CLS]`."""
+        return self.ids["[CLS]"]
+
+    @property
+    def sep_id(self) -> int:
+        """The id of `[SEP]`."""
+        return self.ids["[SEP]"]
+
+    @property
+    def mask_id(self) -> int:
+        """The id of `[MASK]`."""
+        return self.ids["[MASK]"]
+
+    @functools.cached_property
+    def ids(self) -> Mapping[str, int]:
+        """The id of each token."""
+        return {token: i for i, token in enumerate(self.tokens)}
+
+    @functools.cached_property
+    def sha256(self) -> str:
+        """The hash of the tokens, one a line; of the file if it is tidy."""
+        lines = "".join(f"{token}\n" for token in self.tokens)
+        return hashlib.sha256(lines.encode()).hexdigest()
+
+
+class FullTokenizer:
+    """Splits text into word pieces.
+
+    Args:
+      vocab_file: see `Vocabulary.from_file`.
+      do_lower_case: whether to lower-case.
+      strip_accents: whether to drop accents; only when lower-casing.
+    """
+
+    def __init__(
+        self,
+        vocab_file: str,
+        do_lower_case: bool = True,
+        strip_accents: bool = True,
+    ) -> None:
+        self.vocabulary = Vocabulary.from_file(vocab_file)
+        self.basic_tokenizer = BasicTokenizer(do_lower_case, strip_accents)
+        self.wordpiece_tokenizer = WordpieceTokenizer(self.vocabulary.ids)
+
+    def tokenize(self, text: str) -> list[str]:
+        """Returns the word pieces of a text.
+
+        Special tokens have no privilege: `[MASK]` in the text is three tokens.
+
+        Args:
+          text: any text.
+        """
+        return [
+            piece
+            for word in self.basic_tokenizer.tokenize(text)
+            for piece in self.wordpiece_tokenizer.tokenize(word)
+        ]
+
+    def convert_tokens_to_ids(self, tokens: Iterable[str]) -> list[int]:
+        """Returns the ids of tokens of the vocabulary.
+
+        Args:
+          tokens: what `tokenize` returned, or special tokens.
+        """
+        return [self.vocabulary.ids[token] for token in tokens]
+
+    def convert_ids_to_tokens(self, ids: Iterable[int]) -> list[str]:
+        """Returns the tokens of ids.
+
+        Args:
+          ids: each below the size of the vocabulary.
+        """
+        return [self.vocabulary.tokens[i] for i in ids]
+
+
+class BasicTokenizer:
+    """Cleans text and splits it into words and punctuation.
+
+    Example:
+      >>> BasicTokenizer().tokenize("Don't say Café.")
+      ['don', "'", 't', 'say', 'cafe', '.']
+
+    Args:
+      do_lower_case: whether to lower-case.
+      strip_accents: whether to drop accents; only when lower-casing.
+    """
+
+    def __init__(
+        self, do_lower_case: bool = True, strip_accents: bool = True
+    ) -> None:
+        self.do_lower_case = do_lower_case
+        self.strip_accents = strip_accents
+
+    def tokenize(self, text: str) -> list[str]:
+        """Returns the words and punctuation marks of a text.
+
+        Args:
+          text: any text.
+        """
+        words = []
+        for word in "".join(map(_clean, text)).split():
+            if self.do_lower_case:
+                word = word.lower()
+                if self.strip_accents:
+                    word = _strip_accents(word)
+            words.extend(_split_on_punctuation(word))
+        return words
+
+
+class WordpieceTokenizer:
+    """Splits a word into the longest pieces of the vocabulary, left to right.
+
+    Example:
+      >>> vocab = {"un": 0, "##aff": 1, "##able": 2, "##a": 3}
+      >>> WordpieceTokenizer(vocab).tokenize("unaffable")
+      ['un', '##aff', '##able']
+
+    Args:
+      vocab: holds every piece; those inside of a word begin with `##`.
+    """
+
+    def __init__(self, vocab: Mapping[str, int]) -> None:
+        self.vocab = vocab
+
+    def tokenize(self, word: str) -> list[str]:
+        """Returns the pieces, or `[UNK]` if there are none.
+
+        Args:
+          word: without white space.
+        """
+        if len(word) > MAX_INPUT_CHARS_PER_WORD:
+            return ["[UNK]"]
+        pieces = []
+        start = 0
+        while start < len(word):
+            prefix = SUFFIX_INDICATOR if start else ""
+            for end in range(len(word), start, -1):
+                piece = prefix + word[start:end]
+                if piece in self.vocab:
+                    break
+            else:
+                return ["[UNK]"]
+            pieces.append(piece)
+            start = end
+        return pieces
+
+
+def _problem(tokens: tuple[str, ...]) -> str:
+    """Says what keeps tokens from being a vocabulary, or nothing."""
+    lines: dict[str, int] = {}
+    for number, token in enumerate(tokens, start=1):
+        if not token:
+            return f"nothing in line {number}"
+        if token in lines:
+            return f"{token!r} in lines {lines[token]} and {number}"
+        lines[token] = number
+    if missing := [token for token in SPECIAL_TOKENS if token not in lines]:
+        return f"{len(tokens)} tokens without {' '.join(missing)}"
+    return "" if tokens[0] == "[PAD]" else f"{tokens[0]!r} in line 1"
+
+
+@functools.cache
+def _clean(character: str) -> str:
+    """Returns a space for white space, nothing for control characters."""
+    category = unicodedata.category(character)
+    if character in "\t\n\r" or category == "Zs":
+        return " "
+    if character == "\ufffd" or category.startswith("C"):
+        return ""
+    return f" {character} " if _is_chinese(character) else character
+
+
+def _strip_accents(word: str) -> str:
+    return "".join(
+        character
+        for character in unicodedata.normalize("NFD", word)
+        if unicodedata.category(character) != "Mn"
+    )
+
+
+def _split_on_punctuation(word: str) -> list[str]:
+    words = []
+    in_word = False
+    for character in word:
+        if _is_punctuation(character):
+            words.append(character)
+            in_word = False
+        elif in_word:
+            words[-1] += character
+        else:
+            words.append(character)
+            in_word = True
+    return words
+
+
+@functools.cache
+def _is_punctuation(character: str) -> bool:
+    """Whether it is a word of its own: also ASCII's symbols, as $ and ^."""
+    return (
+        character in _ASCII_PUNCTUATION
+        or unicodedata.category(character)[0] == "P"
+    )
+
+
+def _is_chinese(character: str) -> bool:
+    """Whether it is of a CJK block; kana and hangul are spelt as words."""
+    return any(low <= ord(character) <= high for low, high in _CHINESE_RANGES)

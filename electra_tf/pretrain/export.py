@@ -1,0 +1,266 @@
+"""Writes networks as SavedModels that answer where electra_tf is not installed.
+
+    <directory>/discriminator/text/1    strings in, tokenized in the graph
+    <directory>/discriminator/ids/1     ids in
+    <directory>/generator/text/1
+    <directory>/generator/ids/1
+
+`text` needs the operations of tensorflow_text: import it before loading. `ids`
+has TensorFlow's own only and runs in programs that cannot load others. A masked
+language model has a generator and no discriminator.
+
+Each has two signatures. "encode" returns
+
+    sequence_output float32 [B, L, H], pooled_output float32 [B, H]
+
+and "serving_default"
+
+    discriminator       probability_replaced float32 [B, L], 0 on padding
+    generator, of ids   logits float32 [B, L, V]
+    generator, of text  top_tokens string [B, L, 10] and top_probabilities
+                        float32 [B, L, 10] at each mask; "" and 0 elsewhere
+
+Those of `ids` read `input_ids`, `input_mask` and `segment_ids`, int32 [B, L],
+with L up to the number of position embeddings. Those of `text` read `text`,
+string [B], cut it to the model's `max_seq_length`, pad to the longest row, and
+return `input_ids` and `input_mask`, int32 [B, L], as well; "serving_default"
+also `tokens`, string [B, L], "" on padding.
+
+Differs: to a generator "[MASK]" in text is a mask; the original's tokenizer has
+no such word and splits it in three.
+"""
+
+import abc
+import pathlib
+import tempfile
+from collections.abc import Callable
+
+import keras
+import tensorflow as tf
+
+from electra_tf.model.graph_tokenization import GraphTokenizer
+from electra_tf.model.modeling import BertModel
+from electra_tf.pretrain.pretrain_data import Inputs
+from electra_tf.pretrain.pretraining_model import PretrainingModel
+from electra_tf.util import files
+
+Outputs = dict[str, tf.Tensor]
+Endpoints = dict[str, Callable[..., Outputs]]
+
+_NUM_TOP = 10
+_TEXT = [tf.TensorSpec([None], tf.string, "text")]
+_IDS = [tf.TensorSpec([None, None], tf.int32, name) for name in Inputs._fields]
+
+
+def export(
+    model: PretrainingModel, directory: pathlib.Path
+) -> list[pathlib.Path]:
+    """Writes each network of a model as two SavedModels.
+
+    An older SavedModel is replaced only by one that is complete.
+
+    Args:
+      model: with the weights to export. Its attributes say which networks it
+        has: `discriminator_predictions` stands on `electra`, and
+        `generator_predictions` on `generator`, or without one on `electra`.
+      directory: where they go, each into a directory of its own.
+
+    Returns:
+      The directory of each SavedModel.
+
+    Raises:
+      UserError: if `directory` cannot be written to.
+    """
+    written = []
+    for name, network in _networks(model).items():
+        for kind, spec, endpoints in (
+            ("text", _TEXT, _text_endpoints(network)),
+            ("ids", _IDS, _ids_endpoints(network)),
+        ):
+            path = directory / name / kind / "1"
+            _replace(path, endpoints, spec)
+            written.append(path)
+    return written
+
+
+class TextReader:
+    """Turns text into rows of ids: [CLS] word pieces [SEP].
+
+    Args:
+      model: whose vocabulary and configuration to follow.
+    """
+
+    def __init__(self, model: PretrainingModel) -> None:
+        config = model.config.corpus
+        self.vocabulary = model.vocabulary
+        self.max_seq_length = config.max_seq_length
+        self.tokenizer = GraphTokenizer(
+            model.vocabulary, config.do_lower_case, config.strip_accents
+        )
+
+    def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
+        """Returns the ids of the word pieces, int32 [B, (pieces)]."""
+        return self.tokenizer.tokenize(text)
+
+    def tokenize_with_masks(self, text: tf.Tensor) -> tf.RaggedTensor:
+        """Returns the same, but the mask's id for each "[MASK]"."""
+        parts = tf.strings.split(text, "[MASK]")  # [B, (parts)]
+        pieces = self.tokenize(parts.values)  # [all parts, (pieces)]
+        masks = tf.fill([pieces.nrows(), 1], self.vocabulary.mask_id)
+        pieces = tf.concat([masks, pieces], axis=1)  # a mask before each part
+        return parts.with_values(pieces).merge_dims(1, 2)[:, 1:]  # or between
+
+    def rows(self, pieces: tf.RaggedTensor) -> Inputs:
+        """Cuts to `max_seq_length` and pads to the longest row."""
+        column = [pieces.nrows(), 1]
+        first = tf.fill(column, self.vocabulary.cls_id)
+        last = tf.fill(column, self.vocabulary.sep_id)
+        pieces = pieces[:, : self.max_seq_length - 2]
+        ids = tf.concat([first, pieces, last], axis=1)
+        input_ids = ids.to_tensor()  # [B, L]
+        input_mask = tf.ones_like(ids).to_tensor()
+        return Inputs(input_ids, input_mask, tf.zeros_like(input_ids))
+
+    def tokens(self, inputs: Inputs) -> tf.Tensor:
+        """Returns the word pieces, string [B, L], "" on padding."""
+        tokens = tf.gather(self.vocabulary.tokens, inputs.input_ids)
+        return tf.where(inputs.input_mask > 0, tokens, "")
+
+
+class Network(abc.ABC):
+    """An encoder with a head, and what it answers.
+
+    Args:
+      encoder: reads ids.
+      head: reads the encoder's states.
+      reader: reads text.
+    """
+
+    def __init__(
+        self, encoder: BertModel, head: keras.layers.Layer, reader: TextReader
+    ) -> None:
+        self.encoder = encoder
+        self.head = head
+        self.reader = reader
+
+    def read(self, text: tf.Tensor) -> Inputs:
+        """Turns text, string [B], into ids."""
+        return self.reader.rows(self.reader.tokenize(text))
+
+    def encode(self, inputs: Inputs) -> Outputs:
+        """Returns the encoder's states."""
+        output = self.encoder(*inputs)
+        return {
+            "sequence_output": output.sequence_output,
+            "pooled_output": output.pooled_output,
+        }
+
+    @abc.abstractmethod
+    def predict(self, inputs: Inputs) -> Outputs:
+        """Returns what the head answers to ids."""
+
+    def predict_for_text(self, inputs: Inputs) -> Outputs:
+        """Returns what the head answers to text."""
+        return self.predict(inputs)
+
+
+class Discriminator(Network):
+    """Finds the tokens that were replaced."""
+
+    def predict(self, inputs: Inputs) -> Outputs:
+        """Returns each token's probability."""
+        logits = self.head(self.encoder(*inputs).sequence_output)
+        is_real = tf.cast(inputs.input_mask, tf.float32)
+        return {"probability_replaced": tf.sigmoid(logits) * is_real}
+
+
+class Generator(Network):
+    """Says which token belongs where, and fills in masks."""
+
+    def read(self, text: tf.Tensor) -> Inputs:
+        """Turns text, string [B], into ids, "[MASK]" into masks."""
+        return self.reader.rows(self.reader.tokenize_with_masks(text))
+
+    def predict(self, inputs: Inputs) -> Outputs:
+        """Returns the logits of all tokens at all positions."""
+        return {"logits": self._logits(self.encoder(*inputs).sequence_output)}
+
+    def predict_for_text(self, inputs: Inputs) -> Outputs:
+        """Returns the likeliest tokens; only masks are compared with them."""
+        vocabulary = self.reader.vocabulary
+        is_mask = inputs.input_ids == vocabulary.mask_id
+        places = tf.cast(tf.where(is_mask), tf.int32)  # [M, 2]
+        states = self.encoder(*inputs).sequence_output
+        logits = self._logits(tf.gather_nd(states, places))  # [M, V]
+        num_top = min(_NUM_TOP, vocabulary.size)
+        top = tf.math.top_k(tf.nn.softmax(logits), num_top)  # [M, 10]
+        shape = tf.concat([tf.shape(is_mask), [num_top]], 0)
+        return {
+            "top_tokens": tf.scatter_nd(
+                places, tf.gather(vocabulary.tokens, top.indices), shape
+            ),
+            "top_probabilities": tf.scatter_nd(places, top.values, shape),
+        }
+
+    def _logits(self, states: tf.Tensor) -> tf.Tensor:
+        table = tf.convert_to_tensor(self.encoder.embeddings.word_embeddings)
+        return self.head(states, table)
+
+
+def _networks(model: PretrainingModel) -> dict[str, Network]:
+    """Returns the networks that a model has, by name."""
+    reader = TextReader(model)
+    networks: dict[str, Network] = {}
+    if head := getattr(model, "discriminator_predictions", None):
+        networks["discriminator"] = Discriminator(model.electra, head, reader)
+    if head := getattr(model, "generator_predictions", None):
+        encoder = getattr(model, "generator", model.electra)
+        networks["generator"] = Generator(encoder, head, reader)
+    return networks
+
+
+def _text_endpoints(network: Network) -> Endpoints:
+    def serve(text: tf.Tensor) -> Outputs:
+        inputs = network.read(text)
+        tokens = {"tokens": network.reader.tokens(inputs)}
+        return tokens | _ids(inputs) | network.predict_for_text(inputs)
+
+    def encode(text: tf.Tensor) -> Outputs:
+        inputs = network.read(text)
+        return _ids(inputs) | network.encode(inputs)
+
+    return {"serving_default": serve, "encode": encode}
+
+
+def _ids(inputs: Inputs) -> Outputs:
+    return {"input_ids": inputs.input_ids, "input_mask": inputs.input_mask}
+
+
+def _ids_endpoints(network: Network) -> Endpoints:
+    def serve(
+        input_ids: tf.Tensor, input_mask: tf.Tensor, segment_ids: tf.Tensor
+    ) -> Outputs:
+        return network.predict(Inputs(input_ids, input_mask, segment_ids))
+
+    def encode(
+        input_ids: tf.Tensor, input_mask: tf.Tensor, segment_ids: tf.Tensor
+    ) -> Outputs:
+        return network.encode(Inputs(input_ids, input_mask, segment_ids))
+
+    return {"serving_default": serve, "encode": encode}
+
+
+def _replace(
+    path: pathlib.Path, endpoints: Endpoints, spec: list[tf.TensorSpec]
+) -> None:
+    """Writes a SavedModel, then moves it to where an older one may be."""
+    archive = keras.export.ExportArchive()
+    for name, function in endpoints.items():
+        archive.add_endpoint(name, function, input_signature=spec)
+    files.ensure_writable(path.parent)
+    with tempfile.TemporaryDirectory(prefix="tmp-", dir=path.parent) as scratch:
+        unfinished = pathlib.Path(scratch, "new")
+        archive.write_out(unfinished, verbose=False)
+        if path.exists():
+            path.rename(pathlib.Path(scratch, "old"))
+        unfinished.rename(path)

@@ -1,0 +1,139 @@
+"""Says in words when a run is not healthy.
+
+What a healthy run looks like: it starts at gen_weight ln V + disc_weight ln 2
+(both networks guess); after warm-up the discriminator's loss lies below the
+entropy of the share of replaced tokens, which is what knowing the share alone
+gives; the generator stays wrong often enough to leave work to do.
+"""
+
+import math
+from collections.abc import Callable
+
+import keras
+
+from electra_tf.pretrain.pretraining_model import PretrainingModel
+
+_SMOOTHING = 0.1  # weight of the newest block in the running means
+_PRIOR = 0.97  # share of the prior's entropy that counts as "learned nothing"
+_DIVERGED = 1.3  # times the lowest running loss
+
+
+class HealthMonitor(keras.callbacks.Callback):
+    """Watches the training metrics and warns, each kind once until it clears.
+
+    Args:
+      warn: takes a sentence.
+      expected_start: the loss of guessing networks.
+      num_warmup_steps: nothing is said about learning before.
+      generator_limit: share of right samples over which the generator counts
+        as too good.
+    """
+
+    def __init__(
+        self,
+        warn: Callable[[str], None],
+        *,
+        expected_start: float,
+        num_warmup_steps: int,
+        generator_limit: float,
+    ) -> None:
+        super().__init__()
+        self.warn = warn
+        self.expected_start = expected_start
+        self.num_warmup_steps = num_warmup_steps
+        self.generator_limit = generator_limit
+        self._means: dict[str, float] = {}
+        self._lowest = math.inf
+        self._said: set[str] = set()
+
+    def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
+        logs = logs or {}
+        if batch == 1:
+            self._check_start(logs["loss"])
+            return
+        for name, value in logs.items():
+            old = self._means.get(name, value)
+            self._means[name] = old + _SMOOTHING * (value - old)
+        self._check_divergence(batch)
+        if batch > 2 * self.num_warmup_steps:
+            self._check_discriminator(batch)
+            self._check_generator(batch)
+
+    def _check_start(self, loss: float) -> None:
+        expected = self.expected_start
+        self._say(
+            "start",
+            abs(loss - expected) > 0.2 * expected,
+            f"The first loss is {loss:.2f}; networks that guess have "
+            f"{expected:.2f} (gen_weight ln V + disc_weight ln 2). Look at "
+            "the vocabulary, the data and --initializer_range.",
+        )
+
+    def _check_divergence(self, step: int) -> None:
+        loss = self._means["loss"]
+        self._lowest = min(self._lowest, loss)
+        self._say(
+            "divergence",
+            loss > _DIVERGED * self._lowest,
+            f"Step {step:,}: the loss is going up: {loss:.2f} after "
+            f"{self._lowest:.2f}. Lower --learning_rate or lengthen "
+            "--num_warmup_steps.",
+        )
+
+    def _check_discriminator(self, step: int) -> None:
+        if "disc_loss" not in self._means:
+            return
+        loss, share = self._means["disc_loss"], self._means["replaced_share"]
+        prior = entropy(share)
+        self._say(
+            "prior",
+            loss > _PRIOR * prior,
+            f"Step {step:,}: the discriminator has learned little beyond the "
+            f"share of replaced tokens ({share:.3f}): its loss is {loss:.4f}, "
+            f"knowing the share alone gives {prior:.4f}. Early in training "
+            "that is normal; if it stays, give it more steps, a smaller "
+            "generator or a higher --learning_rate.",
+        )
+
+    def _check_generator(self, step: int) -> None:
+        accuracy = self._means.get("sampled_masked_lm_accuracy", 0.0)
+        self._say(
+            "generator",
+            accuracy > self.generator_limit,
+            f"Step {step:,}: the generator's samples are right "
+            f"{100 * accuracy:.0f} % of the time; few fakes are left to find. "
+            "Use a smaller generator or a higher --mask_prob.",
+        )
+
+    def _say(self, kind: str, is_ill: bool, sentence: str) -> None:
+        if is_ill and kind not in self._said:
+            self.warn(sentence)
+            self._said.add(kind)
+        elif not is_ill:
+            self._said.discard(kind)
+
+
+def expected_start(model: PretrainingModel) -> float:
+    """Returns the total loss of a model that guesses: ln V, and ln 2 a token.
+
+    Args:
+      model: any objective.
+    """
+    guesses = {
+        "masked_lm_loss": math.log(model.vocabulary.size),
+        "disc_loss": math.log(2),
+    }
+    return sum(
+        weight * guesses[name] for name, weight in model.loss_weights.items()
+    )
+
+
+def entropy(share: float) -> float:
+    """Returns the entropy of a biased coin, nats.
+
+    Args:
+      share: probability of heads.
+    """
+    if not 0.0 < share < 1.0:
+        return 0.0
+    return -share * math.log(share) - (1 - share) * math.log1p(-share)

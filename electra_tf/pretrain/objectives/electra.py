@@ -1,0 +1,245 @@
+"""ELECTRA: a generator fills masks, a discriminator finds what it replaced.
+
+    loss = gen_weight * mean over masked slots of -log p_G(x_t | masked x)
+         + disc_weight * mean over real tokens of BCE(D(corrupted x)_t, y_t)
+
+with y_t = 1 where the generator's sample differs from the data. A sample that
+equals the data counts as real, and no gradient passes through the sample.
+
+Source: paper sections 2 and 3.1; the original's run_pretraining.py.
+"""
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from electra_tf.configure_pretraining import PretrainingConfig
+from electra_tf.model import heads, losses, tensor_ops
+from electra_tf.model.modeling import BertModel
+from electra_tf.model.tokenization import Vocabulary
+from electra_tf.pretrain import pretrain_helpers
+from electra_tf.pretrain.pretrain_data import Inputs
+from electra_tf.pretrain.pretrain_helpers import Masked, Purpose
+from electra_tf.pretrain.pretraining_model import (
+    Detection,
+    PretrainingModel,
+    Terms,
+)
+from electra_tf.util import seeds
+
+
+class FakeData(NamedTuple):
+    """What the generator made of a batch.
+
+    Attributes:
+      inputs: the batch with samples in the masked positions.
+      is_fake_tokens: int32 [B, L], 1 where the token is not the data's.
+      sampled_ids: int32 [B, N], the sample for each slot.
+    """
+
+    inputs: Inputs
+    is_fake_tokens: tf.Tensor
+    sampled_ids: tf.Tensor
+
+
+class Prediction(NamedTuple):
+    """Everything a forward pass computes.
+
+    Attributes:
+      masked: what the generator saw.
+      mlm_logits: float32 [B, N, V].
+      fake: what the discriminator saw, and the truth about it.
+      disc_logits: float32 [B, L]; over 0 means "replaced".
+    """
+
+    masked: Masked
+    mlm_logits: tf.Tensor
+    fake: FakeData
+    disc_logits: tf.Tensor
+
+
+class Electra(PretrainingModel):
+    """Trains a generator and a discriminator jointly.
+
+    Args:
+      config: the whole configuration.
+      vocabulary: of the data.
+    """
+
+    def __init__(
+        self, config: PretrainingConfig, vocabulary: Vocabulary
+    ) -> None:
+        super().__init__(config, vocabulary)
+        objective = config.objective
+        self.loss_weights = {
+            "masked_lm_loss": objective.gen_weight,
+            "disc_loss": objective.disc_weight,
+        }
+        bert = config.model.discriminator(vocabulary.size)
+        self.electra = BertModel(bert, name="electra")
+        self.electra.build((None, None))
+        self.discriminator_predictions = heads.DiscriminatorPredictions(
+            bert.hidden_size, bert.initializer_range
+        )
+        self.discriminator_predictions.build((None, None, bert.hidden_size))
+        self._build_generator()
+        self.built = True
+
+    def _build_generator(self) -> None:
+        """Makes the generator, sharing what `generator_sharing` says."""
+        sharing = self.config.model.generator_sharing
+        bert = self.config.model.generator(self.vocabulary.size)
+        if sharing == "all":
+            self.generator = self.electra
+        else:
+            shared = self.electra.embeddings if sharing != "none" else None
+            self.generator = BertModel(bert, "generator", embeddings=shared)
+            self.generator.build((None, None))
+        self.generator_predictions = heads.GeneratorPredictions(
+            bert.embedding_size, bert.vocab_size, bert.initializer_range
+        )
+        self.generator_predictions.build((None, None, bert.hidden_size))
+
+    def forward(
+        self, inputs: Inputs, *, keys: tf.Tensor, training: bool
+    ) -> Prediction:
+        """Masks, samples and discriminates.
+
+        Args:
+          inputs: a batch.
+          keys: uint32 [B], one random key a row.
+          training: whether dropout is on.
+
+        Returns:
+          The forward pass.
+        """
+        masked = pretrain_helpers.mask(
+            inputs, self.config.masking, vocabulary=self.vocabulary, keys=keys
+        )
+        mlm_logits = self._generate(masked, keys if training else None)
+        fake = self._corrupt(inputs, masked, mlm_logits, keys)
+        output = self.electra(
+            *fake.inputs,
+            keys=_fold(keys, Purpose.DISCRIMINATOR_DROPOUT, training),
+        )
+        disc_logits = self.discriminator_predictions(output.sequence_output)
+        return Prediction(masked, mlm_logits, fake, disc_logits)
+
+    def _generate(self, masked: Masked, keys: tf.Tensor | None) -> tf.Tensor:
+        """Returns the generator's logits, float32 [B, N, V]."""
+        if keys is not None:
+            keys = seeds.fold_in(keys, Purpose.GENERATOR_DROPOUT)
+        states = self.generator(*masked.inputs, keys=keys).sequence_output
+        states = tensor_ops.gather_positions(states, masked.positions)
+        table = tf.convert_to_tensor(self.generator.embeddings.word_embeddings)
+        return self.generator_predictions(states, table)
+
+    def _corrupt(
+        self,
+        inputs: Inputs,
+        masked: Masked,
+        logits: tf.Tensor,
+        keys: tf.Tensor,
+    ) -> FakeData:
+        """Puts samples from the generator into the masked positions."""
+        objective = self.config.objective
+        logits = tf.stop_gradient(logits) / objective.temperature
+        if objective.disallow_correct:
+            truth = tf.one_hot(masked.ids, self.vocabulary.size)
+            logits -= 1000.0 * truth
+        uniform = seeds.uniform(
+            seeds.fold_in(keys, Purpose.SAMPLE), (masked.positions.shape[1],)
+        )
+        sampled = tensor_ops.sample_from_logits(logits, uniform)  # [B, N]
+        ids = pretrain_helpers.replace(
+            inputs.input_ids, masked.positions, sampled, masked.weights > 0
+        )
+        return FakeData(
+            inputs=inputs._replace(input_ids=ids),
+            is_fake_tokens=tf.cast(ids != inputs.input_ids, tf.int32),
+            sampled_ids=sampled,
+        )
+
+    def compute_losses(
+        self, inputs: Inputs, *, keys: tf.Tensor, training: bool
+    ) -> Terms:
+        return self._terms(
+            inputs, self.forward(inputs, keys=keys, training=training)
+        )
+
+    def evaluation_step(
+        self, inputs: Inputs, *, keys: tf.Tensor
+    ) -> tuple[Terms, Detection]:
+        prediction = self.forward(inputs, keys=keys, training=False)
+        return self._terms(inputs, prediction), Detection(
+            prediction.disc_logits,
+            prediction.fake.is_fake_tokens,
+            inputs.input_mask,
+        )
+
+    def _terms(self, inputs: Inputs, prediction: Prediction) -> Terms:
+        return {
+            **masked_lm_terms(prediction.mlm_logits, prediction.masked),
+            "sampled_masked_lm_accuracy": losses.weighted(
+                prediction.fake.sampled_ids == prediction.masked.ids,
+                prediction.masked.weights,
+            ),
+            **discriminator_terms(
+                prediction.disc_logits,
+                prediction.fake.is_fake_tokens,
+                tf.cast(inputs.input_mask, tf.float32),
+            ),
+        }
+
+
+def masked_lm_terms(logits: tf.Tensor, masked: Masked) -> Terms:
+    """Computes the loss and the accuracy at the masked positions.
+
+    Args:
+      logits: float32 [B, N, V].
+      masked: the truth.
+
+    Returns:
+      `masked_lm_loss` (nats) and `masked_lm_accuracy`.
+    """
+    loss = losses.softmax_cross_entropy(logits, masked.ids)
+    best = tf.argmax(logits, -1, output_type=tf.int32)
+    return {
+        "masked_lm_loss": losses.weighted(loss, masked.weights),
+        "masked_lm_accuracy": losses.weighted(
+            best == masked.ids, masked.weights
+        ),
+    }
+
+
+def discriminator_terms(
+    logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor
+) -> Terms:
+    """Computes the loss and the counts over real tokens.
+
+    Args:
+      logits: float32 [B, L]; over 0 means "replaced".
+      labels: int32 [B, L], 1 where replaced.
+      weights: float32 [B, L], 0 on padding.
+
+    Returns:
+      `disc_loss` (nats), `disc_accuracy`, `disc_precision` and `disc_recall`
+      of the replaced class, and `replaced_share`.
+    """
+    flagged = tf.cast(logits > 0, tf.float32)
+    fakes = tf.cast(labels, tf.float32)
+    return {
+        "disc_loss": losses.weighted(
+            losses.sigmoid_cross_entropy(logits, labels), weights
+        ),
+        "disc_accuracy": losses.weighted(flagged == fakes, weights),
+        "disc_precision": losses.weighted(fakes, weights * flagged),
+        "disc_recall": losses.weighted(flagged, weights * fakes),
+        "replaced_share": losses.weighted(fakes, weights),
+    }
+
+
+def _fold(
+    keys: tf.Tensor, purpose: Purpose, training: bool
+) -> tf.Tensor | None:
+    return seeds.fold_in(keys, purpose) if training else None

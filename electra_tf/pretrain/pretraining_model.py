@@ -1,0 +1,215 @@
+"""What every objective shares: one update from one global batch.
+
+An objective subclasses `PretrainingModel`, builds its networks in `__init__`
+and writes `compute_losses`. Everything else is here: random keys, micro-
+batches, the sum over replicas, the division, the clip, the update.
+"""
+
+import abc
+from typing import NamedTuple
+
+import keras
+import tensorflow as tf
+
+from electra_tf.configure_pretraining import PretrainingConfig
+from electra_tf.model import optimization, tensor_ops
+from electra_tf.model.losses import LossTerm
+from electra_tf.model.tokenization import Vocabulary
+from electra_tf.pretrain.pretrain_data import Inputs
+from electra_tf.util import seeds
+
+Terms = dict[str, LossTerm]
+
+
+class Detection(NamedTuple):
+    """A discriminator's verdict on a batch.
+
+    Attributes:
+      logits: float32 [B, L]; over 0 means "replaced".
+      labels: int32 [B, L], 1 where replaced.
+      input_mask: int32 [B, L], 1 on real tokens.
+    """
+
+    logits: tf.Tensor
+    labels: tf.Tensor
+    input_mask: tf.Tensor
+
+
+class PretrainingModel(keras.Model, abc.ABC):
+    """A model that knows its losses.
+
+    Args:
+      config: the whole configuration.
+      vocabulary: of the data.
+
+    Attributes:
+      jit_compile_step: whether forward and backward pass compile with XLA.
+      loss_weights: name of a loss -> its factor in the total loss. Names of
+        other terms that `compute_losses` returns are metrics.
+    """
+
+    loss_weights: dict[str, float]
+
+    def __init__(
+        self, config: PretrainingConfig, vocabulary: Vocabulary
+    ) -> None:
+        super().__init__()
+        self.config = config
+        self.vocabulary = vocabulary
+        self.jit_compile_step = False
+
+    @abc.abstractmethod
+    def compute_losses(
+        self, inputs: Inputs, *, keys: tf.Tensor, training: bool
+    ) -> Terms:
+        """Computes every loss and metric of a batch.
+
+        Args:
+          inputs: a batch, or a part of it.
+          keys: uint32 [B], one random key a row: masks, samples and dropout
+            are functions of it.
+          training: whether dropout is on.
+
+        Returns:
+          Name -> term; sums over the rows given, not divided.
+        """
+
+    def evaluation_step(
+        self, inputs: Inputs, *, keys: tf.Tensor
+    ) -> tuple[Terms, Detection | None]:
+        """Computes the terms without dropout, and the tokens' verdicts.
+
+        Args:
+          inputs: a batch; rows of padding count nothing.
+          keys: uint32 [B], one random key a row.
+
+        Returns:
+          The terms, and the verdicts if the objective has a discriminator.
+        """
+        return self.compute_losses(inputs, keys=keys, training=False), None
+
+    def make_optimizer(self) -> optimization.AdamWeightDecayOptimizer:
+        """Makes the optimizer of the configuration, with its slots built."""
+        config = self.config.optimizer
+        optimizer = optimization.AdamWeightDecayOptimizer(
+            optimization.WarmupPolynomialDecay(
+                config.learning_rate,
+                self.config.training.num_train_steps,
+                config.num_warmup_steps,
+                config.lr_decay_power,
+            ),
+            config.weight_decay_rate,
+            config.adam_beta1,
+            config.adam_beta2,
+            config.adam_epsilon,
+        )
+        optimizer.build(self.trainable_variables)
+        return optimizer
+
+    def train_step(self, inputs: Inputs) -> dict[str, tf.Tensor]:
+        """Does one update; the hook that Keras' `fit` calls.
+
+        Args:
+          inputs: this replica's rows of the global batch.
+
+        Returns:
+          The means over the global batch of every loss and metric, and "loss".
+        """
+        terms = self.update(Inputs(*inputs))
+        logs = {name: term.mean() for name, term in terms.items()}
+        return {"loss": self.total_loss(terms), **logs}
+
+    def total_loss(self, terms: Terms) -> tf.Tensor:
+        """Returns the weighted sum of the losses' means, float32 scalar."""
+        return tf.add_n(
+            [
+                terms[name].mean() * weight
+                for name, weight in self.loss_weights.items()
+            ]
+        )
+
+    def update(self, inputs: Inputs) -> Terms:
+        """Does one update and returns the sums over the global batch.
+
+        Gradients are of the mean over the global batch: summed over micro-
+        batches and replicas, then clipped, then applied.
+
+        Args:
+          inputs: this replica's rows of the global batch.
+
+        Returns:
+          Name -> term, equal on all replicas.
+        """
+        replica = tf.distribute.get_replica_context()
+        num_rows = tensor_ops.shape_of(inputs.input_ids)[0]
+        first = replica.replica_id_in_sync_group * num_rows
+        keys = seeds.row_keys(
+            self.config.training.seed,
+            self.optimizer.iterations,
+            tf.range(num_rows) + first,
+        )
+        weights = replica.all_reduce("SUM", self._loss_sizes(inputs, keys))
+        sums = self._accumulate(inputs, keys, weights)
+        terms, gradients = replica.all_reduce("SUM", sums)
+        gradients, _ = tf.clip_by_global_norm(
+            gradients, self.config.optimizer.clip_norm
+        )
+        self.optimizer.apply_reduced(gradients)
+        return terms
+
+    def _loss_sizes(self, inputs: Inputs, keys: tf.Tensor) -> list[tf.Tensor]:
+        """Returns each loss's weight, which its gradient is divided by.
+
+        Inside a graph only the operations that the weights need are run.
+        """
+        terms = self.compute_losses(inputs, keys=keys, training=True)
+        return [terms[name].weight for name in self.loss_weights]
+
+    def _accumulate(
+        self, inputs: Inputs, keys: tf.Tensor, weights: list[tf.Tensor]
+    ) -> tuple[Terms, list[tf.Tensor]]:
+        """Sums terms and gradients over micro-batches."""
+        count = self.config.runtime.gradient_accumulation_steps
+        forward_backward = self._forward_backward
+        if self.jit_compile_step:
+            # Not around the whole update: under several replicas XLA cannot
+            # reach the variables and sums of the other devices.
+            forward_backward = tf.function(forward_backward, jit_compile=True)
+        if count == 1:
+            return forward_backward(inputs, keys, weights)
+
+        def split(x: tf.Tensor) -> tf.Tensor:
+            return tf.reshape(x, [count, -1, *x.shape[1:]])
+
+        parts = tf.nest.map_structure(split, (inputs, keys))
+
+        def run(i: tf.Tensor) -> tuple[Terms, list[tf.Tensor]]:
+            rows, row_keys = tf.nest.map_structure(lambda x: x[i], parts)
+            return forward_backward(rows, row_keys, weights)
+
+        def add(i: tf.Tensor, sums: tuple) -> tuple:
+            return i + 1, tf.nest.map_structure(tf.add, sums, run(i))
+
+        return tf.while_loop(
+            lambda i, sums: i < count, add, (tf.constant(1), run(0))
+        )[1]
+
+    def _forward_backward(
+        self, inputs: Inputs, keys: tf.Tensor, weights: list[tf.Tensor]
+    ) -> tuple[Terms, list[tf.Tensor]]:
+        """Returns terms and gradients of one micro-batch, as sums."""
+        variables = [v.value for v in self.trainable_variables]
+        with tf.GradientTape() as tape:
+            terms = self.compute_losses(inputs, keys=keys, training=True)
+            loss = tf.add_n(
+                [
+                    tf.math.divide_no_nan(terms[name].total * factor, weight)
+                    for (name, factor), weight in zip(
+                        self.loss_weights.items(), weights, strict=True
+                    )
+                ]
+            )
+        gradients = tape.gradient(
+            loss, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO
+        )
+        return terms, [tf.convert_to_tensor(g) for g in gradients]

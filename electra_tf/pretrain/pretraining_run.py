@@ -1,0 +1,317 @@
+"""One pre-training run from beginning to end, as the command line starts it."""
+
+import contextlib
+import pathlib
+import sys
+from collections.abc import Iterator
+
+import keras
+import tensorflow as tf
+
+from electra_tf.configure_pretraining import PretrainingConfig
+from electra_tf.model.tokenization import Vocabulary
+from electra_tf.pretrain import (
+    evaluation,
+    export,
+    health,
+    preparation,
+    pretrain_data,
+    samples,
+)
+from electra_tf.pretrain.objectives import OBJECTIVES
+from electra_tf.pretrain.objectives.electra import Electra
+from electra_tf.pretrain.pretraining_model import PretrainingModel
+from electra_tf.pretrain.records import Records, locate_damage
+from electra_tf.util import (
+    callbacks,
+    config_flags,
+    console,
+    distribution,
+    files,
+    training_utils,
+)
+from electra_tf.util.checkpoints import Checkpoints, DirectoryLock
+from electra_tf.util.errors import UserError
+
+_SHOWN = {"loss": "loss", "masked_lm_loss": "mlm", "disc_loss": "disc"}
+
+
+def run(config: PretrainingConfig) -> None:
+    """Prepares the data, trains, evaluates, shows samples and exports.
+
+    Args:
+      config: the whole configuration.
+
+    Raises:
+      UserError: before any training, if something is wrong with it.
+    """
+    strategy = distribution.make_strategy(config.runtime.strategy)
+    _check(config, strategy)
+    is_chief = distribution.is_chief(strategy)
+    with _directory(config) if is_chief else contextlib.nullcontext():
+        vocabulary, records, held_out = _prepare(config, strategy)
+        model = make_model(config, vocabulary, strategy)
+        store = _restore(model)
+        if config.run.do_train:
+            _train(model, records, store, strategy)
+        if is_chief:
+            _finish(model, held_out)
+
+
+def make_model(
+    config: PretrainingConfig,
+    vocabulary: Vocabulary,
+    strategy: tf.distribute.Strategy,
+) -> PretrainingModel:
+    """Makes the objective's model and its optimizer, initialized by the seed.
+
+    Args:
+      config: the whole configuration.
+      vocabulary: of the data.
+      strategy: under which the variables are made.
+
+    Returns:
+      The model, compiled.
+    """
+    keras.utils.set_random_seed(config.training.seed)
+    with strategy.scope():
+        model = OBJECTIVES[config.objective.objective](config, vocabulary)
+        model.compile(optimizer=model.make_optimizer())
+    model.jit_compile_step = {
+        "true": True,
+        "false": False,
+        "auto": distribution.has_accelerator(),
+    }[config.runtime.jit_compile]
+    return model
+
+
+def checkpoint_variables(model: PretrainingModel) -> dict[str, tf.Variable]:
+    """Returns all that a run must keep, under the original's names.
+
+    Args:
+      model: with its optimizer.
+
+    Returns:
+      Name -> variable: weights, their Adam slots, and `global_step`.
+    """
+    optimizer = model.optimizer
+    variables = {"global_step": optimizer.iterations.value}
+    slots = zip(
+        model.trainable_variables,
+        optimizer.means,
+        optimizer.squares,
+        strict=True,
+    )
+    for variable, mean, square in slots:
+        variables[variable.path] = variable.value
+        variables[f"{variable.path}/adam_m"] = mean.value
+        variables[f"{variable.path}/adam_v"] = square.value
+    return variables
+
+
+def _check(config: PretrainingConfig, strategy: tf.distribute.Strategy) -> None:
+    """Refuses what only shows once objectives and devices are known."""
+    name = config.objective.objective
+    if name not in OBJECTIVES:
+        raise UserError(
+            f"`objective` must be one of {', '.join(OBJECTIVES)}. "
+            f"Received: objective={name!r}."
+        )
+    batch_size = config.training.train_batch_size
+    replicas = strategy.num_replicas_in_sync
+    parts = replicas * config.runtime.gradient_accumulation_steps
+    if batch_size % parts:
+        raise UserError(
+            "`train_batch_size` must be a multiple of the number of replicas "
+            "times `gradient_accumulation_steps`. Received: "
+            f"train_batch_size={batch_size}, {replicas} replicas, "
+            "gradient_accumulation_steps="
+            f"{config.runtime.gradient_accumulation_steps}."
+        )
+
+
+@contextlib.contextmanager
+def _directory(config: PretrainingConfig) -> Iterator[None]:
+    """Holds the model directory for this run and this experiment alone."""
+    files.ensure_writable(config.run.model_dir)
+    model_dir = pathlib.Path(config.run.model_dir)
+    with DirectoryLock(model_dir):
+        path = model_dir / "config.json"
+        if path.exists():
+            config_flags.check_same_experiment(path, config)
+        yield
+
+
+def _prepare(
+    config: PretrainingConfig, strategy: tf.distribute.Strategy
+) -> tuple[Vocabulary, Records, Records | None]:
+    """Builds or opens the data: the chief first, then the other workers."""
+    if distribution.is_chief(strategy):
+        data = preparation.prepare(config, log=console.say)
+        distribution.barrier(strategy)
+        return data
+    distribution.barrier(strategy)
+    return preparation.prepare(config)
+
+
+def _restore(model: PretrainingModel) -> Checkpoints:
+    """Opens the checkpoints and restores the newest, if there is one."""
+    config = model.config
+    store = Checkpoints(
+        config.run.model_dir,
+        checkpoint_variables(model),
+        keep_max=config.runtime.keep_checkpoint_max,
+        milestones=config.milestones,
+    )
+    step = store.restore_latest()
+    if step is not None:
+        console.say(f"Restored the checkpoint of step {step:,}.")
+    elif not config.run.do_train:
+        raise UserError(
+            f"{config.run.model_dir} holds no checkpoint to evaluate or "
+            "export. Train first (--do_train), or name another --model_name."
+        )
+    return store
+
+
+def _train(
+    model: PretrainingModel,
+    records: Records,
+    store: Checkpoints,
+    strategy: tf.distribute.Strategy,
+) -> None:
+    """Trains to the end, writing checkpoints, logs and progress."""
+    config = model.config
+    is_chief = distribution.is_chief(strategy)
+    if is_chief:
+        config_flags.save_config(
+            pathlib.Path(config.run.model_dir) / "config.json", config
+        )
+    schedule = training_utils.Schedule(
+        num_train_steps=config.training.num_train_steps,
+        iterations_per_loop=config.runtime.iterations_per_loop,
+        save_checkpoints_steps=config.runtime.save_checkpoints_steps,
+        milestones=config.milestones,
+    )
+    try:
+        training_utils.train(
+            model,
+            lambda step: _batches(config, records, step, strategy),
+            schedule,
+            strategy=strategy,
+            save=store.save if is_chief else lambda step: None,
+            callbacks=_callbacks(model) if is_chief else (),
+        )
+    except tf.errors.DataLossError as error:
+        paths = [file.path for file in records.files]
+        raise UserError(locate_damage(paths)) from error
+
+
+def _batches(
+    config: PretrainingConfig,
+    records: Records,
+    step: int,
+    strategy: tf.distribute.Strategy,
+) -> Iterator:
+    """Returns an iterator over each replica's rows, from a step on."""
+
+    def make(context: tf.distribute.InputContext) -> tf.data.Dataset:
+        workers = context.num_input_pipelines
+        return pretrain_data.training_dataset(
+            records,
+            batch_size=config.training.train_batch_size,
+            seed=config.training.seed,
+            start_step=step,
+            shuffle_megabytes=config.data.shuffle_megabytes,
+            worker=context.input_pipeline_id,
+            num_workers=workers,
+            replicas_per_worker=context.num_replicas_in_sync // workers,
+        )
+
+    return iter(strategy.distribute_datasets_from_function(make))
+
+
+def _callbacks(model: PretrainingModel) -> list[keras.callbacks.Callback]:
+    """Makes progress bar, logs and health monitor for a run."""
+    config = model.config
+    model_dir = pathlib.Path(config.run.model_dir)
+    batch_size = config.training.train_batch_size
+    step = int(model.optimizer.iterations.numpy())
+    made: list[keras.callbacks.Callback] = [
+        callbacks.JsonLog(
+            model_dir / "metrics.jsonl", first_step=step, batch_size=batch_size
+        ),
+        health.HealthMonitor(
+            console.warn,
+            expected_start=health.expected_start(model),
+            num_warmup_steps=config.optimizer.num_warmup_steps,
+            generator_limit=config.runtime.generator_accuracy_limit,
+        ),
+        callbacks.ProgressBar(
+            config.training.num_train_steps, batch_size, shown=_SHOWN
+        ),
+    ]
+    if config.runtime.tensorboard:
+        made.append(callbacks.TensorBoardLog(model_dir))
+    return made
+
+
+def _finish(model: PretrainingModel, held_out: Records | None) -> None:
+    """Evaluates, shows samples, exports, and says what comes next."""
+    config = model.config
+    model_dir = pathlib.Path(config.run.model_dir)
+    if held_out is None:
+        console.warn(
+            "There are no held-out records: nothing is evaluated. Build with "
+            "--held_out_fraction, or name them with --eval_tfrecords."
+        )
+    elif config.run.do_eval:
+        _evaluate(model, held_out, model_dir / "results")
+    if config.run.do_export:
+        for directory in export.export(model, model_dir / "saved_model"):
+            console.say(f"Exported {directory}")
+    console.say(_next_steps(config))
+
+
+def _evaluate(
+    model: PretrainingModel, held_out: Records, results_dir: pathlib.Path
+) -> None:
+    """Writes the metrics of the held-out split and shows samples of it."""
+    config = model.config
+    dataset = pretrain_data.evaluation_dataset(
+        held_out, batch_size=config.runtime.eval_batch_size
+    )
+    num_steps = config.runtime.num_eval_steps or -1
+    metrics = evaluation.evaluate(model, dataset.take(num_steps))
+    step = int(model.optimizer.iterations.numpy())
+    files.ensure_writable(results_dir)
+    files.write_json(
+        results_dir / "pretraining_eval.json",
+        {"global_step": step, **dict(sorted(metrics.items()))},
+    )
+    console.say(f"Held-out metrics at step {step:,}:")
+    for name, value in sorted(metrics.items()):
+        console.say(f"  {name:28} {value:.4f}")
+    if config.run.num_samples and isinstance(model, Electra):
+        console.say()
+        console.say(
+            samples.table(
+                model,
+                dataset,
+                config.run.num_samples,
+                in_colour=sys.stdout.isatty(),
+            )
+        )
+
+
+def _next_steps(config: PretrainingConfig) -> str:
+    """Says what the run left behind and what to do with it."""
+    run = config.run
+    model_dir = run.model_dir
+    return f"""
+Next:
+  your own text: python -m electra_tf.run_pretraining \
+    --flagfile=configs/small.cfg --corpus='/path/*.txt' --data_dir=DIR
+  more training: the same command with a larger --num_train_steps and another
+    --model_name
+  files: {model_dir}/{{config.json,metrics.jsonl,results/,saved_model/}}"""

@@ -1,0 +1,297 @@
+"""TFRecord files that are checked before anything trains on them."""
+
+import dataclasses
+import glob
+import itertools
+import os
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from google.protobuf import message
+
+from electra_tf.configure_pretraining import CorpusConfig
+from electra_tf.model.tokenization import Vocabulary
+from electra_tf.pretrain.record_format import (
+    FEATURES,
+    FORMAT_VERSION,
+    MANIFEST,
+    find_unfinished,
+    parse,
+)
+from electra_tf.util import files
+from electra_tf.util.errors import UserError
+
+MAX_BYTES_TO_SCAN = 2**30
+
+_SCAN_BATCH = 1024
+
+
+@dataclasses.dataclass(frozen=True)
+class RecordFile:
+    """One file of a data set.
+
+    Attributes:
+      path: where it lies.
+      num_records: records in it, at least one.
+      num_bytes: its size.
+    """
+
+    path: str
+    num_records: int
+    num_bytes: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Records:
+    """A set of TFRecord files that were found sound.
+
+    Attributes:
+      files: the files, by name.
+      max_seq_length: numbers in each feature.
+    """
+
+    files: tuple[RecordFile, ...]
+    max_seq_length: int
+
+    @property
+    def num_records(self) -> int:
+        """Records in all files."""
+        return sum(file.num_records for file in self.files)
+
+    @classmethod
+    def open(
+        cls, patterns: str, corpus: CorpusConfig, vocabulary: Vocabulary
+    ) -> "Records":
+        """Opens files and checks them.
+
+        A manifest beside the files must agree with the configuration, and the
+        files with the manifest. Files are read in full if there is no
+        manifest, or if they have at most `MAX_BYTES_TO_SCAN` together; else
+        the first record of each is.
+
+        Args:
+          patterns: globs, separated by commas.
+          corpus: the sequence length and the letter case to expect.
+          vocabulary: to which the ids must belong.
+
+        Returns:
+          The opened files.
+
+        Raises:
+          UserError: if anything is missing, damaged or does not fit, naming
+            the file and, where there is one, the record, counted from 0.
+        """
+        paths = find(patterns)
+        if not paths:
+            raise UserError(
+                "Pre-training records are needed. Received: "
+                f"{patterns!r}, which matches no file. Build them with "
+                "`python -m electra_tf.build_pretraining_dataset`."
+            )
+        scanner = _Scanner(corpus.max_seq_length, vocabulary.size)
+        is_small = sum(map(os.path.getsize, paths)) <= MAX_BYTES_TO_SCAN
+        opened = []
+        for directory, group in itertools.groupby(paths, os.path.dirname):
+            listed = _read_manifest(directory, corpus, vocabulary)
+            opened += [
+                _open_file(path, listed, scanner, in_full=is_small)
+                for path in group
+            ]
+        return cls(tuple(opened), corpus.max_seq_length)
+
+
+def find(patterns: str) -> list[str]:
+    """Returns the files that comma-separated globs match, sorted."""
+    return sorted(
+        {
+            os.path.normpath(path)
+            for pattern in patterns.split(",")
+            for path in glob.glob(pattern.strip())
+        }
+    )
+
+
+def locate_damage(paths: Iterable[str]) -> str:
+    """Finds the record that cannot be read; TensorFlow does not name it.
+
+    Args:
+      paths: the files that were being read.
+
+    Returns:
+      A sentence that names the first damaged record and its file, or says
+      that all can be read.
+    """
+    paths = list(paths)
+    for path in paths:
+        number = 0
+        try:
+            for _ in tf.data.TFRecordDataset(path):
+                number += 1
+        except tf.errors.OpError as error:
+            reason = re.sub(r"\{\{.*?\}\} ?|\[Op:.*", "", error.message).strip()
+            return (
+                f"{path}: record {number} cannot be read: {reason}. Restore "
+                "the file or build the data set again."
+            )
+    return f"All records of {len(paths)} file(s) can be read."
+
+
+def _read_manifest(
+    directory: str, corpus: CorpusConfig, vocabulary: Vocabulary
+) -> dict[str, RecordFile] | None:
+    """Checks a data set against its manifest.
+
+    Returns:
+      Its files by path; None for files of the original, without a manifest.
+    """
+    path = os.path.join(directory, MANIFEST)
+    if not os.path.exists(path):
+        if unfinished := find_unfinished(directory):
+            raise UserError(
+                "A data set must be complete. Received: "
+                f"{unfinished[0]}, left by a build that was stopped. Build "
+                "it again with --overwrite."
+            )
+        return None
+    manifest = files.read_json(path)
+    if manifest.get("format_version") != FORMAT_VERSION:
+        raise UserError(
+            f"{path} must have format_version {FORMAT_VERSION}. Received: "
+            f"{manifest.get('format_version')}. Build the data set again."
+        )
+    _check_settings(directory, manifest, corpus, vocabulary)
+    listed = {}
+    for entry in manifest["files"]:
+        file = RecordFile(
+            os.path.join(directory, entry["name"]),
+            entry["num_records"],
+            entry["num_bytes"],
+        )
+        _check_size(file)
+        listed[file.path] = file
+    return listed
+
+
+def _check_settings(
+    directory: str,
+    manifest: dict[str, Any],
+    corpus: CorpusConfig,
+    vocabulary: Vocabulary,
+) -> None:
+    ours = {
+        "vocab_size": vocabulary.size,
+        "vocab_sha256": vocabulary.sha256,
+        "max_seq_length": corpus.max_seq_length,
+        "do_lower_case": corpus.do_lower_case,
+        "strip_accents": corpus.strip_accents,
+    }
+    differing = [
+        f"{name} is {manifest.get(name)} there and {value} here"
+        for name, value in ours.items()
+        if manifest.get(name) != value
+    ]
+    if differing:
+        raise UserError(
+            f"The data set in {directory} must fit this run. Received: "
+            f"{'; '.join(differing)}. Change the flags to its values, or "
+            "build it again with --overwrite."
+        )
+
+
+def _check_size(file: RecordFile) -> None:
+    size = os.path.getsize(file.path) if os.path.exists(file.path) else None
+    if size != file.num_bytes:
+        found = "no such file" if size is None else f"{size} bytes"
+        raise UserError(
+            f"{file.path} must have the {file.num_bytes} bytes that its "
+            f"{MANIFEST} promises. Received: {found}. Restore the file or "
+            "build the data set again."
+        )
+
+
+def _open_file(
+    path: str,
+    listed: dict[str, RecordFile] | None,
+    scanner: "_Scanner",
+    *,
+    in_full: bool,
+) -> RecordFile:
+    if not os.path.getsize(path):
+        raise UserError(
+            f"{path} must hold records. Received: 0 bytes. Restore the file "
+            "or build the data set again."
+        )
+    if listed is None:
+        return RecordFile(path, scanner.scan(path), os.path.getsize(path))
+    if path not in listed:
+        raise UserError(
+            f"{path} must belong to the data set beside it. Received: a file "
+            f"that its {MANIFEST} does not list. Move it elsewhere."
+        )
+    file = listed[path]
+    if not in_full:
+        scanner.scan(path, max_records=1)
+    elif (found := scanner.scan(path)) != file.num_records:
+        raise UserError(
+            f"{path} must have the {file.num_records} records that its "
+            f"{MANIFEST} promises. Received: {found} records."
+        )
+    return file
+
+
+class _Scanner:
+    """Reads records and checks what they hold."""
+
+    def __init__(self, max_seq_length: int, vocab_size: int) -> None:
+        self._max_seq_length = max_seq_length
+        self._limits = dict(zip(FEATURES, (vocab_size, 2, 2), strict=True))
+
+    def scan(self, path: str, *, max_records: int = -1) -> int:
+        """Checks the records of a file and returns their number."""
+        dataset = tf.data.TFRecordDataset(path).take(max_records)
+        num_records = 0
+        try:
+            for serialized in dataset.batch(_SCAN_BATCH):
+                self._check(path, num_records, serialized)
+                num_records += len(serialized)
+        except tf.errors.DataLossError as error:
+            raise UserError(locate_damage([path])) from error
+        return num_records
+
+    def _check(self, path: str, first: int, serialized: tf.Tensor) -> None:
+        try:
+            features = parse(serialized, self._max_seq_length)
+        except (tf.errors.InvalidArgumentError, UnicodeDecodeError):
+            # TensorFlow's message quotes the record, which may be no text.
+            for number, record in enumerate(serialized.numpy(), first):
+                self._check_format(f"{path}: record {number}", record)
+            raise
+        for name, limit in self._limits.items():
+            values = features[name].numpy()
+            bad = np.argwhere((values < 0) | (values >= limit))
+            if bad.size:
+                row, column = bad[0]
+                raise UserError(
+                    f"{path}: record {first + row}: {name} must be at least "
+                    f"0 and below {limit}. Received: {values[row, column]} at "
+                    f"position {column}. Was it built with this vocabulary?"
+                )
+
+    def _check_format(self, where: str, record: bytes) -> None:
+        try:
+            features = tf.train.Example.FromString(record).features.feature
+        except message.DecodeError as error:
+            raise UserError(
+                f"{where} must be a tf.train.Example. Received: other bytes."
+            ) from error
+        for name in FEATURES:
+            length = len(features[name].int64_list.value)
+            if length != self._max_seq_length:
+                raise UserError(
+                    f"{where} must hold {self._max_seq_length} integers "
+                    f"`{name}`, as max_seq_length says. Received: {length}. "
+                    "Change --max_seq_length or build the data set again."
+                )

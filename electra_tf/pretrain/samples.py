@@ -1,0 +1,117 @@
+"""Shows what the two networks do to real text, for a person to read."""
+
+import numpy as np
+import tensorflow as tf
+
+from electra_tf.model.tokenization import Vocabulary
+from electra_tf.pretrain.evaluation import evaluation_keys
+from electra_tf.pretrain.objectives.electra import Electra, Prediction
+from electra_tf.pretrain.pretrain_data import Inputs
+
+_COLOURS = {"caught": 32, "missed": 33, "false alarm": 31, "same": 36}
+_WIDTHS = (16, 16, 16, 11)
+
+
+def table(
+    model: Electra,
+    dataset: tf.data.Dataset,
+    num_samples: int,
+    *,
+    in_colour: bool = False,
+) -> str:
+    """Corrupts and judges the first records of a data set.
+
+    Args:
+      model: a trained generator and discriminator.
+      dataset: of `Inputs`.
+      num_samples: number of records.
+      in_colour: whether to colour the verdicts for a terminal.
+
+    Returns:
+      Each record's corrupted text, and under it one line for each token that
+      was masked or flagged: original, masked, generated, P(replaced), verdict.
+    """
+    inputs = Inputs(*next(iter(dataset)))
+    inputs = Inputs(*(x[:num_samples] for x in inputs))
+    rows = tf.range(inputs.input_ids.shape[0])
+    prediction = model.forward(
+        inputs, keys=evaluation_keys(rows), training=False
+    )
+    arrays = tf.nest.map_structure(np.asarray, (inputs, prediction))
+    lengths = arrays[0].input_mask.sum(1)
+    return "\n\n".join(
+        _sample(row, *arrays, model.vocabulary, in_colour)
+        for row in range(len(lengths))
+        if lengths[row]
+    )
+
+
+def _sample(
+    row: int,
+    inputs: Inputs,
+    prediction: Prediction,
+    vocabulary: Vocabulary,
+    in_colour: bool,
+) -> str:
+    length = int(inputs.input_mask[row].sum())
+    original = inputs.input_ids[row]
+    masked = prediction.masked.inputs.input_ids[row]
+    corrupted = prediction.fake.inputs.input_ids[row]
+    probability = 1 / (1 + np.exp(-prediction.disc_logits[row]))
+    used = prediction.masked.weights[row] > 0
+    chosen = set(prediction.masked.positions[row][used].tolist())
+    lines, marks = [], {}
+    for t in range(length):
+        verdict = _verdict(
+            corrupted[t] != original[t], probability[t] > 0.5, t in chosen
+        )
+        if verdict is None:
+            continue
+        cells = [
+            vocabulary.tokens[original[t]],
+            vocabulary.tokens[masked[t]],
+            vocabulary.tokens[corrupted[t]] if t in chosen else "",
+            f"{probability[t]:.2f}",
+        ]
+        row_text = "".join(
+            cell.ljust(width)
+            for cell, width in zip(cells, _WIDTHS, strict=True)
+        )
+        marks[t] = verdict
+        lines.append("  " + row_text + _paint(verdict, verdict, in_colour))
+    heads = ("original", "masked", "generated", "P(replaced)")
+    header = "".join(
+        head.ljust(width + (head == "P(replaced)"))
+        for head, width in zip(heads, _WIDTHS, strict=True)
+    )
+    text = _text(corrupted[:length], marks, vocabulary, in_colour)
+    return "\n".join([text, "  " + header + "verdict", *lines])
+
+
+def _verdict(is_fake: bool, is_flagged: bool, was_masked: bool) -> str | None:
+    if is_fake:
+        return "caught" if is_flagged else "missed"
+    if is_flagged:
+        return "false alarm"
+    return "same" if was_masked else None
+
+
+def _text(
+    ids: np.ndarray,
+    marks: dict[int, str],
+    vocabulary: Vocabulary,
+    in_colour: bool,
+) -> str:
+    """Joins word pieces to text; marked tokens stand in square brackets."""
+    text = ""
+    for t, token in enumerate(vocabulary.tokens[i] for i in ids):
+        glue = "" if token.startswith("##") or not text else " "
+        token = token.removeprefix("##")
+        if t in marks:
+            token = _paint(f"[{token}]", marks[t], in_colour)
+        text += glue + token
+    return text
+
+
+def _paint(text: str, verdict: str, in_colour: bool) -> str:
+    return f"\x1b[{_COLOURS[verdict]}m{text}\x1b[0m" if in_colour else text

@@ -1,0 +1,19 @@
+"""Pre-trains a text encoder: data, training, evaluation, export.
+
+python -m electra_tf.run_pretraining --flagfile=configs/demo.cfg
+"""
+
+from electra_tf.configure_pretraining import PretrainingConfig
+from electra_tf.util import config_flags, console
+
+
+def main(config: PretrainingConfig) -> None:
+    """Runs what the configuration asks for."""
+    with console.quiet_imports():
+        from electra_tf.pretrain import pretraining_run
+
+    pretraining_run.run(config)
+
+
+if __name__ == "__main__":
+    config_flags.run(main, PretrainingConfig)

@@ -1,0 +1,1 @@
+"""Helpers without knowledge of models: flags, files, seeds, the loop."""

@@ -1,0 +1,160 @@
+"""What a person and a program read while a run goes on: Keras callbacks."""
+
+import importlib.util
+import json
+import pathlib
+import sys
+import time
+from typing import TextIO
+
+import keras
+import tensorflow as tf
+
+from electra_tf.util.errors import UserError
+
+_SECONDS_BETWEEN_LINES = 10.0
+
+
+class ProgressBar(keras.callbacks.Callback):
+    """Shows step, speed, losses and time left on one line.
+
+    On a terminal the line is rewritten after each block; elsewhere a line is
+    written every ten seconds.
+
+    Args:
+      num_train_steps: the last update.
+      batch_size: sequences in an update.
+      shown: metric -> short name on the line.
+      stream: where to write; standard error by default.
+    """
+
+    def __init__(
+        self,
+        num_train_steps: int,
+        batch_size: int,
+        *,
+        shown: dict[str, str],
+        stream: TextIO | None = None,
+    ) -> None:
+        super().__init__()
+        self.num_train_steps = num_train_steps
+        self.batch_size = batch_size
+        self.shown = shown
+        self.stream = stream or sys.stderr
+        self._speed = 0.0  # updates per second, smoothed
+        self._num_blocks = 0
+        self._last_line = 0.0
+
+    def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
+        logs = logs or {}
+        self._num_blocks += 1
+        speed = logs["steps_per_second"]
+        # The first block holds tracing and compilation: it tells no speed.
+        is_warm = self._num_blocks > 2
+        self._speed = 0.8 * self._speed + 0.2 * speed if is_warm else speed
+        is_last = batch >= self.num_train_steps
+        now = time.monotonic()
+        if self.stream.isatty():
+            end = "\n" if is_last else ""
+            self.stream.write("\r\x1b[K" + self.line(batch, logs) + end)
+        elif is_last or now - self._last_line > _SECONDS_BETWEEN_LINES:
+            self._last_line = now
+            self.stream.write(self.line(batch, logs) + "\n")
+        self.stream.flush()
+
+    def line(self, step: int, logs: dict[str, float]) -> str:
+        """Returns the line for a step."""
+        share = 100 * step / self.num_train_steps
+        left = (self.num_train_steps - step) / max(self._speed, 1e-9)
+        losses = "  ".join(
+            f"{short} {logs[name]:.3f}"
+            for name, short in self.shown.items()
+            if name in logs
+        )
+        return (
+            f"step {step:,}/{self.num_train_steps:,} {share:5.1f}%  "
+            f"{self._speed * self.batch_size:,.1f} sequences/s  {losses}  "
+            f"ETA {_clock(left)}"
+        )
+
+
+class JsonLog(keras.callbacks.Callback):
+    """Appends one JSON line of metrics after each block.
+
+    Lines past the step that a run resumes from are dropped first, so that a
+    resumed log has each step once.
+
+    Args:
+      path: of the file, `metrics.jsonl` by convention.
+      first_step: updates done before this run.
+      batch_size: sequences in an update.
+    """
+
+    def __init__(
+        self, path: pathlib.Path, *, first_step: int, batch_size: int
+    ) -> None:
+        super().__init__()
+        self.path = pathlib.Path(path)
+        self.first_step = first_step
+        self.batch_size = batch_size
+
+    def on_train_begin(self, logs: dict | None = None) -> None:
+        if not self.path.exists():
+            return
+        kept = []
+        for line in self.path.read_text("utf-8").splitlines():
+            if _step_of(line) <= self.first_step:
+                kept.append(line + "\n")
+        self.path.write_text("".join(kept), "utf-8")
+
+    def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
+        record = {"step": batch, **(logs or {})}
+        speed = record.pop("steps_per_second")
+        record["sequences_per_second"] = speed * self.batch_size
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record) + "\n")
+
+
+class TensorBoardLog(keras.callbacks.Callback):
+    """Writes the metrics as TensorBoard scalars.
+
+    Args:
+      directory: of the event files.
+
+    Raises:
+      UserError: if the package `tensorboard` is not installed.
+    """
+
+    def __init__(self, directory: pathlib.Path) -> None:
+        super().__init__()
+        if importlib.util.find_spec("tensorboard") is None:
+            raise UserError(
+                "--tensorboard needs the package tensorboard, which is not "
+                "installed. Run: python -m pip install -e '.[tensorboard]'"
+            )
+        self._writer = tf.summary.create_file_writer(str(directory))
+
+    def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
+        with self._writer.as_default(step=batch):
+            for name, value in (logs or {}).items():
+                tf.summary.scalar(name, value)
+
+    def on_train_end(self, logs: dict | None = None) -> None:
+        self._writer.close()
+
+
+def _step_of(line: str) -> float:
+    """Returns a line's step; infinity if the line was cut off."""
+    try:
+        return json.loads(line)["step"]
+    except (ValueError, KeyError):
+        return float("inf")
+
+
+def _clock(seconds: float) -> str:
+    """Formats seconds as h:mm:ss, with days in front where there are any."""
+    minutes, seconds = divmod(int(seconds + 0.5), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    clock = f"{hours}:{minutes:02}:{seconds:02}"
+    return f"{days} d {clock}" if days else clock

@@ -1,0 +1,333 @@
+"""Checkpoints that are complete, verified and found again, whatever happens.
+
+A checkpoint is a TensorFlow tensor bundle of named variables, with no graph of
+objects: `model.ckpt-{step}.index` and `model.ckpt-{step}.data-00000-of-00001`.
+The names are those of the original's TF1 variables, so that its code can read
+our checkpoints.
+
+What a reader of the directory can rely on:
+  1. An index is there only if the checkpoint was written in full, read back
+     and on the disk.
+  2. The newest checkpoint is found by looking at all of them; the file
+     `checkpoint` is written for other programs and never trusted.
+  3. A checkpoint is removed only after a newer one is complete.
+"""
+
+import fcntl
+import logging
+import os
+import pathlib
+import re
+import shutil
+import socket
+import tempfile
+from collections.abc import Collection, Mapping
+
+import tensorflow as tf
+
+from electra_tf.util import files
+from electra_tf.util.errors import DirectoryInUseError, UserError
+
+_INDEX = ".index"
+_DATA = ".data-00000-of-00001"
+_FILE = re.compile(rf"model\.ckpt-(\d+)({_INDEX}|{_DATA})")
+_STATE = "checkpoint"
+_UNFINISHED = "tmp-model.ckpt-"
+_MAX_LISTED = 10
+# What TensorFlow raises where a bundle is missing or damaged.
+_READ_ERRORS = (tf.errors.OpError, IndexError, ValueError, RuntimeError)
+
+_logger = logging.getLogger(__name__)
+
+
+class Checkpoints:
+    """The checkpoints of one run.
+
+    Only one process may save at a time: see `DirectoryLock`.
+
+    Args:
+      directory: of the run; made at the first save.
+      variables: name -> variable; all that a checkpoint holds. Mirrored
+        variables are saved from their first replica and restored to all.
+      keep_max: newest checkpoints that are kept; 0 for all.
+      milestones: steps whose checkpoints are kept for ever.
+    """
+
+    def __init__(
+        self,
+        directory: str | os.PathLike[str],
+        variables: Mapping[str, tf.Variable],
+        *,
+        keep_max: int = 5,
+        milestones: Collection[int] = frozenset(),
+    ) -> None:
+        self.directory = pathlib.Path(directory)
+        self.variables = dict(variables)
+        self.keep_max = keep_max
+        self.milestones = frozenset(milestones)
+
+    def steps(self) -> list[int]:
+        """Returns the steps that have an index, in order."""
+        return self._steps_with(_INDEX)
+
+    def save(self, step: int) -> pathlib.Path:
+        """Writes the checkpoint of a step, then removes old ones.
+
+        What dead runs left unfinished is removed first. No worker but the
+        calling one takes part.
+
+        Returns:
+          The checkpoint's path, without the ending.
+
+        Raises:
+          UserError: if it cannot be written; older ones are then untouched.
+        """
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            self._sweep()
+            self._write(step)
+            self._remove_old(step)
+        except (OSError, tf.errors.OpError) as error:
+            num_bytes = sum(
+                variable.shape.num_elements() * variable.dtype.size
+                for variable in self.variables.values()
+            )
+            raise UserError(
+                f"The checkpoint of step {step} needs {num_bytes:,} bytes in "
+                f"{self.directory}. Received: {_reason(error)}. Older "
+                "checkpoints are intact: make room and run again."
+            ) from error
+        return self._path(step)
+
+    def latest_valid(self) -> pathlib.Path | None:
+        """Returns the newest checkpoint that can be read; None if none is.
+
+        Damaged ones are passed over with a warning.
+
+        Raises:
+          UserError: if there were checkpoints but all are damaged.
+        """
+        found = {*self.steps(), *self._steps_with(_DATA)}
+        for step in sorted(found, reverse=True):
+            path = self._path(step)
+            damage = _damage(path)
+            if damage is None:
+                return path
+            _logger.warning(
+                "The checkpoint %s is passed over, it cannot be read: %s",
+                path,
+                damage,
+            )
+        if self.steps() or (self.directory / _STATE).exists():
+            raise UserError(
+                f"{self.directory} must hold a checkpoint that can be read. "
+                f"Received: {len(found)}, all damaged or incomplete. Restore "
+                "one from a copy, or start anew under another --model_name."
+            )
+        return None
+
+    def restore_latest(self) -> int | None:
+        """Restores the newest checkpoint that can be read.
+
+        Returns:
+          Its step; None if the run has no checkpoint.
+
+        Raises:
+          UserError: as `latest_valid` and `restore`.
+        """
+        path = self.latest_valid()
+        if path is None:
+            return None
+        self.restore(path)
+        return int(path.name.rpartition("-")[2])
+
+    def restore(self, path: str | os.PathLike[str]) -> None:
+        """Assigns every variable from a checkpoint.
+
+        Args:
+          path: of the checkpoint, without the ending.
+
+        Raises:
+          UserError: if it cannot be read, or if its variables are not
+            exactly ours in name and shape, before any is assigned.
+        """
+        try:
+            reader = tf.train.load_checkpoint(os.fspath(path))
+            self._check_shapes(path, reader.get_variable_to_shape_map())
+            for name, variable in self.variables.items():
+                variable.assign(reader.get_tensor(name))
+        except UserError:
+            raise
+        except _READ_ERRORS as error:
+            raise UserError(
+                f"{os.fspath(path)} must be a checkpoint. Received: "
+                f"{_reason(error)}"
+            ) from error
+
+    def _path(self, step: int) -> pathlib.Path:
+        return self.directory / f"model.ckpt-{step}"
+
+    def _steps_with(self, ending: str) -> list[int]:
+        """Returns the steps that have a file with this ending, in order."""
+        if not self.directory.is_dir():
+            return []
+        matches = map(_FILE.fullmatch, os.listdir(self.directory))
+        return sorted(int(m[1]) for m in matches if m and m[2] == ending)
+
+    def _sweep(self) -> None:
+        """Removes what dead runs left: unfinished and unlisted files."""
+        for path in self.directory.glob(f"{_UNFINISHED}*"):
+            shutil.rmtree(path)
+        data_only = {*self._steps_with(_DATA)} - {*self.steps()}
+        for step in data_only:
+            self._remove(step)
+
+    def _write(self, step: int) -> None:
+        """Writes, verifies and publishes the checkpoint of a step."""
+        path = self._path(step)
+        with tempfile.TemporaryDirectory(
+            prefix=f"{_UNFINISHED}{step}-", dir=self.directory
+        ) as unfinished:
+            copy = pathlib.Path(unfinished, path.name)
+            _write_bundle(copy, self.variables)
+            if damage := _damage(copy, self.variables.keys()):
+                raise OSError(f"it could not be read back: {damage}")
+            for ending in (_DATA, _INDEX):
+                files.sync(f"{copy}{ending}")
+            for ending in (_DATA, _INDEX):
+                os.replace(f"{copy}{ending}", f"{path}{ending}")
+        files.sync(self.directory)
+
+    def _remove_old(self, newest: int) -> None:
+        """Lists what is kept in the state file, then removes the rest.
+
+        Checkpoints past the newest are damaged ones that training will come
+        to again; they count for nothing.
+        """
+        steps = [step for step in self.steps() if step <= newest]
+        recent = steps[-self.keep_max :]  # all of them for 0
+        kept = [s for s in steps if s in recent or s in self.milestones]
+        state = [f'model_checkpoint_path: "{self._path(newest).name}"\n']
+        for step in kept:
+            name = self._path(step).name
+            state.append(f'all_model_checkpoint_paths: "{name}"\n')
+        files.atomic_write_text(self.directory / _STATE, "".join(state))
+        for step in steps:
+            if step not in kept:
+                self._remove(step)
+
+    def _remove(self, step: int) -> None:
+        for ending in (_INDEX, _DATA):
+            pathlib.Path(f"{self._path(step)}{ending}").unlink(missing_ok=True)
+
+    def _check_shapes(
+        self, path: str | os.PathLike[str], there: Mapping[str, list[int]]
+    ) -> None:
+        """Compares names and shapes with those of the variables."""
+        here = {name: v.shape.as_list() for name, v in self.variables.items()}
+        differences = {
+            "missing": sorted(here.keys() - there.keys()),
+            "unexpected": sorted(there.keys() - here.keys()),
+            "of another shape": [
+                f"{name} {there[name]}, expected {here[name]}"
+                for name in sorted(here.keys() & there.keys())
+                if here[name] != there[name]
+            ],
+        }
+        if any(differences.values()):
+            raise UserError(
+                f"{os.fspath(path)} must hold the variables of this model. "
+                "Received:"
+                + "".join(
+                    f"\n  {kind}: {_listed(names)}"
+                    for kind, names in differences.items()
+                    if names
+                )
+                + "\nGive the configuration that it was trained with."
+            )
+
+
+class DirectoryLock:
+    """Keeps other runs out of a directory while open, as a context manager.
+
+    The lock dies with its process. The file `lock` stays behind, since
+    removing it could let two runs in.
+
+    Args:
+      directory: that exists.
+
+    Raises:
+      DirectoryInUseError: on entering, naming process and host, if another
+        run is inside.
+    """
+
+    def __init__(self, directory: str | os.PathLike[str]) -> None:
+        self.path = pathlib.Path(directory, "lock")
+
+    def __enter__(self) -> None:
+        self._file = self.path.open("a+", encoding="utf-8")
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            with self._file:
+                self._file.seek(0)
+                holder = self._file.read().strip()
+            raise DirectoryInUseError(
+                f"{self.path.parent} must be free. Received: in use by "
+                f"{holder}. Wait until that run ends, stop it, or give "
+                "another --model_name."
+            ) from error
+        self._file.truncate(0)
+        self._file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+        self._file.flush()
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+
+def _write_bundle(
+    path: pathlib.Path, variables: Mapping[str, tf.Variable]
+) -> None:
+    with tf.device("CPU:0"):
+        tf.raw_ops.SaveV2(
+            prefix=os.fspath(path),
+            tensor_names=list(variables),
+            shape_and_slices=[""] * len(variables),
+            tensors=[variable.read_value() for variable in variables.values()],
+        )
+
+
+def _damage(
+    path: pathlib.Path, names: Collection[str] | None = None
+) -> str | None:
+    """Reads a checkpoint in full, which compares the checksum of each tensor.
+
+    Args:
+      path: of the checkpoint, without the ending.
+      names: that it must have; None for any.
+
+    Returns:
+      Why it cannot be used; None if it can.
+    """
+    try:
+        reader = tf.train.load_checkpoint(os.fspath(path))
+        found = reader.get_variable_to_shape_map()
+        for name in found:
+            reader.get_tensor(name)
+    except _READ_ERRORS as error:
+        return _reason(error)
+    if names is not None and found.keys() != set(names):
+        return f"it has {len(found)} variables, not {len(names)}"
+    return None
+
+
+def _reason(error: Exception) -> str:
+    """Returns an error's text without TensorFlow's node names."""
+    text = getattr(error, "message", None) or str(error)
+    return re.sub(r"\{\{.*?\}\} ?|\s*\[Op:.*", "", text).strip()
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - _MAX_LISTED
+    tail = f" and {more} more" if more > 0 else ""
+    return ", ".join(names[:_MAX_LISTED]) + tail

@@ -1,0 +1,391 @@
+"""Frozen dataclasses as command lines, and as JSON files.
+
+A configuration is a dataclass whose fields are values or further such
+dataclasses, its parts. Each value is one absl flag: its name is the field's,
+its help the string literal under the field. A value is a bool, int, float or
+str, an `int | None`, a `tuple[float, ...]` (comma-separated) or a
+`tuple[str, ...]` (comma-separated, and a repeated flag adds to it).
+
+The later of two values wins: the default, --hparams, then flags and the lines
+of flagfiles in the order in which they are given.
+
+Two class attributes of a configuration are read:
+  ORIGINAL_NAMES: what the original's hyperparameters are here, for --hparams:
+    name -> its value -> our names and values. What is not listed stays as it
+    is; of two entries that say the same, the later wins.
+  FREE_PARTS: the parts that may differ between two runs of one experiment.
+"""
+
+import dataclasses
+import difflib
+import inspect
+import itertools
+import json
+import os
+import pathlib
+import re
+import sys
+import traceback
+import typing
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, NoReturn
+
+from absl import flags
+
+from electra_tf.util import files
+from electra_tf.util.config_fields import (
+    Config,
+    Leaf,
+    build,
+    flatten,
+    leaves,
+)
+from electra_tf.util.errors import ExitCode, UserError
+
+Values = dict[str, Any]
+
+_HELP = {"-h", "--help", "--helpfull", "--helpshort"}
+_FLAG = re.compile(r"--?(?P<name>[A-Za-z][\w-]*)(?P<value>=.*)?", re.DOTALL)
+_OUT_OF_MEMORY = (
+    "Out of memory. Lower --train_batch_size or --max_seq_length, or raise "
+    "--gradient_accumulation_steps, which changes no result. Received: "
+)
+
+
+class _Word(NamedTuple):
+    """One word of a command line.
+
+    Attributes:
+      text: the word.
+      where: it comes from, for errors.
+    """
+
+    text: str
+    where: str
+
+
+def run(main: Callable[[Config], None], config_class: type[Config]) -> NoReturn:
+    """Runs a command and ends the process with one of `ExitCode`.
+
+    Args:
+      main: called with the configuration that the command line asks for.
+      config_class: of the configuration.
+    """
+    arguments = sys.argv[1:]
+    if _HELP.intersection(arguments):
+        sys.stdout.write(help_text(main, config_class))
+        sys.exit(ExitCode.DONE)
+    try:
+        main(parse(config_class, arguments))
+    except Exception as error:
+        sys.exit(_report(error))
+    sys.exit(ExitCode.DONE)
+
+
+def parse(config_class: type[Config], arguments: Sequence[str]) -> Config:
+    """Makes the configuration that a command line asks for.
+
+    Args:
+      config_class: of the configuration.
+      arguments: words of the command line, without the program's name.
+
+    Raises:
+      UserError: if a word, a flagfile or a value cannot be used.
+    """
+    values = _define_flags(config_class)
+    words = [_Word(text, "on the command line") for text in arguments]
+    originals = getattr(config_class, "ORIGINAL_NAMES", {})
+    words = list(_expand(words, originals))
+    # A stable sort: the weakest source first.
+    words.sort(key=lambda word: word.where != "in --hparams")
+    for where, group in itertools.groupby(words, lambda word: word.where):
+        _parse_words(values, [word.text for word in group], where)
+    given = {
+        name: values[name].value for name in values if values[name].present
+    }
+    return build(config_class, given)
+
+
+def help_text(main: Callable, config_class: type) -> str:
+    """Returns the description of a command and its flags."""
+    about = inspect.getdoc(inspect.getmodule(main)) or ""
+    flags_help = _define_flags(config_class).get_help(
+        include_special_flags=False
+    )
+    return f"{about}\n{flags_help}\n"
+
+
+def save_config(path: str | os.PathLike[str], config: Any) -> None:  # noqa: ANN401
+    """Writes a configuration as JSON: part -> field -> value."""
+    files.write_json(path, dataclasses.asdict(config))
+
+
+def load_config(
+    path: str | os.PathLike[str], config_class: type[Config]
+) -> Config:
+    """Reads a configuration that `save_config` wrote.
+
+    Raises:
+      UserError: if the file cannot be read, or was written by a version that
+        had other fields outside the free parts.
+    """
+    stored = _read_parts(path)
+    free = _free_parts(config_class)
+    known = {leaf.field.name: leaf for leaf in leaves(config_class)}
+    fixed = {name for name in known if known[name].section not in free}
+    if other := fixed ^ set(_experiment(stored, free)):
+        raise UserError(
+            f"{os.fspath(path)} must have the fields of this version of "
+            f"electra_tf. Received: missing {sorted(other & fixed)}, unknown "
+            f"{sorted(other - fixed)}. Use the version that wrote it."
+        )
+    values = _experiment(stored, frozenset())
+    return build(config_class, values)
+
+
+def check_same_experiment(
+    path: str | os.PathLike[str],
+    config: Any,  # noqa: ANN401
+) -> None:
+    """Compares a configuration with the one that `save_config` wrote.
+
+    Args:
+      path: of the file.
+      config: to compare; its free parts may differ.
+
+    Raises:
+      UserError: listing the fields that differ, if any does.
+    """
+    free = _free_parts(type(config))
+    there = _experiment(_read_parts(path), free)
+    # Through JSON and back, as what is there went.
+    now = json.loads(json.dumps(dataclasses.asdict(config)))
+    now = _experiment(now, free)
+    different = [
+        f"  {name}: {there.get(name, 'absent')!r} there, "
+        f"{now.get(name, 'absent')!r} now"
+        for name in there | now
+        if name not in there or name not in now or there[name] != now[name]
+    ]
+    if different:
+        raise UserError(
+            "The configuration must be that of the run it continues, in "
+            f"{os.fspath(path)}. Received:\n"
+            + "\n".join(different)
+            + "\nGive the values that are there, or another --model_name. A "
+            "field that is absent belongs to another version of electra_tf."
+        )
+
+
+def _free_parts(config_class: type) -> frozenset[str]:
+    return getattr(config_class, "FREE_PARTS", frozenset())
+
+
+def _read_parts(path: str | os.PathLike[str]) -> dict[str, Values]:
+    """Reads what `save_config` wrote."""
+    parts = files.read_json(path)
+    if not isinstance(parts, dict):
+        raise UserError(
+            f"{os.fspath(path)} must hold a configuration, part -> field -> "
+            f"value. Received: {parts!r}"
+        )
+    return parts
+
+
+def _experiment(parts: Mapping[str, Any], free: frozenset[str]) -> Values:
+    """Returns field -> value of the parts that are not free."""
+    return flatten({name: parts[name] for name in parts if name not in free})
+
+
+def _define_flags(config_class: type) -> flags.FlagValues:
+    """Makes one flag for each value, and --flagfile and --hparams."""
+    values = flags.FlagValues()
+    values.set_gnu_getopt(True)
+    for leaf in leaves(config_class):
+        flags.DEFINE_flag(_make_flag(leaf), values, module_name=leaf.section)
+    for name, about in (
+        ("flagfile", "A file of flags, one on a line; # starts a comment."),
+        ("hparams", "Values as a JSON dictionary or as a .json file of one."),
+    ):
+        parser = flags.ArgumentParser()
+        flag = flags.Flag(parser, None, name, None, about)
+        flags.DEFINE_flag(flag, values, module_name="general")
+    return values
+
+
+def _make_flag(leaf: Leaf) -> flags.Flag:
+    name, default = leaf.field.name, leaf.field.default
+    if leaf.type is bool:
+        return flags.BooleanFlag(name, default, leaf.help)
+    if choices := leaf.field.metadata.get("choices"):
+        return flags.EnumFlag(name, default, leaf.help, choices)
+    kind, *_ = typing.get_args(leaf.type) or [leaf.type]
+    if typing.get_origin(leaf.type) is tuple:
+        flag_class = _RepeatableFlag if kind is str else flags.Flag
+        parser, serializer = _TupleParser(kind), flags.ListSerializer(",")
+        return flag_class(parser, serializer, name, default, leaf.help)
+    parser = {
+        int: flags.IntegerParser(),
+        float: flags.FloatParser(),
+        str: flags.ArgumentParser(),
+    }[kind]
+    serializer = flags.ArgumentSerializer()
+    return flags.Flag(parser, serializer, name, default, leaf.help)
+
+
+class _TupleParser(flags.ArgumentParser):
+    """Parses values separated by commas."""
+
+    def __init__(self, item: type) -> None:
+        self.item = item
+
+    def parse(self, argument: str | tuple) -> tuple:
+        if isinstance(argument, tuple):  # a default
+            return argument
+        items = (item.strip() for item in argument.split(","))
+        return tuple(self.item(item) for item in items if item)
+
+
+class _RepeatableFlag(flags.Flag):
+    """Appends the values of each time it is given."""
+
+    def parse(self, argument: str) -> None:
+        before = self.value if self.present else ()
+        super().parse(argument)
+        self.value = before + self.value
+
+
+def _expand(
+    words: Iterable[_Word], originals: Mapping[str, Mapping]
+) -> Iterator[_Word]:
+    """Yields words, and in the place of flagfiles and --hparams what they say.
+
+    A dash inside a flag's name becomes an underscore: the original's flags
+    were --data-dir, --model-name and --hparams.
+    """
+    words = iter(words)
+    for word in words:
+        match = _FLAG.fullmatch(word.text)
+        if not match:
+            yield word
+            continue
+        name, value = match["name"].replace("-", "_"), match["value"]
+        if name not in ("flagfile", "hparams"):
+            yield _Word(f"--{name}{value or ''}", word.where)
+            continue
+        value = next(words, _Word("", "")).text if value is None else value[1:]
+        if name == "flagfile":
+            yield from _expand(_flagfile_words(value), originals)
+        else:
+            yield from _hparams_words(value, originals)
+
+
+def _flagfile_words(path: str) -> Iterator[_Word]:
+    """Yields the flags in a flagfile; its mistakes are errors."""
+    try:
+        text = pathlib.Path(path).expanduser().read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(
+            "--flagfile must name a UTF-8 text file. Received: "
+            f"{path!r} ({error})"
+        ) from error
+    for number, line in enumerate(text.splitlines(), 1):
+        line = line.strip()
+        if line and not line.startswith(("#", "//")):
+            where = f"in {path}, line {number}"
+            if advice := _advice(line):
+                raise UserError(f"{advice} Received {where}: {line!r}.")
+            yield _Word(line, where)
+
+
+def _advice(line: str) -> str | None:
+    """Returns what is wrong with a line of a flagfile, if anything is."""
+    if line.startswith("\ufeff"):
+        return "A flagfile must have no byte-order mark."
+    match = _FLAG.fullmatch(line)
+    if not match:
+        return "A line of a flagfile must be --name=value."
+    value = (match["value"] or "=")[1:]
+    if re.search(r"\s#", value):
+        return "A comment in a flagfile must stand on a line of its own."
+    if re.fullmatch(r"(['\"]).*\1", value):
+        return "A value in a flagfile must stand without quotation marks."
+    if match["name"] == "flagfile":
+        return "A flagfile must not name another: give --flagfile twice."
+    return None
+
+
+def _hparams_words(
+    text: str, originals: Mapping[str, Mapping]
+) -> Iterator[_Word]:
+    """Yields the flags that --hparams stands for.
+
+    A dictionary among the values stands for its entries, so that a stored
+    configuration can be given; null is the default.
+    """
+    try:
+        is_file = text.endswith(".json")
+        hparams = files.read_json(text) if is_file else json.loads(text)
+        if not isinstance(hparams, dict):
+            raise ValueError("no dictionary")
+    except ValueError as error:
+        raise UserError(
+            "--hparams must be a JSON dictionary or a .json file of one. "
+            f"Received: {text!r} ({error})"
+        ) from error
+    hparams = flatten(hparams)
+    translated = {k: v for k, v in hparams.items() if k not in originals}
+    for name in originals:
+        if name in hparams:
+            value = hparams[name]
+            translated |= originals[name].get(value, {name: value})
+    for name, value in translated.items():
+        if value is not None:
+            yield _Word(f"--{name}={_as_text(value)}", "in --hparams")
+
+
+def _as_text(value: Any) -> str:  # noqa: ANN401 (any JSON)
+    """Writes a JSON value as it is written on a command line."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return ",".join(map(_as_text, value))
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))  # 1e6 steps
+    return json.dumps(value)
+
+
+def _parse_words(
+    values: flags.FlagValues, words: list[str], where: str
+) -> None:
+    """Parses the words of one place."""
+    try:
+        _, *positional = values(["", *words])
+    except flags.UnrecognizedFlagError as error:
+        name = error.flagname
+        near = difflib.get_close_matches(name, list(values), 1)
+        hint = f"Did you mean --{near[0]}?" if near else "See --help."
+        raise UserError(f"Unknown flag {where}: --{name}. {hint}") from error
+    except (flags.Error, ValueError) as error:
+        raise UserError(f"{error} ({where})") from error
+    if positional:
+        raise UserError(
+            "Every word must belong to a flag: --name=value. Received "
+            f"{where}: {' '.join(positional)}"
+        )
+
+
+def _report(error: Exception) -> ExitCode:
+    """Says on standard error what went wrong, and returns the exit code."""
+    code = getattr(error, "exit_code", ExitCode.ERROR)
+    text = str(error)
+    # TensorFlow's error, known by its name so as not to import TensorFlow.
+    names = {base.__name__ for base in type(error).__mro__}
+    if names & {"MemoryError", "ResourceExhaustedError"}:
+        code = ExitCode.OUT_OF_MEMORY
+        text = _OUT_OF_MEMORY + text.partition("\n")[0]
+    if code == ExitCode.ERROR:
+        traceback.print_exception(error)
+    else:
+        sys.stderr.write(f"{text}\n")
+    return code

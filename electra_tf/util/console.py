@@ -1,0 +1,42 @@
+"""What a run says to the person who started it."""
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+
+
+def say(text: str = "") -> None:
+    """Writes a line to standard output."""
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def warn(text: str) -> None:
+    """Writes a warning to standard error, in yellow on a terminal."""
+    line = f"WARNING: {text}"
+    if sys.stderr.isatty():
+        line = f"\r\x1b[K\x1b[33m{line}\x1b[0m"
+    sys.stderr.write(line + "\n")
+    sys.stderr.flush()
+
+
+@contextlib.contextmanager
+def quiet_imports() -> Iterator[None]:
+    """Keeps TensorFlow's own notes away while it is imported, and later ones.
+
+    It writes some of them before it reads its log level, so that the file
+    descriptor itself is turned away. Errors raise as ever; the environment
+    variable TF_CPP_MIN_LOG_LEVEL, where it is set, decides about later notes.
+    """
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    sys.stderr.flush()
+    kept = os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)

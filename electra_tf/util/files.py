@@ -1,0 +1,77 @@
+"""Files that are there in full or not at all."""
+
+import json
+import os
+import pathlib
+import tempfile
+from typing import Any
+
+from electra_tf.util.errors import UserError
+
+
+def atomic_write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Writes a file so that a crash leaves the old one or the new one.
+
+    Args:
+      path: of the file; its directory must exist.
+      text: written as UTF-8.
+    """
+    path = pathlib.Path(path)
+    unfinished = path.with_name(f"tmp-{path.name}-{os.getpid()}")
+    try:
+        with unfinished.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(path)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
+        raise
+    sync(path.parent)
+
+
+def write_json(path: str | os.PathLike[str], value: Any) -> None:  # noqa: ANN401
+    """Writes a value as indented JSON, atomically."""
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    atomic_write_text(path, text + "\n")
+
+
+def read_json(path: str | os.PathLike[str]) -> Any:  # noqa: ANN401
+    """Reads a JSON file.
+
+    Raises:
+      UserError: naming the file, if it is missing or no JSON.
+    """
+    try:
+        return json.loads(pathlib.Path(path).read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(
+            f"{os.fspath(path)} must be a JSON file. Received: {error}"
+        ) from error
+
+
+def ensure_writable(directory: str | os.PathLike[str]) -> None:
+    """Makes a directory and proves that a file can be written in it.
+
+    Raises:
+      UserError: if it cannot.
+    """
+    try:
+        os.makedirs(directory, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory) as file:
+            file.write(b"proof")
+            file.flush()
+    except OSError as error:
+        raise UserError(
+            f"{os.fspath(directory)} must be a directory that can be written "
+            f"to. Received: {error}"
+        ) from error
+
+
+def sync(path: str | os.PathLike[str]) -> None:
+    """Waits until a file, or the names in a directory, are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

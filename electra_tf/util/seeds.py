@@ -1,0 +1,95 @@
+"""Randomness as an argument: counter-based random numbers, one key a row.
+
+Every random number of a training step is a pure function of (seed, step, row
+of the global batch, purpose, index within the row). Nothing is stored, so a
+resumed run draws what the uninterrupted one would have drawn, and a row draws
+the same numbers on whichever replica and in whichever micro-batch it lands.
+
+The generator is the 32-bit finalizer "lowbias32" applied to a counter: integer
+operations only, the same bits eagerly, in a graph and under XLA, where TF's
+own stateless operations are slow on CPUs.
+
+Source: C. Wellons, "Prospecting for Hash Functions" (lowbias32).
+"""
+
+import math
+
+import tensorflow as tf
+
+_GOLDEN = 0x9E3779B9  # 2**32 / golden ratio: spreads consecutive counters
+
+
+def _mix(x: tf.Tensor) -> tf.Tensor:
+    """Mixes the bits of `x`, uint32, any shape: a bijection on 32 bits."""
+    shift = tf.bitwise.right_shift
+    xor = tf.bitwise.bitwise_xor
+    x = xor(x, shift(x, _word(16))) * _word(0x7FEB352D)
+    x = xor(x, shift(x, _word(15))) * _word(0x846CA68B)
+    return xor(x, shift(x, _word(16)))
+
+
+def _word(value: int) -> tf.Tensor:
+    return tf.constant(value & 0xFFFFFFFF, tf.uint32)
+
+
+def _words(values: tf.Tensor) -> tf.Tensor:
+    """Maps integers to well-spread uint32 words."""
+    return _mix(tf.cast(values, tf.uint32) * _word(_GOLDEN) + _word(1))
+
+
+def row_keys(seed: int, step: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
+    """Makes one key for each row of a batch.
+
+    Args:
+      seed: the run's seed.
+      step: int scalar, the number of updates done so far.
+      rows: int32 [B], each row's index in the global batch.
+
+    Returns:
+      uint32 [B].
+    """
+    key = _mix(_words(tf.constant(seed % 2**31, tf.int32)) ^ _words(step))
+    return _mix(key ^ _words(rows))
+
+
+def fold_in(keys: tf.Tensor, purpose: int) -> tf.Tensor:
+    """Derives independent keys for one purpose (masking, a layer, ...).
+
+    Args:
+      keys: uint32 [B].
+      purpose: a small non-negative number, distinct for each use.
+
+    Returns:
+      uint32 [B].
+    """
+    return _mix(keys ^ _words(tf.constant(purpose, tf.int32)))
+
+
+def random_bits(keys: tf.Tensor, shape: tuple[int, ...]) -> tf.Tensor:
+    """Draws 32 random bits for each element.
+
+    Args:
+      keys: uint32 [B].
+      shape: shape of one row's draws; the numbers depend on the position
+        in it, not on B.
+
+    Returns:
+      uint32 [B, *shape].
+    """
+    counters = _words(tf.range(math.prod(shape)))  # [n]
+    bits = _mix(keys[:, tf.newaxis] ^ counters[tf.newaxis, :])  # [B, n]
+    return tf.reshape(bits, [-1, *shape])
+
+
+def uniform(keys: tf.Tensor, shape: tuple[int, ...]) -> tf.Tensor:
+    """Draws uniform numbers.
+
+    Args:
+      keys: uint32 [B].
+      shape: shape of one row's draws.
+
+    Returns:
+      float32 [B, *shape], multiples of 2**-24 in [0, 1).
+    """
+    bits = tf.bitwise.right_shift(random_bits(keys, shape), _word(8))
+    return tf.cast(bits, tf.float32) * (1 / 2**24)

@@ -1,0 +1,216 @@
+"""The training loop: blocks of steps, checkpoints, signals, nothing else.
+
+Why not Keras' `fit`: it fails under several workers, clips before the sum
+over replicas, cannot resume exactly, and has no place to stop in. The loop
+calls the same model's `update` and the same Keras callbacks.
+
+What a resume relies on:
+  1. A checkpoint holds weights, slots and the step, and is complete.
+  2. Random numbers are functions of (seed, step, row): see `seeds.py`.
+  3. The data are a function of (seed, step): the iterator starts anywhere.
+So a run that was killed and restarted ends with the same bits.
+"""
+
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from electra_tf.util.errors import NonFiniteLossError, StoppedBySignal
+
+
+class Trainable(Protocol):
+    """What the loop needs of a model."""
+
+    optimizer: keras.optimizers.Optimizer
+    loss_weights: dict[str, float]
+
+    def update(self, inputs: tuple) -> dict[str, tuple]:
+        """Does one update; returns name -> (total, weight), float32 scalars."""
+
+
+class Schedule(NamedTuple):
+    """When the loop stops and saves, in updates.
+
+    Attributes:
+      num_train_steps: the last update.
+      iterations_per_loop: updates between two looks at the host: logs and
+        signals wait for so many.
+      save_checkpoints_steps: a checkpoint at every multiple.
+      milestones: further updates to save at.
+    """
+
+    num_train_steps: int
+    iterations_per_loop: int
+    save_checkpoints_steps: int
+    milestones: frozenset[int] = frozenset()
+
+    def next_stop(self, step: int) -> int:
+        """Returns the update at which the block that starts at `step` ends."""
+        every = self.save_checkpoints_steps
+        if step == 0:
+            return 1  # alone, so that the first loss can be looked at
+        stops = {
+            step + self.iterations_per_loop,
+            (step // every + 1) * every,
+            self.num_train_steps,
+            *(stop for stop in self.milestones if stop > step),
+        }
+        return min(stops)
+
+    def saves_at(self, step: int) -> bool:
+        """Says whether a checkpoint is due after update `step`."""
+        return (
+            step % self.save_checkpoints_steps == 0
+            or step == self.num_train_steps
+            or step in self.milestones
+        )
+
+
+def train(
+    model: Trainable,
+    batches: Callable[[int], Iterator],
+    schedule: Schedule,
+    *,
+    strategy: tf.distribute.Strategy,
+    save: Callable[[int], None],
+    callbacks: Sequence[keras.callbacks.Callback] = (),
+) -> None:
+    """Trains from the model's step to the end of the schedule.
+
+    Args:
+      model: with its optimizer, whose `iterations` say where to start.
+      batches: step -> iterator over what each replica's `update` takes, from
+        that step on.
+      schedule: when to stop and save.
+      strategy: that the model was made under.
+      save: writes the checkpoint of a step.
+      callbacks: Keras callbacks; `on_train_batch_end(step, logs)` is called
+        after each block with the means over its updates.
+
+    Raises:
+      NonFiniteLossError: if a loss is not finite; nothing is saved after it.
+      StoppedBySignal: after SIGTERM or SIGINT, once a checkpoint is saved.
+    """
+    step = int(model.optimizer.iterations.numpy())
+    runner = keras.callbacks.CallbackList(list(callbacks), model=model)
+    block = _make_block(model, strategy)
+    with StopSignal() as stop:
+        runner.on_train_begin()
+        iterator = batches(step) if step < schedule.num_train_steps else None
+        while step < schedule.num_train_steps:
+            start, stop_at = step, schedule.next_stop(step)
+            began = time.monotonic()
+            sums = block(iterator, stop_at - start)
+            step = stop_at
+            _check_finite(sums, start, model.loss_weights)
+            logs = _means(sums, model.loss_weights)
+            logs["steps_per_second"] = (step - start) / (
+                time.monotonic() - began
+            )
+            runner.on_train_batch_end(step, logs)
+            if schedule.saves_at(step) or stop.received:
+                save(step)
+            if stop.received and step < schedule.num_train_steps:
+                raise StoppedBySignal(step)
+        runner.on_train_end()
+
+
+class StopSignal:
+    """Remembers SIGTERM or SIGINT while open; a second one stops at once.
+
+    Attributes:
+      received: whether a signal came.
+    """
+
+    def __init__(self) -> None:
+        self.received = False
+
+    def __enter__(self) -> "StopSignal":
+        self._previous = {
+            number: signal.signal(number, self._receive)
+            for number in (signal.SIGTERM, signal.SIGINT)
+        }
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+
+    def _receive(self, number: int, _: object) -> None:
+        if self.received:
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
+        self.received = True
+
+
+def _make_block(
+    model: Trainable, strategy: tf.distribute.Strategy
+) -> Callable[[Iterator, int], dict[str, np.ndarray]]:
+    """Returns a function that runs n updates in one graph.
+
+    It returns name -> float32 [n, 2], the total and the weight at each update.
+    """
+    names: list[str] = []
+
+    def one_update(iterator: Iterator) -> tf.Tensor:
+        terms = strategy.run(model.update, args=(next(iterator),))
+        names[:] = sorted(terms)
+        local = strategy.experimental_local_results
+        return tf.stack(
+            [tf.stack([local(x)[0] for x in terms[n]]) for n in names]
+        )
+
+    @tf.function
+    def updates(iterator: Iterator, num_steps: tf.Tensor) -> tf.Tensor:
+        records = tf.TensorArray(tf.float32, size=num_steps)
+        for i in tf.range(num_steps):
+            records = records.write(i, one_update(iterator))
+        return records.stack()  # [n, terms, 2]
+
+    def block(iterator: Iterator, num_steps: int) -> dict[str, np.ndarray]:
+        records = updates(iterator, tf.constant(num_steps)).numpy()
+        return {name: records[:, i] for i, name in enumerate(names)}
+
+    return block
+
+
+def _losses(
+    sums: dict[str, np.ndarray], loss_weights: dict[str, float]
+) -> np.ndarray:
+    """Returns the total loss at each update of a block, float64 [n]."""
+    return sum(
+        weight * _ratio(sums[name]) for name, weight in loss_weights.items()
+    )
+
+
+def _ratio(sums: np.ndarray) -> np.ndarray:
+    """Divides totals by weights, [..., 2] -> [...]; 0 where the weight is 0."""
+    total, weight = sums[..., 0].astype(float), sums[..., 1].astype(float)
+    return np.where(weight == 0, 0.0, total / np.where(weight == 0, 1, weight))
+
+
+def _check_finite(
+    sums: dict[str, np.ndarray], start: int, loss_weights: dict[str, float]
+) -> None:
+    bad = np.flatnonzero(~np.isfinite(_losses(sums, loss_weights)))
+    if bad.size:
+        raise NonFiniteLossError(
+            f"The loss was not finite at step {start + bad[0] + 1}. Nothing "
+            "was saved since; the last checkpoint is good. Resume with a lower "
+            "--learning_rate under another --model_name, or look at the data."
+        )
+
+
+def _means(
+    sums: dict[str, np.ndarray], loss_weights: dict[str, float]
+) -> dict[str, float]:
+    """Returns the mean of each term over a block, and of the total loss."""
+    logs = {"loss": float(np.mean(_losses(sums, loss_weights)))}
+    for name, values in sums.items():
+        logs[name] = float(_ratio(values.astype(float).sum(0)))
+    return logs

@@ -1,0 +1,38 @@
+"""Installs electra_tf."""
+
+import pathlib
+import re
+
+import setuptools
+
+_ROOT = pathlib.Path(__file__).parent
+_VERSION = re.search(
+    r'__version__ = "(.+)"', (_ROOT / "electra_tf/__init__.py").read_text()
+).group(1)
+
+setuptools.setup(
+    name="electra_tf",
+    version=_VERSION,
+    description="ELECTRA for TensorFlow 2 and Keras 3: pre-train, evaluate, "
+    "serve",
+    long_description=(_ROOT / "README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    license="Apache-2.0",
+    packages=setuptools.find_packages(include=["electra_tf", "electra_tf.*"]),
+    python_requires=">=3.11,<3.14",
+    install_requires=[
+        "absl-py>=2.1",
+        "importlib_resources",  # tensorflow-datasets 4.9 forgets to name it
+        "keras>=3.15,<3.16",
+        "numpy>=1.26",
+        "sentencepiece>=0.2",
+        "tensorflow>=2.21,<2.22",
+        "tensorflow-datasets>=4.9.10",
+        "tensorflow-text>=2.21,<2.22",
+    ],
+    extras_require={
+        "test": ["hypothesis>=6.100", "pytest>=8", "pytest-timeout>=2.3"],
+        "dev": ["ruff>=0.17,<0.18"],
+        "tensorboard": ["tensorboard>=2.19"],
+    },
+)

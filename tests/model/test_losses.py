@@ -1,0 +1,38 @@
+import numpy as np
+import tensorflow as tf
+
+from electra_tf.model import losses
+
+
+def test_terms_of_parts_add_up_to_the_term_of_the_whole():
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(6, 4)).astype(np.float32)
+    weights = rng.integers(0, 2, (6, 4)).astype(np.float32)
+    parts = [losses.weighted(values[i::2], weights[i::2]) for i in range(2)]
+    total = losses.LossTerm(*(sum(x) for x in zip(*parts, strict=True)))
+    expected = (values * weights).sum() / weights.sum()
+    np.testing.assert_allclose(total.mean(), expected, rtol=1e-5)
+
+
+def test_the_mean_of_nothing_is_zero():
+    term = losses.weighted(tf.constant([3.0]), tf.constant([0.0]))
+    assert float(term.mean()) == 0.0
+
+
+def test_softmax_cross_entropy_is_the_negative_log_probability():
+    logits = np.random.default_rng(0).normal(size=(2, 3, 7))
+    ids = np.array([[0, 6, 2], [3, 3, 1]])
+    log_z = np.log(np.exp(logits).sum(-1))
+    expected = log_z - np.take_along_axis(logits, ids[..., None], -1)[..., 0]
+    actual = losses.softmax_cross_entropy(
+        tf.constant(logits, tf.float32), tf.constant(ids, tf.int32)
+    )
+    np.testing.assert_allclose(actual, expected, rtol=1e-5)
+
+
+def test_sigmoid_cross_entropy_is_finite_for_large_logits():
+    logits = np.array([[-1000.0, 1000.0, 0.3, -2.0]], np.float32)
+    labels = np.array([[0, 0, 1, 1]], np.int32)
+    expected = [[0.0, 1000.0, np.log1p(np.exp(-0.3)), np.log1p(np.exp(2.0))]]
+    actual = losses.sigmoid_cross_entropy(logits, labels)
+    np.testing.assert_allclose(actual, expected, rtol=1e-5)

@@ -1,0 +1,82 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf.model import optimization
+
+
+def _rate(step, total, warmup, power=1.0):
+    decay = (1 - min(step, total) / total) ** power
+    return 0.5 * decay * (min(1, step / warmup) if warmup else 1)
+
+
+@pytest.mark.parametrize("warmup", [0, 4])
+@pytest.mark.parametrize("power", [1.0, 0.5, 0.0])
+def test_rate_is_warmup_times_decay(warmup, power):
+    schedule = optimization.WarmupPolynomialDecay(0.5, 12, warmup, power)
+    for step in range(15):
+        expected = _rate(step, 12, warmup, power)
+        np.testing.assert_allclose(
+            schedule(tf.constant(step)), expected, rtol=1e-6
+        )
+
+
+def test_rates_equal_those_the_original_printed():
+    # learning rate 5e-4, 12 steps, warm-up 4: run of the original.
+    schedule = optimization.WarmupPolynomialDecay(5e-4, 12, 4)
+    printed = [0, 1.1458e-4, 2.0833e-4, 2.8125e-4, 3.3333e-4, 2.9167e-4]
+    rates = [float(schedule(step)) for step in range(6)]
+    np.testing.assert_allclose(rates, printed, rtol=1e-4)
+    np.testing.assert_allclose(schedule(11), 4.1667e-5, rtol=1e-4)
+    assert float(schedule(13)) == 0.0
+
+
+def _numpy_step(w, m, v, g, rate, decay):
+    m = 0.9 * m + 0.1 * g
+    v = 0.99 * v + 0.01 * g * g
+    return w - rate * (m / (np.sqrt(v) + 1e-6) + decay * w), m, v
+
+
+def _variables():
+    with keras.name_scope("layer"):
+        kernel = keras.Variable([1.0, -2.0], dtype="float32", name="kernel")
+        bias = keras.Variable([0.5], dtype="float32", name="bias")
+    with keras.name_scope("LayerNorm"):
+        gamma = keras.Variable([1.0], dtype="float32", name="gamma")
+    return [kernel, bias, gamma]
+
+
+def _optimizer():
+    schedule = optimization.WarmupPolynomialDecay(0.1, 10, 2)
+    return optimization.AdamWeightDecayOptimizer(schedule, 0.3, 0.9, 0.99)
+
+
+@pytest.mark.parametrize("method", ["apply", "apply_reduced"])
+def test_updates_are_adam_without_bias_correction(method):
+    variables, optimizer = _variables(), _optimizer()
+    optimizer.build(variables)
+    rng = np.random.default_rng(0)
+    state = [
+        (v.numpy().astype(np.float64), 0.0, 0.0, decay)
+        for v, decay in zip(variables, (0.3, 0.0, 0.0), strict=True)
+    ]
+    for step in range(4):
+        grads = [rng.normal(size=v.shape).astype(np.float32) for v in variables]
+        getattr(optimizer, method)([tf.constant(g) for g in grads])
+        rate = 0.1 * (1 - step / 10) * min(1, step / 2)
+        state = [
+            (*_numpy_step(w, m, s, g, rate, decay), decay)
+            for (w, m, s, decay), g in zip(state, grads, strict=True)
+        ]
+    for variable, (expected, *_) in zip(variables, state, strict=True):
+        np.testing.assert_allclose(variable.numpy(), expected, rtol=1e-5)
+    assert int(optimizer.iterations) == 4
+
+
+def test_optimizer_survives_serialization():
+    optimizer = keras.optimizers.deserialize(
+        keras.optimizers.serialize(_optimizer())
+    )
+    assert isinstance(optimizer, optimization.AdamWeightDecayOptimizer)
+    assert optimizer.get_config() == _optimizer().get_config()

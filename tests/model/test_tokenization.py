@@ -1,0 +1,140 @@
+"""The reference tokenizer is the original's; a vocabulary is checked."""
+
+import dataclasses
+import doctest
+import hashlib
+import json
+import pathlib
+import unicodedata
+
+import pytest
+
+from electra_tf.model import tokenization
+from electra_tf.model.tokenization import (
+    SPECIAL_TOKENS,
+    BasicTokenizer,
+    FullTokenizer,
+    Vocabulary,
+    WordpieceTokenizer,
+)
+from electra_tf.util.errors import UserError
+
+TESTS = pathlib.Path(__file__).parents[1]
+SAMPLE = json.loads((TESTS / "golden/tokenization_sample.json").read_text())
+SHARED = TESTS.parents[1] / "shared"
+GOLDEN = SHARED / "golden" / "data"
+MODES = {"lower_strip": (True, True), "lower": (True, False)}
+MODES["cased"] = (False, False)
+
+# Characters in the golden strings that Unicode has assigned since a version.
+ASSIGNED_SINCE = {
+    "11.0.0": "\u061d\u2c2f\u4dbf\u9fff\U0001f978\U0001fa90\U0001fae0",
+    "14.0.0": "\U0001fae8\U00031350",
+}
+
+
+def write(path, *lines):
+    path.write_bytes(b"".join(line.encode() + b"\n" for line in lines))
+    return str(path)
+
+
+def test_the_docstring_examples_are_true():
+    result = doctest.testmod(tokenization)
+    assert result.attempted and not result.failed
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_words_are_the_originals(mode):
+    tokenizer = BasicTokenizer(*MODES[mode])
+    for row in SAMPLE["rows"]:
+        assert tokenizer.tokenize(row["text"]) == row[mode], row["text"]
+
+
+@pytest.mark.skipif(not GOLDEN.exists(), reason="needs the original's ids")
+@pytest.mark.parametrize("lower", [True, False])
+@pytest.mark.parametrize("strip", [True, False])
+def test_ids_are_the_originals(lower, strip):
+    vocab_file = SHARED / "data" / "vocab" / "bert-base-uncased-vocab.txt"
+    tokenizer = FullTokenizer(str(vocab_file), lower, strip)
+    for name in "tokenization.json", "tokenization_py311.json":
+        golden = json.loads((GOLDEN / name).read_text())
+        rows = golden["modes"][f"lower={lower},strip_accents={strip}"]
+        for text, row in zip(golden["strings"], rows, strict=True):
+            tokens = tokenizer.tokenize(text)
+            ids = tokenizer.convert_tokens_to_ids(tokens)
+            assert tokenizer.convert_ids_to_tokens(ids) == tokens
+            if not set(ASSIGNED_SINCE[golden["unicode"]]) & set(text):
+                assert ids == row["ids"], text
+            elif unicodedata.unidata_version == golden["unicode"]:
+                assert ids == row["ids"], text
+
+
+def test_accents_are_kept_unless_lower_casing():
+    assert BasicTokenizer(False, True).tokenize("Café") == ["Café"]
+
+
+def test_special_tokens_in_text_are_text():
+    words = BasicTokenizer().tokenize("[MASK][SEP]")
+    assert words == ["[", "mask", "]", "[", "sep", "]"]
+
+
+def test_words_of_201_characters_are_unknown():
+    tokenizer = WordpieceTokenizer({"é": 0, "##é": 1})
+    assert tokenizer.tokenize("é" * 200) == ["é"] + ["##é"] * 199
+    assert tokenizer.tokenize("é" * 201) == ["[UNK]"]
+
+
+def test_a_word_with_an_unknown_piece_is_unknown():
+    assert WordpieceTokenizer({"ab": 0}).tokenize("abc") == ["[UNK]"]
+
+
+def test_ids_are_line_numbers_whatever_the_line_ends(tmp_path):
+    path = write(tmp_path / "v", *SPECIAL_TOKENS, "a\r", " \u2028b")
+    vocabulary = Vocabulary.from_file(path)
+    assert vocabulary.tokens == (*SPECIAL_TOKENS, "a", "b")
+    assert vocabulary.size == 7
+    assert vocabulary.ids["b"] == 6
+    special = ("pad_id", "unk_id", "cls_id", "sep_id", "mask_id")
+    assert [getattr(vocabulary, name) for name in special] == [0, 1, 2, 3, 4]
+
+
+def test_the_hash_is_that_of_the_file(tmp_path):
+    path = tmp_path / "v"
+    vocabulary = Vocabulary.from_file(write(path, *SPECIAL_TOKENS, "é"))
+    assert vocabulary.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+    path.write_bytes(path.read_bytes()[:-1])
+    assert Vocabulary.from_file(str(path)).sha256 == vocabulary.sha256
+
+
+def test_a_vocabulary_is_a_value():
+    vocabulary = Vocabulary(SPECIAL_TOKENS)
+    assert vocabulary == Vocabulary(SPECIAL_TOKENS)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        vocabulary.tokens = ()
+
+
+@pytest.mark.parametrize(
+    ("tokens", "problem"),
+    [
+        ((), r"0 tokens without \[PAD\] \[UNK\]"),
+        (SPECIAL_TOKENS[:4], r"4 tokens without \[MASK\]"),
+        (("a", *SPECIAL_TOKENS), "'a' in line 1"),
+        ((*SPECIAL_TOKENS, "a", "b", "a"), "'a' in lines 6 and 8"),
+        ((*SPECIAL_TOKENS, "", "b"), "nothing in line 6"),
+    ],
+)
+def test_a_bad_vocabulary_is_refused_naming_the_line(tmp_path, tokens, problem):
+    with pytest.raises(UserError, match=f"Received: {problem}"):
+        Vocabulary(tokens)
+    path = write(tmp_path / "v.txt", *tokens)
+    with pytest.raises(UserError, match=rf"v\.txt: .*Received: {problem}"):
+        Vocabulary.from_file(path)
+
+
+def test_a_file_that_is_no_text_or_not_there_is_refused(tmp_path):
+    path = tmp_path / "v.txt"
+    with pytest.raises(UserError, match=r"v\.txt"):
+        Vocabulary.from_file(str(path))
+    path.write_bytes(b"[PAD]\n\xff\n")
+    with pytest.raises(UserError, match=r"v\.txt: line 2 is not UTF-8"):
+        Vocabulary.from_file(str(path))

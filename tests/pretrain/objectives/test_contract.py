@@ -1,0 +1,111 @@
+"""What every registered objective keeps, checked without further code."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny
+
+from electra_tf.pretrain import pretraining_run
+from electra_tf.pretrain.objectives import OBJECTIVES
+from electra_tf.util import seeds
+
+KEYS = seeds.row_keys(0, tf.constant(0), tf.range(8))
+
+
+@pytest.fixture(scope="module", params=OBJECTIVES)
+def model(request):
+    return pretraining_run.make_model(
+        tiny.config(objective=request.param, initializer_range=0.2),
+        tiny.VOCABULARY,
+        tf.distribute.get_strategy(),
+    )
+
+
+def _terms(model, inputs, keys=KEYS, training=True):
+    terms = model.compute_losses(inputs, keys=keys, training=training)
+    return {name: np.array(term) for name, term in terms.items()}
+
+
+def test_every_loss_is_a_term(model):
+    assert set(model.loss_weights) <= set(_terms(model, tiny.batch()))
+
+
+def test_the_same_keys_give_the_same_terms(model):
+    first, second = (_terms(model, tiny.batch()) for _ in range(2))
+    for name, term in first.items():
+        np.testing.assert_array_equal(second[name], term)
+
+
+def test_other_keys_give_other_losses(model):
+    other = seeds.row_keys(1, tf.constant(0), tf.range(8))
+    first = _terms(model, tiny.batch())
+    second = _terms(model, tiny.batch(), other)
+    for name in model.loss_weights:
+        assert first[name][0] != second[name][0]
+
+
+def test_terms_of_parts_add_up(model):
+    inputs = tiny.batch()
+    whole = _terms(model, inputs)
+    halves = [
+        _terms(model, type(inputs)(*(x[rows] for x in inputs)), KEYS[rows])
+        for rows in (slice(0, 4), slice(4, 8))
+    ]
+    for name, term in whole.items():
+        total = halves[0][name] + halves[1][name]
+        np.testing.assert_allclose(total, term, rtol=1e-4, atol=1e-4)
+
+
+def test_rows_of_padding_count_nothing(model):
+    inputs = tiny.batch()
+    padded = type(inputs)(*(tf.pad(x, [[0, 8], [0, 0]]) for x in inputs))
+    keys = seeds.row_keys(0, tf.constant(0), tf.range(16))
+    expected = _terms(model, inputs)
+    for name, term in _terms(model, padded, keys).items():
+        np.testing.assert_allclose(term, expected[name], rtol=1e-5, atol=1e-5)
+
+
+def test_a_batch_of_nothing_has_finite_losses_and_gradients(model):
+    empty = type(tiny.batch())(*(tf.zeros_like(x) for x in tiny.batch()))
+    weights = [tf.constant(0.0)] * len(model.loss_weights)
+    terms, gradients = model._forward_backward(empty, KEYS, weights)
+    assert all(np.isfinite(np.array(term)).all() for term in terms.values())
+    assert all(np.isfinite(gradient).all() for gradient in gradients)
+
+
+def test_gradients_are_those_of_the_total_loss(model):
+    inputs = tiny.batch()
+    weights = model._loss_sizes(inputs, KEYS)
+    _, gradients = model._forward_backward(inputs, KEYS, weights)
+    # The generator's samples make the loss piecewise smooth, so the check is
+    # by automatic differentiation of the total, not by differences.
+    with tf.GradientTape() as tape:
+        terms = model.compute_losses(inputs, keys=KEYS, training=True)
+        loss = model.total_loss(terms)
+    values = [variable.value for variable in model.trainable_variables]
+    for actual, expected in zip(
+        gradients, tape.gradient(loss, values), strict=True
+    ):
+        np.testing.assert_allclose(
+            actual, tf.convert_to_tensor(expected), rtol=1e-4, atol=1e-6
+        )
+
+
+def test_every_variable_gets_a_gradient(model):
+    inputs = tiny.batch()
+    weights = model._loss_sizes(inputs, KEYS)
+    _, gradients = model._forward_backward(inputs, KEYS, weights)
+    for variable, gradient in zip(
+        model.trainable_variables, gradients, strict=True
+    ):
+        # A bias on all keys alike cancels in the softmax.
+        if "/key/bias" not in variable.path:
+            assert np.abs(gradient).max() > 0, variable.path
+
+
+def test_the_checkpoint_holds_every_variable(model):
+    held = pretraining_run.checkpoint_variables(model)
+    weights = {variable.path for variable in model.variables}
+    assert len(model.variables) == len(weights)
+    assert len(held) == 3 * len(weights) + 1
+    assert weights <= held.keys()

@@ -1,0 +1,185 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny
+
+from electra_tf.pretrain import pretraining_run
+from electra_tf.util import seeds
+
+KEYS = seeds.row_keys(0, tf.constant(0), tf.range(8))
+
+
+def _model(**leaves):
+    return pretraining_run.make_model(
+        tiny.config(**leaves),
+        tiny.VOCABULARY,
+        tf.distribute.get_strategy(),
+    )
+
+
+def _paths(layer):
+    return {variable.path for variable in layer.trainable_variables}
+
+
+def test_losses_equal_their_formulas():
+    model, inputs = _model(), tiny.batch()
+    out = model.forward(inputs, keys=KEYS, training=False)
+    terms = model.compute_losses(inputs, keys=KEYS, training=False)
+    logits = out.mlm_logits.numpy().astype(np.float64)
+    log_z = np.log(np.exp(logits).sum(-1))
+    ids = out.masked.ids.numpy()
+    nats = log_z - np.take_along_axis(logits, ids[..., None], -1)[..., 0]
+    used = out.masked.weights.numpy()
+    mlm = (nats * used).sum() / used.sum()
+    corrupted = out.fake.inputs.input_ids.numpy()
+    labels = corrupted != inputs.input_ids.numpy()
+    z = out.disc_logits.numpy().astype(np.float64)
+    bce = np.log1p(np.exp(-np.abs(z))) + np.maximum(z, 0) - z * labels
+    real = inputs.input_mask.numpy()
+    disc = (bce * real).sum() / real.sum()
+    np.testing.assert_allclose(terms["masked_lm_loss"].mean(), mlm, rtol=1e-5)
+    np.testing.assert_allclose(terms["disc_loss"].mean(), disc, rtol=1e-5)
+    np.testing.assert_allclose(
+        model.total_loss(terms), mlm + 50 * disc, rtol=1e-5
+    )
+
+
+def test_counts_equal_their_definitions():
+    model, inputs = _model(initializer_range=0.5), tiny.batch()
+    out = model.forward(inputs, keys=KEYS, training=False)
+    terms = model.compute_losses(inputs, keys=KEYS, training=False)
+    real = inputs.input_mask.numpy() > 0
+    fake = out.fake.is_fake_tokens.numpy()[real] > 0
+    flagged = out.disc_logits.numpy()[real] > 0
+    means = {name: float(term.mean()) for name, term in terms.items()}
+    assert 0 < flagged.sum() < flagged.size
+    np.testing.assert_allclose(means["replaced_share"], fake.mean(), rtol=1e-6)
+    np.testing.assert_allclose(
+        means["disc_accuracy"], (fake == flagged).mean(), rtol=1e-6
+    )
+    both = (fake & flagged).sum()
+    np.testing.assert_allclose(
+        means["disc_precision"], both / flagged.sum(), rtol=1e-6
+    )
+    np.testing.assert_allclose(
+        means["disc_recall"], both / fake.sum(), rtol=1e-6
+    )
+
+
+def test_a_right_sample_counts_as_real():
+    model, inputs = _model(), tiny.batch()
+    model.generator_predictions.output_bias.assign(
+        1e4 * tf.one_hot(9, tiny.VOCABULARY.size)
+    )  # the generator always says 9
+    ids = tf.where(inputs.input_ids > 5, 9, inputs.input_ids)
+    out = model.forward(
+        inputs._replace(input_ids=ids), keys=KEYS, training=False
+    )
+    right = (out.masked.ids == 9) & (out.masked.weights > 0)
+    assert np.any(right)
+    chosen = tf.reduce_sum(tf.cast(out.masked.weights > 0, tf.int32))
+    wrong = int(chosen) - int(tf.reduce_sum(tf.cast(right, tf.int32)))
+    assert int(tf.reduce_sum(out.fake.is_fake_tokens)) == wrong
+
+
+def test_disallow_correct_never_samples_the_truth():
+    model, inputs = _model(disallow_correct=True), tiny.batch()
+    out = model.forward(inputs, keys=KEYS, training=False)
+    used = out.masked.weights.numpy() > 0
+    assert np.all((out.fake.sampled_ids != out.masked.ids).numpy()[used])
+
+
+def test_a_low_temperature_samples_the_best():
+    model, inputs = (
+        _model(temperature=1e-4, initializer_range=0.5),
+        tiny.batch(),
+    )
+    out = model.forward(inputs, keys=KEYS, training=False)
+    best = tf.argmax(out.mlm_logits, -1, output_type=tf.int32)
+    used = out.masked.weights.numpy() > 0
+    np.testing.assert_array_equal(
+        out.fake.sampled_ids.numpy()[used], best.numpy()[used]
+    )
+
+
+def test_no_gradient_passes_through_the_sample():
+    model, inputs = _model(generator_sharing="none"), tiny.batch()
+    with tf.GradientTape() as tape:
+        terms = model.compute_losses(inputs, keys=KEYS, training=True)
+        loss = terms["disc_loss"].mean()
+    of_generator = (
+        model.generator.trainable_variables
+        + model.generator_predictions.trainable_variables
+    )
+    assert of_generator
+    assert all(g is None for g in tape.gradient(loss, of_generator))
+
+
+@pytest.mark.parametrize("sharing", ["embeddings", "none", "all"])
+def test_sharing_shares_what_it_says(sharing):
+    model = _model(generator_sharing=sharing)
+    shared = _paths(model.electra) & _paths(model.generator)
+    expected = {
+        "embeddings": {p for p in _paths(model.electra) if "/embeddings/" in p},
+        "none": set(),
+        "all": _paths(model.electra),
+    }
+    assert shared == expected[sharing]
+
+
+def test_variables_have_the_originals_names():
+    names = {v.path for v in _model().trainable_variables}
+    block = {
+        f"{scope}/{leaf}"
+        for scope in (
+            "attention/self/query",
+            "attention/self/key",
+            "attention/self/value",
+            "attention/output/dense",
+            "intermediate/dense",
+            "output/dense",
+        )
+        for leaf in ("kernel", "bias")
+    } | {
+        f"{scope}/LayerNorm/{leaf}"
+        for scope in ("attention/output", "output")
+        for leaf in ("gamma", "beta")
+    }
+    expected = {
+        "electra/embeddings/word_embeddings",
+        "electra/embeddings/token_type_embeddings",
+        "electra/embeddings/position_embeddings",
+        "electra/embeddings/LayerNorm/gamma",
+        "electra/embeddings/LayerNorm/beta",
+        "electra/embeddings_project/kernel",
+        "electra/embeddings_project/bias",
+        "generator_predictions/dense/kernel",
+        "generator_predictions/dense/bias",
+        "generator_predictions/LayerNorm/gamma",
+        "generator_predictions/LayerNorm/beta",
+        "generator_predictions/output_bias",
+        "discriminator_predictions/dense/kernel",
+        "discriminator_predictions/dense/bias",
+        "discriminator_predictions/dense_1/kernel",
+        "discriminator_predictions/dense_1/bias",
+    }
+    for network in ("electra", "generator"):
+        for layer in range(2):
+            scope = f"{network}/encoder/layer_{layer}"
+            expected |= {f"{scope}/{name}" for name in block}
+    assert names == expected  # the tiny generator is as wide as the tables
+
+
+def test_padding_changes_nothing():
+    model, inputs = _model(initializer_range=0.5), tiny.batch()
+    row = 3
+    length = int(tf.reduce_sum(inputs.input_mask[row]))
+    assert length < tiny.LENGTH
+    alone = [x[row : row + 1, :length] for x in inputs]
+    junk = inputs.input_ids + 7 * (1 - inputs.input_mask)
+    whole = model.electra(junk, inputs.input_mask, inputs.segment_ids)
+    np.testing.assert_allclose(
+        whole.sequence_output[row, :length],
+        model.electra(*alone).sequence_output[0],
+        atol=1e-5,
+    )

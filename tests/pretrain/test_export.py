@@ -1,0 +1,398 @@
+"""SavedModels answer as the model they came from, wherever they are loaded."""
+
+import ast
+import importlib.util
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny
+from tensorflow.core.protobuf import saved_model_pb2
+
+from electra_tf import export_saved_model
+from electra_tf.pretrain import export
+from electra_tf.pretrain.objectives.electra import Electra
+from electra_tf.pretrain.objectives.mlm import MaskedLanguageModel
+from electra_tf.pretrain.pretrain_data import Inputs
+from electra_tf.util.errors import UserError
+
+TEXTS = ["w1 w2 w3 w4 w5", "W1 w12"]
+MASKED = ["w1 [MASK] w3[MASK][mask]", "[MASK]", "w5"]
+
+
+def _inputs(texts):
+    """Makes the ids of texts of known words without the tokenizer."""
+    ids = [
+        [2, *map(tiny.VOCABULARY.tokens.index, text.lower().split()), 3]
+        for text in texts
+    ]
+    ids = tf.ragged.constant(ids, dtype=tf.int32)
+    input_ids = ids.to_tensor()
+    input_mask = tf.ones_like(ids).to_tensor()
+    return Inputs(input_ids, input_mask, tf.zeros_like(input_ids))
+
+
+def _config(**leaves):
+    # Large weights: answers that differ from token to token.
+    return tiny.config(num_hidden_layers=1, initializer_range=0.5, **leaves)
+
+
+def _probability(model, inputs):
+    states = model.electra(*inputs).sequence_output
+    logits = model.discriminator_predictions(states)
+    return tf.sigmoid(logits) * tf.cast(inputs.input_mask, tf.float32)
+
+
+def _logits(model, inputs):
+    states = model.generator(*inputs).sequence_output
+    table = tf.convert_to_tensor(model.electra.embeddings.word_embeddings)
+    return model.generator_predictions(states, table)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return Electra(_config(), tiny.VOCABULARY)
+
+
+@pytest.fixture(scope="module")
+def root(model, tmp_path_factory):
+    root = tmp_path_factory.mktemp("saved_model")
+    paths = export.export(model, root)
+    names = [str(path.relative_to(root)) for path in paths]
+    assert names == [
+        "discriminator/text/1",
+        "discriminator/ids/1",
+        "generator/text/1",
+        "generator/ids/1",
+    ]
+    return root
+
+
+@pytest.fixture(scope="module")
+def loaded(root):
+    """Returns a function name -> SavedModel that loads each once."""
+    cache = {}
+
+    def load(name):
+        if name not in cache:
+            cache[name] = tf.saved_model.load(root / name / "1")
+        return cache[name]
+
+    return load
+
+
+def _serve(loaded, name, texts):
+    return loaded(name).serving_default(tf.constant(texts, tf.string))
+
+
+@pytest.mark.parametrize("network", ["discriminator", "generator"])
+def test_states_equal_the_models(network, model, loaded):
+    encoder = model.electra if network == "discriminator" else model.generator
+    inputs = _inputs(TEXTS)
+    expected = encoder(*inputs)
+    of_text = loaded(f"{network}/text").encode(tf.constant(TEXTS))
+    of_ids = loaded(f"{network}/ids").encode(*inputs)
+    for found in (of_text, of_ids):
+        for name in ("sequence_output", "pooled_output"):
+            np.testing.assert_allclose(
+                found[name], getattr(expected, name), atol=1e-5
+            )
+    np.testing.assert_array_equal(of_text["input_ids"], inputs.input_ids)
+    np.testing.assert_array_equal(of_text["input_mask"], inputs.input_mask)
+
+
+def test_a_discriminator_gives_each_token_a_probability(model, loaded):
+    inputs = _inputs(TEXTS)
+    expected = _probability(model, inputs)
+    assert np.ptp(expected[0]) > 0.01
+    found = _serve(loaded, "discriminator/text", TEXTS)
+    np.testing.assert_allclose(
+        found["probability_replaced"], expected, atol=1e-5
+    )
+    of_ids = loaded("discriminator/ids").serving_default(*inputs)
+    np.testing.assert_allclose(
+        of_ids["probability_replaced"], expected, atol=1e-5
+    )
+    assert found["tokens"].numpy()[1].tolist() == [
+        *(b"[CLS]", b"w1", b"w12", b"[SEP]"),
+        *[b""] * 3,
+    ]
+
+
+def test_a_generator_fills_in_masks_only(model, loaded):
+    found = _serve(loaded, "generator/text", MASKED)
+    brackets = [1, 1, 1]  # [mask] is three unknown words, not a mask
+    rows = [[2, 6, 4, 8, 4, *brackets, 3], [2, 4, 3], [2, 10, 3]]
+    ids = tf.ragged.constant(rows, dtype=tf.int32)
+    np.testing.assert_array_equal(found["input_ids"], ids.to_tensor())
+    inputs = Inputs(
+        found["input_ids"], found["input_mask"], tf.zeros_like(ids.to_tensor())
+    )
+    logits = _logits(model, inputs)
+    of_ids = loaded("generator/ids").serving_default(*inputs)["logits"]
+    np.testing.assert_allclose(of_ids, logits, atol=1e-5)
+    probability = tf.nn.softmax(logits).numpy()
+    is_mask = found["input_ids"].numpy() == 4
+    best = np.argsort(-probability[is_mask])[:, :10]
+    expected = np.array(tiny.VOCABULARY.tokens, "S")[best]
+    np.testing.assert_array_equal(found["top_tokens"][is_mask], expected)
+    np.testing.assert_allclose(
+        found["top_probabilities"][is_mask],
+        np.take_along_axis(probability[is_mask], best, 1),
+        atol=1e-5,
+    )
+    assert set(found["top_tokens"][~is_mask].numpy().flat) == {b""}
+    assert not found["top_probabilities"][~is_mask].numpy().any()
+
+
+@pytest.mark.parametrize("network", ["discriminator", "generator"])
+def test_padding_never_changes_a_result(network, loaded):
+    texts = ["w1 [MASK] w3", "w1 w2 w3 w4 [MASK] w6 w7 w8"]
+    exported = loaded(f"{network}/text")
+    for serve in (exported.serving_default, exported.encode):
+        together = serve(tf.constant(texts))
+        for row, text in enumerate(texts):
+            alone = serve(tf.constant([text]))
+            length = alone["input_ids"].shape[1]
+            for name, value in alone.items():
+                found = together[name][row]
+                if name != "pooled_output":
+                    found = found[:length]
+                if value.dtype == tf.string:
+                    np.testing.assert_array_equal(found, value[0])
+                else:
+                    np.testing.assert_allclose(found, value[0], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("texts", "shape"),
+    [
+        ([], (0, 0)),
+        (["", "w1"], (2, 3)),
+        (["w1 " * 1000, "x" * 100_000], (2, tiny.LENGTH)),
+        (["[MASK]" * 1000], (1, tiny.LENGTH)),
+        ([b"\xff\xfe w1 \xc3", b"w2\x00", "\U0001f600 \u200d w3"], (3, None)),
+    ],
+)
+def test_any_text_is_answered(texts, shape, loaded):
+    found = _serve(loaded, "discriminator/text", texts)
+    num_rows, length = found["probability_replaced"].shape
+    assert num_rows == shape[0]
+    assert length == shape[1] or (shape[1] is None and length > 2)
+    assert np.isfinite(found["probability_replaced"]).all()
+    assert found["tokens"].shape == found["input_mask"].shape
+    top = _serve(loaded, "generator/text", texts)["top_probabilities"]
+    assert top.shape[0] == num_rows and top.shape[1] <= tiny.LENGTH
+    assert np.isfinite(top).all()
+
+
+def test_ids_may_be_as_long_as_the_table_of_positions(model, loaded):
+    length = model.electra.config.max_position_embeddings
+    assert length > tiny.LENGTH
+    inputs = tiny.batch(3, length)
+    found = loaded("discriminator/ids").serving_default(*inputs)
+    np.testing.assert_allclose(
+        found["probability_replaced"], _probability(model, inputs), atol=1e-5
+    )
+
+
+def _meta_graph(path):
+    model = saved_model_pb2.SavedModel()
+    model.ParseFromString((path / "saved_model.pb").read_bytes())
+    return model.meta_graphs[0]
+
+
+def _signature(path):
+    return _meta_graph(path).signature_def["serving_default"]
+
+
+@pytest.mark.parametrize("kind", ["ids", "text"])
+@pytest.mark.parametrize("network", ["discriminator", "generator"])
+def test_a_session_loads_it(network, kind, root, loaded):
+    inputs = _inputs(TEXTS)
+    feeds = {"text": TEXTS} if kind == "text" else inputs._asdict()
+    name = f"{network}/{kind}"
+    expected = loaded(name).signatures["serving_default"](
+        **{key: tf.constant(value) for key, value in feeds.items()}
+    )
+    signature = _signature(root / name / "1")
+    feeds = {
+        signature.inputs[key].name: np.asarray(value)
+        for key, value in feeds.items()
+    }
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        tf.compat.v1.saved_model.load(
+            session, ["serve"], str(root / name / "1")
+        )
+        for key, value in expected.items():
+            found = session.run(signature.outputs[key].name, feeds)
+            if value.dtype == tf.string:
+                np.testing.assert_array_equal(found, value)
+            else:
+                np.testing.assert_allclose(found, value, atol=1e-5)
+
+
+def test_a_process_without_electra_tf_loads_it(root, loaded):
+    code = f"""
+import sys
+sys.modules["electra_tf"] = None
+import tensorflow as tf, tensorflow_text
+network = tf.saved_model.load({str(root / "discriminator/text/1")!r})
+found = network.serving_default(tf.constant({TEXTS!r}))
+print(found["probability_replaced"].numpy().tolist())
+"""
+    found = subprocess.run(
+        [sys.executable, "-I", "-c", code], capture_output=True, check=True
+    )
+    found = ast.literal_eval(found.stdout.decode())
+    expected = _serve(loaded, "discriminator/text", TEXTS)
+    expected = expected["probability_replaced"]
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def c_api_runner(tmp_path_factory):
+    """Returns a function that runs a SavedModel through the C API."""
+    if shutil.which("gcc") is None:
+        pytest.skip("needs gcc")
+    program = tmp_path_factory.mktemp("c") / "c_api_runner"
+    source = pathlib.Path(__file__).with_name("c_api_runner.c")
+    library = tf.sysconfig.get_lib()
+    subprocess.run(
+        [
+            *("gcc", "-Wall", "-Werror", source, "-o", program),
+            *("-I", tf.sysconfig.get_include(), "-L", library),
+            *("-l:libtensorflow_cc.so.2", "-l:libtensorflow_framework.so.2"),
+            f"-Wl,-rpath,{library}",
+        ],
+        check=True,
+    )
+
+    def run(path, output, feeds, libraries=()):
+        signature = _signature(path)
+        operation, index = signature.outputs[output].name.split(":")
+        feeds = [
+            f"{signature.inputs[key].name.split(':')[0]}={value}"
+            for key, value in feeds.items()
+        ]
+        found = subprocess.run(
+            [program, path, operation, index, *libraries, *feeds],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return np.array(found.stdout.split(), np.float32)
+
+    return run
+
+
+@pytest.mark.slow
+def test_a_c_program_runs_ids(c_api_runner, root, model):
+    inputs = _inputs(TEXTS[:1])
+    feeds = {
+        name: "i:" + ",".join(map(str, value.numpy()[0]))
+        for name, value in inputs._asdict().items()
+    }
+    found = c_api_runner(
+        root / "discriminator/ids/1", "probability_replaced", feeds
+    )
+    np.testing.assert_allclose(found, _probability(model, inputs)[0], atol=1e-5)
+    found = c_api_runner(root / "generator/ids/1", "logits", feeds)
+    np.testing.assert_allclose(
+        found, np.ravel(_logits(model, inputs)), atol=1e-5
+    )
+
+
+@pytest.mark.slow
+def test_a_c_program_runs_text(c_api_runner, root, model):
+    package = importlib.util.find_spec("tensorflow_text")
+    package = pathlib.Path(package.submodule_search_locations[0])
+    libraries = sorted(package.glob("python/ops/*.so"))
+    found = c_api_runner(
+        root / "discriminator/text/1",
+        "probability_replaced",
+        {"text": TEXTS[0]},
+        libraries,
+    )
+    np.testing.assert_allclose(
+        found, _probability(model, _inputs(TEXTS[:1]))[0], atol=1e-5
+    )
+
+
+@pytest.mark.slow
+def test_the_command_that_help_prints_runs(root):
+    words = export_saved_model.__doc__.partition("    python -c")[2]
+    words = words.partition("Those of ids")[0]
+    words = words.replace("--dir=saved_model", f"--dir={root}")
+    found = subprocess.run(
+        f"{sys.executable} -c {words}",
+        capture_output=True,
+        check=True,
+        shell=True,
+        text=True,
+    )
+    assert "Result for output key probability_replaced" in found.stdout
+
+
+@pytest.fixture
+def mlm():
+    return MaskedLanguageModel(_config(objective="mlm"), tiny.VOCABULARY)
+
+
+def test_a_masked_language_model_is_a_generator(mlm, tmp_path):
+    paths = export.export(mlm, tmp_path)
+    root = tmp_path / "generator"
+    assert paths == [root / "text/1", root / "ids/1"]
+    inputs = tiny.batch(2)
+    network = tf.saved_model.load(paths[1])
+    np.testing.assert_allclose(
+        network.encode(*inputs)["sequence_output"],
+        mlm.electra(*inputs).sequence_output,
+        atol=1e-5,
+    )
+
+
+def test_an_export_replaces_the_one_before(mlm, tmp_path, monkeypatch):
+    def ask():
+        network = tf.saved_model.load(tmp_path / "generator/ids/1")
+        return network.serving_default(*inputs)["logits"].numpy()
+
+    inputs = tiny.batch(1)
+    export.export(mlm, tmp_path)
+    first = ask()
+    mlm.generator_predictions.output_bias.assign_add(tf.ones(60))
+    export.export(mlm, tmp_path)
+    np.testing.assert_allclose(ask(), first + 1, atol=1e-5)
+
+    def fail(*args, **kwargs):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(tf.saved_model, "save", fail)
+    with pytest.raises(OSError, match="disk full"):
+        export.export(mlm, tmp_path)
+    np.testing.assert_allclose(ask(), first + 1, atol=1e-5)
+    assert not list(tmp_path.rglob("tmp-*"))
+
+
+def test_a_directory_that_cannot_be_written_is_named(model, tmp_path):
+    (tmp_path / "discriminator").write_text("a file")
+    with pytest.raises(UserError, match="discriminator/text"):
+        export.export(model, tmp_path)
+
+
+def test_replicas_leave_no_trace(model, tmp_path):
+    with tf.distribute.MirroredStrategy(["CPU:1", "CPU:2"]).scope():
+        mirrored = Electra(_config(), tiny.VOCABULARY)
+    for ours, theirs in zip(mirrored.variables, model.variables, strict=True):
+        ours.assign(theirs)
+    path = export.export(mirrored, tmp_path)[1]
+    network, inputs = tf.saved_model.load(path), tiny.batch(2)
+    found = network.serving_default(*inputs)["probability_replaced"]
+    np.testing.assert_allclose(found, _probability(model, inputs), atol=1e-5)
+    library = _meta_graph(path).graph_def.library
+    devices = {node.device for f in library.function for node in f.node_def}
+    assert devices <= {"", "/device:CPU:0", "/device:CPU:*"}  # to restore

@@ -1,0 +1,82 @@
+import math
+
+import pytest
+
+from electra_tf.pretrain import health
+
+
+def _monitor(expected_start=45.0):
+    said = []
+    monitor = health.HealthMonitor(
+        said.append,
+        expected_start=expected_start,
+        num_warmup_steps=10,
+        generator_limit=0.6,
+    )
+    return monitor, said
+
+
+def _logs(loss=10.0, disc_loss=0.2, share=0.1, sampled=0.3):
+    return {
+        "loss": loss,
+        "disc_loss": disc_loss,
+        "replaced_share": share,
+        "sampled_masked_lm_accuracy": sampled,
+    }
+
+
+def test_entropy_equals_the_published_values():
+    assert health.entropy(0.10) == pytest.approx(0.325, abs=5e-4)
+    assert health.entropy(0.07) == pytest.approx(0.254, abs=5e-4)
+    assert health.entropy(0.06) == pytest.approx(0.227, abs=5e-4)
+    assert health.entropy(0.0) == health.entropy(1.0) == 0.0
+
+
+def test_a_healthy_run_is_left_alone():
+    monitor, said = _monitor()
+    monitor.on_train_batch_end(1, _logs(loss=45.2, disc_loss=math.log(2)))
+    for step in range(100, 3000, 100):
+        monitor.on_train_batch_end(step, _logs(loss=20 - step / 300))
+    assert not said
+
+
+def test_a_strange_start_is_named():
+    monitor, said = _monitor()
+    monitor.on_train_batch_end(1, _logs(loss=60.0))
+    assert len(said) == 1 and "first loss is 60.00" in said[0]
+
+
+def test_a_discriminator_that_knows_only_the_share_is_named_once():
+    monitor, said = _monitor()
+    for step in range(100, 1000, 100):
+        monitor.on_train_batch_end(step, _logs(disc_loss=0.324))
+    assert len(said) == 1 and "share of replaced tokens" in said[0]
+
+
+def test_nothing_is_said_of_learning_during_warmup():
+    monitor, said = _monitor()
+    monitor.on_train_batch_end(20, _logs(disc_loss=0.324))
+    assert not said
+
+
+def test_a_generator_that_is_too_good_is_named():
+    monitor, said = _monitor()
+    monitor.on_train_batch_end(100, _logs(sampled=0.7))
+    assert len(said) == 1 and "70 %" in said[0]
+
+
+def test_a_loss_that_goes_up_is_named():
+    monitor, said = _monitor()
+    for step in range(100, 1000, 100):
+        monitor.on_train_batch_end(step, _logs(loss=10.0))
+    for step in range(1000, 3000, 100):
+        monitor.on_train_batch_end(step, _logs(loss=30.0))
+    assert len(said) == 1 and "going up" in said[0]
+
+
+def test_a_complaint_comes_again_after_it_cleared():
+    monitor, said = _monitor()
+    for sampled in (0.9, 0.0, 0.9):
+        for step in range(100, 4000, 100):
+            monitor.on_train_batch_end(step, _logs(sampled=sampled))
+    assert len(said) == 2

@@ -1,0 +1,114 @@
+"""A run finds its vocabulary and records, or builds them from its corpus."""
+
+import dataclasses
+import random
+
+import pytest
+
+from electra_tf.configure_pretraining import (
+    CorpusConfig,
+    DataConfig,
+    PretrainingConfig,
+    RunConfig,
+)
+from electra_tf.model.tokenization import Vocabulary
+from electra_tf.pretrain import preparation
+from electra_tf.pretrain.preparation import build_vocabulary, prepare
+from electra_tf.util.errors import UserError
+
+WORDS = "the quick brown fox jumps over a lazy dog while cats sleep".split()
+
+
+@pytest.fixture
+def config(tmp_path):
+    rng = random.Random(1)
+    lines = [" ".join(rng.choices(WORDS, k=12)) for _ in range(200)]
+    (tmp_path / "corpus.txt").write_text("\n\n".join(lines))
+    corpus = CorpusConfig(
+        corpus=(str(tmp_path / "corpus.txt"),), vocab_size=60, max_seq_length=16
+    )
+    data_dir = str(tmp_path / "data")
+    return PretrainingConfig(
+        run=RunConfig(data_dir=data_dir, model_name="test"), corpus=corpus
+    )
+
+
+def replace(config, part, **changes):
+    changed = dataclasses.replace(getattr(config, part), **changes)
+    return dataclasses.replace(config, **{part: changed})
+
+
+def test_a_corpus_is_enough_and_is_read_once(config):
+    said = []
+    vocabulary, train, held_out = prepare(config, log=said.append)
+    assert vocabulary == Vocabulary.from_file(config.vocab_file)
+    assert 30 < vocabulary.size <= 60
+    assert train.num_records > held_out.num_records > 0
+    assert any(line.startswith("Learned") for line in said)
+    assert "0 dropped" in "".join(said)
+    said.clear()
+    assert prepare(config, log=said.append) == (vocabulary, train, held_out)
+    assert said[0].endswith("--corpus is not read.")
+    without_corpus = replace(config, "corpus", corpus=())
+    found = prepare(without_corpus, log=said.append)
+    assert found == (vocabulary, train, held_out)
+
+
+def test_a_vocabulary_that_is_there_is_used(config, tmp_path):
+    path = tmp_path / "other.txt"
+    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
+    path.write_text("\n".join(tokens))
+    config = replace(config, "corpus", vocab_file=str(path))
+    assert prepare(config)[0].tokens == tuple(tokens)
+
+
+def test_a_vocabulary_larger_than_asked_for_is_refused(config, tmp_path):
+    prepare(config)
+    config = replace(config, "corpus", vocab_size=20)
+    with pytest.raises(UserError, match="Received: vocab_size=20"):
+        prepare(config)
+
+
+def test_without_records_and_corpus_a_corpus_is_asked_for(config):
+    config = replace(config, "corpus", corpus=())
+    with pytest.raises(UserError, match="--corpus=demo"):
+        prepare(config)
+
+
+def test_records_that_were_named_are_never_built(config, tmp_path):
+    patterns = str(tmp_path / "mine*")
+    config = replace(config, "data", pretrain_tfrecords=patterns)
+    with pytest.raises(UserError, match="mine.*matches no file"):
+        prepare(config)
+
+
+def test_nothing_held_out_gives_no_held_out_records(config):
+    config = replace(config, "corpus", held_out_fraction=0.0)
+    assert prepare(config)[2] is None
+    missing = dataclasses.replace(
+        config, data=DataConfig(eval_tfrecords="nowhere*")
+    )
+    with pytest.raises(UserError, match="nowhere"):
+        prepare(missing)
+
+
+def test_other_settings_than_the_data_sets_are_refused(config):
+    prepare(config)
+    config = replace(config, "corpus", max_seq_length=32)
+    with pytest.raises(UserError, match="max_seq_length is 16 there and 32"):
+        prepare(config)
+
+
+def test_a_vocabulary_is_never_overwritten(config, tmp_path):
+    path = tmp_path / "vocab.txt"
+    path.write_text("mine")
+    with pytest.raises(UserError, match="vocab.txt"):
+        build_vocabulary(config.corpus, str(path))
+    assert path.read_text() == "mine"
+
+
+def test_progress_is_told_from_time_to_time(config, monkeypatch):
+    monkeypatch.setattr(preparation, "SECONDS_BETWEEN_LOGS", 0)
+    said = []
+    prepare(config, log=said.append)
+    assert any(line.startswith("200 documents, ") for line in said)

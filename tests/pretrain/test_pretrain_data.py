@@ -1,0 +1,163 @@
+"""The order of training is a function of (seed, step), however it is run."""
+
+import itertools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf.pretrain.pretrain_data import (
+    Inputs,
+    evaluation_dataset,
+    locate_damage,
+    training_dataset,
+)
+from electra_tf.pretrain.records import RecordFile, Records
+
+LENGTH = 4
+FILE_SIZES = (5, 3, 7, 1, 4)
+NUM_RECORDS = sum(FILE_SIZES)
+BATCH = 8
+
+
+@pytest.fixture(scope="module")
+def records(tmp_path_factory):
+    """Five files whose records are numbered in `input_ids`."""
+    directory = tmp_path_factory.mktemp("records")
+    numbers = iter(range(NUM_RECORDS))
+    files = []
+    for i, size in enumerate(FILE_SIZES):
+        path = str(directory / f"{i}.tfrecord")
+        with tf.io.TFRecordWriter(path) as writer:
+            for number in itertools.islice(numbers, size):
+                writer.write(make_record(number))
+        files.append(RecordFile(path, size, size * 2**20))
+    return Records(tuple(files), LENGTH)
+
+
+def make_record(number):
+    values = {
+        "input_ids": [number, 1, 2, 0],
+        "input_mask": [1, 1, 1, 0],
+        "segment_ids": [0, 0, 1, 0],
+    }
+    features = {
+        name: tf.train.Feature(int64_list=tf.train.Int64List(value=value))
+        for name, value in values.items()
+    }
+    message = tf.train.Example(features=tf.train.Features(feature=features))
+    return message.SerializeToString()
+
+
+def take(records, num_elements, **kwargs):
+    """Returns the record numbers of some elements, [elements, rows]."""
+    kwargs = {"batch_size": BATCH, "seed": 1, "shuffle_megabytes": 9} | kwargs
+    dataset = training_dataset(records, **kwargs).take(num_elements)
+    return np.array([inputs.input_ids[:, 0] for inputs in dataset])
+
+
+@pytest.fixture(scope="module")
+def stream(records):
+    return take(records, 10)
+
+
+def test_batches_are_inputs_of_a_known_shape(records):
+    dataset = training_dataset(records, batch_size=2, seed=0)
+    spec = tf.TensorSpec([2, LENGTH], tf.int32)
+    assert dataset.element_spec == Inputs(spec, spec, spec)
+    inputs = next(iter(dataset))
+    assert inputs.input_mask.numpy().tolist() == [[1, 1, 1, 0]] * 2
+    assert inputs.segment_ids.numpy().tolist() == [[0, 0, 1, 0]] * 2
+
+
+def test_an_epoch_holds_each_record_once(stream):
+    epochs = stream.reshape(4, NUM_RECORDS)
+    for epoch in epochs:
+        assert sorted(epoch) == list(range(NUM_RECORDS))
+    assert len({tuple(epoch) for epoch in epochs}) == 4
+
+
+def test_the_order_is_a_function_of_the_seed(records, stream):
+    assert (take(records, 10) == stream).all()
+    assert (take(records, 10, seed=2) != stream).any()
+
+
+@pytest.mark.parametrize("start_step", range(1, 10))
+def test_a_start_at_any_step_gives_the_same_rows(records, stream, start_step):
+    rest = take(records, 10 - start_step, start_step=start_step)
+    assert (rest == stream[start_step:]).all()
+
+
+@pytest.mark.parametrize(
+    ("num_workers", "replicas"), [(1, 2), (1, 4), (2, 1), (2, 2), (4, 2)]
+)
+@pytest.mark.parametrize("start_step", [0, 3])
+def test_rows_do_not_depend_on_who_takes_them(
+    records, stream, num_workers, replicas, start_step
+):
+    num_steps = 10 - start_step
+    shares = [
+        take(
+            records,
+            num_steps * replicas,
+            start_step=start_step,
+            worker=worker,
+            num_workers=num_workers,
+            replicas_per_worker=replicas,
+        ).reshape(num_steps, -1)
+        for worker in range(num_workers)
+    ]
+    assert (np.concatenate(shares, axis=1) == stream[start_step:]).all()
+
+
+@pytest.mark.parametrize("megabytes", [1, 9, 128])
+def test_groups_are_whole_files_of_at_most_the_size(records, megabytes):
+    epoch = take(records, 1, batch_size=20, shuffle_megabytes=megabytes)[0]
+    file_of = np.repeat(range(len(FILE_SIZES)), FILE_SIZES)[epoch]
+    num_runs = 1 + np.count_nonzero(np.diff(file_of))
+    if megabytes == 1:  # file after file, each shuffled
+        assert num_runs == len(FILE_SIZES)
+    else:
+        assert num_runs > len(FILE_SIZES)
+
+
+def test_the_order_never_changes_between_releases(stream):
+    assert stream[0].tolist() == [18, 7, 19, 6, 16, 17, 5, 15]
+
+
+def test_a_batch_may_be_larger_than_the_data(records):
+    rows = take(records, 2, batch_size=50).reshape(5, NUM_RECORDS)
+    assert (np.sort(rows, axis=1) == np.arange(NUM_RECORDS)).all()
+
+
+def test_damage_during_training_is_located(tmp_path):
+    path = tmp_path / "a.tfrecord"
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for number in range(9):
+            writer.write(make_record(number))
+    records = Records((RecordFile(str(path), 9, 1),), LENGTH)
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(tf.errors.DataLossError):
+        take(records, 1)
+    assert "a.tfrecord: record 4 cannot be read" in locate_damage([str(path)])
+
+
+def test_evaluation_holds_each_record_once_and_then_zeros(records):
+    batches = list(evaluation_dataset(records, batch_size=6))
+    rows = np.concatenate([inputs.input_ids for inputs in batches])
+    assert rows.shape == (24, LENGTH)
+    assert rows[:NUM_RECORDS, 0].tolist() == list(range(NUM_RECORDS))
+    masks = np.concatenate([inputs.input_mask for inputs in batches])
+    assert (rows[NUM_RECORDS:] == 0).all()
+    assert masks.sum(1).tolist() == [3] * NUM_RECORDS + [0] * 4
+    assert isinstance(batches[0], Inputs)
+
+
+@pytest.mark.parametrize("batch_size", [1, 5, 20, 50])
+def test_evaluation_batches_have_one_size(records, batch_size):
+    dataset = evaluation_dataset(records, batch_size=batch_size)
+    spec = tf.TensorSpec([batch_size, LENGTH], tf.int32)
+    assert dataset.element_spec == Inputs(spec, spec, spec)
+    assert len(list(dataset)) == -(-NUM_RECORDS // batch_size)

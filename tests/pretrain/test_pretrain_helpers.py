@@ -1,0 +1,149 @@
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf.configure_pretraining import MaskingConfig
+from electra_tf.model.tokenization import Vocabulary
+from electra_tf.pretrain import pretrain_helpers
+from electra_tf.pretrain.pretrain_data import Inputs
+from electra_tf.util import seeds
+
+SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+VOCABULARY = Vocabulary(SPECIALS + tuple(f"w{i}" for i in range(495)))
+PAD, UNK, CLS, SEP, MASK = range(5)
+DEFAULT = MaskingConfig()
+ORIGINAL = dataclasses.replace(DEFAULT, original_masking=True)
+
+
+def _row(num_tokens, length, rng):
+    """Returns [CLS] words [SEP] words [SEP] padding."""
+    row = rng.integers(5, 500, num_tokens)
+    row[0], row[num_tokens // 2], row[-1] = CLS, SEP, SEP
+    return np.pad(row, (0, length - num_tokens))
+
+
+def _batch(sizes, length=64):
+    rng = np.random.default_rng(0)
+    ids = np.stack([_row(n, length, rng) for n in sizes]).astype(np.int32)
+    mask = (np.arange(length) < np.array(sizes)[:, None]).astype(np.int32)
+    zeros = np.zeros_like(ids)
+    return Inputs(*(tf.constant(x) for x in (ids, mask, zeros)))
+
+
+def _mask(inputs, config=DEFAULT, step=0):
+    rows = tf.range(inputs.input_ids.shape[0])
+    keys = seeds.row_keys(1, tf.constant(step), rows)
+    return pretrain_helpers.mask(
+        inputs, config, vocabulary=VOCABULARY, keys=keys
+    )
+
+
+@pytest.mark.parametrize("config", [DEFAULT, ORIGINAL])
+def test_mask_chooses_the_rounded_share_of_all_tokens(config):
+    sizes = [64, 50, 30, 17, 5, 4]
+    chosen = _mask(_batch(sizes), config).weights.numpy().sum(1)
+    shares = np.round(np.float32(sizes) * np.float32(0.15))  # half to even
+    expected = np.clip(shares, 1, 9)
+    np.testing.assert_array_equal(chosen, expected)
+
+
+@pytest.mark.parametrize("config", [DEFAULT, ORIGINAL])
+def test_mask_never_chooses_special_tokens_or_padding(config):
+    inputs = _batch([64, 40, 9] * 20)
+    ids = inputs.input_ids.numpy()
+    for step in range(5):
+        masked = _mask(inputs, config, step)
+        used = masked.weights.numpy() > 0
+        rows, slots = np.nonzero(used)
+        chosen = ids[rows, masked.positions.numpy()[rows, slots]]
+        assert not np.isin(chosen, [PAD, CLS, SEP, MASK]).any()
+        np.testing.assert_array_equal(masked.ids.numpy()[used], chosen)
+
+
+def test_positions_are_distinct():
+    masked = _mask(_batch([64] * 200))
+    for row in masked.positions.numpy():
+        assert len(set(row)) == len(row)
+
+
+def test_original_positions_repeat():
+    masked = _mask(_batch([64] * 200), ORIGINAL)
+    assert any(len(set(row)) < len(row) for row in masked.positions.numpy())
+
+
+@pytest.mark.parametrize("config", [DEFAULT, ORIGINAL])
+def test_every_candidate_is_equally_likely(config):
+    inputs = _batch([34] * 3000, length=40)
+    masked = _mask(inputs, config)
+    used = masked.weights.numpy() > 0
+    counts = np.bincount(masked.positions.numpy()[used], minlength=40)
+    candidates = np.setdiff1d(np.arange(34), [0, 17, 33])
+    expected = used.sum() / len(candidates)
+    assert counts.sum() == counts[candidates].sum()
+    assert np.abs(counts[candidates] / expected - 1).max() < 0.2
+
+
+def test_chosen_tokens_show_mask_random_or_themselves():
+    config = MaskingConfig(mask_token_prob=0.8, random_token_prob=0.1)
+    inputs = _batch([64] * 400)
+    masked = _mask(inputs, config)
+    rows = np.arange(400)[:, None]
+    positions = masked.positions.numpy()
+    shown = masked.inputs.input_ids.numpy()[rows, positions]
+    truth = masked.ids.numpy()
+    assert abs((shown == MASK).mean() - 0.8) < 0.02
+    assert abs((shown == truth).mean() - 0.1) < 0.02
+    others = shown[(shown != MASK) & (shown != truth)]
+    assert abs(others.size / shown.size - 0.1) < 0.02
+    assert len(np.unique(others)) > 200
+
+
+def test_unchosen_tokens_stay():
+    inputs = _batch([64, 20])
+    masked = _mask(inputs)
+    chosen = pretrain_helpers.chosen_positions(masked).numpy()
+    np.testing.assert_array_equal(
+        masked.inputs.input_ids.numpy()[~chosen],
+        inputs.input_ids.numpy()[~chosen],
+    )
+    assert chosen.sum() == masked.weights.numpy().sum()
+
+
+@pytest.mark.parametrize("config", [DEFAULT, ORIGINAL])
+def test_a_row_without_candidates_masks_nothing(config):
+    ids = np.zeros((2, 64), np.int32)
+    ids[0, :2] = CLS, SEP
+    inputs = Inputs(*(tf.constant(x) for x in (ids, (ids > 0) * 1, ids * 0)))
+    masked = _mask(inputs, config)
+    assert masked.weights.numpy().sum() == 0
+    np.testing.assert_array_equal(masked.inputs.input_ids, ids)
+
+
+def test_original_masks_13_8_percent_of_tokens_where_15_are_asked_for():
+    inputs = _batch([128] * 400, length=128)
+    masked = _mask(inputs, ORIGINAL)
+    chosen = pretrain_helpers.chosen_positions(masked).numpy()
+    assert abs(chosen.mean() - 0.138) < 0.002
+
+
+def test_replace_averages_double_writes_like_the_original():
+    # Printed by the original's scatter_update on 10..19.
+    ids = tf.constant([np.arange(10, 20)], tf.int32)
+    positions = tf.constant([[2, 2, 4]])
+    new_ids = tf.constant([[7, 8, 9]])
+    used = tf.constant([[True, True, True]])
+    replaced = pretrain_helpers.replace(ids, positions, new_ids, used)
+    np.testing.assert_array_equal(
+        replaced, [[10, 11, 7, 13, 9, 15, 16, 17, 18, 19]]
+    )
+
+
+def test_masking_is_the_same_under_xla():
+    inputs = _batch([64, 20, 5])
+    compiled = tf.function(lambda: _mask(inputs), jit_compile=True)()
+    for actual, expected in zip(
+        tf.nest.flatten(compiled), tf.nest.flatten(_mask(inputs)), strict=True
+    ):
+        np.testing.assert_array_equal(actual, expected)

@@ -1,0 +1,119 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny
+
+from electra_tf.pretrain import pretraining_run
+from electra_tf.pretrain.pretrain_data import Inputs
+from electra_tf.util import training_utils
+
+NUM_STEPS = 20
+
+
+def _strategy(num_replicas):
+    if num_replicas == 1:
+        return tf.distribute.get_strategy()
+    # Collectives cannot change their number of devices within a process.
+    return tf.distribute.MirroredStrategy(
+        [f"CPU:{i}" for i in range(num_replicas)],
+        cross_device_ops=tf.distribute.ReductionToOneDevice(),
+    )
+
+
+def _batches(strategy):
+    """Returns an iterator over different batches, split over the replicas."""
+    rows = [tiny.batch(seed=seed) for seed in range(NUM_STEPS)]
+    stacked = [tf.concat(x, 0) for x in zip(*rows, strict=True)]
+
+    def make(context):
+        size = context.get_per_replica_batch_size(8)
+        dataset = tf.data.Dataset.from_tensor_slices(Inputs(*stacked))
+        return dataset.batch(size, drop_remainder=True)
+
+    return iter(strategy.distribute_datasets_from_function(make))
+
+
+def _train(num_replicas=1, **leaves):
+    """Returns the loss at each step, and the weights at the end."""
+    strategy = _strategy(num_replicas)
+    leaves = {"num_train_steps": NUM_STEPS, "num_hidden_layers": 1, **leaves}
+    config = tiny.config(**leaves)
+    model = pretraining_run.make_model(config, tiny.VOCABULARY, strategy)
+    block = training_utils._make_block(model, strategy)
+    sums = block(_batches(strategy), NUM_STEPS)
+    losses = training_utils._losses(sums, model.loss_weights)
+    return losses, {v.path: v.numpy() for v in model.trainable_variables}
+
+
+@pytest.fixture(scope="module")
+def reference():
+    return _train()
+
+
+@pytest.mark.parametrize(
+    ("num_replicas", "num_parts"), [(1, 2), (1, 4), (2, 1), (4, 1)]
+)
+def test_replicas_and_micro_batches_change_nothing(
+    reference, num_replicas, num_parts
+):
+    losses, _ = _train(num_replicas, gradient_accumulation_steps=num_parts)
+    np.testing.assert_allclose(losses, reference[0], rtol=1e-6)
+
+
+def test_xla_changes_nothing_but_rounding(reference):
+    losses, _ = _train(jit_compile="true")
+    np.testing.assert_allclose(losses, reference[0], rtol=1e-5)
+
+
+@pytest.mark.slow
+def test_replicas_and_micro_batches_together_change_nothing(reference):
+    losses, _ = _train(2, gradient_accumulation_steps=2)
+    np.testing.assert_allclose(losses, reference[0], rtol=1e-6)
+
+
+@pytest.mark.slow
+def test_xla_compiles_the_step_of_two_replicas(reference):
+    losses, _ = _train(2, jit_compile="true")
+    np.testing.assert_allclose(losses, reference[0], rtol=1e-5)
+
+
+def test_the_same_seed_gives_the_same_bits(reference):
+    losses, weights = _train()
+    np.testing.assert_array_equal(losses, reference[0])
+    for name, value in weights.items():
+        np.testing.assert_array_equal(value, reference[1][name])
+
+
+def test_another_seed_gives_another_run(reference):
+    losses, _ = _train(seed=1)
+    assert np.abs(losses - reference[0]).max() > 1e-3
+
+
+def test_dropout_is_the_same_on_any_number_of_replicas():
+    rates = {"hidden_dropout_prob": 0.2, "attention_probs_dropout_prob": 0.2}
+    one, _ = _train(1, **rates)
+    two, _ = _train(2, **rates)
+    np.testing.assert_allclose(two, one, rtol=1e-6)
+
+
+def test_the_clip_acts_on_the_global_gradient():
+    norm = {"clip_norm": 1e-3}
+    one, weights = _train(1, **norm)
+    two, others = _train(2, **norm)
+    np.testing.assert_allclose(two, one, rtol=1e-6)
+    for name, value in weights.items():
+        np.testing.assert_allclose(others[name], value, atol=1e-5)
+
+
+def test_fit_does_the_same_updates(reference):
+    strategy = tf.distribute.get_strategy()
+    config = tiny.config(num_train_steps=NUM_STEPS, num_hidden_layers=1)
+    model = pretraining_run.make_model(config, tiny.VOCABULARY, strategy)
+    rows = [tiny.batch(seed=seed) for seed in range(NUM_STEPS)]
+    stacked = [tf.concat(x, 0) for x in zip(*rows, strict=True)]
+    dataset = tf.data.Dataset.from_tensor_slices(Inputs(*stacked)).batch(8)
+    losses = []
+    for step in range(4):
+        history = model.fit(dataset.skip(step).take(1), verbose=0).history
+        losses.append(history["loss"][0])
+    np.testing.assert_allclose(losses, reference[0][:4], rtol=1e-5)

@@ -1,0 +1,149 @@
+import subprocess
+import sys
+
+import pytest
+
+from electra_tf import configure_pretraining as configure
+from electra_tf.util import config_flags
+from electra_tf.util.config_fields import leaves
+from electra_tf.util.errors import UserError
+
+_RUN = configure.RunConfig(data_dir="d", model_name="m")
+
+
+def _parse(*arguments):
+    return config_flags.parse(
+        configure.PretrainingConfig,
+        ["--data_dir=d", "--model_name=m", *arguments],
+    )
+
+
+def test_defaults_are_those_of_the_original():
+    config = configure.PretrainingConfig(run=_RUN)
+    assert config.masking.mask_prob == 0.15
+    assert config.objective.gen_weight == 1.0
+    assert config.objective.disc_weight == 50.0
+    assert config.optimizer.learning_rate == 5e-4
+    assert config.optimizer.weight_decay_rate == 0.01
+    assert config.optimizer.num_warmup_steps == 10_000
+    assert config.training.num_train_steps == 1_000_000
+    assert config.training.train_batch_size == 128
+    assert config.corpus.max_seq_length == 128
+    assert config.model.generator_hidden_size == 0.25
+    assert config.runtime.keep_checkpoint_max == 5
+
+
+def test_no_flags_give_the_defaults():
+    assert _parse() == configure.PretrainingConfig(run=_RUN)
+
+
+def test_every_field_is_documented():
+    for leaf in leaves(configure.PretrainingConfig):
+        assert leaf.help, leaf.field.name
+        assert leaf.help.endswith("."), leaf.field.name
+
+
+@pytest.mark.parametrize(
+    ("mask_prob", "length", "expected"),
+    [
+        (0.15, 16, 2),
+        (0.15, 32, 4),
+        (0.15, 64, 9),
+        (0.15, 128, 19),
+        (0.15, 256, 39),
+        (0.15, 512, 79),
+        (0.25, 128, 32),
+        (0.25, 512, 130),
+    ],
+)
+def test_number_of_slots_is_that_of_the_original(mask_prob, length, expected):
+    masking = configure.MaskingConfig(mask_prob=mask_prob)
+    assert masking.max_predictions_per_seq(length) == expected
+
+
+def test_paths_follow_the_data_directory_unless_they_are_given():
+    config = _parse()
+    assert config.run.model_dir == "d/models/m"
+    assert config.vocab_file == "d/vocab.txt"
+    records = "d/pretrain_tfrecords/"
+    assert config.pretrain_tfrecords == records + "pretrain_data.tfrecord*"
+    assert config.eval_tfrecords == records + "held_out_data.tfrecord*"
+    config = _parse("--vocab_file=v", "--eval_tfrecords=e")
+    assert (config.vocab_file, config.eval_tfrecords) == ("v", "e")
+
+
+def test_milestones_are_steps():
+    config = _parse("--num_train_steps=80", "--checkpoint_milestones=.001,.5,1")
+    assert config.milestones == {1, 40, 80}
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ("--max_seq_length=1024", "at most 512, .*=1024.*--max_position_emb"),
+        ("--gradient_accumulation_steps=3", "must divide `train_batch_size`"),
+        ("--mask_prob=0", r"`mask_prob` must be in \(0, 1\)"),
+        ("--mask_prob=0.001", "choose at least one token"),
+        ("--mask_token_prob=.9 --random_token_prob=.2", "must be at most 1"),
+        ("--train_batch_size=0", "`train_batch_size` must be at least 1"),
+        ("--num_warmup_steps=-1", "`num_warmup_steps` must be at least 0"),
+        ("--learning_rate=nan", "`learning_rate` must be positive"),
+        ("--checkpoint_milestones=0,1", "fractions in"),
+        ("--held_out_fraction=1", "`held_out_fraction` must be in"),
+        ("--model_name=", "`model_name` must be the name of a directory"),
+        ("--model_name=a/b", "model_name='a/b'"),
+        ("--model_name=..", "`model_name`"),
+        ("--data_dir=", "Set --data_dir"),
+    ],
+)
+def test_values_out_of_range_are_refused(flags, message):
+    with pytest.raises(UserError, match=message):
+        _parse(*flags.split())
+
+
+@pytest.mark.parametrize(
+    ("hparams", "expected"),
+    [
+        ('{"electra_objective": false}', {"objective": "mlm"}),
+        (
+            '{"electric_objective": true, "electra_objective": false}',
+            {"objective": "electric"},
+        ),
+        ('{"untied_generator": false}', {"generator_sharing": "all"}),
+        (
+            '{"untied_generator_embeddings": true}',
+            {"generator_sharing": "none"},
+        ),
+        ('{"keep_checkpoint_max": null}', {"keep_checkpoint_max": 0}),
+        ('{"keep_checkpoint_max": 2}', {"keep_checkpoint_max": 2}),
+        ('{"use_tpu": true}', {"strategy": "tpu"}),
+        (
+            '{"model_hparam_overrides": {"hidden_size": 64}}',
+            {"hidden_size": 64},
+        ),
+        ('{"embedding_size": null, "debug": false}', {}),
+    ],
+)
+def test_hyperparameters_of_the_original_mean_what_they_meant(
+    hparams, expected
+):
+    flags = [f"--{name}={value}" for name, value in expected.items()]
+    assert _parse(f"--hparams={hparams}") == _parse(*flags)
+
+
+def test_help_lists_every_flag_and_needs_no_tensorflow():
+    code = (
+        "import sys\n"
+        "from electra_tf import configure_pretraining\n"
+        "from electra_tf.util import config_flags\n"
+        "def main(config): pass\n"
+        "try: config_flags.run(main, configure_pretraining.PretrainingConfig)\n"
+        "finally: sys.stderr.write(str('tensorflow' in sys.modules))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "--help"], capture_output=True, text=True
+    )
+    assert done.returncode == 0
+    assert done.stderr == "False"
+    for leaf in leaves(configure.PretrainingConfig):
+        assert f"{leaf.field.name}: " in done.stdout

@@ -1,0 +1,311 @@
+"""The command as a user starts it: whole runs in processes of their own."""
+
+import json
+import os
+import pathlib
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+ROOT = pathlib.Path(__file__).parent.parent
+NUM_STEPS = 60
+FLAGS = [
+    "--vocab_size=300",
+    "--max_seq_length=32",
+    "--held_out_fraction=0.1",
+    "--hidden_size=16",
+    "--num_hidden_layers=2",
+    "--num_attention_heads=2",
+    "--embedding_size=8",
+    "--generator_hidden_size=0.5",
+    "--train_batch_size=8",
+    "--eval_batch_size=8",
+    f"--num_train_steps={NUM_STEPS}",
+    "--num_warmup_steps=10",
+    "--iterations_per_loop=5",
+    "--save_checkpoints_steps=10",
+    "--do_eval=false",
+    "--do_export=false",
+]
+
+
+def _text(num_documents=120):
+    """Returns documents of made-up sentences, the same every time."""
+    rng = random.Random(0)
+    words = [
+        "".join(rng.choices("abcdefgh", k=rng.randint(2, 7))) for _ in "x" * 200
+    ]
+
+    def sentence():
+        return " ".join(rng.choices(words, k=rng.randint(4, 14))) + "."
+
+    documents = (
+        "\n".join(sentence() for _ in range(rng.randint(2, 9)))
+        for _ in range(num_documents)
+    )
+    return "\n\n".join(documents) + "\n"
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory):
+    """A data directory with a vocabulary and records, made by a short run."""
+    directory = tmp_path_factory.mktemp("data")
+    (directory / "corpus.txt").write_text(_text())
+    _run(
+        directory,
+        "first",
+        "--do_eval",
+        "--do_export",
+        "--num_train_steps=10",
+    )
+    return directory
+
+
+def _command(data_dir, model_name, *flags):
+    return [
+        sys.executable,
+        "-m",
+        "electra_tf.run_pretraining",
+        f"--data_dir={data_dir}",
+        f"--model_name={model_name}",
+        f"--corpus={data_dir}/corpus.txt",
+        *FLAGS,
+        *flags,
+    ]
+
+
+def _environment(**extra):
+    return {**os.environ, "PYTHONPATH": str(ROOT), **extra}
+
+
+def _start(data_dir, model_name, *flags, **extra):
+    return subprocess.Popen(
+        _command(data_dir, model_name, *flags),
+        env=_environment(**extra),
+        cwd=data_dir,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def _run(data_dir, model_name, *flags, code=0):
+    process = _start(data_dir, model_name, *flags)
+    output, _ = process.communicate(timeout=300)
+    assert process.returncode == code, output
+    return output
+
+
+def _tensors(data_dir, model_name, step=NUM_STEPS):
+    prefix = data_dir / "models" / model_name / f"model.ckpt-{step}"
+    reader = tf.train.load_checkpoint(str(prefix))
+    names = reader.get_variable_to_shape_map()
+    return {name: reader.get_tensor(name) for name in names}
+
+
+def _log(data_dir, model_name):
+    """Returns the metrics of a run without its speeds."""
+    path = data_dir / "models" / model_name / "metrics.jsonl"
+    if not path.exists():
+        return []
+    records = [
+        json.loads(x)
+        for x in path.read_text().splitlines(True)
+        if x[-1] == "\n"
+    ]
+    for record in records:
+        record.pop("sequences_per_second")
+    return records
+
+
+def _assert_equal_bits(actual, expected):
+    assert actual.keys() == expected.keys()
+    for name, value in expected.items():
+        np.testing.assert_array_equal(actual[name], value, err_msg=name)
+
+
+def _wait_for_step(process, data_dir, model_name, step):
+    """Waits until a run has logged a step, or has ended."""
+    while process.poll() is None:
+        log = _log(data_dir, model_name)
+        if log and log[-1]["step"] >= step:
+            return
+        time.sleep(0.02)
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(data_dir):
+    _run(data_dir, "uninterrupted", "--keep_checkpoint_max=0")
+    return _tensors(data_dir, "uninterrupted"), _log(data_dir, "uninterrupted")
+
+
+def test_a_run_leaves_what_it_promises(data_dir):
+    model_dir = data_dir / "models" / "first"
+    results = json.loads(
+        (model_dir / "results" / "pretraining_eval.json").read_text()
+    )
+    for name in (
+        "disc_accuracy disc_auc disc_loss disc_precision disc_recall loss "
+        "masked_lm_accuracy masked_lm_loss sampled_masked_lm_accuracy"
+    ).split():
+        assert np.isfinite(results[name])
+    assert results["global_step"] == 10
+    for network in ("discriminator", "generator"):
+        for kind in ("text", "ids"):
+            path = model_dir / "saved_model" / network / kind / "1"
+            assert (path / "saved_model.pb").exists()
+    config = json.loads((model_dir / "config.json").read_text())
+    assert config["training"]["num_train_steps"] == 10
+    assert len(_log(data_dir, "first")) == 2
+
+
+def test_a_run_leaves_nothing_outside_its_data_directory(data_dir):
+    names = {path.name for path in data_dir.iterdir()}
+    assert names == {"corpus.txt", "vocab.txt", "pretrain_tfrecords", "models"}
+
+
+def test_a_checkpoint_holds_weights_slots_and_the_step(uninterrupted):
+    tensors, _ = uninterrupted
+    weights = [name for name in tensors if "/adam_" not in name]
+    weights.remove("global_step")
+    slots = {
+        f"{name}/{slot}" for name in weights for slot in ("adam_m", "adam_v")
+    }
+    assert tensors.keys() == {"global_step", *weights, *slots}
+    assert tensors["global_step"] == NUM_STEPS
+    assert "electra/embeddings/word_embeddings" in weights
+
+
+def test_a_killed_run_ends_with_the_same_bits(data_dir, uninterrupted):
+    rng = random.Random(os.environ.get("PYTEST_XDIST_WORKER", "0"))
+    for step in (rng.randrange(5, 30), rng.randrange(30, 55)):
+        process = _start(data_dir, "killed")
+        _wait_for_step(process, data_dir, "killed", step)
+        process.kill()
+        process.communicate()
+    _run(data_dir, "killed")
+    _assert_equal_bits(_tensors(data_dir, "killed"), uninterrupted[0])
+    assert _log(data_dir, "killed") == uninterrupted[1]
+
+
+def test_a_signal_saves_and_exits_with_its_own_code(data_dir, uninterrupted):
+    process = _start(data_dir, "stopped")
+    _wait_for_step(process, data_dir, "stopped", 15)
+    process.send_signal(signal.SIGTERM)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 42, output
+    assert "is saved" in output
+    _run(data_dir, "stopped")
+    _assert_equal_bits(_tensors(data_dir, "stopped"), uninterrupted[0])
+
+
+def test_another_configuration_is_refused_and_the_fields_are_named(data_dir):
+    output = _run(
+        data_dir, "first", "--num_train_steps=10", "--mask_prob=0.2", code=2
+    )
+    assert "mask_prob" in output and "0.15" in output and "0.2" in output
+    assert "Traceback" not in output
+
+
+def test_evaluation_gives_the_same_numbers_every_time(data_dir, uninterrupted):
+    path = data_dir / "models/uninterrupted/results/pretraining_eval.json"
+    results = []
+    for size in (8, 8, 5):
+        _run(
+            data_dir,
+            "uninterrupted",
+            "--do_train=false",
+            "--do_eval",
+            f"--eval_batch_size={size}",
+        )
+        results.append(json.loads(path.read_text()))
+    assert results[0] == results[1]
+    for name, value in results[0].items():
+        assert results[2][name] == pytest.approx(value, rel=1e-4), name
+
+
+def test_a_loss_that_is_not_finite_stops_the_run(data_dir):
+    output = _run(
+        data_dir,
+        "infinite",
+        "--learning_rate=1e30",
+        "--num_warmup_steps=0",
+        code=4,
+    )
+    assert "not finite at step" in output and "Traceback" not in output
+
+
+def test_a_directory_in_use_is_refused(data_dir):
+    process = _start(data_dir, "busy", "--num_train_steps=100000")
+    _wait_for_step(process, data_dir, "busy", 1)
+    output = _run(data_dir, "busy", "--num_train_steps=100000", code=3)
+    process.kill()
+    process.communicate()
+    assert str(process.pid) in output
+
+
+def test_the_mlm_objective_runs_from_end_to_end(data_dir):
+    output = _run(
+        data_dir,
+        "mlm",
+        "--objective=mlm",
+        "--num_train_steps=10",
+        "--do_eval",
+        "--do_export",
+    )
+    assert "masked_lm_accuracy" in output and "disc_auc" not in output
+
+
+def _free_ports(number):
+    sockets = [socket.socket() for _ in range(number)]
+    for s in sockets:
+        s.bind(("localhost", 0))
+    ports = [s.getsockname()[1] for s in sockets]
+    for s in sockets:
+        s.close()
+    return ports
+
+
+_TWO_REPLICAS = """
+import sys, tensorflow as tf
+tf.config.set_logical_device_configuration(
+    tf.config.list_physical_devices("CPU")[0],
+    [tf.config.LogicalDeviceConfiguration()] * 2)
+sys.argv[0] = "run_pretraining"
+from electra_tf import run_pretraining
+from electra_tf.configure_pretraining import PretrainingConfig
+from electra_tf.util import config_flags
+config_flags.run(run_pretraining.main, PretrainingConfig)
+"""
+
+
+def test_two_workers_end_with_the_bits_of_two_local_replicas(data_dir):
+    command = _command(data_dir, "replicas", "--strategy=mirrored")
+    command[1:3] = ["-c", _TWO_REPLICAS]
+    subprocess.run(
+        command, env=_environment(), cwd=data_dir, check=True, timeout=300
+    )
+    cluster = {"worker": [f"localhost:{port}" for port in _free_ports(2)]}
+    processes = [
+        _start(
+            data_dir,
+            "workers",
+            "--strategy=multi_worker",
+            TF_CONFIG=json.dumps(
+                {"cluster": cluster, "task": {"type": "worker", "index": i}}
+            ),
+        )
+        for i in range(2)
+    ]
+    outputs = [process.communicate(timeout=300)[0] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], outputs
+    _assert_equal_bits(
+        _tensors(data_dir, "workers"), _tensors(data_dir, "replicas")
+    )

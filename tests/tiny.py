@@ -1,0 +1,64 @@
+"""A tiny experiment that many tests share: configuration, words, batches."""
+
+import dataclasses
+
+import numpy as np
+import tensorflow as tf
+
+from electra_tf import configure_pretraining as configure
+from electra_tf.model.tokenization import Vocabulary
+from electra_tf.pretrain.pretrain_data import Inputs
+
+SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+VOCABULARY = Vocabulary(SPECIALS + tuple(f"w{i}" for i in range(55)))
+LENGTH = 16
+
+
+def config(data_dir="unused", **leaves):
+    """Returns a configuration of a few thousand weights.
+
+    Args:
+      data_dir: of the run.
+      **leaves: values of any field of any part, by the field's name.
+    """
+    values = {
+        "data_dir": str(data_dir),
+        "model_name": "tiny",
+        "max_seq_length": LENGTH,
+        "hidden_size": 16,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "embedding_size": 8,
+        "generator_hidden_size": 0.5,
+        "max_position_embeddings": 32,
+        "hidden_dropout_prob": 0.0,
+        "attention_probs_dropout_prob": 0.0,
+        "train_batch_size": 8,
+        "num_train_steps": 20,
+        "num_warmup_steps": 4,
+        "learning_rate": 1e-3,
+        **leaves,
+    }
+    parts = {}
+    for part in dataclasses.fields(configure.PretrainingConfig):
+        names = {field.name for field in dataclasses.fields(part.type)}
+        mine = {name: values.pop(name) for name in names & values.keys()}
+        parts[part.name] = part.type(**mine)
+    if values:
+        raise ValueError(f"No such field: {sorted(values)}.")
+    return configure.PretrainingConfig(**parts)
+
+
+def batch(num_rows=8, length=LENGTH, seed=0):
+    """Returns rows of [CLS] words [SEP] padding, of various lengths."""
+    rng = np.random.default_rng(seed)
+    ids = rng.integers(5, VOCABULARY.size, (num_rows, length))
+    sizes = rng.integers(5, length + 1, num_rows)
+    sizes[0] = length
+    columns = np.arange(length)
+    ids[:, 0] = VOCABULARY.cls_id
+    ids[columns == sizes[:, None] - 1] = VOCABULARY.sep_id
+    mask = columns < sizes[:, None]
+    segments = mask & (columns > sizes[:, None] // 2)
+    arrays = (ids * mask, mask, segments)
+    return Inputs(*(tf.constant(x.astype(np.int32)) for x in arrays))

@@ -1,0 +1,60 @@
+import io
+import json
+
+from electra_tf.util import callbacks
+
+LOGS = {"loss": 12.3456, "disc_loss": 0.25, "steps_per_second": 10.0}
+
+
+def test_the_line_shows_step_speed_losses_and_time_left():
+    stream = io.StringIO()
+    bar = callbacks.ProgressBar(
+        2000, 32, shown={"loss": "loss", "disc_loss": "disc"}, stream=stream
+    )
+    bar.on_train_batch_end(1000, LOGS)
+    line = stream.getvalue()
+    assert line == (
+        "step 1,000/2,000  50.0%  320.0 sequences/s  loss 12.346  disc 0.250  "
+        "ETA 0:01:40\n"
+    )
+
+
+def test_lines_are_rare_away_from_a_terminal_but_the_last_comes():
+    stream = io.StringIO()
+    bar = callbacks.ProgressBar(50, 32, shown={}, stream=stream)
+    for step in range(1, 51):
+        bar.on_train_batch_end(step, LOGS)
+    lines = stream.getvalue().splitlines()
+    assert [line.split()[1] for line in lines] == ["1/50", "50/50"]
+
+
+def test_a_terminal_gets_one_line():
+    stream = io.StringIO()
+    stream.isatty = lambda: True
+    bar = callbacks.ProgressBar(3, 32, shown={}, stream=stream)
+    for step in (1, 2, 3):
+        bar.on_train_batch_end(step, LOGS)
+    text = stream.getvalue()
+    assert text.count("\r") == 3 and text.count("\n") == 1
+
+
+def test_the_log_has_each_step_once_after_a_resume(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    log = callbacks.JsonLog(path, first_step=0, batch_size=4)
+    log.on_train_begin()
+    for step in (10, 20, 30):
+        log.on_train_batch_end(step, dict(LOGS))
+    with path.open("a") as file:
+        file.write('{"step": 4')  # cut off by a kill
+    log = callbacks.JsonLog(path, first_step=20, batch_size=4)
+    log.on_train_begin()
+    log.on_train_batch_end(30, dict(LOGS))
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [record["step"] for record in records] == [10, 20, 30]
+    assert records[-1]["sequences_per_second"] == 40.0
+    assert records[-1]["loss"] == 12.3456
+
+
+def test_clock_counts_days():
+    assert callbacks._clock(59.6) == "0:01:00"
+    assert callbacks._clock(3 * 86400 + 3661) == "3 d 1:01:01"

@@ -1,0 +1,329 @@
+import dataclasses
+import json
+from typing import ClassVar
+
+import pytest
+
+from electra_tf.util import config_flags
+from electra_tf.util.config_fields import one_of, require
+from electra_tf.util.errors import (
+    DirectoryInUseError,
+    NonFiniteLossError,
+    StoppedBySignal,
+    UserError,
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Fast:
+    rate: float = 0.5
+    """Updates
+    per second."""
+
+    steps: int = 10
+    """Updates."""
+
+    fractions: tuple[float, ...] = (0.25, 0.5)
+    """Where to look."""
+
+    def __post_init__(self):
+        require(self, "steps", "at least 1", lambda n: n >= 1)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Free:
+    data_dir: str = ""
+    """Where."""
+
+    use_cache: bool = True
+    """Keep it."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Config:
+    """A run."""
+
+    free: _Free = _Free()
+    fast: _Fast = _Fast()
+    width: int | None = None
+    """Width. Default: by its size."""
+
+    sources: tuple[str, ...] = ()
+    """Sources."""
+
+    device: str = one_of("auto", "cpu")
+    """Where to compute."""
+
+    FREE_PARTS: ClassVar = frozenset({"free"})
+    ORIGINAL_NAMES: ClassVar = {"on_cpu": {True: {"device": "cpu"}, False: {}}}
+
+
+def _parse(*arguments):
+    return config_flags.parse(_Config, arguments)
+
+
+def _run(monkeypatch, main, *arguments):
+    monkeypatch.setattr("sys.argv", ["program", *arguments])
+    with pytest.raises(SystemExit) as end:
+        config_flags.run(main, _Config)
+    return int(end.value.code)
+
+
+def test_values_not_given_keep_their_defaults():
+    assert _parse() == _Config()
+
+
+def test_each_kind_of_value_is_read():
+    config = _parse(
+        "--data_dir=a=b c",
+        "--nouse_cache",
+        "--rate",
+        "-1e-3",
+        "--steps=1_000",
+        "--fractions=.5, 1",
+        "--width=3",
+        "--device=cpu",
+    )
+    assert config == _Config(
+        free=_Free(data_dir="a=b c", use_cache=False),
+        fast=_Fast(rate=-1e-3, steps=1000, fractions=(0.5, 1.0)),
+        width=3,
+        device="cpu",
+    )
+
+
+def test_repeated_and_comma_separated_texts_add_up():
+    config = _parse("--sources=a,b", "--sources", "c", "--sources=")
+    assert config.sources == ("a", "b", "c")
+
+
+def test_the_originals_dashes_are_underscores():
+    assert _parse("--data-dir", "x-y").free.data_dir == "x-y"
+    assert _parse("--data-dir=x-y").free.data_dir == "x-y"
+
+
+def test_later_words_win(tmp_path):
+    file = tmp_path / "x.cfg"
+    file.write_text("--steps=2\n--rate=2\n")
+    config = _parse("--steps=1", f"--flagfile={file}", "--rate=3")
+    assert (config.fast.steps, config.fast.rate) == (2, 3.0)
+
+
+def test_flagfile_may_hold_comments_blank_lines_and_spaces(tmp_path):
+    file = tmp_path / "x.cfg"
+    file.write_bytes(b"# a\r\n// b\r\n\r\n  --steps=2  \r\n--nouse_cache")
+    config = _parse("--flagfile", str(file))
+    assert config.fast.steps == 2
+    assert not config.free.use_cache
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"# x\nsteps=3", r"must be --name=value. Received in .*, line 2: 'st"),
+        (b"--steps 3", "must be --name=value"),
+        (b"--", "must be --name=value"),
+        (b"3", "must be --name=value"),
+        (b"--steps=3 # x", "comment .* line of its own.*line 1"),
+        (b"--data_dir=x # y", "comment .* line of its own"),
+        (b'--data_dir="x"', "without quotation marks"),
+        (b"\xef\xbb\xbf--steps=3", "byte-order mark"),
+        (b"--data_dir=\xff", "UTF-8 text file"),
+        (b"--flagfile=y.cfg", "must not name another"),
+        (b"\n--stepz=3", "Unknown flag in .*line 2: --stepz. .* --steps?"),
+        (b"\n--steps=x", "steps=x.*line 2"),
+        (b"--steps", "Missing value.*line 1"),
+    ],
+)
+def test_mistakes_in_a_flagfile_are_named(tmp_path, content, message):
+    file = tmp_path / "x.cfg"
+    file.write_bytes(content)
+    with pytest.raises(UserError, match=message):
+        _parse(f"--flagfile={file}")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["word"], "must belong to a flag.* on the command line: word"),
+        (["--use_cache", "false"], "command line: false"),
+        (["--", "--steps=3"], "command line: --steps=3"),
+        (["--stepz=3"], "Unknown flag on the command line: --stepz.*--steps"),
+        (["--zzz"], "Unknown flag .*--zzz. See --help."),
+        (["--steps=1e3"], "--steps=1e3"),
+        (["--rate=fast"], "--rate=fast"),
+        (["--fractions=1,x"], "--fractions=1,x"),
+        (["--device=gpu"], "auto|cpu"),
+        (["--nouse_cache=true"], "does not take"),
+        (["--steps"], "Missing value"),
+        (["--steps=0"], "`steps` must be at least 1. Received: steps=0."),
+        (["--flagfile=missing.cfg"], "missing.cfg"),
+        (["--flagfile="], "must name a UTF-8 text file"),
+        (["--flagfile"], "must name a UTF-8 text file"),
+    ],
+)
+def test_mistakes_on_the_command_line_are_named(arguments, message):
+    with pytest.raises(UserError, match=message):
+        _parse(*arguments)
+
+
+def test_hparams_are_values_by_name(tmp_path):
+    hparams = {
+        "rate": 1,
+        "steps": 1e3,
+        "fractions": [0.5, 1],
+        "width": None,
+        "sources": ["a", "b"],
+        "use_cache": False,
+        "on_cpu": True,
+    }
+    expected = _Config(
+        free=_Free(use_cache=False),
+        fast=_Fast(rate=1.0, steps=1000, fractions=(0.5, 1.0)),
+        sources=("a", "b"),
+        device="cpu",
+    )
+    assert _parse("--hparams", json.dumps(hparams)) == expected
+    file = tmp_path / "h.json"
+    file.write_text(json.dumps(hparams))
+    assert _parse(f"--hparams={file}") == expected
+
+
+def test_explicit_flags_win_over_hparams_wherever_they_stand(tmp_path):
+    file = tmp_path / "x.cfg"
+    file.write_text("--rate=2")
+    config = _parse(
+        "--steps=2", f"--flagfile={file}", '--hparams={"steps": 3, "rate": 3}'
+    )
+    assert (config.fast.steps, config.fast.rate) == (2, 2.0)
+
+
+def test_stored_configuration_can_be_given_as_hparams(tmp_path):
+    config = _parse("--steps=3", "--sources=a,b", "--device=cpu")
+    path = tmp_path / "config.json"
+    config_flags.save_config(path, config)
+    assert _parse(f"--hparams={path}") == config
+
+
+@pytest.mark.parametrize(
+    ("hparams", "message"),
+    [
+        ("{", "must be a JSON dictionary"),
+        ("[1]", "no dictionary"),
+        ("missing.json", "missing.json"),
+        ("", "must be a JSON dictionary"),
+        ('{"stepz": 1}', "Unknown flag in --hparams: --stepz.*--steps?"),
+        ('{"steps": 1.5}', "steps=1.5"),
+        ('{"steps": true}', "steps=true"),
+        ('{"on_cpu": "yes"}', "Unknown flag in --hparams: --on_cpu"),
+    ],
+)
+def test_mistakes_in_hparams_are_named(hparams, message):
+    with pytest.raises(UserError, match=message):
+        _parse(f"--hparams={hparams}")
+
+
+class ResourceExhaustedError(Exception):
+    """Stands for TensorFlow's, which is known by its name."""
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "shown"),
+    [
+        (None, 0, ""),
+        (RuntimeError("bug"), 1, "Traceback"),
+        (UserError("bad flag"), 2, "bad flag\n"),
+        (DirectoryInUseError("in use"), 3, "in use\n"),
+        (NonFiniteLossError("nan"), 4, "nan\n"),
+        (MemoryError("x"), 5, "--gradient_accumulation_steps"),
+        (ResourceExhaustedError("OOM when\nx"), 5, "OOM when\n"),
+        (StoppedBySignal(7), 42, "step 7"),
+    ],
+)
+def test_each_end_has_its_exit_code(monkeypatch, capsys, error, code, shown):
+    def main(config):
+        assert config == _Config()
+        if error:
+            raise error
+
+    assert _run(monkeypatch, main) == code
+    shown_text = capsys.readouterr().err
+    assert shown in shown_text
+    assert ("Traceback" in shown_text) == (code == 1)
+
+
+def test_mistaken_flags_end_with_2_before_main(monkeypatch, capsys):
+    assert _run(monkeypatch, pytest.fail, "--stepz=3") == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_help_lists_flags_meanings_and_defaults(monkeypatch, capsys):
+    def main(_):
+        raise AssertionError("must not run")
+
+    assert _run(monkeypatch, main, "--help") == 0
+    text = capsys.readouterr().out
+    assert "--rate: Updates per second.\n    (default: '0.5')" in text
+    assert "--[no]use_cache: Keep it." in text
+    assert "--device: <auto|cpu>: Where to compute." in text
+    assert "(default: '0.25,0.5')" in text
+    assert "--flagfile" in text
+    assert "--hparams" in text
+
+
+def test_stored_configuration_comes_back(tmp_path):
+    config = _parse("--steps=3", "--sources=a,b", "--width=5")
+    path = tmp_path / "config.json"
+    config_flags.save_config(path, config)
+    assert config_flags.load_config(path, _Config) == config
+    config_flags.check_same_experiment(path, config)
+
+
+def test_free_parts_may_differ(tmp_path):
+    path = tmp_path / "config.json"
+    config_flags.save_config(path, _parse("--data_dir=a"))
+    config_flags.check_same_experiment(path, _parse("--nouse_cache"))
+
+
+def test_every_field_that_differs_is_listed(tmp_path):
+    path = tmp_path / "config.json"
+    config_flags.save_config(path, _parse("--steps=3", "--sources=a"))
+    with pytest.raises(UserError) as error:
+        config_flags.check_same_experiment(path, _parse("--rate=1"))
+    text = str(error.value)
+    assert "  steps: 3 there, 10 now\n" in text
+    assert "  rate: 0.5 there, 1.0 now\n" in text
+    assert "  sources: ['a'] there, [] now\n" in text
+    assert "fractions" not in text
+    assert "--model_name" in text
+
+
+def test_fields_of_another_version_are_named(tmp_path):
+    path = tmp_path / "config.json"
+    config_flags.save_config(path, _Config())
+    parts = json.loads(path.read_text())
+    parts["fast"] |= {"old": 1}
+    del parts["fast"]["steps"]
+    del parts["free"]["data_dir"]
+    path.write_text(json.dumps(parts))
+    with pytest.raises(UserError, match=r"missing \['steps'\].*\['old'\]"):
+        config_flags.load_config(path, _Config)
+    with pytest.raises(UserError, match="another version") as error:
+        config_flags.check_same_experiment(path, _Config())
+    assert "  steps: 'absent' there, 10 now\n" in str(error.value)
+    assert "  old: 1 there, 'absent' now\n" in str(error.value)
+
+
+def test_fields_of_free_parts_may_come_and_go(tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(dataclasses.asdict(_Config()) | {"free": {}}))
+    assert config_flags.load_config(path, _Config) == _Config()
+    config_flags.check_same_experiment(path, _Config())
+
+
+@pytest.mark.parametrize("text", ["[]", "3", "x"])
+def test_file_that_is_no_configuration_is_refused(tmp_path, text):
+    path = tmp_path / "config.json"
+    path.write_text(text)
+    with pytest.raises(UserError, match=r"config\.json must"):
+        config_flags.load_config(path, _Config)

@@ -1,0 +1,71 @@
+import os
+import stat
+
+import pytest
+
+from electra_tf.util import files
+from electra_tf.util.errors import UserError
+
+
+def test_json_comes_back_in_the_order_it_was_written(tmp_path):
+    value = {"z": 1, "a": [1.5, None, "ß"]}
+    files.write_json(tmp_path / "x.json", value)
+    assert list(files.read_json(tmp_path / "x.json").items()) == list(
+        value.items()
+    )
+    text = (tmp_path / "x.json").read_text("utf-8")
+    assert text.endswith("}\n")
+    assert "ß" in text
+
+
+def test_failed_write_leaves_the_old_file_and_nothing_else(
+    tmp_path, monkeypatch
+):
+    path = tmp_path / "x"
+    files.atomic_write_text(path, "old")
+
+    def fail(_):
+        raise OSError("no space left")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match="no space"):
+        files.atomic_write_text(path, "new")
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["x"]
+
+
+def test_written_file_has_the_permissions_of_any_new_file(tmp_path):
+    (tmp_path / "usual").touch()
+    files.atomic_write_text(tmp_path / "ours", "x")
+    modes = {stat.S_IMODE(os.stat(p).st_mode) for p in tmp_path.iterdir()}
+    assert len(modes) == 1
+
+
+@pytest.mark.parametrize("content", [None, b"{", b"\xff", b""])
+def test_error_names_the_file_that_is_no_json(tmp_path, content):
+    path = tmp_path / "x.json"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(UserError, match=r"x\.json must be a JSON file"):
+        files.read_json(path)
+
+
+def test_ensure_writable_makes_the_directory_and_leaves_it_empty(tmp_path):
+    directory = tmp_path / "a" / "b"
+    files.ensure_writable(directory)
+    assert os.listdir(directory) == []
+
+
+def test_ensure_writable_refuses_a_file_in_the_place_of_the_directory(
+    tmp_path,
+):
+    (tmp_path / "file").touch()
+    for path in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(UserError, match="must be a directory"):
+            files.ensure_writable(path)
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="needs /proc")
+def test_ensure_writable_refuses_a_directory_it_cannot_write_to():
+    with pytest.raises(UserError, match="written to"):
+        files.ensure_writable("/proc/self")

@@ -1,0 +1,62 @@
+import numpy as np
+import tensorflow as tf
+
+from electra_tf.util import seeds
+
+
+def _numpy_mix(x):
+    x = x.astype(np.uint64)
+    x ^= x >> 16
+    x = x * 0x7FEB352D % 2**32
+    x ^= x >> 15
+    x = x * 0x846CA68B % 2**32
+    return (x ^ (x >> 16)).astype(np.uint32)
+
+
+def _keys(rows, step=3, seed=7):
+    return seeds.row_keys(seed, tf.constant(step), tf.constant(rows))
+
+
+def test_mix_is_lowbias32():
+    x = np.random.default_rng(0).integers(0, 2**32, 1000, np.uint32)
+    np.testing.assert_array_equal(seeds._mix(tf.constant(x)), _numpy_mix(x))
+
+
+def test_a_row_draws_the_same_numbers_in_any_batch():
+    whole = seeds.uniform(_keys([0, 1, 2, 3]), (5, 7))
+    part = seeds.uniform(_keys([2, 3]), (5, 7))
+    np.testing.assert_array_equal(whole[2:], part)
+
+
+def test_seed_step_row_and_purpose_each_change_the_numbers():
+    keys = [
+        _keys([0]),
+        _keys([1]),
+        _keys([0], step=4),
+        _keys([0], seed=8),
+        seeds.fold_in(_keys([0]), 0),
+        seeds.fold_in(_keys([0]), 1),
+    ]
+    draws = np.stack([seeds.random_bits(key, (1000,))[0] for key in keys])
+    for i in range(len(keys)):
+        for j in range(i):
+            assert np.mean(draws[i] == draws[j]) < 0.01
+
+
+def test_uniform_is_uniform_and_uncorrelated():
+    keys = seeds.fold_in(_keys(np.arange(400)), 2)
+    draws = seeds.uniform(keys, (500,)).numpy()
+    assert draws.min() >= 0 and draws.max() < 1
+    counts = np.histogram(draws, 20, (0, 1))[0]
+    expected = draws.size / 20
+    chi_square = ((counts - expected) ** 2 / expected).sum()
+    assert chi_square < 45  # 19 degrees of freedom: p > 0.0007
+    for shifted in (draws[:, 1:], draws[1:]):
+        other = draws[:, :-1] if shifted.shape[1] == 499 else draws[:-1]
+        assert abs(np.corrcoef(shifted.ravel(), other.ravel())[0, 1]) < 0.01
+
+
+def test_xla_and_eager_draw_the_same_bits():
+    draw = lambda: seeds.random_bits(_keys([5, 6]), (64,))  # noqa: E731
+    compiled = tf.function(draw, jit_compile=True)
+    np.testing.assert_array_equal(draw(), compiled())

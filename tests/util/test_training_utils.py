@@ -1,0 +1,126 @@
+import os
+import signal
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf.util import training_utils
+from electra_tf.util.errors import NonFiniteLossError, StoppedBySignal
+
+
+class _Optimizer:
+    def __init__(self):
+        self.iterations = tf.Variable(0, dtype=tf.int64)
+
+
+class _Model:
+    """Its loss is the number of updates done, but for one bad step."""
+
+    loss_weights = {"a": 2.0}
+
+    def __init__(self, bad_step=-1):
+        self.optimizer = _Optimizer()
+        self.bad_step = bad_step
+
+    def update(self, inputs):
+        step = self.optimizer.iterations.assign_add(1)
+        value = tf.cast(step, tf.float32)
+        value = tf.where(step == self.bad_step, np.nan, value)
+        return {"a": (value * 3.0, tf.constant(3.0))}
+
+
+class _Recorder:
+    """Stands in for a Keras callback: records what it is told."""
+
+    def __init__(self, on_step=lambda step: None):
+        self.logs = {}
+        self.on_step = on_step
+
+    def __getattr__(self, name):
+        return lambda *args, **kwargs: None
+
+    def on_train_batch_end(self, step, logs):
+        self.logs[step] = logs
+        self.on_step(step)
+
+
+def _train(model, schedule, *, recorder=None):
+    saved = []
+    recorder = recorder or _Recorder()
+    dataset = tf.data.Dataset.from_tensors(0).repeat()
+    training_utils.train(
+        model,
+        lambda step: iter(dataset),
+        schedule,
+        strategy=tf.distribute.get_strategy(),
+        save=saved.append,
+        callbacks=[recorder],
+    )
+    return saved, recorder.logs
+
+
+def test_blocks_end_at_every_save_and_milestone():
+    schedule = training_utils.Schedule(25, 10, 8, frozenset({3}))
+    saved, logs = _train(_Model(), schedule)
+    assert list(logs) == [1, 3, 8, 16, 24, 25]
+    assert saved == [3, 8, 16, 24, 25]
+
+
+def test_logs_are_means_over_the_block():
+    schedule = training_utils.Schedule(10, 4, 100)
+    _, logs = _train(_Model(), schedule)
+    assert list(logs) == [1, 5, 9, 10]
+    assert logs[9]["a"] == pytest.approx(np.mean([6, 7, 8, 9]))
+    assert logs[9]["loss"] == pytest.approx(2 * np.mean([6, 7, 8, 9]))
+
+
+def test_training_goes_on_where_the_model_stands():
+    model = _Model()
+    model.optimizer.iterations.assign(6)
+    saved, logs = _train(model, training_utils.Schedule(10, 4, 100))
+    assert list(logs) == [10] and saved == [10]
+
+
+def test_a_finished_run_does_nothing():
+    model = _Model()
+    model.optimizer.iterations.assign(10)
+    assert _train(model, training_utils.Schedule(10, 4, 100)) == ([], {})
+
+
+def test_a_loss_that_is_not_finite_stops_before_saving_and_names_the_step():
+    saved = []
+    with pytest.raises(NonFiniteLossError, match="at step 7"):
+        saved, _ = _train(_Model(bad_step=7), training_utils.Schedule(9, 3, 3))
+    assert saved == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_saves_and_stops_after_the_block(number):
+    recorder = _Recorder(
+        lambda step: os.kill(os.getpid(), number) if step == 5 else None
+    )
+    saved = []
+    dataset = tf.data.Dataset.from_tensors(0).repeat()
+    with pytest.raises(StoppedBySignal) as stopped:
+        training_utils.train(
+            _Model(),
+            lambda step: iter(dataset),
+            training_utils.Schedule(20, 4, 100),
+            strategy=tf.distribute.get_strategy(),
+            save=saved.append,
+            callbacks=[recorder],
+        )
+    assert saved == [5] and stopped.value.step == 5
+    assert list(recorder.logs) == [1, 5]
+
+
+def test_handlers_are_put_back():
+    before = signal.getsignal(signal.SIGTERM)
+    _train(_Model(), training_utils.Schedule(1, 1, 1))
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_zero_weight_counts_as_zero():
+    sums = np.array([[5.0, 0.0], [6.0, 2.0]])
+    np.testing.assert_array_equal(training_utils._ratio(sums), [0.0, 3.0])
