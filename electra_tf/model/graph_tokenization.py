@@ -14,6 +14,7 @@ import tensorflow as tf
 import tensorflow_text as tft
 
 from electra_tf.model.tokenization import (
+    CHINESE_RANGES,
     MAX_INPUT_CHARS_PER_WORD,
     SUFFIX_INDICATOR,
     Vocabulary,
@@ -21,11 +22,10 @@ from electra_tf.model.tokenization import (
 
 _CONTROL = r"[^\p{L}\p{M}\p{N}\p{P}\p{S}\p{Z}\t\n\r]|\x{FFFD}"
 _ACCENT = r"\p{Mn}"
-_PUNCTUATION_OR_CHINESE = (
-    r"[\p{P}$+<=>^`|~\x{4E00}-\x{9FFF}\x{3400}-\x{4DBF}\x{20000}-\x{2A6DF}"
-    r"\x{2A700}-\x{2B73F}\x{2B740}-\x{2B81F}\x{2B820}-\x{2CEAF}"
-    r"\x{F900}-\x{FAFF}\x{2F800}-\x{2FA1F}]"
+_CHINESE = "".join(
+    rf"\x{{{first:X}}}-\x{{{last:X}}}" for first, last in CHINESE_RANGES
 )
+_PUNCTUATION_OR_CHINESE = rf"[\p{{P}}$+<=>^`|~{_CHINESE}]"
 _LONG_WORD = rf"[^\p{{Z}}\t\n\r]{{{MAX_INPUT_CHARS_PER_WORD + 1},}}"
 _MAX_BYTES_PER_WORD = 4 * MAX_INPUT_CHARS_PER_WORD
 _UNKNOWN_WORD = "x" * (_MAX_BYTES_PER_WORD + 1)

@@ -22,7 +22,7 @@ SUFFIX_INDICATOR = "##"
 MAX_INPUT_CHARS_PER_WORD = 200
 
 _ASCII_PUNCTUATION = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
-_CHINESE_RANGES = (
+CHINESE_RANGES = (
     (0x4E00, 0x9FFF),
     (0x3400, 0x4DBF),
     (0x20000, 0x2A6DF),
@@ -305,4 +305,4 @@ def _is_punctuation(character: str) -> bool:
 
 def _is_chinese(character: str) -> bool:
     """Whether it is of a CJK block; kana and hangul are spelt as words."""
-    return any(low <= ord(character) <= high for low, high in _CHINESE_RANGES)
+    return any(low <= ord(character) <= high for low, high in CHINESE_RANGES)

@@ -6,6 +6,7 @@ our tokenizer splits text into.
 """
 
 import collections
+import sys
 from collections.abc import Iterable
 
 from tensorflow_text.tools.wordpiece_vocab import (
@@ -23,7 +24,7 @@ MIN_CHARACTER_SHARE = 1e-6  # rarer characters become [UNK]
 MAX_TOKEN_CHARACTERS = 30
 MAX_DISTINCT_WORDS = 4_000_000  # in memory while counting
 MIN_WORDS = 10_000  # to learn from; twice the vocabulary if that is more
-SLACK = 0.05  # how many tokens too many the learner may return, to be cut
+MAX_SURPLUS = 0.5  # of tokens that the learner may return, to be cut
 
 
 def learn_vocabulary(
@@ -55,15 +56,19 @@ def learn_vocabulary(
             "A vocabulary is learned from text. Received: a corpus without a "
             "word."
         )
-    tokens = [*SPECIAL_TOKENS, *_alphabet(counts)]
+    alphabet = _alphabet(counts)
+    words = {w: n for w, n in counts.items() if alphabet.issuperset(w)}
+    inside = {character for word in words for character in word[1:]}
+    suffixes = [SUFFIX_INDICATOR + character for character in sorted(inside)]
+    tokens = [*SPECIAL_TOKENS, *sorted(alphabet), *suffixes]
     if vocab_size < len(tokens):
         raise UserError(
-            f"`vocab_size` must be at least {len(tokens)}, the number of "
-            "special tokens and of characters in the corpus. Received: "
-            f"vocab_size={vocab_size}."
+            f"`vocab_size` must be at least {len(tokens)} for this corpus: the "
+            "special tokens and its characters, alone and inside of words. "
+            f"Received: vocab_size={vocab_size}."
         )
-    pieces = _learn_pieces(counts, vocab_size)
-    return list(dict.fromkeys([*tokens, *pieces]))[:vocab_size]
+    pieces = _learn_pieces(words, vocab_size)
+    return [*tokens, *pieces][:vocab_size]
 
 
 def _count_words(
@@ -86,22 +91,18 @@ def _count_words(
     return words
 
 
-def _alphabet(counts: dict[str, int]) -> list[str]:
-    """Returns the characters that are not rare, then those inside of words."""
+def _alphabet(counts: dict[str, int]) -> set[str]:
+    """Returns the characters that are not rare."""
     characters: collections.Counter[str] = collections.Counter()
-    inside = set()
     for word, count in counts.items():
         for character in word:
             characters[character] += count
-        inside.update(word[1:])
-    min_count = MIN_CHARACTER_SHARE * characters.total()
-    alphabet = sorted(c for c, n in characters.items() if n >= min_count)
-    suffixes = [SUFFIX_INDICATOR + c for c in alphabet if c in inside]
-    return alphabet + suffixes
+    least = MIN_CHARACTER_SHARE * characters.total()
+    return {character for character, n in characters.items() if n >= least}
 
 
 def _learn_pieces(counts: dict[str, int], vocab_size: int) -> list[str]:
-    """Returns pieces by frequency, a few more than there is room for.
+    """Returns pieces by frequency, about as many as asked for or more.
 
     The learner searches for the count a piece needs to be a token. Every word
     with that count becomes one, so that it is at least the count of the word
@@ -110,14 +111,15 @@ def _learn_pieces(counts: dict[str, int], vocab_size: int) -> list[str]:
     words = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     words = words[: max(MIN_WORDS, 2 * vocab_size)]
     least = words[min(vocab_size, len(words) - 1)][1]
-    return learner.learn(
+    pieces = learner.learn(
         words,
-        vocab_size=round(vocab_size * (1 + SLACK)),
+        vocab_size=round(vocab_size * (1 + MAX_SURPLUS)),
         reserved_tokens=[],
         lower_thresh=least,
         upper_thresh=3 * least,
         max_token_length=MAX_TOKEN_CHARACTERS,
-        max_unique_chars=len(counts),
-        slack_ratio=SLACK / (1 + SLACK),
+        max_unique_chars=sys.maxunicode,
+        slack_ratio=MAX_SURPLUS / (1 + MAX_SURPLUS),
         joiner=SUFFIX_INDICATOR,
     )
+    return [p for p in pieces if len(p.removeprefix(SUFFIX_INDICATOR)) > 1]

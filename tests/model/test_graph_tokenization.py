@@ -1,0 +1,220 @@
+"""The ids in the graph are those of the reference, whatever the text."""
+
+import functools
+import itertools
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import unicodedata
+
+import hypothesis
+import pytest
+import tensorflow as tf
+from hypothesis import strategies as st
+
+from electra_tf.model.graph_tokenization import GraphTokenizer
+from electra_tf.model.tokenization import (
+    SPECIAL_TOKENS,
+    BasicTokenizer,
+    Vocabulary,
+    WordpieceTokenizer,
+)
+from electra_tf.pretrain import demo_corpus
+
+TESTS = pathlib.Path(__file__).parents[1]
+SAMPLE = json.loads((TESTS / "golden/tokenization_sample.json").read_text())
+MODES = [(True, True), (True, False), (False, True), (False, False)]
+VOCABULARIES = TESTS.parents[1] / "shared" / "data" / "vocab"
+
+# Where the Unicode versions of TensorFlow and Python part.
+LOWER_CASED_SINCE_14 = [0x2C2F, 0xA7C0, 0xA7D0, 0xA7D6, 0xA7D8] + [
+    code
+    for code in range(0x10570, 0x10596)
+    if code not in (0x1057B, 0x1058B, 0x10593)
+]
+ASSIGNED_IN_15_1 = [0x31EF, *range(0x2FFC, 0x3000), *range(0x2EBF0, 0x2EE5E)]
+DIFFERENT = frozenset(map(chr, LOWER_CASED_SINCE_14 + ASSIGNED_IN_15_1))
+
+TEXTS = [
+    row["text"] for row in SAMPLE["rows"] if not DIFFERENT & set(row["text"])
+]
+
+fuzz = hypothesis.settings(
+    max_examples=50, deadline=None, derandomize=True, database=None
+)
+
+
+def vocabulary_of(words):
+    """Returns a vocabulary that spells words character by character."""
+    characters = sorted(set("".join(words)))
+    suffixes = [f"##{character}" for character in characters]
+    tokens = [*SPECIAL_TOKENS, *characters, *suffixes, *sorted(words)]
+    return Vocabulary(tuple(dict.fromkeys(tokens)))
+
+
+VOCABULARY = vocabulary_of(
+    {
+        word
+        for row in SAMPLE["rows"]
+        for mode in ("lower_strip", "lower", "cased")
+        for word in row[mode]
+    }
+)
+
+
+@functools.cache
+def graph_tokenizer(vocabulary, lower, strip):
+    return GraphTokenizer(vocabulary, lower, strip)
+
+
+def reference(vocabulary, lower, strip, text):
+    words = BasicTokenizer(lower, strip).tokenize(text)
+    tokenize = WordpieceTokenizer(vocabulary.ids).tokenize
+    return [vocabulary.ids[p] for word in words for p in tokenize(word)]
+
+
+def check(texts, *, vocabulary=VOCABULARY, modes=MODES, encoded=None):
+    """Compares the two sides on texts, or on bytes and the texts in them."""
+    encoded = encoded or [text.encode() for text in texts]
+    for mode in modes:
+        tokenizer = graph_tokenizer(vocabulary, *mode)
+        found = tokenizer.tokenize(tf.constant(encoded, tf.string)).to_list()
+        for text, ids in zip(texts, found, strict=True):
+            assert ids == reference(vocabulary, *mode, text), (text, mode)
+
+
+def is_common(character):
+    """Whether both sides know a character and classify it alike."""
+    category = unicodedata.category(character)
+    return category not in ("Cn", "Cs") and character not in DIFFERENT
+
+
+def test_ids_on_awkward_strings():
+    check(TEXTS)
+
+
+def test_ids_on_documentation():
+    documents = itertools.islice(demo_corpus.documents(), 12)
+    check([line for document in documents for line in document])
+
+
+@pytest.mark.skipif(not VOCABULARIES.exists(), reason="needs BERT's words")
+@pytest.mark.parametrize("name", ["uncased", "cased"])
+def test_ids_of_real_vocabularies(name):
+    path = VOCABULARIES / f"bert-base-{name}-vocab.txt"
+    check(TEXTS, vocabulary=Vocabulary.from_file(str(path)))
+
+
+@fuzz
+@hypothesis.given(st.data())
+def test_ids_on_any_text(data):
+    character = st.one_of(
+        st.characters().filter(is_common),
+        st.sampled_from("abIΣσİ\u0345é\u0301中.$ \t\r\n\0\u2028\ufffd\ue000"),
+    )
+    check(data.draw(st.lists(st.text(character), min_size=5, max_size=5)))
+
+
+@fuzz
+@hypothesis.given(
+    st.lists(
+        st.lists(
+            st.one_of(
+                st.binary(max_size=3),
+                st.sampled_from("aé中\U0001f600.".encode().split()),
+            )
+        ).map(b"".join),
+        min_size=5,
+        max_size=5,
+    )
+)
+def test_bytes_that_are_not_utf8_are_left_out(encoded):
+    texts = [x.decode("utf-8", "ignore") for x in encoded]
+    hypothesis.assume(all(map(is_common, "".join(texts))))
+    check(texts, encoded=encoded)
+    replaced = [x.decode("utf-8", "replace") for x in encoded]
+    check(texts, encoded=[text.encode() for text in replaced])
+
+
+@fuzz
+@hypothesis.given(
+    st.sets(st.text("ab#é\u0301.中ñΣ", min_size=1, max_size=4)),
+    st.sets(st.text("abé\u0301ñσ#", max_size=3)),
+    st.text("ab#é\u0301.中ñΣ ", max_size=40),
+)
+def test_ids_with_any_vocabulary(words, suffixes, text):
+    tokens = [*SPECIAL_TOKENS, "a", *words, *(f"##{s}" for s in suffixes)]
+    vocabulary = Vocabulary(tuple(dict.fromkeys(tokens)))
+    check([text], vocabulary=vocabulary, modes=MODES[:1])
+
+
+def test_every_character_is_kept_dropped_or_splits_as_in_the_reference():
+    vocabulary = Vocabulary((*SPECIAL_TOKENS, "a", "b", "##b", "ab"))
+    codes = itertools.chain(range(0xE000), range(0xF000, 0x20000))
+    texts = [f"a{chr(code)}b" for code in codes if is_common(chr(code))]
+    check(texts, vocabulary=vocabulary, modes=[(True, True)])
+
+
+def test_letters_of_unicode_14_are_not_lower_cased():
+    letters = "".join(map(chr, LOWER_CASED_SINCE_14))
+    vocabulary = Vocabulary(tuple(dict.fromkeys([*SPECIAL_TOKENS, *letters])))
+    text = " ".join(letters)
+    ids = GraphTokenizer(vocabulary).tokenize(tf.constant([text]))
+    assert ids.to_list() == [reference(vocabulary, False, False, text)]
+
+
+def test_characters_of_unicode_15_1_vanish():
+    text = "".join(map(chr, ASSIGNED_IN_15_1))
+    assert GraphTokenizer(VOCABULARY).tokenize([text]).to_list() == [[]]
+
+
+@pytest.mark.parametrize("character", "xéя\U00010400\u1100")
+@pytest.mark.parametrize("size", [200, 201])
+def test_words_of_201_characters_are_unknown(character, size):
+    word = character * size
+    texts = [word, f"{word}.{word}中{word}", f"\u3000{word} x", "e\u0301" * 150]
+    vocabulary = vocabulary_of({character, character.lower(), "e\u0301.中"})
+    check(texts, vocabulary=vocabulary)
+
+
+def test_special_tokens_in_text_are_text():
+    vocabulary = vocabulary_of({"[", "]", "mask", "MASK"})
+    check(["[MASK] [SEP]"], vocabulary=vocabulary)
+
+
+def test_empty_batches_and_empty_texts_have_no_ids():
+    tokenizer = GraphTokenizer(VOCABULARY)
+    assert tokenizer.tokenize(tf.constant([], tf.string)).to_list() == []
+    assert tokenizer.tokenize(["", " \n"]).to_list() == [[], []]
+
+
+def test_a_data_set_and_a_saved_model_hold_it(tmp_path):
+    tokenizer = GraphTokenizer(VOCABULARY)
+    expected = tokenizer.tokenize(TEXTS).to_list()
+    data = tf.data.Dataset.from_tensor_slices(TEXTS).batch(100)
+    batches = [ids.to_list() for ids in data.map(tokenizer.tokenize)]
+    assert list(itertools.chain(*batches)) == expected
+
+    module = tf.Module()
+    module.tokenize = tf.function(
+        tokenizer.tokenize, input_signature=[tf.TensorSpec([None], tf.string)]
+    )
+    tf.saved_model.save(module, tmp_path)
+    loaded = tf.saved_model.load(tmp_path)
+    assert loaded.tokenize(tf.constant(TEXTS)).to_list() == expected
+
+
+@pytest.mark.parametrize("locale", ["tr_TR.UTF-8", "lt_LT.UTF-8"])
+def test_the_locale_changes_nothing(locale):
+    program = """if True:
+        import tensorflow as tf
+        from electra_tf.model.graph_tokenization import _lower
+        text = "TITLE I\\u0300 J\\u0300 Į\\u0300 \\xcc \\xcd Ĩ İ I\\u0307"
+        lower = _lower(tf.constant([text]), "IJ\\xcc\\xcdĨĮİ")
+        assert lower.numpy()[0].decode() == text.lower(), lower
+        assert tf.strings.lower([text], "utf-8")[0] != lower[0]
+    """
+    environment = dict(os.environ, LC_ALL=locale)
+    subprocess.run([sys.executable, "-c", program], check=True, env=environment)
