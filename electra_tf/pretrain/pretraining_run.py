@@ -309,9 +309,11 @@ def _next_steps(config: PretrainingConfig) -> str:
     run = config.run
     model_dir = run.model_dir
     return f"""
+What it left: {model_dir}/{{config.json,metrics.jsonl,results,saved_model}}
 Next:
-  your own text: python -m electra_tf.run_pretraining \
-    --flagfile=configs/small.cfg --corpus='/path/*.txt' --data_dir=DIR
-  more training: the same command with a larger --num_train_steps and another
-    --model_name
-  files: {model_dir}/{{config.json,metrics.jsonl,results/,saved_model/}}"""
+  Your own text:  python -m electra_tf.run_pretraining \\
+                    --flagfile=configs/small.cfg \\
+                    --corpus='/path/*.txt' --data_dir=DIR
+  Longer:         the same command with a larger --num_train_steps and another
+                    --model_name
+  Another format: python -m electra_tf.export_saved_model --help"""

@@ -19,7 +19,7 @@ def table(
     *,
     in_colour: bool = False,
 ) -> str:
-    """Corrupts and judges the first records of a data set.
+    """Corrupts and judges some records of a data set's first batch.
 
     Args:
       model: a trained generator and discriminator.
@@ -31,9 +31,10 @@ def table(
       Each record's corrupted text, and under it one line for each token that
       was masked or flagged: original, masked, generated, P(replaced), verdict.
     """
-    inputs = Inputs(*next(iter(dataset)))
-    inputs = Inputs(*(x[:num_samples] for x in inputs))
-    rows = tf.range(inputs.input_ids.shape[0])
+    batch = Inputs(*next(iter(dataset)))
+    size = batch.input_ids.shape[0]
+    rows = tf.range(0, size, max(1, size // num_samples))[:num_samples]
+    inputs = Inputs(*(tf.gather(x, rows) for x in batch))
     prediction = model.forward(
         inputs, keys=evaluation_keys(rows), training=False
     )

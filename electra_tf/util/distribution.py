@@ -92,7 +92,20 @@ def _cluster() -> list[str]:
     return [*cluster.get("chief", []), *cluster.get("worker", [])]
 
 
+def _keep_graphs_alike() -> None:
+    """Makes two workers compute the bits of two replicas of one process.
+
+    On CPUs the graph optimizer rearranges constants differently in a graph
+    with one replica and in one with two, which changes the last bit.
+    """
+    if not tf.config.list_physical_devices("GPU"):
+        tf.config.optimizer.set_experimental_options(
+            {"disable_meta_optimizer": True}
+        )
+
+
 def _mirrored() -> tf.distribute.Strategy:
+    _keep_graphs_alike()
     kind = "GPU" if tf.config.list_logical_devices("GPU") else "CPU"
     devices = tf.config.list_logical_devices(kind)
     return tf.distribute.MirroredStrategy([device.name for device in devices])
@@ -106,6 +119,7 @@ def _multi_worker() -> tf.distribute.Strategy:
             'TF_CONFIG=\'{"cluster": {"worker": ["host0:2222", "host1:2222"]}, '
             '"task": {"type": "worker", "index": 0}}\''
         )
+    _keep_graphs_alike()
     return tf.distribute.MultiWorkerMirroredStrategy()
 
 

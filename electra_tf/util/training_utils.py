@@ -51,12 +51,11 @@ class Schedule(NamedTuple):
 
     def next_stop(self, step: int) -> int:
         """Returns the update at which the block that starts at `step` ends."""
-        every = self.save_checkpoints_steps
         if step == 0:
             return 1  # alone, so that the first loss can be looked at
         stops = {
-            step + self.iterations_per_loop,
-            (step // every + 1) * every,
+            _next_multiple(step, self.iterations_per_loop),
+            _next_multiple(step, self.save_checkpoints_steps),
             self.num_train_steps,
             *(stop for stop in self.milestones if stop > step),
         }
@@ -146,6 +145,10 @@ class StopSignal:
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)
         self.received = True
+
+
+def _next_multiple(step: int, every: int) -> int:
+    return (step // every + 1) * every
 
 
 def _make_block(

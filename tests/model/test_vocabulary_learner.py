@@ -104,6 +104,6 @@ def test_a_corpus_without_words_is_refused(lines):
 
 
 def test_a_size_below_the_alphabet_is_refused():
-    with pytest.raises(UserError, match="at least 9, .* vocab_size=8"):
+    with pytest.raises(UserError, match="at least 9 .* vocab_size=8"):
         learn_vocabulary(["ab ba"], vocab_size=8, **UNCASED)
     learn_vocabulary(["ab ba"], vocab_size=9, **UNCASED)

@@ -63,23 +63,23 @@ def _train(model, schedule, *, recorder=None):
 def test_blocks_end_at_every_save_and_milestone():
     schedule = training_utils.Schedule(25, 10, 8, frozenset({3}))
     saved, logs = _train(_Model(), schedule)
-    assert list(logs) == [1, 3, 8, 16, 24, 25]
+    assert list(logs) == [1, 3, 8, 10, 16, 20, 24, 25]
     assert saved == [3, 8, 16, 24, 25]
 
 
 def test_logs_are_means_over_the_block():
     schedule = training_utils.Schedule(10, 4, 100)
     _, logs = _train(_Model(), schedule)
-    assert list(logs) == [1, 5, 9, 10]
-    assert logs[9]["a"] == pytest.approx(np.mean([6, 7, 8, 9]))
-    assert logs[9]["loss"] == pytest.approx(2 * np.mean([6, 7, 8, 9]))
+    assert list(logs) == [1, 4, 8, 10]
+    assert logs[8]["a"] == pytest.approx(np.mean([5, 6, 7, 8]))
+    assert logs[8]["loss"] == pytest.approx(2 * np.mean([5, 6, 7, 8]))
 
 
 def test_training_goes_on_where_the_model_stands():
     model = _Model()
     model.optimizer.iterations.assign(6)
     saved, logs = _train(model, training_utils.Schedule(10, 4, 100))
-    assert list(logs) == [10] and saved == [10]
+    assert list(logs) == [8, 10] and saved == [10]
 
 
 def test_a_finished_run_does_nothing():
@@ -98,7 +98,7 @@ def test_a_loss_that_is_not_finite_stops_before_saving_and_names_the_step():
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_saves_and_stops_after_the_block(number):
     recorder = _Recorder(
-        lambda step: os.kill(os.getpid(), number) if step == 5 else None
+        lambda step: os.kill(os.getpid(), number) if step == 4 else None
     )
     saved = []
     dataset = tf.data.Dataset.from_tensors(0).repeat()
@@ -111,8 +111,8 @@ def test_a_signal_saves_and_stops_after_the_block(number):
             save=saved.append,
             callbacks=[recorder],
         )
-    assert saved == [5] and stopped.value.step == 5
-    assert list(recorder.logs) == [1, 5]
+    assert saved == [4] and stopped.value.step == 4
+    assert list(recorder.logs) == [1, 4]
 
 
 def test_handlers_are_put_back():
