@@ -148,7 +148,7 @@ class PretrainingModel(keras.Model, abc.ABC):
             self.optimizer.iterations,
             tf.range(num_rows) + first,
         )
-        weights = replica.all_reduce("SUM", self._loss_sizes(inputs, keys))
+        weights = replica.all_reduce("SUM", self.loss_sizes(inputs, keys=keys))
         sums = self._accumulate(inputs, keys, weights)
         terms, gradients = replica.all_reduce("SUM", sums)
         gradients, _ = tf.clip_by_global_norm(
@@ -157,16 +157,28 @@ class PretrainingModel(keras.Model, abc.ABC):
         self.optimizer.apply_reduced(gradients)
         return terms
 
-    def _loss_sizes(self, inputs: Inputs, keys: tf.Tensor) -> list[tf.Tensor]:
-        """Returns each loss's weight, which its gradient is divided by.
+    def loss_sizes(
+        self, inputs: Inputs, *, keys: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        """Computes the weight of each loss's term, which divides its gradient.
 
-        Inside a graph only the operations that the weights need are run.
+        The division comes before the backward pass and needs the sums over
+        all replicas and micro-batches. This default runs the forward pass for
+        it (in a graph, only what the weights need); an objective that knows
+        its weights beforehand overrides it and saves the tracing.
+
+        Args:
+          inputs: a batch, or a part of it.
+          keys: uint32 [B], one random key a row.
+
+        Returns:
+          Name of each loss -> float32 scalar.
         """
         terms = self.compute_losses(inputs, keys=keys, training=True)
-        return [terms[name].weight for name in self.loss_weights]
+        return {name: terms[name].weight for name in self.loss_weights}
 
     def _accumulate(
-        self, inputs: Inputs, keys: tf.Tensor, weights: list[tf.Tensor]
+        self, inputs: Inputs, keys: tf.Tensor, weights: dict[str, tf.Tensor]
     ) -> tuple[Terms, list[tf.Tensor]]:
         """Sums terms and gradients over micro-batches."""
         count = self.config.runtime.gradient_accumulation_steps
@@ -195,7 +207,7 @@ class PretrainingModel(keras.Model, abc.ABC):
         )[1]
 
     def _forward_backward(
-        self, inputs: Inputs, keys: tf.Tensor, weights: list[tf.Tensor]
+        self, inputs: Inputs, keys: tf.Tensor, weights: dict[str, tf.Tensor]
     ) -> tuple[Terms, list[tf.Tensor]]:
         """Returns terms and gradients of one micro-batch, as sums."""
         variables = [v.value for v in self.trainable_variables]
@@ -203,10 +215,10 @@ class PretrainingModel(keras.Model, abc.ABC):
             terms = self.compute_losses(inputs, keys=keys, training=True)
             loss = tf.add_n(
                 [
-                    tf.math.divide_no_nan(terms[name].total * factor, weight)
-                    for (name, factor), weight in zip(
-                        self.loss_weights.items(), weights, strict=True
+                    tf.math.divide_no_nan(
+                        terms[name].total * factor, weights[name]
                     )
+                    for name, factor in self.loss_weights.items()
                 ]
             )
         gradients = tape.gradient(

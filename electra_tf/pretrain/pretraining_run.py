@@ -1,6 +1,7 @@
 """One pre-training run from beginning to end, as the command line starts it."""
 
 import contextlib
+import math
 import pathlib
 import sys
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from electra_tf.pretrain import (
     pretrain_data,
     samples,
 )
+from electra_tf.pretrain.corpus import DEMO
 from electra_tf.pretrain.objectives import OBJECTIVES
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.pretraining_model import PretrainingModel
@@ -33,6 +35,11 @@ from electra_tf.util import (
 from electra_tf.util.checkpoints import Checkpoints, DirectoryLock
 from electra_tf.util.errors import UserError
 
+_DEMO_NOTE = """\
+==============================================================================
+The text is the English documentation installed with the package (10 MB), as
+--corpus=demo asks for. To train on your own: --corpus='/path/*.txt'
+=============================================================================="""
 _SHOWN = {"loss": "loss", "masked_lm_loss": "mlm", "disc_loss": "disc"}
 
 
@@ -48,9 +55,15 @@ def run(config: PretrainingConfig) -> None:
     strategy = distribution.make_strategy(config.runtime.strategy)
     _check(config, strategy)
     is_chief = distribution.is_chief(strategy)
+    if is_chief and DEMO in config.corpus.corpus:
+        console.say(_DEMO_NOTE)
     with _directory(config) if is_chief else contextlib.nullcontext():
         vocabulary, records, held_out = _prepare(config, strategy)
         model = make_model(config, vocabulary, strategy)
+        if is_chief:
+            size = sum(math.prod(v.shape) for v in model.trainable_variables)
+            where = distribution.describe(strategy)
+            console.say(f"Weights: {size:,}, on {where}.")
         store = _restore(model)
         if config.run.do_train:
             _train(model, records, store, strategy)

@@ -34,6 +34,12 @@ def make_strategy(name: str) -> tf.distribute.Strategy:
     }[name]()
 
 
+def describe(strategy: tf.distribute.Strategy) -> str:
+    """Says what computes, as in "2 x GPU"."""
+    kinds = [k for k in ("TPU", "GPU") if tf.config.list_logical_devices(k)]
+    return f"{strategy.num_replicas_in_sync} x {(kinds or ['CPU'])[0]}"
+
+
 def is_chief(strategy: tf.distribute.Strategy) -> bool:
     """Says whether this process is the one that writes files."""
     return worker(strategy)[0] == 0

@@ -167,6 +167,14 @@ class Electra(PretrainingModel):
             inputs, self.forward(inputs, keys=keys, training=training)
         )
 
+    def loss_sizes(
+        self, inputs: Inputs, *, keys: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        return {
+            "masked_lm_loss": masked_lm_size(self, inputs, keys),
+            "disc_loss": tf.reduce_sum(tf.cast(inputs.input_mask, tf.float32)),
+        }
+
     def evaluation_step(
         self, inputs: Inputs, *, keys: tf.Tensor
     ) -> tuple[Terms, Detection]:
@@ -190,6 +198,25 @@ class Electra(PretrainingModel):
                 tf.cast(inputs.input_mask, tf.float32),
             ),
         }
+
+
+def masked_lm_size(
+    model: PretrainingModel, inputs: Inputs, keys: tf.Tensor
+) -> tf.Tensor:
+    """Counts the tokens that `mask` chooses.
+
+    Args:
+      model: knows the masking.
+      inputs: a batch.
+      keys: uint32 [B], one random key a row.
+
+    Returns:
+      float32 scalar.
+    """
+    masked = pretrain_helpers.mask(
+        inputs, model.config.masking, vocabulary=model.vocabulary, keys=keys
+    )
+    return tf.reduce_sum(masked.weights)
 
 
 def masked_lm_terms(logits: tf.Tensor, masked: Masked) -> Terms:

@@ -16,7 +16,10 @@ from electra_tf.model import heads, tensor_ops
 from electra_tf.model.modeling import BertModel
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import pretrain_helpers
-from electra_tf.pretrain.objectives.electra import masked_lm_terms
+from electra_tf.pretrain.objectives.electra import (
+    masked_lm_size,
+    masked_lm_terms,
+)
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretrain_helpers import Purpose
 from electra_tf.pretrain.pretraining_model import PretrainingModel, Terms
@@ -44,6 +47,11 @@ class MaskedLanguageModel(PretrainingModel):
         )
         self.generator_predictions.build((None, None, bert.hidden_size))
         self.built = True
+
+    def loss_sizes(
+        self, inputs: Inputs, *, keys: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        return {"masked_lm_loss": masked_lm_size(self, inputs, keys)}
 
     def compute_losses(
         self, inputs: Inputs, *, keys: tf.Tensor, training: bool

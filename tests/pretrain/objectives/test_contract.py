@@ -30,6 +30,14 @@ def test_every_loss_is_a_term(model):
     assert set(model.loss_weights) <= set(_terms(model, tiny.batch()))
 
 
+def test_sizes_of_losses_are_the_weights_of_their_terms(model):
+    sizes = model.loss_sizes(tiny.batch(), keys=KEYS)
+    terms = _terms(model, tiny.batch())
+    assert sizes.keys() == model.loss_weights.keys()
+    for name, size in sizes.items():
+        assert float(size) == terms[name][1]
+
+
 def test_the_same_keys_give_the_same_terms(model):
     first, second = (_terms(model, tiny.batch()) for _ in range(2))
     for name, term in first.items():
@@ -67,7 +75,7 @@ def test_rows_of_padding_count_nothing(model):
 
 def test_a_batch_of_nothing_has_finite_losses_and_gradients(model):
     empty = type(tiny.batch())(*(tf.zeros_like(x) for x in tiny.batch()))
-    weights = [tf.constant(0.0)] * len(model.loss_weights)
+    weights = dict.fromkeys(model.loss_weights, tf.constant(0.0))
     terms, gradients = model._forward_backward(empty, KEYS, weights)
     assert all(np.isfinite(np.array(term)).all() for term in terms.values())
     assert all(np.isfinite(gradient).all() for gradient in gradients)
@@ -75,7 +83,7 @@ def test_a_batch_of_nothing_has_finite_losses_and_gradients(model):
 
 def test_gradients_are_those_of_the_total_loss(model):
     inputs = tiny.batch()
-    weights = model._loss_sizes(inputs, KEYS)
+    weights = model.loss_sizes(inputs, keys=KEYS)
     _, gradients = model._forward_backward(inputs, KEYS, weights)
     # The generator's samples make the loss piecewise smooth, so the check is
     # by automatic differentiation of the total, not by differences.
@@ -93,7 +101,7 @@ def test_gradients_are_those_of_the_total_loss(model):
 
 def test_every_variable_gets_a_gradient(model):
     inputs = tiny.batch()
-    weights = model._loss_sizes(inputs, KEYS)
+    weights = model.loss_sizes(inputs, keys=KEYS)
     _, gradients = model._forward_backward(inputs, KEYS, weights)
     for variable, gradient in zip(
         model.trainable_variables, gradients, strict=True
