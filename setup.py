@@ -31,7 +31,7 @@ setuptools.setup(
         "tensorflow-text>=2.21,<2.22",
     ],
     extras_require={
-        "test": ["hypothesis>=6.100", "pytest>=8", "pytest-timeout>=2.3"],
+        "test": ["hypothesis>=6.100", "pytest>=8"],
         "dev": ["ruff>=0.17,<0.18"],
         "tensorboard": ["tensorboard>=2.19"],
     },

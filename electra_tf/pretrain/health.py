@@ -15,6 +15,7 @@ from electra_tf.pretrain.pretraining_model import PretrainingModel
 
 _SMOOTHING = 0.1  # weight of the newest block in the running means
 _PRIOR = 0.97  # share of the prior's entropy that counts as "learned nothing"
+_STRANGE = 0.4  # relative distance of the first loss from guessing
 _DIVERGED = 1.3  # times the lowest running loss
 
 
@@ -63,7 +64,7 @@ class HealthMonitor(keras.callbacks.Callback):
         expected = self.expected_start
         self._say(
             "start",
-            abs(loss - expected) > 0.2 * expected,
+            abs(loss - expected) > _STRANGE * expected,
             f"The first loss is {loss:.2f}; networks that guess have "
             f"{expected:.2f} (gen_weight ln V + disc_weight ln 2). Look at "
             "the vocabulary, the data and --initializer_range.",

@@ -1,0 +1,159 @@
+import math
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny
+
+from electra_tf.model import heads
+from electra_tf.model.bert_config import BertConfig
+from electra_tf.model.modeling import BertModel, TransformerBlock
+from electra_tf.util import seeds
+
+CONFIG = BertConfig(
+    vocab_size=tiny.VOCABULARY.size,
+    hidden_size=16,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    intermediate_size=24,
+    embedding_size=8,
+    max_position_embeddings=20,
+    initializer_range=0.4,
+)
+
+
+@pytest.fixture(scope="module")
+def model():
+    keras.utils.set_random_seed(0)
+    model = BertModel(CONFIG)
+    model.build((None, None))
+    rng = np.random.default_rng(0)
+    for variable in model.weights:  # so that gamma, beta and biases matter
+        noise = 0.2 * rng.normal(size=variable.shape)
+        variable.assign(variable.numpy() + noise)
+    return model
+
+
+def _norm(x, weights, scope):
+    centered = x - x.mean(-1, keepdims=True)
+    normed = centered / np.sqrt((centered**2).mean(-1, keepdims=True) + 1e-12)
+    gamma, beta = (weights[f"{scope}/LayerNorm/{n}"] for n in ("gamma", "beta"))
+    return normed * gamma + beta
+
+
+def _dense(x, weights, scope):
+    return x @ weights[f"{scope}/kernel"] + weights[f"{scope}/bias"]
+
+
+def _gelu(x):
+    return x * 0.5 * (1 + np.vectorize(math.erf)(x / math.sqrt(2)))
+
+
+def _attention(x, mask, weights, scope):
+    """Attends row by row and head by head, as the formula says."""
+    query, key, value = (
+        _dense(x, weights, f"{scope}/self/{n}")
+        for n in ("query", "key", "value")
+    )
+    context = np.zeros_like(query)
+    for row in range(len(x)):
+        real = mask[row] > 0
+        for head in np.split(np.arange(16), 4):
+            scores = query[row][:, head] @ key[row][real][:, head].T / 2.0
+            probs = np.exp(scores)
+            probs /= probs.sum(-1, keepdims=True)
+            context[row][:, head] = probs @ value[row][real][:, head]
+    return _dense(context, weights, f"{scope}/output/dense")
+
+
+def _encode(inputs, weights):
+    """Computes the states of every layer from the original's formulas."""
+    ids, mask, segments = (np.asarray(x) for x in inputs)
+    scope = "electra/embeddings"
+    x = weights[f"{scope}/word_embeddings"][ids]
+    x = x + weights[f"{scope}/token_type_embeddings"][segments]
+    x = x + weights[f"{scope}/position_embeddings"][: ids.shape[1]]
+    x = _norm(x, weights, scope)
+    x = _dense(x, weights, "electra/embeddings_project")
+    states = []
+    for layer in range(2):
+        scope = f"electra/encoder/layer_{layer}"
+        y = _attention(x, mask, weights, f"{scope}/attention")
+        x = _norm(x + y, weights, f"{scope}/attention/output")
+        y = _gelu(_dense(x, weights, f"{scope}/intermediate/dense"))
+        y = _dense(y, weights, f"{scope}/output/dense")
+        x = _norm(x + y, weights, f"{scope}/output")
+        states.append(x)
+    return states
+
+
+def test_states_equal_the_formulas(model):
+    inputs = tiny.batch()
+    weights = {v.path: v.numpy().astype(np.float64) for v in model.weights}
+    output = model(*inputs)
+    states = _encode(inputs, weights)
+    real = inputs.input_mask.numpy() > 0
+    for actual, expected in zip(output.all_layers, states, strict=True):
+        np.testing.assert_allclose(actual[real], expected[real], atol=2e-5)
+    np.testing.assert_array_equal(output.sequence_output, output.all_layers[-1])
+    np.testing.assert_array_equal(
+        output.pooled_output, output.sequence_output[:, 0]
+    )
+
+
+def test_no_projection_where_the_widths_agree():
+    config = BertConfig.from_dict({**CONFIG.to_dict(), "embedding_size": 16})
+    model = BertModel(config)
+    model.build((None, None))
+    assert not any("project" in variable.path for variable in model.weights)
+
+
+def test_dropout_acts_only_with_keys(model):
+    inputs = tiny.batch()
+    keys = seeds.row_keys(0, tf.constant(0), tf.range(8))
+    plain = model(*inputs).sequence_output
+    np.testing.assert_array_equal(model(*inputs).sequence_output, plain)
+    dropped = model(*inputs, keys=keys).sequence_output
+    assert np.abs(dropped - plain).max() > 0.01
+    np.testing.assert_array_equal(
+        model(*inputs, keys=keys).sequence_output, dropped
+    )
+
+
+def test_initial_weights_follow_the_original():
+    keras.utils.set_random_seed(0)
+    config = BertConfig.from_dict(
+        {**CONFIG.to_dict(), "hidden_size": 128, "initializer_range": 0.02}
+    )
+    model = BertModel(config)
+    model.build((None, None))
+    for variable in model.weights:
+        value = variable.numpy()
+        if variable.path.endswith(("bias", "beta")):
+            assert (value == 0).all()
+        elif variable.path.endswith("gamma"):
+            assert (value == 1).all()
+        elif "project" in variable.path:  # Glorot uniform
+            limit = math.sqrt(6 / (8 + 128))
+            assert 0.9 * limit < np.abs(value).max() <= limit
+        else:  # normal, cut at two standard deviations
+            assert np.abs(value).max() <= 0.04 + 1e-6
+            assert 0.015 < value.std() < 0.02
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        BertModel(CONFIG, name="generator"),
+        TransformerBlock(CONFIG, name="layer_3"),
+        heads.GeneratorPredictions(8, 60, 0.02),
+        heads.DiscriminatorPredictions(16, 0.02),
+    ],
+    ids=lambda layer: type(layer).__name__,
+)
+def test_layers_come_back_from_their_configuration(layer):
+    config = keras.saving.serialize_keras_object(layer)
+    again = keras.saving.deserialize_keras_object(config)
+    assert type(again) is type(layer)
+    assert again.get_config() == layer.get_config()

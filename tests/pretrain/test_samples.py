@@ -1,0 +1,62 @@
+import re
+
+import pytest
+import tensorflow as tf
+import tiny
+
+from electra_tf.pretrain import pretraining_run, samples
+from electra_tf.pretrain.pretrain_data import Inputs
+
+
+@pytest.fixture(scope="module")
+def model():
+    return pretraining_run.make_model(
+        tiny.config(initializer_range=0.5),
+        tiny.VOCABULARY,
+        tf.distribute.get_strategy(),
+    )
+
+
+def _dataset():
+    return tf.data.Dataset.from_tensor_slices(tiny.batch()).batch(8)
+
+
+def test_every_masked_token_has_a_line_with_its_verdict(model):
+    text = samples.table(model, _dataset(), 8)
+    keys = samples.evaluation_keys(tf.range(8))
+    out = model.forward(tiny.batch(), keys=keys, training=False)
+    fakes = int(tf.reduce_sum(out.fake.is_fake_tokens))
+    verdicts = re.findall(r"(caught|missed|false alarm|same)$", text, re.M)
+    assert verdicts.count("caught") + verdicts.count("missed") == fakes
+    flagged = (out.disc_logits > 0) & (tiny.batch().input_mask > 0)
+    flagged = int(tf.reduce_sum(tf.cast(flagged, tf.int32)))
+    right = verdicts.count("caught")
+    alarms = verdicts.count("false alarm")
+    assert right + alarms == flagged > 0
+
+
+def test_rows_are_spread_over_the_batch(model):
+    text = samples.table(model, _dataset(), 4)
+    assert text.count("[CLS]") == 4
+    third = tiny.VOCABULARY.tokens[int(tiny.batch().input_ids[6, 1])]
+    assert re.search(rf"\[CLS\] \[?{third}|\[CLS\] \[", text)
+
+
+def test_colour_is_only_for_terminals(model):
+    assert "\x1b[" not in samples.table(model, _dataset(), 2)
+    assert "\x1b[3" in samples.table(model, _dataset(), 2, in_colour=True)
+
+
+def test_pieces_are_joined_to_words():
+    class Words:
+        tokens = ("play", "##ing", "now")
+
+    assert samples._text([0, 1, 2], {}, Words, False) == "playing now"
+    marked = samples._text([0, 1, 2], {1: "missed"}, Words, False)
+    assert marked == "play[ing] now"
+
+
+def test_rows_of_padding_are_left_out(model):
+    empty = Inputs(*(tf.zeros_like(x) for x in tiny.batch()))
+    dataset = tf.data.Dataset.from_tensors(empty)
+    assert samples.table(model, dataset, 4) == ""
