@@ -16,6 +16,7 @@ from electra_tf.pretrain.pretraining_model import PretrainingModel
 _SMOOTHING = 0.1  # weight of the newest block in the running means
 _PRIOR = 0.97  # share of the prior's entropy that counts as "learned nothing"
 _STRANGE = 0.4  # relative distance of the first loss from guessing
+_PATIENCE = 1000  # updates before anything is said about learning
 _DIVERGED = 1.3  # times the lowest running loss
 
 
@@ -25,7 +26,7 @@ class HealthMonitor(keras.callbacks.Callback):
     Args:
       warn: takes a sentence.
       expected_start: the loss of guessing networks.
-      num_warmup_steps: nothing is said about learning before.
+      num_warmup_steps: nothing is said about learning in twice as many.
       generator_limit: share of right samples over which the generator counts
         as too good.
     """
@@ -56,7 +57,7 @@ class HealthMonitor(keras.callbacks.Callback):
             old = self._means.get(name, value)
             self._means[name] = old + _SMOOTHING * (value - old)
         self._check_divergence(batch)
-        if batch > 2 * self.num_warmup_steps:
+        if batch > max(_PATIENCE, 2 * self.num_warmup_steps):
             self._check_discriminator(batch)
             self._check_generator(batch)
 

@@ -5,12 +5,12 @@ import pytest
 from electra_tf.pretrain import health
 
 
-def _monitor(expected_start=45.0):
+def _monitor(expected_start=45.0, num_warmup_steps=10):
     said = []
     monitor = health.HealthMonitor(
         said.append,
         expected_start=expected_start,
-        num_warmup_steps=10,
+        num_warmup_steps=num_warmup_steps,
         generator_limit=0.6,
     )
     return monitor, said
@@ -48,20 +48,21 @@ def test_a_strange_start_is_named():
 
 def test_a_discriminator_that_knows_only_the_share_is_named_once():
     monitor, said = _monitor()
-    for step in range(100, 1000, 100):
+    for step in range(100, 3000, 100):
         monitor.on_train_batch_end(step, _logs(disc_loss=0.324))
     assert len(said) == 1 and "share of replaced tokens" in said[0]
 
 
-def test_nothing_is_said_of_learning_during_warmup():
-    monitor, said = _monitor()
-    monitor.on_train_batch_end(20, _logs(disc_loss=0.324))
-    assert not said
+def test_nothing_is_said_of_learning_too_early():
+    for step, num_warmup_steps in ((900, 10), (9000, 5000)):
+        monitor, said = _monitor(num_warmup_steps=num_warmup_steps)
+        monitor.on_train_batch_end(step, _logs(disc_loss=0.324))
+        assert not said
 
 
 def test_a_generator_that_is_too_good_is_named():
     monitor, said = _monitor()
-    monitor.on_train_batch_end(100, _logs(sampled=0.7))
+    monitor.on_train_batch_end(2000, _logs(sampled=0.7))
     assert len(said) == 1 and "70 %" in said[0]
 
 
@@ -77,6 +78,6 @@ def test_a_loss_that_goes_up_is_named():
 def test_a_complaint_comes_again_after_it_cleared():
     monitor, said = _monitor()
     for sampled in (0.9, 0.0, 0.9):
-        for step in range(100, 4000, 100):
+        for step in range(2000, 6000, 100):
             monitor.on_train_batch_end(step, _logs(sampled=sampled))
     assert len(said) == 2

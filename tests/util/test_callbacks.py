@@ -1,7 +1,10 @@
 import io
 import json
 
+import pytest
+
 from electra_tf.util import callbacks
+from electra_tf.util.errors import UserError
 
 LOGS = {"loss": 12.3456, "disc_loss": 0.25, "steps_per_second": 10.0}
 
@@ -58,3 +61,13 @@ def test_the_log_has_each_step_once_after_a_resume(tmp_path):
 def test_clock_counts_days():
     assert callbacks._clock(59.6) == "0:01:00"
     assert callbacks._clock(3 * 86400 + 3661) == "3 d 1:01:01"
+
+
+def test_tensorboard_without_its_package_says_what_to_install(
+    monkeypatch, tmp_path
+):
+    monkeypatch.setattr(
+        callbacks.importlib.util, "find_spec", lambda name: None
+    )
+    with pytest.raises(UserError, match=r"pip install -e '.\[tensorboard\]'"):
+        callbacks.TensorBoardLog(tmp_path)

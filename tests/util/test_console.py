@@ -1,0 +1,29 @@
+import os
+
+from electra_tf.util import console
+
+
+def test_notes_of_imports_go_nowhere_and_later_ones_come(capfd, monkeypatch):
+    monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "1")
+    with console.quiet_imports():
+        os.write(2, b"a note of TensorFlow\n")
+    os.write(2, b"an error of ours\n")
+    assert capfd.readouterr().err == "an error of ours\n"
+    assert os.environ["TF_CPP_MIN_LOG_LEVEL"] == "1"
+
+
+def test_standard_error_comes_back_after_a_failed_import(capfd):
+    try:
+        with console.quiet_imports():
+            raise ImportError("no such module")
+    except ImportError:
+        os.write(2, b"said\n")
+    assert capfd.readouterr().err == "said\n"
+
+
+def test_warnings_go_to_standard_error(capsys):
+    console.warn("look out")
+    console.say("all is well")
+    captured = capsys.readouterr()
+    assert captured.err == "WARNING: look out\n"
+    assert captured.out == "all is well\n"
