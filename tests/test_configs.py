@@ -1,0 +1,68 @@
+"""The configurations that ship: they parse, and say what a result costs."""
+
+import pathlib
+
+import pytest
+
+from electra_tf.configure_pretraining import PretrainingConfig
+from electra_tf.util import config_flags
+
+CONFIGS = pathlib.Path(__file__).parent.parent / "configs"
+FILES = sorted(CONFIGS.glob("*.cfg"))
+# Table 6 of the paper: layers, hidden, heads, feed-forward, embedding, the
+# generator's hidden size and heads, mask %, length, rate, batch, steps.
+TABLE_6 = {
+    "small": (12, 256, 4, 1024, 128, 64, 1, 15, 128, 5e-4, 128, 1_000_000),
+    "base": (12, 768, 12, 3072, 768, 256, 4, 15, 512, 2e-4, 256, 766_000),
+    "large": (24, 1024, 16, 4096, 1024, 256, 4, 25, 512, 2e-4, 2048, 400_000),
+}
+
+
+def _parse(*names):
+    flags = [f"--flagfile={CONFIGS / name}.cfg" for name in names]
+    return config_flags.parse(PretrainingConfig, flags)
+
+
+@pytest.mark.parametrize("size", TABLE_6)
+def test_sizes_are_those_of_the_paper(size):
+    config = _parse(size)
+    discriminator = config.model.discriminator(30522)
+    generator = config.model.generator(30522)
+    assert TABLE_6[size] == (
+        discriminator.num_hidden_layers,
+        discriminator.hidden_size,
+        discriminator.num_attention_heads,
+        discriminator.intermediate_size,
+        discriminator.embedding_size,
+        generator.hidden_size,
+        generator.num_attention_heads,
+        round(100 * config.masking.mask_prob),
+        config.corpus.max_seq_length,
+        config.optimizer.learning_rate,
+        config.training.train_batch_size,
+        config.training.num_train_steps,
+    )
+    assert config.optimizer.num_warmup_steps == 10_000
+    assert config.optimizer.weight_decay_rate == 0.01
+    assert discriminator.hidden_dropout_prob == 0.1
+    assert generator.num_hidden_layers == discriminator.num_hidden_layers
+    assert generator.intermediate_size == 4 * generator.hidden_size
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_configuration_begins_with_what_it_costs(path):
+    lines = path.read_text().splitlines()
+    header = [line for line in lines if line.startswith("#")]
+    assert lines[: len(header)] == header, "comments come first"
+    for word in ("Command:", "Hardware:", "Result:"):
+        assert any(word in line for line in header), word
+
+
+@pytest.mark.parametrize(
+    "name", [path.stem for path in FILES if path.stem != "debug"]
+)
+def test_debug_lies_over_any_other(name):
+    config = _parse(name, "debug")
+    assert config.training.num_train_steps == 20
+    assert config.run.model_name == "debug"
+    assert config.run.data_dir != _parse(name).run.data_dir
