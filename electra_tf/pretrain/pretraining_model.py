@@ -138,7 +138,8 @@ class PretrainingModel(keras.Model, abc.ABC):
           inputs: this replica's rows of the global batch.
 
         Returns:
-          Name -> term, equal on all replicas.
+          Name -> term, equal on all replicas; "gradient_norm", before the
+          clip, is one of them.
         """
         replica = tf.distribute.get_replica_context()
         num_rows = tensor_ops.shape_of(inputs.input_ids)[0]
@@ -151,11 +152,11 @@ class PretrainingModel(keras.Model, abc.ABC):
         weights = replica.all_reduce("SUM", self.loss_sizes(inputs, keys=keys))
         sums = self._accumulate(inputs, keys, weights)
         terms, gradients = replica.all_reduce("SUM", sums)
-        gradients, _ = tf.clip_by_global_norm(
+        gradients, norm = tf.clip_by_global_norm(
             gradients, self.config.optimizer.clip_norm
         )
         self.optimizer.apply_reduced(gradients)
-        return terms
+        return {**terms, "gradient_norm": LossTerm(norm, tf.constant(1.0))}
 
     def loss_sizes(
         self, inputs: Inputs, *, keys: tf.Tensor

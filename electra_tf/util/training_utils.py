@@ -92,7 +92,8 @@ def train(
         after each block with the means over its updates.
 
     Raises:
-      NonFiniteLossError: if a loss is not finite; nothing is saved after it.
+      NonFiniteLossError: if a loss or a gradient is not finite; nothing is
+        saved after it.
       StoppedBySignal: after SIGTERM or SIGINT, once a checkpoint is saved.
     """
     step = int(model.optimizer.iterations.numpy())
@@ -106,7 +107,7 @@ def train(
             began = time.monotonic()
             sums = block(iterator, stop_at - start)
             step = stop_at
-            _check_finite(sums, start, model.loss_weights)
+            _check_finite(sums, start)
             logs = _means(sums, model.loss_weights)
             logs["steps_per_second"] = (step - start) / (
                 time.monotonic() - began
@@ -197,15 +198,16 @@ def _ratio(sums: np.ndarray) -> np.ndarray:
     return np.where(weight == 0, 0.0, total / np.where(weight == 0, 1, weight))
 
 
-def _check_finite(
-    sums: dict[str, np.ndarray], start: int, loss_weights: dict[str, float]
-) -> None:
-    bad = np.flatnonzero(~np.isfinite(_losses(sums, loss_weights)))
+def _check_finite(sums: dict[str, np.ndarray], start: int) -> None:
+    """Refuses a block in which any term is not finite, [n, 2] each."""
+    values = np.concatenate(list(sums.values()), 1)
+    bad = np.flatnonzero(~np.isfinite(values).all(1))
     if bad.size:
         raise NonFiniteLossError(
-            f"The loss was not finite at step {start + bad[0] + 1}. Nothing "
-            "was saved since; the last checkpoint is good. Resume with a lower "
-            "--learning_rate under another --model_name, or look at the data."
+            "The loss or its gradient was not finite at step "
+            f"{start + bad[0] + 1}. Nothing was saved since; the last "
+            "checkpoint is good. Resume with a lower --learning_rate under "
+            "another --model_name, or look at the data."
         )
 
 

@@ -91,8 +91,14 @@ def test_a_finished_run_does_nothing():
 def test_a_loss_that_is_not_finite_stops_before_saving_and_names_the_step():
     saved = []
     with pytest.raises(NonFiniteLossError, match="at step 7"):
-        saved, _ = _train(_Model(bad_step=7), training_utils.Schedule(9, 3, 3))
-    assert saved == []
+        training_utils.train(
+            _Model(bad_step=7),
+            lambda step: iter(tf.data.Dataset.from_tensors(0).repeat()),
+            training_utils.Schedule(9, 3, 3),
+            strategy=tf.distribute.get_strategy(),
+            save=saved.append,
+        )
+    assert saved == [3, 6]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
