@@ -125,20 +125,6 @@ def replace(
     return tf.where(counts > 0, sums // tf.maximum(counts, 1), ids)
 
 
-def chosen_positions(masked: Masked) -> tf.Tensor:
-    """Marks the positions that were chosen.
-
-    Args:
-      masked: a masked batch.
-
-    Returns:
-      bool [B, L].
-    """
-    ones = tf.ones_like(masked.positions)
-    zeros = tf.zeros_like(masked.inputs.input_ids)
-    return replace(zeros, masked.positions, ones, masked.weights > 0) > 0
-
-
 def _candidates(inputs: Inputs, vocabulary: Vocabulary) -> tf.Tensor:
     """Returns bool [B, L]: True where a token may be chosen."""
     allowed = inputs.input_mask > 0
