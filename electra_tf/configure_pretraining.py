@@ -257,8 +257,8 @@ class RuntimeConfig:
     """Micro-batches in an update: more of them need less memory."""
 
     iterations_per_loop: int = 200
-    """Updates between two looks at the host: logs and signals wait for as
-    many."""
+    """Updates between two lines of the logs; with several workers signals
+    wait for as many."""
 
     save_checkpoints_steps: int = 1000
     """Updates between two checkpoints."""

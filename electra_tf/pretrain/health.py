@@ -48,18 +48,18 @@ class HealthMonitor(keras.callbacks.Callback):
         self._lowest = math.inf
         self._said: set[str] = set()
 
-    def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
         logs = logs or {}
-        if batch == 1:
+        if epoch == 1:
             self._check_start(logs["loss"])
             return
         for name, value in logs.items():
             old = self._means.get(name, value)
             self._means[name] = old + _SMOOTHING * (value - old)
-        self._check_divergence(batch)
-        if batch > max(_PATIENCE, 2 * self.num_warmup_steps):
-            self._check_discriminator(batch)
-            self._check_generator(batch)
+        self._check_divergence(epoch)
+        if epoch > max(_PATIENCE, 2 * self.num_warmup_steps):
+            self._check_discriminator(epoch)
+            self._check_generator(epoch)
 
     def _check_start(self, loss: float) -> None:
         expected = self.expected_start

@@ -18,8 +18,8 @@ _SECONDS_BETWEEN_LINES = 10.0
 class ProgressBar(keras.callbacks.Callback):
     """Shows step, speed, losses and time left on one line.
 
-    On a terminal the line is rewritten after each block; elsewhere a line is
-    written every ten seconds.
+    On a terminal the line is rewritten every few seconds; elsewhere a line is
+    written every ten.
 
     Args:
       num_train_steps: the last update.
@@ -79,7 +79,7 @@ class ProgressBar(keras.callbacks.Callback):
 
 
 class JsonLog(keras.callbacks.Callback):
-    """Appends one JSON line of metrics after each block.
+    """Appends one JSON line of metrics at each stop of the schedule.
 
     Lines past the step that a run resumes from are dropped first, so that a
     resumed log has each step once.
@@ -107,8 +107,8 @@ class JsonLog(keras.callbacks.Callback):
                 kept.append(line + "\n")
         self.path.write_text("".join(kept), "utf-8")
 
-    def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
-        record = {"step": batch, **(logs or {})}
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+        record = {"step": epoch, **(logs or {})}
         speed = record.pop("steps_per_second")
         record["sequences_per_second"] = speed * self.batch_size
         with self.path.open("a", encoding="utf-8") as file:
@@ -134,8 +134,8 @@ class TensorBoardLog(keras.callbacks.Callback):
             )
         self._writer = tf.summary.create_file_writer(str(directory))
 
-    def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
-        with self._writer.as_default(step=batch):
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+        with self._writer.as_default(step=epoch):
             for name, value in (logs or {}).items():
                 tf.summary.scalar(name, value)
 

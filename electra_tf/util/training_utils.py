@@ -11,6 +11,7 @@ What a resume relies on:
 So a run that was killed and restarted ends with the same bits.
 """
 
+import contextlib
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +21,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from electra_tf.util import distribution
 from electra_tf.util.errors import NonFiniteLossError, StoppedBySignal
+
+_SECONDS_BETWEEN_LOOKS = 5.0
 
 
 class Trainable(Protocol):
@@ -38,8 +42,7 @@ class Schedule(NamedTuple):
 
     Attributes:
       num_train_steps: the last update.
-      iterations_per_loop: updates between two looks at the host: logs and
-        signals wait for so many.
+      iterations_per_loop: updates between two lines of the logs.
       save_checkpoints_steps: a checkpoint at every multiple.
       milestones: further updates to save at.
     """
@@ -88,8 +91,9 @@ def train(
       schedule: when to stop and save.
       strategy: that the model was made under.
       save: writes the checkpoint of a step.
-      callbacks: Keras callbacks; `on_train_batch_end(step, logs)` is called
-        after each block with the means over its updates.
+      callbacks: Keras callbacks. `on_epoch_end(step, logs)` comes at each stop
+        of the schedule with the means over the updates since the last one,
+        `on_train_batch_end(step, logs)` every few seconds in between.
 
     Raises:
       NonFiniteLossError: if a loss or a gradient is not finite; nothing is
@@ -99,25 +103,51 @@ def train(
     step = int(model.optimizer.iterations.numpy())
     runner = keras.callbacks.CallbackList(list(callbacks), model=model)
     block = _make_block(model, strategy)
+    pace = _Pace(is_free=distribution.worker(strategy)[1] == 1)
     with StopSignal() as stop:
         runner.on_train_begin()
         iterator = batches(step) if step < schedule.num_train_steps else None
         while step < schedule.num_train_steps:
-            start, stop_at = step, schedule.next_stop(step)
-            began = time.monotonic()
-            sums = block(iterator, stop_at - start)
-            step = stop_at
-            _check_finite(sums, start)
-            logs = _means(sums, model.loss_weights)
-            logs["steps_per_second"] = (step - start) / (
-                time.monotonic() - began
-            )
-            runner.on_train_batch_end(step, logs)
+            stop_at, parts = schedule.next_stop(step), []
+            while step < stop_at and not stop.received:
+                with pace.of(stop_at - step) as size:
+                    parts.append(block(iterator, size))
+                _check_finite(parts[-1], step)
+                step += size
+                runner.on_train_batch_end(step, _logs(parts[-1:], model, pace))
+            if step == stop_at:
+                runner.on_epoch_end(step, _logs(parts, model, pace))
             if schedule.saves_at(step) or stop.received:
                 save(step)
             if stop.received and step < schedule.num_train_steps:
                 raise StoppedBySignal(step)
         runner.on_train_end()
+
+
+class _Pace:
+    """Cuts blocks so that the host has its turn every few seconds.
+
+    Workers must cut alike, as their sums over replicas meet by their number
+    in the graph's loop: several of them do not cut at all.
+
+    Attributes:
+      steps_per_second: of the last part.
+    """
+
+    def __init__(self, *, is_free: bool) -> None:
+        self.is_free = is_free
+        self.steps_per_second = 0.0
+
+    @contextlib.contextmanager
+    def of(self, num_steps: int) -> Iterator[int]:
+        """Gives the size of the next part, and times what is done with it."""
+        size = num_steps
+        if self.is_free:
+            wanted = int(self.steps_per_second * _SECONDS_BETWEEN_LOOKS)
+            size = max(1, min(num_steps, wanted))
+        began = time.monotonic()
+        yield size
+        self.steps_per_second = size / (time.monotonic() - began)
 
 
 class StopSignal:
@@ -211,11 +241,15 @@ def _check_finite(sums: dict[str, np.ndarray], start: int) -> None:
         )
 
 
-def _means(
-    sums: dict[str, np.ndarray], loss_weights: dict[str, float]
+def _logs(
+    parts: list[dict[str, np.ndarray]], model: Trainable, pace: _Pace
 ) -> dict[str, float]:
-    """Returns the mean of each term over a block, and of the total loss."""
-    logs = {"loss": float(np.mean(_losses(sums, loss_weights)))}
+    """Returns the mean of each term and of the total loss, and the speed."""
+    sums = {
+        name: np.concatenate([part[name] for part in parts])
+        for name in parts[0]
+    }
+    logs = {"loss": float(np.mean(_losses(sums, model.loss_weights)))}
     for name, values in sums.items():
         logs[name] = float(_ratio(values.astype(float).sum(0)))
-    return logs
+    return {**logs, "steps_per_second": pace.steps_per_second}

@@ -34,44 +34,44 @@ def test_entropy_equals_the_published_values():
 
 def test_a_healthy_run_is_left_alone():
     monitor, said = _monitor()
-    monitor.on_train_batch_end(1, _logs(loss=45.2, disc_loss=math.log(2)))
+    monitor.on_epoch_end(1, _logs(loss=45.2, disc_loss=math.log(2)))
     for step in range(100, 3000, 100):
-        monitor.on_train_batch_end(step, _logs(loss=20 - step / 300))
+        monitor.on_epoch_end(step, _logs(loss=20 - step / 300))
     assert not said
 
 
 def test_a_strange_start_is_named():
     monitor, said = _monitor()
-    monitor.on_train_batch_end(1, _logs(loss=70.0))
+    monitor.on_epoch_end(1, _logs(loss=70.0))
     assert len(said) == 1 and "first loss is 70.00" in said[0]
 
 
 def test_a_discriminator_that_knows_only_the_share_is_named_once():
     monitor, said = _monitor()
     for step in range(100, 3000, 100):
-        monitor.on_train_batch_end(step, _logs(disc_loss=0.324))
+        monitor.on_epoch_end(step, _logs(disc_loss=0.324))
     assert len(said) == 1 and "share of replaced tokens" in said[0]
 
 
 def test_nothing_is_said_of_learning_too_early():
     for step, num_warmup_steps in ((900, 10), (9000, 5000)):
         monitor, said = _monitor(num_warmup_steps=num_warmup_steps)
-        monitor.on_train_batch_end(step, _logs(disc_loss=0.324))
+        monitor.on_epoch_end(step, _logs(disc_loss=0.324))
         assert not said
 
 
 def test_a_generator_that_is_too_good_is_named():
     monitor, said = _monitor()
-    monitor.on_train_batch_end(2000, _logs(sampled=0.7))
+    monitor.on_epoch_end(2000, _logs(sampled=0.7))
     assert len(said) == 1 and "70 %" in said[0]
 
 
 def test_a_loss_that_goes_up_is_named():
     monitor, said = _monitor()
     for step in range(100, 1000, 100):
-        monitor.on_train_batch_end(step, _logs(loss=10.0))
+        monitor.on_epoch_end(step, _logs(loss=10.0))
     for step in range(1000, 3000, 100):
-        monitor.on_train_batch_end(step, _logs(loss=30.0))
+        monitor.on_epoch_end(step, _logs(loss=30.0))
     assert len(said) == 1 and "going up" in said[0]
 
 
@@ -79,5 +79,5 @@ def test_a_complaint_comes_again_after_it_cleared():
     monitor, said = _monitor()
     for sampled in (0.9, 0.0, 0.9):
         for step in range(2000, 6000, 100):
-            monitor.on_train_batch_end(step, _logs(sampled=sampled))
+            monitor.on_epoch_end(step, _logs(sampled=sampled))
     assert len(said) == 2

@@ -46,12 +46,12 @@ def test_the_log_has_each_step_once_after_a_resume(tmp_path):
     log = callbacks.JsonLog(path, first_step=0, batch_size=4)
     log.on_train_begin()
     for step in (10, 20, 30):
-        log.on_train_batch_end(step, dict(LOGS))
+        log.on_epoch_end(step, dict(LOGS))
     with path.open("a") as file:
         file.write('{"step": 4')  # cut off by a kill
     log = callbacks.JsonLog(path, first_step=20, batch_size=4)
     log.on_train_begin()
-    log.on_train_batch_end(30, dict(LOGS))
+    log.on_epoch_end(30, dict(LOGS))
     records = [json.loads(line) for line in path.read_text().splitlines()]
     assert [record["step"] for record in records] == [10, 20, 30]
     assert records[-1]["sequences_per_second"] == 40.0

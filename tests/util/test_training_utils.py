@@ -40,7 +40,7 @@ class _Recorder:
     def __getattr__(self, name):
         return lambda *args, **kwargs: None
 
-    def on_train_batch_end(self, step, logs):
+    def on_epoch_end(self, step, logs):
         self.logs[step] = logs
         self.on_step(step)
 
@@ -130,3 +130,40 @@ def test_handlers_are_put_back():
 def test_zero_weight_counts_as_zero():
     sums = np.array([[5.0, 0.0], [6.0, 2.0]])
     np.testing.assert_array_equal(training_utils._ratio(sums), [0.0, 3.0])
+
+
+def test_blocks_are_cut_so_that_the_host_has_its_turn(monkeypatch):
+    clock = iter(range(0, 1000, 2))  # each part takes two seconds
+    monkeypatch.setattr(training_utils.time, "monotonic", lambda: next(clock))
+    pace = training_utils._Pace(is_free=True)
+    sizes = []
+    for _ in range(4):
+        with pace.of(100) as size:
+            sizes.append(size)
+    assert sizes == [1, 2, 5, 12]  # five seconds of the last part's speed
+    with pace.of(3) as size:
+        assert size == 3
+
+
+def test_several_workers_cut_alike():
+    with training_utils._Pace(is_free=False).of(100) as size:
+        assert size == 100
+
+
+def test_a_signal_within_a_block_is_heard():
+    class Killer(_Recorder):
+        def on_train_batch_end(self, step, logs):
+            if step > 1:
+                os.kill(os.getpid(), signal.SIGTERM)
+
+    saved = []
+    with pytest.raises(StoppedBySignal) as stopped:
+        training_utils.train(
+            _Model(),
+            lambda step: iter(tf.data.Dataset.from_tensors(0).repeat()),
+            training_utils.Schedule(10**6, 10**6, 10**6),
+            strategy=tf.distribute.get_strategy(),
+            save=saved.append,
+            callbacks=[Killer()],
+        )
+    assert saved == [stopped.value.step] and 1 < saved[0] < 10**6
