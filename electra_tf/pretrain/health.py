@@ -13,7 +13,7 @@ import keras
 
 from electra_tf.pretrain.pretraining_model import PretrainingModel
 
-_SMOOTHING = 0.1  # weight of the newest block in the running means
+_SMOOTHING = 0.2  # weight of the newest block in the running means
 _PRIOR = 0.97  # share of the prior's entropy that counts as "learned nothing"
 _STRANGE = 0.4  # relative distance of the first loss from guessing
 _PATIENCE = 1000  # updates before anything is said about learning
