@@ -180,10 +180,19 @@ class ObjectiveConfig:
     disallow_correct: bool = False
     """Never sample the token that was there."""
 
+    generator_type: str = one_of("transformer", "uniform")
+    """What replaces tokens: a network that is trained along, or any word piece
+    with equal probability."""
+
+    original_sampling: bool = False
+    """Sample by the original's Gumbel noise: the same distribution but for
+    the constants in its logarithms, from one number for each word piece."""
+
     def __post_init__(self) -> None:
         weights = "gen_weight disc_weight"
         require(self, weights, "at least 0", lambda x: 0 <= x < math.inf)
         require(self, "temperature", "positive", lambda x: 0 < x < math.inf)
+        require_choices(self)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -214,6 +223,14 @@ class OptimizerConfig:
 
     clip_norm: float = 1.0
     """The gradient is scaled down to this global norm."""
+
+    original_clip_norm: bool = False
+    """Take the norm of the gradient of a word table that is only read, not
+    tied to an output, over the rows of the batch before they are summed."""
+
+    original_lr_step: bool = False
+    """Give each update the learning rate of the next: the original reads its
+    step while it counts it, and mostly gets the new one."""
 
     def __post_init__(self) -> None:
         positive = "learning_rate adam_epsilon clip_norm"
@@ -325,7 +342,7 @@ class PretrainingConfig:
     ORIGINAL_NAMES: ClassVar[Mapping[str, Mapping[Any, Mapping[str, Any]]]] = {
         "electra_objective": {True: {}, False: {"objective": "mlm"}},
         "electric_objective": {True: {"objective": "electric"}, False: {}},
-        "uniform_generator": {False: {}},
+        "uniform_generator": {True: {"generator_type": "uniform"}, False: {}},
         "two_tower_generator": {False: {}},
         "untied_generator_embeddings": {
             True: {"generator_sharing": "none"},

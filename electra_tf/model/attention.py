@@ -55,14 +55,32 @@ class SelfAttention(keras.layers.Layer):
         self, x: tf.Tensor, bias: tf.Tensor, keys: tf.Tensor | None = None
     ) -> tf.Tensor:
         query, key, value = self._project(x)  # [B, A, L, d]
-        scores = tf.matmul(query, key, transpose_b=True)  # [B, A, L, L]
-        scores = scores * (query.shape[-1] ** -0.5) + bias
+        probs = self._probabilities(query, key, bias)  # [B, A, L, L]
         if keys is not None:
             keys = seeds.fold_in(keys, 0)
         rate = self.config.attention_probs_dropout_prob
-        probs = tensor_ops.dropout(tf.nn.softmax(scores), rate, keys)
+        probs = tensor_ops.dropout(probs, rate, keys)
         context = tf.transpose(tf.matmul(probs, value), [0, 2, 1, 3])
         return self.dense(tf.reshape(context, tensor_ops.shape_of(x)))
+
+    def probabilities(self, x: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
+        """Returns how much each token reads of each other.
+
+        Args:
+          x: float32 [B, L, H].
+          bias: float32 [B, 1, 1, L], of `attention_bias`.
+
+        Returns:
+          float32 [B, A, L, L]; the last axis sums to 1.
+        """
+        query, key, _ = self._project(x)
+        return self._probabilities(query, key, bias)
+
+    def _probabilities(
+        self, query: tf.Tensor, key: tf.Tensor, bias: tf.Tensor
+    ) -> tf.Tensor:
+        scores = tf.matmul(query, key, transpose_b=True)  # [B, A, L, L]
+        return tf.nn.softmax(scores * (query.shape[-1] ** -0.5) + bias)
 
     def _project(self, x: tf.Tensor) -> list[tf.Tensor]:
         """Returns query, key and value, each float32 [B, A, L, d]."""

@@ -228,7 +228,9 @@ class ModelConfig(CommonConfig):
             num_hidden_layers=_or(
                 self.num_hidden_layers, size.num_hidden_layers
             ),
-            num_attention_heads=_or(self.num_attention_heads, _heads(hidden)),
+            num_attention_heads=_or(
+                self.num_attention_heads, attention_heads(hidden)
+            ),
             intermediate_size=_or(self.intermediate_size, 4 * hidden),
             embedding_size=_or(self.embedding_size, embedding),
             **{field.name: getattr(self, field.name) for field in common},
@@ -250,7 +252,7 @@ class ModelConfig(CommonConfig):
             hidden_size=width,
             num_hidden_layers=_or(self.generator_num_hidden_layers, layers),
             num_attention_heads=_or(
-                self.generator_num_attention_heads, _heads(width)
+                self.generator_num_attention_heads, attention_heads(width)
             ),
             intermediate_size=_or(self.generator_intermediate_size, 4 * width),
             embedding_size=width if has_own_tables else full.embedding_size,
@@ -261,6 +263,6 @@ def _or(value: int | None, default: int) -> int:
     return default if value is None else value
 
 
-def _heads(width: int) -> int:
+def attention_heads(width: int) -> int:
     """Returns the original's number of attention heads for a width."""
     return max(1, width // 64)

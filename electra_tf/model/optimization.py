@@ -4,7 +4,8 @@ Source: the original's model/optimization.py. Gradients are clipped by the
 training step, after they are summed over replicas and micro-batches.
 """
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 
 import keras
 import tensorflow as tf
@@ -20,27 +21,34 @@ class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
     s the updates done, T all updates and W the warm-up. The first update has
     rate 0 if there is a warm-up.
 
+    Differs: the original reads s while another operation counts it up, in no
+    order, and mostly gets s + 1. `ahead` repeats that.
+
     Args:
       learning_rate: the rate without either factor.
       num_train_steps: T, updates.
-      num_warmup_steps: W, updates; 0 for none.
+      num_warmup_steps: W, updates, may be fractional; 0 for none.
       power: 1 for linear decay, 0 for none.
+      ahead: added to s, updates.
     """
 
     def __init__(
         self,
         learning_rate: float,
         num_train_steps: int,
-        num_warmup_steps: int,
+        num_warmup_steps: float,
         power: float = 1.0,
+        *,
+        ahead: int = 0,
     ) -> None:
         self.learning_rate = learning_rate
         self.num_train_steps = num_train_steps
         self.num_warmup_steps = num_warmup_steps
         self.power = power
+        self.ahead = ahead
 
     def __call__(self, step: tf.Tensor) -> tf.Tensor:
-        step = tf.cast(step, tf.float32)
+        step = tf.cast(step, tf.float32) + self.ahead
         total = float(self.num_train_steps)
         rate = self.learning_rate * tf.pow(
             1.0 - tf.minimum(step, total) / total, self.power
@@ -51,6 +59,100 @@ class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
 
     def get_config(self) -> dict:
         return dict(vars(self))
+
+
+def layerwise_rates(
+    paths: Iterable[str],
+    decay: float,
+    num_layers: int,
+    *,
+    original: bool = False,
+) -> dict[str, float]:
+    """Gives each variable a share of the learning rate by its depth.
+
+    The head has 1, the top layer `decay`, each layer below `decay` times the
+    one above, the embeddings and their projection `decay` times the first.
+
+    Differs: the original leaves a depth out below the head, where BERT had its
+    pooler: its top layer has decay^2, and all below `decay` times their share
+    here.
+
+    Args:
+      paths: of all variables.
+      decay: in (0, 1].
+      num_layers: of the encoder.
+      original: whether to leave the gap.
+
+    Returns:
+      Path -> factor of the learning rate.
+
+    Raises:
+      ValueError: if a variable belongs to no depth.
+    """
+    top = num_layers + (2 if original else 1)
+    return {path: decay ** (top - _depth(path, top)) for path in paths}
+
+
+def _depth(path: str, top: int) -> int:
+    if "/embeddings/" in path or "/embeddings_project/" in path:
+        return 0
+    if match := re.search(r"encoder/layer_(\d+)/", path):
+        return int(match[1]) + 1
+    if "task_specific/" in path:
+        return top
+    raise ValueError(
+        "A variable must be of the embeddings, a layer or a fine-tuned head "
+        f"to have a depth. Received: {path}."
+    )
+
+
+def lookup_squares(
+    variables: Sequence[keras.Variable],
+    gradients: Sequence[tf.Tensor | tf.IndexedSlices],
+) -> dict[str, tf.Tensor]:
+    """Sums half the squares of the gradient's rows for word tables only read.
+
+    A table of word embeddings that is not tied to an output has one row of
+    gradient for each token. The original clips by a norm over these rows,
+    before the rows of the same word are added up.
+
+    Args:
+      variables: as many as gradients.
+      gradients: as the tape returns them.
+
+    Returns:
+      Path of each such table -> float32 scalar; sums over parts of a batch.
+    """
+    return {
+        variable.path: tf.nn.l2_loss(gradient.values)
+        for variable, gradient in zip(variables, gradients, strict=True)
+        if isinstance(gradient, tf.IndexedSlices)
+        and variable.path.endswith("/word_embeddings")
+    }
+
+
+def global_norm(
+    variables: Sequence[keras.Variable],
+    gradients: Sequence[tf.Tensor],
+    lookups: Mapping[str, tf.Tensor],
+) -> tf.Tensor:
+    """Computes the norm of all gradients together.
+
+    Args:
+      variables: as many as gradients.
+      gradients: dense.
+      lookups: of `lookup_squares`, in place of these tables' own halves.
+
+    Returns:
+      float32 scalar.
+    """
+    halves = [
+        lookups[variable.path]
+        if variable.path in lookups
+        else tf.nn.l2_loss(gradient)
+        for variable, gradient in zip(variables, gradients, strict=True)
+    ]
+    return tf.sqrt(2.0 * tf.reduce_sum(tf.stack(halves)))
 
 
 @keras.saving.register_keras_serializable("electra_tf")
@@ -69,6 +171,7 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
       beta_1: decay of the mean of gradients.
       beta_2: decay of the mean of squared gradients.
       epsilon: added to the root, not under it.
+      rates: path of a variable -> factor of its learning rate; 1 where absent.
       name: name of the optimizer.
     """
 
@@ -80,6 +183,7 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
         beta_2: float = 0.999,
         epsilon: float = 1e-6,
         *,
+        rates: Mapping[str, float] | None = None,
         name: str = "adam",
     ) -> None:
         super().__init__(learning_rate=learning_rate, name=name)
@@ -87,6 +191,7 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
         self.beta_1 = beta_1
         self.beta_2 = beta_2
         self.epsilon = epsilon
+        self.rates = dict(rates or {})
 
     def build(self, variables: Sequence[keras.Variable]) -> None:
         if self.built:
@@ -111,7 +216,7 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
             gradient,
             self.means[index].value,
             self.squares[index].value,
-            learning_rate,
+            learning_rate * self._rate_of(self._trainable_variables[index]),
             self._decay_of(self._trainable_variables[index]),
         )
 
@@ -143,11 +248,12 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
             strict=True,
         )
         for variable, gradient, mean, square in rows:
+            rate = learning_rate * self._rate_of(variable)
             decay = self._decay_of(variable)
             strategy.extended.update(
                 variable.value,
                 self._update,
-                args=(gradient, mean.value, square.value, learning_rate, decay),
+                args=(gradient, mean.value, square.value, rate, decay),
                 group=False,
             )
         self.iterations.assign_add(1)
@@ -172,9 +278,12 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
         is_decayed = not any(name in variable.path for name in _NOT_DECAYED)
         return self.weight_decay_rate if is_decayed else 0.0
 
+    def _rate_of(self, variable: keras.Variable) -> float:
+        return self.rates.get(variable.path, 1.0)
+
     def get_config(self) -> dict:
         config = super().get_config()
-        names = ("weight_decay_rate", "beta_1", "beta_2", "epsilon")
+        names = ("weight_decay_rate", "beta_1", "beta_2", "epsilon", "rates")
         return {
             "learning_rate": config["learning_rate"],
             "name": self.name,

@@ -123,6 +123,24 @@ def sample_from_logits(logits: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
     return tf.reshape(index, tf.shape(uniform))
 
 
+def sample_with_gumbel(logits: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
+    """Samples ids from softmax(logits) as the original does, by Gumbel noise.
+
+    Differs from the exact method by the constants in its logarithms.
+
+    Args:
+      logits: float32 [B, N, V].
+      uniform: float32 [B, N, V] in [0, 1).
+
+    Returns:
+      int32 [B, N], in [0, V).
+
+    Source: `sample_from_softmax` of the original's pretrain_helpers.py.
+    """
+    gumbel = -tf.math.log(-tf.math.log(uniform + 1e-9) + 1e-9)
+    return tf.argmax(tf.nn.softmax(logits + gumbel), -1, tf.int32)
+
+
 def _cumulative_sum(x: tf.Tensor) -> tf.Tensor:
     size = x.shape[-1]
     return tf.matmul(x, tf.linalg.band_part(tf.ones([size, size]), 0, -1))

@@ -6,6 +6,7 @@ Source: paper section 2; the original's pretrain/pretrain_helpers.py.
 """
 
 import enum
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -28,6 +29,11 @@ class Purpose(enum.IntEnum):
     DISCRIMINATOR_DROPOUT = 5
 
 
+Keys = tf.Tensor | Mapping[Purpose, tf.Tensor]
+"""uint32 [B], one random key a row; or the uniform numbers for each purpose
+themselves, which repeats a computation on draws from elsewhere, no dropout."""
+
+
 class Masked(NamedTuple):
     """A batch with some tokens hidden.
 
@@ -44,12 +50,37 @@ class Masked(NamedTuple):
     weights: tf.Tensor
 
 
+def draw(keys: Keys, purpose: Purpose, shape: tuple[int, ...]) -> tf.Tensor:
+    """Draws uniform numbers for a purpose.
+
+    Args:
+      keys: one random key a row, or the numbers themselves.
+      purpose: of the numbers.
+      shape: of a row's numbers.
+
+    Returns:
+      float32 [B, *shape] in [0, 1).
+    """
+    if isinstance(keys, Mapping):
+        return keys[purpose]
+    return seeds.uniform(seeds.fold_in(keys, purpose), shape)
+
+
+def dropout_keys(
+    keys: Keys, purpose: Purpose, training: bool
+) -> tf.Tensor | None:
+    """Returns uint32 [B], a key a row for dropout; None where there is none."""
+    if not training or isinstance(keys, Mapping):
+        return None
+    return seeds.fold_in(keys, purpose)
+
+
 def mask(
     inputs: Inputs,
     config: MaskingConfig,
     *,
     vocabulary: Vocabulary,
-    keys: tf.Tensor,
+    keys: Keys,
 ) -> Masked:
     """Chooses tokens and hides them.
 
@@ -65,7 +96,7 @@ def mask(
       inputs: a batch.
       config: how many, and what is shown instead.
       vocabulary: knows the special tokens.
-      keys: uint32 [B], one random key a row.
+      keys: one random key a row, or draws.
 
     Returns:
       The masked batch.
@@ -74,8 +105,7 @@ def mask(
     num_slots = config.max_predictions_per_seq(length)
     candidates = _candidates(inputs, vocabulary)  # bool [B, L]
     choose = _with_replacement if config.original_masking else _distinct
-    position_keys = seeds.fold_in(keys, Purpose.MASK_POSITIONS)
-    positions, is_real = choose(candidates, num_slots, position_keys)
+    positions, is_real = choose(candidates, num_slots, keys)
     num_tokens = tf.reduce_sum(inputs.input_mask, -1, keepdims=True)
     num_chosen = tf.clip_by_value(
         tf.round(tf.cast(num_tokens, tf.float32) * config.mask_prob),
@@ -134,14 +164,15 @@ def _candidates(inputs: Inputs, vocabulary: Vocabulary) -> tf.Tensor:
 
 
 def _distinct(
-    candidates: tf.Tensor, num_slots: int, keys: tf.Tensor
+    candidates: tf.Tensor, num_slots: int, keys: Keys
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Draws positions without replacement, in random order.
 
     Returns:
       Positions int32 [B, N], and bool [B, N]: False past the last candidate.
     """
-    draws = seeds.uniform(keys, (candidates.shape[1],))  # [B, L]
+    length = candidates.shape[1]
+    draws = draw(keys, Purpose.MASK_POSITIONS, (length,))  # [B, L]
     best, positions = tf.math.top_k(
         tf.where(candidates, draws, -1.0), num_slots
     )
@@ -149,7 +180,7 @@ def _distinct(
 
 
 def _with_replacement(
-    candidates: tf.Tensor, num_slots: int, keys: tf.Tensor
+    candidates: tf.Tensor, num_slots: int, keys: Keys
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Draws positions independently, as the original does.
 
@@ -158,7 +189,7 @@ def _with_replacement(
     """
     ranks = tf.cumsum(tf.cast(candidates, tf.int32), axis=1)  # [B, L]
     total = ranks[:, -1:]  # [B, 1]
-    draws = seeds.uniform(keys, (num_slots,))  # [B, N]
+    draws = draw(keys, Purpose.MASK_POSITIONS, (num_slots,))  # [B, N]
     draws = tf.cast(draws * tf.cast(total, tf.float32), tf.int32)
     before = tf.expand_dims(ranks, 1) <= tf.expand_dims(draws, -1)
     positions = tf.reduce_sum(tf.cast(before, tf.int32), -1)  # [B, N]
@@ -169,18 +200,15 @@ def _content(
     ids: tf.Tensor,
     config: MaskingConfig,
     vocabulary: Vocabulary,
-    keys: tf.Tensor,
+    keys: Keys,
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns what chosen positions show, int32 [B, N], and where to write."""
     num_slots = ids.shape[1]
-    draws = seeds.uniform(
-        seeds.fold_in(keys, Purpose.MASK_CONTENT), (num_slots,)
-    )  # [B, N]
+    draws = draw(keys, Purpose.MASK_CONTENT, (num_slots,))  # [B, N]
     shown = tf.fill(tf.shape(ids), vocabulary.mask_id)
     changed = config.mask_token_prob + config.random_token_prob
     if config.random_token_prob:
-        random_keys = seeds.fold_in(keys, Purpose.RANDOM_TOKENS)
-        random = seeds.uniform(random_keys, (num_slots,))
+        random = draw(keys, Purpose.RANDOM_TOKENS, (num_slots,))
         random = tf.cast(random * float(vocabulary.size), tf.int32)
         shown = tf.where(draws < config.mask_token_prob, shown, random)
     return shown, draws < changed

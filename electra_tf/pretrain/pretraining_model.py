@@ -16,6 +16,7 @@ from electra_tf.model import optimization, tensor_ops
 from electra_tf.model.losses import LossTerm
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain.pretrain_data import Inputs
+from electra_tf.pretrain.pretrain_helpers import Keys
 from electra_tf.util import seeds
 
 Terms = dict[str, LossTerm]
@@ -33,6 +34,20 @@ class Detection(NamedTuple):
     logits: tf.Tensor
     labels: tf.Tensor
     input_mask: tf.Tensor
+
+
+class Sums(NamedTuple):
+    """What micro-batches and replicas add up.
+
+    Attributes:
+      terms: of losses and metrics.
+      gradients: one for each trainable variable, dense.
+      lookups: of `optimization.lookup_squares`; empty if not asked for.
+    """
+
+    terms: Terms
+    gradients: list[tf.Tensor]
+    lookups: dict[str, tf.Tensor]
 
 
 class PretrainingModel(keras.Model, abc.ABC):
@@ -60,14 +75,14 @@ class PretrainingModel(keras.Model, abc.ABC):
 
     @abc.abstractmethod
     def compute_losses(
-        self, inputs: Inputs, *, keys: tf.Tensor, training: bool
+        self, inputs: Inputs, *, keys: Keys, training: bool
     ) -> Terms:
         """Computes every loss and metric of a batch.
 
         Args:
           inputs: a batch, or a part of it.
           keys: uint32 [B], one random key a row: masks, samples and dropout
-            are functions of it.
+            are functions of it. Or draws, see `pretrain_helpers.Keys`.
           training: whether dropout is on.
 
         Returns:
@@ -75,13 +90,13 @@ class PretrainingModel(keras.Model, abc.ABC):
         """
 
     def evaluation_step(
-        self, inputs: Inputs, *, keys: tf.Tensor
+        self, inputs: Inputs, *, keys: Keys
     ) -> tuple[Terms, Detection | None]:
         """Computes the terms without dropout, and the tokens' verdicts.
 
         Args:
           inputs: a batch; rows of padding count nothing.
-          keys: uint32 [B], one random key a row.
+          keys: one random key a row, or draws.
 
         Returns:
           The terms, and the verdicts if the objective has a discriminator.
@@ -97,6 +112,7 @@ class PretrainingModel(keras.Model, abc.ABC):
                 self.config.training.num_train_steps,
                 config.num_warmup_steps,
                 config.lr_decay_power,
+                ahead=int(config.original_lr_step),
             ),
             config.weight_decay_rate,
             config.adam_beta1,
@@ -131,15 +147,11 @@ class PretrainingModel(keras.Model, abc.ABC):
     def update(self, inputs: Inputs) -> Terms:
         """Does one update and returns the sums over the global batch.
 
-        Gradients are of the mean over the global batch: summed over micro-
-        batches and replicas, then clipped, then applied.
-
         Args:
           inputs: this replica's rows of the global batch.
 
         Returns:
-          Name -> term, equal on all replicas; "gradient_norm", before the
-          clip, is one of them.
+          As `update_with_keys`.
         """
         replica = tf.distribute.get_replica_context()
         num_rows = tensor_ops.shape_of(inputs.input_ids)[0]
@@ -149,18 +161,36 @@ class PretrainingModel(keras.Model, abc.ABC):
             self.optimizer.iterations,
             tf.range(num_rows) + first,
         )
+        return self.update_with_keys(inputs, keys=keys)
+
+    def update_with_keys(self, inputs: Inputs, *, keys: Keys) -> Terms:
+        """Does one update with the random keys, or draws, that are given.
+
+        Gradients are of the mean over the global batch: summed over micro-
+        batches and replicas, then clipped, then applied.
+
+        Args:
+          inputs: this replica's rows of the global batch.
+          keys: one random key a row, or draws.
+
+        Returns:
+          Name -> term, equal on all replicas; "gradient_norm", before the
+          clip, is one of them.
+        """
+        replica = tf.distribute.get_replica_context()
         weights = replica.all_reduce("SUM", self.loss_sizes(inputs, keys=keys))
         sums = self._accumulate(inputs, keys, weights)
-        terms, gradients = replica.all_reduce("SUM", sums)
-        gradients, norm = tf.clip_by_global_norm(
-            gradients, self.config.optimizer.clip_norm
+        terms, gradients, lookups = replica.all_reduce("SUM", sums)
+        norm = optimization.global_norm(
+            self.trainable_variables, gradients, lookups
+        )
+        gradients, _ = tf.clip_by_global_norm(
+            gradients, self.config.optimizer.clip_norm, use_norm=norm
         )
         self.optimizer.apply_reduced(gradients)
         return {**terms, "gradient_norm": LossTerm(norm, tf.constant(1.0))}
 
-    def loss_sizes(
-        self, inputs: Inputs, *, keys: tf.Tensor
-    ) -> dict[str, tf.Tensor]:
+    def loss_sizes(self, inputs: Inputs, *, keys: Keys) -> dict[str, tf.Tensor]:
         """Computes the weight of each loss's term, which divides its gradient.
 
         The division comes before the backward pass and needs the sums over
@@ -170,7 +200,7 @@ class PretrainingModel(keras.Model, abc.ABC):
 
         Args:
           inputs: a batch, or a part of it.
-          keys: uint32 [B], one random key a row.
+          keys: one random key a row, or draws.
 
         Returns:
           Name of each loss -> float32 scalar.
@@ -179,11 +209,11 @@ class PretrainingModel(keras.Model, abc.ABC):
         return {name: terms[name].weight for name in self.loss_weights}
 
     def _accumulate(
-        self, inputs: Inputs, keys: tf.Tensor, weights: dict[str, tf.Tensor]
-    ) -> tuple[Terms, list[tf.Tensor]]:
+        self, inputs: Inputs, keys: Keys, weights: dict[str, tf.Tensor]
+    ) -> Sums:
         """Sums terms and gradients over micro-batches."""
         count = self.config.runtime.gradient_accumulation_steps
-        forward_backward = self._forward_backward
+        forward_backward = self.forward_backward
         if self.jit_compile_step:
             # Not around the whole update: under several replicas XLA cannot
             # reach the variables and sums of the other devices.
@@ -196,21 +226,30 @@ class PretrainingModel(keras.Model, abc.ABC):
 
         parts = tf.nest.map_structure(split, (inputs, keys))
 
-        def run(i: tf.Tensor) -> tuple[Terms, list[tf.Tensor]]:
+        def run(i: tf.Tensor) -> Sums:
             rows, row_keys = tf.nest.map_structure(lambda x: x[i], parts)
             return forward_backward(rows, row_keys, weights)
 
-        def add(i: tf.Tensor, sums: tuple) -> tuple:
+        def add(i: tf.Tensor, sums: Sums) -> tuple[tf.Tensor, Sums]:
             return i + 1, tf.nest.map_structure(tf.add, sums, run(i))
 
         return tf.while_loop(
             lambda i, sums: i < count, add, (tf.constant(1), run(0))
         )[1]
 
-    def _forward_backward(
-        self, inputs: Inputs, keys: tf.Tensor, weights: dict[str, tf.Tensor]
-    ) -> tuple[Terms, list[tf.Tensor]]:
-        """Returns terms and gradients of one micro-batch, as sums."""
+    def forward_backward(
+        self, inputs: Inputs, keys: Keys, weights: dict[str, tf.Tensor]
+    ) -> Sums:
+        """Computes terms and gradients of one micro-batch.
+
+        Args:
+          inputs: a batch, or a part of it.
+          keys: one random key a row, or draws.
+          weights: of `loss_sizes`, over the global batch.
+
+        Returns:
+          What adds up to the global batch's terms and gradients.
+        """
         variables = [v.value for v in self.trainable_variables]
         with tf.GradientTape() as tape:
             terms = self.compute_losses(inputs, keys=keys, training=True)
@@ -225,4 +264,10 @@ class PretrainingModel(keras.Model, abc.ABC):
         gradients = tape.gradient(
             loss, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO
         )
-        return terms, [tf.convert_to_tensor(g) for g in gradients]
+        lookups = {}
+        if self.config.optimizer.original_clip_norm:
+            lookups = optimization.lookup_squares(
+                self.trainable_variables, gradients
+            )
+        dense = [tf.convert_to_tensor(gradient) for gradient in gradients]
+        return Sums(terms, dense, lookups)

@@ -32,6 +32,69 @@ def test_rates_equal_those_the_original_printed():
     assert float(schedule(13)) == 0.0
 
 
+def test_a_schedule_can_be_read_ahead():
+    schedule = optimization.WarmupPolynomialDecay(0.5, 12, 4)
+    ahead = optimization.WarmupPolynomialDecay(0.5, 12, 4, ahead=1)
+    for step in range(14):
+        assert float(ahead(step)) == float(schedule(step + 1))
+
+
+PATHS = [
+    "electra/embeddings/word_embeddings",
+    "electra/embeddings_project/kernel",
+    "electra/encoder/layer_0/output/dense/kernel",
+    "electra/encoder/layer_10/output/dense/kernel",
+    "electra/encoder/layer_11/attention/self/key/bias",
+    "task_specific/cola/dense/kernel",
+]
+
+
+@pytest.mark.parametrize(
+    ("original", "depths"),
+    [(False, [13, 13, 12, 2, 1, 0]), (True, [14, 14, 13, 3, 2, 0])],
+)
+def test_rates_fall_with_depth_below_the_head(original, depths):
+    rates = optimization.layerwise_rates(PATHS, 0.8, 12, original=original)
+    np.testing.assert_allclose(list(rates.values()), 0.8 ** np.array(depths))
+    assert list(rates) == PATHS
+
+
+def test_a_variable_of_no_depth_is_an_error():
+    with pytest.raises(ValueError, match="generator_predictions/dense/bias"):
+        optimization.layerwise_rates(["generator_predictions/dense/bias"], 1, 2)
+
+
+def test_a_variable_moves_by_its_rate():
+    variables = _variables()
+    before = [v.numpy() for v in variables]
+    rates = {variables[0].path: 0.25}
+    optimizer = optimization.AdamWeightDecayOptimizer(0.1, 0.0, rates=rates)
+    optimizer.build(variables)
+    optimizer.apply_reduced([tf.ones(v.shape) for v in variables])
+    moves = [b - v.numpy() for b, v in zip(before, variables, strict=True)]
+    np.testing.assert_allclose(moves[0] * 4, moves[1][0], rtol=1e-4)
+
+
+def test_the_originals_norm_counts_a_words_rows_one_by_one():
+    with keras.name_scope("electra"):
+        table = keras.Variable(np.zeros((4, 2)), name="word_embeddings")
+        other = keras.Variable(np.zeros(2), name="bias")
+    rows = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], "f")
+    gradients = [
+        tf.IndexedSlices(tf.constant(rows), tf.constant([1, 1, 2]), [4, 2]),
+        tf.constant([7.0, 8.0]),
+    ]
+    dense = [tf.convert_to_tensor(gradient) for gradient in gradients]
+    lookups = optimization.lookup_squares([table, other], gradients)
+    norms = [
+        optimization.global_norm([table, other], dense, given)
+        for given in (lookups, {})
+    ]
+    summed = [[4.0, 6.0], [5.0, 6.0], [7.0, 8.0]]
+    np.testing.assert_allclose(norms[0], np.sqrt((rows**2).sum() + 113))
+    np.testing.assert_allclose(norms[1], np.linalg.norm(summed), rtol=1e-6)
+
+
 def _numpy_step(w, m, v, g, rate, decay):
     m = 0.9 * m + 0.1 * g
     v = 0.99 * v + 0.01 * g * g

@@ -71,6 +71,16 @@ def test_sampling_follows_the_softmax():
     assert np.abs(shares - probs).sum() < 0.05
 
 
+def test_gumbel_noise_follows_the_softmax():
+    logits = np.array([0.0, 1.0, 2.0, -30.0], np.float32)
+    keys = seeds.row_keys(0, tf.constant(0), tf.range(4000))
+    uniform = seeds.uniform(keys, (5, 4))
+    ids = tensor_ops.sample_with_gumbel(tf.constant(logits), uniform)
+    shares = np.bincount(np.ravel(ids), minlength=4) / 20_000
+    expected = np.exp(logits) / np.exp(logits).sum()
+    np.testing.assert_allclose(shares, expected, atol=0.01)
+
+
 @pytest.mark.parametrize("uniform", [0.0, 1 - 2**-24])
 def test_sampling_never_leaves_the_vocabulary(uniform):
     logits = np.zeros((1, 1, 129), np.float32)

@@ -1,8 +1,6 @@
 """Examples hold the text in order; the original's rules give its examples."""
 
 import doctest
-import json
-import pathlib
 import random
 
 import numpy as np
@@ -10,13 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from electra_tf.model import tokenization
 from electra_tf.pretrain import example_builder
 from electra_tf.pretrain.example_builder import ExampleBuilder
-
-SHARED = pathlib.Path(__file__).parents[3] / "shared"
-GOLDEN = SHARED / "golden" / "data"
-NAMES = ["seq128", "seq64_noblank", "seq32_cased_noaccentstrip", "seq512"]
 
 
 def pack(lines, max_seq_length, seed, **kwargs):
@@ -87,33 +80,3 @@ def test_an_empty_document_gives_no_example():
 def test_the_docstring_example_is_true():
     assert doctest.testmod(example_builder).attempted
     assert not doctest.testmod(example_builder).failed
-
-
-@pytest.mark.skipif(not GOLDEN.exists(), reason="needs the original's records")
-@pytest.mark.parametrize("name", NAMES)
-def test_original_packing_gives_the_originals_records(name):
-    meta = json.loads((GOLDEN / "meta.json").read_text())[name]
-    vocab_file = SHARED / "data" / "vocab" / "bert-base-uncased-vocab.txt"
-    tokenizer = tokenization.FullTokenizer(
-        str(vocab_file), meta["do_lower_case"], meta["strip_accents"]
-    )
-    builder = ExampleBuilder(
-        meta["max_seq_length"], random.Random(meta["seed"]), carry=False
-    )
-    examples = []
-    text = (GOLDEN / "text200.txt").read_text(encoding="utf-8")
-    for line in map(str.strip, text.split("\n")):
-        if line:
-            tokens = tokenizer.tokenize(line)
-            ids = tokenizer.convert_tokens_to_ids(tokens)
-            examples += builder.add_line(list(ids))
-        elif meta["blanks_separate_docs"]:
-            examples += builder.end_document()
-    examples += builder.end_document()
-    golden = np.load(GOLDEN / f"{name}.npz")
-    assert len(examples) == meta["n_examples"]
-    for row, (first, second) in enumerate(examples):
-        ids = [101, *first, 102, *second] + [102] * bool(second)
-        kept = golden["input_mask"][row].astype(bool)
-        assert golden["input_ids"][row][kept].tolist() == ids
-        assert golden["segment_ids"][row].sum() == len(ids) - len(first) - 2

@@ -5,6 +5,9 @@
 
 with y_t = 1 where the generator's sample differs from the data. A sample that
 equals the data counts as real, and no gradient passes through the sample.
+A uniform generator has no weights and no loss.
+
+Differs: the original adds the constant ln V to the loss for the latter.
 
 Source: paper sections 2 and 3.1; the original's run_pretraining.py.
 """
@@ -19,13 +22,18 @@ from electra_tf.model.modeling import BertModel
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import pretrain_helpers
 from electra_tf.pretrain.pretrain_data import Inputs
-from electra_tf.pretrain.pretrain_helpers import Masked, Purpose
+from electra_tf.pretrain.pretrain_helpers import (
+    Keys,
+    Masked,
+    Purpose,
+    draw,
+    dropout_keys,
+)
 from electra_tf.pretrain.pretraining_model import (
     Detection,
     PretrainingModel,
     Terms,
 )
-from electra_tf.util import seeds
 
 
 class FakeData(NamedTuple):
@@ -47,7 +55,7 @@ class Prediction(NamedTuple):
 
     Attributes:
       masked: what the generator saw.
-      mlm_logits: float32 [B, N, V].
+      mlm_logits: float32 [B, N, V], of the generator.
       fake: what the discriminator saw, and the truth about it.
       disc_logits: float32 [B, L]; over 0 means "replaced".
     """
@@ -70,11 +78,10 @@ class Electra(PretrainingModel):
         self, config: PretrainingConfig, vocabulary: Vocabulary
     ) -> None:
         super().__init__(config, vocabulary)
-        objective = config.objective
-        self.loss_weights = {
-            "masked_lm_loss": objective.gen_weight,
-            "disc_loss": objective.disc_weight,
-        }
+        self.is_uniform = config.objective.generator_type == "uniform"
+        self.loss_weights = {"disc_loss": config.objective.disc_weight}
+        if not self.is_uniform:
+            self.loss_weights["masked_lm_loss"] = config.objective.gen_weight
         bert = config.model.discriminator(vocabulary.size)
         self.electra = BertModel(bert, name="electra")
         self.electra.build((None, None))
@@ -82,7 +89,8 @@ class Electra(PretrainingModel):
             bert.hidden_size, bert.initializer_range
         )
         self.discriminator_predictions.build((None, None, bert.hidden_size))
-        self._build_generator()
+        if not self.is_uniform:
+            self._build_generator()
         self.built = True
 
     def _build_generator(self) -> None:
@@ -101,13 +109,13 @@ class Electra(PretrainingModel):
         self.generator_predictions.build((None, None, bert.hidden_size))
 
     def forward(
-        self, inputs: Inputs, *, keys: tf.Tensor, training: bool
+        self, inputs: Inputs, *, keys: Keys, training: bool
     ) -> Prediction:
         """Masks, samples and discriminates.
 
         Args:
           inputs: a batch.
-          keys: uint32 [B], one random key a row.
+          keys: one random key a row, or draws.
           training: whether dropout is on.
 
         Returns:
@@ -116,19 +124,22 @@ class Electra(PretrainingModel):
         masked = pretrain_helpers.mask(
             inputs, self.config.masking, vocabulary=self.vocabulary, keys=keys
         )
-        mlm_logits = self._generate(masked, keys if training else None)
+        mlm_logits = self._generate(
+            masked, dropout_keys(keys, Purpose.GENERATOR_DROPOUT, training)
+        )
         fake = self._corrupt(inputs, masked, mlm_logits, keys)
         output = self.electra(
             *fake.inputs,
-            keys=_fold(keys, Purpose.DISCRIMINATOR_DROPOUT, training),
+            keys=dropout_keys(keys, Purpose.DISCRIMINATOR_DROPOUT, training),
         )
         disc_logits = self.discriminator_predictions(output.sequence_output)
         return Prediction(masked, mlm_logits, fake, disc_logits)
 
     def _generate(self, masked: Masked, keys: tf.Tensor | None) -> tf.Tensor:
         """Returns the generator's logits, float32 [B, N, V]."""
-        if keys is not None:
-            keys = seeds.fold_in(keys, Purpose.GENERATOR_DROPOUT)
+        if self.is_uniform:
+            shape = tensor_ops.shape_of(masked.positions)
+            return tf.zeros([*shape, self.vocabulary.size])
         states = self.generator(*masked.inputs, keys=keys).sequence_output
         states = tensor_ops.gather_positions(states, masked.positions)
         table = tf.convert_to_tensor(self.generator.embeddings.word_embeddings)
@@ -139,7 +150,7 @@ class Electra(PretrainingModel):
         inputs: Inputs,
         masked: Masked,
         logits: tf.Tensor,
-        keys: tf.Tensor,
+        keys: Keys,
     ) -> FakeData:
         """Puts samples from the generator into the masked positions."""
         objective = self.config.objective
@@ -147,10 +158,11 @@ class Electra(PretrainingModel):
         if objective.disallow_correct:
             truth = tf.one_hot(masked.ids, self.vocabulary.size)
             logits -= 1000.0 * truth
-        uniform = seeds.uniform(
-            seeds.fold_in(keys, Purpose.SAMPLE), (masked.positions.shape[1],)
-        )
-        sampled = tensor_ops.sample_from_logits(logits, uniform)  # [B, N]
+        if objective.original_sampling:
+            sample, shape = tensor_ops.sample_with_gumbel, logits.shape[1:]
+        else:
+            sample, shape = tensor_ops.sample_from_logits, logits.shape[1:2]
+        sampled = sample(logits, draw(keys, Purpose.SAMPLE, shape))  # [B, N]
         ids = pretrain_helpers.replace(
             inputs.input_ids, masked.positions, sampled, masked.weights > 0
         )
@@ -161,22 +173,21 @@ class Electra(PretrainingModel):
         )
 
     def compute_losses(
-        self, inputs: Inputs, *, keys: tf.Tensor, training: bool
+        self, inputs: Inputs, *, keys: Keys, training: bool
     ) -> Terms:
         return self._terms(
             inputs, self.forward(inputs, keys=keys, training=training)
         )
 
-    def loss_sizes(
-        self, inputs: Inputs, *, keys: tf.Tensor
-    ) -> dict[str, tf.Tensor]:
-        return {
+    def loss_sizes(self, inputs: Inputs, *, keys: Keys) -> dict[str, tf.Tensor]:
+        sizes = {
             "masked_lm_loss": masked_lm_size(self, inputs, keys),
             "disc_loss": tf.reduce_sum(tf.cast(inputs.input_mask, tf.float32)),
         }
+        return {name: sizes[name] for name in self.loss_weights}
 
     def evaluation_step(
-        self, inputs: Inputs, *, keys: tf.Tensor
+        self, inputs: Inputs, *, keys: Keys
     ) -> tuple[Terms, Detection]:
         prediction = self.forward(inputs, keys=keys, training=False)
         return self._terms(inputs, prediction), Detection(
@@ -186,8 +197,13 @@ class Electra(PretrainingModel):
         )
 
     def _terms(self, inputs: Inputs, prediction: Prediction) -> Terms:
+        generator_terms = {}
+        if not self.is_uniform:
+            generator_terms = masked_lm_terms(
+                prediction.mlm_logits, prediction.masked
+            )
         return {
-            **masked_lm_terms(prediction.mlm_logits, prediction.masked),
+            **generator_terms,
             "sampled_masked_lm_accuracy": losses.weighted(
                 prediction.fake.sampled_ids == prediction.masked.ids,
                 prediction.masked.weights,
@@ -201,14 +217,14 @@ class Electra(PretrainingModel):
 
 
 def masked_lm_size(
-    model: PretrainingModel, inputs: Inputs, keys: tf.Tensor
+    model: PretrainingModel, inputs: Inputs, keys: Keys
 ) -> tf.Tensor:
     """Counts the tokens that `mask` chooses.
 
     Args:
       model: knows the masking.
       inputs: a batch.
-      keys: uint32 [B], one random key a row.
+      keys: one random key a row, or draws.
 
     Returns:
       float32 scalar.
@@ -264,9 +280,3 @@ def discriminator_terms(
         "disc_recall": losses.weighted(flagged, weights * fakes),
         "replaced_share": losses.weighted(fakes, weights),
     }
-
-
-def _fold(
-    keys: tf.Tensor, purpose: Purpose, training: bool
-) -> tf.Tensor | None:
-    return seeds.fold_in(keys, purpose) if training else None

@@ -9,6 +9,8 @@ original's 85/15/0 by default, BERT's with 0.8 and 0.1.
 Source: paper section 3.4 (BERT); the original with `electra_objective` false.
 """
 
+from typing import NamedTuple
+
 import tensorflow as tf
 
 from electra_tf.configure_pretraining import PretrainingConfig
@@ -21,9 +23,25 @@ from electra_tf.pretrain.objectives.electra import (
     masked_lm_terms,
 )
 from electra_tf.pretrain.pretrain_data import Inputs
-from electra_tf.pretrain.pretrain_helpers import Purpose
+from electra_tf.pretrain.pretrain_helpers import (
+    Keys,
+    Masked,
+    Purpose,
+    dropout_keys,
+)
 from electra_tf.pretrain.pretraining_model import PretrainingModel, Terms
-from electra_tf.util import seeds
+
+
+class Prediction(NamedTuple):
+    """Everything a forward pass computes.
+
+    Attributes:
+      masked: what the encoder saw.
+      mlm_logits: float32 [B, N, V].
+    """
+
+    masked: Masked
+    mlm_logits: tf.Tensor
 
 
 class MaskedLanguageModel(PretrainingModel):
@@ -38,7 +56,7 @@ class MaskedLanguageModel(PretrainingModel):
         self, config: PretrainingConfig, vocabulary: Vocabulary
     ) -> None:
         super().__init__(config, vocabulary)
-        self.loss_weights = {"masked_lm_loss": 1.0}
+        self.loss_weights = {"masked_lm_loss": config.objective.gen_weight}
         bert = config.model.discriminator(vocabulary.size)
         self.electra = BertModel(bert, name="electra")
         self.electra.build((None, None))
@@ -48,24 +66,37 @@ class MaskedLanguageModel(PretrainingModel):
         self.generator_predictions.build((None, None, bert.hidden_size))
         self.built = True
 
-    def loss_sizes(
-        self, inputs: Inputs, *, keys: tf.Tensor
-    ) -> dict[str, tf.Tensor]:
-        return {"masked_lm_loss": masked_lm_size(self, inputs, keys)}
+    def forward(
+        self, inputs: Inputs, *, keys: Keys, training: bool
+    ) -> Prediction:
+        """Masks and predicts.
 
-    def compute_losses(
-        self, inputs: Inputs, *, keys: tf.Tensor, training: bool
-    ) -> Terms:
+        Args:
+          inputs: a batch.
+          keys: one random key a row, or draws.
+          training: whether dropout is on.
+
+        Returns:
+          The forward pass.
+        """
         masked = pretrain_helpers.mask(
             inputs, self.config.masking, vocabulary=self.vocabulary, keys=keys
         )
-        dropout_keys = None
-        if training:
-            dropout_keys = seeds.fold_in(keys, Purpose.GENERATOR_DROPOUT)
-        states = self.electra(*masked.inputs, keys=dropout_keys)
+        output = self.electra(
+            *masked.inputs,
+            keys=dropout_keys(keys, Purpose.GENERATOR_DROPOUT, training),
+        )
         states = tensor_ops.gather_positions(
-            states.sequence_output, masked.positions
+            output.sequence_output, masked.positions
         )
         table = tf.convert_to_tensor(self.electra.embeddings.word_embeddings)
-        logits = self.generator_predictions(states, table)
-        return masked_lm_terms(logits, masked)
+        return Prediction(masked, self.generator_predictions(states, table))
+
+    def loss_sizes(self, inputs: Inputs, *, keys: Keys) -> dict[str, tf.Tensor]:
+        return {"masked_lm_loss": masked_lm_size(self, inputs, keys)}
+
+    def compute_losses(
+        self, inputs: Inputs, *, keys: Keys, training: bool
+    ) -> Terms:
+        prediction = self.forward(inputs, keys=keys, training=training)
+        return masked_lm_terms(prediction.mlm_logits, prediction.masked)

@@ -12,10 +12,21 @@ from electra_tf.util import seeds
 KEYS = seeds.row_keys(0, tf.constant(0), tf.range(8))
 
 
-@pytest.fixture(scope="module", params=OBJECTIVES)
+# Each objective as it is, and its choices that make another computation.
+VARIANTS = {name: {"objective": name} for name in OBJECTIVES} | {
+    "electra of a uniform generator": {"generator_type": "uniform"},
+    "electra as the original": {
+        "original_masking": True,
+        "original_sampling": True,
+        "original_clip_norm": True,
+    },
+}
+
+
+@pytest.fixture(scope="module", params=VARIANTS)
 def model(request):
     return pretraining_run.make_model(
-        tiny.config(objective=request.param, initializer_range=0.2),
+        tiny.config(initializer_range=0.2, **VARIANTS[request.param]),
         tiny.VOCABULARY,
         tf.distribute.get_strategy(),
     )
@@ -76,7 +87,7 @@ def test_rows_of_padding_count_nothing(model):
 def test_a_batch_of_nothing_has_finite_losses_and_gradients(model):
     empty = type(tiny.batch())(*(tf.zeros_like(x) for x in tiny.batch()))
     weights = dict.fromkeys(model.loss_weights, tf.constant(0.0))
-    terms, gradients = model._forward_backward(empty, KEYS, weights)
+    terms, gradients, _ = model.forward_backward(empty, KEYS, weights)
     assert all(np.isfinite(np.array(term)).all() for term in terms.values())
     assert all(np.isfinite(gradient).all() for gradient in gradients)
 
@@ -84,7 +95,7 @@ def test_a_batch_of_nothing_has_finite_losses_and_gradients(model):
 def test_gradients_are_those_of_the_total_loss(model):
     inputs = tiny.batch()
     weights = model.loss_sizes(inputs, keys=KEYS)
-    _, gradients = model._forward_backward(inputs, KEYS, weights)
+    _, gradients, _ = model.forward_backward(inputs, KEYS, weights)
     # The generator's samples make the loss piecewise smooth, so the check is
     # by automatic differentiation of the total, not by differences.
     with tf.GradientTape() as tape:
@@ -102,7 +113,7 @@ def test_gradients_are_those_of_the_total_loss(model):
 def test_every_variable_gets_a_gradient(model):
     inputs = tiny.batch()
     weights = model.loss_sizes(inputs, keys=KEYS)
-    _, gradients = model._forward_backward(inputs, KEYS, weights)
+    _, gradients, _ = model.forward_backward(inputs, KEYS, weights)
     for variable, gradient in zip(
         model.trainable_variables, gradients, strict=True
     ):

@@ -102,6 +102,19 @@ def test_a_low_temperature_samples_the_best():
     )
 
 
+def test_a_uniform_generator_samples_every_word_alike():
+    model = _model(generator_type="uniform", mask_prob=0.5)
+    inputs = tiny.batch(num_rows=512)
+    keys = seeds.row_keys(0, tf.constant(0), tf.range(512))
+    prediction = model.forward(inputs, keys=keys, training=False)
+    used = prediction.masked.weights.numpy() > 0
+    sampled = prediction.fake.sampled_ids.numpy()[used]
+    counts = np.bincount(sampled, minlength=tiny.VOCABULARY.size)
+    assert abs(counts - counts.mean()).max() < 6 * np.sqrt(counts.mean())
+    assert not any("generator" in v.path for v in model.trainable_variables)
+    assert set(model.loss_weights) == {"disc_loss"}
+
+
 def test_no_gradient_passes_through_the_sample():
     model, inputs = _model(generator_sharing="none"), tiny.batch()
     with tf.GradientTape() as tape:

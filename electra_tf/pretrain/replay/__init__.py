@@ -1,0 +1,1 @@
+"""Repeats computations of the original on arrays that its code left behind."""
