@@ -1,0 +1,377 @@
+"""Floating-point operations, by the paper's rules; needs no TensorFlow.
+
+What a step costs is a sum of passes. A `Pass` is one network reading each row
+once: an encoder, and what stands on it. An objective is a function from `Sizes`
+to named passes; to add one, write it and add a line to `OBJECTIVES`.
+
+The rules:
+- One operation of mathematics is one FLOP, also a division or an exponential.
+  A product of matrices [1, m] and [m, n] is 2 m n, multiplications and
+  additions counted apart.
+- The backward pass costs as much as the forward pass, so that training is 2
+  times forward. Differs: others count 3 times, since a product of matrices has
+  two gradients. Compare figures of one rule only.
+- Reading an embedding is a product with a one-hot vector, 2 E V a token, and
+  likewise for positions and segments. With `sparse_embed_lookup` reading a word
+  costs nothing, as it nearly does where rows are gathered, in this package too.
+  Every pass reads for itself, also from tables that it shares.
+- For each value: dropout 4, layer normalisation 5, GELU 8, softmax 5.
+- Layer normalisation after attention is counted once for each token and not H
+  times: a slip of the original, kept for its figures; under 0.3 % of a layer.
+- The output layer counts only the positions whose word is predicted; the head
+  that says "replaced" counts every position, padding too.
+- Masking, sampling, the optimizer and a uniform generator count as nothing.
+
+Counts are exact integers. Letters: L tokens in a row, H hidden, E embedding, V
+vocabulary, A heads.
+
+Source: the original's flops_computation.py; paper tables 1 and 2.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+
+from electra_tf.model.bert_config import BertConfig
+from electra_tf.util.config_fields import one_of, require, require_choices
+from electra_tf.util.errors import UserError
+
+DROPOUT = 4  # draw, compare, multiply by the mask, rescale
+LAYER_NORM = 5  # mean, square, sum, scale, shift
+ACTIVATION = 8  # 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))
+SOFTMAX = 5  # maximum, difference, exponential, sum, quotient
+RESIDUAL = 1
+TARGET = 2  # the loss: a product with a one-hot vector
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Pass:
+    """One network reads each row of a batch once.
+
+    Raises:
+      UserError: if a count is out of range.
+    """
+
+    network: BertConfig
+    """The shape of the encoder."""
+
+    num_tokens: int
+    """Tokens in a row, L."""
+
+    num_predictions: int = 0
+    """Positions in a row whose word is predicted, by a softmax over V."""
+
+    num_decisions: int = 0
+    """Positions in a row that are classified: "replaced" or not."""
+
+    is_trained: bool = True
+    """A backward pass follows."""
+
+    num_towers: int = 1
+    """Encoders side by side, whose joined states predict the words; 2 for
+    left-to-right with right-to-left."""
+
+    attention_width: int | None = None
+    """Queries, keys and values of all heads together. Default: H."""
+
+    num_attentions: int = 1
+    """Attentions in a layer; 2 in a decoder that reads an encoder too."""
+
+    def __post_init__(self) -> None:
+        positive = "num_tokens num_towers attention_width num_attentions"
+        positions = "num_predictions num_decisions"
+        expected = f"from 0 to num_tokens={self.num_tokens}"
+        require(self, positive, "at least 1", lambda n: n >= 1)
+        require(self, positions, expected, lambda n: 0 <= n <= self.num_tokens)
+
+    def forward(self, *, sparse_embed_lookup: bool = False) -> int:
+        """Counts the forward pass on one row.
+
+        Args:
+          sparse_embed_lookup: whether to count the reading of words as
+            nothing.
+
+        Returns:
+          FLOPs.
+        """
+        layer = block(
+            self.network,
+            self.num_tokens,
+            attention_width=self.attention_width,
+            num_attentions=self.num_attentions,
+        )
+        encoder = self.network.num_hidden_layers * layer + embedding(
+            self.network,
+            self.num_tokens,
+            sparse_embed_lookup=sparse_embed_lookup,
+        )
+        return (
+            self.num_towers * encoder
+            + vocabulary_head(
+                self.network, self.num_predictions, num_towers=self.num_towers
+            )
+            + binary_head(self.network, self.num_decisions)
+        )
+
+    def update(self, *, sparse_embed_lookup: bool = False) -> int:
+        """Counts one row's share of an update, forward and backward.
+
+        Args:
+          sparse_embed_lookup: whether to count the reading of words as
+            nothing.
+
+        Returns:
+          FLOPs.
+        """
+        forward = self.forward(sparse_embed_lookup=sparse_embed_lookup)
+        return (2 if self.is_trained else 1) * forward
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """What the cost of an update depends on, for any objective.
+
+    Raises:
+      UserError: if the type of the generator is unknown.
+    """
+
+    discriminator: BertConfig
+    """The shape of the main encoder."""
+
+    generator: BertConfig | None = None
+    """The shape of the generator, or of each of its towers; where it shares all
+    weights, the discriminator's. None where no network generates."""
+
+    max_seq_length: int
+    """Tokens in a row, L."""
+
+    max_predictions_per_seq: int
+    """Masked slots in a row, N."""
+
+    generator_type: str = one_of("transformer", "two_tower", "uniform")
+    """What replaces tokens: an encoder that predicts the masked slots, two
+    towers that predict every token, or chance, which costs nothing."""
+
+    is_generator_trained: bool = True
+    """False for a frozen generator, which runs forward only."""
+
+    def __post_init__(self) -> None:
+        require_choices(self)
+
+
+Objective = Callable[[Sizes], dict[str, Pass]]
+
+
+def _electra(sizes: Sizes) -> dict[str, Pass]:
+    length = sizes.max_seq_length
+    discriminator = Pass(
+        network=sizes.discriminator, num_tokens=length, num_decisions=length
+    )
+    return {**generator_pass(sizes), "discriminator": discriminator}
+
+
+def _mlm(sizes: Sizes) -> dict[str, Pass]:
+    encoder = Pass(
+        network=sizes.discriminator,
+        num_tokens=sizes.max_seq_length,
+        num_predictions=sizes.max_predictions_per_seq,
+    )
+    return {"encoder": encoder}
+
+
+OBJECTIVES: Mapping[str, Objective] = {"electra": _electra, "mlm": _mlm}
+"""What each objective computes, by its name in `pretrain/objectives`."""
+
+
+def generator_pass(sizes: Sizes) -> dict[str, Pass]:
+    """Returns what the generator computes: one pass, or none.
+
+    Raises:
+      UserError: if its shape is not given.
+    """
+    if sizes.generator_type == "uniform":
+        return {}
+    if sizes.generator is None:
+        raise UserError(
+            "`generator` must be a shape for "
+            f"generator_type={sizes.generator_type}. Received: None."
+        )
+    has_towers = sizes.generator_type == "two_tower"
+    length, slots = sizes.max_seq_length, sizes.max_predictions_per_seq
+    generator = Pass(
+        network=sizes.generator,
+        num_tokens=length,
+        num_predictions=length if has_towers else slots,
+        num_towers=2 if has_towers else 1,
+        is_trained=sizes.is_generator_trained,
+    )
+    return {"generator": generator}
+
+
+def passes(objective: str, sizes: Sizes) -> dict[str, Pass]:
+    """Returns what one update computes, by the name of the network.
+
+    Args:
+      objective: one of `OBJECTIVES`.
+      sizes: of networks and rows.
+
+    Raises:
+      UserError: if the objective is unknown, or its generator is not given.
+    """
+    if objective not in OBJECTIVES:
+        raise UserError(
+            f"`objective` must be one of {', '.join(OBJECTIVES)} for its FLOPs "
+            f"to be counted. Received: objective={objective!r}."
+        )
+    return OBJECTIVES[objective](sizes)
+
+
+def update_flops(
+    parts: Mapping[str, Pass],
+    batch_size: int,
+    *,
+    sparse_embed_lookup: bool = False,
+) -> int:
+    """Counts one update of training.
+
+    Args:
+      parts: what `passes` returned.
+      batch_size: rows in an update.
+      sparse_embed_lookup: whether to count the reading of words as nothing.
+
+    Returns:
+      FLOPs.
+    """
+    return batch_size * sum(
+        part.update(sparse_embed_lookup=sparse_embed_lookup)
+        for part in parts.values()
+    )
+
+
+def inference_flops(
+    network: BertConfig, num_tokens: int, *, sparse_embed_lookup: bool = False
+) -> int:
+    """Counts the forward pass of encoder and binary head on one row.
+
+    Args:
+      network: the shape of the encoder.
+      num_tokens: tokens in the row; the paper's table 1 has 128.
+      sparse_embed_lookup: whether to count the reading of words as nothing.
+
+    Returns:
+      FLOPs.
+    """
+    whole = Pass(
+        network=network, num_tokens=num_tokens, num_decisions=num_tokens
+    )
+    return whole.forward(sparse_embed_lookup=sparse_embed_lookup)
+
+
+def block(
+    network: BertConfig,
+    num_tokens: int,
+    *,
+    attention_width: int | None = None,
+    num_attentions: int = 1,
+) -> int:
+    """Counts one Transformer layer's forward pass on one row.
+
+    Args:
+      network: the shape of the encoder.
+      num_tokens: tokens in the row.
+      attention_width: as in `Pass`.
+      num_attentions: as in `Pass`.
+
+    Returns:
+      FLOPs.
+    """
+    width = attention_width or network.hidden_size
+    attention = _attention(network, num_tokens, width)
+    return num_tokens * (num_attentions * attention + _feed_forward(network))
+
+
+def embedding(
+    network: BertConfig, num_tokens: int, *, sparse_embed_lookup: bool = False
+) -> int:
+    """Counts what turns the ids of one row into the first hidden vectors.
+
+    Args:
+      network: the shape of the encoder.
+      num_tokens: tokens in the row.
+      sparse_embed_lookup: whether to count the reading of words as nothing.
+
+    Returns:
+      FLOPs.
+    """
+    width, hidden = network.embedding_size, network.hidden_size
+    words = 0 if sparse_embed_lookup else 2 * width * network.vocab_size
+    others = 2 * width * (num_tokens + network.type_vocab_size)
+    add_and_normalise = width * (2 + LAYER_NORM + DROPOUT)
+    project = 0 if width == hidden else _linear(width, hidden)
+    return num_tokens * (words + others + add_and_normalise + project)
+
+
+def vocabulary_head(
+    network: BertConfig, num_predictions: int, *, num_towers: int = 1
+) -> int:
+    """Counts the prediction of words on one row, softmax and loss included.
+
+    Args:
+      network: the shape of the encoder, or of each tower.
+      num_predictions: positions in the row whose word is predicted.
+      num_towers: encoders whose states are joined.
+
+    Returns:
+      FLOPs.
+    """
+    width = network.embedding_size
+    hidden = _linear(num_towers * network.hidden_size, width)
+    hidden += width * (ACTIVATION + LAYER_NORM)
+    words = network.vocab_size * (2 * width + SOFTMAX + TARGET)
+    return num_predictions * (hidden + words)
+
+
+def binary_head(network: BertConfig, num_decisions: int) -> int:
+    """Counts the classification of tokens on one row.
+
+    Args:
+      network: the shape of the encoder.
+      num_decisions: positions in the row that are classified.
+
+    Returns:
+      FLOPs.
+    """
+    hidden = network.hidden_size
+    return num_decisions * (_linear(hidden, hidden) + hidden * (ACTIVATION + 2))
+
+
+def _attention(network: BertConfig, num_keys: int, width: int) -> int:
+    """Counts self-attention, for one query.
+
+    The weighted sum and the output take H where they should take `width`: so
+    does the original, for T5.
+    """
+    hidden, heads = network.hidden_size, network.num_attention_heads
+    scores = 2 * width + heads * (1 + SOFTMAX + DROPOUT)  # 1: the scale
+    return (
+        3 * _linear(hidden, width)  # query, key, value
+        + num_keys * (scores + 2 * hidden)
+        + _linear(hidden, hidden)
+        + hidden * (DROPOUT + RESIDUAL)
+        + LAYER_NORM
+    )
+
+
+def _feed_forward(network: BertConfig) -> int:
+    """Counts the feed-forward half of a layer, for one token."""
+    hidden, wide = network.hidden_size, network.intermediate_size
+    return (
+        _linear(hidden, wide)
+        + wide * ACTIVATION
+        + _linear(wide, hidden)
+        + hidden * (DROPOUT + RESIDUAL + LAYER_NORM)
+    )
+
+
+def _linear(num_inputs: int, num_outputs: int) -> int:
+    """Counts a dense layer with its bias, for one vector."""
+    return 2 * num_inputs * num_outputs + num_outputs

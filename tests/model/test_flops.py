@@ -1,0 +1,216 @@
+"""FLOPs against the original's program, and against arithmetic by hand."""
+
+import ast
+import dataclasses
+import json
+import pathlib
+
+import pytest
+
+from electra_tf.model import flops
+from electra_tf.model.bert_config import BertConfig, ModelConfig
+from electra_tf.util.errors import UserError
+
+GOLDEN = json.loads(
+    (pathlib.Path(__file__).parents[1] / "golden/flops.json").read_text()
+)
+# What the original was called with: network, tokens, predicted positions.
+T5 = ModelConfig(
+    model_size="large", intermediate_size=65_536, num_attention_heads=128
+)
+PARTS = {
+    "small": (ModelConfig(), 30_522, 128, 20),
+    "base": (ModelConfig(model_size="base"), 30_522, 512, 80),
+    "large": (ModelConfig(model_size="large"), 30_522, 512, 80),
+    "sparse": (ModelConfig(), 30_522, 128, 20),
+    "decoder": (T5, 32_000, 512, 80),
+}
+TINY = BertConfig(
+    vocab_size=10,
+    hidden_size=4,
+    num_hidden_layers=2,
+    num_attention_heads=2,
+    intermediate_size=6,
+    embedding_size=3,
+)
+NARROW = dataclasses.replace(TINY, hidden_size=2, intermediate_size=8)
+# One row of TINY with 5 tokens, counted by hand. Each token in each layer:
+ATTENTION = (
+    3 * (2 * 4 * 4 + 4)  # query, key, value
+    + 5 * (2 * 4)  # products with 5 keys
+    + 5 * 2 * (1 + 5 + 4)  # scale, softmax, dropout in 2 heads
+    + 5 * (2 * 4)  # weighted sum of 5 values
+    + (2 * 4 * 4 + 4)  # output
+    + 4 * (4 + 1)  # dropout, residual
+    + 5  # layer normalisation, once for the token
+)
+FEED_FORWARD = (
+    (2 * 4 * 6 + 6)
+    + 6 * 8  # GELU
+    + (2 * 6 * 4 + 4)
+    + 4 * (4 + 1 + 5)  # dropout, residual, layer normalisation
+)
+# Each token: words, positions and segments, two sums, layer normalisation,
+# dropout, projection.
+EMBEDDING = 2 * 3 * 10 + 2 * 3 * (5 + 2) + 3 * (2 + 5 + 4) + (2 * 3 * 4 + 4)
+ENCODER = 5 * (2 * (ATTENTION + FEED_FORWARD) + EMBEDDING)
+# Each predicted word: dense, GELU, layer normalisation; logits, softmax, loss.
+WORD = (2 * 4 * 3 + 3) + 3 * (8 + 5) + 10 * (2 * 3 + 5 + 2)
+# Each classified token: dense, GELU, logit.
+DECISION = (2 * 4 * 4 + 4) + 4 * 8 + 2 * 4
+
+
+def _sizes(**changes):
+    values = {
+        "discriminator": TINY,
+        "generator": NARROW,
+        "max_seq_length": 5,
+        "max_predictions_per_seq": 2,
+    }
+    return flops.Sizes(**values | changes)
+
+
+def _update(objective="electra", **changes):
+    parts = flops.passes(objective, _sizes(**changes))
+    return flops.update_flops(parts, batch_size=3)
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_parts_are_those_of_the_original(name):
+    model, vocab_size, num_tokens, num_predictions = PARTS[name]
+    network = model.discriminator(vocab_size)
+    of_t5 = {"attention_width": 128 * 128, "num_attentions": 2}
+    ours = {
+        "block": flops.block(
+            network, num_tokens, **(of_t5 if name == "decoder" else {})
+        ),
+        "emb_in": flops.embedding(
+            network, num_tokens, sparse_embed_lookup=name == "sparse"
+        ),
+        "emb_out": flops.vocabulary_head(network, num_predictions),
+        "binary": flops.binary_head(network, num_tokens),
+    }
+    assert ours == GOLDEN["parts"][name]
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "num_tokens"),
+    [
+        ("small", "small", 128),
+        ("base", "base", 512),
+        ("large", "large", 512),
+        ("base128", "base", 128),
+    ],
+)
+def test_inference_is_that_of_the_original(name, size, num_tokens):
+    network = ModelConfig(model_size=size).discriminator(30_522)
+    ours = flops.inference_flops(network, num_tokens)
+    assert ours == GOLDEN["infer"][name]
+
+
+@pytest.mark.parametrize("call", GOLDEN["generic"])
+def test_training_is_that_of_the_original(call):
+    hidden, layers, width, _, rows, steps, is_tied, others = ast.literal_eval(
+        call
+    )
+    num_tokens = others.get("s", 512)
+    model = ModelConfig(
+        model_size="base",
+        hidden_size=hidden,
+        num_hidden_layers=layers,
+        embedding_size=others.get("e"),
+        generator_width=width,
+        generator_sharing="embeddings" if is_tied else "none",
+    )
+    sizes = flops.Sizes(
+        discriminator=model.discriminator(30_522),
+        generator=model.generator(30_522),
+        max_seq_length=num_tokens,
+        max_predictions_per_seq=num_tokens * 5 // 32,
+    )
+    ours = steps * flops.update_flops(flops.passes("electra", sizes), rows)
+    assert ours == pytest.approx(GOLDEN["generic"][call], rel=1e-12)
+
+
+def test_a_tiny_network_by_hand():
+    assert flops.inference_flops(TINY, 5) == ENCODER + 5 * DECISION
+    mlm = flops.Pass(network=TINY, num_tokens=5, num_predictions=2)
+    assert mlm.forward() == ENCODER + 2 * WORD
+    assert mlm.update() == 2 * (ENCODER + 2 * WORD)
+    assert _update("mlm") == 3 * mlm.update()
+
+
+def test_a_sparse_lookup_saves_the_product_with_words():
+    product = 5 * 2 * 3 * 10
+    dense = flops.inference_flops(TINY, 5)
+    sparse = flops.inference_flops(TINY, 5, sparse_embed_lookup=True)
+    assert dense - sparse == product
+    parts = flops.passes("electra", _sizes())
+    saved = flops.update_flops(parts, 3) - flops.update_flops(
+        parts, 3, sparse_embed_lookup=True
+    )
+    assert saved == 3 * 2 * 2 * product  # rows, both ways, both networks
+
+
+def test_electra_trains_generator_and_discriminator():
+    generator = flops.Pass(network=NARROW, num_tokens=5, num_predictions=2)
+    discriminator = 2 * (ENCODER + 5 * DECISION)
+    assert _update() == 3 * (generator.update() + discriminator)
+
+
+def test_a_frozen_generator_runs_forward_only():
+    generator = flops.Pass(network=NARROW, num_tokens=5, num_predictions=2)
+    saved = _update() - _update(is_generator_trained=False)
+    assert saved == 3 * generator.forward()
+
+
+def test_a_uniform_generator_costs_nothing():
+    discriminator_alone = 3 * 2 * (ENCODER + 5 * DECISION)
+    for generator in (NARROW, None):
+        update = _update(generator_type="uniform", generator=generator)
+        assert update == discriminator_alone
+
+
+def test_sharing_all_weights_still_takes_two_passes():
+    heads = 2 * WORD + 5 * DECISION
+    assert _update(generator=TINY) == 3 * 2 * (2 * ENCODER + heads)
+
+
+def test_two_towers_predict_every_word_from_joined_states():
+    joined_word = WORD + 2 * 4 * 3  # four more inputs of the dense layer
+    towers = 2 * ENCODER + 5 * joined_word
+    discriminator = ENCODER + 5 * DECISION
+    update = _update(generator=TINY, generator_type="two_tower")
+    assert update == 3 * 2 * (towers + discriminator)
+
+
+def test_other_objectives_are_sums_of_passes():
+    generator = flops.generator_pass(_sizes())
+    of_generator = flops.update_flops(generator, 1)
+    fewer = flops.Pass(network=TINY, num_tokens=5, num_predictions=2)
+    every = flops.Pass(
+        network=TINY, num_tokens=5, num_predictions=5, num_decisions=5
+    )
+    replace_mlm = flops.update_flops({**generator, "encoder": fewer}, 1)
+    all_tokens = flops.update_flops({**generator, "encoder": every}, 1)
+    assert replace_mlm == of_generator + 2 * (ENCODER + 2 * WORD)
+    assert all_tokens == of_generator + 2 * (ENCODER + 5 * (WORD + DECISION))
+
+
+@pytest.mark.parametrize(
+    ("received", "act"),
+    [
+        ("objective='magic'", lambda: flops.passes("magic", _sizes())),
+        ("electra, mlm", lambda: flops.passes("magic", _sizes())),
+        ("None", lambda: flops.passes("electra", _sizes(generator=None))),
+        ("generator_type='gan'", lambda: _sizes(generator_type="gan")),
+        ("num_tokens=0", lambda: flops.Pass(network=TINY, num_tokens=0)),
+        (
+            "from 0 to num_tokens=5. Received: num_predictions=6",
+            lambda: flops.Pass(network=TINY, num_tokens=5, num_predictions=6),
+        ),
+    ],
+)
+def test_errors_name_what_was_received(received, act):
+    with pytest.raises(UserError, match=received):
+        act()
