@@ -31,8 +31,10 @@ setuptools.setup(
         "tensorflow-text>=2.21,<2.22",
     ],
     extras_require={
-        "test": ["hypothesis>=6.100", "pytest>=8"],
+        "test": ["hypothesis>=6.100", "pytest>=8", "safetensors>=0.4.5"],
         "dev": ["ruff>=0.17,<0.18"],
+        "hf": ["safetensors>=0.4.5"],
+        "hf_test": ["torch>=2.5", "transformers>=4.57"],
         "tensorboard": ["tensorboard>=2.19"],
     },
 )

@@ -25,17 +25,13 @@ from collections.abc import Collection, Mapping
 
 import tensorflow as tf
 
-from electra_tf.util import files
+from electra_tf.util import bundles, files
 from electra_tf.util.errors import DirectoryInUseError, UserError
 
-_INDEX = ".index"
-_DATA = ".data-00000-of-00001"
-_FILE = re.compile(rf"model\.ckpt-(\d+)({_INDEX}|{_DATA})")
+_FILE = re.compile(rf"model\.ckpt-(\d+)({bundles.INDEX}|{bundles.DATA})")
 _STATE = "checkpoint"
 _UNFINISHED = "tmp-model.ckpt-"
 _MAX_LISTED = 10
-# What TensorFlow raises where a bundle is missing or damaged.
-_READ_ERRORS = (tf.errors.OpError, IndexError, ValueError, RuntimeError)
 
 _logger = logging.getLogger(__name__)
 
@@ -68,7 +64,7 @@ class Checkpoints:
 
     def steps(self) -> list[int]:
         """Returns the steps that have an index, in order."""
-        return self._steps_with(_INDEX)
+        return self._steps_with(bundles.INDEX)
 
     def save(self, step: int) -> pathlib.Path:
         """Writes the checkpoint of a step, then removes old ones.
@@ -94,7 +90,7 @@ class Checkpoints:
             )
             raise UserError(
                 f"The checkpoint of step {step} needs {num_bytes:,} bytes in "
-                f"{self.directory}. Received: {_reason(error)}. Older "
+                f"{self.directory}. Received: {bundles.reason(error)}. Older "
                 "checkpoints are intact: make room and run again."
             ) from error
         return self._path(step)
@@ -107,10 +103,10 @@ class Checkpoints:
         Raises:
           UserError: if there were checkpoints but all are damaged.
         """
-        found = {*self.steps(), *self._steps_with(_DATA)}
+        found = {*self.steps(), *self._steps_with(bundles.DATA)}
         for step in sorted(found, reverse=True):
             path = self._path(step)
-            damage = _damage(path)
+            damage = bundles.damage(path)
             if damage is None:
                 return path
             _logger.warning(
@@ -158,10 +154,10 @@ class Checkpoints:
                 variable.assign(reader.get_tensor(name))
         except UserError:
             raise
-        except _READ_ERRORS as error:
+        except bundles.READ_ERRORS as error:
             raise UserError(
                 f"{os.fspath(path)} must be a checkpoint. Received: "
-                f"{_reason(error)}"
+                f"{bundles.reason(error)}"
             ) from error
 
     def _path(self, step: int) -> pathlib.Path:
@@ -178,7 +174,7 @@ class Checkpoints:
         """Removes what dead runs left: unfinished and unlisted files."""
         for path in self.directory.glob(f"{_UNFINISHED}*"):
             shutil.rmtree(path)
-        data_only = {*self._steps_with(_DATA)} - {*self.steps()}
+        data_only = {*self._steps_with(bundles.DATA)} - {*self.steps()}
         for step in data_only:
             self._remove(step)
 
@@ -189,12 +185,15 @@ class Checkpoints:
             prefix=f"{_UNFINISHED}{step}-", dir=self.directory
         ) as unfinished:
             copy = pathlib.Path(unfinished, path.name)
-            _write_bundle(copy, self.variables)
-            if damage := _damage(copy, self.variables.keys()):
+            bundles.write(
+                copy,
+                {name: v.read_value() for name, v in self.variables.items()},
+            )
+            if damage := bundles.damage(copy, self.variables.keys()):
                 raise OSError(f"it could not be read back: {damage}")
-            for ending in (_DATA, _INDEX):
+            for ending in (bundles.DATA, bundles.INDEX):
                 files.sync(f"{copy}{ending}")
-            for ending in (_DATA, _INDEX):
+            for ending in (bundles.DATA, bundles.INDEX):
                 os.replace(f"{copy}{ending}", f"{path}{ending}")
         files.sync(self.directory)
 
@@ -217,7 +216,7 @@ class Checkpoints:
                 self._remove(step)
 
     def _remove(self, step: int) -> None:
-        for ending in (_INDEX, _DATA):
+        for ending in (bundles.INDEX, bundles.DATA):
             pathlib.Path(f"{self._path(step)}{ending}").unlink(missing_ok=True)
 
     def _check_shapes(
@@ -283,48 +282,6 @@ class DirectoryLock:
 
     def __exit__(self, *_: object) -> None:
         self._file.close()
-
-
-def _write_bundle(
-    path: pathlib.Path, variables: Mapping[str, tf.Variable]
-) -> None:
-    with tf.device("CPU:0"):
-        tf.raw_ops.SaveV2(
-            prefix=os.fspath(path),
-            tensor_names=list(variables),
-            shape_and_slices=[""] * len(variables),
-            tensors=[variable.read_value() for variable in variables.values()],
-        )
-
-
-def _damage(
-    path: pathlib.Path, names: Collection[str] | None = None
-) -> str | None:
-    """Reads a checkpoint in full, which compares the checksum of each tensor.
-
-    Args:
-      path: of the checkpoint, without the ending.
-      names: that it must have; None for any.
-
-    Returns:
-      Why it cannot be used; None if it can.
-    """
-    try:
-        reader = tf.train.load_checkpoint(os.fspath(path))
-        found = reader.get_variable_to_shape_map()
-        for name in found:
-            reader.get_tensor(name)
-    except _READ_ERRORS as error:
-        return _reason(error)
-    if names is not None and found.keys() != set(names):
-        return f"it has {len(found)} variables, not {len(names)}"
-    return None
-
-
-def _reason(error: Exception) -> str:
-    """Returns an error's text without TensorFlow's node names."""
-    text = getattr(error, "message", None) or str(error)
-    return re.sub(r"\{\{.*?\}\} ?|\s*\[Op:.*", "", text).strip()
 
 
 def _listed(names: list[str]) -> str:

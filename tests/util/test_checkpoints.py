@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.util import checkpoints
+from electra_tf.util import bundles
 from electra_tf.util.checkpoints import Checkpoints, DirectoryLock
 from electra_tf.util.errors import DirectoryInUseError, UserError
 
@@ -298,13 +298,13 @@ def test_old_checkpoint_goes_only_after_the_new_one_is_read_back(
     tmp_path, monkeypatch
 ):
     saved = _saved(tmp_path, 1, keep_max=1)
-    write = checkpoints._write_bundle
+    write = bundles.write
 
     def write_damaged(path, variables):
         write(path, variables)
         _flip(pathlib.Path(f"{path}.data-00000-of-00001"), 0)
 
-    monkeypatch.setattr(checkpoints, "_write_bundle", write_damaged)
+    monkeypatch.setattr(bundles, "write", write_damaged)
     with pytest.raises(UserError, match="could not be read back"):
         saved.save(2)
     assert saved.steps() == [1]

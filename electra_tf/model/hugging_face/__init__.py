@@ -1,0 +1,1 @@
+"""Networks as Hugging Face's transformers keeps them, read and written."""

@@ -1,0 +1,192 @@
+"""The files in a directory of Hugging Face's: read in full, written in full.
+
+Weights are read from safetensors only. That format is a table of names and
+shapes before raw numbers; other formats can hold code that runs as they are
+opened, or need libraries of their own.
+"""
+
+import os
+import pathlib
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from types import ModuleType
+
+import ml_dtypes  # noqa: F401  numpy then knows bfloat16
+import numpy as np
+
+from electra_tf.util import files
+from electra_tf.util.errors import UserError
+
+WEIGHTS_FILE = "model.safetensors"
+INDEX_FILE = "model.safetensors.index.json"
+
+_OTHER_FORMATS = (
+    "pytorch_model.bin",
+    "pytorch_model.bin.index.json",
+    "tf_model.h5",
+    "flax_model.msgpack",
+    "model.ckpt.index",
+)
+_FLOATS = {"F32", "F16", "BF16"}
+# Buffers that transformers computes itself and wrote out at times.
+_BUFFERS = ("embeddings.position_ids", "embeddings.token_type_ids")
+
+
+def safetensors() -> ModuleType:
+    """Returns the module `safetensors`, which is an extra.
+
+    Raises:
+      UserError: if it is not installed.
+    """
+    try:
+        import safetensors.numpy
+    except ImportError as error:
+        raise UserError(
+            "Directories of Hugging Face's need the package safetensors. "
+            "Received: it is not installed. Run "
+            "python -m pip install 'electra_tf[hf]'"
+        ) from error
+    return safetensors
+
+
+def weights_file(directory: pathlib.Path) -> pathlib.Path:
+    """Returns the file that holds the weights, or says where they are.
+
+    Args:
+      directory: of Hugging Face's.
+
+    Raises:
+      UserError: if there is none that can be read.
+    """
+    for name in WEIGHTS_FILE, INDEX_FILE:
+        if (directory / name).exists():
+            return directory / name
+    others = [name for name in _OTHER_FORMATS if (directory / name).exists()]
+    if not others:
+        raise UserError(
+            f"{directory} must hold {WEIGHTS_FILE}. Received: no weights."
+        )
+    raise UserError(
+        f"{directory} must hold {WEIGHTS_FILE}. Received: {', '.join(others)}. "
+        "Such a file is a serialized Python object, which can run code when it "
+        "is opened, or of a format that needs another library; it is never "
+        "opened here. In a place you trust, load it with the class of "
+        "transformers that config.json names under `architectures`, and call "
+        "its save_pretrained() with a new directory."
+    )
+
+
+def read_tensors(path: pathlib.Path) -> dict[str, np.ndarray]:
+    """Reads all tensors of a file, or of the shards that an index names.
+
+    Args:
+      path: as `weights_file` returned it.
+
+    Returns:
+      Name -> float32 array.
+
+    Raises:
+      UserError: naming the file that is missing, damaged or holds other than
+        floating-point numbers, and the tensor.
+    """
+    if path.name != INDEX_FILE:
+        return dict(_tensors(path))
+    shards = _shards(path)
+    tensors: dict[str, np.ndarray] = {}
+    for shard in sorted({*shards.values()}):
+        for name, array in _tensors(path.with_name(shard)):
+            if shards.get(name) != shard:
+                raise UserError(
+                    f"{path} must say which shard holds which tensor. "
+                    f"Received: {name} in {shard}, in the index "
+                    f"{shards.get(name, 'nowhere')}."
+                )
+            tensors[name] = array
+    if missing := sorted(shards.keys() - tensors.keys()):
+        raise UserError(
+            f"{path} must name tensors that its shards hold. Received: "
+            f"{missing[0]}, not in {shards[missing[0]]}."
+        )
+    return tensors
+
+
+def write(
+    directory: pathlib.Path,
+    texts: Mapping[str, str],
+    tensors: Mapping[str, np.ndarray],
+) -> None:
+    """Writes all files; a crash leaves no weights in the directory.
+
+    Files are finished in a directory of their own and then moved, the weights
+    as the last: without them nobody takes the rest for a network.
+
+    Args:
+      directory: made if it is not there.
+      texts: name -> content of the other files.
+      tensors: name -> float32 array.
+
+    Raises:
+      UserError: if the directory cannot be written to or holds weights.
+    """
+    save_file = safetensors().numpy.save_file
+    for name in (WEIGHTS_FILE, INDEX_FILE, *_OTHER_FORMATS):
+        if (directory / name).exists():
+            raise UserError(
+                f"{directory} must be new or without weights. Received: it "
+                f"holds {name}. Give another directory, or take that one away."
+            )
+    files.ensure_writable(directory)
+    # Inside, so that it is on the same disk even if `directory` is a mount.
+    with tempfile.TemporaryDirectory(prefix="tmp-", dir=directory) as name:
+        unfinished = pathlib.Path(name)
+        for name, text in texts.items():
+            files.atomic_write_text(unfinished / name, text)
+        # Version 0.8 of save_file writes a transposed array in the order of
+        # its memory, and lets only the owner read the file.
+        contiguous = {n: np.ascontiguousarray(x) for n, x in tensors.items()}
+        save_file(contiguous, unfinished / WEIGHTS_FILE, {"format": "pt"})
+        shutil.copymode(
+            unfinished / next(iter(texts)), unfinished / WEIGHTS_FILE
+        )
+        files.sync(unfinished / WEIGHTS_FILE)
+        for name in (*texts, WEIGHTS_FILE):
+            files.sync(directory)
+            os.replace(unfinished / name, directory / name)
+    files.sync(directory)
+
+
+def _tensors(path: pathlib.Path) -> Iterator[tuple[str, np.ndarray]]:
+    module = safetensors()
+    try:
+        with module.safe_open(path, framework="np") as file:
+            for name in file.keys():
+                if name.endswith(_BUFFERS):
+                    continue
+                dtype = file.get_slice(name).get_dtype()
+                if dtype not in _FLOATS:
+                    raise UserError(
+                        f"{path} must hold tensors of {', '.join(_FLOATS)}. "
+                        f"Received: {name} of {dtype}."
+                    )
+                yield name, np.asarray(file.get_tensor(name), np.float32)
+    except (OSError, module.SafetensorError) as error:
+        raise UserError(
+            f"{path} must be a whole file of safetensors. Received: {error}. "
+            "Copy or download it again."
+        ) from error
+
+
+def _shards(path: pathlib.Path) -> dict[str, str]:
+    """Reads which shard holds which tensor."""
+    index = files.read_json(path)
+    shards = index.get("weight_map") if isinstance(index, dict) else None
+    if not isinstance(shards, dict) or not all(
+        isinstance(shard, str) and shard == pathlib.Path(shard).name
+        for shard in shards.values()
+    ):
+        raise UserError(
+            f"{path} must map the name of each tensor to a file beside it, in "
+            f"`weight_map`. Received: {str(shards)[:80]}."
+        )
+    return {n: s for n, s in shards.items() if not n.endswith(_BUFFERS)}

@@ -1,0 +1,267 @@
+"""The tokenizer in a directory of Hugging Face's, read and written as JSON.
+
+The `tokenizers` library is not needed. What it does otherwise than our
+tokenizers, whatever the files say:
+
+- a special token in the text, as `[MASK]`, is that token; here it is text;
+- a capital sigma at the end of a word becomes the inner small one;
+- characters that came with Unicode 9 or later are not told to be punctuation
+  or accents, and unassigned ones stay;
+- U+2B820 to U+2B91F, of a CJK block, are spelt as words.
+
+Source: transformers, models/bert/tokenization_bert.py; tokenizers,
+normalizers/bert.rs.
+"""
+
+import json
+import pathlib
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from electra_tf.model.tokenization import (
+    MAX_INPUT_CHARS_PER_WORD,
+    SPECIAL_TOKENS,
+    SUFFIX_INDICATOR,
+    Vocabulary,
+)
+from electra_tf.util import files
+from electra_tf.util.errors import UserError
+
+VOCAB_FILE = "vocab.txt"
+TOKENIZER_FILE = "tokenizer.json"
+CONFIG_FILE = "tokenizer_config.json"
+
+# Of all classes only this one takes tokenizer.json as it is in transformers 4
+# and 5: BertTokenizer of 5 makes itself anew and then gives up words of more
+# than 100 characters.
+_CLASS = "PreTrainedTokenizerFast"
+_CLASSES = (
+    None,
+    "BertTokenizer",
+    "BertTokenizerFast",
+    "ElectraTokenizer",
+    "ElectraTokenizerFast",
+    _CLASS,
+    "TokenizersBackend",
+)
+
+# Where a field is there, only these values give the tokens that ours give.
+_CONFIG_FIELDS = {
+    "tokenizer_class": _CLASSES,
+    "tokenize_chinese_chars": (True,),
+    "do_basic_tokenize": (True,),
+    "never_split": (None, []),
+}
+_TOKENIZER_FIELDS = {
+    "model.type": ("WordPiece",),
+    "model.unk_token": ("[UNK]",),
+    "model.continuing_subword_prefix": (SUFFIX_INDICATOR,),
+    "pre_tokenizer.type": ("BertPreTokenizer",),
+    "normalizer.type": ("BertNormalizer",),
+    "normalizer.clean_text": (True,),
+    "normalizer.handle_chinese_chars": (True,),
+}
+
+
+class Tokenizer(NamedTuple):
+    """What a directory says of its tokenizer.
+
+    Attributes:
+      vocabulary: None if there is no file of it.
+      do_lower_case: None if no file says.
+      strip_accents: likewise.
+    """
+
+    vocabulary: Vocabulary | None
+    do_lower_case: bool | None
+    strip_accents: bool | None
+
+
+def read(directory: pathlib.Path) -> Tokenizer:
+    """Reads `vocab.txt`, `tokenizer.json` and `tokenizer_config.json`.
+
+    Args:
+      directory: where those of them are that there are.
+
+    Raises:
+      UserError: naming the file, if one cannot be read, the tokenizer is
+        another than ours, or two files disagree.
+    """
+    config = _read(directory / CONFIG_FILE, _CONFIG_FIELDS)
+    tokenizer = _read(directory / TOKENIZER_FILE, _TOKENIZER_FIELDS)
+    normalizer = tokenizer.get("normalizer") or {}
+
+    def either(ours: str, theirs: str) -> bool | None:
+        given = config.get(ours), normalizer.get(theirs)
+        values = [value for value in given if value is not None]
+        if values not in ([], [True], [False], [True] * 2, [False] * 2):
+            raise UserError(
+                f"{directory} must say once how its tokenizer was made. "
+                f"Received: {ours}={config.get(ours)} in {CONFIG_FILE}, "
+                f"{theirs}={normalizer.get(theirs)} in {TOKENIZER_FILE}. Set "
+                "both to what the model was trained with."
+            )
+        return values[0] if values else None
+
+    lower_case = either("do_lower_case", "lowercase")
+    strip_accents = either("strip_accents", "strip_accents")
+    if strip_accents and lower_case is False:
+        raise UserError(
+            "`strip_accents` must be false where `do_lower_case` is: ELECTRA's "
+            "tokenizer drops accents only when lower-casing. Received: "
+            f"strip_accents=true, do_lower_case=false in {directory}. To "
+            "convert the weights alone, move its tokenizer's files away."
+        )
+    return Tokenizer(
+        vocabulary=_vocabulary(directory, tokenizer),
+        do_lower_case=lower_case,
+        strip_accents=lower_case if strip_accents is None else strip_accents,
+    )
+
+
+def contents(
+    vocabulary: Vocabulary,
+    *,
+    do_lower_case: bool,
+    strip_accents: bool,
+    max_length: int,
+) -> dict[str, str]:
+    """Returns the text of each file by its name.
+
+    Args:
+      vocabulary: of the tokens.
+      do_lower_case: whether to lower-case.
+      strip_accents: whether to drop accents; only when lower-casing.
+      max_length: tokens in the longest row that the model can read.
+    """
+    strip_accents = do_lower_case and strip_accents
+    config = {
+        "tokenizer_class": _CLASS,
+        "do_lower_case": do_lower_case,
+        "strip_accents": strip_accents,
+        "tokenize_chinese_chars": True,
+        "model_max_length": max_length,
+        "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
+        "clean_up_tokenization_spaces": True,
+        **{f"{t.strip('[]').lower()}_token": t for t in SPECIAL_TOKENS},
+    }
+    tokenizer = {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [
+            _added_token(token, vocabulary.ids[token])
+            for token in sorted(SPECIAL_TOKENS, key=vocabulary.ids.get)
+        ],
+        "normalizer": {
+            "type": "BertNormalizer",
+            "clean_text": True,
+            "handle_chinese_chars": True,
+            "strip_accents": strip_accents,
+            "lowercase": do_lower_case,
+        },
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+        "post_processor": _post_processor(vocabulary),
+        "decoder": {
+            "type": "WordPiece",
+            "prefix": SUFFIX_INDICATOR,
+            "cleanup": True,
+        },
+        "model": {
+            "type": "WordPiece",
+            "unk_token": "[UNK]",
+            "continuing_subword_prefix": SUFFIX_INDICATOR,
+            "max_input_chars_per_word": MAX_INPUT_CHARS_PER_WORD,
+            "vocab": dict(vocabulary.ids),
+        },
+    }
+    return {
+        VOCAB_FILE: "".join(f"{token}\n" for token in vocabulary.tokens),
+        TOKENIZER_FILE: _json(tokenizer),
+        CONFIG_FILE: _json(config),
+    }
+
+
+def _read(
+    path: pathlib.Path, fields: Mapping[str, tuple[Any, ...]]
+) -> dict[str, Any]:
+    """Reads a JSON file and checks some fields; {} if it is not there."""
+    if not path.exists():
+        return {}
+    values = files.read_json(path)
+    for name, allowed in fields.items():
+        value, default = values, allowed[0]
+        for key in name.split("."):
+            found = isinstance(value, dict)
+            value = value.get(key, default) if found else None
+        if value not in allowed:
+            raise UserError(
+                f"`{name}` must be {json.dumps(default)} in {path}: another "
+                "tokenizer than ELECTRA's cannot be kept. Received: "
+                f"{json.dumps(value)}. To convert the weights alone, move the "
+                "tokenizer's files away."
+            )
+    return values
+
+
+def _vocabulary(
+    directory: pathlib.Path, tokenizer: Mapping[str, Any]
+) -> Vocabulary | None:
+    """Reads the tokens from vocab.txt, or else from tokenizer.json."""
+    path = directory / VOCAB_FILE
+    if path.exists():
+        return Vocabulary.from_file(str(path))
+    if not tokenizer:
+        return None
+    path = directory / TOKENIZER_FILE
+    ids = (tokenizer.get("model") or {}).get("vocab")
+    if not isinstance(ids, dict) or {*map(str, ids.values())} != {
+        *map(str, range(len(ids)))
+    }:
+        raise UserError(
+            f"`model.vocab` must number its tokens from 0 on in {path}. "
+            f"Received: {str(ids)[:80]}."
+        )
+    try:
+        return Vocabulary(tuple(sorted(ids, key=ids.get)))
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from error
+
+
+def _added_token(token: str, token_id: int) -> dict[str, Any]:
+    flags = ("single_word", "lstrip", "rstrip", "normalized")
+    return {
+        "id": token_id,
+        "content": token,
+        **dict.fromkeys(flags, False),
+        "special": True,
+    }
+
+
+def _post_processor(vocabulary: Vocabulary) -> dict[str, Any]:
+    """Says how one or two texts become a row, and which segments they are."""
+
+    def special(token: str, segment: int) -> dict[str, Any]:
+        return {"SpecialToken": {"id": token, "type_id": segment}}
+
+    def text(name: str, segment: int) -> dict[str, Any]:
+        return {"Sequence": {"id": name, "type_id": segment}}
+
+    single = [special("[CLS]", 0), text("A", 0), special("[SEP]", 0)]
+    return {
+        "type": "TemplateProcessing",
+        "single": single,
+        "pair": [*single, text("B", 1), special("[SEP]", 1)],
+        "special_tokens": {
+            token: {
+                "id": token,
+                "ids": [vocabulary.ids[token]],
+                "tokens": [token],
+            }
+            for token in ("[CLS]", "[SEP]")
+        },
+    }
+
+
+def _json(value: Any) -> str:  # noqa: ANN401
+    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"

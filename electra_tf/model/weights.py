@@ -1,0 +1,319 @@
+"""The weights of one or two networks as arrays, whatever file they are from."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from electra_tf.model.architecture import (
+    DISCRIMINATOR_HEAD,
+    GENERATOR_HEAD,
+    SLOTS,
+    STEP,
+    Architecture,
+)
+from electra_tf.model.tokenization import Vocabulary
+from electra_tf.util.errors import UserError
+
+NETWORKS = ("discriminator", "generator")
+
+_WORDS = "/embeddings/word_embeddings"
+_POSITIONS = "/embeddings/position_embeddings"
+_OUTPUT = "/output_bias"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Weights:
+    """What a checkpoint holds, and what lies beside it.
+
+    Attributes:
+      origin: path it was read from, for messages.
+      arrays: the original's name -> array: weights, and where there are any
+        Adam's slots `<name>/adam_m`, `<name>/adam_v` and `global_step`.
+      architecture: of the networks they make up.
+      vocabulary: of the word embeddings; None if not known.
+      do_lower_case: whether the tokenizer lower-cases; None if not known.
+      strip_accents: whether it then removes accents; None if not known.
+      labels: of a fine-tuned head, in the order of its outputs; empty if not
+        known.
+    """
+
+    origin: str
+    arrays: Mapping[str, np.ndarray]
+    architecture: Architecture
+    vocabulary: Vocabulary | None = None
+    do_lower_case: bool | None = None
+    strip_accents: bool | None = None
+    labels: tuple[str, ...] = ()
+
+    @property
+    def step(self) -> int:
+        """Updates done; 0 if not known."""
+        return int(self.arrays.get(STEP, 0))
+
+    @property
+    def networks(self) -> tuple[str, ...]:
+        """The networks that `select` can take out, of `NETWORKS`."""
+        heads = self.architecture.heads
+        names = []
+        if DISCRIMINATOR_HEAD in heads or GENERATOR_HEAD not in heads:
+            names.append("discriminator")
+        if GENERATOR_HEAD in heads:
+            names.append("generator")
+        return tuple(names)
+
+
+class Resizing(NamedTuple):
+    """What became of the rows of a table.
+
+    Attributes:
+      kept: rows of the old table in the new one.
+      new: rows that are initialized.
+      dropped: rows of the old table that are not in the new one.
+    """
+
+    kept: int
+    new: int
+    dropped: int
+
+
+def select(weights: Weights, network: str) -> Weights:
+    """Takes one network out, as one that stands alone, with its slots.
+
+    Args:
+      weights: of one or two networks.
+      network: of `NETWORKS`. An encoder with a fine-tuned head or none counts
+        as a discriminator.
+
+    Returns:
+      The network's weights; its encoder has the scope `electra`.
+
+    Raises:
+      UserError: if there is no such network.
+    """
+    if network not in weights.networks:
+        towers = " A two-tower generator cannot stand alone."
+        raise UserError(
+            f"{weights.origin} must hold a {network}. Received: "
+            f"{' and '.join(weights.networks)}."
+            + towers
+            * weights.architecture.is_two_tower
+        )
+    old = weights.architecture
+    head = DISCRIMINATOR_HEAD
+    encoder, scopes = old.encoder, {"electra": "electra"}
+    if network == "generator":
+        head = GENERATOR_HEAD
+        if old.generator is not None:
+            encoder = old.generator
+            scopes = {"generator": "electra"}
+            if not old.has_own_tables:
+                scopes["electra/embeddings"] = "electra/embeddings"
+    scopes |= {head: head, STEP: STEP}
+    if network == "discriminator":
+        scopes["task_specific"] = "task_specific"
+    arrays = {
+        new + name.removeprefix(scope): array
+        for scope, new in scopes.items()
+        for name, array in weights.arrays.items()
+        if name == scope or name.startswith(f"{scope}/")
+    }
+    return dataclasses.replace(
+        weights,
+        arrays=arrays,
+        architecture=Architecture(
+            encoder=encoder,
+            heads=tuple(h for h in old.heads if h == head),
+            tasks=old.tasks if network == "discriminator" else {},
+        ),
+    )
+
+
+def merge(discriminator: Weights, generator: Weights) -> Weights:
+    """Joins two networks into what pre-training has.
+
+    They share their embeddings if these are equal, bit for bit.
+
+    Args:
+      discriminator: alone.
+      generator: alone, of the same vocabulary.
+
+    Raises:
+      UserError: if the tables differ and cannot be the generator's own, which
+        are as wide as its hidden vectors.
+    """
+    tables = {
+        name: array
+        for name, array in generator.arrays.items()
+        if name.startswith("electra/embeddings/")
+    }
+    weights_of_tables = [n for n in tables if not n.endswith(SLOTS)]
+    are_shared = all(
+        np.array_equal(tables[name], discriminator.arrays.get(name))
+        for name in weights_of_tables
+    )
+    config = generator.architecture.encoder
+    if not are_shared and config.embedding_size != config.hidden_size:
+        raise UserError(
+            "A discriminator and a generator must have the same embeddings, "
+            "or the generator's must be as wide as its hidden vectors. "
+            f"Received: {discriminator.origin} and {generator.origin}, whose "
+            f"tables differ, with embedding_size={config.embedding_size} and "
+            f"hidden_size={config.hidden_size} in the generator. Convert one "
+            "of them alone with --network."
+        )
+    renamed = {
+        "generator" + name.removeprefix("electra")
+        if name.startswith("electra/")
+        else name: array
+        for name, array in generator.arrays.items()
+        if not (are_shared and name in tables) and name != STEP
+    }
+    return dataclasses.replace(
+        discriminator,
+        origin=f"{discriminator.origin},{generator.origin}",
+        arrays={**discriminator.arrays, **renamed},
+        architecture=dataclasses.replace(
+            discriminator.architecture,
+            generator=config,
+            has_own_tables=not are_shared,
+            heads=(DISCRIMINATOR_HEAD, GENERATOR_HEAD),
+        ),
+    )
+
+
+def resize_vocabulary(
+    weights: Weights,
+    size: int,
+    vocabulary: Vocabulary | None = None,
+    *,
+    seed: int = 0,
+) -> tuple[Weights, Resizing]:
+    """Gives the word embeddings another number of rows, or other words.
+
+    A word that is known keeps its row, its output bias and their slots; if
+    either vocabulary is not known, words are matched by their numbers. A new
+    word starts at the mean of all rows, with noise of the size weights start
+    from, so that it is as likely as an average word. Source: Hewitt, 2021,
+    "Initializing New Word Embeddings for Pretrained Language Models".
+
+    Args:
+      weights: of one or two networks.
+      size: rows of the new tables, at least the words of `vocabulary`.
+      vocabulary: the new words; None if not known.
+      seed: of the noise.
+    """
+    old = weights.architecture.encoder.vocab_size
+    rows = _rows(weights.vocabulary, vocabulary, old, size)
+    random = np.random.default_rng(seed)
+    scale = weights.architecture.encoder.initializer_range
+    arrays = dict(weights.arrays)
+    for name, array in arrays.items():
+        base = name.removesuffix("/adam_m").removesuffix("/adam_v")
+        if base.endswith((_WORDS, _OUTPUT)):
+            fill = np.zeros_like(array[0])
+            noise = 0.0
+            if base == name:
+                fill = array.mean(0)
+            if base == name and array.ndim == 2:
+                shape = (size, array.shape[1])
+                noise = np.clip(random.normal(size=shape), -2, 2) * scale
+            known = array[np.maximum(rows, 0)]
+            is_known = (rows >= 0).reshape([-1] + [1] * (array.ndim - 1))
+            arrays[name] = np.where(is_known, known, fill + noise).astype(
+                array.dtype
+            )
+    kept = int((rows >= 0).sum())
+    resized = dataclasses.replace(
+        weights,
+        arrays=arrays,
+        architecture=_with_sizes(weights.architecture, vocab_size=size),
+        vocabulary=vocabulary or _cut(weights.vocabulary, size),
+    )
+    return resized, Resizing(kept, size - kept, old - kept)
+
+
+def resize_positions(weights: Weights, size: int) -> tuple[Weights, Resizing]:
+    """Gives the position embeddings another number of rows.
+
+    New rows repeat the old ones from the first on, so that near positions keep
+    their distance; their slots are 0. Source: Beltagy et al., 2020,
+    "Longformer", section 5.
+
+    Args:
+      weights: of one or two networks.
+      size: rows of the new tables.
+    """
+    old = weights.architecture.encoder.max_position_embeddings
+    arrays = dict(weights.arrays)
+    for name, array in arrays.items():
+        if name.endswith(_POSITIONS):
+            arrays[name] = np.resize(array, (size, array.shape[1]))
+        elif name.endswith(SLOTS) and name.rpartition("/")[0].endswith(
+            _POSITIONS
+        ):
+            grown = np.zeros((size, array.shape[1]), array.dtype)
+            grown[: len(array)] = array[:size]
+            arrays[name] = grown
+    resized = dataclasses.replace(
+        weights,
+        arrays=arrays,
+        architecture=_with_sizes(
+            weights.architecture, max_position_embeddings=size
+        ),
+    )
+    kept = min(old, size)
+    return resized, Resizing(kept, size - kept, old - kept)
+
+
+def with_slots(weights: Weights) -> Weights:
+    """Adds what training needs and is not there: slots of 0, step 0."""
+    arrays = dict(weights.arrays)
+    for name in weights.architecture.shapes():
+        for slot in SLOTS:
+            zeros = np.zeros_like(arrays[name])
+            arrays.setdefault(f"{name}/{slot}", zeros)
+    arrays.setdefault(STEP, np.array(0, np.int64))
+    return dataclasses.replace(weights, arrays=arrays)
+
+
+def without_slots(weights: Weights) -> Weights:
+    """Leaves Adam's slots out."""
+    arrays = {n: a for n, a in weights.arrays.items() if not n.endswith(SLOTS)}
+    return dataclasses.replace(weights, arrays=arrays)
+
+
+def _rows(
+    before: Vocabulary | None, after: Vocabulary | None, old: int, size: int
+) -> np.ndarray:
+    """Returns int [size], for each new row the old one, -1 for none."""
+    if after is not None and after.size > size:
+        raise UserError(
+            f"`vocab_size` must be at least {after.size}, the words of the "
+            f"vocabulary. Received: vocab_size={size}."
+        )
+    rows = np.arange(size)
+    if before is not None and after is not None:
+        ids = [before.ids.get(token, -1) for token in after.tokens]
+        rows[: after.size] = ids
+        rows[after.size :] = -1
+    rows[rows >= old] = -1
+    return rows
+
+
+def _cut(vocabulary: Vocabulary | None, size: int) -> Vocabulary | None:
+    if vocabulary is None or vocabulary.size <= size:
+        return vocabulary
+    return Vocabulary(vocabulary.tokens[:size])
+
+
+def _with_sizes(architecture: Architecture, **sizes: int) -> Architecture:
+    generator = architecture.generator
+    if generator is not None:
+        generator = dataclasses.replace(generator, **sizes)
+    return dataclasses.replace(
+        architecture,
+        encoder=dataclasses.replace(architecture.encoder, **sizes),
+        generator=generator,
+    )

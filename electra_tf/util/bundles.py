@@ -1,0 +1,125 @@
+"""TensorFlow's tensor bundles: named arrays in two files, with checksums.
+
+A bundle has a prefix: `<prefix>.index` says where each array lies in
+`<prefix>.data-00000-of-00001`. The original's checkpoints are such bundles,
+with graphs and hooks beside them that are never read.
+"""
+
+import os
+import pathlib
+import re
+from collections.abc import Collection, Mapping
+
+import numpy as np
+import tensorflow as tf
+
+from electra_tf.util.errors import UserError
+
+INDEX = ".index"
+DATA = ".data-00000-of-00001"
+# What TensorFlow raises where a bundle is missing or damaged.
+READ_ERRORS = (tf.errors.OpError, IndexError, ValueError, RuntimeError)
+
+_STEP = re.compile(r".*-(\d+)")
+_MAX_LISTED = 10
+
+
+def find(path: str | os.PathLike[str]) -> pathlib.Path:
+    """Finds the bundle that a path stands for.
+
+    Args:
+      path: a prefix, one of its files, or a directory of bundles of one run,
+        whose newest counts.
+
+    Returns:
+      The prefix.
+
+    Raises:
+      UserError: if there is none, or several that no number orders.
+    """
+    text = re.sub(r"\.(index|meta|data-\d+-of-\d+)$", "", os.fspath(path))
+    if pathlib.Path(text + INDEX).exists():
+        return pathlib.Path(text)
+    directory = pathlib.Path(path)
+    names = sorted(p.name for p in directory.glob(f"*{INDEX}"))
+    prefixes = [name.removesuffix(INDEX) for name in names]
+    steps = {int(m[1]): m[0] for p in prefixes if (m := _STEP.fullmatch(p))}
+    if len(prefixes) == 1:
+        return directory / prefixes[0]
+    if steps and len(steps) == len(prefixes):
+        return directory / steps[max(steps)]
+    received = ", ".join(prefixes[:_MAX_LISTED]) or (
+        "no file that ends in .index"
+        if directory.is_dir()
+        else "nothing at that path"
+    )
+    raise UserError(
+        f"{os.fspath(path)} must be a checkpoint: the common part of the names "
+        f"of its files, or a directory with one. Received: {received}."
+    )
+
+
+def read(prefix: str | os.PathLike[str]) -> dict[str, np.ndarray]:
+    """Reads all arrays of a bundle.
+
+    Raises:
+      UserError: naming the bundle, if it is missing or damaged.
+    """
+    try:
+        reader = tf.train.load_checkpoint(os.fspath(prefix))
+        names = sorted(reader.get_variable_to_shape_map())
+        return {name: np.asarray(reader.get_tensor(name)) for name in names}
+    except READ_ERRORS as error:
+        raise UserError(
+            f"{os.fspath(prefix)} must be a checkpoint that can be read. "
+            f"Received: {reason(error)}"
+        ) from error
+
+
+def write(
+    prefix: str | os.PathLike[str],
+    arrays: Mapping[str, tf.Tensor | np.ndarray],
+) -> None:
+    """Writes a bundle; a crash may leave a part of it.
+
+    Args:
+      prefix: of its files.
+      arrays: by their names.
+    """
+    with tf.device("CPU:0"):
+        tf.raw_ops.SaveV2(
+            prefix=os.fspath(prefix),
+            tensor_names=list(arrays),
+            shape_and_slices=[""] * len(arrays),
+            tensors=[tf.convert_to_tensor(x) for x in arrays.values()],
+        )
+
+
+def damage(
+    prefix: str | os.PathLike[str], names: Collection[str] | None = None
+) -> str | None:
+    """Reads a bundle in full, which compares the checksum of each array.
+
+    Args:
+      prefix: of its files.
+      names: that it must have; None for any.
+
+    Returns:
+      Why it cannot be used; None if it can.
+    """
+    try:
+        reader = tf.train.load_checkpoint(os.fspath(prefix))
+        found = reader.get_variable_to_shape_map()
+        for name in found:
+            reader.get_tensor(name)
+    except READ_ERRORS as error:
+        return reason(error)
+    if names is not None and found.keys() != set(names):
+        return f"it has {len(found)} variables, not {len(names)}"
+    return None
+
+
+def reason(error: Exception) -> str:
+    """Returns an error's text without TensorFlow's node names."""
+    text = getattr(error, "message", None) or str(error)
+    return re.sub(r"\{\{.*?\}\} ?|\s*\[Op:.*", "", text).strip()
