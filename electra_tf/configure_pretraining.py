@@ -254,6 +254,19 @@ class TrainingConfig:
     seed: int = 0
     """Seed of initial weights, data order, masking, sampling and dropout."""
 
+    init_checkpoint: str = ""
+    """Start from these weights, Adam's slots and step: a checkpoint of the
+    original or ours (its path without the ending, or its directory), or
+    Hugging Face's directory; two with a comma between, the discriminator's
+    first."""
+
+    init_partially: bool = False
+    """Let weights that `init_checkpoint` lacks start at random, and leave out
+    those that the objective has no place for."""
+
+    reset_step: bool = False
+    """Count updates from 0 after `init_checkpoint`, whose slots are kept."""
+
     def __post_init__(self) -> None:
         counts = "num_train_steps train_batch_size"
         require(self, counts, "at least 1", lambda n: n >= 1)

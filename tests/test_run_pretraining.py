@@ -207,6 +207,33 @@ def test_a_signal_saves_and_exits_with_its_own_code(data_dir, uninterrupted):
     _assert_equal_bits(_tensors(data_dir, "stopped"), uninterrupted[0])
 
 
+def test_a_run_goes_on_from_the_checkpoint_of_another(data_dir, uninterrupted):
+    first = data_dir / "models/uninterrupted/model.ckpt-30"
+    output = _run(data_dir, "heir", f"--init_checkpoint={first}")
+    assert "to go on at step 30" in output
+    _assert_equal_bits(_tensors(data_dir, "heir"), uninterrupted)
+
+
+def test_a_checkpoint_of_other_sizes_is_refused_at_once(data_dir):
+    first = data_dir / "models/first"
+    output = _run(
+        data_dir,
+        "other",
+        f"--init_checkpoint={first}",
+        "--hidden_size=32",
+        code=2,
+    )
+    assert "Give --hidden_size=16 --intermediate_size=64" in output
+    output = _run(
+        data_dir,
+        "other",
+        f"--init_checkpoint={first}",
+        "--num_train_steps=5",
+        code=2,
+    )
+    assert "more than the updates" in output and "--reset_step" in output
+
+
 def test_another_configuration_is_refused_and_the_fields_are_named(data_dir):
     output = _run(
         data_dir, "first", "--num_train_steps=10", "--mask_prob=0.2", code=2

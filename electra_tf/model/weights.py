@@ -17,6 +17,7 @@ from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util.errors import UserError
 
 NETWORKS = ("discriminator", "generator")
+ENCODER = "encoder"
 
 _WORDS = "/embeddings/word_embeddings"
 _POSITIONS = "/embeddings/position_embeddings"
@@ -37,6 +38,8 @@ class Weights:
       strip_accents: whether it then removes accents; None if not known.
       labels: of a fine-tuned head, in the order of its outputs; empty if not
         known.
+      heads_are_assumed: whether nothing said how many attention heads the
+        encoder has.
     """
 
     origin: str
@@ -46,6 +49,7 @@ class Weights:
     do_lower_case: bool | None = None
     strip_accents: bool | None = None
     labels: tuple[str, ...] = ()
+    heads_are_assumed: bool = False
 
     @property
     def step(self) -> int:
@@ -83,8 +87,9 @@ def select(weights: Weights, network: str) -> Weights:
 
     Args:
       weights: of one or two networks.
-      network: of `NETWORKS`. An encoder with a fine-tuned head or none counts
-        as a discriminator.
+      network: of `NETWORKS`, where an encoder with a fine-tuned head or none
+        counts as a discriminator; or `ENCODER`, the discriminator's without
+        a head.
 
     Returns:
       The network's weights; its encoder has the scope `electra`.
@@ -92,7 +97,7 @@ def select(weights: Weights, network: str) -> Weights:
     Raises:
       UserError: if there is no such network.
     """
-    if network not in weights.networks:
+    if network not in (*weights.networks, ENCODER):
         towers = " A two-tower generator cannot stand alone."
         raise UserError(
             f"{weights.origin} must hold a {network}. Received: "
@@ -101,7 +106,7 @@ def select(weights: Weights, network: str) -> Weights:
             * weights.architecture.is_two_tower
         )
     old = weights.architecture
-    head = DISCRIMINATOR_HEAD
+    head = "" if network == ENCODER else DISCRIMINATOR_HEAD
     encoder, scopes = old.encoder, {"electra": "electra"}
     if network == "generator":
         head = GENERATOR_HEAD
@@ -110,7 +115,7 @@ def select(weights: Weights, network: str) -> Weights:
             scopes = {"generator": "electra"}
             if not old.has_own_tables:
                 scopes["electra/embeddings"] = "electra/embeddings"
-    scopes |= {head: head, STEP: STEP}
+    scopes |= {head or STEP: head or STEP, STEP: STEP}
     if network == "discriminator":
         scopes["task_specific"] = "task_specific"
     arrays = {

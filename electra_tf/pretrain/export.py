@@ -31,6 +31,7 @@ no such word and splits it in three.
 """
 
 import abc
+import math
 import pathlib
 import tempfile
 from collections.abc import Callable
@@ -40,6 +41,7 @@ import tensorflow as tf
 
 from electra_tf.model.graph_tokenization import GraphTokenizer
 from electra_tf.model.modeling import BertModel
+from electra_tf.pretrain import model_card
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretraining_model import PretrainingModel
 from electra_tf.util import files
@@ -80,6 +82,7 @@ def export(
             path = directory / name / kind / "1"
             _replace(path, endpoints, spec)
             written.append(path)
+    _write_card(model, directory)
     return written
 
 
@@ -217,6 +220,28 @@ def _networks(model: PretrainingModel) -> dict[str, Network]:
         encoder = getattr(model, "generator", model.electra)
         networks["generator"] = Generator(encoder, head, reader)
     return networks
+
+
+def _write_card(model: PretrainingModel, directory: pathlib.Path) -> None:
+    """Writes README.md beside the networks."""
+    parts = {
+        name: model_card.Part(
+            network.encoder.config,
+            sum(
+                math.prod(variable.shape)
+                for layer in (network.encoder, network.head)
+                for variable in layer.weights
+            ),
+        )
+        for name, network in _networks(model).items()
+    }
+    model_card.write(
+        directory,
+        parts,
+        model_card.facts_of(model.config),
+        "saved_model",
+        step=int(model.optimizer.iterations),
+    )
 
 
 def _text_endpoints(network: Network) -> Endpoints:
