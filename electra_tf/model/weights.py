@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -138,7 +138,8 @@ def select(weights: Weights, network: str) -> Weights:
 def merge(discriminator: Weights, generator: Weights) -> Weights:
     """Joins two networks into what pre-training has.
 
-    They share their embeddings if these are equal, bit for bit.
+    They share their embeddings, or all of their encoders, if these are equal,
+    bit for bit.
 
     Args:
       discriminator: alone.
@@ -148,17 +149,16 @@ def merge(discriminator: Weights, generator: Weights) -> Weights:
       UserError: if the tables differ and cannot be the generator's own, which
         are as wide as its hidden vectors.
     """
-    tables = {
-        name: array
-        for name, array in generator.arrays.items()
-        if name.startswith("electra/embeddings/")
-    }
-    weights_of_tables = [n for n in tables if not n.endswith(SLOTS)]
-    are_shared = all(
-        np.array_equal(tables[name], discriminator.arrays.get(name))
-        for name in weights_of_tables
-    )
+    tables = "electra/embeddings/"
+    are_shared = _are_equal(generator, discriminator, tables)
     config = generator.architecture.encoder
+    if _are_equal(generator, discriminator, "electra/"):
+        heads = {
+            name: array
+            for name, array in generator.arrays.items()
+            if name.startswith(GENERATOR_HEAD)
+        }
+        return _joined(discriminator, generator, heads, generator=None)
     if not are_shared and config.embedding_size != config.hidden_size:
         raise UserError(
             "A discriminator and a generator must have the same embeddings, "
@@ -173,17 +173,40 @@ def merge(discriminator: Weights, generator: Weights) -> Weights:
         if name.startswith("electra/")
         else name: array
         for name, array in generator.arrays.items()
-        if not (are_shared and name in tables) and name != STEP
+        if not (are_shared and name.startswith(tables)) and name != STEP
     }
+    return _joined(
+        discriminator,
+        generator,
+        renamed,
+        generator=config,
+        has_own_tables=not are_shared,
+    )
+
+
+def _are_equal(one: Weights, other: Weights, scope: str) -> bool:
+    """Tells whether all weights of a scope are equal, bit for bit."""
+    return all(
+        np.array_equal(array, other.arrays.get(name))
+        for name, array in one.arrays.items()
+        if name.startswith(scope) and not name.endswith(SLOTS)
+    )
+
+
+def _joined(
+    discriminator: Weights,
+    other: Weights,
+    arrays: Mapping[str, np.ndarray],
+    **changes: Any,  # noqa: ANN401 (fields of an Architecture)
+) -> Weights:
     return dataclasses.replace(
         discriminator,
-        origin=f"{discriminator.origin},{generator.origin}",
-        arrays={**discriminator.arrays, **renamed},
+        origin=f"{discriminator.origin},{other.origin}",
+        arrays={**discriminator.arrays, **arrays},
         architecture=dataclasses.replace(
             discriminator.architecture,
-            generator=config,
-            has_own_tables=not are_shared,
             heads=(DISCRIMINATOR_HEAD, GENERATOR_HEAD),
+            **changes,
         ),
     )
 

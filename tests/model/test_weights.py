@@ -48,6 +48,18 @@ def test_two_networks_taken_apart_go_together_again(name):
         assert again.arrays[key] is array
 
 
+def test_equal_encoders_become_one():
+    both = read("small_like")
+    one = weights.select(both, "discriminator")
+    mlm = read("bert_mlm")  # of the same sizes
+    arrays = {n: a for n, a in mlm.arrays.items() if n.startswith("gen")}
+    arrays |= {n: a for n, a in one.arrays.items() if n.startswith("electra")}
+    other = dataclasses.replace(mlm, arrays=arrays)
+    made = weights.merge(one, other)
+    check(made)
+    assert made.architecture.generator_sharing == "all"
+
+
 def test_an_encoder_alone_has_no_head():
     alone = weights.select(read("small_like"), "encoder")
     check(alone)
