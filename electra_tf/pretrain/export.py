@@ -235,12 +235,13 @@ def _write_card(model: PretrainingModel, directory: pathlib.Path) -> None:
         )
         for name, network in _networks(model).items()
     }
+    optimizer = getattr(model, "optimizer", None)
     model_card.write(
         directory,
         parts,
         model_card.facts_of(model.config),
         "saved_model",
-        step=int(model.optimizer.iterations),
+        step=int(optimizer.iterations) if optimizer else 0,
     )
 
 
