@@ -21,13 +21,14 @@ import tensorflow as tf
 from electra_tf.configure_pretraining import CorpusConfig
 from electra_tf.model.graph_tokenization import GraphTokenizer
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.pretrain import corpus
+from electra_tf.pretrain import corpus, unigram_counts
 from electra_tf.pretrain.example_builder import Example, ExampleBuilder
 from electra_tf.pretrain.record_format import (
     FORMAT_VERSION,
     HELD_OUT,
     MANIFEST,
     TRAIN,
+    UNIGRAM_COUNTS,
     ShardWriter,
     find_data_set,
     find_unfinished,
@@ -106,9 +107,12 @@ def build(
                 split: stack.enter_context(ShardWriter(output_dir, split, n))
                 for split, n in _numbers_of_shards(config, sources).items()
             }
-            counts = _write(config, vocabulary, sources, writers, progress)
+            counts, unigrams = _write(
+                config, vocabulary, sources, writers, progress
+            )
             manifest = _settings(config, vocabulary) | {"counts": counts}
-            _publish(output_dir, manifest, writers.values())
+            lines = unigram_counts.lines(unigrams, vocabulary)
+            _publish(output_dir, manifest, lines, writers.values())
             return manifest
     except (OSError, tf.errors.ResourceExhaustedError) as error:
         raise UserError(
@@ -177,8 +181,12 @@ def _write(
     sources: list[corpus.Source],
     writers: dict[str, ShardWriter],
     progress: Progress | None,
-) -> dict[str, Any]:
-    """Writes the records of all documents; returns the manifest's counts."""
+) -> tuple[dict[str, Any], collections.Counter[int]]:
+    """Writes the records of all documents.
+
+    Returns:
+      The manifest's counts, and how often each id occurs for training.
+    """
     statistics = corpus.Statistics()
     documents = split_documents(
         corpus.documents(
@@ -207,7 +215,7 @@ def _write(
             f"{statistics.documents} document(s) with {packer.num_tokens} "
             f"token(s), held_out_fraction={config.held_out_fraction}."
         )
-    return dataclasses.asdict(statistics) | packer.counts()
+    return dataclasses.asdict(statistics) | packer.counts(), packer.unigrams
 
 
 def _tokenize(
@@ -270,6 +278,8 @@ class _Packer:
 
     Attributes:
       num_tokens: tokens of the text.
+      unigrams: id -> how often it occurs in training records, special tokens
+        not counted.
     """
 
     def __init__(
@@ -279,6 +289,7 @@ class _Packer:
         writers: dict[str, ShardWriter],
     ) -> None:
         self.num_tokens = 0
+        self.unigrams: collections.Counter[int] = collections.Counter()
         self._num_kept = 0
         self._num_special = 0
         self._num_without_tokens = 0
@@ -318,6 +329,9 @@ class _Packer:
             )
             self._num_kept += len(example.first) + len(example.second)
             self._num_special += 3 if example.second else 2
+            if split == TRAIN:
+                self.unigrams.update(example.first)
+                self.unigrams.update(example.second)
 
     def counts(self) -> dict[str, Any]:
         """Returns the manifest's counts."""
@@ -330,6 +344,7 @@ class _Packer:
             "tokens_read": self.num_tokens,
             "tokens_kept": self._num_kept,
             "tokens_dropped": self.num_tokens - self._num_kept,
+            "train_tokens": self.unigrams.total(),
             "padding_share": round(num_padding / num_slots, 6),
             "records": num_records,
             "held_out_records": self._writers[HELD_OUT].num_records,
@@ -353,11 +368,16 @@ def _settings(config: CorpusConfig, vocabulary: Vocabulary) -> dict[str, Any]:
 
 
 def _publish(
-    output_dir: str, manifest: dict[str, Any], writers: Iterable[ShardWriter]
+    output_dir: str,
+    manifest: dict[str, Any],
+    unigram_lines: str,
+    writers: Iterable[ShardWriter],
 ) -> None:
     """Puts the complete data set in the place of an older one."""
     _remove(find_data_set(output_dir))
     try:
+        path = os.path.join(output_dir, UNIGRAM_COUNTS)
+        files.atomic_write_text(path, unigram_lines)
         manifest["files"] = [
             entry for writer in writers for entry in writer.publish()
         ]
