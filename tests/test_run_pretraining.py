@@ -293,6 +293,21 @@ def test_the_mlm_objective_runs_from_end_to_end(data_dir):
     assert "masked_lm_accuracy" in output and "disc_auc" not in output
 
 
+def test_a_run_masks_rare_pieces_and_ever_more_of_them(data_dir):
+    _run(
+        data_dir,
+        "unigram",
+        "--masking_strategy=unigram",
+        "--mask_prob_end=0.4",
+        "--num_train_steps=10",
+        "--do_eval",
+    )
+    path = data_dir / "models" / "unigram" / "config.json"
+    masking = json.loads(path.read_text())["masking"]
+    assert masking["masking_strategy"] == "unigram"
+    assert masking["mask_prob_end"] == 0.4
+
+
 def _free_ports(number):
     sockets = [socket.socket() for _ in range(number)]
     for s in sockets:

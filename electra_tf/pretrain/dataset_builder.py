@@ -20,13 +20,14 @@ import tensorflow as tf
 from electra_tf.configure_pretraining import CorpusConfig
 from electra_tf.model.graph_tokenization import GraphTokenizer
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.pretrain import corpus
+from electra_tf.pretrain import corpus, unigram_counts
 from electra_tf.pretrain.packer import Document, Packer, Tokenized
 from electra_tf.pretrain.record_format import (
     FORMAT_VERSION,
     HELD_OUT,
     MANIFEST,
     TRAIN,
+    UNIGRAM_COUNTS,
     ShardWriter,
     find_data_set,
     find_unfinished,
@@ -86,9 +87,12 @@ def build(
                 split: stack.enter_context(ShardWriter(output_dir, split, n))
                 for split, n in _numbers_of_shards(config, sources).items()
             }
-            counts = _write(config, vocabulary, sources, writers, progress)
+            counts, unigrams = _write(
+                config, vocabulary, sources, writers, progress
+            )
             manifest = _settings(config, vocabulary) | {"counts": counts}
-            _publish(output_dir, manifest, writers.values())
+            lines = unigram_counts.lines(unigrams.tolist())
+            _publish(output_dir, manifest, lines, writers.values())
             return manifest
     except (OSError, tf.errors.ResourceExhaustedError) as error:
         raise UserError(
@@ -157,8 +161,12 @@ def _write(
     sources: list[corpus.Source],
     writers: dict[str, ShardWriter],
     progress: Progress | None,
-) -> dict[str, Any]:
-    """Writes the records of all documents; returns the manifest's counts."""
+) -> tuple[dict[str, Any], np.ndarray]:
+    """Writes the records of all documents.
+
+    Returns:
+      The manifest's counts, and how often each id occurs for training.
+    """
     statistics = corpus.Statistics()
     documents = split_documents(
         corpus.documents(
@@ -188,7 +196,7 @@ def _write(
             f"{statistics.documents} document(s) with {packer.num_tokens} "
             f"token(s), held_out_fraction={config.held_out_fraction}."
         )
-    return dataclasses.asdict(statistics) | packer.counts()
+    return dataclasses.asdict(statistics) | packer.counts(), packer.unigrams
 
 
 def _tokenize(
@@ -271,11 +279,16 @@ def _settings(config: CorpusConfig, vocabulary: Vocabulary) -> dict[str, Any]:
 
 
 def _publish(
-    output_dir: str, manifest: dict[str, Any], writers: Iterable[ShardWriter]
+    output_dir: str,
+    manifest: dict[str, Any],
+    unigram_lines: str,
+    writers: Iterable[ShardWriter],
 ) -> None:
     """Puts the complete data set in the place of an older one."""
     _remove(find_data_set(output_dir))
     try:
+        path = os.path.join(output_dir, UNIGRAM_COUNTS)
+        files.atomic_write_text(path, unigram_lines)
         manifest["files"] = [
             entry for writer in writers for entry in writer.publish()
         ]

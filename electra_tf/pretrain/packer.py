@@ -12,6 +12,7 @@ from electra_tf.pretrain import packing
 from electra_tf.pretrain.example_builder import ExampleBuilder
 from electra_tf.pretrain.record_format import (
     HELD_OUT,
+    TRAIN,
     ShardWriter,
     layout,
     serialize,
@@ -83,6 +84,8 @@ class Packer:
 
     Attributes:
       num_tokens: tokens of the text.
+      unigrams: int64 [V], how often each token occurs in training records,
+        special ones not counted.
     """
 
     def __init__(
@@ -92,6 +95,7 @@ class Packer:
         writers: dict[str, ShardWriter],
     ) -> None:
         self.num_tokens = 0
+        self.unigrams = np.zeros(vocabulary.size, np.int64)
         self._num_kept = 0
         self._num_special = 0
         self._num_without_tokens = 0
@@ -150,6 +154,10 @@ class Packer:
         rows = layout(ids, spans, self._max_seq_length, self._vocabulary)
         self._num_kept += len(ids)
         self._num_special += int(rows.input_mask.sum()) - len(ids)
+        if split == TRAIN:
+            self.unigrams += np.bincount(
+                ids.astype(np.int64), minlength=len(self.unigrams)
+            )
         for record in serialize(rows):
             self._writers[split].write(record)
 
@@ -164,6 +172,7 @@ class Packer:
             "tokens_read": self.num_tokens,
             "tokens_kept": self._num_kept,
             "tokens_dropped": self.num_tokens - self._num_kept,
+            "train_tokens": int(self.unigrams.sum()),
             "padding_share": round(num_padding / num_slots, 6),
             "records": num_records,
             "held_out_records": self._writers[HELD_OUT].num_records,

@@ -24,6 +24,7 @@ _NAMES = tuple(name.encode() for name in FEATURES)
 
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
+UNIGRAM_COUNTS = "unigram_counts.txt"
 TRAIN = "train"
 HELD_OUT = "held_out"
 PREFIXES = {TRAIN: "pretrain_data", HELD_OUT: "held_out_data"}
@@ -233,9 +234,8 @@ def find_unfinished(directory: str) -> list[str]:
 
 def find_data_set(directory: str) -> list[str]:
     """Returns the files of a data set in a directory, its manifest first."""
-    return _glob(
-        directory, [MANIFEST, *(f"{p}.tfrecord*" for p in PREFIXES.values())]
-    )
+    shards = (f"{prefix}.tfrecord*" for prefix in PREFIXES.values())
+    return _glob(directory, [MANIFEST, UNIGRAM_COUNTS, *shards])
 
 
 def _glob(directory: str, names: list[str]) -> list[str]:
