@@ -84,7 +84,7 @@ def mask(
     num_slots = config.max_predictions_per_seq(inputs.input_ids.shape[1])
     rows = Rows(
         input_ids=inputs.input_ids,
-        candidates=_candidates(inputs, vocabulary),
+        candidates=candidates(inputs, vocabulary),
         budget=_budget(inputs, config, num_slots, keys),
         num_slots=num_slots,
     )
@@ -135,7 +135,16 @@ def replace(
     return tf.where(counts > 0, sums // tf.maximum(counts, 1), ids)
 
 
-def _candidates(inputs: Inputs, vocabulary: Vocabulary) -> tf.Tensor:
+def chosen(masked: Masked) -> tf.Tensor:
+    """Returns bool [B, L]: True where a slot in use chose the token."""
+    columns = tf.range(masked.inputs.input_ids.shape[1])  # [L]
+    hits = tf.expand_dims(masked.positions, -1) == columns  # [B, N, L]
+    return tf.reduce_any(
+        tf.logical_and(hits, tf.expand_dims(masked.weights > 0, -1)), 1
+    )
+
+
+def candidates(inputs: Inputs, vocabulary: Vocabulary) -> tf.Tensor:
     """Returns bool [B, L]: True where a token may be chosen."""
     allowed = inputs.input_mask > 0
     for special in (vocabulary.cls_id, vocabulary.sep_id, vocabulary.mask_id):
