@@ -157,6 +157,10 @@ class ObjectiveConfig:
     """Sample by the original's Gumbel noise: the same distribution but for
     the constants in its logarithms, from one number for each word piece."""
 
+    original_noise_odds: bool = False
+    """For electric, take the odds of noise from `mask_prob`, as the original
+    does, and not from what is chosen of each row."""
+
     def __post_init__(self) -> None:
         weights = "gen_weight disc_weight"
         require(self, weights, "at least 0", lambda x: 0 <= x < math.inf)
@@ -381,20 +385,32 @@ class PretrainingConfig:
                 f"gradient_accumulation_steps={pieces}, "
                 f"train_batch_size={batch}."
             )
-        sharing = self.model.generator_sharing
-        if self.objective.has_two_towers and sharing == "all":
-            raise UserError(
-                "`generator_sharing` must be embeddings or none with two "
-                "towers: each reads in one direction, the discriminator in "
-                f"both. Received: generator_sharing={sharing}, "
-                f"objective={self.objective.objective}, "
-                f"generator_type={self.objective.generator_type}."
-            )
+        self._check_towers()
         if not self.masking.max_predictions_per_seq(length):
             raise UserError(
                 "`mask_prob` must choose at least one token of a row. "
                 f"Received: mask_prob={self.masking.mask_prob}, "
                 f"max_seq_length={length}."
+            )
+
+    def _check_towers(self) -> None:
+        """Refuses what two towers and Electric cannot be trained with."""
+        objective, sharing = self.objective, self.model.generator_sharing
+        if objective.has_two_towers and sharing == "all":
+            raise UserError(
+                "`generator_sharing` must be embeddings or none with two "
+                "towers: each reads in one direction, the discriminator in "
+                f"both. Received: generator_sharing={sharing}, "
+                f"objective={objective.objective}, "
+                f"generator_type={objective.generator_type}."
+            )
+        strategy = self.masking.masking_strategy
+        if objective.objective == "electric" and strategy == "unigram":
+            raise UserError(
+                "`masking_strategy` must not be unigram with "
+                "objective=electric: energies are log-probabilities only if "
+                "every token is as likely as any other to be noise. Received: "
+                f"masking_strategy={strategy}."
             )
 
     @property

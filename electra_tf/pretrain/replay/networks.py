@@ -38,6 +38,7 @@ _SWITCHES = (
     "--data_dir=unused",
     "--original_masking",
     "--original_sampling",
+    "--original_noise_odds",
     "--original_clip_norm",
     "--original_lr_step",
     "--hidden_dropout_prob=0",
