@@ -3,8 +3,8 @@
 All logits of a batch are B L V numbers: 2 GB for 128 rows of 128 tokens, 16 GB
 for 256 rows of 512. A loss at every token needs of each softmax only the
 logarithm of its denominator, so blocks of positions are computed one after the
-other, and once more for the gradient, which costs a third more arithmetic and
-never holds more than `_MAX_LOGITS` logits.
+other, and once more for the gradient. That costs a third more arithmetic and
+never holds more than a few arrays of `_MAX_LOGITS` numbers, whatever the batch.
 
 Letters in shapes: B rows, L tokens in a row, E embedding, V vocabulary, M
 positions, K of them in a block.
