@@ -147,19 +147,47 @@ class ObjectiveConfig:
     disallow_correct: bool = False
     """Never sample the token that was there."""
 
-    generator_type: str = one_of("transformer", "uniform")
-    """What replaces tokens: a network that is trained along, or any word piece
-    with equal probability."""
+    generator_type: str = one_of("transformer", "two_tower", "uniform")
+    """What replaces tokens: a network that is trained along to fill masks, two
+    that predict each token of the clean text from its left and its right, or
+    any word piece with equal probability. The objective electric always has
+    two towers."""
 
     original_sampling: bool = False
     """Sample by the original's Gumbel noise: the same distribution but for
     the constants in its logarithms, from one number for each word piece."""
+
+    original_noise_odds: bool = False
+    """For electric, take the odds of noise from `mask_prob`, as the original
+    does, and not from what is chosen of each row."""
 
     def __post_init__(self) -> None:
         weights = "gen_weight disc_weight"
         require(self, weights, "at least 0", lambda x: 0 <= x < math.inf)
         require(self, "temperature", "positive", lambda x: 0 < x < math.inf)
         require_choices(self)
+        if self.generator_type == "two_tower":
+            expected = "electra or electric with generator_type=two_tower"
+            names = ("electra", "electric")
+            require(self, "objective", expected, names.__contains__)
+        if self.objective == "electric":
+            self._check_noise()
+
+    @property
+    def has_two_towers(self) -> bool:
+        """Whether two towers predict the tokens of the clean text."""
+        return (
+            "two_tower" == self.generator_type or self.objective == "electric"
+        )
+
+    def _check_noise(self) -> None:
+        """Noise-contrastive estimation needs the probability of its noise."""
+        towers = "two_tower with objective=electric, whose noise they make"
+        names = ("two_tower", "transformer")  # the latter: not set
+        require(self, "generator_type", towers, names.__contains__)
+        noise = "with objective=electric, which samples what the towers predict"
+        require(self, "temperature", f"1 {noise}", lambda x: x == 1)
+        require(self, "disallow_correct", f"False {noise}", lambda x: not x)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -323,7 +351,10 @@ class PretrainingConfig:
         "electra_objective": {True: {}, False: {"objective": "mlm"}},
         "electric_objective": {True: {"objective": "electric"}, False: {}},
         "uniform_generator": {True: {"generator_type": "uniform"}, False: {}},
-        "two_tower_generator": {False: {}},
+        "two_tower_generator": {
+            True: {"generator_type": "two_tower"},
+            False: {},
+        },
         "untied_generator_embeddings": {
             True: {"generator_sharing": "none"},
             False: {},
@@ -354,11 +385,32 @@ class PretrainingConfig:
                 f"gradient_accumulation_steps={pieces}, "
                 f"train_batch_size={batch}."
             )
+        self._check_towers()
         if not self.masking.max_predictions_per_seq(length):
             raise UserError(
                 "`mask_prob` must choose at least one token of a row. "
                 f"Received: mask_prob={self.masking.mask_prob}, "
                 f"max_seq_length={length}."
+            )
+
+    def _check_towers(self) -> None:
+        """Refuses what two towers and Electric cannot be trained with."""
+        objective, sharing = self.objective, self.model.generator_sharing
+        if objective.has_two_towers and sharing == "all":
+            raise UserError(
+                "`generator_sharing` must be embeddings or none with two "
+                "towers: each reads in one direction, the discriminator in "
+                f"both. Received: generator_sharing={sharing}, "
+                f"objective={objective.objective}, "
+                f"generator_type={objective.generator_type}."
+            )
+        strategy = self.masking.masking_strategy
+        if objective.objective == "electric" and strategy == "unigram":
+            raise UserError(
+                "`masking_strategy` must not be unigram with "
+                "objective=electric: energies are log-probabilities only if "
+                "every token is as likely as any other to be noise. Received: "
+                f"masking_strategy={strategy}."
             )
 
     @property

@@ -178,7 +178,15 @@ def _mlm(sizes: Sizes) -> dict[str, Pass]:
     return {"encoder": encoder}
 
 
-OBJECTIVES: Mapping[str, Objective] = {"electra": _electra, "mlm": _mlm}
+def _electric(sizes: Sizes) -> dict[str, Pass]:
+    return _electra(dataclasses.replace(sizes, generator_type="two_tower"))
+
+
+OBJECTIVES: Mapping[str, Objective] = {
+    "electra": _electra,
+    "electric": _electric,
+    "mlm": _mlm,
+}
 """What each objective computes, by its name in `pretrain/objectives`."""
 
 
