@@ -174,6 +174,10 @@ class ObjectiveConfig:
     disc_weight: float = 50.0
     """Weight of the discriminator's loss."""
 
+    corrector_weight: float = 1.0
+    """Weight of the loss of an encoder that predicts which tokens stood where
+    the generator replaced some."""
+
     temperature: float = 1.0
     """Temperature at which the generator is sampled."""
 
@@ -189,7 +193,7 @@ class ObjectiveConfig:
     the constants in its logarithms, from one number for each word piece."""
 
     def __post_init__(self) -> None:
-        weights = "gen_weight disc_weight"
+        weights = "gen_weight disc_weight corrector_weight"
         require(self, weights, "at least 0", lambda x: 0 <= x < math.inf)
         require(self, "temperature", "positive", lambda x: 0 < x < math.inf)
         require_choices(self)

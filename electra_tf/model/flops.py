@@ -178,7 +178,28 @@ def _mlm(sizes: Sizes) -> dict[str, Pass]:
     return {"encoder": encoder}
 
 
-OBJECTIVES: Mapping[str, Objective] = {"electra": _electra, "mlm": _mlm}
+def _replace_mlm(sizes: Sizes) -> dict[str, Pass]:
+    return {**generator_pass(sizes), **_mlm(sizes)}
+
+
+def _all_tokens_mlm(sizes: Sizes) -> dict[str, Pass]:
+    length = sizes.max_seq_length
+    encoder = Pass(
+        network=sizes.discriminator,
+        num_tokens=length,
+        num_predictions=length,
+        num_decisions=length,
+    )
+    return {**generator_pass(sizes), "encoder": encoder}
+
+
+OBJECTIVES: Mapping[str, Objective] = {
+    "electra": _electra,
+    "electra_15": _electra,
+    "mlm": _mlm,
+    "replace_mlm": _replace_mlm,
+    "all_tokens_mlm": _all_tokens_mlm,
+}
 """What each objective computes, by its name in `pretrain/objectives`."""
 
 

@@ -1,9 +1,9 @@
 """Says in words when a run is not healthy.
 
-What a healthy run looks like: it starts at gen_weight ln V + disc_weight ln 2
-(both networks guess); after warm-up the discriminator's loss lies below the
-entropy of the share of replaced tokens, which is what knowing the share alone
-gives; the generator stays wrong often enough to leave work to do.
+What a healthy run looks like: it starts where all networks guess, for ELECTRA
+at gen_weight ln V + disc_weight ln 2; after warm-up the discriminator's loss
+lies below the entropy of the share of replaced tokens, which is what knowing
+the share alone gives; the generator stays wrong often enough to leave work.
 """
 
 import math
@@ -67,8 +67,8 @@ class HealthMonitor(keras.callbacks.Callback):
             "start",
             abs(loss - expected) > _STRANGE * expected,
             f"The first loss is {loss:.2f}; networks that guess have "
-            f"{expected:.2f} (gen_weight ln V + disc_weight ln 2). Look at "
-            "the vocabulary, the data and --initializer_range.",
+            f"{expected:.2f}. Look at the vocabulary, the data and "
+            "--initializer_range.",
         )
 
     def _check_divergence(self, step: int) -> None:
@@ -124,6 +124,7 @@ def expected_start(model: PretrainingModel) -> float:
     guesses = {
         "masked_lm_loss": math.log(model.vocabulary.size),
         "disc_loss": math.log(2),
+        **model.guesses(),
     }
     return sum(
         weight * guesses[name] for name, weight in model.loss_weights.items()

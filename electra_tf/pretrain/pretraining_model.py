@@ -28,12 +28,12 @@ class Detection(NamedTuple):
     Attributes:
       logits: float32 [B, L]; over 0 means "replaced".
       labels: int32 [B, L], 1 where replaced.
-      input_mask: int32 [B, L], 1 on real tokens.
+      judged: int32 [B, L], 1 where the verdict counts; never on padding.
     """
 
     logits: tf.Tensor
     labels: tf.Tensor
-    input_mask: tf.Tensor
+    judged: tf.Tensor
 
 
 class Sums(NamedTuple):
@@ -102,6 +102,15 @@ class PretrainingModel(keras.Model, abc.ABC):
           The terms, and the verdicts if the objective has a discriminator.
         """
         return self.compute_losses(inputs, keys=keys, training=False), None
+
+    def guesses(self) -> dict[str, float]:
+        """Returns what losses are while all networks guess.
+
+        Returns:
+          Name of a loss -> its mean, nats. `masked_lm_loss` and `disc_loss`
+          are known without: ln V and ln 2.
+        """
+        return {}
 
     def make_optimizer(self) -> optimization.AdamWeightDecayOptimizer:
         """Makes the optimizer of the configuration, with its slots built."""

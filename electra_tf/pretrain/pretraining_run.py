@@ -21,7 +21,6 @@ from electra_tf.pretrain import (
 )
 from electra_tf.pretrain.corpus import DEMO
 from electra_tf.pretrain.objectives import OBJECTIVES
-from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.pretraining_model import PretrainingModel
 from electra_tf.pretrain.records import Records, locate_damage
 from electra_tf.util import (
@@ -40,7 +39,12 @@ _DEMO_NOTE = """\
 The text is the English documentation installed with the package (10 MB), as
 --corpus=demo asks for. To train on your own: --corpus='/path/*.txt'
 =============================================================================="""
-_SHOWN = {"loss": "loss", "masked_lm_loss": "mlm", "disc_loss": "disc"}
+_SHOWN = {
+    "loss": "loss",
+    "masked_lm_loss": "mlm",
+    "disc_loss": "disc",
+    "corrector_loss": "corrector",
+}
 
 
 def run(config: PretrainingConfig) -> None:
@@ -305,7 +309,7 @@ def _evaluate(
     console.say(f"Held-out metrics at step {step:,}:")
     for name, value in sorted(metrics.items()):
         console.say(f"  {name:28} {value:.4f}")
-    if config.run.num_samples and isinstance(model, Electra):
+    if config.run.num_samples and samples.has_verdicts(model):
         console.say()
         console.say(
             samples.table(

@@ -18,6 +18,7 @@ import tensorflow as tf
 
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import heads, losses, tensor_ops
+from electra_tf.model.bert_config import BertConfig
 from electra_tf.model.modeling import BertModel
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import pretrain_helpers
@@ -50,6 +51,20 @@ class FakeData(NamedTuple):
     sampled_ids: tf.Tensor
 
 
+class Corruption(NamedTuple):
+    """What the generator did to a batch, and why.
+
+    Attributes:
+      masked: what the generator saw.
+      mlm_logits: float32 [B, N, V], of the generator.
+      fake: what it made.
+    """
+
+    masked: Masked
+    mlm_logits: tf.Tensor
+    fake: FakeData
+
+
 class Prediction(NamedTuple):
     """Everything a forward pass computes.
 
@@ -79,19 +94,23 @@ class Electra(PretrainingModel):
     ) -> None:
         super().__init__(config, vocabulary)
         self.is_uniform = config.objective.generator_type == "uniform"
-        self.loss_weights = {"disc_loss": config.objective.disc_weight}
-        if not self.is_uniform:
-            self.loss_weights["masked_lm_loss"] = config.objective.gen_weight
+        self.loss_weights = {}
         bert = config.model.discriminator(vocabulary.size)
         self.electra = BertModel(bert, name="electra")
         self.electra.build((None, None))
+        self._build_head(bert)
+        if not self.is_uniform:
+            self.loss_weights["masked_lm_loss"] = config.objective.gen_weight
+            self._build_generator()
+        self.built = True
+
+    def _build_head(self, bert: BertConfig) -> None:
+        """Makes what stands on the main encoder, and weighs its loss."""
+        self.loss_weights["disc_loss"] = self.config.objective.disc_weight
         self.discriminator_predictions = heads.DiscriminatorPredictions(
             bert.hidden_size, bert.initializer_range
         )
         self.discriminator_predictions.build((None, None, bert.hidden_size))
-        if not self.is_uniform:
-            self._build_generator()
-        self.built = True
 
     def _build_generator(self) -> None:
         """Makes the generator, sharing what `generator_sharing` says."""
@@ -121,6 +140,27 @@ class Electra(PretrainingModel):
         Returns:
           The forward pass.
         """
+        corruption = self.corrupt(inputs, keys=keys, training=training)
+        output = self.electra(
+            *corruption.fake.inputs,
+            keys=dropout_keys(keys, Purpose.DISCRIMINATOR_DROPOUT, training),
+        )
+        disc_logits = self.discriminator_predictions(output.sequence_output)
+        return Prediction(*corruption, disc_logits)
+
+    def corrupt(
+        self, inputs: Inputs, *, keys: Keys, training: bool
+    ) -> Corruption:
+        """Masks, and replaces what is masked by samples.
+
+        Args:
+          inputs: a batch.
+          keys: one random key a row, or draws.
+          training: whether the generator's dropout is on.
+
+        Returns:
+          The corrupted batch.
+        """
         masked = pretrain_helpers.mask(
             inputs, self.config.masking, vocabulary=self.vocabulary, keys=keys
         )
@@ -128,12 +168,7 @@ class Electra(PretrainingModel):
             masked, dropout_keys(keys, Purpose.GENERATOR_DROPOUT, training)
         )
         fake = self._corrupt(inputs, masked, mlm_logits, keys)
-        output = self.electra(
-            *fake.inputs,
-            keys=dropout_keys(keys, Purpose.DISCRIMINATOR_DROPOUT, training),
-        )
-        disc_logits = self.discriminator_predictions(output.sequence_output)
-        return Prediction(masked, mlm_logits, fake, disc_logits)
+        return Corruption(masked, mlm_logits, fake)
 
     def _generate(self, masked: Masked, keys: tf.Tensor | None) -> tf.Tensor:
         """Returns the generator's logits, float32 [B, N, V]."""
@@ -193,27 +228,34 @@ class Electra(PretrainingModel):
         return self._terms(inputs, prediction), Detection(
             prediction.disc_logits,
             prediction.fake.is_fake_tokens,
-            inputs.input_mask,
+            tf.cast(self._judged(inputs, prediction.masked), tf.int32),
         )
 
     def _terms(self, inputs: Inputs, prediction: Prediction) -> Terms:
-        generator_terms = {}
-        if not self.is_uniform:
-            generator_terms = masked_lm_terms(
-                prediction.mlm_logits, prediction.masked
-            )
         return {
-            **generator_terms,
-            "sampled_masked_lm_accuracy": losses.weighted(
-                prediction.fake.sampled_ids == prediction.masked.ids,
-                prediction.masked.weights,
-            ),
+            **self._generator_terms(prediction),
             **discriminator_terms(
                 prediction.disc_logits,
                 prediction.fake.is_fake_tokens,
-                tf.cast(inputs.input_mask, tf.float32),
+                self._judged(inputs, prediction.masked),
             ),
         }
+
+    def _generator_terms(self, made: Corruption | Prediction) -> Terms:
+        """Computes what the generator learns, and how often it is right."""
+        terms = {}
+        if not self.is_uniform:
+            terms = masked_lm_terms(made.mlm_logits, made.masked)
+        return {
+            **terms,
+            "sampled_masked_lm_accuracy": losses.weighted(
+                made.fake.sampled_ids == made.masked.ids, made.masked.weights
+            ),
+        }
+
+    def _judged(self, inputs: Inputs, masked: Masked) -> tf.Tensor:
+        """Returns float32 [B, L]: 1 where the discriminator is to judge."""
+        return tf.cast(inputs.input_mask, tf.float32)
 
 
 def masked_lm_size(
