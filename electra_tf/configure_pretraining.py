@@ -12,6 +12,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from electra_tf.configure_objectives import AdversarialConfig
 from electra_tf.model.bert_config import ModelConfig
 from electra_tf.util.config_fields import one_of, require, require_choices
 from electra_tf.util.errors import UserError
@@ -336,6 +337,7 @@ class PretrainingConfig:
     masking: MaskingConfig = MaskingConfig()
     model: ModelConfig = ModelConfig()
     objective: ObjectiveConfig = ObjectiveConfig()
+    adversarial: AdversarialConfig = AdversarialConfig()
     optimizer: OptimizerConfig = OptimizerConfig()
     training: TrainingConfig = TrainingConfig()
     runtime: RuntimeConfig = RuntimeConfig()

@@ -20,7 +20,8 @@ The rules:
   times: a slip of the original, kept for its figures; under 0.3 % of a layer.
 - The output layer counts only the positions whose word is predicted; the head
   that says "replaced" counts every position, padding too.
-- Masking, sampling, the optimizer and a uniform generator count as nothing.
+- Masking, sampling, the optimizer and a uniform generator count as nothing, nor
+  does what makes a generator adversarial.
 
 Counts are exact integers. Letters: L tokens in a row, H hidden, E embedding, V
 vocabulary, A heads.
@@ -194,6 +195,7 @@ def _all_tokens_mlm(sizes: Sizes) -> dict[str, Pass]:
 
 
 OBJECTIVES: Mapping[str, Objective] = {
+    "adversarial": _electra,
     "electra": _electra,
     "electra_15": _electra,
     "mlm": _mlm,

@@ -18,6 +18,7 @@ _PRIOR = 0.97  # share of the prior's entropy that counts as "learned nothing"
 _STRANGE = 0.4  # relative distance of the first loss from guessing
 _PATIENCE = 1000  # updates before anything is said about learning
 _DIVERGED = 1.3  # times the lowest running loss
+_COLLAPSED = 0.25  # times its loss: an entropy that tells of false certainty
 
 
 class HealthMonitor(keras.callbacks.Callback):
@@ -60,6 +61,7 @@ class HealthMonitor(keras.callbacks.Callback):
         if epoch > max(_PATIENCE, 2 * self.num_warmup_steps):
             self._check_discriminator(epoch)
             self._check_generator(epoch)
+            self._check_entropy(epoch)
 
     def _check_start(self, loss: float) -> None:
         expected = self.expected_start
@@ -105,6 +107,20 @@ class HealthMonitor(keras.callbacks.Callback):
             f"Step {step:,}: the generator's samples are right "
             f"{100 * accuracy:.0f} % of the time; few fakes are left to find. "
             "Use a smaller generator or a higher --mask_prob.",
+        )
+
+    def _check_entropy(self, step: int) -> None:
+        if "generator_entropy" not in self._means:
+            return
+        found = self._means["generator_entropy"]
+        loss = self._means["masked_lm_loss"]
+        self._say(
+            "collapse",
+            found < _COLLAPSED * loss,
+            f"Step {step:,}: the generator collapses: the entropy of its words "
+            f"is {found:.2f} nats, where its loss is {loss:.2f}. Lower "
+            "--adversarial_weight or raise it later "
+            "(--adversarial_start_step, --adversarial_end_step).",
         )
 
     def _say(self, kind: str, is_ill: bool, sentence: str) -> None:

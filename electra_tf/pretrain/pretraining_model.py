@@ -69,9 +69,26 @@ class PretrainingModel(keras.Model, abc.ABC):
         self, config: PretrainingConfig, vocabulary: Vocabulary
     ) -> None:
         super().__init__()
+        self.check(config)
         self.config = config
         self.vocabulary = vocabulary
         self.jit_compile_step = False
+
+    @classmethod
+    def check(cls, config: PretrainingConfig) -> None:
+        """Refuses what the objective cannot do, before anything is built.
+
+        Args:
+          config: the whole configuration.
+
+        Raises:
+          UserError: saying what does not fit, and why.
+        """
+
+    @property
+    def step(self) -> tf.Tensor:
+        """The updates done so far, int scalar; the same in all their parts."""
+        return tf.convert_to_tensor(self.optimizer.iterations)
 
     @abc.abstractmethod
     def compute_losses(

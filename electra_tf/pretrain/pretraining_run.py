@@ -44,6 +44,7 @@ _SHOWN = {
     "masked_lm_loss": "mlm",
     "disc_loss": "disc",
     "corrector_loss": "corrector",
+    "generator_loss": "gen",
 }
 
 
@@ -134,6 +135,7 @@ def _check(config: PretrainingConfig, strategy: tf.distribute.Strategy) -> None:
             f"`objective` must be one of {', '.join(OBJECTIVES)}. "
             f"Received: objective={name!r}."
         )
+    OBJECTIVES[name].check(config)
     batch_size = config.training.train_batch_size
     replicas = strategy.num_replicas_in_sync
     parts = replicas * config.runtime.gradient_accumulation_steps

@@ -66,6 +66,16 @@ def test_a_generator_that_is_too_good_is_named():
     assert len(said) == 1 and "70 %" in said[0]
 
 
+def test_a_generator_that_collapses_is_named():
+    for entropy, complaints in ((1.0, 0), (0.5, 1)):
+        monitor, said = _monitor()
+        logs = {**_logs(), "generator_entropy": entropy, "masked_lm_loss": 3.0}
+        for step in range(2000, 6000, 100):
+            monitor.on_epoch_end(step, logs)
+        assert len(said) == complaints
+        assert all("entropy of its words is 0.50" in text for text in said)
+
+
 def test_a_loss_that_goes_up_is_named():
     monitor, said = _monitor()
     for step in range(100, 1000, 100):

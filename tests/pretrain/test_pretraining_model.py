@@ -60,6 +60,24 @@ def test_replicas_and_micro_batches_change_nothing(
     np.testing.assert_allclose(losses, reference[0], rtol=1e-6)
 
 
+ANNEALED = {
+    "objective": "adversarial",
+    "adversarial_start_step": 5,
+    "adversarial_end_step": 15,
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["reinforce", "gumbel"])
+def test_an_annealed_loss_is_the_same_on_any_number_of_replicas(method):
+    leaves = {**ANNEALED, "adversarial_method": method}
+    one, _ = _train(**leaves)
+    both, _ = _train(2, gradient_accumulation_steps=2, **leaves)
+    np.testing.assert_allclose(both, one, rtol=1e-5)
+    compiled, _ = _train(2, jit_compile="true", **leaves)
+    np.testing.assert_allclose(compiled, one, rtol=1e-4)
+
+
 def test_xla_changes_nothing_but_rounding(reference):
     losses, _ = _train(jit_compile="true")
     np.testing.assert_allclose(losses, reference[0], rtol=1e-5)

@@ -175,8 +175,15 @@ class Electra(PretrainingModel):
         if self.is_uniform:
             shape = tensor_ops.shape_of(masked.positions)
             return tf.zeros([*shape, self.vocabulary.size])
+        return self._score(self._read(masked, keys))
+
+    def _read(self, masked: Masked, keys: tf.Tensor | None) -> tf.Tensor:
+        """Returns the generator's states at masked slots, float32 [B, N, H]."""
         states = self.generator(*masked.inputs, keys=keys).sequence_output
-        states = tensor_ops.gather_positions(states, masked.positions)
+        return tensor_ops.gather_positions(states, masked.positions)
+
+    def _score(self, states: tf.Tensor) -> tf.Tensor:
+        """Returns the logits of the generator's states, float32 [B, N, V]."""
         table = tf.convert_to_tensor(self.generator.embeddings.word_embeddings)
         return self.generator_predictions(states, table)
 
@@ -188,16 +195,8 @@ class Electra(PretrainingModel):
         keys: Keys,
     ) -> FakeData:
         """Puts samples from the generator into the masked positions."""
-        objective = self.config.objective
-        logits = tf.stop_gradient(logits) / objective.temperature
-        if objective.disallow_correct:
-            truth = tf.one_hot(masked.ids, self.vocabulary.size)
-            logits -= 1000.0 * truth
-        if objective.original_sampling:
-            sample, shape = tensor_ops.sample_with_gumbel, logits.shape[1:]
-        else:
-            sample, shape = tensor_ops.sample_from_logits, logits.shape[1:2]
-        sampled = sample(logits, draw(keys, Purpose.SAMPLE, shape))  # [B, N]
+        logits = tf.stop_gradient(self._sampling_logits(logits, masked))
+        sampled = self._sample(logits, keys)  # [B, N]
         ids = pretrain_helpers.replace(
             inputs.input_ids, masked.positions, sampled, masked.weights > 0
         )
@@ -206,6 +205,23 @@ class Electra(PretrainingModel):
             is_fake_tokens=tf.cast(ids != inputs.input_ids, tf.int32),
             sampled_ids=sampled,
         )
+
+    def _sampling_logits(self, logits: tf.Tensor, masked: Masked) -> tf.Tensor:
+        """Returns the logits that are sampled from, float32 [B, N, V]."""
+        objective = self.config.objective
+        logits = logits / objective.temperature
+        if objective.disallow_correct:
+            truth = tf.one_hot(masked.ids, self.vocabulary.size)
+            logits -= 1000.0 * truth
+        return logits
+
+    def _sample(self, logits: tf.Tensor, keys: Keys) -> tf.Tensor:
+        """Samples from softmax(logits), int32 [B, N]."""
+        if self.config.objective.original_sampling:
+            sample, shape = tensor_ops.sample_with_gumbel, logits.shape[1:]
+        else:
+            sample, shape = tensor_ops.sample_from_logits, logits.shape[1:2]
+        return sample(logits, draw(keys, Purpose.SAMPLE, shape))
 
     def compute_losses(
         self, inputs: Inputs, *, keys: Keys, training: bool

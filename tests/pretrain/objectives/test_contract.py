@@ -20,6 +20,11 @@ VARIANTS = {name: {"objective": name} for name in OBJECTIVES} | {
         "original_sampling": True,
         "original_clip_norm": True,
     },
+    "adversarial by a relaxed sample": {
+        "objective": "adversarial",
+        "adversarial_method": "gumbel",
+        "adversarial_weight": 0.5,  # alone it is no loss of its own
+    },
 }
 
 
