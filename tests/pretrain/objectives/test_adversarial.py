@@ -225,13 +225,15 @@ def test_before_its_start_it_is_electra(method):
     assert not found["generator_predictions/dense/kernel"]
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_a_generator_learns_to_fool_a_frozen_discriminator(method):
+@pytest.mark.parametrize(
+    ("method", "raised"), [("reinforce", "reward"), ("gumbel", "disc_loss")]
+)
+def test_a_generator_learns_to_fool_a_frozen_discriminator(method, raised):
     model = _model(
         adversarial_method=method,
         generator_sharing="none",
         num_hidden_layers=1,
-        initializer_range=0.5,
+        initializer_range=0.15,
     )
     inputs = tiny.batch(64)
     trained = (*GENERATOR, "baseline_predictions/")
@@ -249,10 +251,10 @@ def test_a_generator_learns_to_fool_a_frozen_discriminator(method):
         optimizer.apply_gradients(
             zip(tape.gradient(loss, variables), variables, strict=True)
         )
-        return terms["disc_loss"].mean()
+        return terms[raised].mean()
 
     losses = np.array([step(tf.constant(i)) for i in range(100)])
-    assert losses[-9:].mean() > losses[:9].max()
+    assert losses[-9:].min() > losses[:9].max()
 
 
 @pytest.mark.parametrize("method", METHODS)
