@@ -12,6 +12,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from electra_tf.configure_masking import MaskingConfig
 from electra_tf.configure_objectives import AdversarialConfig
 from electra_tf.model.bert_config import ModelConfig
 from electra_tf.util.config_fields import one_of, require, require_choices
@@ -129,40 +130,6 @@ class DataConfig:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class MaskingConfig:
-    """Which tokens are chosen, and what is shown in their place."""
-
-    mask_prob: float = 0.15
-    """Share of the tokens of a row that are chosen."""
-
-    mask_token_prob: float = 0.85
-    """Share of the chosen tokens shown as [MASK]; the others are shown as they
-    are, but for `random_token_prob`."""
-
-    random_token_prob: float = 0.0
-    """Share of the chosen tokens shown as a random word piece."""
-
-    original_masking: bool = False
-    """Choose with replacement, as the original does: 13.8 % instead of 15 %
-    of the tokens are then chosen."""
-
-    def __post_init__(self) -> None:
-        require(self, "mask_prob", "in (0, 1)", lambda p: 0 < p < 1)
-        shares = "mask_token_prob random_token_prob"
-        require(self, shares, "in [0, 1]", lambda p: 0 <= p <= 1)
-        if self.mask_token_prob + self.random_token_prob > 1:
-            raise UserError(
-                "`mask_token_prob` + `random_token_prob` must be at most 1. "
-                f"Received: mask_token_prob={self.mask_token_prob}, "
-                f"random_token_prob={self.random_token_prob}."
-            )
-
-    def max_predictions_per_seq(self, max_seq_length: int) -> int:
-        """Returns the number of slots for chosen tokens in a row, N."""
-        return int((self.mask_prob + 0.005) * max_seq_length)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
 class ObjectiveConfig:
     """What is learned."""
 
@@ -258,6 +225,19 @@ class TrainingConfig:
 
     seed: int = 0
     """Seed of initial weights, data order, masking, sampling and dropout."""
+
+    init_checkpoint: str = ""
+    """Start from these weights, Adam's slots and step: a checkpoint of the
+    original or ours (its path without the ending, or its directory), or
+    Hugging Face's directory; two with a comma between, the discriminator's
+    first."""
+
+    init_partially: bool = False
+    """Let weights that `init_checkpoint` lacks start at random, and leave out
+    those that the objective has no place for."""
+
+    reset_step: bool = False
+    """Count updates from 0 after `init_checkpoint`, whose slots are kept."""
 
     def __post_init__(self) -> None:
         counts = "num_train_steps train_batch_size"
@@ -402,6 +382,11 @@ class PretrainingConfig:
     def eval_tfrecords(self) -> str:
         """Globs of the held-out records."""
         return self.data.eval_tfrecords or self._records("held_out_data")
+
+    @property
+    def needs_unigram_counts(self) -> bool:
+        """Whether the frequencies of word pieces in the data are used."""
+        return self.masking.masking_strategy == "unigram"
 
     @property
     def milestones(self) -> frozenset[int]:

@@ -61,6 +61,21 @@ def test_number_of_slots_is_that_of_the_original(mask_prob, length, expected):
     assert masking.max_predictions_per_seq(length) == expected
 
 
+def test_slots_are_for_the_larger_share():
+    for shares in ((0.15, 0.3), (0.3, 0.15)):
+        masking = configure.MaskingConfig(
+            mask_prob=shares[0], mask_prob_end=shares[1]
+        )
+        assert masking.max_predictions_per_seq(128) == 39
+
+
+def test_the_share_of_masks_changes_linearly():
+    masking = configure.MaskingConfig(mask_prob=0.1, mask_prob_end=0.3)
+    shares = [masking.mask_prob_at(x) for x in (0.0, 0.25, 1.0)]
+    assert shares == pytest.approx([0.1, 0.15, 0.3], rel=1e-12)
+    assert configure.MaskingConfig().mask_prob_at(0.5) == 0.15
+
+
 def test_paths_follow_the_data_directory_unless_they_are_given():
     config = _parse()
     assert config.run.model_dir == "d/models/m"
@@ -84,6 +99,11 @@ def test_milestones_are_steps():
         ("--gradient_accumulation_steps=3", "must divide `train_batch_size`"),
         ("--mask_prob=0", r"`mask_prob` must be in \(0, 1\)"),
         ("--mask_prob=0.001", "choose at least one token"),
+        ("--mask_prob_end=1", r"`mask_prob_end` must be in \(0, 1\)"),
+        ("--masking_strategy=words", r"one of <uniform\|whole_word\|ngram"),
+        ("--original_masking --masking_strategy=span", "Drop one of the two"),
+        ("--max_ngram=0", "`max_ngram` must be at least 1"),
+        ("--unigram_alpha=-1", "`unigram_alpha` must be at least 0"),
         ("--mask_token_prob=.9 --random_token_prob=.2", "must be at most 1"),
         ("--train_batch_size=0", "`train_batch_size` must be at least 1"),
         ("--num_warmup_steps=-1", "`num_warmup_steps` must be at least 0"),

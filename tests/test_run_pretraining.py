@@ -207,6 +207,33 @@ def test_a_signal_saves_and_exits_with_its_own_code(data_dir, uninterrupted):
     _assert_equal_bits(_tensors(data_dir, "stopped"), uninterrupted[0])
 
 
+def test_a_run_goes_on_from_the_checkpoint_of_another(data_dir, uninterrupted):
+    first = data_dir / "models/uninterrupted/model.ckpt-30"
+    output = _run(data_dir, "heir", f"--init_checkpoint={first}")
+    assert "to go on at step 30" in output
+    _assert_equal_bits(_tensors(data_dir, "heir"), uninterrupted[0])
+
+
+def test_a_checkpoint_of_other_sizes_is_refused_at_once(data_dir):
+    first = data_dir / "models/first"
+    output = _run(
+        data_dir,
+        "other",
+        f"--init_checkpoint={first}",
+        "--hidden_size=32",
+        code=2,
+    )
+    assert "Give --hidden_size=16 --intermediate_size=64" in output
+    output = _run(
+        data_dir,
+        "other",
+        f"--init_checkpoint={first}",
+        "--num_train_steps=5",
+        code=2,
+    )
+    assert "more than the updates" in output and "--reset_step" in output
+
+
 def test_another_configuration_is_refused_and_the_fields_are_named(data_dir):
     output = _run(
         data_dir, "first", "--num_train_steps=10", "--mask_prob=0.2", code=2
@@ -264,6 +291,21 @@ def test_the_mlm_objective_runs_from_end_to_end(data_dir):
         "--do_export",
     )
     assert "masked_lm_accuracy" in output and "disc_auc" not in output
+
+
+def test_a_run_masks_rare_pieces_and_ever_more_of_them(data_dir):
+    _run(
+        data_dir,
+        "unigram",
+        "--masking_strategy=unigram",
+        "--mask_prob_end=0.4",
+        "--num_train_steps=10",
+        "--do_eval",
+    )
+    path = data_dir / "models" / "unigram" / "config.json"
+    masking = json.loads(path.read_text())["masking"]
+    assert masking["masking_strategy"] == "unigram"
+    assert masking["mask_prob_end"] == 0.4
 
 
 def _free_ports(number):

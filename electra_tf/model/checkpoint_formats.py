@@ -87,7 +87,8 @@ def write(
       directory: must not exist or be empty.
       written: the weights.
       target_format: of `FORMATS`.
-      networks: what to write, of those that there are.
+      networks: what to write, of those that there are; or `weights.ENCODER`
+        alone.
       kind: of a fine-tuned head, for Hugging Face: "sequence_classification",
         "token_classification" or "question_answering".
 
@@ -105,12 +106,13 @@ def write(
             "The output must be a new or an empty directory. Received: "
             f"{directory}, which is not. Give another one."
         )
-    found = [name for name in networks if name in written.networks]
+    known = (*written.networks, weights.ENCODER)
+    found = [name for name in networks if name in known]
     if not found:
         weights.select(written, networks[0])  # says what there is
     if target_format == "hf":
         return _write_hugging_face(root, written, found, kind)
-    if len(networks) == 1 and len(written.networks) > 1:
+    if len(networks) == 1:
         written = weights.select(written, networks[0])
     files.ensure_writable(root)
     if written.vocabulary is not None:
@@ -156,7 +158,7 @@ def _read_bundle(path: str, heads: tuple[int | None, int | None]) -> Weights:
         found = architecture.infer(
             shapes,
             **{
-                name: given or told.get(name)
+                name: _number(name, given, told.get(name), prefix)
                 for name, given in zip(names, heads, strict=True)
             },
         )
@@ -179,7 +181,20 @@ def _read_bundle(path: str, heads: tuple[int | None, int | None]) -> Weights:
         do_lower_case=told.get("do_lower_case"),
         strip_accents=told.get("strip_accents"),
         labels=tuple(told.get("labels", ())),
+        heads_are_assumed=not (heads[0] or told.get("num_attention_heads")),
     )
+
+
+def _number(
+    name: str, given: int | None, told: int | None, prefix: pathlib.Path
+) -> int | None:
+    """Returns what is given or what a file tells, which must not differ."""
+    if given and told and given != told:
+        raise UserError(
+            f"`{name}` must be {told}, as the file beside {prefix} says. "
+            f"Received: {name}={given}."
+        )
+    return given or told
 
 
 def _told(directory: pathlib.Path) -> dict[str, Any]:

@@ -216,7 +216,8 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
             gradient,
             self.means[index].value,
             self.squares[index].value,
-            learning_rate * self._rate_of(self._trainable_variables[index]),
+            learning_rate,
+            self._rate_of(self._trainable_variables[index]),
             self._decay_of(self._trainable_variables[index]),
         )
 
@@ -248,12 +249,17 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
             strict=True,
         )
         for variable, gradient, mean, square in rows:
-            rate = learning_rate * self._rate_of(variable)
-            decay = self._decay_of(variable)
             strategy.extended.update(
                 variable.value,
                 self._update,
-                args=(gradient, mean.value, square.value, rate, decay),
+                args=(
+                    gradient,
+                    mean.value,
+                    square.value,
+                    learning_rate,
+                    self._rate_of(variable),
+                    self._decay_of(variable),
+                ),
                 group=False,
             )
         self.iterations.assign_add(1)
@@ -265,6 +271,7 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
         mean: tf.Variable,
         square: tf.Variable,
         learning_rate: tf.Tensor,
+        rate: float,
         decay: float,
     ) -> None:
         m = self.beta_1 * mean + (1 - self.beta_1) * gradient
@@ -272,7 +279,7 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
         update = m / (tf.sqrt(v) + self.epsilon) + decay * variable
         mean.assign(m)
         square.assign(v)
-        variable.assign_sub(learning_rate * update)
+        variable.assign_sub(learning_rate * rate * update)
 
     def _decay_of(self, variable: keras.Variable) -> float:
         is_decayed = not any(name in variable.path for name in _NOT_DECAYED)

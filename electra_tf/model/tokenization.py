@@ -42,12 +42,17 @@ class Vocabulary:
     Attributes:
       tokens: each once, `SPECIAL_TOKENS` among them and `[PAD]` the first, as
         rows are padded with zeros.
+      counts: how often each token occurs in the training records; None where
+        that is not known. Vocabularies of the same tokens are equal.
 
     Raises:
       UserError: if the tokens are not as above.
     """
 
     tokens: tuple[str, ...]
+    counts: tuple[int, ...] | None = dataclasses.field(
+        default=None, compare=False, repr=False
+    )
 
     def __post_init__(self) -> None:
         if problem := _problem(self.tokens):
@@ -117,6 +122,11 @@ class Vocabulary:
     def ids(self) -> Mapping[str, int]:
         """The id of each token."""
         return {token: i for i, token in enumerate(self.tokens)}
+
+    @functools.cached_property
+    def continues_word(self) -> tuple[bool, ...]:
+        """Whether each token goes on with the word of the token before it."""
+        return tuple(x.startswith(SUFFIX_INDICATOR) for x in self.tokens)
 
     @functools.cached_property
     def sha256(self) -> str:

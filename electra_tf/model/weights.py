@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util.errors import UserError
 
 NETWORKS = ("discriminator", "generator")
+ENCODER = "encoder"
 
 _WORDS = "/embeddings/word_embeddings"
 _POSITIONS = "/embeddings/position_embeddings"
@@ -37,6 +38,8 @@ class Weights:
       strip_accents: whether it then removes accents; None if not known.
       labels: of a fine-tuned head, in the order of its outputs; empty if not
         known.
+      heads_are_assumed: whether nothing said how many attention heads the
+        encoder has.
     """
 
     origin: str
@@ -46,6 +49,7 @@ class Weights:
     do_lower_case: bool | None = None
     strip_accents: bool | None = None
     labels: tuple[str, ...] = ()
+    heads_are_assumed: bool = False
 
     @property
     def step(self) -> int:
@@ -83,8 +87,9 @@ def select(weights: Weights, network: str) -> Weights:
 
     Args:
       weights: of one or two networks.
-      network: of `NETWORKS`. An encoder with a fine-tuned head or none counts
-        as a discriminator.
+      network: of `NETWORKS`, where an encoder with a fine-tuned head or none
+        counts as a discriminator; or `ENCODER`, the discriminator's without
+        a head.
 
     Returns:
       The network's weights; its encoder has the scope `electra`.
@@ -92,7 +97,7 @@ def select(weights: Weights, network: str) -> Weights:
     Raises:
       UserError: if there is no such network.
     """
-    if network not in weights.networks:
+    if network not in (*weights.networks, ENCODER):
         towers = " A two-tower generator cannot stand alone."
         raise UserError(
             f"{weights.origin} must hold a {network}. Received: "
@@ -101,7 +106,7 @@ def select(weights: Weights, network: str) -> Weights:
             * weights.architecture.is_two_tower
         )
     old = weights.architecture
-    head = DISCRIMINATOR_HEAD
+    head = "" if network == ENCODER else DISCRIMINATOR_HEAD
     encoder, scopes = old.encoder, {"electra": "electra"}
     if network == "generator":
         head = GENERATOR_HEAD
@@ -110,7 +115,7 @@ def select(weights: Weights, network: str) -> Weights:
             scopes = {"generator": "electra"}
             if not old.has_own_tables:
                 scopes["electra/embeddings"] = "electra/embeddings"
-    scopes |= {head: head, STEP: STEP}
+    scopes |= {head or STEP: head or STEP, STEP: STEP}
     if network == "discriminator":
         scopes["task_specific"] = "task_specific"
     arrays = {
@@ -133,7 +138,8 @@ def select(weights: Weights, network: str) -> Weights:
 def merge(discriminator: Weights, generator: Weights) -> Weights:
     """Joins two networks into what pre-training has.
 
-    They share their embeddings if these are equal, bit for bit.
+    They share their embeddings, or all of their encoders, if these are equal,
+    bit for bit.
 
     Args:
       discriminator: alone.
@@ -143,17 +149,16 @@ def merge(discriminator: Weights, generator: Weights) -> Weights:
       UserError: if the tables differ and cannot be the generator's own, which
         are as wide as its hidden vectors.
     """
-    tables = {
-        name: array
-        for name, array in generator.arrays.items()
-        if name.startswith("electra/embeddings/")
-    }
-    weights_of_tables = [n for n in tables if not n.endswith(SLOTS)]
-    are_shared = all(
-        np.array_equal(tables[name], discriminator.arrays.get(name))
-        for name in weights_of_tables
-    )
+    tables = "electra/embeddings/"
+    are_shared = _are_equal(generator, discriminator, tables)
     config = generator.architecture.encoder
+    if _are_equal(generator, discriminator, "electra/"):
+        heads = {
+            name: array
+            for name, array in generator.arrays.items()
+            if name.startswith(GENERATOR_HEAD)
+        }
+        return _joined(discriminator, generator, heads, generator=None)
     if not are_shared and config.embedding_size != config.hidden_size:
         raise UserError(
             "A discriminator and a generator must have the same embeddings, "
@@ -168,17 +173,40 @@ def merge(discriminator: Weights, generator: Weights) -> Weights:
         if name.startswith("electra/")
         else name: array
         for name, array in generator.arrays.items()
-        if not (are_shared and name in tables) and name != STEP
+        if not (are_shared and name.startswith(tables)) and name != STEP
     }
+    return _joined(
+        discriminator,
+        generator,
+        renamed,
+        generator=config,
+        has_own_tables=not are_shared,
+    )
+
+
+def _are_equal(one: Weights, other: Weights, scope: str) -> bool:
+    """Tells whether all weights of a scope are equal, bit for bit."""
+    return all(
+        np.array_equal(array, other.arrays.get(name))
+        for name, array in one.arrays.items()
+        if name.startswith(scope) and not name.endswith(SLOTS)
+    )
+
+
+def _joined(
+    discriminator: Weights,
+    other: Weights,
+    arrays: Mapping[str, np.ndarray],
+    **changes: Any,  # noqa: ANN401 (fields of an Architecture)
+) -> Weights:
     return dataclasses.replace(
         discriminator,
-        origin=f"{discriminator.origin},{generator.origin}",
-        arrays={**discriminator.arrays, **renamed},
+        origin=f"{discriminator.origin},{other.origin}",
+        arrays={**discriminator.arrays, **arrays},
         architecture=dataclasses.replace(
             discriminator.architecture,
-            generator=config,
-            has_own_tables=not are_shared,
             heads=(DISCRIMINATOR_HEAD, GENERATOR_HEAD),
+            **changes,
         ),
     )
 

@@ -9,29 +9,28 @@ import collections
 import contextlib
 import dataclasses
 import hashlib
-import itertools
 import os
-import random
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
+import numpy as np
 import tensorflow as tf
 
 from electra_tf.configure_pretraining import CorpusConfig
 from electra_tf.model.graph_tokenization import GraphTokenizer
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.pretrain import corpus
-from electra_tf.pretrain.example_builder import Example, ExampleBuilder
+from electra_tf.pretrain import corpus, unigram_counts
+from electra_tf.pretrain.packer import Document, Packer, Tokenized
 from electra_tf.pretrain.record_format import (
     FORMAT_VERSION,
     HELD_OUT,
     MANIFEST,
     TRAIN,
+    UNIGRAM_COUNTS,
     ShardWriter,
     find_data_set,
     find_unfinished,
-    serialize,
 )
 from electra_tf.util import files
 from electra_tf.util.errors import UserError
@@ -45,24 +44,6 @@ MAX_THREADS = 8
 Progress = Callable[[int, int], None]
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-
-
-class Document(NamedTuple):
-    """A document on its way to a split.
-
-    Attributes:
-      lines: its text.
-      key: 128 bits made from its text and `data_seed`, the source of its
-        random choices; the documents with the smallest keys are held out.
-      split: "train" or "held_out".
-    """
-
-    lines: list[str]
-    key: int
-    split: str
-
-
-Tokenized = tuple[Document, list[list[int]]]  # with the ids of its lines
 
 
 def build(
@@ -106,9 +87,12 @@ def build(
                 split: stack.enter_context(ShardWriter(output_dir, split, n))
                 for split, n in _numbers_of_shards(config, sources).items()
             }
-            counts = _write(config, vocabulary, sources, writers, progress)
+            counts, unigrams = _write(
+                config, vocabulary, sources, writers, progress
+            )
             manifest = _settings(config, vocabulary) | {"counts": counts}
-            _publish(output_dir, manifest, writers.values())
+            lines = unigram_counts.lines(unigrams.tolist())
+            _publish(output_dir, manifest, lines, writers.values())
             return manifest
     except (OSError, tf.errors.ResourceExhaustedError) as error:
         raise UserError(
@@ -177,8 +161,12 @@ def _write(
     sources: list[corpus.Source],
     writers: dict[str, ShardWriter],
     progress: Progress | None,
-) -> dict[str, Any]:
-    """Writes the records of all documents; returns the manifest's counts."""
+) -> tuple[dict[str, Any], np.ndarray]:
+    """Writes the records of all documents.
+
+    Returns:
+      The manifest's counts, and how often each id occurs for training.
+    """
     statistics = corpus.Statistics()
     documents = split_documents(
         corpus.documents(
@@ -194,11 +182,12 @@ def _write(
         held_out_fraction=config.held_out_fraction,
         seed=config.data_seed,
     )
-    packer = _Packer(config, vocabulary, writers)
-    for document, lines in _tokenize(documents, config, vocabulary):
-        packer.add(document, lines)
+    packer = Packer(config, vocabulary, writers)
+    for tokenized in _tokenize(documents, config, vocabulary):
+        packer.add(tokenized)
         if progress:
             progress(statistics.documents, statistics.text_bytes)
+    packer.flush()
     for writer in writers.values():
         writer.close()
     if not writers[TRAIN].num_records:
@@ -207,7 +196,7 @@ def _write(
             f"{statistics.documents} document(s) with {packer.num_tokens} "
             f"token(s), held_out_fraction={config.held_out_fraction}."
         )
-    return dataclasses.asdict(statistics) | packer.counts()
+    return dataclasses.asdict(statistics) | packer.counts(), packer.unigrams
 
 
 def _tokenize(
@@ -224,13 +213,21 @@ def _tokenize(
     def tokenize_batch(batch: list[Document]) -> list[Tokenized]:
         text = [line for document in batch for line in document.lines]
         ragged = tokenize(tf.constant(text))
-        ids = ragged.values.numpy().tolist()
-        splits = ragged.row_splits.numpy().tolist()
-        lines = (ids[start:end] for start, end in itertools.pairwise(splits))
-        return [
-            (document, list(itertools.islice(lines, len(document.lines))))
-            for document in batch
-        ]
+        ids = ragged.values.numpy()
+        ends = ragged.row_splits.numpy()
+        lengths = np.diff(ends).tolist()
+        made, line = [], 0
+        for document in batch:
+            next_line = line + len(document.lines)
+            made.append(
+                Tokenized(
+                    document,
+                    ids[ends[line] : ends[next_line]],
+                    lengths[line:next_line],
+                )
+            )
+            line = next_line
+        return made
 
     for tokenized in _map_ahead(tokenize_batch, _batch(documents)):
         yield from tokenized
@@ -265,77 +262,6 @@ def _map_ahead(
             yield pending.popleft().result()
 
 
-class _Packer:
-    """Writes the examples of documents and counts what becomes of the text.
-
-    Attributes:
-      num_tokens: tokens of the text.
-    """
-
-    def __init__(
-        self,
-        config: CorpusConfig,
-        vocabulary: Vocabulary,
-        writers: dict[str, ShardWriter],
-    ) -> None:
-        self.num_tokens = 0
-        self._num_kept = 0
-        self._num_special = 0
-        self._num_without_tokens = 0
-        self._num_held_out = 0
-        self._max_seq_length = config.max_seq_length
-        self._vocabulary = vocabulary
-        self._writers = writers
-        self._original_builders = {}
-        if config.original_packing:
-            self._original_builders = {
-                split: ExampleBuilder(
-                    config.max_seq_length,
-                    random.Random(config.data_seed),
-                    carry=False,
-                )
-                for split in writers
-            }
-
-    def add(self, document: Document, lines: list[list[int]]) -> None:
-        """Packs and writes a document, given the ids of its lines."""
-        builder = self._original_builders.get(document.split)
-        if builder is None:
-            rng = random.Random(document.key)
-            builder = ExampleBuilder(self._max_seq_length, rng)
-        for ids in lines:
-            self._write(builder.add_line(ids), document.split)
-        self._write(builder.end_document(), document.split)
-        num_tokens = sum(map(len, lines))
-        self.num_tokens += num_tokens
-        self._num_without_tokens += not num_tokens
-        self._num_held_out += document.split == HELD_OUT
-
-    def _write(self, examples: list[Example], split: str) -> None:
-        for example in examples:
-            self._writers[split].write(
-                serialize(example, self._max_seq_length, self._vocabulary)
-            )
-            self._num_kept += len(example.first) + len(example.second)
-            self._num_special += 3 if example.second else 2
-
-    def counts(self) -> dict[str, Any]:
-        """Returns the manifest's counts."""
-        num_records = sum(w.num_records for w in self._writers.values())
-        num_slots = num_records * self._max_seq_length
-        num_padding = num_slots - self._num_kept - self._num_special
-        return {
-            "held_out_documents": self._num_held_out,
-            "documents_without_tokens": self._num_without_tokens,
-            "tokens_read": self.num_tokens,
-            "tokens_kept": self._num_kept,
-            "tokens_dropped": self.num_tokens - self._num_kept,
-            "padding_share": round(num_padding / num_slots, 6),
-            "records": num_records,
-            "held_out_records": self._writers[HELD_OUT].num_records,
-        }
-
-
 def _settings(config: CorpusConfig, vocabulary: Vocabulary) -> dict[str, Any]:
     return {
         "format_version": FORMAT_VERSION,
@@ -353,11 +279,16 @@ def _settings(config: CorpusConfig, vocabulary: Vocabulary) -> dict[str, Any]:
 
 
 def _publish(
-    output_dir: str, manifest: dict[str, Any], writers: Iterable[ShardWriter]
+    output_dir: str,
+    manifest: dict[str, Any],
+    unigram_lines: str,
+    writers: Iterable[ShardWriter],
 ) -> None:
     """Puts the complete data set in the place of an older one."""
     _remove(find_data_set(output_dir))
     try:
+        path = os.path.join(output_dir, UNIGRAM_COUNTS)
+        files.atomic_write_text(path, unigram_lines)
         manifest["files"] = [
             entry for writer in writers for entry in writer.publish()
         ]

@@ -35,6 +35,7 @@ no such word and splits it in three.
 """
 
 import abc
+import math
 import pathlib
 import tempfile
 from collections.abc import Callable
@@ -44,6 +45,7 @@ import tensorflow as tf
 
 from electra_tf.model.graph_tokenization import GraphTokenizer
 from electra_tf.model.modeling import BertModel
+from electra_tf.pretrain import model_card
 from electra_tf.pretrain.objectives.replace_mlm import ReplaceMlm
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretraining_model import PretrainingModel
@@ -86,6 +88,7 @@ def export(
             path = directory / name / kind / "1"
             _replace(path, endpoints, spec)
             written.append(path)
+    _write_card(model, directory)
     return written
 
 
@@ -138,15 +141,12 @@ class Network(abc.ABC):
 
     Args:
       encoder: reads ids.
-      head: a layer or function that reads the encoder's states.
+      head: reads the encoder's states.
       reader: reads text.
     """
 
     def __init__(
-        self,
-        encoder: BertModel,
-        head: Callable[..., tf.Tensor],
-        reader: TextReader,
+        self, encoder: BertModel, head: keras.layers.Layer, reader: TextReader
     ) -> None:
         self.encoder = encoder
         self.head = head
@@ -226,12 +226,22 @@ class Generator(Network):
 
 
 class Corrector(Network):
-    """Says which token stood where, of a text in which some were replaced."""
+    """Says which token stood where, of a text in which some were replaced.
+
+    Args:
+      model: that corrects.
+      reader: reads text.
+    """
+
+    def __init__(self, model: ReplaceMlm, reader: TextReader) -> None:
+        super().__init__(model.electra, model.corrector_predictions, reader)
+        self.model = model
 
     def predict(self, inputs: Inputs) -> Outputs:
         """Returns the log-probabilities of all tokens at all positions."""
         states = self.encoder(*inputs).sequence_output
-        return {"log_probabilities": self.head(states, inputs.input_ids)}
+        found = self.model.log_probabilities(states, inputs.input_ids)
+        return {"log_probabilities": found}
 
     def predict_for_text(self, inputs: Inputs) -> Outputs:
         """Returns the likeliest tokens at each position."""
@@ -247,12 +257,34 @@ def _networks(model: PretrainingModel) -> dict[str, Network]:
     if head := getattr(model, "discriminator_predictions", None):
         networks["discriminator"] = Discriminator(model.electra, head, reader)
     if isinstance(model, ReplaceMlm):
-        head = model.log_probabilities
-        networks["corrector"] = Corrector(model.electra, head, reader)
+        networks["corrector"] = Corrector(model, reader)
     if head := getattr(model, "generator_predictions", None):
         encoder = getattr(model, "generator", model.electra)
         networks["generator"] = Generator(encoder, head, reader)
     return networks
+
+
+def _write_card(model: PretrainingModel, directory: pathlib.Path) -> None:
+    """Writes README.md beside the networks."""
+    parts = {
+        name: model_card.Part(
+            network.encoder.config,
+            sum(
+                math.prod(variable.shape)
+                for layer in (network.encoder, network.head)
+                for variable in layer.weights
+            ),
+        )
+        for name, network in _networks(model).items()
+    }
+    optimizer = getattr(model, "optimizer", None)
+    model_card.write(
+        directory,
+        parts,
+        model_card.facts_of(model.config),
+        "saved_model",
+        step=int(optimizer.iterations) if optimizer else 0,
+    )
 
 
 def _text_endpoints(network: Network) -> Endpoints:

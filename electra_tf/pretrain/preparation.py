@@ -4,6 +4,7 @@ Only one process may prepare a data directory: under several workers the chief
 does, and the others after it.
 """
 
+import dataclasses
 import itertools
 import os
 import time
@@ -13,7 +14,7 @@ from typing import Any
 from electra_tf.configure_pretraining import CorpusConfig, PretrainingConfig
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.model.vocabulary_learner import learn_vocabulary
-from electra_tf.pretrain import corpus, dataset_builder
+from electra_tf.pretrain import corpus, dataset_builder, unigram_counts
 from electra_tf.pretrain.records import Records, find
 from electra_tf.util import console, files
 from electra_tf.util.errors import UserError
@@ -48,7 +49,8 @@ def prepare(
       log: told what is done.
 
     Returns:
-      The vocabulary, the records to train on, and the held-out ones or None.
+      The vocabulary, with its counts if the run needs them; the records to
+      train on; and the held-out ones or None.
 
     Raises:
       UserError: if something is missing and there is no corpus to build it
@@ -74,6 +76,9 @@ def prepare(
         )
     train = Records.open(patterns, config.corpus, vocabulary)
     log(f"Training records: {train.num_records:,} in {patterns}")
+    if config.needs_unigram_counts:
+        counts = unigram_counts.read(train, vocabulary)
+        vocabulary = dataclasses.replace(vocabulary, counts=counts)
     return vocabulary, train, _open_held_out(config, vocabulary, log)
 
 

@@ -5,33 +5,36 @@ Letters in shapes: B rows, L tokens in a row, N masked slots.
 Source: paper section 2; the original's pretrain/pretrain_helpers.py.
 """
 
-import enum
-from collections.abc import Mapping
 from typing import NamedTuple
 
 import tensorflow as tf
 
-from electra_tf.configure_pretraining import MaskingConfig
+from electra_tf.configure_masking import MaskingConfig
 from electra_tf.model.tensor_ops import gather_positions
 from electra_tf.model.tokenization import Vocabulary
+from electra_tf.pretrain.draws import (
+    Keys,
+    Purpose,
+    draw,
+    dropout_keys,
+    progress,
+)
+from electra_tf.pretrain.masking_strategies import (
+    STRATEGIES,
+    Rows,
+    with_replacement,
+)
 from electra_tf.pretrain.pretrain_data import Inputs
-from electra_tf.util import seeds
 
-
-class Purpose(enum.IntEnum):
-    """What random numbers are drawn for: one number each, never reused."""
-
-    MASK_POSITIONS = 0
-    MASK_CONTENT = 1
-    RANDOM_TOKENS = 2
-    SAMPLE = 3
-    GENERATOR_DROPOUT = 4
-    DISCRIMINATOR_DROPOUT = 5
-
-
-Keys = tf.Tensor | Mapping[Purpose, tf.Tensor]
-"""uint32 [B], one random key a row; or the uniform numbers for each purpose
-themselves, which repeats a computation on draws from elsewhere, no dropout."""
+__all__ = [
+    "Keys",
+    "Masked",
+    "Purpose",
+    "draw",
+    "dropout_keys",
+    "mask",
+    "replace",
+]
 
 
 class Masked(NamedTuple):
@@ -50,31 +53,6 @@ class Masked(NamedTuple):
     weights: tf.Tensor
 
 
-def draw(keys: Keys, purpose: Purpose, shape: tuple[int, ...]) -> tf.Tensor:
-    """Draws uniform numbers for a purpose.
-
-    Args:
-      keys: one random key a row, or the numbers themselves.
-      purpose: of the numbers.
-      shape: of a row's numbers.
-
-    Returns:
-      float32 [B, *shape] in [0, 1).
-    """
-    if isinstance(keys, Mapping):
-        return keys[purpose]
-    return seeds.uniform(seeds.fold_in(keys, purpose), shape)
-
-
-def dropout_keys(
-    keys: Keys, purpose: Purpose, training: bool
-) -> tf.Tensor | None:
-    """Returns uint32 [B], a key a row for dropout; None where there is none."""
-    if not training or isinstance(keys, Mapping):
-        return None
-    return seeds.fold_in(keys, purpose)
-
-
 def mask(
     inputs: Inputs,
     config: MaskingConfig,
@@ -84,9 +62,11 @@ def mask(
 ) -> Masked:
     """Chooses tokens and hides them.
 
-    In each row k = max(1, round(mask_prob * n)) tokens are chosen, n counting
-    all real tokens; [CLS], [SEP], [MASK] and padding are never chosen. Of the
-    chosen, `mask_token_prob` become [MASK], `random_token_prob` any token,
+    In each row up to k = max(1, round(mask_prob * n)) tokens are chosen by the
+    `masking_strategy`, n counting all real tokens; [CLS], [SEP], [MASK] and
+    padding are never chosen. Strategies of single tokens choose k if there are
+    as many; those of words may be left with a room that no word fits into. Of
+    the chosen, `mask_token_prob` become [MASK], `random_token_prob` any token,
     the rest stay. A row without candidates gets weight 0 throughout.
 
     Differs: positions are distinct; the original draws them with replacement
@@ -94,26 +74,26 @@ def mask(
 
     Args:
       inputs: a batch.
-      config: how many, and what is shown instead.
-      vocabulary: knows the special tokens.
+      config: how many, which, and what is shown instead.
+      vocabulary: knows the special tokens, the words and the frequencies.
       keys: one random key a row, or draws.
 
     Returns:
       The masked batch.
     """
-    length = inputs.input_ids.shape[1]
-    num_slots = config.max_predictions_per_seq(length)
-    candidates = _candidates(inputs, vocabulary)  # bool [B, L]
-    choose = _with_replacement if config.original_masking else _distinct
-    positions, is_real = choose(candidates, num_slots, keys)
-    num_tokens = tf.reduce_sum(inputs.input_mask, -1, keepdims=True)
-    num_chosen = tf.clip_by_value(
-        tf.round(tf.cast(num_tokens, tf.float32) * config.mask_prob),
-        1.0,
-        float(num_slots),
-    )  # [B, 1]
+    num_slots = config.max_predictions_per_seq(inputs.input_ids.shape[1])
+    rows = Rows(
+        input_ids=inputs.input_ids,
+        candidates=_candidates(inputs, vocabulary),
+        budget=_budget(inputs, config, num_slots, keys),
+        num_slots=num_slots,
+    )
+    choose = STRATEGIES[config.masking_strategy]
+    if config.original_masking:
+        choose = with_replacement
+    positions, is_real = choose(rows, config, vocabulary, keys)
     slots = tf.range(num_slots, dtype=tf.float32)
-    used = tf.logical_and(slots < num_chosen, is_real)  # [B, N]
+    used = tf.logical_and(slots < rows.budget, is_real)  # [B, N]
     positions = tf.where(used, positions, 0)
     ids = tf.where(used, gather_positions(inputs.input_ids, positions), 0)
     shown, changed = _content(ids, config, vocabulary, keys)
@@ -163,37 +143,15 @@ def _candidates(inputs: Inputs, vocabulary: Vocabulary) -> tf.Tensor:
     return allowed
 
 
-def _distinct(
-    candidates: tf.Tensor, num_slots: int, keys: Keys
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """Draws positions without replacement, in random order.
-
-    Returns:
-      Positions int32 [B, N], and bool [B, N]: False past the last candidate.
-    """
-    length = candidates.shape[1]
-    draws = draw(keys, Purpose.MASK_POSITIONS, (length,))  # [B, L]
-    best, positions = tf.math.top_k(
-        tf.where(candidates, draws, -1.0), num_slots
+def _budget(
+    inputs: Inputs, config: MaskingConfig, num_slots: int, keys: Keys
+) -> tf.Tensor:
+    """Returns float32 [B, 1]: k, how many tokens of each row are chosen."""
+    num_tokens = tf.reduce_sum(inputs.input_mask, -1, keepdims=True)
+    wanted = tf.cast(num_tokens, tf.float32) * config.mask_prob_at(
+        progress(keys)
     )
-    return positions, best >= 0.0
-
-
-def _with_replacement(
-    candidates: tf.Tensor, num_slots: int, keys: Keys
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """Draws positions independently, as the original does.
-
-    Returns:
-      Positions int32 [B, N], and bool [B, N]: False without a candidate.
-    """
-    ranks = tf.cumsum(tf.cast(candidates, tf.int32), axis=1)  # [B, L]
-    total = ranks[:, -1:]  # [B, 1]
-    draws = draw(keys, Purpose.MASK_POSITIONS, (num_slots,))  # [B, N]
-    draws = tf.cast(draws * tf.cast(total, tf.float32), tf.int32)
-    before = tf.expand_dims(ranks, 1) <= tf.expand_dims(draws, -1)
-    positions = tf.reduce_sum(tf.cast(before, tf.int32), -1)  # [B, N]
-    return positions, tf.broadcast_to(total > 0, tf.shape(positions))
+    return tf.clip_by_value(tf.round(wanted), 1.0, float(num_slots))
 
 
 def _content(

@@ -15,8 +15,8 @@ from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import optimization, tensor_ops
 from electra_tf.model.losses import LossTerm
 from electra_tf.model.tokenization import Vocabulary
+from electra_tf.pretrain.draws import Keys, TrainingKeys
 from electra_tf.pretrain.pretrain_data import Inputs
-from electra_tf.pretrain.pretrain_helpers import Keys
 from electra_tf.util import seeds
 
 Terms = dict[str, LossTerm]
@@ -85,11 +85,6 @@ class PretrainingModel(keras.Model, abc.ABC):
           UserError: saying what does not fit, and why.
         """
 
-    @property
-    def step(self) -> tf.Tensor:
-        """The updates done so far, int scalar; the same in all their parts."""
-        return tf.convert_to_tensor(self.optimizer.iterations)
-
     @abc.abstractmethod
     def compute_losses(
         self, inputs: Inputs, *, keys: Keys, training: bool
@@ -99,7 +94,7 @@ class PretrainingModel(keras.Model, abc.ABC):
         Args:
           inputs: a batch, or a part of it.
           keys: uint32 [B], one random key a row: masks, samples and dropout
-            are functions of it. Or draws, see `pretrain_helpers.Keys`.
+            are functions of it. Or draws, see `draws.Keys`.
           training: whether dropout is on.
 
         Returns:
@@ -182,11 +177,14 @@ class PretrainingModel(keras.Model, abc.ABC):
         replica = tf.distribute.get_replica_context()
         num_rows = tensor_ops.shape_of(inputs.input_ids)[0]
         first = replica.replica_id_in_sync_group * num_rows
+        step = self.optimizer.iterations
         keys = seeds.row_keys(
-            self.config.training.seed,
-            self.optimizer.iterations,
-            tf.range(num_rows) + first,
+            self.config.training.seed, step, tf.range(num_rows) + first
         )
+        num_steps = self.config.training.num_train_steps
+        progress = tf.cast(step, tf.float32) / num_steps
+        progress = tf.fill([num_rows], tf.minimum(progress, 1.0))
+        keys = TrainingKeys(keys, progress)
         return self.update_with_keys(inputs, keys=keys)
 
     def update_with_keys(self, inputs: Inputs, *, keys: Keys) -> Terms:

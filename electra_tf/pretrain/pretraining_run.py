@@ -11,10 +11,12 @@ import tensorflow as tf
 
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model.tokenization import Vocabulary
+from electra_tf.model.weights import Weights
 from electra_tf.pretrain import (
     evaluation,
     export,
     health,
+    initialization,
     preparation,
     pretrain_data,
     samples,
@@ -63,13 +65,14 @@ def run(config: PretrainingConfig) -> None:
     if is_chief and DEMO in config.corpus.corpus:
         console.say(_DEMO_NOTE)
     with _directory(config) if is_chief else contextlib.nullcontext():
+        start = _read_start(config)
         vocabulary, records, held_out = _prepare(config, strategy)
         model = make_model(config, vocabulary, strategy)
         if is_chief:
             size = sum(math.prod(v.shape) for v in model.trainable_variables)
             where = distribution.describe(strategy)
             console.say(f"Weights: {size:,}, on {where}.")
-        store = _restore(model)
+        store = _restore(model, start)
         if config.run.do_train:
             _train(model, records, store, strategy)
         if is_chief:
@@ -173,8 +176,16 @@ def _prepare(
     return preparation.prepare(config)
 
 
-def _restore(model: PretrainingModel) -> Checkpoints:
-    """Opens the checkpoints and restores the newest, if there is one."""
+def _read_start(config: PretrainingConfig) -> Weights | None:
+    """Reads what a new run starts from, before any time is spent on data."""
+    has_checkpoint = Checkpoints(config.run.model_dir, {}).steps()
+    if has_checkpoint or not config.training.init_checkpoint:
+        return None
+    return initialization.read(config)
+
+
+def _restore(model: PretrainingModel, start: Weights | None) -> Checkpoints:
+    """Opens the checkpoints; restores the newest, or else begins at `start`."""
     config = model.config
     store = Checkpoints(
         config.run.model_dir,
@@ -185,6 +196,8 @@ def _restore(model: PretrainingModel) -> Checkpoints:
     step = store.restore_latest()
     if step is not None:
         console.say(f"Restored the checkpoint of step {step:,}.")
+    elif start is not None:
+        initialization.assign(model, start)
     elif not config.run.do_train:
         raise UserError(
             f"{config.run.model_dir} holds no checkpoint to evaluate or "

@@ -13,7 +13,11 @@ import tensorflow as tf
 
 from electra_tf.configure_pretraining import CorpusConfig
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.pretrain import dataset_builder, record_format
+from electra_tf.pretrain import (
+    dataset_builder,
+    record_format,
+    unigram_counts,
+)
 from electra_tf.pretrain.dataset_builder import build, split_documents
 from electra_tf.pretrain.records import Records
 from electra_tf.util.errors import UserError
@@ -113,6 +117,40 @@ def test_every_token_of_the_corpus_is_in_one_record(built):
     assert counts["padding_share"] == pytest.approx(share, abs=1e-6)
 
 
+def test_counts_are_those_of_the_training_records(config, built):
+    records = Records.open(f"{built}/pretrain_data*", config, VOCABULARY)
+    counts = unigram_counts.read(records, VOCABULARY)
+    found = count_words(read(built, "train"))
+    assert len(counts) == VOCABULARY.size
+    assert {i: n for i, n in enumerate(counts) if n} == dict(found)
+    manifest = json.loads((built / "manifest.json").read_text())
+    assert manifest["counts"]["train_tokens"] == sum(counts)
+
+
+def test_counts_of_several_data_sets_add_up(config, built, out):
+    pattern = f"{built}/pretrain_data*,{out}/pretrain_data*"
+    both = Records.open(pattern, config, VOCABULARY)
+    one = Records.open(f"{built}/pretrain_data*", config, VOCABULARY)
+    assert unigram_counts.read(both, VOCABULARY) == tuple(
+        2 * n for n in unigram_counts.read(one, VOCABULARY)
+    )
+
+
+@pytest.mark.parametrize("damage", ["lines", "numbers", "words"])
+def test_counts_of_another_data_set_are_refused(config, out, damage):
+    path = out / "unigram_counts.txt"
+    text = path.read_text()
+    other = {
+        "lines": text + "0\n",
+        "numbers": text[:-2] + "1\n" if text[-2] == "0" else text[:-2] + "0\n",
+        "words": text.replace("0\n", "none\n"),
+    }
+    path.write_text(other[damage])
+    records = Records.open(f"{out}/pretrain_data*", config, VOCABULARY)
+    with pytest.raises(UserError, match="--overwrite"):
+        unigram_counts.read(records, VOCABULARY)
+
+
 def test_the_data_set_opens(config, built):
     train = Records.open(f"{built}/pretrain_data*", config, VOCABULARY)
     held_out = Records.open(f"{built}/held_out*", config, VOCABULARY)
@@ -147,6 +185,11 @@ def test_records_do_not_depend_on_files_batches_or_threads(
     for split in ("train", "held_out"):
         ours = sorted(read(tmp_path / "out", split))
         assert ours == sorted(read(built, split))
+    ours, theirs = (
+        (directory / "unigram_counts.txt").read_bytes()
+        for directory in (tmp_path / "out", built)
+    )
+    assert ours == theirs
 
 
 def test_the_same_build_gives_the_same_bytes(config, built, tmp_path):
@@ -239,6 +282,7 @@ def test_overwriting_leaves_nothing_of_the_older_data_set(config, out):
         "pretrain_data.tfrecord-0-of-3",
         "pretrain_data.tfrecord-1-of-3",
         "pretrain_data.tfrecord-2-of-3",
+        "unigram_counts.txt",
     ]
 
 

@@ -99,6 +99,25 @@ def test_other_settings_than_the_data_sets_are_refused(config):
         prepare(config)
 
 
+def test_the_vocabulary_has_counts_where_they_are_needed(config):
+    assert prepare(config)[0].counts is None
+    config = replace(config, "masking", masking_strategy="unigram")
+    vocabulary = prepare(config)[0]
+    counts = dict(zip(vocabulary.tokens, vocabulary.counts, strict=True))
+    assert counts["[CLS]"] == counts["[PAD]"] == 0
+    assert 100 < counts["fox"] < 300  # of 2400 words, 12 different ones
+
+
+@pytest.mark.parametrize("name", ["unigram_counts.txt", "manifest.json"])
+def test_a_data_set_without_counts_must_be_built_again(config, name, tmp_path):
+    prepare(config)
+    (tmp_path / "data" / "pretrain_tfrecords" / name).unlink()
+    prepare(config)
+    config = replace(config, "masking", masking_strategy="unigram")
+    with pytest.raises(UserError, match="Build the data set again"):
+        prepare(config)
+
+
 def test_a_vocabulary_is_never_overwritten(config, tmp_path):
     path = tmp_path / "vocab.txt"
     path.write_text("mine")

@@ -1,4 +1,5 @@
 import dataclasses
+import hashlib
 
 import numpy as np
 import pytest
@@ -68,6 +69,35 @@ def test_mask_never_chooses_special_tokens_or_padding(config):
         chosen = ids[rows, masked.positions.numpy()[rows, slots]]
         assert not np.isin(chosen, [PAD, CLS, SEP, MASK]).any()
         np.testing.assert_array_equal(masked.ids.numpy()[used], chosen)
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        (DEFAULT, "9364e2d1bd5368c23df19acbddb963c6"),
+        (
+            MaskingConfig(
+                mask_prob=0.25, mask_token_prob=0.8, random_token_prob=0.1
+            ),
+            "6763a9ddcdbf8f109bf731474d1e7499",
+        ),
+        (ORIGINAL, "479d3c40aeb4a0cd914082406969904e"),
+    ],
+    ids=["default", "random tokens", "original"],
+)
+def test_a_seed_gives_the_masks_that_it_always_gave(config, expected):
+    """The hashes are of version 0.1: old runs resume on the same masks."""
+    digest = hashlib.sha256()
+    inputs = _batch([64, 50, 33, 17, 5, 4] * 8)
+    for step in range(3):
+        masked = _mask(inputs, config, step)
+        for array in (masked.inputs.input_ids, *masked[1:]):
+            digest.update(array.numpy().tobytes())
+    assert digest.hexdigest()[:32] == expected
+    if config is DEFAULT:
+        positions = masked.positions.numpy()
+        assert positions[0].tolist() == [17, 18, 6, 39, 62, 46, 16, 52, 38]
+        assert positions[3].tolist() == [14, 11, 13, 0, 0, 0, 0, 0, 0]
 
 
 def test_positions_are_distinct():

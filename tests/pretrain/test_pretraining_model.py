@@ -5,7 +5,7 @@ import tiny
 
 from electra_tf.pretrain import pretraining_run
 from electra_tf.pretrain.pretrain_data import Inputs
-from electra_tf.util import training_utils
+from electra_tf.util import seeds, training_utils
 
 NUM_STEPS = 20
 
@@ -33,14 +33,19 @@ def _batches(strategy):
     return iter(strategy.distribute_datasets_from_function(make))
 
 
-def _train(num_replicas=1, **leaves):
-    """Returns the loss at each step, and the weights at the end."""
+def _sums(num_replicas=1, **leaves):
+    """Returns the model after all steps, and each term at each of them."""
     strategy = _strategy(num_replicas)
     leaves = {"num_train_steps": NUM_STEPS, "num_hidden_layers": 1, **leaves}
     config = tiny.config(**leaves)
     model = pretraining_run.make_model(config, tiny.VOCABULARY, strategy)
     block = training_utils._make_block(model, strategy)
-    sums = block(_batches(strategy), NUM_STEPS)
+    return model, block(_batches(strategy), NUM_STEPS)
+
+
+def _train(num_replicas=1, **leaves):
+    """Returns the loss at each step, and the weights at the end."""
+    model, sums = _sums(num_replicas, **leaves)
     losses = training_utils._losses(sums, model.loss_weights)
     return losses, {v.path: v.numpy() for v in model.trainable_variables}
 
@@ -121,6 +126,48 @@ def test_the_clip_acts_on_the_global_gradient():
     np.testing.assert_allclose(two, one, rtol=1e-6)
     for name, value in weights.items():
         np.testing.assert_allclose(others[name], value, atol=1e-5)
+
+
+def _masked_at(step, start, end):
+    """Returns how many tokens update `step`, from 0, masks."""
+    sizes = tiny.batch(seed=step).input_mask.numpy().sum(1)
+    share = start + (end - start) * step / NUM_STEPS
+    most = int((max(start, end) + 0.005) * tiny.LENGTH)
+    return np.clip(np.round(sizes * share), 1, most).sum()
+
+
+@pytest.mark.parametrize(
+    ("num_replicas", "leaves"),
+    [
+        (1, {}),
+        (1, {"gradient_accumulation_steps": 4}),
+        (1, {"jit_compile": "true", "masking_strategy": "span"}),
+        (2, {"masking_strategy": "ngram"}),
+    ],
+)
+def test_the_share_of_masks_is_a_function_of_the_step(num_replicas, leaves):
+    shares = {"mask_prob": 0.1, "mask_prob_end": 0.46}
+    _, sums = _sums(num_replicas, **shares, **leaves)
+    masked = sums["masked_lm_loss"][:, 1]
+    expected = [_masked_at(step, 0.1, 0.46) for step in range(NUM_STEPS)]
+    np.testing.assert_array_equal(masked, expected)
+
+
+def test_a_resumed_run_masks_the_share_of_its_step_and_evaluation_the_last():
+    config = tiny.config(
+        num_train_steps=NUM_STEPS, mask_prob=0.46, mask_prob_end=0.1
+    )
+    model = pretraining_run.make_model(
+        config, tiny.VOCABULARY, tf.distribute.get_strategy()
+    )
+    model.optimizer.iterations.assign(13)
+    terms = model.update(tiny.batch(seed=13))
+    assert terms["masked_lm_loss"].weight == _masked_at(13, 0.46, 0.1)
+    keys = seeds.row_keys(0, tf.constant(0), tf.range(8))
+    terms, _ = model.evaluation_step(tiny.batch(seed=13), keys=keys)
+    sizes = tiny.batch(seed=13).input_mask.numpy().sum(1)
+    expected = np.maximum(1, np.round(sizes * 0.1)).sum()
+    assert terms["masked_lm_loss"].weight == expected
 
 
 def test_fit_does_the_same_updates(reference):

@@ -2,6 +2,7 @@
 
 import os
 
+import numpy as np
 import pytest
 import tensorflow as tf
 from hypothesis import given, settings
@@ -9,8 +10,13 @@ from hypothesis import strategies as st
 
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import record_format
-from electra_tf.pretrain.example_builder import Example
-from electra_tf.pretrain.record_format import ShardWriter, serialize
+from electra_tf.pretrain.packing import Span
+from electra_tf.pretrain.record_format import (
+    Rows,
+    ShardWriter,
+    layout,
+    serialize,
+)
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 VOCABULARY = Vocabulary(SPECIAL + tuple(f"w{i}" for i in range(20000)))
@@ -18,35 +24,62 @@ LENGTH = 40
 ids = st.integers(0, VOCABULARY.size - 1)
 
 
-@settings(max_examples=200, deadline=None)
-@given(
-    st.lists(ids, min_size=1, max_size=20), st.lists(ids, max_size=LENGTH - 23)
-)
-def test_records_hold_specials_segments_and_padding(first, second):
-    record = serialize(Example(first, second), LENGTH, VOCABULARY)
+def records_of(examples):
+    """Returns the records of examples, each two lists of ids."""
+    tokens, spans = [], []
+    for first, second in examples:
+        start = len(tokens)
+        tokens += first + second
+        spans.append(Span(start, start + len(first), len(tokens)))
+    rows = layout(np.array(tokens), spans, LENGTH, VOCABULARY)
+    return serialize(rows)
+
+
+def features_of(first, second):
+    """Returns what the features of an example hold."""
     cls, sep = VOCABULARY.cls_id, VOCABULARY.sep_id
     tokens = [cls, *first, sep, *second] + [sep] * bool(second)
     num_first = len(first) + 2
     padding = [0] * (LENGTH - len(tokens))
-    wanted = {
+    num_second = len(tokens) - num_first
+    return {
         "input_ids": tokens + padding,
         "input_mask": [1] * len(tokens) + padding,
-        "segment_ids": [0] * num_first
-        + [1] * (len(tokens) - num_first)
-        + padding,
+        "segment_ids": [0] * num_first + [1] * num_second + padding,
     }
-    features = tf.train.Example.FromString(record).features.feature
-    assert {
-        name: list(feature.int64_list.value)
-        for name, feature in features.items()
-    } == wanted
+
+
+first = st.lists(ids, min_size=1, max_size=20)
+second = st.lists(ids, max_size=LENGTH - 23)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(first, second), min_size=1, max_size=6))
+def test_records_hold_specials_segments_and_padding(examples):
+    for record, example in zip(records_of(examples), examples, strict=True):
+        features = tf.train.Example.FromString(record).features.feature
+        assert {
+            name: list(feature.int64_list.value)
+            for name, feature in features.items()
+        } == features_of(*example)
+
+
+@given(st.lists(st.integers(0, 2**28 - 1), min_size=8, max_size=8))
+def test_numbers_of_every_size_are_encoded(numbers):
+    flags = np.zeros((2, 4), bool)
+    rows = Rows(np.array(numbers).reshape(2, 4), flags, flags)
+    for row, record in enumerate(serialize(rows)):
+        features = tf.train.Example.FromString(record).features.feature
+        found = features["input_ids"].int64_list.value
+        assert list(found) == numbers[4 * row : 4 * row + 4]
+
+
+def test_no_examples_are_no_records():
+    assert records_of([]) == []
 
 
 def test_tensorflow_parses_the_records():
-    records = [
-        serialize(Example([7, 300], [20000]), LENGTH, VOCABULARY),
-        serialize(Example([5], []), LENGTH, VOCABULARY),
-    ]
+    records = records_of([([7, 300], [20000]), ([5], [])])
     parsed = record_format.parse(tf.constant(records), LENGTH)
     assert parsed["input_ids"][0, :7].numpy().tolist() == [
         2, 7, 300, 3, 20000, 3, 0,

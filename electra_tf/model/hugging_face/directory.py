@@ -229,7 +229,7 @@ def _check_modules(modules: Mapping[str, Shape], class_name: str) -> None:
         raise UserError(
             f"The head of {class_name} must be made of {_joined(expected)}: "
             f"{reason}. Received: {_joined(shapes)}. Serve another head with "
-            "electra_tf, or convert the encoder alone."
+            "electra_tf, or convert the encoder alone (--network=encoder)."
         )
 
 

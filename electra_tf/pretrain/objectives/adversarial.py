@@ -25,6 +25,8 @@ Gumbel noise whose argmax is the sample. L_A = -disc_weight * L_D: the gradient
 into the generator is that of the discriminator, reversed. It is no term of its
 own. The word table gets no gradient through the relaxation.
 
+In evaluation beta is that of the end of the training, whatever the step.
+
 A sample that equals the data counts as real. `generator_entropy`, nats, tells a
 collapse: it falls towards 0 while `masked_lm_loss` does not. In the paper such
 a generator reaches 58 % accuracy, where maximum likelihood reaches 65 %, and
@@ -47,22 +49,22 @@ import tensorflow as tf
 from electra_tf.configure_objectives import AdversarialConfig
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import layers, losses, tensor_ops
-from electra_tf.model.losses import LossTerm
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import pretrain_helpers
+from electra_tf.pretrain.draws import (
+    Keys,
+    Purpose,
+    draw,
+    dropout_keys,
+    progress,
+)
 from electra_tf.pretrain.objectives.electra import (
     Electra,
     FakeData,
     masked_lm_size,
 )
 from electra_tf.pretrain.pretrain_data import Inputs
-from electra_tf.pretrain.pretrain_helpers import (
-    Keys,
-    Masked,
-    Purpose,
-    draw,
-    dropout_keys,
-)
+from electra_tf.pretrain.pretrain_helpers import Masked
 from electra_tf.pretrain.pretraining_model import Terms
 from electra_tf.util.errors import UserError
 
@@ -76,6 +78,7 @@ class Prediction(NamedTuple):
       fake: what the discriminator saw, and the truth about it.
       disc_logits: float32 [B, L]; over 0 means "replaced".
       baseline_logits: float32 [B, N], u; None without a baseline.
+      share: float32 [B, 1] or [1, 1], beta.
     """
 
     masked: Masked
@@ -83,6 +86,7 @@ class Prediction(NamedTuple):
     fake: FakeData
     disc_logits: tf.Tensor
     baseline_logits: tf.Tensor | None
+    share: tf.Tensor
 
 
 class Adversarial(Electra):
@@ -163,9 +167,11 @@ class Adversarial(Electra):
         )  # [B, N, H]
         mlm_logits = self._score(states)
         fake = self._corrupt(inputs, masked, mlm_logits, keys)
+        share = self.adversarial_share(keys)
         offsets = baseline = None
         if self.is_relaxed:
-            offsets = self._reversed_gradient(masked, mlm_logits, keys)
+            soft = self._relaxed(masked, mlm_logits, keys)
+            offsets = self._reversed_gradient(masked, soft, share)
         else:
             baseline = self.baseline(tf.stop_gradient(states))[..., 0]
         output = self.electra(
@@ -174,26 +180,33 @@ class Adversarial(Electra):
             word_offsets=offsets,
         )
         disc_logits = self.discriminator_predictions(output.sequence_output)
-        return Prediction(masked, mlm_logits, fake, disc_logits, baseline)
+        return Prediction(
+            masked, mlm_logits, fake, disc_logits, baseline, share
+        )
 
     def _sample(self, logits: tf.Tensor, keys: Keys) -> tf.Tensor:
         if not self.is_relaxed:
             return super()._sample(logits, keys)
         return tf.argmax(logits + _noise(logits, keys), -1, tf.int32)
 
-    def _reversed_gradient(
+    def _relaxed(
         self, masked: Masked, mlm_logits: tf.Tensor, keys: Keys
+    ) -> tf.Tensor:
+        """Returns the relaxation of the samples, float32 [B, N, V]."""
+        logits = self._sampling_logits(mlm_logits, masked)
+        temperature = self.config.adversarial.gumbel_temperature
+        return tf.nn.softmax((logits + _noise(logits, keys)) / temperature)
+
+    def _reversed_gradient(
+        self, masked: Masked, soft: tf.Tensor, share: tf.Tensor
     ) -> tf.Tensor:
         """Returns zeros, float32 [B, L, E], that pass a gradient on.
 
         Added to the discriminator's word vectors, they carry its gradient,
         times -beta * gen_weight, to the relaxed samples.
         """
-        logits = self._sampling_logits(mlm_logits, masked)
-        temperature = self.config.adversarial.gumbel_temperature
-        soft = tf.nn.softmax((logits + _noise(logits, keys)) / temperature)
-        scale = -self.adversarial_share() * self.config.objective.gen_weight
-        scale *= masked.weights[..., tf.newaxis]  # [B, N, 1]
+        scale = -share * self.config.objective.gen_weight * masked.weights
+        scale = scale[..., tf.newaxis]  # [B, N, 1]
         table = tf.convert_to_tensor(self.electra.embeddings.word_embeddings)
         table = tf.stop_gradient(table)
         zeros = scale * (soft - tf.stop_gradient(soft))  # [B, N, V]
@@ -202,13 +215,19 @@ class Adversarial(Electra):
         places = tf.one_hot(masked.positions, length)  # [B, N, L]
         return tf.matmul(places, zeros, transpose_a=True)  # [B, L, E]
 
-    def adversarial_share(self) -> tf.Tensor:
-        """Returns beta at the present step, float32 scalar."""
-        return adversarial_share(self.step, self.config.adversarial)
+    def adversarial_share(self, keys: Keys) -> tf.Tensor:
+        """Returns beta, float32 [B, 1], or [1, 1] after the training.
+
+        Args:
+          keys: of a batch; those of an update say how far the training is.
+        """
+        num_steps = self.config.training.num_train_steps
+        step = tf.round(progress(keys) * num_steps)
+        return adversarial_share(step, self.config.adversarial)
 
     def guesses(self) -> dict[str, float]:
         """Returns the losses of networks that guess: R_t equals b_t."""
-        first = adversarial_share(tf.constant(0), self.config.adversarial)
+        first = adversarial_share(tf.constant(0.0), self.config.adversarial)
         log_size = math.log(self.vocabulary.size)
         return {
             "generator_loss": (1 - float(first)) * log_size,
@@ -222,24 +241,29 @@ class Adversarial(Electra):
         return {**sizes, "disc_loss": num_tokens}
 
     def _terms(self, inputs: Inputs, prediction: Prediction) -> Terms:
+        masked, logits = prediction.masked, prediction.mlm_logits
+        share, weights = prediction.share, masked.weights
+        likelihood = losses.softmax_cross_entropy(logits, masked.ids)
+        loss = (1 - share) * likelihood  # [B, N]
         terms = super()._terms(inputs, prediction)
-        share, likelihood = self.adversarial_share(), terms["masked_lm_loss"]
-        total = (1 - share) * likelihood.total
-        weights = prediction.masked.weights  # [B, N]
         if not self.is_relaxed:
-            earned = self._earned(prediction)
-            total += share * earned.pop("policy_loss").total
+            policy_loss, earned = self._earned(prediction)
+            loss += share * policy_loss
             terms |= earned
-        entropy = losses.entropy(prediction.mlm_logits)  # [B, N]
+        entropy = losses.entropy(logits)  # [B, N]
         return {
             **terms,
-            "generator_loss": LossTerm(total, likelihood.weight),
+            "generator_loss": losses.weighted(loss, weights),
             "generator_entropy": losses.weighted(entropy, weights),
             "adversarial_share": losses.weighted(share, weights),
         }
 
-    def _earned(self, prediction: Prediction) -> Terms:
-        """Computes the losses of REINFORCE, and the reward, nats."""
+    def _earned(self, prediction: Prediction) -> tuple[tf.Tensor, Terms]:
+        """Computes what REINFORCE makes of each sample.
+
+        Returns:
+          -(R - b) log p_G(z), float32 [B, N], and the terms of R and b, nats.
+        """
         masked, fake = prediction.masked, prediction.fake
         at = masked.positions
         verdicts = tensor_ops.gather_positions(prediction.disc_logits, at)
@@ -252,10 +276,7 @@ class Adversarial(Electra):
         sampled_from = self._sampling_logits(prediction.mlm_logits, masked)
         surprisal = losses.softmax_cross_entropy(sampled_from, fake.sampled_ids)
         baseline = losses.sigmoid_cross_entropy(gate, tf.exp(-rewards))
-        return {
-            "policy_loss": losses.weighted(
-                advantages * surprisal, masked.weights
-            ),
+        return advantages * surprisal, {
             "baseline_loss": losses.weighted(baseline, masked.weights),
             "reward": losses.weighted(rewards, masked.weights),
         }
@@ -265,17 +286,17 @@ def adversarial_share(step: tf.Tensor, config: AdversarialConfig) -> tf.Tensor:
     """Computes beta.
 
     Args:
-      step: int scalar, the updates done so far.
+      step: float32, any shape, the updates done so far.
       config: says between which updates it rises, and to what.
 
     Returns:
-      float32 scalar.
+      float32, the same shape.
     """
     first, last = config.adversarial_start_step, config.adversarial_end_step
     if first == last:
         risen = tf.cast(step >= first, tf.float32)
     else:
-        done = tf.cast(step - first, tf.float32) / float(last - first)
+        done = (step - first) / (last - first)
         risen = tf.clip_by_value(done, 0.0, 1.0)
     return config.adversarial_weight * risen
 

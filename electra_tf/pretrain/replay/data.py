@@ -100,7 +100,7 @@ def pack(
       max_seq_length: tokens in a row.
       seed: of Python's `random`.
     """
-    builder = ExampleBuilder(max_seq_length, random.Random(seed), carry=False)
+    builder = ExampleBuilder(max_seq_length, random.Random(seed))
     examples = []
     for line in [*lines, None]:
         made = (

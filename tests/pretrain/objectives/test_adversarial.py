@@ -7,13 +7,19 @@ import tiny_language
 from electra_tf.configure_objectives import AdversarialConfig
 from electra_tf.model import tensor_ops
 from electra_tf.pretrain import health, pretraining_run
+from electra_tf.pretrain.draws import Purpose, TrainingKeys, draw
 from electra_tf.pretrain.objectives.adversarial import adversarial_share
-from electra_tf.pretrain.pretrain_helpers import Purpose, draw
 from electra_tf.util import seeds
 from electra_tf.util.errors import UserError
 
 KEYS = seeds.row_keys(0, tf.constant(0), tf.range(8))
+NUM_STEPS = 20  # of tiny.config
 METHODS = ["reinforce", "gumbel"]
+
+
+def _keys(step):
+    """Returns the keys of an update."""
+    return TrainingKeys(KEYS, tf.fill([8], step / NUM_STEPS))
 
 
 def _model(**leaves):
@@ -38,7 +44,7 @@ def test_the_share_rises_linearly_between_two_steps(first, last, expected):
         adversarial_end_step=last,
     )
     for step, share in expected.items():
-        found = adversarial_share(tf.constant(step), config)
+        found = adversarial_share(tf.constant(float(step)), config)
         np.testing.assert_allclose(found, share, rtol=1e-6)
 
 
@@ -50,10 +56,9 @@ def test_losses_of_reinforce_equal_their_formulas():
     model = _model(
         adversarial_end_step=10, temperature=2.0, gen_weight=3.0, disc_weight=7
     )
-    model.optimizer.iterations.assign(4)
-    inputs, beta = tiny.batch(), 0.4
-    out = model.forward(inputs, keys=KEYS, training=False)
-    terms = model.compute_losses(inputs, keys=KEYS, training=False)
+    inputs, beta, keys = tiny.batch(), 0.4, _keys(4)
+    out = model.forward(inputs, keys=keys, training=False)
+    terms = model.compute_losses(inputs, keys=keys, training=False)
     used = out.masked.weights.numpy() > 0
     positions = out.masked.positions.numpy()
     truth, sampled = out.masked.ids.numpy(), out.fake.sampled_ids.numpy()
@@ -215,13 +220,12 @@ def test_before_its_start_it_is_electra(method):
         adversarial_end_step=9,
         temperature=1.5,
     )
-    model.optimizer.iterations.assign(5)
-    inputs = tiny.batch()
-    terms = model.compute_losses(inputs, keys=KEYS, training=True)
+    inputs, keys = tiny.batch(), _keys(5)
+    terms = model.compute_losses(inputs, keys=keys, training=True)
     np.testing.assert_array_equal(
         terms["generator_loss"], terms["masked_lm_loss"]
     )
-    found = tiny_language.gradients(model, "disc_loss", inputs, KEYS)
+    found = tiny_language.gradients(model, "disc_loss", inputs, keys)
     assert not found["generator_predictions/dense/kernel"]
 
 
@@ -288,7 +292,7 @@ def test_what_does_not_fit_is_refused_with_the_reason(received, leaves):
 
 
 def test_a_resumed_run_ends_with_the_same_bits():
-    """The share of the adversarial loss comes from the restored step."""
+    """The share of the adversarial loss comes with the restored step."""
     leaves = {
         "objective": "adversarial",
         "adversarial_start_step": 2,

@@ -15,6 +15,11 @@ KEYS = seeds.row_keys(0, tf.constant(0), tf.range(8))
 # Each objective as it is, and its choices that make another computation.
 VARIANTS = {name: {"objective": name} for name in OBJECTIVES} | {
     "electra of a uniform generator": {"generator_type": "uniform"},
+    "electra of masked spans": {
+        "masking_strategy": "span",
+        "mask_prob": 0.1,
+        "mask_prob_end": 0.3,
+    },
     "electra as the original": {
         "original_masking": True,
         "original_sampling": True,

@@ -1,0 +1,86 @@
+"""The configuration of masking; needs no TensorFlow."""
+
+import dataclasses
+import math
+from typing import TypeVar
+
+from electra_tf.util.config_fields import one_of, require, require_choices
+from electra_tf.util.errors import UserError
+
+Numbers = TypeVar("Numbers")  # a float or a tensor
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MaskingConfig:
+    """Which tokens are chosen, and what is shown in their place."""
+
+    mask_prob: float = 0.15
+    """Share of the tokens of a row that are chosen."""
+
+    mask_prob_end: float | None = None
+    """Share at the end of the training, to which `mask_prob` changes linearly;
+    the share of evaluation. Default: `mask_prob` throughout."""
+
+    masking_strategy: str = one_of(
+        "uniform", "whole_word", "ngram", "span", "unigram"
+    )
+    """What is chosen together: single word pieces, all pieces of a word, up to
+    `max_ngram` words in a row, or a span of words (3.8 pieces on average); or
+    single word pieces, the rare ones more often (`unigram_alpha`)."""
+
+    max_ngram: int = 3
+    """Words in the longest n-gram; n-grams are drawn with shares 1 / n."""
+
+    unigram_alpha: float = 0.5
+    """With the strategy unigram, a word piece that is n times as frequent as
+    another is chosen with 1 / n ** unigram_alpha of its weight."""
+
+    mask_token_prob: float = 0.85
+    """Share of the chosen tokens shown as [MASK]; the others are shown as they
+    are, but for `random_token_prob`."""
+
+    random_token_prob: float = 0.0
+    """Share of the chosen tokens shown as a random word piece."""
+
+    original_masking: bool = False
+    """Choose with replacement, as the original does: 13.8 % instead of 15 %
+    of the tokens are then chosen. With the strategy uniform only."""
+
+    def __post_init__(self) -> None:
+        probs = "mask_prob mask_prob_end"
+        shares = "mask_token_prob random_token_prob"
+        require(self, probs, "in (0, 1)", lambda p: 0 < p < 1)
+        require(self, shares, "in [0, 1]", lambda p: 0 <= p <= 1)
+        require(self, "max_ngram", "at least 1", lambda n: n >= 1)
+        require(
+            self, "unigram_alpha", "at least 0", lambda a: 0 <= a < math.inf
+        )
+        require_choices(self)
+        if self.mask_token_prob + self.random_token_prob > 1:
+            raise UserError(
+                "`mask_token_prob` + `random_token_prob` must be at most 1. "
+                f"Received: mask_token_prob={self.mask_token_prob}, "
+                f"random_token_prob={self.random_token_prob}."
+            )
+        if self.original_masking and self.masking_strategy != "uniform":
+            raise UserError(
+                "`original_masking` repeats the original, which draws single "
+                "word pieces and may draw one twice: a word or a span cannot "
+                "be drawn so. Received: masking_strategy="
+                f"{self.masking_strategy!r}. Drop one of the two."
+            )
+
+    def mask_prob_at(self, progress: Numbers) -> Numbers | float:
+        """Returns the share of the tokens that are chosen.
+
+        Args:
+          progress: how much of the training is done, from 0 to 1.
+        """
+        if self.mask_prob_end is None:
+            return self.mask_prob
+        return (1 - progress) * self.mask_prob + progress * self.mask_prob_end
+
+    def max_predictions_per_seq(self, max_seq_length: int) -> int:
+        """Returns the number of slots for chosen tokens in a row, N."""
+        largest = max(self.mask_prob, self.mask_prob_end or 0.0)
+        return int((largest + 0.005) * max_seq_length)

@@ -1,0 +1,142 @@
+r"""Converts weights from and to the original's checkpoints and Hugging Face's.
+
+python -m electra_tf.convert_checkpoint --source_format=tf1 --target_format=hf \
+  --input=electra_small/electra_small --output=electra_small_hf
+
+--input can be
+
+  of tf1         an original checkpoint, pre-trained or fine-tuned: its path
+                 without the ending, or its directory;
+  of electra_tf  one of ours, or <data_dir>/models/<model_name> for its newest;
+  of hf          a directory of transformers' ELECTRA with model.safetensors;
+                 two with a comma between, the discriminator's first; or a
+                 directory of both.
+
+The sizes of the networks are told from the shapes of the weights, each of
+which must have its place. Only the number of attention heads cannot be told:
+it is one for every 64 of the width unless a file or a flag says otherwise.
+
+The output continues where the input is: its step and Adam's slots are kept, or
+made 0 where there are none (not in hf, which has no place for them). Nothing
+but arrays, JSON and text is read.
+"""
+
+import dataclasses
+
+from electra_tf.util import config_flags, console
+from electra_tf.util.config_fields import one_of, require, require_choices
+from electra_tf.util.errors import UserError
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ConvertConfig:
+    """What to convert, into what, and what to change on the way."""
+
+    input: str = ""
+    """The checkpoint to read. Required."""
+
+    output: str = ""
+    """A new or empty directory to write to. Required."""
+
+    source_format: str = one_of("auto", "tf1", "hf", "electra_tf")
+    """Format of the input; auto tells it from the files."""
+
+    target_format: str = one_of("electra_tf", "tf1", "hf")
+    """Format of the output."""
+
+    network: str = one_of("both", "discriminator", "generator", "encoder")
+    """What to write: all there is, one network that stands alone, or the
+    discriminator's encoder without a head."""
+
+    vocab_file: str = ""
+    """Vocabulary of the input. Default: vocab.txt beside it."""
+
+    new_vocab_file: str = ""
+    """Vocabulary of the output: words that both have keep their rows."""
+
+    vocab_size: int | None = None
+    """Rows of the word embeddings in the output. Default: as many as the
+    new vocabulary has words, or as the input has."""
+
+    max_position_embeddings: int | None = None
+    """Rows of the position embeddings in the output, the longest row it can
+    read; new ones repeat the old. Default: as the input has."""
+
+    reset_step: bool = False
+    """Write step 0, so that a schedule starts anew; slots stay."""
+
+    slots: bool = True
+    """Write Adam's slots, which training needs to go on."""
+
+    head: str = one_of(
+        "auto",
+        "sequence_classification",
+        "token_classification",
+        "question_answering",
+    )
+    """What a fine-tuned head does, for hf; auto knows the original's tasks."""
+
+    num_attention_heads: int | None = None
+    """Attention heads in each layer of the encoder, where no file says it."""
+
+    generator_num_attention_heads: int | None = None
+    """Attention heads in each layer of the generator, likewise."""
+
+    seed: int = 0
+    """Seed of new rows."""
+
+    def __post_init__(self) -> None:
+        require_choices(self)
+        require(
+            self,
+            "vocab_size max_position_embeddings num_attention_heads "
+            "generator_num_attention_heads",
+            "at least 1",
+            lambda n: n >= 1,
+        )
+        for name in ("input", "output"):
+            if not getattr(self, name):
+                raise UserError(
+                    f"`{name}` must be a path. Received: nothing. Set --{name}."
+                )
+
+
+def main(config: ConvertConfig) -> None:
+    """Converts what the configuration names."""
+    with console.quiet_imports():
+        from electra_tf.model import checkpoint_formats
+        from electra_tf.pretrain import conversion
+
+    loaded = checkpoint_formats.read(
+        config.input,
+        config.source_format,
+        vocab_file=config.vocab_file,
+        num_attention_heads=config.num_attention_heads,
+        generator_num_attention_heads=config.generator_num_attention_heads,
+    )
+    console.say(conversion.describe(loaded))
+    ready = conversion.prepare(
+        loaded,
+        new_vocab_file=config.new_vocab_file,
+        vocab_size=config.vocab_size,
+        max_position_embeddings=config.max_position_embeddings,
+        reset_step=config.reset_step,
+        slots=config.slots,
+        seed=config.seed,
+    )
+    paths = conversion.write(
+        config.output,
+        ready,
+        config.target_format,
+        network=config.network,
+        head=config.head,
+    )
+    for path in paths:
+        console.say(f"Wrote {path}")
+    console.say(
+        conversion.next_steps(ready, config.output, config.target_format)
+    )
+
+
+if __name__ == "__main__":
+    config_flags.run(main, ConvertConfig)

@@ -1,0 +1,219 @@
+"""What `convert_checkpoint` does between reading and writing."""
+
+import dataclasses
+import pathlib
+from collections.abc import Mapping
+
+from electra_tf.model import checkpoint_formats, weights
+from electra_tf.model.architecture import (
+    GENERATOR_HEAD,
+    SLOTS,
+    STEP,
+    Shape,
+)
+from electra_tf.model.tokenization import Vocabulary
+from electra_tf.model.weights import NETWORKS, Weights
+from electra_tf.pretrain import initialization, model_card
+from electra_tf.util import console, files
+from electra_tf.util.errors import UserError
+
+_FLAGS = "model.cfg"
+_HEADS = {
+    "sequence_classification": (
+        "cola",
+        "sst",
+        "mrpc",
+        "sts",
+        "qqp",
+        "mnli",
+        "qnli",
+        "rte",
+        "wnli",
+    ),
+    "token_classification": ("chunk", "ner", "pos", "ccg"),
+    "question_answering": (
+        "squad",
+        "squadv1",
+        "newsqa",
+        "naturalqs",
+        "triviaqa",
+        "searchqa",
+    ),
+}
+
+
+def describe(loaded: Weights) -> str:
+    """Says what was read: networks, sizes, slots, step.
+
+    Args:
+      loaded: as read.
+    """
+    names = {*loaded.arrays}
+    num_slots = sum(name.endswith(SLOTS) for name in names)
+    num_weights = len(names) - num_slots - (STEP in names)
+    flags = initialization.size_flags(loaded.architecture)
+    sizes = checkpoint_formats.sizes(loaded)
+    lines = [
+        f"Read {loaded.origin}: {num_weights} weights, {num_slots} slots of "
+        f"Adam, step {loaded.step:,}; each used once.",
+        *(f"  {name}: {size:,} parameters" for name, size in sizes.items()),
+        *(
+            f"  {task}: fine-tuned head of {', '.join(modules)}"
+            for task, modules in loaded.architecture.tasks.items()
+        ),
+        "  " + " ".join(f"--{name}={value}" for name, value in flags.items()),
+    ]
+    if loaded.heads_are_assumed:
+        lines.append(
+            "  attention heads: no file says how many; the original's number "
+            "for this width unless --num_attention_heads gives another"
+        )
+    if loaded.vocabulary is None:
+        lines.append("  vocabulary: not there; name it with --vocab_file")
+    return "\n".join(lines)
+
+
+def prepare(
+    loaded: Weights,
+    *,
+    new_vocab_file: str = "",
+    vocab_size: int | None = None,
+    max_position_embeddings: int | None = None,
+    reset_step: bool = False,
+    slots: bool = True,
+    seed: int = 0,
+) -> Weights:
+    """Makes the changes that are asked for, and says what became of rows.
+
+    Args:
+      loaded: as read.
+      new_vocab_file: of the words to have; "" for the same.
+      vocab_size: rows of the word embeddings; None for as many as words.
+      max_position_embeddings: rows of the position embeddings; None for the
+        same.
+      reset_step: whether to count updates from 0.
+      slots: whether Adam's slots are kept, or made; else left out.
+      seed: of new rows.
+    """
+    if new_vocab_file or vocab_size:
+        vocabulary = None
+        if new_vocab_file:
+            vocabulary = Vocabulary.from_file(new_vocab_file)
+        size = vocab_size or vocabulary.size
+        loaded, resizing = weights.resize_vocabulary(
+            loaded, size, vocabulary, seed=seed
+        )
+        console.say(initialization.resized("Word embeddings", resizing))
+    if max_position_embeddings:
+        loaded, resizing = weights.resize_positions(
+            loaded, max_position_embeddings
+        )
+        console.say(initialization.resized("Position embeddings", resizing))
+    ready = weights.with_slots(loaded)
+    if reset_step:
+        step = {STEP: ready.arrays[STEP] * 0}
+        ready = dataclasses.replace(ready, arrays={**ready.arrays, **step})
+    return ready if slots else weights.without_slots(ready)
+
+
+def write(
+    directory: str,
+    ready: Weights,
+    target_format: str,
+    *,
+    network: str = "both",
+    head: str = "auto",
+) -> list[pathlib.Path]:
+    """Writes the weights and a model card.
+
+    Args:
+      directory: new or empty.
+      ready: what to write.
+      target_format: "tf1", "electra_tf" or "hf".
+      network: "both" for all there is, "discriminator", "generator" or
+        "encoder".
+      head: of a fine-tuned model for hf; "auto" knows the original's tasks.
+
+    Returns:
+      Paths of the checkpoints.
+    """
+    networks = NETWORKS if network == "both" else (network,)
+    if network == weights.ENCODER:
+        ready = weights.select(ready, network)
+        networks = ready.networks
+    kind = ""
+    if target_format == "hf" and ready.architecture.tasks:
+        kind = _kind(ready.architecture.tasks) if head == "auto" else head
+    paths = checkpoint_formats.write(
+        directory, ready, target_format, networks=networks, kind=kind
+    )
+    facts = model_card.facts_of_run(pathlib.Path(ready.origin).parent)
+    for path in paths:
+        place = path if target_format == "hf" else path.parent
+        names = (path.name,) if len(paths) > 1 else networks
+        model_card.write(
+            place,
+            _parts(ready, names),
+            facts,
+            target_format,
+            step=ready.step,
+            head=kind,
+        )
+    if target_format != "hf" and network == "both":
+        flags = initialization.size_flags(ready.architecture)
+        lines = [f"--{name}={value}\n" for name, value in flags.items()]
+        files.atomic_write_text(pathlib.Path(directory, _FLAGS), "".join(lines))
+    return paths
+
+
+def next_steps(ready: Weights, directory: str, target_format: str) -> str:
+    """Says how to go on with what was written.
+
+    Args:
+      ready: what was written.
+      directory: where.
+      target_format: of it.
+    """
+    lines = [f"{directory}/README.md says how to load it."]
+    if target_format == "hf":
+        lines = ["The README.md in each says how to load it."]
+    if GENERATOR_HEAD in ready.architecture.heads and target_format != "hf":
+        vocabulary = f"{directory}/vocab.txt" if ready.vocabulary else "FILE"
+        lines += [
+            "To go on with pre-training:",
+            "  python -m electra_tf.run_pretraining \\",
+            f"    --flagfile={directory}/{_FLAGS} \\",
+            f"    --init_checkpoint={directory} --vocab_file={vocabulary} \\",
+            "    --corpus='/path/*.txt' --data_dir=DIR --model_name=NAME \\",
+            f"    --num_train_steps=N  # over {ready.step:,}",
+        ]
+    return "\n".join(lines)
+
+
+def _parts(
+    ready: Weights, names: tuple[str, ...]
+) -> dict[str, model_card.Part]:
+    counts = checkpoint_formats.sizes(ready)
+    return {
+        name: model_card.Part(
+            weights.select(ready, name).architecture.encoder, counts[name]
+        )
+        for name in names
+        if name in ready.networks
+    }
+
+
+def _kind(tasks: Mapping[str, Mapping[str, Shape]]) -> str:
+    """Tells what a fine-tuned head does from its task's name and modules."""
+    (task, modules), *_ = tasks.items()
+    if "classifier/dense" in modules:
+        return "sequence_classification"
+    if len(modules) > 1:
+        return "question_answering"
+    for kind, names in _HEADS.items():
+        if task in names:
+            return kind
+    raise UserError(
+        "`head` must say what the fine-tuned head does. Received: head=auto "
+        f"for {task!r}, which is not a task of the original's. Set --head."
+    )

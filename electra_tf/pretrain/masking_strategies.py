@@ -1,0 +1,322 @@
+"""How the tokens to hide are chosen. To add a way: one function, one line.
+
+A strategy is a function of the rows and their random keys. It gives positions
+that are distinct and all candidates; the first `budget` of them are hidden.
+
+Those that hide neighbours together cut each row into groups, put the groups in
+random order and take from them until the budget is used. So any token is about
+as likely to be hidden as any other, wherever it stands. Nothing walks from
+token to token: groups are numbered by cumulative sums.
+
+Letters in shapes: B rows, L tokens in a row, N masked slots, V vocabulary.
+
+Source: paper appendix H (strategic masking); ALBERT (n-grams); SpanBERT.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from electra_tf.configure_masking import MaskingConfig
+from electra_tf.model.tensor_ops import gather_positions
+from electra_tf.model.tokenization import Vocabulary
+from electra_tf.pretrain.draws import Keys, Purpose, draw
+from electra_tf.util.errors import UserError
+
+_SPAN_STOP = 0.2  # probability that a span ends after any of its pieces
+_MAX_SPAN = 10
+
+
+class Rows(NamedTuple):
+    """Rows of which tokens are to be chosen.
+
+    Attributes:
+      input_ids: int32 [B, L].
+      candidates: bool [B, L], True where a token may be chosen.
+      budget: float32 [B, 1], how many may be chosen, whole numbers up to N.
+      num_slots: N.
+    """
+
+    input_ids: tf.Tensor
+    candidates: tf.Tensor
+    budget: tf.Tensor
+    num_slots: int
+
+
+class Choice(NamedTuple):
+    """Tokens in the order in which they are chosen.
+
+    Attributes:
+      positions: int32 [B, N].
+      is_real: bool [B, N]: False past the last that can be chosen.
+    """
+
+    positions: tf.Tensor
+    is_real: tf.Tensor
+
+
+def uniform(rows: Rows, _: MaskingConfig, __: Vocabulary, keys: Keys) -> Choice:
+    """Chooses single tokens, each equally likely, in random order."""
+    length = rows.candidates.shape[1]
+    draws = draw(keys, Purpose.MASK_POSITIONS, (length,))  # [B, L]
+    best, positions = tf.math.top_k(
+        tf.where(rows.candidates, draws, -1.0), rows.num_slots
+    )
+    return Choice(positions, best >= 0.0)
+
+
+def with_replacement(
+    rows: Rows, _: MaskingConfig, __: Vocabulary, keys: Keys
+) -> Choice:
+    """Chooses single tokens independently, as the original does.
+
+    Differs: from the rule above, as a token may be chosen more than once.
+    """
+    ranks = tf.cumsum(tf.cast(rows.candidates, tf.int32), axis=1)  # [B, L]
+    total = ranks[:, -1:]  # [B, 1]
+    draws = draw(keys, Purpose.MASK_POSITIONS, (rows.num_slots,))  # [B, N]
+    draws = tf.cast(draws * tf.cast(total, tf.float32), tf.int32)
+    before = tf.expand_dims(ranks, 1) <= tf.expand_dims(draws, -1)
+    positions = tf.reduce_sum(tf.cast(before, tf.int32), -1)  # [B, N]
+    return Choice(positions, tf.broadcast_to(total > 0, tf.shape(positions)))
+
+
+def unigram(
+    rows: Rows, config: MaskingConfig, vocabulary: Vocabulary, keys: Keys
+) -> Choice:
+    """Chooses single tokens, rare ones sooner.
+
+    Tokens are drawn one after the other without replacement, each with a
+    probability proportional to its count in the training records to the power
+    of -`unigram_alpha`: the largest sums of Gumbel noise and log weight. What
+    never occurs there weighs as much as what occurs once.
+    """
+    if vocabulary.counts is None:
+        raise UserError(
+            "The masking strategy unigram needs how often each token occurs. "
+            "Received: a vocabulary without counts."
+        )
+    counts = np.maximum(vocabulary.counts, 1)
+    weights = tf.constant(-config.unigram_alpha * np.log(counts), tf.float32)
+    length = rows.candidates.shape[1]
+    draws = draw(keys, Purpose.MASK_POSITIONS, (length,))  # [B, L]
+    gumbel = -tf.math.log(-tf.math.log1p(-draws))
+    scores = tf.gather(weights, rows.input_ids) + gumbel
+    best, positions = tf.math.top_k(
+        tf.where(rows.candidates, scores, -np.inf), rows.num_slots
+    )
+    return Choice(positions, best > -np.inf)
+
+
+def whole_word(
+    rows: Rows, _: MaskingConfig, vocabulary: Vocabulary, keys: Keys
+) -> Choice:
+    """Chooses words, all pieces of each; passes over what does not fit."""
+    length = rows.candidates.shape[1]
+    order = draw(keys, Purpose.MASK_POSITIONS, (length,))  # [B, L]
+    starts = _word_starts(rows, vocabulary)
+    return _take(rows, starts, _number(starts), order)
+
+
+def ngram(
+    rows: Rows, config: MaskingConfig, vocabulary: Vocabulary, keys: Keys
+) -> Choice:
+    """Chooses n-grams of whole words, n up to `max_ngram` with shares 1 / n.
+
+    Words that do not fit are passed over, so that the last n-grams may be cut.
+
+    Differs: ALBERT draws n anew for every place it tries, and smaller ones
+    where n-grams overlap. Here the text is first cut into n-grams.
+
+    Source: ALBERT section 4.1, and create_pretraining_data.py.
+    """
+    sizes = range(1, config.max_ngram + 1)
+    order, tiles = _draw_tiles(rows, keys, [1 / n for n in sizes])
+    starts = _word_starts(rows, vocabulary)
+    return _take(rows, starts, _join(rows, _number(starts), tiles), order)
+
+
+def span(
+    rows: Rows, _: MaskingConfig, vocabulary: Vocabulary, keys: Keys
+) -> Choice:
+    """Chooses spans of up to 10 pieces with geometric lengths, on average 3.8.
+
+    The text is cut into such spans, and cuts within a word move to its start:
+    spans hold whole words, but for the last, which ends where the budget does.
+
+    Differs: SpanBERT's lengths count words, not pieces, which makes spans
+    longer, and places them one by one. Here the text is first cut into spans.
+
+    Source: SpanBERT section 3.1.
+    """
+    sizes = range(1, _MAX_SPAN + 1)
+    order, tiles = _draw_tiles(
+        rows, keys, [(1 - _SPAN_STOP) ** n for n in sizes]
+    )
+    starts = _word_starts(rows, vocabulary)
+    words = _number(starts)
+    first_pieces = _at_starts(starts, _number(rows.candidates))
+    units = gather_positions(first_pieces, words)
+    return _take(rows, rows.candidates, _join(rows, units, tiles), order)
+
+
+Strategy = Callable[[Rows, MaskingConfig, Vocabulary, Keys], Choice]
+
+STRATEGIES: Mapping[str, Strategy] = {
+    "uniform": uniform,
+    "whole_word": whole_word,
+    "ngram": ngram,
+    "span": span,
+    "unigram": unigram,
+}
+"""By the names that `MaskingConfig.masking_strategy` lists."""
+
+
+def _runs(candidates: tf.Tensor) -> tf.Tensor:
+    """Returns bool [B, L]: True where a run of candidates begins."""
+    before = tf.pad(candidates[:, :-1], [[0, 0], [1, 0]])
+    return tf.logical_and(candidates, tf.logical_not(before))
+
+
+def _word_starts(rows: Rows, vocabulary: Vocabulary) -> tf.Tensor:
+    """Returns bool [B, L]: True where a word begins.
+
+    A piece that continues a word begins one if no candidate is before it.
+    """
+    continues = np.array(vocabulary.continues_word)  # bool [V]
+    begins = tf.gather(~continues, rows.input_ids)  # bool [B, L]
+    begins = tf.logical_and(begins, rows.candidates)
+    return tf.logical_or(begins, _runs(rows.candidates))
+
+
+def _number(starts: tf.Tensor) -> tf.Tensor:
+    """Returns int32 [B, L]: the number, from 0, of the last start so far."""
+    return tf.maximum(tf.cumsum(tf.cast(starts, tf.int32), axis=1) - 1, 0)
+
+
+def _draw_tiles(
+    rows: Rows, keys: Keys, shares: Sequence[float]
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Cuts 0, 1, 2, ... into tiles of random sizes.
+
+    Args:
+      rows: give L.
+      keys: one random key a row.
+      shares: of the sizes 1, 2, ...; need not sum to 1.
+
+    Returns:
+      float32 [B, L], draws that are left for the order of groups, and int32
+      [B, L], the tile of each number.
+    """
+    length = rows.candidates.shape[1]
+    draws = draw(keys, Purpose.MASK_POSITIONS, (2, length))  # [B, 2, L]
+    order, draws = tf.unstack(draws, axis=1)
+    ends = np.cumsum(shares)
+    ends = (ends / ends[-1])[:-1].astype(np.float32)
+    longer = tf.cast(draws[..., tf.newaxis] >= ends, tf.int32)
+    sizes = 1 + tf.reduce_sum(longer, -1)  # [B, L]
+    next_starts = tf.minimum(tf.cumsum(sizes, axis=1), length)
+    starts = _sum_by(next_starts, tf.ones_like(sizes))  # 0 or 1
+    return order, tf.cumsum(starts, axis=1)
+
+
+def _join(rows: Rows, units: tf.Tensor, tiles: tf.Tensor) -> tf.Tensor:
+    """Numbers groups, each the units of a tile that follow on each other.
+
+    Args:
+      rows: whose special tokens no group reaches over.
+      units: int32 [B, L], which unit (a word, a piece) each token belongs to.
+      tiles: int32 [B, L], the tile of each unit.
+
+    Returns:
+      int32 [B, L], below L.
+    """
+    return gather_positions(tiles, units) + _number(_runs(rows.candidates))
+
+
+def _take(
+    rows: Rows, starts: tf.Tensor, groups: tf.Tensor, order: tf.Tensor
+) -> Choice:
+    """Goes through groups in random order and takes all that fits.
+
+    Args:
+      rows: with the budget.
+      starts: bool [B, L], where the items begin that are taken as a whole or
+        not at all: words, or pieces.
+      groups: int32 [B, L], in [0, L), the group of each token; of items.
+      order: float32 [B, L], a random number for each group.
+
+    Returns:
+      The tokens of the items taken, from left to right.
+    """
+    length = groups.shape[1]
+    items = _number(starts)
+    sizes = _sum_by(items, tf.cast(rows.candidates, tf.int32))  # [B, L]
+    keys = _at_starts(starts, gather_positions(order, groups))  # [B, L]
+    # Of equal keys top_k takes the left one: groups stay together.
+    ranked = tf.math.top_k(keys, length).indices  # [B, L], items
+    fits = _fit(gather_positions(sizes, ranked), tf.cast(rows.budget, tf.int32))
+    taken = _sum_by(ranked, tf.cast(fits, tf.int32)) > 0  # [B, L], by item
+    chosen = tf.logical_and(rows.candidates, gather_positions(taken, items))
+    leftness = tf.range(length, 0, -1, tf.float32)
+    best, positions = tf.math.top_k(
+        tf.where(chosen, leftness, 0.0), rows.num_slots
+    )
+    return Choice(positions, best > 0.0)
+
+
+def _fit(sizes: tf.Tensor, budget: tf.Tensor) -> tf.Tensor:
+    """Goes through sizes and takes each that fits with those taken before.
+
+    Each round takes sizes up to the first that does not fit, and drops all
+    behind that do not fit into the room that is left there. As the room
+    shrinks from round to round, there are few, mostly 2 or 3.
+
+    Args:
+      sizes: int32 [B, L].
+      budget: int32 [B, 1].
+
+    Returns:
+      bool [B, L].
+    """
+
+    def fits(kept: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns the sums so far, int32 [B, L], and where they fit."""
+        sums = tf.cumsum(tf.where(kept, sizes, 0), axis=1)
+        return sums, sums <= budget
+
+    def is_over(kept: tf.Tensor) -> tf.Tensor:
+        return tf.reduce_any(tf.logical_and(kept, ~fits(kept)[1]))
+
+    def drop(kept: tf.Tensor) -> tuple[tf.Tensor]:
+        sums, fit = fits(kept)
+        filled = tf.reduce_max(tf.where(fit, sums, 0), 1, keepdims=True)
+        return (kept & (fit | (sizes <= budget - filled)),)
+
+    kept = tf.ones_like(sizes, tf.bool)
+    return tf.while_loop(is_over, drop, (kept,))[0]
+
+
+def _at_starts(starts: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
+    """Collects the values at the starts of items, [B, L], by item."""
+    values = tf.where(starts, values, tf.zeros_like(values))
+    return _sum_by(_number(starts), values)
+
+
+def _sum_by(index: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
+    """Sums the numbers of a row that have the same index.
+
+    Args:
+      index: int32 [B, L], in [0, L]; what has L is left out.
+      values: int32 or float32 [B, L].
+
+    Returns:
+      same dtype [B, L], by index.
+    """
+    width = index.shape[1] + 1
+    num_rows = tf.shape(index)[0]
+    flat = index + width * tf.range(num_rows)[:, tf.newaxis]
+    sums = tf.math.unsorted_segment_sum(values, flat, num_rows * width)
+    return tf.reshape(sums, [-1, width])[:, :-1]

@@ -1,0 +1,163 @@
+"""A run starts from other weights, of every format, and says what it did."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny
+
+from electra_tf.model import checkpoint_formats
+from electra_tf.model.tokenization import Vocabulary
+from electra_tf.pretrain import initialization, pretraining_run
+from electra_tf.util.checkpoints import Checkpoints
+from electra_tf.util.errors import UserError
+
+STEP = 7
+
+
+def make(vocabulary=tiny.VOCABULARY, **leaves):
+    return pretraining_run.make_model(
+        tiny.config(**leaves), vocabulary, tf.distribute.get_strategy()
+    )
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    """Returns a directory with a checkpoint, and what it holds."""
+    root = tmp_path_factory.mktemp("source")
+    model = make(seed=1, objective="electra")
+    variables = pretraining_run.checkpoint_variables(model)
+    rng = np.random.default_rng(0)
+    for variable in variables.values():
+        if variable.dtype.is_floating:
+            variable.assign(rng.normal(size=variable.shape))
+    model.optimizer.iterations.assign(STEP)
+    Checkpoints(root, variables).save(STEP)
+    words = "".join(f"{token}\n" for token in tiny.VOCABULARY.tokens)
+    (root / "vocab.txt").write_text(words)
+    return root, {name: v.numpy() for name, v in variables.items()}
+
+
+def start(path, vocabulary=tiny.VOCABULARY, **leaves):
+    model = make(vocabulary, init_checkpoint=str(path), **leaves)
+    initialization.assign(model, initialization.read(model.config))
+    variables = pretraining_run.checkpoint_variables(model)
+    return model, {name: v.numpy() for name, v in variables.items()}
+
+
+def test_weights_slots_and_step_are_the_checkpoints(source, capsys):
+    root, expected = source
+    _, found = start(root)
+    assert found.keys() == expected.keys()
+    for name, array in expected.items():
+        np.testing.assert_array_equal(found[name], array, err_msg=name)
+    said = capsys.readouterr().out
+    assert "80 of 80 weights" in said
+    assert f"160 slots of Adam, to go on at step {STEP}" in said
+
+
+def test_the_step_can_be_reset(source):
+    root, expected = source
+    _, found = start(root, reset_step=True)
+    assert found["global_step"] == 0
+    name = "electra/embeddings/word_embeddings/adam_v"
+    np.testing.assert_array_equal(found[name], expected[name])
+
+
+def test_hugging_faces_directories_start_a_run(source, tmp_path):
+    pytest.importorskip("safetensors")
+    root, expected = source
+    loaded = checkpoint_formats.read(
+        str(root), num_attention_heads=2, generator_num_attention_heads=1
+    )
+    checkpoint_formats.write(str(tmp_path / "hf"), loaded, "hf")
+    _, found = start(tmp_path / "hf")
+    for name, array in expected.items():
+        if "adam" not in name and name != "global_step":
+            np.testing.assert_array_equal(found[name], array)
+    assert found["global_step"] == 0
+
+
+def test_another_vocabulary_keeps_the_words_both_have(source, capsys):
+    root, expected = source
+    words = ["new", *tiny.VOCABULARY.tokens[5:][::-1]]
+    other = Vocabulary((*tiny.SPECIALS, *words))
+    _, found = start(root, other)
+    table = "electra/embeddings/word_embeddings"
+    for slot in ("", "/adam_m"):
+        np.testing.assert_array_equal(
+            found[table + slot][6:], expected[table + slot][5:][::-1]
+        )
+    assert "60 rows kept, 1 new, 0 dropped" in capsys.readouterr().out
+
+
+def test_a_longer_position_table_repeats_the_old(source, capsys):
+    root, expected = source
+    _, found = start(root, max_position_embeddings=48)
+    name = "electra/embeddings/position_embeddings"
+    np.testing.assert_array_equal(found[name][:32], expected[name])
+    np.testing.assert_array_equal(found[name][32:], expected[name][:16])
+    assert "Position embeddings: 32 rows kept" in capsys.readouterr().out
+
+
+def test_other_sizes_are_refused_with_the_flags_to_give(source):
+    with pytest.raises(UserError, match="Give --hidden_size=16 --inter"):
+        start(source[0], hidden_size=32)
+    with pytest.raises(
+        UserError, match="Give .*--generator_sharing=embeddings"
+    ):
+        start(source[0], generator_sharing="all", generator_hidden_size=0.25)
+
+
+def test_a_finished_training_is_refused(source):
+    with pytest.raises(UserError, match="more than .* 7. Received: num_train"):
+        start(source[0], num_train_steps=STEP)
+
+
+def test_missing_weights_are_refused_unless_allowed(source, tmp_path, capsys):
+    root, expected = source
+    loaded = checkpoint_formats.read(
+        str(root), num_attention_heads=2, generator_num_attention_heads=1
+    )
+    checkpoint_formats.write(
+        str(tmp_path / "d"), loaded, "electra_tf", networks=["discriminator"]
+    )
+    message = "(?s)missing: generator/encoder/layer_0.*init_partially"
+    with pytest.raises(UserError, match=message):
+        start(tmp_path / "d")
+    model, found = start(tmp_path / "d", init_partially=True)
+    name = "electra/encoder/layer_1/output/dense/kernel"
+    np.testing.assert_array_equal(found[name], expected[name])
+    assert "At random: generator/" in capsys.readouterr().out
+
+
+def test_networks_of_another_objective_are_left_out_if_allowed(source):
+    root, expected = source
+    leaves = {"objective": "mlm", "seed": 3}
+    with pytest.raises(UserError, match="--objective=electra|not in this"):
+        start(root, **leaves)
+
+
+def test_flags_make_the_sizes_they_name(source):
+    loaded = checkpoint_formats.read(
+        str(source[0]), num_attention_heads=2, generator_num_attention_heads=1
+    )
+    flags = initialization.size_flags(loaded.architecture)
+    config = tiny.config(
+        generator_hidden_size=0.25,
+        **{
+            **flags,
+            "hidden_size": flags["hidden_size"],
+        },
+    )
+    size = loaded.architecture.encoder.vocab_size
+    sizes = [
+        dataclasses.replace(made, hidden_dropout_prob=0.1)
+        for made in (
+            config.model.discriminator(size),
+            config.model.generator(size),
+        )
+    ]
+    assert [s.hidden_size for s in sizes] == [16, 8]
+    assert sizes[1].num_attention_heads == 1

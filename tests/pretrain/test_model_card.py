@@ -1,0 +1,131 @@
+"""The card says what is known, and what it prints to be typed works."""
+
+import contextlib
+import json
+import os
+import re
+
+import pytest
+import tensorflow as tf
+import tiny
+
+from electra_tf.model import checkpoint_formats
+from electra_tf.pretrain import conversion, export, model_card, pretraining_run
+from electra_tf.util import config_flags
+from electra_tf.util.checkpoints import Checkpoints
+
+MANIFEST = {
+    "corpus": ["/a/*.txt", "demo"],
+    "do_lower_case": True,
+    "strip_accents": False,
+    "counts": {
+        "documents": 1234,
+        "text_bytes": 56789,
+        "tokens_read": 4321,
+        "tokens_dropped": 0,
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """Returns the directory of a run, and its model."""
+    data_dir = tmp_path_factory.mktemp("data")
+    config = tiny.config(data_dir)
+    model = pretraining_run.make_model(
+        config, tiny.VOCABULARY, tf.distribute.get_strategy()
+    )
+    model.optimizer.iterations.assign(12)
+    model_dir = data_dir / "models/tiny"
+    variables = pretraining_run.checkpoint_variables(model)
+    Checkpoints(model_dir, variables).save(12)
+    config_flags.save_config(model_dir / "config.json", config)
+    words = "".join(f"{token}\n" for token in tiny.VOCABULARY.tokens)
+    (data_dir / "vocab.txt").write_text(words)
+    for path, value in (
+        (data_dir / "pretrain_tfrecords/manifest.json", MANIFEST),
+        (model_dir / "results/pretraining_eval.json", {"disc_auc": 0.87654321}),
+    ):
+        path.parent.mkdir(parents=True)
+        path.write_text(json.dumps(value))
+    return model_dir, model
+
+
+def convert(run, directory, target, **options):
+    ready = conversion.prepare(checkpoint_formats.read(str(run[0])))
+    conversion.write(str(directory), ready, target, **options)
+
+
+def snippets(directory):
+    text = (directory / model_card.NAME).read_text()
+    return re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+
+
+def execute(directory):
+    """Runs what the card prints, from the directory of the card."""
+    found = snippets(directory)
+    with contextlib.chdir(directory):
+        for snippet in found:
+            if "transformers" not in snippet:
+                exec(snippet, {})
+    return found
+
+
+def test_the_card_tells_what_is_known_of_the_run(run, tmp_path):
+    convert(run, tmp_path / "x", "electra_tf")
+    text = (tmp_path / "x" / model_card.NAME).read_text()
+    assert text.startswith("---\nlibrary_name: tf-keras\n")
+    assert text.split("---\n")[1].endswith("license: unknown\n")
+    for expected in (
+        "# tiny\n",
+        "| updates | 12 |",
+        "| objective | electra |",
+        "| sources | /a/*.txt, demo |",
+        "| tokens read | 4,321 |",
+        "| disc_auc | 0.876543 |",
+        "| hidden_size | 16 | 8 |",
+        "|  | discriminator | generator |",
+    ):
+        assert expected in text, expected
+
+
+@pytest.mark.parametrize("target", ["tf1", "electra_tf"])
+def test_what_the_card_of_a_checkpoint_prints_works(run, tmp_path, target):
+    convert(run, tmp_path / "x", target)
+    assert execute(tmp_path / "x")
+
+
+def test_what_the_card_of_a_saved_model_prints_works(run, tmp_path):
+    export.export(run[1], tmp_path)
+    assert execute(tmp_path)
+    assert "| disc_auc |" in (tmp_path / model_card.NAME).read_text()
+
+
+def test_each_directory_of_hugging_faces_has_its_card(run, tmp_path):
+    pytest.importorskip("safetensors")
+    convert(run, tmp_path / "x", "hf")
+    discriminator, generator = (
+        execute(tmp_path / "x" / name)
+        for name in ("discriminator", "generator")
+    )
+    assert "ElectraForPreTraining" in discriminator[1]
+    assert "ElectraForMaskedLM" in generator[1]
+    text = (tmp_path / "x/generator" / model_card.NAME).read_text()
+    assert "pipeline_tag: fill-mask\n" in text
+    assert "replaced" not in text.replace("not replaced", "")
+
+
+@pytest.mark.huggingface
+def test_what_the_card_prints_for_transformers_works(run, tmp_path):
+    pytest.importorskip("transformers")
+    convert(run, tmp_path / "x", "hf")
+    for name in os.listdir(tmp_path / "x"):
+        found = snippets(tmp_path / "x" / name)
+        with contextlib.chdir(tmp_path / "x" / name):
+            exec(found[-1], {})
+
+
+def test_a_card_needs_no_run(tmp_path):
+    assert model_card.facts_of_run(tmp_path) == model_card.Facts()
+    (tmp_path / "config.json").write_text('{"model_type": "electra"}')
+    assert model_card.facts_of_run(tmp_path) == model_card.Facts()

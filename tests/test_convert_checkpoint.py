@@ -1,0 +1,122 @@
+"""The command, on a checkpoint of the original's names and shapes."""
+
+import golden_arrays
+import numpy as np
+import pytest
+
+from electra_tf.convert_checkpoint import ConvertConfig, main
+from electra_tf.util import bundles
+from electra_tf.util.errors import UserError
+
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+VOCABULARY += [f"w{i}" for i in range(507)]
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory):
+    """Returns a prefix with weights, slots and step as the original's."""
+    directory = tmp_path_factory.mktemp("original")
+    path = golden_arrays.HERE / "golden/model/small_like_vars.npz"
+    arrays = {n: a for n, a in np.load(path).items() if n != "global_step"}
+    rng = np.random.default_rng(0)
+    slots = {
+        f"{name}/{slot}": rng.random(array.shape).astype(np.float32)
+        for name, array in arrays.items()
+        for slot in ("adam_m", "adam_v")
+    }
+    step = {"global_step": np.array(1234, np.int64)}
+    bundles.write(directory / "electra_tiny", {**arrays, **slots, **step})
+    (directory / "vocab.txt").write_text("\n".join(VOCABULARY) + "\n")
+    return directory / "electra_tiny"
+
+
+def convert(source, output, **options):
+    main(ConvertConfig(input=str(source), output=str(output), **options))
+
+
+def assert_equal(one, two, *, leave_out=()):
+    assert one.keys() == two.keys()
+    for name, array in one.items():
+        if not any(part in name for part in leave_out):
+            np.testing.assert_array_equal(array, two[name], err_msg=name)
+
+
+def test_there_and_back_is_the_same_bits(original, tmp_path, capsys):
+    pytest.importorskip("safetensors")
+    convert(original, tmp_path / "ours", num_attention_heads=2)
+    convert(tmp_path / "ours", tmp_path / "tf1", target_format="tf1")
+    before = bundles.read(original)
+    assert_equal(before, bundles.read(tmp_path / "tf1/model.ckpt-1234"))
+    convert(tmp_path / "ours", tmp_path / "hf", target_format="hf")
+    convert(tmp_path / "hf", tmp_path / "back", target_format="tf1")
+    after = bundles.read(tmp_path / "back/model.ckpt-0")
+    assert_equal(before, after, leave_out=("adam", "global_step"))
+    assert not any(a.any() for n, a in after.items() if "adam" in n)
+    said = capsys.readouterr().out
+    assert "82 weights, 164 slots of Adam, step 1,234; each used once" in said
+    assert "discriminator: 35,169 parameters" in said
+
+
+def test_one_network_alone(original, tmp_path):
+    convert(original, tmp_path / "g", network="generator", target_format="tf1")
+    names = bundles.read(tmp_path / "g/model.ckpt-1234").keys()
+    assert "electra/encoder/layer_1/output/dense/kernel/adam_v" in names
+    assert not any("discriminator" in name for name in names)
+
+
+def test_slots_can_be_left_out_and_the_step_reset(original, tmp_path):
+    convert(original, tmp_path / "x", slots=False, reset_step=True)
+    arrays = bundles.read(tmp_path / "x/model.ckpt-0")
+    assert not any("adam" in name for name in arrays)
+
+
+def test_words_and_positions_can_change(original, tmp_path, capsys):
+    (tmp_path / "new.txt").write_text("\n".join([*VOCABULARY, "more"]))
+    convert(
+        original,
+        tmp_path / "x",
+        new_vocab_file=str(tmp_path / "new.txt"),
+        vocab_size=520,
+        max_position_embeddings=600,
+    )
+    arrays = bundles.read(tmp_path / "x")
+    assert arrays["electra/embeddings/word_embeddings"].shape == (520, 16)
+    assert arrays["electra/embeddings/position_embeddings"].shape == (600, 16)
+    assert arrays["generator_predictions/output_bias/adam_m"].shape == (520,)
+    said = capsys.readouterr().out
+    assert "Word embeddings: 512 rows kept, 8 new, 0 dropped" in said
+    assert "no file says how many" in said
+
+
+def test_the_flags_it_leaves_make_the_model(original, tmp_path):
+    convert(original, tmp_path / "x", num_attention_heads=2)
+    lines = (tmp_path / "x/model.cfg").read_text().split()
+    assert "--hidden_size=32" in lines
+    assert "--generator_width=8" in lines
+    assert "--generator_sharing=embeddings" in lines
+
+
+@pytest.mark.parametrize(
+    ("leaves", "message"),
+    [
+        ({"input": "x"}, "`output` must be a path"),
+        ({"output": "x"}, "`input` must be a path"),
+        (
+            {"input": "x", "output": "y", "target_format": "onnx"},
+            "target_format",
+        ),
+        ({"input": "x", "output": "y", "vocab_size": 0}, "vocab_size"),
+    ],
+)
+def test_bad_flags_are_named(leaves, message):
+    with pytest.raises(UserError, match=message):
+        ConvertConfig(**leaves)
+
+
+def test_hugging_face_needs_a_vocabulary(original, tmp_path):
+    pytest.importorskip("safetensors")
+    alone = bundles.read(original)
+    bundles.write(tmp_path / "alone", alone)
+    with pytest.raises(UserError, match="--vocab_file"):
+        convert(tmp_path / "alone", tmp_path / "x", target_format="hf")
+    assert not (tmp_path / "x").exists()

@@ -1,0 +1,43 @@
+"""Tables of measured numbers, on the screen and inside a document."""
+
+import pathlib
+import re
+from collections.abc import Sequence
+
+DOCUMENT = pathlib.Path(__file__).parents[2] / "docs/parity.md"
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Returns a Markdown table, its columns aligned.
+
+    Args:
+      head: of the columns.
+      rows: as many cells each.
+    """
+    lines = [head, *rows]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    rule = ["-" * width for width in widths]
+    return "\n".join(
+        "| "
+        + " | ".join(c.ljust(w) for c, w in zip(line, widths, strict=True))
+        + " |"
+        for line in (head, rule, *rows)
+    )
+
+
+def publish(name: str, text: str) -> None:
+    """Puts text between the marks `<!-- name -->` and `<!-- end name -->`.
+
+    Args:
+      name: of the marks in `DOCUMENT`.
+      text: to stand there.
+    """
+    marks = f"<!-- {name} -->", f"<!-- end {name} -->"
+    pattern = re.compile(rf"{marks[0]}\n.*?{marks[1]}", re.DOTALL)
+    document, count = pattern.subn(
+        lambda _: f"{marks[0]}\n{text}\n{marks[1]}",
+        DOCUMENT.read_text("utf-8"),
+    )
+    if count != 1:
+        raise ValueError(f"{DOCUMENT} must have the mark {marks[0]} once.")
+    DOCUMENT.write_text(document, "utf-8")
