@@ -46,6 +46,7 @@ import tensorflow as tf
 from electra_tf.model.graph_tokenization import GraphTokenizer
 from electra_tf.model.modeling import BertModel
 from electra_tf.pretrain import model_card
+from electra_tf.pretrain.objectives.all_tokens_mlm import AllTokensMlm
 from electra_tf.pretrain.objectives.replace_mlm import ReplaceMlm
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretraining_model import PretrainingModel
@@ -150,6 +151,7 @@ class Network(abc.ABC):
     ) -> None:
         self.encoder = encoder
         self.head = head
+        self.layers = (encoder, head)
         self.reader = reader
 
     def read(self, text: tf.Tensor) -> Inputs:
@@ -236,6 +238,8 @@ class Corrector(Network):
     def __init__(self, model: ReplaceMlm, reader: TextReader) -> None:
         super().__init__(model.electra, model.corrector_predictions, reader)
         self.model = model
+        if isinstance(model, AllTokensMlm):
+            self.layers += (model.copy_predictions,)
 
     def predict(self, inputs: Inputs) -> Outputs:
         """Returns the log-probabilities of all tokens at all positions."""
@@ -271,7 +275,7 @@ def _write_card(model: PretrainingModel, directory: pathlib.Path) -> None:
             network.encoder.config,
             sum(
                 math.prod(variable.shape)
-                for layer in (network.encoder, network.head)
+                for layer in network.layers
                 for variable in layer.weights
             ),
         )

@@ -411,6 +411,10 @@ def test_a_corrector_says_what_stood_there(objective, tmp_path):
         "generator/text",
         "generator/ids",
     ]
+    layers = [model.electra, model.corrector_predictions]
+    layers += filter(None, [getattr(model, "copy_predictions", None)])
+    size = sum(np.prod(v.shape) for layer in layers for v in layer.weights)
+    assert f"| parameters | {size:,} |" in (tmp_path / "README.md").read_text()
     inputs = _inputs(TEXTS)
     output = model.electra(*inputs)
     expected = model.log_probabilities(output.sequence_output, inputs.input_ids)
