@@ -46,3 +46,20 @@ class AdversarialConfig:
                 f"adversarial_start_step={self.adversarial_start_step}, "
                 f"adversarial_end_step={self.adversarial_end_step}."
             )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TwoStageConfig:
+    """How a generator and then a discriminator are trained (two_stage)."""
+
+    generator_steps: int = 0
+    """Updates of the generator alone, before those of the discriminator; 0 for
+    half of all."""
+
+    init_discriminator_from_generator: bool = True
+    """Start the discriminator's encoder from the generator's, which must have
+    the same shape. Without it the discriminator may learn nothing beyond the
+    share of replaced tokens."""
+
+    def __post_init__(self) -> None:
+        require(self, "generator_steps", "at least 0", lambda n: n >= 0)

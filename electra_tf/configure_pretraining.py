@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from electra_tf.configure_masking import MaskingConfig
-from electra_tf.configure_objectives import AdversarialConfig
+from electra_tf.configure_objectives import AdversarialConfig, TwoStageConfig
 from electra_tf.model.bert_config import ModelConfig
 from electra_tf.util.config_fields import one_of, require, require_choices
 from electra_tf.util.errors import UserError
@@ -318,6 +318,7 @@ class PretrainingConfig:
     model: ModelConfig = ModelConfig()
     objective: ObjectiveConfig = ObjectiveConfig()
     adversarial: AdversarialConfig = AdversarialConfig()
+    two_stage: TwoStageConfig = TwoStageConfig()
     optimizer: OptimizerConfig = OptimizerConfig()
     training: TrainingConfig = TrainingConfig()
     runtime: RuntimeConfig = RuntimeConfig()

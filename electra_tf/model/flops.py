@@ -170,6 +170,11 @@ def _electra(sizes: Sizes) -> dict[str, Pass]:
     return {**generator_pass(sizes), "discriminator": discriminator}
 
 
+def _two_stage(sizes: Sizes) -> dict[str, Pass]:
+    """An update of the second stage; the first trains the generator alone."""
+    return _electra(dataclasses.replace(sizes, is_generator_trained=False))
+
+
 def _mlm(sizes: Sizes) -> dict[str, Pass]:
     encoder = Pass(
         network=sizes.discriminator,
@@ -201,6 +206,7 @@ OBJECTIVES: Mapping[str, Objective] = {
     "mlm": _mlm,
     "replace_mlm": _replace_mlm,
     "all_tokens_mlm": _all_tokens_mlm,
+    "two_stage": _two_stage,
 }
 """What each objective computes, by its name in `pretrain/objectives`."""
 

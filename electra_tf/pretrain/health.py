@@ -30,6 +30,8 @@ class HealthMonitor(keras.callbacks.Callback):
       num_warmup_steps: nothing is said about learning in twice as many.
       generator_limit: share of right samples over which the generator counts
         as too good.
+      switch_step: updates after which the losses mean something else, and are
+        watched anew; 0 for none.
     """
 
     def __init__(
@@ -39,14 +41,17 @@ class HealthMonitor(keras.callbacks.Callback):
         expected_start: float,
         num_warmup_steps: int,
         generator_limit: float,
+        switch_step: int = 0,
     ) -> None:
         super().__init__()
         self.warn = warn
         self.expected_start = expected_start
         self.num_warmup_steps = num_warmup_steps
         self.generator_limit = generator_limit
+        self.switch_step = switch_step
         self._means: dict[str, float] = {}
         self._lowest = math.inf
+        self._watched = 0  # the last update that was looked at
         self._said: set[str] = set()
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
@@ -54,11 +59,15 @@ class HealthMonitor(keras.callbacks.Callback):
         if epoch == 1:
             self._check_start(logs["loss"])
             return
+        if epoch > self.switch_step >= self._watched:
+            self._means, self._lowest = {}, math.inf
+        self._watched = epoch
         for name, value in logs.items():
             old = self._means.get(name, value)
             self._means[name] = old + _SMOOTHING * (value - old)
         self._check_divergence(epoch)
-        if epoch > max(_PATIENCE, 2 * self.num_warmup_steps):
+        since = epoch - self.switch_step * (epoch > self.switch_step)
+        if since > max(_PATIENCE, 2 * self.num_warmup_steps):
             self._check_discriminator(epoch)
             self._check_generator(epoch)
             self._check_entropy(epoch)

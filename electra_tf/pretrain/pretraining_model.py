@@ -20,6 +20,7 @@ from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.util import seeds
 
 Terms = dict[str, LossTerm]
+Rate = keras.optimizers.schedules.LearningRateSchedule
 
 
 class Detection(NamedTuple):
@@ -128,20 +129,41 @@ class PretrainingModel(keras.Model, abc.ABC):
         """Makes the optimizer of the configuration, with its slots built."""
         config = self.config.optimizer
         optimizer = optimization.AdamWeightDecayOptimizer(
-            optimization.WarmupPolynomialDecay(
-                config.learning_rate,
-                self.config.training.num_train_steps,
-                config.num_warmup_steps,
-                config.lr_decay_power,
-                ahead=int(config.original_lr_step),
-            ),
+            self.learning_rate(),
             config.weight_decay_rate,
             config.adam_beta1,
             config.adam_beta2,
             config.adam_epsilon,
+            rates=self.learning_rates(),
         )
         optimizer.build(self.trainable_variables)
         return optimizer
+
+    def learning_rate(self) -> Rate:
+        """Returns the schedule of the configuration."""
+        return self.schedule(self.config.training.num_train_steps)
+
+    def learning_rates(self) -> dict[str, float | Rate]:
+        """Returns path -> factor, for variables with a rate of their own."""
+        return {}
+
+    def schedule(self, num_steps: int) -> Rate:
+        """Makes the learning rate of so many updates.
+
+        Args:
+          num_steps: updates, warm-up included.
+
+        Returns:
+          The schedule.
+        """
+        config = self.config.optimizer
+        return optimization.WarmupPolynomialDecay(
+            config.learning_rate,
+            num_steps,
+            config.num_warmup_steps,
+            config.lr_decay_power,
+            ahead=int(config.original_lr_step),
+        )
 
     def train_step(self, inputs: Inputs) -> dict[str, tf.Tensor]:
         """Does one update; the hook that Keras' `fit` calls.

@@ -278,6 +278,7 @@ def _callbacks(model: PretrainingModel) -> list[keras.callbacks.Callback]:
             expected_start=health.expected_start(model),
             num_warmup_steps=config.optimizer.num_warmup_steps,
             generator_limit=config.runtime.generator_accuracy_limit,
+            switch_step=getattr(model, "switch_step", 0),
         ),
         callbacks.ProgressBar(
             config.training.num_train_steps, batch_size, shown=_SHOWN

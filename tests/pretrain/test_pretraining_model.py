@@ -73,9 +73,15 @@ ANNEALED = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["reinforce", "gumbel"])
-def test_an_annealed_loss_is_the_same_on_any_number_of_replicas(method):
-    leaves = {**ANNEALED, "adversarial_method": method}
+@pytest.mark.parametrize(
+    "leaves",
+    [
+        ANNEALED,
+        {**ANNEALED, "adversarial_method": "gumbel"},
+        tiny.TWO_STAGE,
+    ],
+)
+def test_what_changes_with_the_step_is_the_same_on_all_replicas(leaves):
     one, _ = _train(**leaves)
     both, _ = _train(2, gradient_accumulation_steps=2, **leaves)
     np.testing.assert_allclose(both, one, rtol=1e-5)

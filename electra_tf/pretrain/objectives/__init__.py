@@ -6,6 +6,7 @@ from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.objectives.electra_15 import Electra15
 from electra_tf.pretrain.objectives.mlm import MaskedLanguageModel
 from electra_tf.pretrain.objectives.replace_mlm import ReplaceMlm
+from electra_tf.pretrain.objectives.two_stage import TwoStage
 
 OBJECTIVES = {
     "adversarial": Adversarial,
@@ -14,4 +15,5 @@ OBJECTIVES = {
     "electra_15": Electra15,
     "mlm": MaskedLanguageModel,
     "replace_mlm": ReplaceMlm,
+    "two_stage": TwoStage,
 }
