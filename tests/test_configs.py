@@ -5,10 +5,13 @@ import pathlib
 import pytest
 
 from electra_tf.configure_pretraining import PretrainingConfig
+from electra_tf.pretrain.objectives import OBJECTIVES
 from electra_tf.util import config_flags
 
 CONFIGS = pathlib.Path(__file__).parent.parent / "configs"
-FILES = sorted(CONFIGS.glob("*.cfg"))
+FILES = sorted(CONFIGS.rglob("*.cfg"))
+SIZES = sorted({path.stem for path in CONFIGS.glob("*.cfg")} - {"debug"})
+ROWS = ("electra", "all_tokens_mlm", "replace_mlm", "electra_15", "bert")
 # Table 6 of the paper: layers, hidden, heads, feed-forward, embedding, the
 # generator's hidden size and heads, mask %, length, rate, batch, steps.
 TABLE_6 = {
@@ -58,11 +61,38 @@ def test_a_configuration_begins_with_what_it_costs(path):
         assert any(word in line for line in header), word
 
 
-@pytest.mark.parametrize(
-    "name", [path.stem for path in FILES if path.stem != "debug"]
-)
+@pytest.mark.parametrize("name", SIZES)
 def test_debug_lies_over_any_other(name):
     config = _parse(name, "debug")
     assert config.training.num_train_steps == 20
     assert config.run.model_name == "debug"
     assert config.run.data_dir != _parse(name).run.data_dir
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("row", [*ROWS, "adversarial"])
+def test_a_row_of_table_5_changes_only_what_is_learned(row, size):
+    whole, base = _parse(size, f"ablations/{row}"), _parse(size)
+    objective = {"bert": "mlm"}.get(row, row)
+    assert whole.objective.objective == objective
+    assert whole.run.model_name == f"ablation_{row}"
+    assert whole.run.data_dir == base.run.data_dir
+    same = ["corpus", "data", "model", "optimizer", "training", "runtime"]
+    if row != "bert":
+        same.append("masking")
+    for part in same:
+        assert getattr(whole, part) == getattr(base, part)
+
+
+@pytest.mark.parametrize(
+    "path", sorted((CONFIGS / "ablations").glob("*.cfg")), ids=lambda p: p.stem
+)
+def test_an_ablation_can_be_trained_at_the_size_of_the_demo(path):
+    config = _parse("demo", f"ablations/{path.stem}")
+    OBJECTIVES[config.objective.objective].check(config)
+
+
+def test_the_row_of_bert_masks_as_bert():
+    masking = _parse("demo", "ablations/bert").masking
+    shares = (masking.mask_token_prob, masking.random_token_prob)
+    assert shares == (0.8, 0.1)

@@ -12,6 +12,13 @@ from electra_tf.pretrain.pretrain_data import Inputs
 SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 VOCABULARY = Vocabulary(SPECIALS + tuple(f"w{i}" for i in range(55)))
 LENGTH = 16
+TWO_STAGE = {
+    "objective": "two_stage",
+    "generator_sharing": "none",
+    "generator_hidden_size": 1.0,
+    "generator_num_attention_heads": 2,
+    "embedding_size": 16,
+}
 
 
 def config(data_dir="unused", **leaves):

@@ -20,7 +20,8 @@ The rules:
   times: a slip of the original, kept for its figures; under 0.3 % of a layer.
 - The output layer counts only the positions whose word is predicted; the head
   that says "replaced" counts every position, padding too.
-- Masking, sampling, the optimizer and a uniform generator count as nothing.
+- Masking, sampling, the optimizer and a uniform generator count as nothing, nor
+  does what makes a generator adversarial.
 
 Counts are exact integers. Letters: L tokens in a row, H hidden, E embedding, V
 vocabulary, A heads.
@@ -169,6 +170,11 @@ def _electra(sizes: Sizes) -> dict[str, Pass]:
     return {**generator_pass(sizes), "discriminator": discriminator}
 
 
+def _two_stage(sizes: Sizes) -> dict[str, Pass]:
+    """An update of the second stage; the first trains the generator alone."""
+    return _electra(dataclasses.replace(sizes, is_generator_trained=False))
+
+
 def _mlm(sizes: Sizes) -> dict[str, Pass]:
     encoder = Pass(
         network=sizes.discriminator,
@@ -182,10 +188,30 @@ def _electric(sizes: Sizes) -> dict[str, Pass]:
     return _electra(dataclasses.replace(sizes, generator_type="two_tower"))
 
 
+def _replace_mlm(sizes: Sizes) -> dict[str, Pass]:
+    return {**generator_pass(sizes), **_mlm(sizes)}
+
+
+def _all_tokens_mlm(sizes: Sizes) -> dict[str, Pass]:
+    length = sizes.max_seq_length
+    encoder = Pass(
+        network=sizes.discriminator,
+        num_tokens=length,
+        num_predictions=length,
+        num_decisions=length,
+    )
+    return {**generator_pass(sizes), "encoder": encoder}
+
+
 OBJECTIVES: Mapping[str, Objective] = {
+    "adversarial": _electra,
     "electra": _electra,
+    "electra_15": _electra,
     "electric": _electric,
     "mlm": _mlm,
+    "replace_mlm": _replace_mlm,
+    "all_tokens_mlm": _all_tokens_mlm,
+    "two_stage": _two_stage,
 }
 """What each objective computes, by its name in `pretrain/objectives`."""
 

@@ -64,3 +64,16 @@ def sigmoid_cross_entropy(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
     return tf.nn.sigmoid_cross_entropy_with_logits(
         tf.cast(labels, tf.float32), logits
     )
+
+
+def entropy(logits: tf.Tensor) -> tf.Tensor:
+    """Computes the entropy of softmax(logits).
+
+    Args:
+      logits: float32 [B, N, V].
+
+    Returns:
+      float32 [B, N], nats.
+    """
+    log_p = tf.nn.log_softmax(logits)
+    return -tf.reduce_sum(tf.exp(log_p) * log_p, -1)

@@ -70,9 +70,16 @@ class Embeddings(keras.layers.Layer):
         )
         self.layer_norm.build((*input_shape, width))
 
-    def call(self, input_ids: tf.Tensor, segment_ids: tf.Tensor) -> tf.Tensor:
+    def call(
+        self,
+        input_ids: tf.Tensor,
+        segment_ids: tf.Tensor,
+        word_offsets: tf.Tensor | None = None,
+    ) -> tf.Tensor:
         length = tensor_ops.shape_of(input_ids)[1]
         words = tf.gather(tf.convert_to_tensor(self.word_embeddings), input_ids)
+        if word_offsets is not None:
+            words += word_offsets
         types = tf.gather(
             tf.convert_to_tensor(self.token_type_embeddings), segment_ids
         )
@@ -154,6 +161,8 @@ class BertModel(keras.layers.Layer):
       input_mask: int32 [B, L]; 1 on real tokens. Padding is never attended to.
       segment_ids: int32 [B, L]; 0 or 1.
       keys: uint32 [B], one random key a row; None switches dropout off.
+      word_offsets: float32 [B, L, E], added to the word vectors; None for
+        nothing.
 
     Returns:
       An `EncoderOutput`.
@@ -215,9 +224,10 @@ class BertModel(keras.layers.Layer):
         input_mask: tf.Tensor,
         segment_ids: tf.Tensor,
         keys: tf.Tensor | None = None,
+        word_offsets: tf.Tensor | None = None,
     ) -> EncoderOutput:
         bias = attention_bias(input_mask, self.direction)
-        x = self.embeddings(input_ids, segment_ids)  # [B, L, E]
+        x = self.embeddings(input_ids, segment_ids, word_offsets)  # [B, L, E]
         x = tensor_ops.dropout(
             x, self.config.hidden_dropout_prob, _fold(keys, 0)
         )

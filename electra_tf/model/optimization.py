@@ -61,6 +61,57 @@ class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
         return dict(vars(self))
 
 
+@keras.saving.register_keras_serializable("electra_tf")
+class TwoSchedules(keras.optimizers.schedules.LearningRateSchedule):
+    """Follows one schedule up to a step, and from it on a second from 0.
+
+    Args:
+      first: before the step.
+      second: from it on, a function of the updates since.
+      switch_step: updates in the first.
+    """
+
+    def __init__(
+        self,
+        first: keras.optimizers.schedules.LearningRateSchedule,
+        second: keras.optimizers.schedules.LearningRateSchedule,
+        switch_step: int,
+    ) -> None:
+        self.first = first
+        self.second = second
+        self.switch_step = switch_step
+
+    def __call__(self, step: tf.Tensor) -> tf.Tensor:
+        step = tf.cast(step, tf.float32)
+        since = tf.maximum(step - self.switch_step, 0.0)
+        is_first = step < self.switch_step
+        return tf.where(is_first, self.first(step), self.second(since))
+
+    def get_config(self) -> dict:
+        return dict(vars(self))
+
+
+@keras.saving.register_keras_serializable("electra_tf")
+class Gate(keras.optimizers.schedules.LearningRateSchedule):
+    """Lets updates through on one side of a step: 1 there, 0 elsewhere.
+
+    Args:
+      switch_step: updates before the switch.
+      is_open_first: whether those are let through, or those from it on.
+    """
+
+    def __init__(self, switch_step: int, is_open_first: bool) -> None:
+        self.switch_step = switch_step
+        self.is_open_first = is_open_first
+
+    def __call__(self, step: tf.Tensor) -> tf.Tensor:
+        is_first = tf.cast(step, tf.float32) < self.switch_step
+        return tf.cast(is_first == self.is_open_first, tf.float32)
+
+    def get_config(self) -> dict:
+        return dict(vars(self))
+
+
 def layerwise_rates(
     paths: Iterable[str],
     decay: float,
@@ -171,7 +222,8 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
       beta_1: decay of the mean of gradients.
       beta_2: decay of the mean of squared gradients.
       epsilon: added to the root, not under it.
-      rates: path of a variable -> factor of its learning rate; 1 where absent.
+      rates: path of a variable -> factor of its learning rate, a number or a
+        schedule of them; 1 where absent. At 0 a variable keeps its bits.
       name: name of the optimizer.
     """
 
@@ -183,7 +235,10 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
         beta_2: float = 0.999,
         epsilon: float = 1e-6,
         *,
-        rates: Mapping[str, float] | None = None,
+        rates: Mapping[
+            str, float | keras.optimizers.schedules.LearningRateSchedule
+        ]
+        | None = None,
         name: str = "adam",
     ) -> None:
         super().__init__(learning_rate=learning_rate, name=name)
@@ -285,8 +340,9 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
         is_decayed = not any(name in variable.path for name in _NOT_DECAYED)
         return self.weight_decay_rate if is_decayed else 0.0
 
-    def _rate_of(self, variable: keras.Variable) -> float:
-        return self.rates.get(variable.path, 1.0)
+    def _rate_of(self, variable: keras.Variable) -> float | tf.Tensor:
+        rate = self.rates.get(variable.path, 1.0)
+        return rate(self.iterations.value) if callable(rate) else rate
 
     def get_config(self) -> dict:
         config = super().get_config()

@@ -141,6 +141,19 @@ def sample_with_gumbel(logits: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
     return tf.argmax(tf.nn.softmax(logits + gumbel), -1, tf.int32)
 
 
+def gumbel_noise(uniform: tf.Tensor) -> tf.Tensor:
+    """Turns uniform into Gumbel noise: argmax(logits + noise) is a sample.
+
+    Args:
+      uniform: float32, any shape, in [0, 1).
+
+    Returns:
+      float32, the same shape, finite.
+    """
+    least = 2.0**-25  # half of the least draw that is not 0
+    return -tf.math.log(-tf.math.log(tf.maximum(uniform, least)))
+
+
 def _cumulative_sum(x: tf.Tensor) -> tf.Tensor:
     size = x.shape[-1]
     return tf.matmul(x, tf.linalg.band_part(tf.ones([size, size]), 0, -1))

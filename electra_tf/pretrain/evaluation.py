@@ -30,8 +30,9 @@ def evaluate(
       jit_compile: whether to compile the step with XLA.
 
     Returns:
-      Metric -> value; `disc_auc` does not count padding (the original's does,
-      as correctly judged real tokens: `disc_auc_with_padding`).
+      Metric -> value; `disc_auc` is over the tokens that the objective judges
+      and does not count padding (the original's does, as correctly judged
+      real tokens: `disc_auc_with_padding`).
     """
     step = tf.function(model.evaluation_step, jit_compile=jit_compile)
     sums: dict[str, LossTerm] = {}
@@ -47,7 +48,7 @@ def evaluate(
             new = (float(x) for x in term)
             sums[name] = LossTerm(*map(sum, zip(old, new, strict=True)))
         if detection is not None:
-            verdicts.append(_real_tokens(detection))
+            verdicts.append(_judged_tokens(detection))
             num_padding += _num_padding(inputs)
     metrics = {
         name: term.total / term.weight if term.weight else 0.0
@@ -97,9 +98,9 @@ def area_under_curve(scores: np.ndarray, labels: np.ndarray) -> float:
     return float(wins / (num_ones * num_zeros))
 
 
-def _real_tokens(detection: Detection) -> tuple[np.ndarray, np.ndarray]:
-    real = detection.input_mask.numpy() > 0
-    return detection.logits.numpy()[real], detection.labels.numpy()[real]
+def _judged_tokens(detection: Detection) -> tuple[np.ndarray, np.ndarray]:
+    judged = detection.judged.numpy() > 0
+    return detection.logits.numpy()[judged], detection.labels.numpy()[judged]
 
 
 def _num_padding(inputs: Inputs) -> int:

@@ -4,6 +4,8 @@
     <directory>/discriminator/ids/1     ids in
     <directory>/generator/text/1
     <directory>/generator/ids/1
+    <directory>/corrector/...           in place of the discriminator, from the
+                                        objectives that predict every token
 
 `text` needs the operations of tensorflow_text: import it before loading. `ids`
 has TensorFlow's own only and runs in programs that cannot load others. A masked
@@ -23,6 +25,8 @@ and "serving_default"
     generator, of ids   logits float32 [B, L, V]
     generator, of text  top_tokens string [B, L, 10] and top_probabilities
                         float32 [B, L, 10] at each mask; "" and 0 elsewhere
+    corrector, of ids   log_probabilities float32 [B, L, V]
+    corrector, of text  as the generator, but at each token of the text
 
 Those of `ids` read `input_ids`, `input_mask` and `segment_ids`, int32 [B, L],
 with L up to the number of position embeddings. Those of `text` read `text`,
@@ -46,7 +50,9 @@ import tensorflow as tf
 from electra_tf.model.graph_tokenization import GraphTokenizer
 from electra_tf.model.modeling import BertModel
 from electra_tf.pretrain import model_card, pretrain_helpers
+from electra_tf.pretrain.objectives.all_tokens_mlm import AllTokensMlm
 from electra_tf.pretrain.objectives.electric import Electric
+from electra_tf.pretrain.objectives.replace_mlm import ReplaceMlm
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretraining_model import PretrainingModel
 from electra_tf.util import files
@@ -69,7 +75,8 @@ def export(
     Args:
       model: with the weights to export. Its attributes say which networks it
         has: `discriminator_predictions` stands on `electra`, and
-        `generator_predictions` on `generator`, or without one on `electra`.
+        `generator_predictions` on `generator`, or without one on `electra`. A
+        `ReplaceMlm` has a corrector.
       directory: where they go, each into a directory of its own.
 
     Returns:
@@ -149,6 +156,7 @@ class Network(abc.ABC):
     ) -> None:
         self.encoder = encoder
         self.head = head
+        self.layers = (encoder, head)
         self.reader = reader
 
     def read(self, text: tf.Tensor) -> Inputs:
@@ -166,6 +174,25 @@ class Network(abc.ABC):
     @abc.abstractmethod
     def predict(self, inputs: Inputs) -> Outputs:
         """Returns what the head answers to ids."""
+
+    def top(self, logits: tf.Tensor, places: tf.Tensor) -> Outputs:
+        """Returns the likeliest tokens.
+
+        Args:
+          logits: float32 [M, V].
+          places: bool [B, L], True at M tokens.
+        """
+        vocabulary = self.reader.vocabulary
+        num_top = min(_NUM_TOP, vocabulary.size)
+        top = tf.math.top_k(tf.nn.softmax(logits), num_top)  # [M, 10]
+        shape = tf.concat([tf.shape(places), [num_top]], 0)
+        indices = tf.cast(tf.where(places), tf.int32)  # [M, 2]
+        return {
+            "top_tokens": tf.scatter_nd(
+                indices, tf.gather(vocabulary.tokens, top.indices), shape
+            ),
+            "top_probabilities": tf.scatter_nd(indices, top.values, shape),
+        }
 
     def predict_for_text(self, inputs: Inputs) -> Outputs:
         """Returns what the head answers to text."""
@@ -205,24 +232,41 @@ class Generator(Network):
 
     def predict_for_text(self, inputs: Inputs) -> Outputs:
         """Returns the likeliest tokens; only masks are compared with them."""
-        vocabulary = self.reader.vocabulary
-        is_mask = inputs.input_ids == vocabulary.mask_id
-        places = tf.cast(tf.where(is_mask), tf.int32)  # [M, 2]
+        is_mask = inputs.input_ids == self.reader.vocabulary.mask_id
         states = self.encoder(*inputs).sequence_output
-        logits = self._logits(tf.gather_nd(states, places))  # [M, V]
-        num_top = min(_NUM_TOP, vocabulary.size)
-        top = tf.math.top_k(tf.nn.softmax(logits), num_top)  # [M, 10]
-        shape = tf.concat([tf.shape(is_mask), [num_top]], 0)
-        return {
-            "top_tokens": tf.scatter_nd(
-                places, tf.gather(vocabulary.tokens, top.indices), shape
-            ),
-            "top_probabilities": tf.scatter_nd(places, top.values, shape),
-        }
+        states = tf.boolean_mask(states, is_mask)  # [M, H]
+        return self.top(self._logits(states), is_mask)
 
     def _logits(self, states: tf.Tensor) -> tf.Tensor:
         table = tf.convert_to_tensor(self.encoder.embeddings.word_embeddings)
         return self.head(states, table)
+
+
+class Corrector(Network):
+    """Says which token stood where, of a text in which some were replaced.
+
+    Args:
+      model: that corrects.
+      reader: reads text.
+    """
+
+    def __init__(self, model: ReplaceMlm, reader: TextReader) -> None:
+        super().__init__(model.electra, model.corrector_predictions, reader)
+        self.model = model
+        if isinstance(model, AllTokensMlm):
+            self.layers += (model.copy_predictions,)
+
+    def predict(self, inputs: Inputs) -> Outputs:
+        """Returns the log-probabilities of all tokens at all positions."""
+        states = self.encoder(*inputs).sequence_output
+        found = self.model.log_probabilities(states, inputs.input_ids)
+        return {"log_probabilities": found}
+
+    def predict_for_text(self, inputs: Inputs) -> Outputs:
+        """Returns the likeliest tokens at each position."""
+        is_real = inputs.input_mask > 0
+        logits = self.predict(inputs)["log_probabilities"]
+        return self.top(tf.boolean_mask(logits, is_real), is_real)
 
 
 def _networks(model: PretrainingModel) -> dict[str, Network]:
@@ -232,6 +276,8 @@ def _networks(model: PretrainingModel) -> dict[str, Network]:
     if head := getattr(model, "discriminator_predictions", None):
         answer = Energies if isinstance(model, Electric) else Discriminator
         networks["discriminator"] = answer(model.electra, head, reader)
+    if isinstance(model, ReplaceMlm):
+        networks["corrector"] = Corrector(model, reader)
     if head := getattr(model, "generator_predictions", None):
         encoder = getattr(model, "generator", model.electra)
         networks["generator"] = Generator(encoder, head, reader)
@@ -245,7 +291,7 @@ def _write_card(model: PretrainingModel, directory: pathlib.Path) -> None:
             network.encoder.config,
             sum(
                 math.prod(variable.shape)
-                for layer in (network.encoder, network.head)
+                for layer in network.layers
                 for variable in layer.weights
             ),
         )

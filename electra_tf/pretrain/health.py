@@ -19,6 +19,7 @@ _PRIOR = 0.97  # share of the prior's entropy that counts as "learned nothing"
 _STRANGE = 0.4  # relative distance of the first loss from guessing
 _PATIENCE = 1000  # updates before anything is said about learning
 _DIVERGED = 1.3  # times the lowest running loss
+_COLLAPSED = 0.25  # times its loss: an entropy that tells of false certainty
 
 
 class HealthMonitor(keras.callbacks.Callback):
@@ -30,6 +31,8 @@ class HealthMonitor(keras.callbacks.Callback):
       num_warmup_steps: nothing is said about learning in twice as many.
       generator_limit: share of right samples over which the generator counts
         as too good.
+      switch_step: updates after which the losses mean something else, and are
+        watched anew; 0 for none.
     """
 
     def __init__(
@@ -39,14 +42,17 @@ class HealthMonitor(keras.callbacks.Callback):
         expected_start: float,
         num_warmup_steps: int,
         generator_limit: float,
+        switch_step: int = 0,
     ) -> None:
         super().__init__()
         self.warn = warn
         self.expected_start = expected_start
         self.num_warmup_steps = num_warmup_steps
         self.generator_limit = generator_limit
+        self.switch_step = switch_step
         self._means: dict[str, float] = {}
         self._lowest = math.inf
+        self._watched = 0  # the last update that was looked at
         self._said: set[str] = set()
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
@@ -54,13 +60,18 @@ class HealthMonitor(keras.callbacks.Callback):
         if epoch == 1:
             self._check_start(logs["loss"])
             return
+        if epoch > self.switch_step >= self._watched:
+            self._means, self._lowest = {}, math.inf
+        self._watched = epoch
         for name, value in logs.items():
             old = self._means.get(name, value)
             self._means[name] = old + _SMOOTHING * (value - old)
         self._check_divergence(epoch)
-        if epoch > max(_PATIENCE, 2 * self.num_warmup_steps):
+        since = epoch - self.switch_step * (epoch > self.switch_step)
+        if since > max(_PATIENCE, 2 * self.num_warmup_steps):
             self._check_discriminator(epoch)
             self._check_generator(epoch)
+            self._check_entropy(epoch)
 
     def _check_start(self, loss: float) -> None:
         expected = self.expected_start
@@ -108,6 +119,20 @@ class HealthMonitor(keras.callbacks.Callback):
             "Use a smaller generator or a higher --mask_prob.",
         )
 
+    def _check_entropy(self, step: int) -> None:
+        if "generator_entropy" not in self._means:
+            return
+        found = self._means["generator_entropy"]
+        loss = self._means["masked_lm_loss"]
+        self._say(
+            "collapse",
+            found < _COLLAPSED * loss,
+            f"Step {step:,}: the generator collapses: the entropy of its words "
+            f"is {found:.2f} nats, where its loss is {loss:.2f}. Lower "
+            "--adversarial_weight or raise it later "
+            "(--adversarial_start_step, --adversarial_end_step).",
+        )
+
     def _say(self, kind: str, is_ill: bool, sentence: str) -> None:
         if is_ill and kind not in self._said:
             self.warn(sentence)
@@ -135,6 +160,7 @@ def expected_start(model: PretrainingModel) -> float:
         "disc_loss": share * surprise + math.log1p(math.exp(-surprise))
         if is_electric
         else math.log(2),
+        **model.guesses(),
     }
     return sum(
         weight * guesses[name] for name, weight in model.loss_weights.items()

@@ -34,6 +34,8 @@ _ABOUT = {
     "replaced: a logit over 0 means replaced. Its encoder is what is "
     "fine-tuned.",
     "generator": "The generator fills in masks.",
+    "corrector": "The corrector tells which token stood where, of a text in "
+    "which some were replaced. Its encoder is what is fine-tuned.",
 }
 _ABOUT_ENERGIES = (
     "The network gives each token an energy E: exp(-E) is its probability "

@@ -20,6 +20,7 @@ from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.util import seeds
 
 Terms = dict[str, LossTerm]
+Rate = keras.optimizers.schedules.LearningRateSchedule
 
 
 class Detection(NamedTuple):
@@ -28,12 +29,12 @@ class Detection(NamedTuple):
     Attributes:
       logits: float32 [B, L]; over 0 means "replaced".
       labels: int32 [B, L], 1 where replaced.
-      input_mask: int32 [B, L], 1 on real tokens.
+      judged: int32 [B, L], 1 where the verdict counts; never on padding.
     """
 
     logits: tf.Tensor
     labels: tf.Tensor
-    input_mask: tf.Tensor
+    judged: tf.Tensor
 
 
 class Sums(NamedTuple):
@@ -69,9 +70,21 @@ class PretrainingModel(keras.Model, abc.ABC):
         self, config: PretrainingConfig, vocabulary: Vocabulary
     ) -> None:
         super().__init__()
+        self.check(config)
         self.config = config
         self.vocabulary = vocabulary
         self.jit_compile_step = False
+
+    @classmethod
+    def check(cls, config: PretrainingConfig) -> None:
+        """Refuses what the objective cannot do, before anything is built.
+
+        Args:
+          config: the whole configuration.
+
+        Raises:
+          UserError: saying what does not fit, and why.
+        """
 
     @abc.abstractmethod
     def compute_losses(
@@ -103,24 +116,54 @@ class PretrainingModel(keras.Model, abc.ABC):
         """
         return self.compute_losses(inputs, keys=keys, training=False), None
 
+    def guesses(self) -> dict[str, float]:
+        """Returns what losses are while all networks guess.
+
+        Returns:
+          Name of a loss -> its mean, nats. `masked_lm_loss` and `disc_loss`
+          are known without: ln V and ln 2.
+        """
+        return {}
+
     def make_optimizer(self) -> optimization.AdamWeightDecayOptimizer:
         """Makes the optimizer of the configuration, with its slots built."""
         config = self.config.optimizer
         optimizer = optimization.AdamWeightDecayOptimizer(
-            optimization.WarmupPolynomialDecay(
-                config.learning_rate,
-                self.config.training.num_train_steps,
-                config.num_warmup_steps,
-                config.lr_decay_power,
-                ahead=int(config.original_lr_step),
-            ),
+            self.learning_rate(),
             config.weight_decay_rate,
             config.adam_beta1,
             config.adam_beta2,
             config.adam_epsilon,
+            rates=self.learning_rates(),
         )
         optimizer.build(self.trainable_variables)
         return optimizer
+
+    def learning_rate(self) -> Rate:
+        """Returns the schedule of the configuration."""
+        return self.schedule(self.config.training.num_train_steps)
+
+    def learning_rates(self) -> dict[str, float | Rate]:
+        """Returns path -> factor, for variables with a rate of their own."""
+        return {}
+
+    def schedule(self, num_steps: int) -> Rate:
+        """Makes the learning rate of so many updates.
+
+        Args:
+          num_steps: updates, warm-up included.
+
+        Returns:
+          The schedule.
+        """
+        config = self.config.optimizer
+        return optimization.WarmupPolynomialDecay(
+            config.learning_rate,
+            num_steps,
+            config.num_warmup_steps,
+            config.lr_decay_power,
+            ahead=int(config.original_lr_step),
+        )
 
     def train_step(self, inputs: Inputs) -> dict[str, tf.Tensor]:
         """Does one update; the hook that Keras' `fit` calls.

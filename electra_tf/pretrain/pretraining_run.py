@@ -23,7 +23,6 @@ from electra_tf.pretrain import (
 )
 from electra_tf.pretrain.corpus import DEMO
 from electra_tf.pretrain.objectives import OBJECTIVES
-from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.pretraining_model import PretrainingModel
 from electra_tf.pretrain.records import Records, locate_damage
 from electra_tf.util import (
@@ -42,7 +41,13 @@ _DEMO_NOTE = """\
 The text is the English documentation installed with the package (10 MB), as
 --corpus=demo asks for. To train on your own: --corpus='/path/*.txt'
 =============================================================================="""
-_SHOWN = {"loss": "loss", "masked_lm_loss": "mlm", "disc_loss": "disc"}
+_SHOWN = {
+    "loss": "loss",
+    "masked_lm_loss": "mlm",
+    "disc_loss": "disc",
+    "corrector_loss": "corrector",
+    "generator_loss": "gen",
+}
 
 
 def run(config: PretrainingConfig) -> None:
@@ -133,6 +138,7 @@ def _check(config: PretrainingConfig, strategy: tf.distribute.Strategy) -> None:
             f"`objective` must be one of {', '.join(OBJECTIVES)}. "
             f"Received: objective={name!r}."
         )
+    OBJECTIVES[name].check(config)
     batch_size = config.training.train_batch_size
     replicas = strategy.num_replicas_in_sync
     parts = replicas * config.runtime.gradient_accumulation_steps
@@ -272,6 +278,7 @@ def _callbacks(model: PretrainingModel) -> list[keras.callbacks.Callback]:
             expected_start=health.expected_start(model),
             num_warmup_steps=config.optimizer.num_warmup_steps,
             generator_limit=config.runtime.generator_accuracy_limit,
+            switch_step=getattr(model, "switch_step", 0),
         ),
         callbacks.ProgressBar(
             config.training.num_train_steps, batch_size, shown=_SHOWN
@@ -318,7 +325,7 @@ def _evaluate(
     console.say(f"Held-out metrics at step {step:,}:")
     for name, value in sorted(metrics.items()):
         console.say(f"  {name:28} {value:.4f}")
-    if config.run.num_samples and isinstance(model, Electra):
+    if config.run.num_samples and samples.has_verdicts(model):
         console.say()
         console.say(
             samples.table(

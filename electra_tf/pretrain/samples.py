@@ -7,9 +7,15 @@ from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain.evaluation import evaluation_keys
 from electra_tf.pretrain.objectives.electra import Electra, Prediction
 from electra_tf.pretrain.pretrain_data import Inputs
+from electra_tf.pretrain.pretraining_model import PretrainingModel
 
 _COLOURS = {"caught": 32, "missed": 33, "false alarm": 31, "same": 36}
 _WIDTHS = (16, 16, 16, 11)
+
+
+def has_verdicts(model: PretrainingModel) -> bool:
+    """Says whether a model has a discriminator, for `table` to show."""
+    return isinstance(model, Electra) and "disc_loss" in model.loss_weights
 
 
 def table(

@@ -15,6 +15,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 from electra_tf import export_saved_model
 from electra_tf.pretrain import export
+from electra_tf.pretrain.objectives import OBJECTIVES
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.objectives.mlm import MaskedLanguageModel
 from electra_tf.pretrain.pretrain_data import Inputs
@@ -396,3 +397,40 @@ def test_replicas_leave_no_trace(model, tmp_path):
     library = _meta_graph(path).graph_def.library
     devices = {node.device for f in library.function for node in f.node_def}
     assert devices <= {"", "/device:CPU:0", "/device:CPU:*"}  # to restore
+
+
+@pytest.mark.parametrize("objective", ["replace_mlm", "all_tokens_mlm"])
+def test_a_corrector_says_what_stood_there(objective, tmp_path):
+    config = _config(objective=objective)
+    model = OBJECTIVES[objective](config, tiny.VOCABULARY)
+    paths = export.export(model, tmp_path)
+    names = [str(path.relative_to(tmp_path).parent) for path in paths]
+    assert names == [
+        "corrector/text",
+        "corrector/ids",
+        "generator/text",
+        "generator/ids",
+    ]
+    layers = [model.electra, model.corrector_predictions]
+    layers += filter(None, [getattr(model, "copy_predictions", None)])
+    size = sum(np.prod(v.shape) for layer in layers for v in layer.weights)
+    assert f"| parameters | {size:,} |" in (tmp_path / "README.md").read_text()
+    inputs = _inputs(TEXTS)
+    output = model.electra(*inputs)
+    expected = model.log_probabilities(output.sequence_output, inputs.input_ids)
+    np.testing.assert_allclose(
+        tf.reduce_sum(tf.exp(expected), -1), 1, atol=1e-5
+    )
+    of_ids = tf.saved_model.load(paths[1])
+    found = of_ids.serving_default(*inputs)["log_probabilities"]
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    states = of_ids.encode(*inputs)["sequence_output"]
+    np.testing.assert_allclose(states, output.sequence_output, atol=1e-5)
+    of_text = tf.saved_model.load(paths[0])
+    top = of_text.serving_default(tf.constant(TEXTS))
+    best = tf.gather(tiny.VOCABULARY.tokens, tf.argmax(expected, -1))
+    real = inputs.input_mask.numpy() > 0
+    np.testing.assert_array_equal(
+        top["top_tokens"].numpy()[..., 0][real], best.numpy()[real]
+    )
+    assert (top["top_tokens"].numpy()[~real] == b"").all()

@@ -5,13 +5,14 @@ import pytest
 from electra_tf.pretrain import health
 
 
-def _monitor(expected_start=45.0, num_warmup_steps=10):
+def _monitor(expected_start=45.0, num_warmup_steps=10, switch_step=0):
     said = []
     monitor = health.HealthMonitor(
         said.append,
         expected_start=expected_start,
         num_warmup_steps=num_warmup_steps,
         generator_limit=0.6,
+        switch_step=switch_step,
     )
     return monitor, said
 
@@ -66,6 +67,16 @@ def test_a_generator_that_is_too_good_is_named():
     assert len(said) == 1 and "70 %" in said[0]
 
 
+def test_a_generator_that_collapses_is_named():
+    for entropy, complaints in ((1.0, 0), (0.5, 1)):
+        monitor, said = _monitor()
+        logs = {**_logs(), "generator_entropy": entropy, "masked_lm_loss": 3.0}
+        for step in range(2000, 6000, 100):
+            monitor.on_epoch_end(step, logs)
+        assert len(said) == complaints
+        assert all("entropy of its words is 0.50" in text for text in said)
+
+
 def test_a_loss_that_goes_up_is_named():
     monitor, said = _monitor()
     for step in range(100, 1000, 100):
@@ -81,3 +92,16 @@ def test_a_complaint_comes_again_after_it_cleared():
         for step in range(2000, 6000, 100):
             monitor.on_epoch_end(step, _logs(sampled=sampled))
     assert len(said) == 2
+
+
+def test_a_second_stage_is_watched_anew():
+    monitor, said = _monitor(switch_step=2000)
+    for step in range(100, 2001, 100):
+        monitor.on_epoch_end(step, _logs(loss=3.0))
+    for step in range(2100, 3000, 100):
+        monitor.on_epoch_end(step, _logs(loss=20.0, disc_loss=0.324))
+    assert not said
+    for step in range(3000, 4000, 100):
+        monitor.on_epoch_end(step, _logs(loss=40.0, disc_loss=0.324))
+    assert len(said) == 2
+    assert "going up" in said[0] and "share of replaced" in said[1]

@@ -65,6 +65,30 @@ def test_replicas_and_micro_batches_change_nothing(
     np.testing.assert_allclose(losses, reference[0], rtol=1e-6)
 
 
+ANNEALED = {
+    "objective": "adversarial",
+    "adversarial_start_step": 5,
+    "adversarial_end_step": 15,
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "leaves",
+    [
+        ANNEALED,
+        {**ANNEALED, "adversarial_method": "gumbel"},
+        tiny.TWO_STAGE,
+    ],
+)
+def test_what_changes_with_the_step_is_the_same_on_all_replicas(leaves):
+    one, _ = _train(**leaves)
+    both, _ = _train(2, gradient_accumulation_steps=2, **leaves)
+    np.testing.assert_allclose(both, one, rtol=1e-5)
+    compiled, _ = _train(2, jit_compile="true", **leaves)
+    np.testing.assert_allclose(compiled, one, rtol=1e-4)
+
+
 def test_xla_changes_nothing_but_rounding(reference):
     losses, _ = _train(jit_compile="true")
     np.testing.assert_allclose(losses, reference[0], rtol=1e-5)

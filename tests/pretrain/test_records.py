@@ -4,18 +4,20 @@ import dataclasses
 import json
 import os
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
 from electra_tf.configure_pretraining import CorpusConfig
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import records
-from electra_tf.pretrain.example_builder import Example
+from electra_tf.pretrain.packing import Span
 from electra_tf.pretrain.record_format import (
     FORMAT_VERSION,
     MANIFEST,
     TRAIN,
     ShardWriter,
+    layout,
     serialize,
 )
 from electra_tf.pretrain.records import Records, locate_damage
@@ -32,8 +34,9 @@ def data_set(tmp_path):
     """Two files with 5 and 4 records and their manifest."""
     with ShardWriter(str(tmp_path), TRAIN, 2) as writer:
         for i in range(9):
-            example = Example([5, 6], [7] * i)
-            writer.write(serialize(example, LENGTH, VOCABULARY))
+            ids, span = np.array([5, 6] + [7] * i), Span(0, 2, 2 + i)
+            rows = layout(ids, [span], LENGTH, VOCABULARY)
+            writer.write(serialize(rows)[0])
         writer.close()
         entries = writer.publish()
     manifest = {

@@ -24,6 +24,7 @@ import tensorflow as tf
 
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import heads, losses, tensor_ops
+from electra_tf.model.bert_config import BertConfig
 from electra_tf.model.heads import Cloze
 from electra_tf.model.modeling import BertModel
 from electra_tf.model.tokenization import Vocabulary
@@ -56,6 +57,22 @@ class FakeData(NamedTuple):
     inputs: Inputs
     is_fake_tokens: tf.Tensor
     sampled_ids: tf.Tensor
+
+
+class Corruption(NamedTuple):
+    """What the generator did to a batch, and why.
+
+    Attributes:
+      masked: what the generator saw.
+      mlm_logits: float32 [B, N, V], of the generator.
+      fake: what it made.
+      cloze: what two towers predict; None for other generators.
+    """
+
+    masked: Masked
+    mlm_logits: tf.Tensor
+    fake: FakeData
+    cloze: Cloze | None = None
 
 
 class Prediction(NamedTuple):
@@ -91,22 +108,26 @@ class Electra(PretrainingModel):
         objective = config.objective
         self.is_uniform = objective.generator_type == "uniform"
         self.has_two_towers = objective.has_two_towers
-        self.loss_weights = {"disc_loss": objective.disc_weight}
-        if not self.is_uniform:
-            name = "cloze_loss" if self.has_two_towers else "masked_lm_loss"
-            self.loss_weights[name] = objective.gen_weight
+        self.loss_weights = {}
         bert = config.model.discriminator(vocabulary.size)
         self.electra = BertModel(bert, name="electra")
         self.electra.build((None, None))
+        self._build_head(bert)
+        if self.has_two_towers:
+            self.loss_weights["cloze_loss"] = objective.gen_weight
+            self._build_towers()
+        elif not self.is_uniform:
+            self.loss_weights["masked_lm_loss"] = objective.gen_weight
+            self._build_generator()
+        self.built = True
+
+    def _build_head(self, bert: BertConfig) -> None:
+        """Makes what stands on the main encoder, and weighs its loss."""
+        self.loss_weights["disc_loss"] = self.config.objective.disc_weight
         self.discriminator_predictions = heads.DiscriminatorPredictions(
             bert.hidden_size, bert.initializer_range
         )
         self.discriminator_predictions.build((None, None, bert.hidden_size))
-        if self.has_two_towers:
-            self._build_towers()
-        elif not self.is_uniform:
-            self._build_generator()
-        self.built = True
 
     def _build_generator(self) -> None:
         """Makes the generator, sharing what `generator_sharing` says."""
@@ -147,6 +168,27 @@ class Electra(PretrainingModel):
         Returns:
           The forward pass.
         """
+        corruption = self.corrupt(inputs, keys=keys, training=training)
+        disc_logits = self.discriminate(
+            corruption.fake.inputs,
+            dropout_keys(keys, Purpose.DISCRIMINATOR_DROPOUT, training),
+        )
+        masked, mlm_logits, fake, cloze = corruption
+        return Prediction(masked, mlm_logits, fake, disc_logits, cloze)
+
+    def corrupt(
+        self, inputs: Inputs, *, keys: Keys, training: bool
+    ) -> Corruption:
+        """Masks, and replaces what is masked by samples.
+
+        Args:
+          inputs: a batch.
+          keys: one random key a row, or draws.
+          training: whether the generator's dropout is on.
+
+        Returns:
+          The corrupted batch.
+        """
         masked = pretrain_helpers.mask(
             inputs, self.config.masking, vocabulary=self.vocabulary, keys=keys
         )
@@ -156,11 +198,7 @@ class Electra(PretrainingModel):
             dropout_keys(keys, Purpose.GENERATOR_DROPOUT, training),
         )
         fake = self._corrupt(inputs, masked, mlm_logits, keys)
-        disc_logits = self.discriminate(
-            fake.inputs,
-            dropout_keys(keys, Purpose.DISCRIMINATOR_DROPOUT, training),
-        )
-        return Prediction(masked, mlm_logits, fake, disc_logits, cloze)
+        return Corruption(masked, mlm_logits, fake, cloze)
 
     def discriminate(
         self, inputs: Inputs, keys: tf.Tensor | None = None
@@ -209,10 +247,17 @@ class Electra(PretrainingModel):
             cloze, states = self.cloze(inputs, keys)
             states = tensor_ops.gather_positions(states, masked.positions)
             return self.cloze_predictions(states, cloze.table), cloze
+        return self._score(self._read(masked, keys)), None
+
+    def _read(self, masked: Masked, keys: tf.Tensor | None) -> tf.Tensor:
+        """Returns the generator's states at masked slots, float32 [B, N, H]."""
         states = self.generator(*masked.inputs, keys=keys).sequence_output
-        states = tensor_ops.gather_positions(states, masked.positions)
+        return tensor_ops.gather_positions(states, masked.positions)
+
+    def _score(self, states: tf.Tensor) -> tf.Tensor:
+        """Returns the logits of the generator's states, float32 [B, N, V]."""
         table = tf.convert_to_tensor(self.generator.embeddings.word_embeddings)
-        return self.generator_predictions(states, table), None
+        return self.generator_predictions(states, table)
 
     def _corrupt(
         self,
@@ -222,16 +267,8 @@ class Electra(PretrainingModel):
         keys: Keys,
     ) -> FakeData:
         """Puts samples from the generator into the masked positions."""
-        objective = self.config.objective
-        logits = tf.stop_gradient(logits) / objective.temperature
-        if objective.disallow_correct:
-            truth = tf.one_hot(masked.ids, self.vocabulary.size)
-            logits -= 1000.0 * truth
-        if objective.original_sampling:
-            sample, shape = tensor_ops.sample_with_gumbel, logits.shape[1:]
-        else:
-            sample, shape = tensor_ops.sample_from_logits, logits.shape[1:2]
-        sampled = sample(logits, draw(keys, Purpose.SAMPLE, shape))  # [B, N]
+        logits = tf.stop_gradient(self._sampling_logits(logits, masked))
+        sampled = self._sample(logits, keys)  # [B, N]
         ids = pretrain_helpers.replace(
             inputs.input_ids, masked.positions, sampled, masked.weights > 0
         )
@@ -240,6 +277,23 @@ class Electra(PretrainingModel):
             is_fake_tokens=tf.cast(ids != inputs.input_ids, tf.int32),
             sampled_ids=sampled,
         )
+
+    def _sampling_logits(self, logits: tf.Tensor, masked: Masked) -> tf.Tensor:
+        """Returns the logits that are sampled from, float32 [B, N, V]."""
+        objective = self.config.objective
+        logits = logits / objective.temperature
+        if objective.disallow_correct:
+            truth = tf.one_hot(masked.ids, self.vocabulary.size)
+            logits -= 1000.0 * truth
+        return logits
+
+    def _sample(self, logits: tf.Tensor, keys: Keys) -> tf.Tensor:
+        """Samples from softmax(logits), int32 [B, N]."""
+        if self.config.objective.original_sampling:
+            sample, shape = tensor_ops.sample_with_gumbel, logits.shape[1:]
+        else:
+            sample, shape = tensor_ops.sample_from_logits, logits.shape[1:2]
+        return sample(logits, draw(keys, Purpose.SAMPLE, shape))
 
     def compute_losses(
         self, inputs: Inputs, *, keys: Keys, training: bool
@@ -265,7 +319,7 @@ class Electra(PretrainingModel):
         return self._terms(inputs, prediction), Detection(
             prediction.disc_logits,
             prediction.fake.is_fake_tokens,
-            inputs.input_mask,
+            tf.cast(self._judged(inputs, prediction.masked), tf.int32),
         )
 
     def _cloze_weights(self, inputs: Inputs) -> tf.Tensor:
@@ -274,27 +328,36 @@ class Electra(PretrainingModel):
         return tf.cast(learned, tf.float32)
 
     def _terms(self, inputs: Inputs, prediction: Prediction) -> Terms:
-        generator_terms = {}
-        if not self.is_uniform:
-            generator_terms = masked_lm_terms(
-                prediction.mlm_logits, prediction.masked
-            )
-        if prediction.cloze is not None:
-            generator_terms |= cloze_terms(
-                prediction.cloze, inputs.input_ids, self._cloze_weights(inputs)
-            )
         return {
-            **generator_terms,
-            "sampled_masked_lm_accuracy": losses.weighted(
-                prediction.fake.sampled_ids == prediction.masked.ids,
-                prediction.masked.weights,
-            ),
+            **self._generator_terms(inputs, prediction),
             **discriminator_terms(
                 prediction.disc_logits,
                 prediction.fake.is_fake_tokens,
-                tf.cast(inputs.input_mask, tf.float32),
+                self._judged(inputs, prediction.masked),
             ),
         }
+
+    def _generator_terms(
+        self, inputs: Inputs, made: Corruption | Prediction
+    ) -> Terms:
+        """Computes what the generator learns, and how often it is right."""
+        terms = {}
+        if not self.is_uniform:
+            terms = masked_lm_terms(made.mlm_logits, made.masked)
+        if self.has_two_towers:
+            terms |= cloze_terms(
+                made.cloze, inputs.input_ids, self._cloze_weights(inputs)
+            )
+        return {
+            **terms,
+            "sampled_masked_lm_accuracy": losses.weighted(
+                made.fake.sampled_ids == made.masked.ids, made.masked.weights
+            ),
+        }
+
+    def _judged(self, inputs: Inputs, masked: Masked) -> tf.Tensor:
+        """Returns float32 [B, L]: 1 where the discriminator is to judge."""
+        return tf.cast(inputs.input_mask, tf.float32)
 
 
 def cloze_terms(cloze: Cloze, ids: tf.Tensor, weights: tf.Tensor) -> Terms:

@@ -1,0 +1,307 @@
+"""A generator that works against the discriminator.
+
+    loss = disc_weight * L_D + gen_weight * L_G + baseline_weight * L_b
+    L_G = (1 - beta) * mean over masked slots of -log p_G(x_t | masked x)
+        + beta * L_A
+
+L_D is ELECTRA's. beta rises linearly from 0 to `adversarial_weight` between
+the updates `adversarial_start_step` and `adversarial_end_step`: from maximum
+likelihood, as slowly as is asked for, to an adversary. L_A is one of
+
+reinforce: the generator is paid what its sample z_t costs the discriminator,
+
+    R_t = BCE(D(z)_t, y_t),  b_t = -log sigmoid(u_t),  u = w' h_G + c
+    L_A = mean over masked slots of -(R_t - b_t) log p_G(z_t | masked x)
+    L_b = mean over masked slots of BCE(u_t, exp(-R_t))
+
+so that sigmoid(u_t) learns what probability D gives to the right verdict.
+Credit goes to each slot alone, as if D's verdict on a token did not depend on
+the other samples (the paper's assumption). No gradient passes through R, b, or
+from L_b into the generator.
+
+gumbel: D reads samples as one-hot rows times its word table, and the gradient
+of the rows is that of their relaxation softmax((logits + g) / tau), with g the
+Gumbel noise whose argmax is the sample. L_A = -disc_weight * L_D: the gradient
+into the generator is that of the discriminator, reversed. It is no term of its
+own. The word table gets no gradient through the relaxation.
+
+In evaluation beta is that of the end of the training, whatever the step.
+
+A sample that equals the data counts as real. `generator_entropy`, nats, tells a
+collapse: it falls towards 0 while `masked_lm_loss` does not. In the paper such
+a generator reaches 58 % accuracy, where maximum likelihood reaches 65 %, and
+its samples are less diverse.
+
+Differs: the paper does not say whether the generator is trained by maximum
+likelihood before or besides; both can be had here. Gumbel-Softmax is not in the
+paper. `log p_G(z)` is that of the distribution which is sampled, with
+`temperature` and `disallow_correct`.
+
+Source: paper appendix F; Jang et al. 2017 (Gumbel-Softmax); Meng et al. 2022
+(AMOS), for the reversed gradient.
+"""
+
+import math
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from electra_tf.configure_objectives import AdversarialConfig
+from electra_tf.configure_pretraining import PretrainingConfig
+from electra_tf.model import layers, losses, tensor_ops
+from electra_tf.model.tokenization import Vocabulary
+from electra_tf.pretrain import pretrain_helpers
+from electra_tf.pretrain.draws import (
+    Keys,
+    Purpose,
+    draw,
+    dropout_keys,
+    progress,
+)
+from electra_tf.pretrain.objectives.electra import (
+    Electra,
+    FakeData,
+    masked_lm_size,
+)
+from electra_tf.pretrain.pretrain_data import Inputs
+from electra_tf.pretrain.pretrain_helpers import Masked
+from electra_tf.pretrain.pretraining_model import Terms
+from electra_tf.util.errors import UserError
+
+
+class Prediction(NamedTuple):
+    """Everything a forward pass computes.
+
+    Attributes:
+      masked: what the generator saw.
+      mlm_logits: float32 [B, N, V], of the generator.
+      fake: what the discriminator saw, and the truth about it.
+      disc_logits: float32 [B, L]; over 0 means "replaced".
+      baseline_logits: float32 [B, N], u; None without a baseline.
+      share: float32 [B, 1] or [1, 1], beta.
+    """
+
+    masked: Masked
+    mlm_logits: tf.Tensor
+    fake: FakeData
+    disc_logits: tf.Tensor
+    baseline_logits: tf.Tensor | None
+    share: tf.Tensor
+
+
+class Adversarial(Electra):
+    """Trains a discriminator, and a generator to fool it.
+
+    Args:
+      config: the whole configuration.
+      vocabulary: of the data.
+    """
+
+    def __init__(
+        self, config: PretrainingConfig, vocabulary: Vocabulary
+    ) -> None:
+        super().__init__(config, vocabulary)
+        del self.loss_weights["masked_lm_loss"]  # a part of the generator's
+        self.loss_weights["generator_loss"] = config.objective.gen_weight
+        self.is_relaxed = config.adversarial.adversarial_method == "gumbel"
+        if not self.is_relaxed:
+            weight = config.adversarial.baseline_weight
+            self.loss_weights["baseline_loss"] = weight
+            bert = self.generator.config
+            self.baseline = layers.Linear(
+                1, bert.initializer_range, name="baseline_predictions"
+            )
+            self.baseline.build((None, None, bert.hidden_size))
+
+    @classmethod
+    def check(cls, config: PretrainingConfig) -> None:
+        objective, model = config.objective, config.model
+        method = config.adversarial.adversarial_method
+        refusals = (
+            (
+                objective.generator_type != "transformer",
+                f"generator_type={objective.generator_type}",
+                "only a transformer can learn from the discriminator",
+            ),
+            (
+                model.generator_sharing == "all",
+                "generator_sharing=all",
+                "weights cannot work against themselves",
+            ),
+            (
+                config.masking.original_masking,
+                "original_masking=true",
+                "a position drawn twice shows neither of its two samples",
+            ),
+            (
+                objective.original_sampling and method == "gumbel",
+                "original_sampling=true",
+                "adversarial_method=gumbel draws noise of its own",
+            ),
+        )
+        for is_refused, received, reason in refusals:
+            if is_refused:
+                raise UserError(
+                    f"objective=adversarial needs something else: {reason}. "
+                    f"Received: {received}."
+                )
+
+    def forward(
+        self, inputs: Inputs, *, keys: Keys, training: bool
+    ) -> Prediction:
+        """Masks, samples and discriminates.
+
+        Args:
+          inputs: a batch.
+          keys: one random key a row, or draws.
+          training: whether dropout is on.
+
+        Returns:
+          The forward pass.
+        """
+        masked = pretrain_helpers.mask(
+            inputs, self.config.masking, vocabulary=self.vocabulary, keys=keys
+        )
+        states = self._read(
+            masked, dropout_keys(keys, Purpose.GENERATOR_DROPOUT, training)
+        )  # [B, N, H]
+        mlm_logits = self._score(states)
+        fake = self._corrupt(inputs, masked, mlm_logits, keys)
+        share = self.adversarial_share(keys)
+        offsets = baseline = None
+        if self.is_relaxed:
+            soft = self._relaxed(masked, mlm_logits, keys)
+            offsets = self._reversed_gradient(masked, soft, share)
+        else:
+            baseline = self.baseline(tf.stop_gradient(states))[..., 0]
+        output = self.electra(
+            *fake.inputs,
+            keys=dropout_keys(keys, Purpose.DISCRIMINATOR_DROPOUT, training),
+            word_offsets=offsets,
+        )
+        disc_logits = self.discriminator_predictions(output.sequence_output)
+        return Prediction(
+            masked, mlm_logits, fake, disc_logits, baseline, share
+        )
+
+    def _sample(self, logits: tf.Tensor, keys: Keys) -> tf.Tensor:
+        if not self.is_relaxed:
+            return super()._sample(logits, keys)
+        return tf.argmax(logits + _noise(logits, keys), -1, tf.int32)
+
+    def _relaxed(
+        self, masked: Masked, mlm_logits: tf.Tensor, keys: Keys
+    ) -> tf.Tensor:
+        """Returns the relaxation of the samples, float32 [B, N, V]."""
+        logits = self._sampling_logits(mlm_logits, masked)
+        temperature = self.config.adversarial.gumbel_temperature
+        return tf.nn.softmax((logits + _noise(logits, keys)) / temperature)
+
+    def _reversed_gradient(
+        self, masked: Masked, soft: tf.Tensor, share: tf.Tensor
+    ) -> tf.Tensor:
+        """Returns zeros, float32 [B, L, E], that pass a gradient on.
+
+        Added to the discriminator's word vectors, they carry its gradient,
+        times -beta * gen_weight, to the relaxed samples.
+        """
+        scale = -share * self.config.objective.gen_weight * masked.weights
+        scale = scale[..., tf.newaxis]  # [B, N, 1]
+        table = tf.convert_to_tensor(self.electra.embeddings.word_embeddings)
+        table = tf.stop_gradient(table)
+        zeros = scale * (soft - tf.stop_gradient(soft))  # [B, N, V]
+        zeros = tensor_ops.linear(zeros, table, tf.zeros(table.shape[1]))
+        length = masked.inputs.input_ids.shape[1]
+        places = tf.one_hot(masked.positions, length)  # [B, N, L]
+        return tf.matmul(places, zeros, transpose_a=True)  # [B, L, E]
+
+    def adversarial_share(self, keys: Keys) -> tf.Tensor:
+        """Returns beta, float32 [B, 1], or [1, 1] after the training.
+
+        Args:
+          keys: of a batch; those of an update say how far the training is.
+        """
+        num_steps = self.config.training.num_train_steps
+        step = tf.round(progress(keys) * num_steps)
+        return adversarial_share(step, self.config.adversarial)
+
+    def guesses(self) -> dict[str, float]:
+        """Returns the losses of networks that guess: R_t equals b_t."""
+        first = adversarial_share(tf.constant(0.0), self.config.adversarial)
+        log_size = math.log(self.vocabulary.size)
+        return {
+            "generator_loss": (1 - float(first)) * log_size,
+            "baseline_loss": math.log(2),
+        }
+
+    def loss_sizes(self, inputs: Inputs, *, keys: Keys) -> dict[str, tf.Tensor]:
+        num_masked = masked_lm_size(self, inputs, keys)
+        num_tokens = tf.reduce_sum(tf.cast(inputs.input_mask, tf.float32))
+        sizes = dict.fromkeys(self.loss_weights, num_masked)
+        return {**sizes, "disc_loss": num_tokens}
+
+    def _terms(self, inputs: Inputs, prediction: Prediction) -> Terms:
+        masked, logits = prediction.masked, prediction.mlm_logits
+        share, weights = prediction.share, masked.weights
+        likelihood = losses.softmax_cross_entropy(logits, masked.ids)
+        loss = (1 - share) * likelihood  # [B, N]
+        terms = super()._terms(inputs, prediction)
+        if not self.is_relaxed:
+            policy_loss, earned = self._earned(prediction)
+            loss += share * policy_loss
+            terms |= earned
+        entropy = losses.entropy(logits)  # [B, N]
+        return {
+            **terms,
+            "generator_loss": losses.weighted(loss, weights),
+            "generator_entropy": losses.weighted(entropy, weights),
+            "adversarial_share": losses.weighted(share, weights),
+        }
+
+    def _earned(self, prediction: Prediction) -> tuple[tf.Tensor, Terms]:
+        """Computes what REINFORCE makes of each sample.
+
+        Returns:
+          -(R - b) log p_G(z), float32 [B, N], and the terms of R and b, nats.
+        """
+        masked, fake = prediction.masked, prediction.fake
+        at = masked.positions
+        verdicts = tensor_ops.gather_positions(prediction.disc_logits, at)
+        labels = tensor_ops.gather_positions(fake.is_fake_tokens, at)
+        rewards = tf.stop_gradient(
+            losses.sigmoid_cross_entropy(verdicts, labels)
+        )  # [B, N]
+        gate = prediction.baseline_logits
+        advantages = rewards - tf.stop_gradient(tf.nn.softplus(-gate))
+        sampled_from = self._sampling_logits(prediction.mlm_logits, masked)
+        surprisal = losses.softmax_cross_entropy(sampled_from, fake.sampled_ids)
+        baseline = losses.sigmoid_cross_entropy(gate, tf.exp(-rewards))
+        return advantages * surprisal, {
+            "baseline_loss": losses.weighted(baseline, masked.weights),
+            "reward": losses.weighted(rewards, masked.weights),
+        }
+
+
+def adversarial_share(step: tf.Tensor, config: AdversarialConfig) -> tf.Tensor:
+    """Computes beta.
+
+    Args:
+      step: float32, any shape, the updates done so far.
+      config: says between which updates it rises, and to what.
+
+    Returns:
+      float32, the same shape.
+    """
+    first, last = config.adversarial_start_step, config.adversarial_end_step
+    if first == last:
+        risen = tf.cast(step >= first, tf.float32)
+    else:
+        done = (step - first) / (last - first)
+        risen = tf.clip_by_value(done, 0.0, 1.0)
+    return config.adversarial_weight * risen
+
+
+def _noise(logits: tf.Tensor, keys: Keys) -> tf.Tensor:
+    """Draws the same Gumbel noise at each call, float32 [B, N, V]."""
+    uniform = draw(keys, Purpose.SAMPLE, tuple(logits.shape[1:]))
+    return tensor_ops.gumbel_noise(uniform)

@@ -1,0 +1,162 @@
+"""All-Tokens MLM: every token is predicted, with a gate that may copy it.
+
+    loss = gen_weight * mean over masked slots of -log p_G(x_t | masked x)
+         + corrector_weight * mean over real tokens of -log p(x_t | z),  with
+
+    p(v | z)_t = D_t [v = z_t] + (1 - D_t) softmax(e(v)' h(z)_t)
+
+z is the text with the generator's samples and D_t = sigmoid(c_t) the
+probability that its token t is copied. D has no loss of its own. Neither D nor
+1 - D is formed: with
+
+    a_t = log sigmoid(c_t)
+    b_t = log sigmoid(-c_t) + log softmax(e(v)' h(z)_t) at v = x_t
+
+the loss is -log(exp(a_t) + exp(b_t)) where z_t = x_t, and -b_t elsewhere: both
+are finite whatever c_t is.
+
+What it costs: logits for every token, float32 [B, L, V], where the other
+objectives score 15 % of them. A batch of 128 rows of 128 tokens with 30,522
+words takes 2.0 GB for one such tensor, and an update holds about three
+(logits, probabilities, gradient); 256 rows of 512 take 16 GB. Raise
+--gradient_accumulation_steps, which divides it.
+
+Differs: the paper says "a sigmoid layer"; the layer that gives c_t has a hidden
+layer before it, as the original's discriminator does where the paper has none.
+The weight of the corrector's loss is not stated: 1 here.
+
+Source: paper section 3.4, table 5 ("All-Tokens MLM").
+"""
+
+import math
+
+import tensorflow as tf
+
+from electra_tf.model import heads, losses
+from electra_tf.model.bert_config import BertConfig
+from electra_tf.pretrain.objectives.electra import masked_lm_size
+from electra_tf.pretrain.objectives.replace_mlm import Prediction, ReplaceMlm
+from electra_tf.pretrain.pretrain_data import Inputs
+from electra_tf.pretrain.pretrain_helpers import Keys
+from electra_tf.pretrain.pretraining_model import Terms
+
+
+class AllTokensMlm(ReplaceMlm):
+    """Trains a generator, and an encoder that copies or corrects each token.
+
+    Args:
+      config: the whole configuration.
+      vocabulary: of the data.
+    """
+
+    def _build_head(self, bert: BertConfig) -> None:
+        super()._build_head(bert)
+        self.copy_predictions = heads.DiscriminatorPredictions(
+            bert.hidden_size, bert.initializer_range, name="copy_predictions"
+        )
+        self.copy_predictions.build((None, None, bert.hidden_size))
+
+    def log_probabilities(
+        self, states: tf.Tensor, input_ids: tf.Tensor
+    ) -> tf.Tensor:
+        """Computes log p(v | z)_t.
+
+        Args:
+          states: float32 [B, L, H], of the corrector.
+          input_ids: int32 [B, L], what it read.
+
+        Returns:
+          float32 [B, L, V].
+        """
+        gate = self.copy_predictions(states)[..., tf.newaxis]  # [B, L, 1]
+        words = tf.nn.log_softmax(self.logits(states))  # [B, L, V]
+        corrected = tf.math.log_sigmoid(-gate) + words
+        copied = _log_of_sum(tf.math.log_sigmoid(gate), corrected)
+        is_input = input_ids[..., tf.newaxis] == tf.range(words.shape[-1])
+        return tf.where(is_input, copied, corrected)
+
+    def guesses(self) -> dict[str, float]:
+        """Returns the loss of a gate at 1/2 and a uniform softmax."""
+        replaced_share = self.config.masking.mask_prob
+        log_size = math.log(self.vocabulary.size)
+        return {"corrector_loss": math.log(2) + replaced_share * log_size}
+
+    def loss_sizes(self, inputs: Inputs, *, keys: Keys) -> dict[str, tf.Tensor]:
+        sizes = {
+            "masked_lm_loss": masked_lm_size(self, inputs, keys),
+            "corrector_loss": tf.reduce_sum(
+                tf.cast(inputs.input_mask, tf.float32)
+            ),
+        }
+        return {name: sizes[name] for name in self.loss_weights}
+
+    def _terms(self, inputs: Inputs, prediction: Prediction) -> Terms:
+        corrupted = prediction.fake.inputs.input_ids
+        is_fake = prediction.fake.is_fake_tokens
+        weights = tf.cast(inputs.input_mask, tf.float32)
+        fakes = weights * tf.cast(is_fake, tf.float32)
+        gate = self.copy_predictions(prediction.states)  # [B, L]
+        logits = self.logits(prediction.states)  # [B, L, V]
+        words = -losses.softmax_cross_entropy(logits, inputs.input_ids)
+        log_sum = _at(logits, inputs.input_ids) - words
+        predicted = likeliest(logits, log_sum, gate, corrupted)
+        right = predicted == inputs.input_ids
+        return {
+            **self._generator_terms(inputs, prediction),
+            "corrector_loss": losses.weighted(
+                copy_cross_entropy(gate, words, is_fake), weights
+            ),
+            "corrector_accuracy": losses.weighted(right, weights),
+            "corrected_share": losses.weighted(right, fakes),
+            "copy_probability": losses.weighted(tf.sigmoid(gate), weights),
+            "replaced_share": losses.weighted(is_fake, weights),
+        }
+
+
+def copy_cross_entropy(
+    gate: tf.Tensor, words: tf.Tensor, is_fake: tf.Tensor
+) -> tf.Tensor:
+    """Computes -log p(x_t | z) of the mixture.
+
+    Args:
+      gate: float32 [B, L], c_t.
+      words: float32 [B, L], log softmax at the original tokens, nats.
+      is_fake: int32 [B, L], 1 where the token is not the original one.
+
+    Returns:
+      float32 [B, L], nats.
+    """
+    corrected = tf.math.log_sigmoid(-gate) + words
+    copied = _log_of_sum(tf.math.log_sigmoid(gate), corrected)
+    return -tf.where(is_fake > 0, corrected, copied)
+
+
+def likeliest(
+    logits: tf.Tensor, log_sum: tf.Tensor, gate: tf.Tensor, input_ids: tf.Tensor
+) -> tf.Tensor:
+    """Finds the likeliest token of the mixture: the input, or the best word.
+
+    Args:
+      logits: float32 [B, L, V].
+      log_sum: float32 [B, L], log of the sum of their exponentials.
+      gate: float32 [B, L], c_t.
+      input_ids: int32 [B, L], what was read.
+
+    Returns:
+      int32 [B, L].
+    """
+    word = tf.argmax(logits, -1, output_type=tf.int32)
+    log_word = tf.reduce_max(logits, -1) - log_sum
+    # Both divided by 1 - D: D / (1 - D) = exp(c).
+    log_input = _log_of_sum(gate, _at(logits, input_ids) - log_sum)
+    return tf.where(log_input >= log_word, input_ids, word)
+
+
+def _at(logits: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
+    """Picks one logit of each token: [B, L, V], [B, L] -> [B, L]."""
+    return tf.gather(logits, ids, axis=2, batch_dims=2)
+
+
+def _log_of_sum(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+    """Computes log(exp(x) + exp(y)) without overflow."""
+    return x + tf.nn.softplus(y - x)

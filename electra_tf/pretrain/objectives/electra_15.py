@@ -1,0 +1,47 @@
+"""ELECTRA 15 %: the discriminator learns from the chosen positions only.
+
+    loss = gen_weight * mean over masked slots of -log p_G(x_t | masked x)
+         + disc_weight * mean over chosen tokens of BCE(D(corrupted x)_t, y_t)
+
+All else is ELECTRA: the same passes, the same samples, the same order. What is
+lost against it is the signal from the 85 % that nothing was done to. `disc_auc`
+and the other metrics of the discriminator are over the chosen positions too.
+
+Source: paper section 3.4, table 5 ("ELECTRA 15%").
+"""
+
+import tensorflow as tf
+
+from electra_tf.pretrain import pretrain_helpers
+from electra_tf.pretrain.objectives.electra import Electra
+from electra_tf.pretrain.pretrain_data import Inputs
+from electra_tf.pretrain.pretrain_helpers import Keys, Masked
+
+
+class Electra15(Electra):
+    """Trains a discriminator on as many positions as a masked LM learns from.
+
+    Args:
+      config: the whole configuration.
+      vocabulary: of the data.
+    """
+
+    def loss_sizes(self, inputs: Inputs, *, keys: Keys) -> dict[str, tf.Tensor]:
+        masked = pretrain_helpers.mask(
+            inputs, self.config.masking, vocabulary=self.vocabulary, keys=keys
+        )
+        sizes = {
+            "masked_lm_loss": tf.reduce_sum(masked.weights),
+            "disc_loss": tf.reduce_sum(self._judged(inputs, masked)),
+        }
+        return {name: sizes[name] for name in self.loss_weights}
+
+    def _judged(self, inputs: Inputs, masked: Masked) -> tf.Tensor:
+        """Returns float32 [B, L]: 1 at chosen positions, each counted once."""
+        chosen = pretrain_helpers.replace(
+            tf.zeros_like(inputs.input_ids),
+            masked.positions,
+            tf.ones_like(masked.positions),
+            masked.weights > 0,
+        )
+        return tf.cast(chosen, tf.float32)

@@ -1,0 +1,149 @@
+"""Replace MLM: a masked language model that never sees [MASK].
+
+    loss = gen_weight * mean over masked slots of -log p_G(x_t | masked x)
+         + corrector_weight * mean over them of -log p(x_t | corrupted x)
+
+The generator is ELECTRA's, trained jointly. The encoder that is kept (here the
+corrector) reads the generator's samples where BERT reads [MASK], and predicts
+the tokens that stood there with a softmax over the vocabulary and a head of its
+own. What it gains on BERT is what the mismatch between pre-training with and
+fine-tuning without [MASK] costs.
+
+The paper does not state the weight of the corrector's loss: 1 here, as that of
+the generator's.
+
+Source: paper section 3.4, table 5 ("Replace MLM").
+"""
+
+import math
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from electra_tf.model import heads, losses, tensor_ops
+from electra_tf.model.bert_config import BertConfig
+from electra_tf.pretrain.objectives.electra import (
+    Electra,
+    FakeData,
+    masked_lm_size,
+)
+from electra_tf.pretrain.pretrain_data import Inputs
+from electra_tf.pretrain.pretrain_helpers import (
+    Keys,
+    Masked,
+    Purpose,
+    dropout_keys,
+)
+from electra_tf.pretrain.pretraining_model import Detection, Terms
+
+
+class Prediction(NamedTuple):
+    """Everything a forward pass computes.
+
+    Attributes:
+      masked: what the generator saw.
+      mlm_logits: float32 [B, N, V], of the generator.
+      fake: what the corrector saw, and the truth about it.
+      states: float32 [B, L, H], of the corrector.
+    """
+
+    masked: Masked
+    mlm_logits: tf.Tensor
+    fake: FakeData
+    states: tf.Tensor
+
+
+class ReplaceMlm(Electra):
+    """Trains a generator, and an encoder that corrects what it replaced.
+
+    Args:
+      config: the whole configuration.
+      vocabulary: of the data.
+    """
+
+    def _build_head(self, bert: BertConfig) -> None:
+        weight = self.config.objective.corrector_weight
+        self.loss_weights["corrector_loss"] = weight
+        self.corrector_predictions = heads.GeneratorPredictions(
+            bert.embedding_size,
+            bert.vocab_size,
+            bert.initializer_range,
+            name="corrector_predictions",
+        )
+        self.corrector_predictions.build((None, None, bert.hidden_size))
+
+    def forward(
+        self, inputs: Inputs, *, keys: Keys, training: bool
+    ) -> Prediction:
+        """Masks, samples and encodes.
+
+        Args:
+          inputs: a batch.
+          keys: one random key a row, or draws.
+          training: whether dropout is on.
+
+        Returns:
+          The forward pass.
+        """
+        corruption = self.corrupt(inputs, keys=keys, training=training)
+        output = self.electra(
+            *corruption.fake.inputs,
+            keys=dropout_keys(keys, Purpose.DISCRIMINATOR_DROPOUT, training),
+        )
+        return Prediction(*corruption, output.sequence_output)
+
+    def logits(self, states: tf.Tensor) -> tf.Tensor:
+        """Scores every word of the vocabulary.
+
+        Args:
+          states: float32 [B, N, H], of the corrector.
+
+        Returns:
+          float32 [B, N, V].
+        """
+        table = tf.convert_to_tensor(self.electra.embeddings.word_embeddings)
+        return self.corrector_predictions(states, table)
+
+    def log_probabilities(
+        self, states: tf.Tensor, input_ids: tf.Tensor
+    ) -> tf.Tensor:
+        """Computes how likely each word is to have stood at each position.
+
+        Args:
+          states: float32 [B, L, H], of the corrector.
+          input_ids: int32 [B, L], what it read.
+
+        Returns:
+          float32 [B, L, V].
+        """
+        del input_ids  # says nothing beyond the states
+        return tf.nn.log_softmax(self.logits(states))
+
+    def guesses(self) -> dict[str, float]:
+        return {"corrector_loss": math.log(self.vocabulary.size)}
+
+    def loss_sizes(self, inputs: Inputs, *, keys: Keys) -> dict[str, tf.Tensor]:
+        return dict.fromkeys(
+            self.loss_weights, masked_lm_size(self, inputs, keys)
+        )
+
+    def evaluation_step(
+        self, inputs: Inputs, *, keys: Keys
+    ) -> tuple[Terms, Detection | None]:
+        return self.compute_losses(inputs, keys=keys, training=False), None
+
+    def _terms(self, inputs: Inputs, prediction: Prediction) -> Terms:
+        masked = prediction.masked
+        states = tensor_ops.gather_positions(
+            prediction.states, masked.positions
+        )
+        logits = self.logits(states)  # [B, N, V]
+        loss = losses.softmax_cross_entropy(logits, masked.ids)
+        best = tf.argmax(logits, -1, output_type=tf.int32)
+        return {
+            **self._generator_terms(inputs, prediction),
+            "corrector_loss": losses.weighted(loss, masked.weights),
+            "corrector_accuracy": losses.weighted(
+                best == masked.ids, masked.weights
+            ),
+        }

@@ -1,0 +1,203 @@
+"""Two stages: a generator is trained, then a discriminator on its samples.
+
+    updates before n:  loss = gen_weight * mean over masked slots of
+                              -log p_G(x_t | masked x)
+    from n on:         loss = disc_weight * mean over real tokens of
+                              BCE(D(corrupted x)_t, y_t)
+
+with n `generator_steps`. Right before update n the discriminator's encoder
+becomes a copy of the generator's, so that both must have the same shape;
+without the copy the paper's discriminators at times never learned more than
+the majority class. Each stage has a learning rate of its own, with warm-up and
+decay to 0. What a stage does not train keeps its bits: it gets no gradient, and
+its rate of 0 holds off momentum and weight decay. The frozen generator samples
+without dropout; its loss is still reported, and still counted in `loss`.
+
+All follows from the number of updates done, so that a run can be stopped and
+resumed in either stage, or between them. Evaluation is that of the second.
+
+Differs: the paper trains both stages for n updates; here the second has what
+is left of `num_train_steps`. It does not say how the learning rate goes.
+
+Source: paper section 3.2 ("Training Algorithms").
+"""
+
+import dataclasses
+
+import tensorflow as tf
+
+from electra_tf.configure_pretraining import PretrainingConfig
+from electra_tf.model import optimization
+from electra_tf.model.tokenization import Vocabulary
+from electra_tf.pretrain.draws import Keys, progress
+from electra_tf.pretrain.objectives.electra import (
+    Corruption,
+    Electra,
+    discriminator_terms,
+)
+from electra_tf.pretrain.pretrain_data import Inputs
+from electra_tf.pretrain.pretraining_model import Rate, Terms
+from electra_tf.util.errors import UserError
+
+_GENERATOR = ("generator/", "generator_predictions/")
+
+
+class TwoStage(Electra):
+    """Trains a generator first and a discriminator after it.
+
+    Args:
+      config: the whole configuration.
+      vocabulary: of the data.
+
+    Attributes:
+      switch_step: updates of the generator, n.
+    """
+
+    def __init__(
+        self, config: PretrainingConfig, vocabulary: Vocabulary
+    ) -> None:
+        super().__init__(config, vocabulary)
+        self.switch_step = generator_steps(config)
+
+    @classmethod
+    def check(cls, config: PretrainingConfig) -> None:
+        if config.objective.generator_type != "transformer":
+            raise UserError(
+                "objective=two_stage needs a generator that is trained. "
+                f"Received: generator_type={config.objective.generator_type}."
+            )
+        sharing = config.model.generator_sharing
+        if sharing != "none":
+            raise UserError(
+                "objective=two_stage needs --generator_sharing=none: what is "
+                "shared with a frozen generator could not be trained. "
+                f"Received: generator_sharing={sharing}."
+            )
+        num_steps = config.training.num_train_steps
+        if not 0 < generator_steps(config) < num_steps:
+            raise UserError(
+                "`generator_steps` must leave updates to both stages of the "
+                f"{num_steps:,}. Received: generator_steps="
+                f"{config.two_stage.generator_steps}."
+            )
+        if config.two_stage.init_discriminator_from_generator:
+            _check_shapes(config)
+
+    def learning_rate(self) -> Rate:
+        """Returns one schedule for each stage."""
+        num_steps = self.config.training.num_train_steps
+        first = self.schedule(self.switch_step)
+        second = self.schedule(num_steps - self.switch_step)
+        return optimization.TwoSchedules(first, second, self.switch_step)
+
+    def learning_rates(self) -> dict[str, float | Rate]:
+        """Returns the stage of each variable."""
+        return {
+            variable.path: optimization.Gate(
+                self.switch_step, variable.path.startswith(_GENERATOR)
+            )
+            for variable in self.trainable_variables
+        }
+
+    def guesses(self) -> dict[str, float]:
+        return {"disc_loss": 0.0}
+
+    def update_with_keys(self, inputs: Inputs, *, keys: Keys) -> Terms:
+        if self.config.two_stage.init_discriminator_from_generator:
+            is_due = tf.equal(self.optimizer.iterations.value, self.switch_step)
+            tf.distribute.get_replica_context().merge_call(
+                self._copy_generator, args=(is_due,)
+            )
+        return super().update_with_keys(inputs, keys=keys)
+
+    def _copy_generator(
+        self, strategy: tf.distribute.Strategy, is_due: tf.Tensor
+    ) -> None:
+        """Makes the discriminator's encoder the generator's, if it is due."""
+
+        def assign(
+            variable: tf.Variable, source: tf.Tensor, is_due: tf.Tensor
+        ) -> None:
+            def copy() -> tf.Tensor:
+                variable.assign(source)
+                return is_due
+
+            tf.cond(is_due, copy, lambda: is_due)
+
+        sources = {v.path: v.value for v in self.generator.weights}
+        for variable in self.electra.weights:
+            path = "generator" + variable.path.removeprefix("electra")
+            strategy.extended.update(
+                variable.value,
+                assign,
+                args=(sources[path], is_due),
+                group=False,
+            )
+
+    def corrupt(
+        self, inputs: Inputs, *, keys: Keys, training: bool
+    ) -> Corruption:
+        """Masks, and replaces what is masked by a frozen generator's samples.
+
+        Args:
+          inputs: a batch.
+          keys: one random key a row, or draws.
+          training: without effect, since nothing of it is trained.
+
+        Returns:
+          The corrupted batch; no gradient passes through.
+        """
+        made = super().corrupt(inputs, keys=keys, training=False)
+        return made._replace(mlm_logits=tf.stop_gradient(made.mlm_logits))
+
+    def compute_losses(
+        self, inputs: Inputs, *, keys: Keys, training: bool
+    ) -> Terms:
+        num_steps = self.config.training.num_train_steps
+        step = tf.round(tf.reduce_max(progress(keys)) * num_steps)
+        whole = super().compute_losses
+        return tf.cond(
+            step < self.switch_step,
+            lambda: self._first_losses(inputs, keys, training),
+            lambda: whole(inputs, keys=keys, training=training),
+        )
+
+    def _first_losses(
+        self, inputs: Inputs, keys: Keys, training: bool
+    ) -> Terms:
+        """Computes the generator's terms, and those of no verdicts at all."""
+        made = super().corrupt(inputs, keys=keys, training=training)
+        nothing = tf.zeros(tf.shape(inputs.input_ids))
+        return {
+            **self._generator_terms(inputs, made),
+            **discriminator_terms(nothing, made.fake.is_fake_tokens, nothing),
+        }
+
+
+def generator_steps(config: PretrainingConfig) -> int:
+    """Returns the updates of the generator alone, by default half of all."""
+    half = config.training.num_train_steps // 2
+    return config.two_stage.generator_steps or half
+
+
+def _check_shapes(config: PretrainingConfig) -> None:
+    """Refuses a generator that the discriminator cannot start from.
+
+    Raises:
+      UserError: naming what differs.
+    """
+    generator = dataclasses.asdict(config.model.generator(1))
+    discriminator = dataclasses.asdict(config.model.discriminator(1))
+    different = [
+        f"{name} {value} and {discriminator[name]}"
+        for name, value in generator.items()
+        if value != discriminator[name]
+    ]
+    if different:
+        raise UserError(
+            "The discriminator can start from a generator of its own shape "
+            "only. Received: generator and discriminator with "
+            f"{', '.join(different)}. Give --generator_hidden_size=1 and what "
+            "else the generator has by default, or "
+            "--init_discriminator_from_generator=false."
+        )

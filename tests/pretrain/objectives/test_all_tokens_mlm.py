@@ -1,0 +1,95 @@
+import numpy as np
+import tensorflow as tf
+import tiny
+import tiny_language
+
+from electra_tf.pretrain import pretraining_run
+from electra_tf.pretrain.objectives import all_tokens_mlm
+from electra_tf.util import seeds
+
+KEYS = seeds.row_keys(0, tf.constant(0), tf.range(8))
+
+
+def _model(**leaves):
+    return pretraining_run.make_model(
+        tiny.config(**{"objective": "all_tokens_mlm", **leaves}),
+        tiny.VOCABULARY,
+        tf.distribute.get_strategy(),
+    )
+
+
+def _mixture(model, out):
+    """Returns p(v | z) by the paper's formula, float64 [B, L, V]."""
+    logits = model.logits(out.states).numpy().astype(np.float64)
+    words = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+    gate = model.copy_predictions(out.states).numpy().astype(np.float64)
+    copy = (1 / (1 + np.exp(-gate)))[..., None]
+    ids = out.fake.inputs.input_ids.numpy()[..., None]
+    is_input = ids == np.arange(tiny.VOCABULARY.size)
+    return copy * is_input + (1 - copy) * words
+
+
+def test_the_loss_is_that_of_the_mixture_at_every_token():
+    model, inputs = _model(initializer_range=0.3), tiny.batch()
+    out = model.forward(inputs, keys=KEYS, training=False)
+    terms = model.compute_losses(inputs, keys=KEYS, training=False)
+    mixture = _mixture(model, out)
+    np.testing.assert_allclose(mixture.sum(-1), 1.0)
+    truth = inputs.input_ids.numpy()
+    p = np.take_along_axis(mixture, truth[..., None], -1)[..., 0]
+    real = inputs.input_mask.numpy() > 0
+    fake = real & (out.fake.inputs.input_ids.numpy() != truth)
+    loss = terms["corrector_loss"]
+    assert loss.weight == real.sum() and 0 < fake.sum() < real.sum()
+    np.testing.assert_allclose(loss.mean(), -np.log(p[real]).mean(), rtol=1e-5)
+    right = mixture.argmax(-1) == truth
+    np.testing.assert_allclose(
+        terms["corrector_accuracy"].mean(), right[real].mean(), rtol=1e-6
+    )
+    np.testing.assert_allclose(
+        terms["corrected_share"].mean(), right[fake].mean(), rtol=1e-6
+    )
+
+
+def test_log_probabilities_are_those_of_the_mixture():
+    model, inputs = _model(initializer_range=0.3), tiny.batch()
+    out = model.forward(inputs, keys=KEYS, training=False)
+    found = model.log_probabilities(out.states, out.fake.inputs.input_ids)
+    np.testing.assert_allclose(found, np.log(_mixture(model, out)), atol=1e-4)
+
+
+def test_the_loss_is_finite_and_right_however_sure_the_gate_is():
+    gate = np.array([[-200.0, -30.0, 0.0, 30.0, 200.0]] * 2, np.float32)
+    words = np.full((2, 5), -3.0, np.float32)
+    is_fake = np.array([[0] * 5, [1] * 5], np.int32)
+    variable = tf.Variable(gate)
+    with tf.GradientTape() as tape:
+        loss = all_tokens_mlm.copy_cross_entropy(variable, words, is_fake)
+        total = tf.reduce_sum(loss)
+    wide = gate.astype(np.longdouble)
+    log_copy, log_word = (-np.logaddexp(0, z) for z in (-wide, wide))
+    expected = np.where(
+        is_fake, -(log_word - 3), -np.logaddexp(log_copy, log_word - 3)
+    )
+    np.testing.assert_allclose(
+        loss, expected.astype(float), rtol=1e-5, atol=1e-5
+    )
+    assert np.isfinite(tape.gradient(total, variable)).all()
+
+
+def test_a_gate_that_copies_predicts_the_input():
+    logits = tf.constant([[[0.0, 3.0, 0.0]] * 3])
+    log_sum = tf.reduce_logsumexp(logits, -1)
+    found = all_tokens_mlm.likeliest(
+        logits, log_sum, tf.constant([[-9.0, 0.0, 9.0]]), tf.constant([[2] * 3])
+    )
+    assert found.numpy().tolist() == [[1, 2, 2]]
+
+
+def test_it_learns_a_tiny_language():
+    model, terms = tiny_language.train(500, objective="all_tokens_mlm")
+    loss = terms["corrector_loss"]
+    assert loss[-20:].mean() < 0.2 * loss[:5].mean()
+    metrics = tiny_language.evaluate(model)
+    copying = 1 - metrics["replaced_share"]
+    assert metrics["corrector_accuracy"] > 0.5 + 0.5 * copying
