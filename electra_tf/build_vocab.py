@@ -6,7 +6,7 @@ python -m electra_tf.build_vocab --corpus="books/*.txt" \
 
 import dataclasses
 
-from electra_tf.configure_pretraining import CorpusConfig
+from electra_tf.configure_corpus import CorpusConfig
 from electra_tf.util import config_flags, console
 from electra_tf.util.errors import UserError
 

@@ -60,7 +60,11 @@ def test_imports_go_down(path):
 def test_configuration_imports_only_util_and_sizes(path):
     for module in _imported(path):
         assert module.startswith(
-            ("electra_tf.util.", "electra_tf.model.bert_config")
+            (
+                "electra_tf.util.",
+                "electra_tf.model.bert_config",
+                "electra_tf.configure_",
+            )
         )
 
 

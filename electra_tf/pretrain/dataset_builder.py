@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import tensorflow as tf
 
-from electra_tf.configure_pretraining import CorpusConfig
+from electra_tf.configure_corpus import CorpusConfig
 from electra_tf.model.graph_tokenization import GraphTokenizer
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import corpus
@@ -97,7 +97,7 @@ def build(
             "The output directory must not hold a data set. Received: "
             f"{output_dir}. Choose another one or pass --overwrite."
         )
-    sources = corpus.expand(config.corpus)
+    sources = corpus.expand(config.corpus, tfds_data_dir=config.tfds_data_dir)
     files.ensure_writable(output_dir)
     try:
         with contextlib.ExitStack() as stack:
@@ -190,6 +190,7 @@ def _write(
                 if config.original_packing
                 else corpus.MAX_DOCUMENT_CHARACTERS
             ),
+            options=corpus.Options.of(config),
         ),
         held_out_fraction=config.held_out_fraction,
         seed=config.data_seed,

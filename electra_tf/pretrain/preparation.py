@@ -27,10 +27,12 @@ _SUMMARY = (
     "{tokens_dropped:,} dropped\n"
     "held out: {held_out_documents:,} documents, {held_out_records:,} records"
 )
-_SUMMARY_OF_DAMAGE = (
-    "\nnot UTF-8: {binary_lines:,} lines left out, {replaced_bytes:,} bytes "
-    "replaced"
-)
+_LEFT_OUT = {
+    "binary_lines": "lines as binary",
+    "bad_json_lines": "lines as bad JSON",
+    "skipped_members": "archived files as links, hidden or unsafe",
+    "oversized_members": "archived files as too large",
+}
 
 Log = Callable[[str], None]
 
@@ -105,9 +107,10 @@ def build_vocabulary(
     start = time.monotonic()
     statistics = corpus.Statistics()
     documents = corpus.documents(
-        corpus.expand(config.corpus),
+        corpus.expand(config.corpus, tfds_data_dir=config.tfds_data_dir),
         blanks_separate_docs=config.blanks_separate_docs,
         statistics=statistics,
+        options=corpus.Options.of(config),
     )
     tokens = learn_vocabulary(
         itertools.chain.from_iterable(documents),
@@ -162,10 +165,13 @@ def summary(manifest: dict[str, Any]) -> str:
       manifest: of its data set.
     """
     counts = manifest["counts"]
-    text = _SUMMARY
-    if counts["binary_lines"] or counts["replaced_bytes"]:
-        text += _SUMMARY_OF_DAMAGE
-    return text.format(length=manifest["max_seq_length"], **counts)
+    text = _SUMMARY.format(length=manifest["max_seq_length"], **counts)
+    for name, what in _LEFT_OUT.items():
+        if counts[name]:
+            text += f"\nleft out: {counts[name]:,} {what}"
+    if counts["replaced_bytes"]:
+        text += f"\nreplaced: {counts['replaced_bytes']:,} bytes, not UTF-8"
+    return text
 
 
 def _open_vocabulary(config: PretrainingConfig) -> Vocabulary:
