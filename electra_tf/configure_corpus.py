@@ -1,8 +1,17 @@
 """The configuration of a corpus; needs no TensorFlow."""
 
 import dataclasses
+from collections.abc import Mapping
 
 from electra_tf.util.config_fields import require
+
+ORIGINAL_FLAGS: Mapping[str, str] = {
+    "corpus_dir": "corpus",
+    "no_lower_case": "nodo_lower_case",
+    "do_strip_accents": "strip_accents",
+    "no_strip_accents": "nostrip_accents",
+}
+"""The flags of the original's builders that are others here."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -218,6 +218,9 @@ class TrainingConfig:
 class RuntimeConfig:
     """What may change between runs of an experiment but not its result."""
 
+    num_processes: int = 0
+    """Processes that build records; 0: one a core."""
+
     eval_batch_size: int = 128
     """Rows in a batch of evaluation, over all replicas."""
 
@@ -260,7 +263,7 @@ class RuntimeConfig:
             "eval_batch_size gradient_accumulation_steps iterations_per_loop "
             "save_checkpoints_steps"
         )
-        others = "num_eval_steps keep_checkpoint_max"
+        others = "num_processes num_eval_steps keep_checkpoint_max"
         require(self, positive, "at least 1", lambda n: n >= 1)
         require(self, others, "at least 0", lambda n: n >= 0)
         require(

@@ -14,6 +14,7 @@ from electra_tf.configure_pretraining import CorpusConfig, PretrainingConfig
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.model.vocabulary_learner import learn_vocabulary
 from electra_tf.pretrain import corpus, dataset_builder
+from electra_tf.pretrain.dataset_builder import Progress
 from electra_tf.pretrain.records import Records, find
 from electra_tf.util import console, files
 from electra_tf.util.errors import UserError
@@ -66,7 +67,13 @@ def prepare(
             build_vocabulary(config.corpus, config.vocab_file, log=log)
         vocabulary = _open_vocabulary(config)
         output_dir = os.path.dirname(patterns)
-        build_records(config.corpus, vocabulary, output_dir, log=log)
+        build_records(
+            config.corpus,
+            vocabulary,
+            output_dir,
+            num_processes=config.runtime.num_processes,
+            log=log,
+        )
     else:
         raise UserError(
             f"Training needs records. Received: {patterns!r}, which matches no "
@@ -130,6 +137,7 @@ def build_records(
     output_dir: str,
     *,
     overwrite: bool = False,
+    num_processes: int = 1,
     log: Log = console.say,
 ) -> dict[str, Any]:
     """Builds a data set, saying how it goes and what came of it.
@@ -139,6 +147,7 @@ def build_records(
       vocabulary: of its tokens.
       output_dir: where the files go.
       overwrite: whether to replace a data set that lies there.
+      num_processes: that build at the same time; 0 for one a core.
       log: told about it.
 
     Returns:
@@ -151,7 +160,8 @@ def build_records(
         vocabulary,
         output_dir=output_dir,
         overwrite=overwrite,
-        progress=_ProgressLog(log, start),
+        num_processes=num_processes,
+        report=_ProgressLog(log, start),
     )
     log(f"Built from {_rate(manifest['counts']['text_bytes'], start)}:")
     log(summary(manifest))
@@ -205,14 +215,33 @@ class _ProgressLog:
         self._start = start
         self._next = start + SECONDS_BETWEEN_LOGS
 
-    def __call__(self, num_documents: int, num_bytes: int) -> None:
-        if time.monotonic() >= self._next:
-            self._next += SECONDS_BETWEEN_LOGS
-            rate = _rate(num_bytes, self._start)
-            self._log(f"{num_documents} documents, {rate}")
+    def __call__(self, progress: Progress) -> None:
+        now = time.monotonic()
+        num_bytes = progress.num_bytes - progress.bytes_before
+        if not num_bytes:
+            self._start = now  # processes take seconds to start
+        if now < self._next or not num_bytes:
+            return
+        self._next = now + SECONDS_BETWEEN_LOGS
+        text = f"{progress.num_documents:,} documents, "
+        text += _rate(num_bytes, self._start)
+        if progress.bytes_before:
+            text += f" after {progress.bytes_before / 1e6:.1f} MB before"
+        left = progress.total_bytes - progress.num_bytes
+        if left > 0:
+            seconds = left / num_bytes * (now - self._start)
+            text += f", about {_duration(seconds)} left"
+        self._log(text)
 
 
 def _rate(num_bytes: int, start: float) -> str:
     seconds = time.monotonic() - start
     size = num_bytes / 1e6
     return f"{size:.1f} MB in {seconds:.1f} s ({size / seconds:.2f} MB/s)"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes / 60:.1f} h"

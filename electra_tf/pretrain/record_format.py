@@ -19,6 +19,7 @@ FEATURES = ("input_ids", "input_mask", "segment_ids")
 
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
+PARTS = ".parts"
 TRAIN = "train"
 HELD_OUT = "held_out"
 PREFIXES = {TRAIN: "pretrain_data", HELD_OUT: "held_out_data"}
@@ -50,7 +51,7 @@ def serialize(
     features["segment_ids"].int64_list.value.extend(
         [0] * num_first + [1] * num_second + padding
     )
-    return record.SerializeToString()
+    return record.SerializeToString(deterministic=True)
 
 
 def parse(serialized: tf.Tensor, max_seq_length: int) -> dict[str, tf.Tensor]:
@@ -133,8 +134,8 @@ class ShardWriter:
 
 
 def find_unfinished(directory: str) -> list[str]:
-    """Returns the shards that a stopped build left in a directory."""
-    return _glob(directory, [".*.tfrecord-*.tmp"])
+    """Returns the shards and parts that a stopped build left in a directory."""
+    return _glob(directory, [".*.tfrecord-*.tmp", os.path.join(PARTS, "*")])
 
 
 def find_data_set(directory: str) -> list[str]:

@@ -49,6 +49,11 @@ class Statistics:
     skipped_members: int = 0
     oversized_members: int = 0
 
+    def add(self, other: "Statistics") -> None:
+        """Adds what was read elsewhere."""
+        for name, number in vars(other).items():
+            setattr(self, name, getattr(self, name) + number)
+
 
 def read(file: BinaryIO, statistics: Statistics) -> Iterator[Line]:
     """Reads lines, stripped of white space.
