@@ -55,7 +55,7 @@ class OpenWebTextConfig:
             self.corpus,
             corpus=self.corpus.corpus or (archives,),
             vocab_file=self.corpus.vocab_file
-            or os.path.join(self.data_dir, "vocab.txt"),
+            or os.path.join(self.data_dir, self.corpus.default_vocab_name),
             blanks_separate_docs=False,
         )
         if not self.corpus.corpus and not os.path.isdir(archives):
@@ -78,12 +78,11 @@ def main(config: OpenWebTextConfig) -> None:
     """Builds the records."""
     corpus = config.corpus_config()
     with console.quiet_imports():
-        from electra_tf.model.tokenization import Vocabulary
-        from electra_tf.pretrain import preparation
+        from electra_tf.pretrain import preparation, vocabularies
 
     preparation.build_records(
         corpus,
-        Vocabulary.from_file(corpus.vocab_file),
+        vocabularies.open_vocabulary(corpus, corpus.vocab_file),
         os.path.join(config.data_dir, "pretrain_tfrecords"),
         overwrite=config.overwrite,
         num_processes=config.num_processes,

@@ -45,12 +45,11 @@ class BuildConfig:
 def main(config: BuildConfig) -> None:
     """Builds the records."""
     with console.quiet_imports():
-        from electra_tf.model.tokenization import Vocabulary
-        from electra_tf.pretrain import preparation
+        from electra_tf.pretrain import preparation, vocabularies
 
     preparation.build_records(
         config.corpus,
-        Vocabulary.from_file(config.corpus.vocab_file),
+        vocabularies.open_vocabulary(config.corpus, config.corpus.vocab_file),
         config.output_dir,
         overwrite=config.overwrite,
         num_processes=config.num_processes,

@@ -341,7 +341,8 @@ class PretrainingConfig:
     @property
     def vocab_file(self) -> str:
         """The file of the vocabulary."""
-        default = os.path.join(self.run.data_dir, "vocab.txt")
+        name = self.corpus.default_vocab_name
+        default = os.path.join(self.run.data_dir, name)
         return self.corpus.vocab_file or default
 
     @property

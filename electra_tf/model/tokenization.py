@@ -11,13 +11,15 @@ Source: the original's model/tokenization.py.
 import dataclasses
 import functools
 import hashlib
+import itertools
 import pathlib
 import unicodedata
 from collections.abc import Iterable, Mapping
 
+from electra_tf.model import sentencepiece_model
+from electra_tf.model.sentencepiece_model import SPECIAL_TOKENS, WORD_INDICATOR
 from electra_tf.util.errors import UserError
 
-SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 SUFFIX_INDICATOR = "##"
 MAX_INPUT_CHARS_PER_WORD = 200
 
@@ -42,12 +44,15 @@ class Vocabulary:
     Attributes:
       tokens: each once, `SPECIAL_TOKENS` among them and `[PAD]` the first, as
         rows are padded with zeros.
+      sentencepiece: the SentencePiece model whose pieces the tokens are; empty
+        for word pieces.
 
     Raises:
       UserError: if the tokens are not as above.
     """
 
     tokens: tuple[str, ...]
+    sentencepiece: bytes = dataclasses.field(default=b"", repr=False)
 
     def __post_init__(self) -> None:
         if problem := _problem(self.tokens):
@@ -61,12 +66,15 @@ class Vocabulary:
         """Reads one token a line, without the white space around it.
 
         Args:
-          path: of a file in UTF-8.
+          path: of a file in UTF-8, or of a SentencePiece model if its name
+            ends in `.model`.
 
         Raises:
           UserError: if the file cannot be read or is no vocabulary, naming it
             and the line.
         """
+        if sentencepiece_model.is_model_file(path):
+            return cls(*sentencepiece_model.read(path))
         try:
             lines = pathlib.Path(path).read_bytes().split(b"\n")
             lines = lines[:-1] if not lines[-1] else lines
@@ -82,6 +90,36 @@ class Vocabulary:
             "`vocab_file` must hold a vocabulary, one token a line. Received: "
             f"{path}: {problem}"
         )
+
+    @property
+    def kind(self) -> str:
+        """Returns "sentencepiece" or "wordpiece"."""
+        return "sentencepiece" if self.sentencepiece else "wordpiece"
+
+    def padded(self, multiple: int) -> "Vocabulary":
+        """Adds tokens that no text has, as `[unused0]`.
+
+        Args:
+          multiple: that the size becomes one of.
+        """
+        names = (f"[unused{i}]" for i in itertools.count())
+        unused = (name for name in names if name not in self.ids)
+        added = itertools.islice(unused, -self.size % multiple)
+        return dataclasses.replace(self, tokens=(*self.tokens, *added))
+
+    def continues_word(self, token_id: int) -> bool:
+        """Says whether a token goes on with the word of the token before it."""
+        token = self.tokens[token_id]
+        if not self.sentencepiece:
+            return token.startswith(SUFFIX_INDICATOR)
+        return not token.startswith(WORD_INDICATOR) and (
+            token not in SPECIAL_TOKENS
+        )
+
+    def surface(self, token_id: int) -> str:
+        """Returns what a token looks like in text, without a space."""
+        indicator = WORD_INDICATOR if self.sentencepiece else SUFFIX_INDICATOR
+        return self.tokens[token_id].removeprefix(indicator)
 
     @property
     def size(self) -> int:
@@ -120,9 +158,12 @@ class Vocabulary:
 
     @functools.cached_property
     def sha256(self) -> str:
-        """The hash of the tokens, one a line; of the file if it is tidy."""
+        """The hash of the tokens, one a line; of the file if it is tidy.
+
+        Where they are those of a SentencePiece model, it follows them.
+        """
         lines = "".join(f"{token}\n" for token in self.tokens)
-        return hashlib.sha256(lines.encode()).hexdigest()
+        return hashlib.sha256(lines.encode() + self.sentencepiece).hexdigest()
 
 
 class FullTokenizer:

@@ -57,7 +57,7 @@ class Splitter:
 
     def _release(self, lines: list[str]) -> list[Document]:
         """Takes a document; returns those whose split is known now."""
-        document = Document(lines, _key(lines, self._seed), TRAIN)
+        document = Document(lines, document_key(lines, self._seed), TRAIN)
         if document.key < self._threshold:
             released, self.waiting = self.waiting, []
             return [*released, document._replace(split=HELD_OUT)]
@@ -96,7 +96,13 @@ def decide(waiting: Iterable[Document], splits: set[str]) -> list[Document]:
     ]
 
 
-def _key(lines: list[str], seed: int) -> int:
+def document_key(lines: list[str], seed: int) -> int:
+    """Returns 128 bits that are a function of a text and a seed.
+
+    Args:
+      lines: the text.
+      seed: any number.
+    """
     content = "\n".join(lines).encode()
     digest = hashlib.blake2b(
         content, digest_size=16, key=str(seed).encode()

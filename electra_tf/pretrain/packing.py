@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar
 import tensorflow as tf
 
 from electra_tf.configure_corpus import CorpusConfig
-from electra_tf.model.graph_tokenization import GraphTokenizer
+from electra_tf.model.graph_tokenization import make_tokenizer
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain.example_builder import Example, ExampleBuilder
 from electra_tf.pretrain.held_out import Document
@@ -97,7 +97,7 @@ def _tokenizer(
     vocabulary: Vocabulary, do_lower_case: bool, strip_accents: bool
 ) -> Callable[[tf.Tensor], tf.RaggedTensor]:
     """Returns a graph, made once for all parts of a corpus."""
-    tokenizer = GraphTokenizer(vocabulary, do_lower_case, strip_accents)
+    tokenizer = make_tokenizer(vocabulary, do_lower_case, strip_accents)
     signature = [tf.TensorSpec([None], tf.string)]
     return tf.function(tokenizer.tokenize, input_signature=signature)
 

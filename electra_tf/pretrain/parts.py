@@ -37,7 +37,15 @@ ORIGINAL_MAX_CHARACTERS = 2**24  # the original never cuts a document
 _SUMMARY = "summary.json"
 _BATCH_RECORDS = 1024
 # Settings of which records do not depend.
-_FREE = ("corpus", "vocab_file", "vocab_size", "num_shards", "tfds_data_dir")
+_FREE = (
+    "corpus",
+    "tfds_data_dir",
+    "num_shards",
+    "vocab_file",
+    "vocab_size",
+    "vocab_sample_bytes",
+    "sentencepiece_model_type",
+)
 
 Report = Callable[[corpus.Statistics], None]
 

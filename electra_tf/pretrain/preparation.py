@@ -4,7 +4,6 @@ Only one process may prepare a data directory: under several workers the chief
 does, and the others after it.
 """
 
-import itertools
 import os
 import time
 from collections.abc import Callable
@@ -12,14 +11,13 @@ from typing import Any
 
 from electra_tf.configure_pretraining import CorpusConfig, PretrainingConfig
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.model.vocabulary_learner import learn_vocabulary
-from electra_tf.pretrain import corpus, dataset_builder
+from electra_tf.pretrain import dataset_builder
 from electra_tf.pretrain.dataset_builder import Progress
 from electra_tf.pretrain.records import Records, find
-from electra_tf.util import console, files
+from electra_tf.pretrain.vocabularies import build_vocabulary, open_vocabulary
+from electra_tf.util import console
 from electra_tf.util.errors import UserError
 
-DEFAULT_VOCAB_SIZE = 30522
 SECONDS_BETWEEN_LOGS = 10
 
 _SUMMARY = (
@@ -59,13 +57,13 @@ def prepare(
     """
     patterns = config.pretrain_tfrecords
     if find(patterns):
-        vocabulary = _open_vocabulary(config)
+        vocabulary = open_vocabulary(config.corpus, config.vocab_file)
         if config.corpus.corpus:
             log("The records are there already: --corpus is not read.")
     elif config.corpus.corpus and not config.data.pretrain_tfrecords:
         if not os.path.exists(config.vocab_file):
             build_vocabulary(config.corpus, config.vocab_file, log=log)
-        vocabulary = _open_vocabulary(config)
+        vocabulary = open_vocabulary(config.corpus, config.vocab_file)
         output_dir = os.path.dirname(patterns)
         build_records(
             config.corpus,
@@ -84,51 +82,6 @@ def prepare(
     train = Records.open(patterns, config.corpus, vocabulary)
     log(f"Training records: {train.num_records:,} in {patterns}")
     return vocabulary, train, _open_held_out(config, vocabulary, log)
-
-
-def build_vocabulary(
-    config: CorpusConfig, vocab_file: str, *, log: Log = console.say
-) -> Vocabulary:
-    """Learns the vocabulary of a corpus and writes it.
-
-    Args:
-      config: the corpus, the letter case, and the size to aim at.
-      vocab_file: where to write it; must not exist.
-      log: told what is done.
-
-    Returns:
-      The vocabulary; a small corpus may not have as many tokens as asked for.
-
-    Raises:
-      UserError: if the file exists or the corpus cannot be read.
-    """
-    if os.path.exists(vocab_file):
-        raise UserError(
-            "A vocabulary is never overwritten, as data sets and models depend "
-            f"on it. Received: vocab_file={vocab_file!r}, which exists. Name "
-            "another file or delete it."
-        )
-    files.ensure_writable(os.path.dirname(vocab_file) or ".")
-    vocab_size = config.vocab_size or DEFAULT_VOCAB_SIZE
-    log(f"Learning a vocabulary of {vocab_size:,} tokens.")
-    start = time.monotonic()
-    statistics = corpus.Statistics()
-    documents = corpus.documents(
-        corpus.expand(config.corpus, tfds_data_dir=config.tfds_data_dir),
-        blanks_separate_docs=config.blanks_separate_docs,
-        statistics=statistics,
-        options=corpus.Options.of(config),
-    )
-    tokens = learn_vocabulary(
-        itertools.chain.from_iterable(documents),
-        vocab_size=vocab_size,
-        do_lower_case=config.do_lower_case,
-        strip_accents=config.strip_accents,
-    )
-    files.atomic_write_text(vocab_file, "\n".join(tokens) + "\n")
-    rate = _rate(statistics.text_bytes, start)
-    log(f"Learned {len(tokens):,} tokens from {rate}: {vocab_file}")
-    return Vocabulary.from_file(vocab_file)
 
 
 def build_records(
@@ -163,7 +116,7 @@ def build_records(
         num_processes=num_processes,
         report=_ProgressLog(log, start),
     )
-    log(f"Built from {_rate(manifest['counts']['text_bytes'], start)}:")
+    log(f"Built from {console.rate(manifest['counts']['text_bytes'], start)}:")
     log(summary(manifest))
     return manifest
 
@@ -182,18 +135,6 @@ def summary(manifest: dict[str, Any]) -> str:
     if counts["replaced_bytes"]:
         text += f"\nreplaced: {counts['replaced_bytes']:,} bytes, not UTF-8"
     return text
-
-
-def _open_vocabulary(config: PretrainingConfig) -> Vocabulary:
-    vocabulary = Vocabulary.from_file(config.vocab_file)
-    limit = config.corpus.vocab_size
-    if limit and vocabulary.size > limit:
-        raise UserError(
-            f"`vocab_size` must be at least {vocabulary.size}, the tokens of "
-            f"{config.vocab_file}. Received: vocab_size={limit}. Leave it out "
-            "to take the file as it is, or name another --vocab_file."
-        )
-    return vocabulary
 
 
 def _open_held_out(
@@ -224,7 +165,7 @@ class _ProgressLog:
             return
         self._next = now + SECONDS_BETWEEN_LOGS
         text = f"{progress.num_documents:,} documents, "
-        text += _rate(num_bytes, self._start)
+        text += console.rate(num_bytes, self._start)
         if progress.bytes_before:
             text += f" after {progress.bytes_before / 1e6:.1f} MB before"
         left = progress.total_bytes - progress.num_bytes
@@ -232,12 +173,6 @@ class _ProgressLog:
             seconds = left / num_bytes * (now - self._start)
             text += f", about {_duration(seconds)} left"
         self._log(text)
-
-
-def _rate(num_bytes: int, start: float) -> str:
-    seconds = time.monotonic() - start
-    size = num_bytes / 1e6
-    return f"{size:.1f} MB in {seconds:.1f} s ({size / seconds:.2f} MB/s)"
 
 
 def _duration(seconds: float) -> str:

@@ -13,7 +13,7 @@ from electra_tf.configure_pretraining import (
 )
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import preparation
-from electra_tf.pretrain.preparation import build_vocabulary, prepare
+from electra_tf.pretrain.preparation import prepare
 from electra_tf.util.errors import UserError
 
 WORDS = "the quick brown fox jumps over a lazy dog while cats sleep".split()
@@ -97,14 +97,6 @@ def test_other_settings_than_the_data_sets_are_refused(config):
     config = replace(config, "corpus", max_seq_length=32)
     with pytest.raises(UserError, match="max_seq_length is 16 there and 32"):
         prepare(config)
-
-
-def test_a_vocabulary_is_never_overwritten(config, tmp_path):
-    path = tmp_path / "vocab.txt"
-    path.write_text("mine")
-    with pytest.raises(UserError, match="vocab.txt"):
-        build_vocabulary(config.corpus, str(path))
-    assert path.read_text() == "mine"
 
 
 def test_progress_is_told_from_time_to_time(config, monkeypatch):
