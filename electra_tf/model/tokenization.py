@@ -20,6 +20,7 @@ from electra_tf.model import sentencepiece_model
 from electra_tf.model.sentencepiece_model import SPECIAL_TOKENS, WORD_INDICATOR
 from electra_tf.util.errors import UserError
 
+FILE_NAMES = {"wordpiece": "vocab.txt", "sentencepiece": "spm.model"}
 SUFFIX_INDICATOR = "##"
 MAX_INPUT_CHARS_PER_WORD = 200
 
@@ -93,8 +94,19 @@ class Vocabulary:
 
     @property
     def kind(self) -> str:
-        """Returns "sentencepiece" or "wordpiece"."""
+        """Is "sentencepiece" or "wordpiece"."""
         return "sentencepiece" if self.sentencepiece else "wordpiece"
+
+    @property
+    def file_name(self) -> str:
+        """The usual name of its file."""
+        return FILE_NAMES[self.kind]
+
+    @property
+    def content(self) -> bytes:
+        """What its file holds; of a SentencePiece model no padding."""
+        lines = "".join(f"{token}\n" for token in self.tokens)
+        return self.sentencepiece or lines.encode()
 
     def padded(self, multiple: int) -> "Vocabulary":
         """Adds tokens that no text has, as `[unused0]`.

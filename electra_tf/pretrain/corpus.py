@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator
 
 from electra_tf.pretrain import demo_corpus
-from electra_tf.pretrain.formats import files, prepared_datasets
-from electra_tf.pretrain.formats.files import Options
+from electra_tf.pretrain.formats import prepared_datasets, text_files
+from electra_tf.pretrain.formats.text_files import Options
 from electra_tf.pretrain.formats.text_lines import Line, Statistics
 from electra_tf.pretrain.sources import DEMO, Source, expand
 from electra_tf.util.errors import UserError
@@ -139,7 +139,7 @@ def _read(
             source.path, source.split, options.text_field, statistics
         )
     else:
-        yield from files.read(
+        yield from text_files.read(
             source.path,
             statistics,
             options,

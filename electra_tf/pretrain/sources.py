@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator
 from electra_tf.pretrain.formats import (
     archives,
     compression,
-    files,
     json_lines,
     prepared_datasets,
+    text_files,
 )
 from electra_tf.util.errors import UserError
 
@@ -144,7 +144,7 @@ def _is_splittable(source: Source, blanks_separate_docs: bool) -> bool:
     is_json = source.path.lower().endswith(json_lines.EXTENSIONS)
     if not (is_json or blanks_separate_docs):
         return False
-    return not archives.is_archive(files.read_head(source.path))
+    return not archives.is_archive(text_files.read_head(source.path))
 
 
 def _next_document(path: str, position: int, is_json: bool) -> int:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from electra_tf.model import sentencepiece_model
 from electra_tf.model.graph_tokenization import make_tokenizer
+from electra_tf.model.hugging_face import tokenizer
 from electra_tf.model.sentencepiece_model import learn, normalization
 from electra_tf.model.tokenization import SPECIAL_TOKENS, Vocabulary
 from electra_tf.util.errors import UserError
@@ -84,14 +85,14 @@ def test_the_graph_gives_the_ids_of_the_reference(vocabularies, name):
 @settings(max_examples=200, deadline=None)
 @given(st.text())
 def test_the_graph_gives_the_ids_of_any_text(stripped, text):
-    tokenizer, reference = stripped
+    graph, reference = stripped
     expected = reference.encode([text])
-    assert tokenizer.tokenize(tf.constant([text])).to_list() == expected
+    assert graph.tokenize(tf.constant([text])).to_list() == expected
 
 
 def test_bytes_that_are_not_utf8_are_left_out(vocabularies):
-    tokenizer = make_tokenizer(vocabularies["bpe"])
-    found = tokenizer.tokenize(tf.constant([b"\xffthe\xfe fox", b"the fox"]))
+    graph = make_tokenizer(vocabularies["bpe"])
+    found = graph.tokenize(tf.constant([b"\xffthe\xfe fox", b"the fox"]))
     assert found[0].numpy().tolist() == found[1].numpy().tolist()
 
 
@@ -135,8 +136,8 @@ def test_too_few_pieces_are_an_error():
 
 def test_words_are_told_apart(vocabularies):
     vocabulary = vocabularies["bpe"]
-    tokenizer = make_tokenizer(vocabulary)
-    ids = tokenizer.tokenize(tf.constant(["lazy library"]))[0].numpy()
+    graph = make_tokenizer(vocabulary)
+    ids = graph.tokenize(tf.constant(["lazy library"]))[0].numpy()
     words = []
     for i in ids:
         if vocabulary.continues_word(i):
@@ -209,3 +210,20 @@ def test_what_is_no_model_is_refused(tmp_path):
         Vocabulary.from_file(str(path))
     with pytest.raises(UserError, match="No such file"):
         sentencepiece_model.read(str(tmp_path / "nothing.model"))
+
+
+def test_hugging_faces_word_piece_tokenizer_is_refused(vocabularies):
+    with pytest.raises(UserError, match="has word pieces"):
+        tokenizer.contents(
+            vocabularies["bpe"],
+            do_lower_case=True,
+            strip_accents=True,
+            max_length=512,
+        )
+
+
+def test_the_file_keeps_the_model_and_not_the_padding(vocabularies, tmp_path):
+    vocabulary = vocabularies["bpe"]
+    path = tmp_path / vocabulary.file_name
+    path.write_bytes(vocabulary.padded(64).content)
+    assert Vocabulary.from_file(str(path)) == vocabulary

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from electra_tf.pretrain import corpus, sources
 from electra_tf.pretrain.formats import text_lines
-from electra_tf.pretrain.formats.files import Options
+from electra_tf.pretrain.formats.text_files import Options
 from electra_tf.pretrain.sources import Source
 from electra_tf.util.errors import UserError
 

@@ -5,7 +5,7 @@ import tensorflow as tf
 import tensorflow_datasets as tfds
 
 from electra_tf.pretrain import corpus
-from electra_tf.pretrain.formats.files import Options
+from electra_tf.pretrain.formats.text_files import Options
 from electra_tf.util.errors import UserError
 
 TEXTS = {

@@ -13,7 +13,8 @@ import pyarrow
 import pytest
 
 from electra_tf.pretrain import corpus
-from electra_tf.pretrain.formats import compression, files, json_lines
+from electra_tf.pretrain.formats import compression, json_lines
+from electra_tf.pretrain.formats.text_files import Options
 from electra_tf.util.errors import UserError
 
 COMPRESS = {
@@ -33,7 +34,7 @@ def read(*paths, blanks_separate_docs=True, **options):
         corpus.expand(map(str, paths)),
         blanks_separate_docs=blanks_separate_docs,
         statistics=statistics,
-        options=files.Options(**options),
+        options=Options(**options),
     )
     return list(documents), statistics
 
