@@ -9,6 +9,7 @@ import contextlib
 import multiprocessing
 import os
 import queue
+import signal
 import threading
 import traceback
 from collections.abc import Callable, Iterator
@@ -150,6 +151,7 @@ def _next_outcome(
 
 def _work(job: _Job) -> None:
     """Builds parts until there are no more."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this
     threading.Thread(target=_end_with_parent, daemon=True).start()
     with console.quiet_imports():
         import tensorflow as tf
