@@ -5,9 +5,12 @@ python -m electra_tf.build_pretraining_dataset --corpus="books/*.txt" \
 """
 
 import dataclasses
+from collections.abc import Mapping
+from typing import ClassVar
 
-from electra_tf.configure_pretraining import CorpusConfig
+from electra_tf.configure_corpus import ORIGINAL_FLAGS, CorpusConfig
 from electra_tf.util import config_flags, console
+from electra_tf.util.config_fields import require
 from electra_tf.util.errors import UserError
 
 
@@ -23,6 +26,12 @@ class BuildConfig:
     overwrite: bool = False
     """Replace a data set that lies in `output_dir`."""
 
+    num_processes: int = 0
+    """Processes that build at the same time; 0: one a core. The records are
+    the same for any number."""
+
+    ORIGINAL_FLAGS: ClassVar[Mapping[str, str]] = ORIGINAL_FLAGS
+
     def __post_init__(self) -> None:
         if not self.output_dir or not self.corpus.vocab_file:
             raise UserError(
@@ -30,19 +39,20 @@ class BuildConfig:
                 f"output_dir={self.output_dir!r}, "
                 f"vocab_file={self.corpus.vocab_file!r}."
             )
+        require(self, "num_processes", "at least 0", lambda n: n >= 0)
 
 
 def main(config: BuildConfig) -> None:
     """Builds the records."""
     with console.quiet_imports():
-        from electra_tf.model.tokenization import Vocabulary
-        from electra_tf.pretrain import preparation
+        from electra_tf.pretrain import preparation, vocabularies
 
     preparation.build_records(
         config.corpus,
-        Vocabulary.from_file(config.corpus.vocab_file),
+        vocabularies.open_vocabulary(config.corpus, config.corpus.vocab_file),
         config.output_dir,
         overwrite=config.overwrite,
+        num_processes=config.num_processes,
         log=console.say,
     )
 

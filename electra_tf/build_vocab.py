@@ -1,12 +1,14 @@
-r"""Learns a WordPiece vocabulary from text.
+r"""Learns a vocabulary from text: word pieces, or a SentencePiece model.
 
 python -m electra_tf.build_vocab --corpus="books/*.txt" \
     --vocab_size=30522 --vocab_file=vocab.txt
+python -m electra_tf.build_vocab --corpus="books/*.txt" \
+    --tokenizer=sentencepiece --vocab_size=32000 --vocab_file=spm.model
 """
 
 import dataclasses
 
-from electra_tf.configure_pretraining import CorpusConfig
+from electra_tf.configure_corpus import CorpusConfig
 from electra_tf.util import config_flags, console
 from electra_tf.util.errors import UserError
 
@@ -28,9 +30,9 @@ class VocabConfig:
 def main(config: VocabConfig) -> None:
     """Learns the vocabulary."""
     with console.quiet_imports():
-        from electra_tf.pretrain import preparation
+        from electra_tf.pretrain import vocabularies
 
-    preparation.build_vocabulary(
+    vocabularies.build_vocabulary(
         config.corpus, config.corpus.vocab_file, log=console.say
     )
 

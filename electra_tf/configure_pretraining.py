@@ -12,6 +12,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from electra_tf.configure_corpus import CorpusConfig
 from electra_tf.configure_masking import MaskingConfig
 from electra_tf.configure_objectives import (
     AdversarialConfig,
@@ -64,53 +65,6 @@ class RunConfig:
     def model_dir(self) -> str:
         """The directory of checkpoints, logs and results."""
         return os.path.join(self.data_dir, "models", self.model_name)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class CorpusConfig:
-    """The text, and how it becomes records."""
-
-    corpus: tuple[str, ...] = ()
-    """Text files, directories or globs, or "demo" for the installed English
-    documentation. Comma-separated; may be repeated."""
-
-    vocab_file: str = ""
-    """Word pieces, one on a line. Default: <data_dir>/vocab.txt."""
-
-    vocab_size: int | None = None
-    """Word pieces to learn, or to expect in `vocab_file`. Default: 30522 when
-    learned, else as many as the file has."""
-
-    do_lower_case: bool = True
-    """Lower-case the text."""
-
-    strip_accents: bool = True
-    """Remove accents; only where text is lower-cased, as in the original."""
-
-    max_seq_length: int = 128
-    """Tokens in a row, [CLS] and [SEP] included."""
-
-    blanks_separate_docs: bool = True
-    """A blank line ends a document."""
-
-    original_packing: bool = False
-    """Drop what overflows a row, as the original does, and do not carry it
-    over into the next."""
-
-    held_out_fraction: float = 0.01
-    """Share of the documents kept for evaluation."""
-
-    num_shards: int = 0
-    """Files of training records; 0: as many as suit the size of the corpus."""
-
-    data_seed: int = 0
-    """Seed of packing, split and shards."""
-
-    def __post_init__(self) -> None:
-        require(self, "vocab_size", "at least 6", lambda n: n >= 6)
-        require(self, "max_seq_length", "at least 5", lambda n: n >= 5)
-        require(self, "held_out_fraction", "in [0, 1)", lambda p: 0 <= p < 1)
-        require(self, "num_shards data_seed", "at least 0", lambda n: n >= 0)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -215,6 +169,9 @@ class TrainingConfig:
 class RuntimeConfig:
     """What may change between runs of an experiment but not its result."""
 
+    num_processes: int = 0
+    """Processes that build records; 0: one a core."""
+
     eval_batch_size: int = 128
     """Rows in a batch of evaluation, over all replicas."""
 
@@ -257,7 +214,7 @@ class RuntimeConfig:
             "eval_batch_size gradient_accumulation_steps iterations_per_loop "
             "save_checkpoints_steps"
         )
-        others = "num_eval_steps keep_checkpoint_max"
+        others = "num_processes num_eval_steps keep_checkpoint_max"
         require(self, positive, "at least 1", lambda n: n >= 1)
         require(self, others, "at least 0", lambda n: n >= 0)
         require(
@@ -361,7 +318,8 @@ class PretrainingConfig:
     @property
     def vocab_file(self) -> str:
         """The file of the vocabulary."""
-        default = os.path.join(self.run.data_dir, "vocab.txt")
+        name = self.corpus.default_vocab_name
+        default = os.path.join(self.run.data_dir, name)
         return self.corpus.vocab_file or default
 
     @property

@@ -1,16 +1,23 @@
 """The two commands that turn text into a vocabulary and records."""
 
+import io
 import json
 import subprocess
 import sys
+import tarfile
 
 import pytest
 
+from electra_tf.build_openwebtext_pretraining_dataset import OpenWebTextConfig
+from electra_tf.build_openwebtext_pretraining_dataset import (
+    main as build_openwebtext,
+)
 from electra_tf.build_pretraining_dataset import BuildConfig
 from electra_tf.build_pretraining_dataset import main as build_records
 from electra_tf.build_vocab import VocabConfig
 from electra_tf.build_vocab import main as build_vocab
 from electra_tf.configure_pretraining import CorpusConfig
+from electra_tf.util import config_flags
 from electra_tf.util.errors import UserError
 
 
@@ -48,7 +55,68 @@ def test_a_missing_file_name_is_named(corpus):
         VocabConfig()
 
 
-@pytest.mark.parametrize("module", ["build_pretraining_dataset", "build_vocab"])
+@pytest.fixture
+def openwebtext(tmp_path):
+    """Writes a data directory as the original wants it."""
+    directory = tmp_path / "openwebtext"
+    directory.mkdir()
+    for number in range(3):
+        name = directory / f"urlsf_subset00-{number}_data.xz"
+        with tarfile.open(name, "w:xz") as archive:
+            for i in range(4):
+                text = f"The web, page {i}.\n\nIt has a title and text.\n"
+                info = tarfile.TarInfo(f"{number}-{i}.txt")
+                info.size = len(text)
+                archive.addfile(info, io.BytesIO(text.encode()))
+    words = "[PAD] [UNK] [CLS] [SEP] [MASK] the web page it has a title and"
+    (tmp_path / "vocab.txt").write_text("\n".join(words.split()))
+    return tmp_path
+
+
+def test_openwebtext_is_built_as_the_original_does(openwebtext):
+    words = f"--data-dir {openwebtext} --max-seq-length 16 --num-processes 1"
+    words += " --do-lower-case --no-strip-accents"
+    config = config_flags.parse(OpenWebTextConfig, words.split())
+    build_openwebtext(config)
+    output = openwebtext / "pretrain_tfrecords"
+    manifest = json.loads((output / "manifest.json").read_text())
+    assert manifest["counts"]["documents"] == 12
+    assert manifest["counts"]["lines"] == 24
+    assert manifest["strip_accents"] is False
+    assert sorted(path.name for path in openwebtext.iterdir()) == [
+        "openwebtext",
+        "pretrain_tfrecords",
+        "vocab.txt",
+    ]
+
+
+def test_openwebtext_says_what_is_missing(openwebtext):
+    with pytest.raises(UserError, match="--data_dir"):
+        OpenWebTextConfig()
+    config = OpenWebTextConfig(data_dir=str(openwebtext / "elsewhere"))
+    with pytest.raises(UserError, match="no directory .*openwebtext"):
+        build_openwebtext(config)
+    (openwebtext / "vocab.txt").unlink()
+    with pytest.raises(UserError, match=r"no file .*vocab\.txt"):
+        build_openwebtext(OpenWebTextConfig(data_dir=str(openwebtext)))
+
+
+def test_the_originals_flags_are_understood():
+    words = "--corpus-dir in --output-dir=out --vocab-file v --no-lower-case"
+    config = config_flags.parse(BuildConfig, words.split())
+    assert config.corpus.corpus == ("in",)
+    assert config.output_dir == "out"
+    assert not config.corpus.do_lower_case
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "build_openwebtext_pretraining_dataset",
+        "build_pretraining_dataset",
+        "build_vocab",
+    ],
+)
 def test_help_needs_no_tensorflow(module):
     code = (
         f"import sys, electra_tf.{module}; "

@@ -12,6 +12,7 @@ Nothing but arrays, JSON and text is ever read.
 """
 
 import dataclasses
+import itertools
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -22,7 +23,7 @@ import tensorflow as tf
 from electra_tf.model import architecture, weights
 from electra_tf.model.bert_config import CommonConfig
 from electra_tf.model.hugging_face import directory as hugging_face
-from electra_tf.model.tokenization import Vocabulary
+from electra_tf.model.tokenization import FILE_NAMES, Vocabulary
 from electra_tf.model.weights import NETWORKS, Weights
 from electra_tf.util import bundles, checkpoints, files
 from electra_tf.util.errors import UserError
@@ -31,7 +32,6 @@ FORMATS = ("tf1", "hf", "electra_tf")
 
 _RUN = "config.json"
 _CONVERTED = "architecture.json"
-_VOCABULARY = "vocab.txt"
 
 
 def read(
@@ -49,7 +49,7 @@ def read(
         the newest then; or of Hugging Face's directory; or of two of these
         with a comma between, the discriminator's first.
       source_format: of `FORMATS`, or "auto" for what the path looks like.
-      vocab_file: of the word embeddings. Default: vocab.txt beside the
+      vocab_file: of the word embeddings. Default: what lies beside the
         checkpoint or, of a run, in its data directory.
       num_attention_heads: of the encoder, where no file says it. Default: one
         for every 64 of its width.
@@ -116,8 +116,9 @@ def write(
         written = weights.select(written, networks[0])
     files.ensure_writable(root)
     if written.vocabulary is not None:
-        text = "".join(f"{token}\n" for token in written.vocabulary.tokens)
-        files.atomic_write_text(root / _VOCABULARY, text)
+        vocabulary = written.vocabulary
+        path = root / vocabulary.file_name
+        files.atomic_write_bytes(path, vocabulary.content)
     if target_format == "electra_tf":
         files.write_json(root / _CONVERTED, _description(written))
     variables = {name: tf.Variable(x) for name, x in written.arrays.items()}
@@ -228,13 +229,13 @@ def _description(described: Weights) -> dict[str, Any]:
 
 
 def _vocabulary_beside(directory: pathlib.Path) -> Vocabulary | None:
-    """Reads vocab.txt beside a bundle, or in the data directory of a run."""
+    """Reads the vocabulary beside a bundle, or in a run's data directory."""
     places = [directory]
     if directory.parent.name == "models":
         places.append(directory.parent.parent)
-    for place in places:
-        if (place / _VOCABULARY).exists():
-            return Vocabulary.from_file(str(place / _VOCABULARY))
+    for place, name in itertools.product(places, FILE_NAMES.values()):
+        if (place / name).exists():
+            return Vocabulary.from_file(str(place / name))
     return None
 
 

@@ -1,14 +1,17 @@
-"""Word pieces inside TensorFlow: what the pipeline and exported models run.
+"""Tokenizers inside TensorFlow: what the pipeline and exported models run.
 
-The ids are those of `tokenization.FullTokenizer`. tensorflow-text's tokenizer
-for BERT splits words and finds the pieces; what it would do to the text before
-that is not what the original does (it folds ligatures and full-width forms,
-and splits words at control characters), so the text is normalized here.
+The ids of word pieces are those of `tokenization.FullTokenizer`. The tokenizer
+for BERT of tensorflow-text splits words and finds the pieces; what it would do
+to the text before that is not what the original does (it folds ligatures and
+full-width forms, and splits words at control characters), so the text is
+normalized here. SentencePiece models do all of that themselves.
 
 Differs from the reference in rare characters, as each side has its version of
 Unicode. Here, and so for every version of Python alike: 15.0 says which code
 points are assigned (others vanish), 13.0 how to lower-case.
 """
+
+from typing import Protocol
 
 import tensorflow as tf
 import tensorflow_text as tft
@@ -29,6 +32,60 @@ _PUNCTUATION_OR_CHINESE = rf"[\p{{P}}$+<=>^`|~{_CHINESE}]"
 _LONG_WORD = rf"[^\p{{Z}}\t\n\r]{{{MAX_INPUT_CHARS_PER_WORD + 1},}}"
 _MAX_BYTES_PER_WORD = 4 * MAX_INPUT_CHARS_PER_WORD
 _UNKNOWN_WORD = "x" * (_MAX_BYTES_PER_WORD + 1)
+
+
+class Tokenizer(Protocol):
+    """What splits text into the tokens of a vocabulary."""
+
+    def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
+        """Returns the ids of the tokens, int32 [B, (tokens)].
+
+        Args:
+          text: string [B]; bytes that are not UTF-8 are left out.
+        """
+
+
+def make_tokenizer(
+    vocabulary: Vocabulary,
+    do_lower_case: bool = True,
+    strip_accents: bool = True,
+) -> Tokenizer:
+    """Makes the tokenizer of a vocabulary.
+
+    Args:
+      vocabulary: of the tokens. What a SentencePiece model does to letter
+        case and accents is part of it.
+      do_lower_case: whether to lower-case before finding word pieces.
+      strip_accents: whether to drop accents; only when lower-casing.
+    """
+    if vocabulary.sentencepiece:
+        return SentencePieceTokenizer(vocabulary)
+    return GraphTokenizer(vocabulary, do_lower_case, strip_accents)
+
+
+class SentencePieceTokenizer(tf.Module):
+    """Splits text into the pieces of a SentencePiece model.
+
+    The ids are those of `sentencepiece.SentencePieceProcessor`. Special tokens
+    have no privilege.
+
+    Args:
+      vocabulary: with the model.
+    """
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        super().__init__()
+        self._tokenizer = tft.SentencepieceTokenizer(
+            vocabulary.sentencepiece, out_type=tf.int32
+        )
+
+    def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
+        """Returns the ids of the pieces, int32 [B, (pieces)].
+
+        Args:
+          text: string [B]; bytes that are not UTF-8 are left out.
+        """
+        return self._tokenizer.tokenize(_without_invalid_bytes(text))
 
 
 class GraphTokenizer:
@@ -69,9 +126,7 @@ class GraphTokenizer:
 
     def _normalize(self, text: tf.Tensor) -> tf.Tensor:
         """Does to a text what the reference does before it splits words."""
-        text = tf.strings.unicode_transcode(
-            text, "UTF-8", "UTF-8", errors="ignore"
-        )
+        text = _without_invalid_bytes(text)
         text = tf.strings.regex_replace(text, _CONTROL, "")
         if self.do_lower_case and self.strip_accents:
             text = tft.normalize_utf8(text, "NFD")
@@ -85,6 +140,10 @@ class GraphTokenizer:
         return tf.cond(
             has_long_word, lambda: _replace_long_words(text), lambda: text
         )
+
+
+def _without_invalid_bytes(text: tf.Tensor) -> tf.Tensor:
+    return tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="ignore")
 
 
 def _lower(text: tf.Tensor, locale_dependent: str) -> tf.Tensor:

@@ -11,13 +11,16 @@ Source: the original's model/tokenization.py.
 import dataclasses
 import functools
 import hashlib
+import itertools
 import pathlib
 import unicodedata
 from collections.abc import Iterable, Mapping
 
+from electra_tf.model import sentencepiece_model
+from electra_tf.model.sentencepiece_model import SPECIAL_TOKENS, WORD_INDICATOR
 from electra_tf.util.errors import UserError
 
-SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+FILE_NAMES = {"wordpiece": "vocab.txt", "sentencepiece": "spm.model"}
 SUFFIX_INDICATOR = "##"
 MAX_INPUT_CHARS_PER_WORD = 200
 
@@ -42,6 +45,8 @@ class Vocabulary:
     Attributes:
       tokens: each once, `SPECIAL_TOKENS` among them and `[PAD]` the first, as
         rows are padded with zeros.
+      sentencepiece: the SentencePiece model whose pieces the tokens are; empty
+        for word pieces.
       counts: how often each token occurs in the training records; None where
         that is not known. Vocabularies of the same tokens are equal.
 
@@ -50,6 +55,7 @@ class Vocabulary:
     """
 
     tokens: tuple[str, ...]
+    sentencepiece: bytes = dataclasses.field(default=b"", repr=False)
     counts: tuple[int, ...] | None = dataclasses.field(
         default=None, compare=False, repr=False
     )
@@ -66,12 +72,15 @@ class Vocabulary:
         """Reads one token a line, without the white space around it.
 
         Args:
-          path: of a file in UTF-8.
+          path: of a file in UTF-8, or of a SentencePiece model if its name
+            ends in `.model`.
 
         Raises:
           UserError: if the file cannot be read or is no vocabulary, naming it
             and the line.
         """
+        if sentencepiece_model.is_model_file(path):
+            return cls(*sentencepiece_model.read(path))
         try:
             lines = pathlib.Path(path).read_bytes().split(b"\n")
             lines = lines[:-1] if not lines[-1] else lines
@@ -87,6 +96,48 @@ class Vocabulary:
             "`vocab_file` must hold a vocabulary, one token a line. Received: "
             f"{path}: {problem}"
         )
+
+    @property
+    def kind(self) -> str:
+        """Is "sentencepiece" or "wordpiece"."""
+        return "sentencepiece" if self.sentencepiece else "wordpiece"
+
+    @property
+    def file_name(self) -> str:
+        """The usual name of its file."""
+        return FILE_NAMES[self.kind]
+
+    @property
+    def content(self) -> bytes:
+        """What its file holds; of a SentencePiece model no padding."""
+        lines = "".join(f"{token}\n" for token in self.tokens)
+        return self.sentencepiece or lines.encode()
+
+    def padded(self, multiple: int) -> "Vocabulary":
+        """Adds tokens that no text has, as `[unused0]`.
+
+        Args:
+          multiple: that the size becomes one of.
+        """
+        names = (f"[unused{i}]" for i in itertools.count())
+        unused = (name for name in names if name not in self.ids)
+        added = itertools.islice(unused, -self.size % multiple)
+        return dataclasses.replace(self, tokens=(*self.tokens, *added))
+
+    @functools.cached_property
+    def continues_word(self) -> tuple[bool, ...]:
+        """Whether each token goes on with the word of the token before it."""
+        if not self.sentencepiece:
+            return tuple(x.startswith(SUFFIX_INDICATOR) for x in self.tokens)
+        return tuple(
+            not token.startswith(WORD_INDICATOR) and token not in SPECIAL_TOKENS
+            for token in self.tokens
+        )
+
+    def surface(self, token_id: int) -> str:
+        """Returns what a token looks like in text, without a space."""
+        indicator = WORD_INDICATOR if self.sentencepiece else SUFFIX_INDICATOR
+        return self.tokens[token_id].removeprefix(indicator)
 
     @property
     def size(self) -> int:
@@ -124,15 +175,13 @@ class Vocabulary:
         return {token: i for i, token in enumerate(self.tokens)}
 
     @functools.cached_property
-    def continues_word(self) -> tuple[bool, ...]:
-        """Whether each token goes on with the word of the token before it."""
-        return tuple(x.startswith(SUFFIX_INDICATOR) for x in self.tokens)
-
-    @functools.cached_property
     def sha256(self) -> str:
-        """The hash of the tokens, one a line; of the file if it is tidy."""
+        """The hash of the tokens, one a line; of the file if it is tidy.
+
+        Where they are those of a SentencePiece model, it follows them.
+        """
         lines = "".join(f"{token}\n" for token in self.tokens)
-        return hashlib.sha256(lines.encode()).hexdigest()
+        return hashlib.sha256(lines.encode() + self.sentencepiece).hexdigest()
 
 
 class FullTokenizer:

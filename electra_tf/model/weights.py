@@ -333,7 +333,7 @@ def _rows(
 def _cut(vocabulary: Vocabulary | None, size: int) -> Vocabulary | None:
     if vocabulary is None or vocabulary.size <= size:
         return vocabulary
-    return Vocabulary(vocabulary.tokens[:size])
+    return dataclasses.replace(vocabulary, tokens=vocabulary.tokens[:size])
 
 
 def _with_sizes(architecture: Architecture, **sizes: int) -> Architecture:

@@ -1,13 +1,13 @@
 """From tokenized lines to pre-training examples, by the original's rules.
 
-`packing.carry` is what data sets are built with unless `original_packing` asks
+`spans.carry` is what data sets are built with unless `original_packing` asks
 for this.
 """
 
 import random
 from typing import NamedTuple
 
-from electra_tf.pretrain.packing import (
+from electra_tf.pretrain.spans import (
     MIN_LENGTH,
     ONE_SEGMENT_SHARE,
     SHORT_SHARE,

@@ -47,7 +47,7 @@ from collections.abc import Callable
 import keras
 import tensorflow as tf
 
-from electra_tf.model.graph_tokenization import GraphTokenizer
+from electra_tf.model.graph_tokenization import make_tokenizer
 from electra_tf.model.modeling import BertModel
 from electra_tf.pretrain import model_card, pretrain_helpers
 from electra_tf.pretrain.objectives.all_tokens_mlm import AllTokensMlm
@@ -92,7 +92,8 @@ def export(
             ("ids", _IDS, _ids_endpoints(network)),
         ):
             path = directory / name / kind / "1"
-            _replace(path, endpoints, spec)
+            assets = network.reader.assets if kind == "text" else []
+            _replace(path, endpoints, spec, assets)
             written.append(path)
     _write_card(model, directory)
     return written
@@ -109,9 +110,15 @@ class TextReader:
         config = model.config.corpus
         self.vocabulary = model.vocabulary
         self.max_seq_length = config.max_seq_length
-        self.tokenizer = GraphTokenizer(
+        self.tokenizer = make_tokenizer(
             model.vocabulary, config.do_lower_case, config.strip_accents
         )
+
+    @property
+    def assets(self) -> list[tf.Module]:
+        """What the tokenizer needs beside its graph."""
+        is_asset = isinstance(self.tokenizer, tf.Module)
+        return [self.tokenizer] if is_asset else []
 
     def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
         """Returns the ids of the word pieces, int32 [B, (pieces)]."""
@@ -339,12 +346,17 @@ def _ids_endpoints(network: Network) -> Endpoints:
 
 
 def _replace(
-    path: pathlib.Path, endpoints: Endpoints, spec: list[tf.TensorSpec]
+    path: pathlib.Path,
+    endpoints: Endpoints,
+    spec: list[tf.TensorSpec],
+    assets: list[tf.Module],
 ) -> None:
     """Writes a SavedModel, then moves it to where an older one may be."""
     archive = keras.export.ExportArchive()
     for name, function in endpoints.items():
         archive.add_endpoint(name, function, input_signature=spec)
+    for asset in assets:
+        archive.track(asset)
     files.ensure_writable(path.parent)
     with tempfile.TemporaryDirectory(prefix="tmp-", dir=path.parent) as scratch:
         unfinished = pathlib.Path(scratch, "new")

@@ -1,39 +1,26 @@
 """From tokenized documents to the records of a data set."""
 
+import collections
 import itertools
 import random
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from electra_tf.configure_pretraining import CorpusConfig
+from electra_tf.configure_corpus import CorpusConfig
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.pretrain import packing
 from electra_tf.pretrain.example_builder import ExampleBuilder
+from electra_tf.pretrain.held_out import Document
 from electra_tf.pretrain.record_format import (
     HELD_OUT,
     TRAIN,
-    ShardWriter,
     layout,
     serialize,
 )
+from electra_tf.pretrain.spans import Span, carry
 
 ROWS_AT_ONCE = 1024  # records that are encoded together
-
-
-class Document(NamedTuple):
-    """A document on its way to a split.
-
-    Attributes:
-      lines: its text.
-      key: 128 bits made from its text and `data_seed`, the source of its
-        random choices; the documents with the smallest keys are held out.
-      split: "train" or "held_out".
-    """
-
-    lines: list[str]
-    key: int
-    split: str
 
 
 class Tokenized(NamedTuple):
@@ -58,32 +45,39 @@ class _Waiting:
     """
 
     def __init__(self) -> None:
-        self.spans: list[packing.Span] = []
+        self.spans: list[Span] = []
         self._ids: list[np.ndarray] = []
         self._num_ids = 0
 
-    def add(self, ids: np.ndarray, spans: list[packing.Span]) -> None:
+    def add(self, ids: np.ndarray, spans: list[Span]) -> None:
         """Adds tokens and the examples that they make up."""
         offset = self._num_ids
         self.spans += [
-            packing.Span(start + offset, split + offset, end + offset)
+            Span(start + offset, split + offset, end + offset)
             for start, split, end in spans
         ]
         self._ids.append(ids)
         self._num_ids += len(ids)
 
-    def take(self) -> tuple[np.ndarray, list[packing.Span]]:
+    def take(self) -> tuple[np.ndarray, list[Span]]:
         """Removes everything and returns it."""
         taken = np.concatenate([np.zeros(0, int), *self._ids]), self.spans
         self.spans, self._ids, self._num_ids = [], [], 0
         return taken
 
 
+class Writer(Protocol):
+    """What records are written to."""
+
+    def write(self, record: bytes) -> None:
+        """Writes a record."""
+
+
 class Packer:
     """Writes the examples of documents and counts what becomes of the text.
 
     Attributes:
-      num_tokens: tokens of the text.
+      counts: documents, tokens and records of a kind -> their number.
       unigrams: int64 [V], how often each token occurs in training records,
         special ones not counted.
     """
@@ -92,14 +86,10 @@ class Packer:
         self,
         config: CorpusConfig,
         vocabulary: Vocabulary,
-        writers: dict[str, ShardWriter],
+        writers: Mapping[str, Writer],
     ) -> None:
-        self.num_tokens = 0
+        self.counts: collections.Counter[str] = collections.Counter()
         self.unigrams = np.zeros(vocabulary.size, np.int64)
-        self._num_kept = 0
-        self._num_special = 0
-        self._num_without_tokens = 0
-        self._num_held_out = 0
         self._max_seq_length = config.max_seq_length
         self._vocabulary = vocabulary
         self._writers = writers
@@ -120,15 +110,15 @@ class Packer:
         if split in self._original_builders:
             self._add_original(tokenized)
         else:
-            spans = packing.carry(
+            cut = carry(
                 line_lengths, self._max_seq_length, random.Random(document.key)
             )
-            self._waiting[split].add(ids, spans)
+            self._waiting[split].add(ids, cut)
         if len(self._waiting[split].spans) >= ROWS_AT_ONCE:
             self._write(split)
-        self.num_tokens += len(ids)
-        self._num_without_tokens += not len(ids)
-        self._num_held_out += split == HELD_OUT
+        self.counts["tokens_read"] += len(ids)
+        self.counts["documents_without_tokens"] += not len(ids)
+        self.counts["held_out_documents"] += split == HELD_OUT
 
     def flush(self) -> None:
         """Writes what still waits."""
@@ -146,34 +136,20 @@ class Packer:
         ]
         for first, second in examples + builder.end_document():
             both = np.array(first + second)
-            span = packing.Span(0, len(first), len(both))
+            span = Span(0, len(first), len(both))
             self._waiting[split].add(both, [span])
 
     def _write(self, split: str) -> None:
-        ids, spans = self._waiting[split].take()
-        rows = layout(ids, spans, self._max_seq_length, self._vocabulary)
-        self._num_kept += len(ids)
-        self._num_special += int(rows.input_mask.sum()) - len(ids)
+        ids, cut = self._waiting[split].take()
+        rows = layout(ids, cut, self._max_seq_length, self._vocabulary)
+        num_tokens = int(rows.input_mask.sum())
+        self.counts["tokens_kept"] += len(ids)
+        self.counts["special_tokens"] += num_tokens - len(ids)
+        self.counts["records"] += len(cut)
+        self.counts["held_out_records"] += len(cut) * (split == HELD_OUT)
         if split == TRAIN:
             self.unigrams += np.bincount(
                 ids.astype(np.int64), minlength=len(self.unigrams)
             )
         for record in serialize(rows):
             self._writers[split].write(record)
-
-    def counts(self) -> dict[str, Any]:
-        """Returns the manifest's counts."""
-        num_records = sum(w.num_records for w in self._writers.values())
-        num_slots = num_records * self._max_seq_length
-        num_padding = num_slots - self._num_kept - self._num_special
-        return {
-            "held_out_documents": self._num_held_out,
-            "documents_without_tokens": self._num_without_tokens,
-            "tokens_read": self.num_tokens,
-            "tokens_kept": self._num_kept,
-            "tokens_dropped": self.num_tokens - self._num_kept,
-            "train_tokens": int(self.unigrams.sum()),
-            "padding_share": round(num_padding / num_slots, 6),
-            "records": num_records,
-            "held_out_records": self._writers[HELD_OUT].num_records,
-        }

@@ -1,94 +1,139 @@
-"""Where examples begin and end in a text of which nothing is dropped."""
+"""From documents to the records of one part of a data set."""
 
-import itertools
-import random
-from collections.abc import Sequence
-from typing import NamedTuple
+import collections
+import functools
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple, TypeVar
 
-MIN_LENGTH = 5
-SHORT_SHARE = 0.05
-ONE_SEGMENT_SHARE = 0.1
+import numpy as np
+import tensorflow as tf
+
+from electra_tf.configure_corpus import CorpusConfig
+from electra_tf.model.graph_tokenization import make_tokenizer
+from electra_tf.model.tokenization import Vocabulary
+from electra_tf.pretrain.held_out import Document
+from electra_tf.pretrain.packer import Packer, Tokenized, Writer
+
+BATCH_CHARACTERS = 2**20  # text that is tokenized at once
+MAX_THREADS = 8
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
-class Span(NamedTuple):
-    """An example as a part of a document's tokens.
+class Packed(NamedTuple):
+    """What became of the text, in numbers that add up over parts.
 
     Attributes:
-      start: of the first segment.
-      split: where it ends and the second begins.
-      end: of the second segment, which is empty where it equals `split`.
+      counts: documents, tokens and records of a kind -> their number.
+      unigrams: how often each token occurs in training records.
     """
 
-    start: int
-    split: int
-    end: int
+    counts: dict[str, int]
+    unigrams: list[int]
 
 
-def carry(
-    line_lengths: Sequence[int], max_seq_length: int, rng: random.Random
-) -> list[Span]:
-    """Cuts a document into examples; what does not fit starts the next.
-
-    An example aims at `max_seq_length` tokens with [CLS] and [SEP], 5 % of the
-    examples at a random length. Its first segment holds whole lines up to
-    about one half, in 10 % of the examples everything.
-
-    Differs: the original drops what does not fit, up to a third of the text.
-    It lets a short line that follows a long one return to the first segment,
-    out of order; a single line that fills an example leaves no second segment;
-    a short target does not shorten an example whose last line is long. Here
-    the text stays in order, such a line is cut, and a target is kept to.
+def pack(
+    documents: Iterable[Document],
+    config: CorpusConfig,
+    vocabulary: Vocabulary,
+    writers: Mapping[str, Writer],
+    *,
+    num_threads: int = 0,
+    report: Callable[[], None] = lambda: None,
+) -> Packed:
+    """Tokenizes documents, packs them into examples and writes the records.
 
     Args:
-      line_lengths: tokens of each line.
-      max_seq_length: tokens of an example, at least 5.
-      rng: source of the random choices.
+      documents: with their splits.
+      config: how to pack them.
+      vocabulary: of the tokens.
+      writers: split -> where its records go.
+      num_threads: that tokenize; 0 for one a core, up to `MAX_THREADS`.
+      report: called after each document.
 
     Returns:
-      The examples, which cover all tokens in order.
-
-    Example:
-      >>> carry([7], 8, random.Random(0))
-      [Span(start=0, split=2, end=5), Span(start=5, split=7, end=7)]
+      What became of the text.
     """
-    ends = [end for end in itertools.accumulate(line_lengths) if end]
-    total = ends[-1] if ends else 0
-    spans: list[Span] = []
-    line = start = 0
-    while start < total:
-        target = _draw_target(max_seq_length, rng)
-        while ends[line] <= start:
-            line += 1
-        span = _cut(ends, line, start, target, rng)
-        spans.append(span)
-        start = span.end
-    return spans
+    packer = Packer(config, vocabulary, writers)
+    for tokenized in _tokenize(documents, config, vocabulary, num_threads):
+        packer.add(tokenized)
+        report()
+    packer.flush()
+    return Packed(dict(packer.counts), packer.unigrams.tolist())
 
 
-def _draw_target(max_seq_length: int, rng: random.Random) -> int:
-    if rng.random() < SHORT_SHARE:
-        return rng.randint(MIN_LENGTH, max_seq_length)
-    return max_seq_length
+def _tokenize(
+    documents: Iterable[Document],
+    config: CorpusConfig,
+    vocabulary: Vocabulary,
+    num_threads: int,
+) -> Iterator[Tokenized]:
+    """Tokenizes documents, many at once."""
+    tokenize = _tokenizer(
+        vocabulary, config.do_lower_case, config.strip_accents
+    )
+
+    def tokenize_batch(batch: list[Document]) -> list[Tokenized]:
+        text = [line for document in batch for line in document.lines]
+        ragged = tokenize(tf.constant(text))
+        ids = ragged.values.numpy()
+        ends = ragged.row_splits.numpy()
+        lengths = np.diff(ends).tolist()
+        made, line = [], 0
+        for document in batch:
+            next_line = line + len(document.lines)
+            made.append(
+                Tokenized(
+                    document,
+                    ids[ends[line] : ends[next_line]],
+                    lengths[line:next_line],
+                )
+            )
+            line = next_line
+        return made
+
+    num_threads = num_threads or min(MAX_THREADS, os.cpu_count() or 1)
+    batches = _batch(documents)
+    for tokenized in _map_ahead(tokenize_batch, batches, num_threads):
+        yield from tokenized
 
 
-def _cut(
-    ends: list[int], line: int, start: int, target: int, rng: random.Random
-) -> Span:
-    """Cuts one example that begins at `start`, inside a line."""
-    total = ends[-1]
-    if rng.random() < ONE_SEGMENT_SHARE:
-        end = min(total, start + target - 2)
-        return Span(start, end, end)
-    first_target = start + (target - 3) // 2
-    room = start + target - 3
-    split = ends[line]  # a first line joins whatever its length
-    for end in itertools.islice(ends, line + 1, None):
-        joins = end < first_target or (
-            split < first_target and rng.random() < 0.5
-        )
-        if not joins:
-            break
-        split = end
-    if split >= room:
-        split = first_target
-    return Span(start, split, min(total, room))
+@functools.lru_cache(maxsize=1)
+def _tokenizer(
+    vocabulary: Vocabulary, do_lower_case: bool, strip_accents: bool
+) -> Callable[[tf.Tensor], tf.RaggedTensor]:
+    """Returns a graph, made once for all parts of a corpus."""
+    tokenizer = make_tokenizer(vocabulary, do_lower_case, strip_accents)
+    signature = [tf.TensorSpec([None], tf.string)]
+    return tf.function(tokenizer.tokenize, input_signature=signature)
+
+
+def _batch(documents: Iterable[Document]) -> Iterator[list[Document]]:
+    """Joins documents to batches of about `BATCH_CHARACTERS`."""
+    batch: list[Document] = []
+    size = 0
+    for document in documents:
+        batch.append(document)
+        size += sum(map(len, document.lines))
+        if size >= BATCH_CHARACTERS:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _map_ahead(
+    function: Callable[[Item], Result], items: Iterable[Item], num_threads: int
+) -> Iterator[Result]:
+    """Maps in order, with a bounded number of items in work in threads."""
+    with ThreadPoolExecutor(num_threads) as pool:
+        pending: collections.deque = collections.deque()
+        for item in items:
+            pending.append(pool.submit(function, item))
+            if len(pending) > num_threads:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()

@@ -4,8 +4,7 @@ import dataclasses
 import pathlib
 
 from electra_tf.configure_pretraining import PretrainingConfig, RunConfig
-from electra_tf.model.tokenization import Vocabulary
-from electra_tf.pretrain import pretraining_run
+from electra_tf.pretrain import pretraining_run, vocabularies
 from electra_tf.pretrain.pretraining_model import PretrainingModel
 from electra_tf.util import config_flags, distribution
 from electra_tf.util.checkpoints import Checkpoints
@@ -31,7 +30,7 @@ def load(run: RunConfig, checkpoint: str = "") -> PretrainingModel:
     config = dataclasses.replace(config, run=run)
     model = pretraining_run.make_model(
         config,
-        Vocabulary.from_file(config.vocab_file),
+        vocabularies.open_vocabulary(config.corpus, config.vocab_file),
         distribution.make_strategy("one"),
     )
     store = Checkpoints(

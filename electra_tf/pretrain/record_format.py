@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.pretrain.packing import Span
+from electra_tf.pretrain.spans import Span
 from electra_tf.util import files
 
 FEATURES = ("input_ids", "input_mask", "segment_ids")
@@ -25,6 +25,7 @@ _NAMES = tuple(name.encode() for name in FEATURES)
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
 UNIGRAM_COUNTS = "unigram_counts.txt"
+PARTS = ".parts"
 TRAIN = "train"
 HELD_OUT = "held_out"
 PREFIXES = {TRAIN: "pretrain_data", HELD_OUT: "held_out_data"}
@@ -228,8 +229,8 @@ class ShardWriter:
 
 
 def find_unfinished(directory: str) -> list[str]:
-    """Returns the shards that a stopped build left in a directory."""
-    return _glob(directory, [".*.tfrecord-*.tmp"])
+    """Returns the shards and parts that a stopped build left in a directory."""
+    return _glob(directory, [".*.tfrecord-*.tmp", os.path.join(PARTS, "*")])
 
 
 def find_data_set(directory: str) -> list[str]:

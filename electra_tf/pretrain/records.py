@@ -27,6 +27,7 @@ from electra_tf.util.errors import UserError
 MAX_BYTES_TO_SCAN = 2**30
 
 _SCAN_BATCH = 1024
+_DEFAULTS = {"tokenizer": "wordpiece", "pad_vocab_to_multiple": 1}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -182,6 +183,8 @@ def _check_settings(
     vocabulary: Vocabulary,
 ) -> None:
     ours = {
+        "tokenizer": vocabulary.kind,
+        "pad_vocab_to_multiple": corpus.pad_vocab_to_multiple,
         "vocab_size": vocabulary.size,
         "vocab_sha256": vocabulary.sha256,
         "max_seq_length": corpus.max_seq_length,
@@ -191,7 +194,7 @@ def _check_settings(
     differing = [
         f"{name} is {manifest.get(name)} there and {value} here"
         for name, value in ours.items()
-        if manifest.get(name) != value
+        if manifest.get(name, _DEFAULTS.get(name)) != value
     ]
     if differing:
         raise UserError(

@@ -110,9 +110,9 @@ def _text(
 ) -> str:
     """Joins word pieces to text; marked tokens stand in square brackets."""
     text = ""
-    for t, token in enumerate(vocabulary.tokens[i] for i in ids):
-        glue = "" if token.startswith("##") or not text else " "
-        token = token.removeprefix("##")
+    for t, token_id in enumerate(ids):
+        glue = "" if vocabulary.continues_word[token_id] or not text else " "
+        token = vocabulary.surface(token_id)
         if t in marks:
             token = _paint(f"[{token}]", marks[t], in_colour)
         text += glue + token

@@ -9,10 +9,11 @@ str, an `int | None`, a `tuple[float, ...]` (comma-separated) or a
 The later of two values wins: the default, --hparams, then flags and the lines
 of flagfiles in the order in which they are given.
 
-Two class attributes of a configuration are read:
+Class attributes of a configuration that are read:
   ORIGINAL_NAMES: what the original's hyperparameters are here, for --hparams:
     name -> its value -> our names and values. What is not listed stays as it
     is; of two entries that say the same, the later wins.
+  ORIGINAL_FLAGS: name of a flag of the original -> what it is here.
   FREE_PARTS: the parts that may differ between two runs of one experiment.
 """
 
@@ -95,15 +96,14 @@ def parse(config_class: type[Config], arguments: Sequence[str]) -> Config:
     values = _define_flags(config_class)
     words = [_Word(text, "on the command line") for text in arguments]
     originals = getattr(config_class, "ORIGINAL_NAMES", {})
-    words = list(_expand(words, originals))
+    names = getattr(config_class, "ORIGINAL_FLAGS", {})
+    words = [_rename(word, names) for word in _expand(words, originals)]
     # A stable sort: the weakest source first.
     words.sort(key=lambda word: word.where != "in --hparams")
     for where, group in itertools.groupby(words, lambda word: word.where):
         _parse_words(values, [word.text for word in group], where)
-    given = {
-        name: values[name].value for name in values if values[name].present
-    }
-    return build(config_class, given)
+    given = [name for name in values if values[name].present]
+    return build(config_class, {name: values[name].value for name in given})
 
 
 def help_text(main: Callable, config_class: type) -> str:
@@ -278,6 +278,14 @@ def _expand(
             yield from _expand(_flagfile_words(value), originals)
         else:
             yield from _hparams_words(value, originals)
+
+
+def _rename(word: _Word, names: Mapping[str, str]) -> _Word:
+    """Returns a word with the name that the original's flag has here."""
+    if not word.text.startswith("--"):
+        return word
+    name, equals, value = word.text[2:].partition("=")
+    return word._replace(text=f"--{names.get(name, name)}{equals}{value}")
 
 
 def _flagfile_words(path: str) -> Iterator[_Word]:

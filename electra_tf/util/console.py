@@ -3,6 +3,7 @@
 import contextlib
 import os
 import sys
+import time
 from collections.abc import Iterator
 
 
@@ -19,6 +20,18 @@ def warn(text: str) -> None:
         line = f"\r\x1b[K\x1b[33m{line}\x1b[0m"
     sys.stderr.write(line + "\n")
     sys.stderr.flush()
+
+
+def rate(num_bytes: int, start: float) -> str:
+    """Says how fast text is read.
+
+    Args:
+      num_bytes: of text.
+      start: by `time.monotonic`.
+    """
+    seconds = time.monotonic() - start
+    size = num_bytes / 1e6
+    return f"{size:.1f} MB in {seconds:.1f} s ({size / seconds:.2f} MB/s)"
 
 
 @contextlib.contextmanager

@@ -16,11 +16,21 @@ def atomic_write_text(path: str | os.PathLike[str], text: str) -> None:
       path: of the file; its directory must exist.
       text: written as UTF-8.
     """
+    atomic_write_bytes(path, text.encode())
+
+
+def atomic_write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
+    """Writes a file so that a crash leaves the old one or the new one.
+
+    Args:
+      path: of the file; its directory must exist.
+      content: of the file.
+    """
     path = pathlib.Path(path)
     unfinished = path.with_name(f"tmp-{path.name}-{os.getpid()}")
     try:
-        with unfinished.open("w", encoding="utf-8") as file:
-            file.write(text)
+        with unfinished.open("wb") as file:
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         unfinished.replace(path)

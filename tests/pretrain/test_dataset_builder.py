@@ -15,10 +15,13 @@ from electra_tf.configure_pretraining import CorpusConfig
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import (
     dataset_builder,
+    held_out,
+    packing,
+    parts,
     record_format,
     unigram_counts,
 )
-from electra_tf.pretrain.dataset_builder import build, split_documents
+from electra_tf.pretrain.dataset_builder import build
 from electra_tf.pretrain.records import Records
 from electra_tf.util.errors import UserError
 
@@ -39,6 +42,13 @@ def make_documents(number):
 
 
 DOCUMENTS = make_documents(40)
+
+
+def split_documents(documents, *, held_out_fraction, seed):
+    """Splits a corpus of one part."""
+    splitter = held_out.Splitter(held_out_fraction, seed)
+    yield from splitter.assign(documents)
+    yield from held_out.decide(splitter.waiting, splitter.splits)
 
 
 @pytest.fixture(scope="module")
@@ -174,13 +184,13 @@ def test_the_split_keeps_documents_whole(config, built):
 def test_records_do_not_depend_on_files_batches_or_threads(
     config, built, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(dataset_builder, "BATCH_CHARACTERS", 500)
-    monkeypatch.setattr(dataset_builder, "MAX_THREADS", 1)
-    parts = tmp_path / "parts"
-    parts.mkdir()
+    monkeypatch.setattr(packing, "BATCH_CHARACTERS", 500)
+    monkeypatch.setattr(packing, "MAX_THREADS", 1)
+    several = tmp_path / "several"
+    several.mkdir()
     for i, document in enumerate(reversed(DOCUMENTS)):
-        (parts / f"{i}.txt").write_text("\n".join(document))
-    config = dataclasses.replace(config, corpus=(str(parts),), num_shards=3)
+        (several / f"{i}.txt").write_text("\n".join(document))
+    config = dataclasses.replace(config, corpus=(str(several),), num_shards=3)
     build(config, VOCABULARY, output_dir=str(tmp_path / "out"))
     for split in ("train", "held_out"):
         ours = sorted(read(tmp_path / "out", split))
@@ -198,12 +208,12 @@ def test_the_same_build_gives_the_same_bytes(config, built, tmp_path):
         config,
         VOCABULARY,
         output_dir=str(tmp_path / "out"),
-        progress=lambda *numbers: calls.append(numbers),
+        report=calls.append,
     )
     assert contents(tmp_path / "out") == contents(built)
     assert manifest == json.loads((built / "manifest.json").read_text())
     size = pathlib.Path(config.corpus[0]).stat().st_size
-    assert calls[-1] == (len(DOCUMENTS), size)
+    assert calls[-1] == (len(DOCUMENTS), size, size, 0)
     assert calls == sorted(calls)
 
 
@@ -298,25 +308,122 @@ def test_a_failed_build_leaves_the_older_data_set(config, built, out, tmp_path):
 @pytest.mark.skipif(
     not pathlib.Path("/dev/full").exists(), reason="needs /dev/full"
 )
-def test_a_full_disk_leaves_nothing(config, tmp_path):
+def test_a_full_disk_leaves_what_is_built(config, built, tmp_path, monkeypatch):
     out = tmp_path / "out"
     out.mkdir()
     (out / ".pretrain_data.tfrecord-0.tmp").symlink_to("/dev/full")
-    with pytest.raises(UserError, match="(?i)no space"):
-        build(config, VOCABULARY, output_dir=str(out))
-    assert not list(out.iterdir())
+    with monkeypatch.context() as patch:
+        patch.setattr(dataset_builder, "_remove_strangers", lambda *_: None)
+        with pytest.raises(UserError, match="(?i)no space.*goes on"):
+            build(config, VOCABULARY, output_dir=str(out))
+    assert [path.name for path in out.iterdir()] == [".parts"]
+    goes_on(config, built, out, monkeypatch)
 
 
-def test_a_failure_while_publishing_leaves_nothing(
-    config, tmp_path, monkeypatch
+def test_a_failure_while_publishing_leaves_what_is_built(
+    config, built, tmp_path, monkeypatch
 ):
-    def fail(*_):
+    def fail(path, *_):
         raise OSError("the disk is gone")
 
-    monkeypatch.setattr(dataset_builder.files, "write_json", fail)
-    with pytest.raises(UserError, match="the disk is gone"):
-        build(config, VOCABULARY, output_dir=str(tmp_path / "out"))
-    assert not list((tmp_path / "out").iterdir())
+    out = tmp_path / "out"
+    with monkeypatch.context() as patch:
+        patch.setattr(dataset_builder.ShardWriter, "publish", fail)
+        with pytest.raises(UserError, match="the disk is gone"):
+            build(config, VOCABULARY, output_dir=str(out))
+    assert [path.name for path in out.iterdir()] == [".parts"]
+    goes_on(config, built, out, monkeypatch)
+
+
+def goes_on(config, built, out, monkeypatch):
+    """Builds the rest of a data set, with all parts there."""
+    monkeypatch.setattr(parts, "build", None)
+    build(config, VOCABULARY, output_dir=str(out))
+    assert contents(out) == contents(built)
+
+
+def test_a_stopped_build_goes_on_and_tells_what_was_there(
+    config, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(parts, "PART_BYTES", 10_000)
+    whole, out, calls = tmp_path / "whole", tmp_path / "out", []
+    build(config, VOCABULARY, output_dir=str(whole), report=calls.append)
+    built_parts, original = [], parts.build
+
+    def stop_at_third(part, *args, **kwargs):
+        if len(built_parts) == 2:
+            raise KeyboardInterrupt
+        built_parts.append(part)
+        original(part, *args, **kwargs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(parts, "build", stop_at_third)
+        with pytest.raises(KeyboardInterrupt):
+            build(config, VOCABULARY, output_dir=str(out))
+    resumed = []
+    build(config, VOCABULARY, output_dir=str(out), report=resumed.append)
+    assert contents(out) == contents(whole)
+    assert 0 < resumed[0].bytes_before < resumed[0].num_bytes
+    assert resumed[-1][:3] == calls[-1][:3]
+
+
+@pytest.mark.parametrize("change", ["text", "setting", "vocabulary"])
+def test_parts_of_something_else_are_not_used(
+    config, tmp_path, monkeypatch, change
+):
+    monkeypatch.setattr(parts, "PART_BYTES", 10_000)
+    path = shutil.copy(config.corpus[0], tmp_path)
+    config = dataclasses.replace(config, corpus=(path,))
+    vocabulary, out = VOCABULARY, str(tmp_path / "out")
+    with monkeypatch.context() as patch:
+        patch.setattr(dataset_builder, "_assemble", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            build(config, vocabulary, output_dir=out)
+    left = set((tmp_path / "out" / ".parts").iterdir())
+    assert len(left) > 2
+    if change == "text":
+        with open(path, "a") as file:
+            file.write("\nmore")
+    elif change == "setting":
+        config = dataclasses.replace(config, data_seed=1)
+    else:
+        vocabulary = Vocabulary((*VOCABULARY.tokens, "new"))
+    fresh = str(tmp_path / "fresh")
+    build(config, vocabulary, output_dir=fresh)
+    build(config, vocabulary, output_dir=out)
+    assert contents(tmp_path / "out") == contents(tmp_path / "fresh")
+
+
+def test_one_and_two_processes_write_the_same_bytes(
+    config, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(parts, "PART_BYTES", 10_000)
+    config = dataclasses.replace(config, held_out_fraction=1e-9)
+    ends = []
+    for number in (1, 2):
+        calls = []
+        build(
+            config,
+            VOCABULARY,
+            output_dir=str(tmp_path / str(number)),
+            num_processes=number,
+            report=calls.append,
+        )
+        assert calls == sorted(calls)
+        ends.append(calls[-1])
+    assert contents(tmp_path / "1") == contents(tmp_path / "2")
+    assert ends[0] == ends[1]
+    manifest = json.loads((tmp_path / "2" / "manifest.json").read_text())
+    assert manifest["counts"]["held_out_documents"] == 1
+
+
+def test_the_parts_of_a_corpus_hold_the_same_records(
+    config, built, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(parts, "PART_BYTES", 10_000)
+    build(config, VOCABULARY, output_dir=str(tmp_path))
+    for split in ("train", "held_out"):
+        assert sorted(read(tmp_path, split)) == sorted(read(built, split))
 
 
 def test_text_without_tokens_is_an_error(config, tmp_path):

@@ -13,7 +13,7 @@ from electra_tf.configure_pretraining import (
 )
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import preparation
-from electra_tf.pretrain.preparation import build_vocabulary, prepare
+from electra_tf.pretrain.preparation import prepare
 from electra_tf.util.errors import UserError
 
 WORDS = "the quick brown fox jumps over a lazy dog while cats sleep".split()
@@ -116,14 +116,6 @@ def test_a_data_set_without_counts_must_be_built_again(config, name, tmp_path):
     config = replace(config, "masking", masking_strategy="unigram")
     with pytest.raises(UserError, match="Build the data set again"):
         prepare(config)
-
-
-def test_a_vocabulary_is_never_overwritten(config, tmp_path):
-    path = tmp_path / "vocab.txt"
-    path.write_text("mine")
-    with pytest.raises(UserError, match="vocab.txt"):
-        build_vocabulary(config.corpus, str(path))
-    assert path.read_text() == "mine"
 
 
 def test_progress_is_told_from_time_to_time(config, monkeypatch):

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import record_format
-from electra_tf.pretrain.packing import Span
 from electra_tf.pretrain.record_format import (
     Rows,
     ShardWriter,
     layout,
     serialize,
 )
+from electra_tf.pretrain.spans import Span
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 VOCABULARY = Vocabulary(SPECIAL + tuple(f"w{i}" for i in range(20000)))

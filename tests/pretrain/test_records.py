@@ -11,7 +11,6 @@ import tensorflow as tf
 from electra_tf.configure_pretraining import CorpusConfig
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import records
-from electra_tf.pretrain.packing import Span
 from electra_tf.pretrain.record_format import (
     FORMAT_VERSION,
     MANIFEST,
@@ -21,6 +20,7 @@ from electra_tf.pretrain.record_format import (
     serialize,
 )
 from electra_tf.pretrain.records import Records, locate_damage
+from electra_tf.pretrain.spans import Span
 from electra_tf.util.errors import UserError
 
 LENGTH = 16

@@ -4,6 +4,7 @@ import pytest
 import tensorflow as tf
 import tiny
 
+from electra_tf.model.tokenization import SPECIAL_TOKENS, Vocabulary
 from electra_tf.pretrain import pretraining_run, samples
 from electra_tf.pretrain.pretrain_data import Inputs
 
@@ -47,11 +48,9 @@ def test_colour_is_only_for_terminals(model):
 
 
 def test_pieces_are_joined_to_words():
-    class Words:
-        tokens = ("play", "##ing", "now")
-
-    assert samples._text([0, 1, 2], {}, Words, False) == "playing now"
-    marked = samples._text([0, 1, 2], {1: "missed"}, Words, False)
+    words = Vocabulary((*SPECIAL_TOKENS, "play", "##ing", "now"))
+    assert samples._text([5, 6, 7], {}, words, False) == "playing now"
+    marked = samples._text([5, 6, 7], {1: "missed"}, words, False)
     assert marked == "play[ing] now"
 
 

@@ -133,7 +133,16 @@ def contents(
       do_lower_case: whether to lower-case.
       strip_accents: whether to drop accents; only when lower-casing.
       max_length: tokens in the longest row that the model can read.
+
+    Raises:
+      UserError: if it is a SentencePiece model.
     """
+    if vocabulary.sentencepiece:
+        raise UserError(
+            "Hugging Face's tokenizer of ELECTRA has word pieces. Received: "
+            "the vocabulary of a SentencePiece model. Convert to another "
+            "format, which keeps the model beside the weights."
+        )
     strip_accents = do_lower_case and strip_accents
     config = {
         "tokenizer_class": _CLASS,

@@ -90,7 +90,7 @@ class ReplaceMlm(Electra):
             *corruption.fake.inputs,
             keys=dropout_keys(keys, Purpose.DISCRIMINATOR_DROPOUT, training),
         )
-        return Prediction(*corruption, output.sequence_output)
+        return Prediction(*corruption[:3], output.sequence_output)
 
     def logits(self, states: tf.Tensor) -> tf.Tensor:
         """Scores every word of the vocabulary.

@@ -1,0 +1,94 @@
+r"""Builds pre-training records from OpenWebText.
+
+python -m electra_tf.build_openwebtext_pretraining_dataset --data_dir=DIR
+
+Reads the archives in DIR/openwebtext, each a tar file of texts, and
+DIR/vocab.txt; writes DIR/pretrain_tfrecords. An archive of such archives does
+as well. Each text is a document. Nothing is unpacked to the disk.
+"""
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from typing import ClassVar
+
+from electra_tf.configure_corpus import ORIGINAL_FLAGS, CorpusConfig
+from electra_tf.util import config_flags, console
+from electra_tf.util.config_fields import require
+from electra_tf.util.errors import UserError
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OpenWebTextConfig:
+    """Where OpenWebText is, and how it becomes records."""
+
+    corpus: CorpusConfig = CorpusConfig()
+
+    data_dir: str = ""
+    """Root of archives, vocabulary and records. Required."""
+
+    overwrite: bool = False
+    """Replace a data set that lies in <data_dir>/pretrain_tfrecords."""
+
+    num_processes: int = 0
+    """Processes that build at the same time; 0: one a core. The records are
+    the same for any number."""
+
+    ORIGINAL_FLAGS: ClassVar[Mapping[str, str]] = ORIGINAL_FLAGS
+
+    def __post_init__(self) -> None:
+        if not self.data_dir:
+            raise UserError(
+                "`data_dir` must name a directory. Received: nothing. Set "
+                "--data_dir."
+            )
+        require(self, "num_processes", "at least 0", lambda n: n >= 0)
+
+    def corpus_config(self) -> CorpusConfig:
+        """Returns the corpus with the places where the original has them.
+
+        Raises:
+          UserError: if one is not there.
+        """
+        archives = os.path.join(self.data_dir, "openwebtext")
+        corpus = dataclasses.replace(
+            self.corpus,
+            corpus=self.corpus.corpus or (archives,),
+            vocab_file=self.corpus.vocab_file
+            or os.path.join(self.data_dir, self.corpus.default_vocab_name),
+            blanks_separate_docs=False,
+        )
+        if not self.corpus.corpus and not os.path.isdir(archives):
+            raise UserError(
+                "OpenWebText must lie in <data_dir>/openwebtext: its archives "
+                f"(urlsf_subset*.xz). Received: no directory {archives}. "
+                "Unpack openwebtext.tar.xz there, or name it with --corpus."
+            )
+        if not os.path.isfile(corpus.vocab_file):
+            raise UserError(
+                "A vocabulary is needed. Received: no file "
+                f"{corpus.vocab_file}. Put BERT's there, or learn one with "
+                f"`python -m electra_tf.build_vocab --corpus={archives} "
+                f"--vocab_file={corpus.vocab_file}`."
+            )
+        return corpus
+
+
+def main(config: OpenWebTextConfig) -> None:
+    """Builds the records."""
+    corpus = config.corpus_config()
+    with console.quiet_imports():
+        from electra_tf.pretrain import preparation, vocabularies
+
+    preparation.build_records(
+        corpus,
+        vocabularies.open_vocabulary(corpus, corpus.vocab_file),
+        os.path.join(config.data_dir, "pretrain_tfrecords"),
+        overwrite=config.overwrite,
+        num_processes=config.num_processes,
+        log=console.say,
+    )
+
+
+if __name__ == "__main__":
+    config_flags.run(main, OpenWebTextConfig)

@@ -1,0 +1,85 @@
+"""Compressed files as streams, told by their names."""
+
+import bz2
+import gzip
+import importlib
+import lzma
+import os
+import tarfile
+import zlib
+from collections.abc import Callable
+from typing import BinaryIO, NamedTuple
+
+from electra_tf.util.errors import UserError
+
+ERRORS = (OSError, EOFError, zlib.error, lzma.LZMAError, tarfile.TarError)
+"""What the readers raise if a file is damaged."""
+
+
+class _Codec(NamedTuple):
+    """A way of compressing.
+
+    Attributes:
+      decompress: compressed stream -> stream.
+      expansion: bytes of text for a byte of the file, roughly.
+    """
+
+    decompress: Callable[[BinaryIO], BinaryIO]
+    expansion: int
+
+
+def _zstd(file: BinaryIO) -> BinaryIO:
+    try:
+        arrow = importlib.import_module("pyarrow")
+    except ImportError as error:
+        raise UserError(
+            "Files in .zst are read with pyarrow. Received: an installation "
+            "without it. Run: python -m pip install pyarrow"
+        ) from error
+    return arrow.input_stream(file, compression="zstd")
+
+
+_GZ = _Codec(gzip.open, 3)
+_XZ = _Codec(lzma.open, 4)
+_BZ2 = _Codec(bz2.open, 4)
+_ZST = _Codec(_zstd, 3)
+_CODECS = {
+    ".gz": _GZ,
+    ".tgz": _GZ,
+    ".xz": _XZ,
+    ".txz": _XZ,
+    ".bz2": _BZ2,
+    ".tbz2": _BZ2,
+    ".zst": _ZST,
+    ".tzst": _ZST,
+}
+
+
+def is_compressed(name: str) -> bool:
+    """Says whether the name is that of a compressed file."""
+    return _extension(name) in _CODECS
+
+
+def expansion(name: str) -> int:
+    """Returns how many bytes of text a byte of the file holds, roughly."""
+    return _CODECS[_extension(name)].expansion if is_compressed(name) else 1
+
+
+def decompress(name: str, file: BinaryIO) -> tuple[str, BinaryIO]:
+    """Undoes the compression that a file's name tells of.
+
+    Args:
+      name: of the file.
+      file: its content.
+
+    Returns:
+      The name without the ending that tells of it, and the content.
+    """
+    if not is_compressed(name):
+        return name, file
+    extension = _extension(name)
+    return name[: -len(extension)], _CODECS[extension].decompress(file)
+
+
+def _extension(name: str) -> str:
+    return os.path.splitext(name)[1].lower()

@@ -1,0 +1,134 @@
+"""Data sets of TensorFlow Datasets that were prepared before.
+
+Only their directories are opened: nothing is downloaded, and the code that
+made them is not needed.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from electra_tf.pretrain.formats import text_lines
+from electra_tf.pretrain.formats.text_lines import Line, Statistics
+from electra_tf.util.errors import UserError
+
+PREFIX = "tfds:"
+_DEFAULT_SPLIT = "train"
+_INFO = "dataset_info.json"
+_VERSION = re.compile(r"\d+\.\d+\.\d+")
+
+
+def find(pattern: str, data_dir: str) -> tuple[str, str]:
+    """Finds a data set.
+
+    Args:
+      pattern: "tfds:NAME", "tfds:NAME/CONFIG" or one of them with /VERSION,
+        and with :SPLIT; by default the newest version and "train".
+      data_dir: that holds it; "" for that of TensorFlow Datasets.
+
+    Returns:
+      The directory of its files, and the split.
+
+    Raises:
+      UserError: if it is not there, or the split is none of its.
+    """
+    name, _, split = pattern.removeprefix(PREFIX).partition(":")
+    split = split or _DEFAULT_SPLIT
+    root = data_dir or os.environ.get("TFDS_DATA_DIR", "~/tensorflow_datasets")
+    root = os.path.expanduser(root)
+    directory = _newest_version(os.path.join(root, name)) if name else None
+    if directory is None:
+        raise UserError(
+            "A data set must be prepared before it is read; nothing is "
+            f"downloaded here. Received: corpus={pattern!r}, of which there is "
+            f"no {_INFO} in {os.path.join(root, name)} or a version in it. "
+            "Name the directory it is in with --tfds_data_dir, or prepare it: "
+            f"python -m tensorflow_datasets build {name.partition('/')[0]} "
+            f"--data_dir={root}"
+        )
+    _check_split(directory, split, pattern)
+    return directory, split
+
+
+def num_bytes(directory: str, split: str) -> int:
+    """Returns about how many bytes of text a split holds.
+
+    Args:
+      directory: of the data set.
+      split: its name, or an expression as "train[:10%]".
+    """
+    return _split(directory, split).num_bytes
+
+
+def read(
+    directory: str, split: str, text_field: str, statistics: Statistics
+) -> Iterator[Line]:
+    """Reads documents, in the order of the files.
+
+    Args:
+      directory: of the data set.
+      split: its name, or an expression.
+      text_field: the feature that is the text.
+      statistics: counts what is read.
+
+    Yields:
+      The lines of a document that are not blank, and None at its end.
+
+    Raises:
+      UserError: if the data set has no such text or is damaged.
+    """
+    import tensorflow as tf
+    import tensorflow_datasets as tfds
+
+    builder = tfds.builder_from_directory(directory)
+    feature = dict(builder.info.features.items()).get(text_field)
+    if not isinstance(feature, tfds.features.Text):
+        raise UserError(
+            "`text_field` must name a text in the data set. Received: "
+            f"text_field={text_field!r}; {directory} has "
+            f"{builder.info.features}. Set --text_field."
+        )
+    in_order = tfds.ReadConfig(interleave_cycle_length=1)
+    dataset = builder.as_dataset(split=split, read_config=in_order)
+    dataset = dataset.map(lambda example: example[text_field])
+    try:
+        for text in dataset.as_numpy_iterator():
+            yield from text_lines.read_document(text, statistics)
+    except tf.errors.OpError as error:
+        raise UserError(
+            f"The data set in {directory} must be readable. Received: "
+            f"{error.message}. Prepare it again."
+        ) from error
+
+
+def _newest_version(directory: str) -> str | None:
+    """Returns the directory, or the newest version in it, that has files."""
+    if os.path.exists(os.path.join(directory, _INFO)):
+        return directory
+    names = os.listdir(directory) if os.path.isdir(directory) else []
+    versions = [
+        name
+        for name in filter(_VERSION.fullmatch, names)
+        if os.path.exists(os.path.join(directory, name, _INFO))
+    ]
+    if not versions:
+        return None
+    newest = max(versions, key=lambda name: [*map(int, name.split("."))])
+    return os.path.join(directory, newest)
+
+
+def _check_split(directory: str, split: str, pattern: str) -> None:
+    try:
+        _split(directory, split)
+    except (ValueError, KeyError) as error:
+        raise UserError(
+            f"A split must be one of the data set's. Received: "
+            f"corpus={pattern!r}: {error}"
+        ) from error
+
+
+def _split(directory: str, split: str) -> Any:  # noqa: ANN401 (tfds' own)
+    import tensorflow_datasets as tfds
+
+    return tfds.builder_from_directory(directory).info.splits[split]

@@ -1,0 +1,124 @@
+"""Bytes as lines of text, whatever they hold, in constant memory.
+
+Every format ends here: a reader yields the lines of documents, "" for a blank
+line, and None where a document ends for sure.
+"""
+
+import dataclasses
+import io
+from collections.abc import Iterator
+from typing import BinaryIO
+
+MAX_LINE_BYTES = 2**16
+MAX_INVALID_SHARE = 0.1
+
+Line = str | None
+
+
+@dataclasses.dataclass
+class Statistics:
+    """What was read, and what was repaired, cut or left out on the way.
+
+    Attributes:
+      files: files read; the demo corpus counts as one.
+      empty_files: those without any text.
+      text_bytes: bytes of unpacked text.
+      lines: lines with text; the pieces of a cut line count one by one.
+      documents: documents; the pieces of a cut document count one by one.
+      cut_lines: cuts in lines longer than `MAX_LINE_BYTES`.
+      cut_documents: cuts in documents that were too long.
+      replaced_bytes: bytes that were not UTF-8, read as U+FFFD.
+      binary_lines: lines left out: those with a NUL byte, or with more than
+        `MAX_INVALID_SHARE` of their bytes not UTF-8.
+      bad_json_lines: lines of .jsonl files left out, as --skip_bad_lines asks.
+      skipped_members: files in archives left out: links, devices, hidden
+        files, absolute paths, paths with "..", archives nested too deep.
+      oversized_members: files in archives left out for their size.
+    """
+
+    files: int = 0
+    empty_files: int = 0
+    text_bytes: int = 0
+    lines: int = 0
+    documents: int = 0
+    cut_lines: int = 0
+    cut_documents: int = 0
+    replaced_bytes: int = 0
+    binary_lines: int = 0
+    bad_json_lines: int = 0
+    skipped_members: int = 0
+    oversized_members: int = 0
+
+    def add(self, other: "Statistics") -> None:
+        """Adds what was read elsewhere."""
+        for name, number in vars(other).items():
+            setattr(self, name, getattr(self, name) + number)
+
+
+def read(file: BinaryIO, statistics: Statistics) -> Iterator[Line]:
+    """Reads lines, stripped of white space.
+
+    A line of more than `MAX_LINE_BYTES` is cut, at white space if there is
+    any.
+
+    Args:
+      file: of text, more or less in UTF-8.
+      statistics: counts what is read.
+
+    Yields:
+      The lines; "" for blank ones.
+    """
+    for raw in _pieces(file, statistics):
+        statistics.text_bytes += len(raw)
+        yield from _decode(raw, statistics)
+
+
+def read_document(content: bytes, statistics: Statistics) -> Iterator[Line]:
+    """Reads one document.
+
+    Args:
+      content: its text.
+      statistics: counts what is read.
+
+    Yields:
+      The lines that are not blank, and None.
+    """
+    yield from filter(None, read(io.BytesIO(content), statistics))
+    yield None
+
+
+def _pieces(file: BinaryIO, statistics: Statistics) -> Iterator[bytes]:
+    """Yields lines, those longer than `MAX_LINE_BYTES` in several pieces."""
+    rest = b""
+    while piece := rest + file.readline(MAX_LINE_BYTES - len(rest)):
+        rest = b""
+        if len(piece) == MAX_LINE_BYTES and not piece.endswith(b"\n"):
+            cut = _last_border(piece)
+            piece, rest = piece[:cut], piece[cut:]
+            statistics.cut_lines += 1
+        yield piece
+
+
+def _last_border(line: bytes) -> int:
+    """Returns where to cut: after white space, else between characters."""
+    if cut := max(line.rfind(b" "), line.rfind(b"\t")) + 1:
+        return cut
+    for cut in range(len(line) - 1, len(line) - 4, -1):
+        if line[cut] & 0xC0 != 0x80:  # not inside a character
+            return cut
+    return len(line)
+
+
+def _decode(raw: bytes, statistics: Statistics) -> Iterator[str]:
+    """Yields the line as text, or nothing if it is binary."""
+    num_invalid = 0
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        text = raw.decode(errors="replace")
+        num_invalid = len(raw) - len(raw.decode(errors="ignore").encode())
+    if b"\0" in raw or num_invalid > len(raw) * MAX_INVALID_SHARE:
+        statistics.binary_lines += 1
+        return
+    statistics.replaced_bytes += num_invalid
+    yield text.strip()

@@ -1,0 +1,282 @@
+"""The parts that a data set is built from, one by one and in any order.
+
+A part is what becomes of some of the text, about `PART_BYTES` of it: the
+records of each split, and a summary, written last. Which text belongs to which
+part depends on the corpus alone, so that the data set is the same for any
+number of processes, and a build that was stopped goes on with the parts that
+are there. Their names tell of text, settings and vocabulary: what was made
+from others is never taken for them.
+"""
+
+import contextlib
+import dataclasses
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import tensorflow as tf
+
+from electra_tf.configure_corpus import CorpusConfig
+from electra_tf.model.tokenization import Vocabulary
+from electra_tf.pretrain import corpus, packing
+from electra_tf.pretrain.held_out import Document, Splitter
+from electra_tf.pretrain.record_format import (
+    FORMAT_VERSION,
+    HELD_OUT,
+    PARTS,
+    TRAIN,
+)
+from electra_tf.pretrain.sources import Source, split
+from electra_tf.util import files
+
+PART_BYTES = 16 * 2**20
+ORIGINAL_MAX_CHARACTERS = 2**24  # the original never cuts a document
+
+_SUMMARY = "summary.json"
+_BATCH_RECORDS = 1024
+# Settings of which records do not depend.
+_FREE = (
+    "corpus",
+    "tfds_data_dir",
+    "num_shards",
+    "vocab_file",
+    "vocab_size",
+    "vocab_sample_bytes",
+    "sentencepiece_model_type",
+)
+
+Report = Callable[[corpus.Statistics], None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """A part of a data set, made or not.
+
+    Attributes:
+      sources: its text.
+      directory: its files.
+    """
+
+    sources: tuple[Source, ...]
+    directory: str
+
+    @property
+    def num_text_bytes(self) -> int:
+        """About how many bytes of text it has."""
+        return sum(source.num_text_bytes for source in self.sources)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it is complete."""
+        return os.path.exists(os.path.join(self.directory, _SUMMARY))
+
+    def path(self, split_name: str) -> str:
+        """Returns the path of the records of a split."""
+        return os.path.join(self.directory, f"{split_name}.tfrecord")
+
+    def records(self, split_name: str) -> Iterator[bytes]:
+        """Yields the records of a split."""
+        dataset = tf.data.TFRecordDataset(self.path(split_name))
+        for batch in dataset.batch(_BATCH_RECORDS):
+            yield from batch.numpy()
+
+
+@dataclasses.dataclass(frozen=True)
+class Summary:
+    """What became of the text of a part.
+
+    Attributes:
+      statistics: of the reading.
+      counts: of the packing, see `packing.Packed`.
+      unigrams: likewise.
+      splits: that it has documents of.
+      waiting: documents whose split depends on other parts.
+    """
+
+    statistics: dict[str, int]
+    counts: dict[str, int]
+    unigrams: list[int]
+    splits: list[str]
+    waiting: list[Document]
+
+    @classmethod
+    def of(cls, part: Part) -> "Summary":
+        """Reads the summary of a part that is done."""
+        values = files.read_json(os.path.join(part.directory, _SUMMARY))
+        waiting = [Document(*document) for document in values.pop("waiting")]
+        return cls(**values, waiting=waiting)
+
+
+def plan(
+    sources: Iterable[Source],
+    config: CorpusConfig,
+    vocabulary: Vocabulary,
+    output_dir: str,
+) -> list[Part]:
+    """Divides a corpus into parts.
+
+    Args:
+      sources: of the corpus.
+      config: how it is read and packed.
+      vocabulary: of its tokens.
+      output_dir: of the data set.
+
+    Returns:
+      The parts. With the original's packing, which goes from document to
+      document, there is but one.
+    """
+    groups = [tuple(sources)]
+    if not config.original_packing:
+        groups = list(_group(groups[0], config.blanks_separate_docs))
+    settings = dataclasses.asdict(config) | {
+        "format_version": FORMAT_VERSION,
+        "vocabulary": vocabulary.sha256,
+    }
+    for name in _FREE:
+        del settings[name]
+    root = os.path.join(output_dir, PARTS)
+    return [
+        Part(group, os.path.join(root, _fingerprint(group, settings)))
+        for group in groups
+    ]
+
+
+def build(
+    part: Part,
+    config: CorpusConfig,
+    vocabulary: Vocabulary,
+    *,
+    report: Report = lambda _: None,
+    num_threads: int = 0,
+) -> None:
+    """Makes a part from its text.
+
+    Args:
+      part: which.
+      config: how to read and pack it.
+      vocabulary: of its tokens.
+      report: called now and then with what was read.
+      num_threads: see `packing.pack`.
+    """
+    statistics = corpus.Statistics()
+    splitter = Splitter(config.held_out_fraction, config.data_seed)
+    documents = corpus.read(
+        part.sources,
+        blanks_separate_docs=config.blanks_separate_docs,
+        statistics=statistics,
+        max_characters=(
+            ORIGINAL_MAX_CHARACTERS
+            if config.original_packing
+            else corpus.MAX_DOCUMENT_CHARACTERS
+        ),
+        options=corpus.Options.of(config),
+    )
+    packed = _write(
+        part,
+        splitter.assign(documents),
+        config,
+        vocabulary,
+        num_threads=num_threads,
+        report=lambda: report(statistics),
+    )
+    report(statistics)
+    _finish(
+        part,
+        Summary(
+            dataclasses.asdict(statistics),
+            *packed,
+            sorted(splitter.splits),
+            splitter.waiting,
+        ),
+    )
+
+
+def build_of_documents(
+    documents: Iterable[Document],
+    config: CorpusConfig,
+    vocabulary: Vocabulary,
+    output_dir: str,
+) -> Part:
+    """Makes a part from documents.
+
+    Args:
+      documents: with their splits.
+      config: how to pack them.
+      vocabulary: of the tokens.
+      output_dir: of the data set.
+    """
+    part = Part((), os.path.join(output_dir, PARTS, "waiting"))
+    packed = _write(part, documents, config, vocabulary)
+    statistics = dataclasses.asdict(corpus.Statistics())
+    _finish(part, Summary(statistics, *packed, [], []))
+    return part
+
+
+def _group(
+    sources: Iterable[Source], blanks_separate_docs: bool
+) -> Iterator[tuple[Source, ...]]:
+    """Splits large sources and joins small ones."""
+    group: list[Source] = []
+    size = 0
+    for source in sources:
+        for piece in split(
+            source, PART_BYTES, blanks_separate_docs=blanks_separate_docs
+        ):
+            num_bytes = piece.num_text_bytes
+            if group and size + num_bytes > PART_BYTES:
+                yield tuple(group)
+                group, size = [], 0
+            group.append(piece)
+            size += num_bytes
+    yield tuple(group)
+
+
+def _fingerprint(sources: tuple[Source, ...], settings: dict[str, Any]) -> str:
+    content = [
+        [*dataclasses.astuple(source), *_version(source.path)]
+        for source in sources
+    ]
+    text = json.dumps([content, settings], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def _version(path: str) -> list[int]:
+    """Returns what changes when a file does."""
+    if not os.path.exists(path):  # the demo
+        return []
+    stat = os.stat(path)
+    return [stat.st_size, stat.st_mtime_ns]
+
+
+def _write(
+    part: Part,
+    documents: Iterable[Document],
+    config: CorpusConfig,
+    vocabulary: Vocabulary,
+    *,
+    num_threads: int = 0,
+    report: Callable[[], None] = lambda: None,
+) -> packing.Packed:
+    os.makedirs(part.directory, exist_ok=True)
+    with contextlib.ExitStack() as stack:
+        writers = {
+            name: stack.enter_context(tf.io.TFRecordWriter(part.path(name)))
+            for name in (TRAIN, HELD_OUT)
+        }
+        return packing.pack(
+            documents,
+            config,
+            vocabulary,
+            writers,
+            num_threads=num_threads,
+            report=report,
+        )
+
+
+def _finish(part: Part, summary: Summary) -> None:
+    for name in (TRAIN, HELD_OUT):
+        files.sync(part.path(name))
+    path = os.path.join(part.directory, _SUMMARY)
+    files.write_json(path, dataclasses.asdict(summary))

@@ -1,0 +1,248 @@
+"""Every format gives the same documents; what is bad is named or counted."""
+
+import bz2
+import gzip
+import io
+import itertools
+import json
+import lzma
+import sys
+import tarfile
+
+import pyarrow
+import pytest
+
+from electra_tf.pretrain import corpus
+from electra_tf.pretrain.formats import compression, json_lines
+from electra_tf.pretrain.formats.text_files import Options
+from electra_tf.util.errors import UserError
+
+COMPRESS = {
+    "": bytes,
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".xz": lzma.compress,
+    ".zst": lambda data: pyarrow.compress(data, "zstd", asbytes=True),
+}
+TEXTS = ["Grüße\naus\n\n\nWien\n", "字\r\n😀", "\n  last \n"]
+DOCUMENTS = [["Grüße", "aus", "Wien"], ["字", "😀"], ["last"]]
+
+
+def read(*paths, blanks_separate_docs=True, **options):
+    statistics = corpus.Statistics()
+    documents = corpus.documents(
+        corpus.expand(map(str, paths)),
+        blanks_separate_docs=blanks_separate_docs,
+        statistics=statistics,
+        options=Options(**options),
+    )
+    return list(documents), statistics
+
+
+def write(path, content, compressed=""):
+    path.write_bytes(COMPRESS[compressed](content))
+    return path
+
+
+def json_text(texts, field="text"):
+    rows = [json.dumps({"id": i, field: t}) for i, t in enumerate(texts)]
+    return ("\n".join(rows) + "\n").encode()
+
+
+def tar(members):
+    """Packs (name or TarInfo, bytes) pairs."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for name, content in members:
+            info = name
+            if isinstance(name, str):
+                info = tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+def text_members(texts=TEXTS):
+    return [(f"d/{i}.txt", text.encode()) for i, text in enumerate(texts)]
+
+
+@pytest.mark.parametrize("compressed", COMPRESS)
+@pytest.mark.parametrize("blanks", [True, False])
+def test_an_object_of_json_lines_is_a_document(tmp_path, compressed, blanks):
+    name = f"a.jsonl{compressed}"
+    path = write(tmp_path / name, json_text(TEXTS), compressed)
+    documents, statistics = read(path, blanks_separate_docs=blanks)
+    assert documents == DOCUMENTS
+    assert statistics.documents == 3
+    assert statistics.text_bytes == sum(len(t.encode()) for t in TEXTS)
+
+
+@pytest.mark.parametrize("compressed", COMPRESS)
+@pytest.mark.parametrize("blanks", [True, False])
+def test_a_file_in_an_archive_is_a_document(tmp_path, compressed, blanks):
+    path = write(
+        tmp_path / f"a.tar{compressed}", tar(text_members()), compressed
+    )
+    documents, _ = read(path, blanks_separate_docs=blanks)
+    assert documents == DOCUMENTS
+
+
+def test_archives_are_known_without_their_ending(tmp_path):
+    path = write(
+        tmp_path / "urlsf_subset-1_data.xz", tar(text_members()), ".xz"
+    )
+    assert read(path)[0] == DOCUMENTS
+
+
+@pytest.mark.parametrize("short", [".tgz", ".txz", ".tbz2", ".tzst"])
+def test_short_names_of_compressed_archives_are_known(tmp_path, short):
+    long = {"tgz": ".gz", "txz": ".xz", "tbz2": ".bz2", "tzst": ".zst"}
+    path = write(tmp_path / f"a{short}", tar(text_members()), long[short[1:]])
+    assert read(path)[0] == DOCUMENTS
+
+
+def test_an_archive_of_compressed_archives_is_read_as_openwebtext_is(tmp_path):
+    inner = [
+        (f"openwebtext/{i}_data.xz", lzma.compress(tar([member])))
+        for i, member in enumerate(text_members())
+    ]
+    inner.append(("more.jsonl.gz", gzip.compress(json_text(TEXTS[:1]))))
+    path = write(tmp_path / "openwebtext.tar.xz", tar(inner), ".xz")
+    assert read(path)[0] == DOCUMENTS + DOCUMENTS[:1]
+
+
+def test_archives_nested_too_deep_are_left_out(tmp_path):
+    content = tar(text_members())
+    for _ in range(4):
+        content = tar([("inner.tar", content), ("ok.txt", b"ok")])
+    documents, statistics = read(write(tmp_path / "a.tar", content))
+    assert documents == [["ok"]] * 3
+    assert statistics.skipped_members == 1
+
+
+def test_unsafe_and_strange_members_are_left_out_and_counted(tmp_path):
+    members = [
+        (name, b"harm")
+        for name in ("/etc/x.txt", "../x.txt", "a/../../x.txt", "a/._x.txt")
+    ]
+    for kind in (
+        tarfile.SYMTYPE,
+        tarfile.LNKTYPE,
+        tarfile.CHRTYPE,
+        tarfile.FIFOTYPE,
+    ):
+        info = tarfile.TarInfo(f"x{kind}")
+        info.type, info.linkname = kind, "/etc/passwd"
+        members.append((info, b""))
+    directory = tarfile.TarInfo("d")
+    directory.type = tarfile.DIRTYPE
+    members.append((directory, b""))
+    path = write(tmp_path / "a.tar", tar(members + text_members()))
+    documents, statistics = read(path)
+    assert documents == DOCUMENTS
+    assert statistics.skipped_members == 8
+    assert [p.name for p in tmp_path.iterdir()] == ["a.tar"]
+
+
+def test_members_that_are_too_large_are_left_out_and_counted(tmp_path):
+    members = [
+        ("large.txt", b"x" * 101),
+        ("bomb.txt.xz", lzma.compress(b"x" * 2**24)),
+        ("fits.txt", b"y" * 100),
+    ]
+    path = write(tmp_path / "a.tar", tar(members))
+    documents, statistics = read(path, max_member_bytes=100)
+    assert documents == [["y" * 100]]
+    assert statistics.oversized_members == 2
+
+
+def test_a_truncated_archive_is_named(tmp_path):
+    path = write(tmp_path / "a.tar", tar(text_members([10_000 * "x"]))[:8000])
+    with pytest.raises(UserError, match=r"a\.tar: unexpected end of data"):
+        read(path)
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        (b'{"text": "cut', "no JSON"),
+        (b"\xff\xfe", "no JSON"),
+        (b"[1]", "no object but list"),
+        (b'{"body": "x"}', "no field 'text' but 'body'"),
+        (b'{"text": null}', "field 'text' holds no string but NoneType"),
+        (b"[" * 100_000, "no JSON"),
+    ],
+)
+def test_a_bad_line_is_named_or_counted(tmp_path, line, problem):
+    rows = json_text(TEXTS).splitlines()
+    path = write(tmp_path / "a.jsonl", b"\n\n".join([*rows, line, rows[0]]))
+    with pytest.raises(UserError, match=rf"a\.jsonl, line 7: {problem}"):
+        read(path)
+    documents, statistics = read(path, skip_bad_lines=True)
+    assert documents == DOCUMENTS + DOCUMENTS[:1]
+    assert statistics.bad_json_lines == 1
+
+
+def test_a_bad_line_in_an_archive_names_its_member(tmp_path):
+    path = write(tmp_path / "a.tar", tar([("b/c.jsonl", b"{}\n")]))
+    with pytest.raises(UserError, match=r"a\.tar, line 1: of b/c\.jsonl"):
+        read(path)
+
+
+def test_a_line_that_is_too_long_is_bad(tmp_path, monkeypatch):
+    monkeypatch.setattr(json_lines, "MAX_BYTES", 200)
+    path = write(tmp_path / "a.jsonl", json_text(["x" * 500, "ok"]))
+    documents, statistics = read(path, skip_bad_lines=True)
+    assert documents == [["ok"]]
+    assert statistics.bad_json_lines == 1
+
+
+def test_another_field_can_be_the_text(tmp_path):
+    path = write(tmp_path / "a.jsonl", json_text(TEXTS, "body"))
+    assert read(path, text_field="body")[0] == DOCUMENTS
+
+
+def test_escapes_that_are_no_text_are_replaced_or_left_out(tmp_path):
+    rows = [{"text": f"{'good ' * 9}\ud800"}, {"text": "a\0b\ngood"}]
+    lines = "\n".join(map(json.dumps, rows)).encode()
+    documents, statistics = read(write(tmp_path / "a.jsonl", lines))
+    assert documents == [["good " * 9 + "\ufffd" * 3], ["good"]]
+    assert statistics.replaced_bytes == 3
+    assert statistics.binary_lines == 1
+
+
+def test_long_texts_are_cut_as_in_text_files(tmp_path):
+    text = " ".join(f"word{i}" for i in range(30000))
+    documents, statistics = read(write(tmp_path / "a.jsonl", json_text([text])))
+    assert " ".join(itertools.chain(*documents)) == text
+    assert statistics.cut_lines > 0
+
+
+@pytest.mark.parametrize("compressed", [c for c in COMPRESS if c])
+@pytest.mark.parametrize("damage", ["truncated", "foreign"])
+def test_damaged_compression_is_named(tmp_path, compressed, damage):
+    path = tmp_path / f"a.jsonl{compressed}"
+    write(path, json_text(["text " * 1000] * 9), compressed)
+    content = path.read_bytes()[:-9] if damage == "truncated" else b"plain text"
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=r"a\.jsonl"):
+        read(path)
+
+
+def test_zstandard_without_pyarrow_names_the_way_out(tmp_path, monkeypatch):
+    path = write(tmp_path / "a.zst", b"text", ".zst")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(UserError, match="pip install pyarrow"):
+        read(path)
+
+
+def test_every_compressed_format_has_an_expected_size():
+    assert compression.expansion("a.txt") == 1
+    assert all(compression.expansion(f"a.txt{c}") > 1 for c in COMPRESS if c)
+
+
+def test_a_corpus_of_bad_parts_says_what_they_were(tmp_path):
+    write(tmp_path / "a.jsonl", b"{}\n{}")
+    write(tmp_path / "b.tar", tar([("../x", b"x")]))
+    with pytest.raises(UserError, match=r"2 line.*bad JSON, 1 .*unsafe"):
+        read(tmp_path, skip_bad_lines=True)

@@ -1,0 +1,112 @@
+"""Failures of processes are told, and none of them outlives the build."""
+
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from electra_tf.configure_corpus import CorpusConfig
+from electra_tf.model.tokenization import SPECIAL_TOKENS, Vocabulary
+from electra_tf.pretrain import dataset_builder, parts, processes
+from electra_tf.util.errors import UserError
+
+VOCABULARY = Vocabulary((*SPECIAL_TOKENS, "word", "##s"))
+
+
+@pytest.fixture
+def config(tmp_path, monkeypatch):
+    monkeypatch.setattr(parts, "PART_BYTES", 1000)
+    for name in "abc":
+        (tmp_path / f"{name}.txt").write_text("words word\n\nword\n\n" * 40)
+    return CorpusConfig(corpus=(str(tmp_path / "*.txt"),), max_seq_length=8)
+
+
+def build(config, tmp_path, **kwargs):
+    return dataset_builder.build(
+        config,
+        VOCABULARY,
+        output_dir=str(tmp_path / "out"),
+        **{"num_processes": 2, **kwargs},
+    )
+
+
+def children():
+    path = f"/proc/{os.getpid()}/task/{os.getpid()}/children"
+    with open(path) as file:
+        return set(map(int, file.read().split()))
+
+
+def test_a_damaged_file_is_named_and_what_is_built_is_kept(config, tmp_path):
+    (tmp_path / "d.xz").write_bytes(b"damaged")
+    corpus = (*config.corpus, str(tmp_path / "d.xz"))
+    with pytest.raises(UserError, match=r"d\.xz"):
+        build(dataclasses.replace(config, corpus=corpus), tmp_path)
+    assert {p.name for p in (tmp_path / "out").iterdir()} <= {".parts"}
+    manifest = build(config, tmp_path, num_processes=1)
+    assert manifest["counts"]["documents"] == 240
+
+
+@pytest.mark.slow
+def test_a_fault_of_ours_comes_with_its_traceback(config, tmp_path):
+    broken = dataclasses.replace(config)
+    object.__setattr__(broken, "max_seq_length", "8")
+    with pytest.raises(RuntimeError, match="Traceback"):
+        build(broken, tmp_path)
+
+
+@pytest.mark.skipif(not os.path.exists("/proc"), reason="needs /proc")
+def test_a_killed_process_is_told(config, tmp_path, monkeypatch):
+    monkeypatch.setattr(processes, "SECONDS_BETWEEN_REPORTS", 0.05)
+    before = children()
+
+    def kill(_):
+        for pid in children() - before:
+            with open(f"/proc/{pid}/cmdline") as file:
+                if "spawn_main" in file.read():
+                    os.kill(pid, signal.SIGKILL)
+
+    with pytest.raises(RuntimeError, match="exit code -9"):
+        build(config, tmp_path, report=kill)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not os.path.exists("/proc"), reason="needs /proc")
+def test_no_process_outlives_a_killed_build(tmp_path):
+    (tmp_path / "a.txt").write_text("word words " * 9 + "\n\n")
+    (tmp_path / "vocab.txt").write_text("\n".join(VOCABULARY.tokens))
+    fifo = tmp_path / "b.txt"
+    os.mkfifo(fifo)
+    code = (
+        "import sys\n"
+        "from electra_tf.configure_corpus import CorpusConfig\n"
+        "from electra_tf.model.tokenization import Vocabulary\n"
+        "from electra_tf.pretrain import parts, processes\n"
+        "from electra_tf.pretrain.parts import Part\n"
+        "from electra_tf.pretrain.sources import Source\n"
+        "made = [Part((Source(path),), path + '.part')"
+        " for path in sys.argv[2:]]\n"
+        "processes.build(made, CorpusConfig(),"
+        " Vocabulary.from_file(sys.argv[1]), 2, lambda *_: None)\n"
+    )
+    paths = [tmp_path / "vocab.txt", tmp_path / "a.txt", fifo]
+    build = subprocess.Popen([sys.executable, "-c", code, *map(str, paths)])
+    summary = tmp_path / "a.txt.part" / "summary.json"
+    deadline = time.monotonic() + 120
+    while not summary.exists() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert summary.exists()  # one process is done, the other reads the fifo
+    with open(f"/proc/{build.pid}/task/{build.pid}/children") as file:
+        pids = file.read().split()
+    build.kill()
+    build.wait()
+    while (left := _alive(pids)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not left
+
+
+def _alive(pids):
+    return [pid for pid in pids if os.path.exists(f"/proc/{pid}")]

@@ -1,0 +1,111 @@
+"""A model on SentencePiece answers text as its pieces say, anywhere."""
+
+import subprocess
+import sys
+
+import multilingual
+import numpy as np
+import pytest
+import sentencepiece
+import tensorflow as tf
+import tiny
+
+from electra_tf.model import sentencepiece_model
+from electra_tf.model.tokenization import Vocabulary
+from electra_tf.pretrain import export, samples
+from electra_tf.pretrain.objectives.electra import Electra
+from electra_tf.pretrain.pretrain_data import Inputs
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    path = tmp_path_factory.mktemp("model") / "spm.model"
+    path.write_bytes(
+        sentencepiece_model.learn(
+            multilingual.SENTENCES,
+            vocab_size=350,
+            model_type="unigram",
+            do_lower_case=True,
+            strip_accents=True,
+        )
+    )
+    config = tiny.config(
+        num_hidden_layers=1, tokenizer="sentencepiece", initializer_range=0.5
+    )
+    return Electra(config, Vocabulary.from_file(str(path)).padded(16))
+
+
+@pytest.fixture(scope="module")
+def root(model, tmp_path_factory):
+    root = tmp_path_factory.mktemp("saved_model")
+    export.export(model, root)
+    return root
+
+
+def expected_ids(model, texts):
+    """Returns the rows of texts without masks, by the reference."""
+    reference = sentencepiece.SentencePieceProcessor(
+        model_proto=model.vocabulary.sentencepiece
+    )
+    room = tiny.LENGTH - 2
+    rows = [[2, *ids[:room], 3] for ids in reference.encode(list(texts))]
+    return tf.ragged.constant(rows, dtype=tf.int32).to_tensor()
+
+
+@pytest.mark.parametrize("network", ["discriminator", "generator"])
+def test_text_becomes_the_references_ids(model, root, network):
+    texts = multilingual.SENTENCES + multilingual.AWKWARD[:9]
+    loaded = tf.saved_model.load(root / network / "text" / "1")
+    found = loaded.serving_default(tf.constant(texts))
+    ids = expected_ids(model, texts)
+    np.testing.assert_array_equal(found["input_ids"], ids)
+    tokens = np.array([t.encode() for t in model.vocabulary.tokens], object)
+    mask = found["input_mask"].numpy() > 0
+    np.testing.assert_array_equal(
+        found["tokens"].numpy()[mask], tokens[ids.numpy()[mask]]
+    )
+
+
+def test_masks_in_text_are_masks(model, root):
+    loaded = tf.saved_model.load(root / "generator" / "text" / "1")
+    found = loaded.serving_default(tf.constant(["the [MASK] fox[MASK]"]))
+    ids = found["input_ids"].numpy()[0].tolist()
+    assert ids.count(model.vocabulary.mask_id) == 2
+    assert ids[-2] == model.vocabulary.mask_id
+    assert (found["top_tokens"].numpy()[0, -2] != b"").all()
+
+
+def test_a_session_of_another_process_loads_it(model, root):
+    path = root / "discriminator" / "text" / "1"
+    code = (
+        "import sys, tensorflow as tf, tensorflow_text\n"
+        "v1 = tf.compat.v1\n"
+        "with v1.Session(graph=tf.Graph()) as session:\n"
+        "    meta = v1.saved_model.load(session, ['serve'], sys.argv[1])\n"
+        "    signature = meta.signature_def['serving_default']\n"
+        "    text = signature.inputs['text'].name\n"
+        "    ids = signature.outputs['input_ids'].name\n"
+        "    found = session.run(ids, {text: ['the lazy dog']})\n"
+        "assert 'electra_tf' not in sys.modules\n"
+        "print(*found[0])\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code, path],
+        capture_output=True,
+        text=True,
+        cwd=root,
+        check=True,
+    )
+    found = [*map(int, ended.stdout.split())]
+    expected = expected_ids(model, ["the lazy dog"]).numpy()[0]
+    assert found == expected.tolist()
+
+
+def test_samples_join_pieces_to_words(model):
+    ids = expected_ids(model, ["the lazy dog"])
+    mask = tf.ones_like(ids)
+    inputs = Inputs(ids, mask, tf.zeros_like(ids))
+    table = samples.table(model, tf.data.Dataset.from_tensors(inputs), 1)
+    text = table.splitlines()[0]
+    assert text.startswith("[CLS]")
+    assert sentencepiece_model.WORD_INDICATOR not in text
