@@ -34,7 +34,7 @@ setuptools.setup(
         "test": ["hypothesis>=6.100", "pytest>=8", "safetensors>=0.4.5"],
         "dev": ["ruff>=0.17,<0.18"],
         "hf": ["safetensors>=0.4.5"],
-        "hf_test": ["torch>=2.5,<2.14", "transformers>=4.57"],
+        "hf-test": ["torch>=2.5,<2.14", "transformers>=4.57"],
         "tensorboard": ["tensorboard>=2.19"],
     },
 )

@@ -1,10 +1,76 @@
-"""Parts of a pre-training's configuration that single objectives read."""
+"""What is learned, and what single objectives ask for besides."""
 
 import dataclasses
 import math
 
 from electra_tf.util.config_fields import one_of, require, require_choices
 from electra_tf.util.errors import UserError
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ObjectiveConfig:
+    """What is learned."""
+
+    objective: str = "electra"
+    """The objective, by its name in `pretrain/objectives`."""
+
+    gen_weight: float = 1.0
+    """Weight of the generator's loss."""
+
+    disc_weight: float = 50.0
+    """Weight of the discriminator's loss."""
+
+    corrector_weight: float = 1.0
+    """Weight of the loss of an encoder that predicts which tokens stood where
+    the generator replaced some."""
+
+    temperature: float = 1.0
+    """Temperature at which the generator is sampled."""
+
+    disallow_correct: bool = False
+    """Never sample the token that was there."""
+
+    generator_type: str = one_of("transformer", "two_tower", "uniform")
+    """What replaces tokens: a network that is trained along to fill masks, two
+    that predict each token of the clean text from its left and its right, or
+    any word piece with equal probability. The objective electric always has
+    two towers."""
+
+    original_sampling: bool = False
+    """Sample by the original's Gumbel noise: the same distribution but for
+    the constants in its logarithms, from one number for each word piece."""
+
+    original_noise_odds: bool = False
+    """For electric, take the odds of noise from `mask_prob`, as the original
+    does, and not from what is chosen of each row."""
+
+    def __post_init__(self) -> None:
+        weights = "gen_weight disc_weight corrector_weight"
+        require(self, weights, "at least 0", lambda x: 0 <= x < math.inf)
+        require(self, "temperature", "positive", lambda x: 0 < x < math.inf)
+        require_choices(self)
+        if self.generator_type == "two_tower":
+            expected = "electra or electric with generator_type=two_tower"
+            names = ("electra", "electric")
+            require(self, "objective", expected, names.__contains__)
+        if self.objective == "electric":
+            self._check_noise()
+
+    @property
+    def has_two_towers(self) -> bool:
+        """Whether two towers predict the tokens of the clean text."""
+        return (
+            "two_tower" == self.generator_type or self.objective == "electric"
+        )
+
+    def _check_noise(self) -> None:
+        """Noise-contrastive estimation needs the probability of its noise."""
+        towers = "two_tower with objective=electric, whose noise they make"
+        names = ("two_tower", "transformer")  # the latter: not set
+        require(self, "generator_type", towers, names.__contains__)
+        noise = "with objective=electric, which samples what the towers predict"
+        require(self, "temperature", f"1 {noise}", lambda x: x == 1)
+        require(self, "disallow_correct", f"False {noise}", lambda x: not x)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,11 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from electra_tf.configure_masking import MaskingConfig
-from electra_tf.configure_objectives import AdversarialConfig, TwoStageConfig
+from electra_tf.configure_objectives import (
+    AdversarialConfig,
+    ObjectiveConfig,
+    TwoStageConfig,
+)
 from electra_tf.model.bert_config import ModelConfig
 from electra_tf.util.config_fields import one_of, require, require_choices
 from electra_tf.util.errors import UserError
@@ -127,44 +131,6 @@ class DataConfig:
 
     def __post_init__(self) -> None:
         require(self, "shuffle_megabytes", "at least 1", lambda n: n >= 1)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ObjectiveConfig:
-    """What is learned."""
-
-    objective: str = "electra"
-    """The objective, by its name in `pretrain/objectives`."""
-
-    gen_weight: float = 1.0
-    """Weight of the generator's loss."""
-
-    disc_weight: float = 50.0
-    """Weight of the discriminator's loss."""
-
-    corrector_weight: float = 1.0
-    """Weight of the loss of an encoder that predicts which tokens stood where
-    the generator replaced some."""
-
-    temperature: float = 1.0
-    """Temperature at which the generator is sampled."""
-
-    disallow_correct: bool = False
-    """Never sample the token that was there."""
-
-    generator_type: str = one_of("transformer", "uniform")
-    """What replaces tokens: a network that is trained along, or any word piece
-    with equal probability."""
-
-    original_sampling: bool = False
-    """Sample by the original's Gumbel noise: the same distribution but for
-    the constants in its logarithms, from one number for each word piece."""
-
-    def __post_init__(self) -> None:
-        weights = "gen_weight disc_weight corrector_weight"
-        require(self, weights, "at least 0", lambda x: 0 <= x < math.inf)
-        require(self, "temperature", "positive", lambda x: 0 < x < math.inf)
-        require_choices(self)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -330,7 +296,10 @@ class PretrainingConfig:
         "electra_objective": {True: {}, False: {"objective": "mlm"}},
         "electric_objective": {True: {"objective": "electric"}, False: {}},
         "uniform_generator": {True: {"generator_type": "uniform"}, False: {}},
-        "two_tower_generator": {False: {}},
+        "two_tower_generator": {
+            True: {"generator_type": "two_tower"},
+            False: {},
+        },
         "untied_generator_embeddings": {
             True: {"generator_sharing": "none"},
             False: {},
@@ -361,11 +330,32 @@ class PretrainingConfig:
                 f"gradient_accumulation_steps={pieces}, "
                 f"train_batch_size={batch}."
             )
+        self._check_towers()
         if not self.masking.max_predictions_per_seq(length):
             raise UserError(
                 "`mask_prob` must choose at least one token of a row. "
                 f"Received: mask_prob={self.masking.mask_prob}, "
                 f"max_seq_length={length}."
+            )
+
+    def _check_towers(self) -> None:
+        """Refuses what two towers and Electric cannot be trained with."""
+        objective, sharing = self.objective, self.model.generator_sharing
+        if objective.has_two_towers and sharing == "all":
+            raise UserError(
+                "`generator_sharing` must be embeddings or none with two "
+                "towers: each reads in one direction, the discriminator in "
+                f"both. Received: generator_sharing={sharing}, "
+                f"objective={objective.objective}, "
+                f"generator_type={objective.generator_type}."
+            )
+        strategy = self.masking.masking_strategy
+        if objective.objective == "electric" and strategy == "unigram":
+            raise UserError(
+                "`masking_strategy` must not be unigram with "
+                "objective=electric: energies are log-probabilities only if "
+                "every token is as likely as any other to be noise. Received: "
+                f"masking_strategy={strategy}."
             )
 
     @property

@@ -248,7 +248,12 @@ def config_table(config: FlopsConfig) -> Iterator[str]:
     )
     yield ""
     for name, part in config.passes().items():
-        yield f"  {name}: {_described(part)}"
+        yield textwrap.fill(
+            f"{name}: {_described(part)}",
+            79,
+            initial_indent="  ",
+            subsequent_indent="    ",
+        )
     yield ""
     yield f"{'':26}{'dense lookup':>14}{'sparse lookup':>15}"
     dense = config_flops(config)

@@ -129,6 +129,11 @@ def test_values_out_of_range_are_refused(flags, message):
             '{"electric_objective": true, "electra_objective": false}',
             {"objective": "electric"},
         ),
+        ('{"two_tower_generator": true}', {"generator_type": "two_tower"}),
+        (
+            '{"electric_objective": true, "two_tower_generator": true}',
+            {"objective": "electric", "generator_type": "two_tower"},
+        ),
         ('{"untied_generator": false}', {"generator_sharing": "all"}),
         (
             '{"untied_generator_embeddings": true}',

@@ -308,6 +308,29 @@ def test_a_run_masks_rare_pieces_and_ever_more_of_them(data_dir):
     assert masking["mask_prob_end"] == 0.4
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "flag", ["--objective=electric", "--generator_type=two_tower"]
+)
+def test_two_towers_run_from_end_to_end(data_dir, flag):
+    name = flag.partition("=")[2]
+    flags = (flag, "--do_eval", "--do_export", "--num_samples=2")
+    _run(data_dir, name, *flags, "--num_train_steps=5")
+    output = _run(data_dir, name, *flags, "--num_train_steps=5")
+    assert "Restored the checkpoint of step 5" in output
+    for word in ("cloze_accuracy", "disc_auc", "P(replaced)", "Exported"):
+        assert word in output
+    first = data_dir / "models" / name
+    output = _run(
+        data_dir,
+        f"{name}_again",
+        flag,
+        f"--init_checkpoint={first}",
+        "--num_train_steps=8",
+    )
+    assert "slots of Adam, to go on at step 5" in output
+
+
 def _free_ports(number):
     sockets = [socket.socket() for _ in range(number)]
     for s in sockets:

@@ -7,20 +7,32 @@ from electra_tf.model import layers, tensor_ops
 from electra_tf.model.bert_config import BertConfig
 from electra_tf.util import seeds
 
-_MASKED = -10000.0  # added to the scores of padding, as the original does
+_MASKED = -10000.0  # added to scores of what is not read, as in the original
 
 
-def attention_bias(input_mask: tf.Tensor) -> tf.Tensor:
-    """Makes the additive mask that keeps padding from being attended to.
+def attention_bias(input_mask: tf.Tensor, direction: str = "both") -> tf.Tensor:
+    """Makes the additive mask that says what each token may read.
+
+    No token reads padding. With a direction a token reads itself and what lies
+    before it in that direction; what it may not read for two reasons has the
+    bias of one.
 
     Args:
       input_mask: int32 [B, L], 1 on real tokens.
+      direction: "both", "left_to_right" or "right_to_left".
 
     Returns:
-      float32 [B, 1, 1, L]: 0 on real tokens, -10000 on padding.
+      float32 [B, 1, 1, L], or [B, 1, L, L] (reader, read) with a direction: 0
+      where a token may be read, -10000 elsewhere.
     """
-    bias = (1.0 - tf.cast(input_mask, tf.float32)) * _MASKED  # [B, L]
-    return tf.expand_dims(tf.expand_dims(bias, 1), 1)
+    is_read = tf.cast(input_mask, tf.float32)  # [B, L]
+    is_read = is_read[:, tf.newaxis, tf.newaxis]  # [B, 1, 1, L]
+    if direction != "both":
+        length = tensor_ops.shape_of(input_mask)[1]
+        below, above = (-1, 0) if direction == "left_to_right" else (0, -1)
+        every = tf.ones([length, length])
+        is_read *= tf.linalg.band_part(every, below, above)  # [B, 1, L, L]
+    return (1.0 - is_read) * _MASKED
 
 
 @keras.saving.register_keras_serializable("electra_tf")
@@ -68,7 +80,7 @@ class SelfAttention(keras.layers.Layer):
 
         Args:
           x: float32 [B, L, H].
-          bias: float32 [B, 1, 1, L], of `attention_bias`.
+          bias: float32 [B, 1, 1 or L, L], of `attention_bias`.
 
         Returns:
           float32 [B, A, L, L]; the last axis sums to 1.

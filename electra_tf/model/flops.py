@@ -184,6 +184,10 @@ def _mlm(sizes: Sizes) -> dict[str, Pass]:
     return {"encoder": encoder}
 
 
+def _electric(sizes: Sizes) -> dict[str, Pass]:
+    return _electra(dataclasses.replace(sizes, generator_type="two_tower"))
+
+
 def _replace_mlm(sizes: Sizes) -> dict[str, Pass]:
     return {**generator_pass(sizes), **_mlm(sizes)}
 
@@ -202,6 +206,7 @@ def _all_tokens_mlm(sizes: Sizes) -> dict[str, Pass]:
 OBJECTIVES: Mapping[str, Objective] = {
     "adversarial": _electra,
     "electra": _electra,
+    "electric": _electric,
     "electra_15": _electra,
     "mlm": _mlm,
     "replace_mlm": _replace_mlm,

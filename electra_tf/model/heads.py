@@ -1,4 +1,4 @@
-"""What stands on an encoder during pre-training: the two prediction heads.
+"""What stands on an encoder during pre-training: the prediction heads.
 
 Letters in shapes: B rows, L tokens, N masked slots, H hidden, E embedding, V
 vocabulary.
@@ -6,10 +6,13 @@ vocabulary.
 Source: the original's run_pretraining.py; variable paths are its names.
 """
 
+from typing import NamedTuple
+
 import keras
 import tensorflow as tf
 
-from electra_tf.model import layers, tensor_ops
+from electra_tf.model import layers, tensor_ops, vocabulary_softmax
+from electra_tf.model.vocabulary_softmax import Partition
 
 
 @keras.saving.register_keras_serializable("electra_tf")
@@ -58,8 +61,12 @@ class GeneratorPredictions(keras.layers.Layer):
         )
 
     def call(self, x: tf.Tensor, table: tf.Tensor) -> tf.Tensor:
-        x = self.layer_norm(tensor_ops.gelu(self.dense(x)))  # [B, N, E]
+        x = self.project(x)  # [B, N, E]
         return tensor_ops.linear(x, tf.transpose(table), self.output_bias)
+
+    def project(self, x: tf.Tensor) -> tf.Tensor:
+        """Turns states [..., H] into what words are compared with, [..., E]."""
+        return self.layer_norm(tensor_ops.gelu(self.dense(x)))
 
     def get_config(self) -> dict:
         return {
@@ -68,6 +75,88 @@ class GeneratorPredictions(keras.layers.Layer):
             "initializer_range": self.initializer_range,
             "name": self.name,
         }
+
+
+class Cloze(NamedTuple):
+    """A distribution over words at each token, not written out.
+
+    Attributes:
+      x: float32 [B, L, E], what words are compared with.
+      table: float32 [V, E], the words.
+      bias: float32 [V].
+      partition: of the softmax, where it was wanted.
+    """
+
+    x: tf.Tensor
+    table: tf.Tensor
+    bias: tf.Tensor
+    partition: Partition
+
+    def log_probs(self, ids: tf.Tensor) -> tf.Tensor:
+        """Computes each token's log-probability.
+
+        Args:
+          ids: int32 [B, L].
+
+        Returns:
+          float32 [B, L], nats; unnormalised where it was not wanted.
+        """
+        logits = vocabulary_softmax.logits_of(
+            self.x, self.table, self.bias, ids
+        )
+        return logits - self.partition.log_z
+
+
+@keras.saving.register_keras_serializable("electra_tf")
+class ClozePredictions(GeneratorPredictions):
+    """Scores words at every token; stands on two towers.
+
+    The function is that of `GeneratorPredictions`. The logits at every token
+    are never in memory together, see `vocabulary_softmax`: called, the layer
+    computes them at some positions; `everywhere` needs less of them at all.
+
+    Args:
+      embedding_size: width E of the table.
+      vocab_size: number of its rows.
+      initializer_range: of the dense kernel.
+      name: root of the variables' paths.
+
+    Call arguments:
+      x: float32 [B, N, 2H], joined states of the towers.
+      table: float32 [V, E].
+
+    Returns:
+      float32 [B, N, V], logits.
+    """
+
+    def __init__(
+        self,
+        embedding_size: int,
+        vocab_size: int,
+        initializer_range: float,
+        *,
+        name: str = "cloze_predictions",
+    ) -> None:
+        super().__init__(
+            embedding_size, vocab_size, initializer_range, name=name
+        )
+
+    def everywhere(
+        self, x: tf.Tensor, table: tf.Tensor, is_wanted: tf.Tensor
+    ) -> Cloze:
+        """Computes the distribution at each token that is wanted.
+
+        Args:
+          x: float32 [B, L, 2H], joined states of the towers.
+          table: float32 [V, E].
+          is_wanted: bool [B, L].
+        """
+        x = self.project(x)  # [B, L, E]
+        bias = tf.convert_to_tensor(self.output_bias)
+        partition = vocabulary_softmax.log_partition(
+            x, table, bias, is_wanted=is_wanted
+        )
+        return Cloze(x, table, bias, partition)
 
 
 @keras.saving.register_keras_serializable("electra_tf")

@@ -153,6 +153,8 @@ class BertModel(keras.layers.Layer):
       name: "electra" or "generator", the root of its variables' paths.
       embeddings: tables to share with another encoder, already built; None
         for own ones.
+      direction: what a token reads: "both" sides of it, or itself and what
+        comes before it "left_to_right" or "right_to_left".
 
     Call arguments:
       input_ids: int32 [B, L]; 0 past the end.
@@ -171,9 +173,12 @@ class BertModel(keras.layers.Layer):
         config: BertConfig,
         name: str = "electra",
         embeddings: Embeddings | None = None,
+        *,
+        direction: str = "both",
     ) -> None:
         super().__init__(name=name)
         self.config = config
+        self.direction = direction
         self.owns_embeddings = embeddings is None
         self.embeddings = embeddings or Embeddings(config)
         self.embeddings_project = None
@@ -208,6 +213,7 @@ class BertModel(keras.layers.Layer):
                 key.kernel.numpy(),
                 self.config.num_attention_heads,
                 None if project is None else project.kernel.numpy(),
+                direction=self.direction,
             )
             query.kernel.assign(kernels[0])
             key.kernel.assign(kernels[1])
@@ -220,7 +226,7 @@ class BertModel(keras.layers.Layer):
         keys: tf.Tensor | None = None,
         word_offsets: tf.Tensor | None = None,
     ) -> EncoderOutput:
-        bias = attention_bias(input_mask)  # [B, 1, 1, L]
+        bias = attention_bias(input_mask, self.direction)
         x = self.embeddings(input_ids, segment_ids, word_offsets)  # [B, L, E]
         x = tensor_ops.dropout(
             x, self.config.hidden_dropout_prob, _fold(keys, 0)
@@ -238,11 +244,19 @@ class BertModel(keras.layers.Layer):
         )
 
     def get_config(self) -> dict:
-        return {"config": self.config.to_dict(), "name": self.name}
+        return {
+            "config": self.config.to_dict(),
+            "name": self.name,
+            "direction": self.direction,
+        }
 
     @classmethod
     def from_config(cls, config: dict) -> "BertModel":
-        return cls(BertConfig(**config["config"]), name=config["name"])
+        return cls(
+            BertConfig(**config["config"]),
+            name=config["name"],
+            direction=config["direction"],
+        )
 
 
 def _initial_positions(config: BertConfig) -> keras.initializers.Initializer:

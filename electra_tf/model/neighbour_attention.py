@@ -3,8 +3,9 @@
 From the original's initial weights attention is uniform, and it takes
 thousands of updates until heads find out that near words matter: the plateau
 on which the generator knows word frequencies and the discriminator nothing.
-Here head h starts at offset -1, +1, -2, +2, ... tokens; all else is as before
-and everything is trained as before.
+Here head h starts at offset -1, +1, -2, +2, ... tokens, or where an encoder
+reads in one direction at the nearest on that side; all else is as before and
+everything is trained as before.
 
 How: positions start as waves of evenly spaced frequencies, so that a shift by
 n tokens is a rotation R(n) and different positions are nearly orthogonal. The
@@ -35,7 +36,11 @@ def position_table(num_positions: int, width: int) -> np.ndarray:
 
 
 def query_and_key(
-    key: np.ndarray, num_heads: int, projection: np.ndarray | None
+    key: np.ndarray,
+    num_heads: int,
+    projection: np.ndarray | None,
+    *,
+    direction: str = "both",
 ) -> tuple[np.ndarray, np.ndarray]:
     """Makes the kernels of heads that look at their neighbours.
 
@@ -44,6 +49,7 @@ def query_and_key(
       num_heads: A.
       projection: float [E, H], from embeddings to hidden states; None for
         none.
+      direction: in which the encoder reads, see `modeling.BertModel`.
 
     Returns:
       Query and key kernel, float64 [H, H].
@@ -51,15 +57,25 @@ def query_and_key(
     if projection is None:
         projection = np.eye(len(key))
     heads = [
-        _head(kernel, offset(head), projection)
+        _head(kernel, offset(head, direction), projection)
         for head, kernel in enumerate(np.split(key, num_heads, axis=1))
     ]
     queries, keys = zip(*heads, strict=True)
     return np.concatenate(queries, 1), np.concatenate(keys, 1)
 
 
-def offset(head: int) -> int:
-    """Returns where a head looks at the start: -1, 1, -2, 2, ... tokens."""
+def offset(head: int, direction: str = "both") -> int:
+    """Returns where a head looks at the start.
+
+    Args:
+      head: its number, from 0.
+      direction: in which the encoder reads.
+
+    Returns:
+      Tokens from its own: -1, 1, -2, 2, ... or -1, -2, ... or 1, 2, ...
+    """
+    if direction != "both":
+        return -head - 1 if direction == "left_to_right" else head + 1
     distance = head // 2 + 1
     return distance if head % 2 else -distance
 
@@ -72,8 +88,9 @@ def _head(
     turned = _rotation(width, shift).T @ projection @ kernel  # [E, d]
     query = np.linalg.pinv(projection) @ turned  # [H, d]
     # Word and position have equal shares in a normalized embedding.
-    positions = position_table(64, width) / np.sqrt(2)
-    columns = np.arange(8, 56)
+    margin = max(8, abs(shift))
+    positions = position_table(48 + 2 * margin, width) / np.sqrt(2)
+    columns = np.arange(margin, margin + 48)
     queries = positions[columns] @ projection @ query
     keys = positions[columns + shift] @ projection @ kernel
     score = np.mean(np.sum(queries * keys, 1)) / np.sqrt(kernel.shape[1])

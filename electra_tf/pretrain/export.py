@@ -9,7 +9,8 @@
 
 `text` needs the operations of tensorflow_text: import it before loading. `ids`
 has TensorFlow's own only and runs in programs that cannot load others. A masked
-language model has a generator and no discriminator.
+language model has a generator and no discriminator; a generator of two towers,
+which fills no masks, is left out.
 
 Each has two signatures. "encode" returns
 
@@ -17,7 +18,10 @@ Each has two signatures. "encode" returns
 
 and "serving_default"
 
-    discriminator       probability_replaced float32 [B, L], 0 on padding
+    discriminator       probability_replaced float32 [B, L], 0 on padding; of
+                        electric log_probability float32 [B, L], each token's
+                        given all others, unnormalised, in nats; 0 on padding,
+                        [CLS], [SEP] and [MASK]
     generator, of ids   logits float32 [B, L, V]
     generator, of text  top_tokens string [B, L, 10] and top_probabilities
                         float32 [B, L, 10] at each mask; "" and 0 elsewhere
@@ -45,8 +49,9 @@ import tensorflow as tf
 
 from electra_tf.model.graph_tokenization import GraphTokenizer
 from electra_tf.model.modeling import BertModel
-from electra_tf.pretrain import model_card
+from electra_tf.pretrain import model_card, pretrain_helpers
 from electra_tf.pretrain.objectives.all_tokens_mlm import AllTokensMlm
+from electra_tf.pretrain.objectives.electric import Electric
 from electra_tf.pretrain.objectives.replace_mlm import ReplaceMlm
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretraining_model import PretrainingModel
@@ -204,6 +209,16 @@ class Discriminator(Network):
         return {"probability_replaced": tf.sigmoid(logits) * is_real}
 
 
+class Energies(Network):
+    """Says how likely each token is given all others."""
+
+    def predict(self, inputs: Inputs) -> Outputs:
+        """Returns each token's log-probability, the energy's opposite."""
+        energies = self.head(self.encoder(*inputs).sequence_output)
+        scored = pretrain_helpers.candidates(inputs, self.reader.vocabulary)
+        return {"log_probability": tf.where(scored, -energies, 0.0)}
+
+
 class Generator(Network):
     """Says which token belongs where, and fills in masks."""
 
@@ -259,7 +274,8 @@ def _networks(model: PretrainingModel) -> dict[str, Network]:
     reader = TextReader(model)
     networks: dict[str, Network] = {}
     if head := getattr(model, "discriminator_predictions", None):
-        networks["discriminator"] = Discriminator(model.electra, head, reader)
+        answer = Energies if isinstance(model, Electric) else Discriminator
+        networks["discriminator"] = answer(model.electra, head, reader)
     if isinstance(model, ReplaceMlm):
         networks["corrector"] = Corrector(model, reader)
     if head := getattr(model, "generator_predictions", None):

@@ -1,9 +1,10 @@
 """Says in words when a run is not healthy.
 
-What a healthy run looks like: it starts where all networks guess, for ELECTRA
-at gen_weight ln V + disc_weight ln 2; after warm-up the discriminator's loss
-lies below the entropy of the share of replaced tokens, which is what knowing
-the share alone gives; the generator stays wrong often enough to leave work.
+What a healthy run looks like: it starts where networks start that guess, for
+ELECTRA at gen_weight ln V + disc_weight ln 2; after warm-up the discriminator's
+loss lies below the entropy of the share of replaced tokens, which is what
+knowing the share alone gives; the generator stays wrong often enough to leave
+work to do.
 """
 
 import math
@@ -141,14 +142,24 @@ class HealthMonitor(keras.callbacks.Callback):
 
 
 def expected_start(model: PretrainingModel) -> float:
-    """Returns the total loss of a model that guesses: ln V, and ln 2 a token.
+    """Returns the total loss of a model that guesses.
+
+    A word costs ln V and a verdict ln 2. Electric begins with energies of 0,
+    which say that every word is certain: noise costs it ln V and more.
 
     Args:
       model: any objective.
     """
+    guess = math.log(model.vocabulary.size)
+    share = model.config.masking.mask_prob
+    surprise = guess + math.log((1 - share) / share)
+    is_electric = model.config.objective.objective == "electric"
     guesses = {
-        "masked_lm_loss": math.log(model.vocabulary.size),
-        "disc_loss": math.log(2),
+        "masked_lm_loss": guess,
+        "cloze_loss": guess,
+        "disc_loss": share * surprise + math.log1p(math.exp(-surprise))
+        if is_electric
+        else math.log(2),
         **model.guesses(),
     }
     return sum(

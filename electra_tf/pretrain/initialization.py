@@ -51,6 +51,9 @@ def read(config: PretrainingConfig) -> Weights:
     ) | {
         "generator_sharing": config.model.generator_sharing,
         "objective": config.objective.objective,
+        "generator_type": "two_tower"
+        if config.objective.has_two_towers
+        else config.objective.generator_type,
     }
     flags = size_flags(loaded.architecture)
     others = [
@@ -133,6 +136,8 @@ def size_flags(architecture: Architecture) -> dict[str, int | str]:
     flags = _flags(architecture.encoder, architecture.generator)
     if architecture.generator is not None or len(architecture.heads) > 1:
         flags["generator_sharing"] = architecture.generator_sharing
+    if architecture.is_two_tower:
+        flags["generator_type"] = "two_tower"
     if architecture.heads == (GENERATOR_HEAD,):
         flags["objective"] = "mlm"
     return flags

@@ -37,6 +37,10 @@ _ABOUT = {
     "corrector": "The corrector tells which token stood where, of a text in "
     "which some were replaced. Its encoder is what is fine-tuned.",
 }
+_ABOUT_ENERGIES = (
+    "The network gives each token an energy E: exp(-E) is its probability "
+    "given all others, unnormalised. Its encoder is what is fine-tuned."
+)
 _SIZES = (
     "num_hidden_layers",
     "hidden_size",
@@ -128,7 +132,7 @@ def write(
     parts = [
         _header(names, facts, target, head),
         f"# {_title(names, facts)}\n",
-        *(_ABOUT[name] + "\n" for name in names if not head),
+        *(_about(name, facts) + "\n" for name in names if not head),
         _sizes(networks),
         _training(step, facts),
         _corpus(facts.manifest),
@@ -166,6 +170,13 @@ def _title(networks: tuple[str, ...], facts: Facts) -> str:
     if facts.config is not None:
         return facts.config.run.model_name
     return " and ".join(f"ELECTRA {name}" for name in networks)
+
+
+def _about(network: str, facts: Facts) -> str:
+    if facts.config is not None:
+        if facts.config.objective.objective == "electric":
+            return _ABOUT_ENERGIES
+    return _ABOUT[network]
 
 
 def _sizes(networks: Mapping[str, Part]) -> str:

@@ -84,8 +84,8 @@ def mask(
     num_slots = config.max_predictions_per_seq(inputs.input_ids.shape[1])
     rows = Rows(
         input_ids=inputs.input_ids,
-        candidates=_candidates(inputs, vocabulary),
-        budget=_budget(inputs, config, num_slots, keys),
+        candidates=candidates(inputs, vocabulary),
+        budget=num_chosen(inputs, config, progress(keys)),
         num_slots=num_slots,
     )
     choose = STRATEGIES[config.masking_strategy]
@@ -106,6 +106,25 @@ def mask(
         ids=ids,
         weights=tf.cast(used, tf.float32),
     )
+
+
+def num_chosen(
+    inputs: Inputs, config: MaskingConfig, progress: tf.Tensor | float = 1.0
+) -> tf.Tensor:
+    """Returns how many tokens of each row are to be chosen.
+
+    Args:
+      inputs: a batch.
+      config: how many.
+      progress: how much of the training is done, float32 [B, 1].
+
+    Returns:
+      float32 [B, 1]: k; a row of fewer candidates has as many chosen.
+    """
+    num_slots = config.max_predictions_per_seq(inputs.input_ids.shape[1])
+    num_tokens = tf.reduce_sum(inputs.input_mask, -1, keepdims=True)
+    wanted = tf.cast(num_tokens, tf.float32) * config.mask_prob_at(progress)
+    return tf.clip_by_value(tf.round(wanted), 1.0, float(num_slots))
 
 
 def replace(
@@ -135,23 +154,21 @@ def replace(
     return tf.where(counts > 0, sums // tf.maximum(counts, 1), ids)
 
 
-def _candidates(inputs: Inputs, vocabulary: Vocabulary) -> tf.Tensor:
+def chosen(masked: Masked) -> tf.Tensor:
+    """Returns bool [B, L]: True where a slot in use chose the token."""
+    columns = tf.range(masked.inputs.input_ids.shape[1])  # [L]
+    hits = tf.expand_dims(masked.positions, -1) == columns  # [B, N, L]
+    return tf.reduce_any(
+        tf.logical_and(hits, tf.expand_dims(masked.weights > 0, -1)), 1
+    )
+
+
+def candidates(inputs: Inputs, vocabulary: Vocabulary) -> tf.Tensor:
     """Returns bool [B, L]: True where a token may be chosen."""
     allowed = inputs.input_mask > 0
     for special in (vocabulary.cls_id, vocabulary.sep_id, vocabulary.mask_id):
         allowed = tf.logical_and(allowed, inputs.input_ids != special)
     return allowed
-
-
-def _budget(
-    inputs: Inputs, config: MaskingConfig, num_slots: int, keys: Keys
-) -> tf.Tensor:
-    """Returns float32 [B, 1]: k, how many tokens of each row are chosen."""
-    num_tokens = tf.reduce_sum(inputs.input_mask, -1, keepdims=True)
-    wanted = tf.cast(num_tokens, tf.float32) * config.mask_prob_at(
-        progress(keys)
-    )
-    return tf.clip_by_value(tf.round(wanted), 1.0, float(num_slots))
 
 
 def _content(

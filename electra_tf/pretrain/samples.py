@@ -64,14 +64,13 @@ def _sample(
     original = inputs.input_ids[row]
     masked = prediction.masked.inputs.input_ids[row]
     corrupted = prediction.fake.inputs.input_ids[row]
-    probability = 1 / (1 + np.exp(-prediction.disc_logits[row]))
+    probability = np.exp(-np.logaddexp(0.0, -prediction.disc_logits[row]))
     used = prediction.masked.weights[row] > 0
     chosen = set(prediction.masked.positions[row][used].tolist())
+    is_fake = prediction.fake.is_fake_tokens[row] > 0
     lines, marks = [], {}
     for t in range(length):
-        verdict = _verdict(
-            corrupted[t] != original[t], probability[t] > 0.5, t in chosen
-        )
+        verdict = _verdict(is_fake[t], probability[t] > 0.5, t in chosen)
         if verdict is None:
             continue
         cells = [

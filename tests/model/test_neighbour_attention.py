@@ -26,12 +26,32 @@ def test_positions_have_unit_size_and_are_nearly_orthogonal():
 def test_heads_take_turns_before_and_after():
     offsets = [neighbour_attention.offset(head) for head in range(6)]
     assert offsets == [-1, 1, -2, 2, -3, 3]
+    for direction, sign in (("left_to_right", -1), ("right_to_left", 1)):
+        offsets = [
+            neighbour_attention.offset(head, direction) for head in range(12)
+        ]
+        assert offsets == [sign * (head + 1) for head in range(12)]
+
+
+def test_one_direction_goes_as_far_as_there_are_heads():
+    key = np.random.default_rng(0).normal(size=(192, 192))
+    kernels = neighbour_attention.query_and_key(
+        key, 24, None, direction="right_to_left"
+    )
+    assert all(np.isfinite(kernel).all() for kernel in kernels)
 
 
 @pytest.mark.parametrize(
-    ("embedding", "hidden"), [(128, 128), (64, 128), (128, 64)]
+    ("embedding", "hidden", "direction"),
+    [
+        (128, 128, "both"),
+        (64, 128, "both"),
+        (128, 64, "both"),
+        (64, 128, "left_to_right"),
+        (64, 128, "right_to_left"),
+    ],
 )
-def test_every_head_looks_at_its_neighbour(embedding, hidden):
+def test_every_head_looks_at_its_neighbour(embedding, hidden, direction):
     config = BertConfig(
         vocab_size=200,
         hidden_size=hidden,
@@ -42,7 +62,7 @@ def test_every_head_looks_at_its_neighbour(embedding, hidden):
         max_position_embeddings=64,
         attention_initializer="neighbours",
     )
-    model = BertModel(config)
+    model = BertModel(config, direction=direction)
     model.build((None, None))
     rng = np.random.default_rng(0)
     ids = rng.integers(0, 200, (16, 64)).astype(np.int32)
@@ -55,5 +75,6 @@ def test_every_head_looks_at_its_neighbour(embedding, hidden):
     inner, offsets = np.arange(8, 56), np.arange(-4, 5)
     for head in range(4):
         means = [weights[:, head, inner, inner + k].mean() for k in offsets]
-        assert offsets[np.argmax(means)] == neighbour_attention.offset(head)
+        expected = neighbour_attention.offset(head, direction)
+        assert offsets[np.argmax(means)] == expected
         assert np.max(means) > 3 * np.sort(means)[-2]

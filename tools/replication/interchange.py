@@ -3,7 +3,7 @@
 python tools/replication/interchange.py --golden=DIR --vocab_file=FILE [--write]
 
 DIR has the folders `model` and `cli_ckpt` with checkpoints that the original's
-code saved, FILE is their vocabulary. Needs the extras [hf] and [hf_test].
+code saved, FILE is their vocabulary. Needs the extras [hf] and [hf-test].
 --write puts the table into docs/parity.md.
 """
 

@@ -5,11 +5,17 @@
 
 with y_t = 1 where the generator's sample differs from the data. A sample that
 equals the data counts as real, and no gradient passes through the sample.
-A uniform generator has no weights and no loss.
+Two towers read the clean text and learn from all of it; their loss is
+
+    mean over all tokens but [CLS], [SEP], [MASK] of -log q(x_t | others)
+
+and the loss at the chosen slots a metric. A uniform generator has no weights
+and no loss.
 
 Differs: the original adds the constant ln V to the loss for the latter.
 
-Source: paper sections 2 and 3.1; the original's run_pretraining.py.
+Source: paper sections 2 and 3.1; Electric's paper, section 3 (two towers); the
+original's run_pretraining.py.
 """
 
 from typing import NamedTuple
@@ -19,8 +25,10 @@ import tensorflow as tf
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import heads, losses, tensor_ops
 from electra_tf.model.bert_config import BertConfig
+from electra_tf.model.heads import Cloze
 from electra_tf.model.modeling import BertModel
 from electra_tf.model.tokenization import Vocabulary
+from electra_tf.model.two_tower import TwoTowerModel
 from electra_tf.pretrain import pretrain_helpers
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretrain_helpers import (
@@ -35,6 +43,12 @@ from electra_tf.pretrain.pretraining_model import (
     PretrainingModel,
     Terms,
 )
+from electra_tf.pretrain.terms import (
+    cloze_terms,
+    discriminator_terms,
+    masked_lm_size,
+    masked_lm_terms,
+)
 
 
 class FakeData(NamedTuple):
@@ -42,7 +56,7 @@ class FakeData(NamedTuple):
 
     Attributes:
       inputs: the batch with samples in the masked positions.
-      is_fake_tokens: int32 [B, L], 1 where the token is not the data's.
+      is_fake_tokens: int32 [B, L], 1 where the token counts as replaced.
       sampled_ids: int32 [B, N], the sample for each slot.
     """
 
@@ -58,11 +72,13 @@ class Corruption(NamedTuple):
       masked: what the generator saw.
       mlm_logits: float32 [B, N, V], of the generator.
       fake: what it made.
+      cloze: what two towers predict; None for other generators.
     """
 
     masked: Masked
     mlm_logits: tf.Tensor
     fake: FakeData
+    cloze: Cloze | None = None
 
 
 class Prediction(NamedTuple):
@@ -73,12 +89,14 @@ class Prediction(NamedTuple):
       mlm_logits: float32 [B, N, V], of the generator.
       fake: what the discriminator saw, and the truth about it.
       disc_logits: float32 [B, L]; over 0 means "replaced".
+      cloze: what two towers predict; None for other generators.
     """
 
     masked: Masked
     mlm_logits: tf.Tensor
     fake: FakeData
     disc_logits: tf.Tensor
+    cloze: Cloze | None = None
 
 
 class Electra(PretrainingModel):
@@ -93,14 +111,20 @@ class Electra(PretrainingModel):
         self, config: PretrainingConfig, vocabulary: Vocabulary
     ) -> None:
         super().__init__(config, vocabulary)
-        self.is_uniform = config.objective.generator_type == "uniform"
+        objective = config.objective
+        self.is_uniform = objective.generator_type == "uniform"
+        self.has_two_towers = objective.has_two_towers
         self.loss_weights = {}
         bert = config.model.discriminator(vocabulary.size)
         self.electra = BertModel(bert, name="electra")
         self.electra.build((None, None))
         self._build_head(bert)
         if not self.is_uniform:
-            self.loss_weights["masked_lm_loss"] = config.objective.gen_weight
+            name = "cloze_loss" if self.has_two_towers else "masked_lm_loss"
+            self.loss_weights[name] = objective.gen_weight
+        if self.has_two_towers:
+            self._build_towers()
+        elif not self.is_uniform:
             self._build_generator()
         self.built = True
 
@@ -127,6 +151,17 @@ class Electra(PretrainingModel):
         )
         self.generator_predictions.build((None, None, bert.hidden_size))
 
+    def _build_towers(self) -> None:
+        """Makes the two towers; by default all read the same embeddings."""
+        is_shared = self.config.model.generator_sharing == "embeddings"
+        bert = self.config.model.generator(self.vocabulary.size)
+        shared = self.electra.embeddings if is_shared else None
+        self.generator = TwoTowerModel(bert, shared)
+        self.cloze_predictions = heads.ClozePredictions(
+            bert.embedding_size, bert.vocab_size, bert.initializer_range
+        )
+        self.cloze_predictions.build((None, None, 2 * bert.hidden_size))
+
     def forward(
         self, inputs: Inputs, *, keys: Keys, training: bool
     ) -> Prediction:
@@ -140,13 +175,12 @@ class Electra(PretrainingModel):
         Returns:
           The forward pass.
         """
-        corruption = self.corrupt(inputs, keys=keys, training=training)
-        output = self.electra(
-            *corruption.fake.inputs,
-            keys=dropout_keys(keys, Purpose.DISCRIMINATOR_DROPOUT, training),
+        made = self.corrupt(inputs, keys=keys, training=training)
+        disc_logits = self.discriminate(
+            made.fake.inputs,
+            dropout_keys(keys, Purpose.DISCRIMINATOR_DROPOUT, training),
         )
-        disc_logits = self.discriminator_predictions(output.sequence_output)
-        return Prediction(*corruption, disc_logits)
+        return Prediction(*made[:3], disc_logits, made.cloze)
 
     def corrupt(
         self, inputs: Inputs, *, keys: Keys, training: bool
@@ -164,18 +198,62 @@ class Electra(PretrainingModel):
         masked = pretrain_helpers.mask(
             inputs, self.config.masking, vocabulary=self.vocabulary, keys=keys
         )
-        mlm_logits = self._generate(
-            masked, dropout_keys(keys, Purpose.GENERATOR_DROPOUT, training)
+        mlm_logits, cloze = self._generate(
+            inputs,
+            masked,
+            dropout_keys(keys, Purpose.GENERATOR_DROPOUT, training),
         )
         fake = self._corrupt(inputs, masked, mlm_logits, keys)
-        return Corruption(masked, mlm_logits, fake)
+        return Corruption(masked, mlm_logits, fake, cloze)
 
-    def _generate(self, masked: Masked, keys: tf.Tensor | None) -> tf.Tensor:
+    def discriminate(
+        self, inputs: Inputs, keys: tf.Tensor | None = None
+    ) -> tf.Tensor:
+        """Scores each token of some text.
+
+        Args:
+          inputs: a batch.
+          keys: uint32 [B], one random key a row; None switches dropout off.
+
+        Returns:
+          float32 [B, L].
+        """
+        output = self.electra(*inputs, keys=keys)
+        return self.discriminator_predictions(output.sequence_output)
+
+    def cloze(
+        self, inputs: Inputs, keys: tf.Tensor | None = None
+    ) -> tuple[Cloze, tf.Tensor]:
+        """Predicts each token from all others with the two towers.
+
+        Args:
+          inputs: a batch of clean text.
+          keys: uint32 [B], one random key a row; None switches dropout off.
+
+        Returns:
+          The distributions, and the towers' joined states, float32 [B, L, 2H].
+        """
+        states = self.generator(*inputs, keys=keys)
+        wanted = self._has_cloze(inputs)
+        table = self.generator.word_embeddings
+        return self.cloze_predictions.everywhere(states, table, wanted), states
+
+    def _has_cloze(self, inputs: Inputs) -> tf.Tensor:
+        """Returns bool [B, L], True where the distribution is of use."""
+        return pretrain_helpers.candidates(inputs, self.vocabulary)
+
+    def _generate(
+        self, inputs: Inputs, masked: Masked, keys: tf.Tensor | None
+    ) -> tuple[tf.Tensor, Cloze | None]:
         """Returns the generator's logits, float32 [B, N, V]."""
         if self.is_uniform:
             shape = tensor_ops.shape_of(masked.positions)
-            return tf.zeros([*shape, self.vocabulary.size])
-        return self._score(self._read(masked, keys))
+            return tf.zeros([*shape, self.vocabulary.size]), None
+        if self.has_two_towers:
+            cloze, states = self.cloze(inputs, keys)
+            states = tensor_ops.gather_positions(states, masked.positions)
+            return self.cloze_predictions(states, cloze.table), cloze
+        return self._score(self._read(masked, keys)), None
 
     def _read(self, masked: Masked, keys: tf.Tensor | None) -> tf.Tensor:
         """Returns the generator's states at masked slots, float32 [B, N, H]."""
@@ -232,10 +310,13 @@ class Electra(PretrainingModel):
 
     def loss_sizes(self, inputs: Inputs, *, keys: Keys) -> dict[str, tf.Tensor]:
         sizes = {
-            "masked_lm_loss": masked_lm_size(self, inputs, keys),
-            "disc_loss": tf.reduce_sum(tf.cast(inputs.input_mask, tf.float32)),
+            "masked_lm_loss": lambda: masked_lm_size(self, inputs, keys),
+            "cloze_loss": lambda: tf.reduce_sum(self._cloze_weights(inputs)),
+            "disc_loss": lambda: tf.reduce_sum(
+                tf.cast(inputs.input_mask, tf.float32)
+            ),
         }
-        return {name: sizes[name] for name in self.loss_weights}
+        return {name: sizes[name]() for name in self.loss_weights}
 
     def evaluation_step(
         self, inputs: Inputs, *, keys: Keys
@@ -247,9 +328,14 @@ class Electra(PretrainingModel):
             tf.cast(self._judged(inputs, prediction.masked), tf.int32),
         )
 
+    def _cloze_weights(self, inputs: Inputs) -> tf.Tensor:
+        """Returns float32 [B, L], 1 on the tokens that the towers learn."""
+        learned = pretrain_helpers.candidates(inputs, self.vocabulary)
+        return tf.cast(learned, tf.float32)
+
     def _terms(self, inputs: Inputs, prediction: Prediction) -> Terms:
         return {
-            **self._generator_terms(prediction),
+            **self._generator_terms(inputs, prediction),
             **discriminator_terms(
                 prediction.disc_logits,
                 prediction.fake.is_fake_tokens,
@@ -257,11 +343,17 @@ class Electra(PretrainingModel):
             ),
         }
 
-    def _generator_terms(self, made: Corruption | Prediction) -> Terms:
+    def _generator_terms(
+        self, inputs: Inputs, made: Corruption | Prediction
+    ) -> Terms:
         """Computes what the generator learns, and how often it is right."""
         terms = {}
         if not self.is_uniform:
             terms = masked_lm_terms(made.mlm_logits, made.masked)
+        if made.cloze is not None:
+            terms |= cloze_terms(
+                made.cloze, inputs.input_ids, self._cloze_weights(inputs)
+            )
         return {
             **terms,
             "sampled_masked_lm_accuracy": losses.weighted(
@@ -272,69 +364,3 @@ class Electra(PretrainingModel):
     def _judged(self, inputs: Inputs, masked: Masked) -> tf.Tensor:
         """Returns float32 [B, L]: 1 where the discriminator is to judge."""
         return tf.cast(inputs.input_mask, tf.float32)
-
-
-def masked_lm_size(
-    model: PretrainingModel, inputs: Inputs, keys: Keys
-) -> tf.Tensor:
-    """Counts the tokens that `mask` chooses.
-
-    Args:
-      model: knows the masking.
-      inputs: a batch.
-      keys: one random key a row, or draws.
-
-    Returns:
-      float32 scalar.
-    """
-    masked = pretrain_helpers.mask(
-        inputs, model.config.masking, vocabulary=model.vocabulary, keys=keys
-    )
-    return tf.reduce_sum(masked.weights)
-
-
-def masked_lm_terms(logits: tf.Tensor, masked: Masked) -> Terms:
-    """Computes the loss and the accuracy at the masked positions.
-
-    Args:
-      logits: float32 [B, N, V].
-      masked: the truth.
-
-    Returns:
-      `masked_lm_loss` (nats) and `masked_lm_accuracy`.
-    """
-    loss = losses.softmax_cross_entropy(logits, masked.ids)
-    best = tf.argmax(logits, -1, output_type=tf.int32)
-    return {
-        "masked_lm_loss": losses.weighted(loss, masked.weights),
-        "masked_lm_accuracy": losses.weighted(
-            best == masked.ids, masked.weights
-        ),
-    }
-
-
-def discriminator_terms(
-    logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor
-) -> Terms:
-    """Computes the loss and the counts over real tokens.
-
-    Args:
-      logits: float32 [B, L]; over 0 means "replaced".
-      labels: int32 [B, L], 1 where replaced.
-      weights: float32 [B, L], 0 on padding.
-
-    Returns:
-      `disc_loss` (nats), `disc_accuracy`, `disc_precision` and `disc_recall`
-      of the replaced class, and `replaced_share`.
-    """
-    flagged = tf.cast(logits > 0, tf.float32)
-    fakes = tf.cast(labels, tf.float32)
-    return {
-        "disc_loss": losses.weighted(
-            losses.sigmoid_cross_entropy(logits, labels), weights
-        ),
-        "disc_accuracy": losses.weighted(flagged == fakes, weights),
-        "disc_precision": losses.weighted(fakes, weights * flagged),
-        "disc_recall": losses.weighted(flagged, weights * fakes),
-        "replaced_share": losses.weighted(fakes, weights),
-    }

@@ -23,15 +23,13 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.model import losses, optimization
-from electra_tf.model.attention import attention_bias
-from electra_tf.model.modeling import BertModel
+from electra_tf.model import optimization
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import pretraining_run
-from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretrain_helpers import Keys, Purpose
 from electra_tf.pretrain.pretraining_model import PretrainingModel
+from electra_tf.pretrain.replay.quantities import quantities
 from electra_tf.util import config_fields, config_flags, distribution
 
 Arrays = Mapping[str, np.ndarray]
@@ -40,6 +38,7 @@ _SWITCHES = (
     "--data_dir=unused",
     "--original_masking",
     "--original_sampling",
+    "--original_noise_odds",
     "--original_clip_norm",
     "--original_lr_step",
     "--hidden_dropout_prob=0",
@@ -83,11 +82,10 @@ class Difference(NamedTuple):
 
 
 def cases(directory: pathlib.Path) -> list[str]:
-    """Returns the names of the cases, but for two-tower generators'."""
+    """Returns the names of the cases."""
     return [
         path.name.removesuffix("_info.json")
         for path in sorted(directory.glob("*_info.json"))
-        if not json.loads(path.read_text())["config"]["two_tower_generator"]
     ]
 
 
@@ -172,99 +170,6 @@ def draws(case: Case) -> Keys:
     return {
         purpose: tf.constant(array.astype(np.float32))
         for purpose, array in arrays.items()
-    }
-
-
-def quantities(
-    model: PretrainingModel, inputs: Inputs, keys: Keys
-) -> dict[str, np.ndarray]:
-    """Computes what the original's arrays hold, under their names.
-
-    Args:
-      model: of the objective `electra` or `mlm`.
-      inputs: a batch.
-      keys: draws.
-    """
-    prediction = model.forward(inputs, keys=keys, training=False)
-    masked = prediction.masked
-    values = {
-        "mask/input_ids": masked.inputs.input_ids,
-        "mask/masked_lm_positions": masked.positions,
-        "mask/masked_lm_ids": masked.ids,
-        "mask/masked_lm_weights": masked.weights,
-        **_mlm(prediction.mlm_logits, masked.ids, masked.weights),
-    }
-    total = model.config.objective.gen_weight * values["mlm/loss"]
-    reader = getattr(model, "generator", model.electra)
-    if isinstance(model, Electra):
-        if model.is_uniform:
-            reader = None
-        fake = prediction.fake
-        values |= {
-            "fake/input_ids": fake.inputs.input_ids,
-            "fake/is_fake_tokens": fake.is_fake_tokens,
-            "fake/sampled_tokids": fake.sampled_ids,
-            **_detection(
-                prediction.disc_logits, fake.is_fake_tokens, inputs.input_mask
-            ),
-            **_encoder("discriminator", model.electra, fake.inputs),
-        }
-        total += model.config.objective.disc_weight * values["disc/loss"]
-    if reader is not None:
-        values |= _encoder("generator", reader, masked.inputs)
-    values["total_loss"] = total
-    return {name: np.asarray(value) for name, value in values.items()}
-
-
-def _mlm(
-    logits: tf.Tensor, ids: tf.Tensor, weights: tf.Tensor
-) -> dict[str, tf.Tensor]:
-    loss = losses.softmax_cross_entropy(logits, ids)
-    return {
-        "mlm/logits": logits,
-        "mlm/log_probs": tf.nn.log_softmax(logits),
-        "mlm/preds": tf.argmax(logits, -1, tf.int32),
-        "mlm/weights": weights,
-        "mlm/per_example_loss": loss,
-        "mlm/loss": losses.weighted(loss, weights).mean(),
-    }
-
-
-def _detection(
-    logits: tf.Tensor, labels: tf.Tensor, input_mask: tf.Tensor
-) -> dict[str, tf.Tensor]:
-    weights = tf.cast(input_mask, tf.float32)
-    loss = losses.sigmoid_cross_entropy(logits, labels)
-    return {
-        "disc/logits": logits,
-        "disc/probs": tf.sigmoid(logits),
-        "disc/preds": tf.cast(logits > 0, tf.int32),
-        "disc/labels": labels,
-        "disc/per_example_loss": tf.reduce_sum(loss * weights, 1)
-        / tf.reduce_sum(weights, 1),
-        "disc/loss": losses.weighted(loss, weights).mean(),
-    }
-
-
-def _encoder(
-    name: str, encoder: BertModel, inputs: Inputs
-) -> dict[str, tf.Tensor]:
-    output = encoder(*inputs)
-    below = [output.embedding_output, *output.all_layers[:-1]]
-    bias = attention_bias(inputs.input_mask)
-    maps = [
-        block.attention.probabilities(x, bias)
-        for block, x in zip(encoder.blocks, below, strict=True)
-    ]
-    table = encoder.embeddings.word_embeddings
-    return {
-        f"{name}/token_embeddings": tf.gather(
-            tf.convert_to_tensor(table), inputs.input_ids
-        ),
-        f"{name}/embedding_output": output.embedding_output,
-        f"{name}/all_layers": tf.stack(output.all_layers),
-        f"{name}/attn_maps": tf.stack(maps),
-        f"{name}/sequence_output": output.sequence_output,
     }
 
 

@@ -1,0 +1,101 @@
+"""Two encoders, one for each direction, that predict every token at once.
+
+The left-to-right tower has read the tokens up to t when it is at t, the right-
+to-left tower those from t on. The state that predicts token t joins the first
+tower's at t - 1 with the second's at t + 1, so that each token of a clean text
+is predicted from all others in one pass, without a mask.
+
+Differs: at its ends a row has no neighbour; as in the original, states roll
+around, so that what stands for [CLS], for the [SEP] at the end and for padding
+may know the token itself. None of them is ever predicted or replaced.
+
+Letters in shapes: B rows, L tokens in a row, H hidden of a tower.
+
+Source: Clark et al., 2020, "Pre-Training Transformers as Energy-Based Cloze
+Models" (Electric), section 2.3; the original's run_pretraining.py.
+"""
+
+import keras
+import tensorflow as tf
+
+from electra_tf.model.bert_config import BertConfig
+from electra_tf.model.modeling import BertModel, Embeddings
+from electra_tf.util import seeds
+
+TOWERS = {"generator_ltr": "left_to_right", "generator_rtl": "right_to_left"}
+"""The original's name of each tower -> its direction."""
+
+
+@keras.saving.register_keras_serializable("electra_tf")
+class TwoTowerModel(keras.layers.Layer):
+    """Reads clean text from both sides.
+
+    The towers are built at once, so that their variables' paths begin with
+    their own names, as in the original's checkpoints.
+
+    Args:
+      config: sizes of each tower.
+      embeddings: tables to share with another encoder, already built; None
+        for each tower's own.
+      name: name of the layer; no variable's path has it.
+
+    Call arguments:
+      input_ids: int32 [B, L]; 0 past the end.
+      input_mask: int32 [B, L]; 1 on real tokens.
+      segment_ids: int32 [B, L]; 0 or 1.
+      keys: uint32 [B], one random key a row; None switches dropout off.
+
+    Returns:
+      float32 [B, L, 2H], what is known about each token from all others.
+    """
+
+    def __init__(
+        self,
+        config: BertConfig,
+        embeddings: Embeddings | None = None,
+        name: str = "generator",
+    ) -> None:
+        super().__init__(name=name)
+        self.config = config
+        self.towers = [
+            BertModel(config, tower, embeddings, direction=direction)
+            for tower, direction in TOWERS.items()
+        ]
+        for tower in self.towers:
+            tower.build((None, None))
+        self.built = True
+
+    @property
+    def word_embeddings(self) -> tf.Tensor:
+        """The table that words are predicted with, float32 [V, E].
+
+        Where the towers have tables of their own, the left-to-right one's.
+        """
+        return tf.convert_to_tensor(self.towers[0].embeddings.word_embeddings)
+
+    def call(
+        self,
+        input_ids: tf.Tensor,
+        input_mask: tf.Tensor,
+        segment_ids: tf.Tensor,
+        keys: tf.Tensor | None = None,
+    ) -> tf.Tensor:
+        before, after = (
+            tower(
+                input_ids,
+                input_mask,
+                segment_ids,
+                None if keys is None else seeds.fold_in(keys, i),
+            ).sequence_output
+            for i, tower in enumerate(self.towers)
+        )
+        return tf.concat(
+            [tf.roll(before, 1, axis=1), tf.roll(after, -1, axis=1)], -1
+        )
+
+    def get_config(self) -> dict:
+        return {"config": self.config.to_dict(), "name": self.name}
+
+    @classmethod
+    def from_config(cls, config: dict) -> "TwoTowerModel":
+        return cls(BertConfig(**config["config"]), name=config["name"])

@@ -1,0 +1,202 @@
+"""The softmax over the vocabulary at many positions, a few at a time.
+
+All logits of a batch are B L V numbers: 2 GB for 128 rows of 128 tokens, 16 GB
+for 256 rows of 512. A loss at every token needs of each softmax only the
+logarithm of its denominator, so blocks of positions are computed one after the
+other, and once more for the gradient. That costs a third more arithmetic and
+never holds more than a few arrays of `_MAX_LOGITS` numbers, whatever the batch.
+
+Letters in shapes: B rows, L tokens in a row, E embedding, V vocabulary, M
+positions, K of them in a block.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from electra_tf.model import tensor_ops
+
+_MAX_LOGITS = 2**25  # in a block: 128 MB
+
+
+class Partition(NamedTuple):
+    """What is kept of the softmax at each position.
+
+    Attributes:
+      log_z: float32, the logarithm of the sum of exp(logits), nats; 0 where it
+        was not asked for.
+      best: int32, the likeliest id; 0 where it was not asked for.
+    """
+
+    log_z: tf.Tensor
+    best: tf.Tensor
+
+
+def log_partition(
+    x: tf.Tensor,
+    table: tf.Tensor,
+    bias: tf.Tensor,
+    *,
+    is_wanted: tf.Tensor,
+    max_logits: int = _MAX_LOGITS,
+) -> Partition:
+    """Computes log sum exp(x table' + bias) where it is wanted.
+
+    Args:
+      x: float32 [B, L, E].
+      table: float32 [V, E].
+      bias: float32 [V].
+      is_wanted: bool [B, L]; other positions cost nothing.
+      max_logits: in a block, unless one position has more.
+
+    Returns:
+      [B, L], differentiable; the best ids are not.
+    """
+    batch, length, width = tensor_ops.shape_of(x)
+    wanted = tf.reshape(is_wanted, [-1])  # [M]
+    order = tf.argsort(tf.cast(~wanted, tf.int32), stable=True)  # wanted first
+    rows = tf.gather(tf.reshape(x, [-1, width]), order)  # [M, E]
+    block = tf.minimum(max(1, max_logits // table.shape[0]), batch * length)
+    count = tf.reduce_sum(tf.cast(wanted, tf.int32))
+    log_z, best = _in_blocks(rows, table, bias, block, count)
+    back = tf.argsort(order)
+
+    def place(values: tf.Tensor) -> tf.Tensor:
+        values = tf.reshape(tf.gather(values, back), [batch, length])
+        return tf.where(is_wanted, values, 0)
+
+    return Partition(place(log_z), place(best))
+
+
+def logits_of(
+    x: tf.Tensor, table: tf.Tensor, bias: tf.Tensor, ids: tf.Tensor
+) -> tf.Tensor:
+    """Computes one logit for each position: x table[id]' + bias[id].
+
+    Args:
+      x: float32 [B, L, E].
+      table: float32 [V, E].
+      bias: float32 [V].
+      ids: int32 [B, L].
+
+    Returns:
+      float32 [B, L].
+    """
+    return tf.reduce_sum(x * tf.gather(table, ids), -1) + tf.gather(bias, ids)
+
+
+def _in_blocks(
+    x: tf.Tensor,
+    table: tf.Tensor,
+    bias: tf.Tensor,
+    block: tf.Tensor,
+    count: tf.Tensor,
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Computes `log_z` and `best` of the first rows of x.
+
+    Args:
+      x: float32 [M, E].
+      table: float32 [V, E].
+      bias: float32 [V].
+      block: int32 scalar, K, rows at a time.
+      count: int32 scalar, rows that are wanted.
+
+    Returns:
+      float32 [M] and int32 [M].
+    """
+    size = tensor_ops.shape_of(x)[0]
+
+    @tf.custom_gradient
+    def run(x: tf.Tensor, table: tf.Tensor, bias: tf.Tensor) -> tuple:
+        # The loop's own operations are not for the tape to remember.
+        inputs = [tf.stop_gradient(part) for part in (x, table, bias)]
+        blocks = _split(inputs[0], block)  # [M / K, K, E]
+        num_used = -(-count // block)
+        log_z, best = _forward(blocks, *inputs[1:], num_used)
+
+        def gradient(upstream: tf.Tensor, _: tf.Tensor) -> list[tf.Tensor]:
+            dx, *others = _backward(
+                blocks, *inputs[1:], log_z, _split(upstream, block), num_used
+            )
+            return [_join(dx)[:size], *others]
+
+        return (_join(log_z)[:size], _join(best)[:size]), gradient
+
+    return run(x, table, bias)
+
+
+def _forward(
+    blocks: tf.Tensor, table: tf.Tensor, bias: tf.Tensor, num_used: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns `log_z` and `best`, [M / K, K]."""
+
+    def body(i: tf.Tensor, log_z: tf.Tensor, best: tf.Tensor) -> tuple:
+        logits = _logits(blocks, table, bias, i)  # [K, V]
+        ids = tf.argmax(logits, -1, output_type=tf.int32)
+        return (
+            i + 1,
+            _put(log_z, i, tf.reduce_logsumexp(logits, -1)),
+            _put(best, i, ids),
+        )
+
+    shape = tf.shape(blocks)[:2]
+    start = (0, tf.zeros(shape), tf.zeros(shape, tf.int32))
+    return _loop(num_used, body, start)
+
+
+def _backward(
+    blocks: tf.Tensor,
+    table: tf.Tensor,
+    bias: tf.Tensor,
+    log_z: tf.Tensor,
+    upstream: tf.Tensor,
+    num_used: tf.Tensor,
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Returns the gradients of blocks, table and bias."""
+
+    def body(
+        i: tf.Tensor, dx: tf.Tensor, dtable: tf.Tensor, dbias: tf.Tensor
+    ) -> tuple:
+        logits = _logits(blocks, table, bias, i)
+        probs = tf.exp(logits - log_z[i][:, tf.newaxis])  # [K, V]
+        dlogits = probs * upstream[i][:, tf.newaxis]
+        return (
+            i + 1,
+            _put(dx, i, tf.matmul(dlogits, table)),
+            dtable + tf.matmul(dlogits, blocks[i], transpose_a=True),
+            dbias + tf.reduce_sum(dlogits, 0),
+        )
+
+    zeros = map(tf.zeros_like, (blocks, table, bias))
+    return _loop(num_used, body, (0, *zeros))
+
+
+def _logits(
+    blocks: tf.Tensor, table: tf.Tensor, bias: tf.Tensor, i: tf.Tensor
+) -> tf.Tensor:
+    return tf.matmul(blocks[i], table, transpose_b=True) + bias
+
+
+def _loop(num_used: tf.Tensor, body: Callable, start: tuple) -> tuple:
+    """Runs one block after the other, so that only one is in memory."""
+    return tf.while_loop(
+        lambda i, *_: i < num_used, body, start, parallel_iterations=1
+    )[1:]
+
+
+def _split(x: tf.Tensor, block: tf.Tensor) -> tf.Tensor:
+    """Pads [M, ...] to whole blocks: [M / K, K, ...]."""
+    size, *rest = tensor_ops.shape_of(x)
+    num_blocks = -(-size // block)
+    missing = [[0, num_blocks * block - size], *([0, 0] for _ in rest)]
+    return tf.reshape(tf.pad(x, missing), [num_blocks, block, *rest])
+
+
+def _join(blocks: tf.Tensor) -> tf.Tensor:
+    """Returns [M, ...] of [M / K, K, ...], padding included."""
+    return tf.reshape(blocks, [-1, *blocks.shape[2:]])
+
+
+def _put(blocks: tf.Tensor, i: tf.Tensor, value: tf.Tensor) -> tf.Tensor:
+    return tf.tensor_scatter_nd_update(blocks, [[i]], value[tf.newaxis])

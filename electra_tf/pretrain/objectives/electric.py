@@ -1,0 +1,88 @@
+"""Electric: an energy for every token, learned by telling text from noise.
+
+    loss = gen_weight * mean over all tokens but [CLS], [SEP], [MASK]
+                        of -log q(x_t | others)
+         + disc_weight * mean over real tokens of BCE(z_t, chosen_t)
+    z_t = E(noised x)_t + log q(noised x_t | others) + log(k / (m - k))
+
+q is the two-tower generator, which reads the clean text and is trained by
+maximum likelihood on all of it. Of the m tokens of a row that may be replaced,
+k are, by its samples. All of them count as noise, also where the sample equals
+the data: exp(-E(x)_t) then learns to be p(x_t | others), without a softmax and
+without a mask. No gradient passes through q or the samples.
+
+Memory: the cloze loss needs a softmax over the vocabulary at every token, the
+logits of which would be B L V numbers. They are computed in blocks of 128 MB,
+and again for the gradient, as `model/vocabulary_softmax` says.
+
+Differs: the original has p / (1 - p), p the `mask_prob`, for k / (m - k)
+(`original_noise_odds`), and the paper k / (n - k) of all n tokens. In a row of
+twenty that makes every probability an eighth too small, in one of 128 a
+sixtieth. The original builds log q with one-hot vectors, and samples at a
+temperature or without the correct token while log q knows of neither; here such
+a configuration is refused.
+
+Source: Clark et al., 2020, "Pre-Training Transformers as Energy-Based Cloze
+Models", algorithm 2; the original with `electric_objective`.
+"""
+
+import math
+
+import tensorflow as tf
+
+from electra_tf.pretrain import pretrain_helpers
+from electra_tf.pretrain.objectives.electra import Electra, Prediction
+from electra_tf.pretrain.pretrain_data import Inputs
+from electra_tf.pretrain.pretrain_helpers import Keys
+
+
+class Electric(Electra):
+    """Trains two towers and the energies jointly.
+
+    `discriminate` returns the energies E.
+
+    Args:
+      config: the whole configuration.
+      vocabulary: of the data.
+    """
+
+    def forward(
+        self, inputs: Inputs, *, keys: Keys, training: bool
+    ) -> Prediction:
+        """Samples noise and tells it from the data.
+
+        Args:
+          inputs: a batch.
+          keys: one random key a row, or draws.
+          training: whether dropout is on.
+
+        Returns:
+          The forward pass; its `disc_logits` are z.
+        """
+        prediction = super().forward(inputs, keys=keys, training=training)
+        fake = prediction.fake
+        is_noise = tf.cast(pretrain_helpers.chosen(prediction.masked), tf.int32)
+        log_q = prediction.cloze.log_probs(fake.inputs.input_ids)
+        return prediction._replace(
+            fake=fake._replace(is_fake_tokens=is_noise),
+            disc_logits=prediction.disc_logits
+            + tf.stop_gradient(log_q)
+            + self._log_odds(inputs, is_noise),
+        )
+
+    def _log_odds(self, inputs: Inputs, is_noise: tf.Tensor) -> tf.Tensor:
+        """Returns log(k / (m - k)), float32 [B, 1]."""
+        share = self.config.masking.mask_prob
+        if self.config.objective.original_noise_odds:
+            return tf.fill([1, 1], math.log(share / (1.0 - share)))
+        allowed = pretrain_helpers.candidates(inputs, self.vocabulary)
+        k, m = (
+            tf.reduce_sum(tf.cast(x, tf.float32), -1, keepdims=True)
+            for x in (is_noise, allowed)
+        )
+        # A row without data among its candidates, or without candidates.
+        return tf.math.log(tf.maximum(k, 1.0) / tf.maximum(m - k, 1.0))
+
+    def _has_cloze(self, inputs: Inputs) -> tf.Tensor:
+        """As in the original, [CLS] and [SEP] have a log q too."""
+        return inputs.input_mask > 0

@@ -1,0 +1,111 @@
+"""Two towers know of each token all others, and not the token itself."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny
+
+from electra_tf.model.attention import attention_bias
+from electra_tf.model.bert_config import BertConfig
+from electra_tf.model.two_tower import TOWERS, TwoTowerModel
+from electra_tf.util import seeds
+
+CONFIG = BertConfig(
+    vocab_size=tiny.VOCABULARY.size,
+    hidden_size=12,
+    num_hidden_layers=2,
+    num_attention_heads=2,
+    intermediate_size=16,
+    embedding_size=8,
+    max_position_embeddings=20,
+    initializer_range=0.4,
+)
+T = 6
+
+
+@pytest.fixture(scope="module")
+def towers():
+    keras.utils.set_random_seed(0)
+    return TwoTowerModel(CONFIG)
+
+
+def _changed(function, position):
+    """Returns bool [L]: where the output for full rows depends on a token."""
+    inputs = tiny.batch(num_rows=1)
+    ids = inputs.input_ids.numpy()
+    ids[0, position] = 5 + (ids[0, position] + 1) % 50
+    before, after = function(inputs), function(inputs._replace(input_ids=ids))
+    return np.abs(before - after)[0].max(-1) > 1e-6
+
+
+@pytest.mark.parametrize("tower", TOWERS)
+def test_a_tower_reads_in_its_direction(towers, tower):
+    encoder = {t.name: t for t in towers.towers}[tower]
+    changed = _changed(lambda x: encoder(*x).sequence_output, T)
+    columns = np.arange(tiny.LENGTH)
+    reads = columns >= T if tower == "generator_ltr" else columns <= T
+    np.testing.assert_array_equal(changed, reads)
+
+
+@pytest.mark.parametrize("position", [1, T, tiny.LENGTH - 2])
+def test_a_token_is_predicted_from_all_others_and_not_from_itself(
+    towers, position
+):
+    """[CLS] and the last [SEP] are not predicted: there states roll around."""
+    changed = _changed(lambda x: towers(*x), position)
+    inner = np.arange(1, tiny.LENGTH - 1)
+    np.testing.assert_array_equal(changed[inner], inner != position)
+
+
+def test_states_are_the_neighbours(towers):
+    inputs = tiny.batch()
+    left, right = (t(*inputs).sequence_output for t in towers.towers)
+    states = towers(*inputs).numpy()
+    np.testing.assert_array_equal(states[:, 1:, :12], left[:, :-1])
+    np.testing.assert_array_equal(states[:, :-1, 12:], right[:, 1:])
+
+
+def test_padding_changes_nothing_for_the_tokens_that_are_predicted(towers):
+    inputs = tiny.batch()
+    row, length = 3, int(tf.reduce_sum(inputs.input_mask[3]))
+    assert length < tiny.LENGTH
+    junk = inputs.input_ids + 7 * (1 - inputs.input_mask)
+    whole = towers(junk, inputs.input_mask, inputs.segment_ids)
+    alone = towers(*(x[row : row + 1, :length] for x in inputs))
+    np.testing.assert_allclose(
+        whole[row, 1 : length - 1], alone[0, 1 : length - 1], atol=1e-5
+    )
+
+
+def test_the_bias_is_that_of_one_mask():
+    """-10000 and not twice that, as the original's product of masks."""
+    mask = tf.constant([[1, 1, 0]])
+    x = -10000.0
+    both = [[0, 0, x]]
+    ltr = [[0, x, x], [0, 0, x], [0, 0, x]]
+    rtl = [[0, 0, x], [x, 0, x], [x, x, x]]
+    np.testing.assert_array_equal(attention_bias(mask)[0, 0], both)
+    for direction, expected in (("left_to_right", ltr), ("right_to_left", rtl)):
+        bias = attention_bias(mask, direction)
+        np.testing.assert_array_equal(bias[0, 0], expected)
+
+
+def test_towers_drop_other_values(towers):
+    inputs = tiny.batch()
+    keys = seeds.row_keys(0, tf.constant(0), tf.range(8))
+    ltr, rtl = towers.towers
+    for variable, other in zip(ltr.variables, rtl.variables, strict=True):
+        other.assign(variable)
+    ones = tuple(tf.ones_like(x[:, :1]) for x in inputs)  # one token: no order
+    states = towers(*ones, keys=keys).numpy()
+    np.testing.assert_array_equal(*np.split(towers(*ones).numpy(), 2, -1))
+    assert np.abs(np.subtract(*np.split(states, 2, -1))).max() > 0.01
+
+
+def test_without_sharing_each_tower_has_tables(towers):
+    names = {v.path for v in towers.variables}
+    for tower in TOWERS:
+        assert f"{tower}/embeddings/word_embeddings" in names
+    ltr = towers.towers[0].embeddings.word_embeddings
+    np.testing.assert_array_equal(towers.word_embeddings, ltr)

@@ -1,0 +1,101 @@
+"""The softmax in blocks is the softmax, and its gradient the gradient."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf.model import vocabulary_softmax
+
+B, L, E, V = 3, 7, 4, 11
+RNG = np.random.default_rng(0)
+X, TABLE, BIAS, UPSTREAM = (
+    RNG.normal(size=shape).astype(np.float32)
+    for shape in ((B, L, E), (V, E), (V,), (B, L))
+)
+WANTED = RNG.random((B, L)) < 0.6
+LOGITS = X.astype(np.float64) @ TABLE.T + BIAS
+EVERY = (1, 2 * V, 5 * V, 1000)  # one row at a time, ..., all at once
+
+
+def _run(max_logits, wanted=WANTED, x=X):
+    inputs = [tf.constant(array) for array in (x, TABLE, BIAS)]
+    with tf.GradientTape() as tape:
+        tape.watch(inputs)
+        log_z, best = vocabulary_softmax.log_partition(
+            *inputs, is_wanted=tf.constant(wanted), max_logits=max_logits
+        )
+        total = tf.reduce_sum(log_z * UPSTREAM)
+    return log_z, best, *tape.gradient(total, inputs)
+
+
+@pytest.mark.parametrize("max_logits", EVERY)
+def test_values_and_gradients_equal_the_formula(max_logits):
+    log_z, best, dx, dtable, dbias = map(np.asarray, _run(max_logits))
+    probs = np.exp(LOGITS) / np.exp(LOGITS).sum(-1, keepdims=True)
+    dlogits = probs * (UPSTREAM * WANTED)[..., None]
+    expected = np.where(WANTED, np.log(np.exp(LOGITS).sum(-1)), 0)
+    np.testing.assert_allclose(log_z, expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(best[WANTED], LOGITS.argmax(-1)[WANTED])
+    np.testing.assert_allclose(dx, dlogits @ TABLE, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(
+        dtable, np.einsum("blv,ble->ve", dlogits, X), rtol=1e-4, atol=1e-5
+    )
+    np.testing.assert_allclose(dbias, dlogits.sum((0, 1)), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_a_graph_and_xla_compute_the_same(jit_compile):
+    compiled = tf.function(
+        lambda: _run(2 * V), jit_compile=jit_compile, autograph=False
+    )
+    for actual, expected in zip(compiled(), _run(2 * V), strict=True):
+        np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_batches_of_any_size_go_through_one_graph():
+    graph = tf.function(
+        lambda x: (
+            vocabulary_softmax.log_partition(
+                x, TABLE, BIAS, is_wanted=x[..., 0] < 9.0, max_logits=3 * V
+            ).log_z
+        ),
+        input_signature=[tf.TensorSpec([None, None, E])],
+    )
+    for rows in (1, 3):
+        expected = np.log(np.exp(LOGITS[:rows]).sum(-1))
+        np.testing.assert_allclose(graph(X[:rows]), expected, rtol=1e-5)
+
+
+def test_where_nothing_is_wanted_all_is_zero():
+    for array in _run(2 * V, wanted=np.zeros((B, L), bool)):
+        np.testing.assert_array_equal(array, np.zeros_like(array))
+
+
+def test_what_is_not_wanted_may_be_anything():
+    junk = np.where(WANTED[..., None], X, np.float32(np.nan))
+    log_z = _run(V, x=junk)[0]
+    np.testing.assert_allclose(log_z.numpy()[WANTED], _run(V)[0][WANTED])
+
+
+def test_never_more_logits_at_once_than_allowed():
+    compute = tf.function(lambda: _run(2 * V)).get_concrete_function()
+    graphs = [compute.graph, *_inner(compute.graph)]
+    sizes = [
+        output.shape.num_elements() or 0
+        for graph in graphs
+        for op in graph.get_operations()
+        for output in op.outputs
+        if output.shape.rank and output.shape[-1] == V
+    ]
+    assert max(sizes) <= max(2 * V, V * E)
+
+
+def _inner(graph):
+    return [f.graph for f in graph._functions.values() if hasattr(f, "graph")]
+
+
+def test_logits_of_ids_are_those_of_the_whole_product():
+    ids = RNG.integers(0, V, (B, L))
+    actual = vocabulary_softmax.logits_of(X, TABLE, BIAS, ids)
+    expected = np.take_along_axis(LOGITS, ids[..., None], -1)[..., 0]
+    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)

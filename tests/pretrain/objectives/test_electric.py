@@ -1,0 +1,316 @@
+"""Electric and two-tower ELECTRA against their formulas, in NumPy."""
+
+import json
+import math
+
+import golden_arrays
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny
+
+from electra_tf import configure_pretraining as configure
+from electra_tf.model import architecture
+from electra_tf.model.tokenization import Vocabulary
+from electra_tf.pretrain import (
+    export,
+    health,
+    initialization,
+    pretraining_run,
+    pseudo_likelihood,
+    samples,
+)
+from electra_tf.pretrain.objectives import OBJECTIVES
+from electra_tf.util import config_flags, seeds
+from electra_tf.util.errors import UserError
+
+KEYS = seeds.row_keys(0, tf.constant(0), tf.range(8))
+ELECTRIC = {"objective": "electric"}
+TWO_TOWER = {"generator_type": "two_tower"}
+BOTH = pytest.mark.parametrize(
+    "leaves", [ELECTRIC, TWO_TOWER], ids=["electric", "two towers"]
+)
+FREQUENCIES = (0.5, 0.25, 0.125, 0.125)
+SPECIAL = (2, 3, 4)  # [CLS], [SEP], [MASK]
+
+
+def _model(vocabulary=tiny.VOCABULARY, **leaves):
+    config = tiny.config(**{"initializer_range": 0.3, **leaves})
+    strategy = tf.distribute.get_strategy()
+    return pretraining_run.make_model(config, vocabulary, strategy)
+
+
+def _log_q(model, inputs):
+    """Computes log q of every word at every token, float64 [B, L, V]."""
+    states = model.generator(*inputs)
+    table = model.generator.word_embeddings
+    logits = model.cloze_predictions(states, table).numpy().astype(np.float64)
+    return logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+
+
+def _of(log_q, ids):
+    return np.take_along_axis(log_q, np.asarray(ids)[..., None], -1)[..., 0]
+
+
+def _binary_cross_entropy(z, labels):
+    return np.log1p(np.exp(-np.abs(z))) + np.maximum(z, 0) - z * labels
+
+
+def _candidates(inputs):
+    ids = inputs.input_ids.numpy()
+    return (inputs.input_mask.numpy() > 0) & ~np.isin(ids, SPECIAL)
+
+
+def _chosen(masked):
+    hits = np.zeros(masked.inputs.input_ids.shape, bool)
+    for row, (positions, weights) in enumerate(
+        zip(masked.positions.numpy(), masked.weights.numpy(), strict=True)
+    ):
+        hits[row, positions[weights > 0]] = True
+    return hits
+
+
+@BOTH
+def test_losses_equal_their_formulas(leaves):
+    model, inputs = _model(mask_prob=0.3, **leaves), tiny.batch()
+    out = model.forward(inputs, keys=KEYS, training=False)
+    terms = model.compute_losses(inputs, keys=KEYS, training=False)
+    log_q = _log_q(model, inputs)
+    cloze = -_of(log_q, inputs.input_ids)[_candidates(inputs)].mean()
+    noised = out.fake.inputs
+    states = model.electra(*noised).sequence_output
+    z = model.discriminator_predictions(states).numpy().astype(np.float64)
+    labels = noised.input_ids.numpy() != inputs.input_ids.numpy()
+    if leaves == ELECTRIC:
+        labels = _chosen(out.masked)
+        k = labels.sum(1, keepdims=True)
+        m = _candidates(inputs).sum(1, keepdims=True)
+        assert np.all(k < m)
+        z += _of(log_q, noised.input_ids) + np.log(k / (m - k))
+    real = inputs.input_mask.numpy() > 0
+    disc = _binary_cross_entropy(z, labels)[real].mean()
+    np.testing.assert_allclose(terms["cloze_loss"].mean(), cloze, rtol=1e-5)
+    np.testing.assert_allclose(terms["disc_loss"].mean(), disc, rtol=1e-5)
+    np.testing.assert_allclose(
+        model.total_loss(terms), cloze + 50 * disc, rtol=1e-5
+    )
+    np.testing.assert_allclose(
+        out.disc_logits.numpy()[real], z[real], rtol=1e-4, atol=1e-4
+    )
+    masked_lm = -_of(log_q, inputs.input_ids)[_chosen(out.masked)].mean()
+    np.testing.assert_allclose(
+        terms["masked_lm_loss"].mean(), masked_lm, rtol=1e-5
+    )
+
+
+@BOTH
+def test_counts_equal_their_definitions(leaves):
+    model, inputs = _model(**leaves), tiny.batch()
+    out = model.forward(inputs, keys=KEYS, training=False)
+    terms = model.compute_losses(inputs, keys=KEYS, training=False)
+    best = _log_q(model, inputs).argmax(-1)
+    right = (best == inputs.input_ids.numpy())[_candidates(inputs)]
+    np.testing.assert_allclose(terms["cloze_accuracy"].mean(), right.mean())
+    real = inputs.input_mask.numpy() > 0
+    replaced = out.fake.is_fake_tokens.numpy()[real].mean()
+    np.testing.assert_allclose(
+        terms["replaced_share"].mean(), replaced, rtol=1e-6
+    )
+
+
+def _always_says(model, word):
+    bias = 1e4 * tf.one_hot(word, tiny.VOCABULARY.size)
+    model.cloze_predictions.output_bias.assign(bias)
+
+
+@pytest.mark.parametrize(
+    ("leaves", "count_as_noise"), [(ELECTRIC, True), (TWO_TOWER, False)]
+)
+def test_right_samples_are_noise_to_electric_alone(leaves, count_as_noise):
+    model, inputs = _model(**leaves), tiny.batch()
+    _always_says(model, 9)
+    ids = tf.where(_candidates(inputs), 9, inputs.input_ids)
+    inputs = inputs._replace(input_ids=ids)
+    out = model.forward(inputs, keys=KEYS, training=False)
+    np.testing.assert_array_equal(out.fake.inputs.input_ids, ids)
+    expected = _chosen(out.masked) * count_as_noise
+    np.testing.assert_array_equal(out.fake.is_fake_tokens, expected)
+    text = samples.table(model, tf.data.Dataset.from_tensors(inputs), 8)
+    verdicts = text.count("caught") + text.count("missed")
+    assert verdicts == expected.sum()
+
+
+@BOTH
+def test_samples_follow_the_towers(leaves):
+    model = _model(mask_prob=0.5, **leaves)
+    row = tiny.batch(num_rows=1)
+    rows = 2000
+    inputs = type(row)(*(tf.repeat(x, rows, 0) for x in row))
+    keys = seeds.row_keys(0, tf.constant(0), tf.range(rows))
+    out = model.forward(inputs, keys=keys, training=False)
+    sampled = out.fake.sampled_ids
+    at = (out.masked.positions.numpy() == 5) & (out.masked.weights.numpy() > 0)
+    found = np.bincount(sampled.numpy()[at], minlength=tiny.VOCABULARY.size)
+    expected = np.exp(_log_q(model, row)[0, 5]) * at.sum()
+    assert at.sum() > 500
+    z = (found - expected) / np.sqrt(expected + 1)
+    assert np.abs(z).max() < 5
+
+
+@BOTH
+def test_the_verdicts_teach_the_towers_nothing(leaves):
+    model = _model(generator_sharing="none", **leaves)
+    with tf.GradientTape() as tape:
+        terms = model.compute_losses(tiny.batch(), keys=KEYS, training=True)
+        loss = terms["disc_loss"].mean()
+    of_towers = (
+        model.generator.trainable_variables
+        + model.cloze_predictions.trainable_variables
+    )
+    assert of_towers
+    assert all(g is None for g in tape.gradient(loss, of_towers))
+
+
+@pytest.mark.parametrize("size", [3, 4, 16])
+def test_rows_of_any_length_have_finite_losses(size):
+    """Of a row with one candidate all are noise, of [CLS] [SEP] none can be."""
+    model, inputs = _model(**ELECTRIC), tiny.batch()
+    ids = np.zeros((8, tiny.LENGTH), np.int32)
+    ids[:, :size] = inputs.input_ids.numpy()[:1, :size]
+    ids[:, size - 1] = 3
+    ids[1, :3] = [2, 3, 0]
+    ids[1, 3:] = 0
+    mask = (ids > 0).astype(np.int32)
+    inputs = type(inputs)(*map(tf.constant, (ids, mask, 0 * mask)))
+    terms, gradients, _ = model.forward_backward(
+        inputs, KEYS, model.loss_sizes(inputs, keys=KEYS)
+    )
+    assert all(np.isfinite(np.array(term)).all() for term in terms.values())
+    assert all(np.isfinite(gradient).all() for gradient in gradients)
+
+
+def _words_of_known_frequency(seed, num_rows=64):
+    """Returns rows of four words, each drawn for itself."""
+    inputs = tiny.batch(num_rows, seed=seed)
+    ids = inputs.input_ids.numpy()
+    words = np.random.default_rng(seed).choice(4, ids.shape, p=FREQUENCIES)
+    words = np.where(_candidates(inputs), 5 + words, ids)
+    return inputs._replace(input_ids=tf.constant(words, tf.int32))
+
+
+@pytest.mark.parametrize(
+    "leaves",
+    [ELECTRIC, pytest.param(TWO_TOWER, marks=pytest.mark.slow)],
+    ids=["electric", "two towers"],
+)
+def test_scores_of_a_language_become_its_probabilities(leaves):
+    """They add up to 1 without a softmax, in rows of 5 to 16 tokens."""
+    model = _model(
+        learning_rate=0.01,
+        num_train_steps=200,
+        num_warmup_steps=20,
+        mask_prob=0.3,
+        num_hidden_layers=1,
+        initializer_range=0.02,
+        **leaves,
+    )
+    step = tf.function(model.train_step)
+    for seed in range(200):
+        step(_words_of_known_frequency(seed))
+    inputs = _words_of_known_frequency(seed=1000, num_rows=256)
+    scores = pseudo_likelihood.score(model, inputs)
+    found = [
+        np.exp(scores.log_probs.numpy()[inputs.input_ids == 5 + word].mean())
+        for word in range(4)
+    ]
+    np.testing.assert_allclose(found, FREQUENCIES, rtol=0.12)
+    np.testing.assert_allclose(sum(found), 1, rtol=0.05)
+
+
+@BOTH
+def test_a_run_starts_where_guessing_networks_start(leaves):
+    vocabulary = Vocabulary(tiny.VOCABULARY.tokens + tuple("abcdefghijklmnop"))
+    model = _model(vocabulary, initializer_range=0.001, **leaves)
+    terms = model.compute_losses(tiny.batch(), keys=KEYS, training=False)
+    expected = health.expected_start(model)
+    if leaves == TWO_TOWER:
+        assert expected == pytest.approx(
+            math.log(vocabulary.size) + 50 * math.log(2)
+        )
+    assert float(model.total_loss(terms)) == pytest.approx(expected, rel=0.15)
+
+
+@pytest.mark.parametrize(
+    ("name", "leaves"),
+    [("small_electric", ELECTRIC), ("small_two_tower", TWO_TOWER)],
+)
+def test_names_and_shapes_at_full_size_are_the_originals(name, leaves):
+    config = configure.PretrainingConfig(
+        run=configure.RunConfig(data_dir="d", model_name="m"),
+        objective=configure.ObjectiveConfig(**leaves),
+    )
+    tokens = tiny.SPECIALS + tuple(f"w{i}" for i in range(30522 - 5))
+    objective = OBJECTIVES[config.objective.objective]
+    model = objective(config, Vocabulary(tokens))
+    shapes = {v.path: tuple(v.shape) for v in model.trainable_variables}
+    assert sum(map(math.prod, shapes.values())) == 14_812_475
+    path = golden_arrays.ROOT / "model/real_sizes_variables.json"
+    if path.exists():
+        listed = json.loads(path.read_text())[name]["variables"]
+        assert shapes == {name: tuple(shape) for name, shape, _ in listed}
+
+
+@BOTH
+def test_networks_are_told_from_a_checkpoint(leaves):
+    model = _model(**leaves)
+    variables = pretraining_run.checkpoint_variables(model)
+    shapes = {name: tuple(v.shape) for name, v in variables.items()}
+    told = architecture.infer(shapes)
+    assert told.is_two_tower
+    flags = initialization.size_flags(told)
+    assert flags["generator_type"] == "two_tower"
+    assert flags["generator_sharing"] == "embeddings"
+    assert flags["generator_width"] == 8
+
+
+def test_an_export_of_electric_gives_log_probabilities(tmp_path):
+    model, inputs = _model(num_hidden_layers=1, **ELECTRIC), tiny.batch(3)
+    paths = export.export(model, tmp_path)
+    names = [str(path.relative_to(tmp_path)) for path in paths]
+    assert names == ["discriminator/text/1", "discriminator/ids/1"]
+    loaded = tf.saved_model.load(paths[1])
+    served = loaded.serving_default(*inputs)
+    expected = -model.discriminate(inputs).numpy() * _candidates(inputs)
+    np.testing.assert_allclose(served["log_probability"], expected, atol=1e-5)
+    card = (tmp_path / "README.md").read_text()
+    assert "energy" in card and "replaced" not in card
+
+
+def test_two_towers_are_left_out_of_an_export(tmp_path):
+    model = _model(num_hidden_layers=1, **TWO_TOWER)
+    paths = export.export(model, tmp_path)
+    assert {path.parts[-3] for path in paths} == {"discriminator"}
+    loaded = tf.saved_model.load(paths[1])
+    answers = loaded.signatures["serving_default"].structured_outputs
+    assert set(answers) == {"probability_replaced"}
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ("--objective=electric --generator_type=uniform", "whose noise they"),
+        ("--objective=electric --temperature=2", "`temperature` must be 1"),
+        ("--objective=electric --disallow_correct", "must be False with"),
+        ("--objective=electric --generator_sharing=all", "in one direction"),
+        (
+            "--generator_type=two_tower --generator_sharing=all",
+            "`generator_sharing` must be embeddings or none",
+        ),
+        ("--generator_type=two_tower --objective=mlm", "electra or electric"),
+        ("--objective=electric --masking_strategy=unigram", "not be unigram"),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_the_reason(flags, message):
+    words = ["--data_dir=d", "--model_name=m", *flags.split()]
+    with pytest.raises(UserError, match=message):
+        config_flags.parse(configure.PretrainingConfig, words)
