@@ -58,14 +58,11 @@ from electra_tf.pretrain.draws import (
     dropout_keys,
     progress,
 )
-from electra_tf.pretrain.objectives.electra import (
-    Electra,
-    FakeData,
-    masked_lm_size,
-)
+from electra_tf.pretrain.objectives.electra import Electra, FakeData
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretrain_helpers import Masked
 from electra_tf.pretrain.pretraining_model import Terms
+from electra_tf.pretrain.terms import masked_lm_size
 from electra_tf.util.errors import UserError
 
 
@@ -79,6 +76,7 @@ class Prediction(NamedTuple):
       disc_logits: float32 [B, L]; over 0 means "replaced".
       baseline_logits: float32 [B, N], u; None without a baseline.
       share: float32 [B, 1] or [1, 1], beta.
+      cloze: None; for what reads the predictions of `Electra`.
     """
 
     masked: Masked
@@ -87,6 +85,7 @@ class Prediction(NamedTuple):
     disc_logits: tf.Tensor
     baseline_logits: tf.Tensor | None
     share: tf.Tensor
+    cloze: None = None
 
 
 class Adversarial(Electra):

@@ -43,6 +43,12 @@ from electra_tf.pretrain.pretraining_model import (
     PretrainingModel,
     Terms,
 )
+from electra_tf.pretrain.terms import (
+    cloze_terms,
+    discriminator_terms,
+    masked_lm_size,
+    masked_lm_terms,
+)
 
 
 class FakeData(NamedTuple):
@@ -113,11 +119,12 @@ class Electra(PretrainingModel):
         self.electra = BertModel(bert, name="electra")
         self.electra.build((None, None))
         self._build_head(bert)
+        if not self.is_uniform:
+            name = "cloze_loss" if self.has_two_towers else "masked_lm_loss"
+            self.loss_weights[name] = objective.gen_weight
         if self.has_two_towers:
-            self.loss_weights["cloze_loss"] = objective.gen_weight
             self._build_towers()
         elif not self.is_uniform:
-            self.loss_weights["masked_lm_loss"] = objective.gen_weight
             self._build_generator()
         self.built = True
 
@@ -168,13 +175,12 @@ class Electra(PretrainingModel):
         Returns:
           The forward pass.
         """
-        corruption = self.corrupt(inputs, keys=keys, training=training)
+        made = self.corrupt(inputs, keys=keys, training=training)
         disc_logits = self.discriminate(
-            corruption.fake.inputs,
+            made.fake.inputs,
             dropout_keys(keys, Purpose.DISCRIMINATOR_DROPOUT, training),
         )
-        masked, mlm_logits, fake, cloze = corruption
-        return Prediction(masked, mlm_logits, fake, disc_logits, cloze)
+        return Prediction(*made[:3], disc_logits, made.cloze)
 
     def corrupt(
         self, inputs: Inputs, *, keys: Keys, training: bool
@@ -344,7 +350,7 @@ class Electra(PretrainingModel):
         terms = {}
         if not self.is_uniform:
             terms = masked_lm_terms(made.mlm_logits, made.masked)
-        if self.has_two_towers:
+        if made.cloze is not None:
             terms |= cloze_terms(
                 made.cloze, inputs.input_ids, self._cloze_weights(inputs)
             )
@@ -358,86 +364,3 @@ class Electra(PretrainingModel):
     def _judged(self, inputs: Inputs, masked: Masked) -> tf.Tensor:
         """Returns float32 [B, L]: 1 where the discriminator is to judge."""
         return tf.cast(inputs.input_mask, tf.float32)
-
-
-def cloze_terms(cloze: Cloze, ids: tf.Tensor, weights: tf.Tensor) -> Terms:
-    """Computes the loss and the accuracy of two towers.
-
-    Args:
-      cloze: their distributions.
-      ids: int32 [B, L], the truth.
-      weights: float32 [B, L], 1 on the tokens that they learn from.
-
-    Returns:
-      `cloze_loss` (nats) and `cloze_accuracy`.
-    """
-    return {
-        "cloze_loss": losses.weighted(-cloze.log_probs(ids), weights),
-        "cloze_accuracy": losses.weighted(cloze.partition.best == ids, weights),
-    }
-
-
-def masked_lm_size(
-    model: PretrainingModel, inputs: Inputs, keys: Keys
-) -> tf.Tensor:
-    """Counts the tokens that `mask` chooses.
-
-    Args:
-      model: knows the masking.
-      inputs: a batch.
-      keys: one random key a row, or draws.
-
-    Returns:
-      float32 scalar.
-    """
-    masked = pretrain_helpers.mask(
-        inputs, model.config.masking, vocabulary=model.vocabulary, keys=keys
-    )
-    return tf.reduce_sum(masked.weights)
-
-
-def masked_lm_terms(logits: tf.Tensor, masked: Masked) -> Terms:
-    """Computes the loss and the accuracy at the masked positions.
-
-    Args:
-      logits: float32 [B, N, V].
-      masked: the truth.
-
-    Returns:
-      `masked_lm_loss` (nats) and `masked_lm_accuracy`.
-    """
-    loss = losses.softmax_cross_entropy(logits, masked.ids)
-    best = tf.argmax(logits, -1, output_type=tf.int32)
-    return {
-        "masked_lm_loss": losses.weighted(loss, masked.weights),
-        "masked_lm_accuracy": losses.weighted(
-            best == masked.ids, masked.weights
-        ),
-    }
-
-
-def discriminator_terms(
-    logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor
-) -> Terms:
-    """Computes the loss and the counts over real tokens.
-
-    Args:
-      logits: float32 [B, L]; over 0 means "replaced".
-      labels: int32 [B, L], 1 where replaced.
-      weights: float32 [B, L], 0 on padding.
-
-    Returns:
-      `disc_loss` (nats), `disc_accuracy`, `disc_precision` and `disc_recall`
-      of the replaced class, and `replaced_share`.
-    """
-    flagged = tf.cast(logits > 0, tf.float32)
-    fakes = tf.cast(labels, tf.float32)
-    return {
-        "disc_loss": losses.weighted(
-            losses.sigmoid_cross_entropy(logits, labels), weights
-        ),
-        "disc_accuracy": losses.weighted(flagged == fakes, weights),
-        "disc_precision": losses.weighted(fakes, weights * flagged),
-        "disc_recall": losses.weighted(flagged, weights * fakes),
-        "replaced_share": losses.weighted(fakes, weights),
-    }

@@ -38,10 +38,4 @@ class Electra15(Electra):
 
     def _judged(self, inputs: Inputs, masked: Masked) -> tf.Tensor:
         """Returns float32 [B, L]: 1 at chosen positions, each counted once."""
-        chosen = pretrain_helpers.replace(
-            tf.zeros_like(inputs.input_ids),
-            masked.positions,
-            tf.ones_like(masked.positions),
-            masked.weights > 0,
-        )
-        return tf.cast(chosen, tf.float32)
+        return tf.cast(pretrain_helpers.chosen(masked), tf.float32)

@@ -18,10 +18,6 @@ from electra_tf.model import heads, tensor_ops
 from electra_tf.model.modeling import BertModel
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import pretrain_helpers
-from electra_tf.pretrain.objectives.electra import (
-    masked_lm_size,
-    masked_lm_terms,
-)
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretrain_helpers import (
     Keys,
@@ -30,6 +26,7 @@ from electra_tf.pretrain.pretrain_helpers import (
     dropout_keys,
 )
 from electra_tf.pretrain.pretraining_model import PretrainingModel, Terms
+from electra_tf.pretrain.terms import masked_lm_size, masked_lm_terms
 
 
 class Prediction(NamedTuple):

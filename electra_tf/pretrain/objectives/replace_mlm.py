@@ -22,11 +22,7 @@ import tensorflow as tf
 
 from electra_tf.model import heads, losses, tensor_ops
 from electra_tf.model.bert_config import BertConfig
-from electra_tf.pretrain.objectives.electra import (
-    Electra,
-    FakeData,
-    masked_lm_size,
-)
+from electra_tf.pretrain.objectives.electra import Electra, FakeData
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretrain_helpers import (
     Keys,
@@ -35,6 +31,7 @@ from electra_tf.pretrain.pretrain_helpers import (
     dropout_keys,
 )
 from electra_tf.pretrain.pretraining_model import Detection, Terms
+from electra_tf.pretrain.terms import masked_lm_size
 
 
 class Prediction(NamedTuple):
@@ -45,12 +42,14 @@ class Prediction(NamedTuple):
       mlm_logits: float32 [B, N, V], of the generator.
       fake: what the corrector saw, and the truth about it.
       states: float32 [B, L, H], of the corrector.
+      cloze: None; for what reads the predictions of `Electra`.
     """
 
     masked: Masked
     mlm_logits: tf.Tensor
     fake: FakeData
     states: tf.Tensor
+    cloze: None = None
 
 
 class ReplaceMlm(Electra):
@@ -85,12 +84,12 @@ class ReplaceMlm(Electra):
         Returns:
           The forward pass.
         """
-        corruption = self.corrupt(inputs, keys=keys, training=training)
+        made = self.corrupt(inputs, keys=keys, training=training)
         output = self.electra(
-            *corruption.fake.inputs,
+            *made.fake.inputs,
             keys=dropout_keys(keys, Purpose.DISCRIMINATOR_DROPOUT, training),
         )
-        return Prediction(*corruption[:3], output.sequence_output)
+        return Prediction(*made[:3], output.sequence_output, made.cloze)
 
     def logits(self, states: tf.Tensor) -> tf.Tensor:
         """Scores every word of the vocabulary.

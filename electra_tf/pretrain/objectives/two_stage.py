@@ -30,13 +30,10 @@ from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import optimization
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain.draws import Keys, progress
-from electra_tf.pretrain.objectives.electra import (
-    Corruption,
-    Electra,
-    discriminator_terms,
-)
+from electra_tf.pretrain.objectives.electra import Corruption, Electra
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretraining_model import Rate, Terms
+from electra_tf.pretrain.terms import discriminator_terms
 from electra_tf.util.errors import UserError
 
 _GENERATOR = ("generator/", "generator_predictions/")
