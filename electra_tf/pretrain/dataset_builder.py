@@ -105,6 +105,8 @@ def build(
     try:
         _build_parts(parts, config, vocabulary, num_processes, report)
         manifest = _assemble(parts, config, vocabulary, output_dir)
+    except BrokenPipeError:
+        raise  # of what listens to `report`, not of the data set
     except (OSError, tf.errors.ResourceExhaustedError) as error:
         raise UserError(
             f"The data set could not be written to {output_dir}: {error}. "

@@ -113,15 +113,17 @@ def build_records(
     """
     log(f"Building records in {output_dir}")
     start = time.monotonic()
+    progress = _ProgressLog(log, start)
     manifest = dataset_builder.build(
         config,
         vocabulary,
         output_dir=output_dir,
         overwrite=overwrite,
         num_processes=num_processes,
-        report=_ProgressLog(log, start),
+        report=progress,
     )
-    log(f"Built from {console.rate(manifest['counts']['text_bytes'], start)}:")
+    num_bytes = manifest["counts"]["text_bytes"] - progress.bytes_before
+    log(f"Built from {console.rate(num_bytes, start)}:")
     log(summary(manifest))
     return manifest
 
@@ -154,15 +156,21 @@ def _open_held_out(
 
 
 class _ProgressLog:
-    """Says from time to time how far a build has come."""
+    """Says from time to time how far a build has come.
+
+    Attributes:
+      bytes_before: of text, read by an earlier build.
+    """
 
     def __init__(self, log: Log, start: float) -> None:
+        self.bytes_before = 0
         self._log = log
         self._start = start
         self._next = start + SECONDS_BETWEEN_LOGS
 
     def __call__(self, progress: Progress) -> None:
         now = time.monotonic()
+        self.bytes_before = progress.bytes_before
         num_bytes = progress.num_bytes - progress.bytes_before
         if not num_bytes:
             self._start = now  # processes take seconds to start
