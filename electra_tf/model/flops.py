@@ -206,7 +206,6 @@ def _all_tokens_mlm(sizes: Sizes) -> dict[str, Pass]:
 OBJECTIVES: Mapping[str, Objective] = {
     "adversarial": _electra,
     "electra": _electra,
-    "electric": _electric,
     "electra_15": _electra,
     "electric": _electric,
     "mlm": _mlm,
