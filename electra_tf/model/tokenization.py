@@ -55,9 +55,11 @@ class Vocabulary:
     """
 
     tokens: tuple[str, ...]
-    sentencepiece: bytes = dataclasses.field(default=b"", repr=False)
+    sentencepiece: bytes = dataclasses.field(
+        default=b"", repr=False, kw_only=True
+    )
     counts: tuple[int, ...] | None = dataclasses.field(
-        default=None, compare=False, repr=False
+        default=None, compare=False, repr=False, kw_only=True
     )
 
     def __post_init__(self) -> None:
@@ -80,7 +82,8 @@ class Vocabulary:
             and the line.
         """
         if sentencepiece_model.is_model_file(path):
-            return cls(*sentencepiece_model.read(path))
+            pieces, model = sentencepiece_model.read(path)
+            return cls(pieces, sentencepiece=model)
         try:
             lines = pathlib.Path(path).read_bytes().split(b"\n")
             lines = lines[:-1] if not lines[-1] else lines

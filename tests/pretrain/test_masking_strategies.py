@@ -22,7 +22,8 @@ SIZE = 300
 # A third of the pieces go on with a word; frequencies fall by Zipf's law.
 PIECES = (f"##p{i}" if i % 3 == 0 else f"p{i}" for i in range(SIZE - 5))
 VOCABULARY = Vocabulary(
-    (*SPECIALS, *PIECES), tuple(10_000 // (i + 1) for i in range(SIZE))
+    (*SPECIALS, *PIECES),
+    counts=tuple(10_000 // (i + 1) for i in range(SIZE)),
 )
 CONTINUES = np.array([x.startswith("##") for x in VOCABULARY.tokens])
 NAMES = tuple(STRATEGIES)
