@@ -150,7 +150,7 @@ def test_words_are_told_apart(vocabularies):
 
 def test_the_hash_follows_the_model(vocabularies):
     vocabulary = vocabularies["bpe"]
-    same_pieces = Vocabulary(vocabulary.tokens, b"another")
+    same_pieces = Vocabulary(vocabulary.tokens, sentencepiece=b"another")
     assert same_pieces.sha256 != vocabulary.sha256
     padded = vocabulary.padded(vocabulary.size + 1)
     assert padded.sha256 != vocabulary.sha256
