@@ -178,7 +178,9 @@ def next_steps(ready: Weights, directory: str, target_format: str) -> str:
     if target_format == "hf":
         lines = ["The README.md in each says how to load it."]
     if GENERATOR_HEAD in ready.architecture.heads and target_format != "hf":
-        vocabulary = f"{directory}/vocab.txt" if ready.vocabulary else "FILE"
+        vocabulary = "FILE"
+        if ready.vocabulary is not None:
+            vocabulary = f"{directory}/{ready.vocabulary.file_name}"
         lines += [
             "To go on with pre-training:",
             "  python -m electra_tf.run_pretraining \\",
