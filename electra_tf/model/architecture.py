@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from electra_tf.model.bert_config import BertConfig, attention_heads
+from electra_tf.util import differences
 from electra_tf.util.errors import UserError
 
 STEP = "global_step"
@@ -23,7 +24,6 @@ CLOZE_HEAD = "cloze_predictions"
 Shape = tuple[int, ...]
 Shapes = Mapping[str, Shape]
 
-_MAX_LISTED = 10
 _TABLE = "embeddings/word_embeddings"
 _LAYER = re.compile(r"[^/]+/encoder/layer_(\d+)/.*")
 _TASK = re.compile(r"task_specific/([^/]+)/(.+)/kernel")
@@ -165,10 +165,11 @@ def _encoder(
         shape = shapes.get(f"{scope}/{name}")
         if shape is None or len(shape) != 2:
             received = "none" if shape is None else f"shape {list(shape)}"
+            others = differences.listed(sorted(shapes))
             raise UserError(
                 "A checkpoint of ELECTRA must hold the matrix "
                 f"{scope}/{name}. Received: {received}, among "
-                f"{len(shapes)} variables: {_listed(sorted(shapes))}."
+                f"{len(shapes)} variables: {others}."
             )
         return shape[axis]
 
@@ -205,27 +206,17 @@ def _tasks(shapes: Shapes) -> dict[str, dict[str, Shape]]:
 
 def _compare(expected: Shapes, received: Shapes) -> None:
     """Checks that each name has its place, and each place its name."""
-    problems = {
-        "missing": sorted(expected.keys() - received.keys()),
-        "without a place in any network": sorted(
-            received.keys() - expected.keys()
-        ),
-        "of another shape": [
-            f"{name} {list(received[name])}, expected {list(expected[name])}"
-            for name in sorted(expected.keys() & received.keys())
-            if expected[name] != received[name]
-        ],
-    }
-    _raise("A checkpoint must hold exactly the weights of networks", problems)
+    unexpected = "without a place in any network"
+    if text := differences.of_shapes(expected, received, unexpected=unexpected):
+        raise UserError(
+            "A checkpoint must hold exactly the weights of networks. "
+            f"Received:{text}"
+        )
 
 
 def _check_slots(shapes: Shapes, weights: Shapes) -> None:
     """Checks that slots, where there are any, are complete and fit."""
-    slots = {
-        name: tuple(shape)
-        for name, shape in shapes.items()
-        if name.endswith(SLOTS)
-    }
+    slots = {name: x for name, x in shapes.items() if name.endswith(SLOTS)}
     if not slots:
         return
     expected = {
@@ -233,27 +224,12 @@ def _check_slots(shapes: Shapes, weights: Shapes) -> None:
         for name, shape in weights.items()
         for slot in SLOTS
     }
-    problems = {
-        "missing": sorted(expected.keys() - slots.keys()),
-        "without a weight": sorted(slots.keys() - expected.keys()),
-        "of another shape": [
-            f"{name} {list(slots[name])}, expected {list(expected[name])}"
-            for name in sorted(expected.keys() & slots.keys())
-            if expected[name] != slots[name]
-        ],
-    }
-    _raise("Adam's slots must be there for all weights or for none", problems)
-
-
-def _raise(rule: str, problems: Mapping[str, list[str]]) -> None:
-    if any(problems.values()):
+    if text := differences.of_shapes(
+        expected, slots, unexpected="without a weight"
+    ):
         raise UserError(
-            f"{rule}. Received:"
-            + "".join(
-                f"\n  {kind}: {_listed(names)}"
-                for kind, names in problems.items()
-                if names
-            )
+            "Adam's slots must be there for all weights or for none. "
+            f"Received:{text}"
         )
 
 
@@ -291,9 +267,3 @@ def _linear(name: str, width: int, units: int) -> dict[str, Shape]:
 
 def _norm(name: str, width: int) -> dict[str, Shape]:
     return {f"{name}/gamma": (width,), f"{name}/beta": (width,)}
-
-
-def _listed(names: list[str]) -> str:
-    more = len(names) - _MAX_LISTED
-    tail = f" and {more} more" if more > 0 else ""
-    return ", ".join(names[:_MAX_LISTED]) + tail

@@ -29,6 +29,9 @@ class Network(NamedTuple):
 def load(path: str, network: str = "") -> Network:
     """Loads a network that stands alone.
 
+    Where no file says how many attention heads it has, one for every 64 of its
+    width is taken, and `weights.heads_are_assumed` is set.
+
     Args:
       path: of a checkpoint of the original's, of ours, or of Hugging Face's;
         as `checkpoint_formats.read` takes it.

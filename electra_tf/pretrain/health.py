@@ -144,22 +144,16 @@ class HealthMonitor(keras.callbacks.Callback):
 def expected_start(model: PretrainingModel) -> float:
     """Returns the total loss of a model that guesses.
 
-    A word costs ln V and a verdict ln 2. Electric begins with energies of 0,
-    which say that every word is certain: noise costs it ln V and more.
+    A word costs ln V and a verdict ln 2, unless the model says otherwise.
 
     Args:
       model: any objective.
     """
-    guess = math.log(model.vocabulary.size)
-    share = model.config.masking.mask_prob
-    surprise = guess + math.log((1 - share) / share)
-    is_electric = model.config.objective.objective == "electric"
+    word = math.log(model.vocabulary.size)
     guesses = {
-        "masked_lm_loss": guess,
-        "cloze_loss": guess,
-        "disc_loss": share * surprise + math.log1p(math.exp(-surprise))
-        if is_electric
-        else math.log(2),
+        "masked_lm_loss": word,
+        "cloze_loss": word,
+        "disc_loss": math.log(2),
         **model.guesses(),
     }
     return sum(

@@ -17,11 +17,10 @@ from electra_tf.model.architecture import (
 from electra_tf.model.bert_config import BertConfig, CommonConfig
 from electra_tf.model.weights import Resizing, Weights
 from electra_tf.pretrain.pretraining_model import PretrainingModel
-from electra_tf.util import console
+from electra_tf.util import console, differences
 from electra_tf.util.errors import UserError
 
 _COMMON = {field.name for field in dataclasses.fields(CommonConfig)}
-_MAX_LISTED = 10
 
 
 def read(config: PretrainingConfig) -> Weights:
@@ -100,21 +99,26 @@ def assign(model: PretrainingModel, loaded: Weights) -> None:
         for name, array in fitted.arrays.items()
         if name != STEP and not name.endswith(SLOTS)
     }
-    missing = sorted(targets.keys() - sources.keys())
-    unused = sorted(sources.keys() - targets.keys())
-    if (missing or unused) and not config.training.init_partially:
+    text = differences.of_shapes(
+        {name: tuple(v.shape) for name, v in targets.items()},
+        {name: array.shape for name, array in sources.items()},
+        unexpected="not in this objective",
+    )
+    if text and not config.training.init_partially:
         raise UserError(
             "`init_checkpoint` must hold exactly the weights of the objective "
-            f"{config.objective.objective!r}. Received: {loaded.origin}"
-            + _listed("missing", missing)
-            + _listed("not in this objective", unused)
-            + "\nGive --init_partially to start those at random and leave "
-            "these out."
+            f"{config.objective.objective!r}. Received: {loaded.origin}{text}\n"
+            "Give --init_partially to start what is missing at random and "
+            "leave the rest out."
         )
-    used = targets.keys() & sources.keys()
+    used = {
+        name
+        for name in targets.keys() & sources.keys()
+        if tuple(targets[name].shape) == sources[name].shape
+    }
     for name in used:
         targets[name].assign(sources[name])
-    num_slots = _assign_slots(model, fitted)
+    num_slots = _assign_slots(model, fitted, used)
     if not config.training.reset_step:
         model.optimizer.iterations.assign(fitted.step)
     console.say(
@@ -122,9 +126,8 @@ def assign(model: PretrainingModel, loaded: Weights) -> None:
         f"weights, {num_slots} slots of Adam, to go on at step "
         f"{int(model.optimizer.iterations):,}."
     )
-    for label, names in (("At random", missing), ("Left out", unused)):
-        if names:
-            console.say(_listed(label, names).strip())
+    if text:
+        console.say(f"At random or left out:{text}")
 
 
 def size_flags(architecture: Architecture) -> dict[str, int | str]:
@@ -194,8 +197,10 @@ def _fit(model: PretrainingModel, loaded: Weights) -> Weights:
     return loaded
 
 
-def _assign_slots(model: PretrainingModel, fitted: Weights) -> int:
-    """Assigns Adam's slots where there are any; returns how many."""
+def _assign_slots(
+    model: PretrainingModel, fitted: Weights, names: set[str]
+) -> int:
+    """Assigns Adam's slots of some weights if there are any; counts them."""
     optimizer = model.optimizer
     slots = {}
     for kind, variables in zip(
@@ -204,16 +209,9 @@ def _assign_slots(model: PretrainingModel, fitted: Weights) -> int:
         for variable, slot in zip(
             model.trainable_variables, variables, strict=True
         ):
-            slots[f"{variable.path}/{kind}"] = slot
+            if variable.path in names:
+                slots[f"{variable.path}/{kind}"] = slot
     used = slots.keys() & fitted.arrays.keys()
     for name in used:
         slots[name].assign(fitted.arrays[name])
     return len(used)
-
-
-def _listed(label: str, names: list[str]) -> str:
-    if not names:
-        return ""
-    more = len(names) - _MAX_LISTED
-    tail = f" and {more} more" if more > 0 else ""
-    return f"\n  {label}: {', '.join(names[:_MAX_LISTED])}{tail}"

@@ -120,8 +120,8 @@ class PretrainingModel(keras.Model, abc.ABC):
         """Returns what losses are while all networks guess.
 
         Returns:
-          Name of a loss -> its mean, nats. `masked_lm_loss` and `disc_loss`
-          are known without: ln V and ln 2.
+          Name of a loss -> its mean, nats. `masked_lm_loss`, `cloze_loss` and
+          `disc_loss` are known without: ln V, ln V and ln 2.
         """
         return {}
 

@@ -5,8 +5,9 @@ import tensorflow as tf
 from electra_tf.model import losses
 from electra_tf.model.heads import Cloze
 from electra_tf.pretrain import pretrain_helpers
+from electra_tf.pretrain.draws import Keys
 from electra_tf.pretrain.pretrain_data import Inputs
-from electra_tf.pretrain.pretrain_helpers import Keys, Masked
+from electra_tf.pretrain.pretrain_helpers import Masked
 from electra_tf.pretrain.pretraining_model import PretrainingModel, Terms
 
 

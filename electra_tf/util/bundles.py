@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping
 import numpy as np
 import tensorflow as tf
 
+from electra_tf.util import differences
 from electra_tf.util.errors import UserError
 
 INDEX = ".index"
@@ -21,7 +22,6 @@ DATA = ".data-00000-of-00001"
 READ_ERRORS = (tf.errors.OpError, IndexError, ValueError, RuntimeError)
 
 _STEP = re.compile(r".*-(\d+)")
-_MAX_LISTED = 10
 
 
 def find(path: str | os.PathLike[str]) -> pathlib.Path:
@@ -48,7 +48,7 @@ def find(path: str | os.PathLike[str]) -> pathlib.Path:
         return directory / prefixes[0]
     if steps and len(steps) == len(prefixes):
         return directory / steps[max(steps)]
-    received = ", ".join(prefixes[:_MAX_LISTED]) or (
+    received = differences.listed(prefixes) or (
         "no file that ends in .index"
         if directory.is_dir()
         else "nothing at that path"

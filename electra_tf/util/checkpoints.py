@@ -25,13 +25,12 @@ from collections.abc import Collection, Mapping
 
 import tensorflow as tf
 
-from electra_tf.util import bundles, files
+from electra_tf.util import bundles, differences, files
 from electra_tf.util.errors import DirectoryInUseError, UserError
 
 _FILE = re.compile(rf"model\.ckpt-(\d+)({bundles.INDEX}|{bundles.DATA})")
 _STATE = "checkpoint"
 _UNFINISHED = "tmp-model.ckpt-"
-_MAX_LISTED = 10
 
 _logger = logging.getLogger(__name__)
 
@@ -224,25 +223,11 @@ class Checkpoints:
     ) -> None:
         """Compares names and shapes with those of the variables."""
         here = {name: v.shape.as_list() for name, v in self.variables.items()}
-        differences = {
-            "missing": sorted(here.keys() - there.keys()),
-            "unexpected": sorted(there.keys() - here.keys()),
-            "of another shape": [
-                f"{name} {there[name]}, expected {here[name]}"
-                for name in sorted(here.keys() & there.keys())
-                if here[name] != there[name]
-            ],
-        }
-        if any(differences.values()):
+        if text := differences.of_shapes(here, there):
             raise UserError(
                 f"{os.fspath(path)} must hold the variables of this model. "
-                "Received:"
-                + "".join(
-                    f"\n  {kind}: {_listed(names)}"
-                    for kind, names in differences.items()
-                    if names
-                )
-                + "\nGive the configuration that it was trained with."
+                f"Received:{text}"
+                "\nGive the configuration that it was trained with."
             )
 
 
@@ -282,9 +267,3 @@ class DirectoryLock:
 
     def __exit__(self, *_: object) -> None:
         self._file.close()
-
-
-def _listed(names: list[str]) -> str:
-    more = len(names) - _MAX_LISTED
-    tail = f" and {more} more" if more > 0 else ""
-    return ", ".join(names[:_MAX_LISTED]) + tail

@@ -10,7 +10,7 @@ import tensorflow as tf
 from electra_tf.configure_masking import MaskingConfig
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import pretrain_helpers
-from electra_tf.pretrain.draws import Purpose
+from electra_tf.pretrain.draws import Purpose, draw
 from electra_tf.pretrain.masking_strategies import STRATEGIES
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.util import seeds
@@ -217,7 +217,7 @@ def test_draws_can_be_given_in_place_of_keys(name):
     inputs, keys, config = _batch(8, 40), _keys(8), _config(name)
     shape = (2, 40) if name in ("ngram", "span") else (40,)
     shapes = {Purpose.MASK_POSITIONS: shape, Purpose.MASK_CONTENT: (6,)}
-    draws = {p: pretrain_helpers.draw(keys, p, shapes[p]) for p in shapes}
+    draws = {p: draw(keys, p, shapes[p]) for p in shapes}
     for actual, expected in zip(
         tf.nest.flatten(_mask(inputs, config, draws)),
         tf.nest.flatten(_mask(inputs, config, keys)),
@@ -267,7 +267,7 @@ def test_groups_are_those_of_a_plain_loop(name, prob):
     inputs, keys = _batch(100, 60), _keys(100)
     config = _config(name, mask_prob=prob)
     shape = (60,) if name == "whole_word" else (2, 60)
-    draws = pretrain_helpers.draw(keys, Purpose.MASK_POSITIONS, shape).numpy()
+    draws = draw(keys, Purpose.MASK_POSITIONS, shape).numpy()
     chosen = _chosen(inputs, _mask(inputs, config, keys))
     candidates, budget = _candidates(inputs), _budget(inputs, config)
     for row, ids in enumerate(inputs.input_ids.numpy()):

@@ -24,11 +24,11 @@ from electra_tf.model.hugging_face.config import (
     Config,
 )
 from electra_tf.model.weights import Weights
+from electra_tf.util import differences
 from electra_tf.util.errors import UserError
 
 QA_MODULES = ("dense", "dense_1")  # scores of the start and of the end
 
-_MAX_LISTED = 10
 _PREFIX = "electra."
 _ENCODER = ("embeddings.", "embeddings_project.", "encoder.")
 _TIED = "generator_lm_head.weight"
@@ -183,12 +183,9 @@ def _to_ours_qa(
 
 
 def _unknown(path: pathlib.Path, names: list[str]) -> UserError:
-    more = len(names) - _MAX_LISTED
-    tail = f" and {more} more" if more > 0 else ""
     return UserError(
         f"{path} must hold the tensors of an ELECTRA network and nothing else. "
-        f"Received: {', '.join(names[:_MAX_LISTED])}{tail}, which have no "
-        "place in one."
+        f"Received: {differences.listed(names)}, which have no place in one."
     )
 
 

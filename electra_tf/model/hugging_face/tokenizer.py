@@ -154,7 +154,20 @@ def contents(
         "clean_up_tokenization_spaces": True,
         **{f"{t.strip('[]').lower()}_token": t for t in SPECIAL_TOKENS},
     }
-    tokenizer = {
+    return {
+        VOCAB_FILE: "".join(f"{token}\n" for token in vocabulary.tokens),
+        TOKENIZER_FILE: _json(
+            _tokenizer(vocabulary, do_lower_case, strip_accents)
+        ),
+        CONFIG_FILE: _json(config),
+    }
+
+
+def _tokenizer(
+    vocabulary: Vocabulary, do_lower_case: bool, strip_accents: bool
+) -> dict[str, Any]:
+    """Returns the content of tokenizer.json."""
+    return {
         "version": "1.0",
         "truncation": None,
         "padding": None,
@@ -183,11 +196,6 @@ def contents(
             "max_input_chars_per_word": MAX_INPUT_CHARS_PER_WORD,
             "vocab": dict(vocabulary.ids),
         },
-    }
-    return {
-        VOCAB_FILE: "".join(f"{token}\n" for token in vocabulary.tokens),
-        TOKENIZER_FILE: _json(tokenizer),
-        CONFIG_FILE: _json(config),
     }
 
 

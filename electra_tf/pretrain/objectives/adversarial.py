@@ -76,7 +76,6 @@ class Prediction(NamedTuple):
       disc_logits: float32 [B, L]; over 0 means "replaced".
       baseline_logits: float32 [B, N], u; None without a baseline.
       share: float32 [B, 1] or [1, 1], beta.
-      cloze: None; for what reads the predictions of `Electra`.
     """
 
     masked: Masked
@@ -85,7 +84,6 @@ class Prediction(NamedTuple):
     disc_logits: tf.Tensor
     baseline_logits: tf.Tensor | None
     share: tf.Tensor
-    cloze: None = None
 
 
 class Adversarial(Electra):

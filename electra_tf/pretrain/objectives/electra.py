@@ -30,14 +30,9 @@ from electra_tf.model.modeling import BertModel
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.model.two_tower import TwoTowerModel
 from electra_tf.pretrain import pretrain_helpers
+from electra_tf.pretrain.draws import Keys, Purpose, draw, dropout_keys
 from electra_tf.pretrain.pretrain_data import Inputs
-from electra_tf.pretrain.pretrain_helpers import (
-    Keys,
-    Masked,
-    Purpose,
-    draw,
-    dropout_keys,
-)
+from electra_tf.pretrain.pretrain_helpers import Masked
 from electra_tf.pretrain.pretraining_model import (
     Detection,
     PretrainingModel,
@@ -350,7 +345,7 @@ class Electra(PretrainingModel):
         terms = {}
         if not self.is_uniform:
             terms = masked_lm_terms(made.mlm_logits, made.masked)
-        if made.cloze is not None:
+        if self.has_two_towers:
             terms |= cloze_terms(
                 made.cloze, inputs.input_ids, self._cloze_weights(inputs)
             )

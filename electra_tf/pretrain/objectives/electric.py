@@ -31,9 +31,9 @@ import math
 import tensorflow as tf
 
 from electra_tf.pretrain import pretrain_helpers
+from electra_tf.pretrain.draws import Keys
 from electra_tf.pretrain.objectives.electra import Electra, Prediction
 from electra_tf.pretrain.pretrain_data import Inputs
-from electra_tf.pretrain.pretrain_helpers import Keys
 
 
 class Electric(Electra):
@@ -69,6 +69,15 @@ class Electric(Electra):
             + tf.stop_gradient(log_q)
             + self._log_odds(inputs, is_noise),
         )
+
+    def guesses(self) -> dict[str, float]:
+        """Returns the loss of energies of 0, which call every word certain.
+
+        Noise then costs ln V and the odds.
+        """
+        share = self.config.masking.mask_prob
+        surprise = math.log(self.vocabulary.size * (1 - share) / share)
+        return {"disc_loss": share * surprise + math.log1p(math.exp(-surprise))}
 
     def _log_odds(self, inputs: Inputs, is_noise: tf.Tensor) -> tf.Tensor:
         """Returns log(k / (m - k)), float32 [B, 1]."""

@@ -18,13 +18,9 @@ from electra_tf.model import heads, tensor_ops
 from electra_tf.model.modeling import BertModel
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import pretrain_helpers
+from electra_tf.pretrain.draws import Keys, Purpose, dropout_keys
 from electra_tf.pretrain.pretrain_data import Inputs
-from electra_tf.pretrain.pretrain_helpers import (
-    Keys,
-    Masked,
-    Purpose,
-    dropout_keys,
-)
+from electra_tf.pretrain.pretrain_helpers import Masked
 from electra_tf.pretrain.pretraining_model import PretrainingModel, Terms
 from electra_tf.pretrain.terms import masked_lm_size, masked_lm_terms
 

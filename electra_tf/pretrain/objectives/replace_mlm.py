@@ -22,14 +22,10 @@ import tensorflow as tf
 
 from electra_tf.model import heads, losses, tensor_ops
 from electra_tf.model.bert_config import BertConfig
+from electra_tf.pretrain.draws import Keys, Purpose, dropout_keys
 from electra_tf.pretrain.objectives.electra import Electra, FakeData
 from electra_tf.pretrain.pretrain_data import Inputs
-from electra_tf.pretrain.pretrain_helpers import (
-    Keys,
-    Masked,
-    Purpose,
-    dropout_keys,
-)
+from electra_tf.pretrain.pretrain_helpers import Masked
 from electra_tf.pretrain.pretraining_model import Detection, Terms
 from electra_tf.pretrain.terms import masked_lm_size
 
@@ -42,14 +38,12 @@ class Prediction(NamedTuple):
       mlm_logits: float32 [B, N, V], of the generator.
       fake: what the corrector saw, and the truth about it.
       states: float32 [B, L, H], of the corrector.
-      cloze: None; for what reads the predictions of `Electra`.
     """
 
     masked: Masked
     mlm_logits: tf.Tensor
     fake: FakeData
     states: tf.Tensor
-    cloze: None = None
 
 
 class ReplaceMlm(Electra):
@@ -89,7 +83,7 @@ class ReplaceMlm(Electra):
             *made.fake.inputs,
             keys=dropout_keys(keys, Purpose.DISCRIMINATOR_DROPOUT, training),
         )
-        return Prediction(*made[:3], output.sequence_output, made.cloze)
+        return Prediction(*made[:3], output.sequence_output)
 
     def logits(self, states: tf.Tensor) -> tf.Tensor:
         """Scores every word of the vocabulary.

@@ -26,8 +26,8 @@ from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import optimization
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import pretraining_run
+from electra_tf.pretrain.draws import Keys, Purpose
 from electra_tf.pretrain.pretrain_data import Inputs
-from electra_tf.pretrain.pretrain_helpers import Keys, Purpose
 from electra_tf.pretrain.pretraining_model import PretrainingModel
 from electra_tf.pretrain.replay.quantities import quantities
 from electra_tf.util import config_fields, config_flags, distribution
