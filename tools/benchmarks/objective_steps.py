@@ -1,0 +1,121 @@
+"""Measures an update of every objective beside one of ELECTRA's.
+
+    python tools/benchmarks/objective_steps.py --flagfile=configs/demo.cfg
+
+The files in configs/ablations and configs/objectives are laid over the flags
+given, one after the other. Their updates are timed in turn, round after round,
+each beside one of `electra` in the same round: the ratios hold also where the
+machine's speed drifts. Prints one JSON line for each file; those that need
+another run's checkpoint are named as skipped.
+
+Steps are those of three quarters of the run: the second stage of `two_stage`,
+and schedules that have risen. FLOPs are counted by the paper's rules.
+"""
+
+import json
+import os
+import pathlib
+import platform
+import statistics
+import sys
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import keras
+import tensorflow as tf
+from steps import Steps
+
+from electra_tf import flops_computation
+from electra_tf.configure_pretraining import PretrainingConfig
+from electra_tf.flops_computation import FlopsConfig
+from electra_tf.util import config_flags
+from electra_tf.util.errors import UserError
+
+_CONFIGS = pathlib.Path(__file__).resolve().parents[2] / "configs"
+_REFERENCE = "ablations/electra"
+_NUM_ROUNDS = 7
+_SECONDS_A_BLOCK = 1.0
+
+
+class Row(NamedTuple):
+    """One objective in training.
+
+    Attributes:
+      config: what it is.
+      steps: that are timed.
+      gflop_per_sequence: that an update costs, by the paper's rules.
+    """
+
+    config: PretrainingConfig
+    steps: Steps
+    gflop_per_sequence: float
+
+
+def main(flags: Sequence[str]) -> None:
+    """Times updates and prints the figures."""
+    rows = {}
+    for path in sorted(_CONFIGS.glob("*/*.cfg")):
+        name = f"{path.parent.name}/{path.stem}"
+        if path.parent.name not in ("ablations", "objectives"):
+            continue
+        try:
+            rows[name] = _row([*flags, f"--flagfile={path}"])
+        except UserError as error:
+            print(json.dumps({"config": name, "skipped": str(error)}))
+    size = max(1, round(_SECONDS_A_BLOCK / rows[_REFERENCE].steps.seconds(2)))
+    for row in rows.values():
+        row.steps.seconds(2)
+    rounds = [
+        {name: row.steps.seconds(size) for name, row in rows.items()}
+        for _ in range(_NUM_ROUNDS)
+    ]
+    for name, row in rows.items():
+        print(json.dumps(_report(name, row, rows[_REFERENCE], rounds)))
+
+
+def _row(flags: Sequence[str]) -> Row:
+    config = config_flags.parse(PretrainingConfig, flags)
+    steps = Steps(config)
+    late = config.training.num_train_steps * 3 // 4
+    steps.model.optimizer.iterations.assign(late)
+    counted = config_flags.parse(FlopsConfig, flags)
+    flops = flops_computation.config_flops(counted)["update"]
+    return Row(config, steps, flops / config.training.train_batch_size / 1e9)
+
+
+def _report(
+    name: str, row: Row, reference: Row, rounds: list[Mapping[str, float]]
+) -> dict:
+    return {
+        "benchmark": "objective_steps",
+        "tensorflow": tf.__version__,
+        "keras": keras.__version__,
+        "machine": platform.machine(),
+        "cores": os.cpu_count(),
+        "config": name,
+        "objective": row.config.objective.objective,
+        "batch_size": row.config.training.train_batch_size,
+        "seconds_per_step": _spread([found[name] for found in rounds]),
+        "ratio_to_electra": _spread(
+            [found[name] / found[_REFERENCE] for found in rounds]
+        ),
+        "gflop_per_sequence": row.gflop_per_sequence,
+        "flops_ratio_to_electra": row.gflop_per_sequence
+        / reference.gflop_per_sequence,
+    }
+
+
+def _spread(values: list[float]) -> dict[str, float]:
+    return {
+        "min": min(values),
+        "median": statistics.median(values),
+        "max": max(values),
+    }
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1:])
+    except UserError as error:
+        sys.stderr.write(f"{error}\n")
+        sys.exit(error.exit_code)

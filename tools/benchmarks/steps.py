@@ -1,0 +1,63 @@
+"""A model in training on random tokens, for the benchmarks beside this."""
+
+import time
+
+import numpy as np
+import tensorflow as tf
+
+from electra_tf.configure_pretraining import PretrainingConfig
+from electra_tf.model.tokenization import Vocabulary
+from electra_tf.pretrain import pretraining_run
+from electra_tf.pretrain.pretrain_data import Inputs
+from electra_tf.util import distribution, training_utils
+
+_SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+_VOCAB_SIZE = 30522
+
+
+def vocab_size(config: PretrainingConfig) -> int:
+    """Returns the number of tokens to train with."""
+    return config.corpus.vocab_size or _VOCAB_SIZE
+
+
+class Steps:
+    """Whole updates, dropout and optimizer included, to be timed.
+
+    Args:
+      config: of the experiment; no file of its is read.
+
+    Attributes:
+      model: that is trained.
+    """
+
+    def __init__(self, config: PretrainingConfig) -> None:
+        size = vocab_size(config)
+        words = tuple(f"w{i}" for i in range(size - len(_SPECIALS)))
+        vocabulary = Vocabulary(_SPECIALS + words, counts=(1,) * size)
+        strategy = distribution.make_strategy(config.runtime.strategy)
+        self.model = pretraining_run.make_model(config, vocabulary, strategy)
+        self._batches = _batches(config, strategy)
+        self._block = training_utils._make_block(self.model, strategy)
+
+    def seconds(self, num_steps: int) -> float:
+        """Makes updates, and returns the seconds that one took."""
+        start = time.perf_counter()
+        self._block(self._batches, num_steps)
+        return (time.perf_counter() - start) / num_steps
+
+
+def _batches(
+    config: PretrainingConfig, strategy: tf.distribute.Strategy
+) -> object:
+    rng = np.random.default_rng(0)
+    shape = (config.training.train_batch_size, config.corpus.max_seq_length)
+    ids = rng.integers(len(_SPECIALS), vocab_size(config), shape)
+    ids = ids.astype(np.int32)
+
+    def make(context: tf.distribute.InputContext) -> tf.data.Dataset:
+        size = context.get_per_replica_batch_size(shape[0])
+        inputs = Inputs(ids, np.ones_like(ids), np.zeros_like(ids))
+        dataset = tf.data.Dataset.from_tensor_slices(inputs).repeat()
+        return dataset.batch(size, drop_remainder=True)
+
+    return iter(strategy.distribute_datasets_from_function(make))
