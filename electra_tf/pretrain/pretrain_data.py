@@ -18,6 +18,7 @@ import tensorflow as tf
 
 from electra_tf.pretrain.record_format import parse
 from electra_tf.pretrain.records import RecordFile, Records, locate_damage
+from electra_tf.util import seeds
 
 __all__ = [
     "Inputs",
@@ -130,14 +131,14 @@ def _training_groups(
     """Yields the groups of the stream for ever, from a row on."""
     first_epoch, num_skipped = divmod(first_row, records.num_records)
     for epoch in itertools.count(first_epoch):
-        order = _permutation(len(records.files), seed, epoch)
+        order = seeds.permutation(len(records.files), seed, epoch)
         shuffled = [records.files[i] for i in order]
         for number, joined in enumerate(_join(shuffled, shuffle_megabytes)):
             num_records = sum(file.num_records for file in joined)
             if num_skipped >= num_records:
                 num_skipped -= num_records
                 continue
-            order = _permutation(num_records, seed, epoch, number)
+            order = seeds.permutation(num_records, seed, epoch, number)
             yield _Group([file.path for file in joined], order[num_skipped:])
             num_skipped = 0
 
@@ -155,17 +156,6 @@ def _join(
         joined.append(file)
         num_bytes += file.num_bytes
     yield joined
-
-
-def _permutation(size: int, seed: int, *key: int) -> np.ndarray:
-    """Permutes range(size) as a function of the seed and the key.
-
-    Only parts of NumPy with a promise never to change are used: `shuffle`
-    and `permutation` have none.
-    """
-    sequence = np.random.SeedSequence(seed, spawn_key=key)
-    bits = np.random.PCG64(sequence).random_raw(size)
-    return np.argsort(bits, kind="stable")
 
 
 def _worker_share(

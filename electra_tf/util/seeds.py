@@ -14,6 +14,7 @@ Source: C. Wellons, "Prospecting for Hash Functions" (lowbias32).
 
 import math
 
+import numpy as np
 import tensorflow as tf
 
 _GOLDEN = 0x9E3779B9  # 2**32 / golden ratio: spreads consecutive counters
@@ -93,3 +94,22 @@ def uniform(keys: tf.Tensor, shape: tuple[int, ...]) -> tf.Tensor:
     """
     bits = tf.bitwise.right_shift(random_bits(keys, shape), _word(8))
     return tf.cast(bits, tf.float32) * (1 / 2**24)
+
+
+def permutation(size: int, seed: int, *key: int) -> np.ndarray:
+    """Permutes range(size) as a function of the seed and the key.
+
+    Only parts of NumPy with a promise never to change are used: `shuffle`
+    and `permutation` have none.
+
+    Args:
+      size: of the range.
+      seed: of the run.
+      *key: small non-negative numbers, as the number of the epoch.
+
+    Returns:
+      int64 [size].
+    """
+    sequence = np.random.SeedSequence(seed, spawn_key=key)
+    bits = np.random.PCG64(sequence).random_raw(size)
+    return np.argsort(bits, kind="stable")

@@ -32,6 +32,7 @@ class Trainable(Protocol):
 
     optimizer: keras.optimizers.Optimizer
     loss_weights: dict[str, float]
+    stop_training: bool
 
     def update(self, inputs: tuple) -> dict[str, tuple]:
         """Does one update; returns name -> (total, weight), float32 scalars."""
@@ -93,7 +94,9 @@ def train(
       save: writes the checkpoint of a step.
       callbacks: Keras callbacks. `on_epoch_end(step, logs)` comes at each stop
         of the schedule with the means over the updates since the last one,
-        `on_train_batch_end(step, logs)` every few seconds in between.
+        `on_train_batch_end(step, logs)` every few seconds in between. If one
+        of them, or `save`, sets `model.stop_training`, training ends with a
+        checkpoint.
 
     Raises:
       NonFiniteLossError: if a loss or a gradient is not finite; nothing is
@@ -104,10 +107,11 @@ def train(
     runner = keras.callbacks.CallbackList(list(callbacks), model=model)
     block = _make_block(model, strategy)
     pace = _Pace(is_free=distribution.worker(strategy)[1] == 1)
+    model.stop_training = False
     with StopSignal() as stop:
         runner.on_train_begin()
         iterator = batches(step) if step < schedule.num_train_steps else None
-        while step < schedule.num_train_steps:
+        while step < schedule.num_train_steps and not model.stop_training:
             stop_at, parts = schedule.next_stop(step), []
             while step < stop_at and not stop.received:
                 with pace.of(stop_at - step) as size:
@@ -117,7 +121,8 @@ def train(
                 runner.on_train_batch_end(step, _logs(parts[-1:], model, pace))
             if step == stop_at:
                 runner.on_epoch_end(step, _logs(parts, model, pace))
-            if schedule.saves_at(step) or stop.received:
+            is_asked_to_end = stop.received or model.stop_training
+            if schedule.saves_at(step) or is_asked_to_end:
                 save(step)
             if stop.received and step < schedule.num_train_steps:
                 raise StoppedBySignal(step)

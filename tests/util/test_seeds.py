@@ -60,3 +60,11 @@ def test_xla_and_eager_draw_the_same_bits():
     draw = lambda: seeds.random_bits(_keys([5, 6]), (64,))  # noqa: E731
     compiled = tf.function(draw, jit_compile=True)
     np.testing.assert_array_equal(draw(), compiled())
+
+
+def test_a_permutation_is_a_function_of_seed_and_key():
+    first = seeds.permutation(100, 7, 0)
+    np.testing.assert_array_equal(np.sort(first), np.arange(100))
+    np.testing.assert_array_equal(first, seeds.permutation(100, 7, 0))
+    for other in (seeds.permutation(100, 8, 0), seeds.permutation(100, 7, 1)):
+        assert (first != other).any()

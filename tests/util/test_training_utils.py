@@ -82,6 +82,20 @@ def test_training_goes_on_where_the_model_stands():
     assert list(logs) == [8, 10] and saved == [10]
 
 
+def test_a_callback_can_end_the_training_with_a_checkpoint():
+    model = _Model()
+
+    def stop_at_8(step):
+        model.stop_training = step == 8
+
+    recorder = _Recorder(stop_at_8)
+    schedule = training_utils.Schedule(20, 4, 100)
+    saved, logs = _train(model, schedule, recorder=recorder)
+    assert list(logs) == [1, 4, 8] and saved == [8]
+    saved, logs = _train(model, schedule)
+    assert list(logs) == [12, 16, 20], "it can be taken up again"
+
+
 def test_a_finished_run_does_nothing():
     model = _Model()
     model.optimizer.iterations.assign(10)

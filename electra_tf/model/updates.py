@@ -1,0 +1,207 @@
+"""One update from one global batch, whatever is learned.
+
+A model subclasses `UpdatedModel` and writes `compute_losses`. Everything else
+is here: micro-batches, the sum over replicas, the division, the clip, the
+update.
+"""
+
+import abc
+from typing import Any, NamedTuple, Protocol
+
+import keras
+import tensorflow as tf
+
+from electra_tf.model import optimization
+from electra_tf.model.losses import LossTerm
+
+Terms = dict[str, LossTerm]
+Inputs = Any
+"""Tensors of a batch, [B, ...], nested in any way."""
+Keys = Any
+"""uint32 [B], one random key a row; or tensors that say more, [B, ...]."""
+
+
+class ClipConfig(Protocol):
+    """How gradients are clipped; see `OptimizerConfig`."""
+
+    clip_norm: float
+    original_clip_norm: bool
+
+
+class AccumulationConfig(Protocol):
+    """How a batch is divided; see `RuntimeConfig`."""
+
+    gradient_accumulation_steps: int
+
+
+class UpdateConfig(Protocol):
+    """What an update needs of a configuration."""
+
+    optimizer: ClipConfig
+    runtime: AccumulationConfig
+
+
+class Sums(NamedTuple):
+    """What micro-batches and replicas add up.
+
+    Attributes:
+      terms: of losses and metrics.
+      gradients: one for each trainable variable, dense.
+      lookups: of `optimization.lookup_squares`; empty if not asked for.
+    """
+
+    terms: Terms
+    gradients: list[tf.Tensor]
+    lookups: dict[str, tf.Tensor]
+
+
+class UpdatedModel(keras.Model, abc.ABC):
+    """A model that knows its losses.
+
+    Attributes:
+      config: the whole configuration, set by the subclass.
+      jit_compile_step: whether forward and backward pass compile with XLA.
+      loss_weights: name of a loss -> its factor in the total loss. Names of
+        other terms that `compute_losses` returns are metrics.
+    """
+
+    config: UpdateConfig
+    loss_weights: dict[str, float]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.jit_compile_step = False
+
+    @abc.abstractmethod
+    def compute_losses(
+        self, inputs: Inputs, *, keys: Keys, training: bool
+    ) -> Terms:
+        """Computes every loss and metric of a batch.
+
+        Args:
+          inputs: a batch, or a part of it.
+          keys: one random key a row, of which dropout and all else that is
+            random are functions.
+          training: whether dropout is on.
+
+        Returns:
+          Name -> term; sums over the rows given, not divided.
+        """
+
+    def total_loss(self, terms: Terms) -> tf.Tensor:
+        """Returns the weighted sum of the losses' means, float32 scalar."""
+        return tf.add_n(
+            [
+                terms[name].mean() * weight
+                for name, weight in self.loss_weights.items()
+            ]
+        )
+
+    def update_with_keys(self, inputs: Inputs, *, keys: Keys) -> Terms:
+        """Does one update with the random keys, or draws, that are given.
+
+        Gradients are of the mean over the global batch: summed over micro-
+        batches and replicas, then clipped, then applied.
+
+        Args:
+          inputs: this replica's rows of the global batch.
+          keys: one random key a row, or draws.
+
+        Returns:
+          Name -> term, equal on all replicas; "gradient_norm", before the
+          clip, is one of them.
+        """
+        replica = tf.distribute.get_replica_context()
+        weights = replica.all_reduce("SUM", self.loss_sizes(inputs, keys=keys))
+        sums = self._accumulate(inputs, keys, weights)
+        terms, gradients, lookups = replica.all_reduce("SUM", sums)
+        norm = optimization.global_norm(
+            self.trainable_variables, gradients, lookups
+        )
+        gradients, _ = tf.clip_by_global_norm(
+            gradients, self.config.optimizer.clip_norm, use_norm=norm
+        )
+        self.optimizer.apply_reduced(gradients)
+        return {**terms, "gradient_norm": LossTerm(norm, tf.constant(1.0))}
+
+    def loss_sizes(self, inputs: Inputs, *, keys: Keys) -> dict[str, tf.Tensor]:
+        """Computes the weight of each loss's term, which divides its gradient.
+
+        The division comes before the backward pass and needs the sums over
+        all replicas and micro-batches. This default runs the forward pass for
+        it (in a graph, only what the weights need); an objective that knows
+        its weights beforehand overrides it and saves the tracing.
+
+        Args:
+          inputs: a batch, or a part of it.
+          keys: one random key a row, or draws.
+
+        Returns:
+          Name of each loss -> float32 scalar.
+        """
+        terms = self.compute_losses(inputs, keys=keys, training=True)
+        return {name: terms[name].weight for name in self.loss_weights}
+
+    def _accumulate(
+        self, inputs: Inputs, keys: Keys, weights: dict[str, tf.Tensor]
+    ) -> Sums:
+        """Sums terms and gradients over micro-batches."""
+        count = self.config.runtime.gradient_accumulation_steps
+        forward_backward = self.forward_backward
+        if self.jit_compile_step:
+            # Not around the whole update: under several replicas XLA cannot
+            # reach the variables and sums of the other devices.
+            forward_backward = tf.function(forward_backward, jit_compile=True)
+        if count == 1:
+            return forward_backward(inputs, keys, weights)
+
+        def split(x: tf.Tensor) -> tf.Tensor:
+            return tf.reshape(x, [count, -1, *x.shape[1:]])
+
+        parts = tf.nest.map_structure(split, (inputs, keys))
+
+        def run(i: tf.Tensor) -> Sums:
+            rows, row_keys = tf.nest.map_structure(lambda x: x[i], parts)
+            return forward_backward(rows, row_keys, weights)
+
+        def add(i: tf.Tensor, sums: Sums) -> tuple[tf.Tensor, Sums]:
+            return i + 1, tf.nest.map_structure(tf.add, sums, run(i))
+
+        return tf.while_loop(
+            lambda i, sums: i < count, add, (tf.constant(1), run(0))
+        )[1]
+
+    def forward_backward(
+        self, inputs: Inputs, keys: Keys, weights: dict[str, tf.Tensor]
+    ) -> Sums:
+        """Computes terms and gradients of one micro-batch.
+
+        Args:
+          inputs: a batch, or a part of it.
+          keys: one random key a row, or draws.
+          weights: of `loss_sizes`, over the global batch.
+
+        Returns:
+          What adds up to the global batch's terms and gradients.
+        """
+        variables = [v.value for v in self.trainable_variables]
+        with tf.GradientTape() as tape:
+            terms = self.compute_losses(inputs, keys=keys, training=True)
+            loss = tf.add_n(
+                [
+                    tf.math.divide_no_nan(
+                        terms[name].total * factor, weights[name]
+                    )
+                    for name, factor in self.loss_weights.items()
+                ]
+            )
+        gradients = tape.gradient(
+            loss, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO
+        )
+        lookups = {}
+        if self.config.optimizer.original_clip_norm:
+            lookups = optimization.lookup_squares(
+                self.trainable_variables, gradients
+            )
+        dense = [tf.convert_to_tensor(gradient) for gradient in gradients]
+        return Sums(terms, dense, lookups)
