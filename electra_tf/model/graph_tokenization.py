@@ -6,6 +6,9 @@ to the text before that is not what the original does (it folds ligatures and
 full-width forms, and splits words at control characters), so the text is
 normalized here. SentencePiece models do all of that themselves.
 
+To normalize takes longer than to tokenize, and most lines of English text need
+nothing of it but lower-casing: they are told by a regular expression.
+
 Differs from the reference in rare characters, as each side has its version of
 Unicode. Here, and so for every version of Python alike: 15.0 says which code
 points are assigned (others vanish), 13.0 how to lower-case.
@@ -23,6 +26,7 @@ from electra_tf.model.tokenization import (
     Vocabulary,
 )
 
+_VALID = r"[\x00-\x{D7FF}\x{E000}-\x{10FFFF}]*"
 _CONTROL = r"[^\p{L}\p{M}\p{N}\p{P}\p{S}\p{Z}\t\n\r]|\x{FFFD}"
 _ACCENT = r"\p{Mn}"
 _CHINESE = "".join(
@@ -32,6 +36,17 @@ _PUNCTUATION_OR_CHINESE = rf"[\p{{P}}$+<=>^`|~{_CHINESE}]"
 _LONG_WORD = rf"[^\p{{Z}}\t\n\r]{{{MAX_INPUT_CHARS_PER_WORD + 1},}}"
 _MAX_BYTES_PER_WORD = 4 * MAX_INPUT_CHARS_PER_WORD
 _UNKNOWN_WORD = "x" * (_MAX_BYTES_PER_WORD + 1)
+
+# Printable ASCII, and what typeset English has besides: no character of it is
+# an accent or has one, and none beyond ASCII has a lower case.
+_PLAIN_CHARACTER = (
+    r"[!-~\x{A1}-\x{AC}\x{AE}-\x{BF}\x{D7}\x{F7}"
+    r"\x{2010}-\x{2027}\x{2030}-\x{205E}\x{20AC}\x{2122}\x{2212}]"
+)
+_PLAIN = (
+    rf"(?:{_PLAIN_CHARACTER}{{0,{MAX_INPUT_CHARS_PER_WORD}}}"
+    r"(?:[ \t\n\r\x{A0}]|$))*"
+)
 
 
 class Tokenizer(Protocol):
@@ -126,6 +141,14 @@ class GraphTokenizer:
 
     def _normalize(self, text: tf.Tensor) -> tf.Tensor:
         """Does to a text what the reference does before it splits words."""
+        kind = tf.cast(tf.strings.regex_full_match(text, _PLAIN), tf.int32)
+        rows = tf.dynamic_partition(tf.range(tf.size(text)), kind, 2)
+        other, plain = tf.dynamic_partition(text, kind, 2)
+        if self.do_lower_case:
+            plain = tf.strings.lower(plain)
+        return tf.dynamic_stitch(rows, [self._normalize_any(other), plain])
+
+    def _normalize_any(self, text: tf.Tensor) -> tf.Tensor:
         text = _without_invalid_bytes(text)
         text = tf.strings.regex_replace(text, _CONTROL, "")
         if self.do_lower_case and self.strip_accents:
@@ -143,7 +166,15 @@ class GraphTokenizer:
 
 
 def _without_invalid_bytes(text: tf.Tensor) -> tf.Tensor:
-    return tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="ignore")
+    """Leaves out what is not UTF-8; to see that all is takes an eighth."""
+    is_valid = tf.reduce_all(tf.strings.regex_full_match(text, _VALID))
+    return tf.cond(
+        is_valid,
+        lambda: text,
+        lambda: tf.strings.unicode_transcode(
+            text, "UTF-8", "UTF-8", errors="ignore"
+        ),
+    )
 
 
 def _lower(text: tf.Tensor, locale_dependent: str) -> tf.Tensor:

@@ -108,7 +108,9 @@ def _tokenizer(
     """Returns a graph, made once for all parts of a corpus."""
     tokenizer = make_tokenizer(vocabulary, do_lower_case, strip_accents)
     signature = [tf.TensorSpec([None], tf.string)]
-    return tf.function(tokenizer.tokenize, input_signature=signature)
+    return tf.function(
+        tokenizer.tokenize, input_signature=signature, autograph=False
+    )
 
 
 def _batch(documents: Iterable[Document]) -> Iterator[list[Document]]:

@@ -5,16 +5,21 @@ import itertools
 import json
 import os
 import pathlib
+import string
 import subprocess
 import sys
 import unicodedata
 
 import hypothesis
+import numpy as np
 import pytest
 import tensorflow as tf
 from hypothesis import strategies as st
 
-from electra_tf.model.graph_tokenization import GraphTokenizer
+from electra_tf.model.graph_tokenization import (
+    _PLAIN_CHARACTER,
+    GraphTokenizer,
+)
 from electra_tf.model.tokenization import (
     SPECIAL_TOKENS,
     BasicTokenizer,
@@ -155,6 +160,47 @@ def test_every_character_is_kept_dropped_or_splits_as_in_the_reference():
     codes = itertools.chain(range(0xE000), range(0xF000, 0x20000))
     texts = [f"a{chr(code)}b" for code in codes if is_common(chr(code))]
     check(texts, vocabulary=vocabulary, modes=[(True, True)])
+
+
+def test_plain_characters_are_spelt_as_in_the_reference():
+    characters = np.array([chr(code) for code in range(0x20, 0xD800)])
+    is_plain = tf.strings.regex_full_match(characters, _PLAIN_CHARACTER)
+    plain = characters[is_plain].tolist()
+    assert set(string.printable.strip()) | set("«°×“”’–—…€™") <= set(plain)
+    assert not set("\x7f\xad\u200b\u2028\u202eéßΩ") & set(plain)
+    texts = [f"A{c}b {c}{c} \n{c}C" for c in plain]
+    vocabulary = vocabulary_of({*"abcABC", *plain})
+    check(texts, vocabulary=vocabulary)
+    check(["É " + text for text in texts], vocabulary=vocabulary)
+
+
+@fuzz
+@hypothesis.given(
+    st.lists(
+        st.one_of(
+            st.sampled_from(["", " ", "Don't “say” Café!", "x" * 201, "\0"]),
+            st.text("aBc.$ \t\n’–\xa0"),
+            st.text("aBÉé\u0301\xad ’"),
+        ),
+        max_size=8,
+    )
+)
+def test_plain_lines_and_others_keep_their_order(texts):
+    check(texts)
+
+
+def test_typeset_english_takes_the_short_way(monkeypatch):
+    tokenizer = GraphTokenizer(VOCABULARY)
+    sizes = []
+
+    def normalize_any(text):
+        sizes.append(tf.size(text).numpy())
+        return text
+
+    monkeypatch.setattr(tokenizer, "_normalize_any", normalize_any)
+    tokenizer.tokenize(["“Don’t,” she said – twice…", "x" * 200, "", "$4\t5"])
+    tokenizer.tokenize(["Café", "no\0thing", "x" * 201, "plain", b"\xff"])
+    assert sizes == [0, 4]
 
 
 def test_letters_of_unicode_14_are_not_lower_cased():
