@@ -298,11 +298,13 @@ class PretrainingConfig:
     def _check_towers(self) -> None:
         """Refuses what two towers and Electric cannot be trained with."""
         objective, sharing = self.objective, self.model.generator_sharing
-        if objective.has_two_towers and sharing == "all":
+        is_fit = sharing in ("embeddings", "none")
+        if objective.has_two_towers and not is_fit:
             raise UserError(
                 "`generator_sharing` must be embeddings or none with two "
                 "towers: each reads in one direction, the discriminator in "
-                f"both. Received: generator_sharing={sharing}, "
+                "both, and no table belongs to one of them. Received: "
+                f"generator_sharing={sharing}, "
                 f"objective={objective.objective}, "
                 f"generator_type={objective.generator_type}."
             )

@@ -24,10 +24,23 @@ CLOZE_HEAD = "cloze_predictions"
 Shape = tuple[int, ...]
 Shapes = Mapping[str, Shape]
 
+DIFFERENCE = "_difference"
+"""Ends the name of a table that is added to the generator's."""
+
+TABLES = ("word_embeddings", "token_type_embeddings", "position_embeddings")
+"""The embedding tables of an encoder."""
+
 _TABLE = "embeddings/word_embeddings"
 _LAYER = re.compile(r"[^/]+/encoder/layer_(\d+)/.*")
 _TASK = re.compile(r"task_specific/([^/]+)/(.+)/kernel")
 _TOWERS = ("generator_ltr", "generator_rtl")
+# What is shared -> the tables that the generator has of its own.
+_OWN_TABLES = {
+    "embeddings": (),
+    "token_embeddings": TABLES[1:],
+    "none": TABLES,
+    "gradient_disentangled": TABLES,
+}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -38,7 +51,8 @@ class Architecture:
       encoder: of the scope `electra`.
       generator: of its own scope, or of each tower; None where there is none
         but `electra`.
-      has_own_tables: whether the generator has embedding tables of its own.
+      sharing: what generator and discriminator share, but for "all": see
+        `ModelConfig.generator_sharing`.
       is_two_tower: whether the generator is a left-to-right and a
         right-to-left encoder.
       heads: of pre-training, those of `DISCRIMINATOR_HEAD`, `GENERATOR_HEAD`
@@ -48,7 +62,7 @@ class Architecture:
 
     encoder: BertConfig
     generator: BertConfig | None = None
-    has_own_tables: bool = False
+    sharing: str = "embeddings"
     is_two_tower: bool = False
     heads: tuple[str, ...] = ()
     tasks: Mapping[str, Mapping[str, Shape]] = dataclasses.field(
@@ -57,18 +71,18 @@ class Architecture:
 
     @property
     def generator_sharing(self) -> str:
-        """What the generator shares: embeddings, none or all."""
-        if self.generator is None:
-            return "all"
-        return "none" if self.has_own_tables else "embeddings"
+        """What the generator shares; all weights if it is not there."""
+        return "all" if self.generator is None else self.sharing
 
     def shapes(self) -> dict[str, Shape]:
         """Returns the shape of every weight by its name, without slots."""
-        shapes = dict(_encoder_shapes("electra", self.encoder))
+        tables, own = TABLES, _OWN_TABLES[self.sharing]
+        if self.generator_sharing == "gradient_disentangled":
+            tables = tuple(f"{table}{DIFFERENCE}" for table in TABLES)
+        shapes = dict(_encoder_shapes("electra", self.encoder, tables))
         if self.generator is not None:
             for scope in _TOWERS if self.is_two_tower else ("generator",):
-                own = self.has_own_tables
-                shapes |= _encoder_shapes(scope, self.generator, own_tables=own)
+                shapes |= _encoder_shapes(scope, self.generator, own)
         for head in self.heads:
             shapes |= self._head_shapes(head)
         for task, modules in self.tasks.items():
@@ -129,7 +143,7 @@ def infer(
     architecture = Architecture(
         encoder=encoder,
         generator=generator,
-        has_own_tables=f"{scope}/{_TABLE}" in weights,
+        sharing=_sharing(scope, weights),
         is_two_tower=is_two_tower,
         heads=tuple(head for head in heads if head in scopes),
         tasks=_tasks(weights),
@@ -137,6 +151,14 @@ def infer(
     _compare(architecture.shapes(), weights)
     _check_slots(shapes, weights)
     return architecture
+
+
+def _sharing(scope: str, shapes: Shapes) -> str:
+    """Tells what a generator shares from the tables that there are."""
+    if f"electra/{_TABLE}{DIFFERENCE}" in shapes:
+        return "gradient_disentangled"
+    own = tuple(x for x in TABLES if f"{scope}/embeddings/{x}" in shapes)
+    return {(): "embeddings", TABLES[1:]: "token_embeddings"}.get(own, "none")
 
 
 def _weights(shapes: Shapes) -> Iterator[str]:
@@ -187,11 +209,16 @@ def _encoder(
     }
     if tables is not None and f"{scope}/{_TABLE}" not in shapes:
         return dataclasses.replace(tables, **common)
+    is_difference = f"{scope}/{_TABLE}{DIFFERENCE}" in shapes
+    words, types, positions = (
+        f"embeddings/{table}{DIFFERENCE if is_difference else ''}"
+        for table in TABLES
+    )
     return BertConfig(
-        vocab_size=size(_TABLE, 0),
-        embedding_size=size(_TABLE, 1),
-        max_position_embeddings=size("embeddings/position_embeddings", 0),
-        type_vocab_size=size("embeddings/token_type_embeddings", 0),
+        vocab_size=size(words, 0),
+        embedding_size=size(words, 1),
+        max_position_embeddings=size(positions, 0),
+        type_vocab_size=size(types, 0),
         **common,
     )
 
@@ -234,18 +261,19 @@ def _check_slots(shapes: Shapes, weights: Shapes) -> None:
 
 
 def _encoder_shapes(
-    scope: str, config: BertConfig, *, own_tables: bool = True
+    scope: str, config: BertConfig, tables: tuple[str, ...]
 ) -> Iterator[tuple[str, Shape]]:
     embedding, hidden = config.embedding_size, config.hidden_size
     wide = config.intermediate_size
-    if own_tables:
-        tables = {
-            "word_embeddings": config.vocab_size,
-            "token_type_embeddings": config.type_vocab_size,
-            "position_embeddings": config.max_position_embeddings,
-        }
-        for name, size in tables.items():
-            yield f"{scope}/embeddings/{name}", (size, embedding)
+    sizes = {
+        "word_embeddings": config.vocab_size,
+        "token_type_embeddings": config.type_vocab_size,
+        "position_embeddings": config.max_position_embeddings,
+    }
+    for table in tables:
+        size = sizes[table.removesuffix(DIFFERENCE)]
+        yield f"{scope}/embeddings/{table}", (size, embedding)
+    if tables:
         yield from _norm(f"{scope}/embeddings/LayerNorm", embedding).items()
     if embedding != hidden:
         projection = f"{scope}/embeddings_project"

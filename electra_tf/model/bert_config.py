@@ -190,10 +190,18 @@ class ModelConfig(CommonConfig):
     """Width of the generator's feed-forward layers. Default: 4 times its
     width."""
 
-    generator_sharing: str = one_of("embeddings", "none", "all")
-    """What generator and discriminator share: the embeddings, nothing, or all
-    weights. With "all" the generator has the discriminator's shape, with
-    "none" embedding tables of its own width."""
+    generator_sharing: str = one_of(
+        "embeddings",
+        "token_embeddings",
+        "gradient_disentangled",
+        "none",
+        "all",
+    )
+    """What generator and discriminator share: the embeddings; of them the
+    table of tokens alone; the generator's tables, to which the discriminator
+    adds differences of its own and which it does not train (DeBERTaV3);
+    nothing, and the generator's tables have its own width; or all weights, and
+    the generator has the discriminator's shape."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -114,6 +114,8 @@ def write(
         return _write_hugging_face(root, written, found, kind)
     if len(networks) == 1:
         written = weights.select(written, networks[0])
+    if target_format == "tf1":
+        _check_sharing(written)
     files.ensure_writable(root)
     if written.vocabulary is not None:
         vocabulary = written.vocabulary
@@ -123,6 +125,18 @@ def write(
         files.write_json(root / _CONVERTED, _description(written))
     variables = {name: tf.Variable(x) for name, x in written.arrays.items()}
     return [checkpoints.Checkpoints(root, variables).save(written.step)]
+
+
+def _check_sharing(written: Weights) -> None:
+    """Refuses two networks that the original has no place for together."""
+    sharing = written.architecture.generator_sharing
+    if sharing in ("token_embeddings", "gradient_disentangled"):
+        raise UserError(
+            "The original's networks share all their embeddings, all weights "
+            f"or nothing. Received: {written.origin}, with "
+            f"generator_sharing={sharing}. Convert them one by one, with "
+            "--network=discriminator and --network=generator."
+        )
 
 
 def _format_of(path: str) -> str:

@@ -53,11 +53,7 @@ class Embeddings(keras.layers.Layer):
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
         config, width = self.config, self.config.embedding_size
-        self.word_embeddings = self.add_weight(
-            shape=(config.vocab_size, width),
-            initializer=layers.initializer(config.initializer_range),
-            name="word_embeddings",
-        )
+        self.word_embeddings = self.make_words()
         self.token_type_embeddings = self.add_weight(
             shape=(config.type_vocab_size, width),
             initializer=layers.initializer(config.initializer_range),
@@ -77,7 +73,7 @@ class Embeddings(keras.layers.Layer):
         word_offsets: tf.Tensor | None = None,
     ) -> tf.Tensor:
         length = tensor_ops.shape_of(input_ids)[1]
-        words = tf.gather(tf.convert_to_tensor(self.word_embeddings), input_ids)
+        words = self.words(input_ids)
         if word_offsets is not None:
             words += word_offsets
         types = tf.gather(
@@ -85,6 +81,26 @@ class Embeddings(keras.layers.Layer):
         )
         positions = self.position_embeddings[:length]  # [L, E]
         return self.layer_norm(words + types + positions)  # [B, L, E]
+
+    def make_words(self) -> keras.Variable:
+        """Makes the table of words, [V, E]."""
+        config = self.config
+        return self.add_weight(
+            shape=(config.vocab_size, config.embedding_size),
+            initializer=layers.initializer(config.initializer_range),
+            name="word_embeddings",
+        )
+
+    def words(self, input_ids: tf.Tensor) -> tf.Tensor:
+        """Looks words up.
+
+        Args:
+          input_ids: int32 [B, L].
+
+        Returns:
+          float32 [B, L, E].
+        """
+        return tf.gather(tf.convert_to_tensor(self.word_embeddings), input_ids)
 
     def get_config(self) -> dict:
         return {"config": self.config.to_dict(), "name": self.name}
@@ -151,8 +167,8 @@ class BertModel(keras.layers.Layer):
     Args:
       config: sizes.
       name: "electra" or "generator", the root of its variables' paths.
-      embeddings: tables to share with another encoder, already built; None
-        for own ones.
+      embeddings: what it reads; that of another encoder if it is built
+        already. None for tables of its own.
       direction: what a token reads: "both" sides of it, or itself and what
         comes before it "left_to_right" or "right_to_left".
 
@@ -179,7 +195,6 @@ class BertModel(keras.layers.Layer):
         super().__init__(name=name)
         self.config = config
         self.direction = direction
-        self.owns_embeddings = embeddings is None
         self.embeddings = embeddings or Embeddings(config)
         self.embeddings_project = None
         if config.embedding_size != config.hidden_size:
@@ -192,7 +207,7 @@ class BertModel(keras.layers.Layer):
         ]
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
-        if self.owns_embeddings:
+        if not self.embeddings.built:
             self.embeddings.build(input_shape)
         if self.embeddings_project is not None:
             self.embeddings_project.build(

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from electra_tf.model.architecture import (
+    DIFFERENCE,
     DISCRIMINATOR_HEAD,
     GENERATOR_HEAD,
     SLOTS,
@@ -21,6 +22,12 @@ ENCODER = "encoder"
 
 _WORDS = "/embeddings/word_embeddings"
 _POSITIONS = "/embeddings/position_embeddings"
+_DISENTANGLED = "gradient_disentangled"
+# What is shared -> where the generator's tables lie beside its own.
+_SHARED = {
+    "embeddings": "electra/embeddings",
+    "token_embeddings": f"electra{_WORDS}",
+}
 _OUTPUT = "/output_bias"
 
 
@@ -105,6 +112,8 @@ def select(weights: Weights, network: str) -> Weights:
             + towers
             * weights.architecture.is_two_tower
         )
+    if network != "generator":
+        weights = with_whole_tables(weights)
     old = weights.architecture
     head = "" if network == ENCODER else DISCRIMINATOR_HEAD
     encoder, scopes = old.encoder, {"electra": "electra"}
@@ -113,8 +122,8 @@ def select(weights: Weights, network: str) -> Weights:
         if old.generator is not None:
             encoder = old.generator
             scopes = {"generator": "electra"}
-            if not old.has_own_tables:
-                scopes["electra/embeddings"] = "electra/embeddings"
+            if shared := _SHARED.get(old.sharing):
+                scopes[shared] = shared
     scopes |= {head or STEP: head or STEP, STEP: STEP}
     if network == "discriminator":
         scopes["task_specific"] = "task_specific"
@@ -122,7 +131,7 @@ def select(weights: Weights, network: str) -> Weights:
         new + name.removeprefix(scope): array
         for scope, new in scopes.items()
         for name, array in weights.arrays.items()
-        if name == scope or name.startswith(f"{scope}/")
+        if _is_in(name, scope)
     }
     return dataclasses.replace(
         weights,
@@ -135,11 +144,37 @@ def select(weights: Weights, network: str) -> Weights:
     )
 
 
+def with_whole_tables(weights: Weights) -> Weights:
+    """Adds the generator's tables to the discriminator's differences, if any.
+
+    The sums have the differences' slots: their gradients are the same.
+
+    Args:
+      weights: of one or two networks.
+
+    Returns:
+      The same networks, sharing nothing.
+    """
+    if weights.architecture.generator_sharing != _DISENTANGLED:
+        return weights
+    arrays = {}
+    for name, array in weights.arrays.items():
+        if name.endswith(DIFFERENCE):
+            table = name.removesuffix(DIFFERENCE)
+            base = "generator" + table.removeprefix("electra")
+            array = array + weights.arrays[base]
+        arrays[name.replace(DIFFERENCE, "")] = array
+    architecture = dataclasses.replace(weights.architecture, sharing="none")
+    return dataclasses.replace(
+        weights, arrays=arrays, architecture=architecture
+    )
+
+
 def merge(discriminator: Weights, generator: Weights) -> Weights:
     """Joins two networks into what pre-training has.
 
-    They share their embeddings, or all of their encoders, if these are equal,
-    bit for bit.
+    They share their embeddings or the words among them, or all of their
+    encoders, if these are equal, bit for bit.
 
     Args:
       discriminator: alone.
@@ -149,17 +184,19 @@ def merge(discriminator: Weights, generator: Weights) -> Weights:
       UserError: if the tables differ and cannot be the generator's own, which
         are as wide as its hidden vectors.
     """
-    tables = "electra/embeddings/"
-    are_shared = _are_equal(generator, discriminator, tables)
+    sharing = "none"
+    for kind, tables in _SHARED.items():
+        if sharing == "none" and _are_equal(generator, discriminator, tables):
+            sharing = kind
     config = generator.architecture.encoder
-    if _are_equal(generator, discriminator, "electra/"):
+    if _are_equal(generator, discriminator, "electra"):
         heads = {
             name: array
             for name, array in generator.arrays.items()
             if name.startswith(GENERATOR_HEAD)
         }
         return _joined(discriminator, generator, heads, generator=None)
-    if not are_shared and config.embedding_size != config.hidden_size:
+    if sharing == "none" and config.embedding_size != config.hidden_size:
         raise UserError(
             "A discriminator and a generator must have the same embeddings, "
             "or the generator's must be as wide as its hidden vectors. "
@@ -168,19 +205,20 @@ def merge(discriminator: Weights, generator: Weights) -> Weights:
             f"hidden_size={config.hidden_size} in the generator. Convert one "
             "of them alone with --network."
         )
+    shared = _SHARED.get(sharing, STEP)
     renamed = {
         "generator" + name.removeprefix("electra")
         if name.startswith("electra/")
         else name: array
         for name, array in generator.arrays.items()
-        if not (are_shared and name.startswith(tables)) and name != STEP
+        if not _is_in(name, shared) and name != STEP
     }
     return _joined(
         discriminator,
         generator,
         renamed,
         generator=config,
-        has_own_tables=not are_shared,
+        sharing=sharing,
     )
 
 
@@ -189,8 +227,13 @@ def _are_equal(one: Weights, other: Weights, scope: str) -> bool:
     return all(
         np.array_equal(array, other.arrays.get(name))
         for name, array in one.arrays.items()
-        if name.startswith(scope) and not name.endswith(SLOTS)
+        if _is_in(name, scope) and not name.endswith(SLOTS)
     )
+
+
+def _is_in(name: str, scope: str) -> bool:
+    """Tells whether a name is a scope's, or that of a weight with slots."""
+    return name == scope or name.startswith(f"{scope}/")
 
 
 def _joined(
@@ -223,7 +266,8 @@ def resize_vocabulary(
     A word that is known keeps its row, its output bias and their slots; if
     either vocabulary is not known, words are matched by their numbers. A new
     word starts at the mean of all rows, with noise of the size weights start
-    from, so that it is as likely as an average word. Source: Hewitt, 2021,
+    from, so that it is as likely as an average word; its difference from the
+    generator's at the mean of the differences. Source: Hewitt, 2021,
     "Initializing New Word Embeddings for Pretrained Language Models".
 
     Args:
@@ -239,12 +283,12 @@ def resize_vocabulary(
     arrays = dict(weights.arrays)
     for name, array in arrays.items():
         base = name.removesuffix("/adam_m").removesuffix("/adam_v")
-        if base.endswith((_WORDS, _OUTPUT)):
+        if base.endswith((_WORDS, f"{_WORDS}{DIFFERENCE}", _OUTPUT)):
             fill = np.zeros_like(array[0])
             noise = 0.0
             if base == name:
                 fill = array.mean(0)
-            if base == name and array.ndim == 2:
+            if name.endswith(_WORDS):
                 shape = (size, array.shape[1])
                 noise = np.clip(random.normal(size=shape), -2, 2) * scale
             known = array[np.maximum(rows, 0)]
@@ -276,11 +320,12 @@ def resize_positions(weights: Weights, size: int) -> tuple[Weights, Resizing]:
     old = weights.architecture.encoder.max_position_embeddings
     arrays = dict(weights.arrays)
     for name, array in arrays.items():
-        if name.endswith(_POSITIONS):
+        base = name.removesuffix("/adam_m").removesuffix("/adam_v")
+        if not base.endswith((_POSITIONS, f"{_POSITIONS}{DIFFERENCE}")):
+            continue
+        if base == name:
             arrays[name] = np.resize(array, (size, array.shape[1]))
-        elif name.endswith(SLOTS) and name.rpartition("/")[0].endswith(
-            _POSITIONS
-        ):
+        else:
             grown = np.zeros((size, array.shape[1]), array.dtype)
             grown[: len(array)] = array[:size]
             arrays[name] = grown

@@ -79,10 +79,80 @@ def test_other_tables_are_refused():
     both = read("small_like")
     parts = [weights.select(both, network) for network in weights.NETWORKS]
     arrays = dict(parts[1].arrays)
-    arrays["electra/embeddings/LayerNorm/beta"] = np.ones(16, np.float32)
+    table = "electra/embeddings/word_embeddings"
+    arrays[table] = arrays[table] + 1
     other = dataclasses.replace(parts[1], arrays=arrays)
     with pytest.raises(UserError, match="same embeddings.*--network"):
         weights.merge(parts[0], other)
+
+
+def test_an_equal_table_of_words_alone_is_shared():
+    both = read("small_like")
+    parts = [weights.select(both, network) for network in weights.NETWORKS]
+    arrays = dict(parts[1].arrays)
+    changed = "electra/embeddings/LayerNorm/beta"
+    arrays[changed] = np.ones(16, np.float32)
+    parts[1] = dataclasses.replace(parts[1], arrays=arrays)
+    made = weights.merge(*parts)
+    check(made)
+    assert made.architecture.generator_sharing == "token_embeddings"
+    for part, network in zip(parts, weights.NETWORKS, strict=True):
+        again = weights.select(made, network)
+        assert again.arrays.keys() == part.arrays.keys()
+        for name, array in part.arrays.items():
+            np.testing.assert_array_equal(again.arrays[name], array)
+
+
+def disentangled():
+    """Returns weights with a difference for each table of "small_like"."""
+    both, rng = read("small_like"), np.random.default_rng(0)
+    arrays = {}
+    for name, array in both.arrays.items():
+        head, _, tail = name.partition("electra/embeddings/")
+        if head or not tail:
+            arrays[name] = array
+            continue
+        arrays[f"generator/embeddings/{tail}"] = array
+        table, *slot = tail.split("/")
+        if table != "LayerNorm":
+            tail = "/".join([f"{table}_difference", *slot])
+        random = rng.normal(size=array.shape).astype(np.float32)
+        arrays[f"electra/embeddings/{tail}"] = random
+    found = architecture.infer({n: a.shape for n, a in arrays.items()})
+    return dataclasses.replace(both, arrays=arrays, architecture=found)
+
+
+def test_a_discriminator_of_differences_comes_out_with_sums():
+    both = disentangled()
+    check(both)
+    assert both.architecture.generator_sharing == "gradient_disentangled"
+    discriminator, encoder, generator = (
+        weights.select(both, network)
+        for network in ("discriminator", "encoder", "generator")
+    )
+    for table in architecture.TABLES:
+        name = f"electra/embeddings/{table}"
+        base = both.arrays[f"generator/embeddings/{table}"]
+        difference = both.arrays[f"{name}_difference"]
+        np.testing.assert_array_equal(generator.arrays[name], base)
+        for made in (discriminator, encoder):
+            check(made)
+            np.testing.assert_array_equal(made.arrays[name], base + difference)
+            slot = both.arrays[f"{name}_difference/adam_v"]
+            np.testing.assert_array_equal(made.arrays[f"{name}/adam_v"], slot)
+    check(generator)
+
+
+def test_differences_of_new_words_are_the_mean_difference():
+    both = disentangled()
+    made, _ = weights.resize_vocabulary(both, 600)
+    made, _ = weights.resize_positions(made, 100)
+    check(made)
+    name = "electra/embeddings/word_embeddings_difference"
+    old, new = both.arrays[name], made.arrays[name]
+    np.testing.assert_array_equal(new[:512], old)
+    np.testing.assert_allclose(new[512:] - old.mean(0), 0, atol=1e-6)
+    assert not made.arrays[f"{name}/adam_m"][512:].any()
 
 
 def test_known_words_keep_rows_and_slots():

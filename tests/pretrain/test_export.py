@@ -14,6 +14,8 @@ import tiny
 from tensorflow.core.protobuf import saved_model_pb2
 
 from electra_tf import export_saved_model
+from electra_tf.model.architecture import TABLES
+from electra_tf.model.modeling import BertModel
 from electra_tf.pretrain import export
 from electra_tf.pretrain.objectives import OBJECTIVES
 from electra_tf.pretrain.objectives.electra import Electra
@@ -397,6 +399,30 @@ def test_replicas_leave_no_trace(model, tmp_path):
     library = _meta_graph(path).graph_def.library
     devices = {node.device for f in library.function for node in f.node_def}
     assert devices <= {"", "/device:CPU:0", "/device:CPU:*"}  # to restore
+
+
+def test_an_export_adds_differences_to_the_generators_tables(tmp_path):
+    config = _config(generator_sharing="gradient_disentangled")
+    model = Electra(config, tiny.VOCABULARY)
+    for table in model.electra.embeddings.differences.values():
+        table.assign(np.random.default_rng(0).normal(size=table.shape))
+    tables = {
+        f"electra/embeddings/{name}": getattr(model.electra.embeddings, name)
+        for name in TABLES
+    }
+    paths = export.export(model, tmp_path)
+    plain = BertModel(model.electra.config)
+    plain.build((None, None))
+    values = {v.path: v for v in model.electra.variables} | tables
+    for variable in plain.variables:
+        variable.assign(values[variable.path])
+    inputs = tiny.batch(2)
+    loaded = tf.saved_model.load(paths[1])
+    found = loaded.encode(*inputs)["sequence_output"]
+    expected = plain(*inputs).sequence_output
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    size = plain.count_params() + model.discriminator_predictions.count_params()
+    assert f"| {size:,} |" in (tmp_path / "README.md").read_text()
 
 
 @pytest.mark.parametrize("objective", ["replace_mlm", "all_tokens_mlm"])

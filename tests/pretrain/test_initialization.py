@@ -1,11 +1,13 @@
 """A run starts from other weights, of every format, and says what it did."""
 
+import importlib.util
+
 import numpy as np
 import pytest
 import tensorflow as tf
 import tiny
 
-from electra_tf.model import checkpoint_formats
+from electra_tf.model import checkpoint_formats, loading
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import initialization, pretraining_run
 from electra_tf.util.checkpoints import Checkpoints
@@ -20,11 +22,9 @@ def make(vocabulary=tiny.VOCABULARY, **leaves):
     )
 
 
-@pytest.fixture(scope="module")
-def source(tmp_path_factory):
-    """Returns a directory with a checkpoint, and what it holds."""
-    root = tmp_path_factory.mktemp("source")
-    model = make(seed=1, objective="electra")
+def write(root, **leaves):
+    """Writes a checkpoint of random numbers; returns its model and them."""
+    model = make(seed=1, objective="electra", **leaves)
     variables = pretraining_run.checkpoint_variables(model)
     rng = np.random.default_rng(0)
     for variable in variables.values():
@@ -32,9 +32,16 @@ def source(tmp_path_factory):
             variable.assign(rng.normal(size=variable.shape))
     model.optimizer.iterations.assign(STEP)
     Checkpoints(root, variables).save(STEP)
-    words = "".join(f"{token}\n" for token in tiny.VOCABULARY.tokens)
-    (root / "vocab.txt").write_text(words)
-    return root, {name: v.numpy() for name, v in variables.items()}
+    (root / "vocab.txt").write_bytes(tiny.VOCABULARY.content)
+    return model, {name: v.numpy() for name, v in variables.items()}
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    """Returns a directory with a checkpoint, and what it holds."""
+    root = tmp_path_factory.mktemp("source")
+    _, arrays = write(root)
+    return root, arrays
 
 
 def start(path, vocabulary=tiny.VOCABULARY, **leaves):
@@ -75,6 +82,36 @@ def test_hugging_faces_directories_start_a_run(source, tmp_path):
         if "adam" not in name and name != "global_step":
             np.testing.assert_array_equal(found[name], array)
     assert found["global_step"] == 0
+
+
+def test_differences_go_on_and_are_added_up_where_one_network_is_taken(
+    tmp_path,
+):
+    sharing = {"generator_sharing": "gradient_disentangled"}
+    model, expected = write(tmp_path / "run", **sharing)
+    name = "electra/embeddings/word_embeddings_difference"
+    assert {name, f"{name}/adam_m"} < expected.keys()
+    _, found = start(tmp_path / "run", **sharing)
+    assert found.keys() == expected.keys()
+    for key, array in expected.items():
+        np.testing.assert_array_equal(found[key], array, err_msg=key)
+    path = str(tmp_path / "run")
+    heads = {"num_attention_heads": 2, "generator_num_attention_heads": 1}
+    read = checkpoint_formats.read(path, **heads)
+    with pytest.raises(UserError, match="one by one, with --network"):
+        checkpoint_formats.write(str(tmp_path / "tf1"), read, "tf1")
+    kinds = ["tf1", *["hf"] * bool(importlib.util.find_spec("safetensors"))]
+    for kind in kinds:
+        directory = str(tmp_path / kind)
+        checkpoint_formats.write(
+            directory, read, kind, networks=["discriminator"]
+        )
+        again = checkpoint_formats.read(directory, num_attention_heads=2)
+        network, inputs = loading.make(again), tiny.batch()
+        states = network.encoder(*inputs).sequence_output
+        np.testing.assert_allclose(
+            network.head(states), model.discriminate(inputs), atol=1e-5
+        )
 
 
 def test_another_vocabulary_keeps_the_words_both_have(source, capsys):

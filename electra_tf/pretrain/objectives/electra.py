@@ -27,6 +27,10 @@ from electra_tf.model import heads, losses, tensor_ops
 from electra_tf.model.bert_config import BertConfig
 from electra_tf.model.heads import Cloze
 from electra_tf.model.modeling import BertModel
+from electra_tf.model.shared_embeddings import (
+    DisentangledEmbeddings,
+    TokenSharingEmbeddings,
+)
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.model.two_tower import TwoTowerModel
 from electra_tf.pretrain import pretrain_helpers
@@ -111,7 +115,12 @@ class Electra(PretrainingModel):
         self.has_two_towers = objective.has_two_towers
         self.loss_weights = {}
         bert = config.model.discriminator(vocabulary.size)
-        self.electra = BertModel(bert, name="electra")
+        tables, sharing = None, config.model.generator_sharing
+        is_base = not self.is_uniform and sharing == "gradient_disentangled"
+        if is_base:
+            self._build_generator()
+            tables = DisentangledEmbeddings(bert, self.generator.embeddings)
+        self.electra = BertModel(bert, "electra", embeddings=tables)
         self.electra.build((None, None))
         self._build_head(bert)
         if not self.is_uniform:
@@ -119,7 +128,7 @@ class Electra(PretrainingModel):
             self.loss_weights[name] = objective.gen_weight
         if self.has_two_towers:
             self._build_towers()
-        elif not self.is_uniform:
+        elif not (self.is_uniform or is_base):
             self._build_generator()
         self.built = True
 
@@ -133,13 +142,17 @@ class Electra(PretrainingModel):
 
     def _build_generator(self) -> None:
         """Makes the generator, sharing what `generator_sharing` says."""
-        sharing = self.config.model.generator_sharing
+        sharing, tables = self.config.model.generator_sharing, None
         bert = self.config.model.generator(self.vocabulary.size)
+        if sharing == "embeddings":
+            tables = self.electra.embeddings
+        if sharing == "token_embeddings":
+            words = self.electra.embeddings.word_embeddings
+            tables = TokenSharingEmbeddings(bert, words)
         if sharing == "all":
             self.generator = self.electra
         else:
-            shared = self.electra.embeddings if sharing != "none" else None
-            self.generator = BertModel(bert, "generator", embeddings=shared)
+            self.generator = BertModel(bert, "generator", embeddings=tables)
             self.generator.build((None, None))
         self.generator_predictions = heads.GeneratorPredictions(
             bert.embedding_size, bert.vocab_size, bert.initializer_range

@@ -23,6 +23,8 @@ VARIANTS = {name: {"objective": name} for name in OBJECTIVES} | {
         "mask_prob_end": 0.3,
     },
     "electra of two towers": {"generator_type": "two_tower"},
+    "electra that shares words": {"generator_sharing": "token_embeddings"},
+    "electra disentangled": {"generator_sharing": "gradient_disentangled"},
     "electra as the original": {
         "original_masking": True,
         "original_sampling": True,

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tiny
+import tiny_language
 
 from electra_tf.pretrain import pretraining_run
 from electra_tf.util import seeds
@@ -128,16 +129,44 @@ def test_no_gradient_passes_through_the_sample():
     assert all(g is None for g in tape.gradient(loss, of_generator))
 
 
-@pytest.mark.parametrize("sharing", ["embeddings", "none", "all"])
+@pytest.mark.parametrize(
+    "sharing",
+    ["embeddings", "token_embeddings", "gradient_disentangled", "none", "all"],
+)
 def test_sharing_shares_what_it_says(sharing):
     model = _model(generator_sharing=sharing)
     shared = _paths(model.electra) & _paths(model.generator)
     expected = {
         "embeddings": {p for p in _paths(model.electra) if "/embeddings/" in p},
+        "token_embeddings": {"electra/embeddings/word_embeddings"},
+        "gradient_disentangled": set(),
         "none": set(),
         "all": _paths(model.electra),
     }
     assert shared == expected[sharing]
+
+
+def test_each_loss_trains_its_own_part_of_a_disentangled_table():
+    model = _model(
+        generator_sharing="gradient_disentangled", initializer_range=0.2
+    )
+    inputs = tiny.batch()
+    reached = {
+        loss: {
+            path
+            for path, largest in tiny_language.gradients(
+                model, loss, inputs, KEYS
+            ).items()
+            if largest is not None and largest > 0
+        }
+        for loss in ("masked_lm_loss", "disc_loss")
+    }
+    for table in ("word", "position", "token_type"):
+        base = f"generator/embeddings/{table}_embeddings"
+        difference = f"electra/embeddings/{table}_embeddings_difference"
+        assert base in reached["masked_lm_loss"] - reached["disc_loss"]
+        assert difference in reached["disc_loss"] - reached["masked_lm_loss"]
+    assert not reached["masked_lm_loss"] & reached["disc_loss"]
 
 
 def test_variables_have_the_originals_names():

@@ -1,0 +1,90 @@
+"""Embeddings of two encoders that share more than nothing and less than all.
+
+Letters in shapes: B rows, L tokens in a row, E embedding, V vocabulary.
+
+Source: paper section 3.2 ("Weight Sharing"); He et al., 2021, "DeBERTaV3",
+section 3.3.
+"""
+
+import keras
+import tensorflow as tf
+
+from electra_tf.model.architecture import DIFFERENCE, TABLES
+from electra_tf.model.bert_config import BertConfig
+from electra_tf.model.modeling import Embeddings
+
+
+class TokenSharingEmbeddings(Embeddings):
+    """Embeddings with another encoder's table of words.
+
+    Positions, segments and layer normalisation are their own.
+
+    Args:
+      config: the encoder's sizes.
+      words: the other's table, [V, E].
+    """
+
+    def __init__(self, config: BertConfig, words: keras.Variable) -> None:
+        super().__init__(config)
+        self._words = words
+
+    def make_words(self) -> keras.Variable:
+        """Returns the other's table."""
+        return self._words
+
+
+class DisentangledEmbeddings(Embeddings):
+    """The tables of a base, as constants, plus differences that start at 0.
+
+    What reads them trains the differences and never the base: words keep what
+    they mean to the base, while they may mean something else here. The layer
+    normalisation is their own.
+
+    Args:
+      config: the encoder's sizes, with tables as large as the base's.
+      base: already built.
+    """
+
+    def __init__(self, config: BertConfig, base: Embeddings) -> None:
+        super().__init__(config)
+        # As an attribute the base would be a sublayer, and its weights also
+        # those of this layer.
+        self._base = lambda: base
+
+    def build(self, input_shape: tuple[int | None, ...]) -> None:
+        self.differences = {
+            table: self.add_weight(
+                shape=getattr(self._base(), table).shape,
+                initializer="zeros",
+                name=f"{table}{DIFFERENCE}",
+            )
+            for table in TABLES
+        }
+        self.layer_norm.build((*input_shape, self.config.embedding_size))
+
+    def words(self, input_ids: tf.Tensor) -> tf.Tensor:
+        # Two lookups and not one in the sum: rows that are not read get no
+        # gradient, and none of 0 either.
+        base = tf.stop_gradient(self._base().words(input_ids))
+        own = tf.convert_to_tensor(self.differences["word_embeddings"])
+        return base + tf.gather(own, input_ids)
+
+    @property
+    def word_embeddings(self) -> tf.Tensor:
+        """The sum, float32 [V, E]."""
+        return self._sum("word_embeddings")
+
+    @property
+    def token_type_embeddings(self) -> tf.Tensor:
+        """The sum, float32 [segments, E]."""
+        return self._sum("token_type_embeddings")
+
+    @property
+    def position_embeddings(self) -> tf.Tensor:
+        """The sum, float32 [positions, E]."""
+        return self._sum("position_embeddings")
+
+    def _sum(self, table: str) -> tf.Tensor:
+        base = tf.convert_to_tensor(getattr(self._base(), table))
+        difference = tf.convert_to_tensor(self.differences[table])
+        return tf.stop_gradient(base) + difference

@@ -1,0 +1,95 @@
+"""Tables that two encoders share in part, against sums written out."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny
+
+from electra_tf.model import modeling, shared_embeddings
+
+CONFIG = tiny.config(initializer_range=0.5).model.discriminator(60)
+TABLES = ("word_embeddings", "token_type_embeddings", "position_embeddings")
+
+
+@pytest.fixture(scope="module")
+def base():
+    made = modeling.Embeddings(CONFIG)
+    made.build((None, None))
+    return made
+
+
+@pytest.fixture(scope="module")
+def disentangled(base):
+    made = shared_embeddings.DisentangledEmbeddings(CONFIG, base)
+    made.build((None, None))
+    return made
+
+
+def _expected(layer, inputs, words, types, positions):
+    length = inputs.input_ids.shape[1]
+    x = words[inputs.input_ids] + types[inputs.segment_ids]
+    x = (x + positions[:length]).astype(np.float64)
+    x = x - x.mean(-1, keepdims=True)
+    x /= np.sqrt(x.var(-1, keepdims=True))
+    gamma, beta = (w.numpy() for w in layer.layer_norm.weights)
+    return x * gamma + beta
+
+
+def test_differences_start_at_0_under_names_of_their_own(base, disentangled):
+    names = {v.path.rpartition("/")[2] for v in disentangled.variables}
+    assert {f"{table}_difference" for table in TABLES} < names
+    assert len(disentangled.variables) == 5  # two of the normalisation
+    for table in TABLES:
+        assert not disentangled.differences[table].numpy().any()
+        np.testing.assert_array_equal(
+            getattr(disentangled, table), getattr(base, table)
+        )
+
+
+def test_what_is_read_is_the_sum(base, disentangled):
+    rng = np.random.default_rng(0)
+    sums = {}
+    for table in TABLES:
+        difference = disentangled.differences[table]
+        difference.assign(rng.normal(size=difference.shape))
+        sums[table] = getattr(base, table).numpy() + difference.numpy()
+        np.testing.assert_array_equal(getattr(disentangled, table), sums[table])
+    inputs = tiny.batch()
+    offsets = rng.normal(size=(*inputs.input_ids.shape, 8)).astype(np.float32)
+    found = disentangled(inputs.input_ids, inputs.segment_ids)
+    expected = _expected(disentangled, inputs, *sums.values())
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+    moved = disentangled(
+        inputs.input_ids, inputs.segment_ids, tf.constant(offsets)
+    )
+    assert np.abs(moved - found).max() > 0.1
+
+
+def test_the_gradient_reaches_differences_and_never_the_base(
+    base, disentangled
+):
+    inputs = tiny.batch()
+    with tf.GradientTape() as tape:
+        y = disentangled(inputs.input_ids, inputs.segment_ids)
+        loss = tf.reduce_sum(y * tf.random.stateless_normal(y.shape, [1, 2]))
+        loss += tf.reduce_sum(disentangled.word_embeddings[:3] ** 2)
+    tables = [getattr(base, table).value for table in TABLES]
+    own = [disentangled.differences[table].value for table in TABLES]
+    gradients = tape.gradient(loss, [*tables, *own])
+    assert gradients[:3] == [None] * 3
+    assert all(np.abs(tf.convert_to_tensor(g)).max() > 0 for g in gradients[3:])
+
+
+def test_words_of_another_encoder_are_one_variable_with_it(base):
+    words = base.word_embeddings
+    made = shared_embeddings.TokenSharingEmbeddings(CONFIG, words)
+    made.build((None, None))
+    assert made.word_embeddings is words
+    own = {v.path for v in made.variables} - {words.path}
+    assert len(own) == 4
+    inputs = tiny.batch()
+    expected = _expected(
+        made, inputs, *(getattr(made, table).numpy() for table in TABLES)
+    )
+    found = made(inputs.input_ids, inputs.segment_ids)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
