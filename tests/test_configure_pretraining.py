@@ -171,4 +171,4 @@ def test_help_lists_every_flag_and_needs_no_tensorflow():
     assert done.returncode == 0
     assert done.stderr == "False"
     for leaf in leaves(configure.PretrainingConfig):
-        assert f"{leaf.field.name}: " in done.stdout
+        assert f"{leaf.field.name}:" in done.stdout
