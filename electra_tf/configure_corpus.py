@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Mapping
 
+from electra_tf import configure_phases
 from electra_tf.util.config_fields import one_of, require, require_choices
 from electra_tf.util.errors import UserError
 
@@ -70,7 +71,22 @@ class CorpusConfig:
     """Remove accents; only where text is lower-cased, as in the original."""
 
     max_seq_length: int = 128
-    """Tokens in a row, [CLS] and [SEP] included."""
+    """Tokens in a row, [CLS] and [SEP] included; in the longest rows where
+    there are phases or buckets."""
+
+    seq_length_phases: str = ""
+    """LENGTH:SHARE or LENGTH:SHARE:BATCH_SIZE of each phase of the training,
+    comma-separated. 128:0.9,512:0.1 takes rows of 128 tokens for 90 % of the
+    updates and of 512 for the rest, as BERT did. One pass over the text makes
+    the records of all lengths: those of `max_seq_length`, the longest, in the
+    directory of the data set, those of 128 beside it in one that ends in _128.
+    Default: one phase."""
+
+    length_buckets: tuple[int, ...] = ()
+    """Rising lengths, comma-separated, as in 32,64,128: a training record is
+    padded to the shortest of them and `max_seq_length` that holds it, and a
+    batch has records of one length. For documents shorter than rows. Default:
+    all are padded to `max_seq_length`."""
 
     blanks_separate_docs: bool = True
     """A blank line ends a document."""
@@ -97,6 +113,7 @@ class CorpusConfig:
         require(self, "vocab_sample_bytes", "at least 0", lambda n: n >= 0)
         require(self, "num_shards data_seed", "at least 0", lambda n: n >= 0)
         require_choices(self)
+        self._check_lengths()
         is_model = self.vocab_file.endswith(".model")
         if self.vocab_file and is_model != (self.tokenizer == "sentencepiece"):
             raise UserError(
@@ -104,6 +121,66 @@ class CorpusConfig:
                 "only then. Received: "
                 f"vocab_file={self.vocab_file!r}, tokenizer={self.tokenizer!r}."
             )
+
+    def _check_lengths(self) -> None:
+        longest = self.max_seq_length
+        lengths = [p.max_seq_length for p in self.phases] or [longest]
+        if min(lengths) < 5 or max(lengths) != longest:
+            raise UserError(
+                "`max_seq_length` must be the longest of `seq_length_phases`, "
+                f"none below 5. Received: max_seq_length={longest}, "
+                f"seq_length_phases={self.seq_length_phases!r}. Set "
+                f"--max_seq_length={max(lengths)}."
+            )
+        require(
+            self,
+            "length_buckets",
+            f"rising, from 5 to max_seq_length={longest}",
+            lambda buckets: (
+                [*buckets] == sorted({*buckets})
+                and all(5 <= length <= longest for length in buckets)
+            ),
+        )
+
+    @property
+    def phases(self) -> tuple[configure_phases.Share, ...]:
+        """The phases of the training; none for one of `max_seq_length`."""
+        return configure_phases.parse(self.seq_length_phases)
+
+    @property
+    def data_sets(self) -> tuple["CorpusConfig", ...]:
+        """The configuration of each data set, of one length, shortest first."""
+        lengths = {phase.max_seq_length for phase in self.phases}
+        return tuple(
+            dataclasses.replace(
+                self,
+                max_seq_length=length,
+                seq_length_phases="",
+                length_buckets=self._buckets_below(length),
+            )
+            for length in sorted(lengths | {self.max_seq_length})
+        )
+
+    @property
+    def row_lengths(self) -> tuple[int, ...]:
+        """The lengths of training records in one data set, rising."""
+        buckets = self._buckets_below(self.max_seq_length)
+        return (*buckets, self.max_seq_length)
+
+    def directory_of(self, data_set: "CorpusConfig", directory: str) -> str:
+        """Returns where one of `data_sets` lies.
+
+        Args:
+          data_set: which.
+          directory: of the data set with the longest rows.
+        """
+        length = data_set.max_seq_length
+        if length == self.max_seq_length:
+            return directory
+        return f"{directory.rstrip('/')}_{length}"
+
+    def _buckets_below(self, length: int) -> tuple[int, ...]:
+        return tuple(b for b in self.length_buckets if b < length)
 
     @property
     def default_vocab_name(self) -> str:

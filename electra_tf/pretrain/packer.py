@@ -15,6 +15,8 @@ from electra_tf.pretrain.held_out import Document
 from electra_tf.pretrain.record_format import (
     HELD_OUT,
     TRAIN,
+    Kind,
+    by_length,
     layout,
     serialize,
 )
@@ -76,6 +78,11 @@ class Writer(Protocol):
 class Packer:
     """Writes the examples of documents and counts what becomes of the text.
 
+    Args:
+      config: of one data set.
+      vocabulary: of the tokens.
+      writers: kind of records -> where they go.
+
     Attributes:
       counts: documents, tokens and records of a kind -> their number.
       unigrams: int64 [V], how often each token occurs in training records,
@@ -86,21 +93,25 @@ class Packer:
         self,
         config: CorpusConfig,
         vocabulary: Vocabulary,
-        writers: Mapping[str, Writer],
+        writers: Mapping[Kind, Writer],
     ) -> None:
         self.counts: collections.Counter[str] = collections.Counter()
         self.unigrams = np.zeros(vocabulary.size, np.int64)
         self._max_seq_length = config.max_seq_length
+        self._row_lengths = {
+            TRAIN: config.row_lengths,
+            HELD_OUT: config.row_lengths[-1:],
+        }
         self._vocabulary = vocabulary
         self._writers = writers
-        self._waiting = {split: _Waiting() for split in writers}
+        self._waiting = {split: _Waiting() for split in self._row_lengths}
         self._original_builders = {}
         if config.original_packing:
             self._original_builders = {
                 split: ExampleBuilder(
                     config.max_seq_length, random.Random(config.data_seed)
                 )
-                for split in writers
+                for split in self._row_lengths
             }
 
     def add(self, tokenized: Tokenized) -> None:
@@ -151,5 +162,8 @@ class Packer:
             self.unigrams += np.bincount(
                 ids.astype(np.int64), minlength=len(self.unigrams)
             )
-        for record in serialize(rows):
-            self._writers[split].write(record)
+        for length, cut in by_length(rows, self._row_lengths[split]):
+            self.counts["slots"] += cut.input_ids.size
+            writer = self._writers[Kind(self._max_seq_length, split, length)]
+            for record in serialize(cut):
+                writer.write(record)

@@ -15,6 +15,7 @@ from electra_tf.model.graph_tokenization import make_tokenizer
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain.held_out import Document
 from electra_tf.pretrain.packer import Packer, Tokenized, Writer
+from electra_tf.pretrain.record_format import Kind
 
 BATCH_CHARACTERS = 2**20  # text that is tokenized at once
 MAX_THREADS = 8
@@ -39,30 +40,39 @@ def pack(
     documents: Iterable[Document],
     config: CorpusConfig,
     vocabulary: Vocabulary,
-    writers: Mapping[str, Writer],
+    writers: Mapping[Kind, Writer],
     *,
     num_threads: int = 0,
     report: Callable[[], None] = lambda: None,
-) -> Packed:
+) -> list[Packed]:
     """Tokenizes documents, packs them into examples and writes the records.
+
+    They are tokenized once and packed for each data set.
 
     Args:
       documents: with their splits.
       config: how to pack them.
       vocabulary: of the tokens.
-      writers: split -> where its records go.
+      writers: kind of records -> where they go.
       num_threads: that tokenize; 0 for one a core, up to `MAX_THREADS`.
       report: called after each document.
 
     Returns:
-      What became of the text.
+      What became of the text in each data set.
     """
-    packer = Packer(config, vocabulary, writers)
+    packers = [
+        Packer(data_set, vocabulary, writers) for data_set in config.data_sets
+    ]
     for tokenized in _tokenize(documents, config, vocabulary, num_threads):
-        packer.add(tokenized)
+        for packer in packers:
+            packer.add(tokenized)
         report()
-    packer.flush()
-    return Packed(dict(packer.counts), packer.unigrams.tolist())
+    for packer in packers:
+        packer.flush()
+    return [
+        Packed(dict(packer.counts), packer.unigrams.tolist())
+        for packer in packers
+    ]
 
 
 def _tokenize(

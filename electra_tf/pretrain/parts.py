@@ -22,11 +22,12 @@ from electra_tf.configure_corpus import CorpusConfig
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import corpus, packing
 from electra_tf.pretrain.held_out import Document, Splitter
+from electra_tf.pretrain.packing import Packed
 from electra_tf.pretrain.record_format import (
     FORMAT_VERSION,
-    HELD_OUT,
     PARTS,
-    TRAIN,
+    Kind,
+    kinds,
 )
 from electra_tf.pretrain.sources import Source, split
 from electra_tf.util import files
@@ -41,6 +42,7 @@ _FREE = (
     "corpus",
     "tfds_data_dir",
     "num_shards",
+    "seq_length_phases",
     "vocab_file",
     "vocab_size",
     "vocab_sample_bytes",
@@ -72,13 +74,14 @@ class Part:
         """Whether it is complete."""
         return os.path.exists(os.path.join(self.directory, _SUMMARY))
 
-    def path(self, split_name: str) -> str:
-        """Returns the path of the records of a split."""
-        return os.path.join(self.directory, f"{split_name}.tfrecord")
+    def path(self, kind: Kind) -> str:
+        """Returns the path of the records of a kind."""
+        name = "-".join(map(str, kind))
+        return os.path.join(self.directory, f"{name}.tfrecord")
 
-    def records(self, split_name: str) -> Iterator[bytes]:
-        """Yields the records of a split."""
-        dataset = tf.data.TFRecordDataset(self.path(split_name))
+    def records(self, kind: Kind) -> Iterator[bytes]:
+        """Yields the records of a kind."""
+        dataset = tf.data.TFRecordDataset(self.path(kind))
         for batch in dataset.batch(_BATCH_RECORDS):
             yield from batch.numpy()
 
@@ -89,15 +92,13 @@ class Summary:
 
     Attributes:
       statistics: of the reading.
-      counts: of the packing, see `packing.Packed`.
-      unigrams: likewise.
+      packed: what became of it in each data set.
       splits: that it has documents of.
       waiting: documents whose split depends on other parts.
     """
 
     statistics: dict[str, int]
-    counts: dict[str, int]
-    unigrams: list[int]
+    packed: list[Packed]
     splits: list[str]
     waiting: list[Document]
 
@@ -106,7 +107,8 @@ class Summary:
         """Reads the summary of a part that is done."""
         values = files.read_json(os.path.join(part.directory, _SUMMARY))
         waiting = [Document(*document) for document in values.pop("waiting")]
-        return cls(**values, waiting=waiting)
+        packed = [Packed(*packed) for packed in values.pop("packed")]
+        return cls(**values, packed=packed, waiting=waiting)
 
 
 def plan(
@@ -133,6 +135,7 @@ def plan(
     settings = dataclasses.asdict(config) | {
         "format_version": FORMAT_VERSION,
         "vocabulary": vocabulary.sha256,
+        "lengths": [data_set.max_seq_length for data_set in config.data_sets],
     }
     for name in _FREE:
         del settings[name]
@@ -186,10 +189,11 @@ def build(
         part,
         Summary(
             dataclasses.asdict(statistics),
-            *packed,
+            packed,
             sorted(splitter.splits),
             splitter.waiting,
         ),
+        config,
     )
 
 
@@ -210,7 +214,7 @@ def build_of_documents(
     part = Part((), os.path.join(output_dir, PARTS, "waiting"))
     packed = _write(part, documents, config, vocabulary)
     statistics = dataclasses.asdict(corpus.Statistics())
-    _finish(part, Summary(statistics, *packed, [], []))
+    _finish(part, Summary(statistics, packed, [], []), config)
     return part
 
 
@@ -258,12 +262,12 @@ def _write(
     *,
     num_threads: int = 0,
     report: Callable[[], None] = lambda: None,
-) -> packing.Packed:
+) -> list[Packed]:
     os.makedirs(part.directory, exist_ok=True)
     with contextlib.ExitStack() as stack:
         writers = {
-            name: stack.enter_context(tf.io.TFRecordWriter(part.path(name)))
-            for name in (TRAIN, HELD_OUT)
+            kind: stack.enter_context(tf.io.TFRecordWriter(part.path(kind)))
+            for kind in kinds(config)
         }
         return packing.pack(
             documents,
@@ -275,8 +279,8 @@ def _write(
         )
 
 
-def _finish(part: Part, summary: Summary) -> None:
-    for name in (TRAIN, HELD_OUT):
-        files.sync(part.path(name))
+def _finish(part: Part, summary: Summary, config: CorpusConfig) -> None:
+    for kind in kinds(config):
+        files.sync(part.path(kind))
     path = os.path.join(part.directory, _SUMMARY)
     files.write_json(path, dataclasses.asdict(summary))

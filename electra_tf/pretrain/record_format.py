@@ -9,12 +9,13 @@ import functools
 import glob
 import itertools
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
+from electra_tf.configure_corpus import CorpusConfig
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain.spans import Span
 from electra_tf.util import files
@@ -29,6 +30,34 @@ PARTS = ".parts"
 TRAIN = "train"
 HELD_OUT = "held_out"
 PREFIXES = {TRAIN: "pretrain_data", HELD_OUT: "held_out_data"}
+
+
+class Kind(NamedTuple):
+    """Records that are written to the same files.
+
+    Attributes:
+      max_seq_length: of their data set.
+      split: "train" or "held_out".
+      length: numbers in each feature; only training records may have less
+        than `max_seq_length`.
+    """
+
+    max_seq_length: int
+    split: str
+    length: int
+
+
+def kinds(config: CorpusConfig) -> list[Kind]:
+    """Returns the kinds of records of a corpus, those for training first."""
+    return [
+        Kind(data_set.max_seq_length, split, length)
+        for data_set in config.data_sets
+        for split, lengths in (
+            (TRAIN, data_set.row_lengths),
+            (HELD_OUT, data_set.row_lengths[-1:]),
+        )
+        for length in lengths
+    ]
 
 
 class Rows(NamedTuple):
@@ -71,6 +100,23 @@ def layout(
     input_ids[is_sep] = vocabulary.sep_id
     input_ids[:, 0] = vocabulary.cls_id
     return Rows(input_ids, input_mask, input_mask & (column > first_sep))
+
+
+def by_length(rows: Rows, lengths: Sequence[int]) -> Iterator[tuple[int, Rows]]:
+    """Cuts each row to the shortest of some lengths that holds its tokens.
+
+    Args:
+      rows: of at most the last length.
+      lengths: to cut to, rising.
+
+    Yields:
+      A length, and the rows of it; lengths without rows are left out.
+    """
+    fits = np.searchsorted(lengths, np.count_nonzero(rows.input_mask, axis=1))
+    for number, length in enumerate(lengths):
+        chosen = fits == number
+        if chosen.any():
+            yield length, Rows(*(feature[chosen, :length] for feature in rows))
 
 
 def serialize(rows: Rows) -> list[bytes]:
@@ -172,13 +218,26 @@ class ShardWriter:
       directory: where the files go.
       split: "train" or "held_out".
       num_shards: how many files; fewer if there are fewer records.
+      length: numbers in each feature, where that is less than the data set's
+        `max_seq_length`; None where it is not.
     """
 
-    def __init__(self, directory: str, split: str, num_shards: int) -> None:
+    def __init__(
+        self,
+        directory: str,
+        split: str,
+        num_shards: int,
+        *,
+        length: int | None = None,
+    ) -> None:
         self.num_records = 0
         self._directory = directory
         self._split = split
         self._num_shards = num_shards
+        self._length = length
+        self._prefix = f"{PREFIXES[split]}.tfrecord-"
+        if length is not None:
+            self._prefix += f"{length}-tokens-"
         self._writers: list[tf.io.TFRecordWriter] = []
         self._stack = contextlib.ExitStack()
 
@@ -204,9 +263,10 @@ class ShardWriter:
     def publish(self) -> list[dict[str, Any]]:
         """Gives the files their names; returns the manifest's entries."""
         num_shards = len(self._writers)
+        lengths = {"max_seq_length": self._length} if self._length else {}
         entries = []
         for shard in range(num_shards):
-            name = f"{PREFIXES[self._split]}.tfrecord-{shard}-of-{num_shards}"
+            name = f"{self._prefix}{shard}-of-{num_shards}"
             path = os.path.join(self._directory, name)
             files.sync(self._unfinished_path(shard))
             os.replace(self._unfinished_path(shard), path)
@@ -218,14 +278,13 @@ class ShardWriter:
                         range(shard, self.num_records, num_shards)
                     ),
                     "num_bytes": os.path.getsize(path),
+                    **lengths,
                 }
             )
         return entries
 
     def _unfinished_path(self, shard: int) -> str:
-        return os.path.join(
-            self._directory, f".{PREFIXES[self._split]}.tfrecord-{shard}.tmp"
-        )
+        return os.path.join(self._directory, f".{self._prefix}{shard}.tmp")
 
 
 def find_unfinished(directory: str) -> list[str]:

@@ -27,7 +27,11 @@ from electra_tf.util.errors import UserError
 MAX_BYTES_TO_SCAN = 2**30
 
 _SCAN_BATCH = 1024
-_DEFAULTS = {"tokenizer": "wordpiece", "pad_vocab_to_multiple": 1}
+_DEFAULTS = {
+    "tokenizer": "wordpiece",
+    "pad_vocab_to_multiple": 1,
+    "length_buckets": [],
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,11 +42,13 @@ class RecordFile:
       path: where it lies.
       num_records: records in it, at least one.
       num_bytes: its size.
+      max_seq_length: numbers in each feature.
     """
 
     path: str
     num_records: int
     num_bytes: int
+    max_seq_length: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,11 +57,23 @@ class Records:
 
     Attributes:
       files: the files, by name.
-      max_seq_length: numbers in each feature.
     """
 
     files: tuple[RecordFile, ...]
-    max_seq_length: int
+
+    @property
+    def max_seq_length(self) -> int:
+        """Numbers in each feature, in the longest records."""
+        return max(file.max_seq_length for file in self.files)
+
+    @property
+    def buckets(self) -> tuple["Records", ...]:
+        """The records of each length, shortest first."""
+        lengths = {file.max_seq_length for file in self.files}
+        return tuple(
+            Records(tuple(f for f in self.files if f.max_seq_length == length))
+            for length in sorted(lengths)
+        )
 
     @property
     def num_records(self) -> int:
@@ -75,7 +93,8 @@ class Records:
 
         Args:
           patterns: globs, separated by commas.
-          corpus: the sequence length and the letter case to expect.
+          corpus: the lengths of the records and the letter case to expect, of
+            one data set.
           vocabulary: to which the ids must belong.
 
         Returns:
@@ -92,16 +111,16 @@ class Records:
                 f"{patterns!r}, which matches no file. Build them with "
                 "`python -m electra_tf.build_pretraining_dataset`."
             )
-        scanner = _Scanner(corpus.max_seq_length, vocabulary.size)
         is_small = sum(map(os.path.getsize, paths)) <= MAX_BYTES_TO_SCAN
         opened = []
         for directory, group in itertools.groupby(paths, os.path.dirname):
             listed = _read_manifest(directory, corpus, vocabulary)
-            opened += [
-                _open_file(path, listed, scanner, in_full=is_small)
-                for path in group
-            ]
-        return cls(tuple(opened), corpus.max_seq_length)
+            for path in group:
+                file = _find_listed(path, listed)
+                length = file.max_seq_length if file else corpus.max_seq_length
+                scanner = _Scanner(length, vocabulary.size)
+                opened.append(_open_file(path, file, scanner, in_full=is_small))
+        return cls(tuple(opened))
 
 
 def find(patterns: str) -> list[str]:
@@ -156,6 +175,12 @@ def _read_manifest(
                 f"{unfinished[0]}, left by a build that was stopped. Build "
                 "it again with --overwrite."
             )
+        if corpus.length_buckets:
+            raise UserError(
+                "`length_buckets` needs records that were built with it. "
+                f"Received: {directory}, which has no {MANIFEST}. Build the "
+                "data set again, or drop --length_buckets."
+            )
         return None
     manifest = files.read_json(path)
     if manifest.get("format_version") != FORMAT_VERSION:
@@ -170,6 +195,7 @@ def _read_manifest(
             os.path.join(directory, entry["name"]),
             entry["num_records"],
             entry["num_bytes"],
+            entry.get("max_seq_length", corpus.max_seq_length),
         )
         _check_size(file)
         listed[file.path] = file
@@ -188,6 +214,7 @@ def _check_settings(
         "vocab_size": vocabulary.size,
         "vocab_sha256": vocabulary.sha256,
         "max_seq_length": corpus.max_seq_length,
+        "length_buckets": list(corpus.row_lengths[:-1]),
         "do_lower_case": corpus.do_lower_case,
         "strip_accents": corpus.strip_accents,
     }
@@ -215,26 +242,35 @@ def _check_size(file: RecordFile) -> None:
         )
 
 
-def _open_file(
-    path: str,
-    listed: dict[str, RecordFile] | None,
-    scanner: "_Scanner",
-    *,
-    in_full: bool,
-) -> RecordFile:
-    if not os.path.getsize(path):
-        raise UserError(
-            f"{path} must hold records. Received: 0 bytes. Restore the file "
-            "or build the data set again."
-        )
-    if listed is None:
-        return RecordFile(path, scanner.scan(path), os.path.getsize(path))
-    if path not in listed:
+def _find_listed(
+    path: str, listed: dict[str, RecordFile] | None
+) -> RecordFile | None:
+    """Returns what a manifest says of a file; None if there is none."""
+    if listed is not None and path not in listed:
         raise UserError(
             f"{path} must belong to the data set beside it. Received: a file "
             f"that its {MANIFEST} does not list. Move it elsewhere."
         )
-    file = listed[path]
+    return listed and listed[path]
+
+
+def _open_file(
+    path: str,
+    file: RecordFile | None,
+    scanner: "_Scanner",
+    *,
+    in_full: bool,
+) -> RecordFile:
+    """Checks a file, and against what is known of it if anything is."""
+    size = os.path.getsize(path)
+    if not size:
+        raise UserError(
+            f"{path} must hold records. Received: 0 bytes. Restore the file "
+            "or build the data set again."
+        )
+    if file is None:
+        num_records = scanner.scan(path)
+        return RecordFile(path, num_records, size, scanner.max_seq_length)
     if not in_full:
         scanner.scan(path, max_records=1)
     elif (found := scanner.scan(path)) != file.num_records:
@@ -249,7 +285,7 @@ class _Scanner:
     """Reads records and checks what they hold."""
 
     def __init__(self, max_seq_length: int, vocab_size: int) -> None:
-        self._max_seq_length = max_seq_length
+        self.max_seq_length = max_seq_length
         self._limits = dict(zip(FEATURES, (vocab_size, 2, 2), strict=True))
 
     def scan(self, path: str, *, max_records: int = -1) -> int:
@@ -266,7 +302,7 @@ class _Scanner:
 
     def _check(self, path: str, first: int, serialized: tf.Tensor) -> None:
         try:
-            features = parse(serialized, self._max_seq_length)
+            features = parse(serialized, self.max_seq_length)
         except (tf.errors.InvalidArgumentError, UnicodeDecodeError):
             # TensorFlow's message quotes the record, which may be no text.
             for number, record in enumerate(serialized.numpy(), first):
@@ -292,9 +328,9 @@ class _Scanner:
             ) from error
         for name in FEATURES:
             length = len(features[name].int64_list.value)
-            if length != self._max_seq_length:
+            if length != self.max_seq_length:
                 raise UserError(
-                    f"{where} must hold {self._max_seq_length} integers "
+                    f"{where} must hold {self.max_seq_length} integers "
                     f"`{name}`, as max_seq_length says. Received: {length}. "
                     "Change --max_seq_length or build the data set again."
                 )

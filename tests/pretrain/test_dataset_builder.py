@@ -14,6 +14,7 @@ import tensorflow as tf
 from electra_tf.configure_pretraining import CorpusConfig
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import (
+    assembly,
     dataset_builder,
     held_out,
     packing,
@@ -263,7 +264,7 @@ def test_the_share_held_out_is_the_fraction():
 
 
 def test_large_corpora_get_several_shards(config, tmp_path, monkeypatch):
-    monkeypatch.setattr(dataset_builder, "SHARD_BYTES", 10_000)
+    monkeypatch.setattr(assembly, "SHARD_BYTES", 10_000)
     manifest = build(config, VOCABULARY, output_dir=str(tmp_path / "out"))
     train = [f for f in manifest["files"] if f["split"] == "train"]
     sizes = [file["num_bytes"] for file in train]
@@ -328,7 +329,7 @@ def test_a_failure_while_publishing_leaves_what_is_built(
 
     out = tmp_path / "out"
     with monkeypatch.context() as patch:
-        patch.setattr(dataset_builder.ShardWriter, "publish", fail)
+        patch.setattr(assembly.ShardWriter, "publish", fail)
         with pytest.raises(UserError, match="the disk is gone"):
             build(config, VOCABULARY, output_dir=str(out))
     assert [path.name for path in out.iterdir()] == [".parts"]
@@ -376,7 +377,7 @@ def test_parts_of_something_else_are_not_used(
     config = dataclasses.replace(config, corpus=(path,))
     vocabulary, out = VOCABULARY, str(tmp_path / "out")
     with monkeypatch.context() as patch:
-        patch.setattr(dataset_builder, "_assemble", lambda *_: 1 / 0)
+        patch.setattr(dataset_builder, "assemble", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             build(config, vocabulary, output_dir=out)
     left = set((tmp_path / "out" / ".parts").iterdir())

@@ -31,8 +31,8 @@ def records(tmp_path_factory):
         with tf.io.TFRecordWriter(path) as writer:
             for number in itertools.islice(numbers, size):
                 writer.write(make_record(number))
-        files.append(RecordFile(path, size, size * 2**20))
-    return Records(tuple(files), LENGTH)
+        files.append(RecordFile(path, size, size * 2**20, LENGTH))
+    return Records(tuple(files))
 
 
 def make_record(number):
@@ -135,7 +135,7 @@ def test_damage_during_training_is_located(tmp_path):
     with tf.io.TFRecordWriter(str(path)) as writer:
         for number in range(9):
             writer.write(make_record(number))
-    records = Records((RecordFile(str(path), 9, 1),), LENGTH)
+    records = Records((RecordFile(str(path), 9, 1, LENGTH),))
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
