@@ -19,6 +19,7 @@ from electra_tf.configure_objectives import (
     ObjectiveConfig,
     TwoStageConfig,
 )
+from electra_tf.configure_successors import SelectionConfig
 from electra_tf.model.bert_config import ModelConfig
 from electra_tf.util.config_fields import one_of, require, require_choices
 from electra_tf.util.errors import UserError
@@ -242,6 +243,7 @@ class PretrainingConfig:
     objective: ObjectiveConfig = ObjectiveConfig()
     adversarial: AdversarialConfig = AdversarialConfig()
     two_stage: TwoStageConfig = TwoStageConfig()
+    selection: SelectionConfig = SelectionConfig()
     optimizer: OptimizerConfig = OptimizerConfig()
     training: TrainingConfig = TrainingConfig()
     runtime: RuntimeConfig = RuntimeConfig()

@@ -58,6 +58,8 @@ class FlopsConfig(PretrainingConfig):
             max_seq_length=length,
             max_predictions_per_seq=num_predictions,
             generator_type=self.objective.generator_type,
+            num_candidates=self.selection.num_candidates,
+            num_detection_layers=self.selection.num_detection_layers,
         )
         return flops.passes(self.objective.objective, sizes)
 

@@ -36,6 +36,7 @@ from electra_tf.model.bert_config import BertConfig
 from electra_tf.model.flops_layers import (
     binary_head,
     block,
+    choice_head,
     embedding,
     vocabulary_head,
 )
@@ -63,6 +64,16 @@ class Pass:
     num_decisions: int = 0
     """Positions in a row that are classified: "replaced" or not."""
 
+    num_draws: int = 0
+    """Positions in a row whose word is scored by the same softmax without
+    being learned; forward only."""
+
+    num_choices: int = 0
+    """Positions in a row whose word is chosen among `num_candidates`."""
+
+    num_candidates: int = 0
+    """Words that are chosen from at each of these."""
+
     is_trained: bool = True
     """A backward pass follows."""
 
@@ -78,7 +89,7 @@ class Pass:
 
     def __post_init__(self) -> None:
         positive = "num_tokens num_towers attention_width num_attentions"
-        positions = "num_predictions num_decisions"
+        positions = "num_predictions num_decisions num_draws num_choices"
         expected = f"from 0 to num_tokens={self.num_tokens}"
         require(self, positive, "at least 1", lambda n: n >= 1)
         require(self, positions, expected, lambda n: 0 <= n <= self.num_tokens)
@@ -110,6 +121,8 @@ class Pass:
                 self.network, self.num_predictions, num_towers=self.num_towers
             )
             + binary_head(self.network, self.num_decisions)
+            + choice_head(self.network, self.num_choices, self.num_candidates)
+            + self._draws()
         )
 
     def update(self, *, sparse_embed_lookup: bool = False) -> int:
@@ -123,7 +136,14 @@ class Pass:
           FLOPs.
         """
         forward = self.forward(sparse_embed_lookup=sparse_embed_lookup)
-        return (2 if self.is_trained else 1) * forward
+        if not self.is_trained:
+            return forward
+        return 2 * forward - self._draws()
+
+    def _draws(self) -> int:
+        return vocabulary_head(
+            self.network, self.num_draws, num_towers=self.num_towers
+        )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -153,6 +173,12 @@ class Sizes:
 
     is_generator_trained: bool = True
     """False for a frozen generator, which runs forward only."""
+
+    num_candidates: int = 5
+    """Words that are chosen from at a position (mc_bert, teams)."""
+
+    num_detection_layers: int = 1
+    """Layers that a network has twice (teams)."""
 
     def __post_init__(self) -> None:
         require_choices(self)
@@ -202,14 +228,53 @@ def _all_tokens_mlm(sizes: Sizes) -> dict[str, Pass]:
     return {**generator_pass(sizes), "encoder": encoder}
 
 
+def _script(sizes: Sizes) -> dict[str, Pass]:
+    """One network reads twice; each score of a word is one of its verdicts."""
+    length = sizes.max_seq_length
+    critic = Pass(
+        network=sizes.discriminator, num_tokens=length, num_predictions=length
+    )
+    return {**_mlm(sizes), "critic": critic}
+
+
+def _mc_bert(sizes: Sizes) -> dict[str, Pass]:
+    length = sizes.max_seq_length
+    parts = generator_pass(sizes)
+    generator = dataclasses.replace(parts["generator"], num_draws=length)
+    encoder = Pass(
+        network=sizes.discriminator,
+        num_tokens=length,
+        num_choices=length,
+        num_candidates=sizes.num_candidates,
+    )
+    return {"generator": generator, "encoder": encoder}
+
+
+def _teams(sizes: Sizes) -> dict[str, Pass]:
+    """What the discriminator has of its own counts as further layers."""
+    bert = sizes.discriminator
+    num_layers = bert.num_hidden_layers + sizes.num_detection_layers
+    encoder = Pass(
+        network=dataclasses.replace(bert, num_hidden_layers=num_layers),
+        num_tokens=sizes.max_seq_length,
+        num_decisions=sizes.max_seq_length,
+        num_choices=sizes.max_predictions_per_seq,
+        num_candidates=sizes.num_candidates,
+    )
+    return {**generator_pass(sizes), "discriminator": encoder}
+
+
 OBJECTIVES: Mapping[str, Objective] = {
     "adversarial": _electra,
     "electra": _electra,
     "electra_15": _electra,
     "electric": _electric,
+    "mc_bert": _mc_bert,
     "mlm": _mlm,
     "replace_mlm": _replace_mlm,
     "all_tokens_mlm": _all_tokens_mlm,
+    "script": _script,
+    "teams": _teams,
     "two_stage": _two_stage,
 }
 """What each objective computes, by its name in `pretrain/objectives`."""

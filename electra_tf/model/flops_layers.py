@@ -79,6 +79,26 @@ def vocabulary_head(
     return num_predictions * (hidden + words)
 
 
+def choice_head(
+    network: BertConfig, num_choices: int, num_candidates: int
+) -> int:
+    """Counts the choice among a few words on one row.
+
+    Args:
+      network: the shape of the encoder.
+      num_choices: positions in the row.
+      num_candidates: words at each.
+
+    Returns:
+      FLOPs.
+    """
+    width = network.embedding_size
+    hidden = _linear(network.hidden_size, width)
+    hidden += width * (ACTIVATION + LAYER_NORM)
+    words = num_candidates * (2 * width + SOFTMAX + TARGET)
+    return num_choices * (hidden + words)
+
+
 def binary_head(network: BertConfig, num_decisions: int) -> int:
     """Counts the classification of tokens on one row.
 

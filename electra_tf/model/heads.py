@@ -205,3 +205,75 @@ class DiscriminatorPredictions(keras.layers.Layer):
             "initializer_range": self.initializer_range,
             "name": self.name,
         }
+
+
+@keras.saving.register_keras_serializable("electra_tf")
+class SelectionPredictions(keras.layers.Layer):
+    """Scores a few words at each position: which of them stood there?
+
+    A word's score is <LayerNorm(gelu(x W + b)), e(word)>, with e(word) its row
+    of the table that the encoder reads. The option "neither" has a row of its
+    own.
+
+    Memory: the rows of all words, B N K E numbers, are kept for the gradient.
+
+    Args:
+      embedding_size: width E of the table.
+      initializer_range: of the dense kernel.
+      has_neither: whether "neither" is scored too.
+      name: root of the variables' paths.
+
+    Call arguments:
+      x: float32 [B, N, H], the encoder's states.
+      words: int32 [B, N, K].
+      table: float32 [V, E].
+
+    Returns:
+      float32 [B, N, K], logits; [B, N, 1 + K] with "neither" first.
+    """
+
+    def __init__(
+        self,
+        embedding_size: int,
+        initializer_range: float,
+        *,
+        has_neither: bool,
+        name: str = "selection_predictions",
+    ) -> None:
+        super().__init__(name=name)
+        self.embedding_size = embedding_size
+        self.initializer_range = initializer_range
+        self.has_neither = has_neither
+        self.dense = layers.Linear(
+            embedding_size, initializer_range, name="dense"
+        )
+        self.layer_norm = layers.LayerNorm()
+
+    def build(self, input_shape: tuple[int | None, ...]) -> None:
+        self.dense.build(input_shape)
+        self.layer_norm.build((*input_shape[:-1], self.embedding_size))
+        if self.has_neither:
+            self.neither = self.add_weight(
+                shape=(self.embedding_size, 1),
+                initializer=layers.initializer(self.initializer_range),
+                name="neither",
+            )
+
+    def call(
+        self, x: tf.Tensor, words: tf.Tensor, table: tf.Tensor
+    ) -> tf.Tensor:
+        x = self.layer_norm(tensor_ops.gelu(self.dense(x)))  # [B, N, E]
+        rows = tf.gather(table, words)  # [B, N, K, E]
+        scores = tf.linalg.matvec(rows, x)  # [B, N, K]
+        if not self.has_neither:
+            return scores
+        neither = tensor_ops.linear(x, self.neither, tf.zeros([1]))
+        return tf.concat([neither, scores], -1)
+
+    def get_config(self) -> dict:
+        return {
+            "embedding_size": self.embedding_size,
+            "initializer_range": self.initializer_range,
+            "has_neither": self.has_neither,
+            "name": self.name,
+        }

@@ -106,18 +106,31 @@ def sample_from_logits(logits: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
     Returns:
       int32 [B, N], in [0, V).
     """
-    vocab_size = logits.shape[-1]
+    return sample_many(logits, uniform[..., tf.newaxis])[..., 0]
+
+
+def sample_many(logits: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
+    """Samples K ids from each softmax(logits), as `sample_from_logits` one.
+
+    Args:
+      logits: float32 [B, N, V].
+      uniform: float32 [B, N, K] in [0, 1).
+
+    Returns:
+      int32 [B, N, K], in [0, V), independent of one another.
+    """
+    vocab_size, num_samples = logits.shape[-1], uniform.shape[-1]
     num_blocks = -(-vocab_size // _BLOCK)
     weights = tf.exp(logits - tf.reduce_max(logits, -1, keepdims=True))
     padding = num_blocks * _BLOCK - vocab_size
     weights = tf.pad(weights, [[0, 0], [0, 0], [0, padding]])
     blocks = tf.reshape(weights, [-1, num_blocks, _BLOCK])  # [B*N, V/128, 128]
     ends = _cumulative_sum(tf.reduce_sum(blocks, -1))  # [B*N, V/128]
-    target = tf.reshape(uniform, [-1, 1]) * ends[:, -1:]  # [B*N, 1]
-    block = _count_below(ends, target, num_blocks - 1)  # [B*N]
+    target = tf.reshape(uniform, [-1, num_samples]) * ends[:, -1:]  # [B*N, K]
+    block = _count_below(ends[:, tf.newaxis], target, num_blocks - 1)
     starts = tf.pad(ends, [[0, 0], [1, 0]])
-    rest = target - tf.gather(starts, block, axis=1, batch_dims=1)[:, None]
-    inner = _cumulative_sum(tf.gather(blocks, block, axis=1, batch_dims=1))
+    rest = target - gather_positions(starts, block)  # [B*N, K]
+    inner = _cumulative_sum(gather_positions(blocks, block))  # [B*N, K, 128]
     index = block * _BLOCK + _count_below(inner, rest, _BLOCK - 1)
     index = tf.minimum(index, vocab_size - 1)
     return tf.reshape(index, tf.shape(uniform))
@@ -156,9 +169,12 @@ def gumbel_noise(uniform: tf.Tensor) -> tf.Tensor:
 
 def _cumulative_sum(x: tf.Tensor) -> tf.Tensor:
     size = x.shape[-1]
-    return tf.matmul(x, tf.linalg.band_part(tf.ones([size, size]), 0, -1))
+    upper = tf.linalg.band_part(tf.ones([size, size]), 0, -1)
+    return linear(x, upper, tf.zeros([size]))
 
 
 def _count_below(ends: tf.Tensor, target: tf.Tensor, most: int) -> tf.Tensor:
-    count = tf.reduce_sum(tf.cast(ends <= target, tf.int32), -1)
+    """Counts numbers up to a target: [M, K or 1, n], [M, K] -> int32 [M, K]."""
+    is_below = ends <= target[..., tf.newaxis]
+    count = tf.reduce_sum(tf.cast(is_below, tf.int32), -1)
     return tf.minimum(count, most)

@@ -21,6 +21,7 @@ class Purpose(enum.IntEnum):
     SAMPLE = 3
     GENERATOR_DROPOUT = 4
     DISCRIMINATOR_DROPOUT = 5
+    CANDIDATES = 16
 
 
 class TrainingKeys(NamedTuple):

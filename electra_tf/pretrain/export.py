@@ -51,6 +51,7 @@ from electra_tf.model.graph_tokenization import make_tokenizer
 from electra_tf.model.modeling import BertModel
 from electra_tf.pretrain import model_card, pretrain_helpers
 from electra_tf.pretrain.objectives.all_tokens_mlm import AllTokensMlm
+from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.objectives.electric import Electric
 from electra_tf.pretrain.objectives.replace_mlm import ReplaceMlm
 from electra_tf.pretrain.pretrain_data import Inputs
@@ -74,9 +75,9 @@ def export(
 
     Args:
       model: with the weights to export. Its attributes say which networks it
-        has: `discriminator_predictions` stands on `electra`, and
-        `generator_predictions` on `generator`, or without one on `electra`. A
-        `ReplaceMlm` has a corrector.
+        has: an `Electra` with a `detector` discriminates, and
+        `generator_predictions` stands on `generator`, or without one on
+        `electra`. A `ReplaceMlm` has a corrector.
       directory: where they go, each into a directory of its own.
 
     Returns:
@@ -207,21 +208,31 @@ class Network(abc.ABC):
 
 
 class Discriminator(Network):
-    """Finds the tokens that were replaced."""
+    """Finds the tokens that were replaced.
+
+    Args:
+      model: that has a detector.
+      reader: reads text.
+    """
+
+    def __init__(self, model: Electra, reader: TextReader) -> None:
+        super().__init__(model.electra, model.detector[-1], reader)
+        self.model = model
+        self.layers = model.detector
 
     def predict(self, inputs: Inputs) -> Outputs:
         """Returns each token's probability."""
-        logits = self.head(self.encoder(*inputs).sequence_output)
-        is_real = tf.cast(inputs.input_mask, tf.float32)
-        return {"probability_replaced": tf.sigmoid(logits) * is_real}
+        probabilities = tf.sigmoid(self.model.discriminate(inputs))
+        is_real = inputs.input_mask > 0
+        return {"probability_replaced": tf.where(is_real, probabilities, 0.0)}
 
 
-class Energies(Network):
+class Energies(Discriminator):
     """Says how likely each token is given all others."""
 
     def predict(self, inputs: Inputs) -> Outputs:
         """Returns each token's log-probability, the energy's opposite."""
-        energies = self.head(self.encoder(*inputs).sequence_output)
+        energies = self.model.discriminate(inputs)
         scored = pretrain_helpers.candidates(inputs, self.reader.vocabulary)
         return {"log_probability": tf.where(scored, -energies, 0.0)}
 
@@ -280,9 +291,9 @@ def _networks(model: PretrainingModel) -> dict[str, Network]:
     """Returns the networks that a model has, by name."""
     reader = TextReader(model)
     networks: dict[str, Network] = {}
-    if head := getattr(model, "discriminator_predictions", None):
+    if isinstance(model, Electra) and model.detector:
         answer = Energies if isinstance(model, Electric) else Discriminator
-        networks["discriminator"] = answer(model.electra, head, reader)
+        networks["discriminator"] = answer(model, reader)
     if isinstance(model, ReplaceMlm):
         networks["corrector"] = Corrector(model, reader)
     if head := getattr(model, "generator_predictions", None):

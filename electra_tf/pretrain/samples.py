@@ -15,7 +15,7 @@ _WIDTHS = (16, 16, 16, 11)
 
 def has_verdicts(model: PretrainingModel) -> bool:
     """Says whether a model has a discriminator, for `table` to show."""
-    return isinstance(model, Electra) and "disc_loss" in model.loss_weights
+    return isinstance(model, Electra) and bool(model.detector)
 
 
 def table(

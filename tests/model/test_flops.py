@@ -56,6 +56,9 @@ EMBEDDING = 2 * 3 * 10 + 2 * 3 * (5 + 2) + 3 * (2 + 5 + 4) + (2 * 3 * 4 + 4)
 ENCODER = 5 * (2 * (ATTENTION + FEED_FORWARD) + EMBEDDING)
 # Each predicted word: dense, GELU, layer normalisation; logits, softmax, loss.
 WORD = (2 * 4 * 3 + 3) + 3 * (8 + 5) + 10 * (2 * 3 + 5 + 2)
+# Each choice among words: dense, GELU, layer normalisation; and each word of 4:
+# product, softmax, loss.
+CHOICE = (2 * 4 * 3 + 3) + 3 * (8 + 5) + 4 * (2 * 3 + 5 + 2)
 # Each classified token: dense, GELU, logit.
 DECISION = (2 * 4 * 4 + 4) + 4 * 8 + 2 * 4
 
@@ -193,8 +196,28 @@ def test_other_objectives_are_sums_of_passes():
     )
     replace_mlm = flops.update_flops({**generator, "encoder": fewer}, 1)
     all_tokens = flops.update_flops({**generator, "encoder": every}, 1)
+    script = _update("script", generator=None)
+    assert script == 3 * 2 * (2 * ENCODER + (2 + 5) * WORD)
     assert replace_mlm == of_generator + 2 * (ENCODER + 2 * WORD)
     assert all_tokens == of_generator + 2 * (ENCODER + 5 * (WORD + DECISION))
+
+
+def test_choices_are_counted_where_they_are_made():
+    generator = flops.update_flops(flops.generator_pass(_sizes()), 1)
+    drawn = flops.Pass(network=NARROW, num_tokens=5, num_draws=5)
+    only_read = flops.Pass(network=NARROW, num_tokens=5)
+    drawn = drawn.update() - only_read.update()  # forward only, at 5 tokens
+    word = (2 * 2 * 3 + 3) + 3 * (8 + 5) + 10 * (2 * 3 + 5 + 2)
+    assert drawn == 5 * word
+    mc_bert = flops.passes("mc_bert", _sizes(num_candidates=4))
+    assert flops.update_flops(mc_bert, 1) == (
+        generator + drawn + 2 * (ENCODER + 5 * CHOICE)
+    )
+    layer = 5 * (ATTENTION + FEED_FORWARD)
+    teams = flops.passes("teams", _sizes(num_candidates=4))
+    assert flops.update_flops(teams, 1) == generator + 2 * (
+        ENCODER + layer + 5 * DECISION + 2 * CHOICE
+    )
 
 
 @pytest.mark.parametrize(

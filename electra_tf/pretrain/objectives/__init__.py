@@ -5,8 +5,11 @@ from electra_tf.pretrain.objectives.all_tokens_mlm import AllTokensMlm
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.objectives.electra_15 import Electra15
 from electra_tf.pretrain.objectives.electric import Electric
+from electra_tf.pretrain.objectives.mc_bert import McBert
 from electra_tf.pretrain.objectives.mlm import MaskedLanguageModel
 from electra_tf.pretrain.objectives.replace_mlm import ReplaceMlm
+from electra_tf.pretrain.objectives.script import Script
+from electra_tf.pretrain.objectives.teams import Teams
 from electra_tf.pretrain.objectives.two_stage import TwoStage
 
 OBJECTIVES = {
@@ -15,7 +18,10 @@ OBJECTIVES = {
     "electra": Electra,
     "electra_15": Electra15,
     "electric": Electric,
+    "mc_bert": McBert,
     "mlm": MaskedLanguageModel,
     "replace_mlm": ReplaceMlm,
+    "script": Script,
+    "teams": Teams,
     "two_stage": TwoStage,
 }

@@ -20,6 +20,7 @@ original's run_pretraining.py.
 
 from typing import NamedTuple
 
+import keras
 import tensorflow as tf
 
 from electra_tf.configure_pretraining import PretrainingConfig
@@ -169,6 +170,11 @@ class Electra(PretrainingModel):
             bert.embedding_size, bert.vocab_size, bert.initializer_range
         )
         self.cloze_predictions.build((None, None, 2 * bert.hidden_size))
+
+    @property
+    def detector(self) -> tuple[keras.layers.Layer, ...]:
+        """What `discriminate` takes; nothing where no verdict is learned."""
+        return (self.electra, self.discriminator_predictions)
 
     def forward(
         self, inputs: Inputs, *, keys: Keys, training: bool
@@ -324,7 +330,8 @@ class Electra(PretrainingModel):
                 tf.cast(inputs.input_mask, tf.float32)
             ),
         }
-        return {name: sizes[name]() for name in self.loss_weights}
+        known = sizes.keys() & self.loss_weights.keys()
+        return {name: sizes[name]() for name in known}
 
     def evaluation_step(
         self, inputs: Inputs, *, keys: Keys

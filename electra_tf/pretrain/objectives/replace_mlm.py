@@ -18,6 +18,7 @@ Source: paper section 3.4, table 5 ("Replace MLM").
 import math
 from typing import NamedTuple
 
+import keras
 import tensorflow as tf
 
 from electra_tf.model import heads, losses, tensor_ops
@@ -64,6 +65,11 @@ class ReplaceMlm(Electra):
             name="corrector_predictions",
         )
         self.corrector_predictions.build((None, None, bert.hidden_size))
+
+    @property
+    def detector(self) -> tuple[keras.layers.Layer, ...]:
+        """Nothing: the corrector gives no verdicts."""
+        return ()
 
     def forward(
         self, inputs: Inputs, *, keys: Keys, training: bool

@@ -1,0 +1,89 @@
+"""SCRIPT: one network fills masks, and finds the replaced words by itself.
+
+    loss = gen_weight * mean over masked slots of -log p(x_t | masked x)
+         + disc_weight * mean over real tokens of BCE(s(corrupted x)_t, y_t)
+
+    p(v | x)_t = softmax(f(x)_t)_v,   s(x)_t = log (1 / V) sum_v exp(f(x)_t,v)
+
+The same encoder and head f read the text twice: with masks, which they learn to
+fill, and with their own samples in the place of the masks. A softmax does not
+see what is added to all scores of a token; that free number is the verdict: s
+over 0 means "replaced". So it costs no weights, but scores of every word at
+every token, which are computed in blocks as `model/vocabulary_softmax` says.
+A sample that equals the data counts as real, and no gradient passes through it.
+
+What the configuration says of a generator's size or sharing counts for nothing.
+
+Differs: the published code has the sum of the exponentials and not their mean;
+verdicts then start at ln V, here at 0. The weight of the second loss there is
+1: give --disc_weight=1.
+
+Source: Nijkamp et al., 2021, "SCRIPT: Self-Critic PreTraining of Transformers";
+the head in Geiping and Goldstein, 2022, "Cramming".
+"""
+
+import math
+
+import keras
+import tensorflow as tf
+
+from electra_tf.configure_pretraining import PretrainingConfig
+from electra_tf.model import heads, vocabulary_softmax
+from electra_tf.model.bert_config import BertConfig
+from electra_tf.pretrain.objectives.electra import Electra
+from electra_tf.pretrain.pretrain_data import Inputs
+from electra_tf.util.errors import UserError
+
+
+class Script(Electra):
+    """Trains one network to fill masks and to judge what it filled in.
+
+    Args:
+      config: the whole configuration.
+      vocabulary: of the data.
+    """
+
+    @classmethod
+    def check(cls, config: PretrainingConfig) -> None:
+        kind = config.objective.generator_type
+        if kind != "transformer":
+            raise UserError(
+                "objective=script fills masks with its one network: it needs "
+                "--generator_type=transformer. Received: "
+                f"generator_type={kind}."
+            )
+
+    def _build_head(self, bert: BertConfig) -> None:
+        self.loss_weights["disc_loss"] = self.config.objective.disc_weight
+        self.generator_predictions = heads.GeneratorPredictions(
+            bert.embedding_size, bert.vocab_size, bert.initializer_range
+        )
+        self.generator_predictions.build((None, None, bert.hidden_size))
+
+    def _build_generator(self) -> None:
+        self.generator = self.electra
+
+    @property
+    def detector(self) -> tuple[keras.layers.Layer, ...]:
+        return (self.electra, self.generator_predictions)
+
+    def discriminate(
+        self, inputs: Inputs, keys: tf.Tensor | None = None
+    ) -> tf.Tensor:
+        """Scores each token of some text.
+
+        Args:
+          inputs: a batch.
+          keys: uint32 [B], one random key a row; None switches dropout off.
+
+        Returns:
+          s, float32 [B, L]; without meaning on padding.
+        """
+        states = self.electra(*inputs, keys=keys).sequence_output
+        partition = vocabulary_softmax.log_partition(
+            self.generator_predictions.project(states),
+            tf.convert_to_tensor(self.electra.embeddings.word_embeddings),
+            tf.convert_to_tensor(self.generator_predictions.output_bias),
+            is_wanted=inputs.input_mask > 0,
+        )
+        return partition.log_z - math.log(self.vocabulary.size)

@@ -1,0 +1,201 @@
+"""TEAMS: ELECTRA, and the right word chosen among a few at masked slots.
+
+    loss = gen_weight * mean over masked slots of -log p_G(x_t | masked x)
+         + disc_weight * mean over real tokens of BCE(D(corrupted x)_t, y_t)
+         + selection_weight * mean over masked slots of -log p(x_t | z)
+
+    p(v | z)_t = exp(<g(h(z)_t), e(v)>) / sum of the same over C_t
+    C_t = x_t and num_candidates - 1 other words, drawn from p_G(. | masked x)_t
+          without replacement
+
+z is the corrupted text, g the layer of `heads.SelectionPredictions`, y_t and
+the samples are ELECTRA's. All layers but the topmost `num_detection_layers`
+serve both tasks. Above them each has layers of its own: the choice those of the
+scope `electra`, which is the encoder that is kept; the discriminator those of
+the scope `discriminator_encoder`. No gradient passes through z or C.
+
+Differs: in the published code each of the discriminator's own layers reads what
+the shared ones say, so that of several only the last counts; here each reads
+the one before. There the generator is as wide as the main encoder and shares
+its three lowest layers; here it is ELECTRA's. The weights there are 1, 5 and 2:
+give --disc_weight=5.
+
+Source: Shen et al., 2021, "Training ELECTRA Augmented with Multi-word
+Selection"; its code, official/projects/teams of tensorflow/models.
+"""
+
+import math
+from typing import NamedTuple
+
+import keras
+import tensorflow as tf
+
+from electra_tf.configure_pretraining import PretrainingConfig
+from electra_tf.model import candidates, heads, tensor_ops
+from electra_tf.model.attention import attention_bias
+from electra_tf.model.bert_config import BertConfig
+from electra_tf.model.modeling import EncoderOutput, TransformerBlock
+from electra_tf.pretrain.draws import Keys, Purpose, draw, dropout_keys
+from electra_tf.pretrain.objectives.electra import Electra, FakeData
+from electra_tf.pretrain.objectives.mc_bert import (
+    check_generator,
+    selection_terms,
+)
+from electra_tf.pretrain.pretrain_data import Inputs
+from electra_tf.pretrain.pretrain_helpers import Masked
+from electra_tf.pretrain.pretraining_model import Terms
+from electra_tf.pretrain.terms import masked_lm_size
+from electra_tf.util import seeds
+from electra_tf.util.errors import UserError
+
+_OWN_DROPOUT = 1000  # beyond the keys of the encoder's layers
+
+
+class Prediction(NamedTuple):
+    """Everything a forward pass computes.
+
+    Attributes:
+      masked: what the generator saw.
+      mlm_logits: float32 [B, N, V], of the generator.
+      fake: what the main encoder saw, and the truth about it.
+      disc_logits: float32 [B, L]; over 0 means "replaced".
+      words: int32 [B, N, K], the candidates, the right one first.
+      selection_logits: float32 [B, N, K].
+    """
+
+    masked: Masked
+    mlm_logits: tf.Tensor
+    fake: FakeData
+    disc_logits: tf.Tensor
+    words: tf.Tensor
+    selection_logits: tf.Tensor
+
+
+class Teams(Electra):
+    """Trains a generator, a discriminator, and a choice among words.
+
+    Args:
+      config: the whole configuration.
+      vocabulary: of the data.
+    """
+
+    @classmethod
+    def check(cls, config: PretrainingConfig) -> None:
+        check_generator(config)
+        num_own = config.selection.num_detection_layers
+        num_layers = config.model.discriminator(1).num_hidden_layers
+        if num_own > num_layers:
+            raise UserError(
+                f"`num_detection_layers` must be at most {num_layers}, the "
+                "layers of the encoder. Received: num_detection_layers="
+                f"{num_own}."
+            )
+
+    def _build_head(self, bert: BertConfig) -> None:
+        super()._build_head(bert)
+        config = self.config.selection
+        self.loss_weights["selection_loss"] = config.selection_weight
+        self.selection_predictions = heads.SelectionPredictions(
+            bert.embedding_size, bert.initializer_range, has_neither=False
+        )
+        self.selection_predictions.build((None, None, bert.hidden_size))
+        self.num_shared = bert.num_hidden_layers - config.num_detection_layers
+        self.blocks = [
+            TransformerBlock(bert, name=f"layer_{i}")
+            for i in range(self.num_shared, bert.num_hidden_layers)
+        ]
+        with keras.name_scope("discriminator_encoder"):
+            for block in self.blocks:
+                block.build((None, None, bert.hidden_size))
+
+    @property
+    def detector(self) -> tuple[keras.layers.Layer, ...]:
+        return (self.electra, *self.blocks, self.discriminator_predictions)
+
+    def forward(
+        self, inputs: Inputs, *, keys: Keys, training: bool
+    ) -> Prediction:
+        """Masks, samples, discriminates and chooses.
+
+        Args:
+          inputs: a batch.
+          keys: one random key a row, or draws.
+          training: whether dropout is on.
+
+        Returns:
+          The forward pass.
+        """
+        made = self.corrupt(inputs, keys=keys, training=training)
+        masked, logits = made.masked, tf.stop_gradient(made.mlm_logits)
+        uniform = draw(keys, Purpose.CANDIDATES, tuple(logits.shape[1:]))
+        wrong = candidates.others(
+            logits,
+            masked.ids,
+            uniform,
+            self.config.selection.num_candidates - 1,
+        )
+        words = tf.concat([masked.ids[..., tf.newaxis], wrong], -1)
+        inner = dropout_keys(keys, Purpose.DISCRIMINATOR_DROPOUT, training)
+        output = self.electra(*made.fake.inputs, keys=inner)
+        selection_logits = self.selection_predictions(
+            tensor_ops.gather_positions(
+                output.sequence_output, masked.positions
+            ),
+            words,
+            tf.convert_to_tensor(self.electra.embeddings.word_embeddings),
+        )
+        return Prediction(
+            *made[:3],
+            self._detect(output, made.fake.inputs, inner),
+            words,
+            selection_logits,
+        )
+
+    def discriminate(
+        self, inputs: Inputs, keys: tf.Tensor | None = None
+    ) -> tf.Tensor:
+        """Scores each token of some text.
+
+        Args:
+          inputs: a batch.
+          keys: uint32 [B], one random key a row; None switches dropout off.
+
+        Returns:
+          float32 [B, L].
+        """
+        output = self.electra(*inputs, keys=keys)
+        return self._detect(output, inputs, keys)
+
+    def _detect(
+        self, output: EncoderOutput, inputs: Inputs, keys: tf.Tensor | None
+    ) -> tf.Tensor:
+        """Returns the logits of the discriminator's own layers, [B, L]."""
+        states = (output.embedding_output, *output.all_layers)
+        x = states[self.num_shared]
+        bias = attention_bias(inputs.input_mask)
+        for i, block in enumerate(self.blocks):
+            own = None
+            if keys is not None:
+                own = seeds.fold_in(keys, _OWN_DROPOUT + i)
+            x = block(x, bias, own)
+        return self.discriminator_predictions(x)
+
+    def guesses(self) -> dict[str, float]:
+        return {
+            "selection_loss": math.log(self.config.selection.num_candidates)
+        }
+
+    def loss_sizes(self, inputs: Inputs, *, keys: Keys) -> dict[str, tf.Tensor]:
+        sizes = super().loss_sizes(inputs, keys=keys)
+        return {**sizes, "selection_loss": masked_lm_size(self, inputs, keys)}
+
+    def _terms(self, inputs: Inputs, prediction: Prediction) -> Terms:
+        masked = prediction.masked
+        return {
+            **super()._terms(inputs, prediction),
+            **selection_terms(
+                prediction.selection_logits,
+                tf.zeros_like(masked.ids),  # the right one comes first
+                masked.weights,
+            ),
+        }

@@ -1,0 +1,140 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny
+import tiny_language
+
+from electra_tf.model.attention import attention_bias
+from electra_tf.pretrain import export, health, pretraining_run
+from electra_tf.util import seeds
+from electra_tf.util.errors import UserError
+
+KEYS = seeds.row_keys(0, tf.constant(0), tf.range(8))
+
+
+def _model(**leaves):
+    return pretraining_run.make_model(
+        tiny.config(**{"objective": "teams", **leaves}),
+        tiny.VOCABULARY,
+        tf.distribute.get_strategy(),
+    )
+
+
+def test_the_loss_is_that_of_a_choice_among_words():
+    model = _model(
+        initializer_range=0.3, selection_weight=3.0, gen_weight=2, disc_weight=5
+    )
+    inputs = tiny.batch()
+    out = model.forward(inputs, keys=KEYS, training=False)
+    terms = model.compute_losses(inputs, keys=KEYS, training=False)
+    words, truth = out.words.numpy(), out.masked.ids.numpy()
+    used = out.masked.weights.numpy() > 0
+    np.testing.assert_array_equal(words[..., 0], truth)
+    assert all(len({*few}) == 5 for few in words.reshape(-1, 5).tolist())
+    head = model.selection_predictions
+    states = model.electra(*out.fake.inputs).sequence_output
+    x = head.layer_norm(tf.nn.gelu(head.dense(states))).numpy()
+    x = np.take_along_axis(x, out.masked.positions.numpy()[..., None], 1)
+    table = model.electra.embeddings.word_embeddings.numpy()
+    p = np.exp((table[words] * x[:, :, None]).sum(-1).astype(np.float64))
+    p /= p.sum(-1, keepdims=True)
+    nats = -np.log(p[..., 0][used]).mean()
+    np.testing.assert_allclose(terms["selection_loss"].mean(), nats, rtol=1e-5)
+    np.testing.assert_allclose(
+        terms["selection_accuracy"].mean(),
+        (p.argmax(-1) == 0)[used].mean(),
+        rtol=1e-6,
+    )
+    np.testing.assert_allclose(
+        model.total_loss(terms),
+        2 * terms["masked_lm_loss"].mean()
+        + 5 * terms["disc_loss"].mean()
+        + 3 * nats,
+        rtol=1e-5,
+    )
+
+
+def _verdicts(model, inputs, first):
+    """Applies the discriminator's own layers to the states under them."""
+    output = model.electra(*inputs)
+    x = (output.embedding_output, *output.all_layers)[first]
+    for block in model.blocks:
+        x = block(x, attention_bias(inputs.input_mask))
+    return model.discriminator_predictions(x)
+
+
+@pytest.mark.parametrize(("num_own", "first"), [(1, 1), (2, 0)])
+def test_each_of_the_detector_s_layers_reads_the_one_before(num_own, first):
+    model, inputs = (
+        _model(num_detection_layers=num_own, initializer_range=0.3),
+        tiny.batch(),
+    )
+    expected = _verdicts(model, inputs, first)
+    found = model.discriminate(inputs)
+    np.testing.assert_array_equal(found, expected)
+    detector = export._networks(model)["discriminator"]
+    np.testing.assert_allclose(
+        detector.predict(inputs)["probability_replaced"],
+        tf.sigmoid(expected) * tf.cast(inputs.input_mask, tf.float32),
+        rtol=1e-6,
+    )
+    assert {
+        v.path.split("/")[0] for x in detector.layers for v in x.weights
+    } == {
+        "electra",
+        "discriminator_encoder",
+        "discriminator_predictions",
+    }
+
+
+@pytest.mark.parametrize("num_own", [1, 2])
+def test_each_loss_reaches_its_layers_and_what_they_share(num_own):
+    model = _model(
+        num_detection_layers=num_own,
+        initializer_range=0.2,
+        generator_sharing="none",
+    )
+    found = {
+        loss: tiny_language.gradients(model, loss, tiny.batch(), KEYS)
+        for loss in ("masked_lm_loss", "disc_loss", "selection_loss")
+    }
+    shared = tuple(f"electra/encoder/layer_{i}/" for i in range(2 - num_own))
+    shared += ("electra/embeddings",)
+    for path in found["disc_loss"]:
+        if path.startswith("generator"):
+            expected = {"masked_lm_loss"}
+        elif path.startswith("discriminator"):
+            expected = {"disc_loss"}
+        elif path.startswith(shared):
+            expected = {"disc_loss", "selection_loss"}
+        else:
+            expected = {"selection_loss"}
+        reached = {loss for loss in found if found[loss][path] is not None}
+        assert reached == expected, path
+        for loss in () if "/key/bias" in path else reached:
+            assert found[loss][path] > 0, path
+
+
+def test_a_run_starts_where_networks_guess():
+    model = _model(disc_weight=5)
+    terms = model.compute_losses(tiny.batch(), keys=KEYS, training=True)
+    np.testing.assert_allclose(
+        model.total_loss(terms), health.expected_start(model), rtol=0.05
+    )
+
+
+def test_more_own_layers_than_layers_are_refused():
+    with pytest.raises(UserError, match="at most 2.*num_detection_layers=3"):
+        _model(num_detection_layers=3)
+
+
+@pytest.mark.slow
+def test_it_learns_a_tiny_language():
+    model, terms = tiny_language.train(
+        250, objective="teams", disc_weight=20, num_candidates=4
+    )
+    for name in ("selection_loss", "disc_loss"):
+        assert terms[name][-20:].mean() < 0.4 * terms[name][:5].mean(), name
+    metrics = tiny_language.evaluate(model)
+    assert metrics["disc_auc"] > 0.9
+    assert metrics["selection_accuracy"] > 0.9
