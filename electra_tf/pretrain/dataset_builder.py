@@ -35,7 +35,9 @@ from electra_tf.pretrain.record_format import (
 )
 from electra_tf.util import files
 from electra_tf.util.errors import UserError
+from electra_tf.util.locks import DirectoryLock
 
+LOCK = ".lock"
 PARTS_PER_PROCESS = 4  # at least, where the number of processes is not given
 
 
@@ -89,34 +91,44 @@ def build(
       UserError: if a data set lies there already, if the corpus cannot be
         read or gives no record for training, or if the files cannot be
         written.
+      DirectoryInUseError: if another build writes there.
     """
     outputs = [config.directory_of(c, output_dir) for c in config.data_sets]
+    _check_free(outputs, overwrite)
+    sources = corpus.expand(config.corpus, tfds_data_dir=config.tfds_data_dir)
+    with contextlib.ExitStack() as stack:
+        for output in outputs:
+            files.ensure_writable(output)
+            lock = DirectoryLock(output, LOCK, "give another --output_dir")
+            stack.enter_context(lock)
+        _check_free(outputs, overwrite)  # one may have been built meanwhile
+        parts = parts_lib.plan(sources, config, vocabulary, output_dir)
+        _remove_strangers(parts, output_dir)
+        try:
+            _build_parts(parts, config, vocabulary, num_processes, report)
+            manifest = assemble(parts, config, vocabulary, output_dir)
+        except BrokenPipeError:
+            raise  # of what listens to `report`, not of the data set
+        except (OSError, tf.errors.ResourceExhaustedError) as error:
+            raise UserError(
+                f"The data set could not be written to {output_dir}: {error}. "
+                "What is built is kept there; the same command goes on."
+            ) from error
+        finally:
+            for output in outputs:
+                _remove_incomplete(output)
+        remove_parts(output_dir)
+    return manifest
+
+
+def _check_free(outputs: Iterable[str], overwrite: bool) -> None:
+    """Checks that there is no data set, unless it may be replaced."""
     for output in outputs:
         if not overwrite and find_data_set(output):
             raise UserError(
                 "The output directory must not hold a data set. Received: "
                 f"{output}. Choose another one or pass --overwrite."
             )
-    sources = corpus.expand(config.corpus, tfds_data_dir=config.tfds_data_dir)
-    for output in outputs:
-        files.ensure_writable(output)
-    parts = parts_lib.plan(sources, config, vocabulary, output_dir)
-    _remove_strangers(parts, output_dir)
-    try:
-        _build_parts(parts, config, vocabulary, num_processes, report)
-        manifest = assemble(parts, config, vocabulary, output_dir)
-    except BrokenPipeError:
-        raise  # of what listens to `report`, not of the data set
-    except (OSError, tf.errors.ResourceExhaustedError) as error:
-        raise UserError(
-            f"The data set could not be written to {output_dir}: {error}. "
-            "What is built is kept there; the same command goes on."
-        ) from error
-    finally:
-        for output in outputs:
-            _remove_incomplete(output)
-    remove_parts(output_dir)
-    return manifest
 
 
 def _build_parts(

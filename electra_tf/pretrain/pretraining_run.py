@@ -33,8 +33,9 @@ from electra_tf.util import (
     files,
     training_utils,
 )
-from electra_tf.util.checkpoints import Checkpoints, DirectoryLock
+from electra_tf.util.checkpoints import Checkpoints
 from electra_tf.util.errors import UserError
+from electra_tf.util.locks import DirectoryLock
 
 _DEMO_NOTE = """\
 ==============================================================================
@@ -157,7 +158,7 @@ def _directory(config: PretrainingConfig) -> Iterator[None]:
     """Holds the model directory for this run and this experiment alone."""
     files.ensure_writable(config.run.model_dir)
     model_dir = pathlib.Path(config.run.model_dir)
-    with DirectoryLock(model_dir):
+    with DirectoryLock(model_dir, "lock", "give another --model_name"):
         path = model_dir / "config.json"
         if path.exists():
             config_flags.check_same_experiment(path, config)

@@ -13,20 +13,18 @@ What a reader of the directory can rely on:
   3. A checkpoint is removed only after a newer one is complete.
 """
 
-import fcntl
 import logging
 import os
 import pathlib
 import re
 import shutil
-import socket
 import tempfile
 from collections.abc import Collection, Mapping
 
 import tensorflow as tf
 
 from electra_tf.util import bundles, differences, files
-from electra_tf.util.errors import DirectoryInUseError, UserError
+from electra_tf.util.errors import UserError
 
 _FILE = re.compile(rf"model\.ckpt-(\d+)({bundles.INDEX}|{bundles.DATA})")
 _STATE = "checkpoint"
@@ -38,7 +36,7 @@ _logger = logging.getLogger(__name__)
 class Checkpoints:
     """The checkpoints of one run.
 
-    Only one process may save at a time: see `DirectoryLock`.
+    Only one process may save at a time: see `locks.DirectoryLock`.
 
     Args:
       directory: of the run; made at the first save.
@@ -229,41 +227,3 @@ class Checkpoints:
                 f"Received:{text}"
                 "\nGive the configuration that it was trained with."
             )
-
-
-class DirectoryLock:
-    """Keeps other runs out of a directory while open, as a context manager.
-
-    The lock dies with its process. The file `lock` stays behind, since
-    removing it could let two runs in.
-
-    Args:
-      directory: that exists.
-
-    Raises:
-      DirectoryInUseError: on entering, naming process and host, if another
-        run is inside.
-    """
-
-    def __init__(self, directory: str | os.PathLike[str]) -> None:
-        self.path = pathlib.Path(directory, "lock")
-
-    def __enter__(self) -> None:
-        self._file = self.path.open("a+", encoding="utf-8")
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            with self._file:
-                self._file.seek(0)
-                holder = self._file.read().strip()
-            raise DirectoryInUseError(
-                f"{self.path.parent} must be free. Received: in use by "
-                f"{holder}. Wait until that run ends, stop it, or give "
-                "another --model_name."
-            ) from error
-        self._file.truncate(0)
-        self._file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
-        self._file.flush()
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()

@@ -5,7 +5,7 @@
 | 0 | DONE | the command did all it was asked to |
 | 1 | ERROR | a fault of ours: a traceback is printed |
 | 2 | BAD_INPUT | a flag, a file or a directory is not as it must be |
-| 3 | DIRECTORY_IN_USE | another run writes to the model directory |
+| 3 | DIRECTORY_IN_USE | another run writes to the same directory |
 | 4 | NON_FINITE_LOSS | the loss became infinite or not a number |
 | 5 | OUT_OF_MEMORY | the batch does not fit the device or the machine |
 | 42 | STOPPED_BY_SIGNAL | a checkpoint was saved; run again to go on |
@@ -34,7 +34,7 @@ class UserError(ValueError):
 
 
 class DirectoryInUseError(UserError):
-    """Another run holds the model directory."""
+    """Another run writes to the directory."""
 
     exit_code = ExitCode.DIRECTORY_IN_USE
 

@@ -12,7 +12,7 @@ import pytest
 from electra_tf.configure_corpus import CorpusConfig
 from electra_tf.model.tokenization import SPECIAL_TOKENS, Vocabulary
 from electra_tf.pretrain import dataset_builder, parts, processes
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import DirectoryInUseError, UserError
 
 VOCABULARY = Vocabulary((*SPECIAL_TOKENS, "word", "##s"))
 
@@ -106,6 +106,41 @@ def test_no_process_outlives_a_killed_build(tmp_path):
     while (left := _alive(pids)) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not left
+
+
+_HANGING_BUILD = """
+import sys, time
+from electra_tf.configure_corpus import CorpusConfig
+from electra_tf.model.tokenization import Vocabulary
+from electra_tf.pretrain import dataset_builder, parts
+
+def hang(*_, **__):
+    print("inside", flush=True)
+    time.sleep(600)
+
+parts.build = hang
+corpus, vocab_file, output_dir = sys.argv[1:]
+config = CorpusConfig(corpus=(corpus,), max_seq_length=8)
+vocabulary = Vocabulary.from_file(vocab_file)
+dataset_builder.build(config, vocabulary, output_dir=output_dir)
+"""
+
+
+def test_a_second_build_is_kept_out_until_the_first_is_killed(config, tmp_path):
+    (tmp_path / "vocab").write_text("\n".join(VOCABULARY.tokens))
+    arguments = [config.corpus[0], tmp_path / "vocab", tmp_path / "out"]
+    first = subprocess.Popen(
+        [sys.executable, "-c", _HANGING_BUILD, *map(str, arguments)],
+        stdout=subprocess.PIPE,
+    )
+    assert first.stdout.readline() == b"inside\n"
+    with pytest.raises(DirectoryInUseError, match=f"process {first.pid} on"):
+        build(config, tmp_path)
+    first.kill()
+    first.wait()
+    manifest = build(config, tmp_path, num_processes=1)
+    assert manifest["counts"]["documents"] == 240
+    assert not (tmp_path / "out" / ".lock").exists()
 
 
 def _alive(pids):

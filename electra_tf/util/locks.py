@@ -1,0 +1,67 @@
+"""One process in a directory at a time."""
+
+import fcntl
+import os
+import pathlib
+import socket
+
+from electra_tf.util.errors import DirectoryInUseError
+
+
+class DirectoryLock:
+    """Keeps other processes out of a directory while open.
+
+    A context manager. The lock dies with its process, however that ends: the
+    file that a killed one leaves behind keeps nobody out.
+
+    Args:
+      directory: that exists.
+      name: of the file in it that tells who is inside.
+      way_out: what who is kept out may do beside waiting.
+
+    Raises:
+      DirectoryInUseError: on entering, naming process and host, if another
+        one is inside.
+    """
+
+    def __init__(
+        self, directory: str | os.PathLike[str], name: str, way_out: str
+    ) -> None:
+        self.path = pathlib.Path(directory, name)
+        self._way_out = way_out
+
+    def __enter__(self) -> None:
+        self._lock()
+        while not self._is_current():
+            self._file.close()
+            self._lock()
+        self._file.truncate(0)
+        self._file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+        self._file.flush()
+
+    def __exit__(self, *_: object) -> None:
+        self.path.unlink(missing_ok=True)  # before others may lock it
+        self._file.close()
+
+    def _lock(self) -> None:
+        self._file = self.path.open("a+", encoding="utf-8")
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            with self._file:
+                self._file.seek(0)
+                holder = self._file.read().strip()
+            raise DirectoryInUseError(
+                f"{self.path.parent} must be free. Received: in use by "
+                f"{holder}. Wait until that run ends, stop it, or "
+                f"{self._way_out}."
+            ) from error
+
+    def _is_current(self) -> bool:
+        """Says whether the locked file was not removed by who had it before."""
+        try:
+            return os.path.samestat(
+                os.fstat(self._file.fileno()), os.stat(self.path)
+            )
+        except FileNotFoundError:
+            return False
