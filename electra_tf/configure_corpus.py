@@ -91,9 +91,11 @@ class CorpusConfig:
     blanks_separate_docs: bool = True
     """A blank line ends a document."""
 
-    original_packing: bool = False
-    """Drop what overflows a row, as the original does, and do not carry it
-    over into the next."""
+    packing: str = one_of("carry", "original", "packed")
+    """What becomes of text that a row does not hold, and of room that a
+    document leaves: the overflow starts the next row and room is padding; the
+    overflow is dropped, as by the original; or it starts the next row and
+    documents share rows, without reading each other."""
 
     held_out_fraction: float = 0.01
     """Share of the documents kept for evaluation."""
@@ -181,6 +183,11 @@ class CorpusConfig:
 
     def _buckets_below(self, length: int) -> tuple[int, ...]:
         return tuple(b for b in self.length_buckets if b < length)
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether rows hold several documents."""
+        return self.packing == "packed"
 
     @property
     def default_vocab_name(self) -> str:

@@ -56,6 +56,22 @@ def config(data_dir="unused", **leaves):
     return configure.PretrainingConfig(**parts)
 
 
+def packed_batch(num_rows=8, length=LENGTH, seed=0):
+    """Returns rows of 2 to 4 documents, [CLS] words [SEP] each, and padding."""
+    rng = np.random.default_rng(seed)
+    ids, numbers, segments = np.zeros((3, num_rows, length), np.int32)
+    for row in range(num_rows):
+        end, num_documents = 0, rng.integers(2, 5)
+        for number in range(1, num_documents + 1):
+            size = rng.integers(3, 1 + length // num_documents)
+            start, end = end, end + size
+            ids[row, start:end] = rng.integers(5, VOCABULARY.size, end - start)
+            ids[row, [start, end - 1]] = VOCABULARY.cls_id, VOCABULARY.sep_id
+            numbers[row, start:end] = number
+            segments[row, (start + end) // 2 : end] = 1
+    return Inputs(*map(tf.constant, (ids, numbers, segments)))
+
+
 def batch(num_rows=8, length=LENGTH, seed=0):
     """Returns rows of [CLS] words [SEP] padding, of various lengths."""
     rng = np.random.default_rng(seed)

@@ -3,30 +3,37 @@
 import keras
 import tensorflow as tf
 
-from electra_tf.model import layers, tensor_ops
+from electra_tf.model import layers, packed_rows, tensor_ops
 from electra_tf.model.bert_config import BertConfig
 from electra_tf.util import seeds
 
 _MASKED = -10000.0  # added to scores of what is not read, as in the original
 
 
-def attention_bias(input_mask: tf.Tensor, direction: str = "both") -> tf.Tensor:
+def attention_bias(
+    input_mask: tf.Tensor, direction: str = "both", *, is_packed: bool = False
+) -> tf.Tensor:
     """Makes the additive mask that says what each token may read.
 
     No token reads padding. With a direction a token reads itself and what lies
-    before it in that direction; what it may not read for two reasons has the
-    bias of one.
+    before it in that direction; in packed rows it reads its own document. What
+    it may not read for two reasons has the bias of one.
 
     Args:
-      input_mask: int32 [B, L], 1 on real tokens.
+      input_mask: int32 [B, L], the number of the document on real tokens, 0
+        on padding.
       direction: "both", "left_to_right" or "right_to_left".
+      is_packed: whether rows hold several documents.
 
     Returns:
-      float32 [B, 1, 1, L], or [B, 1, L, L] (reader, read) with a direction: 0
-      where a token may be read, -10000 elsewhere.
+      float32 [B, 1, 1, L], or [B, 1, L, L] (reader, read) with a direction or
+      packed: 0 where a token may be read, -10000 elsewhere.
     """
-    is_read = tf.cast(input_mask, tf.float32)  # [B, L]
-    is_read = is_read[:, tf.newaxis, tf.newaxis]  # [B, 1, 1, L]
+    if is_packed:
+        is_read = packed_rows.share_document(input_mask)[:, tf.newaxis]
+    else:
+        is_read = input_mask[:, tf.newaxis, tf.newaxis] > 0  # [B, 1, 1, L]
+    is_read = tf.cast(is_read, tf.float32)
     if direction != "both":
         length = tensor_ops.shape_of(input_mask)[1]
         below, above = (-1, 0) if direction == "left_to_right" else (0, -1)

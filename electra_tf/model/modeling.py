@@ -15,7 +15,12 @@ from typing import NamedTuple
 import keras
 import tensorflow as tf
 
-from electra_tf.model import layers, neighbour_attention, tensor_ops
+from electra_tf.model import (
+    layers,
+    neighbour_attention,
+    packed_rows,
+    tensor_ops,
+)
 from electra_tf.model.attention import SelfAttention, attention_bias
 from electra_tf.model.bert_config import BertConfig
 from electra_tf.util import seeds
@@ -26,7 +31,8 @@ class EncoderOutput(NamedTuple):
 
     Attributes:
       sequence_output: float32 [B, L, H], the last block's states.
-      pooled_output: float32 [B, H], the state of [CLS], as it is (no pooler).
+      pooled_output: float32 [B, H], the state of [CLS], as it is (no pooler);
+        of packed rows that of the first document.
       all_layers: float32 [B, L, H] each, the states after every block.
       embedding_output: float32 [B, L, H], what the first block reads.
     """
@@ -71,6 +77,7 @@ class Embeddings(keras.layers.Layer):
         input_ids: tf.Tensor,
         segment_ids: tf.Tensor,
         word_offsets: tf.Tensor | None = None,
+        positions: tf.Tensor | None = None,
     ) -> tf.Tensor:
         length = tensor_ops.shape_of(input_ids)[1]
         words = self.words(input_ids)
@@ -79,8 +86,12 @@ class Embeddings(keras.layers.Layer):
         types = tf.gather(
             tf.convert_to_tensor(self.token_type_embeddings), segment_ids
         )
-        positions = self.position_embeddings[:length]  # [L, E]
-        return self.layer_norm(words + types + positions)  # [B, L, E]
+        if positions is None:
+            places = self.position_embeddings[:length]  # [L, E]
+        else:
+            table = tf.convert_to_tensor(self.position_embeddings)
+            places = tf.gather(table, positions)  # [B, L, E]
+        return self.layer_norm(words + types + places)  # [B, L, E]
 
     def make_words(self) -> keras.Variable:
         """Makes the table of words, [V, E]."""
@@ -171,10 +182,14 @@ class BertModel(keras.layers.Layer):
         already. None for tables of its own.
       direction: what a token reads: "both" sides of it, or itself and what
         comes before it "left_to_right" or "right_to_left".
+      is_packed: whether rows hold several documents: positions then start anew
+        in each, and a token reads its own document only. Rows of one document
+        have the same states as without, at a higher price.
 
     Call arguments:
       input_ids: int32 [B, L]; 0 past the end.
-      input_mask: int32 [B, L]; 1 on real tokens. Padding is never attended to.
+      input_mask: int32 [B, L]; 1 on real tokens, in packed rows the number of
+        the document, from 1. Padding, 0, is never attended to.
       segment_ids: int32 [B, L]; 0 or 1.
       keys: uint32 [B], one random key a row; None switches dropout off.
       word_offsets: float32 [B, L, E], added to the word vectors; None for
@@ -191,10 +206,12 @@ class BertModel(keras.layers.Layer):
         embeddings: Embeddings | None = None,
         *,
         direction: str = "both",
+        is_packed: bool = False,
     ) -> None:
         super().__init__(name=name)
         self.config = config
         self.direction = direction
+        self.is_packed = is_packed
         self.embeddings = embeddings or Embeddings(config)
         self.embeddings_project = None
         if config.embedding_size != config.hidden_size:
@@ -241,8 +258,13 @@ class BertModel(keras.layers.Layer):
         keys: tf.Tensor | None = None,
         word_offsets: tf.Tensor | None = None,
     ) -> EncoderOutput:
-        bias = attention_bias(input_mask, self.direction)
-        x = self.embeddings(input_ids, segment_ids, word_offsets)  # [B, L, E]
+        bias = self.bias(input_mask)
+        positions = (
+            packed_rows.positions(input_mask) if self.is_packed else None
+        )
+        x = self.embeddings(
+            input_ids, segment_ids, word_offsets, positions
+        )  # [B, L, E]
         x = tensor_ops.dropout(
             x, self.config.hidden_dropout_prob, _fold(keys, 0)
         )
@@ -258,11 +280,22 @@ class BertModel(keras.layers.Layer):
             embedding_output=x,
         )
 
+    def bias(self, input_mask: tf.Tensor) -> tf.Tensor:
+        """Returns the additive mask that says what each token may read.
+
+        Args:
+          input_mask: int32 [B, L].
+        """
+        return attention_bias(
+            input_mask, self.direction, is_packed=self.is_packed
+        )
+
     def get_config(self) -> dict:
         return {
             "config": self.config.to_dict(),
             "name": self.name,
             "direction": self.direction,
+            "is_packed": self.is_packed,
         }
 
     @classmethod
@@ -271,6 +304,7 @@ class BertModel(keras.layers.Layer):
             BertConfig(**config["config"]),
             name=config["name"],
             direction=config["direction"],
+            is_packed=config["is_packed"],
         )
 
 

@@ -7,7 +7,8 @@ is predicted from all others in one pass, without a mask.
 
 Differs: at its ends a row has no neighbour; as in the original, states roll
 around, so that what stands for [CLS], for the [SEP] at the end and for padding
-may know the token itself. None of them is ever predicted or replaced.
+may know the token itself. None of them is ever predicted or replaced. Where
+rows hold several documents there are zeros instead of a neighbour's document.
 
 Letters in shapes: B rows, L tokens in a row, H hidden of a tower.
 
@@ -18,6 +19,7 @@ Models" (Electric), section 2.3; the original's run_pretraining.py.
 import keras
 import tensorflow as tf
 
+from electra_tf.model import packed_rows
 from electra_tf.model.bert_config import BertConfig
 from electra_tf.model.modeling import BertModel, Embeddings
 from electra_tf.util import seeds
@@ -38,10 +40,12 @@ class TwoTowerModel(keras.layers.Layer):
       embeddings: tables to share with another encoder, already built; None
         for each tower's own.
       name: name of the layer; no variable's path has it.
+      is_packed: whether rows hold several documents, see `BertModel`.
 
     Call arguments:
       input_ids: int32 [B, L]; 0 past the end.
-      input_mask: int32 [B, L]; 1 on real tokens.
+      input_mask: int32 [B, L]; 1 on real tokens, in packed rows the number of
+        the document.
       segment_ids: int32 [B, L]; 0 or 1.
       keys: uint32 [B], one random key a row; None switches dropout off.
 
@@ -54,11 +58,20 @@ class TwoTowerModel(keras.layers.Layer):
         config: BertConfig,
         embeddings: Embeddings | None = None,
         name: str = "generator",
+        *,
+        is_packed: bool = False,
     ) -> None:
         super().__init__(name=name)
         self.config = config
+        self.is_packed = is_packed
         self.towers = [
-            BertModel(config, tower, embeddings, direction=direction)
+            BertModel(
+                config,
+                tower,
+                embeddings,
+                direction=direction,
+                is_packed=is_packed,
+            )
             for tower, direction in TOWERS.items()
         ]
         for tower in self.towers:
@@ -89,13 +102,25 @@ class TwoTowerModel(keras.layers.Layer):
             ).sequence_output
             for i, tower in enumerate(self.towers)
         )
-        return tf.concat(
-            [tf.roll(before, 1, axis=1), tf.roll(after, -1, axis=1)], -1
-        )
+        if self.is_packed:
+            before = packed_rows.keep_within(before, input_mask, 1)
+            after = packed_rows.keep_within(after, input_mask, -1)
+        else:
+            before = tf.roll(before, 1, axis=1)
+            after = tf.roll(after, -1, axis=1)
+        return tf.concat([before, after], -1)
 
     def get_config(self) -> dict:
-        return {"config": self.config.to_dict(), "name": self.name}
+        return {
+            "config": self.config.to_dict(),
+            "name": self.name,
+            "is_packed": self.is_packed,
+        }
 
     @classmethod
     def from_config(cls, config: dict) -> "TwoTowerModel":
-        return cls(BertConfig(**config["config"]), name=config["name"])
+        return cls(
+            BertConfig(**config["config"]),
+            name=config["name"],
+            is_packed=config["is_packed"],
+        )

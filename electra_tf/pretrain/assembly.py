@@ -133,6 +133,7 @@ def _counts(
         "tokens_kept": packed["tokens_kept"],
         "tokens_dropped": packed["tokens_read"] - packed["tokens_kept"],
         "padding_share": round(num_padding / packed["slots"], 6),
+        "examples": packed["examples"],
         "records": packed["records"],
         "held_out_records": packed["held_out_records"],
     }
@@ -170,7 +171,7 @@ def _settings(config: CorpusConfig, vocabulary: Vocabulary) -> dict[str, Any]:
         "strip_accents": config.strip_accents,
         "max_seq_length": config.max_seq_length,
         "length_buckets": list(config.row_lengths[:-1]),
-        "packing": "original" if config.original_packing else "carry",
+        "packing": config.packing,
         "blanks_separate_docs": config.blanks_separate_docs,
         "held_out_fraction": config.held_out_fraction,
         "data_seed": config.data_seed,

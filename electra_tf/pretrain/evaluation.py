@@ -105,8 +105,8 @@ def _judged_tokens(detection: Detection) -> tuple[np.ndarray, np.ndarray]:
 
 def _num_padding(inputs: Inputs) -> int:
     """Counts the padding of rows that hold a token."""
-    lengths = inputs.input_mask.numpy().sum(1)
-    return int((inputs.input_mask.shape[1] - lengths)[lengths > 0].sum())
+    is_real = inputs.is_real.numpy()
+    return int((~is_real[is_real.any(1)]).sum())
 
 
 def _area_metrics(

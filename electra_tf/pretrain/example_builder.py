@@ -1,6 +1,6 @@
 """From tokenized lines to pre-training examples, by the original's rules.
 
-`spans.carry` is what data sets are built with unless `original_packing` asks
+`spans.carry` is what data sets are built with unless --packing=original asks
 for this.
 """
 

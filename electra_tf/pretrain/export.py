@@ -147,7 +147,7 @@ class TextReader:
     def tokens(self, inputs: Inputs) -> tf.Tensor:
         """Returns the word pieces, string [B, L], "" on padding."""
         tokens = tf.gather(self.vocabulary.tokens, inputs.input_ids)
-        return tf.where(inputs.input_mask > 0, tokens, "")
+        return tf.where(inputs.is_real, tokens, "")
 
 
 class Network(abc.ABC):
@@ -223,8 +223,8 @@ class Discriminator(Network):
     def predict(self, inputs: Inputs) -> Outputs:
         """Returns each token's probability."""
         probabilities = tf.sigmoid(self.model.discriminate(inputs))
-        is_real = inputs.input_mask > 0
-        return {"probability_replaced": tf.where(is_real, probabilities, 0.0)}
+        found = tf.where(inputs.is_real, probabilities, 0.0)
+        return {"probability_replaced": found}
 
 
 class Energies(Discriminator):
@@ -282,9 +282,9 @@ class Corrector(Network):
 
     def predict_for_text(self, inputs: Inputs) -> Outputs:
         """Returns the likeliest tokens at each position."""
-        is_real = inputs.input_mask > 0
         logits = self.predict(inputs)["log_probabilities"]
-        return self.top(tf.boolean_mask(logits, is_real), is_real)
+        real_logits = tf.boolean_mask(logits, inputs.is_real)
+        return self.top(real_logits, inputs.is_real)
 
 
 def _networks(model: PretrainingModel) -> dict[str, Network]:

@@ -20,9 +20,10 @@ from electra_tf.pretrain.record_format import (
     layout,
     serialize,
 )
+from electra_tf.pretrain.shared_rows import share
 from electra_tf.pretrain.spans import Span, carry
 
-ROWS_AT_ONCE = 1024  # records that are encoded together
+ROWS_AT_ONCE = 1024  # records that are packed and encoded together
 
 
 class Tokenized(NamedTuple):
@@ -44,10 +45,12 @@ class _Waiting:
 
     Attributes:
       spans: of the examples, in all tokens that wait.
+      num_tokens: of the examples, with the special ones.
     """
 
     def __init__(self) -> None:
         self.spans: list[Span] = []
+        self.num_tokens = 0
         self._ids: list[np.ndarray] = []
         self._num_ids = 0
 
@@ -58,14 +61,13 @@ class _Waiting:
             Span(start + offset, split + offset, end + offset)
             for start, split, end in spans
         ]
+        self.num_tokens += sum(span.num_tokens for span in spans)
         self._ids.append(ids)
         self._num_ids += len(ids)
 
-    def take(self) -> tuple[np.ndarray, list[Span]]:
-        """Removes everything and returns it."""
-        taken = np.concatenate([np.zeros(0, int), *self._ids]), self.spans
-        self.spans, self._ids, self._num_ids = [], [], 0
-        return taken
+    def ids(self) -> np.ndarray:
+        """Returns all tokens that wait, int [tokens]."""
+        return np.concatenate([np.zeros(0, int), *self._ids])
 
 
 class Writer(Protocol):
@@ -105,8 +107,9 @@ class Packer:
         self._vocabulary = vocabulary
         self._writers = writers
         self._waiting = {split: _Waiting() for split in self._row_lengths}
+        self._is_packed = config.is_packed
         self._original_builders = {}
-        if config.original_packing:
+        if config.packing == "original":
             self._original_builders = {
                 split: ExampleBuilder(
                     config.max_seq_length, random.Random(config.data_seed)
@@ -125,7 +128,7 @@ class Packer:
                 line_lengths, self._max_seq_length, random.Random(document.key)
             )
             self._waiting[split].add(ids, cut)
-        if len(self._waiting[split].spans) >= ROWS_AT_ONCE:
+        if self._num_rows(self._waiting[split]) >= ROWS_AT_ONCE:
             self._write(split)
         self.counts["tokens_read"] += len(ids)
         self.counts["documents_without_tokens"] += not len(ids)
@@ -150,19 +153,31 @@ class Packer:
             span = Span(0, len(first), len(both))
             self._waiting[split].add(both, [span])
 
+    def _num_rows(self, waiting: _Waiting) -> int:
+        """Returns how many rows the waiting examples fill, at least."""
+        if self._is_packed:
+            return waiting.num_tokens // self._max_seq_length
+        return len(waiting.spans)
+
     def _write(self, split: str) -> None:
-        ids, cut = self._waiting[split].take()
-        rows = layout(ids, cut, self._max_seq_length, self._vocabulary)
-        num_tokens = int(rows.input_mask.sum())
+        waiting, self._waiting[split] = self._waiting[split], _Waiting()
+        ids, spans = waiting.ids(), waiting.spans
+        rows = [[span] for span in spans]
+        if self._is_packed:
+            sizes = [span.num_tokens for span in spans]
+            shared = share(sizes, self._max_seq_length)
+            rows = [[spans[i] for i in row] for row in shared]
         self.counts["tokens_kept"] += len(ids)
-        self.counts["special_tokens"] += num_tokens - len(ids)
-        self.counts["records"] += len(cut)
-        self.counts["held_out_records"] += len(cut) * (split == HELD_OUT)
+        self.counts["special_tokens"] += waiting.num_tokens - len(ids)
+        self.counts["examples"] += len(spans)
+        self.counts["records"] += len(rows)
+        self.counts["held_out_records"] += len(rows) * (split == HELD_OUT)
         if split == TRAIN:
             self.unigrams += np.bincount(
                 ids.astype(np.int64), minlength=len(self.unigrams)
             )
-        for length, cut in by_length(rows, self._row_lengths[split]):
+        made = layout(ids, rows, self._max_seq_length, self._vocabulary)
+        for length, cut in by_length(made, self._row_lengths[split]):
             self.counts["slots"] += cut.input_ids.size
             writer = self._writers[Kind(self._max_seq_length, split, length)]
             for record in serialize(cut):

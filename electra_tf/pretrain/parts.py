@@ -130,7 +130,7 @@ def plan(
       document, there is but one.
     """
     groups = [tuple(sources)]
-    if not config.original_packing:
+    if config.packing != "original":
         groups = list(_group(groups[0], config.blanks_separate_docs))
     settings = dataclasses.asdict(config) | {
         "format_version": FORMAT_VERSION,
@@ -171,7 +171,7 @@ def build(
         statistics=statistics,
         max_characters=(
             ORIGINAL_MAX_CHARACTERS
-            if config.original_packing
+            if config.packing == "original"
             else corpus.MAX_DOCUMENT_CHARACTERS
         ),
         options=corpus.Options.of(config),

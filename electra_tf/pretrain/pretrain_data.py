@@ -34,13 +34,20 @@ class Inputs(NamedTuple):
 
     Attributes:
       input_ids: int32 [B, L]; 0 past the end.
-      input_mask: int32 [B, L]; 1 on tokens, 0 past the end.
+      input_mask: int32 [B, L]; the number of the token's document in its row,
+        from 1, and 0 past the end. It is always 1 on tokens unless rows are
+        packed: compare it with 0, or use `is_real`.
       segment_ids: int32 [B, L]; 1 on the second segment, else 0.
     """
 
     input_ids: tf.Tensor
     input_mask: tf.Tensor
     segment_ids: tf.Tensor
+
+    @property
+    def is_real(self) -> tf.Tensor:
+        """Where there are tokens and no padding, bool [B, L]."""
+        return self.input_mask > 0
 
 
 class _Group(NamedTuple):

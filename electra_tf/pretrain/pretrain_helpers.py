@@ -51,7 +51,9 @@ def mask(
     padding are never chosen. Strategies of single tokens choose k if there are
     as many; those of words may be left with a room that no word fits into. Of
     the chosen, `mask_token_prob` become [MASK], `random_token_prob` any token,
-    the rest stay. A row without candidates gets weight 0 throughout.
+    the rest stay. A row without candidates gets weight 0 throughout. Documents
+    that share a row share its k: a short one may have no token chosen. Words
+    that are chosen together are all of one document.
 
     Differs: positions are distinct; the original draws them with replacement
     (`original_masking`), so that it masks 13.8 % where 15 % are asked for.
@@ -106,8 +108,9 @@ def num_chosen(
       float32 [B, 1]: k; a row of fewer candidates has as many chosen.
     """
     num_slots = config.max_predictions_per_seq(inputs.input_ids.shape[1])
-    num_tokens = tf.reduce_sum(inputs.input_mask, -1, keepdims=True)
-    wanted = tf.cast(num_tokens, tf.float32) * config.mask_prob_at(progress)
+    is_real = tf.cast(inputs.is_real, tf.float32)
+    num_tokens = tf.reduce_sum(is_real, -1, keepdims=True)
+    wanted = num_tokens * config.mask_prob_at(progress)
     return tf.clip_by_value(tf.round(wanted), 1.0, float(num_slots))
 
 
@@ -149,7 +152,7 @@ def chosen(masked: Masked) -> tf.Tensor:
 
 def candidates(inputs: Inputs, vocabulary: Vocabulary) -> tf.Tensor:
     """Returns bool [B, L]: True where a token may be chosen."""
-    allowed = inputs.input_mask > 0
+    allowed = inputs.is_real
     for special in (vocabulary.cls_id, vocabulary.sep_id, vocabulary.mask_id):
         allowed = tf.logical_and(allowed, inputs.input_ids != special)
     return allowed

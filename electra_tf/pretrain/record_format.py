@@ -1,7 +1,8 @@
 """The files of a data set: their names, and the format of a record.
 
 A record is a `tf.train.Example` with three int64 features of one fixed length,
-as the original writes them: `input_ids`, `input_mask`, `segment_ids`.
+as the original writes them: `input_ids`, `input_mask`, `segment_ids`. Where
+several examples share a row, `input_mask` numbers them 1, 2, ...
 """
 
 import contextlib
@@ -65,8 +66,9 @@ class Rows(NamedTuple):
 
     Attributes:
       input_ids: int64 [rows, L]; 0 past the end.
-      input_mask: bool [rows, L]; True on tokens.
-      segment_ids: bool [rows, L]; True in the second segment and its [SEP].
+      input_mask: uint8 [rows, L]; on tokens the number of their example in the
+        row, from 1 and at most `MAX_EXAMPLES`; 0 past the end.
+      segment_ids: uint8 [rows, L]; 1 in a second segment and its [SEP].
     """
 
     input_ids: np.ndarray
@@ -76,30 +78,56 @@ class Rows(NamedTuple):
 
 def layout(
     ids: np.ndarray,
-    spans: Sequence[Span],
+    rows: Sequence[Sequence[Span]],
     max_seq_length: int,
     vocabulary: Vocabulary,
 ) -> Rows:
-    """Lays out rows: `[CLS] first [SEP]` or `[CLS] first [SEP] second [SEP]`.
+    """Lays out examples, one after the other in a row.
+
+    An example is `[CLS] first [SEP]` or `[CLS] first [SEP] second [SEP]`.
 
     Args:
-      ids: int [tokens], each in one span.
-      spans: that cover all of them, in order; of at most `max_seq_length`
-        tokens with the special ones.
+      ids: int [tokens].
+      rows: the examples in each row, as spans of the tokens; they have at most
+        `max_seq_length` tokens together, with the special ones.
       max_seq_length: numbers in each feature, L; the rest is padding, zeros.
       vocabulary: for the ids of the special tokens.
     """
-    starts, splits, ends = np.array(spans, np.int64).reshape(-1, 3).T[..., None]
-    column = np.arange(max_seq_length)  # [L]
-    first_sep = splits - starts + 1  # [rows, 1], where it stands
-    last_sep = np.where(ends > splits, first_sep + ends - splits + 1, first_sep)
-    is_sep = (column == first_sep) | (column == last_sep)
-    input_mask = column <= last_sep  # [rows, L]
-    input_ids = np.zeros(input_mask.shape, np.int64)
-    input_ids[input_mask & ~is_sep & (column > 0)] = ids
-    input_ids[is_sep] = vocabulary.sep_id
-    input_ids[:, 0] = vocabulary.cls_id
-    return Rows(input_ids, input_mask, input_mask & (column > first_sep))
+    spans = np.array([span for row in rows for span in row], np.int64)
+    starts, splits, ends = spans.reshape(-1, 3).T  # [examples]
+    seps = splits - starts + 1  # where the first stands
+    sizes = ends - starts + np.where(ends > splits, 3, 2)
+    row, number = _count_off(np.array([len(row) for row in rows], np.int64))
+    example, rank = _count_off(sizes)  # [tokens], special ones included
+    row, number = row[example], number[example]
+    _, column = _count_off(np.bincount(row, minlength=len(rows)))
+    is_second = rank > seps[example]
+    is_text = (rank > 0) & (rank != seps[example]) & (rank < sizes[example] - 1)
+    source = starts[example] + rank - 1 - is_second
+    tokens = np.where(rank > 0, vocabulary.sep_id, vocabulary.cls_id)
+    tokens[is_text] = ids[source[is_text]]
+    made = Rows(
+        *(
+            np.zeros((len(rows), max_seq_length), dtype)
+            for dtype in (np.int64, np.uint8, np.uint8)
+        )
+    )
+    for feature, values in zip(
+        made, (tokens, number + 1, is_second), strict=True
+    ):
+        feature[row, column] = values
+    return made
+
+
+def _count_off(sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the group of each item, and its rank there, from 0.
+
+    Args:
+      sizes: int64 [groups], items in each.
+    """
+    group = np.repeat(np.arange(len(sizes)), sizes)
+    firsts = np.cumsum(sizes) - sizes
+    return group, np.arange(len(group)) - firsts[group]
 
 
 def by_length(rows: Rows, lengths: Sequence[int]) -> Iterator[tuple[int, Rows]]:
@@ -130,8 +158,7 @@ def serialize(rows: Rows) -> list[bytes]:
     """
     length = rows.input_ids.shape[1]
     masks, segments = (
-        array.view(np.uint8).tobytes()
-        for array in (rows.input_mask, rows.segment_ids)
+        array.tobytes() for array in (rows.input_mask, rows.segment_ids)
     )
     before_mask, before_segments = (
         _before(name, length) for name in _NAMES[1:]

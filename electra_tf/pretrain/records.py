@@ -21,6 +21,7 @@ from electra_tf.pretrain.record_format import (
     find_unfinished,
     parse,
 )
+from electra_tf.pretrain.shared_rows import MAX_EXAMPLES
 from electra_tf.util import files
 from electra_tf.util.errors import UserError
 
@@ -112,13 +113,14 @@ class Records:
                 "`python -m electra_tf.build_pretraining_dataset`."
             )
         is_small = sum(map(os.path.getsize, paths)) <= MAX_BYTES_TO_SCAN
+        max_number = MAX_EXAMPLES if corpus.is_packed else 1
         opened = []
         for directory, group in itertools.groupby(paths, os.path.dirname):
             listed = _read_manifest(directory, corpus, vocabulary)
             for path in group:
                 file = _find_listed(path, listed)
                 length = file.max_seq_length if file else corpus.max_seq_length
-                scanner = _Scanner(length, vocabulary.size)
+                scanner = _Scanner(length, vocabulary.size, max_number)
                 opened.append(_open_file(path, file, scanner, in_full=is_small))
         return cls(tuple(opened))
 
@@ -215,6 +217,7 @@ def _check_settings(
         "vocab_sha256": vocabulary.sha256,
         "max_seq_length": corpus.max_seq_length,
         "length_buckets": list(corpus.row_lengths[:-1]),
+        "packing": corpus.packing,
         "do_lower_case": corpus.do_lower_case,
         "strip_accents": corpus.strip_accents,
     }
@@ -284,9 +287,12 @@ def _open_file(
 class _Scanner:
     """Reads records and checks what they hold."""
 
-    def __init__(self, max_seq_length: int, vocab_size: int) -> None:
+    def __init__(
+        self, max_seq_length: int, vocab_size: int, max_number: int
+    ) -> None:
         self.max_seq_length = max_seq_length
-        self._limits = dict(zip(FEATURES, (vocab_size, 2, 2), strict=True))
+        limits = (vocab_size, max_number + 1, 2)
+        self._limits = dict(zip(FEATURES, limits, strict=True))
 
     def scan(self, path: str, *, max_records: int = -1) -> int:
         """Checks the records of a file and returns their number."""
@@ -316,7 +322,8 @@ class _Scanner:
                 raise UserError(
                     f"{path}: record {first + row}: {name} must be at least "
                     f"0 and below {limit}. Received: {values[row, column]} at "
-                    f"position {column}. Was it built with this vocabulary?"
+                    f"position {column}. Was it built with this vocabulary "
+                    "and --packing?"
                 )
 
     def _check_format(self, where: str, record: bytes) -> None:

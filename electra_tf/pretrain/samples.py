@@ -30,7 +30,8 @@ def table(
     Args:
       model: a trained generator and discriminator.
       dataset: of `Inputs`.
-      num_samples: number of records.
+      num_samples: number of records; of one with several documents the first
+        is shown.
       in_colour: whether to colour the verdicts for a terminal.
 
     Returns:
@@ -45,7 +46,7 @@ def table(
         inputs, keys=evaluation_keys(rows), training=False
     )
     arrays = tf.nest.map_structure(np.asarray, (inputs, prediction))
-    lengths = arrays[0].input_mask.sum(1)
+    lengths = (arrays[0].input_mask == 1).sum(1)
     return "\n\n".join(
         _sample(row, *arrays, model.vocabulary, in_colour)
         for row in range(len(lengths))
@@ -60,7 +61,7 @@ def _sample(
     vocabulary: Vocabulary,
     in_colour: bool,
 ) -> str:
-    length = int(inputs.input_mask[row].sum())
+    length = int((inputs.input_mask[row] == 1).sum())
     original = inputs.input_ids[row]
     masked = prediction.masked.inputs.input_ids[row]
     corrupted = prediction.fake.inputs.input_ids[row]

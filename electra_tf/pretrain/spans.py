@@ -23,6 +23,11 @@ class Span(NamedTuple):
     split: int
     end: int
 
+    @property
+    def num_tokens(self) -> int:
+        """Tokens of the example, [CLS] and one or two [SEP] included."""
+        return self.end - self.start + (3 if self.end > self.split else 2)
+
 
 def carry(
     line_lengths: Sequence[int], max_seq_length: int, rng: random.Random

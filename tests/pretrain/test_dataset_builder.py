@@ -399,7 +399,9 @@ def test_one_and_two_processes_write_the_same_bytes(
     config, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(parts, "PART_BYTES", 10_000)
-    config = dataclasses.replace(config, held_out_fraction=1e-9)
+    config = dataclasses.replace(
+        config, held_out_fraction=1e-9, packing="packed"
+    )
     ends = []
     for number in (1, 2):
         calls = []
@@ -440,12 +442,12 @@ def test_text_without_tokens_is_an_error(config, tmp_path):
     "name",
     ["seq128", "seq64_noblank", "seq32_cased_noaccentstrip", "seq512"],
 )
-def test_original_packing_builds_the_originals_files(tmp_path, name):
+def test_the_originals_packing_builds_the_originals_files(tmp_path, name):
     meta = json.loads((GOLDEN / "meta.json").read_text())[name]
     vocab_file = SHARED / "data" / "vocab" / "bert-base-uncased-vocab.txt"
     config = CorpusConfig(
         corpus=(str(GOLDEN / "text200.txt"),),
-        original_packing=True,
+        packing="original",
         held_out_fraction=0.0,
         num_shards=meta["num_out_files"],
         data_seed=meta["seed"],

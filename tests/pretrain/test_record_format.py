@@ -31,6 +31,7 @@ def records_of(examples):
         start = len(tokens)
         tokens += first + second
         spans.append(Span(start, start + len(first), len(tokens)))
+    spans = [[span] for span in spans]
     rows = layout(np.array(tokens), spans, LENGTH, VOCABULARY)
     return serialize(rows)
 
@@ -66,7 +67,7 @@ def test_records_hold_specials_segments_and_padding(examples):
 
 @given(st.lists(st.integers(0, 2**28 - 1), min_size=8, max_size=8))
 def test_numbers_of_every_size_are_encoded(numbers):
-    flags = np.zeros((2, 4), bool)
+    flags = np.zeros((2, 4), np.uint8)
     rows = Rows(np.array(numbers).reshape(2, 4), flags, flags)
     for row, record in enumerate(serialize(rows)):
         features = tf.train.Example.FromString(record).features.feature

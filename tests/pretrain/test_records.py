@@ -35,7 +35,7 @@ def data_set(tmp_path):
     with ShardWriter(str(tmp_path), TRAIN, 2) as writer:
         for i in range(9):
             ids, span = np.array([5, 6] + [7] * i), Span(0, 2, 2 + i)
-            rows = layout(ids, [span], LENGTH, VOCABULARY)
+            rows = layout(ids, [[span]], LENGTH, VOCABULARY)
             writer.write(serialize(rows)[0])
         writer.close()
         entries = writer.publish()
@@ -46,6 +46,7 @@ def data_set(tmp_path):
         "do_lower_case": True,
         "strip_accents": True,
         "max_seq_length": LENGTH,
+        "packing": "carry",
         "files": entries,
     }
     (tmp_path / MANIFEST).write_text(json.dumps(manifest))
@@ -175,6 +176,7 @@ def test_what_a_killed_build_left_is_not_a_data_set(data_set):
     ("name", "value"),
     [
         ("max_seq_length", 32),
+        ("packing", "packed"),
         ("do_lower_case", False),
         ("strip_accents", False),
     ],
@@ -209,6 +211,7 @@ def test_another_format_is_refused(data_set):
         (row(input_ids=[VOCABULARY.size] * LENGTH), "below 13. Received: 13"),
         (row(input_ids=[-1] * LENGTH), "Received: -1 at position 0"),
         (row(segment_ids=[0] * 15 + [2]), "segment_ids.*2 at position 15"),
+        (row(input_mask=[1] * 9 + [2] * 7), "input_mask.*2 at.*--packing"),
     ],
 )
 def test_a_record_that_does_not_fit_is_named(data_set, bad, message):
@@ -216,6 +219,16 @@ def test_a_record_that_does_not_fit_is_named(data_set, bad, message):
     write_records(shard(data_set, 1), row(), row(), bad, row())
     with pytest.raises(UserError, match=f"1-of-2: record 2.*{message}"):
         open_records(data_set)
+
+
+def test_records_of_several_documents_open_for_packed_rows_only(data_set):
+    (data_set / MANIFEST).unlink()
+    config = dataclasses.replace(CONFIG, packing="packed")
+    write_records(shard(data_set), row(input_mask=[1] * 9 + [127] * 7))
+    assert open_records(data_set, config).num_records == 5
+    write_records(shard(data_set), row(input_mask=[1] * 9 + [128] * 7))
+    with pytest.raises(UserError, match="below 128. Received: 128"):
+        open_records(data_set, config)
 
 
 def test_a_record_that_is_no_example_is_named(data_set):

@@ -233,7 +233,7 @@ class Adversarial(Electra):
 
     def loss_sizes(self, inputs: Inputs, *, keys: Keys) -> dict[str, tf.Tensor]:
         num_masked = masked_lm_size(self, inputs, keys)
-        num_tokens = tf.reduce_sum(tf.cast(inputs.input_mask, tf.float32))
+        num_tokens = tf.reduce_sum(tf.cast(inputs.is_real, tf.float32))
         sizes = dict.fromkeys(self.loss_weights, num_masked)
         return {**sizes, "disc_loss": num_tokens}
 

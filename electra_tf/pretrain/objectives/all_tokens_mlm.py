@@ -85,7 +85,7 @@ class AllTokensMlm(ReplaceMlm):
         sizes = {
             "masked_lm_loss": masked_lm_size(self, inputs, keys),
             "corrector_loss": tf.reduce_sum(
-                tf.cast(inputs.input_mask, tf.float32)
+                tf.cast(inputs.is_real, tf.float32)
             ),
         }
         return {name: sizes[name] for name in self.loss_weights}
@@ -93,7 +93,7 @@ class AllTokensMlm(ReplaceMlm):
     def _terms(self, inputs: Inputs, prediction: Prediction) -> Terms:
         corrupted = prediction.fake.inputs.input_ids
         is_fake = prediction.fake.is_fake_tokens
-        weights = tf.cast(inputs.input_mask, tf.float32)
+        weights = tf.cast(inputs.is_real, tf.float32)
         fakes = weights * tf.cast(is_fake, tf.float32)
         gate = self.copy_predictions(prediction.states)  # [B, L]
         logits = self.logits(prediction.states)  # [B, L, V]

@@ -121,7 +121,9 @@ class Electra(PretrainingModel):
         if is_base:
             self._build_generator()
             tables = DisentangledEmbeddings(bert, self.generator.embeddings)
-        self.electra = BertModel(bert, "electra", embeddings=tables)
+        self.electra = BertModel(
+            bert, "electra", tables, is_packed=config.corpus.is_packed
+        )
         self.electra.build((None, None))
         self._build_head(bert)
         if not self.is_uniform:
@@ -153,7 +155,12 @@ class Electra(PretrainingModel):
         if sharing == "all":
             self.generator = self.electra
         else:
-            self.generator = BertModel(bert, "generator", embeddings=tables)
+            self.generator = BertModel(
+                bert,
+                "generator",
+                tables,
+                is_packed=self.config.corpus.is_packed,
+            )
             self.generator.build((None, None))
         self.generator_predictions = heads.GeneratorPredictions(
             bert.embedding_size, bert.vocab_size, bert.initializer_range
@@ -165,7 +172,9 @@ class Electra(PretrainingModel):
         is_shared = self.config.model.generator_sharing == "embeddings"
         bert = self.config.model.generator(self.vocabulary.size)
         shared = self.electra.embeddings if is_shared else None
-        self.generator = TwoTowerModel(bert, shared)
+        self.generator = TwoTowerModel(
+            bert, shared, is_packed=self.config.corpus.is_packed
+        )
         self.cloze_predictions = heads.ClozePredictions(
             bert.embedding_size, bert.vocab_size, bert.initializer_range
         )
@@ -327,7 +336,7 @@ class Electra(PretrainingModel):
             "masked_lm_loss": lambda: masked_lm_size(self, inputs, keys),
             "cloze_loss": lambda: tf.reduce_sum(self._cloze_weights(inputs)),
             "disc_loss": lambda: tf.reduce_sum(
-                tf.cast(inputs.input_mask, tf.float32)
+                tf.cast(inputs.is_real, tf.float32)
             ),
         }
         known = sizes.keys() & self.loss_weights.keys()
@@ -378,4 +387,4 @@ class Electra(PretrainingModel):
 
     def _judged(self, inputs: Inputs, masked: Masked) -> tf.Tensor:
         """Returns float32 [B, L]: 1 where the discriminator is to judge."""
-        return tf.cast(inputs.input_mask, tf.float32)
+        return tf.cast(inputs.is_real, tf.float32)

@@ -94,4 +94,4 @@ class Electric(Electra):
 
     def _has_cloze(self, inputs: Inputs) -> tf.Tensor:
         """As in the original, [CLS] and [SEP] have a log q too."""
-        return inputs.input_mask > 0
+        return inputs.is_real

@@ -205,7 +205,7 @@ class McBert(Electra):
         }
 
     def loss_sizes(self, inputs: Inputs, *, keys: Keys) -> dict[str, tf.Tensor]:
-        real = tf.cast(inputs.input_mask > 0, tf.float32)
+        real = tf.cast(inputs.is_real, tf.float32)
         sizes = super().loss_sizes(inputs, keys=keys)
         return {**sizes, "selection_loss": tf.reduce_sum(real)}
 

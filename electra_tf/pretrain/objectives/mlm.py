@@ -51,7 +51,9 @@ class MaskedLanguageModel(PretrainingModel):
         super().__init__(config, vocabulary)
         self.loss_weights = {"masked_lm_loss": config.objective.gen_weight}
         bert = config.model.discriminator(vocabulary.size)
-        self.electra = BertModel(bert, name="electra")
+        self.electra = BertModel(
+            bert, name="electra", is_packed=config.corpus.is_packed
+        )
         self.electra.build((None, None))
         self.generator_predictions = heads.GeneratorPredictions(
             bert.embedding_size, bert.vocab_size, bert.initializer_range

@@ -84,6 +84,6 @@ class Script(Electra):
             self.generator_predictions.project(states),
             tf.convert_to_tensor(self.electra.embeddings.word_embeddings),
             tf.convert_to_tensor(self.generator_predictions.output_bias),
-            is_wanted=inputs.input_mask > 0,
+            is_wanted=inputs.is_real,
         )
         return partition.log_z - math.log(self.vocabulary.size)

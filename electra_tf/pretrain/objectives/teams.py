@@ -32,7 +32,6 @@ import tensorflow as tf
 
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import candidates, heads, tensor_ops
-from electra_tf.model.attention import attention_bias
 from electra_tf.model.bert_config import BertConfig
 from electra_tf.model.modeling import EncoderOutput, TransformerBlock
 from electra_tf.pretrain.draws import Keys, Purpose, draw, dropout_keys
@@ -172,7 +171,7 @@ class Teams(Electra):
         """Returns the logits of the discriminator's own layers, [B, L]."""
         states = (output.embedding_output, *output.all_layers)
         x = states[self.num_shared]
-        bias = attention_bias(inputs.input_mask)
+        bias = self.electra.bias(inputs.input_mask)
         for i, block in enumerate(self.blocks):
             own = None
             if keys is not None:

@@ -59,7 +59,7 @@ def data_sets(directory: pathlib.Path) -> list[str]:
 def compare_packing(
     directory: pathlib.Path, name: str, vocab_file: str
 ) -> Packing:
-    """Builds a data set from the same text and seed with `original_packing`.
+    """Builds a data set from the same text and seed with --packing=original.
 
     Args:
       directory: of the data sets.

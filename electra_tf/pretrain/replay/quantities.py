@@ -4,7 +4,6 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.model import losses
-from electra_tf.model.attention import attention_bias
 from electra_tf.model.modeling import BertModel
 from electra_tf.pretrain import pretrain_helpers
 from electra_tf.pretrain.draws import Keys
@@ -121,7 +120,7 @@ def _detection(
 def _encoder(name: str, encoder: BertModel, inputs: Inputs) -> Values:
     output = encoder(*inputs)
     below = [output.embedding_output, *output.all_layers[:-1]]
-    bias = attention_bias(inputs.input_mask, encoder.direction)
+    bias = encoder.bias(inputs.input_mask)
     maps = [
         block.attention.probabilities(x, bias)
         for block, x in zip(encoder.blocks, below, strict=True)

@@ -38,13 +38,17 @@ VARIANTS = {name: {"objective": name} for name in OBJECTIVES} | {
 }
 
 
-@pytest.fixture(scope="module", params=VARIANTS)
-def model(request):
+def _make_model(variant, **leaves):
     return pretraining_run.make_model(
-        tiny.config(initializer_range=0.2, **VARIANTS[request.param]),
+        tiny.config(initializer_range=0.2, **VARIANTS[variant], **leaves),
         tiny.VOCABULARY,
         tf.distribute.get_strategy(),
     )
+
+
+@pytest.fixture(scope="module", params=VARIANTS)
+def model(request):
+    return _make_model(request.param)
 
 
 def _terms(model, inputs, keys=KEYS, training=True):
@@ -127,8 +131,9 @@ def test_gradients_are_those_of_the_total_loss(model):
         )
 
 
-def test_every_variable_gets_a_gradient_first_or_last(model):
-    inputs, largest = tiny.batch(), 0.0
+def _check_gradients(model, inputs):
+    """Checks that every variable gets a gradient, first or last."""
+    largest = 0.0
     for keys in (TrainingKeys(KEYS, tf.zeros([8])), KEYS):
         weights = model.loss_sizes(inputs, keys=keys)
         _, gradients, _ = model.forward_backward(inputs, keys, weights)
@@ -137,6 +142,37 @@ def test_every_variable_gets_a_gradient_first_or_last(model):
         # A bias on all keys alike cancels in the softmax.
         if "/key/bias" not in variable.path:
             assert value > 0, variable.path
+
+
+def test_every_variable_gets_a_gradient_first_or_last(model):
+    _check_gradients(model, tiny.batch())
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_documents_that_share_a_row_know_nothing_of_each_other(variant):
+    """A sum over two documents: what one adds does not depend on the other."""
+    model = _make_model(variant, packing="packed")
+    inputs = tiny.packed_batch()
+    _check_gradients(model, inputs)
+    words, numbers = inputs.input_ids.numpy(), inputs.input_mask.numpy()
+
+    def terms(*changed):
+        is_changed = np.isin(numbers, changed) & (words > 4)
+        ids = np.where(is_changed, 5 + (words + 20) % 55, words)
+        return _terms(model, inputs._replace(input_ids=tf.constant(ids)))
+
+    neither, second, third, both = (
+        terms(*changed) for changed in ((), (2,), (3,), (2, 3))
+    )
+    for name in neither:
+        np.testing.assert_allclose(
+            both[name] - third[name],
+            second[name] - neither[name],
+            atol=5e-5,
+            err_msg=name,
+        )
+    for name in model.loss_weights:
+        assert abs(second[name][0] - neither[name][0]) > 0.01
 
 
 def test_the_checkpoint_holds_every_variable(model):

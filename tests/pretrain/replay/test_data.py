@@ -1,4 +1,4 @@
-"""`original_packing` gives the original's records; word pieces are its own."""
+"""--packing=original gives the original's records; word pieces are its own."""
 
 import golden_arrays
 import numpy as np

@@ -1,0 +1,131 @@
+"""A document in a packed row has the states that it has alone."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny
+
+from electra_tf.model import packed_rows
+from electra_tf.model.bert_config import BertConfig
+from electra_tf.model.modeling import BertModel
+from electra_tf.model.two_tower import TwoTowerModel
+
+CONFIG = BertConfig(
+    vocab_size=tiny.VOCABULARY.size,
+    hidden_size=16,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    intermediate_size=24,
+    embedding_size=8,
+    max_position_embeddings=20,
+    initializer_range=0.4,
+)
+NEIGHBOURS = BertConfig(
+    **CONFIG.to_dict() | {"attention_initializer": "neighbours"}
+)
+NUMBERS = [1, 1, 2, 2, 2, 3, 0, 0]
+
+
+def _alone(inputs):
+    """Yields each document of packed rows: where it stands, and as a row."""
+    numbers = inputs.input_mask.numpy()
+    for row in range(len(numbers)):
+        for number in range(1, numbers[row].max() + 1):
+            columns = np.flatnonzero(numbers[row] == number)
+            ids, _, segments = (
+                x.numpy()[row : row + 1, columns] for x in inputs
+            )
+            yield row, columns, (ids, np.ones_like(ids), segments)
+
+
+def _twins(make):
+    """Makes a layer for plain rows and one for packed rows, equal weights."""
+    for is_packed in (False, True):
+        keras.utils.set_random_seed(0)
+        layer = make(is_packed=is_packed)
+        if not layer.built:
+            layer.build((None, None))
+        yield layer
+
+
+@pytest.mark.parametrize(
+    ("config", "direction"),
+    [
+        (CONFIG, "both"),
+        (CONFIG, "left_to_right"),
+        (CONFIG, "right_to_left"),
+        (NEIGHBOURS, "both"),
+        (NEIGHBOURS, "right_to_left"),
+    ],
+)
+def test_an_encoder_has_the_states_of_each_document_alone(config, direction):
+    plain, packed = _twins(
+        lambda is_packed: BertModel(
+            config, direction=direction, is_packed=is_packed
+        )
+    )
+    inputs = tiny.packed_batch()
+    output = packed(*inputs)
+    for row, columns, document in _alone(inputs):
+        alone = plain(*document)
+        for ours, wanted in zip(
+            [output.embedding_output, *output.all_layers],
+            [alone.embedding_output, *alone.all_layers],
+            strict=True,
+        ):
+            ours = ours.numpy()[row, columns]
+            np.testing.assert_allclose(ours, wanted[0], atol=1e-5)
+
+
+def test_two_towers_predict_a_documents_words_as_if_it_were_alone():
+    plain, packed = _twins(
+        lambda is_packed: TwoTowerModel(CONFIG, is_packed=is_packed)
+    )
+    inputs = tiny.packed_batch()
+    states = packed(*inputs).numpy()
+    for row, columns, document in _alone(inputs):
+        alone = plain(*document).numpy()[0]
+        inner = slice(1, -1)  # neither [CLS] nor [SEP] is ever predicted
+        ours = states[row, columns]
+        np.testing.assert_allclose(ours[inner], alone[inner], atol=1e-5)
+        # The ends know nothing of the neighbours in the row.
+        np.testing.assert_allclose(ours[0, 16:], alone[0, 16:], atol=1e-5)
+        np.testing.assert_allclose(ours[-1, :16], alone[-1, :16], atol=1e-5)
+        if len(columns) < tiny.LENGTH:
+            assert not ours[0, :16].any()
+            assert not ours[-1, 16:].any()
+
+
+def test_a_row_of_one_document_has_the_states_of_a_plain_row():
+    plain, packed = _twins(
+        lambda is_packed: BertModel(CONFIG, is_packed=is_packed)
+    )
+    inputs = tiny.batch()
+    real = inputs.is_real.numpy()
+    np.testing.assert_allclose(
+        packed(*inputs).sequence_output.numpy()[real],
+        plain(*inputs).sequence_output.numpy()[real],
+        atol=1e-5,
+    )
+
+
+def test_positions_start_anew_in_each_document():
+    positions = packed_rows.positions(tf.constant([NUMBERS]))
+    assert positions.numpy().tolist() == [[0, 1, 0, 1, 2, 0, 0, 0]]
+
+
+def test_a_token_shares_its_document_and_padding_shares_nothing():
+    shared = packed_rows.share_document(tf.constant([NUMBERS])).numpy()[0]
+    for i, mine in enumerate(NUMBERS):
+        for j, other in enumerate(NUMBERS):
+            assert shared[i, j] == (mine == other and other > 0)
+
+
+def test_layers_come_back_with_their_kind_of_rows():
+    for layer in (
+        BertModel(CONFIG, is_packed=True),
+        TwoTowerModel(CONFIG, is_packed=True),
+    ):
+        config = keras.saving.serialize_keras_object(layer)
+        assert keras.saving.deserialize_keras_object(config).is_packed
