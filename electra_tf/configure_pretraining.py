@@ -173,6 +173,11 @@ class RuntimeConfig:
     num_processes: int = 0
     """Processes that build records; 0: one a core."""
 
+    skip_corrupt_records: bool = False
+    """Train on without records that are damaged: each is replaced by another
+    one of its file, so that the order of all others stays. Otherwise the first
+    of them ends the run."""
+
     eval_batch_size: int = 128
     """Rows in a batch of evaluation, over all replicas."""
 

@@ -81,7 +81,12 @@ def prepare(
             'try, or text files, as in --corpus="books/*.txt"; or name records '
             "with --pretrain_tfrecords."
         )
-    train = Records.open(patterns, config.corpus, vocabulary)
+    train = Records.open(
+        patterns,
+        config.corpus,
+        vocabulary,
+        skip_corrupt_records=config.runtime.skip_corrupt_records,
+    )
     log(f"Training records: {train.num_records:,} in {patterns}")
     if config.needs_unigram_counts:
         counts = unigram_counts.read(train, vocabulary)

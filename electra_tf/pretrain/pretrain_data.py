@@ -105,7 +105,7 @@ def training_dataset(
             worker=worker,
         )
 
-    dataset = _load(groups).rebatch(replica_batch, drop_remainder=True)
+    dataset = _load(groups, records).rebatch(replica_batch, drop_remainder=True)
     dataset = dataset.map(_parser(records), num_parallel_calls=tf.data.AUTOTUNE)
     return dataset.prefetch(tf.data.AUTOTUNE)
 
@@ -183,18 +183,32 @@ def _worker_share(
             yield _Group(group.paths, order)
 
 
-def _load(groups: Callable[[], Iterator[_Group]]) -> tf.data.Dataset:
+def _load(
+    groups: Callable[[], Iterator[_Group]], records: Records
+) -> tf.data.Dataset:
     """Returns a dataset of the records of each group, string [n].
 
     One group is loaded while the one before it is in use.
     """
+    sizes = {file.path: file.num_records for file in records.files}
     signature = _Group(
         tf.TensorSpec([None], tf.string), tf.TensorSpec([None], tf.int64)
     )
 
+    def read_sound(paths: tf.Tensor) -> tf.Tensor:
+        names = [path.decode() for path in paths.numpy()]
+        return tf.concat(
+            [records.sound.read(name, sizes[name]) for name in names], axis=0
+        )
+
     def load(group: _Group) -> tf.Tensor:
-        records = tf.data.TFRecordDataset(group.paths).batch(tf.int64.max)
-        return tf.gather(records.get_single_element(), group.order)
+        if records.sound:
+            loaded = tf.py_function(read_sound, [group.paths], tf.string)
+            loaded.set_shape([None])
+        else:
+            files = tf.data.TFRecordDataset(group.paths).batch(tf.int64.max)
+            loaded = files.get_single_element()
+        return tf.gather(loaded, group.order)
 
     dataset = tf.data.Dataset.from_generator(groups, output_signature=signature)
     return dataset.map(load).prefetch(1)

@@ -1,7 +1,6 @@
 """TFRecord files that are checked before anything trains on them."""
 
 import dataclasses
-import glob
 import itertools
 import os
 import re
@@ -21,8 +20,9 @@ from electra_tf.pretrain.record_format import (
     find_unfinished,
     parse,
 )
+from electra_tf.pretrain.salvage import SoundReader, salvage
 from electra_tf.pretrain.shared_rows import MAX_EXAMPLES
-from electra_tf.util import files
+from electra_tf.util import files, storage
 from electra_tf.util.errors import UserError
 
 MAX_BYTES_TO_SCAN = 2**30
@@ -58,9 +58,11 @@ class Records:
 
     Attributes:
       files: the files, by name.
+      sound: reads them where damage is left out; None where it is an error.
     """
 
     files: tuple[RecordFile, ...]
+    sound: SoundReader | None = None
 
     @property
     def max_seq_length(self) -> int:
@@ -72,7 +74,12 @@ class Records:
         """The records of each length, shortest first."""
         lengths = {file.max_seq_length for file in self.files}
         return tuple(
-            Records(tuple(f for f in self.files if f.max_seq_length == length))
+            dataclasses.replace(
+                self,
+                files=tuple(
+                    f for f in self.files if f.max_seq_length == length
+                ),
+            )
             for length in sorted(lengths)
         )
 
@@ -83,7 +90,12 @@ class Records:
 
     @classmethod
     def open(
-        cls, patterns: str, corpus: CorpusConfig, vocabulary: Vocabulary
+        cls,
+        patterns: str,
+        corpus: CorpusConfig,
+        vocabulary: Vocabulary,
+        *,
+        skip_corrupt_records: bool = False,
     ) -> "Records":
         """Opens files and checks them.
 
@@ -97,6 +109,7 @@ class Records:
           corpus: the lengths of the records and the letter case to expect, of
             one data set.
           vocabulary: to which the ids must belong.
+          skip_corrupt_records: whether damaged records are left out.
 
         Returns:
           The opened files.
@@ -112,26 +125,31 @@ class Records:
                 f"{patterns!r}, which matches no file. Build them with "
                 "`python -m electra_tf.build_pretraining_dataset`."
             )
-        is_small = sum(map(os.path.getsize, paths)) <= MAX_BYTES_TO_SCAN
+        sound = SoundReader() if skip_corrupt_records else None
+        is_small = sum(map(storage.size, paths)) <= MAX_BYTES_TO_SCAN
         max_number = MAX_EXAMPLES if corpus.is_packed else 1
         opened = []
         for directory, group in itertools.groupby(paths, os.path.dirname):
-            listed = _read_manifest(directory, corpus, vocabulary)
+            listed = _read_manifest(
+                directory, corpus, vocabulary, has_whole_files=not sound
+            )
             for path in group:
                 file = _find_listed(path, listed)
                 length = file.max_seq_length if file else corpus.max_seq_length
                 scanner = _Scanner(length, vocabulary.size, max_number)
-                opened.append(_open_file(path, file, scanner, in_full=is_small))
-        return cls(tuple(opened))
+                opened.append(
+                    _open_file(path, file, scanner, sound, in_full=is_small)
+                )
+        return cls(tuple(opened), sound)
 
 
 def find(patterns: str) -> list[str]:
     """Returns the files that comma-separated globs match, sorted."""
     return sorted(
         {
-            os.path.normpath(path)
+            storage.normalize(path)
             for pattern in patterns.split(",")
-            for path in glob.glob(pattern.strip())
+            for path in storage.glob(pattern.strip())
         }
     )
 
@@ -162,7 +180,11 @@ def locate_damage(paths: Iterable[str]) -> str:
 
 
 def _read_manifest(
-    directory: str, corpus: CorpusConfig, vocabulary: Vocabulary
+    directory: str,
+    corpus: CorpusConfig,
+    vocabulary: Vocabulary,
+    *,
+    has_whole_files: bool,
 ) -> dict[str, RecordFile] | None:
     """Checks a data set against its manifest.
 
@@ -170,7 +192,7 @@ def _read_manifest(
       Its files by path; None for files of the original, without a manifest.
     """
     path = os.path.join(directory, MANIFEST)
-    if not os.path.exists(path):
+    if not storage.exists(path):
         if unfinished := find_unfinished(directory):
             raise UserError(
                 "A data set must be complete. Received: "
@@ -199,7 +221,8 @@ def _read_manifest(
             entry["num_bytes"],
             entry.get("max_seq_length", corpus.max_seq_length),
         )
-        _check_size(file)
+        if has_whole_files or not storage.exists(file.path):
+            _check_size(file)
         listed[file.path] = file
     return listed
 
@@ -235,7 +258,7 @@ def _check_settings(
 
 
 def _check_size(file: RecordFile) -> None:
-    size = os.path.getsize(file.path) if os.path.exists(file.path) else None
+    size = storage.size(file.path) if storage.exists(file.path) else None
     if size != file.num_bytes:
         found = "no such file" if size is None else f"{size} bytes"
         raise UserError(
@@ -261,27 +284,36 @@ def _open_file(
     path: str,
     file: RecordFile | None,
     scanner: "_Scanner",
+    sound: SoundReader | None,
     *,
     in_full: bool,
 ) -> RecordFile:
     """Checks a file, and against what is known of it if anything is."""
-    size = os.path.getsize(path)
+    size = storage.size(path)
     if not size:
         raise UserError(
             f"{path} must hold records. Received: 0 bytes. Restore the file "
             "or build the data set again."
         )
-    if file is None:
-        num_records = scanner.scan(path)
-        return RecordFile(path, num_records, size, scanner.max_seq_length)
-    if not in_full:
-        scanner.scan(path, max_records=1)
-    elif (found := scanner.scan(path)) != file.num_records:
-        raise UserError(
-            f"{path} must have the {file.num_records} records that its "
-            f"{MANIFEST} promises. Received: {found} records."
-        )
-    return file
+    is_scanned = in_full or file is None
+    try:
+        found = scanner.scan(path, max_records=-1 if is_scanned else 1)
+        expected = file.num_records if file and is_scanned else found
+        if found != expected:
+            raise _DamageError(
+                f"{path} must have the {expected} records that its {MANIFEST} "
+                f"promises. Received: {found} records."
+            )
+    except _DamageError:
+        if not sound:
+            raise
+        found = file.num_records if file else len(salvage(path))
+        scanner.check(path, sound.read(path, found))
+    return file or RecordFile(path, found, size, scanner.max_seq_length)
+
+
+class _DamageError(UserError):
+    """A file has not the records that it should have."""
 
 
 class _Scanner:
@@ -300,13 +332,14 @@ class _Scanner:
         num_records = 0
         try:
             for serialized in dataset.batch(_SCAN_BATCH):
-                self._check(path, num_records, serialized)
+                self.check(path, serialized, num_records)
                 num_records += len(serialized)
         except tf.errors.DataLossError as error:
-            raise UserError(locate_damage([path])) from error
+            raise _DamageError(locate_damage([path])) from error
         return num_records
 
-    def _check(self, path: str, first: int, serialized: tf.Tensor) -> None:
+    def check(self, path: str, serialized: tf.Tensor, first: int = 0) -> None:
+        """Checks the values of records, string [n]; `first` is their number."""
         try:
             features = parse(serialized, self.max_seq_length)
         except (tf.errors.InvalidArgumentError, UnicodeDecodeError):

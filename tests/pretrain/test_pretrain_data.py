@@ -1,6 +1,9 @@
 """The order of training is a function of (seed, step), however it is run."""
 
+import dataclasses
 import itertools
+import pathlib
+import shutil
 
 import numpy as np
 import pytest
@@ -13,6 +16,7 @@ from electra_tf.pretrain.pretrain_data import (
     training_dataset,
 )
 from electra_tf.pretrain.records import RecordFile, Records
+from electra_tf.pretrain.salvage import SoundReader
 
 LENGTH = 4
 FILE_SIZES = (5, 3, 7, 1, 4)
@@ -142,6 +146,41 @@ def test_damage_during_training_is_located(tmp_path):
     with pytest.raises(tf.errors.DataLossError):
         take(records, 1)
     assert "a.tfrecord: record 4 cannot be read" in locate_damage([str(path)])
+
+
+@pytest.mark.parametrize("damage", ["flipped", "truncated"])
+def test_damage_that_is_left_out_moves_no_other_record(
+    tmp_path, records, stream, damage, capsys
+):
+    paths = [shutil.copy(file.path, tmp_path) for file in records.files]
+    path = pathlib.Path(paths[2])  # records 8 to 14
+    content = bytearray(path.read_bytes())
+    if damage == "flipped":
+        content[len(content) // 2] ^= 1
+        lost = [11]
+    else:
+        del content[-len(content) // 7 - 5 :]
+        lost = [13, 14]
+    path.write_bytes(content)
+    damaged = Records(
+        tuple(
+            dataclasses.replace(file, path=path)
+            for file, path in zip(records.files, paths, strict=True)
+        ),
+        SoundReader(),
+    )
+    rows = take(damaged, 10)
+    is_lost = np.isin(stream, lost)
+    assert (rows[~is_lost] == stream[~is_lost]).all()
+    assert set(rows[is_lost]) <= {*range(8, 15)} - {*lost}
+    told = capsys.readouterr().err
+    assert told.count(f"{path}: {len(lost)} of 7 records") == 1
+    assert told.count("damaged") == 1
+    assert (take(damaged, 4, start_step=6) == rows[6:]).all()
+    shares = [
+        take(damaged, 10, worker=worker, num_workers=2) for worker in range(2)
+    ]
+    assert (np.concatenate(shares, axis=1) == rows).all()
 
 
 def test_evaluation_holds_each_record_once_and_then_zeros(records):

@@ -53,9 +53,9 @@ def data_set(tmp_path):
     return tmp_path
 
 
-def open_records(directory, config=CONFIG, vocabulary=VOCABULARY):
+def open_records(directory, config=CONFIG, vocabulary=VOCABULARY, **kwargs):
     pattern = os.path.join(directory, "pretrain_data.tfrecord*")
-    return Records.open(pattern, config, vocabulary)
+    return Records.open(pattern, config, vocabulary, **kwargs)
 
 
 def shard(directory, number=0):
@@ -133,6 +133,50 @@ def test_damage_names_file_and_record(data_set, damage):
     paths = [str(shard(data_set)), str(shard(data_set, 1))]
     assert f"1-of-2: record {number} cannot be read" in locate_damage(paths)
     assert "{{" not in locate_damage(paths)
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+@pytest.mark.parametrize("has_manifest", [True, False])
+@pytest.mark.parametrize("damage", ["truncated", "whole", "first", "last"])
+def test_damaged_files_open_where_damage_is_left_out(
+    data_set, monkeypatch, has_manifest, damage, is_large
+):
+    if not has_manifest:
+        (data_set / MANIFEST).unlink()
+    if is_large:
+        monkeypatch.setattr(records, "MAX_BYTES_TO_SCAN", 100)
+    content = bytearray(shard(data_set, 1).read_bytes())
+    if damage == "truncated":
+        content = content[:-3]
+    elif damage == "whole":  # records are gone, and no part of one is left
+        content = content[: len(content) // 4]
+    else:
+        content[20 if damage == "first" else -20] ^= 1
+    shard(data_set, 1).write_bytes(content)
+    opened = open_records(data_set, skip_corrupt_records=True)
+    expected = 1 if damage == "whole" and not has_manifest else 4
+    assert [file.num_records for file in opened.files] == [5, expected]
+    for bucket in opened.buckets:
+        assert bucket.sound is opened.sound
+    if not is_large and (has_manifest or damage != "whole"):
+        with pytest.raises(UserError):
+            open_records(data_set)
+
+
+def test_a_file_without_a_sound_record_is_never_left_out(data_set):
+    shard(data_set, 1).write_bytes(os.urandom(500))
+    with pytest.raises(UserError, match="1-of-2 must hold a record.*of 4"):
+        open_records(data_set, skip_corrupt_records=True)
+
+
+def test_wrong_values_are_no_damage_that_is_left_out(data_set):
+    (data_set / MANIFEST).unlink()
+    write_records(shard(data_set, 1), row(input_ids=[99] * LENGTH), row())
+    content = shard(data_set, 1).read_bytes()
+    for whole in (content, content[:-3]):
+        shard(data_set, 1).write_bytes(whole)
+        with pytest.raises(UserError, match="Received: 99 at position 0"):
+            open_records(data_set, skip_corrupt_records=True)
 
 
 def test_locate_damage_says_when_there_is_none(data_set):

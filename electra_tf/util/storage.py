@@ -1,0 +1,195 @@
+"""Files of this machine, and of stores as "gs://...", by the same functions.
+
+Paths with "://" go to TensorFlow's file systems, which is imported only for
+them; all others to the operating system. All errors are `OSError`s.
+"""
+
+import contextlib
+import fnmatch
+import glob as local_glob
+import io
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from typing import Any, BinaryIO
+
+_BUFFER_BYTES = 2**20  # every read of a store is a request
+
+
+def is_remote(path: str | os.PathLike[str]) -> bool:
+    """Says whether a path is one of a store."""
+    return "://" in os.fspath(path)
+
+
+def normalize(path: str) -> str:
+    """Returns the usual form of a path."""
+    return path if is_remote(path) else os.path.normpath(path)
+
+
+def exists(path: str) -> bool:
+    """Says whether there is a file or a directory."""
+    return _gfile().exists(path) if is_remote(path) else os.path.exists(path)
+
+
+def is_directory(path: str) -> bool:
+    """Says whether there is a directory."""
+    return _gfile().isdir(path) if is_remote(path) else os.path.isdir(path)
+
+
+def is_file(path: str) -> bool:
+    """Says whether there is a file that can be read more than once."""
+    if is_remote(path):
+        return exists(path) and not is_directory(path)
+    return os.path.isfile(path)
+
+
+def size(path: str) -> int:
+    """Returns the bytes of a file."""
+    return version(path)[0]
+
+
+def version(path: str) -> list[int]:
+    """Returns what changes when a file does, its bytes first."""
+    if is_remote(path):
+        with _os_errors():
+            stat = _gfile().stat(path)
+        return [stat.length, stat.mtime_nsec]
+    stat = os.stat(path)
+    return [stat.st_size, stat.st_mtime_ns]
+
+
+def open_binary(path: str) -> BinaryIO:
+    """Opens a file to read bytes."""
+    if is_remote(path):
+        return io.BufferedReader(_RemoteFile(path), _BUFFER_BYTES)
+    return open(path, "rb")
+
+
+def read_bytes(path: str | os.PathLike[str]) -> bytes:
+    """Returns the content of a file."""
+    with open_binary(os.fspath(path)) as file:
+        return file.read()
+
+
+def write_bytes(path: str, content: bytes) -> None:
+    """Writes a file of a store, which shows it when it is complete."""
+    with _os_errors(), _gfile().GFile(path, "wb") as file:
+        file.write(content)
+
+
+def glob(pattern: str) -> list[str]:
+    """Returns what a pattern matches; `**` is any depth on this machine."""
+    if is_remote(pattern):
+        with _os_errors():
+            return _gfile().glob(pattern)
+    return local_glob.glob(pattern, recursive=True)
+
+
+def files_below(directory: str) -> Iterator[str]:
+    """Yields the files in and below a directory, but for hidden ones."""
+    walk = _gfile().walk if is_remote(directory) else os.walk
+    for parent, directories, names in walk(directory):
+        directories[:] = [d for d in directories if not d.startswith(".")]
+        yield from (
+            os.path.join(parent, name)
+            for name in names
+            if not name.startswith(".")
+        )
+
+
+def find(directory: str, patterns: Iterable[str]) -> list[str]:
+    """Returns what is in a directory, pattern by pattern of the names."""
+    try:
+        with _os_errors():
+            is_here = not is_remote(directory)
+            names = (os if is_here else _gfile()).listdir(directory or ".")
+    except FileNotFoundError:
+        return []
+    names = [name.rstrip("/") for name in names]
+    return [
+        os.path.join(directory, name)
+        for pattern in patterns
+        for name in fnmatch.filter(names, pattern)
+    ]
+
+
+def make_directories(path: str) -> None:
+    """Makes a directory and those above it, where they are not there."""
+    if is_remote(path):
+        with _os_errors():
+            _gfile().makedirs(path)
+    else:
+        os.makedirs(path, exist_ok=True)
+
+
+def move(path: str, to: str) -> None:
+    """Gives a file another name, in the place of what has it."""
+    if is_remote(path):
+        with _os_errors():
+            _gfile().rename(path, to, overwrite=True)
+    else:
+        os.replace(path, to)
+
+
+def remove(path: str) -> None:
+    """Removes a file, or a directory with all in it."""
+    if is_remote(path):
+        with _os_errors():
+            gfile = _gfile()
+            (gfile.rmtree if gfile.isdir(path) else gfile.remove)(path)
+    elif os.path.isdir(path):
+        shutil.rmtree(path)
+    else:
+        os.remove(path)
+
+
+class _RemoteFile(io.RawIOBase):
+    """A file of a store as Python has them."""
+
+    def __init__(self, path: str) -> None:
+        self._file = _gfile().GFile(path, "rb")
+        with _os_errors():
+            self._file.seek(0)  # opens it, so that errors show here
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        with _os_errors():
+            self._file.seek(offset, whence)
+            return self._file.tell()
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def readinto(self, buffer: memoryview) -> int:
+        with _os_errors():
+            content = self._file.read(len(buffer))
+        buffer[: len(content)] = content
+        return len(content)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+def _gfile() -> Any:  # noqa: ANN401 (a module)
+    import tensorflow as tf
+
+    return tf.io.gfile
+
+
+@contextlib.contextmanager
+def _os_errors() -> Iterator[None]:
+    """Raises TensorFlow's errors as those of the operating system."""
+    import tensorflow as tf
+
+    try:
+        yield
+    except tf.errors.NotFoundError as error:
+        raise FileNotFoundError(error.message) from error
+    except tf.errors.OpError as error:
+        raise OSError(error.message) from error

@@ -1,0 +1,69 @@
+"""Files of a store are as files of this machine, TensorFlow's ram:// here."""
+
+import os
+
+import pytest
+
+from electra_tf.util import storage
+
+
+@pytest.fixture(params=["", "ram://"], ids=["here", "store"])
+def root(request, tmp_path):
+    return f"{request.param}{tmp_path}/root"
+
+
+def write(path, content=b""):
+    storage.make_directories(os.path.dirname(path))
+    if storage.is_remote(path):
+        storage.write_bytes(path, content)
+    else:
+        with open(path, "wb") as file:
+            file.write(content)
+
+
+def test_files_are_found(root):
+    names = ["b.txt", "a/c.txt", "a/b/d.jsonl", ".hidden", "a/.b/e.txt"]
+    for name in names:
+        write(f"{root}/{name}", b"12345")
+    found = {*storage.files_below(root)}
+    assert found == {f"{root}/{name}" for name in names[:3]}
+    assert sorted(storage.glob(f"{root}/a/*.t?t")) == [f"{root}/a/c.txt"]
+    assert storage.find(root, ["*.txt", ".h*", "a"]) == [
+        f"{root}/{name}" for name in ("b.txt", ".hidden", "a")
+    ]
+    assert storage.find(f"{root}/none", ["*"]) == []
+    assert storage.is_directory(f"{root}/a")
+    assert not storage.is_file(f"{root}/a")
+    assert storage.is_file(f"{root}/b.txt")
+    assert storage.size(f"{root}/b.txt") == 5
+    storage.remove(f"{root}/b.txt")
+    storage.remove(f"{root}/a")
+    assert not storage.exists(f"{root}/b.txt")
+    assert not storage.exists(f"{root}/a/b/d.jsonl")
+
+
+def test_bytes_are_read_from_any_place(root):
+    content = os.urandom(3 * 2**20) + b"\nline\nend"
+    write(f"{root}/x", content)
+    assert storage.read_bytes(f"{root}/x") == content
+    with storage.open_binary(f"{root}/x") as file:
+        file.seek(3 * 2**20 + 1)
+        assert file.tell() == 3 * 2**20 + 1
+        assert file.readline() == b"line\n"
+        assert file.read(2) == b"en"
+        assert file.read() == b"d"
+        assert file.read() == b""
+
+
+def test_a_move_replaces_what_is_there(root):
+    write(f"{root}/new", b"new")
+    write(f"{root}/old", b"old")
+    storage.move(f"{root}/new", f"{root}/old")
+    assert storage.read_bytes(f"{root}/old") == b"new"
+    assert not storage.exists(f"{root}/new")
+
+
+def test_what_is_missing_is_an_error_of_the_system(root):
+    for function in (storage.read_bytes, storage.size, storage.remove):
+        with pytest.raises(FileNotFoundError):
+            function(f"{root}/none")
