@@ -3,6 +3,7 @@
 import dataclasses
 import math
 
+from electra_tf.configure_masking import Numbers
 from electra_tf.util.config_fields import one_of, require, require_choices
 from electra_tf.util.errors import UserError
 
@@ -27,14 +28,23 @@ class ObjectiveConfig:
     temperature: float = 1.0
     """Temperature at which the generator is sampled."""
 
+    temperature_end: float | None = None
+    """Temperature at the end of the training, to which `temperature` changes
+    linearly; that of evaluation. Default: `temperature` throughout."""
+
+    top_k: int = 0
+    """Sample from so many of the likeliest tokens alone; 0: from all."""
+
     disallow_correct: bool = False
     """Never sample the token that was there."""
 
-    generator_type: str = one_of("transformer", "two_tower", "uniform")
+    generator_type: str = one_of(
+        "transformer", "two_tower", "uniform", "unigram"
+    )
     """What replaces tokens: a network that is trained along to fill masks, two
-    that predict each token of the clean text from its left and its right, or
-    any word piece with equal probability. The objective electric always has
-    two towers."""
+    that predict each token of the clean text from its left and its right, any
+    word piece with equal probability, or each as often as it occurs in the
+    training records. The objective electric always has two towers."""
 
     original_sampling: bool = False
     """Sample by the original's Gumbel noise: the same distribution but for
@@ -47,8 +57,15 @@ class ObjectiveConfig:
     def __post_init__(self) -> None:
         weights = "gen_weight disc_weight corrector_weight"
         require(self, weights, "at least 0", lambda x: 0 <= x < math.inf)
-        require(self, "temperature", "positive", lambda x: 0 < x < math.inf)
+        temperatures = "temperature temperature_end"
+        require(self, temperatures, "positive", lambda x: 0 < x < math.inf)
+        require(self, "top_k", "at least 0", lambda k: k >= 0)
         require_choices(self)
+        if self.generator_type == "uniform":
+            expected = (
+                "0 with generator_type=uniform, all of whose are as likely"
+            )
+            require(self, "top_k", expected, lambda k: k == 0)
         if self.generator_type == "two_tower":
             expected = "electra or electric with generator_type=two_tower"
             names = ("electra", "electric")
@@ -63,13 +80,31 @@ class ObjectiveConfig:
             "two_tower" == self.generator_type or self.objective == "electric"
         )
 
+    @property
+    def has_generator(self) -> bool:
+        """Whether a network says what replaces tokens."""
+        return self.generator_type not in ("uniform", "unigram")
+
+    def temperature_at(self, progress: Numbers) -> Numbers | float:
+        """Returns the temperature of sampling.
+
+        Args:
+          progress: how much of the training is done, from 0 to 1.
+        """
+        if self.temperature_end is None:
+            return self.temperature
+        change = self.temperature_end - self.temperature
+        return self.temperature + progress * change
+
     def _check_noise(self) -> None:
         """Noise-contrastive estimation needs the probability of its noise."""
         towers = "two_tower with objective=electric, whose noise they make"
         names = ("two_tower", "transformer")  # the latter: not set
         require(self, "generator_type", towers, names.__contains__)
         noise = "with objective=electric, which samples what the towers predict"
-        require(self, "temperature", f"1 {noise}", lambda x: x == 1)
+        temperatures = "temperature temperature_end"
+        require(self, temperatures, f"1 {noise}", lambda x: x == 1)
+        require(self, "top_k", f"0 {noise}", lambda k: k == 0)
         require(self, "disallow_correct", f"False {noise}", lambda x: not x)
 
 

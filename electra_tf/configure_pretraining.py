@@ -344,7 +344,10 @@ class PretrainingConfig:
     @property
     def needs_unigram_counts(self) -> bool:
         """Whether the frequencies of word pieces in the data are used."""
-        return self.masking.masking_strategy == "unigram"
+        return "unigram" in (
+            self.masking.masking_strategy,
+            self.objective.generator_type,
+        )
 
     @property
     def milestones(self) -> frozenset[int]:

@@ -7,10 +7,16 @@ import tensorflow as tf
 
 from electra_tf import configure_pretraining as configure
 from electra_tf.model.tokenization import Vocabulary
+from electra_tf.pretrain import pretraining_run
 from electra_tf.pretrain.pretrain_data import Inputs
 
 SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 VOCABULARY = Vocabulary(SPECIALS + tuple(f"w{i}" for i in range(55)))
+COUNTED = dataclasses.replace(
+    VOCABULARY, counts=(9, 8, 7, 6, 5, *((7 * i) % 11 for i in range(55)))
+)
+"""The same words, with how often each is in the training records."""
+
 LENGTH = 16
 TWO_STAGE = {
     "objective": "two_stage",
@@ -70,6 +76,12 @@ def packed_batch(num_rows=8, length=LENGTH, seed=0):
             numbers[row, start:end] = number
             segments[row, (start + end) // 2 : end] = 1
     return Inputs(*map(tf.constant, (ids, numbers, segments)))
+
+
+def model(config, vocabulary=VOCABULARY):
+    """Returns the objective's model with its optimizer."""
+    strategy = tf.distribute.get_strategy()
+    return pretraining_run.make_model(config, vocabulary, strategy)
 
 
 def batch(num_rows=8, length=LENGTH, seed=0):

@@ -4,15 +4,24 @@ Ten words count upwards from anywhere, round in a circle: w8 w9 w0 w1 ... A
 word is settled by its neighbours, and a wrong one does not fit them.
 """
 
+import dataclasses
+
 import numpy as np
 import tensorflow as tf
 import tiny
 
-from electra_tf.pretrain import evaluation, pretraining_run
+from electra_tf.pretrain import evaluation
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.util import training_utils
 
 NUM_WORDS = 10
+FIRST = len(tiny.SPECIALS)
+VOCABULARY = dataclasses.replace(
+    tiny.VOCABULARY,
+    counts=tuple(
+        int(FIRST <= i < FIRST + NUM_WORDS) for i in range(tiny.VOCABULARY.size)
+    ),
+)
 SIZES = {
     "hidden_size": 32,
     "embedding_size": 32,
@@ -31,7 +40,7 @@ def rows(num_rows, seed):
     rng = np.random.default_rng(seed)
     start = rng.integers(0, NUM_WORDS, (num_rows, 1))
     words = (start + np.arange(tiny.LENGTH)) % NUM_WORDS
-    ids = len(tiny.SPECIALS) + words
+    ids = FIRST + words
     ids[:, 0] = tiny.VOCABULARY.cls_id
     ids[:, -1] = tiny.VOCABULARY.sep_id
     arrays = (ids, np.ones_like(ids), np.zeros_like(ids))
@@ -44,15 +53,23 @@ def train(num_steps, **leaves):
     Returns:
       The model, and name of a term -> its mean at each update.
     """
-    strategy = tf.distribute.get_strategy()
     leaves = {**SIZES, "num_train_steps": num_steps, **leaves}
-    config = tiny.config(**leaves)
-    model = pretraining_run.make_model(config, tiny.VOCABULARY, strategy)
-    size = config.training.train_batch_size
+    model = tiny.model(tiny.config(**leaves), VOCABULARY)
+    return model, go_on(model, num_steps)
+
+
+def go_on(model, num_steps):
+    """Trains a model.
+
+    Returns:
+      Name of a term -> its mean at each update.
+    """
+    strategy = tf.distribute.get_strategy()
+    size = model.config.training.train_batch_size
     data = tf.data.Dataset.from_tensor_slices(rows(size * num_steps, seed=1))
     block = training_utils._make_block(model, strategy)
     sums = block(iter(data.batch(size)), num_steps)
-    return model, {name: training_utils._ratio(x) for name, x in sums.items()}
+    return {name: training_utils._ratio(x) for name, x in sums.items()}
 
 
 def evaluate(model):

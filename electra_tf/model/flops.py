@@ -20,8 +20,8 @@ The rules:
   times: a slip of the original, kept for its figures; under 0.3 % of a layer.
 - The output layer counts only the positions whose word is predicted; the head
   that says "replaced" counts every position, padding too.
-- Masking, sampling, the optimizer and a uniform generator count as nothing, nor
-  does what makes a generator adversarial.
+- Masking, sampling, the optimizer and a uniform or unigram generator count as
+  nothing, nor does what makes a generator adversarial.
 
 Counts are exact integers. Letters: L tokens in a row, H hidden, E embedding, V
 vocabulary, A heads.
@@ -167,7 +167,9 @@ class Sizes:
     max_predictions_per_seq: int
     """Masked slots in a row, N."""
 
-    generator_type: str = one_of("transformer", "two_tower", "uniform")
+    generator_type: str = one_of(
+        "transformer", "two_tower", "uniform", "unigram"
+    )
     """What replaces tokens: an encoder that predicts the masked slots, two
     towers that predict every token, or chance, which costs nothing."""
 
@@ -286,7 +288,7 @@ def generator_pass(sizes: Sizes) -> dict[str, Pass]:
     Raises:
       UserError: if its shape is not given.
     """
-    if sizes.generator_type == "uniform":
+    if sizes.generator_type in ("uniform", "unigram"):
         return {}
     if sizes.generator is None:
         raise UserError(

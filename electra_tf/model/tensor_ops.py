@@ -8,6 +8,9 @@ import tensorflow as tf
 
 from electra_tf.util import seeds
 
+NEVER = -1e9
+"""A logit of probability 0. Finite, as 0 times infinity is no number."""
+
 _BLOCK = 128  # columns summed at a time by the sampler
 
 
@@ -92,12 +95,29 @@ def gather_positions(x: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
     return tf.gather(x, positions, axis=1, batch_dims=1)
 
 
+def keep_largest(logits: tf.Tensor, count: int) -> tf.Tensor:
+    """Gives all but the largest logits probability 0.
+
+    Args:
+      logits: float32 [B, N, V].
+      count: how many of a slot are kept; more where some are equal to the last
+        of them.
+
+    Returns:
+      float32 [B, N, V].
+    """
+    count = min(count, logits.shape[-1])
+    least = tf.math.top_k(logits, count).values[..., -1:]  # [B, N, 1]
+    return tf.where(logits >= least, logits, NEVER)
+
+
 def sample_from_logits(logits: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
     """Samples ids from softmax(logits) by inverting the distribution function.
 
     One uniform number a slot is enough for an exact sample; Gumbel noise would
     take V of them. The cumulative sum is taken in two levels (blocks of 128,
-    then within the chosen block), each a product with a triangular matrix.
+    then within the chosen block), each a product with a triangular matrix. What
+    has no probability is never drawn, whatever is rounded.
 
     Args:
       logits: float32 [B, N, V].
@@ -125,14 +145,14 @@ def sample_many(logits: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
     padding = num_blocks * _BLOCK - vocab_size
     weights = tf.pad(weights, [[0, 0], [0, 0], [0, padding]])
     blocks = tf.reshape(weights, [-1, num_blocks, _BLOCK])  # [B*N, V/128, 128]
-    ends = _cumulative_sum(tf.reduce_sum(blocks, -1))  # [B*N, V/128]
+    sums = tf.reduce_sum(blocks, -1)  # [B*N, V/128]
+    ends = _cumulative_sum(sums)
     target = tf.reshape(uniform, [-1, num_samples]) * ends[:, -1:]  # [B*N, K]
-    block = _count_below(ends[:, tf.newaxis], target, num_blocks - 1)
+    block = _find(sums[:, tf.newaxis], ends[:, tf.newaxis], target)
     starts = tf.pad(ends, [[0, 0], [1, 0]])
     rest = target - gather_positions(starts, block)  # [B*N, K]
-    inner = _cumulative_sum(gather_positions(blocks, block))  # [B*N, K, 128]
-    index = block * _BLOCK + _count_below(inner, rest, _BLOCK - 1)
-    index = tf.minimum(index, vocab_size - 1)
+    inner = gather_positions(blocks, block)  # [B*N, K, 128]
+    index = block * _BLOCK + _find(inner, _cumulative_sum(inner), rest)
     return tf.reshape(index, tf.shape(uniform))
 
 
@@ -173,8 +193,20 @@ def _cumulative_sum(x: tf.Tensor) -> tf.Tensor:
     return linear(x, upper, tf.zeros([size]))
 
 
-def _count_below(ends: tf.Tensor, target: tf.Tensor, most: int) -> tf.Tensor:
-    """Counts numbers up to a target: [M, K or 1, n], [M, K] -> int32 [M, K]."""
-    is_below = ends <= target[..., tf.newaxis]
-    count = tf.reduce_sum(tf.cast(is_below, tf.int32), -1)
-    return tf.minimum(count, most)
+def _find(x: tf.Tensor, ends: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
+    """Finds the first column whose cumulative sum is over the target.
+
+    Args:
+      x: float32 [M, K or 1, n], at least 0; columns of 0 are passed over.
+      ends: float32 [M, K or 1, n], its cumulative sums.
+      target: float32 [M, K].
+
+    Returns:
+      int32 [M, K]; the last column over 0 where rounding leaves none.
+    """
+    size = x.shape[-1]
+    columns, is_possible = tf.range(size), x > 0
+    is_over = tf.logical_and(ends > target[..., tf.newaxis], is_possible)
+    first = tf.reduce_min(tf.where(is_over, columns, size), -1)
+    last = tf.reduce_max(tf.where(is_possible, columns, 0), -1)
+    return tf.minimum(first, last)

@@ -113,15 +113,19 @@ def _check_samples(model: Electra) -> None:
     strategy = model.config.masking.masking_strategy
     fits = (
         objective.temperature == 1,
+        objective.temperature_end in (None, 1),
+        objective.top_k == 0,
         not objective.disallow_correct,
         strategy != "unigram",
     )
     if not all(fits):
         raise UserError(
             "A score for every token needs a discriminator of unchanged "
-            "samples for any of the tokens: temperature=1, "
+            "samples for any of the tokens: temperature=1 throughout, top_k=0, "
             "disallow_correct=False and no masking_strategy=unigram. "
             f"Received: temperature={objective.temperature}, "
+            f"temperature_end={objective.temperature_end}, "
+            f"top_k={objective.top_k}, "
             f"disallow_correct={objective.disallow_correct}, "
             f"masking_strategy={strategy}."
         )

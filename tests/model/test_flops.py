@@ -167,10 +167,11 @@ def test_a_frozen_generator_runs_forward_only():
     assert saved == 3 * generator.forward()
 
 
-def test_a_uniform_generator_costs_nothing():
+@pytest.mark.parametrize("kind", ["uniform", "unigram"])
+def test_a_generator_that_is_no_network_costs_nothing(kind):
     discriminator_alone = 3 * 2 * (ENCODER + 5 * DECISION)
     for generator in (NARROW, None):
-        update = _update(generator_type="uniform", generator=generator)
+        update = _update(generator_type=kind, generator=generator)
         assert update == discriminator_alone
 
 

@@ -81,6 +81,30 @@ def test_gumbel_noise_follows_the_softmax():
     np.testing.assert_allclose(shares, expected, atol=0.01)
 
 
+@pytest.mark.parametrize("uniform", [0.0, 1e-9, 0.5, 1 - 2**-24])
+@pytest.mark.parametrize("possible", [[0], [298], [130, 140], [7, 8, 129]])
+def test_what_has_no_probability_is_never_drawn(possible, uniform):
+    rng = np.random.default_rng(0)
+    logits = np.full((4, 50, 300), tensor_ops.NEVER, np.float32)
+    logits[..., possible] = rng.normal(size=(4, 50, len(possible)))
+    draws = tf.fill([4, 50], np.float32(uniform))
+    sampled = tensor_ops.sample_from_logits(tf.constant(logits), draws)
+    assert np.isin(sampled, possible).all()
+
+
+def test_the_largest_logits_are_kept():
+    logits = _normal(2, 3, 40)
+    logits[0, 0, :5] = logits[0, 0].max() + 1  # equal, and more than asked for
+    kept = tensor_ops.keep_largest(tf.constant(logits), 4).numpy()
+    least = np.sort(logits, -1)[..., -4:].min(-1, keepdims=True)
+    expected = np.where(logits >= least, logits, -1e9)
+    np.testing.assert_array_equal(kept, expected)
+    counts = (kept > -1e9).sum(-1)
+    assert counts[0, 0] == 5 and (np.delete(counts.ravel(), 0) == 4).all()
+    same = tensor_ops.keep_largest(tf.constant(logits), 1000)
+    np.testing.assert_array_equal(same, logits)
+
+
 @pytest.mark.parametrize("uniform", [0.0, 1 - 2**-24])
 def test_sampling_never_leaves_the_vocabulary(uniform):
     logits = np.zeros((1, 1, 129), np.float32)

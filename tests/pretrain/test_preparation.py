@@ -101,8 +101,10 @@ def test_other_settings_than_the_data_sets_are_refused(config):
 
 def test_the_vocabulary_has_counts_where_they_are_needed(config):
     assert prepare(config)[0].counts is None
-    config = replace(config, "masking", masking_strategy="unigram")
-    vocabulary = prepare(config)[0]
+    for_masks = replace(config, "masking", masking_strategy="unigram")
+    for_samples = replace(config, "objective", generator_type="unigram")
+    vocabulary = prepare(for_masks)[0]
+    assert prepare(for_samples)[0].counts == vocabulary.counts
     counts = dict(zip(vocabulary.tokens, vocabulary.counts, strict=True))
     assert counts["[CLS]"] == counts["[PAD]"] == 0
     assert 100 < counts["fox"] < 300  # of 2400 words, 12 different ones

@@ -35,7 +35,7 @@ its samples are less diverse.
 Differs: the paper does not say whether the generator is trained by maximum
 likelihood before or besides; both can be had here. Gumbel-Softmax is not in the
 paper. `log p_G(z)` is that of the distribution which is sampled, with
-`temperature` and `disallow_correct`.
+`temperature`, `disallow_correct` and `top_k`.
 
 Source: paper appendix F; Jang et al. 2017 (Gumbel-Softmax); Meng et al. 2022
 (AMOS), for the reversed gradient.
@@ -74,6 +74,7 @@ class Prediction(NamedTuple):
       mlm_logits: float32 [B, N, V], of the generator.
       fake: what the discriminator saw, and the truth about it.
       disc_logits: float32 [B, L]; over 0 means "replaced".
+      sampling_logits: float32 [B, N, V], that the samples are drawn from.
       baseline_logits: float32 [B, N], u; None without a baseline.
       share: float32 [B, 1] or [1, 1], beta.
     """
@@ -82,6 +83,7 @@ class Prediction(NamedTuple):
     mlm_logits: tf.Tensor
     fake: FakeData
     disc_logits: tf.Tensor
+    sampling_logits: tf.Tensor
     baseline_logits: tf.Tensor | None
     share: tf.Tensor
 
@@ -165,9 +167,10 @@ class Adversarial(Electra):
         mlm_logits = self._score(states)
         fake = self._corrupt(inputs, masked, mlm_logits, keys)
         share = self.adversarial_share(keys)
+        drawn_from = self._sampling_logits(mlm_logits, masked, keys)
         offsets = baseline = None
         if self.is_relaxed:
-            soft = self._relaxed(masked, mlm_logits, keys)
+            soft = self._relaxed(drawn_from, keys)
             offsets = self._reversed_gradient(masked, soft, share)
         else:
             baseline = self.baseline(tf.stop_gradient(states))[..., 0]
@@ -178,7 +181,7 @@ class Adversarial(Electra):
         )
         disc_logits = self.discriminator_predictions(output.sequence_output)
         return Prediction(
-            masked, mlm_logits, fake, disc_logits, baseline, share
+            masked, mlm_logits, fake, disc_logits, drawn_from, baseline, share
         )
 
     def _sample(self, logits: tf.Tensor, keys: Keys) -> tf.Tensor:
@@ -186,11 +189,8 @@ class Adversarial(Electra):
             return super()._sample(logits, keys)
         return tf.argmax(logits + _noise(logits, keys), -1, tf.int32)
 
-    def _relaxed(
-        self, masked: Masked, mlm_logits: tf.Tensor, keys: Keys
-    ) -> tf.Tensor:
+    def _relaxed(self, logits: tf.Tensor, keys: Keys) -> tf.Tensor:
         """Returns the relaxation of the samples, float32 [B, N, V]."""
-        logits = self._sampling_logits(mlm_logits, masked)
         temperature = self.config.adversarial.gumbel_temperature
         return tf.nn.softmax((logits + _noise(logits, keys)) / temperature)
 
@@ -270,8 +270,9 @@ class Adversarial(Electra):
         )  # [B, N]
         gate = prediction.baseline_logits
         advantages = rewards - tf.stop_gradient(tf.nn.softplus(-gate))
-        sampled_from = self._sampling_logits(prediction.mlm_logits, masked)
-        surprisal = losses.softmax_cross_entropy(sampled_from, fake.sampled_ids)
+        surprisal = losses.softmax_cross_entropy(
+            prediction.sampling_logits, fake.sampled_ids
+        )
         baseline = losses.sigmoid_cross_entropy(gate, tf.exp(-rewards))
         return advantages * surprisal, {
             "baseline_loss": losses.weighted(baseline, masked.weights),

@@ -4,15 +4,16 @@
          + disc_weight * mean over real tokens of BCE(D(corrupted x)_t, y_t)
 
 with y_t = 1 where the generator's sample differs from the data. A sample that
-equals the data counts as real, and no gradient passes through the sample.
-Two towers read the clean text and learn from all of it; their loss is
+equals the data counts as real, and no gradient passes through the sample;
+`sampling` says how it is drawn. Two towers read the clean text and learn from
+all of it; their loss is
 
     mean over all tokens but [CLS], [SEP], [MASK] of -log q(x_t | others)
 
-and the loss at the chosen slots a metric. A uniform generator has no weights
-and no loss.
+and the loss at the chosen slots a metric. A uniform and a unigram generator
+have no weights and no loss.
 
-Differs: the original adds the constant ln V to the loss for the latter.
+Differs: the original adds the constant ln V to the loss for a uniform one.
 
 Source: paper sections 2 and 3.1; Electric's paper, section 3 (two towers); the
 original's run_pretraining.py.
@@ -34,8 +35,8 @@ from electra_tf.model.shared_embeddings import (
 )
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.model.two_tower import TwoTowerModel
-from electra_tf.pretrain import pretrain_helpers
-from electra_tf.pretrain.draws import Keys, Purpose, draw, dropout_keys
+from electra_tf.pretrain import pretrain_helpers, sampling
+from electra_tf.pretrain.draws import Keys, Purpose, dropout_keys, progress
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretrain_helpers import Masked
 from electra_tf.pretrain.pretraining_model import (
@@ -112,12 +113,12 @@ class Electra(PretrainingModel):
     ) -> None:
         super().__init__(config, vocabulary)
         objective = config.objective
-        self.is_uniform = objective.generator_type == "uniform"
+        self.has_generator = objective.has_generator
         self.has_two_towers = objective.has_two_towers
         self.loss_weights = {}
         bert = config.model.discriminator(vocabulary.size)
         tables, sharing = None, config.model.generator_sharing
-        is_base = not self.is_uniform and sharing == "gradient_disentangled"
+        is_base = self.has_generator and sharing == "gradient_disentangled"
         if is_base:
             self._build_generator()
             tables = DisentangledEmbeddings(bert, self.generator.embeddings)
@@ -126,12 +127,12 @@ class Electra(PretrainingModel):
         )
         self.electra.build((None, None))
         self._build_head(bert)
-        if not self.is_uniform:
+        if self.has_generator:
             name = "cloze_loss" if self.has_two_towers else "masked_lm_loss"
             self.loss_weights[name] = objective.gen_weight
         if self.has_two_towers:
             self._build_towers()
-        elif not (self.is_uniform or is_base):
+        elif self.has_generator and not is_base:
             self._build_generator()
         self.built = True
 
@@ -269,9 +270,11 @@ class Electra(PretrainingModel):
         self, inputs: Inputs, masked: Masked, keys: tf.Tensor | None
     ) -> tuple[tf.Tensor, Cloze | None]:
         """Returns the generator's logits, float32 [B, N, V]."""
-        if self.is_uniform:
+        if not self.has_generator:
+            kind = self.config.objective.generator_type
+            logits = sampling.constant_logits(kind, self.vocabulary)
             shape = tensor_ops.shape_of(masked.positions)
-            return tf.zeros([*shape, self.vocabulary.size]), None
+            return tf.broadcast_to(logits, [*shape, len(logits)]), None
         if self.has_two_towers:
             cloze, states = self.cloze(inputs, keys)
             states = tensor_ops.gather_positions(states, masked.positions)
@@ -296,7 +299,8 @@ class Electra(PretrainingModel):
         keys: Keys,
     ) -> FakeData:
         """Puts samples from the generator into the masked positions."""
-        logits = tf.stop_gradient(self._sampling_logits(logits, masked))
+        logits = self._sampling_logits(logits, masked, keys)
+        logits = tf.stop_gradient(logits)
         sampled = self._sample(logits, keys)  # [B, N]
         ids = pretrain_helpers.replace(
             inputs.input_ids, masked.positions, sampled, masked.weights > 0
@@ -307,22 +311,25 @@ class Electra(PretrainingModel):
             sampled_ids=sampled,
         )
 
-    def _sampling_logits(self, logits: tf.Tensor, masked: Masked) -> tf.Tensor:
+    def temperature(self, keys: Keys) -> float | tf.Tensor:
+        """Returns the temperature of sampling; a tensor is float32 [B, 1].
+
+        Args:
+          keys: of a batch; those of an update say how far the training is.
+        """
+        return self.config.objective.temperature_at(progress(keys))
+
+    def _sampling_logits(
+        self, logits: tf.Tensor, masked: Masked, keys: Keys
+    ) -> tf.Tensor:
         """Returns the logits that are sampled from, float32 [B, N, V]."""
-        objective = self.config.objective
-        logits = logits / objective.temperature
-        if objective.disallow_correct:
-            truth = tf.one_hot(masked.ids, self.vocabulary.size)
-            logits -= 1000.0 * truth
-        return logits
+        return sampling.reshaped(
+            logits, masked, self.config.objective, self.temperature(keys)
+        )
 
     def _sample(self, logits: tf.Tensor, keys: Keys) -> tf.Tensor:
         """Samples from softmax(logits), int32 [B, N]."""
-        if self.config.objective.original_sampling:
-            sample, shape = tensor_ops.sample_with_gumbel, logits.shape[1:]
-        else:
-            sample, shape = tensor_ops.sample_from_logits, logits.shape[1:2]
-        return sample(logits, draw(keys, Purpose.SAMPLE, shape))
+        return sampling.sample(logits, self.config.objective, keys)
 
     def compute_losses(
         self, inputs: Inputs, *, keys: Keys, training: bool
@@ -372,7 +379,7 @@ class Electra(PretrainingModel):
     ) -> Terms:
         """Computes what the generator learns, and how often it is right."""
         terms = {}
-        if not self.is_uniform:
+        if self.has_generator:
             terms = masked_lm_terms(made.mlm_logits, made.masked)
         if self.has_two_towers:
             terms |= cloze_terms(

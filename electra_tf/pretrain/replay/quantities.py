@@ -62,7 +62,7 @@ def _electra(model: Electra, prediction: Prediction, inputs: Inputs) -> Values:
             # The original knows q on padding too, where nothing reads it.
             log_z = tf.reduce_logsumexp(values["cloze/logits"], -1)
             logits -= tf.where(inputs.input_mask > 0, 0.0, log_z)
-    elif not model.is_uniform:
+    elif model.has_generator:
         reader = model.generator
         values |= _encoder("generator", reader, prediction.masked.inputs)
     return values | _detection(logits, fake.is_fake_tokens, inputs.input_mask)

@@ -17,6 +17,12 @@ KEYS = seeds.row_keys(0, tf.constant(0), tf.range(8))
 VARIANTS = {name: {"objective": name} for name in OBJECTIVES} | {
     "two_stage": tiny.TWO_STAGE,
     "electra of a uniform generator": {"generator_type": "uniform"},
+    "electra of a unigram generator": {
+        "generator_type": "unigram",
+        "temperature": 2.0,
+        "temperature_end": 1.0,
+        "top_k": 20,
+    },
     "electra of masked spans": {
         "masking_strategy": "span",
         "mask_prob": 0.1,
@@ -41,7 +47,7 @@ VARIANTS = {name: {"objective": name} for name in OBJECTIVES} | {
 def _make_model(variant, **leaves):
     return pretraining_run.make_model(
         tiny.config(initializer_range=0.2, **VARIANTS[variant], **leaves),
-        tiny.VOCABULARY,
+        tiny.COUNTED,
         tf.distribute.get_strategy(),
     )
 

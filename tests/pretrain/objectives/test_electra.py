@@ -116,6 +116,24 @@ def test_a_uniform_generator_samples_every_word_alike():
     assert set(model.loss_weights) == {"disc_loss"}
 
 
+def test_a_unigram_generator_samples_words_as_often_as_the_data_has_them():
+    config = tiny.config(generator_type="unigram", mask_prob=0.5)
+    model = tiny.model(config, tiny.COUNTED)
+    inputs = tiny.batch(num_rows=512)
+    keys = seeds.row_keys(0, tf.constant(0), tf.range(512))
+    prediction = model.forward(inputs, keys=keys, training=False)
+    used = prediction.masked.weights.numpy() > 0
+    sampled = prediction.fake.sampled_ids.numpy()[used]
+    found = np.bincount(sampled, minlength=tiny.COUNTED.size)
+    wanted = np.array(tiny.COUNTED.counts)
+    wanted[: len(tiny.SPECIALS)] = 0
+    wanted = wanted / wanted.sum() * sampled.size
+    assert not found[wanted == 0].any()
+    assert abs(found - wanted).max() < 6 * np.sqrt(wanted.max())
+    assert not any("generator" in v.path for v in model.trainable_variables)
+    assert set(model.loss_weights) == {"disc_loss"}
+
+
 def test_no_gradient_passes_through_the_sample():
     model, inputs = _model(generator_sharing="none"), tiny.batch()
     with tf.GradientTape() as tape:
@@ -225,3 +243,23 @@ def test_padding_changes_nothing():
         model.electra(*alone).sequence_output[0],
         atol=1e-5,
     )
+
+
+@pytest.mark.parametrize(
+    ("num_steps", "leaves"),
+    [
+        (150, {"generator_type": "unigram"}),
+        (
+            300,
+            {
+                "generator_sharing": "gradient_disentangled",
+                "temperature": 1.5,
+                "temperature_end": 1.0,
+            },
+        ),
+    ],
+    ids=["unigram", "disentangled"],
+)
+def test_it_learns_a_tiny_language(num_steps, leaves):
+    model, _ = tiny_language.train(num_steps, **leaves)
+    assert tiny_language.evaluate(model)["disc_auc"] > 0.9

@@ -300,6 +300,8 @@ def test_two_towers_are_left_out_of_an_export(tmp_path):
     [
         ("--objective=electric --generator_type=uniform", "whose noise they"),
         ("--objective=electric --temperature=2", "`temperature` must be 1"),
+        ("--objective=electric --temperature_end=2", "`temperature_end` must"),
+        ("--objective=electric --top_k=5", "`top_k` must be 0 with objective"),
         ("--objective=electric --disallow_correct", "must be False with"),
         ("--objective=electric --generator_sharing=all", "in one direction"),
         (

@@ -1,0 +1,125 @@
+"""What samples are drawn from, against distributions written out in NumPy."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny
+
+from electra_tf.configure_objectives import ObjectiveConfig
+from electra_tf.pretrain import sampling
+from electra_tf.pretrain.draws import TrainingKeys
+from electra_tf.pretrain.pretrain_helpers import Masked
+from electra_tf.util import seeds
+from electra_tf.util.errors import UserError
+
+SIZE = tiny.VOCABULARY.size
+COUNTS = np.array(tiny.COUNTED.counts)
+
+
+def _masked(ids):
+    weights = tf.ones(ids.shape, tf.float32)
+    return Masked(tiny.batch(), tf.zeros_like(ids), tf.constant(ids), weights)
+
+
+def _probabilities(logits):
+    p = np.exp(logits - logits.max(-1, keepdims=True), dtype=np.float64)
+    return p / p.sum(-1, keepdims=True)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 2.0, 0.5])
+def test_unigram_logits_are_the_frequencies_to_a_power(temperature):
+    logits = sampling.constant_logits("unigram", tiny.COUNTED)
+    power = np.where(np.arange(SIZE) < 5, 0.0, COUNTS) ** (1 / temperature)
+    power[:5] = 0  # special tokens, though they are counted here
+    assert (COUNTS[5:] == 0).any() and (COUNTS[:5] > 0).any()
+    found = sampling.reshaped(
+        tf.constant(logits[None, None]),
+        _masked(np.zeros((1, 1), np.int32)),
+        ObjectiveConfig(),
+        temperature,
+    )
+    np.testing.assert_allclose(
+        _probabilities(found.numpy())[0, 0], power / power.sum(), atol=1e-7
+    )
+
+
+def test_uniform_logits_are_equal_and_counts_are_asked_for():
+    logits = sampling.constant_logits("uniform", tiny.VOCABULARY)
+    assert logits.shape == (SIZE,) and not logits.any()
+    unknown = dataclasses.replace(tiny.COUNTED, counts=None)
+    with pytest.raises(UserError, match="a vocabulary without counts"):
+        sampling.constant_logits("unigram", unknown)
+
+
+@pytest.mark.parametrize("disallow_correct", [False, True])
+def test_only_the_likeliest_words_are_drawn_each_with_its_share(
+    disallow_correct,
+):
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=(1, 4, SIZE)).astype(np.float32)
+    best = np.argsort(-logits[0])
+    truth = best[:, 1].astype(np.int32)[None]  # the second of each slot
+    config = ObjectiveConfig(top_k=3, disallow_correct=disallow_correct)
+    rows = 4000
+    drawn_from = sampling.reshaped(
+        tf.constant(np.repeat(logits, rows, 0)),
+        _masked(np.repeat(truth, rows, 0)),
+        config,
+        0.7,
+    )
+    keys = seeds.row_keys(0, tf.constant(0), tf.range(rows))
+    sampled = sampling.sample(drawn_from, config, keys).numpy()
+    kept = best[:, [0, 2, 3]] if disallow_correct else best[:, :3]
+    for slot in range(4):
+        wanted = np.zeros(SIZE)
+        p = np.exp(logits[0, slot, kept[slot]] / 0.7, dtype=np.float64)
+        wanted[kept[slot]] = p / p.sum()
+        found = np.bincount(sampled[:, slot], minlength=SIZE) / rows
+        assert not found[wanted == 0].any()
+        np.testing.assert_allclose(found, wanted, atol=0.04)
+
+
+def test_gumbel_noise_draws_the_likeliest_words_alone_too():
+    config = ObjectiveConfig(top_k=2, original_sampling=True)
+    logits = tf.constant(np.arange(SIZE) / 10, tf.float32)
+    logits = tf.tile(logits[tf.newaxis, tf.newaxis], [500, 2, 1])
+    drawn_from = sampling.reshaped(
+        logits, _masked(np.zeros((500, 2), np.int32)), config, 1.0
+    )
+    keys = seeds.row_keys(0, tf.constant(0), tf.range(500))
+    sampled = sampling.sample(drawn_from, config, keys).numpy()
+    assert set(sampled.ravel()) == {SIZE - 2, SIZE - 1}
+
+
+def test_the_temperature_follows_the_training_row_by_row():
+    logits = np.random.default_rng(0).normal(size=(3, 2, SIZE))
+    config = ObjectiveConfig(temperature=2.0, temperature_end=0.5)
+    progress = tf.constant([[0.0], [0.5], [1.0]])
+    found = sampling.reshaped(
+        tf.constant(logits, tf.float32),
+        _masked(np.zeros((3, 2), np.int32)),
+        config,
+        config.temperature_at(progress),
+    )
+    divided = logits / np.array([2.0, 1.25, 0.5])[:, None, None]
+    np.testing.assert_allclose(found, divided, rtol=1e-5)
+    assert ObjectiveConfig(temperature=3.0).temperature_at(0.3) == 3.0
+
+
+def test_a_model_samples_at_the_temperature_of_its_step():
+    config = tiny.config(temperature=4.0, temperature_end=1e-4, mask_prob=0.5)
+    model = tiny.model(config)
+    inputs, keys = tiny.batch(), seeds.row_keys(0, tf.constant(0), tf.range(8))
+    right = []
+    for share in (0.0, 1.0):
+        progress = TrainingKeys(keys, tf.fill([8], share))
+        made = model.corrupt(inputs, keys=progress, training=False)
+        best = tf.argmax(made.mlm_logits, -1, output_type=tf.int32)
+        right.append(np.mean(made.fake.sampled_ids == best))
+    assert right[0] < 0.2 and right[1] == 1
+    evaluated = model.corrupt(inputs, keys=keys, training=False)
+    np.testing.assert_array_equal(
+        evaluated.fake.sampled_ids, made.fake.sampled_ids
+    )
