@@ -52,6 +52,12 @@ class Script(Electra):
                 "--generator_type=transformer. Received: "
                 f"generator_type={kind}."
             )
+        sharing = config.model.generator_sharing
+        if sharing == "gradient_disentangled":
+            raise UserError(
+                "objective=script has one network, whose tables nothing can be "
+                f"added to. Received: generator_sharing={sharing}."
+            )
 
     def _build_head(self, bert: BertConfig) -> None:
         self.loss_weights["disc_loss"] = self.config.objective.disc_weight

@@ -77,9 +77,16 @@ def test_a_run_starts_where_networks_guess():
     )
 
 
-def test_a_generator_that_is_no_network_is_refused():
-    with pytest.raises(UserError, match="Received: generator_type=uniform"):
-        _model(generator_type="uniform")
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("generator_type", "uniform"),
+        ("generator_sharing", "gradient_disentangled"),
+    ],
+)
+def test_a_generator_that_is_not_the_network_is_refused(name, value):
+    with pytest.raises(UserError, match=f"Received: {name}={value}"):
+        _model(**{name: value})
 
 
 def test_its_verdicts_are_exported():
