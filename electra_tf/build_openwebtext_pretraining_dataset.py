@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from electra_tf.configure_corpus import ORIGINAL_FLAGS, CorpusConfig
-from electra_tf.util import config_flags, console
+from electra_tf.util import config_flags, console, storage
 from electra_tf.util.config_fields import require
 from electra_tf.util.errors import UserError
 
@@ -58,13 +58,13 @@ class OpenWebTextConfig:
             or os.path.join(self.data_dir, self.corpus.default_vocab_name),
             blanks_separate_docs=False,
         )
-        if not self.corpus.corpus and not os.path.isdir(archives):
+        if not self.corpus.corpus and not storage.is_directory(archives):
             raise UserError(
                 "OpenWebText must lie in <data_dir>/openwebtext: its archives "
                 f"(urlsf_subset*.xz). Received: no directory {archives}. "
                 "Unpack openwebtext.tar.xz there, or name it with --corpus."
             )
-        if not os.path.isfile(corpus.vocab_file):
+        if not storage.is_file(corpus.vocab_file):
             raise UserError(
                 "A vocabulary is needed. Received: no file "
                 f"{corpus.vocab_file}. Put BERT's there, or learn one with "

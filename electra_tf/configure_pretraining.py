@@ -21,6 +21,7 @@ from electra_tf.configure_objectives import (
 )
 from electra_tf.configure_successors import SelectionConfig
 from electra_tf.model.bert_config import ModelConfig
+from electra_tf.util import storage
 from electra_tf.util.config_fields import one_of, require, require_choices
 from electra_tf.util.errors import UserError
 
@@ -52,6 +53,13 @@ class RunConfig:
             raise UserError(
                 "`data_dir` must name a directory. Received: nothing. Set "
                 "--data_dir."
+            )
+        if storage.is_remote(self.data_dir):
+            raise UserError(
+                "`data_dir` must be a directory of this machine, as models go "
+                f"there. Received: data_dir={self.data_dir!r}. Name what lies "
+                "elsewhere: --pretrain_tfrecords, --eval_tfrecords, "
+                "--vocab_file."
             )
         if self.model_name in ("", ".", "..") or "/" in self.model_name:
             raise UserError(

@@ -22,6 +22,7 @@ from typing import NamedTuple
 import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
 
+from electra_tf.util import storage
 from electra_tf.util.errors import UserError
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -70,7 +71,7 @@ def read(path: str) -> tuple[tuple[str, ...], bytes]:
         special pieces, naming them.
     """
     try:
-        model = pathlib.Path(path).read_bytes()
+        model = storage.read_bytes(path)
         processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         size = processor.get_piece_size()
         pieces = [processor.id_to_piece(i) for i in range(size)]

@@ -12,12 +12,12 @@ import dataclasses
 import functools
 import hashlib
 import itertools
-import pathlib
 import unicodedata
 from collections.abc import Iterable, Mapping
 
 from electra_tf.model import sentencepiece_model
 from electra_tf.model.sentencepiece_model import SPECIAL_TOKENS, WORD_INDICATOR
+from electra_tf.util import storage
 from electra_tf.util.errors import UserError
 
 FILE_NAMES = {"wordpiece": "vocab.txt", "sentencepiece": "spm.model"}
@@ -85,7 +85,7 @@ class Vocabulary:
             pieces, model = sentencepiece_model.read(path)
             return cls(pieces, sentencepiece=model)
         try:
-            lines = pathlib.Path(path).read_bytes().split(b"\n")
+            lines = storage.read_bytes(path).split(b"\n")
             lines = lines[:-1] if not lines[-1] else lines
             return cls(tuple(line.decode().strip() for line in lines))
         except UnicodeDecodeError as error:

@@ -8,7 +8,6 @@ import collections
 import contextlib
 import dataclasses
 import os
-import shutil
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -32,7 +31,7 @@ from electra_tf.pretrain.record_format import (
     find_data_set,
     kinds,
 )
-from electra_tf.util import files
+from electra_tf.util import files, storage
 from electra_tf.util.errors import UserError
 
 SHARD_BYTES = 16 * 2**20  # a shard is about as large as its text
@@ -233,13 +232,11 @@ def _publish(made: Iterable[_Made]) -> None:
 
 def remove_parts(output_dir: str) -> None:
     """Removes the parts of a data set."""
-    shutil.rmtree(os.path.join(output_dir, PARTS), ignore_errors=True)
+    with contextlib.suppress(FileNotFoundError):
+        storage.remove(os.path.join(output_dir, PARTS))
 
 
 def remove_files(paths: Iterable[str]) -> None:
     """Removes files and directories."""
     for path in paths:
-        if os.path.isdir(path):
-            shutil.rmtree(path)
-        else:
-            os.remove(path)
+        storage.remove(path)

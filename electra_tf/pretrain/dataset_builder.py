@@ -33,11 +33,17 @@ from electra_tf.pretrain.record_format import (
     find_data_set,
     find_unfinished,
 )
-from electra_tf.util import files
+from electra_tf.util import files, storage
 from electra_tf.util.errors import UserError
 from electra_tf.util.locks import DirectoryLock
 
 LOCK = ".lock"
+STORAGE_ERRORS = (
+    tf.errors.AbortedError,
+    tf.errors.PermissionDeniedError,
+    tf.errors.ResourceExhaustedError,
+    tf.errors.UnavailableError,
+)
 PARTS_PER_PROCESS = 4  # at least, where the number of processes is not given
 
 
@@ -99,8 +105,9 @@ def build(
     with contextlib.ExitStack() as stack:
         for output in outputs:
             files.ensure_writable(output)
-            lock = DirectoryLock(output, LOCK, "give another --output_dir")
-            stack.enter_context(lock)
+            if not storage.is_remote(output):  # stores know no locks
+                lock = DirectoryLock(output, LOCK, "give another --output_dir")
+                stack.enter_context(lock)
         _check_free(outputs, overwrite)  # one may have been built meanwhile
         parts = parts_lib.plan(sources, config, vocabulary, output_dir)
         _remove_strangers(parts, output_dir)
@@ -109,7 +116,7 @@ def build(
             manifest = assemble(parts, config, vocabulary, output_dir)
         except BrokenPipeError:
             raise  # of what listens to `report`, not of the data set
-        except (OSError, tf.errors.ResourceExhaustedError) as error:
+        except (OSError, *STORAGE_ERRORS) as error:
             raise UserError(
                 f"The data set could not be written to {output_dir}: {error}. "
                 "What is built is kept there; the same command goes on."
@@ -193,5 +200,5 @@ def _remove_incomplete(output_dir: str) -> None:
     for path in find_unfinished(output_dir):
         if not Part((), path).is_done:
             remove_files([path])
-    with contextlib.suppress(OSError):  # not there, or not empty
-        os.rmdir(os.path.join(output_dir, PARTS))
+    if not storage.find(os.path.join(output_dir, PARTS), ["*"]):
+        remove_parts(output_dir)

@@ -30,7 +30,7 @@ from electra_tf.pretrain.record_format import (
     kinds,
 )
 from electra_tf.pretrain.sources import Source, split
-from electra_tf.util import files
+from electra_tf.util import files, storage
 
 PART_BYTES = 16 * 2**20
 ORIGINAL_MAX_CHARACTERS = 2**24  # the original never cuts a document
@@ -72,7 +72,7 @@ class Part:
     @property
     def is_done(self) -> bool:
         """Whether it is complete."""
-        return os.path.exists(os.path.join(self.directory, _SUMMARY))
+        return storage.exists(os.path.join(self.directory, _SUMMARY))
 
     def path(self, kind: Kind) -> str:
         """Returns the path of the records of a kind."""
@@ -247,11 +247,8 @@ def _fingerprint(sources: tuple[Source, ...], settings: dict[str, Any]) -> str:
 
 
 def _version(path: str) -> list[int]:
-    """Returns what changes when a file does."""
-    if not os.path.exists(path):  # the demo
-        return []
-    stat = os.stat(path)
-    return [stat.st_size, stat.st_mtime_ns]
+    """Returns what changes when a source does."""
+    return storage.version(path) if storage.exists(path) else []  # the demo
 
 
 def _write(
@@ -263,7 +260,7 @@ def _write(
     num_threads: int = 0,
     report: Callable[[], None] = lambda: None,
 ) -> list[Packed]:
-    os.makedirs(part.directory, exist_ok=True)
+    storage.make_directories(part.directory)
     with contextlib.ExitStack() as stack:
         writers = {
             kind: stack.enter_context(tf.io.TFRecordWriter(part.path(kind)))

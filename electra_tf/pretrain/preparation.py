@@ -16,7 +16,7 @@ from electra_tf.pretrain import dataset_builder, unigram_counts
 from electra_tf.pretrain.dataset_builder import Progress
 from electra_tf.pretrain.records import Records, find
 from electra_tf.pretrain.vocabularies import build_vocabulary, open_vocabulary
-from electra_tf.util import console
+from electra_tf.util import console, storage
 from electra_tf.util.errors import UserError
 
 SECONDS_BETWEEN_LOGS = 10
@@ -63,7 +63,7 @@ def prepare(
         if config.corpus.corpus:
             log("The records are there already: --corpus is not read.")
     elif config.corpus.corpus and not config.data.pretrain_tfrecords:
-        if not os.path.exists(config.vocab_file):
+        if not storage.exists(config.vocab_file):
             build_vocabulary(config.corpus, config.vocab_file, log=log)
         vocabulary = open_vocabulary(config.corpus, config.vocab_file)
         output_dir = os.path.dirname(patterns)

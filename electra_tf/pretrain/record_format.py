@@ -7,7 +7,6 @@ several examples share a row, `input_mask` numbers them 1, 2, ...
 
 import contextlib
 import functools
-import glob
 import itertools
 import os
 from collections.abc import Iterator, Sequence
@@ -19,7 +18,7 @@ import tensorflow as tf
 from electra_tf.configure_corpus import CorpusConfig
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain.spans import Span
-from electra_tf.util import files
+from electra_tf.util import files, storage
 
 FEATURES = ("input_ids", "input_mask", "segment_ids")
 _NAMES = tuple(name.encode() for name in FEATURES)
@@ -296,7 +295,7 @@ class ShardWriter:
             name = f"{self._prefix}{shard}-of-{num_shards}"
             path = os.path.join(self._directory, name)
             files.sync(self._unfinished_path(shard))
-            os.replace(self._unfinished_path(shard), path)
+            storage.move(self._unfinished_path(shard), path)
             entries.append(
                 {
                     "name": name,
@@ -304,7 +303,7 @@ class ShardWriter:
                     "num_records": len(
                         range(shard, self.num_records, num_shards)
                     ),
-                    "num_bytes": os.path.getsize(path),
+                    "num_bytes": storage.size(path),
                     **lengths,
                 }
             )
@@ -316,18 +315,11 @@ class ShardWriter:
 
 def find_unfinished(directory: str) -> list[str]:
     """Returns the shards and parts that a stopped build left in a directory."""
-    return _glob(directory, [".*.tfrecord-*.tmp", os.path.join(PARTS, "*")])
+    shards = storage.find(directory, [".*.tfrecord-*.tmp"])
+    return shards + storage.find(os.path.join(directory, PARTS), ["*"])
 
 
 def find_data_set(directory: str) -> list[str]:
     """Returns the files of a data set in a directory, its manifest first."""
     shards = (f"{prefix}.tfrecord*" for prefix in PREFIXES.values())
-    return _glob(directory, [MANIFEST, UNIGRAM_COUNTS, *shards])
-
-
-def _glob(directory: str, names: list[str]) -> list[str]:
-    return [
-        path
-        for name in names
-        for path in glob.glob(os.path.join(glob.escape(directory), name))
-    ]
+    return storage.find(directory, [MANIFEST, UNIGRAM_COUNTS, *shards])

@@ -1,9 +1,7 @@
 """What a corpus is made of: files, ranges of files, data sets, the demo."""
 
 import dataclasses
-import glob
-import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from electra_tf.pretrain.formats import (
     archives,
@@ -12,6 +10,7 @@ from electra_tf.pretrain.formats import (
     prepared_datasets,
     text_files,
 )
+from electra_tf.util import storage
 from electra_tf.util.errors import UserError
 
 DEMO = "demo"
@@ -43,7 +42,7 @@ class Source:
             return 0
         if self.split:
             return prepared_datasets.num_bytes(self.path, self.split)
-        end = os.path.getsize(self.path) if self.end is None else self.end
+        end = storage.size(self.path) if self.end is None else self.end
         return (end - self.start) * compression.expansion(self.path)
 
 
@@ -94,7 +93,7 @@ def split(
     """
     if not _is_file(source) or compression.is_compressed(source.path):
         return [source]
-    size = os.path.getsize(source.path)
+    size = storage.size(source.path)
     return split_at(
         source,
         range(num_bytes, size, num_bytes),
@@ -119,7 +118,7 @@ def split_at(
     if not cuts or not _is_splittable(source, blanks_separate_docs):
         return [source]
     is_json = source.path.lower().endswith(json_lines.EXTENSIONS)
-    size = os.path.getsize(source.path)
+    size = storage.size(source.path)
     borders = [0]
     for cut in cuts:
         if borders[-1] < cut < size:
@@ -153,7 +152,7 @@ def _next_document(path: str, position: int, is_json: bool) -> int:
     Returns:
       Its first byte; the size of the file if there is none.
     """
-    with open(path, "rb") as file:
+    with storage.open_binary(path) as file:
         file.seek(position - 1)
         is_inside = True  # of a line, of which nothing is known but its end
         while piece := file.readline(_SCAN_BYTES):
@@ -165,14 +164,14 @@ def _next_document(path: str, position: int, is_json: bool) -> int:
 
 
 def _matches(pattern: str, tfds_data_dir: str) -> list[Source]:
-    if pattern == DEMO or os.path.isfile(pattern):
+    if pattern == DEMO or storage.is_file(pattern):
         return [Source(pattern)]
     if pattern.startswith(prepared_datasets.PREFIX):
         return [Source(*prepared_datasets.find(pattern, tfds_data_dir))]
-    if os.path.isdir(pattern):
-        paths = _files_below(pattern)
+    if storage.is_directory(pattern):
+        paths = storage.files_below(pattern)
     else:
-        paths = filter(os.path.isfile, glob.glob(pattern, recursive=True))
+        paths = filter(storage.is_file, storage.glob(pattern))
     if found := sorted(paths):
         return [Source(path) for path in found]
     raise UserError(
@@ -180,13 +179,3 @@ def _matches(pattern: str, tfds_data_dir: str) -> list[Source]:
         f'"{prepared_datasets.PREFIX}NAME" or "demo". Received: '
         f"corpus={pattern!r}, which matches no file."
     )
-
-
-def _files_below(directory: str) -> Iterator[str]:
-    for parent, directories, names in os.walk(directory):
-        directories[:] = [d for d in directories if not d.startswith(".")]
-        yield from (
-            os.path.join(parent, name)
-            for name in names
-            if not name.startswith(".")
-        )

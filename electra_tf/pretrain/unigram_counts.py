@@ -6,13 +6,12 @@ counted, and is the same whatever the number of threads or files.
 """
 
 import os
-import pathlib
 from collections.abc import Sequence
 
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain.record_format import MANIFEST, UNIGRAM_COUNTS
 from electra_tf.pretrain.records import Records
-from electra_tf.util import files
+from electra_tf.util import files, storage
 from electra_tf.util.errors import UserError
 
 
@@ -44,15 +43,15 @@ def read(records: Records, vocabulary: Vocabulary) -> tuple[int, ...]:
 
 
 def _read(directory: str, vocabulary: Vocabulary) -> list[int]:
-    path = pathlib.Path(directory, UNIGRAM_COUNTS)
-    manifest = pathlib.Path(directory, MANIFEST)
-    if not (path.exists() and manifest.exists()):
+    path = os.path.join(directory, UNIGRAM_COUNTS)
+    manifest = os.path.join(directory, MANIFEST)
+    if not (storage.exists(path) and storage.exists(manifest)):
         raise UserError(
             "Frequencies of word pieces are needed, as a data set has them in "
             f"{UNIGRAM_COUNTS}. Received: {directory or '.'}, where it is "
             "missing. Build the data set again with --overwrite."
         )
-    words = path.read_text("utf-8").split()
+    words = storage.read_bytes(path).decode().split()
     counts = [int(word) for word in words if word.isdecimal()]
     total = files.read_json(manifest)["counts"].get("train_tokens")
     if (len(counts), sum(counts)) != (vocabulary.size, total):

@@ -3,7 +3,6 @@
 import heapq
 import itertools
 import os
-import pathlib
 import time
 from collections.abc import Callable, Iterable, Iterator
 
@@ -12,7 +11,7 @@ from electra_tf.model import sentencepiece_model
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.model.vocabulary_learner import learn_vocabulary
 from electra_tf.pretrain import corpus, held_out
-from electra_tf.util import console, files
+from electra_tf.util import console, files, storage
 from electra_tf.util.errors import UserError
 
 DEFAULT_VOCAB_SIZE = 30522
@@ -64,7 +63,7 @@ def build_vocabulary(
     Raises:
       UserError: if the file exists or the corpus cannot be read.
     """
-    if os.path.exists(vocab_file):
+    if storage.exists(vocab_file):
         raise UserError(
             "A vocabulary is never overwritten, as data sets and models depend "
             f"on it. Received: vocab_file={vocab_file!r}, which exists. Name "
@@ -150,7 +149,7 @@ def _check_normalization(
         strip = "" if found.strip_accents else "no"
         raise UserError(
             "A SentencePiece model must do to letter case and accents what the "
-            f"flags say. Received: {pathlib.Path(path).name} with "
+            f"flags say. Received: {os.path.basename(path)} with "
             f"do_lower_case={found.do_lower_case}, "
             f"strip_accents={found.strip_accents}; flags "
             f"do_lower_case={config.do_lower_case}, "

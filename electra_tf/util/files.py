@@ -6,6 +6,7 @@ import pathlib
 import tempfile
 from typing import Any
 
+from electra_tf.util import storage
 from electra_tf.util.errors import UserError
 
 
@@ -26,6 +27,9 @@ def atomic_write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
       path: of the file; its directory must exist.
       content: of the file.
     """
+    if storage.is_remote(path):
+        storage.write_bytes(os.fspath(path), content)
+        return
     path = pathlib.Path(path)
     unfinished = path.with_name(f"tmp-{path.name}-{os.getpid()}")
     try:
@@ -53,7 +57,7 @@ def read_json(path: str | os.PathLike[str]) -> Any:  # noqa: ANN401
       UserError: naming the file, if it is missing or no JSON.
     """
     try:
-        return json.loads(pathlib.Path(path).read_text("utf-8"))
+        return json.loads(storage.read_bytes(path))
     except (OSError, ValueError) as error:
         raise UserError(
             f"{os.fspath(path)} must be a JSON file. Received: {error}"
@@ -67,7 +71,10 @@ def ensure_writable(directory: str | os.PathLike[str]) -> None:
       UserError: if it cannot.
     """
     try:
-        os.makedirs(directory, exist_ok=True)
+        storage.make_directories(os.fspath(directory))
+        if storage.is_remote(directory):
+            _prove_writable(os.path.join(directory, f"tmp-{os.getpid()}"))
+            return
         with tempfile.TemporaryFile(dir=directory) as file:
             file.write(b"proof")
             file.flush()
@@ -78,8 +85,16 @@ def ensure_writable(directory: str | os.PathLike[str]) -> None:
         ) from error
 
 
+def _prove_writable(path: str) -> None:
+    """Writes a file of a store, where a directory may be but a name."""
+    storage.write_bytes(path, b"proof")
+    storage.remove(path)
+
+
 def sync(path: str | os.PathLike[str]) -> None:
     """Waits until a file, or the names in a directory, are on the disk."""
+    if storage.is_remote(path):
+        return  # it is there when it is closed
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

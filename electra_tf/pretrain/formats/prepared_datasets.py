@@ -11,6 +11,7 @@ from typing import Any
 
 from electra_tf.pretrain.formats import text_lines
 from electra_tf.pretrain.formats.text_lines import Line, Statistics
+from electra_tf.util import storage
 from electra_tf.util.errors import UserError
 
 PREFIX = "tfds:"
@@ -104,13 +105,13 @@ def read(
 
 def _newest_version(directory: str) -> str | None:
     """Returns the directory, or the newest version in it, that has files."""
-    if os.path.exists(os.path.join(directory, _INFO)):
+    if storage.exists(os.path.join(directory, _INFO)):
         return directory
-    names = os.listdir(directory) if os.path.isdir(directory) else []
+    names = map(os.path.basename, storage.find(directory, ["*"]))
     versions = [
         name
         for name in filter(_VERSION.fullmatch, names)
-        if os.path.exists(os.path.join(directory, name, _INFO))
+        if storage.exists(os.path.join(directory, name, _INFO))
     ]
     if not versions:
         return None

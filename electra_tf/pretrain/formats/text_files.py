@@ -14,6 +14,7 @@ from electra_tf.pretrain.formats import (
     text_lines,
 )
 from electra_tf.pretrain.formats.text_lines import Line, Statistics
+from electra_tf.util import storage
 from electra_tf.util.errors import UserError
 
 MAX_DEPTH = 2  # archives in an archive; OpenWebText has one level
@@ -67,7 +68,7 @@ def read(
       UserError: naming the file, if it cannot be read, or a line of it.
     """
     try:
-        with open(path, "rb") as file:
+        with storage.open_binary(path) as file:
             content = _Range(file, start, end) if start or end else file
             yield from _read(path, content, statistics, options)
     except json_lines.BadLineError as error:
@@ -87,7 +88,7 @@ def read(
 
 def read_head(path: str) -> bytes:
     """Returns the first bytes of an uncompressed file, to tell an archive."""
-    with open(path, "rb") as file:
+    with storage.open_binary(path) as file:
         return file.read(archives.HEADER_BYTES)
 
 
@@ -192,7 +193,7 @@ def _read_fully(file: BinaryIO, size: int) -> bytes:
 def _num_lines(path: str, end: int) -> int:
     """Counts the lines before a byte."""
     count = 0
-    with open(path, "rb") as file:
+    with storage.open_binary(path) as file:
         for start in itertools.count(step=2**20):
             if start >= end:
                 return count

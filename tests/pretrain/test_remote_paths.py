@@ -1,0 +1,121 @@
+"""A store holds corpus, vocabulary and data set as this machine does.
+
+TensorFlow's ram:// stands for gs:// and the like.
+"""
+
+import gzip
+import io
+import json
+import random
+import tarfile
+
+import numpy as np
+import pytest
+
+from electra_tf.build_pretraining_dataset import BuildConfig
+from electra_tf.build_pretraining_dataset import main as build_records
+from electra_tf.build_vocab import VocabConfig
+from electra_tf.build_vocab import main as build_vocab
+from electra_tf.configure_corpus import CorpusConfig
+from electra_tf.configure_pretraining import RunConfig
+from electra_tf.pretrain import parts, unigram_counts
+from electra_tf.pretrain.pretrain_data import training_dataset
+from electra_tf.pretrain.records import Records
+from electra_tf.pretrain.vocabularies import open_vocabulary
+from electra_tf.util import storage
+from electra_tf.util.errors import UserError
+
+WORDS = "it was the best of times the worst of times".split()
+
+
+def write_corpus(root):
+    """Writes a file of each kind."""
+    rng = random.Random(1)
+    texts = [" ".join(rng.choices(WORDS, k=30)) for _ in range(60)]
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w:xz") as tar:
+        for number, text in enumerate(texts[:9]):
+            info = tarfile.TarInfo(f"{number}.txt")
+            info.size = len(text)
+            tar.addfile(info, io.BytesIO(text.encode()))
+    contents = {
+        "a.txt": "\n\n".join(texts[9:40]).encode(),
+        "b.txt.gz": gzip.compress("\n\n".join(texts[40:50]).encode(), mtime=0),
+        "c.tar.xz": archive.getvalue(),
+        "d.jsonl": "\n".join(
+            json.dumps({"text": text}) for text in texts[50:]
+        ).encode(),
+    }
+    for name, content in contents.items():
+        storage.make_directories(f"{root}/corpus")
+        if storage.is_remote(root):
+            storage.write_bytes(f"{root}/corpus/{name}", content)
+        else:
+            with open(f"{root}/corpus/{name}", "wb") as file:
+                file.write(content)
+
+
+def build(root):
+    """Learns a vocabulary and builds a data set; returns its files."""
+    write_corpus(root)
+    corpus = CorpusConfig(
+        corpus=(f"{root}/corpus",),
+        vocab_file=f"{root}/vocab.txt",
+        vocab_size=60,
+        max_seq_length=16,
+        held_out_fraction=0.1,
+        num_shards=3,
+    )
+    build_vocab(VocabConfig(corpus=corpus))
+    output_dir = f"{root}/records"
+    build_records(
+        BuildConfig(corpus=corpus, output_dir=output_dir, num_processes=1)
+    )
+    paths = storage.find(output_dir, ["*", ".*"])
+    found = {
+        path.rpartition("/")[2]: storage.read_bytes(path) for path in paths
+    }
+    manifest = json.loads(found.pop("manifest.json"))
+    del manifest["corpus"]
+    return corpus, found, manifest
+
+
+def rows(root, corpus):
+    vocabulary = open_vocabulary(corpus, corpus.vocab_file)
+    records = Records.open(f"{root}/records/pretrain*", corpus, vocabulary)
+    assert len(unigram_counts.read(records, vocabulary)) == vocabulary.size
+    dataset = training_dataset(records, batch_size=8, seed=3, start_step=5)
+    return np.array([inputs.input_ids for inputs in dataset.take(20)])
+
+
+def test_a_store_is_as_this_machine(tmp_path, monkeypatch):
+    monkeypatch.setattr(parts, "PART_BYTES", 1500)
+    here, there = str(tmp_path), f"ram://{tmp_path}"
+    corpus_here, files_here, manifest_here = build(here)
+    corpus_there, files_there, manifest_there = build(there)
+    assert manifest_there == manifest_here
+    assert len(files_there) == 5
+    assert files_there == files_here
+    expected = rows(here, corpus_here)
+    assert (rows(there, corpus_there) == expected).all()
+    config = BuildConfig(corpus=corpus_there, output_dir=f"{there}/records")
+    with pytest.raises(UserError, match="must not hold a data set"):
+        build_records(config)
+    with pytest.raises(UserError, match="never overwritten"):
+        build_vocab(VocabConfig(corpus=corpus_there))
+
+
+def test_what_is_not_in_a_store_is_named(tmp_path):
+    there = f"ram://{tmp_path}"
+    config = CorpusConfig(
+        corpus=(f"{there}/none*",), vocab_file=f"{there}/vocab.txt"
+    )
+    with pytest.raises(UserError, match=r"none\*.*matches no file"):
+        build_vocab(VocabConfig(corpus=config))
+    with pytest.raises(UserError, match=r"ram:.*vocab\.txt"):
+        open_vocabulary(config, config.vocab_file)
+
+
+def test_models_lie_on_this_machine():
+    with pytest.raises(UserError, match="--pretrain_tfrecords"):
+        RunConfig(data_dir="gs://bucket/data", model_name="model")
