@@ -117,12 +117,10 @@ def write(
     if target_format == "tf1":
         _check_sharing(written)
     files.ensure_writable(root)
-    if written.vocabulary is not None:
-        vocabulary = written.vocabulary
-        path = root / vocabulary.file_name
-        files.atomic_write_bytes(path, vocabulary.content)
     if target_format == "electra_tf":
-        files.write_json(root / _CONVERTED, _description(written))
+        describe(root, written)
+    else:
+        _write_vocabulary(root, written)
     variables = {name: tf.Variable(x) for name, x in written.arrays.items()}
     return [checkpoints.Checkpoints(root, variables).save(written.step)]
 
@@ -137,6 +135,24 @@ def _check_sharing(written: Weights) -> None:
             f"generator_sharing={sharing}. Convert them one by one, with "
             "--network=discriminator and --network=generator."
         )
+
+
+def describe(directory: pathlib.Path, described: Weights) -> None:
+    """Writes what `read` needs beside a checkpoint, and not the checkpoint.
+
+    Args:
+      directory: that exists.
+      described: the weights that are, or will be, in it.
+    """
+    _write_vocabulary(directory, described)
+    files.write_json(directory / _CONVERTED, _description(described))
+
+
+def _write_vocabulary(directory: pathlib.Path, described: Weights) -> None:
+    vocabulary = described.vocabulary
+    if vocabulary is not None:
+        path = directory / vocabulary.file_name
+        files.atomic_write_bytes(path, vocabulary.content)
 
 
 def _format_of(path: str) -> str:

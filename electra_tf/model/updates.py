@@ -205,3 +205,27 @@ class UpdatedModel(keras.Model, abc.ABC):
             )
         dense = [tf.convert_to_tensor(gradient) for gradient in gradients]
         return Sums(terms, dense, lookups)
+
+
+def checkpoint_variables(model: UpdatedModel) -> dict[str, tf.Variable]:
+    """Returns all that a run must keep, under the original's names.
+
+    Args:
+      model: with its optimizer.
+
+    Returns:
+      Name -> variable: weights, their Adam slots, and `global_step`.
+    """
+    optimizer = model.optimizer
+    variables = {"global_step": optimizer.iterations.value}
+    slots = zip(
+        model.trainable_variables,
+        optimizer.means,
+        optimizer.squares,
+        strict=True,
+    )
+    for variable, mean, square in slots:
+        variables[variable.path] = variable.value
+        variables[f"{variable.path}/adam_m"] = mean.value
+        variables[f"{variable.path}/adam_v"] = square.value
+    return variables

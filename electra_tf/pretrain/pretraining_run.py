@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model.tokenization import Vocabulary
+from electra_tf.model.updates import checkpoint_variables
 from electra_tf.model.weights import Weights
 from electra_tf.pretrain import (
     evaluation,
@@ -105,30 +106,6 @@ def make_model(
         "auto": distribution.has_accelerator(),
     }[config.runtime.jit_compile]
     return model
-
-
-def checkpoint_variables(model: PretrainingModel) -> dict[str, tf.Variable]:
-    """Returns all that a run must keep, under the original's names.
-
-    Args:
-      model: with its optimizer.
-
-    Returns:
-      Name -> variable: weights, their Adam slots, and `global_step`.
-    """
-    optimizer = model.optimizer
-    variables = {"global_step": optimizer.iterations.value}
-    slots = zip(
-        model.trainable_variables,
-        optimizer.means,
-        optimizer.squares,
-        strict=True,
-    )
-    for variable, mean, square in slots:
-        variables[variable.path] = variable.value
-        variables[f"{variable.path}/adam_m"] = mean.value
-        variables[f"{variable.path}/adam_v"] = square.value
-    return variables
 
 
 def _check(config: PretrainingConfig, strategy: tf.distribute.Strategy) -> None:

@@ -1,0 +1,355 @@
+"""The configuration of fine-tuning; needs no TensorFlow.
+
+A `FinetuningConfig` is made of parts, one for each concern. Every field of a
+part is a flag of the same name, and its docstring is the flag's help. Names are
+those of the original's `configure_finetuning.py` wherever it has them; defaults
+are the paper's, Table 7, which differ from the original's where said.
+"""
+
+import dataclasses
+import math
+import os
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple
+
+from electra_tf.util.config_fields import one_of, require, require_choices
+from electra_tf.util.errors import UserError
+
+
+class Rates(NamedTuple):
+    """A column of the paper's Table 7.
+
+    Attributes:
+      learning_rate: peak, of the head.
+      layerwise_lr_decay: see `OptimizerConfig`.
+    """
+
+    learning_rate: float
+    layerwise_lr_decay: float
+
+
+TABLE_7 = {
+    "small": Rates(3e-4, 0.8),
+    "base": Rates(1e-4, 0.8),
+    "large": Rates(5e-5, 0.9),
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """What to do, and where."""
+
+    data_dir: str = ""
+    """Root of vocabulary, models and data of the tasks. Required."""
+
+    model_name: str = ""
+    """Names the directory <data_dir>/models/<model_name>, whose newest
+    checkpoint is fine-tuned. Required."""
+
+    finetuning_data_dir: str = ""
+    """Holds a directory for each task. Default:
+    <data_dir>/finetuning_data."""
+
+    do_train: bool = True
+    """Train, from where a trial stands; trials that are done are kept."""
+
+    do_eval: bool = True
+    """Evaluate on the dev split, in training and for the report."""
+
+    num_trials: int = 1
+    """Trainings under different seeds."""
+
+    write_test_outputs: bool = False
+    """Predict the test splits, and write what GLUE's server takes."""
+
+    n_writes_test: int = 5
+    """Trials, from the first on, that predict the test splits."""
+
+    def __post_init__(self) -> None:
+        for name in ("data_dir", "model_name"):
+            if not getattr(self, name):
+                raise UserError(
+                    f"`{name}` must be given. Received: nothing. Set --{name}."
+                )
+        require(self, "num_trials", "at least 1", lambda n: n >= 1)
+        require(self, "n_writes_test", "at least 0", lambda n: n >= 0)
+
+    @property
+    def model_dir(self) -> str:
+        """The directory of the pre-trained model, and of all results."""
+        return os.path.join(self.data_dir, "models", self.model_name)
+
+    @property
+    def tasks_dir(self) -> str:
+        """The directory that holds the tasks' data."""
+        default = os.path.join(self.data_dir, "finetuning_data")
+        return self.finetuning_data_dir or default
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TaskConfig:
+    """What is learned from which rows."""
+
+    task_names: tuple[str, ...] = ()
+    """The task, as cola or mnli. Required."""
+
+    max_seq_length: int | None = None
+    """Tokens a row may have; what is longer is cut. Default: the task's, 128
+    for sentences and pairs."""
+
+    double_unordered: bool = True
+    """Train on both orders of a pair, where the order means nothing."""
+
+    head: str = one_of("electra", "hugging_face")
+    """What stands on [CLS]: the original's one layer, or Hugging Face's
+    two."""
+
+    skip_bad_rows: bool = False
+    """Leave out rows that cannot be read, and count them."""
+
+    max_train_examples: int = 0
+    """Train on so many examples, chosen by the seed; 0 for all."""
+
+    vocab_file: str = ""
+    """The vocabulary. Default: the one beside the checkpoint."""
+
+    do_lower_case: str = one_of("auto", "true", "false")
+    """Lower-case the text; auto as in pre-training, or else true."""
+
+    strip_accents: str = one_of("auto", "true", "false")
+    """Drop accents when lower-casing; auto likewise."""
+
+    def __post_init__(self) -> None:
+        if len(self.task_names) != 1:
+            raise UserError(
+                "`task_names` must name one task. Received: "
+                f"{', '.join(self.task_names) or 'nothing'}. Set --task_names, "
+                "for example to cola."
+            )
+        require(self, "max_seq_length", "at least 8", lambda n: n >= 8)
+        require(self, "max_train_examples", "at least 0", lambda n: n >= 0)
+        require_choices(self)
+
+    @property
+    def task_name(self) -> str:
+        """The task."""
+        return self.task_names[0]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OptimizerConfig:
+    """Adam with a learning rate for each depth."""
+
+    model_size: str = one_of("auto", *TABLE_7)
+    """Whose rates to take; auto for those of the nearest size by the
+    encoder's width."""
+
+    learning_rate: float | None = None
+    """Peak of the learning rate, of the head. Default: 3e-4, 1e-4 or 5e-5, by
+    `model_size`; the original has 1e-4 for small."""
+
+    layerwise_lr_decay: float | None = None
+    """Share of the rate of the layer above that a layer has. Default: 0.8;
+    0.9 for large."""
+
+    original_lr_layer_decays: bool = False
+    """Leave a gap of one depth below the head, as the original does."""
+
+    weight_decay_rate: float = 0.0
+    """Decay of weights, in units of the learning rate; the original has
+    0.01."""
+
+    warmup_proportion: float = 0.1
+    """Share of the updates in which the learning rate rises from 0."""
+
+    lr_decay_power: float = 1.0
+    """Power of the polynomial decay to 0; 1 is linear."""
+
+    adam_beta1: float = 0.9
+    """Decay of the mean of gradients, per update."""
+
+    adam_beta2: float = 0.999
+    """Decay of the mean of squared gradients, per update."""
+
+    adam_epsilon: float = 1e-6
+    """Added to the root of the mean of squared gradients."""
+
+    loss_reduction: str = one_of("sum", "mean")
+    """What the gradient is of: the sum over the batch, as the original's,
+    which the clip nearly always cuts, or the mean."""
+
+    clip_norm: float = 1.0
+    """The gradient is scaled down to this global norm."""
+
+    original_clip_norm: bool = False
+    """Take the norm of the word table's gradient over the rows of the batch
+    before they are summed, as the original does on CPU and GPU."""
+
+    def __post_init__(self) -> None:
+        positive = "learning_rate adam_epsilon clip_norm"
+        others = "lr_decay_power weight_decay_rate"
+        betas = "adam_beta1 adam_beta2"
+        require(self, positive, "positive", lambda x: 0 < x < math.inf)
+        require(self, others, "at least 0", lambda x: 0 <= x < math.inf)
+        require(self, betas, "in [0, 1)", lambda x: 0 <= x < 1)
+        require(self, "layerwise_lr_decay", "in (0, 1]", lambda x: 0 < x <= 1)
+        require(self, "warmup_proportion", "in [0, 1]", lambda x: 0 <= x <= 1)
+        require_choices(self)
+
+    def rates(self, hidden_size: int) -> Rates:
+        """Returns what is given, or Table 7's for a width of the encoder."""
+        nearest = "small" if hidden_size < 768 else "base"
+        nearest = "large" if hidden_size >= 1024 else nearest
+        auto = self.model_size == "auto"
+        default = TABLE_7[nearest if auto else self.model_size]
+        return Rates(
+            self.learning_rate or default.learning_rate,
+            self.layerwise_lr_decay or default.layerwise_lr_decay,
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainingConfig:
+    """How long, how wide and from which seed."""
+
+    num_train_epochs: float | None = None
+    """Times each row is seen. Default: the task's; 10 for rte and sts, else
+    3."""
+
+    train_batch_size: int = 32
+    """Rows in an update, over all replicas and micro-batches."""
+
+    hidden_dropout_prob: float | None = None
+    """Share of hidden values dropped in training. Default: as in
+    pre-training."""
+
+    attention_probs_dropout_prob: float | None = None
+    """Share of attention weights dropped in training. Default: as in
+    pre-training."""
+
+    seed: int = 0
+    """Seed of the first trial's head, order of rows and dropout."""
+
+    init_checkpoint: str = ""
+    """Start from this encoder instead: a checkpoint of the original or ours,
+    also a fine-tuned one, whose head is dropped, or Hugging Face's
+    directory."""
+
+    num_evaluations: int = 0
+    """Evaluations on the dev split, evenly over the training; 0 for one an
+    epoch."""
+
+    checkpoint: str = one_of("best", "last")
+    """What a trial ends with: the weights of the best evaluation, or the last
+    ones."""
+
+    early_stopping: int = 0
+    """Stop after so many evaluations without a better one; 0 for never."""
+
+    max_restarts: int = 2
+    """Times a trial is begun anew, under another seed, when it failed: when
+    it answers the same whatever it is asked."""
+
+    def __post_init__(self) -> None:
+        counts = "num_evaluations early_stopping max_restarts seed"
+        rates = "hidden_dropout_prob attention_probs_dropout_prob"
+        require(self, rates, "in [0, 1)", lambda p: 0 <= p < 1)
+        require(self, "num_train_epochs", "positive", lambda x: x > 0)
+        require(self, "train_batch_size", "at least 1", lambda n: n >= 1)
+        require(self, counts, "at least 0", lambda n: n >= 0)
+        require_choices(self)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RuntimeConfig:
+    """What may change between runs of an experiment but not its result."""
+
+    eval_batch_size: int = 64
+    """Rows in a batch of evaluation and prediction."""
+
+    gradient_accumulation_steps: int = 1
+    """Micro-batches in an update: more of them need less memory."""
+
+    iterations_per_loop: int = 100
+    """Updates between two lines of the logs."""
+
+    save_checkpoints_steps: int = 1000
+    """Updates between two checkpoints; each evaluation has one too."""
+
+    strategy: str = one_of("auto", "one", "mirrored", "multi_worker", "tpu")
+    """Where to compute: one device, all GPUs of this machine, the machines of
+    TF_CONFIG, or a TPU; auto takes what it finds."""
+
+    jit_compile: str = one_of("auto", "true", "false")
+    """Compile the update with XLA; auto where that is faster."""
+
+    def __post_init__(self) -> None:
+        counts = (
+            "eval_batch_size gradient_accumulation_steps iterations_per_loop "
+            "save_checkpoints_steps"
+        )
+        require(self, counts, "at least 1", lambda n: n >= 1)
+        require_choices(self)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FinetuningConfig:
+    """Trials of fine-tuning on one task.
+
+    The parts `run` and `runtime` may differ when trials are resumed. All
+    others define the experiment.
+    """
+
+    run: RunConfig
+    task: TaskConfig
+    optimizer: OptimizerConfig = OptimizerConfig()
+    training: TrainingConfig = TrainingConfig()
+    runtime: RuntimeConfig = RuntimeConfig()
+
+    FREE_PARTS: ClassVar[frozenset[str]] = frozenset({"run", "runtime"})
+    """The parts that may differ between runs of one experiment."""
+
+    ORIGINAL_NAMES: ClassVar[Mapping[str, Mapping[Any, Mapping[str, Any]]]] = {
+        "use_tpu": {True: {"strategy": "tpu"}, False: {}},
+        "debug": {False: {}},
+    }
+    """The original's hyperparameters that are others here: name -> value ->
+    our names and values."""
+
+    def __post_init__(self) -> None:
+        batch = self.training.train_batch_size
+        pieces = self.runtime.gradient_accumulation_steps
+        if batch % pieces:
+            raise UserError(
+                "`gradient_accumulation_steps` must divide "
+                "`train_batch_size`. Received: "
+                f"gradient_accumulation_steps={pieces}, "
+                f"train_batch_size={batch}."
+            )
+        needs_dev = (
+            self.training.early_stopping or self.training.checkpoint == "best"
+        )
+        if self.run.do_train and needs_dev and not self.run.do_eval:
+            raise UserError(
+                "`do_eval` must be true in a training that looks at the dev "
+                "split. Received: do_eval=False, "
+                f"checkpoint={self.training.checkpoint}, "
+                f"early_stopping={self.training.early_stopping}. Set "
+                "--checkpoint=last --early_stopping=0 to do without."
+            )
+
+    @property
+    def results_dir(self) -> str:
+        """The directory of the reports."""
+        return os.path.join(self.run.model_dir, "results")
+
+    def trial_dir(self, trial: int, restart: int) -> str:
+        """Returns the directory of a trial.
+
+        Args:
+          trial: its number, from 1.
+          restart: how often it was begun anew.
+        """
+        name = f"{self.task.task_name}_model_{trial}"
+        name += f"_restart_{restart}" * bool(restart)
+        return os.path.join(self.run.model_dir, "finetuning_models", name)

@@ -1,0 +1,150 @@
+"""Heads on [CLS]: the original's layer, and Hugging Face's two.
+
+Letters in shapes: B rows, L tokens, H hidden, C classes.
+"""
+
+from collections.abc import Mapping
+
+import keras
+import tensorflow as tf
+
+from electra_tf.finetune.task import Head
+from electra_tf.model import layers, tensor_ops
+from electra_tf.model.modeling import EncoderOutput
+from electra_tf.util import seeds
+
+_DROPOUT = 0.1  # whatever the encoder's is
+
+Tensors = Mapping[str, tf.Tensor]
+
+
+@keras.saving.register_keras_serializable("electra_tf")
+class ClassificationHead(Head):
+    """Dropout on the state of [CLS], then a dense layer.
+
+    Source: the original's finetune/classification/classification_tasks.py;
+    `hugging_face`: transformers' `ElectraClassificationHead`.
+
+    Args:
+      name: of the task.
+      num_outputs: classes, C.
+      kind: "electra"; or "hugging_face" for a dense layer and GELU between,
+        and dropout before each layer.
+      initializer_range: of Hugging Face's layers.
+
+    Call arguments:
+      states: an `EncoderOutput`.
+      features: not needed.
+      keys: uint32 [B], one random key a row; None switches dropout off.
+
+    Returns:
+      "logits": float32 [B, C].
+    """
+
+    def __init__(
+        self,
+        name: str,
+        num_outputs: int,
+        kind: str = "electra",
+        *,
+        initializer_range: float = 0.02,
+    ) -> None:
+        super().__init__(name=name)
+        self.num_outputs = num_outputs
+        self.kind = kind
+        self.initializer_range = initializer_range
+
+    def build(self, input_shape: tuple[int | None, ...]) -> None:
+        if self.kind == "electra":
+            self.dense = layers.Linear(self.num_outputs, None, name="dense")
+            self.dense.build(input_shape)
+            return
+        width, scale = input_shape[-1], self.initializer_range
+        self.dense = layers.Linear(width, scale, name="dense")
+        self.out_proj = layers.Linear(self.num_outputs, scale, name="out_proj")
+        with keras.name_scope("classifier"):
+            self.dense.build(input_shape)
+            self.out_proj.build(input_shape)
+
+    def call(
+        self,
+        states: EncoderOutput,
+        features: Tensors,
+        keys: tf.Tensor | None = None,
+    ) -> dict[str, tf.Tensor]:
+        return {"logits": self.project(states.pooled_output, keys)}
+
+    def project(self, x: tf.Tensor, keys: tf.Tensor | None) -> tf.Tensor:
+        """Computes the outputs from the states of [CLS].
+
+        Args:
+          x: float32 [B, H].
+          keys: uint32 [B], or None.
+
+        Returns:
+          float32 [B, C].
+        """
+        x = self.dense(tensor_ops.dropout(x, _DROPOUT, keys))
+        if self.kind == "electra":
+            return x
+        second = None if keys is None else seeds.fold_in(keys, 1)
+        x = tensor_ops.dropout(tensor_ops.gelu(x), _DROPOUT, second)
+        return self.out_proj(x)
+
+    def losses(self, outputs: Tensors, features: Tensors) -> tf.Tensor:
+        return tf.nn.sparse_softmax_cross_entropy_with_logits(
+            features["label_ids"], outputs["logits"]
+        )
+
+    def get_config(self) -> dict:
+        return {
+            "name": self.name,
+            "num_outputs": self.num_outputs,
+            "kind": self.kind,
+            "initializer_range": self.initializer_range,
+        }
+
+
+@keras.saving.register_keras_serializable("electra_tf")
+class RegressionHead(ClassificationHead):
+    """The same with one output, which is compared with a value in [0, 1].
+
+    Args:
+      name: of the task.
+      kind: see `ClassificationHead`.
+      initializer_range: of Hugging Face's layers.
+
+    Call arguments:
+      states: an `EncoderOutput`.
+      features: not needed.
+      keys: uint32 [B], one random key a row; None switches dropout off.
+
+    Returns:
+      "predictions": float32 [B].
+    """
+
+    def __init__(
+        self,
+        name: str,
+        kind: str = "electra",
+        *,
+        initializer_range: float = 0.02,
+    ) -> None:
+        super().__init__(name, 1, kind, initializer_range=initializer_range)
+
+    def call(
+        self,
+        states: EncoderOutput,
+        features: Tensors,
+        keys: tf.Tensor | None = None,
+    ) -> dict[str, tf.Tensor]:
+        outputs = self.project(states.pooled_output, keys)
+        return {"predictions": tf.squeeze(outputs, -1)}
+
+    def losses(self, outputs: Tensors, features: Tensors) -> tf.Tensor:
+        return tf.square(outputs["predictions"] - features["targets"])
+
+    def get_config(self) -> dict:
+        config = super().get_config()
+        del config["num_outputs"]
+        return config

@@ -1,0 +1,225 @@
+"""Metrics of classification and regression: functions of whole splits.
+
+Shares and correlations are in percent, as the original prints them.
+"""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from electra_tf.finetune.classification.examples import InputExample
+from electra_tf.finetune.scorer import Outputs, Scorer
+
+_SAME = 1e-4  # targets lie in [0, 1]
+
+
+def accuracy(labels: np.ndarray, predictions: np.ndarray) -> float:
+    """Returns the share of right predictions, in percent.
+
+    Args:
+      labels: int [n].
+      predictions: int [n].
+    """
+    return 100.0 * float(np.mean(labels == predictions))
+
+
+def precision_recall_f1(
+    labels: np.ndarray, predictions: np.ndarray, positive: int = 1
+) -> tuple[float, float, float]:
+    """Computes how well one class is found, in percent.
+
+    Differs: the original counts gold = predicted, so that its recall is its
+    precision.
+
+    Args:
+      labels: int [n].
+      predictions: int [n].
+      positive: the class.
+
+    Returns:
+      Precision, recall and their harmonic mean; 0 where nothing is found.
+    """
+    hits = float(np.sum((labels == positive) & (predictions == positive)))
+    precision = hits / max(1.0, float(np.sum(predictions == positive)))
+    recall = hits / max(1.0, float(np.sum(labels == positive)))
+    mean = 2 * precision * recall / (precision + recall) if hits else 0.0
+    return 100 * precision, 100 * recall, 100 * mean
+
+
+def matthews_correlation(labels: np.ndarray, predictions: np.ndarray) -> float:
+    """Computes Matthews' correlation coefficient, in percent.
+
+    Source: Gorodkin, 2004, for any number of classes; 0 if either side has
+    but one.
+
+    Args:
+      labels: int [n].
+      predictions: int [n].
+    """
+    classes = np.unique(np.concatenate([labels, predictions]))
+    one_hot = np.stack(
+        [labels[:, None] == classes, predictions[:, None] == classes]
+    )
+    centred = one_hot - one_hot.mean(1, keepdims=True)  # [2, n, classes]
+    return 100.0 * _cosine(*centred)
+
+
+def pearson(x: np.ndarray, y: np.ndarray) -> float:
+    """Computes the linear correlation, in percent; 0 if a side is constant.
+
+    Args:
+      x: float [n].
+      y: float [n].
+    """
+    return 100.0 * _cosine(x - x.mean(), y - y.mean())
+
+
+def spearman(x: np.ndarray, y: np.ndarray) -> float:
+    """Computes the correlation of ranks, in percent; equals share a rank.
+
+    Args:
+      x: float [n].
+      y: float [n].
+    """
+    return pearson(_ranks(x), _ranks(y))
+
+
+class ClassificationScorer(Scorer):
+    """Metrics of a classification.
+
+    Args:
+      label_list: the labels, in the order of the logits.
+    """
+
+    main_metric: ClassVar[str] = "accuracy"
+
+    def __init__(self, label_list: Sequence[str]) -> None:
+        self.label_list = tuple(label_list)
+
+    def score(
+        self, outputs: Outputs, examples: Sequence[InputExample]
+    ) -> dict[str, float]:
+        labels = np.array([self.label_list.index(x.label) for x in examples])
+        predictions = np.argmax(_by_example(outputs["logits"], outputs), -1)
+        metrics = self.metrics(labels, predictions)
+        return {**metrics, "loss": float(np.mean(outputs["loss"]))}
+
+    def metrics(
+        self, labels: np.ndarray, predictions: np.ndarray
+    ) -> dict[str, float]:
+        """Computes the metrics.
+
+        Args:
+          labels: int [n].
+          predictions: int [n].
+        """
+        return {"accuracy": accuracy(labels, predictions)}
+
+    def answers(
+        self, outputs: Outputs, examples: Sequence[InputExample]
+    ) -> list[dict[str, Any]]:
+        logits = _by_example(outputs["logits"], outputs).astype(float)
+        weights = np.exp(logits - logits.max(-1, keepdims=True))
+        probabilities = weights / weights.sum(-1, keepdims=True)
+        return [
+            {
+                "eid": example.eid,
+                "label": example.label,
+                "prediction": self.label_list[int(np.argmax(row))],
+                "probabilities": dict(
+                    zip(self.label_list, row.tolist(), strict=True)
+                ),
+            }
+            for example, row in zip(examples, probabilities, strict=True)
+        ]
+
+    def has_collapsed(self, outputs: Outputs) -> bool:
+        return len(np.unique(np.argmax(outputs["logits"], -1))) == 1
+
+
+class MCCScorer(ClassificationScorer):
+    """Matthews' correlation beside the accuracy."""
+
+    main_metric: ClassVar[str] = "mcc"
+
+    def metrics(
+        self, labels: np.ndarray, predictions: np.ndarray
+    ) -> dict[str, float]:
+        mcc = matthews_correlation(labels, predictions)
+        return {"mcc": mcc, **super().metrics(labels, predictions)}
+
+
+class F1Scorer(ClassificationScorer):
+    """F1 of the second class beside the accuracy."""
+
+    def metrics(
+        self, labels: np.ndarray, predictions: np.ndarray
+    ) -> dict[str, float]:
+        names = ("precision", "recall", "f1")
+        values = precision_recall_f1(labels, predictions)
+        return {
+            **super().metrics(labels, predictions),
+            **dict(zip(names, values, strict=True)),
+        }
+
+
+class RegressionScorer(Scorer):
+    """Correlations of a regression.
+
+    Args:
+      min_value: the least label.
+      max_value: the greatest.
+    """
+
+    main_metric: ClassVar[str] = "spearman"
+
+    def __init__(self, min_value: float, max_value: float) -> None:
+        self.min_value = min_value
+        self.max_value = max_value
+
+    def score(
+        self, outputs: Outputs, examples: Sequence[InputExample]
+    ) -> dict[str, float]:
+        span = self.max_value - self.min_value
+        labels = np.array([example.label for example in examples], float)
+        targets = (labels - self.min_value) / span
+        predictions = _by_example(outputs["predictions"], outputs)
+        predictions = predictions.astype(float)
+        return {
+            "pearson": pearson(targets, predictions),
+            "spearman": spearman(targets, predictions),
+            "mse": float(np.mean(np.square(targets - predictions))),
+            "loss": float(np.mean(outputs["loss"])),
+        }
+
+    def answers(
+        self, outputs: Outputs, examples: Sequence[InputExample]
+    ) -> list[dict[str, Any]]:
+        scaled = _by_example(outputs["predictions"], outputs).astype(float)
+        values = self.min_value + scaled * (self.max_value - self.min_value)
+        values = np.clip(values, self.min_value, self.max_value)
+        return [
+            {"eid": x.eid, "label": x.label, "prediction": float(value)}
+            for x, value in zip(examples, values, strict=True)
+        ]
+
+    def has_collapsed(self, outputs: Outputs) -> bool:
+        return float(np.std(outputs["predictions"])) < _SAME
+
+
+def _by_example(values: np.ndarray, outputs: Outputs) -> np.ndarray:
+    """Puts rows in the order of the examples, which have one each."""
+    return values[np.argsort(outputs["eid"], kind="stable")]
+
+
+def _cosine(x: np.ndarray, y: np.ndarray) -> float:
+    norm = float(np.sqrt(np.sum(np.square(x)) * np.sum(np.square(y))))
+    return float(np.sum(x * y)) / norm if norm else 0.0
+
+
+def _ranks(x: np.ndarray) -> np.ndarray:
+    """Returns each value's rank, float [n]; equal values have their mean."""
+    _, inverse, counts = np.unique(x, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    return (last - (counts - 1) / 2)[inverse]

@@ -1,0 +1,27 @@
+"""What the columns of a task's rows are."""
+
+from typing import NamedTuple
+
+
+class FeatureSpec(NamedTuple):
+    """One column.
+
+    Attributes:
+      name: of the feature.
+      is_float: whether it holds float32; else int32.
+      is_sequence: whether a row has any number of values, filled up with
+        zeros; else it has one.
+    """
+
+    name: str
+    is_float: bool = False
+    is_sequence: bool = False
+
+
+TOKENS = (
+    FeatureSpec("input_ids", is_sequence=True),
+    FeatureSpec("segment_ids", is_sequence=True),
+)
+"""What every task has; `input_mask` is made with the batch."""
+EID = FeatureSpec("eid")
+"""The example that a row is from."""

@@ -1,0 +1,141 @@
+"""The rows of a split as tensors, and batches of them.
+
+The rows of training form one endless stream: epoch after epoch, each row once
+in each, permuted by (seed, epoch). Batch g is rows [g * B, (g + 1) * B) of the
+stream, so that no row is dropped, and a run may start at any step.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from electra_tf.finetune.feature_spec import FeatureSpec
+from electra_tf.finetune.task import Row
+from electra_tf.util import seeds
+
+_LENGTHS = 8  # rows are padded to a multiple of it
+
+Batch = dict[str, tf.Tensor]
+Column = tf.Tensor | tf.RaggedTensor
+
+
+class Features:
+    """The rows of a split.
+
+    Args:
+      rows: of the task.
+      specs: of their columns; "input_ids" is one.
+
+    Attributes:
+      num_rows: how many there are.
+      length: tokens in the longest row, rounded up to a multiple of 8.
+    """
+
+    def __init__(
+        self, rows: Iterable[Row], specs: Sequence[FeatureSpec]
+    ) -> None:
+        rows = list(rows)
+        self.num_rows = len(rows)
+        self._columns = {spec.name: _column(rows, spec) for spec in specs}
+        self.lengths = np.array([len(row["input_ids"]) for row in rows])
+        self.length = _rounded(int(self.lengths.max(initial=0)))
+
+    def batch(self, indices: tf.Tensor, length: int) -> Batch:
+        """Takes some rows, filled up with zeros.
+
+        Args:
+          indices: int [B], of the rows.
+          length: of sequences.
+
+        Returns:
+          Name -> tensor [B] or [B, length]; "input_mask" is 1 on tokens.
+        """
+        batch = {}
+        for name, column in self._columns.items():
+            part = tf.gather(column, indices)
+            if isinstance(part, tf.RaggedTensor):
+                if name == "input_ids":
+                    batch["input_mask"] = tf.sequence_mask(
+                        part.row_lengths(), length, tf.int32
+                    )
+                part = part.to_tensor(shape=[None, length])
+            batch[name] = part
+        return batch
+
+    def training_dataset(
+        self,
+        *,
+        batch_size: int,
+        num_steps: int,
+        seed: int,
+        start_step: int = 0,
+        worker: int = 0,
+        num_workers: int = 1,
+        replicas_per_worker: int = 1,
+    ) -> tf.data.Dataset:
+        """Makes the training data of one worker.
+
+        Args:
+          batch_size: B, rows of a global batch.
+          num_steps: global batches of the training.
+          seed: of the order.
+          start_step: global batches to leave out.
+          worker: number of this worker.
+          num_workers: workers that share a global batch.
+          replicas_per_worker: replicas that share a worker's rows.
+
+        Returns:
+          Dataset of batches, B / (workers * replicas per worker) rows each:
+          one for each replica in turn.
+        """
+        stream = self._stream(batch_size * num_steps, seed)
+        shares = num_workers * replicas_per_worker
+        order = stream.reshape(num_steps, shares, -1)[start_step:]
+        first = worker * replicas_per_worker
+        mine = order[:, first : first + replicas_per_worker]
+        dataset = tf.data.Dataset.from_tensor_slices(
+            mine.reshape(-1, batch_size // shares)
+        )
+        return dataset.map(
+            lambda indices: self.batch(indices, self.length),
+            num_parallel_calls=tf.data.AUTOTUNE,
+        ).prefetch(tf.data.AUTOTUNE)
+
+    def batches(self, batch_size: int) -> Iterator[tuple[np.ndarray, Batch]]:
+        """Yields every row once, rows of about the same length together.
+
+        Args:
+          batch_size: rows in all batches but the last.
+
+        Yields:
+          The rows' numbers, int64 [b], and the batch.
+        """
+        order = np.argsort(self.lengths, kind="stable")
+        for start in range(0, self.num_rows, batch_size):
+            indices = order[start : start + batch_size]
+            length = _rounded(int(self.lengths[indices].max()))
+            yield indices, self.batch(tf.constant(indices), length)
+
+    def _stream(self, size: int, seed: int) -> np.ndarray:
+        """Returns the first row numbers of the stream, int32 [size]."""
+        num_epochs = -(-size // self.num_rows)
+        epochs = [
+            seeds.permutation(self.num_rows, seed, epoch)
+            for epoch in range(num_epochs)
+        ]
+        return np.concatenate(epochs)[:size].astype(np.int32)
+
+
+def _rounded(length: int) -> int:
+    return -(-length // _LENGTHS) * _LENGTHS
+
+
+def _column(rows: Sequence[Mapping], spec: FeatureSpec) -> Column:
+    kind = np.float32 if spec.is_float else np.int32
+    values = [row[spec.name] for row in rows]
+    if not spec.is_sequence:
+        return tf.constant(np.array(values, kind))
+    flat = np.concatenate(values).astype(kind)
+    sizes = np.array([len(value) for value in values])
+    return tf.RaggedTensor.from_row_lengths(flat, sizes)

@@ -1,0 +1,175 @@
+"""An encoder with the head of a task, and its updates."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from electra_tf.configure_finetuning import FinetuningConfig
+from electra_tf.finetune.features import Batch, Features
+from electra_tf.finetune.task import Head
+from electra_tf.model import optimization, tensor_ops
+from electra_tf.model.losses import LossTerm
+from electra_tf.model.modeling import BertModel, EncoderOutput
+from electra_tf.model.updates import Terms, UpdatedModel
+from electra_tf.util import seeds
+
+_ENCODER_DROPOUT = 0
+_HEAD_DROPOUT = 1
+
+
+class FinetuningModel(UpdatedModel):
+    """A model that learns one task.
+
+    Args:
+      config: the whole configuration.
+      encoder: built, with its weights.
+      head: built, in the scope `task_specific`.
+      seed: of dropout.
+      num_train_steps: updates of the training.
+    """
+
+    config: FinetuningConfig
+
+    def __init__(
+        self,
+        config: FinetuningConfig,
+        encoder: BertModel,
+        head: Head,
+        *,
+        seed: int,
+        num_train_steps: int,
+    ) -> None:
+        super().__init__()
+        self.config = config
+        self.encoder = encoder
+        self.head = head
+        self.seed = seed
+        self.num_train_steps = num_train_steps
+        self.loss_name = f"{head.name}_loss"
+        self.loss_weights = {self.loss_name: 1.0}
+        self._outputs_of_batch = tf.function(
+            self._outputs_and_losses, reduce_retracing=True
+        )
+
+    def make_optimizer(self) -> optimization.AdamWeightDecayOptimizer:
+        """Makes the optimizer of the configuration, with its slots built."""
+        config, sizes = self.config.optimizer, self.encoder.config
+        rates = config.rates(sizes.hidden_size)
+        optimizer = optimization.AdamWeightDecayOptimizer(
+            optimization.WarmupPolynomialDecay(
+                rates.learning_rate,
+                self.num_train_steps,
+                self.num_train_steps * config.warmup_proportion,
+                config.lr_decay_power,
+            ),
+            config.weight_decay_rate,
+            config.adam_beta1,
+            config.adam_beta2,
+            config.adam_epsilon,
+            rates=optimization.layerwise_rates(
+                [variable.path for variable in self.trainable_variables],
+                rates.layerwise_lr_decay,
+                sizes.num_hidden_layers,
+                original=config.original_lr_layer_decays,
+            ),
+        )
+        optimizer.build(self.trainable_variables)
+        return optimizer
+
+    def update(self, inputs: Batch) -> Terms:
+        """Does one update and returns the sums over the global batch.
+
+        Args:
+          inputs: this replica's rows of the global batch.
+
+        Returns:
+          As `update_with_keys`.
+        """
+        replica = tf.distribute.get_replica_context()
+        num_rows = tensor_ops.shape_of(inputs["input_ids"])[0]
+        first = replica.replica_id_in_sync_group * num_rows
+        rows = tf.range(num_rows) + first
+        keys = seeds.row_keys(self.seed, self.optimizer.iterations, rows)
+        return self.update_with_keys(inputs, keys=keys)
+
+    def compute_losses(
+        self, inputs: Batch, *, keys: tf.Tensor, training: bool
+    ) -> Terms:
+        outputs = self.outputs(inputs, keys if training else None)
+        losses = self.head.losses(outputs, inputs)
+        size = tf.cast(tf.shape(losses)[0], tf.float32)
+        return {self.loss_name: LossTerm(tf.reduce_sum(losses), size)}
+
+    def loss_sizes(
+        self, inputs: Batch, *, keys: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        """Returns what divides the gradient: rows, or 1 over all replicas."""
+        replica = tf.distribute.get_replica_context()
+        size = 1.0 / replica.num_replicas_in_sync
+        if self.config.optimizer.loss_reduction == "mean":
+            size = tensor_ops.shape_of(inputs["input_ids"])[0]
+        return {self.loss_name: tf.cast(size, tf.float32)}
+
+    def states(self, inputs: Batch, keys: tf.Tensor | None) -> EncoderOutput:
+        """Runs the encoder.
+
+        Args:
+          inputs: a batch.
+          keys: uint32 [B], one random key a row; None without dropout.
+        """
+        return self.encoder(
+            inputs["input_ids"],
+            inputs["input_mask"],
+            inputs["segment_ids"],
+            _fold(keys, _ENCODER_DROPOUT),
+        )
+
+    def outputs(
+        self, inputs: Batch, keys: tf.Tensor | None = None
+    ) -> dict[str, tf.Tensor]:
+        """Runs encoder and head.
+
+        Args:
+          inputs: a batch.
+          keys: uint32 [B], one random key a row; None without dropout.
+
+        Returns:
+          As the head.
+        """
+        states = self.states(inputs, keys)
+        return self.head(states, inputs, _fold(keys, _HEAD_DROPOUT))
+
+    def outputs_of(
+        self, features: Features, batch_size: int
+    ) -> dict[str, np.ndarray]:
+        """Computes the outputs of all rows of a split, without dropout.
+
+        Args:
+          features: the rows.
+          batch_size: rows at once; no output depends on it.
+
+        Returns:
+          Name -> array [n, ...], rows in order: what the head returns,
+          "loss" and "eid".
+        """
+        order, parts = [], []
+        for indices, batch in features.batches(batch_size):
+            outputs = self._outputs_of_batch(batch)
+            order.append(indices)
+            parts.append({k: v.numpy() for k, v in outputs.items()})
+        inverse = np.argsort(np.concatenate(order), kind="stable")
+        return {name: _joined(parts, name)[inverse] for name in parts[0]}
+
+    def _outputs_and_losses(self, batch: Batch) -> dict[str, tf.Tensor]:
+        outputs = self.outputs(batch)
+        losses = self.head.losses(outputs, batch)
+        return {**outputs, "loss": losses, "eid": batch["eid"]}
+
+
+def _joined(parts: Sequence[Mapping[str, np.ndarray]], name: str) -> np.ndarray:
+    return np.concatenate([part[name] for part in parts])
+
+
+def _fold(keys: tf.Tensor | None, purpose: int) -> tf.Tensor | None:
+    return None if keys is None else seeds.fold_in(keys, purpose)

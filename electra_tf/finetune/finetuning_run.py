@@ -1,0 +1,218 @@
+"""One fine-tuning run from beginning to end, as the command line starts it."""
+
+import json
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+from electra_tf.configure_finetuning import FinetuningConfig
+from electra_tf.finetune import pretrained, report, task_builder
+from electra_tf.finetune.features import Features
+from electra_tf.finetune.finetuning_model import FinetuningModel
+from electra_tf.finetune.task import Task
+from electra_tf.finetune.trial import Experiment, Split, Trial
+from electra_tf.util import console, distribution, files, seeds
+from electra_tf.util.errors import UserError
+
+
+def run(config: FinetuningConfig) -> dict[str, Any]:
+    """Trains, evaluates and predicts with every trial, and reports.
+
+    Args:
+      config: the whole configuration.
+
+    Returns:
+      What the results file holds.
+
+    Raises:
+      UserError: before any training, if something is wrong with it.
+    """
+    task_builder.check(config)
+    experiment = prepare(config)
+    trials = [
+        _run_trial(experiment, i + 1) for i in range(config.run.num_trials)
+    ]
+    results = [files.read_json(trial.result_path) for trial in trials]
+    whole = _whole(experiment, results)
+    if distribution.is_chief(experiment.strategy):
+        for trial in trials:
+            _predict(experiment, trial)
+        _write(config, whole, results)
+    return whole
+
+
+def prepare(config: FinetuningConfig) -> Experiment:
+    """Reads encoder and data.
+
+    Args:
+      config: the whole configuration.
+
+    Raises:
+      UserError: if the encoder cannot be read, if it is too short for the
+        rows, or if a file of the task cannot be used.
+    """
+    strategy = distribution.make_strategy(config.runtime.strategy)
+    _check_batch(config, strategy.num_replicas_in_sync)
+    weights = pretrained.read(config)
+    longest = weights.architecture.encoder.max_position_embeddings
+    task = task_builder.get_task(
+        config, pretrained.tokenizer(weights), longest=longest
+    )
+    if weights.heads_are_assumed:
+        heads = weights.architecture.encoder.num_attention_heads
+        console.warn(
+            f"No file beside {weights.origin} says how many attention heads "
+            f"it has: {heads} are assumed."
+        )
+    train = _read_train(task) if config.run.do_train else None
+    dev = {}
+    if config.run.do_eval:
+        first, *others = task.DEV_SPLITS
+        for split in (first, *task.splits_there(others)):
+            dev[split] = _read(task, split)
+    experiment = Experiment(config, task, weights, train, dev, strategy)
+    _say_what_there_is(experiment)
+    return experiment
+
+
+def _check_batch(config: FinetuningConfig, replicas: int) -> None:
+    batch = config.training.train_batch_size
+    pieces = config.runtime.gradient_accumulation_steps
+    if batch % (replicas * pieces):
+        raise UserError(
+            "`train_batch_size` must be a multiple of the number of replicas "
+            "times `gradient_accumulation_steps`. Received: "
+            f"train_batch_size={batch}, {replicas} replicas, "
+            f"gradient_accumulation_steps={pieces}."
+        )
+
+
+def _read_train(task: Task) -> Features:
+    """Reads the rows to learn from; a part of them if so configured."""
+    examples = list(task.get_examples("train"))
+    config = task.config
+    count = config.task.max_train_examples
+    if count:
+        order = seeds.permutation(len(examples), config.training.seed)
+        examples = [examples[i] for i in sorted(order[:count])]
+    rows = task.featurize(examples, is_training=True)
+    return Features(rows, task.get_feature_specs())
+
+
+def _read(task: Task, split: str) -> Split:
+    examples = task.get_examples(split)
+    rows = task.featurize(examples, is_training=False)
+    return Split(examples, Features(rows, task.get_feature_specs()))
+
+
+def _say_what_there_is(experiment: Experiment) -> None:
+    if not distribution.is_chief(experiment.strategy):
+        return
+    parts = []
+    if experiment.train is not None:
+        parts.append(f"{experiment.train.num_rows:,} rows to train on")
+    for name, split in experiment.dev.items():
+        parts.append(f"{len(split.examples):,} in {name}")
+    task = experiment.task
+    console.say(f"{task.name}: {', '.join(parts) or 'nothing to do'}.")
+    for path, count in task.bad_rows.counts.items():
+        console.warn(f"{count:,} bad rows of {path} are left out.")
+    console.say(f"Encoder: {experiment.weights.origin}.")
+
+
+def _run_trial(experiment: Experiment, number: int) -> Trial:
+    """Runs a trial, and begins it anew while it fails."""
+    config = experiment.config
+    for restart in range(config.training.max_restarts + 1):
+        trial = Trial(experiment, number, restart)
+        if not config.run.do_train and not trial.result_path.exists():
+            raise UserError(
+                f"{trial.directory} must hold a trial that is done. Received: "
+                "none. Set --do_train."
+            )
+        result = trial.run()
+        is_last = restart == config.training.max_restarts
+        if not result.get("collapsed") or is_last:
+            break
+        console.warn(
+            f"Trial {number} failed: it answers all of the dev split alike. "
+            "It is begun anew under another seed."
+        )
+    return trial
+
+
+def _predict(experiment: Experiment, trial: Trial) -> None:
+    """Writes what a trial answers on the dev and test splits."""
+    config, task = experiment.config, experiment.task
+    model_dir = pathlib.Path(config.run.model_dir)
+    model = trial.model()
+    for name, split in experiment.dev.items():
+        path = model_dir / "dev_predictions" / _file_name(task, name, trial)
+        _write_answers(path, _answers(experiment, model, split))
+    if not config.run.write_test_outputs:
+        return
+    if trial.number > config.run.n_writes_test:
+        return
+    for name in task.splits_there(task.TEST_SPLITS):
+        answers = _answers(experiment, model, _read(task, name))
+        path = model_dir / "test_predictions" / _file_name(task, name, trial)
+        _write_answers(path, answers)
+        file_name, text = task.submission(name, answers)
+        directory = model_dir / "glue_submissions" / f"trial_{trial.number}"
+        directory.mkdir(parents=True, exist_ok=True)
+        files.atomic_write_text(directory / file_name, text)
+
+
+def _file_name(task: Task, split: str, trial: Trial) -> str:
+    return f"{task.name}_{split}_{trial.number}_predictions.jsonl"
+
+
+def _answers(
+    experiment: Experiment, model: FinetuningModel, split: Split
+) -> list[dict[str, Any]]:
+    batch_size = experiment.config.runtime.eval_batch_size
+    outputs = model.outputs_of(split.features, batch_size)
+    return experiment.task.get_scorer().answers(outputs, split.examples)
+
+
+def _write_answers(path: pathlib.Path, answers: list[dict[str, Any]]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = [json.dumps(answer, ensure_ascii=False) for answer in answers]
+    files.atomic_write_text(path, "".join(line + "\n" for line in lines))
+
+
+def _whole(
+    experiment: Experiment, results: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """Returns what the results file holds."""
+    task = experiment.task
+    return {
+        "task": task.name,
+        "main_metric": task.get_scorer().main_metric,
+        "encoder": experiment.weights.origin,
+        "num_trials": len(results),
+        "num_restarts": sum(result["restarts"] for result in results),
+        "num_failed": sum(bool(r.get("collapsed")) for r in results),
+        "num_bad_rows": dict(task.bad_rows.counts),
+        "summary": report.summarize(results),
+        "trials": results,
+    }
+
+
+def _write(
+    config: FinetuningConfig,
+    whole: Mapping[str, Any],
+    results: list[dict[str, Any]],
+) -> None:
+    """Writes the results as JSON and as a table, and shows the table."""
+    directory = pathlib.Path(config.results_dir)
+    files.ensure_writable(directory)
+    name = config.task.task_name
+    files.write_json(directory / f"{name}_results.json", whole)
+    if not whole["summary"]:
+        return
+    text = report.table(name, results)
+    files.atomic_write_text(directory / f"{name}_results.txt", text)
+    console.say()
+    console.say(text)
+    console.say(f"Results: {directory}/{name}_results.{{json,txt}}")

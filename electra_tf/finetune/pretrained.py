@@ -1,0 +1,60 @@
+"""The encoder that fine-tuning starts from, whatever wrote it."""
+
+import dataclasses
+
+from electra_tf.configure_finetuning import FinetuningConfig
+from electra_tf.finetune.preprocessing import TextTokenizer
+from electra_tf.model import checkpoint_formats
+from electra_tf.model.weights import ENCODER, Weights, select, without_slots
+from electra_tf.util.errors import UserError
+
+
+def read(config: FinetuningConfig) -> Weights:
+    """Reads the encoder of the model directory, or of `init_checkpoint`.
+
+    Args:
+      config: the whole configuration.
+
+    Returns:
+      The encoder's weights, without any head, with its vocabulary and what the
+      tokenizer does to case and accents.
+
+    Raises:
+      UserError: if there is none, or no vocabulary for it.
+    """
+    path = config.training.init_checkpoint or config.run.model_dir
+    vocab_file = config.task.vocab_file
+    loaded = checkpoint_formats.read(path, vocab_file=vocab_file)
+    weights = without_slots(select(loaded, ENCODER))
+    if weights.vocabulary is None:
+        raise UserError(
+            "The encoder's vocabulary must be known. Received: none beside "
+            f"{weights.origin}. Set --vocab_file."
+        )
+    task, training = config.task, config.training
+    rates = {
+        name: getattr(training, name)
+        for name in ("hidden_dropout_prob", "attention_probs_dropout_prob")
+        if getattr(training, name) is not None
+    }
+    encoder = dataclasses.replace(weights.architecture.encoder, **rates)
+    return dataclasses.replace(
+        weights,
+        architecture=dataclasses.replace(weights.architecture, encoder=encoder),
+        do_lower_case=_switch(task.do_lower_case, weights.do_lower_case),
+        strip_accents=_switch(task.strip_accents, weights.strip_accents),
+    )
+
+
+def tokenizer(weights: Weights) -> TextTokenizer:
+    """Makes the tokenizer of an encoder that `read` returned."""
+    return TextTokenizer(
+        weights.vocabulary, weights.do_lower_case, weights.strip_accents
+    )
+
+
+def _switch(given: str, told: bool | None) -> bool:
+    """Returns what is given, else what a file tells, else true."""
+    if given == "auto":
+        return told is not False
+    return given == "true"

@@ -1,0 +1,181 @@
+"""What a task is: five questions to answer.
+
+A task subclasses `Task`, and one line in `task_builder.py` registers it.
+"""
+
+import abc
+import dataclasses
+import pathlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from electra_tf.configure_finetuning import FinetuningConfig
+from electra_tf.finetune.feature_spec import FeatureSpec
+from electra_tf.finetune.preprocessing import TextTokenizer
+from electra_tf.finetune.reading import BadRows
+from electra_tf.model.modeling import EncoderOutput
+from electra_tf.util.errors import UserError
+
+if TYPE_CHECKING:
+    from electra_tf.finetune.scorer import Scorer
+
+Row = Mapping[str, int | float | np.ndarray]
+"""The features of one row: name -> number, or sequence of numbers."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Example:
+    """One thing to learn from or to answer.
+
+    Attributes:
+      eid: its number among the rows of its file, from 0.
+    """
+
+    eid: int
+
+
+class Head(keras.layers.Layer, abc.ABC):
+    """What stands on the encoder; its name is the task's.
+
+    Call arguments:
+      states: an `EncoderOutput`.
+      features: name -> tensor [B, ...], the task's columns; of a head that
+        needs none, may be empty.
+      keys: uint32 [B], one random key a row; None switches dropout off.
+
+    Returns:
+      Name -> tensor [B, ...].
+    """
+
+    @abc.abstractmethod
+    def call(
+        self,
+        states: EncoderOutput,
+        features: Mapping[str, tf.Tensor],
+        keys: tf.Tensor | None = None,
+    ) -> dict[str, tf.Tensor]:
+        """Computes the outputs; see the class."""
+
+    @abc.abstractmethod
+    def losses(
+        self,
+        outputs: Mapping[str, tf.Tensor],
+        features: Mapping[str, tf.Tensor],
+    ) -> tf.Tensor:
+        """Computes the loss of each row.
+
+        Args:
+          outputs: of `call`.
+          features: with the labels.
+
+        Returns:
+          float32 [B].
+        """
+
+
+class Task(abc.ABC):
+    """Data, head and metrics of a task.
+
+    Args:
+      name: of the task, of its directory and of its head.
+      config: the whole configuration.
+      tokenizer: of the encoder's vocabulary.
+      longest: tokens in the longest row that the encoder can read.
+
+    Raises:
+      UserError: if the configuration asks for longer rows.
+
+    Attributes:
+      bad_rows: what to do about rows that cannot be read, and how many there
+        were.
+      max_seq_length: tokens in the longest row.
+      DEV_SPLITS: labelled splits to evaluate on; the first chooses among
+        checkpoints, others may be missing.
+      TEST_SPLITS: splits to predict, those that are there.
+    """
+
+    DEFAULT_LENGTH: ClassVar[int] = 128
+    DEFAULT_EPOCHS: ClassVar[float] = 3.0
+    DEV_SPLITS: ClassVar[tuple[str, ...]] = ("dev",)
+    TEST_SPLITS: ClassVar[tuple[str, ...]] = ("test",)
+
+    def __init__(
+        self,
+        name: str,
+        config: FinetuningConfig,
+        tokenizer: TextTokenizer,
+        *,
+        longest: int,
+    ) -> None:
+        self.name = name
+        self.config = config
+        self.tokenizer = tokenizer
+        self.directory = pathlib.Path(config.run.tasks_dir, name)
+        self.bad_rows = BadRows(skip=config.task.skip_bad_rows)
+        length = config.task.max_seq_length
+        if length is not None and length > longest:
+            raise UserError(
+                f"`max_seq_length` must be at most {longest}, the number of "
+                "position embeddings of the encoder. Received: "
+                f"max_seq_length={length}."
+            )
+        self.max_seq_length = length or min(self.DEFAULT_LENGTH, longest)
+
+    @property
+    def num_train_epochs(self) -> float:
+        """Times each row is seen."""
+        return self.config.training.num_train_epochs or self.DEFAULT_EPOCHS
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels of a classification; none of other tasks."""
+        return ()
+
+    @abc.abstractmethod
+    def path(self, split: str) -> pathlib.Path:
+        """Returns the file of a split, whether it is there or not."""
+
+    @abc.abstractmethod
+    def get_examples(self, split: str) -> Sequence[Example]:
+        """Reads the examples of a split.
+
+        Args:
+          split: "train", or one of `DEV_SPLITS` or `TEST_SPLITS`.
+
+        Raises:
+          UserError: naming file and line of what cannot be read.
+        """
+
+    @abc.abstractmethod
+    def get_feature_specs(self) -> Sequence[FeatureSpec]:
+        """Returns the columns of the rows that `featurize` makes."""
+
+    @abc.abstractmethod
+    def featurize(
+        self, examples: Sequence[Example], *, is_training: bool
+    ) -> Iterator[Row]:
+        """Yields rows: one of an example, or several, or none.
+
+        Differs: the original asks example by example; the tokenizer in the
+        graph is many times faster on all of them.
+
+        Args:
+          examples: of one split.
+          is_training: whether the rows are to learn from.
+        """
+
+    @abc.abstractmethod
+    def head(self) -> Head:
+        """Makes the head, with new weights."""
+
+    @abc.abstractmethod
+    def get_scorer(self) -> "Scorer":
+        """Returns what judges the outputs of the head."""
+
+    def splits_there(self, splits: Iterable[str]) -> list[str]:
+        """Returns those of some splits that have a file."""
+        return [split for split in splits if self.path(split).exists()]

@@ -1,0 +1,362 @@
+"""One trial: a training from one seed, its checkpoints and evaluations.
+
+What lies in the directory of a trial:
+  config.json       the configuration; a resume with another one is refused
+  model.ckpt-*      weights, slots and step, to go on from
+  metrics.jsonl     losses
+  evaluations.json  metrics on the dev splits at each evaluation
+  model/            what the trial ends with: a checkpoint of the weights, with
+                    vocabulary and sizes, that every command can read
+  result.json       written last; a trial that has it is done
+"""
+
+import contextlib
+import pathlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import keras
+import tensorflow as tf
+
+from electra_tf.configure_finetuning import FinetuningConfig
+from electra_tf.finetune.features import Features
+from electra_tf.finetune.finetuning_model import FinetuningModel
+from electra_tf.finetune.task import Example, Task
+from electra_tf.model import checkpoint_formats, loading
+from electra_tf.model.architecture import STEP, Architecture
+from electra_tf.model.updates import checkpoint_variables
+from electra_tf.model.weights import Weights
+from electra_tf.util import (
+    callbacks,
+    config_flags,
+    console,
+    distribution,
+    files,
+    training_utils,
+)
+from electra_tf.util.checkpoints import Checkpoints
+from electra_tf.util.locks import DirectoryLock
+
+_SEEDS_OF_RESTARTS = 1_000_000
+
+Metrics = dict[str, dict[str, float]]
+"""Split -> metric -> value."""
+
+
+class Split(NamedTuple):
+    """Examples and their rows."""
+
+    examples: Sequence[Example]
+    features: Features
+
+
+class Experiment(NamedTuple):
+    """What all trials have in common.
+
+    Attributes:
+      config: the whole configuration.
+      task: of it.
+      weights: of the encoder, as `pretrained.read` returns them.
+      train: the rows to learn from; None if nothing is trained.
+      dev: split -> its examples, the one that chooses first.
+      strategy: under which the variables are made.
+    """
+
+    config: FinetuningConfig
+    task: Task
+    weights: Weights
+    train: Features | None
+    dev: Mapping[str, Split]
+    strategy: tf.distribute.Strategy
+
+    @property
+    def num_train_steps(self) -> int:
+        """Updates of a trial.
+
+        Differs: the original counts the rows it fills the last batch up with.
+        """
+        if self.train is None:
+            return 1
+        rows = self.train.num_rows * self.task.num_train_epochs
+        return max(1, int(rows / self.config.training.train_batch_size))
+
+    @property
+    def evaluation_steps(self) -> list[int]:
+        """The updates after which the dev splits are evaluated."""
+        count = self.config.training.num_evaluations
+        count = count or max(1, round(self.task.num_train_epochs))
+        last = self.num_train_steps
+        return sorted(
+            {max(1, round(last * i / count)) for i in range(1, count + 1)}
+        )
+
+
+class Trial:
+    """A training from one seed.
+
+    Args:
+      experiment: what all trials have in common.
+      number: of the trial, from 1.
+      restart: how often it was begun anew.
+
+    Attributes:
+      directory: of all it writes.
+      seed: of the head's first weights, the order of rows and dropout.
+    """
+
+    def __init__(
+        self, experiment: Experiment, number: int, restart: int
+    ) -> None:
+        self.experiment = experiment
+        self.config = config = experiment.config
+        self.number = number
+        self.restart = restart
+        self.directory = pathlib.Path(config.trial_dir(number, restart))
+        base = config.training.seed + number - 1
+        self.seed = base + restart * _SEEDS_OF_RESTARTS
+        self._evaluations: list[dict[str, Any]] = []
+
+    @property
+    def result_path(self) -> pathlib.Path:
+        """The file that a trial which is done has."""
+        return self.directory / "result.json"
+
+    def run(self) -> dict[str, Any]:
+        """Trains to the end, from where the trial stands.
+
+        Returns:
+          What `result.json` holds: "seed", "step" of the weights it ended
+          with, "metrics" of each dev split there, whether it "collapsed".
+          Nothing is done for a trial that has it already.
+        """
+        files.ensure_writable(self.directory)
+        with self._held():
+            if self.result_path.exists():
+                return files.read_json(self.result_path)
+            result = self._train()
+            if self._is_chief:
+                files.write_json(self.result_path, result)
+            return result
+
+    def model(self) -> FinetuningModel:
+        """Makes the model that the trial ended with."""
+        model = self._make_model()
+        variables = _weights_of(model)
+        Checkpoints(self.directory / "model", variables).restore_latest()
+        return model
+
+    @property
+    def _is_chief(self) -> bool:
+        return distribution.is_chief(self.experiment.strategy)
+
+    @contextlib.contextmanager
+    def _held(self) -> Iterator[None]:
+        """Holds the directory for this process and this experiment alone."""
+        way_out = "give another --model_name"
+        lock = DirectoryLock(self.directory, "lock", way_out)
+        with lock if self._is_chief else contextlib.nullcontext():
+            path = self.directory / "config.json"
+            if path.exists():
+                config_flags.check_same_experiment(path, self.config)
+            elif self._is_chief:
+                config_flags.save_config(path, self.config)
+            yield
+
+    def _make_model(self) -> FinetuningModel:
+        experiment = self.experiment
+        keras.utils.set_random_seed(self.seed)
+        with experiment.strategy.scope():
+            encoder = loading.make(experiment.weights).encoder
+            head = experiment.task.head()
+            with keras.name_scope("task_specific"):
+                head.build((None, encoder.config.hidden_size))
+            model = FinetuningModel(
+                self.config,
+                encoder,
+                head,
+                seed=self.seed,
+                num_train_steps=experiment.num_train_steps,
+            )
+            model.compile(optimizer=model.make_optimizer())
+        model.jit_compile_step = {
+            "true": True,
+            "false": False,
+            "auto": distribution.has_accelerator(),
+        }[self.config.runtime.jit_compile]
+        return model
+
+    def _train(self) -> dict[str, Any]:
+        experiment, runtime = self.experiment, self.config.runtime
+        model = self._make_model()
+        store = Checkpoints(
+            self.directory, checkpoint_variables(model), keep_max=1
+        )
+        best = self._open_best(model)
+        step = store.restore_latest() or 0
+        path = self.directory / "evaluations.json"
+        if path.exists():
+            there = files.read_json(path)
+            self._evaluations = [e for e in there if e["step"] <= step]
+
+        def save(step: int) -> None:
+            if self._is_chief:
+                store.save(step)
+            self._evaluate(model, step, best)
+
+        self._evaluate(model, step, best)
+        if not model.stop_training:
+            training_utils.train(
+                model,
+                self._batches,
+                training_utils.Schedule(
+                    num_train_steps=experiment.num_train_steps,
+                    iterations_per_loop=runtime.iterations_per_loop,
+                    save_checkpoints_steps=runtime.save_checkpoints_steps,
+                    milestones=frozenset(experiment.evaluation_steps),
+                ),
+                strategy=experiment.strategy,
+                save=save,
+                callbacks=self._callbacks(step) if self._is_chief else (),
+            )
+        return self._result(model, best)
+
+    def _open_best(self, model: FinetuningModel) -> Checkpoints:
+        """Opens the directory of what the trial ends with."""
+        directory = self.directory / "model"
+        variables = _weights_of(model)
+        if self._is_chief:
+            directory.mkdir(exist_ok=True)
+            start = self.experiment.weights
+            described = Weights(
+                origin=str(directory),
+                arrays={},
+                architecture=Architecture(encoder=start.architecture.encoder),
+                vocabulary=start.vocabulary,
+                do_lower_case=start.do_lower_case,
+                strip_accents=start.strip_accents,
+                labels=self.experiment.task.labels,
+            )
+            checkpoint_formats.describe(directory, described)
+        return Checkpoints(directory, variables, keep_max=1)
+
+    def _evaluate(
+        self, model: FinetuningModel, step: int, best: Checkpoints
+    ) -> None:
+        """Evaluates where it is due, once, and keeps the best weights.
+
+        It sets `model.stop_training` if there has been no better evaluation
+        for long enough.
+        """
+        model.stop_training = False
+        is_due = step in self.experiment.evaluation_steps
+        is_done = any(e["step"] == step for e in self._evaluations)
+        if not is_due or is_done or not self.experiment.dev:
+            self._look_back(model)
+            return
+        metrics, has_collapsed = {}, False
+        scorer = self.experiment.task.get_scorer()
+        batch_size = self.config.runtime.eval_batch_size
+        for number, (name, split) in enumerate(self.experiment.dev.items()):
+            outputs = model.outputs_of(split.features, batch_size)
+            metrics[name] = scorer.score(outputs, split.examples)
+            if number == 0:
+                has_collapsed = scorer.has_collapsed(outputs)
+        evaluation = {
+            "step": step,
+            "collapsed": has_collapsed,
+            "metrics": metrics,
+        }
+        self._evaluations.append(evaluation)
+        self._look_back(model)
+        if self._is_chief:
+            if self._chosen() is evaluation:
+                best.save(step)
+            path = self.directory / "evaluations.json"
+            files.write_json(path, self._evaluations)
+            console.say(self._line(evaluation))
+
+    def _look_back(self, model: FinetuningModel) -> None:
+        patience = self.config.training.early_stopping
+        if patience and self._evaluations:
+            since = self._evaluations[::-1].index(self._best())
+            model.stop_training = since >= patience
+
+    def _best(self) -> dict[str, Any]:
+        """Returns the best evaluation, of equals the first."""
+        metric = self.experiment.task.get_scorer().main_metric
+        first = next(iter(self.experiment.dev))
+        return max(self._evaluations, key=lambda e: e["metrics"][first][metric])
+
+    def _chosen(self) -> dict[str, Any]:
+        """Returns the evaluation whose weights the trial ends with."""
+        takes_best = self.config.training.checkpoint == "best"
+        return self._best() if takes_best else self._evaluations[-1]
+
+    def _result(
+        self, model: FinetuningModel, best: Checkpoints
+    ) -> dict[str, Any]:
+        result = {
+            "trial": self.number,
+            "restarts": self.restart,
+            "seed": self.seed,
+            "num_steps": int(model.optimizer.iterations.numpy()),
+        }
+        if not self._evaluations:
+            if self._is_chief:
+                best.save(result["num_steps"])
+            return {**result, "step": result["num_steps"], "metrics": {}}
+        return {
+            **result,
+            **self._chosen(),
+            "last_metrics": self._evaluations[-1]["metrics"],
+        }
+
+    def _line(self, evaluation: Mapping[str, Any]) -> str:
+        """Says what an evaluation found."""
+        texts = [
+            f"{split} " + "  ".join(f"{k} {v:.2f}" for k, v in values.items())
+            for split, values in evaluation["metrics"].items()
+        ]
+        step, last = evaluation["step"], self.experiment.num_train_steps
+        return f"Trial {self.number}, step {step:,} of {last:,}: " + "; ".join(
+            texts
+        )
+
+    def _batches(self, step: int) -> Iterator:
+        """Returns an iterator over each replica's rows, from a step on."""
+
+        def make(context: tf.distribute.InputContext) -> tf.data.Dataset:
+            workers = context.num_input_pipelines
+            return self.experiment.train.training_dataset(
+                batch_size=self.config.training.train_batch_size,
+                num_steps=self.experiment.num_train_steps,
+                seed=self.seed,
+                start_step=step,
+                worker=context.input_pipeline_id,
+                num_workers=workers,
+                replicas_per_worker=context.num_replicas_in_sync // workers,
+            )
+
+        strategy = self.experiment.strategy
+        return iter(strategy.distribute_datasets_from_function(make))
+
+    def _callbacks(self, step: int) -> list[keras.callbacks.Callback]:
+        batch_size = self.config.training.train_batch_size
+        return [
+            callbacks.JsonLog(
+                self.directory / "metrics.jsonl",
+                first_step=step,
+                batch_size=batch_size,
+            ),
+            callbacks.ProgressBar(
+                self.experiment.num_train_steps,
+                batch_size,
+                shown={"loss": "loss"},
+            ),
+        ]
+
+
+def _weights_of(model: FinetuningModel) -> dict[str, tf.Variable]:
+    """Returns the weights and the step, under the original's names."""
+    weights = {v.path: v.value for v in model.trainable_variables}
+    return {STEP: model.optimizer.iterations.value, **weights}

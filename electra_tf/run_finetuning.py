@@ -1,0 +1,19 @@
+"""Fine-tunes a pre-trained encoder on a task: trials, report, predictions.
+
+python -m electra_tf.run_finetuning --flagfile=configs/finetune/cola.cfg
+"""
+
+from electra_tf.configure_finetuning import FinetuningConfig
+from electra_tf.util import config_flags, console
+
+
+def main(config: FinetuningConfig) -> None:
+    """Runs what the configuration asks for."""
+    with console.quiet_imports():
+        from electra_tf.finetune import finetuning_run
+
+    finetuning_run.run(config)
+
+
+if __name__ == "__main__":
+    config_flags.run(main, FinetuningConfig)

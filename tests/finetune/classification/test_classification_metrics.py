@@ -1,0 +1,131 @@
+import json
+import math
+
+import golden_arrays
+import numpy as np
+import pytest
+
+from electra_tf.finetune.classification import classification_metrics as metrics
+from electra_tf.finetune.classification.examples import InputExample
+
+GOLDEN = json.loads(
+    (golden_arrays.ROOT / "finetune/metrics.json").read_text("utf-8")
+)
+LABELS = np.array([0, 1, 2, 2, 1, 0, 1])
+PREDICTIONS = np.array([0, 1, 2, 1, 1, 2, 0])
+
+
+def _golden(name):
+    case = GOLDEN[name]
+    return np.array(case["labels"]), np.array(case["preds"]), case["result"]
+
+
+def test_values_are_those_of_the_original():
+    labels, predictions, expected = _golden("accuracy")
+    found = metrics.accuracy(labels, predictions)
+    assert found == pytest.approx(expected["accuracy"], rel=1e-12)
+    labels, predictions, expected = _golden("mcc")
+    found = metrics.matthews_correlation(labels, predictions)
+    assert found == pytest.approx(expected["mcc"], rel=1e-12)
+    labels, predictions, expected = _golden("regression")
+    found = metrics.pearson(labels, predictions)
+    assert found == pytest.approx(expected["pearson"], rel=1e-12)
+    found = metrics.spearman(labels, predictions)
+    assert found == pytest.approx(expected["spearman"], rel=1e-12)
+
+
+def test_no_correlation_with_a_constant():
+    labels, predictions, expected = _golden("mcc_constant_pred")
+    assert metrics.matthews_correlation(labels, predictions) == 0
+    assert expected["mcc"] == 0
+    assert metrics.pearson(np.arange(4.0), np.ones(4)) == 0
+    assert metrics.spearman(np.ones(4), np.arange(4.0)) == 0
+
+
+def test_matthews_correlation_of_two_classes_is_that_of_the_four_counts():
+    rng = np.random.default_rng(0)
+    labels, predictions = rng.integers(0, 2, (2, 200))
+    tp = np.sum(labels * predictions)
+    tn = np.sum((1 - labels) * (1 - predictions))
+    fp = np.sum((1 - labels) * predictions)
+    fn = np.sum(labels * (1 - predictions))
+    expected = (tp * tn - fp * fn) / math.sqrt(
+        float(tp + fp) * (tp + fn) * (tn + fp) * (tn + fn)
+    )
+    found = metrics.matthews_correlation(labels, predictions)
+    assert found == pytest.approx(100 * expected)
+
+
+def test_matthews_correlation_of_many_classes():
+    # Gorodkin's formula, from the matrix of confusion.
+    confusion = np.zeros((3, 3))
+    for label, prediction in zip(LABELS, PREDICTIONS, strict=True):
+        confusion[label, prediction] += 1
+    n, right = confusion.sum(), np.trace(confusion)
+    gold, guess = confusion.sum(1), confusion.sum(0)
+    expected = (n * right - gold @ guess) / math.sqrt(
+        (n**2 - guess @ guess) * (n**2 - gold @ gold)
+    )
+    found = metrics.matthews_correlation(LABELS, PREDICTIONS)
+    assert found == pytest.approx(100 * expected)
+
+
+def test_f1_counts_only_the_positive_class():
+    labels = np.array([1, 1, 1, 0, 0, 1])
+    predictions = np.array([1, 0, 1, 1, 0, 0])
+    precision, recall, f1 = metrics.precision_recall_f1(labels, predictions)
+    assert precision == pytest.approx(100 * 2 / 3)
+    assert recall == pytest.approx(50)
+    assert f1 == pytest.approx(100 * 2 * 2 / (3 + 4))
+    nothing = metrics.precision_recall_f1(labels, np.zeros(6, int))
+    assert nothing == (0, 0, 0)
+
+
+def test_equal_values_share_the_mean_of_their_ranks():
+    x = np.array([3.0, 1.0, 3.0, 2.0, 3.0])
+    ranks = np.array([4, 1, 4, 2, 4])
+    y = np.array([1.0, 2.0, 5.0, 3.0, 4.0])
+    expected = 100 * np.corrcoef(ranks, y)[0, 1]
+    assert metrics.spearman(x, y) == pytest.approx(expected)
+
+
+def test_scores_go_by_the_example_not_by_the_row():
+    examples = [
+        InputExample(i, "", None, label) for i, label in enumerate("ab")
+    ]
+    outputs = {
+        "eid": np.array([1, 0]),
+        "logits": np.array([[0.0, 1.0], [2.0, 0.0]]),
+        "loss": np.array([0.5, 1.5]),
+    }
+    scorer = metrics.ClassificationScorer(("a", "b"))
+    assert scorer.score(outputs, examples) == {"accuracy": 100, "loss": 1.0}
+    answers = scorer.answers(outputs, examples)
+    assert [answer["prediction"] for answer in answers] == ["a", "b"]
+    sigmoid = 1 / (1 + math.exp(-2))
+    assert answers[0]["probabilities"]["a"] == pytest.approx(sigmoid)
+
+
+def test_a_regression_answers_in_its_own_range():
+    examples = [
+        InputExample(i, "", "", value) for i, value in enumerate((0, 5))
+    ]
+    outputs = {
+        "eid": np.arange(2),
+        "predictions": np.array([0.5, 1.5], np.float32),
+        "loss": np.array([0.25, 0.25]),
+    }
+    scorer = metrics.RegressionScorer(0.0, 5.0)
+    answers = scorer.answers(outputs, examples)
+    assert [answer["prediction"] for answer in answers] == [2.5, 5.0]
+    assert scorer.score(outputs, examples)["mse"] == pytest.approx(0.25)
+
+
+def test_a_scorer_knows_answers_that_are_all_alike():
+    scorer = metrics.MCCScorer(("0", "1"))
+    same = {"logits": np.array([[1.0, 0.0], [0.2, 0.1]])}
+    other = {"logits": np.array([[1.0, 0.0], [0.1, 0.2]])}
+    assert scorer.has_collapsed(same) and not scorer.has_collapsed(other)
+    regression = metrics.RegressionScorer(0.0, 5.0)
+    assert regression.has_collapsed({"predictions": np.full(9, 0.3)})
+    assert not regression.has_collapsed({"predictions": np.array([0.3, 0.4])})

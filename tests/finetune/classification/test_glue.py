@@ -1,0 +1,185 @@
+import json
+import shutil
+
+import golden_arrays
+import pytest
+import tiny_finetuning as tiny
+
+from electra_tf.finetune import task_builder
+from electra_tf.finetune.classification import glue
+from electra_tf.finetune.preprocessing import TextTokenizer
+from electra_tf.model.tokenization import Vocabulary
+from electra_tf.util.errors import UserError
+
+GOLDEN = golden_arrays.FULL / "finetune"
+ROWS = {
+    "cola": ("x\t{label}\t*\tA film", "{i}\tA film"),
+    "sst": ("A film\t{label}", "{i}\tA film"),
+    "mrpc": ("{label}\t1\t2\tA film\tThe plot", "{i}\t1\t2\tA film\tThe plot"),
+    "qqp": ("0\t1\t2\tA film\tThe plot\t{label}", "{i}\tA film\tThe plot"),
+    "sts": (
+        "0\t1\t2\t3\t4\t5\t6\tA film\tThe plot\t{label}",
+        "{i}\t1\t2\t3\t4\t5\t6\tA film\tThe plot",
+    ),
+    "mnli": (
+        "0\t1\t2\t3\t4\t5\t6\t7\tA film\tThe plot\tx\t{label}",
+        "{i}\t1\t2\t3\t4\t5\t6\t7\tA film\tThe plot",
+    ),
+    "qnli": ("0\tA film\tThe plot\t{label}", "{i}\tA film\tThe plot"),
+    "rte": ("0\tA film\tThe plot\t{label}", "{i}\tA film\tThe plot"),
+    "wnli": ("0\tA film\tThe plot\t{label}", "{i}\tA film\tThe plot"),
+}
+LABELS = {"sts": ["0.0", "5.0"], "mnli": [*glue.MNLI.LABELS]}
+LABELS |= {name: [*glue.ENTAILMENT] for name in ("qnli", "rte")}
+
+
+def _task(name, data_dir="unused", *, vocabulary=tiny.VOCABULARY, **leaves):
+    config = tiny.config(data_dir, task_names=(name,), **leaves)
+    tokenizer = TextTokenizer(vocabulary)
+    return task_builder.get_task(config, tokenizer, longest=64)
+
+
+def _write(task, split, rows, *, has_header=True):
+    task.directory.mkdir(parents=True, exist_ok=True)
+    names = "\t".join("x" for _ in rows[0].split("\t"))
+    lines = [names, *rows] if has_header else rows
+    task.path(split).write_text("\n".join(lines) + "\n", "utf-8")
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_columns_are_those_of_the_files_of_glue(name, tmp_path):
+    task = _task(name, tmp_path)
+    labelled, unlabelled = ROWS[name]
+    labels = LABELS.get(name, ["0", "1"])
+    is_pair = name not in ("cola", "sst")
+    for split in ("train", *task.DEV_SPLITS):
+        rows = [labelled.format(label=label) for label in labels]
+        _write(task, split, rows, has_header=name != "cola")
+        examples = task.get_examples(split)
+        expected = [*map(float, labels)] if name == "sts" else labels
+        assert [x.label for x in examples] == expected
+        assert [x.eid for x in examples] == [*range(len(labels))]
+        for x in examples:
+            assert x.text_a == "A film"
+            assert x.text_b == ("The plot" if is_pair else None)
+    for split in task.TEST_SPLITS:
+        form = "{i}\tA film\tThe plot" if split == "diagnostic" else unlabelled
+        _write(task, split, [form.format(i=i) for i in range(3)])
+        for x in task.get_examples(split):
+            assert x.label is None and x.text_a == "A film"
+            assert x.text_b == ("The plot" if is_pair else None)
+
+
+@pytest.mark.parametrize(
+    ("rows", "problem"),
+    [
+        (["A film\t1", "A film"], r"line 3: .* 2 columns.* Received: 1"),
+        (["A film\t1", "A film\t1\t"], r"line 3: .* Received: 3"),
+        (["A film\t2"], r"line 2: A label must be one of 0, 1\. .*'2'"),
+        (["A film\t1", "\t"], r"line 3: A label"),
+    ],
+)
+def test_a_bad_row_is_an_error_with_file_and_line(rows, problem, tmp_path):
+    task = _task("sst", tmp_path)
+    _write(task, "train", rows)
+    with pytest.raises(UserError, match=rf"train\.tsv, {problem}"):
+        task.get_examples("train")
+    lenient = _task("sst", tmp_path, skip_bad_rows=True)
+    _write(task, "train", ["A film\t0", *rows])
+    assert lenient.get_examples("train")[0].label == "0"
+    assert lenient.bad_rows.counts == {str(task.path("train")): 1}
+
+
+def test_a_value_must_lie_in_the_range(tmp_path):
+    task = _task("sts", tmp_path)
+    for value in ("5.1", "-0.1", "nan", "much"):
+        _write(task, "dev", [ROWS["sts"][0].format(label=value)])
+        with pytest.raises(UserError, match="from 0 to 5"):
+            task.get_examples("dev")
+
+
+def test_the_number_of_a_row_counts_the_rows_left_out(tmp_path):
+    task = _task("sst", tmp_path, skip_bad_rows=True)
+    _write(task, "test", ["0\tA", "1", "2\tB"])
+    assert [x.eid for x in task.get_examples("test")] == [0, 2]
+
+
+def test_submissions_are_what_the_server_takes():
+    answers = [{"eid": 0, "prediction": "neutral"}]
+    assert _task("mnli").submission("diagnostic", answers) == (
+        "AX.tsv",
+        "index\tprediction\n0\tneutral\n",
+    )
+    answers = [{"eid": 3, "prediction": 1.23456}]
+    assert _task("sts").submission("test", answers) == (
+        "STS-B.tsv",
+        "index\tprediction\n3\t1.235\n",
+    )
+
+
+def test_only_pairs_without_an_order_are_doubled_and_only_in_training():
+    examples = [
+        glue.InputExample(0, "good", "bad film", "1"),
+        glue.InputExample(1, "plot", "very", "0"),
+    ]
+    ids = tiny.VOCABULARY.ids
+
+    def texts(task, *, is_training):
+        rows = task.featurize(examples, is_training=is_training)
+        return [(r["eid"], r["input_ids"][1], r["label_ids"]) for r in rows]
+
+    once = [(0, ids["good"], 1), (1, ids["plot"], 0)]
+    twice = [*once, (0, ids["bad"], 1), (1, ids["very"], 0)]
+    task = _task("mrpc")
+    assert texts(task, is_training=True) == twice
+    assert texts(task, is_training=False) == once
+    assert texts(_task("qqp"), is_training=True) == once
+    single = _task("mrpc", double_unordered=False)
+    assert texts(single, is_training=True) == once
+
+
+def test_a_wrong_name_of_a_task_is_met_with_the_nearest():
+    with pytest.raises(UserError, match="Did you mean cola"):
+        _task("colla")
+
+
+def test_rows_are_no_longer_than_the_encoder_reads():
+    assert _task("sst").max_seq_length == 64
+    assert _task("sst", max_seq_length=20).max_seq_length == 20
+    with pytest.raises(UserError, match="at most 64.*max_seq_length=65"):
+        _task("sst", max_seq_length=65)
+
+
+@pytest.mark.skipif(not GOLDEN.exists(), reason="needs the golden arrays")
+def test_rows_are_those_of_the_original(tmp_path):
+    # Which the original passes over, though GLUE's files have such rows.
+    skipped = {"cola", "qqp"}
+    data_dir = tmp_path / "finetuning_data"
+    shutil.copytree(GOLDEN / "data_dir/finetuning_data", data_dir)
+    vocabulary = Vocabulary.from_file(str(golden_arrays.VOCAB_FILE))
+    golden = json.loads((GOLDEN / "features.json").read_text("utf-8"))
+    for key, case in golden.items():
+        name, split = key.split("/")
+        if name not in glue.TASKS:
+            continue
+        task = _task(
+            name,
+            tmp_path,
+            vocabulary=vocabulary,
+            skip_bad_rows=name in skipped,
+            max_seq_length=64,
+        )
+        split = "dev_matched" if (name, split) == ("mnli", "dev") else split
+        examples = task.get_examples(split)
+        is_training = split == "train"
+        found = list(task.featurize(examples, is_training=is_training))
+        expected = [row["features"][0] for row in case["rows"]]
+        assert len(found) == len(expected), key
+        for row, there in zip(found, expected, strict=True):
+            size = sum(there["input_mask"])
+            for column in ("input_ids", "segment_ids"):
+                assert row[column].tolist() == there[column][:size], key
+            target = task.TARGET.name
+            if split not in task.TEST_SPLITS:
+                theirs = there[f"{name}_{target}"]
+                assert row[target] == pytest.approx(theirs), key

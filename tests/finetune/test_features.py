@@ -1,0 +1,86 @@
+import numpy as np
+import pytest
+
+from electra_tf.finetune.feature_spec import EID, TOKENS, FeatureSpec
+from electra_tf.finetune.features import Features
+
+SPECS = (*TOKENS, EID, FeatureSpec("targets", is_float=True))
+SIZES = (3, 12, 5, 9, 2, 7, 11)
+
+
+def _features():
+    rows = []
+    for eid, size in enumerate(SIZES):
+        ids = np.arange(1, size + 1) + 100 * eid
+        segments = (np.arange(size) > size // 2).astype(int)
+        row = {"input_ids": ids, "segment_ids": segments}
+        rows.append({**row, "eid": eid, "targets": eid / 2})
+    return Features(rows, SPECS)
+
+
+def _eids(features, **arguments):
+    dataset = features.training_dataset(seed=3, **arguments)
+    return [batch["eid"].numpy().tolist() for batch in dataset]
+
+
+def test_every_row_comes_once_an_epoch_and_none_is_dropped():
+    whole = _eids(_features(), batch_size=4, num_steps=7)
+    epochs = np.concatenate(whole).reshape(4, 7)
+    for epoch in epochs:
+        assert sorted(epoch) == list(range(7))
+    assert len({tuple(epoch) for epoch in epochs}) > 1
+
+
+def test_a_training_can_start_at_any_step():
+    features = _features()
+    whole = _eids(features, batch_size=4, num_steps=6)
+    for start in (1, 4, 6):
+        rest = _eids(features, batch_size=4, num_steps=6, start_step=start)
+        assert rest == whole[start:]
+
+
+@pytest.mark.parametrize(("workers", "replicas"), [(2, 1), (1, 2), (2, 2)])
+def test_workers_and_replicas_share_the_same_global_batches(workers, replicas):
+    features = _features()
+    whole = _eids(features, batch_size=4, num_steps=5)
+    parts = [
+        _eids(
+            features,
+            batch_size=4,
+            num_steps=5,
+            worker=worker,
+            num_workers=workers,
+            replicas_per_worker=replicas,
+        )
+        for worker in range(workers)
+    ]
+    for step, batch in enumerate(whole):
+        rows = []
+        for part in parts:
+            for replica in range(replicas):
+                rows += part[step * replicas + replica]
+        assert rows == batch
+
+
+def test_evaluation_sees_every_row_once_filled_up_with_zeros():
+    seen = {}
+    for indices, batch in _features().batches(batch_size=3):
+        length = batch["input_ids"].shape[1]
+        assert length % 8 == 0 and length - 8 < max(SIZES[i] for i in indices)
+        for i, row in enumerate(indices):
+            size = SIZES[row]
+            expected = np.zeros(length, int)
+            expected[:size] = np.arange(1, size + 1) + 100 * row
+            np.testing.assert_array_equal(batch["input_ids"][i], expected)
+            np.testing.assert_array_equal(
+                batch["input_mask"][i], np.arange(length) < size
+            )
+            seen[int(row)] = float(batch["targets"][i])
+    assert seen == {i: i / 2 for i in range(7)}
+
+
+def test_rows_of_training_have_the_length_of_the_longest():
+    features = _features()
+    assert features.length == 16
+    dataset = features.training_dataset(batch_size=2, num_steps=1, seed=0)
+    assert dataset.element_spec["input_ids"].shape == [None, 16]

@@ -1,0 +1,145 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny_finetuning as tiny
+
+from electra_tf.finetune.classification.classification_heads import (
+    ClassificationHead,
+)
+from electra_tf.finetune.feature_spec import EID, TOKENS, FeatureSpec
+from electra_tf.finetune.features import Features
+from electra_tf.finetune.finetuning_model import FinetuningModel
+from electra_tf.model import loading
+
+SPECS = (*TOKENS, EID, FeatureSpec("label_ids"))
+
+
+def _model(**leaves):
+    keras.utils.set_random_seed(1)
+    encoder = loading.make(tiny.weights()).encoder
+    head = ClassificationHead("sst", 2)
+    with keras.name_scope("task_specific"):
+        head.build((None, 16))
+    model = FinetuningModel(
+        tiny.config(**leaves), encoder, head, seed=5, num_train_steps=10
+    )
+    model.compile(optimizer=model.make_optimizer())
+    model.optimizer.iterations.assign(1)  # at 0 the rate is 0
+    return model
+
+
+def _features(num_rows=8):
+    random = np.random.default_rng(0)
+    rows = []
+    for eid in range(num_rows):
+        ids = random.integers(5, 15, random.integers(3, 12))
+        row = {"input_ids": ids, "segment_ids": np.zeros_like(ids)}
+        rows.append({**row, "eid": eid, "label_ids": eid % 2})
+    return Features(rows, SPECS)
+
+
+def _batch():
+    features = _features()
+    return features.batch(tf.range(8), features.length)
+
+
+def _after_update(model, strategy=None):
+    batch = _batch()
+    if strategy is None:
+        terms = model.update(batch)
+    else:
+        size = 8 // strategy.num_replicas_in_sync
+
+        def rows(context):
+            first = context.replica_id_in_sync_group * size
+            return tf.nest.map_structure(
+                lambda x: x[first : first + size], batch
+            )
+
+        values = strategy.experimental_distribute_values_from_function(rows)
+        run = tf.function(lambda x: strategy.run(model.update, args=(x,)))
+        local = strategy.experimental_local_results
+        terms = tf.nest.map_structure(lambda x: local(x)[0], run(values))
+    weights = {v.path: v.numpy() for v in model.trainable_variables}
+    return weights, {k: float(v.total / v.weight) for k, v in terms.items()}
+
+
+def _assert_equal(found, expected):
+    for name, value in expected[0].items():
+        np.testing.assert_allclose(
+            found[0][name], value, atol=1e-5, err_msg=name
+        )
+    for name, value in expected[1].items():
+        assert found[1][name] == pytest.approx(value, rel=1e-5)
+
+
+def test_replicas_and_micro_batches_change_nothing():
+    whole = _after_update(_model())
+    parts = _model(gradient_accumulation_steps=4)
+    _assert_equal(_after_update(parts), whole)
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    with strategy.scope():
+        mirrored = _model()
+    _assert_equal(_after_update(mirrored, strategy), whole)
+
+
+def test_the_gradient_is_of_the_sum_or_of_the_mean():
+    _, total = _after_update(_model(clip_norm=1e3))
+    _, mean = _after_update(_model(clip_norm=1e3, loss_reduction="mean"))
+    assert total["sst_loss"] == mean["sst_loss"]
+    ratio = total["gradient_norm"] / mean["gradient_norm"]
+    assert ratio == pytest.approx(8, rel=1e-5)
+
+
+def test_each_depth_has_its_own_rate():
+    model = _model(layerwise_lr_decay=0.5)
+    rates = model.optimizer.rates
+    for depth, name in enumerate(
+        (
+            "electra/embeddings/word_embeddings",
+            "electra/encoder/layer_0/output/dense/kernel",
+            "electra/encoder/layer_1/output/dense/kernel",
+            "task_specific/sst/dense/kernel",
+        )
+    ):
+        assert rates[name] == 0.5 ** (3 - depth)
+    gap = _model(layerwise_lr_decay=0.5, original_lr_layer_decays=True)
+    top = "electra/encoder/layer_1/output/dense/kernel"
+    assert gap.optimizer.rates[top] == 0.25
+
+
+def test_the_rate_warms_up_and_decays_as_the_original():
+    model = _model(learning_rate=1.0, warmup_proportion=0.25)
+    schedule = model.optimizer._learning_rate
+    for step in range(12):
+        expected = (1 - min(step, 10) / 10) * min(1, step / 2.5)
+        assert float(schedule(step)) == pytest.approx(expected, abs=1e-7)
+
+
+def test_outputs_do_not_depend_on_the_size_of_batches():
+    model, features = _model(), _features(11)
+    whole = model.outputs_of(features, 11)
+    assert whole["eid"].tolist() == list(range(11))
+    for size in (1, 4):
+        parts = model.outputs_of(features, size)
+        np.testing.assert_allclose(
+            parts["logits"], whole["logits"], rtol=1e-4, atol=1e-5
+        )
+    log_p = whole["logits"] - np.log(
+        np.exp(whole["logits"]).sum(1, keepdims=True)
+    )
+    expected = -log_p[np.arange(11), np.arange(11) % 2]
+    np.testing.assert_allclose(whole["loss"], expected, rtol=1e-4, atol=1e-6)
+
+
+def test_dropout_is_a_function_of_seed_step_and_row():
+    model, batch = _model(), _batch()
+    keys = tf.cast(tf.range(8), tf.uint32)
+    first = model.outputs(batch, keys)["logits"].numpy()
+    np.testing.assert_array_equal(model.outputs(batch, keys)["logits"], first)
+    half = {name: x[4:] for name, x in batch.items()}
+    np.testing.assert_allclose(
+        model.outputs(half, keys[4:])["logits"], first[4:], rtol=1e-5
+    )
+    assert (model.outputs(batch, keys + 9)["logits"].numpy() != first).any()

@@ -1,0 +1,40 @@
+import pytest
+
+from electra_tf.finetune import reading
+from electra_tf.util.errors import UserError
+
+
+def test_only_a_line_feed_ends_a_line(tmp_path):
+    path = tmp_path / "x.tsv"
+    path.write_bytes("\ufeffa\u2028b\tc\r\n\nd\x0be\x85".encode())
+    lines = reading.read_lines(path)
+    assert [tuple(line) for line in lines] == [
+        (1, "a\u2028b\tc"),
+        (2, ""),
+        (3, "d\x0be\x85"),
+    ]
+
+
+@pytest.mark.parametrize("content", [None, b"", b"\n \n"])
+def test_a_file_must_be_there_and_hold_something(tmp_path, content):
+    path = tmp_path / "x.tsv"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(UserError, match=r"x\.tsv must .* Received: "):
+        reading.read_lines(path)
+
+
+def test_a_bad_row_is_an_error_with_its_place_or_is_counted(tmp_path):
+    path = tmp_path / "x.tsv"
+    path.write_bytes(b"a\tb\nc\n\xff\td\n")
+    lines = reading.read_lines(path)
+    strict = reading.BadRows(skip=False)
+    with pytest.raises(UserError, match=r"x\.tsv, line 2: .* Received: 1\."):
+        for line in lines:
+            with strict.at(path, line.number):
+                reading.columns(line, 2)
+    good, lenient = [], reading.BadRows(skip=True)
+    for line in lines:
+        with lenient.at(path, line.number):
+            good.append(reading.columns(line, 2))
+    assert good == [["a", "b"]] and lenient.counts == {str(path): 2}

@@ -1,0 +1,45 @@
+import numpy as np
+import pytest
+
+from electra_tf.finetune import report
+
+
+def _results(*values):
+    return [
+        {
+            "trial": i + 1,
+            "restarts": i,
+            "collapsed": i == 1,
+            "metrics": {
+                "dev_matched": {"accuracy": value, "loss": 1 / value},
+                "dev_mismatched": {"accuracy": value + 1},
+            },
+        }
+        for i, value in enumerate(values)
+    ]
+
+
+def test_statistics_over_trials():
+    values = [70.0, 60.0, 80.0, 66.0]
+    summary = report.summarize(_results(*values))
+    assert summary["dev_matched"]["accuracy"] == {
+        "median": pytest.approx(68.0),
+        "mean": pytest.approx(69.0),
+        "std": pytest.approx(np.sqrt((1 + 81 + 121 + 9) / 3)),
+        "best": 80.0,
+    }
+    assert summary["dev_matched"]["loss"]["best"] == pytest.approx(1 / 80)
+    assert report.summarize(_results(1.0))["dev_matched"]["loss"]["std"] == 0
+
+
+def test_the_table_names_every_trial_and_what_became_of_it():
+    lines = report.table("mnli", _results(70.0, 60.0)).splitlines()
+    assert lines[0].split() == [
+        *("mnli", "matched", "accuracy", "matched", "loss"),
+        *("mismatched", "accuracy"),
+    ]
+    assert lines[1].split() == ["trial", "1", "70.00", "0.01", "71.00"]
+    assert lines[2].endswith("begun anew 1x, failed: answers all alike")
+    names = [line.split()[0] for line in lines[3:]]
+    assert names == ["median", "mean", "std", "best"]
+    assert lines[3].split()[1:] == ["65.00", "0.02", "66.00"]

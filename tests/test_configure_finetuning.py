@@ -1,0 +1,77 @@
+import json
+
+import pytest
+
+from electra_tf.configure_finetuning import FinetuningConfig, OptimizerConfig
+from electra_tf.util import config_flags
+from electra_tf.util.errors import UserError
+
+GIVEN = ("--data_dir=d", "--model_name=m", "--task_names=cola")
+
+
+def _parse(*arguments):
+    return config_flags.parse(FinetuningConfig, [*GIVEN, *arguments])
+
+
+@pytest.mark.parametrize(
+    ("hidden_size", "rates"),
+    [(128, (3e-4, 0.8)), (256, (3e-4, 0.8)), (768, (1e-4, 0.8))]
+    + [(1024, (5e-5, 0.9))],
+)
+def test_rates_are_those_of_table_7_by_width(hidden_size, rates):
+    config = OptimizerConfig()
+    assert config.rates(hidden_size) == rates
+    assert config.weight_decay_rate == 0 and config.warmup_proportion == 0.1
+
+
+def test_given_rates_win():
+    config = _parse("--model_size=large", "--learning_rate=1e-3").optimizer
+    assert config.rates(256) == (1e-3, 0.9)
+
+
+def test_the_originals_command_line_works():
+    hparams = {
+        "task_names": ["mrpc"],
+        "num_trials": 3,
+        "layerwise_lr_decay": 0.9,
+        "write_test_outputs": True,
+        "use_tpu": False,
+    }
+    arguments = ["--data-dir=d", "--model-name=m"]
+    arguments.append(f"--hparams={json.dumps(hparams)}")
+    config = config_flags.parse(FinetuningConfig, arguments)
+    assert config.task.task_name == "mrpc"
+    assert config.run.num_trials == 3 and config.run.write_test_outputs
+    assert config.optimizer.layerwise_lr_decay == 0.9
+
+
+def test_directories_are_the_originals():
+    config = _parse()
+    assert config.run.model_dir == "d/models/m"
+    assert config.run.tasks_dir == "d/finetuning_data"
+    trial = "d/models/m/finetuning_models/cola_model_2"
+    assert config.trial_dir(2, 0) == trial
+    assert config.trial_dir(2, 1) == f"{trial}_restart_1"
+    assert config.results_dir == "d/models/m/results"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["--task_names=sst"], "`task_names` must name one.*cola, sst"),
+        (["--num_trials=0"], "num_trials"),
+        (["--layerwise_lr_decay=0"], "layerwise_lr_decay"),
+        (["--warmup_proportion=1.5"], "warmup_proportion"),
+        (["--nodo_eval"], "do_eval.*--checkpoint=last"),
+        (["--gradient_accumulation_steps=5"], "must divide"),
+        (["--learning_rte=1"], "Did you mean --learning_rate"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_the_way_out(arguments, problem):
+    with pytest.raises(UserError, match=problem):
+        _parse(*arguments)
+
+
+def test_training_can_do_without_a_dev_split():
+    config = _parse("--nodo_eval", "--checkpoint=last")
+    assert not config.run.do_eval

@@ -1,0 +1,97 @@
+"""A tiny task and encoder that the tests of fine-tuning share."""
+
+import dataclasses
+
+import numpy as np
+
+from electra_tf import configure_finetuning as configure
+from electra_tf.model import checkpoint_formats
+from electra_tf.model.architecture import Architecture
+from electra_tf.model.bert_config import BertConfig
+from electra_tf.model.tokenization import Vocabulary
+from electra_tf.model.weights import Weights
+
+WORDS = ("good", "bad", "film", "plot", "very", "the", "a", "is", "was", "it")
+VOCABULARY = Vocabulary(
+    ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, "##s")
+)
+ENCODER = BertConfig(
+    vocab_size=VOCABULARY.size,
+    hidden_size=16,
+    num_hidden_layers=2,
+    num_attention_heads=2,
+    intermediate_size=32,
+    embedding_size=8,
+    max_position_embeddings=32,
+    hidden_dropout_prob=0.1,
+    attention_probs_dropout_prob=0.1,
+)
+
+
+def config(data_dir="unused", **leaves):
+    """Returns a configuration of fine-tuning.
+
+    Args:
+      data_dir: of the run.
+      **leaves: values of any field of any part, by the field's name.
+    """
+    values = {
+        "data_dir": str(data_dir),
+        "model_name": "tiny",
+        "task_names": ("sst",),
+        "train_batch_size": 8,
+        "learning_rate": 3e-3,
+        "max_restarts": 0,
+        **leaves,
+    }
+    parts = {}
+    for part in dataclasses.fields(configure.FinetuningConfig):
+        names = {field.name for field in dataclasses.fields(part.type)}
+        mine = {name: values.pop(name) for name in names & values.keys()}
+        parts[part.name] = part.type(**mine)
+    if values:
+        raise ValueError(f"No such field: {sorted(values)}.")
+    return configure.FinetuningConfig(**parts)
+
+
+def weights(seed=0):
+    """Returns random weights of the encoder, large enough to learn from."""
+    random = np.random.default_rng(seed)
+    architecture = Architecture(encoder=ENCODER)
+    arrays = {}
+    for name, shape in architecture.shapes().items():
+        arrays[name] = random.normal(size=shape).astype(np.float32) * 0.3
+        if name.endswith("gamma"):
+            arrays[name] += 1
+    return Weights(
+        origin="tiny",
+        arrays=arrays,
+        architecture=architecture,
+        vocabulary=VOCABULARY,
+        do_lower_case=True,
+        strip_accents=True,
+    )
+
+
+def write_model(data_dir):
+    """Writes the encoder where a run looks for it."""
+    directory = data_dir / "models" / "tiny"
+    checkpoint_formats.write(str(directory), weights(), "electra_tf")
+
+
+def write_sst(data_dir, num_train=48, num_dev=16):
+    """Writes a task whose label is whether the word "good" is there."""
+    directory = data_dir / "finetuning_data" / "sst"
+    directory.mkdir(parents=True)
+    random = np.random.default_rng(1)
+    for split, size in (("train", num_train), ("dev", num_dev), ("test", 5)):
+        is_test = split == "test"
+        lines = ["index\tsentence" if is_test else "sentence\tlabel"]
+        for i in range(size):
+            words = list(random.choice(WORDS[2:], random.integers(2, 9)))
+            words.insert(random.integers(len(words)), WORDS[i % 2])
+            text = " ".join(words)
+            lines.append(f"{i}\t{text}" if is_test else f"{text}\t{1 - i % 2}")
+        text = "\n".join(lines) + "\n"
+        (directory / f"{split}.tsv").write_text(text, "utf-8")
+    return directory
