@@ -33,6 +33,7 @@ setuptools.setup(
     extras_require={
         "test": ["hypothesis>=6.100", "pytest>=8", "safetensors>=0.4.5"],
         "dev": ["ruff>=0.17,<0.18"],
+        "bench": ["tokenizers>=0.22"],
         "hf": ["safetensors>=0.4.5"],
         "hf-test": ["torch>=2.5,<2.14", "transformers>=4.57"],
         "tensorboard": ["tensorboard>=2.19"],

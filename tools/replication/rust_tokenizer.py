@@ -1,0 +1,223 @@
+"""Compares ids with those of Hugging Face's tokenizer: prints JSON lines.
+
+    python tools/replication/rust_tokenizer.py --corpus="books/*.txt" \
+        --vocab_file=vocab.txt --modes=uncased,uncased_accents
+
+Every line of a corpus is tokenized as the pipeline does, and by the tokenizer
+in Rust of the package `tokenizers`, `BertWordPieceTokenizer`. For each mode one
+line is printed: how many lines of text there are, how many of them get other
+ids, and why:
+
+  special token: a word has the name of one, which is no word there.
+  long word: of more than 100 characters, which is unknown there; here, as in
+    the original, of more than 200.
+  character (Mn), and so on: one of this category is treated in another way, as
+    each side has its version of Unicode.
+  final sigma: of a word in capitals; here, as in the original, it becomes the
+    letter that ends words.
+  context: none of these.
+
+An example of each is given. Needs the extra [bench].
+"""
+
+import collections
+import dataclasses
+import itertools
+import json
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+import tokenizers
+
+from electra_tf.configure_corpus import CorpusConfig
+from electra_tf.model import graph_tokenization
+from electra_tf.model.tokenization import SPECIAL_TOKENS, Vocabulary
+from electra_tf.pretrain import corpus
+from electra_tf.util import config_flags
+from electra_tf.util.errors import UserError
+
+_LINES_AT_ONCE = 4096
+_MAX_CHARACTERS_THERE = 100
+
+Tokenize = Callable[[list[str]], list[list[int]]]
+
+
+class Mode(NamedTuple):
+    """What is done to text before it is split.
+
+    Attributes:
+      do_lower_case: whether to lower-case.
+      strip_accents: whether to drop accents.
+    """
+
+    do_lower_case: bool
+    strip_accents: bool
+
+
+MODES: Mapping[str, Mode] = {
+    "uncased": Mode(True, True),
+    "uncased_accents": Mode(True, False),
+    "cased": Mode(False, False),
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ComparisonConfig:
+    """What to compare."""
+
+    corpus: CorpusConfig = CorpusConfig()
+
+    modes: tuple[str, ...] = tuple(MODES)
+    """Of uncased, uncased_accents, where accents are kept, and cased."""
+
+    def __post_init__(self) -> None:
+        if not self.corpus.corpus or not self.corpus.vocab_file:
+            raise UserError(
+                "`corpus` and `vocab_file` must be given. Received: "
+                f"corpus={','.join(self.corpus.corpus)!r}, "
+                f"vocab_file={self.corpus.vocab_file!r}."
+            )
+        if unknown := set(self.modes) - set(MODES):
+            raise UserError(
+                f"`modes` must be of {', '.join(MODES)}. Received: "
+                f"{', '.join(sorted(unknown))}."
+            )
+
+
+def main(config: ComparisonConfig) -> None:
+    """Compares in each mode and prints the outcome."""
+    for name in config.modes:
+        comparison = Comparison(config.corpus.vocab_file, MODES[name])
+        report = {
+            "comparison": "rust_tokenizer",
+            "tokenizers": tokenizers.__version__,
+            "mode": name,
+            **comparison.run(_lines(config.corpus)),
+        }
+        print(json.dumps(report, ensure_ascii=False), flush=True)
+
+
+class Comparison:
+    """Tokenizes lines twice and says how the outcomes differ.
+
+    Args:
+      vocab_file: of word pieces.
+      mode: what both do to the text.
+    """
+
+    def __init__(self, vocab_file: str, mode: Mode) -> None:
+        self._vocabulary = Vocabulary.from_file(vocab_file)
+        self._here = _here(self._vocabulary, mode)
+        self._there = _there(vocab_file, mode)
+
+    def run(self, lines: Iterable[str]) -> dict[str, Any]:
+        """Compares lines.
+
+        Args:
+          lines: of text.
+
+        Returns:
+          The numbers of lines, of tokens and of lines that differ; the causes
+          with the numbers of the lines that have them, and for each a text
+          with its tokens here and there.
+        """
+        numbers = collections.Counter(lines=0, tokens=0, differing_lines=0)
+        causes: collections.Counter[str] = collections.Counter()
+        examples: dict[str, dict] = {}
+        for batch in _batches(lines):
+            here = self._here(batch)
+            numbers["lines"] += len(batch)
+            numbers["tokens"] += sum(map(len, here))
+            for line in self._differing(batch, here):
+                found = self._causes(line)
+                numbers["differing_lines"] += 1
+                causes.update(found.keys())
+                for cause in found.keys() - examples.keys():
+                    examples[cause] = self._example(found[cause])
+        return {
+            **numbers,
+            "causes": dict(causes.most_common()),
+            "examples": examples,
+        }
+
+    def _differing(
+        self, texts: list[str], here: list[list[int]] | None = None
+    ) -> list[str]:
+        """Returns the texts that get other ids there."""
+        both = zip(
+            texts, here or self._here(texts), self._there(texts), strict=True
+        )
+        return [text for text, ours, theirs in both if ours != theirs]
+
+    def _causes(self, line: str) -> dict[str, str]:
+        """Returns why a line differs: cause -> a word, or the line."""
+        words = self._differing(line.split())
+        return {
+            cause: word for word in words for cause in self._of_word(word)
+        } or {"context": line}
+
+    def _of_word(self, word: str) -> list[str]:
+        if any(token.lower() in word.lower() for token in SPECIAL_TOKENS):
+            return ["special token"]
+        if len(word) > _MAX_CHARACTERS_THERE:
+            return ["long word"]
+        characters = sorted(set(word))
+        inside = [f"a{character}b" for character in characters]
+        differing = set(self._differing(characters + inside))
+        return [
+            f"character ({unicodedata.category(character)})"
+            for character, text in zip(characters, inside, strict=True)
+            if {character, text} & differing
+        ] or ["final sigma" if "Σ" in word else "context"]
+
+    def _example(self, text: str) -> dict[str, Any]:
+        tokens = self._vocabulary.tokens
+        return {
+            "text": text,
+            "here": [tokens[i] for i in self._here([text])[0]],
+            "there": [tokens[i] for i in self._there([text])[0]],
+        }
+
+
+def _here(vocabulary: Vocabulary, mode: Mode) -> Tokenize:
+    tokenizer = graph_tokenization.make_tokenizer(vocabulary, *mode)
+    graph = tf.function(
+        tokenizer.tokenize,
+        input_signature=[tf.TensorSpec([None], tf.string)],
+        autograph=False,
+    )
+    return lambda texts: graph(tf.constant(texts, tf.string)).to_list()
+
+
+def _there(vocab_file: str, mode: Mode) -> Tokenize:
+    tokenizer = tokenizers.BertWordPieceTokenizer(
+        vocab_file,
+        lowercase=mode.do_lower_case,
+        strip_accents=mode.strip_accents,
+    )
+    return lambda texts: [
+        row.ids
+        for row in tokenizer.encode_batch(texts, add_special_tokens=False)
+    ]
+
+
+def _batches(lines: Iterable[str]) -> Iterator[list[str]]:
+    lines = iter(lines)
+    while batch := list(itertools.islice(lines, _LINES_AT_ONCE)):
+        yield batch
+
+
+def _lines(config: CorpusConfig) -> Iterator[str]:
+    documents = corpus.documents(
+        corpus.expand(config.corpus, tfds_data_dir=config.tfds_data_dir),
+        blanks_separate_docs=config.blanks_separate_docs,
+        statistics=corpus.Statistics(),
+        options=corpus.Options.of(config),
+    )
+    return itertools.chain.from_iterable(documents)
+
+
+if __name__ == "__main__":
+    config_flags.run(main, ComparisonConfig)
