@@ -19,7 +19,11 @@ from electra_tf.configure_objectives import (
     ObjectiveConfig,
     TwoStageConfig,
 )
-from electra_tf.configure_successors import SelectionConfig
+from electra_tf.configure_successors import (
+    ContrastConfig,
+    SelectionConfig,
+    SentenceConfig,
+)
 from electra_tf.model.bert_config import ModelConfig
 from electra_tf.util import storage
 from electra_tf.util.config_fields import one_of, require, require_choices
@@ -257,6 +261,8 @@ class PretrainingConfig:
     adversarial: AdversarialConfig = AdversarialConfig()
     two_stage: TwoStageConfig = TwoStageConfig()
     selection: SelectionConfig = SelectionConfig()
+    contrast: ContrastConfig = ContrastConfig()
+    sentence: SentenceConfig = SentenceConfig()
     optimizer: OptimizerConfig = OptimizerConfig()
     training: TrainingConfig = TrainingConfig()
     runtime: RuntimeConfig = RuntimeConfig()

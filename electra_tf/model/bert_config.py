@@ -63,6 +63,12 @@ class CommonConfig:
         require(self, "initializer_range", "in (0, 1)", lambda x: 0 < x < 1)
         require_choices(self)
 
+    @property
+    def has_dropout(self) -> bool:
+        """Whether training drops anything."""
+        rates = (self.hidden_dropout_prob, self.attention_probs_dropout_prob)
+        return any(rate > 0 for rate in rates)
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BertConfig(CommonConfig):

@@ -21,7 +21,8 @@ The rules:
 - The output layer counts only the positions whose word is predicted; the head
   that says "replaced" counts every position, padding too.
 - Masking, sampling, the optimizer and a uniform or unigram generator count as
-  nothing, nor does what makes a generator adversarial.
+  nothing, nor does what makes a generator adversarial, or what is said of a
+  whole row.
 
 Counts are exact integers. Letters: L tokens in a row, H hidden, E embedding, V
 vocabulary, A heads.
@@ -252,6 +253,24 @@ def _mc_bert(sizes: Sizes) -> dict[str, Pass]:
     return {"generator": generator, "encoder": encoder}
 
 
+def _coco_lm(sizes: Sizes) -> dict[str, Pass]:
+    """The crop is counted as long as the row."""
+    length = sizes.max_seq_length
+    parts = generator_pass(sizes)
+    if "generator" in parts and sizes.discriminator.has_dropout:
+        parts["sampler"] = dataclasses.replace(
+            parts["generator"], is_trained=False
+        )
+    encoder = Pass(
+        network=sizes.discriminator,
+        num_tokens=length,
+        num_predictions=sizes.max_predictions_per_seq,
+        num_decisions=length,
+    )
+    crop = Pass(network=sizes.discriminator, num_tokens=length)
+    return {**parts, "discriminator": encoder, "crop": crop}
+
+
 def _teams(sizes: Sizes) -> dict[str, Pass]:
     """What the discriminator has of its own counts as further layers."""
     bert = sizes.discriminator
@@ -268,11 +287,14 @@ def _teams(sizes: Sizes) -> dict[str, Pass]:
 
 OBJECTIVES: Mapping[str, Objective] = {
     "adversarial": _electra,
+    "coco_lm": _coco_lm,
     "electra": _electra,
     "electra_15": _electra,
+    "electra_sentence": _electra,
     "electric": _electric,
     "mc_bert": _mc_bert,
     "mlm": _mlm,
+    "mlm_sentence": _mlm,
     "replace_mlm": _replace_mlm,
     "all_tokens_mlm": _all_tokens_mlm,
     "script": _script,

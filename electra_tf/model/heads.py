@@ -277,3 +277,47 @@ class SelectionPredictions(keras.layers.Layer):
             "has_neither": self.has_neither,
             "name": self.name,
         }
+
+
+@keras.saving.register_keras_serializable("electra_tf")
+class ContrastPredictions(keras.layers.Layer):
+    """Turns a state into what texts are compared by: LayerNorm(gelu(x W + b)).
+
+    Args:
+      hidden_size: width H of the encoder.
+      initializer_range: of the dense kernel.
+      name: root of the variables' paths.
+
+    Call arguments:
+      x: float32 [..., H].
+
+    Returns:
+      float32 [..., H].
+    """
+
+    def __init__(
+        self,
+        hidden_size: int,
+        initializer_range: float,
+        *,
+        name: str = "contrast_predictions",
+    ) -> None:
+        super().__init__(name=name)
+        self.hidden_size = hidden_size
+        self.initializer_range = initializer_range
+        self.dense = layers.Linear(hidden_size, initializer_range, name="dense")
+        self.layer_norm = layers.LayerNorm()
+
+    def build(self, input_shape: tuple[int | None, ...]) -> None:
+        self.dense.build(input_shape)
+        self.layer_norm.build(input_shape)
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        return self.layer_norm(tensor_ops.gelu(self.dense(x)))
+
+    def get_config(self) -> dict:
+        return {
+            "hidden_size": self.hidden_size,
+            "initializer_range": self.initializer_range,
+            "name": self.name,
+        }

@@ -22,6 +22,9 @@ class Purpose(enum.IntEnum):
     GENERATOR_DROPOUT = 4
     DISCRIMINATOR_DROPOUT = 5
     CANDIDATES = 16
+    CROP = 17
+    CROP_DROPOUT = 18
+    SENTENCE = 19
 
 
 class TrainingKeys(NamedTuple):

@@ -66,6 +66,18 @@ class PretrainingModel(UpdatedModel):
           UserError: saying what does not fit, and why.
         """
 
+    @classmethod
+    def rows_together(cls, config: PretrainingConfig) -> int:
+        """Returns how many neighbouring rows no border may come between.
+
+        A micro-batch of a replica holds a multiple of them.
+
+        Args:
+          config: the whole configuration.
+        """
+        del config
+        return 1
+
     @abc.abstractmethod
     def compute_losses(
         self, inputs: Inputs, *, keys: Keys, training: bool

@@ -119,14 +119,23 @@ def _check(config: PretrainingConfig, strategy: tf.distribute.Strategy) -> None:
     OBJECTIVES[name].check(config)
     batch_size = config.training.train_batch_size
     replicas = strategy.num_replicas_in_sync
+    together = OBJECTIVES[name].rows_together(config)
     parts = replicas * config.runtime.gradient_accumulation_steps
-    if batch_size % parts:
+    if batch_size % (parts * together):
+        kept = f", times the {together} rows that stay together"
         raise UserError(
             "`train_batch_size` must be a multiple of the number of replicas "
-            "times `gradient_accumulation_steps`. Received: "
+            "times `gradient_accumulation_steps`"
+            f"{kept if together > 1 else ''}. Received: "
             f"train_batch_size={batch_size}, {replicas} replicas, "
             "gradient_accumulation_steps="
             f"{config.runtime.gradient_accumulation_steps}."
+        )
+    if config.runtime.eval_batch_size % together:
+        raise UserError(
+            f"`eval_batch_size` must be a multiple of {together}, the rows "
+            f"that stay together with objective={name}. Received: "
+            f"eval_batch_size={config.runtime.eval_batch_size}."
         )
 
 

@@ -45,6 +45,7 @@ def table(
     prediction = model.forward(
         inputs, keys=evaluation_keys(rows), training=False
     )
+    inputs = getattr(prediction, "inputs", inputs)  # if it rearranged them
     arrays = tf.nest.map_structure(np.asarray, (inputs, prediction))
     lengths = (arrays[0].input_mask == 1).sum(1)
     return "\n\n".join(

@@ -221,6 +221,20 @@ def test_choices_are_counted_where_they_are_made():
     )
 
 
+def test_what_contrasts_reads_a_crop_and_samples_without_dropout():
+    generator = flops.Pass(network=NARROW, num_tokens=5, num_predictions=2)
+    encoder = 2 * (2 * ENCODER + 2 * WORD + 5 * DECISION)
+    parts = flops.passes("coco_lm", _sizes())
+    assert flops.update_flops(parts, 1) == (
+        generator.update() + generator.forward() + encoder
+    )
+    quiet = dataclasses.replace(
+        TINY, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
+    )
+    parts = flops.passes("coco_lm", _sizes(discriminator=quiet))
+    assert flops.update_flops(parts, 1) == generator.update() + encoder
+
+
 @pytest.mark.parametrize(
     ("received", "act"),
     [

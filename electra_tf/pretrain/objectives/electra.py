@@ -346,7 +346,7 @@ class Electra(PretrainingModel):
                 tf.cast(inputs.is_real, tf.float32)
             ),
         }
-        known = sizes.keys() & self.loss_weights.keys()
+        known = [name for name in self.loss_weights if name in sizes]
         return {name: sizes[name]() for name in known}
 
     def evaluation_step(

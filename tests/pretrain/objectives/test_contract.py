@@ -9,12 +9,23 @@ from electra_tf.pretrain import pretraining_run
 from electra_tf.pretrain.draws import TrainingKeys
 from electra_tf.pretrain.objectives import OBJECTIVES
 from electra_tf.util import seeds
+from electra_tf.util.errors import UserError
 
 KEYS = seeds.row_keys(0, tf.constant(0), tf.range(8))
 
 
 # Each objective as it is, and its choices that make another computation.
 VARIANTS = {name: {"objective": name} for name in OBJECTIVES} | {
+    "coco_lm": {"objective": "coco_lm", "contrast_group": 2},
+    "electra of neighbours' segments": {
+        "objective": "electra_sentence",
+        "sentence_loss": "next_sentence",
+    },
+    "electra of clean rows": {
+        "objective": "electra_sentence",
+        "sentence_loss": "any_replaced",
+        "uncorrupted_share": 0.5,
+    },
     "two_stage": tiny.TWO_STAGE,
     "electra of a uniform generator": {"generator_type": "uniform"},
     "electra of a unigram generator": {
@@ -154,7 +165,20 @@ def test_every_variable_gets_a_gradient_first_or_last(model):
     _check_gradients(model, tiny.batch())
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+OF_WHOLE_ROWS = {
+    name
+    for name, leaves in VARIANTS.items()
+    if leaves.get("objective", "").endswith(("_sentence", "coco_lm"))
+}
+
+
+@pytest.mark.parametrize("variant", sorted(OF_WHOLE_ROWS))
+def test_what_is_said_of_whole_rows_needs_one_document_in_each(variant):
+    with pytest.raises(UserError, match="Received: packing=packed"):
+        _make_model(variant, packing="packed")
+
+
+@pytest.mark.parametrize("variant", sorted(VARIANTS.keys() - OF_WHOLE_ROWS))
 def test_documents_that_share_a_row_know_nothing_of_each_other(variant):
     """A sum over two documents: what one adds does not depend on the other."""
     model = _make_model(variant, packing="packed")
@@ -187,3 +211,42 @@ def test_the_checkpoint_holds_every_variable(model):
     assert len(model.variables) == len(weights)
     assert len(held) == 3 * len(weights) + 1
     assert weights <= held.keys()
+
+
+@pytest.fixture(scope="module")
+def pair():
+    """One for all: a second on the same devices would repeat its keys."""
+    return tf.distribute.MirroredStrategy(["CPU:0", "CPU:3"])
+
+
+def _updated_slots(inputs, strategy, **leaves):
+    """Returns what one update leaves of the gradients, by path."""
+    config = tiny.config(num_hidden_layers=1, initializer_range=0.2, **leaves)
+    model = pretraining_run.make_model(config, tiny.COUNTED, strategy)
+    num_replicas = strategy.num_replicas_in_sync
+    values = strategy.experimental_distribute_values_from_function(
+        lambda context: type(inputs)(
+            *(
+                tf.split(x, num_replicas)[context.replica_id_in_sync_group]
+                for x in inputs
+            )
+        )
+    )
+    tf.function(lambda x: strategy.run(model.update, (x,)))(values)
+    held = pretraining_run.checkpoint_variables(model)
+    return {k: v.numpy() for k, v in held.items() if k.endswith("/adam_m")}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", VARIANTS)
+def test_micro_batches_of_two_replicas_learn_what_one_batch_does(name, pair):
+    inputs, leaves = tiny.batch(), VARIANTS[name]
+    whole = _updated_slots(inputs, tf.distribute.get_strategy(), **leaves)
+    parts = _updated_slots(
+        inputs, pair, gradient_accumulation_steps=2, **leaves
+    )
+    for path, slot in parts.items():
+        np.testing.assert_allclose(
+            slot, whole[path], rtol=1e-3, atol=1e-5, err_msg=path
+        )
+    assert any(np.abs(slot).max() > 1e-3 for slot in whole.values())

@@ -1,0 +1,272 @@
+"""COCO-LM: tell what was replaced, correct it, and know a text by its crop.
+
+    loss = gen_weight * mean over masked slots of -log p_G(x_t | masked x)
+         + disc_weight * mean over real tokens of BCE(D(z)_t, y_t)
+         + corrector_weight * mean over masked slots of -log p(x_t | z)
+         + contrast_weight * mean over rows of (l(a, b) + l(b, a)) / 2
+
+    l(u, v) = -log exp(cos(u, v) / tau) / sum over w of exp(cos(u, w) / tau)
+
+z is the corrupted text; the generator, D and y_t are ELECTRA's. The corrector
+is a softmax over the vocabulary on the main encoder. a and b are what the
+encoder and a layer LayerNorm(gelu(h W + c)) make of [CLS] in z and in a crop:
+[CLS], `crop_share` of the row's tokens from a random one on, [SEP]. w runs over
+both views of all rows of the group but u itself.
+
+Groups are `contrast_group` neighbouring rows of the global batch. They lie in
+one micro-batch of one replica, so that the loss is the same however a batch is
+spread; a batch that cannot be spread so is refused. Rows of padding are no
+negatives.
+
+Where dropout is on, the generator reads twice: it samples without dropout.
+
+Differs: there the negatives are all rows on one device, so that the loss
+changes with their number. The discriminator and the corrector have the hidden
+layers of ELECTRA's heads, which the published code leaves out. The positions
+are ELECTRA's, not relative.
+
+Source: Meng et al., 2021, "COCO-LM: Correcting and Contrasting Text Sequences
+for Language Model Pretraining"; its code, fairseq/models/cocolm/model.py.
+"""
+
+import math
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from electra_tf.configure_pretraining import PretrainingConfig
+from electra_tf.model import heads, losses, tensor_ops
+from electra_tf.model.bert_config import BertConfig
+from electra_tf.model.tokenization import Vocabulary
+from electra_tf.pretrain.draws import Keys, Purpose, draw, dropout_keys
+from electra_tf.pretrain.objectives.electra import (
+    Corruption,
+    Electra,
+    FakeData,
+)
+from electra_tf.pretrain.pretrain_data import Inputs
+from electra_tf.pretrain.pretrain_helpers import Masked
+from electra_tf.pretrain.pretraining_model import Terms
+from electra_tf.pretrain.sentences import check_rows
+from electra_tf.pretrain.terms import masked_lm_size
+
+_NEVER = -1e9  # similarity of what does not count
+
+
+class Prediction(NamedTuple):
+    """Everything a forward pass computes.
+
+    Attributes:
+      masked: what the generator saw.
+      mlm_logits: float32 [B, N, V], of the generator.
+      fake: what the main encoder saw, and the truth about it.
+      disc_logits: float32 [B, L]; over 0 means "replaced".
+      corrector_logits: float32 [B, N, V].
+      views: float32 [B, 2, H], of the corrupted text and of the crop.
+    """
+
+    masked: Masked
+    mlm_logits: tf.Tensor
+    fake: FakeData
+    disc_logits: tf.Tensor
+    corrector_logits: tf.Tensor
+    views: tf.Tensor
+
+
+class CocoLm(Electra):
+    """Trains a generator, and an encoder that detects, corrects, contrasts.
+
+    Args:
+      config: the whole configuration.
+      vocabulary: of the data.
+    """
+
+    @classmethod
+    def check(cls, config: PretrainingConfig) -> None:
+        check_rows(config)
+
+    @classmethod
+    def rows_together(cls, config: PretrainingConfig) -> int:
+        return config.contrast.contrast_group
+
+    def _build_head(self, bert: BertConfig) -> None:
+        super()._build_head(bert)
+        self.loss_weights |= {
+            "corrector_loss": self.config.objective.corrector_weight,
+            "contrast_loss": self.config.contrast.contrast_weight,
+        }
+        self.corrector_predictions = heads.GeneratorPredictions(
+            bert.embedding_size,
+            bert.vocab_size,
+            bert.initializer_range,
+            name="corrector_predictions",
+        )
+        self.contrast_predictions = heads.ContrastPredictions(
+            bert.hidden_size, bert.initializer_range
+        )
+        for head in (self.corrector_predictions, self.contrast_predictions):
+            head.build((None, None, bert.hidden_size))
+
+    def corrupt(
+        self, inputs: Inputs, *, keys: Keys, training: bool
+    ) -> Corruption:
+        """Masks, and replaces what is masked by samples without dropout.
+
+        Args:
+          inputs: a batch.
+          keys: one random key a row, or draws.
+          training: whether the generator learns with dropout.
+
+        Returns:
+          The corrupted batch.
+        """
+        made = super().corrupt(inputs, keys=keys, training=training)
+        if not (training and self.config.model.has_dropout):
+            return made
+        quiet = super().corrupt(inputs, keys=keys, training=False)
+        return made._replace(fake=quiet.fake)
+
+    def forward(
+        self, inputs: Inputs, *, keys: Keys, training: bool
+    ) -> Prediction:
+        """Masks, samples, crops and encodes.
+
+        Args:
+          inputs: a batch.
+          keys: one random key a row, or draws.
+          training: whether dropout is on.
+
+        Returns:
+          The forward pass.
+        """
+        made = self.corrupt(inputs, keys=keys, training=training)
+        output = self.electra(
+            *made.fake.inputs,
+            keys=dropout_keys(keys, Purpose.DISCRIMINATOR_DROPOUT, training),
+        )
+        states = output.sequence_output
+        cropped = self.electra(
+            *self._crop(inputs, keys),
+            keys=dropout_keys(keys, Purpose.CROP_DROPOUT, training),
+        )
+        firsts = [output.pooled_output, cropped.pooled_output]  # 2 [B, H]
+        return Prediction(
+            *made[:3],
+            self.discriminator_predictions(states),
+            self.corrector_predictions(
+                tensor_ops.gather_positions(states, made.masked.positions),
+                tf.convert_to_tensor(self.electra.embeddings.word_embeddings),
+            ),
+            self.contrast_predictions(tf.stack(firsts, 1)),
+        )
+
+    def _crop(self, inputs: Inputs, keys: Keys) -> Inputs:
+        where = draw(keys, Purpose.CROP, ())  # [B]
+        return crop(
+            inputs, self.config.contrast.crop_share, where, self.vocabulary
+        )
+
+    def guesses(self) -> dict[str, float]:
+        """Returns the losses of a uniform softmax and of views all alike."""
+        return {
+            "corrector_loss": math.log(self.vocabulary.size),
+            "contrast_loss": math.log(2 * self.rows_together(self.config) - 1),
+        }
+
+    def loss_sizes(self, inputs: Inputs, *, keys: Keys) -> dict[str, tf.Tensor]:
+        return {
+            **super().loss_sizes(inputs, keys=keys),
+            "corrector_loss": masked_lm_size(self, inputs, keys),
+            "contrast_loss": tf.reduce_sum(_is_text(inputs)),
+        }
+
+    def _terms(self, inputs: Inputs, prediction: Prediction) -> Terms:
+        masked, logits = prediction.masked, prediction.corrector_logits
+        loss = losses.softmax_cross_entropy(logits, masked.ids)
+        best = tf.argmax(logits, -1, output_type=tf.int32)
+        config = self.config.contrast
+        return {
+            **super()._terms(inputs, prediction),
+            "corrector_loss": losses.weighted(loss, masked.weights),
+            "corrector_accuracy": losses.weighted(
+                best == masked.ids, masked.weights
+            ),
+            **contrast_terms(
+                prediction.views,
+                _is_text(inputs),
+                group=config.contrast_group,
+                temperature=config.contrast_temperature,
+            ),
+        }
+
+
+def crop(
+    inputs: Inputs, share: float, where: tf.Tensor, vocabulary: Vocabulary
+) -> Inputs:
+    """Cuts a part out of the middle of each row.
+
+    Args:
+      inputs: a batch of rows [CLS] tokens [SEP].
+      share: of the tokens between, those that stay; one at least.
+      where: float32 [B] in [0, 1), from the first possible place to the last.
+      vocabulary: knows the special tokens.
+
+    Returns:
+      Rows [CLS] part [SEP], int32 [B, L]; a row of padding stays one.
+    """
+    length = tensor_ops.shape_of(inputs.input_ids)[1]
+    num_tokens = tf.reduce_sum(tf.cast(inputs.input_mask > 0, tf.int32), -1)
+    inner = tf.cast(num_tokens - 2, tf.float32)
+    kept = tf.maximum(tf.round(share * inner), 1.0)
+    start = tf.floor(where * (inner - kept + 1.0))
+    kept, start = (tf.cast(x, tf.int32)[:, tf.newaxis] for x in (kept, start))
+    places = tf.range(length)[tf.newaxis]  # [1, L]
+    is_real = places < tf.where(num_tokens[:, tf.newaxis] > 0, kept + 2, 0)
+    source = tf.where(places > 0, places + start, 0)  # [B, L]
+    source = tf.clip_by_value(source, 0, length - 1)
+    ids, segments = (
+        tf.where(is_real, tensor_ops.gather_positions(x, source), 0)
+        for x in (inputs.input_ids, inputs.segment_ids)
+    )
+    ids = tf.where(is_real & (places == kept + 1), vocabulary.sep_id, ids)
+    return Inputs(ids, tf.cast(is_real, tf.int32), segments)
+
+
+def contrast_terms(
+    views: tf.Tensor, is_text: tf.Tensor, *, group: int, temperature: float
+) -> Terms:
+    """Computes how well each view is told by the other view of its row.
+
+    Args:
+      views: float32 [B, 2, H].
+      is_text: float32 [B], 0 for rows of padding.
+      group: neighbouring rows that are told from each other. The last group
+        may have fewer.
+      temperature: of the softmax over cosines.
+
+    Returns:
+      `contrast_loss` (nats) and `contrast_accuracy`.
+    """
+    missing = -tensor_ops.shape_of(is_text)[0] % group
+    views = tf.pad(views, [[0, missing], [0, 0], [0, 0]])
+    weights = tf.pad(is_text, [[0, missing]])
+    weights = tf.repeat(tf.reshape(weights, [-1, group]), 2, -1)  # [G, 2g]
+    views = tf.reshape(views, [-1, 2 * group, views.shape[-1]])
+    views = tf.math.l2_normalize(views, -1, epsilon=1e-12)
+    cosines = tf.matmul(views, views, transpose_b=True)  # [G, 2g, 2g]
+    is_other = (weights[:, tf.newaxis] > 0) & ~tf.eye(2 * group, dtype=tf.bool)
+    logits = tf.where(is_other, cosines / temperature, _NEVER)
+    # Views of a row are neighbours: 0 with 1, 2 with 3.
+    partner = tf.bitwise.bitwise_xor(tf.range(2 * group), 1)
+    partner = tf.broadcast_to(partner, tf.shape(weights))
+    loss = losses.softmax_cross_entropy(logits, partner)
+    best = tf.argmax(logits, -1, output_type=tf.int32)
+    return {
+        "contrast_loss": losses.weighted(loss, weights / 2),
+        "contrast_accuracy": losses.weighted(best == partner, weights / 2),
+    }
+
+
+def _is_text(inputs: Inputs) -> tf.Tensor:
+    """Returns float32 [B], 0 for rows of padding."""
+    return tf.cast(tf.reduce_any(inputs.input_mask > 0, -1), tf.float32)

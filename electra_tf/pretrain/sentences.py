@@ -1,0 +1,231 @@
+"""What can be asked of a whole row: is its second segment the right one?
+
+A row is [CLS] A [SEP] B [SEP]. Rows without B are left as they are and count
+nothing. Packed rows, of several documents, are refused.
+
+Letters in shapes: B rows, L tokens in a row.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from electra_tf.configure_pretraining import PretrainingConfig
+from electra_tf.configure_successors import SentenceConfig
+from electra_tf.model import losses, tensor_ops
+from electra_tf.model.tokenization import Vocabulary
+from electra_tf.pretrain.draws import Keys, Purpose, draw
+from electra_tf.pretrain.pretrain_data import Inputs
+from electra_tf.pretrain.pretraining_model import Terms
+from electra_tf.util.errors import UserError
+
+
+class Arranged(NamedTuple):
+    """A batch with some rows changed, and the truth about that.
+
+    Attributes:
+      inputs: the batch.
+      labels: int32 [B], 1 where the row was changed.
+      weights: float32 [B], 1 where that is to be told.
+    """
+
+    inputs: Inputs
+    labels: tf.Tensor
+    weights: tf.Tensor
+
+
+def swap_segments(
+    inputs: Inputs, is_chosen: tf.Tensor, vocabulary: Vocabulary
+) -> Arranged:
+    """Makes [CLS] B [SEP] A [SEP] of the rows that are chosen.
+
+    Args:
+      inputs: a batch.
+      is_chosen: bool [B].
+      vocabulary: knows [SEP].
+
+    Source: Lan et al., 2020, "ALBERT" (sentence-order prediction).
+    """
+    size_a, size_b, places = _sizes(inputs)
+    has_both = (size_a > 0) & (size_b > 0)
+    is_swapped = has_both & is_chosen[:, tf.newaxis]
+    start_b = 2 + size_a  # [CLS] A [SEP]
+    source = tf.where(
+        places <= size_b, places - 1 + start_b, places - 1 - size_b
+    )
+    is_separator = (places == 1 + size_b) | (places == 2 + size_a + size_b)
+    ids = _gather(inputs.input_ids, source)
+    ids = tf.where(is_separator, vocabulary.sep_id, ids)
+    is_inner = (places > 0) & (inputs.input_mask > 0)
+    is_changed = is_swapped & is_inner
+    segments = tf.cast(places > 1 + size_b, tf.int32)
+    swapped = inputs._replace(
+        input_ids=tf.where(is_changed, ids, inputs.input_ids),
+        segment_ids=tf.where(is_changed, segments, inputs.segment_ids),
+    )
+    return _arranged(swapped, is_swapped, has_both)
+
+
+def exchange_segments(
+    inputs: Inputs, is_chosen: tf.Tensor, vocabulary: Vocabulary
+) -> Arranged:
+    """Gives rows that are chosen the second segment of their neighbour.
+
+    Neighbours are rows 0 and 1, 2 and 3, and so on, however a batch is spread.
+    Both get second segments of the length of the shorter, from their beginning
+    on, whether they are chosen or not: else the length of a row would tell.
+
+    Args:
+      inputs: a batch; a last row without a neighbour stays as it is.
+      is_chosen: bool [B].
+      vocabulary: knows [SEP].
+
+    Differs: in BERT the other segment comes from any document of the corpus.
+    Which of the two segments ends where it did can give it away; so it can
+    there.
+
+    Source: Devlin et al., 2019, "BERT" (next sentence prediction).
+    """
+    size_a, size_b, places = _sizes(inputs)
+    size = tf.minimum(size_b, _neighbour(size_b))
+    has_both = (size > 0) & (size_a > 0)
+    has_both &= _neighbour(has_both) & _has_neighbour(has_both)
+    is_other = has_both & is_chosen[:, tf.newaxis]
+    start = 2 + size_a
+    source_start = tf.where(is_other, _neighbour(start), start)
+    source = tf.where(is_other, _neighbour(inputs.input_ids), inputs.input_ids)
+    ids = _gather(source, places - start + source_start)
+    ids = tf.where(places == start + size, vocabulary.sep_id, ids)
+    is_real = places <= start + size
+    is_second = has_both & (places >= start)
+
+    def put(new: tf.Tensor, old: tf.Tensor) -> tf.Tensor:
+        return tf.where(is_second, tf.where(is_real, new, 0), old)
+
+    exchanged = Inputs(
+        *map(put, (ids, inputs.input_mask, inputs.segment_ids), inputs)
+    )
+    return _arranged(exchanged, is_other, has_both)
+
+
+Arrangement = Callable[[Inputs, tf.Tensor, Vocabulary], Arranged]
+ARRANGEMENTS: Mapping[str, Arrangement] = {
+    "sentence_order": swap_segments,
+    "next_sentence": exchange_segments,
+}
+"""What is done to rows, by the name of the question whether it was done."""
+
+
+def arrange(
+    inputs: Inputs, config: SentenceConfig, vocabulary: Vocabulary, keys: Keys
+) -> Arranged:
+    """Does to some rows what the configuration asks about.
+
+    Args:
+      inputs: a batch.
+      config: says what.
+      vocabulary: knows the special tokens.
+      keys: one random key a row, or draws.
+
+    Returns:
+      The batch. With any_replaced its rows are as they were, and labelled 1
+      where they are to stay clean.
+    """
+    where = draw(keys, Purpose.SENTENCE, ())  # [B]
+    if config.sentence_loss in ARRANGEMENTS:
+        change = ARRANGEMENTS[config.sentence_loss]
+        return change(inputs, where < 0.5, vocabulary)
+    is_clean = tf.cast(where < config.uncorrupted_share, tf.int32)
+    is_text = tf.reduce_any(inputs.input_mask > 0, -1)
+    return Arranged(inputs, is_clean, tf.cast(is_text, tf.float32))
+
+
+def check_rows(config: PretrainingConfig) -> None:
+    """Refuses rows that are not one text.
+
+    Args:
+      config: the whole configuration.
+
+    Raises:
+      UserError: if rows hold several documents.
+    """
+    if config.corpus.is_packed:
+        raise UserError(
+            f"objective={config.objective.objective} says something of each "
+            "row as a whole, which must be one text. Received: packing=packed. "
+            "Give --packing=carry, or another objective."
+        )
+
+
+def rows_together(config: SentenceConfig) -> int:
+    """Returns how many neighbouring rows a question needs.
+
+    Args:
+      config: says what is asked.
+    """
+    return 2 if config.sentence_loss == "next_sentence" else 1
+
+
+def sentence_terms(
+    logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor
+) -> Terms:
+    """Computes the loss and the accuracy of what is said of whole rows.
+
+    Args:
+      logits: float32 [B]; over 0 means 1.
+      labels: int32 [B].
+      weights: float32 [B].
+
+    Returns:
+      `sentence_loss` (nats) and `sentence_accuracy`.
+    """
+    said = tf.cast(logits > 0, tf.int32)
+    return {
+        "sentence_loss": losses.weighted(
+            losses.sigmoid_cross_entropy(logits, labels), weights
+        ),
+        "sentence_accuracy": losses.weighted(said == labels, weights),
+    }
+
+
+def _sizes(inputs: Inputs) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Returns the tokens in A and in B, int32 [B, 1], and [1, L] numbers."""
+    num_tokens = tf.reduce_sum(
+        tf.cast(inputs.input_mask > 0, tf.int32), -1, keepdims=True
+    )
+    with_end = tf.reduce_sum(inputs.segment_ids, -1, keepdims=True)
+    length = tensor_ops.shape_of(inputs.input_ids)[1]
+    return num_tokens - with_end - 2, with_end - 1, tf.range(length)[tf.newaxis]
+
+
+def _gather(x: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
+    length = tensor_ops.shape_of(x)[1]
+    return tensor_ops.gather_positions(
+        x, tf.clip_by_value(places, 0, length - 1)
+    )
+
+
+def _neighbour(x: tf.Tensor) -> tf.Tensor:
+    """Exchanges rows 0 and 1, 2 and 3 ...; a last one alone stays."""
+    num_rows = tensor_ops.shape_of(x)[0]
+    order = tf.bitwise.bitwise_xor(tf.range(num_rows), 1)
+    return tf.gather(x, tf.minimum(order, num_rows - 1))
+
+
+def _has_neighbour(x: tf.Tensor) -> tf.Tensor:
+    """Returns bool [B, 1], False for a last row alone."""
+    num_rows = tensor_ops.shape_of(x)[0]
+    order = tf.bitwise.bitwise_xor(tf.range(num_rows), 1)
+    return (order < num_rows)[:, tf.newaxis]
+
+
+def _arranged(
+    inputs: Inputs, is_changed: tf.Tensor, counts: tf.Tensor
+) -> Arranged:
+    """Joins the results: bool [B, 1] each."""
+    return Arranged(
+        inputs,
+        tf.cast(is_changed[:, 0], tf.int32),
+        tf.cast(counts[:, 0], tf.float32),
+    )

@@ -1,0 +1,197 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny
+import tiny_language
+
+from electra_tf.configure_pretraining import PretrainingConfig
+from electra_tf.pretrain import export, health, pretraining_run
+from electra_tf.pretrain.objectives import coco_lm
+from electra_tf.pretrain.pretrain_data import Inputs
+from electra_tf.util import config_flags, seeds
+
+KEYS = seeds.row_keys(0, tf.constant(0), tf.range(8))
+CLS, SEP = tiny.VOCABULARY.cls_id, tiny.VOCABULARY.sep_id
+
+
+def _model(**leaves):
+    leaves = {"objective": "coco_lm", "contrast_group": 4, **leaves}
+    return pretraining_run.make_model(
+        tiny.config(**leaves), tiny.VOCABULARY, tf.distribute.get_strategy()
+    )
+
+
+def _contrast(views, group, temperature):
+    """Returns each row's loss by the paper's formula."""
+    a, b = (views[:, i].astype(np.float64) for i in (0, 1))
+
+    def similar(u, v):
+        return u @ v / np.sqrt((u @ u) * (v @ v)) / temperature
+
+    losses = []
+    for i in range(len(a)):
+        first = i // group * group
+        rows = range(first, min(first + group, len(a)))
+        for u, v, own in ((a[i], b[i], a), (b[i], a[i], b)):
+            other = b if own is a else a
+            against = [similar(u, own[j]) for j in rows if j != i]
+            against += [similar(u, other[j]) for j in rows]
+            losses.append(np.log(np.exp(against).sum()) - similar(u, v))
+    return np.array(losses).reshape(-1, 2).mean(-1)
+
+
+@pytest.mark.parametrize("group", [2, 3, 4])
+def test_the_contrast_is_that_of_both_views_within_a_group(group):
+    rng = np.random.default_rng(0)
+    views = rng.normal(size=(8, 2, 5)).astype(np.float32)
+    views[:, 1] += 2 * views[:, 0]
+    terms = coco_lm.contrast_terms(
+        views, tf.ones([8]), group=group, temperature=0.5
+    )
+    expected = _contrast(views, group, 0.5)
+    np.testing.assert_allclose(
+        terms["contrast_loss"].mean(), expected.mean(), rtol=1e-5
+    )
+    assert terms["contrast_loss"].weight == 8
+
+
+def test_rows_of_padding_are_no_negatives():
+    views = np.random.default_rng(0).normal(size=(4, 2, 5)).astype(np.float32)
+    is_text = tf.constant([1.0, 1.0, 1.0, 0.0])
+    terms = coco_lm.contrast_terms(views, is_text, group=4, temperature=1.0)
+    expected = _contrast(views[:3], 3, 1.0)
+    np.testing.assert_allclose(
+        terms["contrast_loss"].mean(), expected.mean(), rtol=1e-5
+    )
+
+
+def test_a_crop_is_a_part_of_the_row_from_any_place_on():
+    words = np.arange(10, 20)
+    ids = np.array([[CLS, *words, SEP, 0], [CLS, 7, SEP, *[0] * 10], [0] * 13])
+    segments = np.array([[0] * 6 + [1] * 6 + [0], [0] * 13, [0] * 13])
+    inputs = Inputs(
+        *(tf.constant(x, tf.int32) for x in (ids, ids > 0, segments))
+    )
+    for where, first in ((0.0, 0), (0.3, 1), (0.99, 4)):
+        found = coco_lm.crop(inputs, 0.6, tf.fill([3], where), tiny.VOCABULARY)
+        part = [CLS, *words[first : first + 6], SEP]
+        expected = [part + [0] * 5, [CLS, 7, SEP] + [0] * 10, [0] * 13]
+        np.testing.assert_array_equal(found.input_ids, expected)
+        np.testing.assert_array_equal(found.input_mask, found.input_ids > 0)
+        kept = segments[0, 1 + first : 7 + first]
+        np.testing.assert_array_equal(found.segment_ids[0, 1:7], kept)
+
+
+def test_losses_equal_their_formulas():
+    model = _model(
+        initializer_range=0.3,
+        gen_weight=2.0,
+        disc_weight=5.0,
+        corrector_weight=3.0,
+        contrast_weight=7.0,
+        contrast_temperature=0.1,
+    )
+    inputs = tiny.batch()
+    out = model.forward(inputs, keys=KEYS, training=False)
+    terms = model.compute_losses(inputs, keys=KEYS, training=False)
+    crop = model._crop(inputs, KEYS)
+    head = model.contrast_predictions
+    views = [
+        head.layer_norm(
+            tf.nn.gelu(head.dense(model.electra(*x).sequence_output[:, 0]))
+        ).numpy()
+        for x in (out.fake.inputs, crop)
+    ]
+    contrast = _contrast(np.stack(views, 1), 4, 0.1).mean()
+    z = out.corrector_logits.numpy().astype(np.float64)
+    p = np.exp(z) / np.exp(z).sum(-1, keepdims=True)
+    p = np.take_along_axis(p, out.masked.ids.numpy()[..., None], -1)[..., 0]
+    corrector = -np.log(p[out.masked.weights.numpy() > 0]).mean()
+    found = {name: terms[name].mean() for name in model.loss_weights}
+    np.testing.assert_allclose(found["contrast_loss"], contrast, rtol=1e-4)
+    np.testing.assert_allclose(found["corrector_loss"], corrector, rtol=1e-5)
+    expected = (
+        2 * found["masked_lm_loss"]
+        + 5 * found["disc_loss"]
+        + 3 * corrector
+        + 7 * contrast
+    )
+    np.testing.assert_allclose(model.total_loss(terms), expected, rtol=1e-5)
+
+
+def test_each_loss_reaches_its_heads_and_the_encoder():
+    model = _model(initializer_range=0.2, generator_sharing="none")
+    heads = {
+        "disc_loss": "discriminator_predictions/",
+        "corrector_loss": "corrector_predictions/",
+        "contrast_loss": "contrast_predictions/",
+    }
+    for loss, head in heads.items():
+        found = tiny_language.gradients(model, loss, tiny.batch(), KEYS)
+        for path, largest in found.items():
+            if not path.startswith(("electra/", head)):
+                assert largest is None, path
+            elif "/key/bias" not in path:
+                assert largest > 0, (loss, path)
+
+
+def test_the_generator_samples_without_dropout():
+    noisy, quiet = (
+        _model(hidden_dropout_prob=rate, initializer_range=0.5, mask_prob=0.5)
+        for rate in (0.5, 0.0)
+    )
+    inputs = tiny.batch()
+    sampled, expected = (
+        model.corrupt(inputs, keys=KEYS, training=True)
+        for model in (noisy, quiet)
+    )
+    np.testing.assert_array_equal(
+        sampled.fake.sampled_ids, expected.fake.sampled_ids
+    )
+    assert np.abs(sampled.mlm_logits - expected.mlm_logits).max() > 0.1
+
+
+@pytest.mark.parametrize(
+    ("flags", "is_refused"),
+    [
+        ((), False),
+        (("--contrast_group=5",), True),
+        (("--gradient_accumulation_steps=16",), False),
+        (("--gradient_accumulation_steps=32",), True),
+    ],
+)
+def test_a_border_within_a_group_is_refused(flags, is_refused):
+    config = config_flags.parse(
+        PretrainingConfig,
+        ["--data_dir=x", "--model_name=y", "--objective=coco_lm", *flags],
+    )
+    strategy = tf.distribute.get_strategy()
+    try:
+        pretraining_run._check(config, strategy)
+    except ValueError as error:
+        assert is_refused and "rows that stay together" in str(error)
+    else:
+        assert not is_refused
+
+
+def test_a_run_starts_where_networks_guess():
+    model = _model()
+    terms = model.compute_losses(tiny.batch(), keys=KEYS, training=True)
+    np.testing.assert_allclose(
+        model.total_loss(terms), health.expected_start(model), rtol=0.05
+    )
+
+
+def test_its_verdicts_are_exported():
+    assert set(export._networks(_model())) == {"discriminator", "generator"}
+
+
+@pytest.mark.slow
+def test_it_learns_a_tiny_language():
+    model, terms = tiny_language.train(
+        300, objective="coco_lm", contrast_temperature=0.1
+    )
+    # There are ten rows in the language: some in a group are the same.
+    for name in ("corrector_loss", "disc_loss", "contrast_loss"):
+        assert terms[name][-20:].mean() < 0.6 * terms[name][:5].mean(), name
+    assert tiny_language.evaluate(model)["disc_auc"] > 0.9
