@@ -46,6 +46,10 @@ class ObjectiveConfig:
     word piece with equal probability, or each as often as it occurs in the
     training records. The objective electric always has two towers."""
 
+    freeze_generator: bool = False
+    """Take the generator from `generator_checkpoint` or `init_checkpoint` and
+    do not train it. The objective fast_electra always does."""
+
     original_sampling: bool = False
     """Sample by the original's Gumbel noise: the same distribution but for
     the constants in its logarithms, from one number for each word piece."""
@@ -72,6 +76,8 @@ class ObjectiveConfig:
             require(self, "objective", expected, names.__contains__)
         if self.objective == "electric":
             self._check_noise()
+        if self.has_frozen_generator:
+            self._check_frozen()
 
     @property
     def has_two_towers(self) -> bool:
@@ -85,6 +91,11 @@ class ObjectiveConfig:
         """Whether a network says what replaces tokens."""
         return self.generator_type not in ("uniform", "unigram")
 
+    @property
+    def has_frozen_generator(self) -> bool:
+        """Whether the generator is trained already."""
+        return self.freeze_generator or self.objective == "fast_electra"
+
     def temperature_at(self, progress: Numbers) -> Numbers | float:
         """Returns the temperature of sampling.
 
@@ -95,6 +106,21 @@ class ObjectiveConfig:
             return self.temperature
         change = self.temperature_end - self.temperature
         return self.temperature + progress * change
+
+    def _check_frozen(self) -> None:
+        """A frozen generator is one network beside another, for ever."""
+        names = (
+            "electra electra_15 fast_electra replace_mlm all_tokens_mlm "
+            "mc_bert teams"
+        ).split()
+        expected = f"one of {', '.join(names)} with freeze_generator"
+        require(self, "objective", expected, names.__contains__)
+        expected = "transformer where the generator is frozen"
+        kinds = ("transformer",)
+        require(self, "generator_type", expected, kinds.__contains__)
+        if self.objective == "fast_electra":
+            expected = "left out with fast_electra: see initial_temperature"
+            require(self, "temperature_end", expected, lambda _: False)
 
     def _check_noise(self) -> None:
         """Noise-contrastive estimation needs the probability of its noise."""
@@ -147,6 +173,21 @@ class AdversarialConfig:
                 f"adversarial_start_step={self.adversarial_start_step}, "
                 f"adversarial_end_step={self.adversarial_end_step}."
             )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FastElectraConfig:
+    """How a frozen generator is made hard by and by (fast_electra)."""
+
+    initial_temperature: float = 2.0
+    """Temperature of sampling at the start; it falls towards `temperature`."""
+
+    temperature_time: float = 0.1
+    """Share of the training in which what is left to fall shrinks to 1 / e."""
+
+    def __post_init__(self) -> None:
+        names = "initial_temperature temperature_time"
+        require(self, names, "positive", lambda x: 0 < x < math.inf)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -16,6 +16,7 @@ from electra_tf.configure_corpus import CorpusConfig
 from electra_tf.configure_masking import MaskingConfig
 from electra_tf.configure_objectives import (
     AdversarialConfig,
+    FastElectraConfig,
     ObjectiveConfig,
     TwoStageConfig,
 )
@@ -165,6 +166,11 @@ class TrainingConfig:
     Hugging Face's directory; two with a comma between, the discriminator's
     first."""
 
+    generator_checkpoint: str = ""
+    """Start the generator, its embeddings and its head from the generator or
+    the masked language model of this checkpoint, named as `init_checkpoint`,
+    over which it goes; its slots and step are not taken."""
+
     init_partially: bool = False
     """Let weights that `init_checkpoint` lacks start at random, and leave out
     those that the objective has no place for."""
@@ -260,6 +266,7 @@ class PretrainingConfig:
     objective: ObjectiveConfig = ObjectiveConfig()
     adversarial: AdversarialConfig = AdversarialConfig()
     two_stage: TwoStageConfig = TwoStageConfig()
+    fast_electra: FastElectraConfig = FastElectraConfig()
     selection: SelectionConfig = SelectionConfig()
     contrast: ContrastConfig = ContrastConfig()
     sentence: SentenceConfig = SentenceConfig()
@@ -309,6 +316,7 @@ class PretrainingConfig:
                 f"train_batch_size={batch}."
             )
         self._check_towers()
+        self._check_frozen_generator()
         if not self.masking.max_predictions_per_seq(length):
             raise UserError(
                 "`mask_prob` must choose at least one token of a row. "
@@ -336,6 +344,17 @@ class PretrainingConfig:
                 "objective=electric: energies are log-probabilities only if "
                 "every token is as likely as any other to be noise. Received: "
                 f"masking_strategy={strategy}."
+            )
+
+    def _check_frozen_generator(self) -> None:
+        """Refuses to freeze what is to be trained."""
+        sharing = self.model.generator_sharing
+        is_fit = sharing in ("none", "gradient_disentangled")
+        if self.objective.has_frozen_generator and not is_fit:
+            raise UserError(
+                "`generator_sharing` must be none or gradient_disentangled "
+                "with a frozen generator: what else is shared could not be "
+                f"trained. Received: generator_sharing={sharing}."
             )
 
     @property

@@ -58,6 +58,7 @@ class FlopsConfig(PretrainingConfig):
             max_seq_length=length,
             max_predictions_per_seq=num_predictions,
             generator_type=self.objective.generator_type,
+            is_generator_trained=not self.objective.has_frozen_generator,
             num_candidates=self.selection.num_candidates,
             num_detection_layers=self.selection.num_detection_layers,
         )

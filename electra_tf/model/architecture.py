@@ -242,20 +242,24 @@ def _compare(expected: Shapes, received: Shapes) -> None:
 
 
 def _check_slots(shapes: Shapes, weights: Shapes) -> None:
-    """Checks that slots, where there are any, are complete and fit."""
+    """Checks that slots are complete and fit, in each part that has any.
+
+    A network or a head that was frozen has none.
+    """
     slots = {name: x for name, x in shapes.items() if name.endswith(SLOTS)}
-    if not slots:
-        return
+    parts = {name.partition("/")[0] for name in slots}
     expected = {
         f"{name}/{slot}": shape
         for name, shape in weights.items()
         for slot in SLOTS
+        if name.partition("/")[0] in parts
     }
     if text := differences.of_shapes(
         expected, slots, unexpected="without a weight"
     ):
         raise UserError(
-            "Adam's slots must be there for all weights or for none. "
+            "Adam's slots must be there for all weights of a network or for "
+            "none. "
             f"Received:{text}"
         )
 

@@ -198,9 +198,13 @@ def _electra(sizes: Sizes) -> dict[str, Pass]:
     return {**generator_pass(sizes), "discriminator": discriminator}
 
 
+def _frozen(sizes: Sizes) -> dict[str, Pass]:
+    return _electra(dataclasses.replace(sizes, is_generator_trained=False))
+
+
 def _two_stage(sizes: Sizes) -> dict[str, Pass]:
     """An update of the second stage; the first trains the generator alone."""
-    return _electra(dataclasses.replace(sizes, is_generator_trained=False))
+    return _frozen(sizes)
 
 
 def _mlm(sizes: Sizes) -> dict[str, Pass]:
@@ -292,6 +296,7 @@ OBJECTIVES: Mapping[str, Objective] = {
     "electra_15": _electra,
     "electra_sentence": _electra,
     "electric": _electric,
+    "fast_electra": _frozen,
     "mc_bert": _mc_bert,
     "mlm": _mlm,
     "mlm_sentence": _mlm,

@@ -214,7 +214,8 @@ def checkpoint_variables(model: UpdatedModel) -> dict[str, tf.Variable]:
       model: with its optimizer.
 
     Returns:
-      Name -> variable: weights, their Adam slots, and `global_step`.
+      Name -> variable: weights, the Adam slots of those that are trained, and
+      `global_step`.
     """
     optimizer = model.optimizer
     variables = {"global_step": optimizer.iterations.value}
@@ -228,4 +229,5 @@ def checkpoint_variables(model: UpdatedModel) -> dict[str, tf.Variable]:
         variables[variable.path] = variable.value
         variables[f"{variable.path}/adam_m"] = mean.value
         variables[f"{variable.path}/adam_v"] = square.value
-    return variables
+    frozen = {v.path: v.value for v in model.non_trainable_weights}
+    return variables | frozen

@@ -5,6 +5,7 @@ only where there is none.
 """
 
 import dataclasses
+from typing import NamedTuple
 
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import checkpoint_formats, weights
@@ -21,6 +22,64 @@ from electra_tf.util import console, differences
 from electra_tf.util.errors import UserError
 
 _COMMON = {field.name for field in dataclasses.fields(CommonConfig)}
+
+
+class Start(NamedTuple):
+    """What a run starts from; nothing by default.
+
+    Attributes:
+      whole: of `init_checkpoint`.
+      generator: of `generator_checkpoint`, a network that stands alone.
+    """
+
+    whole: Weights | None = None
+    generator: Weights | None = None
+
+
+def read_all(config: PretrainingConfig) -> Start:
+    """Reads all that a new run starts from.
+
+    Args:
+      config: the whole configuration.
+
+    Raises:
+      UserError: as `read`, or if a frozen generator has nothing to start from.
+    """
+    training = config.training
+    has_any = training.init_checkpoint or training.generator_checkpoint
+    if config.objective.has_frozen_generator and not has_any:
+        raise UserError(
+            "A frozen generator must have been trained. Received: no "
+            "checkpoint. Name one with --generator_checkpoint: of a run with "
+            "objective=mlm or a generator of these sizes."
+        )
+    return Start(
+        read(config) if training.init_checkpoint else None,
+        read_generator(config) if training.generator_checkpoint else None,
+    )
+
+
+def assign_all(model: PretrainingModel, start: Start) -> None:
+    """Gives a new model what was read.
+
+    Args:
+      model: with its optimizer, untrained.
+      start: of `read_all`.
+
+    Raises:
+      UserError: as `assign`, or if a frozen generator is left at random.
+    """
+    known = set()
+    if start.whole is not None:
+        known |= assign(model, start.whole)
+    if start.generator is not None:
+        known |= assign_generator(model, start.generator)
+    frozen = {v.path for v in model.non_trainable_weights}
+    if text := differences.listed(sorted(frozen - known)):
+        raise UserError(
+            "A frozen generator must have all its weights from a checkpoint. "
+            f"Received: none for {text}. Name one with --generator_checkpoint."
+        )
 
 
 def read(config: PretrainingConfig) -> Weights:
@@ -76,7 +135,71 @@ def read(config: PretrainingConfig) -> Weights:
     return loaded
 
 
-def assign(model: PretrainingModel, loaded: Weights) -> None:
+def read_generator(config: PretrainingConfig) -> Weights:
+    """Reads `generator_checkpoint` and checks that it has the right sizes.
+
+    Args:
+      config: the whole configuration.
+
+    Returns:
+      The generator as a network that stands alone.
+
+    Raises:
+      UserError: if there is none in it or it has other sizes, naming the flags
+        to give; or if the objective has no generator of its own to fill masks.
+    """
+    objective = config.objective
+    has_none = objective.objective in ("mlm", "electric", "script")
+    if has_none or objective.generator_type != "transformer":
+        raise UserError(
+            "`generator_checkpoint` needs a generator that fills masks beside "
+            f"the main encoder. Received: objective={objective.objective}, "
+            f"generator_type={objective.generator_type}."
+        )
+    path = config.training.generator_checkpoint
+    loaded = weights.select(checkpoint_formats.read(path), "generator")
+    flags, given = (
+        {**_generator_flags(bert), "embedding_size": bert.embedding_size}
+        for bert in (loaded.architecture.encoder, config.model.generator(1))
+    )
+    if loaded.heads_are_assumed:
+        del flags["generator_num_attention_heads"]
+    if others := [f"{k}={v}" for k, v in flags.items() if given[k] != v]:
+        raise UserError(
+            "`generator_checkpoint` must hold a generator of the configured "
+            f"sizes. Received: {path}, with {', '.join(others)}. Give the "
+            "flags of these names; embeddings of the discriminator's width "
+            "need --generator_sharing=gradient_disentangled."
+        )
+    return loaded
+
+
+def assign_generator(model: PretrainingModel, loaded: Weights) -> set[str]:
+    """Gives a new model the weights of a generator, without slots.
+
+    Args:
+      model: untrained, with a generator of these sizes.
+      loaded: of `read_generator`.
+
+    Returns:
+      Paths of the variables that have them.
+    """
+    fitted = weights.without_slots(_fit(model, loaded))
+    targets = {v.path: v for v in model.weights}
+    known = set()
+    for name, array in fitted.arrays.items():
+        own = "generator" + name.removeprefix("electra")
+        path = own if own in targets else name  # a table that is shared
+        if path in targets:
+            targets[path].assign(array)
+            known.add(path)
+    console.say(
+        f"The generator is that of {loaded.origin}: {len(known)} weights."
+    )
+    return known
+
+
+def assign(model: PretrainingModel, loaded: Weights) -> set[str]:
     """Gives a new model the weights, slots and step that were read.
 
     Word embeddings follow the words where both vocabularies are known, else
@@ -87,13 +210,16 @@ def assign(model: PretrainingModel, loaded: Weights) -> None:
       model: with its optimizer, untrained.
       loaded: of `read`.
 
+    Returns:
+      Paths of the variables that have them.
+
     Raises:
       UserError: if one of the two has weights that the other has not, unless
         `init_partially` allows it.
     """
     config = model.config
     fitted = _fit(model, loaded)
-    targets = {v.path: v for v in model.trainable_variables}
+    targets = {v.path: v for v in model.weights}
     sources = {
         name: array
         for name, array in fitted.arrays.items()
@@ -128,6 +254,7 @@ def assign(model: PretrainingModel, loaded: Weights) -> None:
     )
     if text:
         console.say(f"At random or left out:{text}")
+    return used
 
 
 def size_flags(architecture: Architecture) -> dict[str, int | str]:
@@ -168,13 +295,17 @@ def _flags(
         if name not in _COMMON and name != "vocab_size"
     }
     if generator is not None:
-        flags |= {
-            "generator_width": generator.hidden_size,
-            "generator_num_hidden_layers": generator.num_hidden_layers,
-            "generator_num_attention_heads": generator.num_attention_heads,
-            "generator_intermediate_size": generator.intermediate_size,
-        }
+        flags |= _generator_flags(generator)
     return flags
+
+
+def _generator_flags(generator: BertConfig) -> dict[str, int]:
+    return {
+        "generator_width": generator.hidden_size,
+        "generator_num_hidden_layers": generator.num_hidden_layers,
+        "generator_num_attention_heads": generator.num_attention_heads,
+        "generator_intermediate_size": generator.intermediate_size,
+    }
 
 
 def _fit(model: PretrainingModel, loaded: Weights) -> Weights:

@@ -12,7 +12,6 @@ import tensorflow as tf
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.model.updates import checkpoint_variables
-from electra_tf.model.weights import Weights
 from electra_tf.pretrain import (
     evaluation,
     export,
@@ -23,6 +22,7 @@ from electra_tf.pretrain import (
     samples,
 )
 from electra_tf.pretrain.corpus import DEMO
+from electra_tf.pretrain.initialization import Start
 from electra_tf.pretrain.objectives import OBJECTIVES
 from electra_tf.pretrain.pretraining_model import PretrainingModel
 from electra_tf.pretrain.records import Records, locate_damage
@@ -71,9 +71,7 @@ def run(config: PretrainingConfig) -> None:
         vocabulary, records, held_out = _prepare(config, strategy)
         model = make_model(config, vocabulary, strategy)
         if is_chief:
-            size = sum(math.prod(v.shape) for v in model.trainable_variables)
-            where = distribution.describe(strategy)
-            console.say(f"Weights: {size:,}, on {where}.")
+            console.say(_describe(model, strategy))
         store = _restore(model, start)
         if config.run.do_train:
             _train(model, records, store, strategy)
@@ -106,6 +104,19 @@ def make_model(
         "auto": distribution.has_accelerator(),
     }[config.runtime.jit_compile]
     return model
+
+
+def _describe(model: PretrainingModel, strategy: tf.distribute.Strategy) -> str:
+    """Says how many weights there are, and where."""
+    trained, frozen = (
+        sum(math.prod(v.shape) for v in variables)
+        for variables in (
+            model.trainable_variables,
+            model.non_trainable_weights,
+        )
+    )
+    note = f" and {frozen:,} frozen" if frozen else ""
+    return f"Weights: {trained:,}{note}, on {distribution.describe(strategy)}."
 
 
 def _check(config: PretrainingConfig, strategy: tf.distribute.Strategy) -> None:
@@ -163,15 +174,13 @@ def _prepare(
     return preparation.prepare(config)
 
 
-def _read_start(config: PretrainingConfig) -> Weights | None:
+def _read_start(config: PretrainingConfig) -> Start:
     """Reads what a new run starts from, before any time is spent on data."""
     has_checkpoint = Checkpoints(config.run.model_dir, {}).steps()
-    if has_checkpoint or not config.training.init_checkpoint:
-        return None
-    return initialization.read(config)
+    return Start() if has_checkpoint else initialization.read_all(config)
 
 
-def _restore(model: PretrainingModel, start: Weights | None) -> Checkpoints:
+def _restore(model: PretrainingModel, start: Start) -> Checkpoints:
     """Opens the checkpoints; restores the newest, or else begins at `start`."""
     config = model.config
     store = Checkpoints(
@@ -183,8 +192,8 @@ def _restore(model: PretrainingModel, start: Weights | None) -> Checkpoints:
     step = store.restore_latest()
     if step is not None:
         console.say(f"Restored the checkpoint of step {step:,}.")
-    elif start is not None:
-        initialization.assign(model, start)
+    elif any(start):
+        initialization.assign_all(model, start)
     elif not config.run.do_train:
         raise UserError(
             f"{config.run.model_dir} holds no checkpoint to evaluate or "

@@ -7,6 +7,7 @@ from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.objectives.electra_15 import Electra15
 from electra_tf.pretrain.objectives.electra_sentence import ElectraSentence
 from electra_tf.pretrain.objectives.electric import Electric
+from electra_tf.pretrain.objectives.fast_electra import FastElectra
 from electra_tf.pretrain.objectives.mc_bert import McBert
 from electra_tf.pretrain.objectives.mlm import MaskedLanguageModel
 from electra_tf.pretrain.objectives.mlm_sentence import MlmSentence
@@ -23,6 +24,7 @@ OBJECTIVES = {
     "electra_15": Electra15,
     "electra_sentence": ElectraSentence,
     "electric": Electric,
+    "fast_electra": FastElectra,
     "mc_bert": McBert,
     "mlm": MaskedLanguageModel,
     "mlm_sentence": MlmSentence,

@@ -162,7 +162,7 @@ class Adversarial(Electra):
             inputs, self.config.masking, vocabulary=self.vocabulary, keys=keys
         )
         states = self._read(
-            masked, dropout_keys(keys, Purpose.GENERATOR_DROPOUT, training)
+            masked, self._generator_dropout(keys, training)
         )  # [B, N, H]
         mlm_logits = self._score(states)
         fake = self._corrupt(inputs, masked, mlm_logits, keys)

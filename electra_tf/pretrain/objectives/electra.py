@@ -11,7 +11,8 @@ all of it; their loss is
     mean over all tokens but [CLS], [SEP], [MASK] of -log q(x_t | others)
 
 and the loss at the chosen slots a metric. A uniform and a unigram generator
-have no weights and no loss.
+have no weights and no loss. A frozen generator has weights, from another run,
+that are not trained; its loss is a metric.
 
 Differs: the original adds the constant ln V to the loss for a uniform one.
 
@@ -29,13 +30,9 @@ from electra_tf.model import heads, losses, tensor_ops
 from electra_tf.model.bert_config import BertConfig
 from electra_tf.model.heads import Cloze
 from electra_tf.model.modeling import BertModel
-from electra_tf.model.shared_embeddings import (
-    DisentangledEmbeddings,
-    TokenSharingEmbeddings,
-)
+from electra_tf.model.shared_embeddings import DisentangledEmbeddings
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.model.two_tower import TwoTowerModel
-from electra_tf.pretrain import pretrain_helpers, sampling
+from electra_tf.pretrain import generators, pretrain_helpers, sampling
 from electra_tf.pretrain.draws import Keys, Purpose, dropout_keys, progress
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretrain_helpers import Masked
@@ -115,6 +112,7 @@ class Electra(PretrainingModel):
         objective = config.objective
         self.has_generator = objective.has_generator
         self.has_two_towers = objective.has_two_towers
+        self.is_frozen = objective.has_frozen_generator
         self.loss_weights = {}
         bert = config.model.discriminator(vocabulary.size)
         tables, sharing = None, config.model.generator_sharing
@@ -127,13 +125,16 @@ class Electra(PretrainingModel):
         )
         self.electra.build((None, None))
         self._build_head(bert)
-        if self.has_generator:
+        if self.has_generator and not self.is_frozen:
             name = "cloze_loss" if self.has_two_towers else "masked_lm_loss"
             self.loss_weights[name] = objective.gen_weight
         if self.has_two_towers:
             self._build_towers()
         elif self.has_generator and not is_base:
             self._build_generator()
+        if self.is_frozen:
+            self.generator.trainable = False
+            self.generator_predictions.trainable = False
         self.built = True
 
     def _build_head(self, bert: BertConfig) -> None:
@@ -146,23 +147,10 @@ class Electra(PretrainingModel):
 
     def _build_generator(self) -> None:
         """Makes the generator, sharing what `generator_sharing` says."""
-        sharing, tables = self.config.model.generator_sharing, None
-        bert = self.config.model.generator(self.vocabulary.size)
-        if sharing == "embeddings":
-            tables = self.electra.embeddings
-        if sharing == "token_embeddings":
-            words = self.electra.embeddings.word_embeddings
-            tables = TokenSharingEmbeddings(bert, words)
-        if sharing == "all":
-            self.generator = self.electra
-        else:
-            self.generator = BertModel(
-                bert,
-                "generator",
-                tables,
-                is_packed=self.config.corpus.is_packed,
-            )
-            self.generator.build((None, None))
+        main = getattr(self, "electra", None)
+        size = self.vocabulary.size
+        self.generator = generators.make_encoder(self.config, size, main)
+        bert = self.generator.config
         self.generator_predictions = heads.GeneratorPredictions(
             bert.embedding_size, bert.vocab_size, bert.initializer_range
         )
@@ -170,12 +158,9 @@ class Electra(PretrainingModel):
 
     def _build_towers(self) -> None:
         """Makes the two towers; by default all read the same embeddings."""
-        is_shared = self.config.model.generator_sharing == "embeddings"
-        bert = self.config.model.generator(self.vocabulary.size)
-        shared = self.electra.embeddings if is_shared else None
-        self.generator = TwoTowerModel(
-            bert, shared, is_packed=self.config.corpus.is_packed
-        )
+        size = self.vocabulary.size
+        self.generator = generators.make_towers(self.config, size, self.electra)
+        bert = self.generator.config
         self.cloze_predictions = heads.ClozePredictions(
             bert.embedding_size, bert.vocab_size, bert.initializer_range
         )
@@ -223,10 +208,10 @@ class Electra(PretrainingModel):
             inputs, self.config.masking, vocabulary=self.vocabulary, keys=keys
         )
         mlm_logits, cloze = self._generate(
-            inputs,
-            masked,
-            dropout_keys(keys, Purpose.GENERATOR_DROPOUT, training),
+            inputs, masked, self._generator_dropout(keys, training)
         )
+        if self.is_frozen:
+            mlm_logits = tf.stop_gradient(mlm_logits)
         fake = self._corrupt(inputs, masked, mlm_logits, keys)
         return Corruption(masked, mlm_logits, fake, cloze)
 
@@ -280,6 +265,13 @@ class Electra(PretrainingModel):
             states = tensor_ops.gather_positions(states, masked.positions)
             return self.cloze_predictions(states, cloze.table), cloze
         return self._score(self._read(masked, keys)), None
+
+    def _generator_dropout(
+        self, keys: Keys, training: bool
+    ) -> tf.Tensor | None:
+        """Returns keys of the generator's dropout; a frozen one has none."""
+        is_on = training and not self.is_frozen
+        return dropout_keys(keys, Purpose.GENERATOR_DROPOUT, is_on)
 
     def _read(self, masked: Masked, keys: tf.Tensor | None) -> tf.Tensor:
         """Returns the generator's states at masked slots, float32 [B, N, H]."""

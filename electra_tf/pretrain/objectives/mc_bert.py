@@ -120,7 +120,7 @@ class McBert(Electra):
         )
         states = self.generator(
             *masked.inputs,
-            keys=dropout_keys(keys, Purpose.GENERATOR_DROPOUT, training),
+            keys=self._generator_dropout(keys, training),
         ).sequence_output
         mlm_logits = self._score(
             tensor_ops.gather_positions(states, masked.positions)

@@ -1,0 +1,53 @@
+"""Fast-ELECTRA: a generator that is trained already, made hard by and by.
+
+    loss = disc_weight * mean over real tokens of BCE(D(corrupted x)_t, y_t)
+
+The generator's weights come from `generator_checkpoint` and stay as they are:
+it costs no backward pass, no gradients and no slots of Adam, and its samples no
+longer depend on how the discriminator is trained. What joint training gives by
+itself, a generator that begins easy, its temperature gives:
+
+    T(u) = T + (T_0 - T) exp(-u / tau)
+
+with u the share of all updates that are done, T_0 `initial_temperature`, tau
+`temperature_time` and T `temperature`, which is nearly reached at the end. The
+generator samples without dropout; its loss is still reported.
+
+A generator of other embeddings needs --generator_sharing=none; one that was
+trained beside a discriminator has tables of that one's width, which fit
+--generator_sharing=gradient_disentangled, where the discriminator begins from
+them.
+
+Differs: the paper's form of T(u) has T = 1; its values of T_0 and tau are not
+checked against its text. The corruption can be computed beforehand there; here
+it is computed along, forward only.
+
+Source: Dong et al., 2023, "Fast-ELECTRA for Efficient Pre-training".
+"""
+
+import math
+
+import tensorflow as tf
+
+from electra_tf.pretrain.draws import Keys, progress
+from electra_tf.pretrain.objectives.electra import Electra
+
+
+class FastElectra(Electra):
+    """Trains a discriminator on the samples of a frozen generator.
+
+    Args:
+      config: the whole configuration.
+      vocabulary: of the data.
+    """
+
+    def temperature(self, keys: Keys) -> tf.Tensor:
+        """Returns T(u), float32 [B, 1], or [1, 1] after the training.
+
+        Args:
+          keys: of a batch; those of an update say how far the training is.
+        """
+        config = self.config.fast_electra
+        last = self.config.objective.temperature
+        left = math.exp(-1 / config.temperature_time) ** progress(keys)
+        return last + (config.initial_temperature - last) * left

@@ -1,0 +1,255 @@
+"""A generator that is not trained, and how hard it is made by and by."""
+
+import importlib.util
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny
+import tiny_language
+
+from electra_tf import configure_pretraining as configure
+from electra_tf.model import architecture, checkpoint_formats
+from electra_tf.pretrain import initialization, pretraining_run
+from electra_tf.pretrain.draws import TrainingKeys
+from electra_tf.util import config_flags, seeds
+from electra_tf.util.checkpoints import Checkpoints
+from electra_tf.util.errors import UserError
+
+KEYS = seeds.row_keys(0, tf.constant(0), tf.range(8))
+FAST = {"objective": "fast_electra", "num_hidden_layers": 1}
+GENERATOR = ("generator/", "generator_predictions/")
+BOTH = pytest.mark.parametrize("sharing", ["none", "gradient_disentangled"])
+
+
+def _model(**leaves):
+    leaves = {"generator_sharing": "none", **FAST, **leaves}
+    return tiny.model(tiny.config(**leaves))
+
+
+def _arrays(model):
+    return {
+        name: variable.numpy()
+        for name, variable in pretraining_run.checkpoint_variables(
+            model
+        ).items()
+    }
+
+
+def _save(model, directory):
+    variables = pretraining_run.checkpoint_variables(model)
+    Checkpoints(directory, variables).save(3)
+    (directory / "vocab.txt").write_bytes(tiny.VOCABULARY.content)
+    return str(directory)
+
+
+@pytest.mark.parametrize("last", [1.0, 0.5])
+def test_the_temperature_falls_exponentially(last):
+    model = _model(
+        initial_temperature=3.0, temperature_time=0.25, temperature=last
+    )
+    progress = np.array([0, 0.25, 0.5, 1], np.float32)
+    keys = TrainingKeys(KEYS[:4], tf.constant(progress))
+    expected = last + (3 - last) * np.exp(-progress / 0.25)
+    found = model.temperature(keys)
+    np.testing.assert_allclose(found[:, 0], expected, rtol=1e-5)
+    np.testing.assert_allclose(
+        model.temperature(KEYS), [expected[-1:]], rtol=1e-5
+    )
+
+
+def test_samples_follow_the_temperature():
+    model = _model(initial_temperature=4.0, mask_prob=0.5, seed=1)
+    model.generator_predictions.output_bias.assign(
+        np.random.default_rng(0).normal(size=60) * 3
+    )
+    row = tiny.batch(num_rows=1)
+    rows = 3000
+    inputs = type(row)(*(tf.repeat(x, rows, 0) for x in row))
+    keys = seeds.row_keys(0, tf.constant(0), tf.range(rows))
+    keys = TrainingKeys(keys, tf.zeros([rows]))
+    made = model.corrupt(inputs, keys=keys, training=True)
+    logits = made.mlm_logits.numpy()[:, 0].astype(np.float64) / 4
+    p = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+    found = np.bincount(made.fake.sampled_ids.numpy()[:, 0], minlength=60)
+    z = (found - p.sum(0)) / np.sqrt(p.sum(0) + 1)
+    assert np.abs(z).max() < 5
+
+
+@BOTH
+def test_the_loss_is_the_discriminators_and_trains_it_alone(sharing):
+    model = _model(generator_sharing=sharing, hidden_dropout_prob=0.1)
+    inputs = tiny.batch()
+    terms = model.compute_losses(inputs, keys=KEYS, training=True)
+    assert set(model.loss_weights) == {"disc_loss"}
+    assert terms["masked_lm_loss"].mean() > 0  # reported all the same
+    np.testing.assert_allclose(
+        model.total_loss(terms), 50 * terms["disc_loss"].mean(), rtol=1e-6
+    )
+    again = model.corrupt(inputs, keys=KEYS, training=False)
+    once = model.corrupt(inputs, keys=KEYS, training=True)
+    np.testing.assert_array_equal(once.mlm_logits, again.mlm_logits)
+    frozen = {v.path for v in model.non_trainable_weights}
+    assert all(path.startswith(GENERATOR) for path in frozen)
+    assert not any(
+        v.path.startswith(GENERATOR) for v in model.trainable_variables
+    )
+    slots = {name for name in _arrays(model) if name.endswith("/adam_m")}
+    assert slots == {f"{v.path}/adam_m" for v in model.trainable_variables}
+
+
+def test_a_resumed_run_ends_with_the_same_bits_and_the_same_generator():
+    sharing = "gradient_disentangled"
+    models = [_model(generator_sharing=sharing) for _ in range(3)]
+    start = _arrays(models[0])
+    for model, numbers in zip(models, [range(4), range(2), []], strict=True):
+        model.compiled = tf.function(model.update)
+        for seed in numbers:
+            model.compiled(tiny.batch(seed=seed))
+    whole, half, resumed = models
+    held = _arrays(half)
+    for name, v in pretraining_run.checkpoint_variables(resumed).items():
+        v.assign(held[name])
+    for seed in (2, 3):
+        resumed.compiled(tiny.batch(seed=seed))
+    found = _arrays(resumed)
+    for name, array in _arrays(whole).items():
+        np.testing.assert_array_equal(found[name], array, err_msg=name)
+        is_frozen = name.startswith(GENERATOR)
+        assert np.array_equal(array, start[name]) == is_frozen, name
+
+
+@BOTH
+def test_a_checkpoint_has_slots_for_what_is_trained_alone(sharing, tmp_path):
+    model = _model(generator_sharing=sharing, embedding_size=8)
+    read = checkpoint_formats.read(
+        _save(model, tmp_path / "run"),
+        num_attention_heads=2,
+        generator_num_attention_heads=1,
+    )
+    assert read.architecture.generator_sharing == sharing
+    shapes = {name: array.shape for name, array in read.arrays.items()}
+    del shapes["electra/encoder/layer_0/output/dense/kernel/adam_m"]
+    with pytest.raises(UserError, match="all weights of a network or for none"):
+        architecture.infer(shapes)
+
+
+def _sources(tmp_path):
+    """Yields checkpoints that hold a generator, and flags that fit it."""
+    beside = _model(objective="electra", generator_sharing="embeddings", seed=5)
+    path = _save(beside, tmp_path / "beside")
+    yield path, {"generator_sharing": "gradient_disentangled"}, beside
+    alone = tiny.config(
+        objective="mlm",
+        hidden_size=8,
+        num_attention_heads=1,
+        seed=6,
+        num_hidden_layers=1,
+    )
+    alone = tiny.model(alone)
+    path = _save(alone, tmp_path / "alone")
+    yield path, {"embedding_size": 16}, alone
+    if importlib.util.find_spec("safetensors"):
+        read = checkpoint_formats.read(path, num_attention_heads=1)
+        checkpoint_formats.write(str(tmp_path / "hf"), read, "hf")
+        yield str(tmp_path / "hf"), {"embedding_size": 16}, alone
+
+
+def test_the_generator_is_that_of_any_checkpoint_that_has_one(tmp_path):
+    for path, leaves, source in _sources(tmp_path):
+        model = _model(generator_checkpoint=path, **leaves)
+        start = initialization.read_all(model.config)
+        initialization.assign_all(model, start)
+        assert int(model.optimizer.iterations) == 0
+        inputs = tiny.batch()
+        encoder = getattr(source, "generator", source.electra)
+        states = encoder(*inputs).sequence_output
+        table = tf.convert_to_tensor(encoder.embeddings.word_embeddings)
+        expected = source.generator_predictions(states, table)
+        states = model.generator(*inputs).sequence_output
+        np.testing.assert_allclose(model._score(states), expected, atol=1e-5)
+
+
+def test_a_trained_generator_may_start_from_a_checkpoint_too(tmp_path):
+    source = _model(objective="electra", generator_sharing="embeddings", seed=5)
+    path = _save(source, tmp_path / "run")
+    model = _model(
+        objective="electra",
+        generator_sharing="embeddings",
+        generator_checkpoint=path,
+    )
+    start = initialization.read_all(model.config)
+    initialization.assign_all(model, start)
+    found, expected = _arrays(model), _arrays(source)
+    for name, array in found.items():
+        is_taken = name.startswith((*GENERATOR, "electra/embeddings/"))
+        if is_taken and "adam" not in name:
+            np.testing.assert_array_equal(array, expected[name])
+    name = "electra/encoder/layer_0/output/dense/kernel"
+    assert np.any(found[name] != expected[name])
+
+
+def test_what_a_frozen_generator_cannot_start_from_is_refused(tmp_path):
+    with pytest.raises(UserError, match="Received: no checkpoint. Name one"):
+        initialization.read_all(_model().config)
+    source = _model(objective="electra", generator_sharing="embeddings")
+    path = _save(source, tmp_path / "run")
+    with pytest.raises(UserError, match="generator_width=8.*. Give the"):
+        config = tiny.config(
+            **FAST,
+            generator_sharing="gradient_disentangled",
+            generator_hidden_size=0.25,
+            generator_checkpoint=path,
+        )
+        initialization.read_generator(config)
+    read = checkpoint_formats.read(
+        path, num_attention_heads=2, generator_num_attention_heads=1
+    )
+    checkpoint_formats.write(
+        str(tmp_path / "d"), read, "electra_tf", networks=["discriminator"]
+    )
+    model = _model(init_checkpoint=str(tmp_path / "d"), init_partially=True)
+    with pytest.raises(UserError, match="none for generator/embeddings"):
+        start = initialization.read_all(model.config)
+        initialization.assign_all(model, start)
+    with pytest.raises(UserError, match="must hold a generator"):
+        initialization.read_generator(
+            tiny.config(generator_checkpoint=str(tmp_path / "d"))
+        )
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ("--generator_sharing=embeddings", "must be none or gradient_disent"),
+        ("--generator_sharing=all", "must be none or gradient_disentangled"),
+        ("--generator_type=uniform", "`generator_type` must be transformer"),
+        ("--temperature_end=2", "`temperature_end` must be left out"),
+        ("--temperature_time=0", "`temperature_time` must be positive"),
+        ("--objective=two_stage --freeze_generator", "one of electra, elec"),
+        ("--objective=mlm --freeze_generator", "with freeze_generator"),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_the_reason(flags, message):
+    words = "--data_dir=d --model_name=m --objective=fast_electra "
+    words += "--generator_sharing=none "
+    with pytest.raises(UserError, match=message):
+        config_flags.parse(configure.PretrainingConfig, (words + flags).split())
+
+
+def test_it_learns_a_tiny_language(tmp_path):
+    source, terms = tiny_language.train(300, objective="electra")
+    assert terms["masked_lm_accuracy"][-20:].mean() > 0.3  # by chance 0.1
+    leaves = {
+        **tiny_language.SIZES,
+        "objective": "fast_electra",
+        "generator_sharing": "gradient_disentangled",
+        "num_train_steps": 300,
+        "generator_checkpoint": _save(source, tmp_path / "run"),
+    }
+    model = tiny.model(tiny.config(**leaves), tiny_language.VOCABULARY)
+    initialization.assign_all(model, initialization.read_all(model.config))
+    terms = tiny_language.go_on(model, 300)
+    right = terms["sampled_masked_lm_accuracy"]
+    assert right[:20].mean() < right[-20:].mean()  # ever harder
+    assert tiny_language.evaluate(model)["disc_auc"] > 0.9
