@@ -104,6 +104,10 @@ class TaskConfig:
     """What stands on [CLS]: the original's one layer, or Hugging Face's
     two."""
 
+    original_spans: bool = False
+    """Let a phrase or name go on where the kind of its tags changes, as the
+    original does."""
+
     skip_bad_rows: bool = False
     """Leave out rows that cannot be read, and count them."""
 

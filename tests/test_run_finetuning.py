@@ -91,7 +91,7 @@ def test_predictions_agree_with_the_metrics(done):
 
 def test_test_rows_are_answered_for_the_server(done):
     _, model_dir, _ = done
-    path = model_dir / "glue_submissions/trial_1/SST-2.tsv"
+    path = model_dir / "submissions/trial_1/SST-2.tsv"
     lines = path.read_text("utf-8").splitlines()
     assert lines[0] == "index\tprediction"
     assert [line.split("\t")[0] for line in lines[1:]] == [*"01234"]

@@ -168,7 +168,18 @@ class FinetuningModel(UpdatedModel):
 
 
 def _joined(parts: Sequence[Mapping[str, np.ndarray]], name: str) -> np.ndarray:
-    return np.concatenate([part[name] for part in parts])
+    """Joins batches, whose sequences are filled up to the longest."""
+    arrays = [part[name] for part in parts]
+    if arrays[0].ndim > 1:
+        longest = max(array.shape[1] for array in arrays)
+        arrays = [_filled(array, longest) for array in arrays]
+    return np.concatenate(arrays)
+
+
+def _filled(array: np.ndarray, length: int) -> np.ndarray:
+    padding = [(0, 0)] * array.ndim
+    padding[1] = (0, length - array.shape[1])
+    return np.pad(array, padding)
 
 
 def _fold(keys: tf.Tensor | None, purpose: int) -> tf.Tensor | None:

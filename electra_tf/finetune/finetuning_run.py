@@ -158,7 +158,7 @@ def _predict(experiment: Experiment, trial: Trial) -> None:
         path = model_dir / "test_predictions" / _file_name(task, name, trial)
         _write_answers(path, answers)
         file_name, text = task.submission(name, answers)
-        directory = model_dir / "glue_submissions" / f"trial_{trial.number}"
+        directory = model_dir / "submissions" / f"trial_{trial.number}"
         directory.mkdir(parents=True, exist_ok=True)
         files.atomic_write_text(directory / file_name, text)
 

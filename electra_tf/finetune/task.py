@@ -7,7 +7,7 @@ import abc
 import dataclasses
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import keras
 import numpy as np
@@ -175,6 +175,20 @@ class Task(abc.ABC):
     @abc.abstractmethod
     def get_scorer(self) -> "Scorer":
         """Returns what judges the outputs of the head."""
+
+    @abc.abstractmethod
+    def submission(
+        self, split: str, answers: Sequence[Mapping[str, Any]]
+    ) -> tuple[str, str]:
+        """Writes answers as other programs read them.
+
+        Args:
+          split: one of `TEST_SPLITS`.
+          answers: of the scorer.
+
+        Returns:
+          The name of a file, and its text.
+        """
 
     def splits_there(self, splits: Iterable[str]) -> list[str]:
         """Returns those of some splits that have a file."""

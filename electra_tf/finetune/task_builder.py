@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from electra_tf.configure_finetuning import FinetuningConfig
 from electra_tf.finetune.classification import glue
 from electra_tf.finetune.preprocessing import TextTokenizer
+from electra_tf.finetune.tagging import tagging_tasks
 from electra_tf.finetune.task import Task
 from electra_tf.util.errors import UserError
 
-TASKS: Mapping[str, type[Task]] = {**glue.TASKS}
+TASKS: Mapping[str, type[Task]] = {**glue.TASKS, **tagging_tasks.TASKS}
 
 
 def check(config: FinetuningConfig) -> None:

@@ -1,0 +1,1 @@
+"""A tag for every word: chunks, names, parts of speech, supertags."""

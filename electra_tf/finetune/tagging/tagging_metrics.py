@@ -1,0 +1,146 @@
+"""Metrics of tagging: accuracy of words, and F1 of whole spans.
+
+Differs: the original adds each loss twice, and does not score words that it
+cut off.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from electra_tf.finetune.scorer import Outputs, Scorer
+from electra_tf.finetune.tagging.tagging_utils import get_span_labels
+from electra_tf.finetune.task import Example
+
+
+@dataclasses.dataclass(frozen=True)
+class TaggedSentence(Example):
+    """A sentence to tag.
+
+    Attributes:
+      words: of the sentence.
+      tags: one for each word, in the encoding of the model; empty where they
+        are not known.
+    """
+
+    words: tuple[str, ...]
+    tags: tuple[str, ...] = ()
+
+
+class AccuracyScorer(Scorer):
+    """The share of words that have the right tag.
+
+    Args:
+      label_list: the tags, in the order of the logits.
+    """
+
+    main_metric: ClassVar[str] = "accuracy"
+
+    def __init__(self, label_list: Sequence[str]) -> None:
+        self.label_list = tuple(label_list)
+
+    def score(
+        self, outputs: Outputs, examples: Sequence[TaggedSentence]
+    ) -> dict[str, float]:
+        predicted, _ = self.tags(outputs, examples)
+        num_words = sum(len(example.words) for example in examples)
+        golden = [example.tags for example in examples]
+        pairs = list(zip(golden, predicted, strict=True))
+        loss = float(np.sum(outputs["loss"])) / max(1, num_words)
+        return {**self.metrics(pairs), "loss": loss}
+
+    def metrics(
+        self, pairs: Sequence[tuple[Sequence[str], Sequence[str]]]
+    ) -> dict[str, float]:
+        """Computes the metrics, in percent.
+
+        Args:
+          pairs: of each sentence the right and the predicted tags.
+        """
+        hits = [a == b for x, y in pairs for a, b in zip(x, y, strict=True)]
+        return {"accuracy": 100 * sum(hits) / max(1, len(hits))}
+
+    def answers(
+        self, outputs: Outputs, examples: Sequence[TaggedSentence]
+    ) -> list[dict[str, Any]]:
+        predicted, confidences = self.tags(outputs, examples)
+        return [
+            {
+                "eid": example.eid,
+                "words": example.words,
+                "label": example.tags,
+                "prediction": tags,
+                "confidences": shares,
+            }
+            for example, tags, shares in zip(
+                examples, predicted, confidences, strict=True
+            )
+        ]
+
+    def has_collapsed(self, outputs: Outputs) -> bool:
+        scored = outputs["labels_mask"] > 0
+        return len(np.unique(outputs["predictions"][scored])) == 1
+
+    def tags(
+        self, outputs: Outputs, examples: Sequence[TaggedSentence]
+    ) -> tuple[list[list[str]], list[list[float]]]:
+        """Puts the windows of each sentence together.
+
+        Args:
+          outputs: of the head, row by row.
+          examples: of the split.
+
+        Returns:
+          Of each sentence the predicted tags, and the probability of each.
+        """
+        tags = [["O"] * len(example.words) for example in examples]
+        shares = [[0.0] * len(example.words) for example in examples]
+        rows, places = np.nonzero(outputs["labels_mask"])
+        for row, place in zip(rows.tolist(), places.tolist(), strict=True):
+            eid = int(outputs["eid"][row])
+            word = int(outputs["first_word"][row]) + place
+            tags[eid][word] = self.label_list[
+                outputs["predictions"][row, place]
+            ]
+            shares[eid][word] = float(outputs["confidences"][row, place])
+        return tags, shares
+
+
+class EntityScorer(AccuracyScorer):
+    """Precision, recall and F1 of spans.
+
+    Args:
+      label_list: the tags, in the order of the logits.
+      original_spans: whether spans go on where the kind changes, see
+        `get_span_labels`.
+    """
+
+    main_metric: ClassVar[str] = "f1"
+
+    def __init__(
+        self, label_list: Sequence[str], *, original_spans: bool = False
+    ) -> None:
+        super().__init__(label_list)
+        self.original_spans = original_spans
+
+    def metrics(
+        self, pairs: Sequence[tuple[Sequence[str], Sequence[str]]]
+    ) -> dict[str, float]:
+        right = predicted = hits = 0
+        for gold, guess in pairs:
+            golden = get_span_labels(gold, original=self.original_spans)
+            found = get_span_labels(guess, original=self.original_spans)
+            right += len(golden)
+            predicted += len(found)
+            hits += len({*golden} & {*found})
+        precision = hits / max(1, predicted)
+        recall = hits / max(1, right)
+        f1 = 2 * precision * recall / (precision + recall) if hits else 0.0
+        return {
+            "f1": 100 * f1,
+            "precision": 100 * precision,
+            "recall": 100 * recall,
+            **super().metrics(pairs),
+        }

@@ -1,0 +1,232 @@
+"""Tagging tasks in columns, as of the CoNLL shared tasks and CoNLL-U.
+
+Differs: the original has chunking alone, takes its tags from all splits, and
+leaves out words that do not fit into a row, see `get_windows`. A word of which
+the tokenizer leaves nothing is [UNK] here; there it shares the place of the
+next one. A word that reads "[SEP]" is one like any other.
+"""
+
+import functools
+import itertools
+import pathlib
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from electra_tf.finetune.feature_spec import EID, TOKENS, FeatureSpec
+from electra_tf.finetune.preprocessing import join
+from electra_tf.finetune.reading import BadRowError, Line, read_lines
+from electra_tf.finetune.tagging.tagging_head import TaggingHead
+from electra_tf.finetune.tagging.tagging_metrics import (
+    AccuracyScorer,
+    EntityScorer,
+    TaggedSentence,
+)
+from electra_tf.finetune.tagging.tagging_utils import (
+    Window,
+    get_span_labels,
+    get_tags,
+    get_windows,
+)
+from electra_tf.finetune.task import Row, Task
+from electra_tf.util.errors import UserError
+
+_DOCUMENT = "-DOCSTART-"
+
+
+class TaggingTask(Task):
+    """One tag for each word, one word a line, an empty line between sentences.
+
+    Attributes:
+      ENDING: of the names of the files.
+      SEPARATOR: of columns; None for any white space.
+      WORD: the column of words.
+      TAG: the column of tags, -1 for the last.
+    """
+
+    DEFAULT_LENGTH: ClassVar[int] = 256
+    ENDING: ClassVar[str] = ".txt"
+    SEPARATOR: ClassVar[str | None] = None
+    WORD: ClassVar[int] = 0
+    TAG: ClassVar[int] = -1
+
+    def path(self, split: str) -> pathlib.Path:
+        return self.directory / f"{split}{self.ENDING}"
+
+    @functools.cached_property
+    def labels(self) -> tuple[str, ...]:
+        """The tags of the training split, sorted."""
+        sentences = self.get_examples("train")
+        return tuple(sorted({tag for x in sentences for tag in x.tags}))
+
+    def get_examples(self, split: str) -> list[TaggedSentence]:
+        path = self.path(split)
+        sentences: list[TaggedSentence] = []
+        words: list[tuple[str, str]] = []
+        for line in [*read_lines(path), Line(0, "")]:
+            is_end = line.text is not None and not line.text.strip()
+            if is_end and words:
+                sentences.append(self._sentence(len(sentences), words))
+                words = []
+            if is_end or self.is_comment(line):
+                continue
+            with self.bad_rows.at(path, line.number):
+                words.append(self._word(line))
+        if not sentences:
+            raise UserError(f"{path} must hold sentences. Received: none.")
+        return sentences
+
+    def is_comment(self, line: Line) -> bool:
+        """Says whether a line is none of a sentence."""
+        return (line.text or "").startswith(_DOCUMENT)
+
+    def _word(self, line: Line) -> tuple[str, str]:
+        if line.text is None:
+            raise BadRowError("A row must be UTF-8 text.")
+        fields = line.text.strip().split(self.SEPARATOR)
+        if len(fields) <= max(self.WORD + 1, self.TAG):
+            raise BadRowError(
+                "A row must have a word and its tag. Received: "
+                f"{len(fields)} columns."
+            )
+        tag = fields[self.TAG]
+        self.check_tag(tag)
+        return fields[self.WORD], tag
+
+    def check_tag(self, tag: str) -> None:
+        """Refuses what is no tag.
+
+        Raises:
+          BadRowError: saying what a tag is.
+        """
+
+    def encode(self, tags: Sequence[str]) -> Sequence[str]:
+        """Returns the tags of a sentence in the encoding of the model."""
+        return tags
+
+    def _sentence(
+        self, eid: int, words: list[tuple[str, str]]
+    ) -> TaggedSentence:
+        texts, tags = zip(*words, strict=True)
+        return TaggedSentence(eid, texts, tuple(self.encode(tags)))
+
+    def get_feature_specs(self) -> tuple[FeatureSpec, ...]:
+        return (
+            *TOKENS,
+            EID,
+            FeatureSpec("first_word"),
+            FeatureSpec("labels", is_sequence=True),
+            FeatureSpec("labels_mask", is_float=True, is_sequence=True),
+            FeatureSpec("loss_mask", is_float=True, is_sequence=True),
+            FeatureSpec("labeled_positions", is_sequence=True),
+        )
+
+    def featurize(
+        self, examples: Sequence[TaggedSentence], *, is_training: bool
+    ) -> Iterator[Row]:
+        room = self.max_seq_length - 2
+        unknown = np.array([self.tokenizer.vocabulary.unk_id])
+        words = [word for example in examples for word in example.words]
+        tokens = iter(self.tokenizer.tokenize(words))
+        for eid, example in enumerate(examples):
+            mine = itertools.islice(tokens, len(example.words))
+            pieces = [ids[:room] if ids.size else unknown for ids in mine]
+            for window in get_windows([len(x) for x in pieces], room):
+                part = pieces[window.first : window.end]
+                yield {"eid": eid, **self._row(example, window, part)}
+
+    def _row(
+        self,
+        example: TaggedSentence,
+        window: Window,
+        pieces: Sequence[np.ndarray],
+    ) -> Row:
+        """Makes the row of a window; all its segment ids are 1."""
+        sizes = [len(piece) for piece in pieces]
+        tags = example.tags[window.first : window.end]
+        numbers = np.arange(window.first, window.end)
+        is_scored = (numbers >= window.first_scored) & (
+            numbers < window.end_scored
+        )
+        is_known = np.array([tag in self._ids for tag in tags], bool)
+        tokens = join(self.tokenizer.vocabulary, np.concatenate(pieces))
+        return {
+            **tokens,
+            "segment_ids": np.ones_like(tokens["input_ids"]),
+            "first_word": window.first,
+            "labels": np.array([self._ids.get(tag, 0) for tag in tags]),
+            "labels_mask": is_scored.astype(np.float32),
+            "loss_mask": (is_scored & is_known).astype(np.float32),
+            "labeled_positions": 1 + np.cumsum([0, *sizes[:-1]]),
+        }
+
+    @functools.cached_property
+    def _ids(self) -> dict[str, int]:
+        return {tag: i for i, tag in enumerate(self.labels)}
+
+    def head(self) -> TaggingHead:
+        return TaggingHead(self.name, len(self.labels))
+
+    def get_scorer(self) -> AccuracyScorer:
+        return AccuracyScorer(self.labels)
+
+    def submission(
+        self, split: str, answers: Sequence[dict]
+    ) -> tuple[str, str]:
+        """Writes word, right tag and predicted tag, as conlleval reads them."""
+        lines = []
+        for answer in answers:
+            columns = (answer["words"], answer["label"], answer["prediction"])
+            lines += [" ".join(row) for row in zip(*columns, strict=True)]
+            lines.append("")
+        return f"{self.name}_{split}.txt", "\n".join(lines) + "\n"
+
+
+class EntityTask(TaggingTask):
+    """Spans of words, whatever their encoding in the file."""
+
+    def check_tag(self, tag: str) -> None:
+        place, dash, kind = tag.partition("-")
+        if tag != "O" and not (place in [*"BIES"] and dash and kind):
+            raise BadRowError(
+                "A tag must be O, or B, I, E or S with a dash and a kind. "
+                f"Received: {tag!r}."
+            )
+
+    def encode(self, tags: Sequence[str]) -> Sequence[str]:
+        original = self.config.task.original_spans
+        return get_tags(get_span_labels(tags, original=original), len(tags))
+
+    def get_scorer(self) -> EntityScorer:
+        original = self.config.task.original_spans
+        return EntityScorer(self.labels, original_spans=original)
+
+
+class Chunking(EntityTask):
+    """Phrases, as of CoNLL-2000: word, part of speech, tag."""
+
+
+class NER(EntityTask):
+    """Names, as of CoNLL-2003: word, part of speech, phrase, tag."""
+
+
+class CCG(TaggingTask):
+    """Supertags: the word first, its tag last."""
+
+
+class POS(TaggingTask):
+    """Parts of speech, as of CoNLL-U; words that stand for two are no rows."""
+
+    ENDING: ClassVar[str] = ".conllu"
+    SEPARATOR: ClassVar[str | None] = "\t"
+    WORD: ClassVar[int] = 1
+    TAG: ClassVar[int] = 3
+
+    def is_comment(self, line: Line) -> bool:
+        text = line.text or ""
+        number, _, _ = text.partition("\t")
+        return text.startswith("#") or "-" in number or "." in number
+
+
+TASKS = {"chunk": Chunking, "ner": NER, "pos": POS, "ccg": CCG}

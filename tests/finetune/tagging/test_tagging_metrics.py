@@ -1,0 +1,108 @@
+import importlib.util
+import json
+
+import golden_arrays
+import numpy as np
+import pytest
+
+from electra_tf.finetune.tagging.tagging_metrics import (
+    AccuracyScorer,
+    EntityScorer,
+    TaggedSentence,
+)
+
+GOLDEN = json.loads(
+    (golden_arrays.ROOT / "finetune/metrics.json").read_text("utf-8")
+)
+HAS_SEQEVAL = importlib.util.find_spec("seqeval") is not None
+
+
+def _golden(name):
+    """Returns outputs and sentences, as they are here, and their metrics."""
+    case = GOLDEN[name]
+    labels = sorted(case["label_mapping"], key=case["label_mapping"].get)
+    mask = np.array(case["labels_mask"])
+    examples = [
+        TaggedSentence(
+            eid,
+            ("word",) * int(row.sum()),
+            tuple(labels[i] for i in gold[: int(row.sum())]),
+        )
+        for eid, (gold, row) in enumerate(
+            zip(case["labels"], mask, strict=True)
+        )
+    ]
+    outputs = {
+        "predictions": np.array(case["preds"]),
+        "confidences": np.ones(mask.shape),
+        "labels_mask": mask,
+        "eid": np.arange(len(mask)),
+        "first_word": np.zeros(len(mask), int),
+        "loss": np.array(case["loss"]),
+    }
+    return labels, outputs, examples, case["result"]
+
+
+def test_accuracy_is_that_of_the_original():
+    labels, outputs, examples, expected = _golden("tagging_word_accuracy")
+    found = AccuracyScorer(labels).score(outputs, examples)
+    assert found["accuracy"] == pytest.approx(expected["accuracy"], rel=1e-12)
+    # The original adds each loss twice.
+    assert 2 * found["loss"] == pytest.approx(expected["loss"], rel=1e-6)
+
+
+def test_f1_of_spans_is_that_of_the_original_on_request():
+    labels, outputs, examples, expected = _golden("tagging_entity_f1")
+    scorer = EntityScorer(labels, original_spans=True)
+    found = scorer.score(outputs, examples)
+    for name in ("precision", "recall", "f1"):
+        assert found[name] == pytest.approx(expected[name], rel=1e-12)
+
+
+@pytest.mark.skipif(not HAS_SEQEVAL, reason="seqeval is not installed")
+def test_f1_of_spans_is_that_of_seqeval():
+    from seqeval import metrics
+
+    labels, outputs, examples, _ = _golden("tagging_entity_f1")
+    scorer = EntityScorer(labels)
+    found = scorer.score(outputs, examples)
+    predicted, _ = scorer.tags(outputs, examples)
+    golden = [list(example.tags) for example in examples]
+    expected = 100 * metrics.f1_score(golden, predicted)
+    assert found["f1"] == pytest.approx(expected)
+
+
+def test_f1_counts_whole_spans():
+    examples = [TaggedSentence(0, ("a",) * 5, ("B-X", "E-X", "O", "S-Y", "O"))]
+    labels = ("B-X", "E-X", "O", "S-X", "S-Y")
+    predictions = np.array([[0, 1, 2, 3, 4]])  # one of three, one of two
+    outputs = {
+        "predictions": predictions,
+        "confidences": np.ones((1, 5)),
+        "labels_mask": np.ones((1, 5)),
+        "eid": np.zeros(1, int),
+        "first_word": np.zeros(1, int),
+        "loss": np.array([10.0]),
+    }
+    found = EntityScorer(labels).score(outputs, examples)
+    assert found["precision"] == pytest.approx(100 / 3)
+    assert found["recall"] == pytest.approx(100 / 2)
+    assert found["f1"] == pytest.approx(100 * 2 / 5)
+    assert found["accuracy"] == pytest.approx(60) and found["loss"] == 2
+
+
+def test_windows_of_a_sentence_are_put_together():
+    examples = [TaggedSentence(0, ("a", "b", "c"), ("X", "Y", "X"))]
+    outputs = {
+        "predictions": np.array([[1, 0, 0], [0, 1, 0]]),
+        "confidences": np.array([[0.1, 0.2, 0], [0.3, 0.4, 0]]),
+        "labels_mask": np.array([[0, 1, 0], [1, 0, 0]]),
+        "eid": np.array([0, 0]),
+        "first_word": np.array([1, 0]),
+        "loss": np.array([1.0, 1.0]),
+    }
+    # Word 2 is the second of the first window, word 0 the first of the other.
+    scorer = AccuracyScorer(("X", "Y"))
+    (answer,) = scorer.answers(outputs, examples)
+    assert answer["prediction"] == ["X", "O", "X"]
+    assert answer["confidences"] == [0.3, 0.0, 0.2]

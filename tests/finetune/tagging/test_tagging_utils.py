@@ -1,0 +1,90 @@
+import importlib.util
+import json
+
+import golden_arrays
+import numpy as np
+import pytest
+
+from electra_tf.finetune.tagging import tagging_utils as utils
+
+GOLDEN = json.loads(
+    (golden_arrays.ROOT / "finetune/metrics.json").read_text("utf-8")
+)
+HAS_SEQEVAL = importlib.util.find_spec("seqeval") is not None
+
+
+@pytest.mark.parametrize("case", GOLDEN["span_labels"])
+def test_spans_and_tags_are_those_of_the_original(case):
+    spans = utils.get_span_labels(case["tags"], original=True)
+    assert [list(span) for span in spans] == case["spans"]
+    for encoding in ("BIOES", "BIO"):
+        tags = utils.get_tags(spans, len(case["tags"]), encoding)
+        assert tags == case[encoding]
+
+
+@pytest.mark.parametrize(
+    ("tags", "spans"),
+    [
+        ("B-X I-X O I-X", [(0, 1, "X"), (3, 3, "X")]),
+        ("I-X I-Y I-Y B-Y", [(0, 0, "X"), (1, 2, "Y"), (3, 3, "Y")]),
+        ("S-X I-X E-X E-X", [(0, 0, "X"), (1, 2, "X"), (3, 3, "X")]),
+        ("B-X I-Y", [(0, 0, "X"), (1, 1, "Y")]),
+        ("O O", []),
+        ("", []),
+    ],
+)
+def test_a_span_ends_where_the_kind_changes(tags, spans):
+    assert utils.get_span_labels(tags.split()) == spans
+
+
+def _random_tags(random):
+    places = random.choice([*"BIOES"], random.integers(1, 12))
+    return [
+        "O" if p == "O" else f"{p}-{random.choice(['X', 'Y'])}" for p in places
+    ]
+
+
+@pytest.mark.skipif(not HAS_SEQEVAL, reason="seqeval is not installed")
+def test_spans_are_those_of_seqeval():
+    from seqeval.metrics.sequence_labeling import get_entities
+
+    random = np.random.default_rng(0)
+    for _ in range(500):
+        tags = _random_tags(random)
+        expected = [(a, b, kind) for kind, a, b in get_entities(tags)]
+        assert utils.get_span_labels(tags) == expected
+
+
+def test_tags_of_spans_say_the_same_spans():
+    random = np.random.default_rng(1)
+    for _ in range(100):
+        tags = _random_tags(random)
+        spans = utils.get_span_labels(tags)
+        for encoding in ("BIOES", "BIO"):
+            again = utils.get_tags(spans, len(tags), encoding)
+            assert utils.get_span_labels(again) == spans
+
+
+def test_windows_score_every_word_once_and_fit():
+    random = np.random.default_rng(2)
+    for room in (3, 8, 21):
+        for _ in range(100):
+            count = random.integers(1, 40)
+            sizes = random.integers(1, room + 1, count).tolist()
+            windows = utils.get_windows(sizes, room)
+            scored = []
+            for first, end, first_scored, end_scored in windows:
+                assert sum(sizes[first:end]) <= room
+                assert first <= first_scored <= end_scored <= end
+                scored += range(first_scored, end_scored)
+            assert scored == list(range(count))
+
+
+def test_words_are_scored_where_there_is_context():
+    windows = utils.get_windows([1] * 100, 40)
+    assert windows == [
+        (0, 40, 0, 35),
+        (30, 70, 35, 65),
+        (60, 100, 65, 100),
+    ]
+    assert utils.get_windows([1] * 40, 40) == [(0, 40, 0, 40)]
