@@ -4,7 +4,9 @@ import pathlib
 
 import pytest
 
+from electra_tf.configure_finetuning import FinetuningConfig
 from electra_tf.configure_pretraining import PretrainingConfig
+from electra_tf.finetune.task_builder import TASKS
 from electra_tf.pretrain.objectives import OBJECTIVES
 from electra_tf.util import config_flags
 
@@ -96,3 +98,18 @@ def test_the_row_of_bert_masks_as_bert():
     masking = _parse("demo", "ablations/bert").masking
     shares = (masking.mask_token_prob, masking.random_token_prob)
     assert shares == (0.8, 0.1)
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_task_has_a_configuration_that_changes_nothing_else(name):
+    flags = [f"--flagfile={CONFIGS / 'finetune' / name}.cfg"]
+    config = config_flags.parse(FinetuningConfig, flags)
+    assert config.task.task_name == name
+    run = _parse("demo").run
+    assert config.run.model_dir == run.model_dir
+    plain = config_flags.parse(
+        FinetuningConfig,
+        [f"--data_dir={run.data_dir}", f"--model_name={run.model_name}"]
+        + [f"--task_names={name}"],
+    )
+    assert config == plain
