@@ -21,6 +21,14 @@ class ObjectiveConfig:
     disc_weight: float = 50.0
     """Weight of the discriminator's loss."""
 
+    disc_weight_start_step: int = 0
+    """Updates after which the weight of the discriminator's loss begins to
+    rise from 0; before them its weights only decay."""
+
+    disc_weight_end_step: int = 0
+    """Updates after which it has risen to `disc_weight`; it does so linearly.
+    The loss that is reported has `disc_weight` throughout."""
+
     corrector_weight: float = 1.0
     """Weight of the loss of an encoder that predicts which tokens stood where
     the generator replaced some."""
@@ -65,6 +73,7 @@ class ObjectiveConfig:
         require(self, temperatures, "positive", lambda x: 0 < x < math.inf)
         require(self, "top_k", "at least 0", lambda k: k >= 0)
         require_choices(self)
+        self._check_schedule()
         if self.generator_type == "uniform":
             expected = (
                 "0 with generator_type=uniform, all of whose are as likely"
@@ -96,6 +105,13 @@ class ObjectiveConfig:
         """Whether the generator is trained already."""
         return self.freeze_generator or self.objective == "fast_electra"
 
+    @property
+    def trains_generator(self) -> bool:
+        """Whether a generator of its own is trained along."""
+        has_one = self.objective not in ("mlm", "script")
+        is_trained = self.has_generator and not self.has_frozen_generator
+        return has_one and is_trained
+
     def temperature_at(self, progress: Numbers) -> Numbers | float:
         """Returns the temperature of sampling.
 
@@ -106,6 +122,25 @@ class ObjectiveConfig:
             return self.temperature
         change = self.temperature_end - self.temperature
         return self.temperature + progress * change
+
+    def _check_schedule(self) -> None:
+        """A loss that is not there, or comes later anyway, cannot rise."""
+        first, last = self.disc_weight_start_step, self.disc_weight_end_step
+        steps = "disc_weight_start_step disc_weight_end_step"
+        require(self, steps, "at least 0", lambda n: n >= 0)
+        if last < first:
+            raise UserError(
+                "`disc_weight_end_step` must be at least "
+                f"`disc_weight_start_step`. Received: disc_weight_start_step="
+                f"{first}, disc_weight_end_step={last}."
+            )
+        others = "mlm replace_mlm all_tokens_mlm mc_bert two_stage".split()
+        if last:
+            expected = (
+                "one that has a disc_loss from the first update on, with "
+            )
+            expected += "disc_weight_end_step"
+            require(self, "objective", expected, lambda x: x not in others)
 
     def _check_frozen(self) -> None:
         """A frozen generator is one network beside another, for ever."""
@@ -205,3 +240,11 @@ class TwoStageConfig:
 
     def __post_init__(self) -> None:
         require(self, "generator_steps", "at least 0", lambda n: n >= 0)
+
+    def first_steps(self, num_train_steps: int) -> int:
+        """Returns the updates of the generator alone.
+
+        Args:
+          num_train_steps: all updates.
+        """
+        return self.generator_steps or num_train_steps // 2

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from electra_tf.configure_corpus import CorpusConfig
+from electra_tf.configure_generator import check_generator
 from electra_tf.configure_masking import MaskingConfig
 from electra_tf.configure_objectives import (
     AdversarialConfig,
@@ -108,6 +109,10 @@ class OptimizerConfig:
     learning_rate: float = 5e-4
     """Peak of the learning rate."""
 
+    generator_learning_rate: float | None = None
+    """Peak of the generator's, which goes as the other. Tables and weights
+    that it shares are the discriminator's. Default: `learning_rate`."""
+
     lr_decay_power: float = 1.0
     """Power of the polynomial decay to 0; 1 is linear."""
 
@@ -139,7 +144,9 @@ class OptimizerConfig:
     step while it counts it, and mostly gets the new one."""
 
     def __post_init__(self) -> None:
-        positive = "learning_rate adam_epsilon clip_norm"
+        positive = (
+            "learning_rate generator_learning_rate adam_epsilon clip_norm"
+        )
         others = "lr_decay_power weight_decay_rate num_warmup_steps"
         betas = "adam_beta1 adam_beta2"
         require(self, positive, "positive", lambda x: 0 < x < math.inf)
@@ -315,46 +322,17 @@ class PretrainingConfig:
                 f"gradient_accumulation_steps={pieces}, "
                 f"train_batch_size={batch}."
             )
-        self._check_towers()
-        self._check_frozen_generator()
+        check_generator(
+            self.objective,
+            self.model,
+            self.masking,
+            generator_learning_rate=self.optimizer.generator_learning_rate,
+        )
         if not self.masking.max_predictions_per_seq(length):
             raise UserError(
                 "`mask_prob` must choose at least one token of a row. "
                 f"Received: mask_prob={self.masking.mask_prob}, "
                 f"max_seq_length={length}."
-            )
-
-    def _check_towers(self) -> None:
-        """Refuses what two towers and Electric cannot be trained with."""
-        objective, sharing = self.objective, self.model.generator_sharing
-        is_fit = sharing in ("embeddings", "none")
-        if objective.has_two_towers and not is_fit:
-            raise UserError(
-                "`generator_sharing` must be embeddings or none with two "
-                "towers: each reads in one direction, the discriminator in "
-                "both, and no table belongs to one of them. Received: "
-                f"generator_sharing={sharing}, "
-                f"objective={objective.objective}, "
-                f"generator_type={objective.generator_type}."
-            )
-        strategy = self.masking.masking_strategy
-        if objective.objective == "electric" and strategy == "unigram":
-            raise UserError(
-                "`masking_strategy` must not be unigram with "
-                "objective=electric: energies are log-probabilities only if "
-                "every token is as likely as any other to be noise. Received: "
-                f"masking_strategy={strategy}."
-            )
-
-    def _check_frozen_generator(self) -> None:
-        """Refuses to freeze what is to be trained."""
-        sharing = self.model.generator_sharing
-        is_fit = sharing in ("none", "gradient_disentangled")
-        if self.objective.has_frozen_generator and not is_fit:
-            raise UserError(
-                "`generator_sharing` must be none or gradient_disentangled "
-                "with a frozen generator: what else is shared could not be "
-                f"trained. Received: generator_sharing={sharing}."
             )
 
     @property

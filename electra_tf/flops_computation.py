@@ -48,11 +48,11 @@ class FlopsConfig(PretrainingConfig):
         """Word pieces, by default those of BERT."""
         return self.corpus.vocab_size or VOCAB_SIZE
 
-    def passes(self) -> dict[str, flops.Pass]:
-        """Returns what an update computes, by the name of the network."""
+    def sizes(self) -> flops.Sizes:
+        """Returns what the cost of an update depends on."""
         length = self.corpus.max_seq_length
         num_predictions = self.masking.max_predictions_per_seq(length)
-        sizes = flops.Sizes(
+        return flops.Sizes(
             discriminator=self.model.discriminator(self.vocab_size),
             generator=self.model.generator(self.vocab_size),
             max_seq_length=length,
@@ -62,7 +62,21 @@ class FlopsConfig(PretrainingConfig):
             num_candidates=self.selection.num_candidates,
             num_detection_layers=self.selection.num_detection_layers,
         )
-        return flops.passes(self.objective.objective, sizes)
+
+    def passes(self) -> dict[str, flops.Pass]:
+        """Returns what an update computes, the last, by name of the network."""
+        return flops.passes(self.objective.objective, self.sizes())
+
+    def stages(self) -> list[tuple[int, dict[str, flops.Pass]]]:
+        """Returns the updates of each stage, and what each of them computes."""
+        num_steps = self.training.num_train_steps
+        if self.objective.objective != "two_stage":
+            return [(num_steps, self.passes())]
+        first = self.two_stage.first_steps(num_steps)
+        return [
+            (first, flops.first_stage(self.sizes())),
+            (num_steps - first, self.passes()),
+        ]
 
 
 class Published(NamedTuple):
@@ -288,7 +302,10 @@ def config_flops(
     return {
         **{f"update, {k}": rows * parts[k].update(**rule) for k in parts},
         "update": update,
-        "whole run": config.training.num_train_steps * update,
+        "whole run": sum(
+            num_steps * flops.update_flops(stage, rows, **rule)
+            for num_steps, stage in config.stages()
+        ),
         "inference, one row": flops.inference_flops(
             config.model.discriminator(config.vocab_size),
             config.corpus.max_seq_length,

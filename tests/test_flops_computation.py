@@ -100,6 +100,37 @@ def test_a_configuration_is_the_sum_of_its_networks():
     assert costs["whole run"] == 7 * networks
 
 
+@pytest.mark.parametrize(("flag", "first"), [(0, 5), (3, 3)])
+def test_two_stages_cost_a_generator_alone_and_then_both(flag, first):
+    config = _parse(
+        "--objective=two_stage",
+        "--generator_sharing=none",
+        "--num_train_steps=10",
+        f"--generator_steps={flag}",
+    )
+    rows, parts = config.training.train_batch_size, config.passes()
+    generator = rows * parts["generator"].forward()
+    discriminator = rows * 2 * parts["discriminator"].forward()
+    whole = first * 2 * generator + (10 - first) * (generator + discriminator)
+    costs = flops_computation.config_flops(config)
+    assert costs["whole run"] == whole
+    assert costs["update"] == generator + discriminator
+
+
+def test_a_frozen_generator_is_counted_forward():
+    sharing = "--generator_sharing=gradient_disentangled"
+    costs = [
+        flops_computation.config_flops(_parse(sharing, *flags))
+        for flags in (
+            (),
+            ("--freeze_generator",),
+            ("--objective=fast_electra",),
+        )
+    ]
+    trained, frozen, fast = (cost["update, generator"] for cost in costs)
+    assert trained == 2 * frozen == 2 * fast
+
+
 def test_flags_reach_the_count():
     flags = ("--vocab_size=1000", "--mask_prob=0.3", "--generator_layers=0.5")
     parts = _parse(*flags).passes()

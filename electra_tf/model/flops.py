@@ -203,7 +203,7 @@ def _frozen(sizes: Sizes) -> dict[str, Pass]:
 
 
 def _two_stage(sizes: Sizes) -> dict[str, Pass]:
-    """An update of the second stage; the first trains the generator alone."""
+    """An update of the second stage; that of the first is `first_stage`."""
     return _frozen(sizes)
 
 
@@ -332,6 +332,15 @@ def generator_pass(sizes: Sizes) -> dict[str, Pass]:
         is_trained=sizes.is_generator_trained,
     )
     return {"generator": generator}
+
+
+def first_stage(sizes: Sizes) -> dict[str, Pass]:
+    """Returns what an update of two_stage computes before the switch.
+
+    Raises:
+      UserError: if the generator's shape is not given.
+    """
+    return generator_pass(sizes)
 
 
 def passes(objective: str, sizes: Sizes) -> dict[str, Pass]:

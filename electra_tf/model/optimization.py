@@ -93,20 +93,24 @@ class TwoSchedules(keras.optimizers.schedules.LearningRateSchedule):
 
 @keras.saving.register_keras_serializable("electra_tf")
 class Gate(keras.optimizers.schedules.LearningRateSchedule):
-    """Lets updates through on one side of a step: 1 there, 0 elsewhere.
+    """Lets updates through on one side of a step, and is 0 on the other.
 
     Args:
       switch_step: updates before the switch.
       is_open_first: whether those are let through, or those from it on.
+      rate: of those that are.
     """
 
-    def __init__(self, switch_step: int, is_open_first: bool) -> None:
+    def __init__(
+        self, switch_step: int, is_open_first: bool, *, rate: float = 1.0
+    ) -> None:
         self.switch_step = switch_step
         self.is_open_first = is_open_first
+        self.rate = rate
 
     def __call__(self, step: tf.Tensor) -> tf.Tensor:
         is_first = tf.cast(step, tf.float32) < self.switch_step
-        return tf.cast(is_first == self.is_open_first, tf.float32)
+        return self.rate * tf.cast(is_first == self.is_open_first, tf.float32)
 
     def get_config(self) -> dict:
         return dict(vars(self))

@@ -97,6 +97,17 @@ class UpdatedModel(keras.Model, abc.ABC):
             ]
         )
 
+    def loss_factors(self, keys: Keys) -> dict[str, float | tf.Tensor]:
+        """Returns the factor of each loss in the gradient of an update.
+
+        By default that in the total loss. Where it changes with the step, the
+        total keeps that of the end, to mean the same throughout.
+
+        Args:
+          keys: of the batch; they say how far the training is.
+        """
+        return dict(self.loss_weights)
+
     def update_with_keys(self, inputs: Inputs, *, keys: Keys) -> Terms:
         """Does one update with the random keys, or draws, that are given.
 
@@ -192,7 +203,7 @@ class UpdatedModel(keras.Model, abc.ABC):
                     tf.math.divide_no_nan(
                         terms[name].total * factor, weights[name]
                     )
-                    for name, factor in self.loss_weights.items()
+                    for name, factor in self.loss_factors(keys).items()
                 ]
             )
         gradients = tape.gradient(

@@ -4,8 +4,9 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.model.tokenization import Vocabulary
+from electra_tf.pretrain.corruption import Prediction
 from electra_tf.pretrain.evaluation import evaluation_keys
-from electra_tf.pretrain.objectives.electra import Electra, Prediction
+from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretraining_model import PretrainingModel
 

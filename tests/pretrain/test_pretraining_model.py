@@ -79,6 +79,15 @@ ANNEALED = {
         ANNEALED,
         {**ANNEALED, "adversarial_method": "gumbel"},
         tiny.TWO_STAGE,
+        {
+            "disc_weight_end_step": 15,
+            "temperature": 2.0,
+            "temperature_end": 0.5,
+            "top_k": 30,
+            "generator_sharing": "gradient_disentangled",
+            "generator_learning_rate": 2e-3,
+        },
+        {"objective": "fast_electra", "generator_sharing": "none"},
     ],
 )
 def test_what_changes_with_the_step_is_the_same_on_all_replicas(leaves):

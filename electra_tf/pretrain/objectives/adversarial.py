@@ -51,17 +51,18 @@ from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import layers, losses, tensor_ops
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import pretrain_helpers
+from electra_tf.pretrain.corruption import FakeData
 from electra_tf.pretrain.draws import (
     Keys,
     Purpose,
     draw,
     dropout_keys,
-    progress,
 )
-from electra_tf.pretrain.objectives.electra import Electra, FakeData
+from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretrain_helpers import Masked
 from electra_tf.pretrain.pretraining_model import Terms
+from electra_tf.pretrain.schedules import risen, step_of
 from electra_tf.pretrain.terms import masked_lm_size
 from electra_tf.util.errors import UserError
 
@@ -218,8 +219,7 @@ class Adversarial(Electra):
         Args:
           keys: of a batch; those of an update say how far the training is.
         """
-        num_steps = self.config.training.num_train_steps
-        step = tf.round(progress(keys) * num_steps)
+        step = step_of(keys, self.config.training.num_train_steps)
         return adversarial_share(step, self.config.adversarial)
 
     def guesses(self) -> dict[str, float]:
@@ -291,12 +291,7 @@ def adversarial_share(step: tf.Tensor, config: AdversarialConfig) -> tf.Tensor:
       float32, the same shape.
     """
     first, last = config.adversarial_start_step, config.adversarial_end_step
-    if first == last:
-        risen = tf.cast(step >= first, tf.float32)
-    else:
-        done = (step - first) / (last - first)
-        risen = tf.clip_by_value(done, 0.0, 1.0)
-    return config.adversarial_weight * risen
+    return config.adversarial_weight * risen(step, first, last)
 
 
 def _noise(logits: tf.Tensor, keys: Keys) -> tf.Tensor:

@@ -38,12 +38,9 @@ from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import heads, losses, tensor_ops
 from electra_tf.model.bert_config import BertConfig
 from electra_tf.model.tokenization import Vocabulary
+from electra_tf.pretrain.corruption import Corruption, FakeData
 from electra_tf.pretrain.draws import Keys, Purpose, draw, dropout_keys
-from electra_tf.pretrain.objectives.electra import (
-    Corruption,
-    Electra,
-    FakeData,
-)
+from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretrain_helpers import Masked
 from electra_tf.pretrain.pretraining_model import Terms

@@ -20,8 +20,6 @@ Source: paper sections 2 and 3.1; Electric's paper, section 3 (two towers); the
 original's run_pretraining.py.
 """
 
-from typing import NamedTuple
-
 import keras
 import tensorflow as tf
 
@@ -33,14 +31,17 @@ from electra_tf.model.modeling import BertModel
 from electra_tf.model.shared_embeddings import DisentangledEmbeddings
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import generators, pretrain_helpers, sampling
+from electra_tf.pretrain.corruption import Corruption, FakeData, Prediction
 from electra_tf.pretrain.draws import Keys, Purpose, dropout_keys, progress
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretrain_helpers import Masked
 from electra_tf.pretrain.pretraining_model import (
     Detection,
     PretrainingModel,
+    Rate,
     Terms,
 )
+from electra_tf.pretrain.schedules import risen, step_of
 from electra_tf.pretrain.terms import (
     cloze_terms,
     discriminator_terms,
@@ -48,53 +49,8 @@ from electra_tf.pretrain.terms import (
     masked_lm_terms,
 )
 
-
-class FakeData(NamedTuple):
-    """What the generator made of a batch.
-
-    Attributes:
-      inputs: the batch with samples in the masked positions.
-      is_fake_tokens: int32 [B, L], 1 where the token counts as replaced.
-      sampled_ids: int32 [B, N], the sample for each slot.
-    """
-
-    inputs: Inputs
-    is_fake_tokens: tf.Tensor
-    sampled_ids: tf.Tensor
-
-
-class Corruption(NamedTuple):
-    """What the generator did to a batch, and why.
-
-    Attributes:
-      masked: what the generator saw.
-      mlm_logits: float32 [B, N, V], of the generator.
-      fake: what it made.
-      cloze: what two towers predict; None for other generators.
-    """
-
-    masked: Masked
-    mlm_logits: tf.Tensor
-    fake: FakeData
-    cloze: Cloze | None = None
-
-
-class Prediction(NamedTuple):
-    """Everything a forward pass computes.
-
-    Attributes:
-      masked: what the generator saw.
-      mlm_logits: float32 [B, N, V], of the generator.
-      fake: what the discriminator saw, and the truth about it.
-      disc_logits: float32 [B, L]; over 0 means "replaced".
-      cloze: what two towers predict; None for other generators.
-    """
-
-    masked: Masked
-    mlm_logits: tf.Tensor
-    fake: FakeData
-    disc_logits: tf.Tensor
-    cloze: Cloze | None = None
+# Begin the paths of what belongs to the generator.
+_GENERATOR = ("generator", "cloze_predictions", "baseline_predictions")
 
 
 class Electra(PretrainingModel):
@@ -350,6 +306,29 @@ class Electra(PretrainingModel):
             prediction.fake.is_fake_tokens,
             tf.cast(self._judged(inputs, prediction.masked), tf.int32),
         )
+
+    def loss_factors(self, keys: Keys) -> dict[str, float | tf.Tensor]:
+        factors, objective = super().loss_factors(keys), self.config.objective
+        first, last = (
+            objective.disc_weight_start_step,
+            objective.disc_weight_end_step,
+        )
+        if last:
+            step = step_of(keys, self.config.training.num_train_steps)
+            factors["disc_loss"] *= risen(tf.reduce_max(step), first, last)
+        return factors
+
+    def learning_rates(self) -> dict[str, float | Rate]:
+        """Returns the generator's rate, in units of the other's."""
+        config = self.config.optimizer
+        if config.generator_learning_rate is None:
+            return {}
+        rate = config.generator_learning_rate / config.learning_rate
+        return {
+            variable.path: rate
+            for variable in self.trainable_variables
+            if variable.path.startswith(_GENERATOR)
+        }
 
     def _cloze_weights(self, inputs: Inputs) -> tf.Tensor:
         """Returns float32 [B, L], 1 on the tokens that the towers learn."""

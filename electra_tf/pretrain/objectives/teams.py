@@ -34,8 +34,9 @@ from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import candidates, heads, tensor_ops
 from electra_tf.model.bert_config import BertConfig
 from electra_tf.model.modeling import EncoderOutput, TransformerBlock
+from electra_tf.pretrain.corruption import FakeData
 from electra_tf.pretrain.draws import Keys, Purpose, draw, dropout_keys
-from electra_tf.pretrain.objectives.electra import Electra, FakeData
+from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.objectives.mc_bert import (
     check_generator,
     selection_terms,

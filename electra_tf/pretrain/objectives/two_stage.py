@@ -29,10 +29,12 @@ import tensorflow as tf
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import optimization
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.pretrain.draws import Keys, progress
-from electra_tf.pretrain.objectives.electra import Corruption, Electra
+from electra_tf.pretrain.corruption import Corruption
+from electra_tf.pretrain.draws import Keys
+from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretraining_model import Rate, Terms
+from electra_tf.pretrain.schedules import step_of
 from electra_tf.pretrain.terms import discriminator_terms
 from electra_tf.util.errors import UserError
 
@@ -54,7 +56,9 @@ class TwoStage(Electra):
         self, config: PretrainingConfig, vocabulary: Vocabulary
     ) -> None:
         super().__init__(config, vocabulary)
-        self.switch_step = generator_steps(config)
+        self.switch_step = config.two_stage.first_steps(
+            config.training.num_train_steps
+        )
 
     @classmethod
     def check(cls, config: PretrainingConfig) -> None:
@@ -71,7 +75,7 @@ class TwoStage(Electra):
                 f"Received: generator_sharing={sharing}."
             )
         num_steps = config.training.num_train_steps
-        if not 0 < generator_steps(config) < num_steps:
+        if not 0 < config.two_stage.first_steps(num_steps) < num_steps:
             raise UserError(
                 "`generator_steps` must leave updates to both stages of the "
                 f"{num_steps:,}. Received: generator_steps="
@@ -88,10 +92,13 @@ class TwoStage(Electra):
         return optimization.TwoSchedules(first, second, self.switch_step)
 
     def learning_rates(self) -> dict[str, float | Rate]:
-        """Returns the stage of each variable."""
+        """Returns the stage of each variable, and its rate in it."""
+        rates = super().learning_rates()
         return {
             variable.path: optimization.Gate(
-                self.switch_step, variable.path.startswith(_GENERATOR)
+                self.switch_step,
+                variable.path.startswith(_GENERATOR),
+                rate=rates.get(variable.path, 1.0),
             )
             for variable in self.trainable_variables
         }
@@ -151,7 +158,7 @@ class TwoStage(Electra):
         self, inputs: Inputs, *, keys: Keys, training: bool
     ) -> Terms:
         num_steps = self.config.training.num_train_steps
-        step = tf.round(tf.reduce_max(progress(keys)) * num_steps)
+        step = tf.reduce_max(step_of(keys, num_steps))
         whole = super().compute_losses
         return tf.cond(
             step < self.switch_step,
@@ -169,12 +176,6 @@ class TwoStage(Electra):
             **self._generator_terms(inputs, made),
             **discriminator_terms(nothing, made.fake.is_fake_tokens, nothing),
         }
-
-
-def generator_steps(config: PretrainingConfig) -> int:
-    """Returns the updates of the generator alone, by default half of all."""
-    half = config.training.num_train_steps // 2
-    return config.two_stage.generator_steps or half
 
 
 def _check_shapes(config: PretrainingConfig) -> None:

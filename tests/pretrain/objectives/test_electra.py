@@ -5,6 +5,7 @@ import tiny
 import tiny_language
 
 from electra_tf.pretrain import pretraining_run
+from electra_tf.pretrain.draws import TrainingKeys
 from electra_tf.util import seeds
 
 KEYS = seeds.row_keys(0, tf.constant(0), tf.range(8))
@@ -185,6 +186,60 @@ def test_each_loss_trains_its_own_part_of_a_disentangled_table():
         assert base in reached["masked_lm_loss"] - reached["disc_loss"]
         assert difference in reached["disc_loss"] - reached["masked_lm_loss"]
     assert not reached["masked_lm_loss"] & reached["disc_loss"]
+
+
+def test_the_discriminators_weight_rises_and_the_total_keeps_the_last():
+    model = _model(
+        disc_weight_start_step=5, disc_weight_end_step=15, disc_weight=8.0
+    )
+    inputs, gradients = tiny.batch(), {}
+    paths = [v.path for v in model.trainable_variables]
+    for step in (0, 5, 8, 15, 20):
+        keys = TrainingKeys(KEYS, tf.fill([8], step / 20))
+        sizes = model.loss_sizes(inputs, keys=keys)
+        terms, found, _ = model.forward_backward(inputs, keys, sizes)
+        gradients[step] = dict(zip(paths, found, strict=True))
+    means = {name: float(term.mean()) for name, term in terms.items()}
+    total = means["masked_lm_loss"] + 8 * means["disc_loss"]
+    np.testing.assert_allclose(model.total_loss(terms), total, rtol=1e-6)
+    head = "discriminator_predictions/dense/kernel"
+    shared = "electra/embeddings/word_embeddings"
+    generator = "generator/encoder/layer_0/output/dense/kernel"
+    whole, alone = (gradients[step][shared].numpy() for step in (20, 0))
+    for step, share in {0: 0, 5: 0, 8: 0.3, 15: 1, 20: 1}.items():
+        found = gradients[step]
+        np.testing.assert_allclose(
+            found[head], share * gradients[20][head], rtol=1e-5, atol=1e-9
+        )
+        np.testing.assert_allclose(
+            found[shared], alone + share * (whole - alone), atol=1e-5
+        )
+        np.testing.assert_array_equal(found[generator], gradients[0][generator])
+
+
+def test_the_generator_learns_at_its_own_rate():
+    moved = []
+    for rate in (None, 3e-3):
+        model = _model(
+            num_hidden_layers=1,
+            num_warmup_steps=0,
+            weight_decay_rate=0.0,
+            generator_learning_rate=rate,
+        )
+        before = {v.path: v.numpy() for v in model.trainable_variables}
+        model.update(tiny.batch())
+        moved.append(
+            {
+                v.path: v.numpy() - before[v.path]
+                for v in model.trainable_variables
+            }
+        )
+    for path, change in moved[0].items():
+        factor = 3 if path.startswith("generator") else 1  # of 1e-3
+        np.testing.assert_allclose(
+            moved[1][path], factor * change, atol=1e-6, err_msg=path
+        )
+        assert np.abs(change).max() > 5e-4 or "/key/bias" in path
 
 
 def test_variables_have_the_originals_names():

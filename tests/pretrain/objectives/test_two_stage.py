@@ -123,6 +123,14 @@ def test_each_stage_warms_up_and_decays():
     np.testing.assert_allclose(found, first + second, rtol=1e-6, atol=1e-7)
 
 
+def test_the_generators_own_rate_is_that_of_the_first_stage():
+    model = _model(generator_learning_rate=4e-3)  # of 1e-3
+    for path, gate in model.learning_rates().items():
+        found = [float(gate(tf.constant(step))) for step in (9, 10)]
+        is_generator = path.startswith(GENERATOR)
+        assert found == ([4.0, 0.0] if is_generator else [0.0, 1.0])
+
+
 def test_a_run_starts_where_the_generator_guesses():
     model = _model()
     terms = model.compute_losses(tiny.batch(), keys=FIRST, training=True)
