@@ -37,6 +37,10 @@ class CorpusConfig:
     """Directory of prepared tfds data sets. Default: $TFDS_DATA_DIR or
     ~/tensorflow_datasets."""
 
+    drop_duplicates: bool = False
+    """Leave out documents whose text the corpus has before, whatever its white
+    space and, where text is lower-cased, its case. The text is read twice."""
+
     max_member_bytes: int = 2**26
     """Size of a text file in an archive above which it is left out, in
     bytes."""

@@ -17,13 +17,14 @@ from electra_tf.configure_corpus import CorpusConfig
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import corpus, held_out, unigram_counts
 from electra_tf.pretrain import parts as parts_lib
-from electra_tf.pretrain.packing import Packed
+from electra_tf.pretrain.lengths import Lengths
 from electra_tf.pretrain.parts import Part, Summary
 from electra_tf.pretrain.record_format import (
     FORMAT_VERSION,
     HELD_OUT,
     MANIFEST,
     PARTS,
+    PREFIXES,
     TRAIN,
     UNIGRAM_COUNTS,
     Kind,
@@ -74,53 +75,81 @@ def assemble(
     Raises:
       UserError: if the corpus gives no record for training.
     """
-    summaries = [Summary.of(part) for part in parts]
-    if waiting := _decide(summaries):
+    total = _Total(len(config.data_sets))
+    for part in parts:
+        total.add(Summary.of(part))
+    if waiting := held_out.decide(total.waiting, total.splits):
         rest = parts_lib.build_of_documents(
             waiting, config, vocabulary, output_dir
         )
         parts = [*parts, rest]
-        summaries.append(Summary.of(rest))
-    read = corpus.Statistics()
-    for summary in summaries:
-        read.add(corpus.Statistics(**summary.statistics))
+        total.add(Summary.of(rest))
     with contextlib.ExitStack() as stack:
         made = []
         for number, data_set in enumerate(config.data_sets):
-            packed = [summary.packed[number] for summary in summaries]
             try:
-                counts = _counts(read, packed, data_set)
+                counts = _counts(total.read, total.packed[number], data_set)
             except UserError:
                 remove_parts(output_dir)  # this text gives nothing
                 raise
-            unigrams = np.sum([each.unigrams for each in packed], axis=0)
-            counts["train_tokens"] = int(unigrams.sum())
+            unigrams = total.unigrams[number]
+            counts["train_tokens"] = sum(unigrams)
             output = config.directory_of(data_set, output_dir)
-            writers = _writers(data_set, output, read.text_bytes, stack)
+            writers = _writers(data_set, output, total.read.text_bytes, stack)
             _deal_out(parts, writers)
-            manifest = _settings(data_set, vocabulary) | {"counts": counts}
+            manifest = _settings(data_set, vocabulary) | {
+                "counts": counts,
+                "document_tokens": {
+                    split: lengths.summary()
+                    for split, lengths in total.lengths.items()
+                },
+            }
             writers = list(writers.values())
-            made.append(_Made(output, manifest, unigrams.tolist(), writers))
+            made.append(_Made(output, manifest, unigrams, writers))
         _publish(made)
     return made[-1].manifest
 
 
-def _decide(summaries: Iterable[Summary]) -> list[held_out.Document]:
-    """Returns the documents that waited for all others, with their splits."""
-    waiting = [d for summary in summaries for d in summary.waiting]
-    splits = {name for summary in summaries for name in summary.splits}
-    return held_out.decide(waiting, splits)
+class _Total:
+    """What became of the text of all parts.
+
+    Attributes:
+      read: the statistics of the reading.
+      packed: the counts of each data set.
+      lengths: of the documents of each split.
+      splits: that have documents.
+      waiting: documents whose split depends on all others.
+    """
+
+    def __init__(self, num_data_sets: int) -> None:
+        self.read = corpus.Statistics()
+        self.packed = [collections.Counter() for _ in range(num_data_sets)]
+        self.lengths = {split: Lengths() for split in PREFIXES}
+        self.splits: set[str] = set()
+        self.waiting: list[held_out.Document] = []
+        self._unigrams = [np.zeros(1, np.int64)] * num_data_sets
+
+    @property
+    def unigrams(self) -> list[list[int]]:
+        """How often each token occurs in the training records of each."""
+        return [counts.tolist() for counts in self._unigrams]
+
+    def add(self, summary: Summary) -> None:
+        """Adds a part."""
+        self.read.add(corpus.Statistics(**summary.statistics))
+        for number, packed in enumerate(summary.packed):
+            self.packed[number].update(packed.counts)
+            self._unigrams[number] = self._unigrams[number] + packed.unigrams
+        for split, lengths in summary.lengths.items():
+            self.lengths[split].add(lengths)
+        self.splits.update(summary.splits)
+        self.waiting += summary.waiting
 
 
 def _counts(
-    read: corpus.Statistics,
-    packed_parts: Iterable[Packed],
-    config: CorpusConfig,
+    read: corpus.Statistics, packed: Mapping[str, int], config: CorpusConfig
 ) -> dict[str, Any]:
     """Returns the counts of a data set's manifest."""
-    packed = collections.Counter()
-    for part in packed_parts:
-        packed.update(part.counts)
     _check_records(read, packed, config)
     num_padding = (
         packed["slots"] - packed["tokens_kept"] - packed["special_tokens"]
@@ -171,6 +200,7 @@ def _settings(config: CorpusConfig, vocabulary: Vocabulary) -> dict[str, Any]:
         "max_seq_length": config.max_seq_length,
         "length_buckets": list(config.row_lengths[:-1]),
         "packing": config.packing,
+        "drop_duplicates": config.drop_duplicates,
         "blanks_separate_docs": config.blanks_separate_docs,
         "held_out_fraction": config.held_out_fraction,
         "data_seed": config.data_seed,

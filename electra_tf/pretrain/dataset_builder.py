@@ -13,21 +13,21 @@ are dealt out to the files of the data set.
 
 import contextlib
 import os
-from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import Any
 
 import tensorflow as tf
 
 from electra_tf.configure_corpus import CorpusConfig
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.pretrain import corpus, processes
-from electra_tf.pretrain import parts as parts_lib
+from electra_tf.pretrain import corpus
 from electra_tf.pretrain.assembly import (
     assemble,
     remove_files,
     remove_parts,
 )
-from electra_tf.pretrain.parts import Part, Summary
+from electra_tf.pretrain.engines import Engine, LocalEngine, Report
+from electra_tf.pretrain.parts import HASHES, Part, hashes_path, plan
 from electra_tf.pretrain.record_format import (
     PARTS,
     find_data_set,
@@ -44,26 +44,6 @@ STORAGE_ERRORS = (
     tf.errors.ResourceExhaustedError,
     tf.errors.UnavailableError,
 )
-PARTS_PER_PROCESS = 4  # at least, where the number of processes is not given
-
-
-class Progress(NamedTuple):
-    """How far a build has come.
-
-    Attributes:
-      num_documents: read so far.
-      num_bytes: of text, read so far.
-      total_bytes: of text there are, about; 0 if that is not known.
-      bytes_before: read by an earlier build that was stopped.
-    """
-
-    num_documents: int
-    num_bytes: int
-    total_bytes: int
-    bytes_before: int
-
-
-Report = Callable[[Progress], None]
 
 
 def build(
@@ -73,6 +53,7 @@ def build(
     output_dir: str,
     overwrite: bool = False,
     num_processes: int = 1,
+    engine: Engine | None = None,
     report: Report = lambda _: None,
 ) -> dict[str, Any]:
     """Builds the data sets of a corpus.
@@ -88,6 +69,7 @@ def build(
       overwrite: whether to replace a data set that lies there.
       num_processes: that build at the same time; 0 for one a core, or fewer
         where there is little text.
+      engine: that builds instead of processes.
       report: called now and then.
 
     Returns:
@@ -99,6 +81,7 @@ def build(
         written.
       DirectoryInUseError: if another build writes there.
     """
+    engine = engine or LocalEngine(num_processes)
     outputs = [config.directory_of(c, output_dir) for c in config.data_sets]
     _check_free(outputs, overwrite)
     sources = corpus.expand(config.corpus, tfds_data_dir=config.tfds_data_dir)
@@ -109,10 +92,12 @@ def build(
                 lock = DirectoryLock(output, LOCK, "give another --output_dir")
                 stack.enter_context(lock)
         _check_free(outputs, overwrite)  # one may have been built meanwhile
-        parts = parts_lib.plan(sources, config, vocabulary, output_dir)
-        _remove_strangers(parts, output_dir)
+        whole = plan(sources, config, vocabulary, output_dir)
         try:
-            _build_parts(parts, config, vocabulary, num_processes, report)
+            parts = _without_duplicates(whole, config, engine, report)
+            ours = {*map(hashes_path, whole), *(p.directory for p in parts)}
+            _remove_strangers(ours, output_dir)
+            engine.build(parts, config, vocabulary, report)
             manifest = assemble(parts, config, vocabulary, output_dir)
         except BrokenPipeError:
             raise  # of what listens to `report`, not of the data set
@@ -138,58 +123,18 @@ def _check_free(outputs: Iterable[str], overwrite: bool) -> None:
             )
 
 
-def _build_parts(
-    parts: list[Part],
-    config: CorpusConfig,
-    vocabulary: Vocabulary,
-    num_processes: int,
-    report: Report,
-) -> None:
-    """Builds the parts that are not there."""
-    before = corpus.Statistics()
-    for part in parts:
-        if part.is_done:
-            before.add(corpus.Statistics(**Summary.of(part).statistics))
-    total = sum(part.num_text_bytes for part in parts)
-
-    def report_sum(num_documents: int, num_bytes: int) -> None:
-        report(
-            Progress(
-                before.documents + num_documents,
-                before.text_bytes + num_bytes,
-                total,
-                before.text_bytes,
-            )
-        )
-
-    missing = [part for part in parts if not part.is_done]
-    num_processes = _num_processes(num_processes, len(missing))
-    if num_processes > 1:
-        processes.build(missing, config, vocabulary, num_processes, report_sum)
-        return
-    read = corpus.Statistics()  # in the parts before
-    for part in missing:
-        parts_lib.build(
-            part,
-            config,
-            vocabulary,
-            report=lambda now: report_sum(
-                read.documents + now.documents, read.text_bytes + now.text_bytes
-            ),
-        )
-        read.add(corpus.Statistics(**Summary.of(part).statistics))
+def _without_duplicates(
+    parts: list[Part], config: CorpusConfig, engine: Engine, report: Report
+) -> list[Part]:
+    """Returns the parts with what they lack if duplicates are left out."""
+    if not config.drop_duplicates:
+        return parts
+    dropped = engine.find_duplicates(parts, config, report)
+    return list(map(Part.without, parts, dropped))
 
 
-def _num_processes(asked: int, num_parts: int) -> int:
-    """Returns how many processes build so many parts."""
-    if not asked:  # each takes seconds to start
-        asked = min(processes.num_cores(), num_parts // PARTS_PER_PROCESS)
-    return min(asked, num_parts)
-
-
-def _remove_strangers(parts: Iterable[Part], output_dir: str) -> None:
-    """Removes parts of other text, settings or vocabularies."""
-    ours = {part.directory for part in parts}
+def _remove_strangers(ours: set[str], output_dir: str) -> None:
+    """Removes what comes of other text, settings or vocabularies."""
     for path in find_unfinished(output_dir):
         if path not in ours:
             remove_files([path])
@@ -198,7 +143,7 @@ def _remove_strangers(parts: Iterable[Part], output_dir: str) -> None:
 def _remove_incomplete(output_dir: str) -> None:
     """Removes all that a later build cannot use."""
     for path in find_unfinished(output_dir):
-        if not Part((), path).is_done:
+        if not (path.endswith(HASHES) or Part((), path).is_done):
             remove_files([path])
     if not storage.find(os.path.join(output_dir, PARTS), ["*"]):
         remove_parts(output_dir)

@@ -14,6 +14,7 @@ from electra_tf.configure_corpus import CorpusConfig
 from electra_tf.model.graph_tokenization import make_tokenizer
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain.held_out import Document
+from electra_tf.pretrain.lengths import Lengths
 from electra_tf.pretrain.packer import Packer, Tokenized, Writer
 from electra_tf.pretrain.record_format import Kind
 
@@ -42,6 +43,7 @@ def pack(
     vocabulary: Vocabulary,
     writers: Mapping[Kind, Writer],
     *,
+    lengths: Mapping[str, Lengths],
     num_threads: int = 0,
     report: Callable[[], None] = lambda: None,
 ) -> list[Packed]:
@@ -54,6 +56,7 @@ def pack(
       config: how to pack them.
       vocabulary: of the tokens.
       writers: kind of records -> where they go.
+      lengths: counts the tokens of the documents of each split.
       num_threads: that tokenize; 0 for one a core, up to `MAX_THREADS`.
       report: called after each document.
 
@@ -66,6 +69,7 @@ def pack(
     for tokenized in _tokenize(documents, config, vocabulary, num_threads):
         for packer in packers:
             packer.add(tokenized)
+        lengths[tokenized.document.split].count(len(tokenized.ids))
         report()
     for packer in packers:
         packer.flush()

@@ -20,12 +20,14 @@ import tensorflow as tf
 
 from electra_tf.configure_corpus import CorpusConfig
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.pretrain import corpus, packing
+from electra_tf.pretrain import corpus, duplicates, packing
 from electra_tf.pretrain.held_out import Document, Splitter
+from electra_tf.pretrain.lengths import Lengths
 from electra_tf.pretrain.packing import Packed
 from electra_tf.pretrain.record_format import (
     FORMAT_VERSION,
     PARTS,
+    PREFIXES,
     Kind,
     kinds,
 )
@@ -34,6 +36,8 @@ from electra_tf.util import files, storage
 
 PART_BYTES = 16 * 2**20
 ORIGINAL_MAX_CHARACTERS = 2**24  # the original never cuts a document
+
+HASHES = ".hashes"
 
 _SUMMARY = "summary.json"
 _BATCH_RECORDS = 1024
@@ -59,10 +63,20 @@ class Part:
     Attributes:
       sources: its text.
       directory: its files.
+      dropped: tells which of its documents are left out, see
+        `duplicates.leave_out`.
     """
 
     sources: tuple[Source, ...]
     directory: str
+    dropped: bytes = b""
+
+    def without(self, dropped: bytes) -> "Part":
+        """Returns the part that lacks some documents, of another name."""
+        if not any(dropped):
+            return self
+        digest = hashlib.sha256(dropped).hexdigest()[:16]
+        return Part(self.sources, f"{self.directory}-{digest}", dropped)
 
     @property
     def num_text_bytes(self) -> int:
@@ -93,12 +107,14 @@ class Summary:
     Attributes:
       statistics: of the reading.
       packed: what became of it in each data set.
+      lengths: of the documents of each split.
       splits: that it has documents of.
       waiting: documents whose split depends on other parts.
     """
 
     statistics: dict[str, int]
     packed: list[Packed]
+    lengths: dict[str, Lengths]
     splits: list[str]
     waiting: list[Document]
 
@@ -108,7 +124,11 @@ class Summary:
         values = files.read_json(os.path.join(part.directory, _SUMMARY))
         waiting = [Document(*document) for document in values.pop("waiting")]
         packed = [Packed(*packed) for packed in values.pop("packed")]
-        return cls(**values, packed=packed, waiting=waiting)
+        lengths = {
+            name: Lengths(**each)
+            for name, each in values.pop("lengths").items()
+        }
+        return cls(**values, packed=packed, lengths=lengths, waiting=waiting)
 
 
 def plan(
@@ -153,7 +173,7 @@ def build(
     *,
     report: Report = lambda _: None,
     num_threads: int = 0,
-) -> None:
+) -> corpus.Statistics:
     """Makes a part from its text.
 
     Args:
@@ -162,25 +182,22 @@ def build(
       vocabulary: of its tokens.
       report: called now and then with what was read.
       num_threads: see `packing.pack`.
+
+    Returns:
+      What was read.
     """
     statistics = corpus.Statistics()
     splitter = Splitter(config.held_out_fraction, config.data_seed)
-    documents = corpus.read(
-        part.sources,
-        blanks_separate_docs=config.blanks_separate_docs,
-        statistics=statistics,
-        max_characters=(
-            ORIGINAL_MAX_CHARACTERS
-            if config.packing == "original"
-            else corpus.MAX_DOCUMENT_CHARACTERS
-        ),
-        options=corpus.Options.of(config),
+    documents = duplicates.leave_out(
+        _read(part, config, statistics), part.dropped, statistics
     )
+    lengths = _no_lengths()
     packed = _write(
         part,
         splitter.assign(documents),
         config,
         vocabulary,
+        lengths,
         num_threads=num_threads,
         report=lambda: report(statistics),
     )
@@ -190,11 +207,50 @@ def build(
         Summary(
             dataclasses.asdict(statistics),
             packed,
+            lengths,
             sorted(splitter.splits),
             splitter.waiting,
         ),
         config,
     )
+    return statistics
+
+
+def write_hashes(
+    part: Part,
+    config: CorpusConfig,
+    *,
+    report: Report = lambda _: None,
+    **_: int,
+) -> corpus.Statistics:
+    """Writes the hashes of the documents of a part to `hashes_path`.
+
+    Args:
+      part: which.
+      config: how to read it.
+      report: called now and then with what was read.
+
+    Returns:
+      What was read.
+    """
+    statistics = corpus.Statistics()
+
+    def hashes() -> Iterator[bytes]:
+        for lines in _read(part, config, statistics):
+            yield duplicates.document_hash(
+                lines, do_lower_case=config.do_lower_case
+            )
+            report(statistics)
+
+    storage.make_directories(os.path.dirname(part.directory))
+    duplicates.write(hashes_path(part), hashes())
+    report(statistics)
+    return statistics
+
+
+def hashes_path(part: Part) -> str:
+    """Returns the file of the hashes of a part that has all its documents."""
+    return part.directory + HASHES
 
 
 def build_of_documents(
@@ -212,10 +268,32 @@ def build_of_documents(
       output_dir: of the data set.
     """
     part = Part((), os.path.join(output_dir, PARTS, "waiting"))
-    packed = _write(part, documents, config, vocabulary)
+    lengths = _no_lengths()
+    packed = _write(part, documents, config, vocabulary, lengths)
     statistics = dataclasses.asdict(corpus.Statistics())
-    _finish(part, Summary(statistics, packed, [], []), config)
+    _finish(part, Summary(statistics, packed, lengths, [], []), config)
     return part
+
+
+def _no_lengths() -> dict[str, Lengths]:
+    return {split_name: Lengths() for split_name in PREFIXES}
+
+
+def _read(
+    part: Part, config: CorpusConfig, statistics: corpus.Statistics
+) -> Iterator[list[str]]:
+    """Yields the documents of a part, with those that are left out."""
+    return corpus.read(
+        part.sources,
+        blanks_separate_docs=config.blanks_separate_docs,
+        statistics=statistics,
+        max_characters=(
+            ORIGINAL_MAX_CHARACTERS
+            if config.packing == "original"
+            else corpus.MAX_DOCUMENT_CHARACTERS
+        ),
+        options=corpus.Options.of(config),
+    )
 
 
 def _group(
@@ -256,6 +334,7 @@ def _write(
     documents: Iterable[Document],
     config: CorpusConfig,
     vocabulary: Vocabulary,
+    lengths: dict[str, Lengths],
     *,
     num_threads: int = 0,
     report: Callable[[], None] = lambda: None,
@@ -271,6 +350,7 @@ def _write(
             config,
             vocabulary,
             writers,
+            lengths=lengths,
             num_threads=num_threads,
             report=report,
         )

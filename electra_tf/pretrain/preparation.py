@@ -12,8 +12,8 @@ from typing import Any
 
 from electra_tf.configure_pretraining import CorpusConfig, PretrainingConfig
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.pretrain import dataset_builder, unigram_counts
-from electra_tf.pretrain.dataset_builder import Progress
+from electra_tf.pretrain import dataset_builder, lengths, unigram_counts
+from electra_tf.pretrain.engines import Progress
 from electra_tf.pretrain.records import Records, find
 from electra_tf.pretrain.vocabularies import build_vocabulary, open_vocabulary
 from electra_tf.util import console, storage
@@ -32,6 +32,8 @@ _LEFT_OUT = {
     "bad_json_lines": "lines as bad JSON",
     "skipped_members": "archived files as links, hidden or unsafe",
     "oversized_members": "archived files as too large",
+    "duplicate_documents": "documents as duplicates",
+    "duplicate_bytes": "bytes of duplicates",
 }
 
 Log = Callable[[str], None]
@@ -146,7 +148,7 @@ def summary(manifest: dict[str, Any]) -> str:
             text += f"\nleft out: {counts[name]:,} {what}"
     if counts["replaced_bytes"]:
         text += f"\nreplaced: {counts['replaced_bytes']:,} bytes, not UTF-8"
-    return text
+    return f"{text}\n{lengths.table(manifest['document_tokens'])}"
 
 
 def _open_held_out(
@@ -172,17 +174,20 @@ class _ProgressLog:
         self._log = log
         self._start = start
         self._next = start + SECONDS_BETWEEN_LOGS
+        self._is_search = False
 
     def __call__(self, progress: Progress) -> None:
         now = time.monotonic()
         self.bytes_before = progress.bytes_before
         num_bytes = progress.num_bytes - progress.bytes_before
-        if not num_bytes:
+        if not num_bytes or progress.is_search != self._is_search:
             self._start = now  # processes take seconds to start
+            self._is_search = progress.is_search
         if now < self._next or not num_bytes:
             return
         self._next = now + SECONDS_BETWEEN_LOGS
-        text = f"{progress.num_documents:,} documents, "
+        text = "Looking for duplicates: " if progress.is_search else ""
+        text += f"{progress.num_documents:,} documents, "
         text += console.rate(num_bytes, self._start)
         if progress.bytes_before:
             text += f" after {progress.bytes_before / 1e6:.1f} MB before"

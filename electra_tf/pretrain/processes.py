@@ -1,4 +1,4 @@
-"""Parts built by several processes.
+"""Parts built, or their documents hashed, by several processes.
 
 They are started afresh, as a fork of a process with TensorFlow's threads may
 hang. This module imports no TensorFlow: each of them does when it has turned
@@ -39,22 +39,50 @@ class _Outcome(NamedTuple):
     is_users: bool = False
 
 
-class _Job(NamedTuple):
+class Job(NamedTuple):
+    """What is done to parts.
+
+    Attributes:
+      step: "hash" for the hashes of their documents, or "build".
+      config: of the corpus.
+      vocabulary: of its tokens; None where only hashes are asked for.
+    """
+
+    step: str
+    config: CorpusConfig
+    vocabulary: Vocabulary | None
+
+    def do(self, part: Any, **kwargs: Any) -> Any:  # noqa: ANN401 (see below)
+        """Does it to one part; imports TensorFlow.
+
+        Args:
+          part: a `Part`.
+          **kwargs: see `parts.build`.
+
+        Returns:
+          The `Statistics` of what was read.
+        """
+        from electra_tf.pretrain import parts
+
+        if self.step == "hash":
+            return parts.write_hashes(part, self.config, **kwargs)
+        return parts.build(part, self.config, self.vocabulary, **kwargs)
+
+
+class _Shared(NamedTuple):
     """What all processes know.
 
     Attributes:
-      parts: sources and directory of all `Part`s that are to be built; not
-        themselves, as to read one is to import TensorFlow.
-      config: of the corpus.
-      vocabulary: of its tokens.
-      numbers: queue of the parts to build; None ends a process.
+      job: what is done.
+      parts: the fields of all `Part`s it is done to; not themselves, as to
+        read one is to import TensorFlow.
+      numbers: queue of the parts to take; None ends a process.
       outcomes: queue of `_Outcome`s.
       totals: array of the documents and bytes that were read.
     """
 
-    parts: list[tuple[tuple[Source, ...], str]]
-    config: CorpusConfig
-    vocabulary: Vocabulary
+    job: Job
+    parts: list[tuple[tuple[Source, ...], str, bytes]]
     numbers: Any
     outcomes: Any
     totals: Any
@@ -67,20 +95,13 @@ def num_cores() -> int:
     return os.cpu_count() or 1
 
 
-def build(
-    parts: list[Any],
-    config: CorpusConfig,
-    vocabulary: Vocabulary,
-    num_processes: int,
-    report: Report,
-) -> None:
-    """Builds parts, the largest first.
+def run(job: Job, parts: list[Any], num_processes: int, report: Report) -> None:
+    """Does a job with parts, the largest first.
 
     Args:
+      job: what is done.
       parts: `Part`s.
-      config: of the corpus.
-      vocabulary: of its tokens.
-      num_processes: that build at the same time.
+      num_processes: that work at the same time.
       report: called now and then with the numbers read so far.
 
     Raises:
@@ -89,33 +110,32 @@ def build(
     """
     context = multiprocessing.get_context("spawn")
     ordered = sorted(parts, key=lambda part: -part.num_text_bytes)
-    job = _Job(
-        [(part.sources, part.directory) for part in ordered],
-        config,
-        vocabulary,
+    shared = _Shared(
+        job,
+        [(part.sources, part.directory, part.dropped) for part in ordered],
         context.Queue(),
         context.Queue(),
         context.Array("q", 2),
     )
     for number in [*range(len(parts)), *[None] * num_processes]:
-        job.numbers.put(number)
-    with _started(context, job, num_processes) as processes:
+        shared.numbers.put(number)
+    with _started(context, shared, num_processes) as processes:
         for _ in parts:
-            outcome = _next_outcome(job, processes, report)
+            outcome = _next_outcome(shared, processes, report)
             if outcome.is_users:
                 raise UserError(outcome.error)
             if outcome.error:
                 raise RuntimeError(outcome.error)
-    report(*job.totals)
+    report(*shared.totals)
 
 
 @contextlib.contextmanager
 def _started(
-    context: multiprocessing.context.SpawnContext, job: _Job, number: int
+    context: multiprocessing.context.SpawnContext, shared: _Shared, number: int
 ) -> Iterator[list[SpawnProcess]]:
     """Starts processes, and ends them whatever happens."""
     processes = [
-        context.Process(target=_work, args=(job,), daemon=True)
+        context.Process(target=_work, args=(shared,), daemon=True)
         for _ in range(number)
     ]
     try:
@@ -123,7 +143,7 @@ def _started(
             process.start()
         yield processes
     finally:
-        job.numbers.cancel_join_thread()
+        shared.numbers.cancel_join_thread()
         for process in processes:
             if process.pid is not None:
                 process.terminate()
@@ -131,13 +151,13 @@ def _started(
 
 
 def _next_outcome(
-    job: _Job, processes: list[SpawnProcess], report: Report
+    shared: _Shared, processes: list[SpawnProcess], report: Report
 ) -> _Outcome:
     """Waits for a part to be built."""
     while True:
-        report(*job.totals)
+        report(*shared.totals)
         try:
-            return job.outcomes.get(timeout=SECONDS_BETWEEN_REPORTS)
+            return shared.outcomes.get(timeout=SECONDS_BETWEEN_REPORTS)
         except queue.Empty:
             codes = [process.exitcode for process in processes]
         if failed := [code for code in codes if code]:
@@ -149,8 +169,8 @@ def _next_outcome(
             )
 
 
-def _work(job: _Job) -> None:
-    """Builds parts until there are no more."""
+def _work(shared: _Shared) -> None:
+    """Takes parts until there are no more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this
     threading.Thread(target=_end_with_parent, daemon=True).start()
     with console.quiet_imports():
@@ -160,30 +180,25 @@ def _work(job: _Job) -> None:
     tf.config.set_visible_devices([], "GPU")
     tf.config.threading.set_inter_op_parallelism_threads(1)
     tf.config.threading.set_intra_op_parallelism_threads(1)
-    while (number := job.numbers.get()) is not None:
+    while (number := shared.numbers.get()) is not None:
         seen = [0, 0]
 
         def report(statistics: Any, seen: list[int] = seen) -> None:  # noqa: ANN401
             now = [statistics.documents, statistics.text_bytes]
-            with job.totals.get_lock():
+            with shared.totals.get_lock():
                 for i in range(2):
-                    job.totals[i] += now[i] - seen[i]
+                    shared.totals[i] += now[i] - seen[i]
             seen[:] = now
 
         try:
-            parts.build(
-                parts.Part(*job.parts[number]),
-                job.config,
-                job.vocabulary,
-                report=report,
-                num_threads=1,
-            )
+            part = parts.Part(*shared.parts[number])
+            shared.job.do(part, report=report, num_threads=1)
         except (UserError, OSError, tf.errors.ResourceExhaustedError) as error:
-            job.outcomes.put(_Outcome(str(error), is_users=True))
+            shared.outcomes.put(_Outcome(str(error), is_users=True))
         except Exception:
-            job.outcomes.put(_Outcome(traceback.format_exc()))
+            shared.outcomes.put(_Outcome(traceback.format_exc()))
         else:
-            job.outcomes.put(_Outcome())
+            shared.outcomes.put(_Outcome())
 
 
 def _end_with_parent() -> None:

@@ -214,7 +214,7 @@ def test_the_same_build_gives_the_same_bytes(config, built, tmp_path):
     assert contents(tmp_path / "out") == contents(built)
     assert manifest == json.loads((built / "manifest.json").read_text())
     size = pathlib.Path(config.corpus[0]).stat().st_size
-    assert calls[-1] == (len(DOCUMENTS), size, size, 0)
+    assert calls[-1] == (len(DOCUMENTS), size, size, 0, False)
     assert calls == sorted(calls)
 
 
@@ -355,7 +355,7 @@ def test_a_stopped_build_goes_on_and_tells_what_was_there(
         if len(built_parts) == 2:
             raise KeyboardInterrupt
         built_parts.append(part)
-        original(part, *args, **kwargs)
+        return original(part, *args, **kwargs)
 
     with monkeypatch.context() as patch:
         patch.setattr(parts, "build", stop_at_third)

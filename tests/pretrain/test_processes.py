@@ -89,8 +89,9 @@ def test_no_process_outlives_a_killed_build(tmp_path):
         "from electra_tf.pretrain.sources import Source\n"
         "made = [Part((Source(path),), path + '.part')"
         " for path in sys.argv[2:]]\n"
-        "processes.build(made, CorpusConfig(),"
-        " Vocabulary.from_file(sys.argv[1]), 2, lambda *_: None)\n"
+        "vocabulary = Vocabulary.from_file(sys.argv[1])\n"
+        "job = processes.Job('build', CorpusConfig(), vocabulary)\n"
+        "processes.run(job, made, 2, lambda *_: None)\n"
     )
     paths = [tmp_path / "vocab.txt", tmp_path / "a.txt", fifo]
     build = subprocess.Popen([sys.executable, "-c", code, *map(str, paths)])

@@ -34,6 +34,9 @@ class Statistics:
       skipped_members: files in archives left out: links, devices, hidden
         files, absolute paths, paths with "..", archives nested too deep.
       oversized_members: files in archives left out for their size.
+      duplicate_documents: documents left out as --drop_duplicates asks; they
+        count in `documents` too.
+      duplicate_bytes: bytes of their lines.
     """
 
     files: int = 0
@@ -48,6 +51,8 @@ class Statistics:
     bad_json_lines: int = 0
     skipped_members: int = 0
     oversized_members: int = 0
+    duplicate_documents: int = 0
+    duplicate_bytes: int = 0
 
     def add(self, other: "Statistics") -> None:
         """Adds what was read elsewhere."""
