@@ -34,6 +34,8 @@ setuptools.setup(
         "test": ["hypothesis>=6.100", "pytest>=8", "safetensors>=0.4.5"],
         "dev": ["ruff>=0.17,<0.18"],
         "bench": ["tokenizers>=0.22"],
+        # Beam's protobuf is older than what later sentencepieces need.
+        "beam": ["apache-beam>=2.70", "sentencepiece<0.2.2"],
         "hf": ["safetensors>=0.4.5"],
         "hf-test": ["torch>=2.5,<2.14", "transformers>=4.57"],
         "tensorboard": ["tensorboard>=2.19"],

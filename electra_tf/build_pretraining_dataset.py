@@ -2,6 +2,9 @@ r"""Builds pre-training records from text.
 
 python -m electra_tf.build_pretraining_dataset --corpus="books/*.txt" \
     --vocab_file=vocab.txt --output_dir=data/pretrain_tfrecords
+python -m electra_tf.build_pretraining_dataset --corpus="gs://BUCKET/*.gz" \
+    --vocab_file=vocab.txt --output_dir=gs://BUCKET/pretrain_tfrecords \
+    --engine=beam --runner=DataflowRunner --beam_options=--project=PROJECT
 """
 
 import dataclasses
@@ -10,7 +13,7 @@ from typing import ClassVar
 
 from electra_tf.configure_corpus import ORIGINAL_FLAGS, CorpusConfig
 from electra_tf.util import config_flags, console
-from electra_tf.util.config_fields import require
+from electra_tf.util.config_fields import one_of, require, require_choices
 from electra_tf.util.errors import UserError
 
 
@@ -30,6 +33,18 @@ class BuildConfig:
     """Processes that build at the same time; 0: one a core. The records are
     the same for any number."""
 
+    engine: str = one_of("local", "beam")
+    """What reads the corpus and builds: processes of this machine, or Apache
+    Beam on any number of machines. The records are the same."""
+
+    runner: str = "DirectRunner"
+    """Of Beam: DirectRunner for this machine, DataflowRunner, FlinkRunner,
+    SparkRunner."""
+
+    beam_options: tuple[str, ...] = ()
+    """Options of Beam and its runner, as in
+    --beam_options=--project=PROJECT,--region=REGION; may be repeated."""
+
     ORIGINAL_FLAGS: ClassVar[Mapping[str, str]] = ORIGINAL_FLAGS
 
     def __post_init__(self) -> None:
@@ -40,19 +55,35 @@ class BuildConfig:
                 f"vocab_file={self.corpus.vocab_file!r}."
             )
         require(self, "num_processes", "at least 0", lambda n: n >= 0)
+        require_choices(self)
+        if self.beam_options and self.engine != "beam":
+            raise UserError(
+                "`beam_options` needs `engine=beam`. Received: "
+                f"engine={self.engine!r}, beam_options={self.beam_options}. "
+                "Set --engine=beam."
+            )
 
 
 def main(config: BuildConfig) -> None:
     """Builds the records."""
     with console.quiet_imports():
-        from electra_tf.pretrain import preparation, vocabularies
+        from electra_tf.pretrain import (
+            beam_engine,
+            engines,
+            preparation,
+            vocabularies,
+        )
 
+    if config.engine == "beam":
+        engine = beam_engine.BeamEngine(config.runner, config.beam_options)
+    else:
+        engine = engines.LocalEngine(config.num_processes)
     preparation.build_records(
         config.corpus,
         vocabularies.open_vocabulary(config.corpus, config.corpus.vocab_file),
         config.output_dir,
         overwrite=config.overwrite,
-        num_processes=config.num_processes,
+        engine=engine,
         log=console.say,
     )
 

@@ -38,6 +38,7 @@ from electra_tf.util.errors import UserError
 from electra_tf.util.locks import DirectoryLock
 
 LOCK = ".lock"
+ONE_PROCESS = LocalEngine(1)
 STORAGE_ERRORS = (
     tf.errors.AbortedError,
     tf.errors.PermissionDeniedError,
@@ -52,8 +53,7 @@ def build(
     *,
     output_dir: str,
     overwrite: bool = False,
-    num_processes: int = 1,
-    engine: Engine | None = None,
+    engine: Engine = ONE_PROCESS,
     report: Report = lambda _: None,
 ) -> dict[str, Any]:
     """Builds the data sets of a corpus.
@@ -67,9 +67,7 @@ def build(
       output_dir: where the files go; those of shorter rows go beside it, see
         `CorpusConfig.directory_of`.
       overwrite: whether to replace a data set that lies there.
-      num_processes: that build at the same time; 0 for one a core, or fewer
-        where there is little text.
-      engine: that builds instead of processes.
+      engine: takes the steps that read the corpus.
       report: called now and then.
 
     Returns:
@@ -81,7 +79,6 @@ def build(
         written.
       DirectoryInUseError: if another build writes there.
     """
-    engine = engine or LocalEngine(num_processes)
     outputs = [config.directory_of(c, output_dir) for c in config.data_sets]
     _check_free(outputs, overwrite)
     sources = corpus.expand(config.corpus, tfds_data_dir=config.tfds_data_dir)

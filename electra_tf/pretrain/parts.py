@@ -221,7 +221,6 @@ def write_hashes(
     config: CorpusConfig,
     *,
     report: Report = lambda _: None,
-    **_: int,
 ) -> corpus.Statistics:
     """Writes the hashes of the documents of a part to `hashes_path`.
 
@@ -234,18 +233,34 @@ def write_hashes(
       What was read.
     """
     statistics = corpus.Statistics()
-
-    def hashes() -> Iterator[bytes]:
-        for lines in _read(part, config, statistics):
-            yield duplicates.document_hash(
-                lines, do_lower_case=config.do_lower_case
-            )
-            report(statistics)
-
+    hashes = document_hashes(part, config, statistics, report=report)
     storage.make_directories(os.path.dirname(part.directory))
-    duplicates.write(hashes_path(part), hashes())
+    duplicates.write(hashes_path(part), hashes)
     report(statistics)
     return statistics
+
+
+def document_hashes(
+    part: Part,
+    config: CorpusConfig,
+    statistics: corpus.Statistics | None = None,
+    *,
+    report: Report = lambda _: None,
+) -> Iterator[bytes]:
+    """Yields the hashes of the documents of a part.
+
+    Args:
+      part: which.
+      config: how to read it.
+      statistics: counts what is read.
+      report: called now and then with them.
+    """
+    statistics = statistics or corpus.Statistics()
+    for lines in _read(part, config, statistics):
+        yield duplicates.document_hash(
+            lines, do_lower_case=config.do_lower_case
+        )
+        report(statistics)
 
 
 def hashes_path(part: Part) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 from electra_tf.configure_pretraining import CorpusConfig, PretrainingConfig
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import dataset_builder, lengths, unigram_counts
-from electra_tf.pretrain.engines import Progress
+from electra_tf.pretrain.engines import Engine, LocalEngine, Progress
 from electra_tf.pretrain.records import Records, find
 from electra_tf.pretrain.vocabularies import build_vocabulary, open_vocabulary
 from electra_tf.util import console, storage
@@ -73,7 +73,7 @@ def prepare(
             config.corpus,
             vocabulary,
             output_dir,
-            num_processes=config.runtime.num_processes,
+            engine=LocalEngine(config.runtime.num_processes),
             log=log,
         )
     else:
@@ -102,7 +102,7 @@ def build_records(
     output_dir: str,
     *,
     overwrite: bool = False,
-    num_processes: int = 1,
+    engine: Engine,
     log: Log = console.say,
 ) -> dict[str, Any]:
     """Builds a data set, saying how it goes and what came of it.
@@ -112,7 +112,7 @@ def build_records(
       vocabulary: of its tokens.
       output_dir: where the files go.
       overwrite: whether to replace a data set that lies there.
-      num_processes: that build at the same time; 0 for one a core.
+      engine: that builds.
       log: told about it.
 
     Returns:
@@ -126,7 +126,7 @@ def build_records(
         vocabulary,
         output_dir=output_dir,
         overwrite=overwrite,
-        num_processes=num_processes,
+        engine=engine,
         report=progress,
     )
     num_bytes = manifest["counts"]["text_bytes"] - progress.bytes_before

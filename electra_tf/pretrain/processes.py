@@ -52,12 +52,18 @@ class Job(NamedTuple):
     config: CorpusConfig
     vocabulary: Vocabulary | None
 
-    def do(self, part: Any, **kwargs: Any) -> Any:  # noqa: ANN401 (see below)
+    def do(
+        self,
+        part: Any,  # noqa: ANN401 (a `Part`)
+        report: Callable[[Any], None],
+        num_threads: int = 0,
+    ) -> Any:  # noqa: ANN401
         """Does it to one part; imports TensorFlow.
 
         Args:
           part: a `Part`.
-          **kwargs: see `parts.build`.
+          report: see `parts.build`.
+          num_threads: likewise.
 
         Returns:
           The `Statistics` of what was read.
@@ -65,8 +71,14 @@ class Job(NamedTuple):
         from electra_tf.pretrain import parts
 
         if self.step == "hash":
-            return parts.write_hashes(part, self.config, **kwargs)
-        return parts.build(part, self.config, self.vocabulary, **kwargs)
+            return parts.write_hashes(part, self.config, report=report)
+        return parts.build(
+            part,
+            self.config,
+            self.vocabulary,
+            report=report,
+            num_threads=num_threads,
+        )
 
 
 class _Shared(NamedTuple):

@@ -23,6 +23,7 @@ from electra_tf.pretrain import (
     unigram_counts,
 )
 from electra_tf.pretrain.dataset_builder import build
+from electra_tf.pretrain.engines import LocalEngine
 from electra_tf.pretrain.records import Records
 from electra_tf.util.errors import UserError
 
@@ -409,7 +410,7 @@ def test_one_and_two_processes_write_the_same_bytes(
             config,
             VOCABULARY,
             output_dir=str(tmp_path / str(number)),
-            num_processes=number,
+            engine=LocalEngine(number),
             report=calls.append,
         )
         assert calls == sorted(calls)

@@ -8,6 +8,7 @@ import pytest
 from electra_tf.configure_corpus import CorpusConfig
 from electra_tf.model.tokenization import SPECIAL_TOKENS, Vocabulary
 from electra_tf.pretrain import corpus, dataset_builder, duplicates, parts
+from electra_tf.pretrain.engines import LocalEngine
 from electra_tf.pretrain.pretrain_data import evaluation_dataset
 from electra_tf.pretrain.records import Records
 
@@ -126,7 +127,7 @@ def test_processes_and_stops_make_no_difference(config, tmp_path, monkeypatch):
     searches = [call.is_search for call in calls]
     assert searches == sorted(searches, reverse=True)
     assert len({*searches}) == 2
-    assert build(config, tmp_path / "two", num_processes=2) == whole
+    assert build(config, tmp_path / "two", engine=LocalEngine(2)) == whole
 
     def stop(step, limit):
         done = []

@@ -12,6 +12,7 @@ import pytest
 from electra_tf.configure_corpus import CorpusConfig
 from electra_tf.model.tokenization import SPECIAL_TOKENS, Vocabulary
 from electra_tf.pretrain import dataset_builder, parts, processes
+from electra_tf.pretrain.engines import LocalEngine
 from electra_tf.util.errors import DirectoryInUseError, UserError
 
 VOCABULARY = Vocabulary((*SPECIAL_TOKENS, "word", "##s"))
@@ -30,7 +31,7 @@ def build(config, tmp_path, **kwargs):
         config,
         VOCABULARY,
         output_dir=str(tmp_path / "out"),
-        **{"num_processes": 2, **kwargs},
+        **{"engine": LocalEngine(2), **kwargs},
     )
 
 
@@ -46,7 +47,7 @@ def test_a_damaged_file_is_named_and_what_is_built_is_kept(config, tmp_path):
     with pytest.raises(UserError, match=r"d\.xz"):
         build(dataclasses.replace(config, corpus=corpus), tmp_path)
     assert {p.name for p in (tmp_path / "out").iterdir()} <= {".parts"}
-    manifest = build(config, tmp_path, num_processes=1)
+    manifest = build(config, tmp_path, engine=LocalEngine(1))
     assert manifest["counts"]["documents"] == 240
 
 
@@ -139,7 +140,7 @@ def test_a_second_build_is_kept_out_until_the_first_is_killed(config, tmp_path):
         build(config, tmp_path)
     first.kill()
     first.wait()
-    manifest = build(config, tmp_path, num_processes=1)
+    manifest = build(config, tmp_path, engine=LocalEngine(1))
     assert manifest["counts"]["documents"] == 240
     assert not (tmp_path / "out" / ".lock").exists()
 

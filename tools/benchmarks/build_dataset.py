@@ -223,7 +223,7 @@ def _used() -> Used:
 
 def _build(config: CorpusConfig, *, num_processes: int) -> Callable[[], object]:
     with console.quiet_imports():
-        from electra_tf.pretrain import dataset_builder, vocabularies
+        from electra_tf.pretrain import dataset_builder, engines, vocabularies
     vocabulary = vocabularies.open_vocabulary(config, config.vocab_file)
 
     def work() -> None:
@@ -232,7 +232,7 @@ def _build(config: CorpusConfig, *, num_processes: int) -> Callable[[], object]:
                 config,
                 vocabulary,
                 output_dir=output_dir,
-                num_processes=num_processes,
+                engine=engines.LocalEngine(num_processes),
             )
 
     return work
