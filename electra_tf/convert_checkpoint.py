@@ -44,9 +44,16 @@ class ConvertConfig:
     target_format: str = one_of("electra_tf", "tf1", "hf")
     """Format of the output."""
 
-    network: str = one_of("both", "discriminator", "generator", "encoder")
-    """What to write: all there is, one network that stands alone, or the
-    discriminator's encoder without a head."""
+    network: str = one_of(
+        "both", "discriminator", "generator", "corrector", "encoder"
+    )
+    """What to write: all there is, one network that stands alone, or the main
+    encoder without a head. The corrector of an objective that predicts words
+    becomes a masked language model."""
+
+    extra_heads: bool = True
+    """Write what only some objectives have, as the copy head of
+    all_tokens_mlm; hf, and one network alone, never have it."""
 
     vocab_file: str = ""
     """Vocabulary of the input. Default: vocab.txt beside it."""
@@ -122,6 +129,7 @@ def main(config: ConvertConfig) -> None:
         max_position_embeddings=config.max_position_embeddings,
         reset_step=config.reset_step,
         slots=config.slots,
+        extra_heads=config.extra_heads,
         seed=config.seed,
     )
     paths = conversion.write(

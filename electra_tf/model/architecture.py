@@ -20,6 +20,19 @@ SLOTS = ("adam_m", "adam_v")
 DISCRIMINATOR_HEAD = "discriminator_predictions"
 GENERATOR_HEAD = "generator_predictions"
 CLOZE_HEAD = "cloze_predictions"
+CORRECTOR_HEAD = "corrector_predictions"
+DETECTION_LAYERS = "discriminator_encoder"
+"""Layers that a discriminator has in the place of the encoder's topmost."""
+
+EXTRAS = (
+    DETECTION_LAYERS,
+    "baseline_predictions",
+    "contrast_predictions",
+    "copy_predictions",
+    "selection_predictions",
+    "sentence_predictions",
+)
+"""Scopes of what only some objectives have, and no network by itself."""
 
 Shape = tuple[int, ...]
 Shapes = Mapping[str, Shape]
@@ -55,8 +68,9 @@ class Architecture:
         `ModelConfig.generator_sharing`.
       is_two_tower: whether the generator is a left-to-right and a
         right-to-left encoder.
-      heads: of pre-training, those of `DISCRIMINATOR_HEAD`, `GENERATOR_HEAD`
-        and `CLOZE_HEAD` that there are.
+      heads: of pre-training, those of `DISCRIMINATOR_HEAD`, `GENERATOR_HEAD`,
+        `CLOZE_HEAD` and `CORRECTOR_HEAD` that there are.
+      extras: weights in the scopes of `EXTRAS`: name -> shape.
       tasks: fine-tuned heads: task -> dense module -> its kernel's shape.
     """
 
@@ -65,6 +79,7 @@ class Architecture:
     sharing: str = "embeddings"
     is_two_tower: bool = False
     heads: tuple[str, ...] = ()
+    extras: Shapes = dataclasses.field(default_factory=dict)
     tasks: Mapping[str, Mapping[str, Shape]] = dataclasses.field(
         default_factory=dict
     )
@@ -88,7 +103,7 @@ class Architecture:
         for task, modules in self.tasks.items():
             for module, shape in modules.items():
                 shapes |= _linear(f"task_specific/{task}/{module}", *shape)
-        return shapes
+        return shapes | self.extras
 
     def _head_shapes(self, head: str) -> dict[str, Shape]:
         width = self.encoder.hidden_size
@@ -97,7 +112,8 @@ class Architecture:
                 **_linear(f"{head}/dense", width, width),
                 **_linear(f"{head}/dense_1", width, 1),
             }
-        reader = self.generator or self.encoder
+        is_generator = self.generator and head != CORRECTOR_HEAD
+        reader = self.generator if is_generator else self.encoder
         width = reader.hidden_size * (2 if self.is_two_tower else 1)
         return {
             **_linear(f"{head}/dense", width, reader.embedding_size),
@@ -139,18 +155,23 @@ def infer(
         generator = _encoder(
             scope, weights, generator_num_attention_heads, tables=encoder
         )
-    heads = (DISCRIMINATOR_HEAD, GENERATOR_HEAD, CLOZE_HEAD)
+    heads = (DISCRIMINATOR_HEAD, GENERATOR_HEAD, CLOZE_HEAD, CORRECTOR_HEAD)
     architecture = Architecture(
         encoder=encoder,
         generator=generator,
         sharing=_sharing(scope, weights),
         is_two_tower=is_two_tower,
         heads=tuple(head for head in heads if head in scopes),
+        extras={n: x for n, x in weights.items() if _is_extra(n)},
         tasks=_tasks(weights),
     )
     _compare(architecture.shapes(), weights)
     _check_slots(shapes, weights)
     return architecture
+
+
+def _is_extra(name: str) -> bool:
+    return name.partition("/")[0] in EXTRAS
 
 
 def _sharing(scope: str, shapes: Shapes) -> str:

@@ -32,6 +32,7 @@ FORMATS = ("tf1", "hf", "electra_tf")
 
 _RUN = "config.json"
 _CONVERTED = "architecture.json"
+_PAIR = ("discriminator", "generator")  # what Hugging Face's can join
 
 
 def read(
@@ -168,7 +169,7 @@ def _format_of(path: str) -> str:
 def _read_hugging_face(path: str) -> Weights:
     paths = [pathlib.Path(part) for part in path.split(",")]
     if len(paths) == 1 and not (paths[0] / _RUN).exists():
-        parts = [paths[0] / network for network in NETWORKS]
+        parts = [paths[0] / network for network in _PAIR]
         paths = [part for part in parts if (part / _RUN).exists()] or paths
     read_all = [hugging_face.read(part) for part in paths]
     if len(read_all) > 2:

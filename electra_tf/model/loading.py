@@ -35,8 +35,8 @@ def load(path: str, network: str = "") -> Network:
     Args:
       path: of a checkpoint of the original's, of ours, or of Hugging Face's;
         as `checkpoint_formats.read` takes it.
-      network: "discriminator" or "generator". Default: the discriminator,
-        where there is one.
+      network: "discriminator", "corrector" or "generator". Default: the
+        first of these that there is.
 
     Returns:
       The network, with its weights.

@@ -4,7 +4,7 @@ import dataclasses
 import pathlib
 from collections.abc import Mapping
 
-from electra_tf.model import checkpoint_formats, weights
+from electra_tf.model import checkpoint_formats, resizing, weights
 from electra_tf.model.architecture import (
     GENERATOR_HEAD,
     SLOTS,
@@ -53,10 +53,15 @@ def describe(loaded: Weights) -> str:
     num_weights = len(names) - num_slots - (STEP in names)
     flags = initialization.size_flags(loaded.architecture)
     sizes = checkpoint_formats.sizes(loaded)
+    extras = loaded.architecture.extras
     lines = [
         f"Read {loaded.origin}: {num_weights} weights, {num_slots} slots of "
         f"Adam, step {loaded.step:,}; each used once.",
         *(f"  {name}: {size:,} parameters" for name, size in sizes.items()),
+        *(
+            f"  {scope}: of its objective alone"
+            for scope in sorted({x.partition("/")[0] for x in extras})
+        ),
         *(
             f"  {task}: fine-tuned head of {', '.join(modules)}"
             for task, modules in loaded.architecture.tasks.items()
@@ -81,6 +86,7 @@ def prepare(
     max_position_embeddings: int | None = None,
     reset_step: bool = False,
     slots: bool = True,
+    extra_heads: bool = True,
     seed: int = 0,
 ) -> Weights:
     """Makes the changes that are asked for, and says what became of rows.
@@ -93,22 +99,25 @@ def prepare(
         same.
       reset_step: whether to count updates from 0.
       slots: whether Adam's slots are kept, or made; else left out.
+      extra_heads: whether to keep what only some objectives have.
       seed: of new rows.
     """
+    if not extra_heads:
+        loaded = weights.without_extras(loaded)
     if new_vocab_file or vocab_size:
         vocabulary = None
         if new_vocab_file:
             vocabulary = Vocabulary.from_file(new_vocab_file)
         size = vocab_size or vocabulary.size
-        loaded, resizing = weights.resize_vocabulary(
+        loaded, rows = resizing.resize_vocabulary(
             loaded, size, vocabulary, seed=seed
         )
-        console.say(initialization.resized("Word embeddings", resizing))
+        console.say(initialization.resized("Word embeddings", rows))
     if max_position_embeddings:
-        loaded, resizing = weights.resize_positions(
+        loaded, rows = resizing.resize_positions(
             loaded, max_position_embeddings
         )
-        console.say(initialization.resized("Position embeddings", resizing))
+        console.say(initialization.resized("Position embeddings", rows))
     ready = weights.with_slots(loaded)
     if reset_step:
         step = {STEP: ready.arrays[STEP] * 0}
@@ -130,8 +139,8 @@ def write(
       directory: new or empty.
       ready: what to write.
       target_format: "tf1", "electra_tf" or "hf".
-      network: "both" for all there is, "discriminator", "generator" or
-        "encoder".
+      network: "both" for all there is, "discriminator", "generator",
+        "corrector" or "encoder".
       head: of a fine-tuned model for hf; "auto" knows the original's tasks.
 
     Returns:

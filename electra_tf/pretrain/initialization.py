@@ -8,7 +8,7 @@ import dataclasses
 from typing import NamedTuple
 
 from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.model import checkpoint_formats, weights
+from electra_tf.model import checkpoint_formats, resizing
 from electra_tf.model.architecture import (
     GENERATOR_HEAD,
     SLOTS,
@@ -16,11 +16,14 @@ from electra_tf.model.architecture import (
     Architecture,
 )
 from electra_tf.model.bert_config import BertConfig, CommonConfig
-from electra_tf.model.weights import Resizing, Weights
+from electra_tf.model.resizing import Resizing
+from electra_tf.model.weights import Weights
 from electra_tf.pretrain.pretraining_model import PretrainingModel
 from electra_tf.util import console, differences
 from electra_tf.util.errors import UserError
 
+_ONE_NETWORK = ("mlm", "mlm_sentence", "script")
+_OF_ROWS = {"sentence_predictions"}
 _COMMON = {field.name for field in dataclasses.fields(CommonConfig)}
 
 
@@ -108,7 +111,9 @@ def read(config: PretrainingConfig) -> Weights:
         config.model.generator(1) if loaded.architecture.generator else None,
     ) | {
         "generator_sharing": config.model.generator_sharing,
-        "objective": config.objective.objective,
+        "objective": "mlm"
+        if config.objective.objective in _ONE_NETWORK
+        else config.objective.objective,
         "generator_type": "two_tower"
         if config.objective.has_two_towers
         else config.objective.generator_type,
@@ -268,21 +273,23 @@ def size_flags(architecture: Architecture) -> dict[str, int | str]:
         flags["generator_sharing"] = architecture.generator_sharing
     if architecture.is_two_tower:
         flags["generator_type"] = "two_tower"
-    if architecture.heads == (GENERATOR_HEAD,):
+    scopes = {name.partition("/")[0] for name in architecture.extras}
+    is_one = architecture.generator is None and scopes <= _OF_ROWS
+    if is_one and architecture.heads == (GENERATOR_HEAD,):
         flags["objective"] = "mlm"
     return flags
 
 
-def resized(table: str, resizing: Resizing) -> str:
+def resized(table: str, rows: Resizing) -> str:
     """Says what became of the rows of a table.
 
     Args:
       table: its name.
-      resizing: what became of them.
+      rows: what became of them.
     """
     return (
-        f"{table}: {resizing.kept:,} rows kept, {resizing.new:,} new, "
-        f"{resizing.dropped:,} dropped."
+        f"{table}: {rows.kept:,} rows kept, {rows.new:,} new, "
+        f"{rows.dropped:,} dropped."
     )
 
 
@@ -314,17 +321,17 @@ def _fit(model: PretrainingModel, loaded: Weights) -> Weights:
     is_same = loaded.vocabulary in (None, vocabulary)
     rows = loaded.architecture.encoder.vocab_size
     if rows != vocabulary.size or not is_same:
-        loaded, resizing = weights.resize_vocabulary(
+        loaded, change = resizing.resize_vocabulary(
             loaded,
             vocabulary.size,
             vocabulary,
             seed=model.config.training.seed,
         )
-        console.say(resized("Word embeddings", resizing))
+        console.say(resized("Word embeddings", change))
     positions = model.config.model.max_position_embeddings
     if positions != loaded.architecture.encoder.max_position_embeddings:
-        loaded, resizing = weights.resize_positions(loaded, positions)
-        console.say(resized("Position embeddings", resizing))
+        loaded, change = resizing.resize_positions(loaded, positions)
+        console.say(resized("Position embeddings", change))
     return loaded
 
 

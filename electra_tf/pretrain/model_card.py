@@ -19,6 +19,7 @@ NAME = "README.md"
 _CLASSES = {
     "discriminator": "ElectraForPreTraining",
     "generator": "ElectraForMaskedLM",
+    "corrector": "ElectraForMaskedLM",
     "sequence_classification": "ElectraForSequenceClassification",
     "token_classification": "ElectraForTokenClassification",
     "question_answering": "ElectraForQuestionAnswering",
@@ -248,10 +249,14 @@ def _loading(networks: tuple[str, ...], target: str, head: str) -> str:
     return "## How to load it\n\n" + "\n".join(parts)
 
 
+_WORDS_CALL = (
+    "network.head(states, network.encoder.embeddings"
+    ".word_embeddings)  # [B, L, V]"
+)
 _CALLS = {
     "discriminator": "network.head(states)  # [B, L], over 0: replaced",
-    "generator": "network.head(states, network.encoder.embeddings"
-    ".word_embeddings)  # [B, L, V]",
+    "generator": _WORDS_CALL,
+    "corrector": _WORDS_CALL,
 }
 _IN_KERAS = """\
 In Keras, from this directory:

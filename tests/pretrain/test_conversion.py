@@ -1,0 +1,162 @@
+"""What every registered objective trains can be converted."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny
+
+from electra_tf.model import architecture, checkpoint_formats, loading, weights
+from electra_tf.model.weights import Weights
+from electra_tf.pretrain import conversion, initialization, pretraining_run
+from electra_tf.pretrain.objectives import OBJECTIVES
+from electra_tf.util.errors import UserError
+
+
+_NEEDED = {
+    "two_stage": tiny.TWO_STAGE,
+    "fast_electra": {"generator_sharing": "none"},
+}
+
+
+def _model(objective, **leaves):
+    leaves |= _NEEDED.get(objective, {})
+    leaves |= {"objective": objective, "num_hidden_layers": 2}
+    config = tiny.config(initializer_range=0.2, **leaves)
+    strategy = tf.distribute.get_strategy()
+    return pretraining_run.make_model(config, tiny.COUNTED, strategy)
+
+
+def _weights(model):
+    """Returns what a checkpoint of a model holds, as it is read."""
+    held = pretraining_run.checkpoint_variables(model)
+    arrays = {name: variable.numpy() for name, variable in held.items()}
+    found = architecture.infer(
+        {name: array.shape for name, array in arrays.items()},
+        num_attention_heads=2,
+        generator_num_attention_heads=model.config.model.generator(
+            1
+        ).num_attention_heads,
+    )
+    return Weights(
+        origin="tiny",
+        arrays=arrays,
+        architecture=found,
+        vocabulary=tiny.VOCABULARY,
+        do_lower_case=True,
+        strip_accents=True,
+    )
+
+
+@pytest.fixture(scope="module", params=OBJECTIVES)
+def model(request):
+    return _model(request.param)
+
+
+def test_every_weight_of_an_objective_has_its_place(model):
+    found = _weights(model)
+    assert found.architecture.shapes().keys() == {
+        variable.path for variable in model.variables
+    }
+    for network in (*found.networks, weights.ENCODER):
+        alone = weights.select(found, network)
+        shapes = {n: a.shape for n, a in alone.arrays.items()}
+        inferred = architecture.infer(shapes).shapes()
+        assert inferred == alone.architecture.shapes()
+        assert not alone.architecture.extras
+
+
+def test_its_flags_make_the_same_networks(model):
+    flags = initialization.size_flags(_weights(model).architecture)
+    config = model.config
+    told = {
+        **dataclasses.asdict(config.model),
+        **dataclasses.asdict(config.objective),
+        **dataclasses.asdict(config.model.discriminator(1)),
+        "generator_width": config.model.generator(1).hidden_size,
+        **{
+            f"generator_{name}": value
+            for name, value in dataclasses.asdict(
+                config.model.generator(1)
+            ).items()
+        },
+    }
+    objective = config.objective.objective
+    one_network = ("mlm", "mlm_sentence", "script")
+    told["objective"] = "mlm" if objective in one_network else objective
+    if objective == "electric":
+        told["generator_type"] = "two_tower"
+    assert {name: told[name] for name in flags} == flags
+
+
+def _states(network, inputs):
+    return network.encoder(*inputs).sequence_output
+
+
+@pytest.mark.parametrize("objective", ["replace_mlm", "coco_lm"])
+def test_a_corrector_becomes_a_masked_language_model(objective, tmp_path):
+    model, inputs = _model(objective), tiny.batch()
+    ready = conversion.prepare(_weights(model))
+    conversion.write(str(tmp_path / "hf"), ready, "hf")
+    network = loading.load(str(tmp_path / "hf" / "corrector"))
+    states = _states(network, inputs)
+    np.testing.assert_allclose(
+        states, model.electra(*inputs).sequence_output, atol=1e-5
+    )
+    table = network.encoder.embeddings.word_embeddings
+    theirs = model.electra.embeddings.word_embeddings
+    np.testing.assert_allclose(
+        network.head(states, table),
+        model.corrector_predictions(states, theirs),
+        atol=1e-4,
+    )
+    assert (tmp_path / "hf/generator/model.safetensors").exists()
+
+
+def test_a_discriminator_has_the_layers_it_was_trained_with(tmp_path):
+    model, inputs = _model("teams"), tiny.batch()
+    made = weights.select(_weights(model), "discriminator")
+    network = loading.make(made)
+    np.testing.assert_allclose(
+        network.head(_states(network, inputs)),
+        model.discriminate(inputs),
+        atol=1e-5,
+    )
+    kept = weights.select(_weights(model), weights.ENCODER)
+    np.testing.assert_allclose(
+        _states(loading.make(kept), inputs),
+        model.electra(*inputs).sequence_output,
+        atol=1e-5,
+    )
+
+
+def test_what_only_an_objective_has_is_carried_along_or_left_out(tmp_path):
+    found = _weights(_model("all_tokens_mlm"))
+    scope = "copy_predictions"
+    assert f"  {scope}: of its objective alone" in conversion.describe(found)
+    for extra_heads in (True, False):
+        ready = conversion.prepare(found, extra_heads=extra_heads)
+        output = tmp_path / str(extra_heads)
+        conversion.write(str(output), ready, "electra_tf")
+        again = checkpoint_formats.read(str(output))
+        names = {name for name in again.arrays if name.startswith(scope)}
+        assert bool(names) == extra_heads
+        assert len(names) == 3 * 4 * extra_heads
+        expected = found.arrays.keys() - (() if extra_heads else _of(found))
+        assert again.arrays.keys() == expected
+
+
+def _of(found):
+    return {n for n in found.arrays if n.startswith("copy_predictions")}
+
+
+def test_a_run_starts_from_another_objective_s_weights():
+    source, target = _model("adversarial"), _model("electra")
+    with pytest.raises(UserError, match="not in this objective: baseline"):
+        initialization.assign(target, _weights(source))
+    target = _model("electra", init_partially=True)
+    initialization.assign(target, _weights(source))
+    values = {v.path: v.numpy() for v in source.variables}
+    for variable in target.variables:
+        np.testing.assert_array_equal(variable, values[variable.path])
