@@ -101,6 +101,11 @@ class CorpusConfig:
     overflow is dropped, as by the original; or it starts the next row and
     documents share rows, without reading each other."""
 
+    split_sentences: bool = False
+    """Take each sentence for a line, so that the second segment of a row
+    begins with a sentence: for text of one paragraph a line. Rules find where
+    sentences end, see pretrain/sentence_splitter.py."""
+
     held_out_fraction: float = 0.01
     """Share of the documents kept for evaluation."""
 

@@ -217,6 +217,8 @@ def _corpus(manifest: Mapping[str, Any]) -> str:
         ("bytes of text", f"{counts['text_bytes']:,}"),
         ("tokens read", f"{counts['tokens_read']:,}"),
         ("tokens dropped", f"{counts['tokens_dropped']:,}"),
+        ("packing", manifest["packing"]),
+        ("padding", f"{counts['padding_share']:.1%}"),
         ("lower-cased", str(manifest["do_lower_case"])),
         ("accents removed", str(manifest["strip_accents"])),
     ]

@@ -13,6 +13,7 @@ import tensorflow as tf
 from electra_tf.configure_corpus import CorpusConfig
 from electra_tf.model.graph_tokenization import make_tokenizer
 from electra_tf.model.tokenization import Vocabulary
+from electra_tf.pretrain import sentence_splitter
 from electra_tf.pretrain.held_out import Document
 from electra_tf.pretrain.lengths import Lengths
 from electra_tf.pretrain.packer import Packer, Tokenized, Writer
@@ -91,14 +92,14 @@ def _tokenize(
     )
 
     def tokenize_batch(batch: list[Document]) -> list[Tokenized]:
-        text = [line for document in batch for line in document.lines]
-        ragged = tokenize(tf.constant(text))
+        lines = [_lines(document, config) for document in batch]
+        ragged = tokenize(tf.constant([line for ls in lines for line in ls]))
         ids = ragged.values.numpy()
         ends = ragged.row_splits.numpy()
         lengths = np.diff(ends).tolist()
         made, line = [], 0
-        for document in batch:
-            next_line = line + len(document.lines)
+        for document, its_lines in zip(batch, lines, strict=True):
+            next_line = line + len(its_lines)
             made.append(
                 Tokenized(
                     document,
@@ -113,6 +114,13 @@ def _tokenize(
     batches = _batch(documents)
     for tokenized in _map_ahead(tokenize_batch, batches, num_threads):
         yield from tokenized
+
+
+def _lines(document: Document, config: CorpusConfig) -> list[str]:
+    """Returns the lines of a document, or their sentences."""
+    if not config.split_sentences:
+        return document.lines
+    return [s for line in document.lines for s in sentence_splitter.split(line)]
 
 
 @functools.lru_cache(maxsize=1)

@@ -1,7 +1,10 @@
 import numpy as np
 import pytest
+import tensorflow as tf
+import tiny
 
 from electra_tf.pretrain import evaluation
+from electra_tf.pretrain.pretrain_data import Inputs
 
 
 def _pairwise(scores, labels):
@@ -22,6 +25,13 @@ def test_area_is_the_share_of_pairs_in_order(decimals):
 
 def test_area_without_one_class_is_a_half():
     assert evaluation.area_under_curve(np.arange(3.0), np.zeros(3, int)) == 0.5
+
+
+@pytest.mark.parametrize("batch", [tiny.batch, tiny.packed_batch])
+def test_the_padding_of_rows_with_text_is_counted(batch):
+    inputs = Inputs(*(tf.pad(x, [[0, 3], [0, 0]]) for x in batch()))
+    expected = (batch().input_mask.numpy() == 0).sum()
+    assert evaluation._num_padding(inputs) == expected > 0
 
 
 def test_area_with_padding_counts_it_as_surely_real():

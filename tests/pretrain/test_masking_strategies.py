@@ -187,6 +187,18 @@ def test_a_row_is_masked_by_its_key_alone(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_documents_that_share_a_row_share_its_budget_and_no_group(name):
+    """What separates them separates groups: their numbers change nothing."""
+    inputs, config = _batch(100, 40), _config(name, mask_prob=0.3)
+    numbers = tf.cumsum(tf.cast(inputs.input_ids == SEP, tf.int32), axis=1)
+    packed = inputs._replace(input_mask=inputs.input_mask * (1 + numbers))
+    assert int(tf.reduce_max(packed.input_mask)) > 1
+    ours, theirs = _mask(packed, config), _mask(inputs, config)
+    np.testing.assert_array_equal(ours.positions, theirs.positions)
+    np.testing.assert_array_equal(ours.weights, theirs.weights)
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_xla_chooses_the_same(name):
     inputs, config = _batch(24, 40), _config(name)
     compiled = tf.function(lambda: _mask(inputs, config), jit_compile=True)()

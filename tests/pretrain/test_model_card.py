@@ -18,11 +18,13 @@ MANIFEST = {
     "corpus": ["/a/*.txt", "demo"],
     "do_lower_case": True,
     "strip_accents": False,
+    "packing": "packed",
     "counts": {
         "documents": 1234,
         "text_bytes": 56789,
         "tokens_read": 4321,
         "tokens_dropped": 0,
+        "padding_share": 0.01234,
     },
 }
 
@@ -82,6 +84,8 @@ def test_the_card_tells_what_is_known_of_the_run(run, tmp_path):
         "| objective | electra |",
         "| sources | /a/*.txt, demo |",
         "| tokens read | 4,321 |",
+        "| packing | packed |",
+        "| padding | 1.2% |",
         "| disc_auc | 0.876543 |",
         "| hidden_size | 16 | 8 |",
         "|  | discriminator | generator |",

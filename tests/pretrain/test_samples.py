@@ -42,6 +42,22 @@ def test_rows_are_spread_over_the_batch(model):
     assert parts == whole[::2]
 
 
+def test_of_several_documents_in_a_row_the_first_is_shown():
+    packed = pretraining_run.make_model(
+        tiny.config(initializer_range=0.5, packing="packed"),
+        tiny.VOCABULARY,
+        tf.distribute.get_strategy(),
+    )
+    inputs = tiny.packed_batch()
+    dataset = tf.data.Dataset.from_tensors(inputs)
+    parts = samples.table(packed, dataset, 8).split("\n\n")
+    for row, part in enumerate(parts):
+        text = part.partition("\n")[0]
+        length = (inputs.input_mask.numpy()[row] == 1).sum()
+        assert len(text.split()) == length
+        assert text.count("CLS") == 1
+
+
 def test_colour_is_only_for_terminals(model):
     assert "\x1b[" not in samples.table(model, _dataset(), 2)
     assert "\x1b[3" in samples.table(model, _dataset(), 2, in_colour=True)
