@@ -8,7 +8,7 @@ import dataclasses
 from typing import NamedTuple
 
 from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.model import checkpoint_formats, resizing
+from electra_tf.model import checkpoint_formats, resizing, weights
 from electra_tf.model.architecture import (
     GENERATOR_HEAD,
     SLOTS,

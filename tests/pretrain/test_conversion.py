@@ -13,7 +13,6 @@ from electra_tf.pretrain import conversion, initialization, pretraining_run
 from electra_tf.pretrain.objectives import OBJECTIVES
 from electra_tf.util.errors import UserError
 
-
 _NEEDED = {
     "two_stage": tiny.TWO_STAGE,
     "fast_electra": {"generator_sharing": "none"},
