@@ -94,17 +94,25 @@ def layout(
     """
     spans = np.array([span for row in rows for span in row], np.int64)
     starts, splits, ends = spans.reshape(-1, 3).T  # [examples]
-    seps = splits - starts + 1  # where the first stands
-    sizes = ends - starts + np.where(ends > splits, 3, 2)
-    row, number = _count_off(np.array([len(row) for row in rows], np.int64))
-    example, rank = _count_off(sizes)  # [tokens], special ones included
-    row, number = row[example], number[example]
-    _, column = _count_off(np.bincount(row, minlength=len(rows)))
-    is_second = rank > seps[example]
-    is_text = (rank > 0) & (rank != seps[example]) & (rank < sizes[example] - 1)
-    source = starts[example] + rank - 1 - is_second
-    tokens = np.where(rank > 0, vocabulary.sep_id, vocabulary.cls_id)
-    tokens[is_text] = ids[source[is_text]]
+    num_first = splits - starts + 2  # with [CLS] and [SEP]
+    num_second = ends - splits + (ends > splits)
+    sizes = num_first + num_second
+    num_examples = np.array([len(row) for row in rows], np.int64)
+    number = _ranges(np.ones_like(num_examples), num_examples)
+    row = np.repeat(np.arange(len(rows)), num_examples)
+
+    firsts = _firsts(sizes)
+    tokens = np.full(sizes.sum(), vocabulary.sep_id)  # of all examples
+    tokens[firsts] = vocabulary.cls_id
+    is_text = np.ones(tokens.shape, bool)
+    is_text[[firsts, firsts + num_first - 1, firsts + sizes - 1]] = False
+    tokens[is_text] = ids[_ranges(starts, ends - starts)]
+    segments = np.stack([num_first, num_second], axis=1).ravel()
+    is_second = np.repeat(np.arange(len(segments)) % 2, segments)
+
+    row_sizes = np.bincount(row, sizes, len(rows)).astype(np.int64)
+    columns = firsts - _firsts(row_sizes)[row]  # where the examples begin
+    places = _ranges(row * max_seq_length + columns, sizes)
     made = Rows(
         *(
             np.zeros((len(rows), max_seq_length), dtype)
@@ -112,21 +120,21 @@ def layout(
         )
     )
     for feature, values in zip(
-        made, (tokens, number + 1, is_second), strict=True
+        made, (tokens, np.repeat(number, sizes), is_second), strict=True
     ):
-        feature[row, column] = values
+        feature.reshape(-1)[places] = values
     return made
 
 
-def _count_off(sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the group of each item, and its rank there, from 0.
+def _firsts(sizes: np.ndarray) -> np.ndarray:
+    """Returns where groups begin that lie one after the other."""
+    return np.cumsum(sizes) - sizes
 
-    Args:
-      sizes: int64 [groups], items in each.
-    """
-    group = np.repeat(np.arange(len(sizes)), sizes)
-    firsts = np.cumsum(sizes) - sizes
-    return group, np.arange(len(group)) - firsts[group]
+
+def _ranges(starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Joins ranges of so many whole numbers each."""
+    steps = np.repeat(starts - _firsts(sizes), sizes)
+    return steps + np.arange(len(steps))
 
 
 def by_length(rows: Rows, lengths: Sequence[int]) -> Iterator[tuple[int, Rows]]:
@@ -205,20 +213,19 @@ def _header(number: int, size: int) -> bytes:
 
 
 def _varints(numbers: np.ndarray) -> list[bytes]:
-    """Returns each row of numbers, below 2^28, as packed varints."""
-    flat = numbers.ravel()
-    sizes = 1 + sum((flat >= 1 << bits).astype(int) for bits in (7, 14, 21))
-    ends = np.cumsum(sizes)
-    encoded = np.empty(ends[-1] if len(ends) else 0, np.uint8)
-    starts = ends - sizes
-    for byte in range(sizes.max(initial=0)):
-        has_byte = sizes > byte
-        more = (sizes[has_byte] > byte + 1) << 7
-        group = flat[has_byte] >> (7 * byte) & 127
-        encoded[starts[has_byte] + byte] = group | more
-    row_ends = ends[numbers.shape[1] - 1 :: numbers.shape[1]].tolist()
-    text = encoded.tobytes()
-    return [text[a:b] for a, b in itertools.pairwise([0, *row_ends])]
+    """Returns each row of numbers, below 2^32, as packed varints."""
+    num_groups = max(1, -(-int(numbers.max(initial=0)).bit_length() // 7))
+    encoded = np.empty((*numbers.shape, num_groups), np.uint8)
+    is_used = np.empty(encoded.shape, bool)
+    rest = numbers.astype(np.uint32)
+    for group in range(num_groups):
+        is_used[..., group] = rest > 0
+        encoded[..., group] = rest & 127 | (rest > 127).view(np.uint8) << 7
+        rest >>= 7
+    is_used[..., 0] = True  # of zeros
+    text = encoded[is_used].tobytes()
+    ends = np.cumsum(np.count_nonzero(is_used, axis=(1, 2))).tolist()
+    return [text[a:b] for a, b in itertools.pairwise([0, *ends])]
 
 
 def parse(serialized: tf.Tensor, max_seq_length: int) -> dict[str, tf.Tensor]:
