@@ -12,6 +12,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from electra_tf import configure_phases
 from electra_tf.configure_corpus import CorpusConfig
 from electra_tf.configure_generator import check_generator
 from electra_tf.configure_masking import MaskingConfig
@@ -30,6 +31,7 @@ from electra_tf.model.bert_config import ModelConfig
 from electra_tf.util import storage
 from electra_tf.util.config_fields import one_of, require, require_choices
 from electra_tf.util.errors import UserError
+from electra_tf.util.phases import Phase
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -87,11 +89,12 @@ class DataConfig:
     """Which records are read, and in what order."""
 
     pretrain_tfrecords: str = ""
-    """Comma-separated globs of training records. Default:
+    """Comma-separated globs of training records, of `max_seq_length`; for
+    those of other phases the length is added to the directory. Default:
     <data_dir>/pretrain_tfrecords/pretrain_data.tfrecord*."""
 
     eval_tfrecords: str = ""
-    """Comma-separated globs of held-out records. Default:
+    """Comma-separated globs of held-out records, of `max_seq_length`. Default:
     <data_dir>/pretrain_tfrecords/held_out_data.tfrecord*."""
 
     shuffle_megabytes: int = 128
@@ -162,7 +165,8 @@ class TrainingConfig:
     """Updates."""
 
     train_batch_size: int = 128
-    """Rows in an update, over all replicas and micro-batches."""
+    """Rows in an update, over all replicas and micro-batches; a phase of
+    `seq_length_phases` may have its own number."""
 
     seed: int = 0
     """Seed of initial weights, data order, masking, sampling and dropout."""
@@ -313,14 +317,12 @@ class PretrainingConfig:
                 f"position embeddings. Received: max_seq_length={length}. "
                 "Set --max_position_embeddings."
             )
-        batch = self.training.train_batch_size
         pieces = self.runtime.gradient_accumulation_steps
-        if batch % pieces:
+        if odd := {p.batch_size for p in self.phases if p.batch_size % pieces}:
             raise UserError(
-                "`gradient_accumulation_steps` must divide "
-                "`train_batch_size`. Received: "
-                f"gradient_accumulation_steps={pieces}, "
-                f"train_batch_size={batch}."
+                "`gradient_accumulation_steps` must divide `train_batch_size`, "
+                "and that of each phase. Received: "
+                f"gradient_accumulation_steps={pieces}, batches of {odd} rows."
             )
         check_generator(
             self.objective,
@@ -328,11 +330,12 @@ class PretrainingConfig:
             self.masking,
             generator_learning_rate=self.optimizer.generator_learning_rate,
         )
-        if not self.masking.max_predictions_per_seq(length):
+        shortest = self.corpus.data_sets[0].row_lengths[0]
+        if not self.masking.max_predictions_per_seq(shortest):
             raise UserError(
                 "`mask_prob` must choose at least one token of a row. "
-                f"Received: mask_prob={self.masking.mask_prob}, "
-                f"max_seq_length={length}."
+                f"Received: mask_prob={self.masking.mask_prob}, rows of "
+                f"{shortest} tokens."
             )
 
     @property
@@ -351,6 +354,28 @@ class PretrainingConfig:
     def eval_tfrecords(self) -> str:
         """Globs of the held-out records."""
         return self.data.eval_tfrecords or self._records("held_out_data")
+
+    def pretrain_tfrecords_of(self, data_set: CorpusConfig) -> str:
+        """Returns globs of the training records of one of the data sets.
+
+        Args:
+          data_set: of `corpus.data_sets`.
+        """
+        paths = map(os.path.split, self.pretrain_tfrecords.split(","))
+        return ",".join(
+            os.path.join(self.corpus.directory_of(data_set, directory), name)
+            for directory, name in paths
+        )
+
+    @property
+    def phases(self) -> tuple[Phase, ...]:
+        """The phases of the training, one at least."""
+        return configure_phases.plan(
+            self.corpus.seq_length_phases,
+            num_train_steps=self.training.num_train_steps,
+            batch_size=self.training.train_batch_size,
+            max_seq_length=self.corpus.max_seq_length,
+        )
 
     @property
     def needs_unigram_counts(self) -> bool:

@@ -48,9 +48,13 @@ class FlopsConfig(PretrainingConfig):
         """Word pieces, by default those of BERT."""
         return self.corpus.vocab_size or VOCAB_SIZE
 
-    def sizes(self) -> flops.Sizes:
-        """Returns what the cost of an update depends on."""
-        length = self.corpus.max_seq_length
+    def sizes(self, max_seq_length: int = 0) -> flops.Sizes:
+        """Returns what the cost of an update depends on.
+
+        Args:
+          max_seq_length: tokens in a row; 0 for those of the longest rows.
+        """
+        length = max_seq_length or self.corpus.max_seq_length
         num_predictions = self.masking.max_predictions_per_seq(length)
         return flops.Sizes(
             discriminator=self.model.discriminator(self.vocab_size),
@@ -63,20 +67,43 @@ class FlopsConfig(PretrainingConfig):
             num_detection_layers=self.selection.num_detection_layers,
         )
 
-    def passes(self) -> dict[str, flops.Pass]:
-        """Returns what an update computes, the last, by name of the network."""
-        return flops.passes(self.objective.objective, self.sizes())
+    def passes(self, max_seq_length: int = 0) -> dict[str, flops.Pass]:
+        """Returns what an update computes, the last, by name of the network.
 
-    def stages(self) -> list[tuple[int, dict[str, flops.Pass]]]:
+        Args:
+          max_seq_length: as for `sizes`.
+        """
+        sizes = self.sizes(max_seq_length)
+        return flops.passes(self.objective.objective, sizes)
+
+    def whole(self, **rule: bool) -> int:
+        """Counts the whole training, in FLOPs.
+
+        Args:
+          **rule: of `flops.update_flops`.
+        """
+        total = 0
+        for phase in self.phases:
+            begin = 0
+            for num_steps, parts in self._stages(phase.max_seq_length):
+                end = begin + num_steps
+                first, last = max(begin, phase.first_step), phase.end_step
+                update = flops.update_flops(parts, phase.batch_size, **rule)
+                total += max(0, min(end, last) - first) * update
+                begin = end
+        return total
+
+    def _stages(
+        self, max_seq_length: int
+    ) -> list[tuple[int, dict[str, flops.Pass]]]:
         """Returns the updates of each stage, and what each of them computes."""
         num_steps = self.training.num_train_steps
+        passes = self.passes(max_seq_length)
         if self.objective.objective != "two_stage":
-            return [(num_steps, self.passes())]
+            return [(num_steps, passes)]
         first = self.two_stage.first_steps(num_steps)
-        return [
-            (first, flops.first_stage(self.sizes())),
-            (num_steps - first, self.passes()),
-        ]
+        alone = flops.first_stage(self.sizes(max_seq_length))
+        return [(first, alone), (num_steps - first, passes)]
 
 
 class Published(NamedTuple):
@@ -256,13 +283,13 @@ def paper_table() -> Iterator[str]:
 
 def config_table(config: FlopsConfig) -> Iterator[str]:
     """Yields the lines on a configuration."""
-    training = config.training
-    yield (
-        f"This configuration: {config.objective.objective}, "
-        f"{training.num_train_steps:,} updates of "
-        f"{training.train_batch_size:,} rows of "
-        f"{config.corpus.max_seq_length:,} tokens"
+    updates = ", then ".join(
+        f"{phase.num_steps:,} updates of {phase.batch_size:,} rows of "
+        f"{phase.max_seq_length:,} tokens"
+        for phase in config.phases
     )
+    title = f"This configuration: {config.objective.objective}, {updates}"
+    yield textwrap.fill(title, 79)
     yield ""
     for name, part in config.passes().items():
         yield textwrap.fill(
@@ -289,23 +316,30 @@ def config_flops(
 ) -> dict[str, int]:
     """Counts what a configuration costs.
 
+    Rows count as long as the data set's longest: how many are shorter, with
+    `length_buckets`, is known only of a corpus.
+
     Args:
       config: the configuration.
       sparse_embed_lookup: whether to count the reading of words as nothing.
 
     Returns:
-      What costs -> FLOPs.
+      What costs -> FLOPs. An update of several phases is not taken apart.
     """
     rule = {"sparse_embed_lookup": sparse_embed_lookup}
-    parts, rows = config.passes(), config.training.train_batch_size
-    update = flops.update_flops(parts, rows, **rule)
+    costs: dict[str, int] = {}
+    for phase in config.phases:
+        rows, parts = phase.batch_size, config.passes(phase.max_seq_length)
+        update = flops.update_flops(parts, rows, **rule)
+        if len(config.phases) == 1:
+            for name, part in parts.items():
+                costs[f"update, {name}"] = rows * part.update(**rule)
+            costs["update"] = update
+        else:
+            costs[f"update, phase {len(costs) + 1}"] = update
     return {
-        **{f"update, {k}": rows * parts[k].update(**rule) for k in parts},
-        "update": update,
-        "whole run": sum(
-            num_steps * flops.update_flops(stage, rows, **rule)
-            for num_steps, stage in config.stages()
-        ),
+        **costs,
+        "whole run": config.whole(**rule),
         "inference, one row": flops.inference_flops(
             config.model.discriminator(config.vocab_size),
             config.corpus.max_seq_length,

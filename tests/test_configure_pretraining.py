@@ -1,3 +1,4 @@
+import dataclasses
 import subprocess
 import sys
 
@@ -87,6 +88,24 @@ def test_paths_follow_the_data_directory_unless_they_are_given():
     assert (config.vocab_file, config.eval_tfrecords) == ("v", "e")
 
 
+def test_records_of_shorter_phases_lie_beside_those_of_the_longest():
+    config = _parse(
+        "--seq_length_phases=128:0.9:64,512:0.1", "--max_seq_length=512"
+    )
+    globs = [config.pretrain_tfrecords_of(d) for d in config.corpus.data_sets]
+    name = "pretrain_data.tfrecord*"
+    assert globs == [
+        f"d/pretrain_tfrecords_128/{name}",
+        f"d/pretrain_tfrecords/{name}",
+    ]
+    assert [phase.batch_size for phase in config.phases] == [64, 128]
+    named = dataclasses.replace(
+        config, data=configure.DataConfig(pretrain_tfrecords="a/x*,b/y*")
+    )
+    short, _ = named.corpus.data_sets
+    assert named.pretrain_tfrecords_of(short) == "a_128/x*,b_128/y*"
+
+
 def test_milestones_are_steps():
     config = _parse("--num_train_steps=80", "--checkpoint_milestones=.001,.5,1")
     assert config.milestones == {1, 40, 80}
@@ -99,6 +118,13 @@ def test_milestones_are_steps():
         ("--gradient_accumulation_steps=3", "must divide `train_batch_size`"),
         ("--mask_prob=0", r"`mask_prob` must be in \(0, 1\)"),
         ("--mask_prob=0.001", "choose at least one token"),
+        ("--length_buckets=6,128", "choose at least one token.*rows of 6"),
+        ("--seq_length_phases=64:.5,128:.5 --num_train_steps=1", "an update"),
+        ("--seq_length_phases=64:1", "--max_seq_length=64"),
+        (
+            "--seq_length_phases=128:1:9 --gradient_accumulation_steps=2",
+            "batches of .9. rows",
+        ),
         ("--mask_prob_end=1", r"`mask_prob_end` must be in \(0, 1\)"),
         ("--masking_strategy=words", r"one of <uniform\|whole_word\|ngram"),
         ("--original_masking --masking_strategy=span", "Drop one of the two"),

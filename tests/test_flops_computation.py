@@ -131,6 +131,34 @@ def test_a_frozen_generator_is_counted_forward():
     assert trained == 2 * frozen == 2 * fast
 
 
+def _stage(config, length, batch_size):
+    """Counts an update of the first of two stages."""
+    parts = flops.first_stage(config.sizes(length))
+    return flops.update_flops(parts, batch_size)
+
+
+def test_phases_cost_what_runs_of_their_lengths_cost(capsys):
+    phases = "--seq_length_phases=128:0.9:64,512:0.1:16"
+    longest = "--max_seq_length=512"
+    config = _parse(phases, longest, "--num_train_steps=100")
+    short = _parse("--train_batch_size=64", "--num_train_steps=90")
+    long = _parse(longest, "--train_batch_size=16", "--num_train_steps=10")
+    costs, *parts = map(flops_computation.config_flops, (config, short, long))
+    assert costs["whole run"] == sum(part["whole run"] for part in parts)
+    for number, part in enumerate(parts, 1):
+        assert costs[f"update, phase {number}"] == part["update"]
+    flops_computation.main(config)
+    printed = " ".join(capsys.readouterr().out.split())
+    stages = ("--objective=two_stage", "--generator_sharing=none")
+    first = ("--generator_steps=95",)
+    config = _parse(phases, longest, *stages, *first, "--num_train_steps=100")
+    assert config.whole() == 90 * _stage(config, 128, 64) + 5 * (
+        _stage(config, 512, 16)
+        + flops.update_flops(config.passes(512), batch_size=16)
+    )
+    assert "90 updates of 64 rows of 128 tokens, then 10 updates of" in printed
+
+
 def test_flags_reach_the_count():
     flags = ("--vocab_size=1000", "--mask_prob=0.3", "--generator_layers=0.5")
     parts = _parse(*flags).passes()

@@ -122,6 +122,7 @@ def _log(data_dir, model_name):
     ]
     for record in records:
         record.pop("sequences_per_second")
+        record.pop("tokens_per_second")
     return records
 
 

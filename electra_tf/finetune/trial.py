@@ -36,6 +36,7 @@ from electra_tf.util import (
 )
 from electra_tf.util.checkpoints import Checkpoints
 from electra_tf.util.locks import DirectoryLock
+from electra_tf.util.phases import Phase
 
 _SEEDS_OF_RESTARTS = 1_000_000
 
@@ -341,18 +342,21 @@ class Trial:
         return iter(strategy.distribute_datasets_from_function(make))
 
     def _callbacks(self, step: int) -> list[keras.callbacks.Callback]:
-        batch_size = self.config.training.train_batch_size
+        length = self.experiment.task.max_seq_length
+        whole = Phase(
+            first_step=0,
+            end_step=self.experiment.num_train_steps,
+            batch_size=self.config.training.train_batch_size,
+            max_seq_length=length,
+            row_length=length,
+        )
         return [
             callbacks.JsonLog(
                 self.directory / "metrics.jsonl",
                 first_step=step,
-                batch_size=batch_size,
+                phases=(whole,),
             ),
-            callbacks.ProgressBar(
-                self.experiment.num_train_steps,
-                batch_size,
-                shown={"loss": "loss"},
-            ),
+            callbacks.ProgressBar((whole,), shown={"loss": "loss"}),
         ]
 
 

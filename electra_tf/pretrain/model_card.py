@@ -3,8 +3,9 @@
 Its first lines are the metadata that model hubs read.
 """
 
+import itertools
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import electra_tf
@@ -193,11 +194,11 @@ def _sizes(networks: Mapping[str, Part]) -> str:
 def _training(step: int, facts: Facts) -> str:
     rows = [("updates", f"{step:,}")] if step else []
     if facts.config is not None:
-        config = facts.config
+        config, phases = facts.config, facts.config.phases
         rows += [
             ("objective", config.objective.objective),
-            ("rows in an update", f"{config.training.train_batch_size:,}"),
-            ("tokens in a row", f"{config.corpus.max_seq_length:,}"),
+            ("rows in an update", _in_turn(p.batch_size for p in phases)),
+            ("tokens in a row", _in_turn(p.max_seq_length for p in phases)),
             ("share of tokens chosen", f"{config.masking.mask_prob}"),
             ("learning rate", f"{config.optimizer.learning_rate}"),
             ("seed", f"{config.training.seed}"),
@@ -205,6 +206,12 @@ def _training(step: int, facts: Facts) -> str:
     if not rows:
         return ""
     return "## Pre-training\n\n" + _table(("", ""), rows)
+
+
+def _in_turn(numbers: Iterable[int]) -> str:
+    """Lists the numbers of phases, those that do not change once."""
+    changes = (number for number, _ in itertools.groupby(numbers))
+    return ", then ".join(f"{number:,}" for number in changes)
 
 
 def _corpus(manifest: Mapping[str, Any]) -> str:

@@ -7,22 +7,23 @@ does, and the others after it.
 import dataclasses
 import os
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 from electra_tf.configure_pretraining import CorpusConfig, PretrainingConfig
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import dataset_builder, lengths, unigram_counts
 from electra_tf.pretrain.engines import Engine, LocalEngine, Progress
+from electra_tf.pretrain.record_format import MANIFEST
 from electra_tf.pretrain.records import Records, find
 from electra_tf.pretrain.vocabularies import build_vocabulary, open_vocabulary
-from electra_tf.util import console, storage
+from electra_tf.util import console, files, storage
 from electra_tf.util.errors import UserError
 
 SECONDS_BETWEEN_LOGS = 10
 
 _SUMMARY = (
-    "{records:,} records of {length} tokens, {padding_share:.1%} padding\n"
+    "{records:,} records of {lengths} tokens, {padding_share:.1%} padding\n"
     "{documents:,} documents, {tokens_read:,} tokens: {tokens_kept:,} kept, "
     "{tokens_dropped:,} dropped\n"
     "held out: {held_out_documents:,} documents, {held_out_records:,} records"
@@ -39,9 +40,21 @@ _LEFT_OUT = {
 Log = Callable[[str], None]
 
 
-def prepare(
-    config: PretrainingConfig, *, log: Log = console.say
-) -> tuple[Vocabulary, Records, Records | None]:
+class Prepared(NamedTuple):
+    """What a run works on.
+
+    Attributes:
+      vocabulary: with its counts if the run needs them.
+      train: the records of each data set, by their `max_seq_length`.
+      held_out: records of the longest `max_seq_length`, or None.
+    """
+
+    vocabulary: Vocabulary
+    train: Mapping[int, Records]
+    held_out: Records | None
+
+
+def prepare(config: PretrainingConfig, *, log: Log = console.say) -> Prepared:
     """Opens the vocabulary and the records of a run, building what is missing.
 
     Records are built from `--corpus` only where `--pretrain_tfrecords` is not
@@ -51,49 +64,74 @@ def prepare(
       config: of the run.
       log: told what is done.
 
-    Returns:
-      The vocabulary, with its counts if the run needs them; the records to
-      train on; and the held-out ones or None.
-
     Raises:
       UserError: if something is missing and there is no corpus to build it
         from, or if what is there does not fit.
     """
-    patterns = config.pretrain_tfrecords
-    if find(patterns):
-        vocabulary = open_vocabulary(config.corpus, config.vocab_file)
+    vocabulary = _ensure_records(config, log)
+    train = {}
+    for data_set in config.corpus.data_sets:
+        patterns = config.pretrain_tfrecords_of(data_set)
+        records = Records.open(
+            patterns,
+            data_set,
+            vocabulary,
+            skip_corrupt_records=config.runtime.skip_corrupt_records,
+        )
+        log(f"Training records: {records.num_records:,} in {patterns}")
+        train[data_set.max_seq_length] = records
+    if config.needs_unigram_counts:
+        longest = train[config.corpus.max_seq_length]
+        counts = unigram_counts.read(longest, vocabulary)
+        vocabulary = dataclasses.replace(vocabulary, counts=counts)
+    return Prepared(vocabulary, train, _open_held_out(config, vocabulary, log))
+
+
+def _ensure_records(config: PretrainingConfig, log: Log) -> Vocabulary:
+    """Builds the records if they are missing; returns their vocabulary."""
+    if _has_records(config):
         if config.corpus.corpus:
             log("The records are there already: --corpus is not read.")
-    elif config.corpus.corpus and not config.data.pretrain_tfrecords:
-        if not storage.exists(config.vocab_file):
-            build_vocabulary(config.corpus, config.vocab_file, log=log)
-        vocabulary = open_vocabulary(config.corpus, config.vocab_file)
-        output_dir = os.path.dirname(patterns)
-        build_records(
-            config.corpus,
-            vocabulary,
-            output_dir,
-            engine=LocalEngine(config.runtime.num_processes),
-            log=log,
-        )
-    else:
+        return open_vocabulary(config.corpus, config.vocab_file)
+    if not config.corpus.corpus or config.data.pretrain_tfrecords:
         raise UserError(
-            f"Training needs records. Received: {patterns!r}, which matches no "
-            "file. Name a corpus to build them from: --corpus=demo for a first "
-            'try, or text files, as in --corpus="books/*.txt"; or name records '
-            "with --pretrain_tfrecords."
+            f"Training needs records. Received: {config.pretrain_tfrecords!r}, "
+            "which matches no file. Name a corpus to build them from: "
+            "--corpus=demo for a first try, or text files, as in "
+            '--corpus="books/*.txt"; or name records with '
+            "--pretrain_tfrecords."
         )
-    train = Records.open(
-        patterns,
+    if not storage.exists(config.vocab_file):
+        build_vocabulary(config.corpus, config.vocab_file, log=log)
+    vocabulary = open_vocabulary(config.corpus, config.vocab_file)
+    build_records(
         config.corpus,
         vocabulary,
-        skip_corrupt_records=config.runtime.skip_corrupt_records,
+        os.path.dirname(config.pretrain_tfrecords),
+        engine=LocalEngine(config.runtime.num_processes),
+        log=log,
     )
-    log(f"Training records: {train.num_records:,} in {patterns}")
-    if config.needs_unigram_counts:
-        counts = unigram_counts.read(train, vocabulary)
-        vocabulary = dataclasses.replace(vocabulary, counts=counts)
-    return vocabulary, train, _open_held_out(config, vocabulary, log)
+    return vocabulary
+
+
+def _has_records(config: PretrainingConfig) -> bool:
+    """Says whether the data sets are there: all of them or none."""
+    globs = {
+        data_set.max_seq_length: config.pretrain_tfrecords_of(data_set)
+        for data_set in config.corpus.data_sets
+    }
+    missing = [length for length in globs if not find(globs[length])]
+    there = [length for length in globs if length not in missing]
+    if there and missing:
+        raise UserError(
+            "There must be records of each length in `seq_length_phases`. "
+            f"Received: those of {there[0]} tokens in {globs[there[0]]!r} but "
+            f"none of {missing[0]} in {globs[missing[0]]!r}. Build all of them "
+            "in one pass with `python -m electra_tf.build_pretraining_dataset "
+            f"--seq_length_phases={config.corpus.seq_length_phases} "
+            "--overwrite`, or move those that are there elsewhere."
+        )
+    return not missing
 
 
 def build_records(
@@ -105,20 +143,21 @@ def build_records(
     engine: Engine,
     log: Log = console.say,
 ) -> dict[str, Any]:
-    """Builds a data set, saying how it goes and what came of it.
+    """Builds the data sets of a corpus, saying how it goes.
 
     Args:
       config: the corpus and how to pack it.
       vocabulary: of its tokens.
-      output_dir: where the files go.
+      output_dir: where the files go, see `dataset_builder.build`.
       overwrite: whether to replace a data set that lies there.
       engine: that builds.
       log: told about it.
 
     Returns:
-      The manifest.
+      The manifest of the data set with the longest rows.
     """
-    log(f"Building records in {output_dir}")
+    outputs = [config.directory_of(c, output_dir) for c in config.data_sets]
+    log(f"Building records in {', '.join(outputs)}")
     start = time.monotonic()
     progress = _ProgressLog(log, start)
     manifest = dataset_builder.build(
@@ -131,7 +170,8 @@ def build_records(
     )
     num_bytes = manifest["counts"]["text_bytes"] - progress.bytes_before
     log(f"Built from {console.rate(num_bytes, start)}:")
-    log(summary(manifest))
+    for output in outputs:
+        log(summary(files.read_json(os.path.join(output, MANIFEST))))
     return manifest
 
 
@@ -142,7 +182,8 @@ def summary(manifest: dict[str, Any]) -> str:
       manifest: of its data set.
     """
     counts = manifest["counts"]
-    text = _SUMMARY.format(length=manifest["max_seq_length"], **counts)
+    rows = [*manifest["length_buckets"], manifest["max_seq_length"]]
+    text = _SUMMARY.format(lengths="/".join(map(str, rows)), **counts)
     for name, what in _LEFT_OUT.items():
         if counts[name]:
             text += f"\nleft out: {counts[name]:,} {what}"
@@ -157,7 +198,8 @@ def _open_held_out(
     patterns = config.eval_tfrecords
     if not find(patterns) and not config.data.eval_tfrecords:
         return None
-    records = Records.open(patterns, config.corpus, vocabulary)
+    longest = config.corpus.data_sets[-1]
+    records = Records.open(patterns, longest, vocabulary)
     log(f"Held-out records: {records.num_records:,} in {patterns}")
     return records
 

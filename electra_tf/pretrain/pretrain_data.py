@@ -1,9 +1,10 @@
 """Batches of packed text, in an order that is a function of (seed, step).
 
-The rows of training form one endless stream: epoch after epoch, every record
-once in each. Global batch g is rows [g * B, (g + 1) * B) of the stream, and no
-row depends on the number of workers or replicas. So a run may start at any
-step and be spread in any way, and nothing of the iterator has to be saved.
+Records of one length form one endless stream: epoch after epoch, every record
+once in each. Global batches are B rows of the stream each, one after the other,
+and no row depends on the number of workers or replicas. So a run may start at
+any row and be spread in any way, and nothing of the iterator has to be saved.
+Which stream an update takes its batch from is told by `batch_schedule`.
 
 Within an epoch the files are permuted and joined into groups of about
 `shuffle_megabytes`; the records of a group are permuted in memory.
@@ -68,8 +69,8 @@ def training_dataset(
     *,
     batch_size: int,
     seed: int,
-    start_step: int = 0,
-    shuffle_megabytes: int = 128,
+    first_row: int = 0,
+    shuffle_megabytes: float = 128,
     worker: int = 0,
     num_workers: int = 1,
     replicas_per_worker: int = 1,
@@ -77,11 +78,12 @@ def training_dataset(
     """Makes the endless training data of one worker.
 
     Args:
-      records: what to train on.
+      records: what to train on, of one length.
       batch_size: B, rows of a global batch; a multiple of the number of
         replicas of all workers.
       seed: of the order.
-      start_step: global batches to leave out. None of them is read.
+      first_row: rows of the stream to leave out; no group of which all are
+        left out is read.
       shuffle_megabytes: size of the groups in which records are shuffled; at
         most twice as much is held in memory.
       worker: number of this worker.
@@ -93,13 +95,11 @@ def training_dataset(
       worker): one element for each replica in turn. Replica i of all gets
       rows [i * b, (i + 1) * b) of each global batch.
     """
-    first_row = start_step * batch_size
     replica_batch = batch_size // (num_workers * replicas_per_worker)
 
     def groups() -> Iterator[_Group]:
         return _worker_share(
             _training_groups(records, seed, first_row, shuffle_megabytes),
-            first_row=first_row,
             batch_size=batch_size,
             worker_rows=batch_size // num_workers,
             worker=worker,
@@ -133,7 +133,7 @@ def evaluation_dataset(records: Records, *, batch_size: int) -> tf.data.Dataset:
 
 
 def _training_groups(
-    records: Records, seed: int, first_row: int, shuffle_megabytes: int
+    records: Records, seed: int, first_row: int, shuffle_megabytes: float
 ) -> Iterator[_Group]:
     """Yields the groups of the stream for ever, from a row on."""
     first_epoch, num_skipped = divmod(first_row, records.num_records)
@@ -151,7 +151,7 @@ def _training_groups(
 
 
 def _join(
-    files: list[RecordFile], shuffle_megabytes: int
+    files: list[RecordFile], shuffle_megabytes: float
 ) -> Iterator[list[RecordFile]]:
     """Cuts a sequence of files into groups of about the same size."""
     joined: list[RecordFile] = []
@@ -168,13 +168,12 @@ def _join(
 def _worker_share(
     groups: Iterator[_Group],
     *,
-    first_row: int,
     batch_size: int,
     worker_rows: int,
     worker: int,
 ) -> Iterator[_Group]:
     """Leaves of each group the rows that belong to a worker."""
-    row = first_row
+    row = 0
     for group in groups:
         positions = np.arange(row, row + len(group.order)) % batch_size
         row += len(group.order)

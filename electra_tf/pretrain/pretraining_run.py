@@ -21,6 +21,7 @@ from electra_tf.pretrain import (
     pretrain_data,
     samples,
 )
+from electra_tf.pretrain.batch_schedule import BatchSchedule, Source
 from electra_tf.pretrain.corpus import DEMO
 from electra_tf.pretrain.initialization import Start
 from electra_tf.pretrain.objectives import OBJECTIVES
@@ -32,6 +33,7 @@ from electra_tf.util import (
     console,
     distribution,
     files,
+    phases,
     training_utils,
 )
 from electra_tf.util.checkpoints import Checkpoints
@@ -69,12 +71,13 @@ def run(config: PretrainingConfig) -> None:
     with _directory(config) if is_chief else contextlib.nullcontext():
         start = _read_start(config)
         vocabulary, records, held_out = _prepare(config, strategy)
+        batches = BatchSchedule(config.phases, records, config.training.seed)
         model = make_model(config, vocabulary, strategy)
         if is_chief:
             console.say(_describe(model, strategy))
         store = _restore(model, start)
         if config.run.do_train:
-            _train(model, records, store, strategy)
+            _train(model, batches, store, strategy)
         if is_chief:
             _finish(model, held_out)
 
@@ -128,20 +131,20 @@ def _check(config: PretrainingConfig, strategy: tf.distribute.Strategy) -> None:
             f"Received: objective={name!r}."
         )
     OBJECTIVES[name].check(config)
-    batch_size = config.training.train_batch_size
     replicas = strategy.num_replicas_in_sync
     together = OBJECTIVES[name].rows_together(config)
     parts = replicas * config.runtime.gradient_accumulation_steps
-    if batch_size % (parts * together):
-        kept = f", times the {together} rows that stay together"
-        raise UserError(
-            "`train_batch_size` must be a multiple of the number of replicas "
-            "times `gradient_accumulation_steps`"
-            f"{kept if together > 1 else ''}. Received: "
-            f"train_batch_size={batch_size}, {replicas} replicas, "
-            "gradient_accumulation_steps="
-            f"{config.runtime.gradient_accumulation_steps}."
-        )
+    for batch_size in {phase.batch_size for phase in config.phases}:
+        if batch_size % (parts * together):
+            kept = f", times the {together} rows that stay together"
+            raise UserError(
+                "`train_batch_size`, and that of each phase, must be a "
+                "multiple of the number of replicas times "
+                "`gradient_accumulation_steps`"
+                f"{kept if together > 1 else ''}. Received: {batch_size} "
+                f"rows, {replicas} replicas, gradient_accumulation_steps="
+                f"{config.runtime.gradient_accumulation_steps}."
+            )
     if config.runtime.eval_batch_size % together:
         raise UserError(
             f"`eval_batch_size` must be a multiple of {together}, the rows "
@@ -164,7 +167,7 @@ def _directory(config: PretrainingConfig) -> Iterator[None]:
 
 def _prepare(
     config: PretrainingConfig, strategy: tf.distribute.Strategy
-) -> tuple[Vocabulary, Records, Records | None]:
+) -> preparation.Prepared:
     """Builds or opens the data: the chief first, then the other workers."""
     if distribution.is_chief(strategy):
         data = preparation.prepare(config, log=console.say)
@@ -204,7 +207,7 @@ def _restore(model: PretrainingModel, start: Start) -> Checkpoints:
 
 def _train(
     model: PretrainingModel,
-    records: Records,
+    batches: BatchSchedule,
     store: Checkpoints,
     strategy: tf.distribute.Strategy,
 ) -> None:
@@ -220,54 +223,68 @@ def _train(
         iterations_per_loop=config.runtime.iterations_per_loop,
         save_checkpoints_steps=config.runtime.save_checkpoints_steps,
         milestones=config.milestones,
+        borders=phases.borders(batches.phases),
     )
     try:
         training_utils.train(
             model,
-            lambda step: _batches(config, records, step, strategy),
+            lambda step: _batches(config, batches, step, strategy),
             schedule,
             strategy=strategy,
             save=store.save if is_chief else lambda step: None,
-            callbacks=_callbacks(model) if is_chief else (),
+            callbacks=_callbacks(model, batches) if is_chief else (),
         )
     except tf.errors.DataLossError as error:
-        paths = [file.path for file in records.files]
+        paths = [
+            file.path
+            for records in batches.records.values()
+            for file in records.files
+        ]
         raise UserError(locate_damage(paths)) from error
 
 
 def _batches(
     config: PretrainingConfig,
-    records: Records,
+    schedule: BatchSchedule,
     step: int,
     strategy: tf.distribute.Strategy,
-) -> Iterator:
-    """Returns an iterator over each replica's rows, from a step on."""
+) -> Iterator | training_utils.Turns:
+    """Opens each replica's rows of the phase at a step, from there on."""
+    sources = schedule.sources(step)
 
-    def make(context: tf.distribute.InputContext) -> tf.data.Dataset:
-        workers = context.num_input_pipelines
-        return pretrain_data.training_dataset(
-            records,
-            batch_size=config.training.train_batch_size,
-            seed=config.training.seed,
-            start_step=step,
-            shuffle_megabytes=config.data.shuffle_megabytes,
-            worker=context.input_pipeline_id,
-            num_workers=workers,
-            replicas_per_worker=context.num_replicas_in_sync // workers,
-        )
+    def iterator(source: Source) -> Iterator:
+        def make(context: tf.distribute.InputContext) -> tf.data.Dataset:
+            workers = context.num_input_pipelines
+            return pretrain_data.training_dataset(
+                source.records,
+                batch_size=source.batch_size,
+                seed=config.training.seed,
+                first_row=source.first_row,
+                # Those of all sources are in memory at once.
+                shuffle_megabytes=config.data.shuffle_megabytes / len(sources),
+                worker=context.input_pipeline_id,
+                num_workers=workers,
+                replicas_per_worker=context.num_replicas_in_sync // workers,
+            )
 
-    return iter(strategy.distribute_datasets_from_function(make))
+        return iter(strategy.distribute_datasets_from_function(make))
+
+    if len(sources) == 1:
+        return iterator(sources[0])
+    turns = tf.data.Dataset.from_tensor_slices(schedule.turns(step))
+    return training_utils.Turns(tuple(map(iterator, sources)), iter(turns))
 
 
-def _callbacks(model: PretrainingModel) -> list[keras.callbacks.Callback]:
+def _callbacks(
+    model: PretrainingModel, batches: BatchSchedule
+) -> list[keras.callbacks.Callback]:
     """Makes progress bar, logs and health monitor for a run."""
     config = model.config
     model_dir = pathlib.Path(config.run.model_dir)
-    batch_size = config.training.train_batch_size
     step = int(model.optimizer.iterations.numpy())
     made: list[keras.callbacks.Callback] = [
         callbacks.JsonLog(
-            model_dir / "metrics.jsonl", first_step=step, batch_size=batch_size
+            model_dir / "metrics.jsonl", first_step=step, phases=batches.phases
         ),
         health.HealthMonitor(
             console.warn,
@@ -276,9 +293,7 @@ def _callbacks(model: PretrainingModel) -> list[keras.callbacks.Callback]:
             generator_limit=config.runtime.generator_accuracy_limit,
             switch_step=getattr(model, "switch_step", 0),
         ),
-        callbacks.ProgressBar(
-            config.training.num_train_steps, batch_size, shown=_SHOWN
-        ),
+        callbacks.ProgressBar(batches.phases, shown=_SHOWN),
     ]
     if config.runtime.tensorboard:
         made.append(callbacks.TensorBoardLog(model_dir))

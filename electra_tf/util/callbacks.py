@@ -5,12 +5,15 @@ import json
 import pathlib
 import sys
 import time
+from collections.abc import Sequence
 from typing import TextIO
 
 import keras
 import tensorflow as tf
 
+from electra_tf.util import phases as phases_lib
 from electra_tf.util.errors import UserError
+from electra_tf.util.phases import Phase
 
 _SECONDS_BETWEEN_LINES = 10.0
 
@@ -22,37 +25,38 @@ class ProgressBar(keras.callbacks.Callback):
     written every ten.
 
     Args:
-      num_train_steps: the last update.
-      batch_size: sequences in an update.
+      phases: of the training, which tell how large its updates are.
       shown: metric -> short name on the line.
       stream: where to write; standard error by default.
     """
 
     def __init__(
         self,
-        num_train_steps: int,
-        batch_size: int,
+        phases: Sequence[Phase],
         *,
         shown: dict[str, str],
         stream: TextIO | None = None,
     ) -> None:
         super().__init__()
-        self.num_train_steps = num_train_steps
-        self.batch_size = batch_size
+        self.phases = phases
         self.shown = shown
         self.stream = stream or sys.stderr
         self._speed = 0.0  # updates per second, smoothed
-        self._num_blocks = 0
+        self._phase = -1
+        self._num_blocks = 0  # in this phase
         self._last_line = 0.0
 
     def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
         logs = logs or {}
+        phase = phases_lib.phase_at(self.phases, batch - 1)
+        if phase != self._phase:
+            self._phase, self._num_blocks = phase, 0
         self._num_blocks += 1
         speed = logs["steps_per_second"]
         # The first block holds tracing and compilation: it tells no speed.
         is_warm = self._num_blocks > 2
         self._speed = 0.8 * self._speed + 0.2 * speed if is_warm else speed
-        is_last = batch >= self.num_train_steps
+        is_last = batch >= self.phases[-1].end_step
         now = time.monotonic()
         if self.stream.isatty():
             end = "\n" if is_last else ""
@@ -64,22 +68,31 @@ class ProgressBar(keras.callbacks.Callback):
 
     def line(self, step: int, logs: dict[str, float]) -> str:
         """Returns the line for a step."""
-        share = 100 * step / self.num_train_steps
-        left = (self.num_train_steps - step) / max(self._speed, 1e-9)
+        num_steps = self.phases[-1].end_step
+        share = 100 * step / num_steps
+        phase = self.phases[phases_lib.phase_at(self.phases, step - 1)]
+        speed = max(self._speed, 1e-9)
+        left = phases_lib.tokens_after(self.phases, step) / (
+            speed * phase.tokens_per_step
+        )
         losses = "  ".join(
             f"{short} {logs[name]:.3f}"
             for name, short in self.shown.items()
             if name in logs
         )
+        kind = f" of {phase.max_seq_length}" if len(self.phases) > 1 else ""
         return (
-            f"step {step:,}/{self.num_train_steps:,} {share:5.1f}%  "
-            f"{self._speed * self.batch_size:,.1f} sequences/s  {losses}  "
-            f"ETA {_clock(left)}"
+            f"step {step:,}/{num_steps:,} {share:5.1f}%  "
+            f"{self._speed * phase.batch_size:,.1f} sequences/s{kind}  "
+            f"{losses}  ETA {_clock(left)}"
         )
 
 
 class JsonLog(keras.callbacks.Callback):
     """Appends one JSON line of metrics at each stop of the schedule.
+
+    Beside the metrics it has the length of the longest rows, and the speed in
+    rows and in tokens, padding included.
 
     Lines past the step that a run resumes from are dropped first, so that a
     resumed log has each step once.
@@ -87,16 +100,20 @@ class JsonLog(keras.callbacks.Callback):
     Args:
       path: of the file, `metrics.jsonl` by convention.
       first_step: updates done before this run.
-      batch_size: sequences in an update.
+      phases: of the training, which tell how large its updates are.
     """
 
     def __init__(
-        self, path: pathlib.Path, *, first_step: int, batch_size: int
+        self,
+        path: pathlib.Path,
+        *,
+        first_step: int,
+        phases: Sequence[Phase],
     ) -> None:
         super().__init__()
         self.path = pathlib.Path(path)
         self.first_step = first_step
-        self.batch_size = batch_size
+        self.phases = phases
 
     def on_train_begin(self, logs: dict | None = None) -> None:
         if not self.path.exists():
@@ -110,7 +127,10 @@ class JsonLog(keras.callbacks.Callback):
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
         record = {"step": epoch, **(logs or {})}
         speed = record.pop("steps_per_second")
-        record["sequences_per_second"] = speed * self.batch_size
+        phase = self.phases[phases_lib.phase_at(self.phases, epoch - 1)]
+        record["max_seq_length"] = phase.max_seq_length
+        record["sequences_per_second"] = speed * phase.batch_size
+        record["tokens_per_second"] = speed * phase.tokens_per_step
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(record) + "\n")
 

@@ -12,6 +12,7 @@ So a run that was killed and restarted ends with the same bits.
 """
 
 import contextlib
+import functools
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -46,12 +47,14 @@ class Schedule(NamedTuple):
       iterations_per_loop: updates between two lines of the logs.
       save_checkpoints_steps: a checkpoint at every multiple.
       milestones: further updates to save at.
+      borders: updates after which the data change, and a block ends.
     """
 
     num_train_steps: int
     iterations_per_loop: int
     save_checkpoints_steps: int
     milestones: frozenset[int] = frozenset()
+    borders: frozenset[int] = frozenset()
 
     def next_stop(self, step: int) -> int:
         """Returns the update at which the block that starts at `step` ends."""
@@ -61,7 +64,7 @@ class Schedule(NamedTuple):
             _next_multiple(step, self.iterations_per_loop),
             _next_multiple(step, self.save_checkpoints_steps),
             self.num_train_steps,
-            *(stop for stop in self.milestones if stop > step),
+            *(stop for stop in self.milestones | self.borders if stop > step),
         }
         return min(stops)
 
@@ -74,9 +77,21 @@ class Schedule(NamedTuple):
         )
 
 
+class Turns(NamedTuple):
+    """Batches of several shapes: updates take them in turns.
+
+    Attributes:
+      iterators: over what each replica's `update` takes, of one shape each.
+      turns: over int32 scalars, the iterator that each update takes from.
+    """
+
+    iterators: tuple[Iterator, ...]
+    turns: Iterator
+
+
 def train(
     model: Trainable,
-    batches: Callable[[int], Iterator],
+    batches: Callable[[int], Iterator | Turns],
     schedule: Schedule,
     *,
     strategy: tf.distribute.Strategy,
@@ -88,7 +103,7 @@ def train(
     Args:
       model: with its optimizer, whose `iterations` say where to start.
       batches: step -> iterator over what each replica's `update` takes, from
-        that step on.
+        that step on to the next border; or `Turns` of several.
       schedule: when to stop and save.
       strategy: that the model was made under.
       save: writes the checkpoint of a step.
@@ -110,8 +125,10 @@ def train(
     model.stop_training = False
     with StopSignal() as stop:
         runner.on_train_begin()
-        iterator = batches(step) if step < schedule.num_train_steps else None
+        iterator = None
         while step < schedule.num_train_steps and not model.stop_training:
+            if iterator is None or step in schedule.borders:
+                iterator = batches(step)
             stop_at, parts = schedule.next_stop(step), []
             while step < stop_at and not stop.received:
                 with pace.of(stop_at - step) as size:
@@ -189,10 +206,11 @@ def _next_multiple(step: int, every: int) -> int:
 
 def _make_block(
     model: Trainable, strategy: tf.distribute.Strategy
-) -> Callable[[Iterator, int], dict[str, np.ndarray]]:
+) -> Callable[[Iterator | Turns, int], dict[str, np.ndarray]]:
     """Returns a function that runs n updates in one graph.
 
-    It returns name -> float32 [n, 2], the total and the weight at each update.
+    An update is traced once for each shape of batches. The function returns
+    name -> float32 [n, 2], the total and the weight at each update.
     """
     names: list[str] = []
 
@@ -204,15 +222,23 @@ def _make_block(
             [tf.stack([local(x)[0] for x in terms[n]]) for n in names]
         )
 
+    def next_update(batches: Iterator | Turns) -> tf.Tensor:
+        if not isinstance(batches, Turns):
+            return one_update(batches)
+        each = [functools.partial(one_update, x) for x in batches.iterators]
+        return tf.switch_case(next(batches.turns), each)
+
     @tf.function
-    def updates(iterator: Iterator, num_steps: tf.Tensor) -> tf.Tensor:
+    def updates(batches: Iterator | Turns, num_steps: tf.Tensor) -> tf.Tensor:
         records = tf.TensorArray(tf.float32, size=num_steps)
         for i in tf.range(num_steps):
-            records = records.write(i, one_update(iterator))
+            records = records.write(i, next_update(batches))
         return records.stack()  # [n, terms, 2]
 
-    def block(iterator: Iterator, num_steps: int) -> dict[str, np.ndarray]:
-        records = updates(iterator, tf.constant(num_steps)).numpy()
+    def block(
+        batches: Iterator | Turns, num_steps: int
+    ) -> dict[str, np.ndarray]:
+        records = updates(batches, tf.constant(num_steps)).numpy()
         return {name: records[:, i] for i, name in enumerate(names)}
 
     return block

@@ -2,6 +2,7 @@
 
 import dataclasses
 import random
+import shutil
 
 import pytest
 
@@ -43,7 +44,7 @@ def test_a_corpus_is_enough_and_is_read_once(config):
     vocabulary, train, held_out = prepare(config, log=said.append)
     assert vocabulary == Vocabulary.from_file(config.vocab_file)
     assert 30 < vocabulary.size <= 60
-    assert train.num_records > held_out.num_records > 0
+    assert train[16].num_records > held_out.num_records > 0
     assert any(line.startswith("Learned") for line in said)
     assert "0 dropped" in "".join(said)
     said.clear()
@@ -97,6 +98,65 @@ def test_other_settings_than_the_data_sets_are_refused(config):
     config = replace(config, "corpus", max_seq_length=32)
     with pytest.raises(UserError, match="max_seq_length is 16 there and 32"):
         prepare(config)
+
+
+@pytest.fixture
+def phases(config):
+    """A configuration with rows of 16, then of 32."""
+    return replace(
+        config, "corpus", max_seq_length=32, seq_length_phases="16:0.9,32:0.1"
+    )
+
+
+def test_a_corpus_gives_the_records_of_all_phases(phases):
+    said = []
+    _, train, held_out = prepare(phases, log=said.append)
+    assert [records.max_seq_length for records in train.values()] == [16, 32]
+    assert list(train) == [16, 32] and held_out.max_seq_length == 32
+    told = "\n".join(said)
+    assert "records of 16 tokens" in told and "records of 32 tokens" in told
+    directories = [train[n].files[0].path.split("/")[-2] for n in train]
+    assert directories == ["pretrain_tfrecords_16", "pretrain_tfrecords"]
+    again = prepare(phases, log=said.append)
+    assert again[1:] == (train, held_out)
+
+
+def test_records_of_phases_may_lie_anywhere(phases, tmp_path):
+    train = prepare(phases).train
+    (tmp_path / "data/pretrain_tfrecords").rename(tmp_path / "a")
+    (tmp_path / "data/pretrain_tfrecords_16").rename(tmp_path / "a_16")
+    named = str(tmp_path / "a/pretrain_data*")
+    phases = replace(phases, "data", pretrain_tfrecords=named)
+    found = prepare(phases)
+    for length, records in found.train.items():
+        assert records.num_records == train[length].num_records
+    assert found.train[16].files[0].path.startswith(f"{tmp_path}/a_16/")
+    assert found.held_out is None
+
+
+def test_records_of_some_phases_only_are_refused(config, phases, tmp_path):
+    prepare(phases)
+    shutil.rmtree(tmp_path / "data/pretrain_tfrecords_16")
+    with pytest.raises(
+        UserError, match=r"those of 32 .*none of 16 .*tfrecords_16/.*--overwr"
+    ):
+        prepare(phases)
+    shutil.rmtree(tmp_path / "data/pretrain_tfrecords")
+    (tmp_path / "data/vocab.txt").unlink()
+    prepare(replace(config, "corpus", max_seq_length=32))
+    with pytest.raises(UserError, match="none of 16"):
+        prepare(phases)
+
+
+def test_the_summary_tells_the_lengths_of_buckets(config):
+    said = []
+    config = replace(config, "corpus", length_buckets=(8, 12))
+    train = prepare(config, log=said.append).train[16]
+    lengths = [bucket.max_seq_length for bucket in train.buckets]
+    assert lengths[-1] == 16 and len(lengths) > 1
+    assert any("records of 8/12/16 tokens, " in line for line in said)
+    with pytest.raises(UserError, match=r"length_buckets is \[8, 12\] there"):
+        prepare(replace(config, "corpus", length_buckets=(8,)))
 
 
 def test_the_vocabulary_has_counts_where_they_are_needed(config):

@@ -88,8 +88,15 @@ def test_the_order_is_a_function_of_the_seed(records, stream):
 
 @pytest.mark.parametrize("start_step", range(1, 10))
 def test_a_start_at_any_step_gives_the_same_rows(records, stream, start_step):
-    rest = take(records, 10 - start_step, start_step=start_step)
+    rest = take(records, 10 - start_step, first_row=start_step * BATCH)
     assert (rest == stream[start_step:]).all()
+
+
+def test_a_start_inside_a_batch_shifts_the_batches(records, stream):
+    rows = stream.reshape(-1)[3 : 3 + 4 * BATCH].reshape(4, BATCH)
+    assert (take(records, 4, first_row=3) == rows).all()
+    halves = take(records, 8, first_row=3, replicas_per_worker=2)
+    assert (halves.reshape(4, BATCH) == rows).all()
 
 
 @pytest.mark.parametrize(
@@ -104,7 +111,7 @@ def test_rows_do_not_depend_on_who_takes_them(
         take(
             records,
             num_steps * replicas,
-            start_step=start_step,
+            first_row=start_step * BATCH,
             worker=worker,
             num_workers=num_workers,
             replicas_per_worker=replicas,
@@ -176,7 +183,7 @@ def test_damage_that_is_left_out_moves_no_other_record(
     told = capsys.readouterr().err
     assert told.count(f"{path}: {len(lost)} of 7 records") == 1
     assert told.count("damaged") == 1
-    assert (take(damaged, 4, start_step=6) == rows[6:]).all()
+    assert (take(damaged, 4, first_row=6 * BATCH) == rows[6:]).all()
     shares = [
         take(damaged, 10, worker=worker, num_workers=2) for worker in range(2)
     ]

@@ -84,7 +84,7 @@ def rows(root, corpus):
     vocabulary = open_vocabulary(corpus, corpus.vocab_file)
     records = Records.open(f"{root}/records/pretrain*", corpus, vocabulary)
     assert len(unigram_counts.read(records, vocabulary)) == vocabulary.size
-    dataset = training_dataset(records, batch_size=8, seed=3, start_step=5)
+    dataset = training_dataset(records, batch_size=8, seed=3, first_row=40)
     return np.array([inputs.input_ids for inputs in dataset.take(20)])
 
 

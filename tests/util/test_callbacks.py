@@ -5,14 +5,22 @@ import pytest
 
 from electra_tf.util import callbacks
 from electra_tf.util.errors import UserError
+from electra_tf.util.phases import Phase
 
 LOGS = {"loss": 12.3456, "disc_loss": 0.25, "steps_per_second": 10.0}
+TWO_PHASES = (Phase(0, 90, 32, 128, 128), Phase(90, 100, 16, 512, 512))
+
+
+def one_phase(num_steps, batch_size):
+    return (Phase(0, num_steps, batch_size, 128, 128),)
 
 
 def test_the_line_shows_step_speed_losses_and_time_left():
     stream = io.StringIO()
     bar = callbacks.ProgressBar(
-        2000, 32, shown={"loss": "loss", "disc_loss": "disc"}, stream=stream
+        one_phase(2000, 32),
+        shown={"loss": "loss", "disc_loss": "disc"},
+        stream=stream,
     )
     bar.on_train_batch_end(1000, LOGS)
     line = stream.getvalue()
@@ -24,7 +32,7 @@ def test_the_line_shows_step_speed_losses_and_time_left():
 
 def test_lines_are_rare_away_from_a_terminal_but_the_last_comes():
     stream = io.StringIO()
-    bar = callbacks.ProgressBar(50, 32, shown={}, stream=stream)
+    bar = callbacks.ProgressBar(one_phase(50, 32), shown={}, stream=stream)
     for step in range(1, 51):
         bar.on_train_batch_end(step, LOGS)
     lines = stream.getvalue().splitlines()
@@ -34,7 +42,7 @@ def test_lines_are_rare_away_from_a_terminal_but_the_last_comes():
 def test_a_terminal_gets_one_line():
     stream = io.StringIO()
     stream.isatty = lambda: True
-    bar = callbacks.ProgressBar(3, 32, shown={}, stream=stream)
+    bar = callbacks.ProgressBar(one_phase(3, 32), shown={}, stream=stream)
     for step in (1, 2, 3):
         bar.on_train_batch_end(step, LOGS)
     text = stream.getvalue()
@@ -43,19 +51,49 @@ def test_a_terminal_gets_one_line():
 
 def test_the_log_has_each_step_once_after_a_resume(tmp_path):
     path = tmp_path / "metrics.jsonl"
-    log = callbacks.JsonLog(path, first_step=0, batch_size=4)
+    log = callbacks.JsonLog(path, first_step=0, phases=one_phase(30, 4))
     log.on_train_begin()
     for step in (10, 20, 30):
         log.on_epoch_end(step, dict(LOGS))
     with path.open("a") as file:
         file.write('{"step": 4')  # cut off by a kill
-    log = callbacks.JsonLog(path, first_step=20, batch_size=4)
+    log = callbacks.JsonLog(path, first_step=20, phases=one_phase(30, 4))
     log.on_train_begin()
     log.on_epoch_end(30, dict(LOGS))
     records = [json.loads(line) for line in path.read_text().splitlines()]
     assert [record["step"] for record in records] == [10, 20, 30]
     assert records[-1]["sequences_per_second"] == 40.0
+    assert records[-1]["tokens_per_second"] == 5120.0
     assert records[-1]["loss"] == 12.3456
+
+
+def test_the_log_tells_the_length_and_speed_of_each_phase(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    log = callbacks.JsonLog(path, first_step=0, phases=TWO_PHASES)
+    for step in (1, 90, 91, 100):
+        log.on_epoch_end(step, dict(LOGS))
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    names = ("max_seq_length", "sequences_per_second", "tokens_per_second")
+    assert [tuple(record[n] for n in names) for record in records] == [
+        (128, 320.0, 40_960.0),
+        (128, 320.0, 40_960.0),
+        (512, 160.0, 81_920.0),
+        (512, 160.0, 81_920.0),
+    ]
+
+
+def test_the_line_tells_the_length_and_time_left_knows_the_phases():
+    stream = io.StringIO()
+    stream.isatty = lambda: True
+    bar = callbacks.ProgressBar(TWO_PHASES, shown={}, stream=stream)
+    bar.on_train_batch_end(80, LOGS)
+    left = (10 + 10 * 2) / 10  # an update of the second has twice the tokens
+    assert stream.getvalue().endswith(
+        f"320.0 sequences/s of 128    ETA 0:00:0{left:.0f}"
+    )
+    for step in (81, 82, 91):
+        bar.on_train_batch_end(step, LOGS | {"steps_per_second": step})
+    assert " 1,456.0 sequences/s of 512 " in stream.getvalue()
 
 
 def test_clock_counts_days():

@@ -135,6 +135,92 @@ def test_a_signal_saves_and_stops_after_the_block(number):
     assert list(recorder.logs) == [1, 4]
 
 
+def test_blocks_end_at_borders_and_data_begin_there():
+    schedule = training_utils.Schedule(20, 8, 100, borders=frozenset({5, 16}))
+    recorder, opened = _Recorder(), []
+
+    def batches(step):
+        opened.append(step)
+        return iter(tf.data.Dataset.from_tensors(0).repeat())
+
+    model = _Model()
+    for start, expected in ((0, [0, 5, 16]), (5, [5, 16]), (17, [17])):
+        model.optimizer.iterations.assign(start)
+        training_utils.train(
+            model,
+            batches,
+            schedule,
+            strategy=tf.distribute.get_strategy(),
+            save=lambda step: None,
+            callbacks=[recorder],
+        )
+        assert opened == expected
+        opened.clear()
+    assert list(recorder.logs) == [1, 5, 8, 16, 20]
+
+
+class _Adder:
+    """Its loss is the sum of a global batch; it remembers what it traced."""
+
+    loss_weights = {"a": 1.0}
+
+    def __init__(self):
+        self.optimizer = _Optimizer()
+        self.shapes = []
+
+    def update(self, inputs):
+        self.shapes.append(tuple(inputs.shape))
+        replica = tf.distribute.get_replica_context()
+        self.optimizer.iterations.assign_add(1)
+        total = replica.all_reduce("SUM", tf.reduce_sum(inputs))
+        return {"a": (total, tf.constant(1.0))}
+
+
+@pytest.mark.parametrize("num_replicas", [1, 2])
+def test_updates_take_turns_and_are_traced_once_for_each_shape(num_replicas):
+    devices = [f"CPU:{i}" for i in range(num_replicas)]
+    strategy = tf.distribute.MirroredStrategy(devices)
+    turns = [0, 1, 1, 2, 0, 0, 2, 1, 0, 2]
+    lengths = (2, 3, 5)
+
+    def iterator(number):
+        def make(context):
+            shape = [4 // context.num_replicas_in_sync, lengths[number]]
+            dataset = tf.data.Dataset.counter(1).map(
+                lambda i: tf.fill(shape, tf.cast(i * 10**number, tf.float32))
+            )
+            repeats = context.num_replicas_in_sync
+            return dataset.flat_map(
+                lambda x: tf.data.Dataset.from_tensors(x).repeat(repeats)
+            )
+
+        return iter(strategy.distribute_datasets_from_function(make))
+
+    def batches(step):
+        rest = tf.data.Dataset.from_tensor_slices(np.int32(turns[step:]))
+        return training_utils.Turns(
+            tuple(iterator(i) for i in range(3)), iter(rest)
+        )
+
+    with strategy.scope():
+        model = _Adder()
+    recorder = _Recorder()
+    training_utils.train(
+        model,
+        batches,
+        training_utils.Schedule(10, 1, 100),
+        strategy=strategy,
+        save=lambda step: None,
+        callbacks=[recorder],
+    )
+    taken = [0, 0, 0]
+    for step, turn in enumerate(turns, 1):
+        taken[turn] += 1
+        expected = 4 * lengths[turn] * taken[turn] * 10**turn
+        assert recorder.logs[step]["a"] == expected
+    assert len(model.shapes) == 3 * num_replicas
+
+
 def test_handlers_are_put_back():
     before = signal.getsignal(signal.SIGTERM)
     _train(_Model(), training_utils.Schedule(1, 1, 1))

@@ -1,0 +1,124 @@
+"""A run through phases and buckets is the same however often it is stopped."""
+
+import json
+import os
+import random
+import signal
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf.pretrain import pretraining_run
+from electra_tf.util.errors import StoppedBySignal
+from tests import tiny
+
+NUM_STEPS = 20
+BORDER = 12
+FLAGS = {
+    "objective": "mlm",  # small, as each run traces an update of each length
+    "num_hidden_layers": 1,
+    "max_seq_length": 32,
+    "seq_length_phases": "16:0.6:8,32:0.4:4",
+    "length_buckets": (16,),
+    "vocab_size": 60,
+    "mask_prob": 0.2,
+    "num_train_steps": NUM_STEPS,
+    "iterations_per_loop": 5,
+    "hidden_dropout_prob": 0.1,
+    "do_eval": False,
+    "do_export": False,
+}
+
+
+class _Stop(keras.callbacks.Callback):
+    """Sends the signal at a step."""
+
+    def __init__(self, step):
+        super().__init__()
+        self.step = step
+
+    def on_train_batch_end(self, batch, logs=None):
+        if batch >= self.step:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory):
+    """Documents of 2 to 60 words."""
+    rng = random.Random(0)
+    words = ["".join(rng.choices("abcd", k=3)) for _ in range(40)]
+    documents = (
+        "\n".join(
+            " ".join(rng.choices(words, k=4)) for _ in range(rng.randint(1, 9))
+        )
+        for _ in range(150)
+    )
+    directory = tmp_path_factory.mktemp("data")
+    (directory / "corpus.txt").write_text("\n\n".join(documents))
+    return directory
+
+
+def run(data_dir, name, **flags):
+    corpus = (str(data_dir / "corpus.txt"),)
+    flags = FLAGS | {"model_name": name, "corpus": corpus} | flags
+    pretraining_run.run(tiny.config(data_dir, **flags))
+
+
+def tensors(data_dir, name, step=NUM_STEPS):
+    path = data_dir / "models" / name / f"model.ckpt-{step}"
+    reader = tf.train.load_checkpoint(str(path))
+    names = reader.get_variable_to_shape_map()
+    return {name: reader.get_tensor(name) for name in names}
+
+
+def log(data_dir, name):
+    """Returns the metrics without the speed."""
+    path = data_dir / "models" / name / "metrics.jsonl"
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    for record in records:
+        for kind in ("sequences_per_second", "tokens_per_second"):
+            assert record.pop(kind) > 0
+    return records
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(data_dir):
+    run(data_dir, "uninterrupted")
+    return tensors(data_dir, "uninterrupted")
+
+
+def test_lengths_are_logged_and_blocks_end_at_the_border(
+    data_dir, uninterrupted
+):
+    records = log(data_dir, "uninterrupted")
+    lengths = {record["step"]: record["max_seq_length"] for record in records}
+    assert BORDER in lengths
+    for step, length in lengths.items():
+        assert length == (16 if step <= BORDER else 32)
+    for length in (16, 32):
+        name = {16: "pretrain_tfrecords_16", 32: "pretrain_tfrecords"}[length]
+        manifest = json.loads((data_dir / name / "manifest.json").read_text())
+        assert manifest["max_seq_length"] == length
+        assert manifest["length_buckets"] == [16] * (length == 32)
+
+
+def test_a_run_stopped_around_the_border_ends_with_the_same_bits(
+    data_dir, uninterrupted, monkeypatch
+):
+    make = pretraining_run._callbacks
+    for stop in (BORDER, BORDER + 3):
+        with monkeypatch.context() as patch, pytest.raises(StoppedBySignal):
+            patch.setattr(
+                pretraining_run,
+                "_callbacks",
+                lambda *args, stop=stop: [*make(*args), _Stop(stop)],
+            )
+            run(data_dir, "stopped")
+    run(data_dir, "stopped")
+    found = tensors(data_dir, "stopped")
+    assert found.keys() == uninterrupted.keys()
+    for name, value in uninterrupted.items():
+        np.testing.assert_array_equal(found[name], value, err_msg=name)
+    assert log(data_dir, "stopped") == log(data_dir, "uninterrupted")
