@@ -18,6 +18,7 @@ from typing import NamedTuple
 from electra_tf.configure_pretraining import PretrainingConfig, RunConfig
 from electra_tf.model import flops
 from electra_tf.model.bert_config import BertConfig, ModelConfig
+from electra_tf.pretrain import compute
 from electra_tf.util import config_flags, console
 
 VOCAB_SIZE = 30522
@@ -48,32 +49,13 @@ class FlopsConfig(PretrainingConfig):
         """Word pieces, by default those of BERT."""
         return self.corpus.vocab_size or VOCAB_SIZE
 
-    def sizes(self, max_seq_length: int = 0) -> flops.Sizes:
-        """Returns what the cost of an update depends on.
-
-        Args:
-          max_seq_length: tokens in a row; 0 for those of the longest rows.
-        """
-        length = max_seq_length or self.corpus.max_seq_length
-        num_predictions = self.masking.max_predictions_per_seq(length)
-        return flops.Sizes(
-            discriminator=self.model.discriminator(self.vocab_size),
-            generator=self.model.generator(self.vocab_size),
-            max_seq_length=length,
-            max_predictions_per_seq=num_predictions,
-            generator_type=self.objective.generator_type,
-            is_generator_trained=not self.objective.has_frozen_generator,
-            num_candidates=self.selection.num_candidates,
-            num_detection_layers=self.selection.num_detection_layers,
-        )
-
     def passes(self, max_seq_length: int = 0) -> dict[str, flops.Pass]:
         """Returns what an update computes, the last, by name of the network.
 
         Args:
-          max_seq_length: as for `sizes`.
+          max_seq_length: tokens in a row; 0 for those of the longest rows.
         """
-        sizes = self.sizes(max_seq_length)
+        sizes = compute.sizes(self, self.vocab_size, max_seq_length)
         return flops.passes(self.objective.objective, sizes)
 
     def whole(self, **rule: bool) -> int:
@@ -82,28 +64,8 @@ class FlopsConfig(PretrainingConfig):
         Args:
           **rule: of `flops.update_flops`.
         """
-        total = 0
-        for phase in self.phases:
-            begin = 0
-            for num_steps, parts in self._stages(phase.max_seq_length):
-                end = begin + num_steps
-                first, last = max(begin, phase.first_step), phase.end_step
-                update = flops.update_flops(parts, phase.batch_size, **rule)
-                total += max(0, min(end, last) - first) * update
-                begin = end
-        return total
-
-    def _stages(
-        self, max_seq_length: int
-    ) -> list[tuple[int, dict[str, flops.Pass]]]:
-        """Returns the updates of each stage, and what each of them computes."""
         num_steps = self.training.num_train_steps
-        passes = self.passes(max_seq_length)
-        if self.objective.objective != "two_stage":
-            return [(num_steps, passes)]
-        first = self.two_stage.first_steps(num_steps)
-        alone = flops.first_stage(self.sizes(max_seq_length))
-        return [(first, alone), (num_steps - first, passes)]
+        return compute.training_flops(self, self.vocab_size, num_steps, **rule)
 
 
 class Published(NamedTuple):

@@ -11,6 +11,7 @@ from electra_tf import flops_computation
 from electra_tf.configure_objectives import ObjectiveConfig
 from electra_tf.flops_computation import FlopsConfig
 from electra_tf.model import flops
+from electra_tf.pretrain import compute
 from electra_tf.pretrain.objectives import OBJECTIVES
 from electra_tf.util import config_flags
 
@@ -133,7 +134,8 @@ def test_a_frozen_generator_is_counted_forward():
 
 def _stage(config, length, batch_size):
     """Counts an update of the first of two stages."""
-    parts = flops.first_stage(config.sizes(length))
+    sizes = compute.sizes(config, config.vocab_size, length)
+    parts = flops.first_stage(sizes)
     return flops.update_flops(parts, batch_size)
 
 

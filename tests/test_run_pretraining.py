@@ -158,6 +158,8 @@ def test_a_run_leaves_what_it_promises(data_dir):
     ).split():
         assert np.isfinite(results[name])
     assert results["global_step"] == 10
+    cost = {r["step"]: r["training_flops"] for r in _log(data_dir, "first")}
+    assert results["training_flops"] == cost[10] == 10 * cost[1] > 0
     for network in ("discriminator", "generator"):
         for kind in ("text", "ids"):
             path = model_dir / "saved_model" / network / kind / "1"

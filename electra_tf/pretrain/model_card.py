@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import electra_tf
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model.bert_config import BertConfig
+from electra_tf.pretrain import compute
 from electra_tf.pretrain.record_format import MANIFEST
 from electra_tf.util import config_flags, files
 from electra_tf.util.errors import UserError
@@ -195,6 +196,10 @@ def _training(step: int, facts: Facts) -> str:
     rows = [("updates", f"{step:,}")] if step else []
     if facts.config is not None:
         config, phases = facts.config, facts.config.phases
+        vocab_size = facts.manifest.get("vocab_size")
+        if step and vocab_size:
+            cost = compute.training_flops(config, vocab_size, step)
+            rows.append(("training FLOPs", f"{cost:.3e}"))
         rows += [
             ("objective", config.objective.objective),
             ("rows in an update", _in_turn(p.batch_size for p in phases)),

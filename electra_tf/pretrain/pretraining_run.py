@@ -13,6 +13,7 @@ from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.model.updates import checkpoint_variables
 from electra_tf.pretrain import (
+    compute,
     evaluation,
     export,
     health,
@@ -283,6 +284,7 @@ def _callbacks(
     model_dir = pathlib.Path(config.run.model_dir)
     step = int(model.optimizer.iterations.numpy())
     made: list[keras.callbacks.Callback] = [
+        callbacks.TrainingFlops(lambda step: _flops(model, step)),
         callbacks.JsonLog(
             model_dir / "metrics.jsonl", first_step=step, phases=batches.phases
         ),
@@ -298,6 +300,11 @@ def _callbacks(
     if config.runtime.tensorboard:
         made.append(callbacks.TensorBoardLog(model_dir))
     return made
+
+
+def _flops(model: PretrainingModel, step: int) -> int:
+    """Counts the operations of the updates until a step."""
+    return compute.training_flops(model.config, model.vocabulary.size, step)
 
 
 def _finish(model: PretrainingModel, held_out: Records | None) -> None:
@@ -328,12 +335,20 @@ def _evaluate(
     num_steps = config.runtime.num_eval_steps or -1
     metrics = evaluation.evaluate(model, dataset.take(num_steps))
     step = int(model.optimizer.iterations.numpy())
+    flops = _flops(model, step)
     files.ensure_writable(results_dir)
     files.write_json(
         results_dir / "pretraining_eval.json",
-        {"global_step": step, **dict(sorted(metrics.items()))},
+        {
+            "global_step": step,
+            callbacks.TRAINING_FLOPS: flops,
+            **dict(sorted(metrics.items())),
+        },
     )
-    console.say(f"Held-out metrics at step {step:,}:")
+    console.say(
+        f"Held-out metrics at step {step:,}, after {flops:.3e} FLOPs of "
+        "training:"
+    )
     for name, value in sorted(metrics.items()):
         console.say(f"  {name:28} {value:.4f}")
     if config.run.num_samples and samples.has_verdicts(model):

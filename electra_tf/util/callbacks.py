@@ -5,7 +5,7 @@ import json
 import pathlib
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TextIO
 
 import keras
@@ -16,6 +16,7 @@ from electra_tf.util.errors import UserError
 from electra_tf.util.phases import Phase
 
 _SECONDS_BETWEEN_LINES = 10.0
+TRAINING_FLOPS = "training_flops"
 
 
 class ProgressBar(keras.callbacks.Callback):
@@ -84,8 +85,30 @@ class ProgressBar(keras.callbacks.Callback):
         return (
             f"step {step:,}/{num_steps:,} {share:5.1f}%  "
             f"{self._speed * phase.batch_size:,.1f} sequences/s{kind}  "
-            f"{losses}  ETA {_clock(left)}"
+            f"{losses}  {_cost(logs)}ETA {_clock(left)}"
         )
+
+
+class TrainingFlops(keras.callbacks.Callback):
+    """Puts what the training has cost so far into the logs of later callbacks.
+
+    Args:
+      flops: updates done -> floating-point operations.
+    """
+
+    def __init__(self, flops: Callable[[int], int]) -> None:
+        super().__init__()
+        self.flops = flops
+
+    def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
+        self._put(batch, logs)
+
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+        self._put(epoch, logs)
+
+    def _put(self, step: int, logs: dict | None) -> None:
+        if logs is not None:
+            logs[TRAINING_FLOPS] = self.flops(step)
 
 
 class JsonLog(keras.callbacks.Callback):
@@ -169,6 +192,12 @@ def _step_of(line: str) -> float:
         return json.loads(line)["step"]
     except (ValueError, KeyError):
         return float("inf")
+
+
+def _cost(logs: dict[str, float]) -> str:
+    """Formats what the training has cost, if it is known."""
+    flops = logs.get(TRAINING_FLOPS)
+    return "" if flops is None else f"{flops:.1e} FLOPs  "
 
 
 def _clock(seconds: float) -> str:

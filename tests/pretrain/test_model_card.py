@@ -10,7 +10,13 @@ import tensorflow as tf
 import tiny
 
 from electra_tf.model import checkpoint_formats
-from electra_tf.pretrain import conversion, export, model_card, pretraining_run
+from electra_tf.pretrain import (
+    compute,
+    conversion,
+    export,
+    model_card,
+    pretraining_run,
+)
 from electra_tf.util import config_flags
 from electra_tf.util.checkpoints import Checkpoints
 
@@ -19,6 +25,7 @@ MANIFEST = {
     "do_lower_case": True,
     "strip_accents": False,
     "packing": "packed",
+    "vocab_size": 60,
     "counts": {
         "documents": 1234,
         "text_bytes": 56789,
@@ -76,11 +83,13 @@ def execute(directory):
 def test_the_card_tells_what_is_known_of_the_run(run, tmp_path):
     convert(run, tmp_path / "x", "electra_tf")
     text = (tmp_path / "x" / model_card.NAME).read_text()
+    config = run[1].config
     assert text.startswith("---\nlibrary_name: tf-keras\n")
     assert text.split("---\n")[1].endswith("license: unknown\n")
     for expected in (
         "# tiny\n",
         "| updates | 12 |",
+        f"| training FLOPs | {compute.training_flops(config, 60, 12):.3e} |",
         "| objective | electra |",
         "| sources | /a/*.txt, demo |",
         "| tokens read | 4,321 |",

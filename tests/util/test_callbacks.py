@@ -1,6 +1,7 @@
 import io
 import json
 
+import keras
 import pytest
 
 from electra_tf.util import callbacks
@@ -28,6 +29,23 @@ def test_the_line_shows_step_speed_losses_and_time_left():
         "step 1,000/2,000  50.0%  320.0 sequences/s  loss 12.346  disc 0.250  "
         "ETA 0:01:40\n"
     )
+
+
+def test_what_the_training_has_cost_reaches_later_callbacks(tmp_path):
+    stream = io.StringIO()
+    path = tmp_path / "metrics.jsonl"
+    phases = one_phase(2000, 32)
+    runner = keras.callbacks.CallbackList(
+        [
+            callbacks.TrainingFlops(lambda step: step * 10**15),
+            callbacks.JsonLog(path, first_step=0, phases=phases),
+            callbacks.ProgressBar(phases, shown={}, stream=stream),
+        ]
+    )
+    runner.on_train_batch_end(500, dict(LOGS))
+    runner.on_epoch_end(1000, dict(LOGS))
+    assert "5.0e+17 FLOPs  ETA" in stream.getvalue()
+    assert json.loads(path.read_text())["training_flops"] == 10**18
 
 
 def test_lines_are_rare_away_from_a_terminal_but_the_last_comes():
