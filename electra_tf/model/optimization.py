@@ -272,7 +272,7 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
         index = self._get_variable_index(variable)
         self._update(
             variable,
-            gradient,
+            tf.convert_to_tensor(gradient),
             self.means[index].value,
             self.squares[index].value,
             learning_rate,
