@@ -108,9 +108,13 @@ class ObjectiveConfig:
     @property
     def trains_generator(self) -> bool:
         """Whether a generator of its own is trained along."""
-        has_one = self.objective not in ("mlm", "script")
-        is_trained = self.has_generator and not self.has_frozen_generator
-        return has_one and is_trained
+        return self.has_own_generator and not self.has_frozen_generator
+
+    @property
+    def has_own_generator(self) -> bool:
+        """Whether a network beside the main encoder says what replaces."""
+        alone = ("mlm", "mlm_sentence", "script")
+        return self.has_generator and self.objective not in alone
 
     def temperature_at(self, progress: Numbers) -> Numbers | float:
         """Returns the temperature of sampling.
@@ -134,7 +138,9 @@ class ObjectiveConfig:
                 f"`disc_weight_start_step`. Received: disc_weight_start_step="
                 f"{first}, disc_weight_end_step={last}."
             )
-        others = "mlm replace_mlm all_tokens_mlm mc_bert two_stage".split()
+        others = (
+            "mlm mlm_sentence replace_mlm all_tokens_mlm mc_bert two_stage"
+        ).split()
         if last:
             expected = (
                 "one that has a disc_loss from the first update on, with "

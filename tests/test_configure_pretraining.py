@@ -143,6 +143,10 @@ def test_milestones_are_steps():
         ),
         ("--disc_weight_start_step=2", "must be at least `disc_weight_start"),
         ("--disc_weight_end_step=2 --objective=mlm", "has a disc_loss from"),
+        (
+            "--disc_weight_end_step=2 --objective=mlm_sentence",
+            "has a disc_loss from",
+        ),
         ("--disc_weight_end_step=2 --objective=two_stage", "objective='two_st"),
         ("--train_batch_size=0", "`train_batch_size` must be at least 1"),
         ("--num_warmup_steps=-1", "`num_warmup_steps` must be at least 0"),

@@ -154,8 +154,7 @@ def read_generator(config: PretrainingConfig) -> Weights:
         to give; or if the objective has no generator of its own to fill masks.
     """
     objective = config.objective
-    has_none = objective.objective in ("mlm", "electric", "script")
-    if has_none or objective.generator_type != "transformer":
+    if objective.has_two_towers or not objective.has_own_generator:
         raise UserError(
             "`generator_checkpoint` needs a generator that fills masks beside "
             f"the main encoder. Received: objective={objective.objective}, "

@@ -219,6 +219,22 @@ def test_what_a_frozen_generator_cannot_start_from_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
+    "leaves",
+    [
+        {"objective": "mlm_sentence"},
+        {"objective": "script"},
+        {"objective": "electric"},
+        {"generator_type": "two_tower"},
+        {"generator_type": "unigram"},
+    ],
+)
+def test_a_checkpoint_of_a_generator_needs_one_that_fills_masks(leaves):
+    config = tiny.config(generator_checkpoint="somewhere", **leaves)
+    with pytest.raises(UserError, match="that fills masks beside the main"):
+        initialization.read_all(config)
+
+
+@pytest.mark.parametrize(
     ("flags", "message"),
     [
         ("--generator_sharing=embeddings", "must be none or gradient_disent"),
