@@ -1,0 +1,91 @@
+"""What every registered task promises."""
+
+import json
+
+import keras
+import pytest
+import tensorflow as tf
+import tiny_finetuning as tiny
+
+from electra_tf.finetune.feature_spec import EID, TOKENS
+from electra_tf.finetune.features import Features
+from electra_tf.finetune.finetuning_model import FinetuningModel
+from electra_tf.finetune.preprocessing import TextTokenizer
+from electra_tf.finetune.task_builder import TASKS, get_task
+from electra_tf.model import loading
+
+# A labelled row of each task, with place for one of two labels.
+ROWS = {
+    "cola": ("x\t{}\t*\tA film", "01"),
+    "sst": ("A film\t{}", "01"),
+    "mrpc": ("{}\t1\t2\tA film\tThe plot", "01"),
+    "qqp": ("0\t1\t2\tA film\tThe plot\t{}", "01"),
+    "sts": ("0\t1\t2\t3\t4\t5\t6\tA film\tThe plot\t{}", "15"),
+    "mnli": (
+        "0\t1\t2\t3\t4\t5\t6\t7\tA film\tThe plot\t{}",
+        ("neutral", "entailment"),
+    ),
+    "qnli": ("0\tA film\tThe plot\t{}", ("entailment", "not_entailment")),
+    "rte": ("0\tA film\tThe plot\t{}", ("entailment", "not_entailment")),
+    "wnli": ("0\tA film\tThe plot\t{}", "01"),
+    "chunk": ("film NN {}\n", ("B-NP", "O")),
+    "ner": ("film NN I-NP {}\n", ("I-PER", "O")),
+    "pos": ("1\tfilm\tx\t{}\tx\n", ("NOUN", "VERB")),
+    "ccg": ("film {}\n", ("N", "NP")),
+}
+
+
+@pytest.fixture(scope="module")
+def encoder():
+    return loading.make(tiny.weights()).encoder
+
+
+def _write(task):
+    row, labels = ROWS[task.name]
+    lines = [row.format(label) for label in labels]
+    if task.path("train").suffix == ".tsv" and task.name != "cola":
+        lines.insert(0, "\t".join("x" for _ in lines[0].split("\t")))
+    task.directory.mkdir(parents=True)
+    for split in ("train", *task.DEV_SPLITS):
+        task.path(split).write_text("\n".join(lines) + "\n", "utf-8")
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_task_answers_its_five_questions(name, tmp_path, encoder):
+    config = tiny.config(tmp_path, task_names=(name,))
+    task = get_task(config, TextTokenizer(tiny.VOCABULARY), longest=32)
+    _write(task)
+    examples = task.get_examples(task.DEV_SPLITS[0])
+    assert len(examples) == 2 and [x.eid for x in examples] == [0, 1]
+    specs = task.get_feature_specs()
+    assert {*TOKENS, EID} <= {*specs}
+    rows = list(task.featurize(examples, is_training=False))
+    assert {spec.name for spec in specs} == rows[0].keys()
+    features = Features(rows, specs)
+    head = task.head()
+    with keras.name_scope("task_specific"):
+        head.build((None, 16))
+    assert all(v.path.startswith("task_specific/") for v in head.variables)
+    model = FinetuningModel(config, encoder, head, seed=0, num_train_steps=1)
+    batch = features.batch(tf.range(2), features.length)
+    outputs = model._outputs_and_losses(batch)
+    assert outputs["loss"].shape == [2]
+    outputs = {key: value.numpy() for key, value in outputs.items()}
+    scorer = task.get_scorer()
+    metrics = scorer.score(outputs, examples)
+    assert {scorer.main_metric, "loss"} <= metrics.keys()
+    assert all(isinstance(value, float) for value in metrics.values())
+    answers = scorer.answers(outputs, examples)
+    assert [answer["eid"] for answer in answers] == [0, 1]
+    json.dumps(answers)
+    file_name, text = task.submission(task.TEST_SPLITS[0], answers)
+    assert "." in file_name and text.endswith("\n")
+    assert scorer.has_collapsed(outputs) in (True, False)
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_missing_file_is_named(name, tmp_path):
+    config = tiny.config(tmp_path, task_names=(name,))
+    task = get_task(config, TextTokenizer(tiny.VOCABULARY), longest=32)
+    with pytest.raises(ValueError, match=str(task.path("train"))):
+        task.get_examples("train")
