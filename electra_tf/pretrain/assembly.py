@@ -17,6 +17,7 @@ from electra_tf.configure_corpus import CorpusConfig
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import corpus, held_out, unigram_counts
 from electra_tf.pretrain import parts as parts_lib
+from electra_tf.pretrain.engines import Engine
 from electra_tf.pretrain.lengths import Lengths
 from electra_tf.pretrain.parts import Part, Summary
 from electra_tf.pretrain.record_format import (
@@ -59,7 +60,9 @@ def assemble(
     parts: list[Part],
     config: CorpusConfig,
     vocabulary: Vocabulary,
+    *,
     output_dir: str,
+    engine: Engine,
 ) -> dict[str, Any]:
     """Makes the data sets of their parts.
 
@@ -68,6 +71,7 @@ def assemble(
       config: of the corpus.
       vocabulary: of its tokens.
       output_dir: of the data set with the longest rows.
+      engine: deals the records out.
 
     Returns:
       Its manifest.
@@ -75,7 +79,7 @@ def assemble(
     Raises:
       UserError: if the corpus gives no record for training.
     """
-    total = _Total(len(config.data_sets))
+    total = _Total(config)
     for part in parts:
         total.add(Summary.of(part))
     if waiting := held_out.decide(total.waiting, total.splits):
@@ -96,7 +100,10 @@ def assemble(
             counts["train_tokens"] = sum(unigrams)
             output = config.directory_of(data_set, output_dir)
             writers = _writers(data_set, output, total.read.text_bytes, stack)
-            _deal_out(parts, writers)
+            numbers = {kind: total.records[kind] for kind in writers}
+            engine.deal_out(parts, writers, numbers)
+            for writer in writers.values():
+                writer.close()
             manifest = _settings(data_set, vocabulary) | {
                 "counts": counts,
                 "document_tokens": {
@@ -116,14 +123,17 @@ class _Total:
     Attributes:
       read: the statistics of the reading.
       packed: the counts of each data set.
+      records: of each kind, in each part.
       lengths: of the documents of each split.
       splits: that have documents.
       waiting: documents whose split depends on all others.
     """
 
-    def __init__(self, num_data_sets: int) -> None:
+    def __init__(self, config: CorpusConfig) -> None:
+        num_data_sets = len(config.data_sets)
         self.read = corpus.Statistics()
         self.packed = [collections.Counter() for _ in range(num_data_sets)]
+        self.records: dict[Kind, list[int]] = {k: [] for k in kinds(config)}
         self.lengths = {split: Lengths() for split in PREFIXES}
         self.splits: set[str] = set()
         self.waiting: list[held_out.Document] = []
@@ -140,6 +150,8 @@ class _Total:
         for number, packed in enumerate(summary.packed):
             self.packed[number].update(packed.counts)
             self._unigrams[number] = self._unigrams[number] + packed.unigrams
+        for kind, numbers in self.records.items():
+            numbers.append(summary.num_records(kind))
         for split, lengths in summary.lengths.items():
             self.lengths[split].add(lengths)
         self.splits.update(summary.splits)
@@ -229,18 +241,6 @@ def _writers(
         )
         writers[kind] = stack.enter_context(writer)
     return writers
-
-
-def _deal_out(
-    parts: Iterable[Part], writers: Mapping[Kind, ShardWriter]
-) -> None:
-    """Writes the records of the parts to the files of a data set."""
-    for part in parts:
-        for kind, writer in writers.items():
-            for record in part.records(kind):
-                writer.write(record)
-    for writer in writers.values():
-        writer.close()
 
 
 def _publish(made: Iterable[_Made]) -> None:

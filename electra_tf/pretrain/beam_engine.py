@@ -6,11 +6,13 @@ is made by the functions that a build on one machine uses, and has the same
 records.
 """
 
+import itertools
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from electra_tf.configure_corpus import CorpusConfig
 from electra_tf.model.tokenization import Vocabulary
@@ -18,6 +20,7 @@ from electra_tf.pretrain import duplicates
 from electra_tf.pretrain import parts as parts_lib
 from electra_tf.pretrain.engines import Report
 from electra_tf.pretrain.parts import Part
+from electra_tf.pretrain.record_format import Kind, ShardWriter
 from electra_tf.util import files, storage
 from electra_tf.util.errors import UserError
 
@@ -104,6 +107,36 @@ class BeamEngine:
             )
         _raise_error(missing)
 
+    def deal_out(
+        self,
+        parts: list[Part],
+        writers: Mapping[Kind, ShardWriter],
+        numbers: Mapping[Kind, list[int]],
+    ) -> None:
+        """Groups the records by their files, and writes file by file."""
+        beam = self._beam
+        starts = [[0, *itertools.accumulate(numbers[kind])] for kind in writers]
+        numbered = [
+            (number, part, [each[number] for each in starts])
+            for number, part in enumerate(parts)
+        ]
+        places = {}
+        for kind_number, writer in enumerate(writers.values()):
+            writer.num_records = starts[kind_number][-1]
+            for shard in range(min(writer.num_shards, writer.num_records)):
+                path = writer.unfinished_path(shard)
+                places[kind_number, shard] = path
+        num_shards = [writer.num_shards for writer in writers.values()]
+        with self._pipeline() as pipeline:
+            _ = (
+                pipeline
+                | "Parts" >> beam.Create(numbered)
+                | "Spread" >> beam.Reshuffle()
+                | "Deal" >> beam.FlatMap(_deal, list(writers), num_shards)
+                | "Group by file" >> beam.GroupByKey()
+                | "Write" >> beam.Map(_write_shard, places)
+            )
+
     def _pipeline(self) -> Any:  # noqa: ANN401 (Beam may not be installed)
         from apache_beam.options import pipeline_options
 
@@ -149,6 +182,44 @@ def _build(part: Part, config: CorpusConfig, vocabulary: Vocabulary) -> None:
         parts_lib.build(part, config, vocabulary, num_threads=1)
     except UserError as error:
         _note_error(part, error)
+
+
+def _deal(
+    numbered: tuple[int, Part, list[int]],
+    kinds: list[Kind],
+    num_shards: list[int],
+) -> Iterator[tuple[tuple[int, int], tuple[int, list[bytes]]]]:
+    """Yields the records of a part for each file.
+
+    Args:
+      numbered: number of the part, the part, and how many records of each
+        kind the parts before it have.
+      kinds: of records.
+      num_shards: files of each kind; a file gets every so manieth record.
+
+    Yields:
+      The numbers of kind and file, the number of the part, the records.
+    """
+    part_number, part, starts = numbered
+    for number, (kind, start, step) in enumerate(
+        zip(kinds, starts, num_shards, strict=True)
+    ):
+        records = list(part.records(kind))
+        for shard in range(step):
+            if chosen := records[(shard - start) % step :: step]:
+                yield (number, shard), (part_number, chosen)
+
+
+def _write_shard(
+    group: tuple[tuple[int, int], Iterable[tuple[int, list[bytes]]]],
+    places: Mapping[tuple[int, int], str],
+) -> None:
+    """Writes a file, the parts in order."""
+    place, pieces = group
+    with tf.io.TFRecordWriter(places[place]) as writer:
+        for _, records in sorted(pieces):
+            for record in records:
+                writer.write(record)
 
 
 def _note_error(part: Part, error: UserError) -> None:

@@ -95,7 +95,9 @@ def build(
             ours = {*map(hashes_path, whole), *(p.directory for p in parts)}
             _remove_strangers(ours, output_dir)
             engine.build(parts, config, vocabulary, report)
-            manifest = assemble(parts, config, vocabulary, output_dir)
+            manifest = assemble(
+                parts, config, vocabulary, output_dir=output_dir, engine=engine
+            )
         except BrokenPipeError:
             raise  # of what listens to `report`, not of the data set
         except (OSError, *STORAGE_ERRORS) as error:

@@ -1,12 +1,13 @@
 """What takes the steps of a build: the processes of this machine, or Beam."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol
 
 from electra_tf.configure_corpus import CorpusConfig
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import corpus, duplicates, processes
 from electra_tf.pretrain.parts import Part, Summary, hashes_path
+from electra_tf.pretrain.record_format import Kind, ShardWriter
 from electra_tf.util import storage
 
 PARTS_PER_PROCESS = 4  # at least, where the number of processes is not given
@@ -66,6 +67,20 @@ class Engine(Protocol):
           report: called now and then.
         """
 
+    def deal_out(
+        self,
+        parts: list[Part],
+        writers: Mapping[Kind, ShardWriter],
+        numbers: Mapping[Kind, list[int]],
+    ) -> None:
+        """Writes the records of all parts to the files of a data set.
+
+        Args:
+          parts: in order, all of them done.
+          writers: of the records of each kind.
+          numbers: of records of each kind in each part.
+        """
+
 
 class LocalEngine:
     """Processes of this machine.
@@ -110,6 +125,19 @@ class LocalEngine:
                 missing.append(part)
         job = processes.Job("build", config, vocabulary)
         self._run(job, missing, before, report)
+
+    def deal_out(
+        self,
+        parts: list[Part],
+        writers: Mapping[Kind, ShardWriter],
+        numbers: Mapping[Kind, list[int]],
+    ) -> None:
+        """Writes record by record in this process."""
+        del numbers
+        for part in parts:
+            for kind, writer in writers.items():
+                for record in part.records(kind):
+                    writer.write(record)
 
     def _run(
         self,

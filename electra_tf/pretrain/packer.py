@@ -179,6 +179,8 @@ class Packer:
         made = layout(ids, rows, self._max_seq_length, self._vocabulary)
         for length, cut in by_length(made, self._row_lengths[split]):
             self.counts["slots"] += cut.input_ids.size
-            writer = self._writers[Kind(self._max_seq_length, split, length)]
+            kind = Kind(self._max_seq_length, split, length)
+            self.counts[kind.counter] += len(cut.input_ids)
+            writer = self._writers[kind]
             for record in serialize(cut):
                 writer.write(record)

@@ -118,6 +118,10 @@ class Summary:
     splits: list[str]
     waiting: list[Document]
 
+    def num_records(self, kind: Kind) -> int:
+        """Returns how many records of a kind there are."""
+        return sum(packed.counts.get(kind.counter, 0) for packed in self.packed)
+
     @classmethod
     def of(cls, part: Part) -> "Summary":
         """Reads the summary of a part that is done."""

@@ -46,6 +46,11 @@ class Kind(NamedTuple):
     split: str
     length: int
 
+    @property
+    def counter(self) -> str:
+        """The name under which a packer counts them."""
+        return "-".join(("records", *map(str, self)))
+
 
 def kinds(config: CorpusConfig) -> list[Kind]:
     """Returns the kinds of records of a corpus, those for training first."""
@@ -253,6 +258,11 @@ class ShardWriter:
       num_shards: how many files; fewer if there are fewer records.
       length: numbers in each feature, where that is less than the data set's
         `max_seq_length`; None where it is not.
+
+    Attributes:
+      num_shards: how many files at most.
+      num_records: written so far. Who writes the files without `write`, at
+        `unfinished_path`, sets it before `publish`.
     """
 
     def __init__(
@@ -266,7 +276,7 @@ class ShardWriter:
         self.num_records = 0
         self._directory = directory
         self._split = split
-        self._num_shards = num_shards
+        self.num_shards = num_shards
         self._length = length
         self._prefix = f"{PREFIXES[split]}.tfrecord-"
         if length is not None:
@@ -282,9 +292,9 @@ class ShardWriter:
 
     def write(self, record: bytes) -> None:
         """Writes a record to the next file."""
-        shard = self.num_records % self._num_shards
+        shard = self.num_records % self.num_shards
         if shard == len(self._writers):
-            writer = tf.io.TFRecordWriter(self._unfinished_path(shard))
+            writer = tf.io.TFRecordWriter(self.unfinished_path(shard))
             self._writers.append(self._stack.enter_context(writer))
         self._writers[shard].write(record)
         self.num_records += 1
@@ -295,14 +305,14 @@ class ShardWriter:
 
     def publish(self) -> list[dict[str, Any]]:
         """Gives the files their names; returns the manifest's entries."""
-        num_shards = len(self._writers)
+        num_shards = min(self.num_shards, self.num_records)
         lengths = {"max_seq_length": self._length} if self._length else {}
         entries = []
         for shard in range(num_shards):
             name = f"{self._prefix}{shard}-of-{num_shards}"
             path = os.path.join(self._directory, name)
-            files.sync(self._unfinished_path(shard))
-            storage.move(self._unfinished_path(shard), path)
+            files.sync(self.unfinished_path(shard))
+            storage.move(self.unfinished_path(shard), path)
             entries.append(
                 {
                     "name": name,
@@ -316,7 +326,8 @@ class ShardWriter:
             )
         return entries
 
-    def _unfinished_path(self, shard: int) -> str:
+    def unfinished_path(self, shard: int) -> str:
+        """Returns where a file lies until it has its name."""
         return os.path.join(self._directory, f".{self._prefix}{shard}.tmp")
 
 

@@ -63,16 +63,23 @@ def test_options_of_beam_need_beam():
 
 
 @pytest.mark.beam
-@pytest.mark.parametrize("drop_duplicates", [True, False])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"num_shards": 7},
+        {"drop_duplicates": False, "length_buckets": (8,), "num_shards": 200},
+    ],
+)
 def test_beam_builds_the_same_bytes(
-    engine, config, tmp_path, monkeypatch, drop_duplicates
+    engine, config, tmp_path, monkeypatch, settings
 ):
     monkeypatch.setattr(parts, "PART_BYTES", 900)
-    config = dataclasses.replace(config, drop_duplicates=drop_duplicates)
+    config = dataclasses.replace(config, **settings)
     found = build(config, tmp_path / "beam", engine=engine)
     assert found == build(config, tmp_path / "local")
     counts = json.loads(found["manifest.json"])["counts"]
-    assert counts["duplicate_documents"] == (60 if drop_duplicates else 0)
+    assert counts["duplicate_documents"] == 60 * config.drop_duplicates
+    assert sum("pretrain_data" in name for name in found) > 5
 
 
 @pytest.mark.beam

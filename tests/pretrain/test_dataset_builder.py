@@ -378,7 +378,7 @@ def test_parts_of_something_else_are_not_used(
     config = dataclasses.replace(config, corpus=(path,))
     vocabulary, out = VOCABULARY, str(tmp_path / "out")
     with monkeypatch.context() as patch:
-        patch.setattr(dataset_builder, "assemble", lambda *_: 1 / 0)
+        patch.setattr(dataset_builder, "assemble", lambda *_, **__: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             build(config, vocabulary, output_dir=out)
     left = set((tmp_path / "out" / ".parts").iterdir())
