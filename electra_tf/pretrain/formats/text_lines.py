@@ -75,7 +75,9 @@ def read(file: BinaryIO, statistics: Statistics) -> Iterator[Line]:
     """
     for raw in _pieces(file, statistics):
         statistics.text_bytes += len(raw)
-        yield from _decode(raw, statistics)
+        text = _decode(raw, statistics)
+        if text is not None:
+            yield text.strip()
 
 
 def read_document(content: bytes, statistics: Statistics) -> Iterator[Line]:
@@ -114,8 +116,8 @@ def _last_border(line: bytes) -> int:
     return len(line)
 
 
-def _decode(raw: bytes, statistics: Statistics) -> Iterator[str]:
-    """Yields the line as text, or nothing if it is binary."""
+def _decode(raw: bytes, statistics: Statistics) -> str | None:
+    """Returns the line as text, or None if it is binary."""
     num_invalid = 0
     try:
         text = raw.decode()
@@ -124,6 +126,6 @@ def _decode(raw: bytes, statistics: Statistics) -> Iterator[str]:
         num_invalid = len(raw) - len(raw.decode(errors="ignore").encode())
     if b"\0" in raw or num_invalid > len(raw) * MAX_INVALID_SHARE:
         statistics.binary_lines += 1
-        return
+        return None
     statistics.replaced_bytes += num_invalid
-    yield text.strip()
+    return text
