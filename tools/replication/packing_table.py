@@ -18,7 +18,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import tables
 
 from electra_tf.configure_corpus import CorpusConfig
-from electra_tf.pretrain import dataset_builder, vocabularies
+from electra_tf.pretrain import dataset_builder, engines, vocabularies
 
 PACKINGS = ("original", "carry", "packed")
 _HEAD = (
@@ -70,7 +70,7 @@ def _build(config: CorpusConfig, options: argparse.Namespace) -> dict[str, Any]:
             config,
             vocabulary,
             output_dir=directory,
-            num_processes=options.num_processes,
+            engine=engines.LocalEngine(options.num_processes),
         )
 
 
