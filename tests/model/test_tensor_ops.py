@@ -82,7 +82,7 @@ def test_gumbel_noise_follows_the_softmax():
 
 
 @pytest.mark.parametrize("uniform", [0.0, 1e-9, 0.5, 1 - 2**-24])
-@pytest.mark.parametrize("possible", [[0], [298], [130, 140], [7, 8, 129]])
+@pytest.mark.parametrize("possible", [[0], [298], [7, 8, 129], [*range(100)]])
 def test_what_has_no_probability_is_never_drawn(possible, uniform):
     rng = np.random.default_rng(0)
     logits = np.full((4, 50, 300), tensor_ops.NEVER, np.float32)
