@@ -7,7 +7,7 @@ does, and the others after it.
 import dataclasses
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from electra_tf.configure_pretraining import CorpusConfig, PretrainingConfig
@@ -22,11 +22,10 @@ from electra_tf.util.errors import UserError
 
 SECONDS_BETWEEN_LOGS = 10
 
-_SUMMARY = (
+_RECORDS = (
     "{records:,} records of {lengths} tokens, {padding_share:.1%} padding\n"
-    "{documents:,} documents, {tokens_read:,} tokens: {tokens_kept:,} kept, "
-    "{tokens_dropped:,} dropped\n"
-    "held out: {held_out_documents:,} documents, {held_out_records:,} records"
+    "  {held_out_records:,} of them held out; {tokens_kept:,} tokens kept, "
+    "{tokens_dropped:,} dropped"
 )
 _LEFT_OUT = {
     "binary_lines": "lines as binary",
@@ -170,26 +169,35 @@ def build_records(
     )
     num_bytes = manifest["counts"]["text_bytes"] - progress.bytes_before
     log(f"Built from {console.rate(num_bytes, start)}:")
-    for output in outputs:
-        log(summary(files.read_json(os.path.join(output, MANIFEST))))
+    paths = (os.path.join(output, MANIFEST) for output in outputs)
+    log(summary([files.read_json(path) for path in paths]))
     return manifest
 
 
-def summary(manifest: dict[str, Any]) -> str:
+def summary(manifests: Sequence[dict[str, Any]]) -> str:
     """Says what became of a corpus.
 
     Args:
-      manifest: of its data set.
+      manifests: of its data sets, which tell the same of what was read.
     """
+    text = "\n".join(map(_records_made, manifests))
+    manifest = manifests[-1]
     counts = manifest["counts"]
-    rows = [*manifest["length_buckets"], manifest["max_seq_length"]]
-    text = _SUMMARY.format(lengths="/".join(map(str, rows)), **counts)
+    text += f"\n{counts['documents']:,} documents, {counts['tokens_read']:,} "
+    text += f"tokens; held out: {counts['held_out_documents']:,} documents"
     for name, what in _LEFT_OUT.items():
         if counts[name]:
             text += f"\nleft out: {counts[name]:,} {what}"
     if counts["replaced_bytes"]:
         text += f"\nreplaced: {counts['replaced_bytes']:,} bytes, not UTF-8"
     return f"{text}\n{lengths.table(manifest['document_tokens'])}"
+
+
+def _records_made(manifest: dict[str, Any]) -> str:
+    rows = [*manifest["length_buckets"], manifest["max_seq_length"]]
+    return _RECORDS.format(
+        lengths="/".join(map(str, rows)), **manifest["counts"]
+    )
 
 
 def _open_held_out(

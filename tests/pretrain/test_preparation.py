@@ -115,6 +115,8 @@ def test_a_corpus_gives_the_records_of_all_phases(phases):
     assert list(train) == [16, 32] and held_out.max_seq_length == 32
     told = "\n".join(said)
     assert "records of 16 tokens" in told and "records of 32 tokens" in told
+    assert told.count("200 documents, ") == 1
+    assert told.count("tokens kept, 0 dropped") == 2
     directories = [train[n].files[0].path.split("/")[-2] for n in train]
     assert directories == ["pretrain_tfrecords_16", "pretrain_tfrecords"]
     again = prepare(phases, log=said.append)
