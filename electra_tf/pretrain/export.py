@@ -29,7 +29,8 @@ and "serving_default"
     corrector, of text  as the generator, but at each token of the text
 
 Those of `ids` read `input_ids`, `input_mask` and `segment_ids`, int32 [B, L],
-with L up to the number of position embeddings. Those of `text` read `text`,
+with L up to the number of position embeddings; of a training on packed rows
+`input_mask` may number the documents of a row. Those of `text` read `text`,
 string [B], cut it to the model's `max_seq_length`, pad to the longest row, and
 return `input_ids` and `input_mask`, int32 [B, L], as well; "serving_default"
 also `tokens`, string [B, L], "" on padding.

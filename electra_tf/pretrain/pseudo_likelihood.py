@@ -46,7 +46,10 @@ class TokenScores(NamedTuple):
     weights: tf.Tensor
 
     def totals(self) -> tf.Tensor:
-        """Returns the pseudo-log-likelihood of each row, float32 [B], nats."""
+        """Returns the pseudo-log-likelihood of each row, float32 [B], nats.
+
+        Of a packed row it is the sum over its documents.
+        """
         return tf.reduce_sum(self.log_probs, -1)
 
 
