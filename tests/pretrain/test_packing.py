@@ -9,6 +9,7 @@ from electra_tf.configure_corpus import CorpusConfig
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import packing, record_format
 from electra_tf.pretrain.held_out import Document
+from electra_tf.pretrain.lengths import Lengths
 from electra_tf.pretrain.record_format import TRAIN, Kind, kinds
 
 LENGTH = 64
@@ -33,7 +34,14 @@ def _pack(**settings):
     config = CorpusConfig(max_seq_length=LENGTH, **settings)
     writers = {kind: _List() for kind in kinds(config)}
     documents = (Document([_paragraph(i)], i, TRAIN) for i in range(60))
-    packing.pack(documents, config, VOCABULARY, writers, num_threads=1)
+    packing.pack(
+        documents,
+        config,
+        VOCABULARY,
+        writers,
+        lengths={TRAIN: Lengths()},
+        num_threads=1,
+    )
     records = tf.constant(writers[Kind(LENGTH, TRAIN, LENGTH)])
     parsed = record_format.parse(records, LENGTH)
     return parsed["input_ids"].numpy(), parsed["segment_ids"].numpy()
