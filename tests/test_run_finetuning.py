@@ -11,7 +11,7 @@ import pytest
 import tiny_finetuning as tiny
 
 from electra_tf.finetune import finetuning_run
-from electra_tf.finetune.trial import Trial
+from electra_tf.finetune.trial import Experiment, Trial
 from electra_tf.model import checkpoint_formats
 from electra_tf.util import bundles, callbacks
 from electra_tf.util.errors import StoppedBySignal, UserError
@@ -168,6 +168,42 @@ def _fresh(tmp_path, labels="01"):
     return tmp_path
 
 
+class _Failing:
+    """Stands in for a trial: it fails until it was begun anew often enough."""
+
+    FAILURES = 0
+
+    def __init__(self, experiment, number, restart):
+        self.restart = restart
+
+    def run(self):
+        return {"collapsed": self.restart < self.FAILURES}
+
+
+@pytest.mark.parametrize(
+    ("failures", "most", "expected"),
+    [(0, 2, 0), (1, 2, 1), (9, 2, 2), (9, 0, 0)],
+)
+def test_a_trial_is_begun_anew_while_it_fails(
+    failures, most, expected, monkeypatch
+):
+    monkeypatch.setattr(finetuning_run, "Trial", _Failing)
+    monkeypatch.setattr(_Failing, "FAILURES", failures)
+    config = tiny.config(max_restarts=most)
+    experiment = Experiment(config, None, None, None, {}, None)
+    assert finetuning_run._run_trial(experiment, 1).restart == expected
+
+
+def test_each_trial_and_each_restart_has_its_own_seed():
+    experiment = Experiment(tiny.config(seed=7), None, None, None, {}, None)
+    pairs = [(number, restart) for number in (1, 2, 3) for restart in (0, 1)]
+    trials = [Trial(experiment, *pair) for pair in pairs]
+    assert trials[0].seed == 7 and trials[2].seed == 8
+    assert len({trial.seed for trial in trials}) == len(pairs)
+    assert len({trial.directory for trial in trials}) == len(pairs)
+
+
+@pytest.mark.slow
 def test_a_failed_trial_is_begun_anew_and_counted(tmp_path):
     data_dir = _fresh(tmp_path, labels="1")
     config = _config(data_dir, num_train_epochs=8.0, max_restarts=1)
