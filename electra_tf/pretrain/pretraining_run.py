@@ -52,6 +52,9 @@ _SHOWN = {
     "disc_loss": "disc",
     "corrector_loss": "corrector",
     "generator_loss": "gen",
+    "selection_loss": "choice",
+    "contrast_loss": "contrast",
+    "sentence_loss": "sentence",
 }
 
 

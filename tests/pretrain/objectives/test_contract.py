@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 import tiny
 
-from electra_tf.pretrain import pretraining_run
+from electra_tf.pretrain import export, pretraining_run
 from electra_tf.pretrain.draws import TrainingKeys
 from electra_tf.pretrain.objectives import OBJECTIVES
 from electra_tf.util import seeds
@@ -260,3 +260,65 @@ def test_micro_batches_of_two_replicas_learn_what_one_batch_does(name, pair):
             slot, whole[path], rtol=1e-3, atol=1e-5, err_msg=path
         )
     assert any(np.abs(slot).max() > 1e-3 for slot in whole.values())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_xla_computes_the_same(variant):
+    model, inputs = _make_model(variant), tiny.batch()
+    weights = model.loss_sizes(inputs, keys=KEYS)
+    compiled = tf.function(model.forward_backward, jit_compile=True)
+    terms, gradients, _ = compiled(inputs, KEYS, weights)
+    for name, term in _terms(model, inputs).items():
+        np.testing.assert_allclose(
+            np.array(terms[name]), term, rtol=1e-3, atol=1e-4, err_msg=name
+        )
+    expected = model.forward_backward(inputs, KEYS, weights).gradients
+    for gradient, wanted in zip(gradients, expected, strict=True):
+        np.testing.assert_allclose(gradient, wanted, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_resumed_run_ends_with_the_same_bits(variant):
+    leaves = {"num_hidden_layers": 1, "hidden_dropout_prob": 0.1}
+
+    def steps(model, numbers):
+        update = tf.function(model.update)
+        for seed in numbers:
+            update(tiny.batch(seed=seed))
+        return pretraining_run.checkpoint_variables(model)
+
+    def values(variables):
+        return {name: v.numpy() for name, v in variables.items()}
+
+    whole = values(steps(_make_model(variant, **leaves), range(4)))
+    half = values(steps(_make_model(variant, **leaves), range(2)))
+    resumed = _make_model(variant, **leaves)
+    for name, variable in pretraining_run.checkpoint_variables(resumed).items():
+        variable.assign(half[name])
+    for name, value in values(steps(resumed, range(2, 4))).items():
+        np.testing.assert_array_equal(value, whole[name], err_msg=name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "variant", [name for name in VARIANTS if name in OBJECTIVES]
+)
+def test_verdicts_are_those_of_the_saved_model(variant, tmp_path):
+    model = _make_model(variant)
+    paths = export.export(model, tmp_path)
+    assert paths
+    path = tmp_path / "discriminator" / "ids" / "1"
+    if path not in paths or variant == "electric":
+        return
+    inputs = tiny.batch(3)
+    loaded = tf.saved_model.load(str(path))
+    found = loaded.serving_default(*inputs)
+    expected = tf.sigmoid(model.discriminate(inputs))
+    np.testing.assert_allclose(
+        found["probability_replaced"],
+        tf.where(inputs.is_real, expected, 0.0),
+        rtol=1e-4,
+        atol=1e-6,
+    )
