@@ -1,4 +1,4 @@
-"""Measures how fast text becomes records: prints JSON lines.
+r"""Measures how fast text becomes records: prints JSON lines.
 
     python tools/benchmarks/build_dataset.py --corpus="books/*.txt" \
         --vocab_file=vocab.txt

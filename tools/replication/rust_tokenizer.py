@@ -1,4 +1,4 @@
-"""Compares ids with those of Hugging Face's tokenizer: prints JSON lines.
+r"""Compares ids with those of Hugging Face's tokenizer: prints JSON lines.
 
     python tools/replication/rust_tokenizer.py --corpus="books/*.txt" \
         --vocab_file=vocab.txt --modes=uncased,uncased_accents
