@@ -174,7 +174,8 @@ def locate_damage(paths: Iterable[str]) -> str:
             reason = re.sub(r"\{\{.*?\}\} ?|\[Op:.*", "", error.message).strip()
             return (
                 f"{path}: record {number} cannot be read: {reason}. Restore "
-                "the file or build the data set again."
+                "the file, build the data set again, or train on without such "
+                "records: --skip_corrupt_records."
             )
     return f"All records of {len(paths)} file(s) can be read."
 

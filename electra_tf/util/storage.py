@@ -1,7 +1,8 @@
 """Files of this machine, and of stores as "gs://...", by the same functions.
 
 Paths with "://" go to TensorFlow's file systems, which is imported only for
-them; all others to the operating system. All errors are `OSError`s.
+them; all others to the operating system. All errors are `OSError`s, those of
+stores `StoreError`s but for files that are not there.
 """
 
 import contextlib
@@ -13,7 +14,13 @@ import shutil
 from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO
 
+from electra_tf.util.errors import UserError
+
 _BUFFER_BYTES = 2**20  # every read of a store is a request
+
+
+class StoreError(UserError, OSError):
+    """A store cannot be used."""
 
 
 def is_remote(path: str | os.PathLike[str]) -> bool:
@@ -28,12 +35,18 @@ def normalize(path: str) -> str:
 
 def exists(path: str) -> bool:
     """Says whether there is a file or a directory."""
-    return _gfile().exists(path) if is_remote(path) else os.path.exists(path)
+    if is_remote(path):
+        with _os_errors():
+            return _gfile().exists(path)
+    return os.path.exists(path)
 
 
 def is_directory(path: str) -> bool:
     """Says whether there is a directory."""
-    return _gfile().isdir(path) if is_remote(path) else os.path.isdir(path)
+    if is_remote(path):
+        with _os_errors():
+            return _gfile().isdir(path)
+    return os.path.isdir(path)
 
 
 def is_file(path: str) -> bool:
@@ -192,4 +205,7 @@ def _os_errors() -> Iterator[None]:
     except tf.errors.NotFoundError as error:
         raise FileNotFoundError(error.message) from error
     except tf.errors.OpError as error:
-        raise OSError(error.message) from error
+        raise StoreError(
+            f"A store must be one that TensorFlow reaches. Received: "
+            f"{error.message}"
+        ) from error

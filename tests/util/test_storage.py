@@ -5,6 +5,7 @@ import os
 import pytest
 
 from electra_tf.util import storage
+from electra_tf.util.errors import UserError
 
 
 @pytest.fixture(params=["", "ram://"], ids=["here", "store"])
@@ -61,6 +62,12 @@ def test_a_move_replaces_what_is_there(root):
     storage.move(f"{root}/new", f"{root}/old")
     assert storage.read_bytes(f"{root}/old") == b"new"
     assert not storage.exists(f"{root}/new")
+
+
+def test_a_store_that_nobody_knows_is_named():
+    for function in (storage.exists, storage.glob, storage.read_bytes):
+        with pytest.raises(UserError, match="scheme 'none' not implemented"):
+            function("none://bucket/x")
 
 
 def test_what_is_missing_is_an_error_of_the_system(root):
