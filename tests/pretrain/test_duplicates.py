@@ -38,7 +38,10 @@ def test_all_but_the_first_are_found(tmp_path, monkeypatch, bucket):
     kinds = [rng.randbytes(16) for _ in range(40)]
     kinds += [kinds[0][:8] + bytes(8), bytes(8) + kinds[0][8:]]
     kinds += [bytes(16), b"\xff" * 16]
-    texts = [rng.choices(kinds, k=n) for n in (30, 0, 1, 25, 80)]
+    halves = [(1, 3), (2, 3), (2, 4)]  # neighbours that are half the same
+    kinds += [bytes([*bytes(7), *pair, *bytes(7)]) for pair in halves]
+    texts = [rng.choices(kinds, k=n) for n in (30, 0, 1, 25)]
+    texts.append(rng.sample(kinds, len(kinds)))
     paths = [str(tmp_path / str(i)) for i in range(len(texts))]
     for path, hashes in zip(paths, texts, strict=True):
         duplicates.write(path, hashes)

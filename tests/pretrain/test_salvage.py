@@ -65,6 +65,14 @@ def test_sound_records_take_the_place_of_damaged_ones(path, capsys):
     assert capsys.readouterr().err.count("2 of 5 records") == 1
 
 
+def test_records_behind_a_cut_have_their_places_taken(path):
+    path.write_bytes(path.read_bytes()[: ENDS[1] + 20])
+    read = SoundReader().read(str(path), 5).numpy().tolist()
+    assert read[:2] == RECORDS[:2]
+    assert len(read) == 5
+    assert {*read[2:]} <= {*RECORDS[:2]}
+
+
 def test_a_file_without_sound_records_is_named(path):
     path.write_bytes(b"no records at all, and no sizes")
     with pytest.raises(UserError, match=r"a\.tfrecord.*none of 5"):
