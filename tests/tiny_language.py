@@ -47,6 +47,14 @@ def rows(num_rows, seed):
     return Inputs(*(tf.constant(x.astype(np.int32)) for x in arrays))
 
 
+def pairs(num_rows, seed, rows=rows):
+    """Returns such rows whose second segment counts on from the first."""
+    ids, mask, segments = (x.numpy() for x in rows(num_rows, seed))
+    ids[:, 7] = tiny.VOCABULARY.sep_id
+    segments[:, 8:] = 1
+    return Inputs(*map(tf.constant, (ids, mask, segments)))
+
+
 def train(num_steps, **leaves):
     """Trains an objective.
 

@@ -5,7 +5,6 @@ import tiny
 import tiny_language
 
 from electra_tf.pretrain import evaluation, health, pretraining_run, samples
-from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.util import seeds
 from electra_tf.util.errors import UserError
 
@@ -153,18 +152,9 @@ def test_neighbours_are_not_torn_apart(flag, size):
         pretraining_run._check(config, tf.distribute.get_strategy())
 
 
-def _pairs(num_rows, seed, rows=tiny_language.rows):
-    """Returns rows whose second segment counts on from the first."""
-    ids, mask, segments = rows(num_rows, seed)
-    ids, segments = ids.numpy(), segments.numpy()
-    ids[:, 7] = tiny.VOCABULARY.sep_id
-    segments[:, 8:] = 1
-    return Inputs(tf.constant(ids), mask, tf.constant(segments))
-
-
 @pytest.mark.slow
 def test_it_learns_the_order_of_segments(monkeypatch):
-    monkeypatch.setattr(tiny_language, "rows", _pairs)
+    monkeypatch.setattr(tiny_language, "rows", tiny_language.pairs)
     model, terms = tiny_language.train(
         400,
         objective="electra_sentence",

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tiny
+import tiny_language
 
 from electra_tf import configure_pretraining as configure
 from electra_tf.model import architecture
@@ -316,3 +317,12 @@ def test_what_does_not_fit_is_refused_with_the_reason(flags, message):
     words = ["--data_dir=d", "--model_name=m", *flags.split()]
     with pytest.raises(UserError, match=message):
         config_flags.parse(configure.PretrainingConfig, words)
+
+
+@pytest.mark.slow
+def test_energies_learn_a_tiny_language():
+    """Noise that learns nothing is told from the language."""
+    model, terms = tiny_language.train(300, gen_weight=0.0, **ELECTRIC)
+    loss = terms["disc_loss"]
+    assert loss[-20:].mean() < 0.3 * loss[:5].mean()
+    assert tiny_language.evaluate(model)["disc_auc"] > 0.9
