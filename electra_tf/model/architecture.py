@@ -216,10 +216,8 @@ def _encoder(
             )
         return shape[axis]
 
-    hidden, intermediate = (
-        size("encoder/layer_0/intermediate/dense/kernel", axis)
-        for axis in (0, 1)
-    )
+    wide = "encoder/layer_0/intermediate/dense/kernel"
+    hidden, intermediate = size(wide, 0), size(wide, 1)
     matches = map(_LAYER.fullmatch, shapes)
     layers = {int(m[1]) for m in matches if m and m[0].startswith(f"{scope}/")}
     common = {
@@ -230,11 +228,8 @@ def _encoder(
     }
     if tables is not None and f"{scope}/{_TABLE}" not in shapes:
         return dataclasses.replace(tables, **common)
-    is_difference = f"{scope}/{_TABLE}{DIFFERENCE}" in shapes
-    words, types, positions = (
-        f"embeddings/{table}{DIFFERENCE if is_difference else ''}"
-        for table in TABLES
-    )
+    end = DIFFERENCE if f"{scope}/{_TABLE}{DIFFERENCE}" in shapes else ""
+    words, types, positions = (f"embeddings/{x}{end}" for x in TABLES)
     return BertConfig(
         vocab_size=size(words, 0),
         embedding_size=size(words, 1),

@@ -202,11 +202,6 @@ def _frozen(sizes: Sizes) -> dict[str, Pass]:
     return _electra(dataclasses.replace(sizes, is_generator_trained=False))
 
 
-def _two_stage(sizes: Sizes) -> dict[str, Pass]:
-    """An update of the second stage; that of the first is `first_stage`."""
-    return _frozen(sizes)
-
-
 def _mlm(sizes: Sizes) -> dict[str, Pass]:
     encoder = Pass(
         network=sizes.discriminator,
@@ -304,7 +299,7 @@ OBJECTIVES: Mapping[str, Objective] = {
     "all_tokens_mlm": _all_tokens_mlm,
     "script": _script,
     "teams": _teams,
-    "two_stage": _two_stage,
+    "two_stage": _frozen,  # once the generator is: before, `first_stage`
 }
 """What each objective computes, by its name in `pretrain/objectives`."""
 

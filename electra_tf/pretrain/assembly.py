@@ -96,23 +96,19 @@ def assemble(
             except UserError:
                 remove_parts(output_dir)  # this text gives nothing
                 raise
-            unigrams = total.unigrams[number]
-            counts["train_tokens"] = sum(unigrams)
             output = config.directory_of(data_set, output_dir)
             writers = _writers(data_set, output, total.read.text_bytes, stack)
             numbers = {kind: total.records[kind] for kind in writers}
             engine.deal_out(parts, writers, numbers)
             for writer in writers.values():
                 writer.close()
+            unigrams = total.unigrams[number]
+            counts["train_tokens"] = sum(unigrams)
             manifest = _settings(data_set, vocabulary) | {
                 "counts": counts,
-                "document_tokens": {
-                    split: lengths.summary()
-                    for split, lengths in total.lengths.items()
-                },
+                "document_tokens": total.document_tokens,
             }
-            writers = list(writers.values())
-            made.append(_Made(output, manifest, unigrams, writers))
+            made.append(_Made(output, manifest, unigrams, [*writers.values()]))
         _publish(made)
     return made[-1].manifest
 
@@ -143,6 +139,11 @@ class _Total:
     def unigrams(self) -> list[list[int]]:
         """How often each token occurs in the training records of each."""
         return [counts.tolist() for counts in self._unigrams]
+
+    @property
+    def document_tokens(self) -> dict[str, Any]:
+        """The lengths of the documents of each split, as JSON values."""
+        return {split: each.summary() for split, each in self.lengths.items()}
 
     def add(self, summary: Summary) -> None:
         """Adds a part."""
