@@ -369,9 +369,15 @@ def _evaluate(
 def _next_steps(config: PretrainingConfig) -> str:
     """Says what the run left behind and what to do with it."""
     run = config.run
-    model_dir = run.model_dir
+    made = {
+        "config.json": run.do_train,
+        "metrics.jsonl": run.do_train,
+        "results": run.do_eval,
+        "saved_model": run.do_export,
+    }
+    left = ",".join(name for name, is_there in made.items() if is_there)
     return f"""
-What it left: {model_dir}/{{config.json,metrics.jsonl,results,saved_model}}
+What it left: {run.model_dir}/{{{left}}}
 Next:
   Your own text:  python -m electra_tf.run_pretraining \\
                     --flagfile=configs/small.cfg \\
