@@ -42,7 +42,7 @@ def test_text_becomes_a_vocabulary_and_records(corpus, tmp_path, capsys):
     counts = manifest["counts"]
     said = capsys.readouterr().out
     assert f"{counts['records']} records of 16 tokens" in said
-    assert f"{counts['tokens_kept']:,} kept, 0 dropped" in said
+    assert f"{counts['tokens_kept']:,} tokens kept, 0 dropped" in said
     assert "MB/s" in said
 
 

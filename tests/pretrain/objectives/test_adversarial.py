@@ -315,6 +315,7 @@ def test_a_resumed_run_ends_with_the_same_bits():
         np.testing.assert_array_equal(value, whole[name], err_msg=name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_it_learns_a_tiny_language(method):
     model, terms = tiny_language.train(

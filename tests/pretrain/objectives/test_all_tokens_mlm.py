@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 import tensorflow as tf
 import tiny
 import tiny_language
@@ -86,6 +87,7 @@ def test_a_gate_that_copies_predicts_the_input():
     assert found.numpy().tolist() == [[1, 2, 2]]
 
 
+@pytest.mark.slow
 def test_it_learns_a_tiny_language():
     model, terms = tiny_language.train(500, objective="all_tokens_mlm")
     loss = terms["corrector_loss"]

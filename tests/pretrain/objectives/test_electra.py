@@ -222,6 +222,7 @@ def test_the_generator_learns_at_its_own_rate():
     for rate in (None, 3e-3):
         model = _model(
             num_hidden_layers=1,
+            initializer_range=0.3,
             num_warmup_steps=0,
             weight_decay_rate=0.0,
             generator_learning_rate=rate,
@@ -304,13 +305,14 @@ def test_padding_changes_nothing():
     ("num_steps", "leaves"),
     [
         (150, {"generator_type": "unigram"}),
-        (
+        pytest.param(
             300,
             {
                 "generator_sharing": "gradient_disentangled",
                 "temperature": 1.5,
                 "temperature_end": 1.0,
             },
+            marks=pytest.mark.slow,
         ),
     ],
     ids=["unigram", "disentangled"],

@@ -83,6 +83,7 @@ def test_the_verdicts_that_count_are_at_the_chosen_positions():
     assert judged.sum() < inputs.input_mask.numpy().sum() / 4
 
 
+@pytest.mark.slow
 def test_it_learns_a_tiny_language():
     model, terms = tiny_language.train(600, objective="electra_15")
     assert terms["disc_loss"][-20:].mean() < 0.5 * terms["disc_loss"][:5].mean()

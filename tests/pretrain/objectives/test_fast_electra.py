@@ -253,6 +253,7 @@ def test_what_does_not_fit_is_refused_with_the_reason(flags, message):
         config_flags.parse(configure.PretrainingConfig, (words + flags).split())
 
 
+@pytest.mark.slow
 def test_it_learns_a_tiny_language(tmp_path):
     source, terms = tiny_language.train(300, objective="electra")
     assert terms["masked_lm_accuracy"][-20:].mean() > 0.3  # by chance 0.1

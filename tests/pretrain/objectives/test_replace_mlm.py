@@ -95,6 +95,7 @@ def test_a_run_starts_where_networks_guess(objective):
     )
 
 
+@pytest.mark.slow
 def test_it_learns_a_tiny_language():
     model, terms = tiny_language.train(300, objective="replace_mlm")
     loss = terms["corrector_loss"]

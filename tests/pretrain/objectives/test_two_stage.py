@@ -161,6 +161,7 @@ def test_a_smaller_generator_is_allowed_without_the_copy():
     _model(generator_hidden_size=0.5, init_discriminator_from_generator=False)
 
 
+@pytest.mark.slow
 def test_it_learns_a_tiny_language():
     model, terms = tiny_language.train(
         600, **{**tiny.TWO_STAGE, "embedding_size": 32}, generator_steps=200
