@@ -109,10 +109,9 @@ def parse(config_class: type[Config], arguments: Sequence[str]) -> Config:
 def help_text(main: Callable, config_class: type) -> str:
     """Returns the description of a command and its flags."""
     about = inspect.getdoc(inspect.getmodule(main)) or ""
-    flags_help = _define_flags(config_class).get_help(
-        include_special_flags=False
-    )
-    return f"{about}\n{flags_help}\n"
+    values = _define_flags(config_class)
+    parts = map(values.module_help, values.flags_by_module_dict())
+    return "\n".join([about, *parts, ""])
 
 
 def save_config(path: str | os.PathLike[str], config: Any) -> None:  # noqa: ANN401

@@ -269,6 +269,8 @@ def test_help_lists_flags_meanings_and_defaults(monkeypatch, capsys):
     assert "(default: '0.25,0.5')" in text
     assert "--flagfile" in text
     assert "--hparams" in text
+    parts = [line[:-1] for line in text.splitlines() if line.endswith(":")]
+    assert parts == ["free", "fast", "general"], "in the configuration's order"
 
 
 def test_stored_configuration_comes_back(tmp_path):
