@@ -32,7 +32,7 @@ setuptools.setup(
     ],
     extras_require={
         "test": ["hypothesis>=6.100", "pytest>=8", "safetensors>=0.4.5"],
-        "dev": ["ruff>=0.17,<0.18"],
+        "dev": ["pytest-xdist>=3.6", "ruff>=0.17,<0.18"],
         "bench": ["tokenizers>=0.22"],
         # Beam's protobuf is older than what later sentencepieces need.
         "beam": ["apache-beam>=2.70", "sentencepiece<0.2.2"],
