@@ -11,6 +11,7 @@ from electra_tf.util import config_flags
 from electra_tf.util.errors import UserError
 
 pytest.importorskip("tokenizers")
+pytestmark = pytest.mark.huggingface
 
 TOOL = pathlib.Path(__file__).parents[2] / "tools/replication/rust_tokenizer.py"
 WORDS = ["don", "'", "t", "say", "cafe", ".", "a", "##a", "α", "##ς", "##σ"]
