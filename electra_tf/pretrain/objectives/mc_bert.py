@@ -36,6 +36,7 @@ Controller"; its code, fairseq/models/mcbert/model.py.
 import math
 from typing import NamedTuple
 
+import keras
 import tensorflow as tf
 
 from electra_tf.configure_pretraining import PretrainingConfig
@@ -95,7 +96,7 @@ class McBert(Electra):
         self.selection_predictions.build((None, None, bert.hidden_size))
 
     @property
-    def detector(self) -> tuple:
+    def detector(self) -> tuple[keras.layers.Layer, ...]:
         return (
             self.electra,
             self.generator,
