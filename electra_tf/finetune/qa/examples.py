@@ -1,0 +1,32 @@
+"""What question answering learns from."""
+
+import dataclasses
+
+from electra_tf.finetune.task import Example
+
+
+@dataclasses.dataclass(frozen=True)
+class QAExample(Example):
+    """A question, and the context that may hold its answer.
+
+    Attributes:
+      qas_id: names the question in its file.
+      question: its text.
+      context: the text with the answer.
+      words: of the context, as white space divides them.
+      answers: right texts, any of which will do; none of a question without
+        an answer, or whose answer is not known.
+      first_word: number of the first word of the answer to learn; None where
+        there is none.
+      last_word: of its last word.
+      is_impossible: whether the context holds no answer.
+    """
+
+    qas_id: str
+    question: str
+    context: str
+    words: tuple[str, ...]
+    answers: tuple[str, ...] = ()
+    first_word: int | None = None
+    last_word: int | None = None
+    is_impossible: bool = False
