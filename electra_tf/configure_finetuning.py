@@ -12,6 +12,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
+from electra_tf.configure_qa import QAConfig
 from electra_tf.util.config_fields import one_of, require, require_choices
 from electra_tf.util.errors import UserError
 
@@ -101,8 +102,8 @@ class TaskConfig:
     """Train on both orders of a pair, where the order means nothing."""
 
     head: str = one_of("electra", "hugging_face")
-    """What stands on [CLS]: the original's one layer, or Hugging Face's
-    two."""
+    """What stands on the encoder: the original's layers, or Hugging
+    Face's."""
 
     original_spans: bool = False
     """Let a phrase or name go on where the kind of its tags changes, as the
@@ -306,6 +307,7 @@ class FinetuningConfig:
 
     run: RunConfig
     task: TaskConfig
+    qa: QAConfig = QAConfig()
     optimizer: OptimizerConfig = OptimizerConfig()
     training: TrainingConfig = TrainingConfig()
     runtime: RuntimeConfig = RuntimeConfig()

@@ -1,0 +1,65 @@
+"""The configuration of question answering; needs no TensorFlow.
+
+Names and defaults are those of the original's `configure_finetuning.py`.
+"""
+
+import dataclasses
+import math
+
+from electra_tf.util.config_fields import require
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class QAConfig:
+    """How a context is read, and an answer found in it."""
+
+    max_query_length: int = 64
+    """Tokens of a question that are read; what is longer is cut."""
+
+    doc_stride: int = 128
+    """Tokens from the beginning of one window on a context to that of the
+    next."""
+
+    joint_prediction: bool = True
+    """Choose the end of an answer by its start; without it, each by itself.
+    Hugging Face's head has each by itself."""
+
+    beam_size: int = 20
+    """Starts that are tried, and ends for each, with `joint_prediction`."""
+
+    answerable_classifier: bool = True
+    """Learn whether there is an answer; without it, and in Hugging Face's
+    head, no answer is an answer at [CLS]."""
+
+    answerable_uses_start_logits: bool = True
+    """Let that classifier see where an answer might start, not [CLS]
+    alone."""
+
+    answerable_weight: float = 0.5
+    """Weight of the loss of that classifier."""
+
+    max_answer_length: int = 30
+    """Tokens in the longest answer."""
+
+    n_best_size: int = 20
+    """Answers that are kept for each question, and places that are tried for
+    their start and their end without `joint_prediction`."""
+
+    qa_na_threshold: float = -2.75
+    """A question whose score of having no answer is above this is left
+    without one, where questions may have none. The results also tell the
+    best threshold on the dev split."""
+
+    drop_unanswered_windows: bool = False
+    """Do not train on windows that lack the answer of an answerable question;
+    the original has their answer at [CLS], as here by default."""
+
+    def __post_init__(self) -> None:
+        counts = (
+            "max_query_length doc_stride beam_size max_answer_length "
+            "n_best_size"
+        )
+        weight, threshold = "answerable_weight", "qa_na_threshold"
+        require(self, counts, "at least 1", lambda n: n >= 1)
+        require(self, weight, "at least 0", lambda x: 0 <= x < math.inf)
+        require(self, threshold, "a number", math.isfinite)

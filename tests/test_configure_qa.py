@@ -1,0 +1,44 @@
+import pytest
+
+from electra_tf.configure_finetuning import FinetuningConfig
+from electra_tf.configure_qa import QAConfig
+from electra_tf.util import config_flags
+from electra_tf.util.errors import UserError
+
+# The original's configure_finetuning.py.
+ORIGINAL = {
+    "max_query_length": 64,
+    "doc_stride": 128,
+    "n_best_size": 20,
+    "max_answer_length": 30,
+    "answerable_classifier": True,
+    "answerable_uses_start_logits": True,
+    "answerable_weight": 0.5,
+    "joint_prediction": True,
+    "beam_size": 20,
+    "qa_na_threshold": -2.75,
+}
+
+
+@pytest.mark.parametrize("name", ORIGINAL)
+def test_names_and_defaults_are_the_originals(name):
+    arguments = ["--data_dir=d", "--model_name=m", "--task_names=squad"]
+    config = config_flags.parse(FinetuningConfig, arguments)
+    assert getattr(config.qa, name) == ORIGINAL[name]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("max_query_length", 0),
+        ("doc_stride", 0),
+        ("beam_size", 0),
+        ("n_best_size", 0),
+        ("max_answer_length", 0),
+        ("answerable_weight", -0.1),
+        ("qa_na_threshold", float("nan")),
+    ],
+)
+def test_what_cannot_be_is_refused(name, value):
+    with pytest.raises(UserError, match=f"`{name}` must be.*Received"):
+        QAConfig(**{name: value})
