@@ -1,6 +1,5 @@
 """Rows of text files, and what becomes of bad ones."""
 
-import collections
 import contextlib
 import pathlib
 from collections.abc import Iterator
@@ -31,13 +30,16 @@ class BadRows:
     Args:
       skip: whether to leave them out and count them.
 
-    Attributes:
-      counts: file -> rows left out.
     """
 
     def __init__(self, *, skip: bool) -> None:
         self.skip = skip
-        self.counts: collections.Counter[str] = collections.Counter()
+        self._lines: dict[str, set[int]] = {}
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """File -> rows left out; a file may be read more than once."""
+        return {path: len(lines) for path, lines in self._lines.items()}
 
     @contextlib.contextmanager
     def at(self, path: pathlib.Path, line: int) -> Iterator[None]:
@@ -59,7 +61,7 @@ class BadRows:
                     f"{path}, line {line}: {error} Mend it, or set "
                     "--skip_bad_rows to leave such rows out."
                 ) from error
-            self.counts[str(path)] += 1
+            self._lines.setdefault(str(path), set()).add(line)
 
 
 def read_lines(path: pathlib.Path) -> list[Line]:

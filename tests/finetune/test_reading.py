@@ -38,3 +38,11 @@ def test_a_bad_row_is_an_error_with_its_place_or_is_counted(tmp_path):
         with lenient.at(path, line.number):
             good.append(reading.columns(line, 2))
     assert good == [["a", "b"]] and lenient.counts == {str(path): 2}
+
+
+def test_a_bad_row_counts_once_however_often_its_file_is_read(tmp_path):
+    path, lenient = tmp_path / "x.tsv", reading.BadRows(skip=True)
+    for line in (2, 3, 2):
+        with lenient.at(path, line):
+            raise reading.BadRowError("A row must be good.")
+    assert lenient.counts == {str(path): 2}

@@ -33,6 +33,11 @@ class SingleOutputTask(Task):
     IS_UNORDERED: ClassVar[bool] = False
     TARGET: ClassVar[FeatureSpec]
 
+    @property
+    def is_unordered(self) -> bool:
+        """Whether both orders of a pair mean the same."""
+        return self.IS_UNORDERED
+
     def get_feature_specs(self) -> tuple[FeatureSpec, ...]:
         return (*TOKENS, EID, self.TARGET)
 
@@ -48,7 +53,7 @@ class SingleOutputTask(Task):
           examples: of one split.
           is_training: whether the rows are to learn from.
         """
-        doubles = self.IS_UNORDERED and self.config.task.double_unordered
+        doubles = self.is_unordered and self.config.task.double_unordered
         first = self.tokenizer.tokenize([x.text_a for x in examples])
         second = [None] * len(first)
         if any(x.text_b is not None for x in examples):
@@ -100,25 +105,26 @@ class ClassificationTask(SingleOutputTask):
 
     @property
     def labels(self) -> tuple[str, ...]:
+        """In the order of the logits."""
         return self.LABELS
 
     def parse_label(self, text: str) -> str:
-        if text not in self.LABELS:
+        if text not in self.labels:
             raise BadRowError(
-                f"A label must be one of {', '.join(self.LABELS)}. "
+                f"A label must be one of {', '.join(self.labels)}. "
                 f"Received: {text!r}."
             )
         return text
 
     def target(self, label: str | float | None) -> int:
-        return 0 if label is None else self.LABELS.index(str(label))
+        return 0 if label is None else self.labels.index(str(label))
 
     def head(self) -> Head:
         kind = self.config.task.head
-        return ClassificationHead(self.name, len(self.LABELS), kind)
+        return ClassificationHead(self.name, len(self.labels), kind)
 
     def get_scorer(self) -> ClassificationScorer:
-        return self.SCORER(self.LABELS)
+        return self.SCORER(self.labels)
 
 
 class RegressionTask(SingleOutputTask):
@@ -134,8 +140,13 @@ class RegressionTask(SingleOutputTask):
     RANGE: ClassVar[tuple[float, float]]
     TARGET: ClassVar[FeatureSpec] = FeatureSpec("targets", is_float=True)
 
+    @property
+    def value_range(self) -> tuple[float, float]:
+        """The least and the greatest value, which become 0 and 1."""
+        return self.RANGE
+
     def parse_label(self, text: str) -> float:
-        low, high = self.RANGE
+        low, high = self.value_range
         try:
             value = float(text)
         except ValueError:
@@ -148,11 +159,11 @@ class RegressionTask(SingleOutputTask):
         return value
 
     def target(self, label: str | float | None) -> float:
-        low, high = self.RANGE
+        low, high = self.value_range
         return 0.0 if label is None else (float(label) - low) / (high - low)
 
     def head(self) -> Head:
         return RegressionHead(self.name, self.config.task.head)
 
     def get_scorer(self) -> RegressionScorer:
-        return RegressionScorer(*self.RANGE)
+        return RegressionScorer(*self.value_range)

@@ -1,23 +1,14 @@
-"""Data sets of TensorFlow Datasets that were prepared before.
+"""Data sets of TensorFlow Datasets as text."""
 
-Only their directories are opened: nothing is downloaded, and the code that
-made them is not needed.
-"""
-
-import os
-import re
 from collections.abc import Iterator
-from typing import Any
 
 from electra_tf.pretrain.formats import text_lines
 from electra_tf.pretrain.formats.text_lines import Line, Statistics
-from electra_tf.util import storage
+from electra_tf.util import prepared_datasets
 from electra_tf.util.errors import UserError
 
 PREFIX = "tfds:"
 _DEFAULT_SPLIT = "train"
-_INFO = "dataset_info.json"
-_VERSION = re.compile(r"\d+\.\d+\.\d+")
 
 
 def find(pattern: str, data_dir: str) -> tuple[str, str]:
@@ -35,20 +26,9 @@ def find(pattern: str, data_dir: str) -> tuple[str, str]:
       UserError: if it is not there, or the split is none of its.
     """
     name, _, split = pattern.removeprefix(PREFIX).partition(":")
-    split = split or _DEFAULT_SPLIT
-    root = data_dir or os.environ.get("TFDS_DATA_DIR", "~/tensorflow_datasets")
-    root = os.path.expanduser(root)
-    directory = _newest_version(os.path.join(root, name)) if name else None
-    if directory is None:
-        raise UserError(
-            "A data set must be prepared before it is read; nothing is "
-            f"downloaded here. Received: corpus={pattern!r}, of which there is "
-            f"no {_INFO} in {os.path.join(root, name)} or a version in it. "
-            "Name the directory it is in with --tfds_data_dir, or prepare it: "
-            f"python -m tensorflow_datasets build {name.partition('/')[0]} "
-            f"--data_dir={root}"
-        )
-    _check_split(directory, split, pattern)
+    split, asked = split or _DEFAULT_SPLIT, f"corpus={pattern!r}"
+    directory = prepared_datasets.find(name, data_dir, asked)
+    prepared_datasets.check_split(directory, split, asked)
     return directory, split
 
 
@@ -59,7 +39,7 @@ def num_bytes(directory: str, split: str) -> int:
       directory: of the data set.
       split: its name, or an expression as "train[:10%]".
     """
-    return _split(directory, split).num_bytes
+    return prepared_datasets.split_info(directory, split).num_bytes
 
 
 def read(
@@ -101,35 +81,3 @@ def read(
             f"The data set in {directory} must be readable. Received: "
             f"{error.message}. Prepare it again."
         ) from error
-
-
-def _newest_version(directory: str) -> str | None:
-    """Returns the directory, or the newest version in it, that has files."""
-    if storage.exists(os.path.join(directory, _INFO)):
-        return directory
-    names = map(os.path.basename, storage.find(directory, ["*"]))
-    versions = [
-        name
-        for name in filter(_VERSION.fullmatch, names)
-        if storage.exists(os.path.join(directory, name, _INFO))
-    ]
-    if not versions:
-        return None
-    newest = max(versions, key=lambda name: [*map(int, name.split("."))])
-    return os.path.join(directory, newest)
-
-
-def _check_split(directory: str, split: str, pattern: str) -> None:
-    try:
-        _split(directory, split)
-    except (ValueError, KeyError) as error:
-        raise UserError(
-            f"A split must be one of the data set's. Received: "
-            f"corpus={pattern!r}: {error}"
-        ) from error
-
-
-def _split(directory: str, split: str) -> Any:  # noqa: ANN401 (tfds' own)
-    import tensorflow_datasets as tfds
-
-    return tfds.builder_from_directory(directory).info.splits[split]
