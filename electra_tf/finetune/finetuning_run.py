@@ -148,7 +148,12 @@ def _predict(experiment: Experiment, trial: Trial) -> None:
     model = trial.model()
     for name, split in experiment.dev.items():
         path = model_dir / "dev_predictions" / _file_name(task, name, trial)
-        _write_answers(path, _answers(experiment, model, split))
+        answers = _answers(experiment, model, split)
+        _write_answers(path, answers)
+        directory = pathlib.Path(
+            config.results_dir, f"{task.name}_{task.FILES}"
+        )
+        _write_files(directory, trial, task.files(name, answers))
     if not config.run.write_test_outputs:
         return
     if trial.number > config.run.n_writes_test:
@@ -157,10 +162,8 @@ def _predict(experiment: Experiment, trial: Trial) -> None:
         answers = _answers(experiment, model, _read(task, name))
         path = model_dir / "test_predictions" / _file_name(task, name, trial)
         _write_answers(path, answers)
-        file_name, text = task.submission(name, answers)
-        directory = model_dir / "submissions" / f"trial_{trial.number}"
-        directory.mkdir(parents=True, exist_ok=True)
-        files.atomic_write_text(directory / file_name, text)
+        directory = model_dir / "submissions"
+        _write_files(directory, trial, task.files(name, answers))
 
 
 def _file_name(task: Task, split: str, trial: Trial) -> str:
@@ -179,6 +182,15 @@ def _write_answers(path: pathlib.Path, answers: list[dict[str, Any]]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = [json.dumps(answer, ensure_ascii=False) for answer in answers]
     files.atomic_write_text(path, "".join(line + "\n" for line in lines))
+
+
+def _write_files(
+    directory: pathlib.Path, trial: Trial, texts: Mapping[str, str]
+) -> None:
+    for name, text in texts.items():
+        path = directory / f"trial_{trial.number}" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        files.atomic_write_text(path, text)
 
 
 def _whole(

@@ -96,12 +96,15 @@ class Task(abc.ABC):
       DEV_SPLITS: labelled splits to evaluate on; the first chooses among
         checkpoints, others may be missing.
       TEST_SPLITS: splits to predict, those that are there.
+      FILES: ends the name of the directory, results/<task>_<FILES>, of the
+        files of dev splits.
     """
 
     DEFAULT_LENGTH: ClassVar[int] = 128
     DEFAULT_EPOCHS: ClassVar[float] = 3.0
     DEV_SPLITS: ClassVar[tuple[str, ...]] = ("dev",)
     TEST_SPLITS: ClassVar[tuple[str, ...]] = ("test",)
+    FILES: ClassVar[str] = "files"
 
     def __init__(
         self,
@@ -176,19 +179,21 @@ class Task(abc.ABC):
     def get_scorer(self) -> "Scorer":
         """Returns what judges the outputs of the head."""
 
-    @abc.abstractmethod
-    def submission(
+    def files(
         self, split: str, answers: Sequence[Mapping[str, Any]]
-    ) -> tuple[str, str]:
+    ) -> dict[str, str]:
         """Writes answers as other programs read them.
 
         Args:
-          split: one of `TEST_SPLITS`.
+          split: one of `DEV_SPLITS` or `TEST_SPLITS`.
           answers: of the scorer.
 
         Returns:
-          The name of a file, and its text.
+          Name of a file -> its text; none of a split that no program asks
+          for.
         """
+        del split, answers
+        return {}
 
     def splits_there(self, splits: Iterable[str]) -> list[str]:
         """Returns those of some splits that have a file."""

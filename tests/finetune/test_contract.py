@@ -78,8 +78,11 @@ def test_a_task_answers_its_five_questions(name, tmp_path, encoder):
     answers = scorer.answers(outputs, examples)
     assert [answer["eid"] for answer in answers] == [0, 1]
     json.dumps(answers)
-    file_name, text = task.submission(task.TEST_SPLITS[0], answers)
-    assert "." in file_name and text.endswith("\n")
+    for split in (*task.DEV_SPLITS, *task.TEST_SPLITS):
+        files = task.files(split, answers)
+        assert all("." in name for name in files)
+        assert all(text.endswith("\n") for text in files.values())
+        assert files or split not in task.TEST_SPLITS
     assert scorer.has_collapsed(outputs) in (True, False)
 
 

@@ -87,24 +87,27 @@ class GlueTask(SingleOutputTask):
             text_b = fields[where.text_b]
         return InputExample(eid, fields[where.text_a], text_b, label)
 
-    def submission(
+    def files(
         self, split: str, answers: Sequence[Mapping[str, Any]]
-    ) -> tuple[str, str]:
-        """Makes the file that GLUE's server takes.
+    ) -> dict[str, str]:
+        """Makes the file that GLUE's server takes of a test split.
 
         Args:
-          split: one of `TEST_SPLITS`.
+          split: one of `DEV_SPLITS` or `TEST_SPLITS`.
           answers: of the scorer.
 
         Returns:
-          Its name, and its text: index and prediction, with a tab between.
+          Its name -> index and prediction, with a tab between; none of a dev
+          split.
         """
+        if split not in self.SUBMISSIONS:
+            return {}
         lines = ["index\tprediction"]
         for answer in answers:
             value = answer["prediction"]
             text = value if isinstance(value, str) else f"{value:.3f}"
             lines.append(f"{answer['eid']}\t{text}")
-        return f"{self.SUBMISSIONS[split]}.tsv", "\n".join(lines) + "\n"
+        return {f"{self.SUBMISSIONS[split]}.tsv": "\n".join(lines) + "\n"}
 
 
 class CoLA(GlueTask, ClassificationTask):

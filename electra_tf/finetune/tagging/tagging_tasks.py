@@ -171,16 +171,14 @@ class TaggingTask(Task):
     def get_scorer(self) -> AccuracyScorer:
         return AccuracyScorer(self.labels)
 
-    def submission(
-        self, split: str, answers: Sequence[dict]
-    ) -> tuple[str, str]:
+    def files(self, split: str, answers: Sequence[dict]) -> dict[str, str]:
         """Writes word, right tag and predicted tag, as conlleval reads them."""
         lines = []
         for answer in answers:
             columns = (answer["words"], answer["label"], answer["prediction"])
             lines += [" ".join(row) for row in zip(*columns, strict=True)]
             lines.append("")
-        return f"{self.name}_{split}.txt", "\n".join(lines) + "\n"
+        return {f"{self.name}_{split}.txt": "\n".join(lines) + "\n"}
 
 
 class EntityTask(TaggingTask):

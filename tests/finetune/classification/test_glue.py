@@ -106,15 +106,14 @@ def test_the_number_of_a_row_counts_the_rows_left_out(tmp_path):
 
 def test_submissions_are_what_the_server_takes():
     answers = [{"eid": 0, "prediction": "neutral"}]
-    assert _task("mnli").submission("diagnostic", answers) == (
-        "AX.tsv",
-        "index\tprediction\n0\tneutral\n",
-    )
+    assert _task("mnli").files("diagnostic", answers) == {
+        "AX.tsv": "index\tprediction\n0\tneutral\n"
+    }
     answers = [{"eid": 3, "prediction": 1.23456}]
-    assert _task("sts").submission("test", answers) == (
-        "STS-B.tsv",
-        "index\tprediction\n3\t1.235\n",
-    )
+    assert _task("sts").files("test", answers) == {
+        "STS-B.tsv": "index\tprediction\n3\t1.235\n"
+    }
+    assert _task("sts").files("dev", answers) == {}
 
 
 def test_only_pairs_without_an_order_are_doubled_and_only_in_training():
