@@ -1,7 +1,9 @@
 """Rows of text files, and what becomes of bad ones."""
 
 import contextlib
+import gzip
 import pathlib
+import zlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -42,26 +44,52 @@ class BadRows:
         return {path: len(lines) for path, lines in self._lines.items()}
 
     @contextlib.contextmanager
-    def at(self, path: pathlib.Path, line: int) -> Iterator[None]:
+    def at(self, path: pathlib.Path, place: int | str) -> Iterator[None]:
         """Stands around the reading of one row.
 
         Args:
           path: of the file.
-          line: where the row begins, from 1.
+          place: where the row begins: a line, from 1, or what else tells it.
 
         Raises:
-          UserError: naming file and line, if a `BadRowError` is raised inside
+          UserError: naming file and place, if a `BadRowError` is raised inside
             and bad rows are not left out.
         """
         try:
             yield
         except BadRowError as error:
             if not self.skip:
+                where = f"line {place}" if isinstance(place, int) else place
                 raise UserError(
-                    f"{path}, line {line}: {error} Mend it, or set "
+                    f"{path}, {where}: {error} Mend it, or set "
                     "--skip_bad_rows to leave such rows out."
                 ) from error
             self._lines.setdefault(str(path), set()).add(line)
+
+
+def read_bytes(path: pathlib.Path) -> bytes:
+    """Reads a file, one that ends in .gz unpacked, without a byte-order mark.
+
+    Raises:
+      UserError: if the file is missing, empty or no gzip file.
+    """
+    try:
+        content = path.read_bytes()
+        if path.suffix == ".gz":
+            content = gzip.decompress(content)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise UserError(
+            f"{path} must be a whole gzip file. Received: {error}"
+        ) from error
+    except OSError as error:
+        raise UserError(
+            f"{path} must be a file of the task. Received: {error.strerror}. "
+            "Set --finetuning_data_dir to the directory that holds a "
+            "directory for each task."
+        ) from error
+    if not content.strip():
+        raise UserError(f"{path} must hold examples. Received: an empty file.")
+    return content.removeprefix(b"\xef\xbb\xbf")
 
 
 def read_lines(path: pathlib.Path) -> list[Line]:
@@ -71,19 +99,9 @@ def read_lines(path: pathlib.Path) -> list[Line]:
     line separators.
 
     Raises:
-      UserError: if the file is missing or empty.
+      UserError: as `read_bytes`.
     """
-    try:
-        content = path.read_bytes().removeprefix(b"\xef\xbb\xbf")
-    except OSError as error:
-        raise UserError(
-            f"{path} must be a file of the task. Received: {error.strerror}. "
-            "Set --finetuning_data_dir to the directory that holds a "
-            "directory for each task."
-        ) from error
-    if not content.strip():
-        raise UserError(f"{path} must hold examples. Received: an empty file.")
-    lines = content.removesuffix(b"\n").split(b"\n")
+    lines = read_bytes(path).removesuffix(b"\n").split(b"\n")
     return [
         Line(number, _decode(line.removesuffix(b"\r")))
         for number, line in enumerate(lines, start=1)

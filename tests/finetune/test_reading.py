@@ -1,3 +1,5 @@
+import gzip
+
 import pytest
 
 from electra_tf.finetune import reading
@@ -24,6 +26,17 @@ def test_a_file_must_be_there_and_hold_something(tmp_path, content):
         reading.read_lines(path)
 
 
+def test_a_gzip_file_is_read_if_it_is_whole(tmp_path):
+    path = tmp_path / "x.jsonl.gz"
+    packed = gzip.compress(b"a\nb\n")
+    path.write_bytes(packed)
+    assert [line.text for line in reading.read_lines(path)] == ["a", "b"]
+    for content in (packed[:-9], packed[:12] + b"?" + packed[13:], b"a\n"):
+        path.write_bytes(content)
+        with pytest.raises(UserError, match=r"gz must be a whole gzip file"):
+            reading.read_lines(path)
+
+
 def test_a_bad_row_is_an_error_with_its_place_or_is_counted(tmp_path):
     path = tmp_path / "x.tsv"
     path.write_bytes(b"a\tb\nc\n\xff\td\n")
@@ -33,6 +46,11 @@ def test_a_bad_row_is_an_error_with_its_place_or_is_counted(tmp_path):
         for line in lines:
             with strict.at(path, line.number):
                 reading.columns(line, 2)
+    with (
+        pytest.raises(UserError, match=r"x\.tsv, question 7: Wrong\. Mend"),
+        strict.at(path, "question 7"),
+    ):
+        raise reading.BadRowError("Wrong.")
     good, lenient = [], reading.BadRows(skip=True)
     for line in lines:
         with lenient.at(path, line.number):
