@@ -36,12 +36,12 @@ class BadRows:
 
     def __init__(self, *, skip: bool) -> None:
         self.skip = skip
-        self._lines: dict[str, set[int]] = {}
+        self._places: dict[str, set[int | str]] = {}
 
     @property
     def counts(self) -> dict[str, int]:
         """File -> rows left out; a file may be read more than once."""
-        return {path: len(lines) for path, lines in self._lines.items()}
+        return {path: len(places) for path, places in self._places.items()}
 
     @contextlib.contextmanager
     def at(self, path: pathlib.Path, place: int | str) -> Iterator[None]:
@@ -64,7 +64,7 @@ class BadRows:
                     f"{path}, {where}: {error} Mend it, or set "
                     "--skip_bad_rows to leave such rows out."
                 ) from error
-            self._lines.setdefault(str(path), set()).add(line)
+            self._places.setdefault(str(path), set()).add(place)
 
 
 def read_bytes(path: pathlib.Path) -> bytes:
