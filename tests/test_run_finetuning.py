@@ -11,7 +11,8 @@ import pytest
 import tiny_finetuning as tiny
 
 from electra_tf.finetune import finetuning_run
-from electra_tf.finetune.trial import Experiment, Trial
+from electra_tf.finetune.experiment import Experiment
+from electra_tf.finetune.trial import Trial
 from electra_tf.model import checkpoint_formats
 from electra_tf.util import bundles, callbacks
 from electra_tf.util.errors import StoppedBySignal, UserError
@@ -190,12 +191,12 @@ def test_a_trial_is_begun_anew_while_it_fails(
     monkeypatch.setattr(finetuning_run, "Trial", _Failing)
     monkeypatch.setattr(_Failing, "FAILURES", failures)
     config = tiny.config(max_restarts=most)
-    experiment = Experiment(config, None, None, None, {}, None)
+    experiment = Experiment(config, (), None, None)
     assert finetuning_run._run_trial(experiment, 1).restart == expected
 
 
 def test_each_trial_and_each_restart_has_its_own_seed():
-    experiment = Experiment(tiny.config(seed=7), None, None, None, {}, None)
+    experiment = Experiment(tiny.config(seed=7), (), None, None)
     pairs = [(number, restart) for number in (1, 2, 3) for restart in (0, 1)]
     trials = [Trial(experiment, *pair) for pair in pairs]
     assert trials[0].seed == 7 and trials[2].seed == 8

@@ -1,4 +1,4 @@
-"""An encoder with the head of a task, and its updates."""
+"""An encoder with the heads of tasks, and its updates."""
 
 from collections.abc import Mapping, Sequence
 
@@ -17,14 +17,18 @@ from electra_tf.util import seeds
 _ENCODER_DROPOUT = 0
 _HEAD_DROPOUT = 1
 
+TaskBatch = Mapping[str, Batch]
+"""The name of one task -> a batch of its rows."""
+
 
 class FinetuningModel(UpdatedModel):
-    """A model that learns one task.
+    """A model that learns tasks.
 
     Args:
       config: the whole configuration.
       encoder: built, with its weights.
-      head: built, in the scope `task_specific`.
+      heads: of the tasks, whose names they have; built, in the scope
+        `task_specific`.
       seed: of dropout.
       num_train_steps: updates of the training.
     """
@@ -35,7 +39,7 @@ class FinetuningModel(UpdatedModel):
         self,
         config: FinetuningConfig,
         encoder: BertModel,
-        head: Head,
+        heads: Sequence[Head],
         *,
         seed: int,
         num_train_steps: int,
@@ -43,11 +47,10 @@ class FinetuningModel(UpdatedModel):
         super().__init__()
         self.config = config
         self.encoder = encoder
-        self.head = head
+        self.heads = {head.name: head for head in heads}
         self.seed = seed
         self.num_train_steps = num_train_steps
-        self.loss_name = f"{head.name}_loss"
-        self.loss_weights = {self.loss_name: 1.0}
+        self.loss_weights = {f"{name}_loss": 1.0 for name in self.heads}
         self._outputs_of_batch = tf.function(
             self._outputs_and_losses, reduce_retracing=True
         )
@@ -77,7 +80,7 @@ class FinetuningModel(UpdatedModel):
         optimizer.build(self.trainable_variables)
         return optimizer
 
-    def update(self, inputs: Batch) -> Terms:
+    def update(self, inputs: TaskBatch) -> Terms:
         """Does one update and returns the sums over the global batch.
 
         Args:
@@ -87,65 +90,74 @@ class FinetuningModel(UpdatedModel):
           As `update_with_keys`.
         """
         replica = tf.distribute.get_replica_context()
-        num_rows = tensor_ops.shape_of(inputs["input_ids"])[0]
+        _, batch = _only(inputs)
+        num_rows = tensor_ops.shape_of(batch["input_ids"])[0]
         first = replica.replica_id_in_sync_group * num_rows
         rows = tf.range(num_rows) + first
         keys = seeds.row_keys(self.seed, self.optimizer.iterations, rows)
         return self.update_with_keys(inputs, keys=keys)
 
     def compute_losses(
-        self, inputs: Batch, *, keys: tf.Tensor, training: bool
+        self, inputs: TaskBatch, *, keys: tf.Tensor, training: bool
     ) -> Terms:
-        outputs = self.outputs(inputs, keys if training else None)
-        losses = self.head.losses(outputs, inputs)
+        task, batch = _only(inputs)
+        outputs = self.outputs(task, batch, keys if training else None)
+        losses = self.heads[task].losses(outputs, batch)
         size = tf.cast(tf.shape(losses)[0], tf.float32)
-        return {self.loss_name: LossTerm(tf.reduce_sum(losses), size)}
+        # Updates must return the same terms, whatever task they are of.
+        zero = tf.constant(0.0)
+        terms = {name: LossTerm(zero, zero) for name in self.loss_weights}
+        terms[f"{task}_loss"] = LossTerm(tf.reduce_sum(losses), size)
+        return terms
 
     def loss_sizes(
-        self, inputs: Batch, *, keys: tf.Tensor
+        self, inputs: TaskBatch, *, keys: tf.Tensor
     ) -> dict[str, tf.Tensor]:
         """Returns what divides the gradient: rows, or 1 over all replicas."""
+        _, batch = _only(inputs)
         replica = tf.distribute.get_replica_context()
         size = 1.0 / replica.num_replicas_in_sync
         if self.config.optimizer.loss_reduction == "mean":
-            size = tensor_ops.shape_of(inputs["input_ids"])[0]
-        return {self.loss_name: tf.cast(size, tf.float32)}
+            size = tensor_ops.shape_of(batch["input_ids"])[0]
+        return {name: tf.cast(size, tf.float32) for name in self.loss_weights}
 
-    def states(self, inputs: Batch, keys: tf.Tensor | None) -> EncoderOutput:
+    def states(self, batch: Batch, keys: tf.Tensor | None) -> EncoderOutput:
         """Runs the encoder.
 
         Args:
-          inputs: a batch.
+          batch: of any task.
           keys: uint32 [B], one random key a row; None without dropout.
         """
         return self.encoder(
-            inputs["input_ids"],
-            inputs["input_mask"],
-            inputs["segment_ids"],
+            batch["input_ids"],
+            batch["input_mask"],
+            batch["segment_ids"],
             _fold(keys, _ENCODER_DROPOUT),
         )
 
     def outputs(
-        self, inputs: Batch, keys: tf.Tensor | None = None
+        self, task: str, batch: Batch, keys: tf.Tensor | None = None
     ) -> dict[str, tf.Tensor]:
         """Runs encoder and head.
 
         Args:
-          inputs: a batch.
+          task: whose head.
+          batch: of it.
           keys: uint32 [B], one random key a row; None without dropout.
 
         Returns:
           As the head.
         """
-        states = self.states(inputs, keys)
-        return self.head(states, inputs, _fold(keys, _HEAD_DROPOUT))
+        states = self.states(batch, keys)
+        return self.heads[task](states, batch, _fold(keys, _HEAD_DROPOUT))
 
     def outputs_of(
-        self, features: Features, batch_size: int
+        self, task: str, features: Features, batch_size: int
     ) -> dict[str, np.ndarray]:
         """Computes the outputs of all rows of a split, without dropout.
 
         Args:
+          task: whose head.
           features: the rows.
           batch_size: rows at once; no output depends on it.
 
@@ -155,16 +167,24 @@ class FinetuningModel(UpdatedModel):
         """
         order, parts = [], []
         for indices, batch in features.batches(batch_size):
-            outputs = self._outputs_of_batch(batch)
+            outputs = self._outputs_of_batch(task, batch)
             order.append(indices)
             parts.append({k: v.numpy() for k, v in outputs.items()})
         inverse = np.argsort(np.concatenate(order), kind="stable")
         return {name: _joined(parts, name)[inverse] for name in parts[0]}
 
-    def _outputs_and_losses(self, batch: Batch) -> dict[str, tf.Tensor]:
-        outputs = self.outputs(batch)
-        losses = self.head.losses(outputs, batch)
+    def _outputs_and_losses(
+        self, task: str, batch: Batch
+    ) -> dict[str, tf.Tensor]:
+        outputs = self.outputs(task, batch)
+        losses = self.heads[task].losses(outputs, batch)
         return {**outputs, "loss": losses, "eid": batch["eid"]}
+
+
+def _only(inputs: TaskBatch) -> tuple[str, Batch]:
+    """Returns the task of a batch, and its columns."""
+    ((task, batch),) = inputs.items()
+    return task, batch
 
 
 def _joined(parts: Sequence[Mapping[str, np.ndarray]], name: str) -> np.ndarray:

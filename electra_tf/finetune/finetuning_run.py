@@ -7,10 +7,11 @@ from typing import Any
 
 from electra_tf.configure_finetuning import FinetuningConfig
 from electra_tf.finetune import pretrained, report, task_builder
+from electra_tf.finetune.experiment import Experiment, Split, TaskData
 from electra_tf.finetune.features import Features
 from electra_tf.finetune.finetuning_model import FinetuningModel
 from electra_tf.finetune.task import Task
-from electra_tf.finetune.trial import Experiment, Split, Trial
+from electra_tf.finetune.trial import Trial
 from electra_tf.util import console, distribution, files, seeds
 from electra_tf.util.errors import UserError
 
@@ -55,22 +56,19 @@ def prepare(config: FinetuningConfig) -> Experiment:
     _check_batch(config, strategy.num_replicas_in_sync)
     weights = pretrained.read(config)
     longest = weights.architecture.encoder.max_position_embeddings
-    task = task_builder.get_task(
-        config, pretrained.tokenizer(weights), longest=longest
-    )
+    tokenizer = pretrained.tokenizer(weights)
+    tasks = [
+        task_builder.get_task(config, tokenizer, longest=longest, name=name)
+        for name in config.task.task_names
+    ]
     if weights.heads_are_assumed:
         heads = weights.architecture.encoder.num_attention_heads
         console.warn(
             f"No file beside {weights.origin} says how many attention heads "
             f"it has: {heads} are assumed."
         )
-    train = _read_train(task) if config.run.do_train else None
-    dev = {}
-    if config.run.do_eval:
-        first, *others = task.DEV_SPLITS
-        for split in (first, *task.splits_there(others)):
-            dev[split] = _read(task, split)
-    experiment = Experiment(config, task, weights, train, dev, strategy)
+    data = tuple(map(_read_task, tasks))
+    experiment = Experiment(config, data, weights, strategy)
     _say_what_there_is(experiment)
     return experiment
 
@@ -85,6 +83,18 @@ def _check_batch(config: FinetuningConfig, replicas: int) -> None:
             f"train_batch_size={batch}, {replicas} replicas, "
             f"gradient_accumulation_steps={pieces}."
         )
+
+
+def _read_task(task: Task) -> TaskData:
+    """Reads what a run needs of a task's splits."""
+    run = task.config.run
+    train = _read_train(task) if run.do_train else None
+    dev = {}
+    if run.do_eval:
+        first, *others = task.DEV_SPLITS
+        for split in (first, *task.splits_there(others)):
+            dev[split] = _read(task, split)
+    return TaskData(task, train, dev)
 
 
 def _read_train(task: Task) -> Features:
@@ -108,15 +118,15 @@ def _read(task: Task, split: str) -> Split:
 def _say_what_there_is(experiment: Experiment) -> None:
     if not distribution.is_chief(experiment.strategy):
         return
-    parts = []
-    if experiment.train is not None:
-        parts.append(f"{experiment.train.num_rows:,} rows to train on")
-    for name, split in experiment.dev.items():
-        parts.append(f"{len(split.examples):,} in {name}")
-    task = experiment.task
-    console.say(f"{task.name}: {', '.join(parts) or 'nothing to do'}.")
-    for path, count in task.bad_rows.counts.items():
-        console.warn(f"{count:,} bad rows of {path} are left out.")
+    for task, train, dev in experiment.tasks:
+        parts = []
+        if train is not None:
+            parts.append(f"{train.num_rows:,} rows to train on")
+        for name, split in dev.items():
+            parts.append(f"{len(split.examples):,} in {name}")
+        console.say(f"{task.name}: {', '.join(parts) or 'nothing to do'}.")
+        for path, count in task.bad_rows.counts.items():
+            console.warn(f"{count:,} bad rows of {path} are left out.")
     console.say(f"Encoder: {experiment.weights.origin}.")
 
 
@@ -143,23 +153,28 @@ def _run_trial(experiment: Experiment, number: int) -> Trial:
 
 def _predict(experiment: Experiment, trial: Trial) -> None:
     """Writes what a trial answers on the dev and test splits."""
-    config, task = experiment.config, experiment.task
-    model_dir = pathlib.Path(config.run.model_dir)
+    run = experiment.config.run
+    model_dir = pathlib.Path(run.model_dir)
     model = trial.model()
-    for name, split in experiment.dev.items():
-        path = model_dir / "dev_predictions" / _file_name(task, name, trial)
-        answers = _answers(experiment, model, split)
-        _write_answers(path, answers)
-        directory = pathlib.Path(
-            config.results_dir, f"{task.name}_{task.FILES}"
-        )
-        _write_files(directory, trial, task.files(name, answers))
-    if not config.run.write_test_outputs:
-        return
-    if trial.number > config.run.n_writes_test:
-        return
+    writes_test = run.write_test_outputs and trial.number <= run.n_writes_test
+    for task, _, dev in experiment.tasks:
+        for name, split in dev.items():
+            answers = _answers(model, task, split)
+            file_name = _file_name(task, name, trial)
+            _write_answers(model_dir / "dev_predictions" / file_name, answers)
+            directory = pathlib.Path(
+                experiment.config.results_dir, f"{task.name}_{task.FILES}"
+            )
+            _write_files(directory, trial, task.files(name, answers))
+        if writes_test:
+            _predict_test(model, task, trial)
+
+
+def _predict_test(model: FinetuningModel, task: Task, trial: Trial) -> None:
+    """Writes answers of the test splits, also as others read them."""
+    model_dir = pathlib.Path(task.config.run.model_dir)
     for name in task.splits_there(task.TEST_SPLITS):
-        answers = _answers(experiment, model, _read(task, name))
+        answers = _answers(model, task, _read(task, name))
         path = model_dir / "test_predictions" / _file_name(task, name, trial)
         _write_answers(path, answers)
         directory = model_dir / "submissions"
@@ -171,11 +186,11 @@ def _file_name(task: Task, split: str, trial: Trial) -> str:
 
 
 def _answers(
-    experiment: Experiment, model: FinetuningModel, split: Split
+    model: FinetuningModel, task: Task, split: Split
 ) -> list[dict[str, Any]]:
-    batch_size = experiment.config.runtime.eval_batch_size
-    outputs = model.outputs_of(split.features, batch_size)
-    return experiment.task.get_scorer().answers(outputs, split.examples)
+    batch_size = task.config.runtime.eval_batch_size
+    outputs = model.outputs_of(task.name, split.features, batch_size)
+    return task.get_scorer().answers(outputs, split.examples)
 
 
 def _write_answers(path: pathlib.Path, answers: list[dict[str, Any]]) -> None:
@@ -197,7 +212,7 @@ def _whole(
     experiment: Experiment, results: list[dict[str, Any]]
 ) -> dict[str, Any]:
     """Returns what the results file holds."""
-    task = experiment.task
+    task = experiment.tasks[0].task
     return {
         "task": task.name,
         "main_metric": task.get_scorer().main_metric,

@@ -19,29 +19,34 @@ def check(config: FinetuningConfig) -> None:
     Raises:
       UserError: with the nearest name.
     """
-    name = config.task.task_name
-    if name not in TASKS:
-        near = difflib.get_close_matches(name, TASKS, 1)
-        hint = f" Did you mean {near[0]}?" if near else ""
-        raise UserError(
-            f"`task_names` must be one of {', '.join(TASKS)}. Received: "
-            f"task_names={name!r}.{hint}"
-        )
+    for name in config.task.task_names:
+        if name not in TASKS:
+            near = difflib.get_close_matches(name, TASKS, 1)
+            hint = f" Did you mean {near[0]}?" if near else ""
+            raise UserError(
+                f"`task_names` must be one of {', '.join(TASKS)}. Received: "
+                f"task_names={name!r}.{hint}"
+            )
 
 
 def get_task(
-    config: FinetuningConfig, tokenizer: TextTokenizer, *, longest: int
+    config: FinetuningConfig,
+    tokenizer: TextTokenizer,
+    *,
+    longest: int,
+    name: str = "",
 ) -> Task:
-    """Makes the task that a configuration names.
+    """Makes a task that a configuration names.
 
     Args:
       config: the whole configuration.
       tokenizer: of the encoder's vocabulary.
       longest: tokens in the longest row that the encoder can read.
+      name: of the task. Default: the first.
 
     Raises:
       UserError: if there is no such task, or rows would be too long.
     """
     check(config)
-    name = config.task.task_name
+    name = name or config.task.task_names[0]
     return TASKS[name](name, config, tokenizer, longest=longest)

@@ -12,16 +12,15 @@ What lies in the directory of a trial:
 
 import contextlib
 import pathlib
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import keras
 import tensorflow as tf
 
-from electra_tf.configure_finetuning import FinetuningConfig
-from electra_tf.finetune.features import Features
+from electra_tf.finetune.experiment import Experiment, TaskData
+from electra_tf.finetune.features import Batch
 from electra_tf.finetune.finetuning_model import FinetuningModel
-from electra_tf.finetune.task import Example, Task
 from electra_tf.model import checkpoint_formats, loading
 from electra_tf.model.architecture import STEP, Architecture
 from electra_tf.model.updates import checkpoint_variables
@@ -39,57 +38,6 @@ from electra_tf.util.locks import DirectoryLock
 from electra_tf.util.phases import Phase
 
 _SEEDS_OF_RESTARTS = 1_000_000
-
-Metrics = dict[str, dict[str, float]]
-"""Split -> metric -> value."""
-
-
-class Split(NamedTuple):
-    """Examples and their rows."""
-
-    examples: Sequence[Example]
-    features: Features
-
-
-class Experiment(NamedTuple):
-    """What all trials have in common.
-
-    Attributes:
-      config: the whole configuration.
-      task: of it.
-      weights: of the encoder, as `pretrained.read` returns them.
-      train: the rows to learn from; None if nothing is trained.
-      dev: split -> its examples, the one that chooses first.
-      strategy: under which the variables are made.
-    """
-
-    config: FinetuningConfig
-    task: Task
-    weights: Weights
-    train: Features | None
-    dev: Mapping[str, Split]
-    strategy: tf.distribute.Strategy
-
-    @property
-    def num_train_steps(self) -> int:
-        """Updates of a trial.
-
-        Differs: the original counts the rows it fills the last batch up with.
-        """
-        if self.train is None:
-            return 1
-        rows = self.train.num_rows * self.task.num_train_epochs
-        return max(1, int(rows / self.config.training.train_batch_size))
-
-    @property
-    def evaluation_steps(self) -> list[int]:
-        """The updates after which the dev splits are evaluated."""
-        count = self.config.training.num_evaluations
-        count = count or max(1, round(self.task.num_train_epochs))
-        last = self.num_train_steps
-        return sorted(
-            {max(1, round(last * i / count)) for i in range(1, count + 1)}
-        )
 
 
 class Trial:
@@ -168,13 +116,14 @@ class Trial:
         keras.utils.set_random_seed(self.seed)
         with experiment.strategy.scope():
             encoder = loading.make(experiment.weights).encoder
-            head = experiment.task.head()
-            with keras.name_scope("task_specific"):
-                head.build((None, encoder.config.hidden_size))
+            heads = [data.task.head() for data in experiment.tasks]
+            for head in heads:
+                with keras.name_scope("task_specific"):
+                    head.build((None, encoder.config.hidden_size))
             model = FinetuningModel(
                 self.config,
                 encoder,
-                head,
+                heads,
                 seed=self.seed,
                 num_train_steps=experiment.num_train_steps,
             )
@@ -235,7 +184,7 @@ class Trial:
                 vocabulary=start.vocabulary,
                 do_lower_case=start.do_lower_case,
                 strip_accents=start.strip_accents,
-                labels=self.experiment.task.labels,
+                labels=self.experiment.tasks[0].task.labels,
             )
             checkpoint_formats.describe(directory, described)
         return Checkpoints(directory, variables, keep_max=1)
@@ -251,22 +200,10 @@ class Trial:
         model.stop_training = False
         is_due = step in self.experiment.evaluation_steps
         is_done = any(e["step"] == step for e in self._evaluations)
-        if not is_due or is_done or not self.experiment.dev:
+        if not is_due or is_done or not self.config.run.do_eval:
             self._look_back(model)
             return
-        metrics, has_collapsed = {}, False
-        scorer = self.experiment.task.get_scorer()
-        batch_size = self.config.runtime.eval_batch_size
-        for number, (name, split) in enumerate(self.experiment.dev.items()):
-            outputs = model.outputs_of(split.features, batch_size)
-            metrics[name] = scorer.score(outputs, split.examples)
-            if number == 0:
-                has_collapsed = scorer.has_collapsed(outputs)
-        evaluation = {
-            "step": step,
-            "collapsed": has_collapsed,
-            "metrics": metrics,
-        }
+        evaluation = {"step": step, **self.experiment.evaluate(model)}
         self._evaluations.append(evaluation)
         self._look_back(model)
         if self._is_chief:
@@ -284,9 +221,8 @@ class Trial:
 
     def _best(self) -> dict[str, Any]:
         """Returns the best evaluation, of equals the first."""
-        metric = self.experiment.task.get_scorer().main_metric
-        first = next(iter(self.experiment.dev))
-        return max(self._evaluations, key=lambda e: e["metrics"][first][metric])
+        score = self.experiment.score
+        return max(self._evaluations, key=lambda e: score(e["metrics"]))
 
     def _chosen(self) -> dict[str, Any]:
         """Returns the evaluation whose weights the trial ends with."""
@@ -325,10 +261,23 @@ class Trial:
 
     def _batches(self, step: int) -> Iterator:
         """Returns an iterator over each replica's rows, from a step on."""
+        (data,) = self.experiment.tasks
+        return self._task_batches(data, step)
+
+    def _task_batches(self, data: TaskData, step: int) -> Iterator:
+        """Returns an iterator over each replica's rows of a task.
+
+        Args:
+          data: of the task.
+          step: global batches of it to leave out.
+        """
+
+        def name(batch: Batch) -> dict[str, Batch]:
+            return {data.task.name: batch}
 
         def make(context: tf.distribute.InputContext) -> tf.data.Dataset:
             workers = context.num_input_pipelines
-            return self.experiment.train.training_dataset(
+            return data.train.training_dataset(
                 batch_size=self.config.training.train_batch_size,
                 num_steps=self.experiment.num_train_steps,
                 seed=self.seed,
@@ -336,13 +285,13 @@ class Trial:
                 worker=context.input_pipeline_id,
                 num_workers=workers,
                 replicas_per_worker=context.num_replicas_in_sync // workers,
-            )
+            ).map(name)
 
         strategy = self.experiment.strategy
         return iter(strategy.distribute_datasets_from_function(make))
 
     def _callbacks(self, step: int) -> list[keras.callbacks.Callback]:
-        length = self.experiment.task.max_seq_length
+        length = self.experiment.tasks[0].task.max_seq_length
         whole = Phase(
             first_step=0,
             end_step=self.experiment.num_train_steps,

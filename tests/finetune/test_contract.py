@@ -66,9 +66,9 @@ def test_a_task_answers_its_five_questions(name, tmp_path, encoder):
     with keras.name_scope("task_specific"):
         head.build((None, 16))
     assert all(v.path.startswith("task_specific/") for v in head.variables)
-    model = FinetuningModel(config, encoder, head, seed=0, num_train_steps=1)
+    model = FinetuningModel(config, encoder, [head], seed=0, num_train_steps=1)
     batch = features.batch(tf.range(2), features.length)
-    outputs = model._outputs_and_losses(batch)
+    outputs = model._outputs_and_losses(name, batch)
     assert outputs["loss"].shape == [2]
     outputs = {key: value.numpy() for key, value in outputs.items()}
     scorer = task.get_scorer()

@@ -22,7 +22,7 @@ def _model(**leaves):
     with keras.name_scope("task_specific"):
         head.build((None, 16))
     model = FinetuningModel(
-        tiny.config(**leaves), encoder, head, seed=5, num_train_steps=10
+        tiny.config(**leaves), encoder, [head], seed=5, num_train_steps=10
     )
     model.compile(optimizer=model.make_optimizer())
     model.optimizer.iterations.assign(1)  # at 0 the rate is 0
@@ -41,7 +41,7 @@ def _features(num_rows=8):
 
 def _batch():
     features = _features()
-    return features.batch(tf.range(8), features.length)
+    return {"sst": features.batch(tf.range(8), features.length)}
 
 
 def _after_update(model, strategy=None):
@@ -115,10 +115,10 @@ def test_the_rate_warms_up_and_decays_as_the_original():
 
 def test_outputs_do_not_depend_on_the_size_of_batches():
     model, features = _model(), _features(11)
-    whole = model.outputs_of(features, 11)
+    whole = model.outputs_of("sst", features, 11)
     assert whole["eid"].tolist() == list(range(11))
     for size in (1, 4):
-        parts = model.outputs_of(features, size)
+        parts = model.outputs_of("sst", features, size)
         np.testing.assert_allclose(
             parts["logits"], whole["logits"], rtol=1e-4, atol=1e-5
         )
@@ -130,12 +130,16 @@ def test_outputs_do_not_depend_on_the_size_of_batches():
 
 
 def test_dropout_is_a_function_of_seed_step_and_row():
-    model, batch = _model(), _batch()
+    model, batch = _model(), _batch()["sst"]
     keys = tf.cast(tf.range(8), tf.uint32)
-    first = model.outputs(batch, keys)["logits"].numpy()
-    np.testing.assert_array_equal(model.outputs(batch, keys)["logits"], first)
+    first = model.outputs("sst", batch, keys)["logits"].numpy()
+    np.testing.assert_array_equal(
+        model.outputs("sst", batch, keys)["logits"], first
+    )
     half = {name: x[4:] for name, x in batch.items()}
     np.testing.assert_allclose(
-        model.outputs(half, keys[4:])["logits"], first[4:], rtol=1e-5
+        model.outputs("sst", half, keys[4:])["logits"], first[4:], rtol=1e-5
     )
-    assert (model.outputs(batch, keys + 9)["logits"].numpy() != first).any()
+    assert (
+        model.outputs("sst", batch, keys + 9)["logits"].numpy() != first
+    ).any()

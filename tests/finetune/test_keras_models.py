@@ -78,10 +78,10 @@ def test_batches_of_strings_are_data_too(trained):
 def test_its_logits_are_those_of_run_finetuning(path):
     model = _model(path)
     ours = FinetuningModel(
-        tiny.config(), model.encoder, model.head, seed=0, num_train_steps=1
+        tiny.config(), model.encoder, [model.head], seed=0, num_train_steps=1
     )
     batch = model.preprocess(tf.constant(TEXTS[:2]))
-    expected = ours.outputs(batch)["logits"]
+    expected = ours.outputs(model.head.name, batch)["logits"]
     found = model.predict(TEXTS[:2], verbose=0)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
     for variable in model.encoder.variables:

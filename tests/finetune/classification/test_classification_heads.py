@@ -51,7 +51,7 @@ def test_outputs_losses_and_gradients_are_those_of_the_original(task):
     with keras.name_scope("task_specific"):
         head.build((None, 32))
     model = FinetuningModel(
-        tiny.config(), encoder, head, seed=0, num_train_steps=1
+        tiny.config(), encoder, [head], seed=0, num_train_steps=1
     )
     for variable in model.trainable_variables:
         variable.assign(golden[f"var/{variable.path}"])
@@ -59,7 +59,7 @@ def test_outputs_losses_and_gradients_are_those_of_the_original(task):
     batch = {name: tf.constant(golden[f"in/{name}"]) for name in names}
     batch[target] = tf.constant(golden[f"in/{task}_{target}"])
     with tf.GradientTape() as tape:
-        outputs = model.outputs(batch)
+        outputs = model.outputs(task, batch)
         losses = head.losses(outputs, batch)
         total = tf.reduce_sum(losses)
     np.testing.assert_allclose(losses, golden["train/loss"], rtol=2e-5)

@@ -102,11 +102,10 @@ def test_long_sentences_are_tagged_to_the_last_word(tmp_path):
         head.build((None, 16))
     encoder = loading.make(tiny.weights()).encoder
     model = FinetuningModel(
-        task.config, encoder, head, seed=0, num_train_steps=1
+        task.config, encoder, [head], seed=0, num_train_steps=1
     )
-    outputs = dict(
-        model.outputs_of(Features(rows, task.get_feature_specs()), 3)
-    )
+    features = Features(rows, task.get_feature_specs())
+    outputs = model.outputs_of(task.name, features, 3)
     places = Features(rows, task.get_feature_specs()).batch(
         tf.range(len(rows)), 16
     )
@@ -171,7 +170,7 @@ def test_logits_and_losses_are_those_of_the_original():
     with keras.name_scope("task_specific"):
         head.build((None, 32))
     model = FinetuningModel(
-        tiny.config(), encoder, head, seed=0, num_train_steps=1
+        tiny.config(), encoder, [head], seed=0, num_train_steps=1
     )
     for variable in model.trainable_variables:
         variable.assign(golden[f"var/{variable.path}"])
@@ -181,7 +180,7 @@ def test_logits_and_losses_are_those_of_the_original():
         batch[name] = tf.constant(golden[f"in/{name}"])
     batch["loss_mask"] = batch["labels_mask"]
     batch["first_word"] = tf.zeros(4, tf.int32)
-    outputs = model.outputs(batch)
+    outputs = model.outputs("chunk", batch)
     np.testing.assert_allclose(
         outputs["logits"], golden["train/logits"], rtol=1e-4, atol=1e-5
     )
