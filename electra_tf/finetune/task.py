@@ -1,10 +1,11 @@
-"""What a task is: five questions to answer.
+"""What a task is: some questions to answer.
 
 A task subclasses `Task`, and one line in `task_builder.py` registers it.
 """
 
 import abc
 import dataclasses
+import functools
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -85,6 +86,8 @@ class Task(abc.ABC):
       config: the whole configuration.
       tokenizer: of the encoder's vocabulary.
       longest: tokens in the longest row that the encoder can read.
+      known: what `describe` returned when a model was trained, which then
+        needs no data.
 
     Raises:
       UserError: if the configuration asks for longer rows.
@@ -113,6 +116,7 @@ class Task(abc.ABC):
         tokenizer: TextTokenizer,
         *,
         longest: int,
+        known: Mapping[str, Any] | None = None,
     ) -> None:
         self.name = name
         self.config = config
@@ -127,16 +131,58 @@ class Task(abc.ABC):
                 f"max_seq_length={length}."
             )
         self.max_seq_length = length or min(self.DEFAULT_LENGTH, longest)
+        self.known = known or {}
 
     @property
     def num_train_epochs(self) -> float:
         """Times each row is seen."""
         return self.config.training.num_train_epochs or self.DEFAULT_EPOCHS
 
-    @property
+    @functools.cached_property
     def labels(self) -> tuple[str, ...]:
-        """The labels of a classification; none of other tasks."""
+        """The labels in the order of the head's outputs, if it has any."""
+        return tuple(self.known.get("labels", ())) or self.get_labels()
+
+    def get_labels(self) -> tuple[str, ...]:
+        """Returns the labels of a classification; none of other tasks.
+
+        It may read the training data.
+        """
         return ()
+
+    def describe(self) -> dict[str, Any]:
+        """Returns what a trained model must know of its data, for JSON.
+
+        The configuration is not part of it. A class that learns more from
+        the data adds it here, and looks for it in `known`.
+        """
+        return {
+            "inputs": self.input_names,
+            "labels": self.labels,
+            "max_seq_length": self.max_seq_length,
+        }
+
+    @property
+    @abc.abstractmethod
+    def input_names(self) -> tuple[str, ...]:
+        """What is given to be answered, as a JSON object names it.
+
+        For example ("text",), or ("question", "context").
+        """
+
+    @abc.abstractmethod
+    def make_example(
+        self, eid: int, inputs: Sequence[str | Sequence[str]]
+    ) -> Example:
+        """Makes an example without a label.
+
+        Args:
+          eid: its number.
+          inputs: one for each of `input_names`.
+
+        Raises:
+          BadRowError: if it cannot be answered.
+        """
 
     @abc.abstractmethod
     def path(self, split: str) -> pathlib.Path:

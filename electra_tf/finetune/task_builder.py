@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Mapping
+from typing import Any
 
 from electra_tf.configure_finetuning import FinetuningConfig
 from electra_tf.finetune.classification import glue
@@ -35,6 +36,7 @@ def get_task(
     *,
     longest: int,
     name: str = "",
+    known: Mapping[str, Any] | None = None,
 ) -> Task:
     """Makes a task that a configuration names.
 
@@ -43,10 +45,11 @@ def get_task(
       tokenizer: of the encoder's vocabulary.
       longest: tokens in the longest row that the encoder can read.
       name: of the task. Default: the first.
+      known: what it told of itself when a model was trained.
 
     Raises:
       UserError: if there is no such task, or rows would be too long.
     """
     check(config)
     name = name or config.task.task_names[0]
-    return TASKS[name](name, config, tokenizer, longest=longest)
+    return TASKS[name](name, config, tokenizer, longest=longest, known=known)

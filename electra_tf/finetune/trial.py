@@ -6,7 +6,7 @@ What lies in the directory of a trial:
   metrics.jsonl     losses
   evaluations.json  metrics on the dev splits at each evaluation
   model/            what the trial ends with: a checkpoint of the weights, with
-                    vocabulary and sizes, that every command can read
+                    vocabulary, sizes and task, that every command can read
   result.json       written last; a trial that has it is done
 """
 
@@ -18,6 +18,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from electra_tf.finetune import task_description
 from electra_tf.finetune.experiment import Experiment, TaskData
 from electra_tf.finetune.features import Batch
 from electra_tf.finetune.finetuning_model import FinetuningModel
@@ -187,6 +188,8 @@ class Trial:
                 labels=self.experiment.tasks[0].task.labels,
             )
             checkpoint_formats.describe(directory, described)
+            tasks = [data.task for data in self.experiment.tasks]
+            task_description.write(directory, tasks)
         return Checkpoints(directory, variables, keep_max=1)
 
     def _evaluate(

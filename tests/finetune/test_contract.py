@@ -1,5 +1,6 @@
 """What every registered task promises."""
 
+import dataclasses
 import json
 
 import keras
@@ -7,12 +8,14 @@ import pytest
 import tensorflow as tf
 import tiny_finetuning as tiny
 
+from electra_tf.finetune import task_description
 from electra_tf.finetune.feature_spec import EID, TOKENS
 from electra_tf.finetune.features import Features
 from electra_tf.finetune.finetuning_model import FinetuningModel
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.task_builder import TASKS, get_task
 from electra_tf.model import loading
+from electra_tf.util.errors import UserError
 
 # A labelled row of each task, with place for one of two labels.
 ROWS = {
@@ -51,7 +54,7 @@ def _write(task):
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_a_task_answers_its_five_questions(name, tmp_path, encoder):
+def test_a_task_answers_its_questions(name, tmp_path, encoder):
     config = tiny.config(tmp_path, task_names=(name,))
     task = get_task(config, TextTokenizer(tiny.VOCABULARY), longest=32)
     _write(task)
@@ -84,6 +87,47 @@ def test_a_task_answers_its_five_questions(name, tmp_path, encoder):
         assert all(text.endswith("\n") for text in files.values())
         assert files or split not in task.TEST_SPLITS
     assert scorer.has_collapsed(outputs) in (True, False)
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_model_asks_its_task_anew_without_any_file(name, tmp_path):
+    config = tiny.config(
+        tmp_path, task_names=(name,), max_seq_length=20, learning_rate=1.0
+    )
+    tokenizer = TextTokenizer(tiny.VOCABULARY)
+    task = get_task(config, tokenizer, longest=32)
+    _write(task)
+    facts = task.describe()
+    there = tmp_path / "model"
+    there.mkdir()
+    task_description.write(there, [task])
+    description = task_description.read(there)
+    again = task_description.make_task(description, tokenizer)
+    assert (again.name, again.describe()) == (name, facts)
+    assert again.max_seq_length == 20 and again.config.task == config.task
+    assert not again.directory.exists()
+    assert "optimizer" not in description["config"]
+    inputs = ["a film", "the plot"][: len(task.input_names)]
+    example = again.make_example(7, inputs)
+    assert example.eid == 7
+    texts = json.dumps(dataclasses.asdict(example))
+    assert all(word in texts for text in inputs for word in text.split())
+    rows = list(again.featurize([example], is_training=False))
+    assert {s.name for s in again.get_feature_specs()} == rows[0].keys()
+
+
+def test_a_model_of_other_tasks_is_refused(tmp_path):
+    with pytest.raises(UserError, match=r"no task\.json.*trial"):
+        task_description.read(tmp_path)
+    description = {"tasks": {"cola": {}, "sst": {}}, "config": {}}
+    for name in ("", "mnli"):
+        with pytest.raises(UserError, match="learnt, cola, sst.*--task"):
+            task_description.choose(description, name)
+    assert task_description.choose(description, "sst") == "sst"
+    stored = {"tasks": {}, "config": {"task": {"new_switch": True}}}
+    (tmp_path / "task.json").write_text(json.dumps(stored), "utf-8")
+    with pytest.raises(UserError, match="new_switch.*version that wrote it"):
+        task_description.read(tmp_path)
 
 
 @pytest.mark.parametrize("name", TASKS)

@@ -3,6 +3,7 @@
 Source: the original's finetune/classification/classification_tasks.py.
 """
 
+import functools
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
@@ -37,6 +38,18 @@ class SingleOutputTask(Task):
     def is_unordered(self) -> bool:
         """Whether both orders of a pair mean the same."""
         return self.IS_UNORDERED
+
+    @property
+    def is_pair(self) -> bool:
+        """Whether a row has two texts."""
+        raise NotImplementedError
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        return ("text", "text_b") if self.is_pair else ("text",)
+
+    def make_example(self, eid: int, inputs: Sequence[str]) -> InputExample:
+        return InputExample(eid, *inputs)
 
     def get_feature_specs(self) -> tuple[FeatureSpec, ...]:
         return (*TOKENS, EID, self.TARGET)
@@ -103,9 +116,7 @@ class ClassificationTask(SingleOutputTask):
     SCORER: ClassVar[type[ClassificationScorer]] = ClassificationScorer
     TARGET: ClassVar[FeatureSpec] = FeatureSpec("label_ids")
 
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """In the order of the logits."""
+    def get_labels(self) -> tuple[str, ...]:
         return self.LABELS
 
     def parse_label(self, text: str) -> str:
@@ -140,10 +151,17 @@ class RegressionTask(SingleOutputTask):
     RANGE: ClassVar[tuple[float, float]]
     TARGET: ClassVar[FeatureSpec] = FeatureSpec("targets", is_float=True)
 
-    @property
+    @functools.cached_property
     def value_range(self) -> tuple[float, float]:
         """The least and the greatest value, which become 0 and 1."""
+        return tuple(self.known.get("value_range", ())) or self.get_range()
+
+    def get_range(self) -> tuple[float, float]:
+        """Returns the range; it may read the training data."""
         return self.RANGE
+
+    def describe(self) -> dict[str, Any]:
+        return {**super().describe(), "value_range": self.value_range}
 
     def parse_label(self, text: str) -> float:
         low, high = self.value_range

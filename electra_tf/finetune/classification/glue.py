@@ -55,6 +55,10 @@ class GlueTask(SingleOutputTask):
     TEST: ClassVar[Columns]
     SUBMISSIONS: ClassVar[Mapping[str, str]]
 
+    @property
+    def is_pair(self) -> bool:
+        return self.TRAIN.text_b is not None
+
     def path(self, split: str) -> pathlib.Path:
         return self.directory / f"{split}.tsv"
 

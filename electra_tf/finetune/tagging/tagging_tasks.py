@@ -54,11 +54,24 @@ class TaggingTask(Task):
     def path(self, split: str) -> pathlib.Path:
         return self.directory / f"{split}{self.ENDING}"
 
-    @functools.cached_property
-    def labels(self) -> tuple[str, ...]:
-        """The tags of the training split, sorted."""
+    def get_labels(self) -> tuple[str, ...]:
+        """Returns the tags of the training split, sorted."""
         sentences = self.get_examples("train")
         return tuple(sorted({tag for x in sentences for tag in x.tags}))
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        return ("words",)
+
+    def make_example(
+        self, eid: int, inputs: Sequence[str | Sequence[str]]
+    ) -> TaggedSentence:
+        """Makes an example of words, or of text with white space between."""
+        (words,) = inputs
+        words = words.split() if isinstance(words, str) else words
+        if not words:
+            raise BadRowError("A sentence must have words. Received: none.")
+        return TaggedSentence(eid, tuple(words))
 
     def get_examples(self, split: str) -> list[TaggedSentence]:
         path = self.path(split)
@@ -144,7 +157,8 @@ class TaggingTask(Task):
     ) -> Row:
         """Makes the row of a window; all its segment ids are 1."""
         sizes = [len(piece) for piece in pieces]
-        tags = example.tags[window.first : window.end]
+        tags = example.tags or [""] * len(example.words)
+        tags = tags[window.first : window.end]
         numbers = np.arange(window.first, window.end)
         is_scored = (numbers >= window.first_scored) & (
             numbers < window.end_scored

@@ -1,0 +1,125 @@
+"""What a trained model must know of its tasks: `task.json` beside its weights.
+
+It holds, and needs no configuration or training data besides,
+  tasks   name -> what `Task.describe` returned: "inputs", what is given to be
+          answered; "labels", in the order of the head's outputs; and others
+  config  the parts of the configuration that say what the tasks are
+"""
+
+import dataclasses
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from electra_tf.configure_finetuning import FinetuningConfig
+from electra_tf.finetune import task_builder
+from electra_tf.finetune.preprocessing import TextTokenizer
+from electra_tf.finetune.task import Task
+from electra_tf.util import config_fields, files
+from electra_tf.util.errors import UserError
+
+FILE_NAME = "task.json"
+
+# The parts of a configuration that a trained model can do without.
+_TRAINING = FinetuningConfig.FREE_PARTS | {"optimizer", "training"}
+
+Description = Mapping[str, Any]
+"""What `task.json` holds."""
+
+
+def describe(tasks: Sequence[Task]) -> dict[str, Any]:
+    """Returns JSON values from which `make_task` makes the tasks again.
+
+    Args:
+      tasks: of one model, at least one.
+    """
+    parts = dataclasses.asdict(tasks[0].config)
+    return {
+        "tasks": {task.name: task.describe() for task in tasks},
+        "config": {k: v for k, v in parts.items() if k not in _TRAINING},
+    }
+
+
+def write(directory: pathlib.Path, tasks: Sequence[Task]) -> None:
+    """Writes `task.json`.
+
+    Args:
+      directory: of the weights.
+      tasks: that they have learnt.
+    """
+    files.write_json(directory / FILE_NAME, describe(tasks))
+
+
+def read(directory: pathlib.Path) -> Description:
+    """Reads `task.json`.
+
+    Args:
+      directory: of the weights.
+
+    Raises:
+      UserError: if there is none, or if it is of another version.
+    """
+    path = directory / FILE_NAME
+    if not path.exists():
+        raise UserError(
+            f"{directory} must hold a model that electra_tf has fine-tuned. "
+            f"Received: no {FILE_NAME} there. Name the directory of a trial, "
+            "<data_dir>/models/<name>/finetuning_models/<task>_model_1."
+        )
+    description = files.read_json(path)
+    known = {leaf.field.name for leaf in config_fields.leaves(FinetuningConfig)}
+    there = config_fields.flatten(description.get("config", {}))
+    if unknown := sorted(there.keys() - known):
+        raise UserError(
+            f"{path} must have the fields of this version of electra_tf. "
+            f"Received: {', '.join(unknown)}. Use the version that wrote it."
+        )
+    return description
+
+
+def choose(description: Description, name: str = "") -> str:
+    """Returns the name of one of the tasks.
+
+    Args:
+      description: of a model.
+      name: of a task. Default: the only one.
+
+    Raises:
+      UserError: if there is no such task, or several to choose from.
+    """
+    names = list(description["tasks"])
+    if name in names or (len(names) == 1 and not name):
+        return name or names[0]
+    raise UserError(
+        f"`task` must be one that the model has learnt, {', '.join(names)}. "
+        f"Received: {name or 'nothing'}. Set --task."
+    )
+
+
+def make_task(
+    description: Description, tokenizer: TextTokenizer, *, name: str = ""
+) -> Task:
+    """Makes a task of a trained model, which reads no data.
+
+    Args:
+      description: of the model.
+      tokenizer: of its vocabulary.
+      name: of the task. Default: the only one.
+
+    Raises:
+      UserError: if it has not learnt such a task.
+    """
+    name = choose(description, name)
+    known = description["tasks"][name]
+    length = known["max_seq_length"]
+    config = config_fields.build(
+        FinetuningConfig,
+        {
+            **config_fields.flatten(description["config"]),
+            "data_dir": "nowhere",
+            "model_name": "trained",
+            "task_names": (name,),
+            "max_seq_length": length,
+        },
+    )
+    return task_builder.get_task(config, tokenizer, longest=length, known=known)
