@@ -12,6 +12,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
+from electra_tf.configure_columns import ColumnsConfig, FilesConfig
 from electra_tf.configure_qa import QAConfig
 from electra_tf.util.config_fields import one_of, require, require_choices
 from electra_tf.util.errors import UserError
@@ -92,7 +93,8 @@ class TaskConfig:
     """What is learned from which rows."""
 
     task_names: tuple[str, ...] = ()
-    """The task, as cola or mnli. Required."""
+    """The task, as cola or mnli, or any name for one of your own: see
+    `task_kind`. Required."""
 
     max_seq_length: int | None = None
     """Tokens a row may have; what is longer is cut. Default: the task's, 128
@@ -301,18 +303,22 @@ class RuntimeConfig:
 class FinetuningConfig:
     """Trials of fine-tuning on one task.
 
-    The parts `run` and `runtime` may differ when trials are resumed. All
-    others define the experiment.
+    The parts `run`, `files` and `runtime` may differ when trials are resumed.
+    All others define the experiment.
     """
 
     run: RunConfig
     task: TaskConfig
+    columns: ColumnsConfig = ColumnsConfig()
+    files: FilesConfig = FilesConfig()
     qa: QAConfig = QAConfig()
     optimizer: OptimizerConfig = OptimizerConfig()
     training: TrainingConfig = TrainingConfig()
     runtime: RuntimeConfig = RuntimeConfig()
 
-    FREE_PARTS: ClassVar[frozenset[str]] = frozenset({"run", "runtime"})
+    FREE_PARTS: ClassVar[frozenset[str]] = frozenset(
+        {"run", "files", "runtime"}
+    )
     """The parts that may differ between runs of one experiment."""
 
     ORIGINAL_NAMES: ClassVar[Mapping[str, Mapping[Any, Mapping[str, Any]]]] = {

@@ -1,11 +1,13 @@
 """The tasks by their names; one line registers one."""
 
 import difflib
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from electra_tf.configure_finetuning import FinetuningConfig
 from electra_tf.finetune.classification import glue
+from electra_tf.finetune.own import text_tasks
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.tagging import tagging_tasks
 from electra_tf.finetune.task import Task
@@ -14,20 +16,58 @@ from electra_tf.util.errors import UserError
 TASKS: Mapping[str, type[Task]] = {**glue.TASKS, **tagging_tasks.TASKS}
 
 
+KINDS: Mapping[str, type[Task]] = text_tasks.KINDS
+"""The kinds of tasks of one's own."""
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+
+
 def check(config: FinetuningConfig) -> None:
     """Refuses a task that there is not.
 
     Raises:
       UserError: with the nearest name.
     """
-    for name in config.task.task_names:
-        if name not in TASKS:
-            near = difflib.get_close_matches(name, TASKS, 1)
-            hint = f" Did you mean {near[0]}?" if near else ""
-            raise UserError(
-                f"`task_names` must be one of {', '.join(TASKS)}. Received: "
-                f"task_names={name!r}.{hint}"
-            )
+    names, columns = config.task.task_names, config.columns
+    own = [name for name in names if name not in TASKS]
+    if columns.is_own:
+        _check_own(config, own)
+    elif own:
+        near = difflib.get_close_matches(own[0], TASKS, 1)
+        hint = f"Did you mean {near[0]}? For" if near else "For"
+        raise UserError(
+            f"`task_names` must be one of {', '.join(TASKS)}. Received: "
+            f"task_names={own[0]!r}. {hint} a task of your own set "
+            f"--task_kind to {', '.join(KINDS)}."
+        )
+    if config.files.test_file and not columns.is_own:
+        raise UserError(
+            "`test_file` is for tasks of your own. Received: test_file="
+            f"{config.files.test_file!r}, task_names={','.join(names)}. Put "
+            "the test split where the task has it."
+        )
+
+
+def _check_own(config: FinetuningConfig, own: Sequence[str]) -> None:
+    names, kind = config.task.task_names, config.columns.task_kind
+    if not own:
+        raise UserError(
+            "A task of your own must have a name of its own. Received: "
+            f"task_names={','.join(names)}, task_kind={kind}. Give it another "
+            "name, or leave --task_kind out for the task that is known by "
+            "this one."
+        )
+    if bad := [name for name in own if not _NAME.fullmatch(name)]:
+        raise UserError(
+            "A task's name must be a letter, and letters, digits, _ and - "
+            "after it, as it names files and weights. Received: "
+            f"task_names={bad[0]!r}."
+        )
+    if len(own) > 1:
+        raise UserError(
+            "One task of your own must be among `task_names`. Received: "
+            f"{', '.join(own)}."
+        )
 
 
 def get_task(
@@ -52,4 +92,5 @@ def get_task(
     """
     check(config)
     name = name or config.task.task_names[0]
-    return TASKS[name](name, config, tokenizer, longest=longest, known=known)
+    kind = TASKS.get(name) or KINDS[config.columns.task_kind]
+    return kind(name, config, tokenizer, longest=longest, known=known)

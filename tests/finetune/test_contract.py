@@ -1,4 +1,4 @@
-"""What every registered task promises."""
+"""What every registered task promises, and every kind of one's own."""
 
 import dataclasses
 import json
@@ -13,7 +13,7 @@ from electra_tf.finetune.feature_spec import EID, TOKENS
 from electra_tf.finetune.features import Features
 from electra_tf.finetune.finetuning_model import FinetuningModel
 from electra_tf.finetune.preprocessing import TextTokenizer
-from electra_tf.finetune.task_builder import TASKS, get_task
+from electra_tf.finetune.task_builder import KINDS, TASKS, get_task
 from electra_tf.model import loading
 from electra_tf.util.errors import UserError
 
@@ -35,7 +35,14 @@ ROWS = {
     "ner": ("film NN I-NP {}\n", ("I-PER", "O")),
     "pos": ("1\tfilm\tx\t{}\tx\n", ("NOUN", "VERB")),
     "ccg": ("film {}\n", ("N", "NP")),
+    "own_classification": ("a film,{}", ("bad", "good")),
+    "own_regression": ("a film,{}", "15"),
 }
+HEADERS = {
+    "own_classification": "text,label",
+    "own_regression": "text,label",
+}
+NAMES = [*TASKS, *(f"own_{kind}" for kind in KINDS)]
 
 
 @pytest.fixture(scope="module")
@@ -43,19 +50,27 @@ def encoder():
     return loading.make(tiny.weights()).encoder
 
 
+def _config(tmp_path, name, **leaves):
+    if name not in TASKS:
+        leaves["task_kind"] = name.removeprefix("own_")
+    return tiny.config(tmp_path, task_names=(name,), **leaves)
+
+
 def _write(task):
     row, labels = ROWS[task.name]
     lines = [row.format(label) for label in labels]
     if task.path("train").suffix == ".tsv" and task.name != "cola":
         lines.insert(0, "\t".join("x" for _ in lines[0].split("\t")))
+    if task.name in HEADERS:
+        lines.insert(0, HEADERS[task.name])
     task.directory.mkdir(parents=True)
     for split in ("train", *task.DEV_SPLITS):
         task.path(split).write_text("\n".join(lines) + "\n", "utf-8")
 
 
-@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_task_answers_its_questions(name, tmp_path, encoder):
-    config = tiny.config(tmp_path, task_names=(name,))
+    config = _config(tmp_path, name)
     task = get_task(config, TextTokenizer(tiny.VOCABULARY), longest=32)
     _write(task)
     examples = task.get_examples(task.DEV_SPLITS[0])
@@ -89,11 +104,9 @@ def test_a_task_answers_its_questions(name, tmp_path, encoder):
     assert scorer.has_collapsed(outputs) in (True, False)
 
 
-@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_model_asks_its_task_anew_without_any_file(name, tmp_path):
-    config = tiny.config(
-        tmp_path, task_names=(name,), max_seq_length=20, learning_rate=1.0
-    )
+    config = _config(tmp_path, name, max_seq_length=20, learning_rate=1.0)
     tokenizer = TextTokenizer(tiny.VOCABULARY)
     task = get_task(config, tokenizer, longest=32)
     _write(task)
@@ -130,9 +143,9 @@ def test_a_model_of_other_tasks_is_refused(tmp_path):
         task_description.read(tmp_path)
 
 
-@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_missing_file_is_named(name, tmp_path):
-    config = tiny.config(tmp_path, task_names=(name,))
+    config = _config(tmp_path, name)
     task = get_task(config, TextTokenizer(tiny.VOCABULARY), longest=32)
     with pytest.raises(ValueError, match=str(task.path("train"))):
         task.get_examples("train")

@@ -101,7 +101,7 @@ class ClassificationScorer(Scorer):
         self, outputs: Outputs, examples: Sequence[InputExample]
     ) -> dict[str, float]:
         labels = np.array([self.label_list.index(x.label) for x in examples])
-        predictions = np.argmax(_by_example(outputs["logits"], outputs), -1)
+        predictions = np.argmax(by_example(outputs["logits"], outputs), -1)
         metrics = self.metrics(labels, predictions)
         return {**metrics, "loss": float(np.mean(outputs["loss"]))}
 
@@ -119,7 +119,7 @@ class ClassificationScorer(Scorer):
     def answers(
         self, outputs: Outputs, examples: Sequence[InputExample]
     ) -> list[dict[str, Any]]:
-        logits = _by_example(outputs["logits"], outputs).astype(float)
+        logits = by_example(outputs["logits"], outputs).astype(float)
         weights = np.exp(logits - logits.max(-1, keepdims=True))
         probabilities = weights / weights.sum(-1, keepdims=True)
         return [
@@ -184,7 +184,7 @@ class RegressionScorer(Scorer):
         span = self.max_value - self.min_value
         labels = np.array([example.label for example in examples], float)
         targets = (labels - self.min_value) / span
-        predictions = _by_example(outputs["predictions"], outputs)
+        predictions = by_example(outputs["predictions"], outputs)
         predictions = predictions.astype(float)
         return {
             "pearson": pearson(targets, predictions),
@@ -196,7 +196,7 @@ class RegressionScorer(Scorer):
     def answers(
         self, outputs: Outputs, examples: Sequence[InputExample]
     ) -> list[dict[str, Any]]:
-        scaled = _by_example(outputs["predictions"], outputs).astype(float)
+        scaled = by_example(outputs["predictions"], outputs).astype(float)
         values = self.min_value + scaled * (self.max_value - self.min_value)
         values = np.clip(values, self.min_value, self.max_value)
         return [
@@ -208,7 +208,7 @@ class RegressionScorer(Scorer):
         return float(np.std(outputs["predictions"])) < _SAME
 
 
-def _by_example(values: np.ndarray, outputs: Outputs) -> np.ndarray:
+def by_example(values: np.ndarray, outputs: Outputs) -> np.ndarray:
     """Puts rows in the order of the examples, which have one each."""
     return values[np.argsort(outputs["eid"], kind="stable")]
 

@@ -1,0 +1,248 @@
+"""The configuration of tasks of your own; needs no TensorFlow.
+
+Such a task is files and the names of their columns. `METRICS` says which
+kinds there are; `_READ_BY` which flag is for which of them.
+"""
+
+import dataclasses
+import math
+import re
+from collections.abc import Mapping
+
+from electra_tf.util.config_fields import one_of, require, require_choices
+from electra_tf.util.errors import UserError
+
+METRICS: Mapping[str, tuple[str, ...]] = {
+    "classification": ("accuracy", "macro_f1", "mcc", "f1"),
+    "regression": ("spearman", "pearson", "r2"),
+    "tagging": ("f1", "accuracy"),
+}
+"""Kind -> the metrics that may choose among its checkpoints."""
+
+REGISTERED = "registered"
+_TEXTS = ("classification", "regression")
+_READ_BY: Mapping[str, tuple[str, ...]] = {
+    "text_column": _TEXTS,
+    "text_b_column": _TEXTS,
+    "label_column": _TEXTS,
+    "is_unordered_pair": _TEXTS,
+    "has_header": _TEXTS,
+    "delimiter": _TEXTS,
+    "quoting": _TEXTS,
+    "words_column": ("tagging",),
+    "tags_column": ("tagging",),
+    "tag_scheme": ("tagging",),
+    "labels": ("classification", "tagging"),
+    "value_range": ("regression",),
+    "tfds_name": (REGISTERED, *METRICS),
+    "tfds_splits": (REGISTERED, *METRICS),
+}
+_SPLIT = re.compile(r"(train|dev\w*|test\w*|diagnostic)=(\S+)")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ColumnsConfig:
+    """A task of your own: what kind it is, and which column holds what.
+
+    A column is a name of the first line of a .csv or .tsv file, a field of a
+    .jsonl file (with dots for a field of a field) or a feature of a data set.
+    """
+
+    task_kind: str = one_of(REGISTERED, *METRICS)
+    """What your own task asks for: a label, a value, or a tag for every word;
+    "registered" for the tasks that are known by name."""
+
+    train_file: str = ""
+    """Rows to learn from, .csv, .tsv or .jsonl; of tagging .jsonl, or .txt,
+    .conll or .conllu with a word a line. Default:
+    <finetuning_data_dir>/<task>/train.*."""
+
+    dev_file: str = ""
+    """Rows to evaluate on. Default: <finetuning_data_dir>/<task>/dev.*."""
+
+    dev_fraction: float = 0.0
+    """Share of the training rows to hold out as dev rows, where there is no
+    dev file. The text of a row decides, so that it stays where it is when
+    others come, and equal texts are never on both sides."""
+
+    text_column: str = "text"
+    """Column of the text, or of the first of a pair."""
+
+    text_b_column: str = ""
+    """Column of the second text of a pair. Default: single texts."""
+
+    label_column: str = "label"
+    """Column of the label or the value; test files may be without it."""
+
+    words_column: str = ""
+    """Tagging: field with the list of words, or number of the column of words
+    from 1. Default: words; 1, or 2 of .conllu files."""
+
+    tags_column: str = ""
+    """Tagging: field with the list of tags, or number of the column of tags.
+    Default: tags; the last, or 4 of .conllu files."""
+
+    has_header: bool = True
+    """Whether the first line of .csv and .tsv files names the columns;
+    otherwise a column is its number, from 1."""
+
+    delimiter: str = ""
+    """What stands between columns: one character, or "tab". Default: a comma
+    in .csv files, a tab in .tsv files."""
+
+    quoting: str = one_of("auto", "true", "false")
+    """Whether fields may stand in double quotes, and then hold delimiters and
+    line breaks; auto: in .csv files."""
+
+    labels: tuple[str, ...] = ()
+    """The labels of a classification, in order; of tagging the tags, or the
+    kinds of spans. Default: those of the training rows, sorted."""
+
+    value_range: tuple[float, ...] = ()
+    """The least and the greatest value of a regression. Default: those of the
+    training rows."""
+
+    is_unordered_pair: bool = False
+    """Whether both orders of a pair mean the same; see `double_unordered`."""
+
+    tag_scheme: str = one_of("auto", "spans", "tags")
+    """What tags mean: spans, with B, I, E or S, a dash and a kind, scored by
+    F1; or a tag for each word, scored by accuracy. Auto: spans if all tags
+    are such."""
+
+    main_metric: str = ""
+    """Chooses among checkpoints: accuracy, macro_f1, mcc or, of two labels,
+    f1 of the second; spearman, pearson or r2; of tagging f1 or accuracy.
+    Default: accuracy, spearman; f1 of spans."""
+
+    tfds_name: str = ""
+    """Take the rows from a data set that TensorFlow Datasets prepared before:
+    NAME, NAME/CONFIG or one with /VERSION, as glue/cola or imdb_reviews."""
+
+    tfds_splits: tuple[str, ...] = ()
+    """Splits of the data set: train=train[:90%],dev=train[90%:] for example.
+    Default: train=train,dev=validation,test=test."""
+
+    def __post_init__(self) -> None:
+        require_choices(self)
+        self._check_use()
+        require(self, "dev_fraction", "in [0, 1)", lambda p: 0 <= p < 1)
+        require(
+            self,
+            "delimiter",
+            "one character, or tab",
+            lambda text: text in ("", "tab") or len(text) == 1,
+        )
+        require(
+            self, "labels", "different labels", lambda x: len({*x}) == len(x)
+        )
+        require(
+            self,
+            "value_range",
+            "the least and the greatest value",
+            lambda x: not x or _is_range(x),
+        )
+        require(
+            self,
+            "tfds_splits",
+            "like train=train,dev=validation,test=test",
+            lambda x: all(map(_SPLIT.fullmatch, x)),
+        )
+        self._check_metric()
+        self._check_columns()
+        self._check_sources()
+
+    def _check_use(self) -> None:
+        """Refuses what this kind of task does not read."""
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            kinds = _READ_BY.get(field.name, tuple(METRICS))
+            if field.name == "task_kind" or self.task_kind in kinds:
+                continue
+            if value != field.default:
+                raise UserError(
+                    f"`{field.name}` is for tasks of the kinds "
+                    f"{', '.join(kinds)}. Received: {field.name}={value!r}, "
+                    f"task_kind={self.task_kind}. Set --task_kind, or leave "
+                    f"--{field.name} out."
+                )
+
+    def _check_metric(self) -> None:
+        offered = METRICS.get(self.task_kind, ())
+        expected = f"one of {', '.join(offered)}"
+        require(self, "main_metric", expected, lambda x: not x or x in offered)
+        if self.main_metric == "f1" and len(self.labels) > 2:
+            if self.task_kind == "classification":
+                raise UserError(
+                    "`main_metric` must be another than f1 where there are "
+                    "more than two labels. Received: labels="
+                    f"{','.join(self.labels)}. Set --main_metric=macro_f1."
+                )
+
+    def _check_columns(self) -> None:
+        if self.is_unordered_pair and not self.text_b_column:
+            raise UserError(
+                "`is_unordered_pair` must be of pairs. Received: no "
+                "`text_b_column`. Set --text_b_column."
+            )
+        if not self.has_header:
+            for name in ("text_column", "text_b_column", "label_column"):
+                require(
+                    self,
+                    name,
+                    "a column's number, from 1, where files have no header",
+                    lambda x: not x or (x.isdecimal() and int(x) > 0),
+                )
+
+    def _check_sources(self) -> None:
+        """Refuses a split that would come from two places."""
+        sources = ("train_file", "dev_file", "tfds_name")
+        given = [name for name in sources if getattr(self, name)]
+        if self.tfds_name and len(given) > 1:
+            raise UserError(
+                f"`tfds_name` must stand without `{given[0]}`: rows come from "
+                f"files or from a data set. Received: tfds_name="
+                f"{self.tfds_name!r}, "
+                f"{given[0]}={getattr(self, given[0])!r}."
+            )
+        if self.tfds_splits and not self.tfds_name:
+            raise UserError(
+                "`tfds_splits` must be of a data set. Received: no "
+                "`tfds_name`. Set --tfds_name."
+            )
+        if self.dev_fraction and self.dev_file:
+            raise UserError(
+                "`dev_fraction` must be 0 where there is a dev file. Received: "
+                f"dev_fraction={self.dev_fraction:g}, "
+                f"dev_file={self.dev_file!r}. Leave one of them out."
+            )
+
+    @property
+    def is_own(self) -> bool:
+        """Whether this is a task of the user's own."""
+        return self.task_kind != REGISTERED
+
+    def split_of_data_set(self, split: str) -> str:
+        """Returns the split of the data set that stands for one of ours."""
+        given = dict(text.split("=", 1) for text in self.tfds_splits)
+        default = split.replace("dev", "validation", 1)
+        return given.get(split, default)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FilesConfig:
+    """Where there is what decides nothing about the training."""
+
+    test_file: str = ""
+    """Rows to predict, of a task of your own; with --write_test_outputs.
+    Default: <finetuning_data_dir>/<task>/test.*."""
+
+    tfds_data_dir: str = ""
+    """Directory of prepared tfds data sets. Default: $TFDS_DATA_DIR or
+    ~/tensorflow_datasets."""
+
+
+def _is_range(values: tuple[float, ...]) -> bool:
+    if len(values) != 2:
+        return False
+    return -math.inf < values[0] < values[1] < math.inf

@@ -1,0 +1,1 @@
+"""Tasks of the user's own: tables whose columns a configuration names."""
