@@ -1,0 +1,188 @@
+"""From the outputs of a head to the spans that may be answers.
+
+Letters in shapes: n rows, L tokens, K places in a beam, S spans.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from electra_tf.configure_qa import QAConfig
+from electra_tf.finetune.scorer import Outputs
+
+NO_ROW = 1e6
+"""The score of no answer of a question that has no rows."""
+
+_ROWS_AT_ONCE = 2048
+_BEAM = (
+    "start_top_index",
+    "end_top_index",
+    "start_top_log_probs",
+    "end_top_log_probs",
+)
+
+
+class Span(NamedTuple):
+    """One of `Spans`.
+
+    Attributes:
+      row: its row.
+      start: its first token.
+      end: its last token.
+      start_score: of its first token.
+      end_score: of its last token.
+    """
+
+    row: int
+    start: int
+    end: int
+    start_score: float
+    end_score: float
+
+
+class Spans(NamedTuple):
+    """Spans within the context, of all rows, in the order of the rows.
+
+    Attributes:
+      rows: int [S], the row of each.
+      starts: int [S], its first token.
+      ends: int [S], its last token.
+      start_scores: float32 [S], of its first token.
+      end_scores: float32 [S], of its last token.
+    """
+
+    rows: np.ndarray
+    starts: np.ndarray
+    ends: np.ndarray
+    start_scores: np.ndarray
+    end_scores: np.ndarray
+
+    @property
+    def scores(self) -> np.ndarray:
+        """The score of each span, float32 [S]."""
+        return self.start_scores + self.end_scores
+
+    def at(self, number: int) -> Span:
+        """Returns one of them.
+
+        Args:
+          number: of the span, below S.
+        """
+        return Span(*(values[number].item() for values in self))
+
+
+def find_spans(outputs: Outputs, config: QAConfig) -> Spans:
+    """Finds the spans that may be answers.
+
+    They begin and end in the context, are not too long, and begin where no
+    other row has more context around. Without a beam, the best starts and
+    ends are tried with each other.
+
+    Args:
+      outputs: of a head; see `QAScorer`.
+      config: of question answering.
+    """
+    is_joint = "start_top_index" in outputs
+    scores = _BEAM if is_joint else ("start_logits", "end_logits")
+    names = (*scores, "word_numbers", "is_max_context")
+    parts = []
+    for first in range(0, len(outputs["eid"]), _ROWS_AT_ONCE):
+        rows = slice(first, first + _ROWS_AT_ONCE)
+        block = {name: outputs[name][rows] for name in names}
+        spans = _valid_spans(block, config)
+        parts.append(spans._replace(rows=spans.rows + first))
+    return Spans(*map(np.concatenate, zip(*parts, strict=True)))
+
+
+def _valid_spans(block: Outputs, config: QAConfig) -> Spans:
+    """Returns the spans of some rows that may be answers."""
+    is_joint = "start_top_index" in block
+    tried = block if is_joint else _best_places(block, config.n_best_size)
+    starts, ends, start_scores, end_scores = (tried[name] for name in _BEAM)
+    shape = ends.shape  # [n, K, K]
+    starts = np.broadcast_to(starts[..., None], shape)
+    start_scores = np.broadcast_to(start_scores[..., None], shape)
+    in_context = block["word_numbers"] > 0
+    can_start = in_context & (block["is_max_context"] > 0)
+    lengths = ends - starts + 1
+    is_valid = (
+        _at(can_start, starts)
+        & _at(in_context, ends)
+        & (lengths >= 1)
+        & (lengths <= config.max_answer_length)
+    )
+    rows, i, j = np.nonzero(is_valid)
+    values = (starts, ends, start_scores, end_scores)
+    return Spans(rows, *(value[rows, i, j] for value in values))
+
+
+def _best_places(block: Outputs, count: int) -> Mapping[str, np.ndarray]:
+    """Returns the best starts and ends of each row, as a beam has them.
+
+    Differs: the original looks beyond the context, too, and drops such places
+    only afterwards.
+    """
+    in_context = block["word_numbers"] > 0
+    beam = {}
+    for side in ("start", "end"):
+        logits = np.where(in_context, block[f"{side}_logits"], -np.inf)
+        places = np.argsort(-logits, axis=1, kind="stable")[:, :count]
+        beam[f"{side}_top_index"] = places
+        beam[f"{side}_top_log_probs"] = np.take_along_axis(logits, places, 1)
+    for name in ("end_top_index", "end_top_log_probs"):
+        n, k = beam[name].shape
+        beam[name] = np.broadcast_to(beam[name][:, None], (n, k, k))
+    return beam
+
+
+def _at(flags: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Looks flags [n, L] up at places [n, K, K]."""
+    n, length = flags.shape
+    inside = places < length
+    found = flags[np.arange(n)[:, None, None], np.where(inside, places, 0)]
+    return found & inside
+
+
+def ranked(
+    spans: Spans, groups: np.ndarray
+) -> Iterator[tuple[int, np.ndarray]]:
+    """Ranks the spans of each question, or of each row.
+
+    Args:
+      spans: of all rows.
+      groups: int [n], what each row belongs to.
+
+    Yields:
+      A group, and the numbers of its spans, the best first; equals stand in
+      the order of their rows. Groups without spans are left out.
+    """
+    if not len(spans.rows):
+        return
+    of_spans = groups[spans.rows]
+    order = np.lexsort((-spans.scores, of_spans))
+    names, firsts = np.unique(of_spans[order], return_index=True)
+    yield from zip(names.tolist(), np.split(order, firsts[1:]), strict=True)
+
+
+def null_scores(outputs: Outputs) -> np.ndarray:
+    """Returns the score of no answer of each row, float32 [n].
+
+    It is what the classifier says, or the score of the span at [CLS].
+
+    Differs: the original adds the start's logit and zero if it has a beam and
+    no classifier; here it is the span's score as of others, or the least in
+    the beam where that does not hold it.
+
+    Args:
+      outputs: of a head; see `QAScorer`.
+    """
+    if "answerable_logit" in outputs:
+        return outputs["answerable_logit"]
+    if "start_top_index" not in outputs:
+        return outputs["start_logits"][:, 0] + outputs["end_logits"][:, 0]
+    starts, ends, start_scores, end_scores = (outputs[x] for x in _BEAM)
+    scores = start_scores[..., None] + end_scores  # [n, K, K]
+    is_null = (starts[..., None] == 0) & (ends == 0)
+    least = np.min(scores, (1, 2))
+    return np.max(np.where(is_null, scores, least[:, None, None]), (1, 2))

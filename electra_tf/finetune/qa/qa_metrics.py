@@ -1,0 +1,182 @@
+"""The official figures of SQuAD 1.1, SQuAD 2.0 and MRQA, in percent.
+
+The scripts of SQuAD 1.1 and of MRQA compute the same.
+
+Source: the original's finetune/qa/squad_official_eval.py,
+squad_official_eval_v1.py and mrqa_official_eval.py.
+"""
+
+import collections
+import re
+import string
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+_NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+Golden = Sequence[Sequence[str]]
+"""Of each question the right texts; none of one without an answer."""
+
+
+def normalize_answer(text: str) -> str:
+    """Lower-cases, and drops punctuation, articles and extra white space.
+
+    Args:
+      text: any.
+    """
+    bare = text.lower().translate(_NO_PUNCTUATION)
+    return " ".join(_ARTICLES.sub(" ", bare).split())
+
+
+def exact_score(golden: str, predicted: str) -> float:
+    """Says, as 1 or 0, whether two texts are the same when normalized.
+
+    Args:
+      golden: a right text.
+      predicted: a text.
+    """
+    return float(normalize_answer(golden) == normalize_answer(predicted))
+
+
+def f1_score(golden: str, predicted: str) -> float:
+    """Computes the F1 of the words that two texts have in common, in [0, 1].
+
+    It is 0 if either has no words; see `f1_score_v2`.
+
+    Args:
+      golden: a right text.
+      predicted: a text.
+    """
+    right = normalize_answer(golden).split()
+    found = normalize_answer(predicted).split()
+    common = collections.Counter(right) & collections.Counter(found)
+    hits = sum(common.values())
+    if not hits:
+        return 0.0
+    precision, recall = hits / len(found), hits / len(right)
+    return 2 * precision * recall / (precision + recall)
+
+
+def f1_score_v2(golden: str, predicted: str) -> float:
+    """Computes `f1_score`, but 1 if neither text has words.
+
+    Args:
+      golden: a right text, empty for none.
+      predicted: a text.
+    """
+    if normalize_answer(golden) or normalize_answer(predicted):
+        return f1_score(golden, predicted)
+    return 1.0
+
+
+def squad_v1(
+    golden: Golden, predictions: Sequence[str]
+) -> dict[str, float | int]:
+    """Computes the figures of SQuAD 1.1 and of MRQA.
+
+    Args:
+      golden: right texts.
+      predictions: one for each question.
+
+    Returns:
+      "exact_match" and "f1".
+    """
+    pairs = list(zip(golden, predictions, strict=True))
+    exact = [max((exact_score(x, y) for x in xs), default=0) for xs, y in pairs]
+    f1 = [max((f1_score(x, y) for x in xs), default=0) for xs, y in pairs]
+    return {"exact_match": _percent(exact), "f1": _percent(f1)}
+
+
+def squad_v2(
+    golden: Golden,
+    predictions: Sequence[str],
+    null_odds: Sequence[float],
+    threshold: float,
+) -> dict[str, float | int]:
+    """Computes the figures of SQuAD 2.0.
+
+    Args:
+      golden: right texts.
+      predictions: one for each question, as if it had an answer.
+      null_odds: for each question, more where it has none.
+      threshold: a question with greater odds is left without an answer.
+
+    Returns:
+      "exact", "f1" and the number "total" of all questions; the same as
+      "HasAns_..." of those that have an answer and as "NoAns_..." of the
+      others, if there are any; and what the best threshold of each would
+      give, "best_exact" at "best_exact_thresh" and "best_f1" at
+      "best_f1_thresh".
+    """
+    odds = np.asarray(null_odds, float)
+    has_answer = np.array([bool(texts) for texts in golden], bool)
+    is_answered = np.array([bool(text) for text in predictions], bool)
+    raw = {
+        "exact": _best_scores(exact_score, golden, predictions),
+        "f1": _best_scores(f1_score_v2, golden, predictions),
+    }
+    given = {
+        name: np.where(odds > threshold, ~has_answer, scores)
+        for name, scores in raw.items()
+    }
+    everything = np.ones_like(has_answer)
+    groups = {"": everything, "HasAns_": has_answer, "NoAns_": ~has_answer}
+    figures: dict[str, float | int] = {}
+    for prefix, chosen in groups.items():
+        if not chosen.any():
+            continue
+        for name, scores in given.items():
+            figures[prefix + name] = _percent(scores[chosen])
+        figures[f"{prefix}total"] = int(chosen.sum())
+    for name, scores in raw.items():
+        gains = np.where(has_answer, scores, np.where(is_answered, -1.0, 0.0))
+        best, at = _best_threshold(gains, odds, int(np.sum(~has_answer)))
+        figures[f"best_{name}"] = 100.0 * best / len(scores)
+        figures[f"best_{name}_thresh"] = at
+    return figures
+
+
+def _best_scores(
+    score: Callable[[str, str], float],
+    golden: Golden,
+    predictions: Sequence[str],
+) -> np.ndarray:
+    """Scores each prediction against the right text that it is nearest to.
+
+    Right texts without words count as none, and none is the empty text.
+    """
+    return np.array(
+        [
+            max(score(x, y) for x in [*filter(normalize_answer, xs)] or [""])
+            for xs, y in zip(golden, predictions, strict=True)
+        ],
+        float,
+    )
+
+
+def _best_threshold(
+    gains: np.ndarray, odds: np.ndarray, unanswered: int
+) -> tuple[float, float]:
+    """Finds up to which odds it is best to answer.
+
+    Args:
+      gains: float [n], what answering a question adds to the score.
+      odds: float [n].
+      unanswered: the score of no answers at all.
+
+    Returns:
+      The best score, and the greatest odds that are answered; 0 if none are,
+      as the official script has it.
+    """
+    order = np.argsort(odds, kind="stable")
+    scores = unanswered + np.cumsum(gains[order])
+    best = int(np.argmax(scores)) if len(scores) else 0
+    if not len(scores) or scores[best] <= unanswered:
+        return float(unanswered), 0.0
+    return float(scores[best]), float(odds[order[best]])
+
+
+def _percent(scores: Sequence[float] | np.ndarray) -> float:
+    return 100.0 * float(np.sum(scores)) / max(1, len(scores))

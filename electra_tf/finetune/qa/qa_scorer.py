@@ -1,0 +1,266 @@
+"""What the outputs of a head of question answering are worth.
+
+Differs: the original computes the n best answers and throws them away, and
+answers "empty" where no span may be an answer; that is the empty text here.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from electra_tf.configure_qa import QAConfig
+from electra_tf.finetune.preprocessing import TextTokenizer
+from electra_tf.finetune.qa import answer_spans, qa_metrics
+from electra_tf.finetune.qa.answer_spans import Span
+from electra_tf.finetune.qa.answer_text import AnswerTexts
+from electra_tf.finetune.qa.examples import QAExample
+from electra_tf.finetune.scorer import Outputs, Scorer
+
+_SAME = 1e-3  # logits
+
+
+class Candidate(NamedTuple):
+    """What may be the answer.
+
+    Attributes:
+      text: of the context.
+      start_score: of its first token.
+      end_score: of its last one.
+    """
+
+    text: str
+    start_score: float
+    end_score: float
+
+
+class Answered(NamedTuple):
+    """What is known of the answer to a question.
+
+    Attributes:
+      candidates: the best first, each text once.
+      null_odds: more where there is none; None if there always is one.
+    """
+
+    candidates: Sequence[Candidate]
+    null_odds: float | None
+
+    @property
+    def text(self) -> str:
+        """The best candidate's, empty if there is none."""
+        return self.candidates[0].text if self.candidates else ""
+
+
+class QAScorer(Scorer):
+    """Exact matches and F1, as of SQuAD 1.1 and MRQA.
+
+    The outputs of a head, of n rows of L tokens, are:
+      eid: int [n], of the example.
+      input_ids: int [n, L].
+      word_numbers: int [n, L], 1 + the number of the word of the context that
+        a token is from; 0 of all other tokens and of padding.
+      is_max_context: int [n, L], 1 on tokens of the context of which no other
+        row shows more context around; equals belong to the first.
+      loss: float [n].
+      start_logits, end_logits: float [n, L]; or, with a beam of K places,
+      start_top_index, start_top_log_probs: [n, K], and
+      end_top_index, end_top_log_probs: [n, K, K], the ends for each start.
+      answerable_logit: float [n], more where there is no answer; only of a
+        head that has such a classifier.
+
+    Args:
+      config: of question answering.
+      tokenizer: that the tokens are from.
+    """
+
+    main_metric: ClassVar[str] = "f1"
+
+    def __init__(self, config: QAConfig, tokenizer: TextTokenizer) -> None:
+        self.config = config
+        self._texts = AnswerTexts(tokenizer)
+
+    def score(
+        self, outputs: Outputs, examples: Sequence[QAExample]
+    ) -> dict[str, float]:
+        answered = self.answered(outputs, examples, 1)
+        golden = [example.answers for example in examples]
+        metrics = self.metrics(golden, answered)
+        loss = float(np.mean(outputs["loss"]))
+        return {**{k: float(v) for k, v in metrics.items()}, "loss": loss}
+
+    def metrics(
+        self, golden: qa_metrics.Golden, answered: Sequence[Answered]
+    ) -> dict[str, float | int]:
+        """Computes the metrics, in percent.
+
+        Args:
+          golden: right texts of each question.
+          answered: what is known of each.
+        """
+        return qa_metrics.squad_v1(golden, [x.text for x in answered])
+
+    def prediction(self, answered: Answered) -> str:
+        """Returns the answer.
+
+        Args:
+          answered: what is known of it.
+        """
+        return answered.text
+
+    def answers(
+        self, outputs: Outputs, examples: Sequence[QAExample]
+    ) -> list[dict[str, Any]]:
+        answered = self.answered(outputs, examples, self.config.n_best_size)
+        return [
+            {
+                "eid": example.eid,
+                "qas_id": example.qas_id,
+                "question": example.question,
+                "label": example.answers,
+                "prediction": self.prediction(found),
+                "null_odds": found.null_odds,
+                "nbest": _with_probabilities(found.candidates),
+            }
+            for example, found in zip(examples, answered, strict=True)
+        ]
+
+    def has_collapsed(self, outputs: Outputs) -> bool:
+        """Says whether the best span is at one place of all contexts.
+
+        A classifier that there is must say the same of all rows, too.
+        """
+        spans = answer_spans.find_spans(outputs, self.config)
+        rows = np.arange(len(outputs["eid"]))
+        best = [order[0] for _, order in answer_spans.ranked(spans, rows)]
+        first = np.argmax(outputs["word_numbers"] > 0, 1)[spans.rows[best]]
+        places = [spans.starts[best] - first, spans.ends[best] - first]
+        logits = outputs.get("answerable_logit", np.zeros(1))
+        is_one_place = np.unique(np.stack(places), axis=1).shape[1] <= 1
+        return is_one_place and float(np.ptp(logits)) < _SAME
+
+    def answered(
+        self, outputs: Outputs, examples: Sequence[QAExample], count: int
+    ) -> list[Answered]:
+        """Finds the best answers to each question.
+
+        Args:
+          outputs: see the class.
+          examples: of the split, in order.
+          count: candidates for each, at most.
+        """
+        eids = np.array([example.eid for example in examples])
+        numbers = np.searchsorted(eids, outputs["eid"])
+        spans = answer_spans.find_spans(outputs, self.config)
+        candidates: list[list[Candidate]] = [[] for _ in examples]
+        for number, order in answer_spans.ranked(spans, numbers):
+            candidates[number] = self._candidates(
+                outputs, examples[number], map(spans.at, order), count
+            )
+        odds = self.null_odds(outputs, numbers, candidates)
+        return [*map(Answered, candidates, odds)]
+
+    def _candidates(
+        self,
+        outputs: Outputs,
+        example: QAExample,
+        spans: Iterable[Span],
+        count: int,
+    ) -> list[Candidate]:
+        """Returns the first different texts of spans."""
+        found: dict[str, Candidate] = {}
+        for span in spans:
+            first, last = outputs["word_numbers"][
+                span.row, [span.start, span.end]
+            ].tolist()
+            text = self._texts.text(
+                example.words[first - 1 : last],
+                outputs["input_ids"][span.row, span.start : span.end + 1],
+            )
+            found.setdefault(
+                text, Candidate(text, span.start_score, span.end_score)
+            )
+            if len(found) == count:
+                break
+        return [*found.values()]
+
+    def null_odds(
+        self,
+        outputs: Outputs,
+        numbers: np.ndarray,
+        candidates: Sequence[Sequence[Candidate]],
+    ) -> list[float | None]:
+        """Returns how likely each question has no answer, None if it has one.
+
+        Args:
+          outputs: see the class.
+          numbers: int [n], the question of each row.
+          candidates: of each question.
+        """
+        del outputs, numbers
+        return [None] * len(candidates)
+
+
+class Squad2Scorer(QAScorer):
+    """Exact matches and F1, as of SQuAD 2.0, where there may be no answer.
+
+    The figures at the configured threshold, and those at the best one. The
+    best F1 chooses among checkpoints: at a threshold that is given beforehand
+    the F1 tells of how far the classifier's logits have drifted, too.
+    """
+
+    main_metric: ClassVar[str] = "best_f1"
+
+    def metrics(
+        self, golden: qa_metrics.Golden, answered: Sequence[Answered]
+    ) -> dict[str, float | int]:
+        figures = qa_metrics.squad_v2(
+            golden,
+            [x.text for x in answered],
+            [x.null_odds for x in answered],
+            self.config.qa_na_threshold,
+        )
+        return {k: v for k, v in figures.items() if not k.endswith("total")}
+
+    def prediction(self, answered: Answered) -> str:
+        is_answered = answered.null_odds <= self.config.qa_na_threshold
+        return answered.text if is_answered else ""
+
+    def null_odds(
+        self,
+        outputs: Outputs,
+        numbers: np.ndarray,
+        candidates: Sequence[Sequence[Candidate]],
+    ) -> list[float | None]:
+        """Returns the least score of no answer among the rows of a question.
+
+        Without a classifier, it is compared with the best answer's.
+
+        Args:
+          outputs: see the class.
+          numbers: int [n], the question of each row.
+          candidates: of each question.
+        """
+        odds = np.full(len(candidates), answer_spans.NO_ROW)
+        np.minimum.at(odds, numbers, answer_spans.null_scores(outputs))
+        if "answerable_logit" not in outputs:
+            best = [sum(found[0][1:]) if found else 0.0 for found in candidates]
+            odds -= best
+        return odds.tolist()
+
+
+def _with_probabilities(
+    candidates: Sequence[Candidate],
+) -> list[dict[str, Any]]:
+    """Returns candidates as JSON values, with their shares of all."""
+    scores = np.array([x.start_score + x.end_score for x in candidates])
+    weights = np.exp(scores - np.max(scores, initial=-np.inf))
+    shares = weights / np.sum(weights)
+    return [
+        {
+            "text": candidate.text,
+            "probability": share,
+            "start_logit": candidate.start_score,
+            "end_logit": candidate.end_score,
+        }
+        for candidate, share in zip(candidates, shares.tolist(), strict=True)
+    ]

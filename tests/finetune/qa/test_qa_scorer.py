@@ -1,0 +1,209 @@
+import dataclasses
+import json
+
+import golden_qa
+import numpy as np
+import pytest
+from golden_qa import NAMES, SETUPS, TOKENIZER, examples, outputs
+
+from electra_tf.finetune.qa import qa_scorer
+from electra_tf.finetune.qa.answer_files import answer_files
+
+BEAM, BEAM_V1 = SETUPS[0], SETUPS[3]
+SEPARATE = SETUPS[1]
+
+
+def _scorer(setup, **leaves):
+    config = golden_qa.config(setup, **leaves)
+    is_v2 = setup["null_odds"] is not None
+    kind = qa_scorer.Squad2Scorer if is_v2 else qa_scorer.QAScorer
+    return kind(config, TOKENIZER)
+
+
+@pytest.mark.parametrize("setup", SETUPS, ids=NAMES)
+def test_answers_and_figures_are_those_of_the_original(setup):
+    scorer, rows = _scorer(setup), outputs(setup)
+    questions = examples(setup)
+    answers = scorer.answers(rows, questions)
+    texts = [x["nbest"][0]["text"] if x["nbest"] else "" for x in answers]
+    # Differs: it writes "empty" where no span may be the answer.
+    assert texts == [text.replace("empty", "") for text in setup["preds"]]
+    assert "empty" in setup["preds"] or setup is not BEAM
+    odds = [answer["null_odds"] for answer in answers]
+    if setup["null_odds"] is None:
+        assert odds == [None] * len(odds)
+        assert [x["prediction"] for x in answers] == texts
+    else:
+        np.testing.assert_allclose(odds, setup["null_odds"], rtol=1e-6)
+        for text, answer in zip(texts, answers, strict=True):
+            is_none = answer["null_odds"] > setup["threshold"]
+            assert answer["prediction"] == ("" if is_none else text)
+    metrics = scorer.score(rows, questions)
+    expected = {
+        name: value
+        for name, value in setup["results"].items()
+        if not name.endswith("total")
+    }
+    assert metrics == {**expected, "loss": 0.25}
+    assert scorer.main_metric in metrics
+
+
+@pytest.mark.parametrize("setup", [BEAM, BEAM_V1], ids=["squad", "squadv1"])
+def test_the_best_answers_score_as_in_the_original(setup):
+    answers = _scorer(setup).answers(outputs(setup), examples(setup))
+    for answer, scores, probabilities in zip(
+        answers, setup["nbest_scores"], setup["probs"], strict=True
+    ):
+        if not answer["nbest"]:
+            assert scores == [0]  # its "empty"
+            continue
+        found = [x["start_logit"] + x["end_logit"] for x in answer["nbest"]]
+        np.testing.assert_allclose(found, scores, rtol=1e-6, atol=2e-6)
+        found = [x["probability"] for x in answer["nbest"]]
+        np.testing.assert_allclose(
+            found[:2], probabilities, rtol=1e-6, atol=1e-7
+        )
+        assert sum(found) == pytest.approx(1)
+
+
+def _span_scores(rows, eid, config, *, everywhere):
+    """Scores all spans of a question, by the plainest of loops."""
+    found = []
+    for row in np.flatnonzero(rows["eid"] == eid):
+        words = rows["word_numbers"][row]
+        best = []
+        for side in ("start_logits", "end_logits"):
+            places = [i for i in range(64) if everywhere or words[i] > 0]
+            places.sort(key=lambda i, x=rows[side][row]: -x[i])
+            best.append(places[: config.n_best_size])
+        for i in best[0]:
+            for j in best[1]:
+                is_in = words[i] > 0 and words[j] > 0
+                is_short = 0 <= j - i < config.max_answer_length
+                if is_in and is_short and rows["is_max_context"][row, i]:
+                    score = rows["start_logits"][row, i]
+                    found.append(float(score + rows["end_logits"][row, j]))
+    return sorted(found, reverse=True)
+
+
+def _are_among(scores, others):
+    distances = np.abs(np.subtract.outer(scores, others))
+    return distances.min(1).max() < 1e-5
+
+
+def test_places_beyond_the_context_are_not_among_the_best():
+    # Differs: the original tries them, and so fewer spans in the context.
+    setup, rows = SEPARATE, outputs(SEPARATE)
+    config = golden_qa.config(setup)
+    answers = _scorer(setup).answers(rows, examples(setup))
+    num_more = 0
+    for answer in answers:
+        eid = answer["eid"]
+        theirs = _span_scores(rows, eid, config, everywhere=True)
+        if theirs:
+            assert _are_among(setup["nbest_scores"][eid], theirs)
+        ours = _span_scores(rows, eid, config, everywhere=False)
+        found = [x["start_logit"] + x["end_logit"] for x in answer["nbest"]]
+        assert _are_among(found, ours)
+        assert found[0] == pytest.approx(ours[0])
+        num_more += len(ours) > len(theirs)
+    assert num_more
+
+
+def test_what_pads_a_row_changes_nothing():
+    for setup in SETUPS:
+        rows = outputs(setup)
+        longer = {
+            name: np.pad(x, [(0, 0), (0, 9)])
+            if x.ndim == 2 and x.shape[1] == 64
+            else x
+            for name, x in rows.items()
+        }
+        if not setup["joint"]:  # zero would be the best
+            for x in (rows, longer):
+                for side in ("start_logits", "end_logits"):
+                    x[side][:, :64] -= 100
+        scorer, questions = _scorer(setup), examples(setup)
+        expected = scorer.answers(rows, questions)
+        assert scorer.answers(longer, questions) == expected
+
+
+def test_rows_stand_for_the_example_of_their_number():
+    setup, rows = BEAM, outputs(BEAM)
+    questions = [
+        dataclasses.replace(x, eid=3 * x.eid + 2) for x in examples(setup)
+    ]
+    moved = {**rows, "eid": 3 * rows["eid"] + 2}
+    scorer = _scorer(setup)
+    expected = scorer.score(rows, examples(setup))
+    assert scorer.score(moved, questions) == expected
+
+
+def test_a_question_without_rows_has_the_empty_answer():
+    setup, rows = BEAM, outputs(BEAM)
+    kept = rows["eid"] != 4
+    rows = {name: x[kept] for name, x in rows.items()}
+    answer = _scorer(setup).answers(rows, examples(setup))[4]
+    assert answer["prediction"] == "" and answer["nbest"] == []
+    assert answer["null_odds"] > 1000
+
+
+def test_a_beam_without_a_classifier_has_the_score_of_the_span_at_cls():
+    setup, rows = BEAM, outputs(BEAM)
+    del rows["answerable_logit"]
+    mine = np.flatnonzero(rows["eid"] == 1)
+    nulls = []
+    for row in mine:  # the last one has no such span in its beam
+        scores = rows["start_top_log_probs"][row][:, None]
+        scores = scores + rows["end_top_log_probs"][row]
+        nulls.append(scores.min())
+        if row != mine[-1]:
+            rows["start_top_index"][row, 4] = 0
+            rows["end_top_index"][row, 4, 3] = 0
+            nulls[-1] = scores[4, 3]
+    answer = _scorer(setup).answers(rows, examples(setup))[1]
+    best = answer["nbest"][0]["start_logit"] + answer["nbest"][0]["end_logit"]
+    assert answer["null_odds"] == pytest.approx(min(nulls) - best)
+
+
+@pytest.mark.parametrize("setup", [BEAM, SEPARATE], ids=["beam", "separate"])
+def test_only_a_model_that_answers_all_alike_has_collapsed(setup):
+    scorer, rows = _scorer(setup), outputs(setup)
+    assert not scorer.has_collapsed(rows)
+    alike = {**rows, "answerable_logit": np.zeros(len(rows["eid"]))}
+    assert not scorer.has_collapsed(alike)
+    first = np.argmax(rows["word_numbers"] > 0, 1)
+    for name in rows:
+        if name.endswith("_index"):
+            shape = [-1] + [1] * (rows[name].ndim - 1)
+            alike[name] = np.zeros_like(rows[name]) + first.reshape(shape)
+        elif name.endswith("_logits"):
+            alike[name] = np.zeros_like(rows[name])
+    alike["is_max_context"] = np.ones_like(rows["is_max_context"])
+    assert scorer.has_collapsed(alike)
+    alike["answerable_logit"] = rows["answerable_logit"]
+    assert not scorer.has_collapsed(alike)
+
+
+def test_files_are_those_that_evaluators_read():
+    setup = BEAM
+    answers = _scorer(setup).answers(outputs(setup), examples(setup))
+    texts = answer_files("x", answers, threshold=setup["threshold"])
+    files = {name: json.loads(text) for name, text in texts.items()}
+    keys = [example.qas_id for example in examples(setup)]
+    assert all([*x] == keys for n, x in files.items() if n != "x_eval.json")
+    preds = [text.replace("empty", "") for text in setup["preds"]]
+    assert [*files["x_preds.json"].values()] == preds
+    odds = [*files["x_null_odds.json"].values()]
+    np.testing.assert_allclose(odds, setup["null_odds"], rtol=1e-6)
+    assert files["x_eval.json"] == setup["results"]
+    assert [*files["x.json"].values()] == [x["prediction"] for x in answers]
+    assert files["x_nbest.json"]["id01"] == answers[1]["nbest"]
+
+
+def test_files_without_right_answers_have_no_figures():
+    setup = BEAM_V1
+    questions = [dataclasses.replace(x, answers=()) for x in examples(setup)]
+    answers = _scorer(setup).answers(outputs(setup), questions)
+    names = {"x.json", "x_preds.json", "x_nbest.json"}
+    assert answer_files("x", answers).keys() == names

@@ -1,0 +1,56 @@
+"""What the original answers from given outputs, for the tests."""
+
+import json
+
+import golden_arrays
+import numpy as np
+
+from electra_tf.configure_qa import QAConfig
+from electra_tf.finetune.preprocessing import TextTokenizer
+from electra_tf.finetune.qa.examples import QAExample
+from electra_tf.model.tokenization import Vocabulary
+
+_DIRECTORY = golden_arrays.HERE / "golden/finetune"
+GOLDEN = json.loads((_DIRECTORY / "qa_answers.json").read_text("utf-8"))
+SETUPS = GOLDEN["setups"]
+NAMES = [
+    f"{x['set']}-{'joint' if x['joint'] else 'separate'}-{x['classifier']}"
+    for x in SETUPS
+]
+TOKENIZER = TextTokenizer(Vocabulary(tuple(GOLDEN["tokens"])))
+_BEAM = (
+    "start_top_index",
+    "start_top_log_probs",
+    "end_top_index",
+    "end_top_log_probs",
+)
+
+
+def config(setup, **leaves):
+    """Returns the configuration of a set-up."""
+    values = {"n_best_size": 8, "max_answer_length": 12, **leaves}
+    return QAConfig(qa_na_threshold=setup["threshold"], **values)
+
+
+def examples(setup):
+    """Returns the questions of a set-up."""
+    found = []
+    for eid, (qas_id, number, texts) in enumerate(GOLDEN["sets"][setup["set"]]):
+        words = tuple(GOLDEN["contexts"][number])
+        found.append(
+            QAExample(eid, qas_id, "?", " ".join(words), words, tuple(texts))
+        )
+    return found
+
+
+def outputs(setup):
+    """Returns what the head of a set-up has said, row by row."""
+    prefix = "squadv1/" * (setup["set"] == "squadv1")
+    names = _BEAM if setup["joint"] else ("start_logits", "end_logits")
+    names += ("answerable_logit",) * setup["classifier"]
+    rows = ("eid", "input_ids", "word_numbers", "is_max_context")
+    with np.load(_DIRECTORY / "qa_rows.npz") as arrays:
+        found = {name: arrays[prefix + name] for name in names}
+        found |= {name: arrays[f"{setup['set']}/{name}"] for name in rows}
+    found["loss"] = np.full(len(found["eid"]), 0.25, np.float32)
+    return found
