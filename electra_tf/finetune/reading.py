@@ -64,7 +64,11 @@ class BadRows:
                     f"{path}, {where}: {error} Mend it, or set "
                     "--skip_bad_rows to leave such rows out."
                 ) from error
-            self._places.setdefault(str(path), set()).add(place)
+            self.leave_out(path, place)
+
+    def leave_out(self, path: pathlib.Path, place: int | str) -> None:
+        """Counts a row; see `at`."""
+        self._places.setdefault(str(path), set()).add(place)
 
 
 def read_bytes(path: pathlib.Path) -> bytes:

@@ -16,8 +16,9 @@ class QAExample(Example):
       words: of the context, as white space divides them.
       answers: right texts, any of which will do; none of a question without
         an answer, or whose answer is not known.
-      first_word: number of the first word of the answer to learn; None where
-        there is none.
+      answer_text: the answer to learn; empty where there is none.
+      first_word: number of its first word; None where there is no answer, or
+        where it does not stand in the context.
       last_word: of its last word.
       is_impossible: whether the context holds no answer.
     """
@@ -27,6 +28,12 @@ class QAExample(Example):
     context: str
     words: tuple[str, ...]
     answers: tuple[str, ...] = ()
+    answer_text: str = ""
     first_word: int | None = None
     last_word: int | None = None
     is_impossible: bool = False
+
+    @property
+    def is_found(self) -> bool:
+        """Whether the answer to learn stands in the context."""
+        return self.first_word is not None

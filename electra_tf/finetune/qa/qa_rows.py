@@ -1,0 +1,188 @@
+"""From questions to rows: [CLS] question [SEP] a part of the context [SEP].
+
+Source: the original's finetune/qa/qa_tasks.py.
+"""
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from electra_tf.configure_qa import QAConfig
+from electra_tf.finetune.feature_spec import EID, TOKENS, FeatureSpec
+from electra_tf.finetune.preprocessing import TextTokenizer, join
+from electra_tf.finetune.qa.examples import QAExample
+from electra_tf.finetune.qa.windows import (
+    Window,
+    find_tokens,
+    get_windows,
+    max_context,
+)
+from electra_tf.finetune.task import Row
+
+SPECS = (
+    *TOKENS,
+    EID,
+    FeatureSpec("start_positions"),
+    FeatureSpec("end_positions"),
+    FeatureSpec("is_impossible"),
+    FeatureSpec("word_numbers", is_sequence=True),
+    FeatureSpec("is_max_context", is_sequence=True),
+)
+"""The columns of the rows. The first three that are not of every task are the
+labels: where the answer stands, 0 for both if it does not stand in the row,
+and whether there is none. The others are of the scorer, and empty in training:
+`word_numbers`, 1 + the number of the word of the context that a token is of, 0
+for other tokens; and `is_max_context`, 1 on tokens of the context of which no
+other row of the question shows more context around."""
+
+_NO_TOKENS = np.zeros(0, np.int32)
+
+
+class RowMaker:
+    """Makes the rows of questions.
+
+    Differs: the words of a context that several questions share are tokenized
+    once, and each word once wherever it stands. A context of which the
+    tokenizer leaves nothing has a row all the same, so that its questions are
+    answered. At evaluation, too, rows know the place of the answer, for the
+    loss.
+
+    Args:
+      tokenizer: of the encoder's vocabulary.
+      config: of question answering.
+      max_seq_length: tokens in a row.
+    """
+
+    def __init__(
+        self, tokenizer: TextTokenizer, config: QAConfig, max_seq_length: int
+    ) -> None:
+        self.tokenizer = tokenizer
+        self.config = config
+        self.max_seq_length = max_seq_length
+
+    def rows(
+        self, examples: Sequence[QAExample], *, is_training: bool
+    ) -> Iterator[Row]:
+        """Yields the rows of each question, window after window.
+
+        Args:
+          examples: of one split.
+          is_training: whether the rows are to learn from.
+        """
+        contexts = {example.context: example.words for example in examples}
+        vocabulary = self._ids(
+            word for words in contexts.values() for word in words
+        )
+        del contexts
+        texts = self.tokenizer.tokenize
+        questions = iter(texts([example.question for example in examples]))
+        answers = iter(texts([example.answer_text for example in examples]))
+        for _, group in itertools.groupby(examples, lambda x: x.context):
+            group = list(group)
+            context = _Context([vocabulary[word] for word in group[0].words])
+            for example in group:
+                question = next(questions)[: self.config.max_query_length]
+                answer = context.place(example, next(answers))
+                yield from self._rows(
+                    example,
+                    question,
+                    context,
+                    answer=answer,
+                    is_training=is_training,
+                )
+
+    def _ids(self, words: Iterable[str]) -> Mapping[str, np.ndarray]:
+        """Returns the tokens of every word."""
+        unique = list(dict.fromkeys(words))
+        return dict(zip(unique, self.tokenizer.tokenize(unique), strict=True))
+
+    def _rows(
+        self,
+        example: QAExample,
+        question: np.ndarray,
+        context: "_Context",
+        *,
+        answer: tuple[int, int] | None,
+        is_training: bool,
+    ) -> Iterator[Row]:
+        """Yields the rows of a question."""
+        room = self.max_seq_length - len(question) - 3
+        size = len(context.tokens)
+        windows = get_windows(size, room, self.config.doc_stride)
+        best = None if is_training else max_context(windows, size)
+        offset = len(question) + 2  # where the context begins
+        for number, window in enumerate(windows):
+            part = slice(window.start, sum(window))
+            start, end = _labels(answer, window, offset)
+            drops = is_training and self.config.drop_unanswered_windows
+            if drops and not end and not example.is_impossible:
+                continue
+            row = {
+                **join(
+                    self.tokenizer.vocabulary, question, context.tokens[part]
+                ),
+                "eid": example.eid,
+                "start_positions": start,
+                "end_positions": end,
+                "is_impossible": int(example.is_impossible),
+                "word_numbers": _NO_TOKENS,
+                "is_max_context": _NO_TOKENS,
+            }
+            if best is not None:
+                row["word_numbers"] = _placed(1 + context.numbers[part], offset)
+                row["is_max_context"] = _placed(best[part] == number, offset)
+            yield row
+
+
+class _Context:
+    """The tokens of a context.
+
+    Args:
+      words: the tokens of each word, int32 each.
+
+    Attributes:
+      tokens: int32 [n], of all words.
+      numbers: int64 [n], of the word of each token.
+    """
+
+    def __init__(self, words: Sequence[np.ndarray]) -> None:
+        sizes = [len(word) for word in words]
+        self.tokens = np.concatenate([_NO_TOKENS, *words])
+        self.numbers = np.repeat(np.arange(len(words)), sizes)
+        self._ends = np.cumsum([0, *sizes])
+
+    def place(
+        self, example: QAExample, answer: np.ndarray
+    ) -> tuple[int, int] | None:
+        """Returns the first and last token of the answer, if there are any.
+
+        Args:
+          example: whose answer it is.
+          answer: int32 [m], its tokens.
+        """
+        if example.first_word is None or example.is_impossible:
+            return None
+        first = int(self._ends[example.first_word])
+        end = int(self._ends[example.last_word + 1])
+        if first == end:
+            return None
+        return find_tokens(self.tokens, answer, first, end)
+
+
+def _labels(
+    answer: tuple[int, int] | None, window: Window, offset: int
+) -> tuple[int, int]:
+    """Returns the places of an answer in a row, 0 if it is not all there."""
+    if answer is None:
+        return 0, 0
+    start, end = answer
+    if start < window.start or end >= sum(window):
+        return 0, 0
+    shift = offset - window.start
+    return start + shift, end + shift
+
+
+def _placed(values: np.ndarray, offset: int) -> np.ndarray:
+    """Fills values up with zeros for the tokens before and after them."""
+    return np.pad(values, (offset, 1)).astype(np.int32)
