@@ -171,18 +171,12 @@ def null_scores(outputs: Outputs) -> np.ndarray:
     It is what the classifier says, or the score of the span at [CLS].
 
     Differs: the original adds the start's logit and zero if it has a beam and
-    no classifier; here it is the span's score as of others, or the least in
-    the beam where that does not hold it.
+    no classifier.
 
     Args:
       outputs: of a head; see `QAScorer`.
     """
-    if "answerable_logit" in outputs:
-        return outputs["answerable_logit"]
-    if "start_top_index" not in outputs:
-        return outputs["start_logits"][:, 0] + outputs["end_logits"][:, 0]
-    starts, ends, start_scores, end_scores = (outputs[x] for x in _BEAM)
-    scores = start_scores[..., None] + end_scores  # [n, K, K]
-    is_null = (starts[..., None] == 0) & (ends == 0)
-    least = np.min(scores, (1, 2))
-    return np.max(np.where(is_null, scores, least[:, None, None]), (1, 2))
+    for name in ("answerable_logit", "null_log_prob"):
+        if name in outputs:
+            return outputs[name]
+    return outputs["start_logits"][:, 0] + outputs["end_logits"][:, 0]

@@ -67,6 +67,8 @@ class QAScorer(Scorer):
       end_top_index, end_top_log_probs: [n, K, K], the ends for each start.
       answerable_logit: float [n], more where there is no answer; only of a
         head that has such a classifier.
+      null_log_prob: float [n], of the span at [CLS]; only of a beam without
+        that classifier.
 
     Args:
       config: of question answering.
