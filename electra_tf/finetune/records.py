@@ -74,7 +74,7 @@ class Record(NamedTuple):
         return json.dumps(value)
 
     def texts(self, column: str) -> tuple[str, ...]:
-        """Returns a list of texts, none of them empty.
+        """Returns a list of texts, none of them empty; numbers as texts.
 
         Raises:
           BadRowError: if it is anything else.
@@ -83,13 +83,19 @@ class Record(NamedTuple):
         if (
             not isinstance(values, list)
             or not values
-            or not all(isinstance(x, str) and x.strip() for x in values)
+            or not all(
+                isinstance(x, str | int) and str(x).strip() for x in values
+            )
         ):
             raise BadRowError(
                 f"{column!r} must be a list of texts that are not empty. "
                 f"Received: {json.dumps(values, ensure_ascii=False):.80}."
             )
-        return tuple(values)
+        return tuple(map(str, values))
+
+
+def _is_text(value: Any) -> bool:  # noqa: ANN401 (any JSON)
+    return isinstance(value, str | int) and bool(str(value).strip())
 
 
 def received(column: str, columns: Collection[str]) -> str:

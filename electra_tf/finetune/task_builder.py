@@ -7,7 +7,7 @@ from typing import Any
 
 from electra_tf.configure_finetuning import FinetuningConfig
 from electra_tf.finetune.classification import glue
-from electra_tf.finetune.own import text_tasks
+from electra_tf.finetune.own import tagging_task, text_tasks
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.tagging import tagging_tasks
 from electra_tf.finetune.task import Task
@@ -16,7 +16,7 @@ from electra_tf.util.errors import UserError
 TASKS: Mapping[str, type[Task]] = {**glue.TASKS, **tagging_tasks.TASKS}
 
 
-KINDS: Mapping[str, type[Task]] = text_tasks.KINDS
+KINDS: Mapping[str, type[Task]] = {**text_tasks.KINDS, **tagging_task.KINDS}
 """The kinds of tasks of one's own."""
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")

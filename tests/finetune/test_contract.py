@@ -37,6 +37,10 @@ ROWS = {
     "ccg": ("film {}\n", ("N", "NP")),
     "own_classification": ("a film,{}", ("bad", "good")),
     "own_regression": ("a film,{}", "15"),
+    "own_tagging": (
+        '{{"words": ["a", "film"], "tags": ["O", "{}"]}}',
+        ("B-X", "B-Y"),
+    ),
 }
 HEADERS = {
     "own_classification": "text,label",

@@ -16,7 +16,9 @@ import numpy as np
 
 from electra_tf.finetune.feature_spec import EID, TOKENS, FeatureSpec
 from electra_tf.finetune.preprocessing import join
-from electra_tf.finetune.reading import BadRowError, Line, read_lines
+from electra_tf.finetune.reading import BadRowError
+from electra_tf.finetune.tagging import conll
+from electra_tf.finetune.tagging.conll import CONLLU, Columns, Word
 from electra_tf.finetune.tagging.tagging_head import TaggingHead
 from electra_tf.finetune.tagging.tagging_metrics import (
     AccuracyScorer,
@@ -32,24 +34,18 @@ from electra_tf.finetune.tagging.tagging_utils import (
 from electra_tf.finetune.task import Row, Task
 from electra_tf.util.errors import UserError
 
-_DOCUMENT = "-DOCSTART-"
-
 
 class TaggingTask(Task):
     """One tag for each word, one word a line, an empty line between sentences.
 
     Attributes:
       ENDING: of the names of the files.
-      SEPARATOR: of columns; None for any white space.
-      WORD: the column of words.
-      TAG: the column of tags, -1 for the last.
+      COLUMNS: where they have what.
     """
 
     DEFAULT_LENGTH: ClassVar[int] = 256
     ENDING: ClassVar[str] = ".txt"
-    SEPARATOR: ClassVar[str | None] = None
-    WORD: ClassVar[int] = 0
-    TAG: ClassVar[int] = -1
+    COLUMNS: ClassVar[Columns] = Columns()
 
     def path(self, split: str) -> pathlib.Path:
         return self.directory / f"{split}{self.ENDING}"
@@ -75,37 +71,21 @@ class TaggingTask(Task):
 
     def get_examples(self, split: str) -> list[TaggedSentence]:
         path = self.path(split)
-        sentences: list[TaggedSentence] = []
-        words: list[tuple[str, str]] = []
-        for line in [*read_lines(path), Line(0, "")]:
-            is_end = line.text is not None and not line.text.strip()
-            if is_end and words:
-                sentences.append(self._sentence(len(sentences), words))
-                words = []
-            if is_end or self.is_comment(line):
-                continue
-            with self.bad_rows.at(path, line.number):
-                words.append(self._word(line))
+        read = conll.read(path, self.COLUMNS, self.bad_rows, check=self._check)
+        sentences = [
+            self._sentence(eid, words) for eid, words in enumerate(read)
+        ]
         if not sentences:
             raise UserError(f"{path} must hold sentences. Received: none.")
         return sentences
 
-    def is_comment(self, line: Line) -> bool:
-        """Says whether a line is none of a sentence."""
-        return (line.text or "").startswith(_DOCUMENT)
-
-    def _word(self, line: Line) -> tuple[str, str]:
-        if line.text is None:
-            raise BadRowError("A row must be UTF-8 text.")
-        fields = line.text.strip().split(self.SEPARATOR)
-        if len(fields) <= max(self.WORD + 1, self.TAG):
+    def _check(self, word: Word) -> None:
+        if word.tag is None:
             raise BadRowError(
                 "A row must have a word and its tag. Received: "
-                f"{len(fields)} columns."
+                f"{word.text!r} alone."
             )
-        tag = fields[self.TAG]
-        self.check_tag(tag)
-        return fields[self.WORD], tag
+        self.check_tag(word.tag)
 
     def check_tag(self, tag: str) -> None:
         """Refuses what is no tag.
@@ -118,11 +98,9 @@ class TaggingTask(Task):
         """Returns the tags of a sentence in the encoding of the model."""
         return tags
 
-    def _sentence(
-        self, eid: int, words: list[tuple[str, str]]
-    ) -> TaggedSentence:
-        texts, tags = zip(*words, strict=True)
-        return TaggedSentence(eid, texts, tuple(self.encode(tags)))
+    def _sentence(self, eid: int, words: Sequence[Word]) -> TaggedSentence:
+        tags = tuple(self.encode([str(word.tag) for word in words]))
+        return TaggedSentence(eid, tuple(word.text for word in words), tags)
 
     def get_feature_specs(self) -> tuple[FeatureSpec, ...]:
         return (
@@ -186,25 +164,36 @@ class TaggingTask(Task):
         return AccuracyScorer(self.labels)
 
     def files(self, split: str, answers: Sequence[dict]) -> dict[str, str]:
-        """Writes word, right tag and predicted tag, as conlleval reads them."""
+        """Writes words, right tags if any, predicted tags, as for conlleval."""
         lines = []
         for answer in answers:
-            columns = (answer["words"], answer["label"], answer["prediction"])
+            columns = [answer["words"], answer["prediction"]]
+            if answer["label"]:
+                columns.insert(1, answer["label"])
             lines += [" ".join(row) for row in zip(*columns, strict=True)]
             lines.append("")
         return {f"{self.name}_{split}.txt": "\n".join(lines) + "\n"}
+
+
+def check_span_tag(tag: str) -> None:
+    """Refuses what says nothing about spans.
+
+    Raises:
+      BadRowError: saying what such a tag is.
+    """
+    place, dash, kind = tag.partition("-")
+    if tag != "O" and not (place in [*"BIES"] and dash and kind):
+        raise BadRowError(
+            "A tag must be O, or B, I, E or S with a dash and a kind. "
+            f"Received: {tag!r}."
+        )
 
 
 class EntityTask(TaggingTask):
     """Spans of words, whatever their encoding in the file."""
 
     def check_tag(self, tag: str) -> None:
-        place, dash, kind = tag.partition("-")
-        if tag != "O" and not (place in [*"BIES"] and dash and kind):
-            raise BadRowError(
-                "A tag must be O, or B, I, E or S with a dash and a kind. "
-                f"Received: {tag!r}."
-            )
+        check_span_tag(tag)
 
     def encode(self, tags: Sequence[str]) -> Sequence[str]:
         original = self.config.task.original_spans
@@ -231,14 +220,7 @@ class POS(TaggingTask):
     """Parts of speech, as of CoNLL-U; words that stand for two are no rows."""
 
     ENDING: ClassVar[str] = ".conllu"
-    SEPARATOR: ClassVar[str | None] = "\t"
-    WORD: ClassVar[int] = 1
-    TAG: ClassVar[int] = 3
-
-    def is_comment(self, line: Line) -> bool:
-        text = line.text or ""
-        number, _, _ = text.partition("\t")
-        return text.startswith("#") or "-" in number or "." in number
+    COLUMNS: ClassVar[Columns] = CONLLU
 
 
 TASKS = {"chunk": Chunking, "ner": NER, "pos": POS, "ccg": CCG}

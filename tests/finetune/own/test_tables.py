@@ -125,6 +125,7 @@ def test_values_of_json_are_checked(tmp_path):
     assert record.label("t") is None
     with pytest.raises(BadRowError, match="a text or a number"):
         record.label("l")
-    for column in ("l", "w", "t"):
+    assert record.texts("l") == ("1",)
+    for column in ("w", "t", "n"):
         with pytest.raises(BadRowError, match="list of texts"):
             record.texts(column)

@@ -1,0 +1,108 @@
+"""Files with one word a line, an empty line between sentences.
+
+As of the CoNLL shared tasks, and CoNLL-U.
+"""
+
+import pathlib
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from electra_tf.finetune.reading import (
+    BadRowError,
+    BadRows,
+    Line,
+    read_lines,
+)
+
+_DOCUMENT = "-DOCSTART-"
+
+
+class Columns(NamedTuple):
+    """Where a line has what, as numbers of columns from 0.
+
+    Attributes:
+      word: the column of words.
+      tag: the column of tags, -1 for the last.
+      separator: of columns; None for any white space.
+      is_conllu: whether lines may be comments, or words that stand for two.
+    """
+
+    word: int = 0
+    tag: int = -1
+    separator: str | None = None
+    is_conllu: bool = False
+
+
+CONLLU = Columns(1, 3, "\t", is_conllu=True)
+
+
+class Word(NamedTuple):
+    """A word of a sentence.
+
+    Attributes:
+      place: its line, from 1, or what else tells it.
+      text: the word.
+      tag: None where it is not known.
+    """
+
+    place: int | str
+    text: str
+    tag: str | None
+
+
+def read(
+    path: pathlib.Path,
+    columns: Columns,
+    bad_rows: BadRows,
+    *,
+    check: Callable[[Word], None],
+) -> Iterator[tuple[Word, ...]]:
+    """Reads the sentences of a file.
+
+    Args:
+      path: of the file.
+      columns: where it has what.
+      bad_rows: what to do about words that cannot be read.
+      check: word -> None; raises `BadRowError` if it cannot be used.
+
+    Yields:
+      The words of a sentence.
+
+    Raises:
+      UserError: naming file and line of what cannot be read.
+    """
+    words: list[Word] = []
+    for line in [*read_lines(path), Line(0, "")]:
+        is_end = line.text is not None and not line.text.strip()
+        if is_end and words:
+            yield tuple(words)
+            words = []
+        if is_end or _is_comment(line, columns):
+            continue
+        with bad_rows.at(path, line.number):
+            word = _word(line, columns)
+            check(word)
+            words.append(word)
+
+
+def _is_comment(line: Line, columns: Columns) -> bool:
+    """Says whether a line is none of a sentence."""
+    text = line.text or ""
+    if not columns.is_conllu:
+        return text.startswith(_DOCUMENT)
+    number, _, _ = text.partition("\t")
+    return text.startswith("#") or "-" in number or "." in number
+
+
+def _word(line: Line, columns: Columns) -> Word:
+    if line.text is None:
+        raise BadRowError("A row must be UTF-8 text.")
+    fields = line.text.strip().split(columns.separator)
+    if len(fields) <= columns.word:
+        raise BadRowError(
+            f"A row must have a word in column {columns.word + 1}. Received: "
+            f"{len(fields)} columns."
+        )
+    has_tag = len(fields) > max(columns.word + 1, columns.tag)
+    tag = fields[columns.tag] if has_tag else None
+    return Word(line.number, fields[columns.word], tag)
