@@ -4,7 +4,10 @@ import importlib
 
 __version__ = "0.1.0"
 
-_PUBLIC = {"ElectraClassifier": "electra_tf.finetune.keras_models"}
+_PUBLIC = {
+    "ElectraClassifier": "electra_tf.finetune.keras_models",
+    "Predictor": "electra_tf.finetune.predictor",
+}
 
 
 def __getattr__(name: str) -> object:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import tiny_finetuning as tiny
 
+import electra_tf
 from electra_tf.finetune import finetuning_run
 from electra_tf.finetune.experiment import Experiment
 from electra_tf.finetune.trial import Trial
@@ -88,6 +89,22 @@ def test_predictions_agree_with_the_metrics(done):
         loss = -np.mean(np.log(likelihoods))
         expected = result["metrics"]["dev"]["loss"]
         assert loss == pytest.approx(expected, rel=1e-4)
+
+
+def test_new_text_is_answered_as_the_dev_split_was(done, data_dir):
+    _, model_dir, _ = done
+    path = data_dir / "finetuning_data/sst/dev.tsv"
+    _, *rows = path.read_text("utf-8").splitlines()
+    texts = [row.partition("\t")[0] for row in rows]
+    trial = model_dir / "finetuning_models/sst_model_2"
+    answers = electra_tf.Predictor(trial)(texts)
+    path = model_dir / "dev_predictions/sst_dev_2_predictions.jsonl"
+    lines = path.read_text("utf-8").splitlines()
+    for answer, line in zip(answers, lines, strict=True):
+        expected = json.loads(line)
+        assert answer["prediction"] == expected["prediction"]
+        shares = pytest.approx(expected["probabilities"], abs=1e-6)
+        assert answer["probabilities"] == shares
 
 
 def test_test_rows_are_answered_for_the_server(done):

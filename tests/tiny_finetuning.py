@@ -2,10 +2,12 @@
 
 import dataclasses
 
+import keras
 import numpy as np
 
 from electra_tf import configure_finetuning as configure
-from electra_tf.model import checkpoint_formats
+from electra_tf.finetune import pretrained, task_builder, task_description
+from electra_tf.model import architecture, checkpoint_formats
 from electra_tf.model.architecture import Architecture
 from electra_tf.model.bert_config import BertConfig
 from electra_tf.model.tokenization import Vocabulary
@@ -57,16 +59,16 @@ def config(data_dir="unused", **leaves):
 def weights(seed=0):
     """Returns random weights of the encoder, large enough to learn from."""
     random = np.random.default_rng(seed)
-    architecture = Architecture(encoder=ENCODER)
+    sizes = Architecture(encoder=ENCODER)
     arrays = {}
-    for name, shape in architecture.shapes().items():
+    for name, shape in sizes.shapes().items():
         arrays[name] = random.normal(size=shape).astype(np.float32) * 0.3
         if name.endswith("gamma"):
             arrays[name] += 1
     return Weights(
         origin="tiny",
         arrays=arrays,
-        architecture=architecture,
+        architecture=sizes,
         vocabulary=VOCABULARY,
         do_lower_case=True,
         strip_accents=True,
@@ -77,6 +79,39 @@ def write_model(data_dir):
     """Writes the encoder where a run looks for it."""
     directory = data_dir / "models" / "tiny"
     checkpoint_formats.write(str(directory), weights(), "electra_tf")
+
+
+def write_trained(directory, task_name, seed=0, **known):
+    """Writes a model of a task, with random weights, as a trial ends with one.
+
+    Args:
+      directory: of the model; made here.
+      task_name: of the task.
+      seed: of the weights.
+      **known: what the task would read from its data.
+    """
+    read = weights(seed)
+    task = task_builder.get_task(
+        config(task_names=(task_name,)),
+        pretrained.tokenizer(read),
+        longest=ENCODER.max_position_embeddings,
+        known=known,
+    )
+    head = task.head()
+    with keras.name_scope("task_specific"):
+        head.build((None, ENCODER.hidden_size))
+    random = np.random.default_rng(seed)
+    heads = {v.path: random.normal(size=v.shape) for v in head.variables}
+    arrays = {k: np.float32(v * 0.3) for k, v in heads.items()}
+    shapes = {name: v.shape for name, v in {**read.arrays, **arrays}.items()}
+    written = dataclasses.replace(
+        read,
+        arrays={**read.arrays, **arrays},
+        architecture=architecture.infer(shapes, num_attention_heads=2),
+    )
+    checkpoint_formats.write(str(directory), written, "electra_tf")
+    task_description.write(directory, [task])
+    return str(directory)
 
 
 def write_sst(data_dir, num_train=48, num_dev=16):

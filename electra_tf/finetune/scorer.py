@@ -11,6 +11,34 @@ from electra_tf.finetune.task import Example
 Outputs = Mapping[str, np.ndarray]
 
 
+def mean_log_probabilities(logits: Sequence[np.ndarray]) -> np.ndarray:
+    """Averages the probabilities that several models give to classes.
+
+    Args:
+      logits: of each model, float32 [..., C].
+
+    Returns:
+      float32 [..., C], the logarithm of the mean probability.
+    """
+    total = None
+    for part in logits:
+        part = part.astype(np.float64)
+        part = part - np.max(part, -1, keepdims=True)
+        part -= np.log(np.sum(np.exp(part), -1, keepdims=True))
+        total = part if total is None else np.logaddexp(total, part)
+    return (total - np.log(len(logits))).astype(np.float32)
+
+
+def mean(outputs: Sequence[Outputs], name: str) -> np.ndarray:
+    """Averages one of the outputs over models.
+
+    Args:
+      outputs: of each model.
+      name: of the output.
+    """
+    return np.mean([part[name] for part in outputs], 0, dtype=np.float32)
+
+
 class Scorer(abc.ABC):
     """Turns a model's outputs on a whole split into metrics and answers.
 
@@ -47,6 +75,18 @@ class Scorer(abc.ABC):
         Args:
           outputs: of the head, row by row.
           examples: of the split, in order.
+        """
+
+    @abc.abstractmethod
+    def combine(self, outputs: Sequence[Outputs]) -> Outputs:
+        """Makes the outputs of an ensemble: means over its models.
+
+        Args:
+          outputs: of each model, on the same rows.
+
+        Returns:
+          As of one model; "loss" is the mean of the models', and not that of
+          what they say together.
         """
 
     @abc.abstractmethod

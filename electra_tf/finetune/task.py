@@ -101,6 +101,8 @@ class Task(abc.ABC):
       TEST_SPLITS: splits to predict, those that are there.
       FILES: ends the name of the directory, results/<task>_<FILES>, of the
         files of dev splits.
+      TAKES_WORDS: whether what is to be answered may be a sequence of words
+        in the place of a text.
     """
 
     DEFAULT_LENGTH: ClassVar[int] = 128
@@ -108,6 +110,7 @@ class Task(abc.ABC):
     DEV_SPLITS: ClassVar[tuple[str, ...]] = ("dev",)
     TEST_SPLITS: ClassVar[tuple[str, ...]] = ("test",)
     FILES: ClassVar[str] = "files"
+    TAKES_WORDS: ClassVar[bool] = False
 
     def __init__(
         self,

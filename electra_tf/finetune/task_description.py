@@ -118,8 +118,9 @@ def make_task(
             **config_fields.flatten(description["config"]),
             "data_dir": "nowhere",
             "model_name": "trained",
-            "task_names": (name,),
             "max_seq_length": length,
         },
     )
-    return task_builder.get_task(config, tokenizer, longest=length, known=known)
+    return task_builder.get_task(
+        config, tokenizer, longest=length, name=name, known=known
+    )

@@ -5,12 +5,11 @@ from collections.abc import Iterable
 
 from electra_tf.pretrain.formats import (
     archives,
-    compression,
     json_lines,
     prepared_datasets,
     text_files,
 )
-from electra_tf.util import storage
+from electra_tf.util import compression, storage
 from electra_tf.util.errors import UserError
 
 DEMO = "demo"

@@ -9,7 +9,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from electra_tf.finetune.classification.examples import InputExample
-from electra_tf.finetune.scorer import Outputs, Scorer
+from electra_tf.finetune.scorer import (
+    Outputs,
+    Scorer,
+    mean,
+    mean_log_probabilities,
+)
 
 _SAME = 1e-4  # targets lie in [0, 1]
 
@@ -134,6 +139,10 @@ class ClassificationScorer(Scorer):
             for example, row in zip(examples, probabilities, strict=True)
         ]
 
+    def combine(self, outputs: Sequence[Outputs]) -> Outputs:
+        logits = mean_log_probabilities([x["logits"] for x in outputs])
+        return {**outputs[0], "logits": logits, "loss": mean(outputs, "loss")}
+
     def has_collapsed(self, outputs: Outputs) -> bool:
         return len(np.unique(np.argmax(outputs["logits"], -1))) == 1
 
@@ -203,6 +212,10 @@ class RegressionScorer(Scorer):
             {"eid": x.eid, "label": x.label, "prediction": float(value)}
             for x, value in zip(examples, values, strict=True)
         ]
+
+    def combine(self, outputs: Sequence[Outputs]) -> Outputs:
+        means = {name: mean(outputs, name) for name in ("predictions", "loss")}
+        return {**outputs[0], **means}
 
     def has_collapsed(self, outputs: Outputs) -> bool:
         return float(np.std(outputs["predictions"])) < _SAME

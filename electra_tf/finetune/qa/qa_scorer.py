@@ -11,7 +11,7 @@ import numpy as np
 
 from electra_tf.configure_qa import QAConfig
 from electra_tf.finetune.preprocessing import TextTokenizer
-from electra_tf.finetune.qa import answer_spans, qa_metrics
+from electra_tf.finetune.qa import answer_spans, combination, qa_metrics
 from electra_tf.finetune.qa.answer_spans import Span
 from electra_tf.finetune.qa.answer_text import AnswerTexts
 from electra_tf.finetune.qa.examples import QAExample
@@ -125,6 +125,9 @@ class QAScorer(Scorer):
             }
             for example, found in zip(examples, answered, strict=True)
         ]
+
+    def combine(self, outputs: Sequence[Outputs]) -> Outputs:
+        return combination.combine(outputs)
 
     def has_collapsed(self, outputs: Outputs) -> bool:
         """Says whether the best span is at one place of all contexts.

@@ -10,7 +10,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from electra_tf.finetune.scorer import Outputs, Scorer
+from electra_tf.finetune.scorer import (
+    Outputs,
+    Scorer,
+    mean,
+    mean_log_probabilities,
+)
 from electra_tf.finetune.tagging.tagging_utils import get_span_labels
 from electra_tf.finetune.task import Example
 
@@ -78,6 +83,16 @@ class AccuracyScorer(Scorer):
                 examples, predicted, confidences, strict=True
             )
         ]
+
+    def combine(self, outputs: Sequence[Outputs]) -> Outputs:
+        logits = mean_log_probabilities([x["logits"] for x in outputs])
+        return {
+            **outputs[0],
+            "logits": logits,
+            "predictions": np.argmax(logits, -1),
+            "confidences": np.exp(np.max(logits, -1)),
+            "loss": mean(outputs, "loss"),
+        }
 
     def has_collapsed(self, outputs: Outputs) -> bool:
         scored = outputs["labels_mask"] > 0

@@ -44,6 +44,7 @@ class TaggingTask(Task):
     """
 
     DEFAULT_LENGTH: ClassVar[int] = 256
+    TAKES_WORDS: ClassVar[bool] = True
     ENDING: ClassVar[str] = ".txt"
     COLUMNS: ClassVar[Columns] = Columns()
 

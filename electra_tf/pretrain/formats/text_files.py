@@ -7,14 +7,9 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from electra_tf.configure_corpus import CorpusConfig
-from electra_tf.pretrain.formats import (
-    archives,
-    compression,
-    json_lines,
-    text_lines,
-)
+from electra_tf.pretrain.formats import archives, json_lines, text_lines
 from electra_tf.pretrain.formats.text_lines import Line, Statistics
-from electra_tf.util import storage
+from electra_tf.util import compression, storage
 from electra_tf.util.errors import UserError
 
 MAX_DEPTH = 2  # archives in an archive; OpenWebText has one level

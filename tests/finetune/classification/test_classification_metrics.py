@@ -129,3 +129,30 @@ def test_a_scorer_knows_answers_that_are_all_alike():
     regression = metrics.RegressionScorer(0.0, 5.0)
     assert regression.has_collapsed({"predictions": np.full(9, 0.3)})
     assert not regression.has_collapsed({"predictions": np.array([0.3, 0.4])})
+
+
+def test_an_ensemble_of_classifiers_averages_probabilities():
+    random = np.random.default_rng(5)
+    logits = random.normal(0, 9, (3, 4, 2)).astype(np.float32)
+    logits[0, 0] = (800, -800)  # what would overflow
+    outputs = [
+        {"eid": np.arange(4), "logits": part, "loss": np.full(4, i)}
+        for i, part in enumerate(logits)
+    ]
+    scorer = metrics.ClassificationScorer(("a", "b"))
+    joined = scorer.combine(outputs)
+    expected = np.mean(1 / (1 + np.exp(logits[..., 1] - logits[..., 0])), 0)
+    examples = [InputExample(i, "") for i in range(4)]
+    answers = scorer.answers(joined, examples)
+    found = [answer["probabilities"]["a"] for answer in answers]
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    assert joined["loss"].tolist() == [1] * 4
+
+
+def test_an_ensemble_of_regressions_averages_values():
+    outputs = [
+        {"eid": np.arange(2), "predictions": np.float32(x), "loss": np.zeros(2)}
+        for x in ([0.1, 0.8], [0.3, 0.4])
+    ]
+    joined = metrics.RegressionScorer(0.0, 1.0).combine(outputs)
+    np.testing.assert_allclose(joined["predictions"], [0.2, 0.6], rtol=1e-6)

@@ -106,3 +106,22 @@ def test_windows_of_a_sentence_are_put_together():
     (answer,) = scorer.answers(outputs, examples)
     assert answer["prediction"] == ["X", "O", "X"]
     assert answer["confidences"] == [0.3, 0.0, 0.2]
+
+
+def test_an_ensemble_tags_by_the_mean_probability():
+    shares = np.array([[0.9, 0.05, 0.05], [0.1, 0.5, 0.4], [0.1, 0.2, 0.7]])
+    others = np.array([[0.2, 0.6, 0.2], [0.1, 0.3, 0.6], [0.3, 0.3, 0.4]])
+    common = {
+        "labels_mask": np.array([[1.0, 1.0, 0.0]]),
+        "eid": np.zeros(1, int),
+        "first_word": np.zeros(1, int),
+    }
+    outputs = [
+        {**common, "logits": np.log(part)[None] + 7, "loss": np.full(1, i)}
+        for i, part in enumerate((shares, others))
+    ]
+    scorer = AccuracyScorer(("X", "Y", "Z"))
+    joined = scorer.combine(outputs)
+    tags, found = scorer.tags(joined, [TaggedSentence(0, ("a", "b"))])
+    assert tags == [["X", "Z"]]
+    np.testing.assert_allclose(found, [[0.55, 0.5]], rtol=1e-5)

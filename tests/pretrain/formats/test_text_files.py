@@ -13,7 +13,7 @@ import pyarrow
 import pytest
 
 from electra_tf.pretrain import corpus
-from electra_tf.pretrain.formats import compression, json_lines
+from electra_tf.pretrain.formats import json_lines
 from electra_tf.pretrain.formats.text_files import Options
 from electra_tf.util.errors import UserError
 
@@ -234,11 +234,6 @@ def test_zstandard_without_pyarrow_names_the_way_out(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(UserError, match="pip install pyarrow"):
         read(path)
-
-
-def test_every_compressed_format_has_an_expected_size():
-    assert compression.expansion("a.txt") == 1
-    assert all(compression.expansion(f"a.txt{c}") > 1 for c in COMPRESS if c)
 
 
 def test_a_corpus_of_bad_parts_says_what_they_were(tmp_path):

@@ -1,0 +1,215 @@
+"""Answers about new text, from the directory of a trained model."""
+
+import itertools
+import os
+import pathlib
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import keras
+
+from electra_tf.finetune import pretrained, task_description
+from electra_tf.finetune.features import Features
+from electra_tf.finetune.finetuning_model import FinetuningModel
+from electra_tf.finetune.inputs import Asked, Item, inputs_of
+from electra_tf.finetune.reading import BadRowError
+from electra_tf.finetune.task import Example, Head, Task
+from electra_tf.finetune.task_description import Description
+from electra_tf.model import checkpoint_formats, loading
+from electra_tf.model.tokenization import Vocabulary
+from electra_tf.model.weights import Weights
+from electra_tf.util import differences
+from electra_tf.util.errors import UserError
+
+BLOCK_SIZE = 1024
+"""Items in memory at once; a block is sorted by length into batches."""
+
+_TRIAL_MODEL = "model"  # in the directory of a trial
+_OF_DATA_SETS = ("eid", "label")  # what only rows of a data set have
+
+Answer = dict[str, Any]
+"""What is predicted, as JSON values; see `Predictor`."""
+
+
+class Predictor:
+    """A fine-tuned model, or an ensemble of several, as a function of text.
+
+    An answer has a "prediction" and, by the kind of the task,
+
+      classification  "probabilities" of all labels
+      regression      nothing else: the prediction is the value
+      tagging         the "words", and "confidences", the probability of each
+                      of the predicted tags
+
+    Example:
+      predict = electra_tf.Predictor("models/small/.../sst_model_1")
+      predict(["a fine film"])
+      # [{"prediction": "1", "probabilities": {"0": 0.08, "1": 0.92}}]
+
+    Args:
+      path: directory of a trial that is done, or the directory `model` in it;
+        several of them, or with commas between, are an ensemble.
+      task: of those that the model has learnt. Default: the only one.
+      batch_size: texts at once; no answer depends on it.
+
+    Raises:
+      UserError: if there is no such model or task, or if the models of an
+        ensemble differ in task or tokenizer.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+        *,
+        task: str = "",
+        batch_size: int = 64,
+    ) -> None:
+        if isinstance(path, str):
+            path = [part for part in path.split(",") if part]
+        paths = [path] if isinstance(path, os.PathLike) else path
+        loaded = [_read(pathlib.Path(part)) for part in paths]
+        self.task = _make_task(loaded, task)
+        self.batch_size = batch_size
+        self._models = [_model(self.task, part.weights) for part in loaded]
+        self._scorer = self.task.get_scorer()
+
+    @property
+    def asked(self) -> Asked:
+        """What an item must be."""
+        return Asked(self.task.input_names, self.task.TAKES_WORDS)
+
+    def __call__(self, items: Iterable[Item]) -> list[Answer]:
+        """Returns the answer to each item.
+
+        Args:
+          items: texts; pairs of texts, where the task is of pairs; lists of
+            words or texts with white space between, where it tags; or
+            mappings from `asked.names`.
+
+        Raises:
+          UserError: telling the number of an item, from 1, that is of another
+            kind.
+        """
+        return list(self.stream(items))
+
+    def stream(self, items: Iterable[Item]) -> Iterator[Answer]:
+        """Yields the answer to each item, a block in memory at once.
+
+        Args:
+          items: as of a call.
+        """
+        if isinstance(items, str):
+            raise UserError(
+                "`items` must be a sequence of what is to be answered. "
+                f"Received: a single text, {items[:60]!r}. Put it in a list."
+            )
+        numbered = enumerate(items, start=1)
+        while block := list(itertools.islice(numbered, BLOCK_SIZE)):
+            examples = []
+            for eid, (number, item) in enumerate(block):
+                try:
+                    examples.append(
+                        self.task.make_example(eid, inputs_of(item, self.asked))
+                    )
+                except BadRowError as error:
+                    raise UserError(f"Item {number}: {error}") from error
+            yield from self.answers(examples)
+
+    def answers(self, examples: Sequence[Example]) -> list[Answer]:
+        """Returns the answers to a block.
+
+        Args:
+          examples: that `task.make_example` made, numbered from 0.
+        """
+        if not examples:
+            return []
+        rows = self.task.featurize(examples, is_training=False)
+        features = Features(rows, self.task.get_feature_specs())
+        outputs = [
+            model.outputs_of(self.task.name, features, self.batch_size)
+            for model in self._models
+        ]
+        several = len(outputs) > 1
+        joined = self._scorer.combine(outputs) if several else outputs[0]
+        return [
+            {k: v for k, v in answer.items() if k not in _OF_DATA_SETS}
+            for answer in self._scorer.answers(joined, examples)
+        ]
+
+
+class _Trained(NamedTuple):
+    """A model as it lies in a directory."""
+
+    directory: pathlib.Path
+    weights: Weights
+    description: Description
+
+    @property
+    def tokenizer(self) -> tuple[Vocabulary | None, bool | None, bool | None]:
+        """What decides about the ids of a text."""
+        weights = self.weights
+        switches = (weights.do_lower_case, weights.strip_accents)
+        return (weights.vocabulary, *switches)
+
+
+def _read(directory: pathlib.Path) -> _Trained:
+    if (directory / _TRIAL_MODEL / task_description.FILE_NAME).exists():
+        directory = directory / _TRIAL_MODEL
+    description = task_description.read(directory)
+    weights = checkpoint_formats.read(str(directory))
+    if weights.vocabulary is None:
+        raise UserError(
+            f"{directory} must hold the vocabulary of its model. Received: "
+            "none. Copy it there from the directory of the encoder."
+        )
+    return _Trained(directory, weights, description)
+
+
+def _make_task(loaded: Sequence[_Trained], name: str) -> Task:
+    """Makes the task of all models, which must be one."""
+    if not loaded:
+        raise UserError(
+            "`model` must name the directory of a trained model. Received: "
+            "nothing. Set --model."
+        )
+    first, *others = loaded
+    name = task_description.choose(first.description, name)
+    for other in others:
+        tasks = [x.description["tasks"].get(name) for x in (first, other)]
+        if tasks[0] != tasks[1] or first.tokenizer != other.tokenizer:
+            raise UserError(
+                "The models of an ensemble must have the same task, labels, "
+                "length of rows and vocabulary. Received: "
+                f"{first.directory}, of {name}, and {other.directory}, of "
+                f"{', '.join(other.description['tasks'])}."
+            )
+    tokenizer = pretrained.tokenizer(first.weights)
+    return task_description.make_task(first.description, tokenizer, name=name)
+
+
+def _model(task: Task, weights: Weights) -> FinetuningModel:
+    """Makes the layers and gives them their weights."""
+    encoder = loading.make(weights).encoder
+    head = task.head()
+    with keras.name_scope("task_specific"):
+        head.build((None, encoder.config.hidden_size))
+    _restore(head, weights)
+    return FinetuningModel(
+        task.config, encoder, [head], seed=0, num_train_steps=1
+    )
+
+
+def _restore(head: Head, weights: Weights) -> None:
+    expected = {v.path: list(v.shape) for v in head.variables}
+    found = {
+        path: weights.arrays[path].shape
+        for path in expected
+        if path in weights.arrays
+    }
+    if text := differences.of_shapes(expected, found):
+        raise UserError(
+            f"{weights.origin} must hold the head that its "
+            f"{task_description.FILE_NAME} tells of. Received:{text}"
+        )
+    for variable in head.variables:
+        variable.assign(weights.arrays[variable.path])

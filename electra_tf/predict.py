@@ -1,0 +1,101 @@
+r"""Answers about new text with a fine-tuned model, or with several.
+
+python -m electra_tf.predict --model=DIR --text="a fine film"
+python -m electra_tf.predict --model=DIR --input=in.txt --output=out.jsonl
+head in.txt | python -m electra_tf.predict --model=DIR,DIR2,DIR3
+
+DIR is the directory of a trial of run_finetuning, or the directory `model` in
+it, which is all that is needed. Several are an ensemble: probabilities and
+values are averaged.
+
+Each row is answered by a line of JSON: the number of its "line", the
+"prediction", and what belongs to it, as the "probabilities" of labels. In
+Python, `electra_tf.Predictor` does the same.
+"""
+
+import dataclasses
+
+from electra_tf.util import config_flags, console
+from electra_tf.util.config_fields import one_of, require, require_choices
+from electra_tf.util.errors import UserError
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PredictConfig:
+    """A model, and what it answers."""
+
+    model: str = ""
+    """Directory of a trial, or the directory `model` in it; several with
+    commas between are an ensemble. Required."""
+
+    task: str = ""
+    """The task, of a model that has learnt several."""
+
+    text: str = ""
+    """A text to answer about; the first of a pair, or the question."""
+
+    text_b: str = ""
+    """The second of a pair, or the context of the question."""
+
+    input: str = ""
+    """A file to answer line by line. A model of one text reads .txt or .tsv,
+    a text a line; one of pairs, or of question and context, .tsv with two
+    columns; each reads .jsonl, with its inputs as fields. May be compressed.
+    Default: standard input, where there is no --text."""
+
+    input_format: str = one_of("auto", "txt", "tsv", "jsonl")
+    """Format of the input; auto takes it from the file's name, and of standard
+    input takes txt or, with two texts a row, tsv."""
+
+    output: str = ""
+    """The file to write, in JSON lines. Default: standard output."""
+
+    skip_bad_rows: bool = False
+    """Leave out rows that cannot be read, and count them."""
+
+    batch_size: int = 64
+    """Texts at once; no answer depends on it."""
+
+    def __post_init__(self) -> None:
+        if not self.model:
+            raise UserError(
+                "`model` must be the directory of a trained model. Received: "
+                "nothing. Set --model."
+            )
+        if self.input and (self.text or self.text_b):
+            raise UserError(
+                "Either `text` or `input` can be answered. Received: both. "
+                "Leave one out."
+            )
+        if self.text_b and not self.text:
+            raise UserError(
+                "`text_b` must stand beside a text. Received: no `text`. Set "
+                "--text."
+            )
+        require(self, "batch_size", "at least 1", lambda n: n >= 1)
+        require_choices(self)
+
+
+def main(config: PredictConfig) -> None:
+    """Answers what the configuration names."""
+    with console.quiet_imports():
+        from electra_tf.finetune import inputs, prediction_run
+        from electra_tf.finetune.predictor import Predictor
+
+    predictor = Predictor(
+        config.model, task=config.task, batch_size=config.batch_size
+    )
+    texts = [text for text in (config.text, config.text_b) if text]
+    if texts:
+        source = inputs.of_texts(texts, predictor.asked)
+    else:
+        source = inputs.of_file(
+            config.input, config.input_format, predictor.asked
+        )
+    prediction_run.run(
+        predictor, source, config.output, skip_bad_rows=config.skip_bad_rows
+    )
+
+
+if __name__ == "__main__":
+    config_flags.run(main, PredictConfig)

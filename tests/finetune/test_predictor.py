@@ -1,0 +1,122 @@
+"""What a trained model answers; that it is what a run says stands there."""
+
+import pathlib
+
+import numpy as np
+import pytest
+import tiny_finetuning as tiny
+
+import electra_tf
+from electra_tf.finetune import predictor as predictor_module
+from electra_tf.util.errors import UserError
+
+TEXTS = ["good film", "", "the plot was very very bad", "bad " * 90, "it"]
+TAGS = ["B-PER", "E-PER", "O", "S-PER"]
+
+
+@pytest.fixture(scope="module")
+def paths(tmp_path_factory):
+    root = tmp_path_factory.mktemp("models")
+    return {
+        "sst": tiny.write_trained(root / "sst", "sst"),
+        "other": tiny.write_trained(root / "trial" / "model", "sst", seed=1),
+        "sts": tiny.write_trained(root / "sts", "sts", seed=2),
+        "ner": tiny.write_trained(root / "ner", "ner", labels=TAGS),
+    }
+
+
+@pytest.fixture(scope="module")
+def sst(paths):
+    return electra_tf.Predictor(paths["sst"])
+
+
+def _probabilities(answers):
+    return np.array([list(x["probabilities"].values()) for x in answers])
+
+
+def test_answers_come_in_order_whatever_stands_beside_them(
+    sst, paths, monkeypatch
+):
+    answers = sst(TEXTS)
+    found = _probabilities(answers)
+    assert np.ptp(found[:, 0]) > 0.05  # that order is seen
+    np.testing.assert_allclose(found.sum(-1), 1, rtol=1e-6)
+    for answer in answers:
+        assert answer.keys() == {"prediction", "probabilities"}
+        shares = answer["probabilities"]
+        assert list(shares) == ["0", "1"]
+        assert answer["prediction"] == max(shares, key=shares.get)
+    alone = _probabilities([sst([text])[0] for text in TEXTS])
+    np.testing.assert_allclose(found, alone, atol=1e-6)
+    monkeypatch.setattr(predictor_module, "BLOCK_SIZE", 2)
+    blocks = _probabilities(sst.stream(iter(TEXTS)))
+    np.testing.assert_allclose(found, blocks, atol=1e-6)
+
+
+def test_an_ensemble_answers_with_the_mean_probability(sst, paths):
+    trial = pathlib.Path(paths["other"]).parent  # stands for its model
+    both = electra_tf.Predictor(f"{paths['sst']},{trial}")
+    other = electra_tf.Predictor(trial)
+    parts = [_probabilities(x(TEXTS)) for x in (sst, other)]
+    assert np.abs(parts[0] - parts[1]).max() > 0.05
+    found = _probabilities(both(TEXTS))
+    np.testing.assert_allclose(found, np.mean(parts, 0), atol=1e-6)
+
+
+def test_pairs_have_a_value_in_its_range(paths):
+    predict = electra_tf.Predictor(paths["sts"])
+    assert predict.asked == (("text", "text_b"), False)
+    pairs = [("good film", "the plot"), ("it", "it is"), ("", "bad")]
+    first, *_ = answers = predict(pairs)
+    assert all(0 <= x["prediction"] <= 5 for x in answers)
+    named = {"text_b": "the plot", "text": "good film"}
+    assert predict([named]) == [pytest.approx(first)]
+
+
+def test_every_word_has_a_tag_however_long_the_sentence(paths):
+    predict = electra_tf.Predictor(paths["ner"])
+    words = ["good", "films", "x y", "plot"] * 20  # more than a row of 32
+    long, short = predict([words, "the  plot"])
+    assert long["words"] == tuple(words) and short["words"] == ("the", "plot")
+    for answer in (long, short):
+        assert len(answer["prediction"]) == len(answer["words"])
+        assert len(answer["confidences"]) == len(answer["words"])
+        assert {*answer["prediction"]} <= {*TAGS}
+        assert all(0.25 <= share <= 1 for share in answer["confidences"])
+
+
+@pytest.mark.parametrize(
+    ("items", "problem"),
+    [("a film", "Put it in a list"), (["a", 3], "Item 2.*Received: 3")],
+)
+def test_what_is_no_text_is_refused_with_its_number(sst, items, problem):
+    with pytest.raises(UserError, match=problem):
+        sst(items)
+
+
+def test_a_sentence_without_words_is_refused(paths):
+    with pytest.raises(UserError, match="Item 2: A sentence must have words"):
+        electra_tf.Predictor(paths["ner"])(["a", " "])
+
+
+def test_models_that_differ_are_no_ensemble(paths):
+    with pytest.raises(UserError, match="same task.*of sst.*of sts"):
+        electra_tf.Predictor([paths["sst"], paths["sts"]])
+    with pytest.raises(UserError, match="Set --model"):
+        electra_tf.Predictor([])
+
+
+def test_a_model_that_is_not_whole_is_refused(paths, tmp_path):
+    with pytest.raises(UserError, match=r"no task\.json"):
+        electra_tf.Predictor(tmp_path / "nothing")
+    path = pathlib.Path(paths["sts"])
+    (path / "vocab.txt").rename(path / "kept.txt")
+    with pytest.raises(UserError, match="must hold the vocabulary"):
+        electra_tf.Predictor(path)
+    (path / "kept.txt").rename(path / "vocab.txt")
+    other = pathlib.Path(paths["sst"], "task.json").read_text("utf-8")
+    mine = (path / "task.json").read_text("utf-8")
+    (path / "task.json").write_text(other, "utf-8")
+    with pytest.raises(UserError, match="task_specific/sst/dense/kernel"):
+        electra_tf.Predictor(path)
+    (path / "task.json").write_text(mine, "utf-8")

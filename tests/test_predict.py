@@ -1,0 +1,87 @@
+"""The command: from lines of a file to lines of JSON."""
+
+import json
+import sys
+
+import pytest
+import tiny_finetuning as tiny
+
+from electra_tf import predict
+from electra_tf.finetune import prediction_run
+from electra_tf.util import config_flags
+from electra_tf.util.errors import UserError
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    path = tmp_path_factory.mktemp("trained") / "sts"
+    return tiny.write_trained(path, "sts")
+
+
+def _main(*flags):
+    predict.main(config_flags.parse(predict.PredictConfig, flags))
+
+
+def test_rows_are_answered_in_order_and_bad_ones_counted(
+    model, tmp_path, capsys, monkeypatch
+):
+    rows = ["good film\tbad plot", "it", "the plot\tit is", "a\tb\tc", "a\ta"]
+    source, output = tmp_path / "in.tsv", tmp_path / "out.jsonl"
+    source.write_text("\n".join(rows) + "\n", "utf-8")
+    output.write_text("old", "utf-8")
+    flags = [f"--model={model}", f"--input={source}", f"--output={output}"]
+    with pytest.raises(UserError, match=r"in\.tsv, line 2: .*--skip_bad_rows"):
+        _main(*flags)
+    assert output.read_text("utf-8") == "old"
+    assert sorted(p.name for p in tmp_path.iterdir()) == [
+        "in.tsv",
+        "out.jsonl",
+    ]
+    monkeypatch.setattr(prediction_run, "BLOCK_SIZE", 2)  # of bad rows, too
+    _main(*flags, "--skip_bad_rows")
+    lines = output.read_text("utf-8").splitlines()
+    answers = [json.loads(line) for line in lines]
+    assert [answer["line"] for answer in answers] == [1, 3, 5]
+    captured = capsys.readouterr()
+    assert captured.out == ""  # all but answers goes to standard error
+    assert "bad rows left out: 2" in captured.err
+    _main(f"--model={model}", "--text=the plot", "--text_b=it is")
+    (alone,) = map(json.loads, capsys.readouterr().out.splitlines())
+    assert alone["prediction"] == pytest.approx(answers[1]["prediction"])
+
+
+@pytest.mark.parametrize(
+    ("flags", "problem"),
+    [
+        ([], "Set --model"),
+        (["--model=m", "--text=a", "--input=b"], "Received: both"),
+        (["--model=m", "--text_b=a"], "Set --text"),
+        (["--model=m", "--batch_size=0"], "batch_size"),
+        (["--model=m", "--input_format=csv"], "input_format"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_the_way_out(flags, problem):
+    with pytest.raises(UserError, match=problem):
+        config_flags.parse(predict.PredictConfig, flags)
+
+
+def test_an_output_that_cannot_be_written_is_refused(model, tmp_path):
+    missing = tmp_path / "none" / "out.jsonl"
+    with pytest.raises(UserError, match="`output`.*No such file"):
+        _main(
+            f"--model={model}", "--text=a", "--text_b=b", f"--output={missing}"
+        )
+
+
+def test_a_reader_that_goes_away_ends_the_command(monkeypatch, tmp_path):
+    class Closed:
+        def __init__(self, file):
+            self.fileno = file.fileno
+
+        def write(self, text):
+            raise BrokenPipeError
+
+    with (tmp_path / "pipe").open("wb") as file:
+        monkeypatch.setattr(sys, "stdout", Closed(file))
+        with prediction_run._opened("") as output:
+            output.write("x")
