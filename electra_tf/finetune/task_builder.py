@@ -9,12 +9,16 @@ from electra_tf.configure_finetuning import FinetuningConfig
 from electra_tf.finetune.classification import glue
 from electra_tf.finetune.own import tagging_task, text_tasks
 from electra_tf.finetune.preprocessing import TextTokenizer
+from electra_tf.finetune.qa import qa_tasks
 from electra_tf.finetune.tagging import tagging_tasks
 from electra_tf.finetune.task import Task
 from electra_tf.util.errors import UserError
 
-TASKS: Mapping[str, type[Task]] = {**glue.TASKS, **tagging_tasks.TASKS}
-
+TASKS: Mapping[str, type[Task]] = {
+    **glue.TASKS,
+    **qa_tasks.TASKS,
+    **tagging_tasks.TASKS,
+}
 
 KINDS: Mapping[str, type[Task]] = {**text_tasks.KINDS, **tagging_task.KINDS}
 """The kinds of tasks of one's own."""

@@ -17,6 +17,16 @@ from electra_tf.finetune.task_builder import KINDS, TASKS, get_task
 from electra_tf.model import loading
 from electra_tf.util.errors import UserError
 
+SQUAD = (
+    '{{"paragraphs": [{{"context": "a film", "qas": [{{"id": "{}", "question": '
+    '"the plot", "answers": [{{"text": "film", "answer_start": 2}}]}}]}}]}}'
+)
+MRQA = (
+    '{{"context": "a film", "qas": [{{"qid": "{}", "question": "the plot", '
+    '"answers": ["film"], "detected_answers": [{{"text": "film", '
+    '"char_spans": [[2, 5]]}}]}}]}}'
+)
+MRQA_TASKS = ("newsqa", "naturalqs", "triviaqa", "searchqa")
 # A labelled row of each task, with place for one of two labels.
 ROWS = {
     "cola": ("x\t{}\t*\tA film", "01"),
@@ -35,6 +45,9 @@ ROWS = {
     "ner": ("film NN I-NP {}\n", ("I-PER", "O")),
     "pos": ("1\tfilm\tx\t{}\tx\n", ("NOUN", "VERB")),
     "ccg": ("film {}\n", ("N", "NP")),
+    "squad": (SQUAD, ("a", "b")),
+    "squadv1": (SQUAD, ("a", "b")),
+    **{name: (MRQA, ("a", "b")) for name in MRQA_TASKS},
     "own_classification": ("a film,{}", ("bad", "good")),
     "own_regression": ("a film,{}", "15"),
     "own_tagging": (
@@ -57,7 +70,8 @@ def encoder():
 def _config(tmp_path, name, **leaves):
     if name not in TASKS:
         leaves["task_kind"] = name.removeprefix("own_")
-    return tiny.config(tmp_path, task_names=(name,), **leaves)
+    room = {"max_query_length": 8, "doc_stride": 8}
+    return tiny.config(tmp_path, task_names=(name,), **room, **leaves)
 
 
 def _write(task):
@@ -68,8 +82,11 @@ def _write(task):
     if task.name in HEADERS:
         lines.insert(0, HEADERS[task.name])
     task.directory.mkdir(parents=True)
+    text = "\n".join(lines) + "\n"
+    if task.path("train").suffix == ".json":
+        text = f'{{"data": [{", ".join(lines)}]}}'
     for split in ("train", *task.DEV_SPLITS):
-        task.path(split).write_text("\n".join(lines) + "\n", "utf-8")
+        task.path(split).write_text(text, "utf-8")
 
 
 @pytest.mark.parametrize("name", NAMES)

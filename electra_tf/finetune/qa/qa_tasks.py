@@ -1,0 +1,206 @@
+"""Question answering: SQuAD, and the tasks of MRQA's shared task of 2019.
+
+Source: the original's finetune/qa/qa_tasks.py. Differs: naturalqs has the
+length and the epochs of the others; the questions of a test split are
+answered, too; files may be packed with gzip.
+"""
+
+import abc
+import pathlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+from electra_tf.configure_finetuning import FinetuningConfig
+from electra_tf.finetune.feature_spec import FeatureSpec
+from electra_tf.finetune.preprocessing import TextTokenizer
+from electra_tf.finetune.qa import qa_reading
+from electra_tf.finetune.qa.answer_files import answer_files
+from electra_tf.finetune.qa.examples import QAExample
+from electra_tf.finetune.qa.json_fields import Json
+from electra_tf.finetune.qa.qa_heads import QAHead, make_head
+from electra_tf.finetune.qa.qa_reading import Paragraph, Question
+from electra_tf.finetune.qa.qa_rows import SPECS, RowMaker
+from electra_tf.finetune.qa.qa_scorer import QAScorer, Squad2Scorer
+from electra_tf.finetune.reading import BadRowError
+from electra_tf.finetune.task import Row, Task
+from electra_tf.util.errors import UserError
+
+
+class QATask(Task):
+    """Answers that are spans of a context.
+
+    Raises:
+      UserError: also if a row has no room for the longest question and
+        `doc_stride` tokens of a context, so that windows would not overlap.
+
+    Attributes:
+      HAS_UNANSWERABLE: whether questions may have no answer.
+    """
+
+    DEFAULT_LENGTH: ClassVar[int] = 512
+    DEFAULT_EPOCHS: ClassVar[float] = 2.0
+    FILES: ClassVar[str] = "qa"
+    HAS_UNANSWERABLE: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        name: str,
+        config: FinetuningConfig,
+        tokenizer: TextTokenizer,
+        *,
+        longest: int,
+        known: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(name, config, tokenizer, longest=longest, known=known)
+        _check_room(self.max_seq_length, config)
+        self._maker = RowMaker(tokenizer, config.qa, self.max_seq_length)
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        return ("question", "context")
+
+    def make_example(
+        self, eid: int, inputs: Sequence[str | Sequence[str]]
+    ) -> QAExample:
+        return qa_reading.unanswered_example(eid, *inputs)
+
+    def get_feature_specs(self) -> tuple[FeatureSpec, ...]:
+        return SPECS
+
+    def featurize(
+        self, examples: Sequence[QAExample], *, is_training: bool
+    ) -> Iterator[Row]:
+        return self._maker.rows(examples, is_training=is_training)
+
+    def head(self) -> QAHead:
+        return make_head(self.name, self.config.task.head, self.config.qa)
+
+    def get_scorer(self) -> QAScorer:
+        scorer = Squad2Scorer if self.HAS_UNANSWERABLE else QAScorer
+        return scorer(self.config.qa, self.tokenizer)
+
+    def files(
+        self, split: str, answers: Sequence[Mapping[str, Any]]
+    ) -> dict[str, str]:
+        """Writes what the official scorers read, and more; see `answer_files`.
+
+        Args:
+          split: one of `DEV_SPLITS` or `TEST_SPLITS`.
+          answers: of the scorer.
+
+        Returns:
+          Name of a file -> its text. The names begin with the task's and, of a
+          test split, the split's.
+        """
+        is_dev = split in self.DEV_SPLITS
+        name = self.name if is_dev else f"{self.name}_{split}"
+        threshold = self.config.qa.qa_na_threshold
+        return answer_files(
+            name,
+            answers,
+            threshold=threshold if self.HAS_UNANSWERABLE else None,
+        )
+
+
+class FileQATask(QATask):
+    """Question answering from a file of known format.
+
+    Attributes:
+      ENDING: of the names of files, which may be packed with gzip.
+    """
+
+    ENDING: ClassVar[str]
+
+    def path(self, split: str) -> pathlib.Path:
+        plain = self.directory / f"{split}{self.ENDING}"
+        packed = plain.with_name(f"{plain.name}.gz")
+        is_packed = packed.exists() and not plain.exists()
+        return packed if is_packed else plain
+
+    def get_examples(self, split: str) -> list[QAExample]:
+        path, needs_answers = self.path(split), split not in self.TEST_SPLITS
+
+        def parse(content: Json) -> Question:
+            question = self.parse(content)
+            if not self.HAS_UNANSWERABLE:
+                question = question._replace(is_impossible=False)
+            is_training = split == "train"
+            there = question.places if is_training else question.answers
+            if needs_answers and not (there or question.is_impossible):
+                way_out = ", or `is_impossible`" * self.HAS_UNANSWERABLE
+                raise BadRowError(
+                    f"A question of {split} must have an answer{way_out}. "
+                    "Received: none."
+                )
+            return question
+
+        return qa_reading.read_examples(
+            path,
+            self.paragraphs(path),
+            parse,
+            bad_rows=self.bad_rows,
+            is_training=split == "train",
+        )
+
+    @abc.abstractmethod
+    def paragraphs(self, path: pathlib.Path) -> Iterable[Paragraph]:
+        """Returns the paragraphs of a file."""
+
+    @abc.abstractmethod
+    def parse(self, content: Json) -> Question:
+        """Reads a question of a paragraph."""
+
+
+class SQuADv1(FileQATask):
+    """SQuAD 1.1: questions on articles of Wikipedia."""
+
+    ENDING: ClassVar[str] = ".json"
+
+    def paragraphs(self, path: pathlib.Path) -> Iterable[Paragraph]:
+        return qa_reading.squad_paragraphs(path)
+
+    def parse(self, content: Json) -> Question:
+        return qa_reading.squad_question(content)
+
+
+class SQuAD(SQuADv1):
+    """SQuAD 2.0: as many of its questions have no answer."""
+
+    HAS_UNANSWERABLE: ClassVar[bool] = True
+
+
+class MRQATask(FileQATask):
+    """A task of MRQA's shared task of 2019."""
+
+    ENDING: ClassVar[str] = ".jsonl"
+
+    def paragraphs(self, path: pathlib.Path) -> Iterable[Paragraph]:
+        return qa_reading.mrqa_paragraphs(path, self.bad_rows)
+
+    def parse(self, content: Json) -> Question:
+        return qa_reading.mrqa_question(content)
+
+
+TASKS: Mapping[str, type[Task]] = {
+    "squad": SQuAD,
+    "squadv1": SQuADv1,
+    "newsqa": MRQATask,
+    "naturalqs": MRQATask,
+    "triviaqa": MRQATask,
+    "searchqa": MRQATask,
+}
+
+
+def _check_room(length: int, config: FinetuningConfig) -> None:
+    question, stride = config.qa.max_query_length, config.qa.doc_stride
+    if question + stride + 3 <= length:
+        return
+    less = min(question, length // 4)
+    step = min(stride, (length - less - 3) // 2)
+    raise UserError(
+        "`max_query_length` + `doc_stride` + 3 must be at most "
+        "`max_seq_length`, so that a row holds a question and as much of the "
+        f"context as is left out of the next. Received: {question} + {stride} "
+        f"+ 3, max_seq_length={length}. Set for example "
+        f"--max_query_length={less} --doc_stride={step}."
+    )

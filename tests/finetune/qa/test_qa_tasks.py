@@ -1,0 +1,172 @@
+import json
+import re
+
+import numpy as np
+import pytest
+import tiny_finetuning as tiny
+
+from electra_tf.finetune import finetuning_run, task_builder
+from electra_tf.finetune.preprocessing import TextTokenizer
+from electra_tf.util.errors import UserError
+
+ROOM = {"max_query_length": 6, "doc_stride": 8}
+
+
+def _task(name, tmp_path, **leaves):
+    config = tiny.config(tmp_path, task_names=(name,), **{**ROOM, **leaves})
+    return task_builder.get_task(
+        config, TextTokenizer(tiny.VOCABULARY), longest=32
+    )
+
+
+def _squad(*questions):
+    paragraph = {"context": "it is a very good film", "qas": questions}
+    return json.dumps({"data": [{"paragraphs": [paragraph]}]})
+
+
+def _question(name="q", **fields):
+    answers = [{"text": "good", "answer_start": 13}]
+    return {"id": name, "question": "what", "answers": answers, **fields}
+
+
+def _write(task, split, text):
+    task.directory.mkdir(parents=True, exist_ok=True)
+    task.path(split).write_text(text, "utf-8")
+
+
+def test_defaults_are_those_of_question_answering_for_all():
+    for name in ("squad", "squadv1", "naturalqs", "newsqa"):
+        assert task_builder.TASKS[name].DEFAULT_LENGTH == 512
+        assert task_builder.TASKS[name].DEFAULT_EPOCHS == 2
+
+
+@pytest.mark.parametrize(
+    ("leaves", "problem"),
+    [
+        ({"max_query_length": 64, "doc_stride": 128}, "64 .128 .3.*length=32"),
+        ({"doc_stride": 24}, r"Received: 6 \+ 24 \+ 3, max_seq_length=32"),
+        ({"max_seq_length": 16}, r"max_query_length=4 --doc_stride=4\."),
+    ],
+)
+def test_a_row_must_have_room_for_windows_that_overlap(
+    tmp_path, leaves, problem
+):
+    problem = problem.replace(" .", r" \+ ")
+    with pytest.raises(UserError, match=problem):
+        _task("squad", tmp_path, **leaves)
+    assert _task("squad", tmp_path, doc_stride=23).max_seq_length == 32
+
+
+@pytest.mark.parametrize("length", [8, 12, 31])
+def test_the_way_out_of_short_rows_is_one(tmp_path, length):
+    leaves = {"max_seq_length": length, "max_query_length": 64}
+    with pytest.raises(UserError) as error:
+        _task("squad", tmp_path, **leaves)
+    way_out = re.findall(r"--(\w+)=(\d+)", str(error.value))
+    leaves |= {name: int(value) for name, value in way_out}
+    assert _task("squad", tmp_path, **leaves).max_seq_length == length
+
+
+def test_packed_files_are_taken_where_there_are_no_others(tmp_path):
+    task = _task("newsqa", tmp_path)
+    task.directory.mkdir(parents=True)
+    assert task.path("dev").name == "dev.jsonl"
+    (task.directory / "dev.jsonl.gz").touch()
+    assert task.path("dev").name == "dev.jsonl.gz"
+    (task.directory / "dev.jsonl").touch()
+    assert task.path("dev").name == "dev.jsonl"
+
+
+def test_only_squad_2_has_questions_without_an_answer(tmp_path):
+    content = _squad(_question(answers=[], is_impossible=True))
+    task = _task("squad", tmp_path)
+    _write(task, "train", content)
+    (example,) = task.get_examples("train")
+    assert example.is_impossible
+    task = _task("squadv1", tmp_path)
+    _write(task, "train", content)
+    with pytest.raises(UserError, match="question q: .* must have an answer"):
+        task.get_examples("train")
+    _write(task, "dev", _squad(_question(is_impossible=True)))
+    assert not task.get_examples("dev")[0].is_impossible
+
+
+def test_only_a_test_split_may_lack_answers(tmp_path):
+    task = _task("squad", tmp_path)
+    for split in ("train", "dev", "test"):
+        _write(task, split, _squad({"id": "q", "question": "what"}))
+    (example,) = task.get_examples("test")
+    assert example.answers == () and not example.is_impossible
+    for split in ("train", "dev"):
+        with pytest.raises(UserError, match=f"of {split} must .*impossible"):
+            task.get_examples(split)
+
+
+def test_files_are_those_of_the_official_scorers(tmp_path):
+    answer = {
+        "qas_id": "q",
+        "prediction": "",
+        "null_odds": 1.5,
+        "nbest": [{"text": "good"}],
+        "label": (),
+    }
+    files = _task("squad", tmp_path).files("dev", [answer])
+    assert json.loads(files["squad.json"]) == {"q": ""}
+    assert json.loads(files["squad_preds.json"]) == {"q": "good"}
+    assert json.loads(files["squad_null_odds.json"]) == {"q": 1.5}
+    files = _task("newsqa", tmp_path).files("test", [answer])
+    assert "newsqa_test.json" in files
+    assert "newsqa_test_null_odds.json" not in files
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("head", ["electra", "hugging_face"])
+def test_a_run_learns_where_the_answer_is(tmp_path, head):
+    config = tiny.config(
+        tmp_path,
+        task_names=("squad",),
+        head=head,
+        num_train_epochs=30.0,
+        layerwise_lr_decay=1.0,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+        write_test_outputs=True,
+        **ROOM,
+    )
+    tiny.write_model(tmp_path)
+    directory = tmp_path / "finetuning_data/squad"
+    directory.mkdir(parents=True)
+    random = np.random.default_rng(0)
+    for split, size in (("train", 96), ("dev", 32), ("test", 4)):
+        paragraphs = []
+        for number in range(size):
+            words = list(random.choice(tiny.WORDS[2:], 30))
+            has_answer = bool(number % 2)
+            if has_answer:
+                words[random.integers(30)] = "good"
+            context = " ".join(words)
+            start = context.find("good")
+            question = {
+                "id": f"{split}{number}",
+                "question": "what",
+                "is_impossible": not has_answer,
+                "answers": [{"text": "good", "answer_start": start}],
+            }
+            if not has_answer or split == "test":
+                del question["answers"]
+            paragraphs.append({"context": context, "qas": [question]})
+        text = json.dumps({"data": [{"paragraphs": paragraphs}]})
+        (directory / f"{split}.json").write_text(text, "utf-8")
+    finetuning_run.run(config)
+    model_dir = tmp_path / "models/tiny"
+    results = json.loads(
+        (model_dir / "results/squad_results.json").read_text("utf-8")
+    )
+    (trial,) = results["trials"]
+    metrics = trial["metrics"]["dev"]
+    assert metrics["best_f1"] > 95 and metrics["best_exact"] > 95
+    there = model_dir / "results/squad_qa/trial_1/squad_preds.json"
+    preds = json.loads(there.read_text("utf-8"))
+    assert len(preds) == 32 and preds["dev1"] == "good"
+    there = model_dir / "submissions/trial_1/squad_test.json"
+    assert len(json.loads(there.read_text("utf-8"))) == 4
