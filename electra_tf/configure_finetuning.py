@@ -67,6 +67,10 @@ class RunConfig:
     n_writes_test: int = 5
     """Trials, from the first on, that predict the test splits."""
 
+    ensemble: bool = False
+    """Evaluate and predict with all trials together, too: the mean of their
+    probabilities or values."""
+
     def __post_init__(self) -> None:
         for name in ("data_dir", "model_name"):
             if not getattr(self, name):
@@ -75,6 +79,11 @@ class RunConfig:
                 )
         require(self, "num_trials", "at least 1", lambda n: n >= 1)
         require(self, "n_writes_test", "at least 0", lambda n: n >= 0)
+        if self.ensemble and self.num_trials < 2:
+            raise UserError(
+                "`ensemble` must be of two trials or more. Received: "
+                f"num_trials={self.num_trials}. Set --num_trials."
+            )
 
     @property
     def model_dir(self) -> str:

@@ -60,6 +60,7 @@ def test_directories_are_the_originals():
     [
         (["--task_names=sst"], "`task_names` must name one.*cola, sst"),
         (["--num_trials=0"], "num_trials"),
+        (["--ensemble"], "two trials or more.*Set --num_trials"),
         (["--layerwise_lr_decay=0"], "layerwise_lr_decay"),
         (["--warmup_proportion=1.5"], "warmup_proportion"),
         (["--nodo_eval"], "do_eval.*--checkpoint=last"),

@@ -40,6 +40,7 @@ def done(data_dir):
         num_train_epochs=8.0,
         write_test_outputs=True,
         n_writes_test=1,
+        ensemble=True,
     )
     whole = finetuning_run.run(config)
     return config, data_dir / "models" / "tiny", whole
@@ -91,6 +92,25 @@ def test_predictions_agree_with_the_metrics(done):
         assert loss == pytest.approx(expected, rel=1e-4)
 
 
+def test_the_ensemble_is_the_mean_of_the_trials(done):
+    _, model_dir, whole = done
+    found = []
+    for who in (1, 2, "ensemble"):
+        name = f"sst_dev_{who}_predictions.jsonl"
+        text = (model_dir / "dev_predictions" / name).read_text("utf-8")
+        found.append([json.loads(line) for line in text.splitlines()])
+    for one, two, both in zip(*found, strict=True):
+        shares = (one["probabilities"]["1"] + two["probabilities"]["1"]) / 2
+        assert both["probabilities"]["1"] == pytest.approx(shares, abs=1e-6)
+        assert both["prediction"] == str(int(shares > 0.5))
+    hits = [row["label"] == row["prediction"] for row in found[2]]
+    expected = {"accuracy": pytest.approx(100 * np.mean(hits))}
+    assert whole["ensemble"] == {"metrics": {"dev": expected}}
+    table = (model_dir / "results/sst_results.txt").read_text("utf-8")
+    assert table.splitlines()[-1].startswith("ensemble")
+    assert (model_dir / "submissions/ensemble/SST-2.tsv").exists()
+
+
 def test_new_text_is_answered_as_the_dev_split_was(done, data_dir):
     _, model_dir, _ = done
     path = data_dir / "finetuning_data/sst/dev.tsv"
@@ -113,8 +133,11 @@ def test_test_rows_are_answered_for_the_server(done):
     lines = path.read_text("utf-8").splitlines()
     assert lines[0] == "index\tprediction"
     assert [line.split("\t")[0] for line in lines[1:]] == [*"01234"]
-    names = [p.name for p in (model_dir / "test_predictions").iterdir()]
-    assert names == ["sst_test_1_predictions.jsonl"]
+    names = sorted(p.name for p in (model_dir / "test_predictions").iterdir())
+    assert names == [
+        "sst_test_1_predictions.jsonl",
+        "sst_test_ensemble_predictions.jsonl",
+    ]
     answers = (model_dir / "test_predictions" / names[0]).read_text("utf-8")
     answers = [json.loads(line) for line in answers.splitlines()]
     assert [a["prediction"] for a in answers] == [

@@ -1,15 +1,13 @@
 """One fine-tuning run from beginning to end, as the command line starts it."""
 
-import json
 import pathlib
 from collections.abc import Mapping
 from typing import Any
 
 from electra_tf.configure_finetuning import FinetuningConfig
-from electra_tf.finetune import pretrained, report, task_builder
-from electra_tf.finetune.experiment import Experiment, Split, TaskData
+from electra_tf.finetune import predictions, pretrained, report, task_builder
+from electra_tf.finetune.experiment import Experiment, TaskData
 from electra_tf.finetune.features import Features
-from electra_tf.finetune.finetuning_model import FinetuningModel
 from electra_tf.finetune.task import Task
 from electra_tf.finetune.trial import Trial
 from electra_tf.util import console, distribution, files, seeds
@@ -36,8 +34,8 @@ def run(config: FinetuningConfig) -> dict[str, Any]:
     results = [files.read_json(trial.result_path) for trial in trials]
     whole = _whole(experiment, results)
     if distribution.is_chief(experiment.strategy):
-        for trial in trials:
-            _predict(experiment, trial)
+        if ensemble := predictions.write(experiment, trials):
+            whole["ensemble"] = {"metrics": ensemble}
         _write(config, whole, results)
     return whole
 
@@ -93,7 +91,7 @@ def _read_task(task: Task) -> TaskData:
     if run.do_eval:
         first, *others = task.DEV_SPLITS
         for split in (first, *task.splits_there(others)):
-            dev[split] = _read(task, split)
+            dev[split] = predictions.read(task, split)
     return TaskData(task, train, dev)
 
 
@@ -107,12 +105,6 @@ def _read_train(task: Task) -> Features:
         examples = [examples[i] for i in sorted(order[:count])]
     rows = task.featurize(examples, is_training=True)
     return Features(rows, task.get_feature_specs())
-
-
-def _read(task: Task, split: str) -> Split:
-    examples = task.get_examples(split)
-    rows = task.featurize(examples, is_training=False)
-    return Split(examples, Features(rows, task.get_feature_specs()))
 
 
 def _say_what_there_is(experiment: Experiment) -> None:
@@ -151,63 +143,6 @@ def _run_trial(experiment: Experiment, number: int) -> Trial:
     return trial
 
 
-def _predict(experiment: Experiment, trial: Trial) -> None:
-    """Writes what a trial answers on the dev and test splits."""
-    run = experiment.config.run
-    model_dir = pathlib.Path(run.model_dir)
-    model = trial.model()
-    writes_test = run.write_test_outputs and trial.number <= run.n_writes_test
-    for task, _, dev in experiment.tasks:
-        for name, split in dev.items():
-            answers = _answers(model, task, split)
-            file_name = _file_name(task, name, trial)
-            _write_answers(model_dir / "dev_predictions" / file_name, answers)
-            directory = pathlib.Path(
-                experiment.config.results_dir, f"{task.name}_{task.FILES}"
-            )
-            _write_files(directory, trial, task.files(name, answers))
-        if writes_test:
-            _predict_test(model, task, trial)
-
-
-def _predict_test(model: FinetuningModel, task: Task, trial: Trial) -> None:
-    """Writes answers of the test splits, also as others read them."""
-    model_dir = pathlib.Path(task.config.run.model_dir)
-    for name in task.splits_there(task.TEST_SPLITS):
-        answers = _answers(model, task, _read(task, name))
-        path = model_dir / "test_predictions" / _file_name(task, name, trial)
-        _write_answers(path, answers)
-        directory = model_dir / "submissions"
-        _write_files(directory, trial, task.files(name, answers))
-
-
-def _file_name(task: Task, split: str, trial: Trial) -> str:
-    return f"{task.name}_{split}_{trial.number}_predictions.jsonl"
-
-
-def _answers(
-    model: FinetuningModel, task: Task, split: Split
-) -> list[dict[str, Any]]:
-    batch_size = task.config.runtime.eval_batch_size
-    outputs = model.outputs_of(task.name, split.features, batch_size)
-    return task.get_scorer().answers(outputs, split.examples)
-
-
-def _write_answers(path: pathlib.Path, answers: list[dict[str, Any]]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lines = [json.dumps(answer, ensure_ascii=False) for answer in answers]
-    files.atomic_write_text(path, "".join(line + "\n" for line in lines))
-
-
-def _write_files(
-    directory: pathlib.Path, trial: Trial, texts: Mapping[str, str]
-) -> None:
-    for name, text in texts.items():
-        path = directory / f"trial_{trial.number}" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        files.atomic_write_text(path, text)
-
-
 def _whole(
     experiment: Experiment, results: list[dict[str, Any]]
 ) -> dict[str, Any]:
@@ -238,7 +173,8 @@ def _write(
     files.write_json(directory / f"{name}_results.json", whole)
     if not whole["summary"]:
         return
-    text = report.table(name, results)
+    ensemble = whole.get("ensemble", {}).get("metrics")
+    text = report.table(name, results, ensemble)
     files.atomic_write_text(directory / f"{name}_results.txt", text)
     console.say()
     console.say(text)

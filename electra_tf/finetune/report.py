@@ -37,12 +37,18 @@ def summarize(results: Results) -> Summary:
     return summary
 
 
-def table(task_name: str, results: Results) -> str:
+def table(
+    task_name: str,
+    results: Results,
+    ensemble: Mapping[str, Mapping[str, float]] | None = None,
+) -> str:
     """Writes a line for each trial and the statistics below.
 
     Args:
       task_name: of all trials.
       results: of the trials.
+      ensemble: metrics of all trials together, split -> metric -> value; some
+        may be missing. None if there is no ensemble.
     """
     columns = [
         (split, name)
@@ -58,6 +64,10 @@ def table(task_name: str, results: Results) -> str:
     for statistic in ("median", "mean", "std", "best"):
         values = [summary[s][n][statistic] for s, n in columns]
         rows.append([statistic, *map(_number, values), ""])
+    if ensemble:
+        values = [ensemble[s].get(n) for s, n in columns]
+        cells = ["" if value is None else _number(value) for value in values]
+        rows.append(["ensemble", *cells, ""])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "".join(_line(row, widths) + "\n" for row in rows)
 

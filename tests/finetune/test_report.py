@@ -43,3 +43,15 @@ def test_the_table_names_every_trial_and_what_became_of_it():
     names = [line.split()[0] for line in lines[3:]]
     assert names == ["median", "mean", "std", "best"]
     assert lines[3].split()[1:] == ["65.00", "0.02", "66.00"]
+
+
+def test_an_ensemble_stands_last_without_a_loss():
+    ensemble = {
+        "dev_matched": {"accuracy": 81.0},
+        "dev_mismatched": {"accuracy": 82.0},
+    }
+    text = report.table("mnli", _results(70.0, 60.0), ensemble)
+    *others, last = text.splitlines()
+    assert last.split() == ["ensemble", "81.00", "82.00"]
+    ends = [line.index(x) for line, x in ((last, "82"), (others[3], "66"))]
+    assert ends[0] == ends[1]

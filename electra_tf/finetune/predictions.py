@@ -1,0 +1,145 @@
+"""What trials answer on the dev and test splits, and their ensemble.
+
+    <model_dir>/dev_predictions/<task>_<split>_<who>_predictions.jsonl
+    <model_dir>/test_predictions/   likewise
+    <model_dir>/submissions/        a directory for each trial, of the files
+                                    that other programs take
+
+<who> is the number of a trial, or "ensemble".
+"""
+
+import json
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from electra_tf.finetune.experiment import Experiment, Split
+from electra_tf.finetune.features import Features
+from electra_tf.finetune.scorer import Outputs
+from electra_tf.finetune.task import Task
+from electra_tf.finetune.trial import Trial
+from electra_tf.util import files
+
+ENSEMBLE = "ensemble"
+
+
+class _Asked(NamedTuple):
+    """A split to answer.
+
+    Attributes:
+      task: of it.
+      name: of the split.
+      split: its examples and rows.
+      is_test: whether it has no labels.
+    """
+
+    task: Task
+    name: str
+    split: Split
+    is_test: bool
+
+
+def read(task: Task, split: str) -> Split:
+    """Reads a split to evaluate or predict.
+
+    Args:
+      task: of it.
+      split: one of the task's.
+    """
+    examples = task.get_examples(split)
+    rows = task.featurize(examples, is_training=False)
+    return Split(examples, Features(rows, task.get_feature_specs()))
+
+
+def write(
+    experiment: Experiment, trials: Sequence[Trial]
+) -> dict[str, dict[str, float]]:
+    """Writes what each trial answers, and what all do together.
+
+    Args:
+      experiment: what they have in common.
+      trials: that are done.
+
+    Returns:
+      Metrics of the ensemble on each dev split, without a loss, which is a
+      model's; nothing if no ensemble is asked for.
+    """
+    splits = _splits(experiment)
+    outputs = [_predict(experiment, trial, splits) for trial in trials]
+    if not experiment.config.run.ensemble:
+        return {}
+    metrics = []
+    for asked, *parts in zip(splits, *outputs, strict=True):
+        scorer = asked.task.get_scorer()
+        joined = scorer.combine(parts)
+        _write_answers(asked, joined, ENSEMBLE)
+        if not asked.is_test:
+            found = scorer.score(joined, asked.split.examples)
+            metrics.append({k: v for k, v in found.items() if k != "loss"})
+    names = [name for name, _, _ in experiment.dev_splits()]
+    return dict(zip(names, metrics, strict=True))
+
+
+def _predict(
+    experiment: Experiment, trial: Trial, splits: Sequence[_Asked]
+) -> list[Outputs]:
+    """Writes what a trial answers.
+
+    Returns:
+      Its outputs on each split, where an ensemble needs them; else nothing.
+    """
+    run = experiment.config.run
+    batch_size = experiment.config.runtime.eval_batch_size
+    model = trial.model()
+    kept = []
+    for asked in splits:
+        is_written = not asked.is_test or trial.number <= run.n_writes_test
+        if not is_written and not run.ensemble:
+            continue
+        features = asked.split.features
+        outputs = model.outputs_of(asked.task.name, features, batch_size)
+        if is_written:
+            _write_answers(asked, outputs, str(trial.number))
+        if run.ensemble:
+            kept.append(outputs)
+    return kept
+
+
+def _splits(experiment: Experiment) -> list[_Asked]:
+    """Returns all splits to answer, the dev splits in their order."""
+    splits = []
+    for task, _, dev in experiment.tasks:
+        for name, split in dev.items():
+            splits.append(_Asked(task, name, split, is_test=False))
+        if experiment.config.run.write_test_outputs:
+            for name in task.splits_there(task.TEST_SPLITS):
+                split = read(task, name)
+                splits.append(_Asked(task, name, split, is_test=True))
+    return splits
+
+
+def _write_answers(asked: _Asked, outputs: Outputs, who: str) -> None:
+    """Writes the answers to a split, also as other programs read them."""
+    task, name, split, is_test = asked
+    answers = task.get_scorer().answers(outputs, split.examples)
+    model_dir = pathlib.Path(task.config.run.model_dir)
+    kind = "test" if is_test else "dev"
+    path = model_dir / f"{kind}_predictions"
+    _write_text(
+        path / f"{task.name}_{name}_{who}_predictions.jsonl", _lines(answers)
+    )
+    results = pathlib.Path(task.config.results_dir, f"{task.name}_{task.FILES}")
+    directory = model_dir / "submissions" if is_test else results
+    directory /= who if who == ENSEMBLE else f"trial_{who}"
+    for file_name, text in task.files(name, answers).items():
+        _write_text(directory / file_name, text)
+
+
+def _lines(answers: Sequence[Mapping[str, Any]]) -> str:
+    lines = [json.dumps(answer, ensure_ascii=False) for answer in answers]
+    return "".join(line + "\n" for line in lines)
+
+
+def _write_text(path: pathlib.Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    files.atomic_write_text(path, text)
