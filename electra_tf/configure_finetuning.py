@@ -243,6 +243,10 @@ class TrainingConfig:
     """Share of attention weights dropped in training. Default: as in
     pre-training."""
 
+    precision: str = one_of("float32", "bfloat16")
+    """Of the encoder's matrix products; all else is float32, weights, sums
+    and files included."""
+
     seed: int = 0
     """Seed of the first trial's head, order of rows and dropout."""
 

@@ -276,3 +276,20 @@ def test_only_a_trial_that_is_done_can_be_evaluated(tmp_path):
 def test_a_misspelt_task_is_refused_before_anything_is_read():
     with pytest.raises(UserError, match="Did you mean sst"):
         finetuning_run.run(tiny.config(task_names=("sst2",)))
+
+
+@pytest.mark.slow
+def test_both_precisions_learn_the_task_alike(tmp_path):
+    losses = {}
+    for precision in ("float32", "bfloat16"):
+        data_dir = _fresh(tmp_path / precision)
+        config = _config(data_dir, precision=precision, num_train_epochs=8.0)
+        whole = finetuning_run.run(config)
+        assert whole["summary"]["dev"]["accuracy"]["median"] > 85
+        log = data_dir / "models/tiny/finetuning_models/sst_model_1"
+        lines = (log / "metrics.jsonl").read_text("utf-8").splitlines()
+        losses[precision] = [json.loads(line)["loss"] for line in lines]
+    exact, rounded = losses["float32"], losses["bfloat16"]
+    assert rounded != exact
+    assert exact[-1] < exact[0] / 2
+    np.testing.assert_allclose(rounded, exact, atol=0.03)  # nats

@@ -52,6 +52,9 @@ class Head(keras.layers.Layer, abc.ABC):
       Name -> tensor [B, ...].
     """
 
+    def __init__(self, name: str) -> None:
+        super().__init__(name=name, dtype="float32")
+
     @abc.abstractmethod
     def call(
         self,

@@ -24,6 +24,7 @@ from electra_tf.finetune.features import Batch
 from electra_tf.finetune.finetuning_model import FinetuningModel
 from electra_tf.model import checkpoint_formats, loading
 from electra_tf.model.architecture import STEP, Architecture
+from electra_tf.model.layers import POLICIES
 from electra_tf.model.updates import checkpoint_variables
 from electra_tf.model.weights import Weights
 from electra_tf.util import (
@@ -116,7 +117,9 @@ class Trial:
         experiment = self.experiment
         keras.utils.set_random_seed(self.seed)
         with experiment.strategy.scope():
-            encoder = loading.make(experiment.weights).encoder
+            encoder = loading.make(
+                experiment.weights, POLICIES[self.config.training.precision]
+            ).encoder
             heads = [data.task.head() for data in experiment.tasks]
             for head in heads:
                 with keras.name_scope("task_specific"):

@@ -52,16 +52,27 @@ class SelfAttention(keras.layers.Layer):
     Args:
       config: the encoder's sizes.
       name: name of the layer, part of its variables' paths.
+      dtype: policy; of "mixed_bfloat16" the matrix products alone are of
+        bfloat16. Default: Keras' global one.
     """
 
-    def __init__(self, config: BertConfig, name: str = "attention") -> None:
-        super().__init__(name=name)
+    def __init__(
+        self,
+        config: BertConfig,
+        name: str = "attention",
+        dtype: layers.Policy = None,
+    ) -> None:
+        super().__init__(name=name, dtype=dtype, autocast=False)
         self.config = config
-        width, scale = config.hidden_size, config.initializer_range
-        self.query = layers.Linear(width, scale, name="query")
-        self.key = layers.Linear(width, scale, name="key")
-        self.value = layers.Linear(width, scale, name="value")
-        self.dense = layers.Linear(width, scale, name="dense")
+        self.query, self.key, self.value, self.dense = (
+            layers.Linear(
+                config.hidden_size,
+                config.initializer_range,
+                name=name,
+                dtype=self.dtype_policy,
+            )
+            for name in ("query", "key", "value", "dense")
+        )
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
         with keras.name_scope("self"):
@@ -79,7 +90,8 @@ class SelfAttention(keras.layers.Layer):
             keys = seeds.fold_in(keys, 0)
         rate = self.config.attention_probs_dropout_prob
         probs = tensor_ops.dropout(probs, rate, keys)
-        context = tf.transpose(tf.matmul(probs, value), [0, 2, 1, 3])
+        context = tensor_ops.matmul(probs, value, self.compute_dtype)
+        context = tf.transpose(context, [0, 2, 1, 3])  # [B, L, A, d]
         return self.dense(tf.reshape(context, tensor_ops.shape_of(x)))
 
     def probabilities(self, x: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
@@ -98,7 +110,9 @@ class SelfAttention(keras.layers.Layer):
     def _probabilities(
         self, query: tf.Tensor, key: tf.Tensor, bias: tf.Tensor
     ) -> tf.Tensor:
-        scores = tf.matmul(query, key, transpose_b=True)  # [B, A, L, L]
+        scores = tensor_ops.matmul(
+            query, key, self.compute_dtype, transpose_b=True
+        )  # [B, A, L, L]
         return tf.nn.softmax(scores * (query.shape[-1] ** -0.5) + bias)
 
     def _project(self, x: tf.Tensor) -> list[tf.Tensor]:
@@ -108,13 +122,17 @@ class SelfAttention(keras.layers.Layer):
         bias = tf.concat([part.bias for part in parts], 0)  # [3H]
         batch, length, width = tensor_ops.shape_of(x)
         heads = self.config.num_attention_heads
-        y = tensor_ops.linear(x, kernel, bias)  # [B, L, 3H]
+        y = tensor_ops.linear(x, kernel, bias, self.compute_dtype)  # [B, L, 3H]
         y = tf.reshape(y, [batch, length, 3, heads, width // heads])
         return tf.unstack(tf.transpose(y, [2, 0, 3, 1, 4]))  # 3 [B, A, L, d]
 
     def get_config(self) -> dict:
-        return {"config": self.config.to_dict(), "name": self.name}
+        return {
+            "config": self.config.to_dict(),
+            "name": self.name,
+            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
+        }
 
     @classmethod
     def from_config(cls, config: dict) -> "SelfAttention":
-        return cls(BertConfig(**config["config"]), name=config["name"])
+        return cls(**config | {"config": BertConfig(**config["config"])})

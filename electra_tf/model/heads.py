@@ -44,7 +44,7 @@ class GeneratorPredictions(keras.layers.Layer):
         *,
         name: str = "generator_predictions",
     ) -> None:
-        super().__init__(name=name)
+        super().__init__(name=name, dtype="float32")
         self.embedding_size = embedding_size
         self.vocab_size = vocab_size
         self.initializer_range = initializer_range
@@ -185,7 +185,7 @@ class DiscriminatorPredictions(keras.layers.Layer):
         *,
         name: str = "discriminator_predictions",
     ) -> None:
-        super().__init__(name=name)
+        super().__init__(name=name, dtype="float32")
         self.hidden_size = hidden_size
         self.initializer_range = initializer_range
         self.dense = layers.Linear(hidden_size, initializer_range, name="dense")
@@ -240,7 +240,7 @@ class SelectionPredictions(keras.layers.Layer):
         has_neither: bool,
         name: str = "selection_predictions",
     ) -> None:
-        super().__init__(name=name)
+        super().__init__(name=name, dtype="float32")
         self.embedding_size = embedding_size
         self.initializer_range = initializer_range
         self.has_neither = has_neither
@@ -302,7 +302,7 @@ class ContrastPredictions(keras.layers.Layer):
         *,
         name: str = "contrast_predictions",
     ) -> None:
-        super().__init__(name=name)
+        super().__init__(name=name, dtype="float32")
         self.hidden_size = hidden_size
         self.initializer_range = initializer_range
         self.dense = layers.Linear(hidden_size, initializer_range, name="dense")

@@ -5,6 +5,12 @@ import tensorflow as tf
 
 from electra_tf.model import tensor_ops
 
+Policy = str | dict | keras.DTypePolicy | None
+"""What Keras takes as a layer's `dtype`; None for the global policy."""
+
+POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
+"""Precision of a configuration -> policy of its encoders."""
+
 
 @keras.saving.register_keras_serializable("electra_tf")
 class Linear(keras.layers.Layer):
@@ -16,12 +22,19 @@ class Linear(keras.layers.Layer):
         initializer; None for Glorot uniform, the original's choice for
         projections and output layers.
       name: name of the layer, part of its variables' paths.
+      dtype: policy; of "mixed_bfloat16" the product alone is of bfloat16, the
+        input, the bias and the output are float32. Default: Keras' global one.
     """
 
     def __init__(
-        self, units: int, initializer_range: float | None, *, name: str
+        self,
+        units: int,
+        initializer_range: float | None,
+        *,
+        name: str,
+        dtype: Policy = None,
     ) -> None:
-        super().__init__(name=name)
+        super().__init__(name=name, dtype=dtype, autocast=False)
         self.units = units
         self.initializer_range = initializer_range
 
@@ -30,25 +43,32 @@ class Linear(keras.layers.Layer):
             shape=(input_shape[-1], self.units),
             initializer=initializer(self.initializer_range),
             name="kernel",
+            autocast=False,
         )
         self.bias = self.add_weight(
-            shape=(self.units,), initializer="zeros", name="bias"
+            shape=(self.units,),
+            initializer="zeros",
+            name="bias",
+            autocast=False,
         )
 
     def call(self, x: tf.Tensor) -> tf.Tensor:
-        return tensor_ops.linear(x, self.kernel, self.bias)
+        return tensor_ops.linear(x, self.kernel, self.bias, self.compute_dtype)
 
     def get_config(self) -> dict:
         return {
             "units": self.units,
             "initializer_range": self.initializer_range,
             "name": self.name,
+            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
         }
 
 
 @keras.saving.register_keras_serializable("electra_tf")
 class LayerNorm(keras.layers.Layer):
     """Normalizes the last axis: (x - mean) / sqrt(var + 1e-12) * gamma + beta.
+
+    It computes in float32 under any policy.
 
     Args:
       name: name of the layer, part of its variables' paths.
@@ -57,7 +77,7 @@ class LayerNorm(keras.layers.Layer):
     epsilon = 1e-12
 
     def __init__(self, name: str = "LayerNorm") -> None:
-        super().__init__(name=name)
+        super().__init__(name=name, dtype="float32")
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
         width = input_shape[-1:]

@@ -6,6 +6,7 @@ import keras
 
 from electra_tf.model import checkpoint_formats, heads
 from electra_tf.model.architecture import DISCRIMINATOR_HEAD, GENERATOR_HEAD
+from electra_tf.model.layers import Policy
 from electra_tf.model.modeling import BertModel
 from electra_tf.model.weights import Weights, select
 
@@ -48,14 +49,15 @@ def load(path: str, network: str = "") -> Network:
     return make(select(loaded, network or loaded.networks[0]))
 
 
-def make(weights: Weights) -> Network:
+def make(weights: Weights, dtype: Policy = None) -> Network:
     """Makes the layers of a network and gives them its weights.
 
     Args:
       weights: of one network, as `weights.select` returns it.
+      dtype: policy of the encoder. Default: Keras' global one.
     """
     config = weights.architecture.encoder
-    encoder = BertModel(config, name="electra")
+    encoder = BertModel(config, name="electra", dtype=dtype)
     encoder.build((None, None))
     head = None
     if DISCRIMINATOR_HEAD in weights.architecture.heads:

@@ -45,7 +45,7 @@ class EncoderOutput(NamedTuple):
 
 @keras.saving.register_keras_serializable("electra_tf")
 class Embeddings(keras.layers.Layer):
-    """Sums word, position and segment vectors, then normalizes.
+    """Sums word, position and segment vectors, then normalizes, in float32.
 
     Args:
       config: the encoder's sizes.
@@ -53,7 +53,7 @@ class Embeddings(keras.layers.Layer):
     """
 
     def __init__(self, config: BertConfig, name: str = "embeddings") -> None:
-        super().__init__(name=name)
+        super().__init__(name=name, dtype="float32")
         self.config = config
         self.layer_norm = layers.LayerNorm(name="LayerNorm")
 
@@ -128,18 +128,24 @@ class TransformerBlock(keras.layers.Layer):
     Args:
       config: the encoder's sizes.
       name: name of the layer, part of its variables' paths.
+      dtype: policy; of "mixed_bfloat16" the matrix products alone are of
+        bfloat16. Default: Keras' global one.
     """
 
-    def __init__(self, config: BertConfig, name: str) -> None:
-        super().__init__(name=name)
+    def __init__(
+        self, config: BertConfig, name: str, dtype: layers.Policy = None
+    ) -> None:
+        super().__init__(name=name, dtype=dtype, autocast=False)
         self.config = config
-        scale = config.initializer_range
-        self.attention = SelfAttention(config, name="attention")
+        policy, scale = self.dtype_policy, config.initializer_range
+        self.attention = SelfAttention(config, dtype=policy)
         self.attention_norm = layers.LayerNorm()
         self.intermediate = layers.Linear(
-            config.intermediate_size, scale, name="dense"
+            config.intermediate_size, scale, name="dense", dtype=policy
         )
-        self.dense = layers.Linear(config.hidden_size, scale, name="dense")
+        self.dense = layers.Linear(
+            config.hidden_size, scale, name="dense", dtype=policy
+        )
         self.output_norm = layers.LayerNorm()
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
@@ -164,11 +170,15 @@ class TransformerBlock(keras.layers.Layer):
         return self.output_norm(x + y)  # [B, L, H]
 
     def get_config(self) -> dict:
-        return {"config": self.config.to_dict(), "name": self.name}
+        return {
+            "config": self.config.to_dict(),
+            "name": self.name,
+            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
+        }
 
     @classmethod
     def from_config(cls, config: dict) -> "TransformerBlock":
-        return cls(BertConfig(**config["config"]), name=config["name"])
+        return cls(**config | {"config": BertConfig(**config["config"])})
 
 
 @keras.saving.register_keras_serializable("electra_tf")
@@ -185,6 +195,9 @@ class BertModel(keras.layers.Layer):
       is_packed: whether rows hold several documents: positions then start anew
         in each, and a token reads its own document only. Rows of one document
         have the same states as without, at a higher price.
+      dtype: policy; of "mixed_bfloat16" the matrix products alone are of
+        bfloat16: weights, sums, normalization, softmax and states stay
+        float32. Default: Keras' global one.
 
     Call arguments:
       input_ids: int32 [B, L]; 0 past the end.
@@ -207,8 +220,9 @@ class BertModel(keras.layers.Layer):
         *,
         direction: str = "both",
         is_packed: bool = False,
+        dtype: layers.Policy = None,
     ) -> None:
-        super().__init__(name=name)
+        super().__init__(name=name, dtype=dtype, autocast=False)
         self.config = config
         self.direction = direction
         self.is_packed = is_packed
@@ -216,10 +230,13 @@ class BertModel(keras.layers.Layer):
         self.embeddings_project = None
         if config.embedding_size != config.hidden_size:
             self.embeddings_project = layers.Linear(
-                config.hidden_size, None, name="embeddings_project"
+                config.hidden_size,
+                None,
+                name="embeddings_project",
+                dtype=self.dtype_policy,
             )
         self.blocks = [
-            TransformerBlock(config, name=f"layer_{i}")
+            TransformerBlock(config, f"layer_{i}", self.dtype_policy)
             for i in range(config.num_hidden_layers)
         ]
 
@@ -296,16 +313,12 @@ class BertModel(keras.layers.Layer):
             "name": self.name,
             "direction": self.direction,
             "is_packed": self.is_packed,
+            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
         }
 
     @classmethod
     def from_config(cls, config: dict) -> "BertModel":
-        return cls(
-            BertConfig(**config["config"]),
-            name=config["name"],
-            direction=config["direction"],
-            is_packed=config["is_packed"],
-        )
+        return cls(**config | {"config": BertConfig(**config["config"])})
 
 
 def _initial_positions(config: BertConfig) -> keras.initializers.Initializer:

@@ -23,19 +23,48 @@ def shape_of(x: tf.Tensor) -> list[int | tf.Tensor]:
     ]
 
 
-def linear(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
+def matmul(
+    x: tf.Tensor, y: tf.Tensor, dtype: str | None = None, **options: bool
+) -> tf.Tensor:
+    """Multiplies matrices, with factors rounded to `dtype` if one is given.
+
+    Sums are of float32 whatever the factors are, then rounded to `dtype` too;
+    so are the products of the gradient.
+
+    Args:
+      x: float32 [..., M, K].
+      y: float32 [..., K, N].
+      dtype: of the factors, as "bfloat16". Default: theirs.
+      **options: of `tf.matmul`.
+
+    Returns:
+      The dtype of `x`, [..., M, N].
+    """
+    if dtype is None:
+        return tf.matmul(x, y, **options)
+    product = tf.matmul(tf.cast(x, dtype), tf.cast(y, dtype), **options)
+    return tf.cast(product, x.dtype)
+
+
+def linear(
+    x: tf.Tensor,
+    kernel: tf.Tensor,
+    bias: tf.Tensor,
+    dtype: str | None = None,
+) -> tf.Tensor:
     """Computes `x @ kernel + bias` as one matrix product.
 
     Args:
       x: float32 [..., I].
       kernel: float32 [I, O].
       bias: float32 [O].
+      dtype: of the product, see `matmul`.
 
     Returns:
       float32 [..., O].
     """
     flat = tf.reshape(x, [-1, kernel.shape[0]])  # [rows, I]
-    y = tf.nn.bias_add(tf.matmul(flat, kernel), bias)  # [rows, O]
+    y = tf.nn.bias_add(matmul(flat, kernel, dtype), bias)  # [rows, O]
     return tf.reshape(y, [*shape_of(x)[:-1], kernel.shape[1]])
 
 

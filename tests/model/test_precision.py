@@ -1,0 +1,135 @@
+"""Products of matrices in bfloat16, and nothing else."""
+
+import keras
+import ml_dtypes
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny_finetuning as tiny
+
+from electra_tf.model import heads, layers, tensor_ops
+from electra_tf.model.modeling import BertModel
+from electra_tf.model.two_tower import TwoTowerModel
+from electra_tf.util import seeds
+
+PRODUCTS = {"MatMul", "BatchMatMulV2"}
+MOVES = {"Cast", "Reshape", "Transpose", "Identity"}
+
+
+def _encoder(policy="mixed_bfloat16"):
+    keras.utils.set_random_seed(0)
+    encoder = BertModel(tiny.ENCODER, dtype=policy)
+    encoder.build((None, None))
+    return encoder
+
+
+def _inputs():
+    rng = np.random.default_rng(0)
+    ids = rng.integers(5, tiny.VOCABULARY.size, (4, 12)).astype(np.int32)
+    return ids, np.ones_like(ids), np.zeros_like(ids)
+
+
+def _gradients(encoder):
+    keys = seeds.row_keys(0, tf.constant(1), tf.range(4))
+    with tf.GradientTape() as tape:
+        states = encoder(*_inputs(), keys).sequence_output
+        rng = np.random.default_rng(1)
+        loss = tf.reduce_sum(states * rng.normal(size=states.shape))
+    variables = [v.value for v in encoder.trainable_variables]
+    gradients = tape.gradient(loss, variables)
+    return [tf.convert_to_tensor(gradient) for gradient in gradients]
+
+
+def _rounded(x):
+    return x.astype(ml_dtypes.bfloat16).astype(np.float32)
+
+
+def test_factors_and_product_are_rounded_and_the_bias_is_not():
+    rng = np.random.default_rng(0)
+    x, kernel, bias = (
+        rng.normal(size=shape).astype(np.float32)
+        for shape in ((6, 40), (40, 3), (3,))
+    )
+    y = tensor_ops.linear(x, kernel, bias, "bfloat16")
+    assert y.dtype == tf.float32
+    expected = _rounded(_rounded(x) @ _rounded(kernel)) + bias
+    # Sums in another order may fall on the other side of a half.
+    np.testing.assert_allclose(y, expected, rtol=0, atol=2**-5)
+    assert (y.numpy() == expected).mean() > 0.8
+    layer = layers.Linear(3, None, name="dense", dtype="mixed_bfloat16")
+    layer.build((None, 40))
+    layer.kernel.assign(kernel)
+    layer.bias.assign(bias)
+    np.testing.assert_array_equal(layer(tf.constant(x)), y)
+
+
+def test_only_products_of_the_encoder_are_of_bfloat16():
+    encoder = _encoder()
+    assert {v.dtype for v in encoder.weights} == {"float32"}
+    graph = tf.function(lambda: _gradients(encoder)).get_concrete_function()
+    products = []
+    for op in graph.graph.get_operations():
+        is_rounded = tf.bfloat16 in {x.dtype for x in op.inputs}
+        if op.type in PRODUCTS:
+            products.append(is_rounded)
+        elif is_rounded:
+            assert op.type in MOVES, op.name
+    # Forward: the projection, three kernels as one, two of attention and three
+    # more; twice as many backward.
+    assert products == [True] * 21
+    assert all(gradient.dtype == tf.float32 for gradient in graph.outputs)
+
+
+def test_float32_knows_nothing_of_it():
+    encoder = _encoder("float32")
+    graph = tf.function(lambda: _gradients(encoder)).get_concrete_function()
+    for op in graph.graph.get_operations():
+        assert all(x.dtype != tf.bfloat16 for x in op.inputs), op.name
+
+
+def test_states_and_gradients_are_close_to_those_of_float32():
+    exact, rounded = _encoder("float32"), _encoder()
+    first, second = (
+        encoder(*_inputs()).sequence_output.numpy()
+        for encoder in (exact, rounded)
+    )
+    assert 1e-4 < np.abs(first - second).max() < 0.05
+    first, second = (
+        np.concatenate([np.ravel(g) for g in _gradients(encoder)])
+        for encoder in (exact, rounded)
+    )
+    norms = np.linalg.norm(first) * np.linalg.norm(second)
+    assert first @ second / norms > 0.999
+
+
+def test_an_encoder_follows_the_global_policy_and_keeps_it():
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    try:
+        encoder = _encoder(None)
+        towers = TwoTowerModel(tiny.ENCODER)
+        head = heads.GeneratorPredictions(8, tiny.VOCABULARY.size, 0.02)
+        head.build((None, None, 16))
+        states = encoder(*_inputs()).sequence_output
+        table = tf.convert_to_tensor(encoder.embeddings.word_embeddings)
+        logits = head(states, table)
+    finally:
+        keras.config.set_dtype_policy("float32")
+    assert states.dtype == logits.dtype == table.dtype == tf.float32
+    assert {t.compute_dtype for t in towers.towers} == {"bfloat16"}
+    again = BertModel.from_config(encoder.get_config())
+    block = again.blocks[0]
+    for layer in (again, block, block.attention, block.dense):
+        assert layer.compute_dtype == "bfloat16"
+    assert block.output_norm.compute_dtype == "float32"
+    np.testing.assert_array_equal(
+        states, _encoder()(*_inputs()).sequence_output
+    )
+
+
+@pytest.mark.parametrize("call", ["block", "attention"])
+def test_a_layer_can_stand_alone(call):
+    encoder = _encoder()
+    block = encoder.blocks[0]
+    layer = block if call == "block" else block.attention
+    x = tf.random.stateless_normal([2, 5, 16], (0, 0))
+    assert layer(x, tf.zeros([2, 1, 1, 5])).dtype == tf.float32
