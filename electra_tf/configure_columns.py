@@ -234,8 +234,8 @@ class FilesConfig:
     """Where there is what decides nothing about the training."""
 
     test_file: str = ""
-    """Rows to predict, of a task of your own; with --write_test_outputs.
-    Default: <finetuning_data_dir>/<task>/test.*."""
+    """Rows to predict, of a task of your own. Default:
+    <finetuning_data_dir>/<task>/test.*, with --write_test_outputs."""
 
     tfds_data_dir: str = ""
     """Directory of prepared tfds data sets. Default: $TFDS_DATA_DIR or

@@ -116,7 +116,8 @@ def _say_what_there_is(experiment: Experiment) -> None:
             parts.append(f"{train.num_rows:,} rows to train on")
         for name, split in dev.items():
             parts.append(f"{len(split.examples):,} in {name}")
-        console.say(f"{task.name}: {', '.join(parts) or 'nothing to do'}.")
+        there = ", ".join(parts) or "nothing to do"
+        console.say(f"{task.name}: {there}. {task.remark()}".rstrip())
         for path, count in task.bad_rows.counts.items():
             console.warn(f"{count:,} bad rows of {path} are left out.")
     console.say(f"Encoder: {experiment.weights.origin}.")

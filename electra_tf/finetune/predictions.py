@@ -108,10 +108,12 @@ def _predict(
 def _splits(experiment: Experiment) -> list[_Asked]:
     """Returns all splits to answer, the dev splits in their order."""
     splits = []
+    config = experiment.config
+    wants_test = config.run.write_test_outputs or config.files.test_file
     for task, _, dev in experiment.tasks:
         for name, split in dev.items():
             splits.append(_Asked(task, name, split, is_test=False))
-        if experiment.config.run.write_test_outputs:
+        if wants_test:
             for name in task.splits_there(task.TEST_SPLITS):
                 split = read(task, name)
                 splits.append(_Asked(task, name, split, is_test=True))

@@ -38,11 +38,30 @@ def has_split(directory: pathlib.Path, split: str) -> bool:
     return True
 
 
+def class_names(directory: pathlib.Path, column: str) -> tuple[str, ...]:
+    """Returns the names of the classes of a feature; none if it has none.
+
+    Args:
+      directory: of the data set.
+      column: the feature: a class, or a list of them.
+    """
+    import tensorflow_datasets as tfds
+
+    features = tfds.builder_from_directory(str(directory)).info.features
+    feature = dict(features.items()).get(column)
+    if isinstance(feature, tfds.features.Sequence):
+        feature = feature.feature
+    is_class = isinstance(feature, tfds.features.ClassLabel)
+    return tuple(feature.names) if is_class else ()
+
+
 def read(
     directory: pathlib.Path,
     split: str,
     required: Collection[str],
     optional: Collection[str] = (),
+    *,
+    class_names: bool = True,
 ) -> Iterator[Record]:
     """Reads the examples of a split, in the order of the files.
 
@@ -51,10 +70,10 @@ def read(
       split: its name, or an expression.
       required: features that the data set must have.
       optional: others that are read where it has them.
+      class_names: whether a class is its name, and not its number.
 
     Yields:
-      Feature -> value as JSON has it: classes by their names, None where the
-      class is not known.
+      Feature -> value as JSON has it; None for a class that is not known.
 
     Raises:
       UserError: if there is no such split or feature, or the data set is
@@ -81,7 +100,10 @@ def read(
         for number, example in enumerate(dataset.as_numpy_iterator(), 1):
             place = f"{split}, example {number}"
             try:
-                values = {k: _value(features[k], example[k]) for k in wanted}
+                values = {
+                    k: _value(features[k], example[k], class_names)
+                    for k in wanted
+                }
             except UnicodeDecodeError:
                 yield Record(place, {}, "A row must be UTF-8 text.")
             else:
@@ -93,25 +115,28 @@ def read(
         ) from error
 
 
-def _value(feature: Any, value: Any) -> Any:  # noqa: ANN401 (tfds' own)
-    """Returns a value as JSON has it."""
+def _value(feature: Any, value: Any, class_names: bool) -> Any:  # noqa: ANN401
+    """Returns a value of a feature of tfds as JSON has it."""
     import tensorflow_datasets as tfds
 
     if isinstance(feature, tfds.features.FeaturesDict):
-        return {k: _value(f, value[k]) for k, f in feature.items()}
+        return {k: _value(f, value[k], class_names) for k, f in feature.items()}
     if isinstance(feature, tfds.features.Sequence):
         inner = feature.feature
         if isinstance(inner, tfds.features.FeaturesDict):
             return {
-                k: [_value(f, item) for item in value[k]]
+                k: [_value(f, item, class_names) for item in value[k]]
                 for k, f in inner.items()
             }
-        return [_value(inner, item) for item in value]
+        return [_value(inner, item, class_names) for item in value]
     if isinstance(feature, tfds.features.ClassLabel):
-        number = int(value)
-        return None if number < 0 else feature.int2str(number)
+        name = feature.int2str if class_names else int
+        return None if value < 0 else name(int(value))
+    return _plain(value)
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 (of NumPy)
     if isinstance(value, bytes):
         return value.decode()
-    return (
-        value.tolist() if isinstance(value, np.ndarray | np.generic) else value
-    )
+    is_array = isinstance(value, np.ndarray | np.generic)
+    return value.tolist() if is_array else value

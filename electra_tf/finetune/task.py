@@ -168,6 +168,10 @@ class Task(abc.ABC):
             "max_seq_length": self.max_seq_length,
         }
 
+    def remark(self) -> str:
+        """Returns what a run should say of the data, a sentence or nothing."""
+        return ""
+
     @property
     @abc.abstractmethod
     def input_names(self) -> tuple[str, ...]:

@@ -51,6 +51,20 @@ def check(config: FinetuningConfig) -> None:
             "the test split where the task has it."
         )
 
+    if columns.tfds_name and not columns.is_own:
+        _check_data_set(config)
+
+
+def _check_data_set(config: FinetuningConfig) -> None:
+    names = config.task.task_names
+    if len(names) > 1 or names[0] not in glue.TASKS:
+        raise UserError(
+            "`tfds_name` must stand with one task, of GLUE or of your own. "
+            f"Received: tfds_name={config.columns.tfds_name!r}, task_names="
+            f"{','.join(names)}. Put the files where the task has them, or "
+            "set --task_kind."
+        )
+
 
 def _check_own(config: FinetuningConfig, own: Sequence[str]) -> None:
     names, kind = config.task.task_names, config.columns.task_kind

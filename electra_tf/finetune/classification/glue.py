@@ -5,9 +5,10 @@ alone, and passes over rows it cannot read.
 """
 
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
+from electra_tf.finetune import prepared
 from electra_tf.finetune.classification.classification_metrics import (
     F1Scorer,
     MCCScorer,
@@ -48,11 +49,13 @@ class GlueTask(SingleOutputTask):
     Attributes:
       TRAIN: columns of labelled splits.
       TEST: columns of the others.
+      FEATURES: the texts as TensorFlow Datasets calls them.
       SUBMISSIONS: split -> name of the file that GLUE's server takes.
     """
 
     TRAIN: ClassVar[Columns]
     TEST: ClassVar[Columns]
+    FEATURES: ClassVar[tuple[str, ...]] = ("sentence1", "sentence2")
     SUBMISSIONS: ClassVar[Mapping[str, str]]
 
     @property
@@ -60,13 +63,32 @@ class GlueTask(SingleOutputTask):
         return self.TRAIN.text_b is not None
 
     def path(self, split: str) -> pathlib.Path:
+        if self.is_prepared:
+            return prepared.find(self.config)
         return self.directory / f"{split}.tsv"
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether rows come from TensorFlow Datasets instead of files."""
+        return bool(self.config.columns.tfds_name)
+
+    def splits_there(self, splits: Iterable[str]) -> list[str]:
+        if not self.is_prepared:
+            return super().splits_there(splits)
+        name = self.config.columns.split_of_data_set
+        return [
+            split
+            for split in splits
+            if prepared.has_split(self.path(split), name(split))
+        ]
 
     def columns_of(self, split: str) -> Columns:
         """Returns where the file of a split has what."""
         return self.TEST if split in self.TEST_SPLITS else self.TRAIN
 
     def get_examples(self, split: str) -> list[InputExample]:
+        if self.is_prepared:
+            return self._prepared_examples(split)
         path, where = self.path(split), self.columns_of(split)
         lines, count = read_lines(path), where.num_columns
         if count is None:
@@ -79,6 +101,31 @@ class GlueTask(SingleOutputTask):
         if not examples:
             raise UserError(f"{path} must hold examples. Received: none.")
         return examples
+
+    def _prepared_examples(self, split: str) -> list[InputExample]:
+        """Reads a split of a data set, in the order of the files of GLUE."""
+        directory = self.path(split)
+        name = self.config.columns.split_of_data_set(split)
+        needs_label = split not in self.TEST_SPLITS
+        features = (*self.FEATURES, "idx", *["label"] * needs_label)
+        # A label of GLUE's files is a number, or else the name of the class.
+        class_names = "0" not in self.labels
+        examples = []
+        for record in prepared.read(
+            directory, name, features, class_names=class_names
+        ):
+            with self.bad_rows.at(directory, record.place):
+                label = None
+                if needs_label:
+                    label = self.parse_label(str(record.value("label")))
+                texts = map(record.text, self.FEATURES)
+                eid = record.value("idx")
+                first, *second = texts
+                example = InputExample(eid, first, *second or [None], label)
+                examples.append(example)
+        if not examples:
+            raise UserError(f"{directory} must hold examples. Received: none.")
+        return sorted(examples, key=lambda example: example.eid)
 
     def _example(
         self, eid: int, line: Line, where: Columns, count: int
@@ -119,6 +166,7 @@ class CoLA(GlueTask, ClassificationTask):
 
     TRAIN = Columns(3, label=1, num_columns=4)
     TEST = Columns(1)
+    FEATURES = ("sentence",)
     SUBMISSIONS = {"test": "CoLA"}
     SCORER = MCCScorer
 
@@ -128,6 +176,7 @@ class SST(GlueTask, ClassificationTask):
 
     TRAIN = Columns(0, label=1)
     TEST = Columns(1)
+    FEATURES = ("sentence",)
     SUBMISSIONS = {"test": "SST-2"}
 
 
@@ -146,6 +195,7 @@ class QQP(GlueTask, ClassificationTask):
 
     TRAIN = Columns(3, 4, label=5)
     TEST = Columns(1, 2)
+    FEATURES = ("question1", "question2")
     SUBMISSIONS = {"test": "QQP"}
     SCORER = F1Scorer
 
@@ -171,6 +221,7 @@ class MNLI(GlueTask, ClassificationTask):
         "test_mismatched": "MNLI-mm",
         "diagnostic": "AX",
     }
+    FEATURES = ("premise", "hypothesis")
     DEV_SPLITS = ("dev_matched", "dev_mismatched")
     TEST_SPLITS = tuple(SUBMISSIONS)
     LABELS = ("contradiction", "entailment", "neutral")
@@ -186,6 +237,7 @@ class QNLI(GlueTask, ClassificationTask):
 
     TRAIN = Columns(1, 2, label=-1)
     TEST = Columns(1, 2)
+    FEATURES = ("question", "sentence")
     SUBMISSIONS = {"test": "QNLI"}
     LABELS = ENTAILMENT
 
@@ -193,6 +245,7 @@ class QNLI(GlueTask, ClassificationTask):
 class RTE(QNLI):
     """Does a sentence follow from a text?"""
 
+    FEATURES = ("sentence1", "sentence2")
     SUBMISSIONS = {"test": "RTE"}
     DEFAULT_EPOCHS = 10.0
 

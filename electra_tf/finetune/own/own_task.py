@@ -6,12 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from electra_tf.configure_finetuning import FinetuningConfig
+from electra_tf.finetune import prepared
 from electra_tf.finetune.own import sources, tables
 from electra_tf.finetune.own.sources import Source
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.task import Example, Task
 from electra_tf.util.errors import UserError
 
+_MOST_NAMED = 20
 _WAYS_OUT = (
     "Set --dev_file; or --dev_fraction=0.1 to hold out a tenth of the training "
     "rows; or --nodo_eval --checkpoint=last to do without."
@@ -109,6 +111,16 @@ class OwnTask(Task):
         """Whether the dev rows are a part of those of the training file."""
         return self.columns.dev_fraction > 0
 
+    def given_labels(self, column: str) -> tuple[str, ...]:
+        """Returns the labels that are told; none if only the rows tell them.
+
+        Args:
+          column: that holds them.
+        """
+        if self.columns.labels or not self.columns.tfds_name:
+            return self.columns.labels
+        return prepared.class_names(self.path("train"), column)
+
     def get_examples(self, split: str) -> Sequence[Example]:
         is_part = self.holds_out and split in ("train", "dev")
         source = self.source_there("train" if is_part else split)
@@ -145,6 +157,13 @@ class OwnTask(Task):
     def text_of(self, example: Example) -> str:
         """Returns what decides whether a training row is held out."""
         raise NotImplementedError
+
+
+def named(names: Sequence[str]) -> str:
+    """Names things, of many the first."""
+    text = ", ".join(names[:_MOST_NAMED])
+    rest = len(names) - _MOST_NAMED
+    return text + (f" and {rest} others" if rest > 0 else "")
 
 
 def _share(text: str) -> float:

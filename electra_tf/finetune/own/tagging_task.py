@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from electra_tf.finetune.own import sources, tables
-from electra_tf.finetune.own.own_task import OwnTask
+from electra_tf.finetune.own.own_task import OwnTask, named
 from electra_tf.finetune.own.sources import Source
 from electra_tf.finetune.reading import BadRowError
 from electra_tf.finetune.records import Record
@@ -71,8 +71,10 @@ class OwnTagging(OwnTask, TaggingTask):
         """The kinds of spans, or else the tags, that may be in a file."""
         if self.columns.labels:
             return frozenset(self.columns.labels)
-        tags = {str(w.tag) for x in self.train_sentences for w in x.words}
-        return frozenset(filter(None, map(self._name, tags)))
+        _, column = self._columns
+        told = self.given_labels(column)
+        rows = (w.tag for x in self.train_sentences for w in x.words)
+        return frozenset(filter(None, map(self._name, {*(told or rows)})))
 
     def get_labels(self) -> tuple[str, ...]:
         """Returns the tags of the model, for spans those of all kinds.
@@ -96,10 +98,20 @@ class OwnTagging(OwnTask, TaggingTask):
             )
         return labels
 
+    def remark(self) -> str:
+        what = "Spans" if self.is_spans else "Tags"
+        return f"{what}: {named(sorted(self.names))}."
+
     @property
     def input_names(self) -> tuple[str, ...]:
         column = self.columns.words_column
         return ("words",) if column.isdecimal() or not column else (column,)
+
+    @property
+    def _columns(self) -> tuple[str, str]:
+        """The names of the columns of words and tags."""
+        columns = self.columns
+        return columns.words_column or "words", columns.tags_column or "tags"
 
     def text_of(self, example: TaggedSentence) -> str:
         return " ".join(example.words)
@@ -135,7 +147,7 @@ class OwnTagging(OwnTask, TaggingTask):
         if name and name not in self.names:
             what = "A span's kind" if self.is_spans else "A tag"
             raise BadRowError(
-                f"{what} must be one of {', '.join(sorted(self.names))}. "
+                f"{what} must be one of {named(sorted(self.names))}. "
                 f"Received: {tag!r}. Give all of them by --labels if the "
                 "training rows lack some."
             )
@@ -202,10 +214,7 @@ class OwnTagging(OwnTask, TaggingTask):
         yield from map(_Sentence, itertools.count(), read)
 
     def _records(self, source: Source, needs_tags: bool) -> Iterator[_Sentence]:
-        columns = (
-            self.columns.words_column or "words",
-            self.columns.tags_column or "tags",
-        )
+        columns = self._columns
         needed = columns if needs_tags else columns[:1]
         records = sources.read(source, self.config, needed, columns)
         for eid, record in enumerate(records):

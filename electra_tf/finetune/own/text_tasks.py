@@ -1,5 +1,6 @@
 """Classification and regression of one's own texts or pairs."""
 
+import collections
 import csv
 import dataclasses
 import difflib
@@ -20,13 +21,11 @@ from electra_tf.finetune.own.own_metrics import (
     OwnClassificationScorer,
     OwnRegressionScorer,
 )
-from electra_tf.finetune.own.own_task import OwnTask
+from electra_tf.finetune.own.own_task import OwnTask, named
 from electra_tf.finetune.own.sources import Source
 from electra_tf.finetune.reading import BadRowError
 from electra_tf.finetune.records import Record
 from electra_tf.util.errors import UserError
-
-_MOST_NAMED = 20  # labels in an error
 
 
 class _Row(NamedTuple):
@@ -139,28 +138,33 @@ class OwnClassification(OwnTextTask, ClassificationTask):
     """One of some labels, which the training rows tell, for each text."""
 
     def get_labels(self) -> tuple[str, ...]:
-        """Returns the labels as configured, or else sorted.
+        """Returns the labels as they are told, or else sorted.
 
         Raises:
           UserError: if there are too few, or too many for the metric.
         """
         path = self.path("train")
-        labels = self.columns.labels or _sorted(
+        column = self.columns.label_column
+        labels = self.given_labels(column) or _sorted(
             str(row.example.label) for row in self.train_rows
         )
         if len(labels) < 2:
             raise UserError(
                 "A classification must have two labels or more. Received: "
-                f"{', '.join(labels) or 'none'} in {path}, column "
-                f"{self.columns.label_column!r}."
+                f"{', '.join(labels) or 'none'} in {path}, column {column!r}."
             )
         if self.columns.main_metric == "f1" and len(labels) > 2:
             raise UserError(
                 "`main_metric` must be another than f1 where there are more "
-                f"than two labels. Received: {_named(labels)} in {path}. Set "
+                f"than two labels. Received: {named(labels)} in {path}. Set "
                 "--main_metric=macro_f1."
             )
         return labels
+
+    def remark(self) -> str:
+        counts = collections.Counter(x.example.label for x in self.train_rows)
+        labels = [f"{label} {counts[label]:,}" for label in self.labels]
+        return f"Labels: {named(labels)}."
 
     def parse_label(self, text: str) -> str:
         if text in self._known:
@@ -173,7 +177,7 @@ class OwnClassification(OwnTextTask, ClassificationTask):
         near = difflib.get_close_matches(text, self.labels, 1)
         hint = f" Did you mean {near[0]}?" if near else ""
         raise BadRowError(
-            f"A label must be one of those {where}: {_named(self.labels)}. "
+            f"A label must be one of those {where}: {named(self.labels)}. "
             f"Received: {text!r}.{hint}"
         )
 
@@ -202,10 +206,14 @@ class OwnRegression(OwnTextTask, RegressionTask):
         if len({*values}) < 2:
             raise UserError(
                 "A regression must have two values or more. Received: "
-                f"{', '.join(sorted({*texts})[:_MOST_NAMED]) or 'none'} in "
+                f"{named(sorted({*texts})) or 'none'} in "
                 f"{self.path('train')}, column {self.columns.label_column!r}."
             )
         return min(values), max(values)
+
+    def remark(self) -> str:
+        low, high = self.value_range
+        return f"Values: {low:g} to {high:g}."
 
     def parse_label(self, text: str) -> float:
         if self.columns.value_range:
@@ -236,12 +244,6 @@ def _sorted(labels: Sequence[str]) -> tuple[str, ...]:
     if all(_number(label) is not None for label in different):
         return tuple(sorted(different, key=lambda x: (float(x), x)))
     return tuple(sorted(different))
-
-
-def _named(labels: Sequence[str]) -> str:
-    text = ", ".join(labels[:_MOST_NAMED])
-    rest = len(labels) - _MOST_NAMED
-    return text + (f" and {rest} others" if rest > 0 else "")
 
 
 KINDS = {"classification": OwnClassification, "regression": OwnRegression}
