@@ -31,13 +31,19 @@ setuptools.setup(
         "tensorflow-text>=2.21,<2.22",
     ],
     extras_require={
-        "test": ["hypothesis>=6.100", "pytest>=8", "safetensors>=0.4.5"],
+        "test": [
+            "hypothesis>=6.100",
+            "matplotlib>=3.9",
+            "pytest>=8",
+            "safetensors>=0.4.5",
+        ],
         "dev": ["pytest-xdist>=3.6", "ruff>=0.17,<0.18"],
         "bench": ["tokenizers>=0.22"],
         # Beam's protobuf is older than what later sentencepieces need.
         "beam": ["apache-beam>=2.70", "sentencepiece<0.2.2"],
         "hf": ["safetensors>=0.4.5"],
         "hf-test": ["torch>=2.5,<2.14", "transformers>=4.57"],
+        "plots": ["matplotlib>=3.9"],
         "tensorboard": ["tensorboard>=2.19"],
     },
 )

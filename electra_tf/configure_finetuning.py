@@ -71,6 +71,10 @@ class RunConfig:
     """Evaluate and predict with all trials together, too: the mean of their
     probabilities or values."""
 
+    write_plots: bool = False
+    """Draw learning curves, and which label is taken for which; needs
+    [plots]."""
+
     def __post_init__(self) -> None:
         for name in ("data_dir", "model_name"):
             if not getattr(self, name):

@@ -1,5 +1,6 @@
 """A whole run of fine-tuning, as the command line starts it."""
 
+import importlib.util
 import json
 import os
 import shutil
@@ -41,6 +42,7 @@ def done(data_dir):
         write_test_outputs=True,
         n_writes_test=1,
         ensemble=True,
+        write_plots=importlib.util.find_spec("matplotlib") is not None,
     )
     whole = finetuning_run.run(config)
     return config, data_dir / "models" / "tiny", whole
@@ -125,6 +127,25 @@ def test_new_text_is_answered_as_the_dev_split_was(done, data_dir):
         assert answer["prediction"] == expected["prediction"]
         shares = pytest.approx(expected["probabilities"], abs=1e-6)
         assert answer["probabilities"] == shares
+
+
+def test_the_best_trial_shows_which_label_is_taken_for_which(done):
+    config, model_dir, whole = done
+    values = [t["metrics"]["dev"]["accuracy"] for t in whole["trials"]]
+    best = 1 + int(np.argmax(values))
+    name = f"sst_dev_{best}_predictions.jsonl"
+    text = (model_dir / "dev_predictions" / name).read_text("utf-8")
+    rows = [json.loads(line) for line in text.splitlines()]
+    pairs = [(row["label"], row["prediction"]) for row in rows]
+    text = (model_dir / "results/sst_confusion.txt").read_text("utf-8")
+    title, _, *lines = text.splitlines()
+    assert title.startswith(f"sst dev, trial {best}:")
+    for label, line in zip("01", lines, strict=False):
+        counts = [str(pairs.count((label, other))) for other in "01"]
+        assert line.split()[:3] == [label, *counts]
+    for kind in ("curves", "confusion"):
+        path = model_dir / f"results/sst_{kind}.png"
+        assert path.exists() == config.run.write_plots
 
 
 def test_test_rows_are_answered_for_the_server(done):

@@ -5,7 +5,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from electra_tf.configure_finetuning import FinetuningConfig
-from electra_tf.finetune import predictions, pretrained, report, task_builder
+from electra_tf.finetune import (
+    confusion,
+    plots,
+    predictions,
+    pretrained,
+    report,
+    task_builder,
+)
 from electra_tf.finetune.experiment import Experiment, TaskData
 from electra_tf.finetune.features import Features
 from electra_tf.finetune.task import Task
@@ -27,6 +34,8 @@ def run(config: FinetuningConfig) -> dict[str, Any]:
       UserError: before any training, if something is wrong with it.
     """
     task_builder.check(config)
+    if config.run.write_plots:
+        plots.check()
     experiment = prepare(config)
     trials = [
         _run_trial(experiment, i + 1) for i in range(config.run.num_trials)
@@ -37,6 +46,10 @@ def run(config: FinetuningConfig) -> dict[str, Any]:
         if ensemble := predictions.write(experiment, trials):
             whole["ensemble"] = {"metrics": ensemble}
         _write(config, whole, results)
+        confusions = confusion.write(experiment, results)
+        if config.run.write_plots:
+            directories = [trial.directory for trial in trials]
+            plots.write(experiment, directories, results, confusions)
     return whole
 
 

@@ -80,6 +80,20 @@ def write(
     return dict(zip(names, metrics, strict=True))
 
 
+def read_answers(task: Task, split: str, trial: int) -> list[dict[str, Any]]:
+    """Reads what a trial answered.
+
+    Args:
+      task: of it.
+      split: one of the dev splits.
+      trial: its number.
+    """
+    directory = pathlib.Path(task.config.run.model_dir, "dev_predictions")
+    path = directory / _file_name(task, split, str(trial))
+    with path.open(encoding="utf-8", newline="\n") as lines:
+        return [json.loads(line) for line in lines]
+
+
 def _predict(
     experiment: Experiment, trial: Trial, splits: Sequence[_Asked]
 ) -> list[Outputs]:
@@ -126,15 +140,17 @@ def _write_answers(asked: _Asked, outputs: Outputs, who: str) -> None:
     answers = task.get_scorer().answers(outputs, split.examples)
     model_dir = pathlib.Path(task.config.run.model_dir)
     kind = "test" if is_test else "dev"
-    path = model_dir / f"{kind}_predictions"
-    _write_text(
-        path / f"{task.name}_{name}_{who}_predictions.jsonl", _lines(answers)
-    )
+    path = model_dir / f"{kind}_predictions" / _file_name(task, name, who)
+    _write_text(path, _lines(answers))
     results = pathlib.Path(task.config.results_dir, f"{task.name}_{task.FILES}")
     directory = model_dir / "submissions" if is_test else results
     directory /= who if who == ENSEMBLE else f"trial_{who}"
     for file_name, text in task.files(name, answers).items():
         _write_text(directory / file_name, text)
+
+
+def _file_name(task: Task, split: str, who: str) -> str:
+    return f"{task.name}_{split}_{who}_predictions.jsonl"
 
 
 def _lines(answers: Sequence[Mapping[str, Any]]) -> str:
