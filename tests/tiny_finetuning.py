@@ -92,7 +92,7 @@ def write_trained(directory, task_name, seed=0, **known):
     """
     read = weights(seed)
     task = task_builder.get_task(
-        config(task_names=(task_name,)),
+        config(task_names=(task_name,), max_query_length=8, doc_stride=8),
         pretrained.tokenizer(read),
         longest=ENCODER.max_position_embeddings,
         known=known,

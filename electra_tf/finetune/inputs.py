@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, NamedTuple
 
 from electra_tf.finetune.reading import BadRowError
+from electra_tf.finetune.records import Record
 from electra_tf.util import compression, storage
 from electra_tf.util.errors import UserError
 
@@ -21,7 +22,8 @@ FORMATS = ("txt", "tsv", "jsonl")
 
 Item = str | Sequence[str] | Mapping[str, Any]
 """What is answered at once: a text; a sequence of texts, or of one text's
-words where the model tags; or a mapping from the names of inputs."""
+words where the model tags; or a mapping from the names of inputs, where dots
+name a field of a field."""
 Inputs = tuple[str | Sequence[str], ...]
 """One value for each input of a model."""
 
@@ -66,23 +68,30 @@ def inputs_of(item: Item, asked: Asked) -> Inputs:
     """
     names = asked.names
     if isinstance(item, Mapping):
-        if missing := [name for name in names if name not in item]:
-            raise BadRowError(
-                f"An input must have {_listed(names)}. Received: no "
-                f"{_listed(missing)} but {_listed(item) or 'nothing'}."
-            )
-        values = tuple(item[name] for name in names)
+        record = Record(0, item)
+        values = tuple(record.value(name) for name in names)
     else:
         values = (item,) if len(names) == 1 else _parts(item, names)
     for name, value in zip(names, values, strict=True):
         is_list = asked.takes_words and isinstance(value, Sequence)
-        is_list = is_list and all(isinstance(word, str) for word in value)
-        if not isinstance(value, str) and not is_list:
+        parts = value if is_list else [value]
+        if not all(map(_is_text, parts)):
             kind = "a text" + " or a list of words" * asked.takes_words
             raise BadRowError(
                 f"{name!r} must be {kind}. Received: {_shown(value)}."
             )
     return values
+
+
+def _is_text(value: Any) -> bool:  # noqa: ANN401 (anything)
+    """Says whether a value is a text, of whole characters."""
+    if not isinstance(value, str):
+        return False
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _parts(item: Item, names: Sequence[str]) -> tuple[Any, ...]:

@@ -25,7 +25,7 @@ BLOCK_SIZE = 1024
 """Items in memory at once; a block is sorted by length into batches."""
 
 _TRIAL_MODEL = "model"  # in the directory of a trial
-_OF_DATA_SETS = ("eid", "label")  # what only rows of a data set have
+_OF_DATA_SETS = ("eid", "label", "qas_id")  # what new text has not
 
 Answer = dict[str, Any]
 """What is predicted, as JSON values; see `Predictor`."""
@@ -40,6 +40,9 @@ class Predictor:
       regression      nothing else: the prediction is the value
       tagging         the "words", and "confidences", the probability of each
                       of the predicted tags
+      QA              the "question"; "nbest", the best spans with their
+                      probabilities among these; and "null_odds", more where
+                      there is no answer, None if the model always gives one
 
     Example:
       predict = electra_tf.Predictor("models/small/.../sst_model_1")
@@ -83,8 +86,8 @@ class Predictor:
 
         Args:
           items: texts; pairs of texts, where the task is of pairs; lists of
-            words or texts with white space between, where it tags; or
-            mappings from `asked.names`.
+            words or texts with white space between, where it tags; pairs
+            of question and context; or mappings from `asked.names`.
 
         Raises:
           UserError: telling the number of an item, from 1, that is of another

@@ -48,6 +48,12 @@ def test_objects_are_read_by_the_names_of_inputs(tmp_path):
     assert _read(path, PAIR) == expected
 
 
+def test_a_field_may_be_in_a_field(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"r": {"body": "good"}}', "utf-8")
+    assert _read(path, Asked(("r.body",))) == [(1, ("good",))]
+
+
 def test_words_are_a_list_or_a_text(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text('{"words": ["a", "b c"]}\n{"words": "a b"}', "utf-8")
@@ -62,7 +68,8 @@ def test_words_are_a_list_or_a_text(tmp_path):
         (b"\xff", TEXT, "txt", "UTF-8"),
         (b"{", TEXT, "jsonl", "JSON. Received"),
         (b"[1]", TEXT, "jsonl", r"JSON object. Received: \[1\]"),
-        (b'{"txt": 1}', TEXT, "jsonl", "no 'text' but 'txt'"),
+        (b'{"txt": 1}', TEXT, "jsonl", "have 'text'.*Did you mean"),
+        (b'{"text": "\\ud800"}', TEXT, "jsonl", "'text' must be a text"),
         (b'{"text": ["a"]}', TEXT, "jsonl", "'text' must be a text"),
         (b'{"words": [1]}', WORDS, "jsonl", "text or a list of words"),
     ],

@@ -21,6 +21,8 @@ def paths(tmp_path_factory):
         "sst": tiny.write_trained(root / "sst", "sst"),
         "other": tiny.write_trained(root / "trial" / "model", "sst", seed=1),
         "sts": tiny.write_trained(root / "sts", "sts", seed=2),
+        "squad": tiny.write_trained(root / "squad", "squad"),
+        "squad_1": tiny.write_trained(root / "squad_1", "squad", seed=1),
         "ner": tiny.write_trained(root / "ner", "ner", labels=TAGS),
     }
 
@@ -83,6 +85,28 @@ def test_every_word_has_a_tag_however_long_the_sentence(paths):
         assert len(answer["confidences"]) == len(answer["words"])
         assert {*answer["prediction"]} <= {*TAGS}
         assert all(0.25 <= share <= 1 for share in answer["confidences"])
+
+
+def test_a_question_is_answered_from_all_of_its_context(paths):
+    context = "The  good film was bad. " + "it is very " * 20 + "THE plot."
+    question = ("what was it", context)
+    answers = []
+    for path in ("squad", "squad_1", "squad,squad_1"):
+        names = path.split(",")
+        predict = electra_tf.Predictor([paths[name] for name in names])
+        (answer,) = predict([question])
+        assert answer["question"] == question[0]
+        assert len(answer["nbest"]) > 1
+        for found in answer["nbest"]:
+            assert found["text"] in " ".join(context.split())
+        total = sum(found["probability"] for found in answer["nbest"])
+        assert total == pytest.approx(1, abs=1e-5)
+        answers.append(answer)
+    one, two, both = (answer["null_odds"] for answer in answers)
+    # The least of means over rows is no less than the mean of the least.
+    assert both >= (one + two) / 2 - 1e-4 and one != two
+    with pytest.raises(UserError, match="Item 1.*`context`.*not empty"):
+        predict([("what", " ")])
 
 
 @pytest.mark.parametrize(
