@@ -131,8 +131,8 @@ def _say_what_there_is(experiment: Experiment) -> None:
             parts.append(f"{len(split.examples):,} in {name}")
         there = ", ".join(parts) or "nothing to do"
         console.say(f"{task.name}: {there}. {task.remark()}".rstrip())
-        for path, count in task.bad_rows.counts.items():
-            console.warn(f"{count:,} bad rows of {path} are left out.")
+        for note in task.bad_rows.notes:
+            console.warn(note)
     console.say(f"Encoder: {experiment.weights.origin}.")
 
 

@@ -37,11 +37,21 @@ class BadRows:
     def __init__(self, *, skip: bool) -> None:
         self.skip = skip
         self._places: dict[str, set[int | str]] = {}
+        self._first: dict[str, str] = {}
 
     @property
     def counts(self) -> dict[str, int]:
         """File -> rows left out; a file may be read more than once."""
         return {path: len(places) for path, places in self._places.items()}
+
+    @property
+    def notes(self) -> list[str]:
+        """What was left out of each file, and what was wrong first."""
+        return [
+            f"{count:,} bad rows of {path} are left out. The first, "
+            f"{self._first[path]}"
+            for path, count in self.counts.items()
+        ]
 
     @contextlib.contextmanager
     def at(self, path: pathlib.Path, place: int | str) -> Iterator[None]:
@@ -59,16 +69,24 @@ class BadRows:
             yield
         except BadRowError as error:
             if not self.skip:
-                where = f"line {place}" if isinstance(place, int) else place
                 raise UserError(
-                    f"{path}, {where}: {error} Mend it, or set "
+                    f"{path}, {_where(place)}: {error} Mend it, or set "
                     "--skip_bad_rows to leave such rows out."
                 ) from error
-            self.leave_out(path, place)
+            self.leave_out(path, place, str(error))
 
-    def leave_out(self, path: pathlib.Path, place: int | str) -> None:
-        """Counts a row; see `at`."""
+    def leave_out(
+        self, path: pathlib.Path, place: int | str, problem: str
+    ) -> None:
+        """Counts a row.
+
+        Args:
+          path: of its file.
+          place: see `at`.
+          problem: what is wrong with it, a sentence.
+        """
         self._places.setdefault(str(path), set()).add(place)
+        self._first.setdefault(str(path), f"{_where(place)}: {problem}")
 
 
 def read_bytes(path: pathlib.Path) -> bytes:
@@ -131,6 +149,10 @@ def columns(line: Line, count: int) -> list[str]:
             f"{len(fields)}."
         )
     return fields
+
+
+def _where(place: int | str) -> str:
+    return f"line {place}" if isinstance(place, int) else place
 
 
 def _decode(line: bytes) -> str | None:

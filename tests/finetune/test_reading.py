@@ -56,6 +56,9 @@ def test_a_bad_row_is_an_error_with_its_place_or_is_counted(tmp_path):
         with lenient.at(path, line.number):
             good.append(reading.columns(line, 2))
     assert good == [["a", "b"]] and lenient.counts == {str(path): 2}
+    (note,) = lenient.notes
+    assert note.startswith(f"2 bad rows of {path} are left out. The first, ")
+    assert "first, line 2: A row must have 2 columns" in note
 
 
 def test_a_bad_row_counts_once_however_often_its_file_is_read(tmp_path):

@@ -178,12 +178,22 @@ def read_examples(
                     _check_name(question.qas_id, names)
                 made = example(len(examples), context, question)
                 if is_training and made.answer_text and not made.is_found:
-                    bad_rows.leave_out(path, where)
+                    bad_rows.leave_out(path, where, _not_there(made, question))
                 else:
                     examples.append(made)
     if not examples:
         raise UserError(f"{path} must hold questions. Received: none.")
     return examples
+
+
+def _not_there(made: QAExample, question: Question) -> str:
+    """Says that an answer does not stand where it should."""
+    start = question.places[0].start
+    there = made.context[start : start + len(made.answer_text)]
+    return (
+        f"{json_fields.short(made.answer_text)} must stand at character "
+        f"{start} of the context. Received: {json_fields.short(there)}."
+    )
 
 
 def unanswered_example(eid: int, question: str, context: str) -> QAExample:

@@ -52,6 +52,11 @@ class RowMaker:
       tokenizer: of the encoder's vocabulary.
       config: of question answering.
       max_seq_length: tokens in a row.
+
+    Attributes:
+      num_answers: training rows so far that hold the answer.
+      num_lacking: those, made or left out, that lack the answer of a question
+        that has one.
     """
 
     def __init__(
@@ -60,6 +65,8 @@ class RowMaker:
         self.tokenizer = tokenizer
         self.config = config
         self.max_seq_length = max_seq_length
+        self.num_answers = 0
+        self.num_lacking = 0
 
     def rows(
         self, examples: Sequence[QAExample], *, is_training: bool
@@ -115,9 +122,11 @@ class RowMaker:
         for number, window in enumerate(windows):
             part = slice(window.start, sum(window))
             start, end = _labels(answer, window, offset)
-            drops = is_training and self.config.drop_unanswered_windows
-            if drops and not end and not example.is_impossible:
-                continue
+            if is_training and not example.is_impossible:
+                self.num_answers += end > 0
+                self.num_lacking += not end
+                if not end and self.config.drop_unanswered_windows:
+                    continue
             row = {
                 **join(
                     self.tokenizer.vocabulary, question, context.tokens[part]

@@ -55,6 +55,17 @@ class QATask(Task):
         _check_room(self.max_seq_length, config)
         self._maker = RowMaker(tokenizer, config.qa, self.max_seq_length)
 
+    def remark(self) -> str:
+        answers, lacking = self._maker.num_answers, self._maker.num_lacking
+        if not answers + lacking:
+            return ""
+        drops = self.config.qa.drop_unanswered_windows
+        kept = "are left out" if drops else "have it at [CLS]"
+        return (
+            f"{answers:,} of the rows hold the answer; {lacking:,} windows "
+            f"that lack it {kept}."
+        )
+
     @property
     def input_names(self) -> tuple[str, ...]:
         return ("question", "context")
@@ -199,8 +210,9 @@ def _check_room(length: int, config: FinetuningConfig) -> None:
     step = min(stride, (length - less - 3) // 2)
     raise UserError(
         "`max_query_length` + `doc_stride` + 3 must be at most "
-        "`max_seq_length`, so that a row holds a question and as much of the "
-        f"context as is left out of the next. Received: {question} + {stride} "
+        "`max_seq_length`: a row has room for the longest question, three "
+        "special tokens and a window on the context that reaches to the next "
+        f"one. Received: {question} + {stride} "
         f"+ 3, max_seq_length={length}. Set for example "
         f"--max_query_length={less} --doc_stride={step}."
     )

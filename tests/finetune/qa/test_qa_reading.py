@@ -32,7 +32,7 @@ def _read(tmp_path, content, *, skip=False, split="train"):
         bad_rows=bad_rows,
         is_training=split == "train",
     )
-    return examples, bad_rows.counts.get(str(path), 0)
+    return examples, bad_rows.counts.get(str(path), 0), *bad_rows.notes
 
 
 def test_white_space_is_that_of_the_original():
@@ -77,8 +77,10 @@ def test_squad_is_read(tmp_path):
 def test_an_answer_that_is_not_there_is_not_learnt_but_evaluated(tmp_path):
     wrong = {"text": "bad", "answer_start": 10}
     content = _squad(_question(id="q0", answers=[wrong]), _question())
-    (only,), count = _read(tmp_path, content)
+    (only,), count, note = _read(tmp_path, content)
     assert only.qas_id == "q1" and only.eid == 0 and count == 1
+    assert "question q0: 'bad' must stand at character 10 of" in note
+    assert note.endswith("Received: 'goo'.")
     (first, second), count = _read(tmp_path, content, split="dev")
     assert first.answers == ("bad",) and not first.is_found and count == 0
     assert (first.eid, second.eid) == (0, 1)
@@ -116,7 +118,7 @@ def test_a_bad_question_is_an_error_with_its_place_or_counted(
     where = rf"train\.json, article 1, paragraph 1, question {name}: "
     with pytest.raises(UserError, match=f"{where}.*{problem}.*skip_bad_rows"):
         _read(tmp_path, content)
-    (example,), count = _read(tmp_path, content, skip=True)
+    (example,), count, _ = _read(tmp_path, content, skip=True)
     assert example.qas_id == "good" and count == 1
 
 

@@ -146,6 +146,7 @@ def test_windows_without_the_answer_are_left_out_on_request():
     (row,) = maker.rows([example], is_training=True)
     assert row["start_positions"] == row["end_positions"] == 5 + 10 - 4
     assert row["word_numbers"].size == 0
+    assert (maker.num_answers, maker.num_lacking) == (1, 1)
     assert len(list(maker.rows([example], is_training=False))) == 2
 
 

@@ -102,6 +102,21 @@ def test_only_a_test_split_may_lack_answers(tmp_path):
             task.get_examples(split)
 
 
+@pytest.mark.parametrize("drops", [False, True])
+def test_a_run_says_how_many_windows_lack_the_answer(tmp_path, drops):
+    leaves = {"max_seq_length": 20, "drop_unanswered_windows": drops}
+    task = _task("squad", tmp_path, **leaves)
+    paragraph = {"context": "it is a very good film " * 3, "qas": [_question()]}
+    _write(task, "train", json.dumps({"data": [{"paragraphs": [paragraph]}]}))
+    assert task.remark() == ""
+    examples = task.get_examples("train")
+    # A question of one token leaves 16 of 18; the answer is the fifth.
+    rows = list(task.featurize(examples, is_training=True))
+    assert len(rows) == (1 if drops else 2)
+    kept = "are left out" if drops else r"have it at \[CLS\]"
+    assert re.search(f"^1 of the rows .* 1 windows .* {kept}", task.remark())
+
+
 def test_files_are_those_of_the_official_scorers(tmp_path):
     answer = {
         "qas_id": "q",
