@@ -16,6 +16,7 @@ METRICS: Mapping[str, tuple[str, ...]] = {
     "classification": ("accuracy", "macro_f1", "mcc", "f1"),
     "regression": ("spearman", "pearson", "r2"),
     "tagging": ("f1", "accuracy"),
+    "qa": ("f1", "exact_match"),
 }
 """Kind -> the metrics that may choose among its checkpoints."""
 
@@ -26,9 +27,14 @@ _READ_BY: Mapping[str, tuple[str, ...]] = {
     "text_b_column": _TEXTS,
     "label_column": _TEXTS,
     "is_unordered_pair": _TEXTS,
-    "has_header": _TEXTS,
-    "delimiter": _TEXTS,
-    "quoting": _TEXTS,
+    "has_header": (*_TEXTS, "qa"),
+    "delimiter": (*_TEXTS, "qa"),
+    "quoting": (*_TEXTS, "qa"),
+    "question_column": ("qa",),
+    "context_column": ("qa",),
+    "answer_column": ("qa",),
+    "answer_start_column": ("qa",),
+    "has_unanswerable": ("qa",),
     "words_column": ("tagging",),
     "tags_column": ("tagging",),
     "tag_scheme": ("tagging",),
@@ -49,13 +55,13 @@ class ColumnsConfig:
     """
 
     task_kind: str = one_of(REGISTERED, *METRICS)
-    """What your own task asks for: a label, a value, or a tag for every word;
-    "registered" for the tasks that are known by name."""
+    """What your own task asks for: a label, a value, a tag for every word, or
+    a span of a context; "registered" for the tasks that are known by name."""
 
     train_file: str = ""
     """Rows to learn from, .csv, .tsv or .jsonl; of tagging .jsonl, or .txt,
-    .conll or .conllu with a word a line. Default:
-    <finetuning_data_dir>/<task>/train.*."""
+    .conll or .conllu with a word a line; of qa also .json as of SQuAD, or
+    .jsonl as of MRQA. Default: <finetuning_data_dir>/<task>/train.*."""
 
     dev_file: str = ""
     """Rows to evaluate on. Default: <finetuning_data_dir>/<task>/dev.*."""
@@ -81,6 +87,25 @@ class ColumnsConfig:
     tags_column: str = ""
     """Tagging: field with the list of tags, or number of the column of tags.
     Default: tags; the last, or 4 of .conllu files."""
+
+    question_column: str = "question"
+    """Question answering: column of the question."""
+
+    context_column: str = "context"
+    """Question answering: column of the text that holds the answer."""
+
+    answer_column: str = "answer"
+    """Question answering: column of the answer, or of a list of right ones;
+    the first is learnt. Test files may be without it."""
+
+    answer_start_column: str = "answer_start"
+    """Question answering: column of the character, from 0, at which an answer
+    begins, or of a list of them. Where there is none, an answer is where its
+    text first stands."""
+
+    has_unanswerable: bool = False
+    """Question answering: whether rows without an answer are questions that
+    the context does not answer; otherwise they are bad rows."""
 
     has_header: bool = True
     """Whether the first line of .csv and .tsv files names the columns;
@@ -112,8 +137,8 @@ class ColumnsConfig:
 
     main_metric: str = ""
     """Chooses among checkpoints: accuracy, macro_f1, mcc or, of two labels,
-    f1 of the second; spearman, pearson or r2; of tagging f1 or accuracy.
-    Default: accuracy, spearman; f1 of spans."""
+    f1 of the second; spearman, pearson or r2; of tagging f1 or accuracy; of
+    qa f1 or exact_match. Default: accuracy, spearman; f1 of spans and qa."""
 
     tfds_name: str = ""
     """Take the rows from a data set that TensorFlow Datasets prepared before:
@@ -186,13 +211,15 @@ class ColumnsConfig:
                 "`text_b_column`. Set --text_b_column."
             )
         if not self.has_header:
-            for name in ("text_column", "text_b_column", "label_column"):
-                require(
-                    self,
-                    name,
-                    "a column's number, from 1, where files have no header",
-                    lambda x: not x or (x.isdecimal() and int(x) > 0),
-                )
+            names = "text_column text_b_column label_column"
+            if self.task_kind == "qa":
+                names = "question_column context_column answer_column"
+            require(
+                self,
+                names,
+                "a column's number, from 1, where files have no header",
+                lambda x: not x or (x.isdecimal() and int(x) > 0),
+            )
 
     def _check_sources(self) -> None:
         """Refuses a split that would come from two places."""

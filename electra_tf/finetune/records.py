@@ -44,6 +44,14 @@ class Record(NamedTuple):
             value = value[part]
         return value
 
+    def has(self, column: str) -> bool:
+        """Says whether there is such a column, and the row can be read."""
+        try:
+            self.value(column)
+        except BadRowError:
+            return False
+        return True
+
     def text(self, column: str) -> str:
         """Returns a text.
 
@@ -80,13 +88,8 @@ class Record(NamedTuple):
           BadRowError: if it is anything else.
         """
         values = self.value(column)
-        if (
-            not isinstance(values, list)
-            or not values
-            or not all(
-                isinstance(x, str | int) and str(x).strip() for x in values
-            )
-        ):
+        is_list = isinstance(values, list) and values
+        if not is_list or not all(map(_is_text, values)):
             raise BadRowError(
                 f"{column!r} must be a list of texts that are not empty. "
                 f"Received: {json.dumps(values, ensure_ascii=False):.80}."

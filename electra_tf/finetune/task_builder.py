@@ -7,7 +7,7 @@ from typing import Any
 
 from electra_tf.configure_finetuning import FinetuningConfig
 from electra_tf.finetune.classification import glue
-from electra_tf.finetune.own import tagging_task, text_tasks
+from electra_tf.finetune.own import qa_task, tagging_task, text_tasks
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.qa import qa_tasks
 from electra_tf.finetune.tagging import tagging_tasks
@@ -20,7 +20,11 @@ TASKS: Mapping[str, type[Task]] = {
     **tagging_tasks.TASKS,
 }
 
-KINDS: Mapping[str, type[Task]] = {**text_tasks.KINDS, **tagging_task.KINDS}
+KINDS: Mapping[str, type[Task]] = {
+    **text_tasks.KINDS,
+    **tagging_task.KINDS,
+    **qa_task.KINDS,
+}
 """The kinds of tasks of one's own."""
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")

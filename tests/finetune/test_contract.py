@@ -54,6 +54,10 @@ ROWS = {
         '{{"words": ["a", "film"], "tags": ["O", "{}"]}}',
         ("B-X", "B-Y"),
     ),
+    "own_qa": (
+        '{{"question": "the plot", "context": "a film", "answer": "{}"}}',
+        ("film", "a film"),
+    ),
 }
 HEADERS = {
     "own_classification": "text,label",

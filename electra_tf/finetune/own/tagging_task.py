@@ -230,7 +230,7 @@ def _words(
 ) -> tuple[Word, ...]:
     words = record.texts(words_column)
     tags: Sequence[str | None] = [None] * len(words)
-    if needs_tags or record.values.get(tags_column):
+    if needs_tags or (record.has(tags_column) and record.value(tags_column)):
         tags = record.texts(tags_column)
     if len(tags) != len(words):
         raise BadRowError(

@@ -104,7 +104,7 @@ class OwnTextTask(OwnTask, SingleOutputTask):
     ) -> InputExample:
         text_a, *text_b = map(record.text, self.input_names)
         label, column = None, self.columns.label_column
-        if needs_label or column in record.values:
+        if needs_label or record.has(column):
             label = record.label(column)
         if needs_label and label is None:
             raise BadRowError(

@@ -7,7 +7,7 @@ answered, too; files may be packed with gzip.
 
 import abc
 import pathlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from electra_tf.configure_finetuning import FinetuningConfig
@@ -67,6 +67,11 @@ class QATask(Task):
         )
 
     @property
+    def has_unanswerable(self) -> bool:
+        """Whether questions may have no answer."""
+        return self.HAS_UNANSWERABLE
+
+    @property
     def input_names(self) -> tuple[str, ...]:
         return ("question", "context")
 
@@ -87,8 +92,51 @@ class QATask(Task):
         return make_head(self.name, self.config.task.head, self.config.qa)
 
     def get_scorer(self) -> QAScorer:
-        scorer = Squad2Scorer if self.HAS_UNANSWERABLE else QAScorer
+        scorer = Squad2Scorer if self.has_unanswerable else QAScorer
         return scorer(self.config.qa, self.tokenizer)
+
+    def read_file(
+        self,
+        split: str,
+        path: pathlib.Path,
+        paragraphs: Iterable[Paragraph],
+        parse: Callable[[Json], Question],
+    ) -> list[QAExample]:
+        """Reads a file of paragraphs.
+
+        Args:
+          split: that it is of; those of a test split need no answers.
+          path: of the file.
+          paragraphs: of the file.
+          parse: makes a question of what stands for one.
+
+        Raises:
+          UserError: naming file and question, if one cannot be used, or if
+            there are none.
+        """
+        needs_answers = split not in self.TEST_SPLITS
+
+        def checked(content: Json) -> Question:
+            question = parse(content)
+            if not self.has_unanswerable:
+                question = question._replace(is_impossible=False)
+            is_training = split == "train"
+            there = question.places if is_training else question.answers
+            if needs_answers and not (there or question.is_impossible):
+                way_out = ", or `is_impossible`" * self.has_unanswerable
+                raise BadRowError(
+                    f"A question of {split} must have an answer{way_out}. "
+                    "Received: none."
+                )
+            return question
+
+        return qa_reading.read_examples(
+            path,
+            paragraphs,
+            checked,
+            bad_rows=self.bad_rows,
+            is_training=split == "train",
+        )
 
     def files(
         self, split: str, answers: Sequence[Mapping[str, Any]]
@@ -109,7 +157,7 @@ class QATask(Task):
         return answer_files(
             name,
             answers,
-            threshold=threshold if self.HAS_UNANSWERABLE else None,
+            threshold=threshold if self.has_unanswerable else None,
         )
 
 
@@ -129,29 +177,8 @@ class FileQATask(QATask):
         return packed if is_packed else plain
 
     def get_examples(self, split: str) -> list[QAExample]:
-        path, needs_answers = self.path(split), split not in self.TEST_SPLITS
-
-        def parse(content: Json) -> Question:
-            question = self.parse(content)
-            if not self.HAS_UNANSWERABLE:
-                question = question._replace(is_impossible=False)
-            is_training = split == "train"
-            there = question.places if is_training else question.answers
-            if needs_answers and not (there or question.is_impossible):
-                way_out = ", or `is_impossible`" * self.HAS_UNANSWERABLE
-                raise BadRowError(
-                    f"A question of {split} must have an answer{way_out}. "
-                    "Received: none."
-                )
-            return question
-
-        return qa_reading.read_examples(
-            path,
-            self.paragraphs(path),
-            parse,
-            bad_rows=self.bad_rows,
-            is_training=split == "train",
-        )
+        path = self.path(split)
+        return self.read_file(split, path, self.paragraphs(path), self.parse)
 
     @abc.abstractmethod
     def paragraphs(self, path: pathlib.Path) -> Iterable[Paragraph]:
