@@ -4,11 +4,14 @@ Source: the original's model/optimization.py. Gradients are clipped by the
 training step, after they are summed over replicas and micro-batches.
 """
 
+import functools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
 import keras
 import tensorflow as tf
+
+from electra_tf.model import islands
 
 _NOT_DECAYED = ("LayerNorm", "layer_norm", "bias")
 
@@ -251,6 +254,11 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
         self.beta_2 = beta_2
         self.epsilon = epsilon
         self.rates = dict(rates or {})
+        self._island = tf.function(
+            self._step,
+            [islands.VECTOR] * 4 + [islands.SCALAR] * 2,
+            jit_compile=True,
+        )
 
     def build(self, variables: Sequence[keras.Variable]) -> None:
         if self.built:
@@ -333,12 +341,32 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
         rate: float,
         decay: float,
     ) -> None:
+        tensors = [
+            tf.convert_to_tensor(x) for x in (variable, gradient, mean, square)
+        ]
+        scalars = learning_rate * rate, tf.constant(decay)
+        step = self._step
+        if islands.pays(tensors[0]):
+            step = functools.partial(islands.on_vectors, self._island)
+        weights, m, v = step(*tensors, *scalars)
+        mean.assign(m)
+        square.assign(v)
+        variable.assign(weights)
+
+    def _step(
+        self,
+        variable: tf.Tensor,
+        gradient: tf.Tensor,
+        mean: tf.Tensor,
+        square: tf.Tensor,
+        rate: tf.Tensor,
+        decay: tf.Tensor,
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Returns the new variable, mean and square; see the class."""
         m = self.beta_1 * mean + (1 - self.beta_1) * gradient
         v = self.beta_2 * square + (1 - self.beta_2) * tf.square(gradient)
         update = m / (tf.sqrt(v) + self.epsilon) + decay * variable
-        mean.assign(m)
-        square.assign(v)
-        variable.assign_sub(learning_rate * rate * update)
+        return variable - rate * update, m, v
 
     def _decay_of(self, variable: keras.Variable) -> float:
         is_decayed = not any(name in variable.path for name in _NOT_DECAYED)

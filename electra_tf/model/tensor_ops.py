@@ -6,7 +6,7 @@ V vocabulary, I and O any input and output width.
 
 import tensorflow as tf
 
-from electra_tf.util import seeds
+from electra_tf.model import islands
 
 NEVER = -1e9
 """A logit of probability 0. Finite, as 0 times infinity is no number."""
@@ -70,6 +70,9 @@ def linear(
 
 def gelu(x: tf.Tensor) -> tf.Tensor:
     """Computes x * Phi(x) with the exact normal CDF (erf), as the original."""
+    x = tf.convert_to_tensor(x)
+    if islands.pays(x):
+        return islands.gelu(x)
     return tf.nn.gelu(x, approximate=False)
 
 
@@ -106,9 +109,7 @@ def dropout(x: tf.Tensor, rate: float, keys: tf.Tensor | None) -> tf.Tensor:
     """
     if keys is None or rate == 0.0:
         return x
-    threshold = tf.constant(int(rate * 2**32), tf.uint32)
-    kept = seeds.random_bits(keys, tuple(x.shape[1:])) >= threshold
-    return tf.where(kept, x * (1 / (1 - rate)), 0.0)
+    return islands.dropout(x, keys, rate)
 
 
 def gather_positions(x: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:

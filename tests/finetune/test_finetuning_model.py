@@ -10,7 +10,7 @@ from electra_tf.finetune.classification.classification_heads import (
 from electra_tf.finetune.feature_spec import EID, TOKENS, FeatureSpec
 from electra_tf.finetune.features import Features
 from electra_tf.finetune.finetuning_model import FinetuningModel
-from electra_tf.model import loading
+from electra_tf.model import islands, loading
 
 SPECS = (*TOKENS, EID, FeatureSpec("label_ids"))
 
@@ -78,6 +78,21 @@ def test_replicas_and_micro_batches_change_nothing():
     whole = _after_update(_model())
     parts = _model(gradient_accumulation_steps=4)
     _assert_equal(_after_update(parts), whole)
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    with strategy.scope():
+        mirrored = _model()
+    _assert_equal(_after_update(mirrored, strategy), whole)
+
+
+@pytest.mark.slow
+def test_islands_change_nothing_wherever_they_lie(monkeypatch):
+    whole = _after_update(_model())
+    monkeypatch.setattr(islands, "MIN_SIZE", 1)
+    _assert_equal(_after_update(_model()), whole)
+    _assert_equal(_after_update(_model(gradient_accumulation_steps=4)), whole)
+    compiled = _model()
+    compiled.jit_compile_step = True
+    _assert_equal(_after_update(compiled), whole)
     strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
     with strategy.scope():
         mirrored = _model()
