@@ -4,8 +4,12 @@ import importlib
 
 __version__ = "0.1.0"
 
+_MODELS = "electra_tf.finetune.keras_models"
 _PUBLIC = {
-    "ElectraClassifier": "electra_tf.finetune.keras_models",
+    "ElectraBackbone": f"{_MODELS}.backbone",
+    "ElectraClassifier": f"{_MODELS}.classifier",
+    "ElectraRegressor": f"{_MODELS}.regressor",
+    "ElectraTagger": f"{_MODELS}.tagger",
     "Predictor": "electra_tf.finetune.predictor",
 }
 
@@ -15,3 +19,8 @@ def __getattr__(name: str) -> object:
     if name not in _PUBLIC:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(_PUBLIC[name]), name)
+
+
+def __dir__() -> list[str]:
+    """Lists the public names, imported or not."""
+    return sorted({*globals(), *_PUBLIC})

@@ -42,10 +42,18 @@ class TextTokenizer:
         ids: list[np.ndarray] = []
         for start in range(0, len(texts), _TEXTS_AT_ONCE):
             part = tf.constant(list(texts[start : start + _TEXTS_AT_ONCE]))
-            tokens = self._tokenizer.tokenize(part)
+            tokens = self.tokenize_tensor(part)
             ends = tokens.row_splits.numpy()[1:-1]
             ids.extend(np.split(tokens.values.numpy(), ends))
         return ids
+
+    def tokenize_tensor(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """Returns the ids of each text's tokens, int32 [B, (n)]; in a graph.
+
+        Args:
+          texts: string [B].
+        """
+        return self._tokenizer.tokenize(texts)
 
 
 def join(

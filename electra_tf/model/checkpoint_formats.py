@@ -61,7 +61,7 @@ def read(
         variables are not exactly those of ELECTRA's networks.
     """
     if source_format == "auto":
-        source_format = _format_of(path)
+        source_format = format_of(path)
     if source_format == "hf":
         read_weights = _read_hugging_face(path)
     else:
@@ -156,8 +156,8 @@ def _write_vocabulary(directory: pathlib.Path, described: Weights) -> None:
         files.atomic_write_bytes(path, vocabulary.content)
 
 
-def _format_of(path: str) -> str:
-    """Tells a format from the files at a path."""
+def format_of(path: str) -> str:
+    """Tells "hf", or "tf1" for any other, from the files at a path."""
     first = pathlib.Path(path.partition(",")[0])
     for part in (first, *(first / network for network in NETWORKS)):
         config = part / _RUN

@@ -55,6 +55,11 @@ class Linear(keras.layers.Layer):
     def call(self, x: tf.Tensor) -> tf.Tensor:
         return tensor_ops.linear(x, self.kernel, self.bias, self.compute_dtype)
 
+    def compute_output_shape(
+        self, input_shape: tuple[int | None, ...]
+    ) -> tuple[int | None, ...]:
+        return (*input_shape[:-1], self.units)
+
     def get_config(self) -> dict:
         return {
             "units": self.units,

@@ -93,6 +93,11 @@ class Embeddings(keras.layers.Layer):
             places = tf.gather(table, positions)  # [B, L, E]
         return self.layer_norm(words + types + places)  # [B, L, E]
 
+    def compute_output_shape(
+        self, input_shape: tuple[int | None, ...]
+    ) -> tuple[int | None, ...]:
+        return (*input_shape, self.config.embedding_size)
+
     def make_words(self) -> keras.Variable:
         """Makes the table of words, [V, E]."""
         config = self.config
@@ -168,6 +173,11 @@ class TransformerBlock(keras.layers.Layer):
         hidden = tensor_ops.gelu(self.intermediate(x))  # [B, L, F]
         y = tensor_ops.dropout(self.dense(hidden), rate, _fold(keys, 2))
         return self.output_norm(x + y)  # [B, L, H]
+
+    def compute_output_shape(
+        self, input_shape: tuple[int | None, ...]
+    ) -> tuple[int | None, ...]:
+        return input_shape
 
     def get_config(self) -> dict:
         return {

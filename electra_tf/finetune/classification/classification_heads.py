@@ -91,6 +91,11 @@ class ClassificationHead(Head):
         x = tensor_ops.dropout(tensor_ops.gelu(x), _DROPOUT, second)
         return self.out_proj(x)
 
+    def compute_output_shape(
+        self, input_shape: tuple[int | None, ...]
+    ) -> dict[str, tuple[int | None, ...]]:
+        return {"logits": (input_shape[0], self.num_outputs)}
+
     def losses(self, outputs: Tensors, features: Tensors) -> tf.Tensor:
         return tf.nn.sparse_softmax_cross_entropy_with_logits(
             features["label_ids"], outputs["logits"]
@@ -140,6 +145,11 @@ class RegressionHead(ClassificationHead):
     ) -> dict[str, tf.Tensor]:
         outputs = self.project(states.pooled_output, keys)
         return {"predictions": tf.squeeze(outputs, -1)}
+
+    def compute_output_shape(
+        self, input_shape: tuple[int | None, ...]
+    ) -> dict[str, tuple[int | None, ...]]:
+        return {"predictions": input_shape[:1]}
 
     def losses(self, outputs: Tensors, features: Tensors) -> tf.Tensor:
         return tf.square(outputs["predictions"] - features["targets"])

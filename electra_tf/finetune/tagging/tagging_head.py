@@ -64,6 +64,11 @@ class TaggingHead(Head):
             "first_word": features["first_word"],
         }
 
+    def compute_output_shape(
+        self, input_shape: tuple[int | None, ...]
+    ) -> dict[str, tuple[int | None, ...]]:
+        return {"logits": (input_shape[0], None, self.num_tags)}
+
     def losses(
         self,
         outputs: Mapping[str, tf.Tensor],

@@ -1,13 +1,12 @@
 """Tagging tasks in columns, as of the CoNLL shared tasks and CoNLL-U.
 
 Differs: the original has chunking alone, takes its tags from all splits, and
-leaves out words that do not fit into a row, see `get_windows`. A word of which
-the tokenizer leaves nothing is [UNK] here; there it shares the place of the
-next one. A word that reads "[SEP]" is one like any other.
+leaves out words that do not fit into a row. A word of which the tokenizer
+leaves nothing is [UNK] here; there it shares the place of the next one. A word
+that reads "[SEP]" is one like any other.
 """
 
 import functools
-import itertools
 import pathlib
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
@@ -15,9 +14,8 @@ from typing import ClassVar
 import numpy as np
 
 from electra_tf.finetune.feature_spec import EID, TOKENS, FeatureSpec
-from electra_tf.finetune.preprocessing import join
 from electra_tf.finetune.reading import BadRowError
-from electra_tf.finetune.tagging import conll
+from electra_tf.finetune.tagging import conll, tagging_rows
 from electra_tf.finetune.tagging.conll import CONLLU, Columns, Word
 from electra_tf.finetune.tagging.tagging_head import TaggingHead
 from electra_tf.finetune.tagging.tagging_metrics import (
@@ -26,10 +24,8 @@ from electra_tf.finetune.tagging.tagging_metrics import (
     TaggedSentence,
 )
 from electra_tf.finetune.tagging.tagging_utils import (
-    Window,
     get_span_labels,
     get_tags,
-    get_windows,
 )
 from electra_tf.finetune.task import Row, Task
 from electra_tf.util.errors import UserError
@@ -107,52 +103,28 @@ class TaggingTask(Task):
         return (
             *TOKENS,
             EID,
-            FeatureSpec("first_word"),
+            *tagging_rows.COLUMNS,
             FeatureSpec("labels", is_sequence=True),
-            FeatureSpec("labels_mask", is_float=True, is_sequence=True),
             FeatureSpec("loss_mask", is_float=True, is_sequence=True),
-            FeatureSpec("labeled_positions", is_sequence=True),
         )
 
     def featurize(
         self, examples: Sequence[TaggedSentence], *, is_training: bool
     ) -> Iterator[Row]:
-        room = self.max_seq_length - 2
-        unknown = np.array([self.tokenizer.vocabulary.unk_id])
-        words = [word for example in examples for word in example.words]
-        tokens = iter(self.tokenizer.tokenize(words))
-        for eid, example in enumerate(examples):
-            mine = itertools.islice(tokens, len(example.words))
-            pieces = [ids[:room] if ids.size else unknown for ids in mine]
-            for window in get_windows([len(x) for x in pieces], room):
-                part = pieces[window.first : window.end]
-                yield {"eid": eid, **self._row(example, window, part)}
-
-    def _row(
-        self,
-        example: TaggedSentence,
-        window: Window,
-        pieces: Sequence[np.ndarray],
-    ) -> Row:
-        """Makes the row of a window; all its segment ids are 1."""
-        sizes = [len(piece) for piece in pieces]
-        tags = example.tags or [""] * len(example.words)
-        tags = tags[window.first : window.end]
-        numbers = np.arange(window.first, window.end)
-        is_scored = (numbers >= window.first_scored) & (
-            numbers < window.end_scored
-        )
-        is_known = np.array([tag in self._ids for tag in tags], bool)
-        tokens = join(self.tokenizer.vocabulary, np.concatenate(pieces))
-        return {
-            **tokens,
-            "segment_ids": np.ones_like(tokens["input_ids"]),
-            "first_word": window.first,
-            "labels": np.array([self._ids.get(tag, 0) for tag in tags]),
-            "labels_mask": is_scored.astype(np.float32),
-            "loss_mask": (is_scored & is_known).astype(np.float32),
-            "labeled_positions": 1 + np.cumsum([0, *sizes[:-1]]),
-        }
+        sentences = [example.words for example in examples]
+        for eid, window, row in tagging_rows.rows_of(
+            sentences, self.tokenizer, self.max_seq_length
+        ):
+            words = examples[eid].words
+            tags = examples[eid].tags or [""] * len(words)
+            tags = tags[window.first : window.end]
+            is_known = np.array([tag in self._ids for tag in tags], np.float32)
+            yield {
+                **row,
+                "eid": eid,
+                "labels": np.array([self._ids.get(tag, 0) for tag in tags]),
+                "loss_mask": row["labels_mask"] * is_known,
+            }
 
     @functools.cached_property
     def _ids(self) -> dict[str, int]:

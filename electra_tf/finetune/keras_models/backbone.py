@@ -1,0 +1,104 @@
+"""The encoder alone, in Keras models of your own."""
+
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from electra_tf.finetune.feature_spec import TOKENS
+from electra_tf.finetune.features import Features
+from electra_tf.finetune.keras_models.base import Batch, ElectraModel
+from electra_tf.finetune.keras_models.texts import Texts, columns_of, rows_of
+from electra_tf.util.errors import UserError
+
+POOLINGS = ("mean", "cls")
+
+Strings = tf.Tensor | tuple[tf.Tensor, tf.Tensor]
+"""string [B]; or two of them, for pairs."""
+
+
+@keras.saving.register_keras_serializable("electra_tf")
+class ElectraBackbone(ElectraModel):
+    """An encoder from strings, or token ids, to vectors.
+
+    Example:
+      backbone = electra_tf.ElectraBackbone.from_checkpoint(path)
+      texts = keras.Input((), dtype="string")
+      vectors = backbone(texts)["pooled_output"]
+      model = keras.Model(texts, keras.layers.Dense(2)(vectors))
+
+    It stands in functional models and subclasses alike. `embed` computes
+    features without any training.
+
+    Args: see `ElectraModel`.
+
+    Call arguments:
+      inputs: string [B], or a tuple of two of them for pairs; or "input_ids",
+        "input_mask" and "segment_ids", int32 [B, L], as `preprocess` makes
+        them.
+      training: whether dropout is on.
+
+    Returns:
+      "sequence_output", [B, L, H], and "pooled_output", [B, H], the state of
+      [CLS]; of the policy's compute dtype.
+    """
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:  # noqa: ANN401
+        super().__init__(*arguments, **options)
+        self.supports_jit = False  # strings have no place in XLA
+        self.built = True
+
+    def call(
+        self, inputs: Batch | Strings, training: bool = False
+    ) -> dict[str, tf.Tensor]:
+        if not isinstance(inputs, dict):
+            pair = inputs if isinstance(inputs, tuple | list) else (inputs,)
+            inputs = self.preprocess(*pair)
+        states, _ = self.states(inputs, training)
+        return {
+            "sequence_output": states.sequence_output,
+            "pooled_output": states.pooled_output,
+        }
+
+    def embed(
+        self,
+        texts: Texts,
+        *,
+        pooling: str = "mean",
+        layer: int = -1,
+        batch_size: int = 32,
+    ) -> np.ndarray:
+        """Computes a vector for each text.
+
+        Args:
+          texts: texts or pairs, as `ElectraClassifier` takes them.
+          pooling: "mean" over the tokens, or "cls" for the first.
+          layer: whose states, 0 for the first block; -1 for the last.
+          batch_size: rows at once; no vector depends on it.
+
+        Returns:
+          float32 [n, H].
+        """
+        if pooling not in POOLINGS:
+            raise UserError(
+                f"`pooling` must be one of {', '.join(POOLINGS)}. Received: "
+                f"pooling={pooling!r}."
+            )
+        rows = rows_of(columns_of(texts), self.tokenizer, self.max_seq_length)
+        features = Features(rows, TOKENS)
+        found = np.zeros(
+            (features.num_rows, self.encoder.config.hidden_size), np.float32
+        )
+        for indices, batch in features.batches(batch_size):
+            found[indices] = self._pooled(batch, pooling, layer).numpy()
+        return found
+
+    @tf.function(reduce_retracing=True)
+    def _pooled(self, batch: Batch, pooling: str, layer: int) -> tf.Tensor:
+        states, _ = self.states(batch, training=False)
+        x = tf.cast(states.all_layers[layer], tf.float32)  # [B, L, H]
+        if pooling == "cls":
+            return x[:, 0]
+        mask = tf.cast(batch["input_mask"], tf.float32)[..., tf.newaxis]
+        return tf.reduce_sum(x * mask, 1) / tf.reduce_sum(mask, 1)

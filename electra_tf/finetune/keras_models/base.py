@@ -1,0 +1,313 @@
+"""What all Keras models have: an encoder and its tokenizer."""
+
+import base64
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Self
+
+import keras
+import tensorflow as tf
+
+from electra_tf.configure_finetuning import OptimizerConfig
+from electra_tf.finetune.keras_models.rows import pack
+from electra_tf.finetune.preprocessing import TextTokenizer
+from electra_tf.model import checkpoint_formats, optimization
+from electra_tf.model.bert_config import BertConfig
+from electra_tf.model.modeling import BertModel, EncoderOutput
+from electra_tf.model.tokenization import Vocabulary
+from electra_tf.model.weights import ENCODER, Weights, select
+from electra_tf.util import seeds
+from electra_tf.util.errors import UserError
+
+Batch = Mapping[str, tf.Tensor]
+"""What a model reads: "input_ids", "input_mask" and "segment_ids", int32
+[B, L], and what else its head needs."""
+
+
+class ElectraModel(keras.Model):
+    """An encoder, with the tokenizer of its vocabulary.
+
+    Args:
+      encoder_config: of the encoder; see `BertConfig`.
+      vocabulary: of the tokens.
+      do_lower_case: whether the tokenizer lower-cases.
+      strip_accents: whether it then drops accents.
+      max_seq_length: L, tokens in the longest row. Default: `DEFAULT_LENGTH`,
+        or what the encoder can read.
+      seed: of dropout, and of the order of rows.
+      dtype: policy of all layers, as "mixed_bfloat16". Default: Keras' global
+        one.
+      name: of the model.
+
+    Attributes:
+      encoder: a `BertModel`; `encoder.blocks` are its layers.
+      head: what stands on it; None of a backbone.
+      tokenizer: a `TextTokenizer`.
+    """
+
+    DEFAULT_LENGTH = 128
+
+    def __init__(
+        self,
+        encoder_config: BertConfig,
+        vocabulary: Vocabulary,
+        *,
+        do_lower_case: bool = True,
+        strip_accents: bool = True,
+        max_seq_length: int | None = None,
+        seed: int = 0,
+        dtype: str | None = None,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(dtype=dtype, name=name)
+        longest = encoder_config.max_position_embeddings
+        self.max_seq_length = max_seq_length or min(
+            self.DEFAULT_LENGTH, longest
+        )
+        if not 8 <= self.max_seq_length <= longest:
+            raise UserError(
+                f"`max_seq_length` must be from 8 to {longest}, the number of "
+                "position embeddings of the encoder. Received: "
+                f"max_seq_length={max_seq_length}."
+            )
+        self.seed = seed
+        self.tokenizer = TextTokenizer(vocabulary, do_lower_case, strip_accents)
+        self.head: keras.layers.Layer | None = None
+        self._calls = keras.random.SeedGenerator(seed)
+        with self._policy():
+            self.encoder = BertModel(encoder_config)
+            self.encoder.build((None, None))
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The tokens."""
+        return self.tokenizer.vocabulary
+
+    @property
+    def layers(self) -> list[keras.layers.Layer]:
+        """What the model is made of, from the bottom to the top."""
+        encoder = self.encoder
+        parts = (encoder.embeddings, encoder.embeddings_project)
+        return [
+            part
+            for part in (*parts, *encoder.blocks, self.head)
+            if part is not None
+        ]
+
+    @contextmanager
+    def _policy(self) -> Iterator[None]:
+        """Has layers made inside follow the model's policy."""
+        before = keras.config.dtype_policy()
+        keras.config.set_dtype_policy(self.dtype_policy)
+        try:
+            yield
+        finally:
+            keras.config.set_dtype_policy(before)
+
+    def _built(
+        self, make: Callable[[], keras.layers.Layer]
+    ) -> keras.layers.Layer:
+        """Makes the head, under the model's policy and the original's scope."""
+        with self._policy():
+            head = make()
+            with keras.name_scope("task_specific"):
+                head.build((None, self.encoder.config.hidden_size))
+        self.built = True
+        return head
+
+    @classmethod
+    def from_checkpoint(
+        cls,
+        path: str,
+        *arguments: Any,  # noqa: ANN401 (those of the class)
+        vocab_file: str = "",
+        **options: Any,  # noqa: ANN401 (likewise)
+    ) -> Self:
+        """Makes a model on a pre-trained encoder; a head has new weights.
+
+        Args:
+          path: of a checkpoint of the original's, of ours, or of Hugging
+            Face's, also a fine-tuned one, whose head is dropped.
+          *arguments: of the class, after the vocabulary.
+          vocab_file: of the encoder. Default: the one beside the checkpoint.
+          **options: of the class.
+
+        Raises:
+          UserError: if it cannot be read, or if its vocabulary is not known.
+        """
+        weights = checkpoint_formats.read(path, vocab_file=vocab_file)
+        weights = select(weights, ENCODER)
+        return cls._from_weights(weights, *arguments, **options)
+
+    @classmethod
+    def _from_weights(
+        cls,
+        weights: Weights,
+        *arguments: Any,  # noqa: ANN401
+        **options: Any,  # noqa: ANN401
+    ) -> Self:
+        """Makes a model whose encoder has the weights given."""
+        config = weights.architecture.encoder
+        if weights.vocabulary is None:
+            raise UserError(
+                "The encoder's vocabulary must be known. Received: none "
+                f"beside {weights.origin}. Give vocab_file."
+            )
+        if weights.heads_are_assumed:
+            warnings.warn(
+                f"No file beside {weights.origin} says how many attention "
+                f"heads it has: {config.num_attention_heads} are assumed.",
+                stacklevel=3,
+            )
+        told = {
+            "do_lower_case": weights.do_lower_case is not False,
+            "strip_accents": weights.strip_accents is not False,
+        }
+        model = cls(config, weights.vocabulary, *arguments, **told | options)
+        for variable in model.encoder.variables:
+            variable.assign(weights.arrays[variable.path])
+        return model
+
+    def preprocess(
+        self, texts: tf.Tensor, others: tf.Tensor | None = None
+    ) -> dict[str, tf.Tensor]:
+        """Turns texts into what the model reads; also inside `tf.data`.
+
+        Args:
+          texts: string [B].
+          others: string [B], the second of each pair; None for single texts.
+
+        Returns:
+          "input_ids", "input_mask" and "segment_ids", int32 [B, L].
+        """
+        first = self.tokenizer.tokenize_tensor(texts)
+        second = None
+        if others is not None:
+            second = self.tokenizer.tokenize_tensor(others)
+        return pack(first, second, self.vocabulary, self.max_seq_length)
+
+    def states(
+        self, inputs: Batch, training: bool
+    ) -> tuple[EncoderOutput, tf.Tensor | None]:
+        """Runs the encoder.
+
+        Args:
+          inputs: a batch.
+          training: whether dropout is on; it differs from call to call.
+
+        Returns:
+          Its states, and keys for the head's dropout, uint32 [B] or None.
+        """
+        keys = None
+        if training:
+            size = tf.shape(inputs["input_ids"])[0]
+            replica = tf.distribute.get_replica_context()
+            first = replica.replica_id_in_sync_group * size if replica else 0
+            step = tf.cast(self._calls.next()[1], tf.int32)
+            keys = seeds.row_keys(self.seed, step, tf.range(size) + first)
+        states = self.encoder(
+            inputs["input_ids"],
+            inputs["input_mask"],
+            inputs["segment_ids"],
+            None if keys is None else seeds.fold_in(keys, 0),
+        )
+        return states, None if keys is None else seeds.fold_in(keys, 1)
+
+    def freeze(self, num_layers: int | None = None) -> None:
+        """Keeps the lower part of the encoder as it is; compile afterwards.
+
+        Args:
+          num_layers: blocks to freeze, with the embeddings below them; 0 for
+            the embeddings alone. Default: all of the encoder.
+        """
+        encoder = self.encoder
+        count = len(encoder.blocks)
+        if num_layers is not None and not 0 <= num_layers <= count:
+            raise UserError(
+                f"`num_layers` must be from 0 to {count}. Received: "
+                f"{num_layers}."
+            )
+        self.unfreeze()
+        below = (encoder.embeddings, encoder.embeddings_project)
+        for layer in (*below, *encoder.blocks[:num_layers]):
+            if layer is not None:
+                layer.trainable = False
+
+    def unfreeze(self) -> None:
+        """Has all of the encoder learn again; compile afterwards."""
+        # To set what is set already has no effect, also not on the layers.
+        self.encoder.trainable = False
+        self.encoder.trainable = True
+
+    def make_optimizer(
+        self,
+        learning_rate: float | None = None,
+        *,
+        num_train_steps: int,
+        warmup_proportion: float = 0.1,
+        layerwise_lr_decay: float | None = None,
+        weight_decay_rate: float = 0.0,
+    ) -> optimization.AdamWeightDecayOptimizer:
+        """Makes the original's optimizer, with a rate for each depth.
+
+        Variables that are none of the encoder's have the head's rate, so that
+        it also suits a model of yours that holds this one.
+
+        Differs from `run_finetuning`: Keras takes the gradient of the mean
+        over the batch, and it is not clipped.
+
+        Args:
+          learning_rate: peak, of the head. Default: the paper's, by the
+            width of the encoder.
+          num_train_steps: updates.
+          warmup_proportion: share of them in which the rate rises from 0.
+          layerwise_lr_decay: share of the rate of the layer above. Default:
+            the paper's.
+          weight_decay_rate: decay of weights, in units of the rate.
+        """
+        config = self.encoder.config
+        rates = OptimizerConfig(
+            learning_rate=learning_rate, layerwise_lr_decay=layerwise_lr_decay
+        ).rates(config.hidden_size)
+        return optimization.AdamWeightDecayOptimizer(
+            optimization.WarmupPolynomialDecay(
+                rates.learning_rate,
+                num_train_steps,
+                num_train_steps * warmup_proportion,
+            ),
+            weight_decay_rate,
+            rates=optimization.layerwise_rates(
+                [variable.path for variable in self.encoder.variables],
+                rates.layerwise_lr_decay,
+                config.num_hidden_layers,
+            ),
+        )
+
+    def get_config(self) -> dict[str, Any]:
+        vocabulary = self.vocabulary
+        model = base64.b64encode(vocabulary.sentencepiece).decode()
+        return {
+            "encoder_config": self.encoder.config.to_dict(),
+            "vocabulary": {
+                "tokens": list(vocabulary.tokens),
+                "sentencepiece": model,
+            },
+            "do_lower_case": self.tokenizer.do_lower_case,
+            "strip_accents": self.tokenizer.strip_accents,
+            "max_seq_length": self.max_seq_length,
+            "seed": self.seed,
+            "dtype": self.dtype_policy.name,
+            "name": self.name,
+        }
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
+        values = dict(config)
+        stored = values.pop("vocabulary")
+        vocabulary = Vocabulary(
+            tuple(stored["tokens"]),
+            sentencepiece=base64.b64decode(stored["sentencepiece"]),
+        )
+        encoder = BertConfig.from_dict(values.pop("encoder_config"))
+        return cls(encoder, vocabulary, **values)

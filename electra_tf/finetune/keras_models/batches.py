@@ -1,0 +1,52 @@
+"""Batches of rows for Keras' loops."""
+
+import numpy as np
+import tensorflow as tf
+
+from electra_tf.finetune.features import Features
+
+
+def shuffled(
+    features: Features, batch_size: int, seed: int | None
+) -> tf.data.Dataset:
+    """Makes batches whose rows are all as long as the longest.
+
+    Args:
+      features: the rows.
+      batch_size: rows in all batches but the last.
+      seed: of the order, which is another in every epoch; None for the rows'
+        own.
+    """
+    order = tf.data.Dataset.range(features.num_rows)
+    if seed is not None:
+        order = order.shuffle(features.num_rows, seed=seed)
+    return order.batch(batch_size).map(
+        lambda indices: features.batch(indices, features.length),
+        num_parallel_calls=tf.data.AUTOTUNE,
+    )
+
+
+def by_length(
+    features: Features, batch_size: int
+) -> tuple[tf.data.Dataset, np.ndarray]:
+    """Makes batches of rows of about the same length.
+
+    Args:
+      features: the rows.
+      batch_size: rows in all batches but the last.
+
+    Returns:
+      The batches, and where each row of `features` comes in them, int64 [n].
+    """
+    example = features.batch(tf.range(1), features.length)
+    order = np.concatenate([i for i, _ in features.batches(batch_size)])
+    batches = tf.data.Dataset.from_generator(
+        lambda: (batch for _, batch in features.batches(batch_size)),
+        output_signature={
+            name: tf.TensorSpec([None] * x.shape.rank, x.dtype)
+            for name, x in example.items()
+        },
+    )
+    size = -(-features.num_rows // batch_size)
+    batches = batches.apply(tf.data.experimental.assert_cardinality(size))
+    return batches, np.argsort(order, kind="stable")

@@ -1,0 +1,209 @@
+"""Classes and values of texts, or of pairs of them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from electra_tf.finetune.classification.classification_heads import (
+    ClassificationHead,
+)
+from electra_tf.finetune.feature_spec import FeatureSpec
+from electra_tf.finetune.keras_models.base import Batch
+from electra_tf.finetune.keras_models.labels import Labels
+from electra_tf.finetune.keras_models.task_model import TaskModel
+from electra_tf.finetune.keras_models.texts import Texts, columns_of, rows_of
+from electra_tf.finetune.keras_models.trained import Trained
+from electra_tf.finetune.task import Row
+from electra_tf.util.errors import UserError
+
+
+class TextModel(TaskModel):
+    """A model of texts, or of pairs of them."""
+
+    def rows(self, x: Texts, y: Sequence | None = None) -> Iterator[Row]:
+        columns = columns_of(x)
+        targets = None if y is None else self._targets(y, len(columns[0]))
+        rows = rows_of(columns, self.tokenizer, self.max_seq_length)
+        for eid, row in enumerate(rows):
+            target = {}
+            if targets is not None:
+                target[self.TARGETS[0].name] = targets[eid]
+            yield {"eid": eid, **row, **target}
+
+    def _targets(self, y: Sequence, count: int) -> list[int] | list[float]:
+        y = list(y)
+        if len(y) != count:
+            raise UserError(
+                f"There must be one `y` for each of {count} texts. Received: "
+                f"{len(y)}."
+            )
+        return [self.target(value, place) for place, value in enumerate(y)]
+
+    def target(self, value: Any, place: int) -> int | float:  # noqa: ANN401
+        """Returns what is learned.
+
+        Args:
+          value: as it stands in `y`.
+          place: of it.
+
+        Raises:
+          UserError: if it cannot be learned.
+        """
+        raise NotImplementedError
+
+    def read(self, data: tf.data.Dataset) -> tf.data.Dataset:
+        """Turns a user's batches into those that the model reads.
+
+        Args:
+          data: batches as `dataset` makes them; or of strings: texts,
+            (texts, labels), (texts, labels, weights), where a tuple of two
+            stands in the place of the texts for pairs. They are tokenized in
+            the graph, with rows of `max_seq_length`.
+
+        Raises:
+          UserError: if they are something else.
+        """
+        spec = data.element_spec
+        inputs, *rest = spec if isinstance(spec, tuple) else (spec,)
+        if isinstance(inputs, dict):
+            return data
+        pair = inputs if isinstance(inputs, tuple) else (inputs,)
+        is_text = all(_is_batch_of_strings(part) for part in pair)
+        if not is_text or any(part.dtype == tf.string for part in rest):
+            raise UserError(
+                "A dataset must hold batches as `model.dataset(x, y)` makes "
+                "them, or batches of strings, ((texts, others), labels) for "
+                f"pairs, with numbers for labels. Received: {spec}."
+            )
+
+        def convert(
+            texts: tf.Tensor | tuple[tf.Tensor, tf.Tensor], *rest: tf.Tensor
+        ) -> Batch | tuple:
+            pair = texts if isinstance(texts, tuple) else (texts,)
+            inputs = self.preprocess(*pair)
+            return (inputs, *rest) if rest else inputs
+
+        return data.map(convert, num_parallel_calls=tf.data.AUTOTUNE).prefetch(
+            tf.data.AUTOTUNE
+        )
+
+
+def _is_batch_of_strings(spec: tf.TensorSpec) -> bool:
+    return spec.dtype == tf.string and spec.shape.rank == 1
+
+
+@keras.saving.register_keras_serializable("electra_tf")
+class ElectraClassifier(TextModel):
+    """Classifies texts, or pairs of them.
+
+    Texts are a sequence of strings; pairs a sequence of tuples of two, or a
+    tuple of two sequences. Labels are numbers, or strings of `labels`.
+
+    Example:
+      model = electra_tf.ElectraClassifier.from_checkpoint(
+          path, labels=("bad", "good")
+      )
+      model.compile(model.make_optimizer(num_train_steps=750))
+      model.fit(["a fine film", "a dull one"], ["good", "bad"], epochs=3)
+      model.classify(["what a film"])  # ["good"]
+      logits = model.predict(["what a film"])
+      model.save("film.keras")
+
+    In another process `keras.saving.load_model("film.keras")` finds the class
+    once `electra_tf.ElectraClassifier` has been named there.
+
+    The loss that `compile` takes by default is the cross-entropy of logits,
+    the metric the share of right answers, "accuracy".
+
+    Args:
+      encoder_config: see `ElectraModel`.
+      vocabulary: likewise.
+      num_classes: C. Default: one for each label.
+      labels: in the order of the logits; none for numbers alone.
+      head: "electra" or "hugging_face", see `ClassificationHead`.
+      **options: of `ElectraModel`.
+
+    Call arguments:
+      inputs: "input_ids", "input_mask" and "segment_ids", int32 [B, L], as
+        `preprocess` and `dataset` make them.
+      training: whether dropout is on.
+
+    Returns:
+      float32 [B, C], logits.
+    """
+
+    KIND: ClassVar[str] = "classification"
+    TARGETS: ClassVar[tuple[FeatureSpec, ...]] = (FeatureSpec("label_ids"),)
+
+    def __init__(
+        self,
+        encoder_config: Any,  # noqa: ANN401
+        vocabulary: Any,  # noqa: ANN401
+        num_classes: int | None = None,
+        *,
+        labels: Sequence[str] = (),
+        head: str = "electra",
+        **options: Any,  # noqa: ANN401
+    ) -> None:
+        super().__init__(encoder_config, vocabulary, **options)
+        self.classes = Labels(num_classes, labels)
+        self.head = self._built(
+            lambda: ClassificationHead("classifier", self.classes.count, head)
+        )
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """In the order of the logits; none if classes have numbers alone."""
+        return self.classes.labels
+
+    @classmethod
+    def options_of(cls, trained: Trained) -> dict[str, Any] | None:
+        if not trained.head:
+            return None
+        return {
+            "num_classes": trained.num_outputs,
+            "labels": trained.labels,
+            "head": trained.head,
+        }
+
+    def compile_defaults(self) -> dict[str, Any]:
+        return {
+            "loss": keras.losses.SparseCategoricalCrossentropy(
+                from_logits=True
+            ),
+            "metrics": ["accuracy"],
+        }
+
+    def class_factors(self, class_weight: Mapping[Any, float]) -> np.ndarray:
+        return self.classes.factors(class_weight)
+
+    def target(self, value: str | int, place: int) -> int:
+        return self.classes.number(value, str(place))
+
+    def call(self, inputs: Batch, training: bool = False) -> tf.Tensor:
+        states, keys = self.states(inputs, training)
+        return tf.cast(self.head(states, {}, keys)["logits"], tf.float32)
+
+    def classify(self, texts: Texts, batch_size: int = 32) -> list[str | int]:
+        """Returns the most likely class of each text.
+
+        Args:
+          texts: texts or pairs, see the class.
+          batch_size: rows at once; no answer depends on it.
+
+        Returns:
+          Labels, or numbers if there are none.
+        """
+        logits = self.predict(texts, batch_size=batch_size, verbose=0)
+        return [self.classes.name(i) for i in logits.argmax(1)]
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "num_classes": self.classes.count,
+            "labels": list(self.labels),
+            "head": self.head.kind,
+        }

@@ -1,0 +1,265 @@
+"""A tag for every word."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from electra_tf.finetune.feature_spec import FeatureSpec
+from electra_tf.finetune.keras_models.base import Batch
+from electra_tf.finetune.keras_models.labels import Labels
+from electra_tf.finetune.keras_models.task_model import BATCH_SIZE, TaskModel
+from electra_tf.finetune.keras_models.trained import Trained
+from electra_tf.finetune.tagging import tagging_rows
+from electra_tf.finetune.tagging.tagging_head import TaggingHead
+from electra_tf.finetune.task import Row
+from electra_tf.util.errors import UserError
+
+Sentences = Sequence[Sequence[str]]
+"""Words of each sentence."""
+Tags = Sequence[Sequence[str | int]]
+"""A tag for each word of each sentence."""
+
+
+@keras.saving.register_keras_serializable("electra_tf")
+class TaggingLoss(keras.losses.Loss):
+    """Sums the cross-entropy over the words of a row, then means over rows.
+
+    This is what `run_finetuning` learns from. A mean over the words of a batch
+    would depend on which rows come together.
+    """
+
+    def __call__(
+        self,
+        y_true: tf.Tensor,
+        y_pred: tf.Tensor,
+        sample_weight: tf.Tensor | None = None,
+    ) -> tf.Tensor:
+        """Computes the loss.
+
+        Args:
+          y_true: int32 [B, L], tags.
+          y_pred: float32 [B, L, C], logits.
+          sample_weight: float32 [B, L], 0 where no word is.
+
+        Returns:
+          float32 scalar, nats.
+        """
+        losses = self.call(y_true, y_pred)
+        if sample_weight is not None:
+            losses *= sample_weight
+        return tf.reduce_mean(tf.reduce_sum(losses, -1))
+
+    def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
+        return tf.nn.sparse_softmax_cross_entropy_with_logits(y_true, y_pred)
+
+
+@keras.saving.register_keras_serializable("electra_tf")
+class ElectraTagger(TaskModel):
+    """Finds a tag for each word of sentences.
+
+    A sentence is a sequence of words, its tags a sequence of strings of
+    `labels`, or of numbers. One that does not fit into a row is read in
+    windows, and each word is scored in the one that shows more around it, so
+    that none is left out.
+
+    Example:
+      model = electra_tf.ElectraTagger.from_checkpoint(
+          path, labels=("O", "B-NP", "I-NP")
+      )
+      model.compile(model.make_optimizer(num_train_steps=750))
+      model.fit([["a", "fine", "film"]], [["B-NP", "I-NP", "I-NP"]])
+      model.tag([["what", "a", "film"]])  # [["O", "B-NP", "I-NP"]]
+      (logits,) = model.predict([["what", "a", "film"]])  # [3, C]
+
+    The loss that `compile` takes by default is a `TaggingLoss`, the metric the
+    share of words that have the right tag, "accuracy". A metric of yours goes
+    into `weighted_metrics`, as weights of 0 stand where no word is.
+
+    Args:
+      encoder_config: see `ElectraModel`.
+      vocabulary: likewise.
+      num_tags: C. Default: one for each label.
+      labels: in the order of the logits; none for numbers alone.
+      segment_id: of all tokens; 1 as in the original, 0 as in Hugging Face's
+        models.
+      **options: of `ElectraModel`.
+
+    Call arguments:
+      inputs: as `dataset` makes them.
+      training: whether dropout is on.
+
+    Returns:
+      float32 [B, L, C], logits, word by word of each window.
+    """
+
+    DEFAULT_LENGTH = 256
+    KIND: ClassVar[str] = "tagging"
+    COLUMNS: ClassVar[tuple[FeatureSpec, ...]] = tagging_rows.COLUMNS
+    TARGETS: ClassVar[tuple[FeatureSpec, ...]] = (
+        FeatureSpec("labels", is_sequence=True),
+    )
+    WEIGHT: ClassVar[FeatureSpec] = FeatureSpec(
+        "sample_weight", is_float=True, is_sequence=True
+    )
+
+    def __init__(
+        self,
+        encoder_config: Any,  # noqa: ANN401
+        vocabulary: Any,  # noqa: ANN401
+        num_tags: int | None = None,
+        *,
+        labels: Sequence[str] = (),
+        segment_id: int = 1,
+        **options: Any,  # noqa: ANN401
+    ) -> None:
+        super().__init__(encoder_config, vocabulary, **options)
+        self.classes = Labels(num_tags, labels)
+        self.segment_id = segment_id
+        self.head = self._built(
+            lambda: TaggingHead("tagger", self.classes.count)
+        )
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """In the order of the logits; none if tags have numbers alone."""
+        return self.classes.labels
+
+    @classmethod
+    def options_of(cls, trained: Trained) -> dict[str, Any] | None:
+        if {*trained.modules} != {"dense"}:
+            return None
+        return {
+            "num_tags": trained.num_outputs,
+            "labels": trained.labels,
+            "segment_id": int(trained.source_format != "hf"),
+        }
+
+    def compile_defaults(self) -> dict[str, Any]:
+        return {
+            "loss": TaggingLoss(),
+            "weighted_metrics": [
+                keras.metrics.SparseCategoricalAccuracy("accuracy")
+            ],
+        }
+
+    def class_factors(self, class_weight: Mapping[Any, float]) -> np.ndarray:
+        return self.classes.factors(class_weight)
+
+    def rows(self, x: Sentences, y: Tags | None = None) -> Iterator[Row]:
+        sentences = _checked(x)
+        tags = None if y is None else self._numbers(y, sentences)
+        for eid, window, row in tagging_rows.rows_of(
+            sentences, self.tokenizer, self.max_seq_length
+        ):
+            learned = {}
+            if tags is not None:
+                part = tags[eid][window.first : window.end]
+                learned = {"labels": part, "sample_weight": row["labels_mask"]}
+            segments = np.full_like(row["input_ids"], self.segment_id)
+            yield {**row, "eid": eid, "segment_ids": segments, **learned}
+
+    def _numbers(self, y: Tags, sentences: Sentences) -> list[np.ndarray]:
+        """Checks tags, and returns their numbers, int32 [words] each."""
+        if len(y) != len(sentences):
+            raise UserError(
+                f"There must be tags for each of {len(sentences)} sentences. "
+                f"Received: {len(y)}."
+            )
+        for number, (tags, words) in enumerate(zip(y, sentences, strict=True)):
+            if isinstance(tags, str) or len(tags) != len(words):
+                raise UserError(
+                    f"Sentence {number} must have a tag for each of "
+                    f"{len(words)} words. Received: {tags!r}."
+                )
+        return [
+            np.array(
+                [self.classes.number(t, f"sentence {i}") for t in tags],
+                np.int32,
+            )
+            for i, tags in enumerate(y)
+        ]
+
+    def call(self, inputs: Batch, training: bool = False) -> tf.Tensor:
+        states, _ = self.states(inputs, training)
+        return tf.cast(self.head(states, inputs)["logits"], tf.float32)
+
+    def predict(
+        self,
+        x: Sentences | tf.data.Dataset,
+        **arguments: Any,  # noqa: ANN401
+    ) -> list[np.ndarray] | np.ndarray:
+        """Computes the logits of each word, windows put together.
+
+        Args:
+          x: sentences; or batches of `dataset`.
+          **arguments: of `keras.Model.predict`.
+
+        Returns:
+          float32 [words, C] for each sentence; of batches [rows, L, C].
+        """
+        if isinstance(x, tf.data.Dataset):
+            return super().predict(x, **arguments)
+        size = arguments.pop("batch_size", None) or BATCH_SIZE
+        rows = list(self.rows(x))
+        outputs = self.predict_rows(rows, size, **arguments)
+        shape = (self.classes.count,)
+        found = [np.zeros((len(words), *shape), np.float32) for words in x]
+        for row, logits in zip(rows, outputs, strict=True):
+            places = np.flatnonzero(row["labels_mask"])
+            found[row["eid"]][row["first_word"] + places] = logits[places]
+        return found
+
+    def tag(
+        self, sentences: Sentences, batch_size: int = BATCH_SIZE
+    ) -> list[list[str | int]]:
+        """Returns the most likely tag of each word.
+
+        Args:
+          sentences: words of each.
+          batch_size: rows at once; no answer depends on it.
+
+        Returns:
+          Labels, or numbers if there are none.
+        """
+        found = self.predict(sentences, batch_size=batch_size, verbose=0)
+        return [
+            [self.classes.name(i) for i in logits.argmax(1)] for logits in found
+        ]
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "num_tags": self.classes.count,
+            "labels": list(self.labels),
+            "segment_id": self.segment_id,
+        }
+
+
+def _checked(sentences: Sentences) -> Sentences:
+    """Refuses what is no sentence of words.
+
+    Raises:
+      UserError: naming it.
+    """
+    if isinstance(sentences, str) or not len(sentences):
+        raise UserError(
+            "There must be sentences, each a sequence of words. Received: "
+            f"{sentences!r}."
+        )
+    for number, words in enumerate(sentences):
+        is_text = isinstance(words, str)
+        if (
+            is_text
+            or not len(words)
+            or not all(isinstance(word, str) for word in words)
+        ):
+            raise UserError(
+                "A sentence must be a sequence of words, at least one. "
+                f"Received: {words!r} at {number}."
+                + " Split the text into words."
+                * is_text
+            )
+    return sentences

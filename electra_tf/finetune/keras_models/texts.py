@@ -1,0 +1,90 @@
+"""Texts and pairs as Keras' users hold them, and the rows they become."""
+
+from collections.abc import Iterator, Sequence
+
+from electra_tf.finetune.preprocessing import (
+    TextTokenizer,
+    join,
+    truncate_pair,
+)
+from electra_tf.finetune.task import Row
+from electra_tf.util.errors import UserError
+
+Texts = Sequence[str] | Sequence[tuple[str, str]] | tuple[Sequence[str], ...]
+"""Texts; or pairs, as a sequence of tuples, or as a tuple of two sequences."""
+Columns = list[list[str]]
+"""One list of texts, or two as long as each other."""
+
+
+def columns_of(texts: Texts) -> Columns:
+    """Tells texts from pairs, and checks them.
+
+    Args:
+      texts: see `Texts`.
+
+    Raises:
+      UserError: naming what is no text, or has no partner.
+    """
+    if isinstance(texts, str) or not hasattr(texts, "__len__"):
+        raise UserError(
+            "Texts must be a sequence of strings or of pairs of them. "
+            f"Received: {_shown(texts)}."
+        )
+    if not len(texts):
+        raise UserError("There must be texts. Received: none.")
+    columns = [list(texts)]
+    if not isinstance(columns[0][0], str):
+        # A tuple of two sequences has the texts of a pair side by side, any
+        # other sequence one after the other.
+        is_split = isinstance(texts, tuple) and len(texts) == 2
+        columns = list(map(list, texts)) if is_split else _split(columns[0])
+    if len({len(column) for column in columns}) > 1:
+        raise UserError(
+            "Each text must have its partner. Received: "
+            f"{' and '.join(str(len(column)) for column in columns)} texts."
+        )
+    for column in columns:
+        for number, text in enumerate(column):
+            if not isinstance(text, str):
+                raise UserError(
+                    f"Texts must be strings. Received: {_shown(text)} at "
+                    f"{number}."
+                )
+    return columns
+
+
+def rows_of(
+    columns: Columns, tokenizer: TextTokenizer, length: int
+) -> Iterator[Row]:
+    """Yields the rows of texts or pairs, as `run_finetuning` makes them.
+
+    Args:
+      columns: of `columns_of`.
+      tokenizer: of the encoder.
+      length: tokens in the longest row; what is longer is cut.
+    """
+    vocabulary = tokenizer.vocabulary
+    for ids in zip(*map(tokenizer.tokenize, columns), strict=True):
+        if len(ids) == 1:
+            yield join(vocabulary, ids[0][: length - 2])
+        else:
+            yield join(vocabulary, *truncate_pair(*ids, length - 3))
+
+
+def _split(pairs: Sequence[Sequence[str]]) -> Columns:
+    for number, pair in enumerate(pairs):
+        if isinstance(pair, str) or not _has_two(pair):
+            raise UserError(
+                "Texts must be strings, or each a pair of strings. Received: "
+                f"{_shown(pair)} at {number}."
+            )
+    return [list(column) for column in zip(*pairs, strict=True)]
+
+
+def _has_two(pair: object) -> bool:
+    return hasattr(pair, "__len__") and len(pair) == 2
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

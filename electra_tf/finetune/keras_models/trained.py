@@ -1,0 +1,96 @@
+"""What a fine-tuned checkpoint holds besides its encoder."""
+
+import os
+import pathlib
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from electra_tf.finetune import task_description
+from electra_tf.model import checkpoint_formats
+from electra_tf.model.weights import Weights, select
+from electra_tf.util.errors import UserError
+
+_HEADS = {
+    frozenset({"dense"}): "electra",
+    frozenset({"classifier/dense", "classifier/out_proj"}): "hugging_face",
+}
+
+
+class Trained(NamedTuple):
+    """A fine-tuned encoder with the head of one task.
+
+    Attributes:
+      weights: of encoder and head.
+      task: its name, that of the head.
+      known: what `task.json` says of the task; empty where there is none.
+      source_format: of `checkpoint_formats.FORMATS`.
+    """
+
+    weights: Weights
+    task: str
+    known: Mapping[str, Any]
+    source_format: str
+
+    @property
+    def modules(self) -> Mapping[str, tuple[int, ...]]:
+        """The dense layers of the head: name -> shape of the kernel."""
+        return self.weights.architecture.tasks[self.task]
+
+    @property
+    def head(self) -> str:
+        """The kind of a `ClassificationHead`; empty if it is none."""
+        return _HEADS.get(frozenset(self.modules), "")
+
+    @property
+    def num_outputs(self) -> int:
+        """Outputs of the last layer."""
+        return list(self.modules.values())[-1][-1]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Of the outputs, in their order; none if not known."""
+        return tuple(self.known.get("labels") or self.weights.labels)
+
+    @property
+    def kind(self) -> str:
+        """What is learned; empty if not known."""
+        inputs = self.known.get("inputs", ())
+        if "words" in inputs:
+            return "tagging"
+        if "question" in inputs:
+            return "question answering"
+        if "value_range" in self.known:
+            return "regression"
+        return "classification" if inputs else ""
+
+
+def read(path: str, task: str = "", *, vocab_file: str = "") -> Trained:
+    """Reads a fine-tuned model.
+
+    Args:
+      path: of a trial of `run_finetuning`, or of the directory `model` in it;
+        or of a directory of Hugging Face's.
+      task: which one, of a model of several. Default: the only one.
+      vocab_file: of the encoder. Default: the one beside the checkpoint.
+
+    Raises:
+      UserError: if there is no such model.
+    """
+    inner = pathlib.Path(path) / "model"
+    path = os.fspath(inner) if inner.is_dir() else path
+    found = checkpoint_formats.read(path, vocab_file=vocab_file)
+    heads = found.architecture.tasks
+    name = task or next(iter(heads), "")
+    if name not in heads or (len(heads) > 1 and not task):
+        raise UserError(
+            "A checkpoint must hold the head of one task, or of one that "
+            f"`task` names. Received: {found.origin} with "
+            f"{', '.join(heads) or 'none'}, task={task!r}."
+        )
+    known = {}
+    if (pathlib.Path(path) / task_description.FILE_NAME).exists():
+        described = task_description.read(pathlib.Path(path))
+        known = described["tasks"][name]
+    weights = select(found, "discriminator")
+    source_format = checkpoint_formats.format_of(path)
+    return Trained(weights, name, known, source_format)

@@ -1,0 +1,103 @@
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny_finetuning as tiny
+
+import electra_tf
+from electra_tf.finetune.keras_models.task_model import Data
+from electra_tf.util.errors import UserError
+
+TEXTS = ["the good film is very", "it was a bad plot"] * 8
+LABELS = [1, 0] * 8
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    data_dir = tmp_path_factory.mktemp("data")
+    tiny.write_model(data_dir)
+    return str(data_dir / "models/tiny")
+
+
+@pytest.fixture(scope="module")
+def model(path):
+    keras.utils.set_random_seed(0)
+    model = electra_tf.ElectraClassifier.from_checkpoint(
+        path, labels=("bad", "good")
+    )
+    optimizer = keras.optimizers.Adam(1e-2)
+    model.compile(optimizer, run_eagerly=True)
+    return model
+
+
+def test_batches_of_strings_are_data_too(model):
+    expected = model.predict(TEXTS, verbose=0)
+    data = tf.data.Dataset.from_tensor_slices((TEXTS, LABELS)).batch(5)
+    found = model.evaluate(data, verbose=0, return_dict=True)
+    scores = model.evaluate(TEXTS, LABELS, verbose=0, return_dict=True)
+    assert found["loss"] == pytest.approx(scores["loss"], rel=1e-4)
+    texts = data.map(lambda x, y: x)
+    np.testing.assert_allclose(
+        model.predict(texts, verbose=0), expected, rtol=1e-4, atol=1e-5
+    )
+    pairs = data.map(lambda x, y: ((x, x), y))
+    np.testing.assert_allclose(
+        model.predict(pairs, verbose=0),
+        model.predict((TEXTS, TEXTS), verbose=0),
+        rtol=1e-4,
+        atol=1e-5,
+    )
+    for wrong in (data.unbatch(), data.map(lambda x, y: (x, x))):
+        with pytest.raises(UserError, match="batches of strings"):
+            model.evaluate(wrong, verbose=0)
+
+
+def test_classes_count_as_much_as_they_are_told(model):
+    rows = model._rows(Data(TEXTS, LABELS, np.full(16, 2.0)))
+    features = model._features(rows, {"bad": 3})
+    batch = features.batch(tf.range(16), features.length)
+    assert batch["sample_weight"].numpy().tolist() == [2, 6] * 8
+    with pytest.raises(UserError, match="'dull' at class_weight"):
+        model.fit(TEXTS, LABELS, class_weight={"dull": 2})
+
+
+def test_the_last_inputs_can_be_held_out(model):
+    model.compile(keras.optimizers.SGD(0.0), run_eagerly=True)
+    found = model.fit(
+        TEXTS, ["good"] * 12 + ["bad"] * 4, validation_split=0.25, verbose=0
+    )
+    scores = model.evaluate(TEXTS[12:], [0] * 4, verbose=0, return_dict=True)
+    assert found.history["val_loss"][0] == pytest.approx(scores["loss"])
+
+
+def test_answers_are_labels_where_there_are_any(path, model):
+    logits = model.predict(TEXTS, verbose=0)
+    names = np.array(["bad", "good"])[logits.argmax(1)]
+    assert model.classify(TEXTS) == names.tolist()
+    numbers = electra_tf.ElectraClassifier.from_checkpoint(path, 3)
+    assert set(numbers.classify(TEXTS)) <= {0, 1, 2}
+    with pytest.raises(UserError, match="from_finetuned"):
+        electra_tf.ElectraClassifier.from_checkpoint(path)
+    with pytest.raises(UserError, match="one of bad, good.*'fine' at 1"):
+        model.fit(TEXTS[:2], ["good", "fine"])
+
+
+def test_long_texts_are_cut(path):
+    model = electra_tf.ElectraClassifier.from_checkpoint(
+        path, 2, max_seq_length=8
+    )
+    long, cut = "the film was good it is bad a plot", "the film was good it is"
+    logits = model.predict([long, cut], verbose=0)
+    np.testing.assert_allclose(logits[0], logits[1], rtol=1e-5)
+
+
+def test_the_package_is_imported_without_tensorflow():
+    code = (
+        "import sys, electra_tf; assert 'tensorflow' not in sys.modules;"
+        "assert 'ElectraTagger' in dir(electra_tf);"
+        "assert not hasattr(electra_tf, 'Electra')"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

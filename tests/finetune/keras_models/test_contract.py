@@ -1,0 +1,250 @@
+"""What every Keras model with a head promises."""
+
+import typing
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny_finetuning as tiny
+
+import electra_tf
+from electra_tf.model import loading
+from electra_tf.util.errors import UserError
+
+TEXTS = ["the good film is very", "it was a bad plot the plot"] * 8
+OTHERS = ["a plot", "the film was it"] * 8
+
+
+class Case(typing.NamedTuple):
+    """A model and something to learn.
+
+    Attributes:
+      arguments: of the class.
+      x: inputs.
+      y: what is right of each.
+      pairs: the inputs in another form, that means the same.
+      metric: that `compile` takes itself.
+      is_perfect: what the metric comes to.
+    """
+
+    arguments: dict
+    x: typing.Any
+    y: typing.Any
+    same: typing.Any
+    metric: str
+    is_perfect: typing.Callable
+
+
+CASES = {
+    "ElectraClassifier": Case(
+        {"labels": ("bad", "good")},
+        (TEXTS, OTHERS),
+        ["good", "bad"] * 8,
+        list(zip(TEXTS, OTHERS, strict=True)),
+        "accuracy",
+        lambda x: x == 1,
+    ),
+    "ElectraRegressor": Case(
+        {"value_range": (1, 5)},
+        TEXTS,
+        [5, 1.5] * 8,
+        np.array(TEXTS, object),
+        "mae",
+        lambda x: x < 1,
+    ),
+    "ElectraTagger": Case(
+        {"labels": ("THE", "WORD"), "max_seq_length": 8},
+        [text.split() for text in TEXTS],
+        [["THE" if w == "the" else "WORD" for w in x.split()] for x in TEXTS],
+        np.array([np.array(x.split()) for x in TEXTS], object),
+        "accuracy",
+        lambda x: x == 1,
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    data_dir = tmp_path_factory.mktemp("data")
+    tiny.write_model(data_dir)
+    return str(data_dir / "models/tiny")
+
+
+def _model(name, path, **arguments):
+    keras.utils.set_random_seed(0)
+    cls = getattr(electra_tf, name)
+    return cls.from_checkpoint(path, **CASES[name].arguments | arguments)
+
+
+def _fit(model, case, epochs=15, **arguments):
+    """Learns; eagerly if that is short, as to compile takes seconds."""
+    steps = 4 * epochs
+    model.compile(
+        model.make_optimizer(
+            1e-2, num_train_steps=steps, layerwise_lr_decay=1.0
+        ),
+        run_eagerly=epochs < 5,
+    )
+    return model.fit(
+        case.x, case.y, batch_size=4, epochs=epochs, verbose=0, **arguments
+    ).history
+
+
+@pytest.fixture(scope="module", params=CASES)
+def trained(request, path):
+    case = CASES[request.param]
+    model = _model(request.param, path)
+    history = _fit(model, case, validation_data=(case.x, case.y))
+    return case, model, history
+
+
+def _assert_equal(found, expected):
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_it_learns_and_says_how_well(trained):
+    case, model, history = trained
+    assert history["loss"][-1] < history["loss"][0] / 4
+    assert case.is_perfect(history[f"val_{case.metric}"][-1])
+    scores = model.evaluate(case.x, case.y, verbose=0, return_dict=True)
+    for name, value in scores.items():
+        assert value == pytest.approx(history[f"val_{name}"][-1], rel=1e-4)
+
+
+def test_it_is_saved_and_loaded_in_safe_mode(trained, tmp_path):
+    case, model, _ = trained
+    file = tmp_path / "model.keras"
+    model.save(file)
+    again = keras.saving.load_model(file, safe_mode=True)
+    assert again.get_config() == model.get_config()
+    assert again.vocabulary == model.vocabulary
+    _assert_equal(
+        again.predict(case.x, verbose=0), model.predict(case.x, verbose=0)
+    )
+    assert again.optimizer.iterations.numpy() > 0
+    for mine, theirs in zip(
+        again.optimizer.variables, model.optimizer.variables, strict=True
+    ):
+        np.testing.assert_array_equal(mine.numpy(), theirs.numpy())
+    again.evaluate(case.x, case.y, verbose=0)  # it is compiled
+
+
+def test_batches_and_the_form_of_the_input_change_nothing(trained):
+    case, model, _ = trained
+    expected = model.predict(case.x, verbose=0)
+    _assert_equal(model.predict(case.x, batch_size=3, verbose=0), expected)
+    _assert_equal(model.predict(case.same, verbose=0), expected)
+    data = model.dataset(case.x, case.y, batch_size=5)
+    scores = model.evaluate(data, verbose=0, return_dict=True)
+    others = model.evaluate(case.x, case.y, verbose=0, return_dict=True)
+    for name, value in scores.items():
+        assert value == pytest.approx(others[name], rel=1e-4, abs=1e-6)
+
+
+def test_weights_of_samples_count(trained):
+    case, model, _ = trained
+    weights = np.array([0.0, 2.0] * 8)
+    sums = []
+    for x, y, w in (
+        (case.x, case.y, weights),
+        (_odd(case.x), case.y[1::2], None),
+        (case.x, case.y, None),
+    ):
+        mean = model.evaluate(x, y, sample_weight=w, verbose=0)[0]
+        sums.append(mean * len(list(model.rows(x))))
+    assert sums[0] == pytest.approx(2 * sums[1], rel=1e-4)
+    assert sums[0] != pytest.approx(sums[2], rel=1e-3)
+
+
+def _odd(x):
+    return tuple(part[1::2] for part in x) if type(x) is tuple else x[1::2]
+
+
+def test_mixed_precision_learns_with_float32_weights_and_outputs(
+    path, trained, tmp_path
+):
+    case, other, _ = trained
+    model = _model(type(other).__name__, path, dtype="mixed_bfloat16")
+    assert keras.config.dtype_policy().name == "float32"
+    block = model.encoder.blocks[0]
+    assert block.attention.query.compute_dtype == "bfloat16"
+    assert {v.dtype for v in model.trainable_weights} == {"float32"}
+    history = _fit(model, case, epochs=3)
+    assert history["loss"][-1] < history["loss"][0]
+    outputs = model.predict(case.x, verbose=0)
+    assert {np.asarray(x).dtype for x in outputs} == {np.dtype("float32")}
+    model.save(tmp_path / "mixed.keras")
+    again = keras.saving.load_model(tmp_path / "mixed.keras")
+    assert again.dtype_policy.name == "mixed_bfloat16"
+    _assert_equal(again.predict(case.x, verbose=0), outputs)
+
+
+def test_what_is_frozen_keeps_its_bits(path, trained):
+    case, other, _ = trained
+    model = _model(type(other).__name__, path)
+    before = {v.path: v.numpy() for v in model.encoder.variables}
+    count = len(model.trainable_variables)
+    model.freeze(0)
+    assert all("/layer_0/" in v.path for v in model.encoder.trainable_variables)
+    model.unfreeze()
+    assert len(model.trainable_variables) == count
+    model.freeze()
+    assert model.trainable_variables == model.head.trainable_variables
+    head = [v.numpy() for v in model.head.variables]
+    _fit(model, case, epochs=1)
+    for variable in model.encoder.variables:
+        np.testing.assert_array_equal(variable.numpy(), before[variable.path])
+    for variable, old in zip(model.head.variables, head, strict=True):
+        assert (variable.numpy() != old).any()
+    with pytest.raises(UserError, match="num_layers.* from 0 to 1.*: 2"):
+        model.freeze(2)
+
+
+def test_the_summary_lists_the_layers(trained):
+    _, model, _ = trained
+    lines = []
+    model.summary(print_fn=lines.append, line_length=100)
+    text = "\n".join(lines)
+    names = [layer.name for layer in model.layers]
+    assert names[:3] == ["embeddings", "embeddings_project", "layer_0"]
+    places = [text.index(f"{name} (") for name in names]
+    assert places == sorted(places)
+    assert "(None, None, 16)" in text and "?" not in text
+    assert model.get_layer("layer_0") is model.encoder.blocks[0]
+
+
+def test_dropout_differs_from_call_to_call(trained):
+    case, model, _ = trained
+    inputs = next(iter(model.dataset(case.x)))
+    first, second = (model(inputs, training=True) for _ in range(2))
+    assert (first.numpy() != second.numpy()).any()
+    np.testing.assert_array_equal(model(inputs), model(inputs))
+
+
+def test_the_encoder_is_that_of_the_checkpoint(path, trained):
+    _, other, _ = trained
+    model = _model(type(other).__name__, path)
+    arrays = tiny.weights().arrays
+    for variable in loading.make(tiny.weights()).encoder.variables:
+        mine = {v.path: v for v in model.encoder.variables}[variable.path]
+        np.testing.assert_array_equal(mine.numpy(), arrays[variable.path])
+
+
+def test_what_cannot_be_used_is_named(path, trained):
+    case, model, _ = trained
+    x, y = case.x, case.y
+    with pytest.raises(UserError, match="must be one|must be tags"):
+        model.fit(x, y[:-1])
+    with pytest.raises(UserError, match="sample_weight.* 16 .*shape .3"):
+        model.fit(x, y, sample_weight=[1, 2, 3])
+    with pytest.raises(UserError, match="validation_split.*0.99 of 16"):
+        model.fit(x, y, validation_split=0.99)
+    with pytest.raises(UserError, match="must be .*Received: 'a text'"):
+        model.predict("a text")
+    data = tf.data.Dataset.from_tensor_slices([1.0]).batch(1)
+    with pytest.raises(UserError, match="dataset must hold"):
+        model.predict(data)
+    with pytest.raises(UserError, match="from 8 to 32.*max_seq_length=33"):
+        _model(type(model).__name__, path, max_seq_length=33)

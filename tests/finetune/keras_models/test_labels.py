@@ -1,0 +1,29 @@
+import pytest
+
+from electra_tf.finetune.keras_models.labels import Labels
+from electra_tf.util.errors import UserError
+
+
+def test_classes_have_numbers_and_labels():
+    classes = Labels(None, ("bad", "good"))
+    assert classes.count == 2 and classes.name(1) == "good"
+    numbers = [classes.number(label, "0") for label in ("good", 0, 1.0)]
+    assert numbers == [1, 0, 1]
+    assert Labels(3).name(2) == 2
+    factors = classes.factors({"good": 3, 0: 0.5})
+    assert factors.tolist() == [0.5, 3]
+
+
+@pytest.mark.parametrize("label", ["fine", 2, -1, 0.5])
+def test_a_label_that_there_is_not_is_named(label):
+    message = f"0 to 1, or one of bad, good. Received: {label!r} at 7"
+    with pytest.raises(UserError, match=message):
+        Labels(2, ("bad", "good")).number(label, "7")
+
+
+@pytest.mark.parametrize(
+    "arguments", [(None,), (0,), (3, ("bad", "good")), (2, ("bad", "bad"))]
+)
+def test_number_and_labels_must_fit(arguments):
+    with pytest.raises(UserError, match="label"):
+        Labels(*arguments)

@@ -1,0 +1,67 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny_finetuning as tiny
+
+import electra_tf
+from electra_tf.finetune.keras_models.tagger import TaggingLoss
+from electra_tf.util.errors import UserError
+
+WORDS = "the good film was very bad and it is a plot".split()
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    data_dir = tmp_path_factory.mktemp("data")
+    tiny.write_model(data_dir)
+    return str(data_dir / "models/tiny")
+
+
+def test_every_word_of_a_long_sentence_is_scored_once(path):
+    model = electra_tf.ElectraTagger.from_checkpoint(path, 3, max_seq_length=8)
+    sentences = [WORDS * 3, WORDS[:2], WORDS[:6]]
+    inputs = next(iter(model.dataset(sentences)))
+    assert inputs["input_ids"].shape[0] > 5
+    assert np.sum(inputs["labels_mask"]) == 33 + 2 + 6
+    found = model.predict(sentences, verbose=0)
+    assert [x.shape for x in found] == [(33, 3), (2, 3), (6, 3)]
+    assert all(np.abs(x).min() > 0 for x in found)
+    # The first window stands alone too.
+    (alone,) = model.predict([WORDS[:6]], verbose=0)
+    np.testing.assert_allclose(found[2], alone, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(found[0][:5], alone[:5], rtol=1e-4, atol=1e-5)
+    tags = model.tag(sentences)
+    assert tags == [x.argmax(1).tolist() for x in found]
+
+
+def test_the_loss_is_summed_over_words_and_a_mean_of_rows():
+    random = np.random.default_rng(0)
+    logits = random.normal(size=(2, 4, 3)).astype(np.float32)
+    tags = random.integers(0, 3, (2, 4))
+    weights = np.array([[1, 1, 0, 2], [1, 0, 0, 0]], np.float32)
+    log_p = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+    terms = -np.take_along_axis(log_p, tags[..., np.newaxis], -1)[..., 0]
+    found = TaggingLoss()(tf.constant(tags), tf.constant(logits), weights)
+    expected = (terms * weights).sum() / 2
+    assert float(found) == pytest.approx(expected, rel=1e-5)
+    found = TaggingLoss()(tf.constant(tags), tf.constant(logits))
+    assert float(found) == pytest.approx(terms.sum() / 2, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("sentences", "tags", "message"),
+    [
+        (["the film"], None, "'the film' at 0. Split the text"),
+        ([["the"], []], None, r"Received: \[\] at 1"),
+        ([["the", 3]], None, "3"),
+        ([], None, "must be sentences"),
+        ([["the"]], [], "each of 1 sentences. Received: 0"),
+        ([["the", "film"]], [["A"]], "Sentence 0 .* 2 words"),
+        ([["the", "film"]], ["AB"], "Sentence 0 .* 'AB'"),
+        ([["the", "film"]], [["A", "X"]], "one of A, B. .*'X' at sentence 0"),
+    ],
+)
+def test_what_is_no_tagged_sentence_is_named(path, sentences, tags, message):
+    model = electra_tf.ElectraTagger.from_checkpoint(path, labels=("A", "B"))
+    with pytest.raises(UserError, match=message):
+        model.dataset(sentences, tags)

@@ -1,0 +1,171 @@
+"""What `run_finetuning` trained, goes on in Keras."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny_finetuning as tiny
+
+import electra_tf
+from electra_tf.finetune import task_builder, task_description
+from electra_tf.finetune.features import Features
+from electra_tf.finetune.finetuning_model import FinetuningModel
+from electra_tf.finetune.preprocessing import TextTokenizer
+from electra_tf.model import architecture, checkpoint_formats, loading
+from electra_tf.model.weights import Weights
+from electra_tf.util.errors import UserError
+
+SENTENCES = ["the good film", "it was a bad plot and it was very very bad"] * 2
+WORDS = [text.split() for text in SENTENCES]
+TAGS = [["THE" if w == "the" else "WORD" for w in words] for words in WORDS]
+
+# Task -> file to train on, class, inputs, what is right.
+CASES = {
+    "sst": (
+        [f"{text}\t{i % 2}" for i, text in enumerate(SENTENCES)],
+        "ElectraClassifier",
+        SENTENCES,
+        ["0", "1", "0", "1"],
+    ),
+    "sts": (
+        [
+            f"0\t1\t2\t3\t4\t5\t6\t{x}\tthe film\t{i}"
+            for i, x in enumerate(SENTENCES)
+        ],
+        "ElectraRegressor",
+        [(text, "the film") for text in SENTENCES],
+        [0, 1, 2, 3],
+    ),
+    "ccg": (
+        [
+            "\n".join(map(" ".join, zip(*rows, strict=True))) + "\n"
+            for rows in zip(WORDS, TAGS, strict=True)
+        ],
+        "ElectraTagger",
+        WORDS,
+        TAGS,
+    ),
+}
+"""Words that the vocabulary does not have are in them, too."""
+
+
+def _trial(name, tmp_path, head):
+    """Returns the task, its model with random weights, and its directory."""
+    config = tiny.config(
+        tmp_path,
+        task_names=(name,),
+        max_seq_length=12,
+        head=head,
+        loss_reduction="mean",
+    )
+    task = task_builder.get_task(
+        config, TextTokenizer(tiny.VOCABULARY), longest=32
+    )
+    header = [] if name == "ccg" else ["\t".join(["x"] * 10)]
+    header = ["sentence\tlabel"] if name == "sst" else header
+    task.directory.mkdir(parents=True)
+    for split in ("train", "dev"):
+        lines = [*header, *CASES[name][0]]
+        task.path(split).write_text("\n".join(lines) + "\n", "utf-8")
+    encoder = loading.make(tiny.weights()).encoder
+    layer = task.head()
+    with keras.name_scope("task_specific"):
+        layer.build((None, 16))
+    random = np.random.default_rng(3)
+    for variable in layer.variables:
+        variable.assign(random.normal(size=variable.shape))
+    model = FinetuningModel(config, encoder, [layer], seed=0, num_train_steps=1)
+    arrays = {v.path: v.numpy() for v in model.trainable_variables}
+    written = Weights(
+        origin="test",
+        arrays=arrays,
+        architecture=architecture.infer(
+            {k: v.shape for k, v in arrays.items()}, num_attention_heads=2
+        ),
+        vocabulary=tiny.VOCABULARY,
+        labels=task.labels,
+    )
+    directory = tmp_path / "trial/model"
+    checkpoint_formats.write(str(directory), written, "electra_tf")
+    task_description.write(directory, [task])
+    return task, model, directory
+
+
+@pytest.mark.parametrize("head", ["electra", "hugging_face"])
+@pytest.mark.parametrize("name", CASES)
+def test_rows_outputs_and_gradients_are_those_of_run_finetuning(
+    name, head, tmp_path
+):
+    task, theirs, directory = _trial(name, tmp_path, head)
+    _, class_name, x, y = CASES[name]
+    cls = getattr(electra_tf, class_name)
+    mine = cls.from_finetuned(str(directory.parent))
+    assert mine.max_seq_length == 12
+    assert getattr(mine, "labels", ()) == task.labels
+
+    rows = task.featurize(task.get_examples("dev"), is_training=False)
+    features = Features(rows, task.get_feature_specs())
+    batch = features.batch(tf.range(features.num_rows), features.length)
+    inputs, *targets = next(iter(mine.dataset(x, y)))
+    for key, value in inputs.items():
+        np.testing.assert_array_equal(value, batch[key], err_msg=key)
+
+    names = sorted(v.path for v in theirs.encoder.variables)
+    gradients = []
+    with tf.GradientTape() as tape:
+        outputs = mine(inputs)
+        loss = mine.compile_defaults()["loss"](
+            targets[0], outputs, *targets[1:]
+        )
+    gradients.append(_gradients(tape, loss, mine))
+    low, high = task.value_range if name == "sts" else (0, 1)
+    with tf.GradientTape() as tape:
+        expected = theirs.outputs(name, batch)
+        losses = theirs.heads[name].losses(expected, batch)
+        # Keras' loss is in the units of the values.
+        total = tf.reduce_mean(losses) * (high - low) ** 2
+    gradients.append(_gradients(tape, total, theirs))
+    if name == "sts":
+        expected = low + (high - low) * expected["predictions"][:, np.newaxis]
+    else:
+        expected = expected["logits"]
+    np.testing.assert_allclose(outputs, expected, rtol=1e-5, atol=1e-5)
+    assert float(loss) == pytest.approx(float(total), rel=1e-5)
+    largest = max(np.abs(gradients[1][path]).max() for path in names)
+    assert largest > 0.01
+    for path in names:
+        np.testing.assert_allclose(
+            gradients[0][path],
+            gradients[1][path],
+            rtol=1e-4,
+            atol=1e-6 * largest,
+        )
+
+
+def _gradients(tape, loss, model):
+    variables = model.encoder.trainable_variables
+    found = tape.gradient(loss, [v.value for v in variables])
+    found = map(tf.convert_to_tensor, found)
+    return {v.path: x for v, x in zip(variables, found, strict=True)}
+
+
+def test_a_head_of_another_task_is_refused(tmp_path):
+    _, _, directory = _trial("ccg", tmp_path, "electra")
+    path = str(directory)
+    for name in ("ElectraClassifier", "ElectraRegressor"):
+        with pytest.raises(UserError, match=f"{name}.*ccg.*tagging"):
+            getattr(electra_tf, name).from_finetuned(path)
+    tagger = electra_tf.ElectraTagger
+    assert tagger.from_finetuned(path, max_seq_length=9).max_seq_length == 9
+    with pytest.raises(UserError, match="one that `task` names.*task='pos'"):
+        tagger.from_finetuned(path, "pos")
+    new = tagger.from_checkpoint(path, 5)
+    assert new.head.num_tags == 5 and new.labels == ()
+
+
+def test_a_checkpoint_without_a_head_is_refused(tmp_path):
+    tiny.write_model(tmp_path)
+    with pytest.raises(UserError, match="head of one task.*none"):
+        electra_tf.ElectraClassifier.from_finetuned(
+            str(tmp_path / "models/tiny")
+        )
