@@ -54,5 +54,10 @@ def answer_files(
     return texts
 
 
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=1) + "\n"
+def _json(values: Mapping[str, Any]) -> str:
+    """Writes one name and its value a line."""
+    lines = [
+        f"{json.dumps(name)}: {json.dumps(value, ensure_ascii=False)}"
+        for name, value in values.items()
+    ]
+    return "{\n" + ",\n".join(lines) + "\n}\n"

@@ -198,3 +198,12 @@ def test_files_without_right_answers_have_no_figures():
     answers = _scorer(setup).answers(outputs(setup), questions)
     names = {"x.json", "x_preds.json", "x_nbest.json"}
     assert answer_files("x", answers).keys() == names
+
+
+def test_a_question_has_a_line_of_its_own():
+    setup = BEAM_V1
+    answers = _scorer(setup).answers(outputs(setup), examples(setup))
+    text = answer_files("x", answers)["x_nbest.json"]
+    first, *lines, last = text.splitlines()
+    assert (first, last) == ("{", "}") and len(lines) == len(answers)
+    assert json.loads(lines[-1].join("{}")).keys() == {answers[-1]["qas_id"]}
