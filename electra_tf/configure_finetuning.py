@@ -14,7 +14,13 @@ from typing import Any, ClassVar, NamedTuple
 
 from electra_tf.configure_columns import ColumnsConfig, FilesConfig
 from electra_tf.configure_qa import QAConfig
-from electra_tf.util.config_fields import one_of, require, require_choices
+from electra_tf.configure_sampling import SamplingConfig
+from electra_tf.util.config_fields import (
+    given_once,
+    one_of,
+    require,
+    require_choices,
+)
 from electra_tf.util.errors import UserError
 
 
@@ -105,13 +111,14 @@ class RunConfig:
 class TaskConfig:
     """What is learned from which rows."""
 
-    task_names: tuple[str, ...] = ()
+    task_names: tuple[str, ...] = given_once()
     """The task, as cola or mnli, or any name for one of your own: see
-    `task_kind`. Required."""
+    `task_kind`. Several with commas between share an encoder and are learned
+    together. Required."""
 
     max_seq_length: int | None = None
-    """Tokens a row may have; what is longer is cut. Default: the task's, 128
-    for sentences and pairs."""
+    """Tokens a row may have; what is longer is cut. Default: each task's own,
+    128 for sentences and pairs."""
 
     double_unordered: bool = True
     """Train on both orders of a pair, where the order means nothing."""
@@ -140,10 +147,11 @@ class TaskConfig:
     """Drop accents when lower-casing; auto likewise."""
 
     def __post_init__(self) -> None:
-        if len(self.task_names) != 1:
+        names = self.task_names
+        if not names or len(set(names)) < len(names):
             raise UserError(
-                "`task_names` must name one task. Received: "
-                f"{', '.join(self.task_names) or 'nothing'}. Set --task_names, "
+                "`task_names` must name a task, or several, each once. "
+                f"Received: {', '.join(names) or 'nothing'}. Set --task_names, "
                 "for example to cola."
             )
         require(self, "max_seq_length", "at least 8", lambda n: n >= 8)
@@ -152,8 +160,8 @@ class TaskConfig:
 
     @property
     def task_name(self) -> str:
-        """The task."""
-        return self.task_names[0]
+        """The task; the names of several with + between, as in cola+sst."""
+        return "+".join(self.task_names)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -233,8 +241,8 @@ class TrainingConfig:
     """How long, how wide and from which seed."""
 
     num_train_epochs: float | None = None
-    """Times each row is seen. Default: the task's; 10 for rte and sts, else
-    3."""
+    """Times each row is seen. Default: each task's own; 10 for rte and sts,
+    else 3."""
 
     train_batch_size: int = 32
     """Rows in an update, over all replicas and micro-batches."""
@@ -272,13 +280,18 @@ class TrainingConfig:
 
     max_restarts: int = 2
     """Times a trial is begun anew, under another seed, when it failed: when
-    it answers the same whatever it is asked."""
+    it answers the same whatever it is asked, of several tasks in each."""
+
+    restart_learning_rate_factor: float = 1.0
+    """Factor of the learning rate each time that a trial is begun anew."""
 
     def __post_init__(self) -> None:
         counts = "num_evaluations early_stopping max_restarts seed"
         rates = "hidden_dropout_prob attention_probs_dropout_prob"
         require(self, rates, "in [0, 1)", lambda p: 0 <= p < 1)
         require(self, "num_train_epochs", "positive", lambda x: x > 0)
+        factor = "restart_learning_rate_factor"
+        require(self, factor, "in (0, 1]", lambda x: 0 < x <= 1)
         require(self, "train_batch_size", "at least 1", lambda n: n >= 1)
         require(self, counts, "at least 0", lambda n: n >= 0)
         require_choices(self)
@@ -318,7 +331,7 @@ class RuntimeConfig:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FinetuningConfig:
-    """Trials of fine-tuning on one task.
+    """Trials of fine-tuning on one task, or on several together.
 
     The parts `run`, `files` and `runtime` may differ when trials are resumed.
     All others define the experiment.
@@ -329,6 +342,7 @@ class FinetuningConfig:
     columns: ColumnsConfig = ColumnsConfig()
     files: FilesConfig = FilesConfig()
     qa: QAConfig = QAConfig()
+    sampling: SamplingConfig = SamplingConfig()
     optimizer: OptimizerConfig = OptimizerConfig()
     training: TrainingConfig = TrainingConfig()
     runtime: RuntimeConfig = RuntimeConfig()

@@ -58,9 +58,12 @@ def test_directories_are_the_originals():
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (["--task_names=sst"], "`task_names` must name one.*cola, sst"),
+        (["--task_names="], "`task_names` must name a task.*nothing"),
+        (["--task_names=sst,sst"], "each once.*sst, sst"),
+        (["--task_sampling_alpha=2"], r"alpha.*in \[0, 1\]"),
         (["--num_trials=0"], "num_trials"),
         (["--ensemble"], "two trials or more.*Set --num_trials"),
+        (["--restart_learning_rate_factor=0"], "restart_learning_rate_fa"),
         (["--layerwise_lr_decay=0"], "layerwise_lr_decay"),
         (["--warmup_proportion=1.5"], "warmup_proportion"),
         (["--nodo_eval"], "do_eval.*--checkpoint=last"),
@@ -71,6 +74,17 @@ def test_directories_are_the_originals():
 def test_what_cannot_be_is_refused_with_the_way_out(arguments, problem):
     with pytest.raises(UserError, match=problem):
         _parse(*arguments)
+
+
+def test_several_tasks_share_a_directory():
+    config = _parse("--task_names=cola,sst,chunk")
+    assert config.task.task_names == ("cola", "sst", "chunk")
+    trial = "d/models/m/finetuning_models/cola+sst+chunk_model_1"
+    assert config.trial_dir(1, 0) == trial
+
+
+def test_of_two_lists_of_tasks_the_later_counts():
+    assert _parse("--task_names=sst").task.task_names == ("sst",)
 
 
 def test_training_can_do_without_a_dev_split():

@@ -3,8 +3,12 @@
 import importlib.util
 import json
 import os
+import pathlib
 import shutil
 import signal
+import socket
+import subprocess
+import sys
 
 import keras
 import numpy as np
@@ -16,7 +20,7 @@ from electra_tf.finetune import finetuning_run
 from electra_tf.finetune.experiment import Experiment
 from electra_tf.finetune.trial import Trial
 from electra_tf.model import checkpoint_formats
-from electra_tf.util import bundles, callbacks
+from electra_tf.util import bundles, callbacks, files
 from electra_tf.util.errors import StoppedBySignal, UserError
 
 
@@ -29,6 +33,7 @@ def data_dir(tmp_path_factory):
     directory = tmp_path_factory.mktemp("data")
     tiny.write_model(directory)
     tiny.write_sst(directory)
+    tiny.write_pos(directory)
     return directory
 
 
@@ -187,14 +192,71 @@ def test_another_configuration_is_refused(done, data_dir):
         finetuning_run.run(config)
 
 
+@pytest.fixture(scope="module")
+def together(data_dir):
+    """Returns the report of a run of two tasks, and where it lies."""
+    config = _config(
+        data_dir,
+        task_names=("sst", "pos"),
+        num_train_epochs=8.0,
+        write_test_outputs=True,
+    )
+    return finetuning_run.run(config), data_dir / "models" / "tiny"
+
+
+def test_two_tasks_are_learnt_together(together):
+    whole, model_dir = together
+    assert whole["main_metrics"] == {"sst": "accuracy", "pos": "accuracy"}
+    (trial,) = whole["trials"]
+    values = [trial["metrics"][f"{x}_dev"]["accuracy"] for x in ("sst", "pos")]
+    assert min(values) > 75
+    assert trial["metrics"]["all"] == {"mean": pytest.approx(np.mean(values))}
+    assert whole["summary"]["all"]["mean"]["median"] == np.mean(values)
+    path = model_dir / "finetuning_models/sst+pos_model_1/evaluations.json"
+    evaluations = json.loads(path.read_text("utf-8"))
+    best = max(e["metrics"]["all"]["mean"] for e in evaluations)
+    assert trial["metrics"]["all"]["mean"] == best
+    assert evaluations[-1]["step"] == trial["num_steps"] == (48 + 30) * 8 // 8
+
+
+def test_each_of_two_tasks_has_its_table_answers_and_head(together):
+    _, model_dir = together
+    text = (model_dir / "results/sst+pos_results.txt").read_text("utf-8")
+    tables = [table.split()[0] for table in text.split("\n\n")]
+    assert tables == ["sst", "pos", "all"]
+    for split in ("dev", "test"):
+        directory = model_dir / f"{split}_predictions"
+        for task in ("sst", "pos"):
+            path = directory / f"{task}_{split}_1_predictions.jsonl"
+            assert path.exists()
+    read = checkpoint_formats.read(
+        str(model_dir / "finetuning_models/sst+pos_model_1/model")
+    )
+    heads = {"sst": {"dense": (16, 2)}, "pos": {"dense": (16, 2)}}
+    assert read.architecture.tasks == heads and read.labels == ()
+
+
 class _Killer(keras.callbacks.Callback):
     def on_epoch_end(self, epoch, logs=None):
         if epoch == 10:
             os.kill(os.getpid(), signal.SIGTERM)
 
 
-def test_a_resume_is_bit_exact(data_dir, tmp_path, monkeypatch):
-    leaves = {"num_train_epochs": 3.0, "save_checkpoints_steps": 4}
+@pytest.mark.parametrize(
+    ("tasks", "num_steps"),
+    [
+        (("sst",), 18),
+        pytest.param(("sst", "pos"), 29, marks=pytest.mark.slow),
+    ],
+)
+def test_a_resume_is_bit_exact(
+    tasks, num_steps, data_dir, tmp_path, monkeypatch
+):
+    leaves = {
+        "task_names": tasks,
+        "num_train_epochs": 3.0,
+        "save_checkpoints_steps": 4,
+    }
     weights = []
     for name in ("whole", "killed"):
         copy = tmp_path / name
@@ -210,14 +272,84 @@ def test_a_resume_is_bit_exact(data_dir, tmp_path, monkeypatch):
                 with pytest.raises(StoppedBySignal):
                     finetuning_run.run(config)
         finetuning_run.run(config)
-        trial = copy / "models/tiny/finetuning_models/sst_model_1"
-        weights.append(bundles.read(trial / "model.ckpt-18"))
+        trial = pathlib.Path(config.trial_dir(1, 0))
+        weights.append(bundles.read(trial / f"model.ckpt-{num_steps}"))
         log = (trial / "metrics.jsonl").read_text("utf-8").splitlines()
         steps = [json.loads(line)["step"] for line in log]
-        assert steps == sorted(set(steps)) and steps[-1] == 18
+        assert steps == sorted(set(steps)) and steps[-1] == num_steps
     assert weights[0].keys() == weights[1].keys()
     for key, value in weights[0].items():
         np.testing.assert_array_equal(weights[1][key], value, err_msg=key)
+
+
+_WORKER = """
+import sys
+sys.path.insert(0, {tests!r})
+import tiny_finetuning as tiny
+from electra_tf.finetune import finetuning_run
+config = tiny.config({data_dir!r}, iterations_per_loop=5,
+                     task_names=("sst", "pos"), num_train_epochs=2.0,
+                     strategy={strategy!r}, write_test_outputs=True)
+print(finetuning_run.run(config)["summary"]["all"]["mean"]["median"])
+"""
+
+
+def _start(data_dir, strategy, **environment):
+    tests = str(pathlib.Path(__file__).parent)
+    return subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            _WORKER.format(
+                tests=tests, data_dir=str(data_dir), strategy=strategy
+            ),
+        ],
+        env={
+            **os.environ,
+            "PYTHONPATH": str(pathlib.Path(tests).parent),
+            **environment,
+        },
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.slow
+def test_two_workers_equal_one_process(data_dir, tmp_path):
+    directories = [tmp_path / "one", tmp_path / "two"]
+    for directory in directories:
+        shutil.copytree(
+            data_dir,
+            directory,
+            ignore=shutil.ignore_patterns("finetuning_models"),
+        )
+    with socket.socket() as first, socket.socket() as second:
+        for port in (first, second):
+            port.bind(("localhost", 0))
+        hosts = [f"localhost:{s.getsockname()[1]}" for s in (first, second)]
+    processes = [_start(directories[0], "one")]
+    for index in (0, 1):
+        place = {"task": {"type": "worker", "index": index}}
+        cluster = json.dumps({"cluster": {"worker": hosts}, **place})
+        two = directories[1]
+        processes.append(_start(two, "multi_worker", TF_CONFIG=cluster))
+    outputs = [process.communicate(timeout=600)[0] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0, 0], outputs
+    means = {output.split()[-1] for output in outputs}
+    assert len(means) == 1
+    names = [
+        "finetuning_models/sst+pos_model_1/model",
+        "results/sst+pos_results.json",
+        "dev_predictions/pos_dev_1_predictions.jsonl",
+        "test_predictions/sst_test_1_predictions.jsonl",
+    ]
+    one, two = (directory / "models/tiny" for directory in directories)
+    assert all((two / name).exists() for name in names)
+    weights = [bundles.read(bundles.find(x / names[0])) for x in (one, two)]
+    for name, value in weights[0].items():
+        np.testing.assert_allclose(
+            weights[1][name], value, atol=1e-4, err_msg=name
+        )
 
 
 def _fresh(tmp_path, labels="01"):
@@ -239,7 +371,7 @@ class _Failing:
         self.restart = restart
 
     def run(self):
-        return {"collapsed": self.restart < self.FAILURES}
+        return {"collapsed": self.restart < self.FAILURES, "by": self.restart}
 
 
 @pytest.mark.parametrize(
@@ -253,7 +385,8 @@ def test_a_trial_is_begun_anew_while_it_fails(
     monkeypatch.setattr(_Failing, "FAILURES", failures)
     config = tiny.config(max_restarts=most)
     experiment = Experiment(config, (), None, None)
-    assert finetuning_run._run_trial(experiment, 1).restart == expected
+    trial, result = finetuning_run._run_trial(experiment, 1)
+    assert trial.restart == result["by"] == expected
 
 
 def test_each_trial_and_each_restart_has_its_own_seed():
@@ -286,6 +419,33 @@ def test_training_stops_where_nothing_gets_better(tmp_path):
     )
     trial = finetuning_run.run(config)["trials"][0]
     assert trial["step"] == 6 and trial["num_steps"] == 18
+
+
+def test_a_trial_without_metrics_gets_them_later(tmp_path, monkeypatch):
+    leaves = {"num_train_epochs": 2.0, "checkpoint": "last"}
+    data_dir = _fresh(tmp_path)
+    whole = finetuning_run.run(_config(data_dir, do_eval=False, **leaves))
+    assert whole["summary"] == {} and whole["trials"][0]["metrics"] == {}
+    assert not (data_dir / "models/tiny/results/sst_results.txt").exists()
+    monkeypatch.setattr(Trial, "_train", None)
+    config = _config(data_dir, do_train=False, **leaves)
+    (trial,) = finetuning_run.run(config)["trials"]
+    path = data_dir / "models/tiny/dev_predictions/sst_dev_1_predictions.jsonl"
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    share = np.mean([row["label"] == row["prediction"] for row in rows])
+    assert trial["metrics"]["dev"]["accuracy"] == pytest.approx(100 * share)
+    assert files.read_json(f"{config.trial_dir(1, 0)}/result.json") == trial
+
+
+def test_a_refused_start_says_what_to_do_and_leaves_nothing(tmp_path):
+    tiny.write_sst(tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(UserError, match="pre-trained.*none.*run_pretraining"):
+        finetuning_run.run(_config(tmp_path))
+    assert sorted(tmp_path.rglob("*")) == before
+    (tmp_path / "models/tiny").mkdir(parents=True)
+    with pytest.raises(UserError, match="no checkpoint in it.*--init_check"):
+        finetuning_run.run(_config(tmp_path))
 
 
 def test_only_a_trial_that_is_done_can_be_evaluated(tmp_path):

@@ -130,3 +130,19 @@ def write_sst(data_dir, num_train=48, num_dev=16):
         text = "\n".join(lines) + "\n"
         (directory / f"{split}.tsv").write_text(text, "utf-8")
     return directory
+
+
+def write_pos(data_dir, num_train=30, num_dev=8):
+    """Writes a task whose tags are the words' numbers, odd or even."""
+    directory = data_dir / "finetuning_data" / "pos"
+    directory.mkdir(parents=True)
+    random = np.random.default_rng(2)
+    for split, size in (("train", num_train), ("dev", num_dev), ("test", 4)):
+        lines = []
+        for _ in range(size):
+            for word in random.integers(len(WORDS), size=5):
+                tag = "ODD" if word % 2 else "EVEN"
+                lines.append(f"1\t{WORDS[word]}\tx\t{tag}\tx")
+            lines.append("")
+        (directory / f"{split}.conllu").write_text("\n".join(lines), "utf-8")
+    return directory

@@ -3,16 +3,17 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
 from electra_tf.configure_finetuning import FinetuningConfig
 from electra_tf.finetune.features import Features
 from electra_tf.finetune.finetuning_model import FinetuningModel
+from electra_tf.finetune.report import ALL_TASKS, MEAN
 from electra_tf.finetune.task import Example, Task
 from electra_tf.model.weights import Weights
-
-Metrics = dict[str, dict[str, float]]
-"""Split -> metric -> value."""
+from electra_tf.util.errors import UserError
+from electra_tf.util.turns import UNIT, take_turns
 
 
 class Split(NamedTuple):
@@ -58,7 +59,7 @@ class Experiment(NamedTuple):
         Differs: the original counts the rows it fills the last batch up with.
         """
         batch_size = self.config.training.train_batch_size
-        return max(1, int(self._num_rows * self._num_epochs / batch_size))
+        return max(1, int(sum(self._seen) / batch_size))
 
     @property
     def evaluation_steps(self) -> list[int]:
@@ -70,48 +71,115 @@ class Experiment(NamedTuple):
             {max(1, round(last * i / count)) for i in range(1, count + 1)}
         )
 
+    def turns(self, seed: int) -> np.ndarray:
+        """Returns which task gives the batch of each update.
+
+        A batch has rows of one task, so that each task has its own length of
+        rows, and only its own head to compute. In proportion (alpha = 1), each
+        task is trained for its own number of epochs.
+
+        Differs: the original mixes the rows of all tasks in a batch, and fills
+        all up to the same length.
+
+        Args:
+          seed: of the trial.
+
+        Returns:
+          int32 [num_train_steps], numbers of `tasks`.
+        """
+        ends = np.cumsum(self._shares(), -1) * UNIT
+        return take_turns(ends.astype(np.int64), self.num_train_steps, seed)
+
+    def check_shares(self) -> None:
+        """Refuses tasks that would get no update.
+
+        Raises:
+          UserError: naming the first.
+        """
+        counts = self._shares().sum(0)
+        for data, count in zip(self.tasks, counts, strict=True):
+            if count < 1:
+                raise UserError(
+                    "Each task must have an update of its own. Received: "
+                    f"{count:.2f} of {self.num_train_steps} for "
+                    f"{data.task.name}. Set a lower --task_sampling_alpha."
+                )
+
     def dev_splits(self) -> Iterator[tuple[str, Task, Split]]:
         """Yields the name that metrics have, the task and the split."""
         for data in self.tasks:
             for name, split in data.dev.items():
-                yield name, data.task, split
+                yield self._split_name(data, name), data.task, split
 
     def score(self, metrics: Mapping[str, Mapping[str, float]]) -> float:
         """Returns the value that chooses among checkpoints.
 
+        It is the main metric of the first dev split; of several tasks, the
+        mean over tasks.
+
         Args:
           metrics: split -> metric -> value.
         """
-        (data,) = self.tasks
-        first = next(iter(data.dev))
-        return metrics[first][data.task.get_scorer().main_metric]
+        values = []
+        for data in self.tasks:
+            first = self._split_name(data, next(iter(data.dev)))
+            values.append(metrics[first][data.task.get_scorer().main_metric])
+        return float(np.mean(values))
 
     def evaluate(self, model: FinetuningModel) -> dict[str, Any]:
         """Evaluates a model on all dev splits.
 
         Returns:
-          "metrics", split -> metric -> value; and "collapsed", whether every
-          row of the first split is answered alike.
+          "metrics", split -> metric -> value, of several tasks with the mean
+          that chooses; and "collapsed", whether every row of the first dev
+          split is answered alike. Of several tasks that must be so of each:
+          one may have too few rows to be learnt, but an encoder that has
+          failed tells no row from another.
         """
-        metrics, collapsed = {}, []
+        metrics, collapsed = {}, {}
         batch_size = self.config.runtime.eval_batch_size
         for name, task, split in self.dev_splits():
             scorer = task.get_scorer()
             outputs = model.outputs_of(task.name, split.features, batch_size)
             metrics[name] = scorer.score(outputs, split.examples)
-            collapsed.append(scorer.has_collapsed(outputs))
-        return {"collapsed": collapsed[0], "metrics": metrics}
+            collapsed.setdefault(task.name, scorer.has_collapsed(outputs))
+        return {
+            "collapsed": all(collapsed.values()),
+            "metrics": self.with_mean(metrics),
+        }
+
+    def with_mean(
+        self, metrics: dict[str, dict[str, float]]
+    ) -> dict[str, dict[str, float]]:
+        """Adds to the metrics of several tasks the mean that chooses."""
+        if len(self.tasks) == 1:
+            return metrics
+        return {**metrics, ALL_TASKS: {MEAN: self.score(metrics)}}
+
+    def _split_name(self, data: TaskData, split: str) -> str:
+        """Names a split, and of several tasks also the task."""
+        return f"{data.task.name}_{split}" if len(self.tasks) > 1 else split
+
+    def _shares(self) -> np.ndarray:
+        """Returns the share of each task in each update, [updates, tasks]."""
+        config = self.config.sampling
+        first, last = config.task_sampling_alpha, config.task_sampling_alpha_end
+        last = first if last is None else last
+        alphas = np.linspace(first, last, self.num_train_steps)
+        weights = np.array(self._seen) ** alphas[:, np.newaxis]
+        return weights / weights.sum(-1, keepdims=True)
 
     @property
-    def _num_rows(self) -> int:
-        return sum(x.train.num_rows for x in self.tasks if x.train is not None)
+    def _seen(self) -> list[float]:
+        """Rows of each task times its epochs."""
+        return [
+            data.train.num_rows * data.task.num_train_epochs
+            for data in self.tasks
+            if data.train is not None
+        ]
 
     @property
     def _num_epochs(self) -> float:
-        """Times a row is seen, in the mean over rows."""
-        seen = sum(
-            x.train.num_rows * x.task.num_train_epochs
-            for x in self.tasks
-            if x.train is not None
-        )
-        return seen / max(1, self._num_rows)
+        """Times a row is seen, in the mean over all rows."""
+        sizes = [x.train.num_rows for x in self.tasks if x.train is not None]
+        return sum(self._seen) / max(1, sum(sizes))

@@ -91,12 +91,11 @@ class Features:
         """
         stream = self._stream(batch_size * num_steps, seed)
         shares = num_workers * replicas_per_worker
-        order = stream.reshape(num_steps, shares, -1)[start_step:]
+        size = batch_size // shares
+        order = stream.reshape(num_steps, shares, size)[start_step:]
         first = worker * replicas_per_worker
         mine = order[:, first : first + replicas_per_worker]
-        dataset = tf.data.Dataset.from_tensor_slices(
-            mine.reshape(-1, batch_size // shares)
-        )
+        dataset = tf.data.Dataset.from_tensor_slices(mine.reshape(-1, size))
         return dataset.map(
             lambda indices: self.batch(indices, self.length),
             num_parallel_calls=tf.data.AUTOTUNE,
@@ -124,7 +123,7 @@ class Features:
             seeds.permutation(self.num_rows, seed, epoch)
             for epoch in range(num_epochs)
         ]
-        return np.concatenate(epochs)[:size].astype(np.int32)
+        return np.concatenate([*epochs, []])[:size].astype(np.int32)
 
 
 def _rounded(length: int) -> int:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -31,6 +32,7 @@ class FinetuningModel(UpdatedModel):
         `task_specific`.
       seed: of dropout.
       num_train_steps: updates of the training.
+      learning_rate_factor: of the configuration's learning rate.
     """
 
     config: FinetuningConfig
@@ -43,6 +45,7 @@ class FinetuningModel(UpdatedModel):
         *,
         seed: int,
         num_train_steps: int,
+        learning_rate_factor: float = 1.0,
     ) -> None:
         super().__init__()
         self.config = config
@@ -50,6 +53,7 @@ class FinetuningModel(UpdatedModel):
         self.heads = {head.name: head for head in heads}
         self.seed = seed
         self.num_train_steps = num_train_steps
+        self.learning_rate_factor = learning_rate_factor
         self.loss_weights = {f"{name}_loss": 1.0 for name in self.heads}
         self._outputs_of_batch = tf.function(
             self._outputs_and_losses, reduce_retracing=True
@@ -61,7 +65,7 @@ class FinetuningModel(UpdatedModel):
         rates = config.rates(sizes.hidden_size)
         optimizer = optimization.AdamWeightDecayOptimizer(
             optimization.WarmupPolynomialDecay(
-                rates.learning_rate,
+                rates.learning_rate * self.learning_rate_factor,
                 self.num_train_steps,
                 self.num_train_steps * config.warmup_proportion,
                 config.lr_decay_power,
@@ -96,6 +100,19 @@ class FinetuningModel(UpdatedModel):
         rows = tf.range(num_rows) + first
         keys = seeds.row_keys(self.seed, self.optimizer.iterations, rows)
         return self.update_with_keys(inputs, keys=keys)
+
+    def variables_of(self, inputs: TaskBatch) -> list[keras.Variable]:
+        """Returns those of the encoder and of the batch's own head.
+
+        To Adam a gradient of 0 is a step like any other. The heads of other
+        tasks have none, and learn as they would if each were alone.
+
+        Args:
+          inputs: of one task.
+        """
+        task, _ = _only(inputs)
+        head = self.heads[task].trainable_variables
+        return [*self.encoder.trainable_variables, *head]
 
     def compute_losses(
         self, inputs: TaskBatch, *, keys: tf.Tensor, training: bool

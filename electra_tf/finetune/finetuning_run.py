@@ -37,12 +37,12 @@ def run(config: FinetuningConfig) -> dict[str, Any]:
     if config.run.write_plots:
         plots.check()
     experiment = prepare(config)
-    trials = [
-        _run_trial(experiment, i + 1) for i in range(config.run.num_trials)
-    ]
-    results = [files.read_json(trial.result_path) for trial in trials]
+    numbers = range(1, config.run.num_trials + 1)
+    done = [_run_trial(experiment, number) for number in numbers]
+    results = [result for _, result in done]
     whole = _whole(experiment, results)
     if distribution.is_chief(experiment.strategy):
+        trials = [trial for trial, _ in done]
         if ensemble := predictions.write(experiment, trials):
             whole["ensemble"] = {"metrics": ensemble}
         _write(config, whole, results)
@@ -50,6 +50,7 @@ def run(config: FinetuningConfig) -> dict[str, Any]:
         if config.run.write_plots:
             directories = [trial.directory for trial in trials]
             plots.write(experiment, directories, results, confusions)
+    distribution.barrier(experiment.strategy)  # the chief is the last to end
     return whole
 
 
@@ -80,6 +81,8 @@ def prepare(config: FinetuningConfig) -> Experiment:
         )
     data = tuple(map(_read_task, tasks))
     experiment = Experiment(config, data, weights, strategy)
+    if config.run.do_train:
+        experiment.check_shares()
     _say_what_there_is(experiment)
     return experiment
 
@@ -136,40 +139,51 @@ def _say_what_there_is(experiment: Experiment) -> None:
     console.say(f"Encoder: {experiment.weights.origin}.")
 
 
-def _run_trial(experiment: Experiment, number: int) -> Trial:
-    """Runs a trial, and begins it anew while it fails."""
+def _run_trial(
+    experiment: Experiment, number: int
+) -> tuple[Trial, dict[str, Any]]:
+    """Runs a trial, begins it anew while it fails, and returns its result."""
     config = experiment.config
-    for restart in range(config.training.max_restarts + 1):
-        trial = Trial(experiment, number, restart)
-        if not config.run.do_train and not trial.result_path.exists():
-            raise UserError(
-                f"{trial.directory} must hold a trial that is done. Received: "
-                "none. Set --do_train."
-            )
-        result = trial.run()
-        is_last = restart == config.training.max_restarts
-        if not result.get("collapsed") or is_last:
+    trial = Trial(experiment, number, 0)
+    if not config.run.do_train and not trial.result_path.exists():
+        raise UserError(
+            f"{trial.directory} must hold a trial that is done. Received: "
+            "none. Set --do_train."
+        )
+    result = trial.run()
+    for restart in range(1, config.training.max_restarts + 1):
+        again = Trial(experiment, number, restart)
+        can_run = config.run.do_train or again.result_path.exists()
+        if not result.get("collapsed") or not can_run:
             break
         console.warn(
             f"Trial {number} failed: it answers all of the dev split alike. "
             "It is begun anew under another seed."
         )
-    return trial
+        trial, result = again, again.run()
+    return trial, result
 
 
 def _whole(
     experiment: Experiment, results: list[dict[str, Any]]
 ) -> dict[str, Any]:
     """Returns what the results file holds."""
-    task = experiment.tasks[0].task
+    tasks = [data.task for data in experiment.tasks]
+    metrics = {task.name: task.get_scorer().main_metric for task in tasks}
+    is_one = len(tasks) == 1
     return {
-        "task": task.name,
-        "main_metric": task.get_scorer().main_metric,
+        "task": experiment.config.task.task_name,
+        "main_metric": metrics[tasks[0].name] if is_one else report.MEAN,
+        **({} if is_one else {"main_metrics": metrics}),
         "encoder": experiment.weights.origin,
         "num_trials": len(results),
         "num_restarts": sum(result["restarts"] for result in results),
         "num_failed": sum(bool(r.get("collapsed")) for r in results),
-        "num_bad_rows": dict(task.bad_rows.counts),
+        "num_bad_rows": {
+            path: count
+            for task in tasks
+            for path, count in task.bad_rows.counts.items()
+        },
         "summary": report.summarize(results),
         "trials": results,
     }
@@ -188,7 +202,7 @@ def _write(
     if not whole["summary"]:
         return
     ensemble = whole.get("ensemble", {}).get("metrics")
-    text = report.table(name, results, ensemble)
+    text = report.tables(config.task.task_names, results, ensemble)
     files.atomic_write_text(directory / f"{name}_results.txt", text)
     console.say()
     console.say(text)

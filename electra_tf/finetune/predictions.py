@@ -77,7 +77,8 @@ def write(
             found = scorer.score(joined, asked.split.examples)
             metrics.append({k: v for k, v in found.items() if k != "loss"})
     names = [name for name, _, _ in experiment.dev_splits()]
-    return dict(zip(names, metrics, strict=True))
+    found = dict(zip(names, metrics, strict=True))
+    return experiment.with_mean(found) if found else {}
 
 
 def read_answers(task: Task, split: str, trial: int) -> list[dict[str, Any]]:

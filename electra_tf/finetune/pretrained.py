@@ -1,6 +1,7 @@
 """The encoder that fine-tuning starts from, whatever wrote it."""
 
 import dataclasses
+import pathlib
 
 from electra_tf.configure_finetuning import FinetuningConfig
 from electra_tf.finetune.preprocessing import TextTokenizer
@@ -23,6 +24,8 @@ def read(config: FinetuningConfig) -> Weights:
       UserError: if there is none, or no vocabulary for it.
     """
     path = config.training.init_checkpoint or config.run.model_dir
+    if not config.training.init_checkpoint:
+        _check_is_there(config)
     vocab_file = config.task.vocab_file
     loaded = checkpoint_formats.read(path, vocab_file=vocab_file)
     weights = without_slots(select(loaded, ENCODER))
@@ -51,6 +54,20 @@ def tokenizer(weights: Weights) -> TextTokenizer:
     return TextTokenizer(
         weights.vocabulary, weights.do_lower_case, weights.strip_accents
     )
+
+
+def _check_is_there(config: FinetuningConfig) -> None:
+    """Refuses a model directory that holds no checkpoint of any format."""
+    run, names = config.run, ("*.index", "*.safetensors", "*/*.safetensors")
+    directory = pathlib.Path(run.model_dir)
+    if not any(any(directory.glob(name)) for name in names):
+        kind = "no checkpoint in it" if directory.is_dir() else "none"
+        raise UserError(
+            f"{directory} must hold a pre-trained encoder. Received: {kind}. "
+            "Pre-train one first, with python -m electra_tf.run_pretraining "
+            f"--data_dir={run.data_dir} --model_name={run.model_name}, or set "
+            "--init_checkpoint to one."
+        )
 
 
 def _switch(given: str, told: bool | None) -> bool:

@@ -5,6 +5,11 @@ from typing import Any
 
 import numpy as np
 
+ALL_TASKS = "all"
+"""Stands among the splits of several tasks, with `MEAN`."""
+MEAN = "mean"
+"""The mean of the tasks' main metrics."""
+
 _LESS_IS_BETTER = ("loss", "mse")
 
 Results = Sequence[Mapping[str, Any]]
@@ -35,6 +40,39 @@ def summarize(results: Results) -> Summary:
                 "best": float(best),
             }
     return summary
+
+
+def tables(
+    task_names: Sequence[str],
+    results: Results,
+    ensemble: Mapping[str, Mapping[str, float]] | None = None,
+) -> str:
+    """Writes a table for each task, and of several one of their mean.
+
+    Args:
+      task_names: of all trials.
+      results: of the trials.
+      ensemble: as of `table`.
+    """
+    if len(task_names) == 1:
+        return table(task_names[0], results, ensemble)
+    parts = []
+    for name in (*task_names, ALL_TASKS):
+        mine = [{**r, "metrics": _of_task(name, r["metrics"])} for r in results]
+        parts.append(table(name, mine, _of_task(name, ensemble or {})))
+    return "\n".join(parts)
+
+
+def _of_task(
+    name: str, metrics: Mapping[str, Mapping[str, float]]
+) -> dict[str, Mapping[str, float]]:
+    """Returns the metrics of one of several tasks, by its own splits."""
+    prefix = f"{name}_dev"
+    return {
+        split.removeprefix(f"{name}_"): values
+        for split, values in metrics.items()
+        if split in (name, prefix) or split.startswith(f"{prefix}_")
+    }
 
 
 def table(
@@ -75,6 +113,7 @@ def table(
 def _title(split: str, name: str) -> str:
     """Names a metric; those of a second dev split by what the split is."""
     kind = split.removeprefix("dev").strip("_")
+    kind = "" if kind == ALL_TASKS else kind
     return f"{kind} {name}".strip()
 
 

@@ -21,7 +21,11 @@ from electra_tf.util.errors import UserError
 FILE_NAME = "task.json"
 
 # The parts of a configuration that a trained model can do without.
-_TRAINING = FinetuningConfig.FREE_PARTS | {"optimizer", "training"}
+_TRAINING = FinetuningConfig.FREE_PARTS | {
+    "sampling",
+    "optimizer",
+    "training",
+}
 
 Description = Mapping[str, Any]
 """What `task.json` holds."""

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from electra_tf.finetune import task_description
@@ -78,20 +79,26 @@ class Trial:
         Returns:
           What `result.json` holds: "seed", "step" of the weights it ended
           with, "metrics" of each dev split there, whether it "collapsed".
-          Nothing is done for a trial that has it already.
+          For a trial that has it already, only what was not evaluated yet
+          is.
         """
         files.ensure_writable(self.directory)
         with self._held():
             if self.result_path.exists():
-                return files.read_json(self.result_path)
-            result = self._train()
+                result = files.read_json(self.result_path)
+                splits = {name for name, *_ in self.experiment.dev_splits()}
+                if splits <= result["metrics"].keys():
+                    return result
+                result |= self.experiment.evaluate(self.model())
+            else:
+                result = self._train()
             if self._is_chief:
                 files.write_json(self.result_path, result)
             return result
 
     def model(self) -> FinetuningModel:
-        """Makes the model that the trial ended with."""
-        model = self._make_model()
+        """Makes the model that the trial ended with, for this process alone."""
+        model = self._make_model(tf.distribute.get_strategy())
         variables = _weights_of(model)
         Checkpoints(self.directory / "model", variables).restore_latest()
         return model
@@ -113,10 +120,11 @@ class Trial:
                 config_flags.save_config(path, self.config)
             yield
 
-    def _make_model(self) -> FinetuningModel:
+    def _make_model(self, strategy: tf.distribute.Strategy) -> FinetuningModel:
         experiment = self.experiment
+        factor = self.config.training.restart_learning_rate_factor
         keras.utils.set_random_seed(self.seed)
-        with experiment.strategy.scope():
+        with strategy.scope():
             encoder = loading.make(
                 experiment.weights, POLICIES[self.config.training.precision]
             ).encoder
@@ -130,6 +138,7 @@ class Trial:
                 heads,
                 seed=self.seed,
                 num_train_steps=experiment.num_train_steps,
+                learning_rate_factor=factor**self.restart,
             )
             model.compile(optimizer=model.make_optimizer())
         model.jit_compile_step = {
@@ -141,7 +150,7 @@ class Trial:
 
     def _train(self) -> dict[str, Any]:
         experiment, runtime = self.experiment, self.config.runtime
-        model = self._make_model()
+        model = self._make_model(experiment.strategy)
         store = Checkpoints(
             self.directory, checkpoint_variables(model), keep_max=1
         )
@@ -181,6 +190,7 @@ class Trial:
         if self._is_chief:
             directory.mkdir(exist_ok=True)
             start = self.experiment.weights
+            labels = [data.task.labels for data in self.experiment.tasks]
             described = Weights(
                 origin=str(directory),
                 arrays={},
@@ -188,7 +198,7 @@ class Trial:
                 vocabulary=start.vocabulary,
                 do_lower_case=start.do_lower_case,
                 strip_accents=start.strip_accents,
-                labels=self.experiment.tasks[0].task.labels,
+                labels=labels[0] if len(labels) == 1 else (),
             )
             checkpoint_formats.describe(directory, described)
             tasks = [data.task for data in self.experiment.tasks]
@@ -265,17 +275,32 @@ class Trial:
             texts
         )
 
-    def _batches(self, step: int) -> Iterator:
-        """Returns an iterator over each replica's rows, from a step on."""
-        (data,) = self.experiment.tasks
-        return self._task_batches(data, step)
+    def _batches(self, step: int) -> Iterator | training_utils.Turns:
+        """Opens each replica's rows of all tasks, from a step on."""
+        tasks = self.experiment.tasks
+        turns = self.experiment.turns(self.seed)
+        iterators = [
+            self._task_batches(
+                data,
+                num_steps=int((turns == number).sum()),
+                start_step=int((turns[:step] == number).sum()),
+            )
+            for number, data in enumerate(tasks)
+        ]
+        if len(tasks) == 1:
+            return iterators[0]
+        rest = tf.data.Dataset.from_tensor_slices(turns[step:])
+        return training_utils.Turns(tuple(iterators), iter(rest))
 
-    def _task_batches(self, data: TaskData, step: int) -> Iterator:
+    def _task_batches(
+        self, data: TaskData, *, num_steps: int, start_step: int
+    ) -> Iterator:
         """Returns an iterator over each replica's rows of a task.
 
         Args:
           data: of the task.
-          step: global batches of it to leave out.
+          num_steps: global batches of it.
+          start_step: of these, those to leave out.
         """
 
         def name(batch: Batch) -> dict[str, Batch]:
@@ -285,9 +310,9 @@ class Trial:
             workers = context.num_input_pipelines
             return data.train.training_dataset(
                 batch_size=self.config.training.train_batch_size,
-                num_steps=self.experiment.num_train_steps,
+                num_steps=num_steps,
                 seed=self.seed,
-                start_step=step,
+                start_step=start_step,
                 worker=context.input_pipeline_id,
                 num_workers=workers,
                 replicas_per_worker=context.num_replicas_in_sync // workers,
@@ -297,13 +322,15 @@ class Trial:
         return iter(strategy.distribute_datasets_from_function(make))
 
     def _callbacks(self, step: int) -> list[keras.callbacks.Callback]:
-        length = self.experiment.tasks[0].task.max_seq_length
+        experiment = self.experiment
+        turns = experiment.turns(self.seed)
+        lengths = np.array([x.train.length for x in experiment.tasks])
         whole = Phase(
             first_step=0,
-            end_step=self.experiment.num_train_steps,
+            end_step=experiment.num_train_steps,
             batch_size=self.config.training.train_batch_size,
-            max_seq_length=length,
-            row_length=length,
+            max_seq_length=int(lengths.max()),
+            row_length=float(lengths[turns].mean()),
         )
         return [
             callbacks.JsonLog(

@@ -288,14 +288,15 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
             self._decay_of(self._trainable_variables[index]),
         )
 
-    def apply_reduced(self, gradients: Sequence[tf.Tensor]) -> None:
-        """Updates all variables from gradients that replicas agree on.
+    def apply_reduced(self, gradients: Sequence[tf.Tensor | None]) -> None:
+        """Updates variables from gradients that replicas agree on.
 
         Differs from `apply`, which sums gradients over replicas first: the
         training step has done so already, since it must clip after the sum.
 
         Args:
-          gradients: dense, one for each variable of `build`, in its order.
+          gradients: dense, one for each variable of `build`, in its order;
+            None lets a variable and its slots be.
         """
         rate = self._get_current_learning_rate()
         tf.distribute.get_replica_context().merge_call(
@@ -305,7 +306,7 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
     def _update_all(
         self,
         strategy: tf.distribute.Strategy,
-        gradients: list[tf.Tensor],
+        gradients: list[tf.Tensor | None],
         learning_rate: tf.Tensor,
     ) -> None:
         rows = zip(
@@ -316,6 +317,8 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
             strict=True,
         )
         for variable, gradient, mean, square in rows:
+            if gradient is None:
+                continue
             strategy.extended.update(
                 variable.value,
                 self._update,

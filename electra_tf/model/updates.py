@@ -46,7 +46,7 @@ class Sums(NamedTuple):
 
     Attributes:
       terms: of losses and metrics.
-      gradients: one for each trainable variable, dense.
+      gradients: one for each of `variables_of` the inputs, dense.
       lookups: of `optimization.lookup_squares`; empty if not asked for.
     """
 
@@ -108,6 +108,15 @@ class UpdatedModel(keras.Model, abc.ABC):
         """
         return dict(self.loss_weights)
 
+    def variables_of(self, inputs: Inputs) -> list[keras.Variable]:
+        """Returns the variables that a batch updates: by default all.
+
+        Args:
+          inputs: a batch, or a part of it.
+        """
+        del inputs
+        return self.trainable_variables
+
     def update_with_keys(self, inputs: Inputs, *, keys: Keys) -> Terms:
         """Does one update with the random keys, or draws, that are given.
 
@@ -126,13 +135,19 @@ class UpdatedModel(keras.Model, abc.ABC):
         weights = replica.all_reduce("SUM", self.loss_sizes(inputs, keys=keys))
         sums = self._accumulate(inputs, keys, weights)
         terms, gradients, lookups = replica.all_reduce("SUM", sums)
-        norm = optimization.global_norm(
-            self.trainable_variables, gradients, lookups
-        )
+        variables = self.variables_of(inputs)
+        norm = optimization.global_norm(variables, gradients, lookups)
         gradients, _ = tf.clip_by_global_norm(
             gradients, self.config.optimizer.clip_norm, use_norm=norm
         )
-        self.optimizer.apply_reduced(gradients)
+        paths = [variable.path for variable in variables]
+        by_path = dict(zip(paths, gradients, strict=True))
+        self.optimizer.apply_reduced(
+            [
+                by_path.get(variable.path)
+                for variable in self.trainable_variables
+            ]
+        )
         return {**terms, "gradient_norm": LossTerm(norm, tf.constant(1.0))}
 
     def loss_sizes(self, inputs: Inputs, *, keys: Keys) -> dict[str, tf.Tensor]:
@@ -195,7 +210,7 @@ class UpdatedModel(keras.Model, abc.ABC):
         Returns:
           What adds up to the global batch's terms and gradients.
         """
-        variables = [v.value for v in self.trainable_variables]
+        variables = self.variables_of(inputs)
         with tf.GradientTape() as tape:
             terms = self.compute_losses(inputs, keys=keys, training=True)
             loss = tf.add_n(
@@ -207,13 +222,13 @@ class UpdatedModel(keras.Model, abc.ABC):
                 ]
             )
         gradients = tape.gradient(
-            loss, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO
+            loss,
+            [variable.value for variable in variables],
+            unconnected_gradients=tf.UnconnectedGradients.ZERO,
         )
         lookups = {}
         if self.config.optimizer.original_clip_norm:
-            lookups = optimization.lookup_squares(
-                self.trainable_variables, gradients
-            )
+            lookups = optimization.lookup_squares(variables, gradients)
         dense = [tf.convert_to_tensor(gradient) for gradient in gradients]
         return Sums(terms, dense, lookups)
 

@@ -9,14 +9,7 @@ rows of one of them. Each bucket is a stream of its own, see `pretrain_data`: it
 gives every record once in each of its epochs, and since a batch may hold the
 end of one epoch and the beginning of the next, no record is left over. The
 buckets take turns by their shares of the records, so that their epochs end at
-about the same time, in an irregular order and with none for long. Turn g goes
-to the bucket into whose share of [0, 1) the number
-
-    (offset + g * 0.618...) mod 1
-
-falls, with the golden ratio and an offset made from the seed. Of all such
-sequences this one is spread most evenly: after any number of turns each bucket
-has had its share of them but for a few.
+about the same time: see `turns.py`.
 
 An update has as many rows whatever their length. A token among short rows so
 weighs more than it would in a batch of all lengths, where the mean is over
@@ -33,9 +26,7 @@ import numpy as np
 from electra_tf.pretrain.records import Records
 from electra_tf.util import phases as phases_lib
 from electra_tf.util.phases import Phase
-
-_GOLDEN = 2_654_435_769  # 0.618... * 2**32
-_UNIT = 2**32
+from electra_tf.util.turns import UNIT, take_turns
 
 
 class Source(NamedTuple):
@@ -112,11 +103,8 @@ class BatchSchedule:
     def _turns(self, phase: Phase) -> np.ndarray:
         """Returns the source of each update of a phase."""
         sizes = [bucket.num_records for bucket in self._buckets(phase)]
-        ends = [n * _UNIT // sum(sizes) for n in itertools.accumulate(sizes)]
-        offset = int(np.random.SeedSequence(self.seed).generate_state(1)[0])
-        numbers = (offset + np.arange(phase.num_steps) * _GOLDEN) % _UNIT
-        turns = np.searchsorted(ends[:-1], numbers, side="right")
-        return turns.astype(np.int32)
+        ends = [n * UNIT // sum(sizes) for n in itertools.accumulate(sizes)]
+        return take_turns(np.array(ends), phase.num_steps, self.seed)
 
     def _phase_at(self, step: int) -> Phase:
         return self.phases[phases_lib.phase_at(self.phases, step)]

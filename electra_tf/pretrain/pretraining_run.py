@@ -160,9 +160,9 @@ def _check(config: PretrainingConfig, strategy: tf.distribute.Strategy) -> None:
 @contextlib.contextmanager
 def _directory(config: PretrainingConfig) -> Iterator[None]:
     """Holds the model directory for this run and this experiment alone."""
-    files.ensure_writable(config.run.model_dir)
     model_dir = pathlib.Path(config.run.model_dir)
-    with DirectoryLock(model_dir, "lock", "give another --model_name"):
+    lock = DirectoryLock(model_dir, "lock", "give another --model_name")
+    with files.used_directory(model_dir), lock:
         path = model_dir / "config.json"
         if path.exists():
             config_flags.check_same_experiment(path, config)

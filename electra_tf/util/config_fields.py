@@ -35,6 +35,11 @@ def one_of(*choices: str) -> Any:  # noqa: ANN401 (as dataclasses.field)
     return dataclasses.field(default=choices[0], metadata={"choices": choices})
 
 
+def given_once() -> Any:  # noqa: ANN401 (as dataclasses.field)
+    """Returns a field of several values, of which a later flag gives all."""
+    return dataclasses.field(default=(), metadata={"given_once": True})
+
+
 def require_choices(config: Any) -> None:  # noqa: ANN401 (any dataclass)
     """Checks the fields of a dataclass that `one_of` made.
 

@@ -4,7 +4,8 @@ A configuration is a dataclass whose fields are values or further such
 dataclasses, its parts. Each value is one absl flag: its name is the field's,
 its help the string literal under the field. A value is a bool, int, float or
 str, an `int | None`, a `tuple[float, ...]` (comma-separated) or a
-`tuple[str, ...]` (comma-separated, and a repeated flag adds to it).
+`tuple[str, ...]` (comma-separated, and a repeated flag adds to it unless the
+field is `given_once`).
 
 The later of two values wins: the default, --hparams, then flags and the lines
 of flagfiles in the order in which they are given.
@@ -220,7 +221,8 @@ def _make_flag(leaf: Leaf) -> flags.Flag:
         return flags.EnumFlag(name, default, leaf.help, choices)
     kind, *_ = typing.get_args(leaf.type) or [leaf.type]
     if typing.get_origin(leaf.type) is tuple:
-        flag_class = _RepeatableFlag if kind is str else flags.Flag
+        adds = kind is str and not leaf.field.metadata.get("given_once")
+        flag_class = _RepeatableFlag if adds else flags.Flag
         parser, serializer = _TupleParser(kind), flags.ListSerializer(",")
         return flag_class(parser, serializer, name, default, leaf.help)
     parser = {

@@ -1,9 +1,11 @@
 """Files that are there in full or not at all."""
 
+import contextlib
 import json
 import os
 import pathlib
 import tempfile
+from collections.abc import Iterator
 from typing import Any
 
 from electra_tf.util import storage
@@ -83,6 +85,22 @@ def ensure_writable(directory: str | os.PathLike[str]) -> None:
             f"{os.fspath(directory)} must be a directory that can be written "
             f"to. Received: {error}"
         ) from error
+
+
+@contextlib.contextmanager
+def used_directory(directory: str | os.PathLike[str]) -> Iterator[None]:
+    """Makes a directory; removes it in the end if nothing was put in it.
+
+    Raises:
+      UserError: if it cannot be written to.
+    """
+    ensure_writable(directory)
+    try:
+        yield
+    finally:
+        if not storage.is_remote(directory):
+            with contextlib.suppress(OSError):  # there is something in it
+                os.rmdir(directory)
 
 
 def _prove_writable(path: str) -> None:

@@ -275,12 +275,17 @@ def _check_finite(sums: dict[str, np.ndarray], start: int) -> None:
 def _logs(
     parts: list[dict[str, np.ndarray]], model: Trainable, pace: _Pace
 ) -> dict[str, float]:
-    """Returns the mean of each term and of the total loss, and the speed."""
+    """Returns the speed, and the means of the total loss and of each term.
+
+    A term that had no weight in any update, as the loss of a task that had no
+    batch, has no mean.
+    """
     sums = {
         name: np.concatenate([part[name] for part in parts])
         for name in parts[0]
     }
     logs = {"loss": float(np.mean(_losses(sums, model.loss_weights)))}
     for name, values in sums.items():
-        logs[name] = float(_ratio(values.astype(float).sum(0)))
+        if values[:, 1].any():
+            logs[name] = float(_ratio(values.astype(float).sum(0)))
     return {**logs, "steps_per_second": pace.steps_per_second}

@@ -6,23 +6,27 @@ import tiny_finetuning as tiny
 
 from electra_tf.finetune.classification.classification_heads import (
     ClassificationHead,
+    RegressionHead,
 )
 from electra_tf.finetune.feature_spec import EID, TOKENS, FeatureSpec
 from electra_tf.finetune.features import Features
 from electra_tf.finetune.finetuning_model import FinetuningModel
 from electra_tf.model import islands, loading
+from electra_tf.model.updates import checkpoint_variables
 
-SPECS = (*TOKENS, EID, FeatureSpec("label_ids"))
+LABELS = (FeatureSpec("label_ids"), FeatureSpec("targets", is_float=True))
+SPECS = (*TOKENS, EID, *LABELS)
 
 
-def _model(**leaves):
+def _model(others=(), **leaves):
     keras.utils.set_random_seed(1)
     encoder = loading.make(tiny.weights()).encoder
-    head = ClassificationHead("sst", 2)
+    heads = [ClassificationHead("sst", 2), *others]
     with keras.name_scope("task_specific"):
-        head.build((None, 16))
+        for head in heads:
+            head.build((None, 16))
     model = FinetuningModel(
-        tiny.config(**leaves), encoder, [head], seed=5, num_train_steps=10
+        tiny.config(**leaves), encoder, heads, seed=5, num_train_steps=10
     )
     model.compile(optimizer=model.make_optimizer())
     model.optimizer.iterations.assign(1)  # at 0 the rate is 0
@@ -35,17 +39,18 @@ def _features(num_rows=8):
     for eid in range(num_rows):
         ids = random.integers(5, 15, random.integers(3, 12))
         row = {"input_ids": ids, "segment_ids": np.zeros_like(ids)}
-        rows.append({**row, "eid": eid, "label_ids": eid % 2})
+        labels = {"label_ids": eid % 2, "targets": eid / 7}
+        rows.append({**row, "eid": eid, **labels})
     return Features(rows, SPECS)
 
 
-def _batch():
+def _batch(task="sst"):
     features = _features()
-    return {"sst": features.batch(tf.range(8), features.length)}
+    return {task: features.batch(tf.range(8), features.length)}
 
 
-def _after_update(model, strategy=None):
-    batch = _batch()
+def _after_update(model, strategy=None, task="sst"):
+    batch = _batch(task)
     if strategy is None:
         terms = model.update(batch)
     else:
@@ -62,7 +67,8 @@ def _after_update(model, strategy=None):
         local = strategy.experimental_local_results
         terms = tf.nest.map_structure(lambda x: local(x)[0], run(values))
     weights = {v.path: v.numpy() for v in model.trainable_variables}
-    return weights, {k: float(v.total / v.weight) for k, v in terms.items()}
+    terms = {k: float(v.total / v.weight) for k, v in terms.items() if v.weight}
+    return weights, terms
 
 
 def _assert_equal(found, expected):
@@ -99,6 +105,46 @@ def test_islands_change_nothing_wherever_they_lie(monkeypatch):
     _assert_equal(_after_update(mirrored, strategy), whole)
 
 
+def test_a_batch_teaches_the_encoder_and_the_head_of_its_task():
+    for task, other in (("sst", "sts"), ("sts", "sst")):
+        model = _model([RegressionHead("sts")])
+        variables = checkpoint_variables(model)
+        for name, variable in variables.items():
+            if name.endswith("adam_m"):  # Adam would go on with it
+                variable.assign_add(tf.ones(variable.shape))
+        before = {name: v.numpy() for name, v in variables.items()}
+        _, terms = _after_update(model, task=task)
+        assert f"{other}_loss" not in terms
+        for name, variable in variables.items():
+            is_same = (variable.numpy() == before[name]).all()
+            is_others = name.startswith(f"task_specific/{other}/")
+            assert is_same == is_others, name
+
+
+def test_another_task_changes_nothing_in_a_batch():
+    both = _after_update(_model([RegressionHead("sts")]))
+    _assert_equal(both, _after_update(_model()))
+
+
+def test_the_loss_of_a_batch_is_the_sum_of_its_tasks():
+    model = _model([RegressionHead("sts")])
+    keys = tf.cast(tf.range(8), tf.uint32)
+    for task in ("sst", "sts"):
+        batch = _batch(task)
+        outputs = model.outputs(task, batch[task], keys)
+        if task == "sst":
+            weights = np.exp(outputs["logits"].numpy().astype(float))
+            p = weights[np.arange(8), np.arange(8) % 2] / weights.sum(1)
+            expected = -np.log(p).sum()
+        else:
+            differences = outputs["predictions"].numpy() - np.arange(8) / 7
+            expected = np.square(differences).sum()
+        terms = model.compute_losses(batch, keys=keys, training=True)
+        total, weight = map(float, terms.pop(f"{task}_loss"))
+        assert (total, weight) == (pytest.approx(expected, rel=1e-5), 8)
+        assert [tuple(map(float, x)) for x in terms.values()] == [(0, 0)]
+
+
 def test_the_gradient_is_of_the_sum_or_of_the_mean():
     _, total = _after_update(_model(clip_norm=1e3))
     _, mean = _after_update(_model(clip_norm=1e3, loss_reduction="mean"))
@@ -126,6 +172,22 @@ def test_the_rate_warms_up_and_decays_as_the_original():
     for step in range(12):
         expected = (1 - min(step, 10) / 10) * min(1, step / 2.5)
         assert float(schedule(step)) == pytest.approx(expected, abs=1e-7)
+
+
+def test_a_restart_may_learn_more_slowly():
+    encoder, head = loading.make(tiny.weights()).encoder, RegressionHead("sts")
+    with keras.name_scope("task_specific"):
+        head.build((None, 16))
+    model = FinetuningModel(
+        tiny.config(learning_rate=0.5, warmup_proportion=0.0),
+        encoder,
+        [head],
+        seed=0,
+        num_train_steps=10,
+        learning_rate_factor=0.25,
+    )
+    schedule = model.make_optimizer()._learning_rate
+    assert float(schedule(0)) == pytest.approx(0.125)
 
 
 def test_outputs_do_not_depend_on_the_size_of_batches():

@@ -32,6 +32,25 @@ def test_statistics_over_trials():
     assert report.summarize(_results(1.0))["dev_matched"]["loss"]["std"] == 0
 
 
+def test_each_of_several_tasks_has_its_table_and_all_have_their_mean():
+    metrics = {
+        "mnli_dev_matched": {"accuracy": 70.0},
+        "sst_dev": {"accuracy": 90.0, "loss": 0.25},
+        "all": {"mean": 80.0},
+    }
+    results = [{"trial": 1, "restarts": 0, "metrics": metrics}]
+    text = report.tables(("mnli", "sst"), results)
+    tables = [part.splitlines() for part in text.split("\n\n")]
+    heads = [
+        ["mnli", "matched", "accuracy"],
+        ["sst", "accuracy", "loss"],
+        ["all", "mean"],
+    ]
+    assert [lines[0].split() for lines in tables] == heads
+    rows = [lines[1].split()[2:] for lines in tables]
+    assert rows == [["70.00"], ["90.00", "0.25"], ["80.00"]]
+
+
 def test_the_table_names_every_trial_and_what_became_of_it():
     lines = report.table("mnli", _results(70.0, 60.0)).splitlines()
     assert lines[0].split() == [

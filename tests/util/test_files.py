@@ -69,3 +69,14 @@ def test_ensure_writable_refuses_a_file_in_the_place_of_the_directory(
 def test_ensure_writable_refuses_a_directory_it_cannot_write_to():
     with pytest.raises(UserError, match="written to"):
         files.ensure_writable("/proc/self")
+
+
+def test_a_directory_goes_again_where_nothing_was_put_in_it(tmp_path):
+    path = tmp_path / "new"
+    with pytest.raises(ZeroDivisionError), files.used_directory(path):
+        assert path.is_dir()
+        _ = 1 / 0
+    assert not path.exists()
+    with files.used_directory(path):
+        (path / "file").touch()
+    assert (path / "file").exists()

@@ -1,0 +1,103 @@
+"""What several tasks get of a training, and how they are judged together."""
+
+import types
+
+import numpy as np
+import pytest
+import tiny_finetuning as tiny
+
+from electra_tf.finetune.experiment import Experiment, TaskData
+from electra_tf.util.errors import UserError
+
+ROWS = {"cola": 1600, "sst": 400}
+
+
+def _task(name, epochs, collapsed=False):
+    scorer = types.SimpleNamespace(
+        main_metric="accuracy",
+        score=lambda outputs, examples: {"accuracy": outputs, "loss": 0.0},
+        has_collapsed=lambda outputs: collapsed,
+    )
+    return types.SimpleNamespace(
+        name=name, num_train_epochs=epochs, get_scorer=lambda: scorer
+    )
+
+
+def _experiment(epochs=(1.0, 1.0), collapsed=(False, False), **leaves):
+    config = tiny.config(task_names=tuple(ROWS), **leaves)
+    split = types.SimpleNamespace(examples=(), features=None)
+    return Experiment(
+        config,
+        tuple(
+            TaskData(
+                _task(name, *rest),
+                types.SimpleNamespace(num_rows=num_rows),
+                {"dev": split, "dev_other": split},
+            )
+            for (name, num_rows), *rest in zip(
+                ROWS.items(), epochs, collapsed, strict=True
+            )
+        ),
+        None,
+        None,
+    )
+
+
+@pytest.mark.parametrize("alpha", [1.0, 0.5, 0.0])
+def test_a_task_has_the_share_that_alpha_gives_its_size(alpha):
+    experiment = _experiment(train_batch_size=4, task_sampling_alpha=alpha)
+    turns = experiment.turns(0)
+    assert len(turns) == experiment.num_train_steps == 500
+    expected = 500 * 1600**alpha / (1600**alpha + 400**alpha)
+    assert abs((turns == 0).sum() - expected) < 3
+
+
+def test_alpha_may_change_in_a_straight_line():
+    experiment = _experiment(
+        train_batch_size=2, task_sampling_alpha=1.0, task_sampling_alpha_end=0.2
+    )
+    alphas = 1.0 - 0.8 * np.arange(1000) / 999
+    shares = 1 / (1 + (400 / 1600) ** alphas)
+    first = experiment.turns(0) == 0
+    for part in np.split(np.arange(1000), 4):
+        assert abs(first[part].sum() - shares[part].sum()) < 4
+
+
+def test_in_proportion_each_task_has_its_own_epochs():
+    experiment = _experiment(epochs=(1.0, 10.0), train_batch_size=4)
+    counts = np.bincount(experiment.turns(0))
+    assert experiment.num_train_steps == (1600 + 4000) / 4
+    np.testing.assert_allclose(counts, [400, 1000], atol=2)
+    # A row is seen 2.8 times in the mean.
+    assert experiment.evaluation_steps == [467, 933, 1400]
+
+
+def test_a_task_without_an_update_is_refused():
+    with pytest.raises(UserError, match="0.80 of 4 for sst.*alpha"):
+        _experiment(train_batch_size=500).check_shares()
+    _experiment(train_batch_size=500, task_sampling_alpha=0.5).check_shares()
+
+
+def _model(**values):
+    outputs_of = lambda task, features, batch_size: values[task]  # noqa: E731
+    return types.SimpleNamespace(outputs_of=outputs_of)
+
+
+def test_the_mean_of_the_main_metrics_chooses():
+    experiment = _experiment()
+    found = experiment.evaluate(_model(cola=20.0, sst=90.0))
+    assert list(found["metrics"]) == [
+        *("cola_dev", "cola_dev_other", "sst_dev", "sst_dev_other", "all")
+    ]
+    assert found["metrics"]["sst_dev"]["accuracy"] == 90
+    assert found["metrics"]["all"] == {"mean": 55.0}
+    metrics = found["metrics"] | {"sst_dev_other": {"accuracy": 0.0}}
+    assert experiment.score(metrics) == 55, "other splits do not choose"
+
+
+@pytest.mark.parametrize(
+    ("collapsed", "expected"), [((True, False), False), ((True, True), True)]
+)
+def test_a_run_has_failed_where_all_tasks_have(collapsed, expected):
+    experiment = _experiment(collapsed=collapsed)
+    assert experiment.evaluate(_model(cola=1, sst=1))["collapsed"] is expected
