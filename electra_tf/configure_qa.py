@@ -45,10 +45,11 @@ class QAConfig:
     """Answers that are kept for each question, and places that are tried for
     their start and their end without `joint_prediction`."""
 
-    qa_na_threshold: float = -2.75
+    qa_na_threshold: float | None = None
     """A question whose score of having no answer is above this is left
     without one, where questions may have none. The results also tell the
-    best threshold on the dev split."""
+    best threshold on the dev split. Default: -2.75, the original's; 0 with
+    Hugging Face's head."""
 
     drop_unanswered_windows: bool = False
     """Do not train on windows that lack the answer of an answerable question;
@@ -63,3 +64,9 @@ class QAConfig:
         require(self, counts, "at least 1", lambda n: n >= 1)
         require(self, weight, "at least 0", lambda x: 0 <= x < math.inf)
         require(self, threshold, "a number", math.isfinite)
+
+    def threshold(self, head: str) -> float:
+        """Returns `qa_na_threshold`, or the default of a kind of head."""
+        if self.qa_na_threshold is not None:
+            return self.qa_na_threshold
+        return 0.0 if head == "hugging_face" else -2.75

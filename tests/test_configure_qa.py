@@ -16,7 +16,6 @@ ORIGINAL = {
     "answerable_weight": 0.5,
     "joint_prediction": True,
     "beam_size": 20,
-    "qa_na_threshold": -2.75,
 }
 
 
@@ -25,6 +24,13 @@ def test_names_and_defaults_are_the_originals(name):
     arguments = ["--data_dir=d", "--model_name=m", "--task_names=squad"]
     config = config_flags.parse(FinetuningConfig, arguments)
     assert getattr(config.qa, name) == ORIGINAL[name]
+
+
+def test_the_threshold_of_no_answer_is_that_of_the_head_unless_given():
+    assert QAConfig().threshold("electra") == -2.75
+    assert QAConfig().threshold("hugging_face") == 0
+    given = QAConfig(qa_na_threshold=1.5)
+    assert given.threshold("electra") == given.threshold("hugging_face") == 1.5
 
 
 @pytest.mark.parametrize(

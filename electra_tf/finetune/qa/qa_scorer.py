@@ -211,9 +211,20 @@ class Squad2Scorer(QAScorer):
     The figures at the configured threshold, and those at the best one. The
     best F1 chooses among checkpoints: at a threshold that is given beforehand
     the F1 tells of how far the classifier's logits have drifted, too.
+
+    Args:
+      config: of question answering.
+      tokenizer: that the tokens are from.
+      threshold: see `QAConfig.threshold`.
     """
 
     main_metric: ClassVar[str] = "best_f1"
+
+    def __init__(
+        self, config: QAConfig, tokenizer: TextTokenizer, *, threshold: float
+    ) -> None:
+        super().__init__(config, tokenizer)
+        self.threshold = threshold
 
     def metrics(
         self, golden: qa_metrics.Golden, answered: Sequence[Answered]
@@ -222,12 +233,12 @@ class Squad2Scorer(QAScorer):
             golden,
             [x.text for x in answered],
             [x.null_odds for x in answered],
-            self.config.qa_na_threshold,
+            self.threshold,
         )
         return {k: v for k, v in figures.items() if not k.endswith("total")}
 
     def prediction(self, answered: Answered) -> str:
-        is_answered = answered.null_odds <= self.config.qa_na_threshold
+        is_answered = answered.null_odds <= self.threshold
         return answered.text if is_answered else ""
 
     def null_odds(

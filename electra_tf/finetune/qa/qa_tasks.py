@@ -54,6 +54,7 @@ class QATask(Task):
         super().__init__(name, config, tokenizer, longest=longest, known=known)
         _check_room(self.max_seq_length, config)
         self._maker = RowMaker(tokenizer, config.qa, self.max_seq_length)
+        self._threshold = config.qa.threshold(config.task.head)
 
     def remark(self) -> str:
         answers, lacking = self._maker.num_answers, self._maker.num_lacking
@@ -92,8 +93,10 @@ class QATask(Task):
         return make_head(self.name, self.config.task.head, self.config.qa)
 
     def get_scorer(self) -> QAScorer:
-        scorer = Squad2Scorer if self.has_unanswerable else QAScorer
-        return scorer(self.config.qa, self.tokenizer)
+        config, tokenizer = self.config.qa, self.tokenizer
+        if self.has_unanswerable:
+            return Squad2Scorer(config, tokenizer, threshold=self._threshold)
+        return QAScorer(config, tokenizer)
 
     def read_file(
         self,
@@ -153,12 +156,8 @@ class QATask(Task):
         """
         is_dev = split in self.DEV_SPLITS
         name = self.name if is_dev else f"{self.name}_{split}"
-        threshold = self.config.qa.qa_na_threshold
-        return answer_files(
-            name,
-            answers,
-            threshold=threshold if self.has_unanswerable else None,
-        )
+        threshold = self._threshold if self.has_unanswerable else None
+        return answer_files(name, answers, threshold=threshold)
 
 
 class FileQATask(QATask):

@@ -15,9 +15,10 @@ SEPARATE = SETUPS[1]
 
 def _scorer(setup, **leaves):
     config = golden_qa.config(setup, **leaves)
-    is_v2 = setup["null_odds"] is not None
-    kind = qa_scorer.Squad2Scorer if is_v2 else qa_scorer.QAScorer
-    return kind(config, TOKENIZER)
+    if setup["null_odds"] is None:
+        return qa_scorer.QAScorer(config, TOKENIZER)
+    threshold = config.threshold("electra")
+    return qa_scorer.Squad2Scorer(config, TOKENIZER, threshold=threshold)
 
 
 @pytest.mark.parametrize("setup", SETUPS, ids=NAMES)
