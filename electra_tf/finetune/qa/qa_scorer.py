@@ -208,9 +208,11 @@ class QAScorer(Scorer):
 class Squad2Scorer(QAScorer):
     """Exact matches and F1, as of SQuAD 2.0, where there may be no answer.
 
-    The figures at the configured threshold, and those at the best one. The
-    best F1 chooses among checkpoints: at a threshold that is given beforehand
-    the F1 tells of how far the classifier's logits have drifted, too.
+    The official script's figures at the configured threshold and at the best
+    one; and "span_f1", of the questions that have an answer, as if none were
+    left without. The best F1 chooses among checkpoints: at a threshold that is
+    given beforehand the F1 tells of how far the classifier's logits have
+    drifted, too.
 
     Args:
       config: of question answering.
@@ -229,13 +231,16 @@ class Squad2Scorer(QAScorer):
     def metrics(
         self, golden: qa_metrics.Golden, answered: Sequence[Answered]
     ) -> dict[str, float | int]:
-        figures = qa_metrics.squad_v2(
-            golden,
-            [x.text for x in answered],
-            [x.null_odds for x in answered],
-            self.threshold,
-        )
-        return {k: v for k, v in figures.items() if not k.endswith("total")}
+        texts = [x.text for x in answered]
+        odds = [x.null_odds for x in answered]
+        figures = qa_metrics.squad_v2(golden, texts, odds, self.threshold)
+        found = {k: v for k, v in figures.items() if not k.endswith("total")}
+        if with_answer := [i for i, right in enumerate(golden) if right]:
+            found["span_f1"] = qa_metrics.squad_v1(
+                [golden[i] for i in with_answer],
+                [texts[i] for i in with_answer],
+            )["f1"]
+        return found
 
     def prediction(self, answered: Answered) -> str:
         is_answered = answered.null_odds <= self.threshold

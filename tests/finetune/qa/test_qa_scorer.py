@@ -8,6 +8,7 @@ from golden_qa import NAMES, SETUPS, TOKENIZER, examples, outputs
 
 from electra_tf.finetune.qa import qa_scorer
 from electra_tf.finetune.qa.answer_files import answer_files
+from electra_tf.finetune.qa.qa_metrics import f1_score
 
 BEAM, BEAM_V1 = SETUPS[0], SETUPS[3]
 SEPARATE = SETUPS[1]
@@ -45,6 +46,11 @@ def test_answers_and_figures_are_those_of_the_original(setup):
         for name, value in setup["results"].items()
         if not name.endswith("total")
     }
+    if setup["null_odds"] is not None:
+        golden = [x.answers for x in questions]
+        pairs = [x for x in zip(golden, texts, strict=True) if x[0]]
+        shares = [max(f1_score(x, y) for x in xs) for xs, y in pairs]
+        expected["span_f1"] = pytest.approx(100 * np.mean(shares))
     assert metrics == {**expected, "loss": 0.25}
     assert scorer.main_metric in metrics
 
