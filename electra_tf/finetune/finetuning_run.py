@@ -108,6 +108,8 @@ def _read_task(task: Task) -> TaskData:
         first, *others = task.DEV_SPLITS
         for split in (first, *task.splits_there(others)):
             dev[split] = predictions.read(task, split)
+    for split in predictions.test_splits(task):
+        task.get_examples(split)  # so that errors come before a training
     return TaskData(task, train, dev)
 
 

@@ -51,6 +51,14 @@ def read(task: Task, split: str) -> Split:
     return Split(examples, Features(rows, task.get_feature_specs()))
 
 
+def test_splits(task: Task) -> list[str]:
+    """Returns the test splits of a task that a run is to answer."""
+    config = task.config
+    if not (config.run.write_test_outputs or config.files.test_file):
+        return []
+    return task.splits_there(task.TEST_SPLITS)
+
+
 def write(
     experiment: Experiment, trials: Sequence[Trial]
 ) -> dict[str, dict[str, float]]:
@@ -123,15 +131,12 @@ def _predict(
 def _splits(experiment: Experiment) -> list[_Asked]:
     """Returns all splits to answer, the dev splits in their order."""
     splits = []
-    config = experiment.config
-    wants_test = config.run.write_test_outputs or config.files.test_file
     for task, _, dev in experiment.tasks:
         for name, split in dev.items():
             splits.append(_Asked(task, name, split, is_test=False))
-        if wants_test:
-            for name in task.splits_there(task.TEST_SPLITS):
-                split = read(task, name)
-                splits.append(_Asked(task, name, split, is_test=True))
+        for name in test_splits(task):
+            split = read(task, name)
+            splits.append(_Asked(task, name, split, is_test=True))
     return splits
 
 

@@ -8,6 +8,7 @@ import pytest
 import tiny_finetuning as tiny
 
 from electra_tf.finetune import finetuning_run
+from electra_tf.util.errors import UserError
 
 
 def _write(path, num_rows, seed):
@@ -20,6 +21,26 @@ def _write(path, num_rows, seed):
             words = list(random.choice(tiny.WORDS[2:], 5))
             words.insert(random.integers(5), tiny.WORDS[i % 2])
             writer.writerow([i, "\n".join(words), ("up", "down")[i % 2]])
+
+
+def test_a_bad_test_row_is_told_before_the_training(tmp_path):
+    tiny.write_model(tmp_path)
+    for split in ("train", "dev", "test"):
+        _write(tmp_path / f"{split}.csv", 8, seed=1)
+    path = tmp_path / "test.csv"
+    path.write_text(path.read_text("utf-8") + "9,,up\n", "utf-8")
+    config = tiny.config(
+        tmp_path,
+        task_names=("reviews",),
+        task_kind="classification",
+        text_column="review",
+        label_column="stars",
+        train_file=str(tmp_path / "train.csv"),
+        dev_file=str(tmp_path / "dev.csv"),
+        test_file=str(path),
+    )
+    with pytest.raises(UserError, match=r"test\.csv, line 50: 'review'"):
+        finetuning_run.prepare(config)
 
 
 @pytest.mark.slow
