@@ -121,7 +121,8 @@ class ColumnsConfig:
 
     labels: tuple[str, ...] = ()
     """The labels of a classification, in order; of tagging the tags, or the
-    kinds of spans. Default: those of the training rows, sorted."""
+    kinds of spans. Default: the classes of a data set; else those of the
+    training rows, sorted."""
 
     value_range: tuple[float, ...] = ()
     """The least and the greatest value of a regression. Default: those of the

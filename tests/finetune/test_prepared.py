@@ -114,6 +114,20 @@ def test_classes_are_the_labels_of_ones_own_task(data_dir):
     assert len(other.get_examples("train")) == 2
 
 
+def test_a_known_task_beside_ones_own_has_its_files(data_dir):
+    leaves = {"task_kind": "classification", "tfds_name": "glue/cola"}
+    config = tiny.config(
+        task_names=("own", "sst"), tfds_data_dir=str(data_dir), **leaves
+    )
+    tokenizer = TextTokenizer(tiny.VOCABULARY)
+    own, known = (
+        task_builder.get_task(config, tokenizer, longest=32, name=name)
+        for name in config.task.task_names
+    )
+    assert own.path("dev") == data_dir / "glue/cola/1.0.0"
+    assert known.path("dev").name == "dev.tsv"
+
+
 def test_values_and_lists_are_read(data_dir):
     leaves = {"text_column": "deep.text", "label_column": "stars"}
     task = _task(data_dir, "own", "mine", task_kind="regression", **leaves)

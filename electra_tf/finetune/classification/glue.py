@@ -70,7 +70,8 @@ class GlueTask(SingleOutputTask):
     @property
     def is_prepared(self) -> bool:
         """Whether rows come from TensorFlow Datasets instead of files."""
-        return bool(self.config.columns.tfds_name)
+        columns = self.config.columns
+        return bool(columns.tfds_name) and not columns.is_own
 
     def splits_there(self, splits: Iterable[str]) -> list[str]:
         if not self.is_prepared:

@@ -1,3 +1,4 @@
+import gzip
 import json
 
 import numpy as np
@@ -172,6 +173,13 @@ def test_held_out_rows_stay_where_they_are_when_others_come(tmp_path):
     more_train, more_dev = parts(_task(tmp_path, dev_fraction=0.25, seed=3))
     assert train < more_train | {"more"} and dev <= more_dev
     assert more_train | more_dev == train | dev | {"more"}
+
+
+def test_a_file_may_be_packed(tmp_path):
+    path = _write(tmp_path, "")
+    path.unlink()
+    path.with_name("train.csv.gz").write_bytes(gzip.compress(CSV.encode()))
+    assert len(_task(tmp_path).get_examples("train")) == 3
 
 
 def test_dev_rows_are_in_one_place(tmp_path):
