@@ -141,7 +141,7 @@ def train(
             is_asked_to_end = stop.received or model.stop_training
             if schedule.saves_at(step) or is_asked_to_end:
                 save(step)
-            if stop.received and step < schedule.num_train_steps:
+            if stop.received:  # at the end, too: more trials may follow
                 raise StoppedBySignal(step)
         runner.on_train_end()
 

@@ -135,6 +135,24 @@ def test_a_signal_saves_and_stops_after_the_block(number):
     assert list(recorder.logs) == [1, 4]
 
 
+def test_a_signal_while_the_last_step_is_saved_is_heard():
+    saved = []
+
+    def save(step):
+        saved.append(step)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    with pytest.raises(StoppedBySignal) as stopped:
+        training_utils.train(
+            _Model(),
+            lambda step: iter(tf.data.Dataset.from_tensors(0).repeat()),
+            training_utils.Schedule(4, 4, 4),
+            strategy=tf.distribute.get_strategy(),
+            save=save,
+        )
+    assert saved == [4] and stopped.value.step == 4
+
+
 def test_blocks_end_at_borders_and_data_begin_there():
     schedule = training_utils.Schedule(20, 8, 100, borders=frozenset({5, 16}))
     recorder, opened = _Recorder(), []
