@@ -18,6 +18,9 @@ class TextTokenizer:
       vocabulary: of the encoder.
       do_lower_case: whether to lower-case.
       strip_accents: whether to drop accents; only when lower-casing.
+
+    Attributes:
+      in_graph: the same inside TensorFlow.
     """
 
     def __init__(
@@ -29,9 +32,7 @@ class TextTokenizer:
         self.vocabulary = vocabulary
         self.do_lower_case = do_lower_case
         self.strip_accents = strip_accents
-        self._tokenizer = make_tokenizer(
-            vocabulary, do_lower_case, strip_accents
-        )
+        self.in_graph = make_tokenizer(vocabulary, do_lower_case, strip_accents)
 
     def tokenize(self, texts: Sequence[str]) -> list[np.ndarray]:
         """Returns the ids of each text's tokens, int32 each.
@@ -53,7 +54,7 @@ class TextTokenizer:
         Args:
           texts: string [B].
         """
-        return self._tokenizer.tokenize(texts)
+        return self.in_graph.tokenize(texts)
 
 
 def join(

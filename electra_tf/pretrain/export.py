@@ -42,8 +42,6 @@ no such word and splits it in three.
 import abc
 import math
 import pathlib
-import tempfile
-from collections.abc import Callable
 
 import keras
 import tensorflow as tf
@@ -57,10 +55,8 @@ from electra_tf.pretrain.objectives.electric import Electric
 from electra_tf.pretrain.objectives.replace_mlm import ReplaceMlm
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretraining_model import PretrainingModel
-from electra_tf.util import files
-
-Outputs = dict[str, tf.Tensor]
-Endpoints = dict[str, Callable[..., Outputs]]
+from electra_tf.util import saved_models
+from electra_tf.util.saved_models import Endpoints, Outputs
 
 _NUM_TOP = 10
 _TEXT = [tf.TensorSpec([None], tf.string, "text")]
@@ -95,7 +91,7 @@ def export(
         ):
             path = directory / name / kind / "1"
             assets = network.reader.assets if kind == "text" else []
-            _replace(path, endpoints, spec, assets)
+            saved_models.write(path, endpoints, spec, assets)
             written.append(path)
     _write_card(model, directory)
     return written
@@ -355,24 +351,3 @@ def _ids_endpoints(network: Network) -> Endpoints:
         return network.encode(Inputs(input_ids, input_mask, segment_ids))
 
     return {"serving_default": serve, "encode": encode}
-
-
-def _replace(
-    path: pathlib.Path,
-    endpoints: Endpoints,
-    spec: list[tf.TensorSpec],
-    assets: list[tf.Module],
-) -> None:
-    """Writes a SavedModel, then moves it to where an older one may be."""
-    archive = keras.export.ExportArchive()
-    for name, function in endpoints.items():
-        archive.add_endpoint(name, function, input_signature=spec)
-    for asset in assets:
-        archive.track(asset)
-    files.ensure_writable(path.parent)
-    with tempfile.TemporaryDirectory(prefix="tmp-", dir=path.parent) as scratch:
-        unfinished = pathlib.Path(scratch, "new")
-        archive.write_out(unfinished, verbose=False)
-        if path.exists():
-            path.rename(pathlib.Path(scratch, "old"))
-        unfinished.rename(path)

@@ -1,0 +1,103 @@
+"""SavedModels answer as `Predictor`, in a session as in Python."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny_finetuning as tiny
+
+from electra_tf import export_saved_model
+from electra_tf.finetune import serving
+from electra_tf.finetune.predictor import Predictor
+from electra_tf.util import config_flags
+from electra_tf.util.errors import UserError
+
+TEXTS = ["good films", "", "the plot was very bad", "bad " * 90]
+TAGS = ["B-PER", "E-PER", "O", "S-PER"]
+
+
+def _main(*flags):
+    config = export_saved_model.ExportConfig
+    export_saved_model.main(config_flags.parse(config, flags))
+
+
+def _ask(path, **feeds):
+    """Asks through a session, as programs that are not Python do."""
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        graph = tf.compat.v1.saved_model.load(session, ["serve"], str(path))
+        signature = graph.signature_def["serving_default"]
+        feeds = {signature.inputs[k].name: v for k, v in feeds.items()}
+        names = {k: v.name for k, v in signature.outputs.items()}
+        return session.run(names, feeds)
+
+
+def test_a_classifier_answers_texts_and_ids(tmp_path, capsys):
+    trial = tmp_path / "sst_model_1"
+    model = tiny.write_trained(trial / "model", "sst")
+    _main(f"--model={trial}")
+    root = trial / "saved_model"
+    paths = [root / "text/1", root / "ids/1"]
+    assert capsys.readouterr().out == "".join(
+        f"Exported {path}\n" for path in paths
+    )
+    assert (root / "labels.txt").read_text("utf-8") == "0\n1\n"
+    answers = Predictor(model)(TEXTS)
+    expected = [list(answer["probabilities"].values()) for answer in answers]
+    found = _ask(paths[0], text=TEXTS)
+    np.testing.assert_allclose(found["probabilities"], expected, atol=1e-6)
+    names = [answer["prediction"].encode() for answer in answers]
+    assert found["prediction"].tolist() == names
+    ids = [tiny.VOCABULARY.ids[x] for x in ("[CLS]", "good", "film", "##s")]
+    ids = np.array([[*ids, tiny.VOCABULARY.sep_id, 0]])
+    feeds = {"input_ids": ids, "input_mask": ids > 0, "segment_ids": 0 * ids}
+    feeds = {name: np.int32(value) for name, value in feeds.items()}
+    found = _ask(paths[1], **feeds)["probabilities"]
+    np.testing.assert_allclose(found[0], expected[0], atol=1e-6)
+
+
+@pytest.mark.slow
+def test_a_regression_answers_pairs(tmp_path):
+    predictor = Predictor(tiny.write_trained(tmp_path / "sts", "sts"))
+    path, _ = serving.export(predictor, tmp_path)
+    pairs = [("good", "bad film"), ("very " * 90, "a " * 9), ("", "it")]
+    first, second = zip(*pairs, strict=True)
+    found = _ask(path, text=first, text_b=second)["prediction"]
+    expected = [answer["prediction"] for answer in predictor(pairs)]
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_a_tagger_answers_every_word_of_a_row(tmp_path):
+    model = tiny.write_trained(tmp_path / "ner", "ner", labels=TAGS)
+    predictor = Predictor(model)
+    path, of_ids = serving.export(predictor, tmp_path)
+    texts = ["good\u3000films  \u200b it", "", "the plot\x85was"]
+    found = _ask(path, text=texts)
+    for i, answer in enumerate(predictor([texts[0], texts[2]])):
+        row, count = 2 * i, len(answer["words"])
+        words = [word.encode() for word in answer["words"]]
+        assert found["words"][row, :count].tolist() == words
+        tags = [tag.encode() for tag in answer["prediction"]]
+        assert found["prediction"][row, :count].tolist() == tags
+        np.testing.assert_allclose(
+            found["confidences"][row, :count], answer["confidences"], atol=1e-6
+        )
+    assert not found["prediction"][1].any() and found["words"].shape == (3, 4)
+    long = _ask(path, text=["films " * 20])  # a row has room for 15
+    assert long["prediction"][0, 14] and not long["prediction"][0, 15:].any()
+    ids = np.int32([[2, 5, 3, 0]])
+    feeds = {"input_ids": ids, "input_mask": np.int32(ids > 0)}
+    found = _ask(of_ids, **feeds, segment_ids=feeds["input_mask"])
+    (answer,) = predictor(["good"])
+    shares = found["probabilities"]
+    assert shares.shape == (1, 4, 4) and not shares[0, 3].any()
+    expected = pytest.approx(answer["confidences"][0], abs=1e-6)
+    assert shares[0, 1].max() == expected
+
+
+def test_what_cannot_be_served_is_refused(tmp_path):
+    model = tiny.write_trained(tmp_path / "squad", "squad")
+    with pytest.raises(UserError, match="Received: squad.*electra_tf.predict"):
+        _main(f"--model={model}")
+    with pytest.raises(UserError, match="Received: both"):
+        _main(f"--model={model}", "--model_name=x")
+    with pytest.raises(UserError, match="an ensemble of 2"):
+        serving.export(Predictor([model, model]), tmp_path)
