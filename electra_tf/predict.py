@@ -40,10 +40,11 @@ class PredictConfig:
     input: str = ""
     """A file to answer line by line. A model of one text reads .txt or .tsv,
     a text a line; one of pairs, or of question and context, .tsv with two
-    columns; each reads .jsonl, with its inputs as fields. May be compressed.
-    Default: standard input, where there is no --text."""
+    columns; each reads .jsonl and .csv, with its inputs as fields or named
+    columns. May be compressed. Default: standard input, where there is no
+    --text."""
 
-    input_format: str = one_of("auto", "txt", "tsv", "jsonl")
+    input_format: str = one_of("auto", "txt", "tsv", "jsonl", "csv")
     """Format of the input; auto takes it from the file's name, and of standard
     input takes txt or, with two texts a row, tsv."""
 

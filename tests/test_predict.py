@@ -57,7 +57,7 @@ def test_rows_are_answered_in_order_and_bad_ones_counted(
         (["--model=m", "--text=a", "--input=b"], "Received: both"),
         (["--model=m", "--text_b=a"], "Set --text"),
         (["--model=m", "--batch_size=0"], "batch_size"),
-        (["--model=m", "--input_format=csv"], "input_format"),
+        (["--model=m", "--input_format=xls"], "input_format"),
     ],
 )
 def test_what_cannot_be_is_refused_with_the_way_out(flags, problem):

@@ -4,8 +4,10 @@ The formats of files, also of compressed ones:
   txt    a text a line
   tsv    a column for each input of the model, a tab between; no line of names
   jsonl  an object a line, with a field for each input of the model
+  csv    as RFC 4180 says, with a line of names and a column for each input
 """
 
+import csv
 import io
 import json
 import os
@@ -18,7 +20,7 @@ from electra_tf.finetune.records import Record
 from electra_tf.util import compression, storage
 from electra_tf.util.errors import UserError
 
-FORMATS = ("txt", "tsv", "jsonl")
+FORMATS = ("txt", "tsv", "jsonl", "csv")
 
 Item = str | Sequence[str] | Mapping[str, Any]
 """What is answered at once: a text; a sequence of texts, or of one text's
@@ -150,10 +152,16 @@ def of_file(path: str, file_format: str, asked: Asked) -> Source:
     def parse(line: bytes) -> Inputs:
         return _parse(line, file_format, asked)
 
+    def parse_fields(fields: _Fields) -> Inputs:
+        return _parse_fields(fields, asked)
+
+    is_csv = file_format == "csv"
     return Source(
         path or "standard input",
-        _rows(path, skips_blank=file_format == "jsonl"),
-        parse,
+        _csv_rows(path)
+        if is_csv
+        else _rows(path, skips_blank=file_format == "jsonl"),
+        parse_fields if is_csv else parse,
         is_live=not path and sys.stdin.isatty(),
     )
 
@@ -165,9 +173,9 @@ def _format_of(path: str) -> str:
     ending = os.path.splitext(name)[1].lower().removeprefix(".")
     if ending not in FORMATS:
         raise UserError(
-            "The name of `input` must end in .txt, .tsv or .jsonl, and may "
-            f"have .gz, .xz, .bz2 or .zst after it. Received: {path!r}. Set "
-            "--input_format."
+            "The name of `input` must end in .txt, .tsv, .jsonl or .csv, and "
+            f"may have .gz, .xz, .bz2 or .zst after it. Received: {path!r}. "
+            "Set --input_format."
         )
     return ending
 
@@ -197,6 +205,50 @@ def _rows(path: str, *, skips_blank: bool) -> Iterator[tuple[int, bytes]]:
             "`input` must hold texts. Received: nothing in "
             f"{path or 'standard input'}."
         )
+
+
+class _Fields(NamedTuple):
+    """A row of a table.
+
+    Attributes:
+      names: of the columns.
+      values: as many, if the row is good.
+    """
+
+    names: Sequence[str]
+    values: Sequence[str]
+
+
+def _csv_rows(path: str) -> Iterator[tuple[int, _Fields]]:
+    """Yields the rows of a table, each with the line that it begins in."""
+    lines = (
+        line.decode("utf-8", "surrogateescape") + "\n"
+        for _, line in _rows(path, skips_blank=False)
+    )
+    csv.field_size_limit(sys.maxsize)  # whole books are fields too
+    reader = csv.reader(lines, strict=True)
+    number = 1
+    try:
+        names = next(reader)
+        number += reader.line_num
+        for values in reader:
+            if values:
+                yield number, _Fields(names, values)
+            number = 1 + reader.line_num
+    except csv.Error as error:
+        raise UserError(
+            f"`input` must be as RFC 4180 says. Received: {path}, line "
+            f"{number}: {error}."
+        ) from error
+
+
+def _parse_fields(fields: _Fields, asked: Asked) -> Inputs:
+    names, values = fields
+    if len(values) != len(names):
+        raise BadRowError(
+            f"A row must have {len(names)} columns. Received: {len(values)}."
+        )
+    return inputs_of(dict(zip(names, values, strict=True)), asked)
 
 
 def _opened(path: str) -> BinaryIO:

@@ -39,6 +39,16 @@ def test_pairs_are_columns_also_of_compressed_files(ending, pack, tmp_path):
     assert _read(path, PAIR) == expected
 
 
+def test_columns_of_a_table_have_names(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text('context,id,question\nc,7,"a\nb"\n\nd,8,q\n', "utf-8")
+    assert _read(path, PAIR) == [(2, ("a\nb", "c")), (5, ("q", "d"))]
+    for row, problem in ((b"a", "2 columns. Received: 1"), (b"a,\xff", "text")):
+        path.write_bytes(b"id,text\n" + row)
+        with pytest.raises(BadRowError, match=problem):
+            _read(path, TEXT)
+
+
 def test_objects_are_read_by_the_names_of_inputs(tmp_path):
     path = tmp_path / "a.jsonl"
     rows = [{"context": "c", "id": 7, "question": "q"}]
@@ -93,14 +103,15 @@ def test_a_file_that_cannot_be_used_is_named(tmp_path):
     with pytest.raises(UserError, match="none.jsonl"):
         _read(tmp_path / "none.jsonl", TEXT)
     for name, content, problem in (
-        ("a.csv", b"a", r"\.jsonl.*a\.csv.*--input_format"),
+        ("a.doc", b"a", r"\.jsonl.*a\.doc.*--input_format"),
+        ("a.csv", b'text\nb\n"a', r"RFC 4180.*a\.csv, line 3"),
         ("a.txt", b"", "nothing in .*a.txt"),
         ("a.txt.gz", gzip.compress(b"x" * 999)[:-9], "a.txt.gz, after line 0"),
     ):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(UserError, match=problem):
             _read(tmp_path / name, TEXT)
-    assert _read(tmp_path / "a.csv", TEXT, "txt") == [(1, ("a",))]
+    assert _read(tmp_path / "a.doc", TEXT, "txt") == [(1, ("a",))]
 
 
 def test_texts_of_the_command_line_are_as_many_as_the_model_reads():
