@@ -15,7 +15,7 @@ from electra_tf.model import layers, tensor_ops
 from electra_tf.model.modeling import EncoderOutput
 
 _HIDDEN = 512
-_NEVER = -1000.0  # added to logits outside the context
+_NEVER = -1000.0  # added to logits where no answer can be
 
 PASSED_ON = ("input_ids", "word_numbers", "is_max_context")
 """Columns of the rows that the scorer reads."""
@@ -61,10 +61,11 @@ class QAHead(Head):
 
 @keras.saving.register_keras_serializable("electra_tf")
 class HuggingFaceQAHead(QAHead):
-    """One dense layer: the start and the end each by itself, anywhere.
+    """One dense layer: the start and the end each by itself, on any token.
 
     Source: transformers' `ElectraForQuestionAnswering`, whose layer
-    `qa_outputs` stands here in two, `dense` and `dense_1`.
+    `qa_outputs` stands here in two, `dense` and `dense_1`. Differs: there an
+    answer may also be at padding, so that losses depend on how much there is.
 
     Args:
       name: of the task.
@@ -90,10 +91,12 @@ class HuggingFaceQAHead(QAHead):
         keys: tf.Tensor | None = None,
     ) -> dict[str, tf.Tensor]:
         tokens = states.sequence_output
+        is_padding = 1.0 - tf.cast(features["input_mask"], tf.float32)
+        outside = _NEVER * is_padding  # [B, L]
         return {
             **_passed_on(features),
-            "start_logits": tf.squeeze(self.start(tokens), -1),
-            "end_logits": tf.squeeze(self.end(tokens), -1),
+            "start_logits": tf.squeeze(self.start(tokens), -1) + outside,
+            "end_logits": tf.squeeze(self.end(tokens), -1) + outside,
         }
 
     def get_config(self) -> dict:

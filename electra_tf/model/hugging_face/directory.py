@@ -229,7 +229,8 @@ def _check_modules(modules: Mapping[str, Shape], class_name: str) -> None:
         raise UserError(
             f"The head of {class_name} must be made of {_joined(expected)}: "
             f"{reason}. Received: {_joined(shapes)}. Serve another head with "
-            "electra_tf, or convert the encoder alone (--network=encoder)."
+            "electra_tf, fine-tune with --head=hugging_face, or convert the "
+            "encoder alone (--network=encoder)."
         )
 
 
