@@ -57,6 +57,9 @@ def test_tags_that_are_no_spans_are_scored_word_by_word(tmp_path):
     assert sentence.words == ("a", "1") and sentence.tags == ("7", "2")
     assert task.labels == ("2", "7") and task.input_names == ("form",)
     assert task.get_scorer().main_metric == "accuracy"
+    _write(tmp_path, [{"words": ["a", "b"], "tags": ["O", "NN"]}], "x.jsonl")
+    path = str(tmp_path / "finetuning_data/own/x.jsonl")
+    assert not _task(tmp_path, train_file=path).is_spans
     with pytest.raises(UserError, match="must be accuracy.*tags 2, 7"):
         _task(tmp_path, **names, main_metric="f1").describe()
 

@@ -228,6 +228,8 @@ def test_metrics_are_their_formulas():
     f1 = [2 * 1 / (2 + 2), 2 * 1 / (1 + 2), 2 * 1 / (2 + 1)]
     found = own_metrics.macro_f1(labels, predictions)
     assert found == pytest.approx(100 * sum(f1) / 3)
+    never = own_metrics.macro_f1(np.array([0, 1]), np.array([0, 0]))
+    assert never == pytest.approx(100 * (2 / 3 + 0) / 2)
     scorer = own_metrics.OwnClassificationScorer("abc", "mcc")
     metrics = scorer.metrics(labels, predictions)
     assert {*metrics} == {"accuracy", "macro_f1", "mcc"}
