@@ -135,7 +135,7 @@ class TaskConfig:
     """Leave out rows that cannot be read, and count them."""
 
     max_train_examples: int = 0
-    """Train on so many examples, chosen by the seed; 0 for all."""
+    """Train on so many examples of a task, chosen by the seed; 0 for all."""
 
     vocab_file: str = ""
     """The vocabulary. Default: the one beside the checkpoint."""

@@ -87,8 +87,17 @@ class Experiment(NamedTuple):
         Returns:
           int32 [num_train_steps], numbers of `tasks`.
         """
-        ends = np.cumsum(self._shares(), -1) * UNIT
+        ends = np.cumsum(self.shares(), -1) * UNIT
         return take_turns(ends.astype(np.int64), self.num_train_steps, seed)
+
+    def shares(self) -> np.ndarray:
+        """Returns the share of each task in each update, [updates, tasks]."""
+        config = self.config.sampling
+        first, last = config.task_sampling_alpha, config.task_sampling_alpha_end
+        last = first if last is None else last
+        alphas = np.linspace(first, last, self.num_train_steps)
+        weights = np.array(self._seen) ** alphas[:, np.newaxis]
+        return weights / weights.sum(-1, keepdims=True)
 
     def check_shares(self) -> None:
         """Refuses tasks that would get no update.
@@ -96,7 +105,7 @@ class Experiment(NamedTuple):
         Raises:
           UserError: naming the first.
         """
-        counts = self._shares().sum(0)
+        counts = self.shares().sum(0)
         for data, count in zip(self.tasks, counts, strict=True):
             if count < 1:
                 raise UserError(
@@ -159,15 +168,6 @@ class Experiment(NamedTuple):
     def _split_name(self, data: TaskData, split: str) -> str:
         """Names a split, and of several tasks also the task."""
         return f"{data.task.name}_{split}" if len(self.tasks) > 1 else split
-
-    def _shares(self) -> np.ndarray:
-        """Returns the share of each task in each update, [updates, tasks]."""
-        config = self.config.sampling
-        first, last = config.task_sampling_alpha, config.task_sampling_alpha_end
-        last = first if last is None else last
-        alphas = np.linspace(first, last, self.num_train_steps)
-        weights = np.array(self._seen) ** alphas[:, np.newaxis]
-        return weights / weights.sum(-1, keepdims=True)
 
     @property
     def _seen(self) -> list[float]:

@@ -1,6 +1,7 @@
 """An encoder with the heads of tasks, and its updates."""
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 
 import keras
 import numpy as np
@@ -55,9 +56,7 @@ class FinetuningModel(UpdatedModel):
         self.num_train_steps = num_train_steps
         self.learning_rate_factor = learning_rate_factor
         self.loss_weights = {f"{name}_loss": 1.0 for name in self.heads}
-        self._outputs_of_batch = tf.function(
-            self._outputs_and_losses, reduce_retracing=True
-        )
+        self._functions: dict[str, Callable[[Batch], dict]] = {}
 
     def make_optimizer(self) -> optimization.AdamWeightDecayOptimizer:
         """Makes the optimizer of the configuration, with its slots built."""
@@ -184,11 +183,26 @@ class FinetuningModel(UpdatedModel):
         """
         order, parts = [], []
         for indices, batch in features.batches(batch_size):
-            outputs = self._outputs_of_batch(task, batch)
+            outputs = self._function(task, batch)(batch)
             order.append(indices)
             parts.append({k: v.numpy() for k, v in outputs.items()})
         inverse = np.argsort(np.concatenate(order), kind="stable")
         return {name: _joined(parts, name)[inverse] for name in parts[0]}
+
+    def _function(
+        self, task: str, batch: Batch
+    ) -> Callable[[Batch], dict[str, tf.Tensor]]:
+        """Returns the graph of a task's outputs, for batches of any length."""
+        if task not in self._functions:
+            signature = {
+                name: tf.TensorSpec([None] * x.shape.rank, x.dtype)
+                for name, x in batch.items()
+            }
+            self._functions[task] = tf.function(
+                functools.partial(self._outputs_and_losses, task),
+                input_signature=[signature],
+            )
+        return self._functions[task]
 
     def _outputs_and_losses(
         self, task: str, batch: Batch

@@ -128,10 +128,14 @@ def _read_train(task: Task) -> Features:
 def _say_what_there_is(experiment: Experiment) -> None:
     if not distribution.is_chief(experiment.strategy):
         return
-    for task, train, dev in experiment.tasks:
+    is_alone = len(experiment.tasks) == 1
+    for number, (task, train, dev) in enumerate(experiment.tasks):
         parts = []
         if train is not None:
             parts.append(f"{train.num_rows:,} rows to train on")
+        if train is not None and not is_alone:
+            share = 100 * experiment.shares()[:, number].mean()
+            parts.append(f"{share:.1f} % of the updates")
         for name, split in dev.items():
             parts.append(f"{len(split.examples):,} in {name}")
         there = ", ".join(parts) or "nothing to do"
