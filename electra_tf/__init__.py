@@ -8,6 +8,7 @@ _MODELS = "electra_tf.finetune.keras_models"
 _PUBLIC = {
     "ElectraBackbone": f"{_MODELS}.backbone",
     "ElectraClassifier": f"{_MODELS}.classifier",
+    "ElectraQA": f"{_MODELS}.question_answering",
     "ElectraRegressor": f"{_MODELS}.regressor",
     "ElectraTagger": f"{_MODELS}.tagger",
     "Predictor": "electra_tf.finetune.predictor",

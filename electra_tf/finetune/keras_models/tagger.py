@@ -97,6 +97,7 @@ class ElectraTagger(TaskModel):
 
     DEFAULT_LENGTH = 256
     KIND: ClassVar[str] = "tagging"
+    IS_BY_TOKEN: ClassVar[bool] = True
     COLUMNS: ClassVar[tuple[FeatureSpec, ...]] = tagging_rows.COLUMNS
     TARGETS: ClassVar[tuple[FeatureSpec, ...]] = (
         FeatureSpec("labels", is_sequence=True),

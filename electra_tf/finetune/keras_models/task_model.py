@@ -47,12 +47,14 @@ class TaskModel(ElectraModel, abc.ABC):
       COLUMNS: what the head reads besides tokens.
       TARGETS: what is learned; of classes the first is their number.
       WEIGHT: how much a row, or each word of it, counts.
+      IS_BY_TOKEN: whether outputs are as long as rows.
     """
 
     KIND: ClassVar[str]
     COLUMNS: ClassVar[tuple[FeatureSpec, ...]] = ()
     TARGETS: ClassVar[tuple[FeatureSpec, ...]]
     WEIGHT: ClassVar[FeatureSpec] = FeatureSpec("sample_weight", is_float=True)
+    IS_BY_TOKEN: ClassVar[bool] = False
 
     @abc.abstractmethod
     def rows(self, x: Any, y: Any = None) -> Iterator[Row]:  # noqa: ANN401
@@ -259,6 +261,10 @@ class TaskModel(ElectraModel, abc.ABC):
           batch_size: rows at once; no output depends on it.
           **arguments: of `keras.Model.predict`.
         """
+        if self.IS_BY_TOKEN:  # Keras joins outputs of one length
+            features = self._features(rows)
+            made = self._parts(batches.shuffled(features, batch_size, None))
+            return super().predict(made, **arguments)
         made, places = self._by_length(rows, batch_size)
         outputs = super().predict(made, **arguments)
         return keras.tree.map_structure(lambda x: x[places], outputs)
@@ -336,7 +342,7 @@ class TaskModel(ElectraModel, abc.ABC):
             ]
             weights = inputs.pop(self.WEIGHT.name, None)
             if not targets:
-                return inputs
+                return inputs if weights is None else (inputs, None, weights)
             y = targets[0] if len(targets) == 1 else tuple(targets)
             return (inputs, y) if weights is None else (inputs, y, weights)
 

@@ -24,12 +24,14 @@ class Trained(NamedTuple):
       task: its name, that of the head.
       known: what `task.json` says of the task; empty where there is none.
       source_format: of `checkpoint_formats.FORMATS`.
+      config: the parts of the configuration in `task.json`; likewise.
     """
 
     weights: Weights
     task: str
     known: Mapping[str, Any]
     source_format: str
+    config: Mapping[str, Any]
 
     @property
     def modules(self) -> Mapping[str, tuple[int, ...]]:
@@ -87,10 +89,10 @@ def read(path: str, task: str = "", *, vocab_file: str = "") -> Trained:
             f"`task` names. Received: {found.origin} with "
             f"{', '.join(heads) or 'none'}, task={task!r}."
         )
-    known = {}
+    known, config = {}, {}
     if (pathlib.Path(path) / task_description.FILE_NAME).exists():
         described = task_description.read(pathlib.Path(path))
-        known = described["tasks"][name]
+        known, config = described["tasks"][name], described["config"]
     weights = select(found, "discriminator")
     source_format = checkpoint_formats.format_of(path)
-    return Trained(weights, name, known, source_format)
+    return Trained(weights, name, known, source_format, config)

@@ -39,6 +39,12 @@ class QAHead(Head):
       `PASSED_ON` as they came; further outputs see the head.
     """
 
+    def compute_output_shape(
+        self, input_shape: tuple[int | None, ...]
+    ) -> dict[str, tuple[int | None, ...]]:
+        shape = (input_shape[0], None)
+        return {"start_logits": shape, "end_logits": shape}
+
     def losses(self, outputs: Tensors, features: Tensors) -> tf.Tensor:
         """Computes the mean of the losses of start and end.
 

@@ -31,6 +31,10 @@ def test_every_word_of_a_long_sentence_is_scored_once(path):
     np.testing.assert_allclose(found[2], alone, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(found[0][:5], alone[:5], rtol=1e-4, atol=1e-5)
     tags = model.tag(sentences)
+    sentences = [WORDS * 3, WORDS[:2]]
+    model = electra_tf.ElectraTagger.from_checkpoint(path, 3)
+    lengths = [len(x) for x in model.tag(sentences, batch_size=1)]
+    assert lengths == [33, 2]
     assert tags == [x.argmax(1).tolist() for x in found]
 
 

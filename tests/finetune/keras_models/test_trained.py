@@ -1,5 +1,7 @@
 """What `run_finetuning` trained, goes on in Keras."""
 
+import json
+
 import keras
 import numpy as np
 import pytest
@@ -18,6 +20,23 @@ from electra_tf.util.errors import UserError
 SENTENCES = ["the good film", "it was a bad plot and it was very very bad"] * 2
 WORDS = [text.split() for text in SENTENCES]
 TAGS = [["THE" if w == "the" else "WORD" for w in words] for words in WORDS]
+PLACES = [(4, "good film"), None] * 2
+PARAGRAPHS = [
+    {
+        "context": text,
+        "qas": [
+            {
+                "id": str(i),
+                "question": "the film",
+                "is_impossible": place is None,
+                "answers": [{"answer_start": place[0], "text": place[1]}]
+                if place
+                else [],
+            }
+        ],
+    }
+    for i, (text, place) in enumerate(zip(SENTENCES, PLACES, strict=True))
+]
 
 # Task -> file to train on, class, inputs, what is right.
 CASES = {
@@ -45,6 +64,12 @@ CASES = {
         WORDS,
         TAGS,
     ),
+    "squad": (
+        [json.dumps({"data": [{"paragraphs": PARAGRAPHS}]})],
+        "ElectraQA",
+        (["the film"] * 4, SENTENCES),
+        PLACES,
+    ),
 }
 """Words that the vocabulary does not have are in them, too."""
 
@@ -56,12 +81,14 @@ def _trial(name, tmp_path, head):
         task_names=(name,),
         max_seq_length=12,
         head=head,
+        max_query_length=2,
+        doc_stride=3,
         loss_reduction="mean",
     )
     task = task_builder.get_task(
         config, TextTokenizer(tiny.VOCABULARY), longest=32
     )
-    header = [] if name == "ccg" else ["\t".join(["x"] * 10)]
+    header = [] if name in ("ccg", "squad") else ["\t".join(["x"] * 10)]
     header = ["sentence\tlabel"] if name == "sst" else header
     task.directory.mkdir(parents=True)
     for split in ("train", "dev"):
@@ -103,10 +130,12 @@ def test_rows_outputs_and_gradients_are_those_of_run_finetuning(
     assert mine.max_seq_length == 12
     assert getattr(mine, "labels", ()) == task.labels
 
-    rows = task.featurize(task.get_examples("dev"), is_training=False)
+    is_qa = name == "squad"
+    rows = task.featurize(task.get_examples("dev"), is_training=is_qa)
     features = Features(rows, task.get_feature_specs())
     batch = features.batch(tf.range(features.num_rows), features.length)
-    inputs, *targets = next(iter(mine.dataset(x, y)))
+    found = next(iter(mine.dataset(x, y)))
+    inputs, *targets = found if isinstance(found, tuple) else (found,)
     for key, value in inputs.items():
         np.testing.assert_array_equal(value, batch[key], err_msg=key)
 
@@ -114,9 +143,11 @@ def test_rows_outputs_and_gradients_are_those_of_run_finetuning(
     gradients = []
     with tf.GradientTape() as tape:
         outputs = mine(inputs)
-        loss = mine.compile_defaults()["loss"](
-            targets[0], outputs, *targets[1:]
-        )
+        if is_qa:
+            loss = mine.compute_loss(inputs, y_pred=outputs)
+        else:
+            loss = mine.compile_defaults()["loss"]
+            loss = loss(targets[0], outputs, *targets[1:])
     gradients.append(_gradients(tape, loss, mine))
     low, high = task.value_range if name == "sts" else (0, 1)
     with tf.GradientTape() as tape:
@@ -125,7 +156,9 @@ def test_rows_outputs_and_gradients_are_those_of_run_finetuning(
         # Keras' loss is in the units of the values.
         total = tf.reduce_mean(losses) * (high - low) ** 2
     gradients.append(_gradients(tape, total, theirs))
-    if name == "sts":
+    if is_qa:
+        outputs, expected = outputs["start_logits"], expected["start_logits"]
+    elif name == "sts":
         expected = low + (high - low) * expected["predictions"][:, np.newaxis]
     else:
         expected = expected["logits"]

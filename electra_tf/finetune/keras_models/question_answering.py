@@ -1,0 +1,243 @@
+"""Answers to questions, as spans of a context."""
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from electra_tf.configure_qa import QAConfig
+from electra_tf.finetune.feature_spec import TOKENS, FeatureSpec
+from electra_tf.finetune.features import Batch
+from electra_tf.finetune.keras_models.task_model import BATCH_SIZE, TaskModel
+from electra_tf.finetune.keras_models.texts import columns_of
+from electra_tf.finetune.keras_models.trained import Trained
+from electra_tf.finetune.qa import qa_reading
+from electra_tf.finetune.qa.examples import QAExample
+from electra_tf.finetune.qa.qa_heads import make_head
+from electra_tf.finetune.qa.qa_reading import Answer, Context, Question
+from electra_tf.finetune.qa.qa_rows import SPECS, RowMaker
+from electra_tf.finetune.qa.qa_scorer import QAScorer, Squad2Scorer
+from electra_tf.finetune.reading import BadRowError
+from electra_tf.finetune.task import Row
+from electra_tf.util.errors import UserError
+
+Questions = tuple[Sequence[str], Sequence[str]] | Sequence[tuple[str, str]]
+"""Questions and their contexts, as two sequences or one of tuples."""
+Answers = Sequence[tuple[int, str] | None]
+"""Of each question where its answer starts in the context, in characters, and
+its text; None if it has no answer."""
+
+
+@keras.saving.register_keras_serializable("electra_tf")
+class ElectraQA(TaskModel):
+    """Answers questions by spans of a context.
+
+    A context that does not fit into a row is read in windows.
+
+    Example:
+      model = electra_tf.ElectraQA.from_checkpoint(path)
+      model.compile(model.make_optimizer(num_train_steps=750))
+      contexts = ["The film was made by Ann in May.", "It was a dull film."]
+      model.fit((["Who made it?", "When?"], contexts), [(21, "Ann"), None])
+      model.answer((["When was it made?"], contexts[:1]))  # ["May"]
+
+    The loss is the one of the head; there is no metric in Keras' loops: `score`
+    computes those of SQuAD.
+
+    Args:
+      encoder_config: see `ElectraModel`.
+      vocabulary: likewise.
+      has_unanswerable: whether questions may have no answer.
+      head: "electra" for the original's, which `qa` details, or
+        "hugging_face" for one dense layer.
+      qa: a `QAConfig`, or its fields. Default: its own values, with questions
+        and strides as rows have room for.
+      **options: of `ElectraModel`.
+
+    Call arguments:
+      inputs: as `dataset` makes them, the right places among them.
+      training: whether dropout is on, and ends are scored from right starts.
+
+    Returns:
+      Name -> tensor [B, ...], as the head, for each window.
+    """
+
+    DEFAULT_LENGTH = 512
+    KIND: ClassVar[str] = "question answering"
+    COLUMNS: ClassVar[tuple[FeatureSpec, ...]] = tuple(
+        spec for spec in SPECS if spec not in TOKENS
+    )
+    TARGETS: ClassVar[tuple[FeatureSpec, ...]] = ()
+    IS_BY_TOKEN: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        encoder_config: Any,  # noqa: ANN401
+        vocabulary: Any,  # noqa: ANN401
+        *,
+        has_unanswerable: bool = True,
+        head: str = "electra",
+        qa: QAConfig | Mapping[str, Any] | None = None,
+        **options: Any,  # noqa: ANN401
+    ) -> None:
+        super().__init__(encoder_config, vocabulary, **options)
+        self.has_unanswerable = has_unanswerable
+        self.head_kind = head
+        if qa is None:
+            qa = _fitting(self.max_seq_length)
+        self.qa = qa if isinstance(qa, QAConfig) else QAConfig(**qa)
+        room = self.qa.max_query_length + self.qa.doc_stride + 3
+        if room > self.max_seq_length:
+            raise UserError(
+                "`max_query_length` + `doc_stride` + 3 must be at most "
+                f"{self.max_seq_length}, `max_seq_length`. Received: {room}."
+            )
+        self.head = self._built(lambda: make_head("answerer", head, self.qa))
+
+    @classmethod
+    def options_of(cls, trained: Trained) -> dict[str, Any] | None:
+        if "dense_1" not in trained.modules:
+            return None
+        if not trained.config:  # of Hugging Face
+            is_plain = {*trained.modules} == {"dense", "dense_1"}
+            return {"head": "hugging_face"} if is_plain else None
+        return {
+            "head": trained.config["task"]["head"],
+            "qa": trained.config["qa"],
+        }
+
+    def compile_defaults(self) -> dict[str, Any]:
+        return {"loss": None}
+
+    def rows(self, x: Questions, y: Answers | None = None) -> Iterator[Row]:
+        examples = self._examples(x, y)
+        maker = RowMaker(self.tokenizer, self.qa, self.max_seq_length)
+        return maker.rows(examples, is_training=y is not None)
+
+    def _examples(self, x: Questions, y: Answers | None) -> list[QAExample]:
+        """Checks questions, and makes examples of them."""
+        columns = columns_of(x)
+        if len(columns) != 2:
+            raise UserError(
+                "There must be questions and contexts, as a tuple of two "
+                "sequences. Received: one."
+            )
+        answers = [None] * len(columns[0]) if y is None else list(y)
+        if len(answers) != len(columns[0]):
+            raise UserError(
+                "There must be one answer, or None, for each of "
+                f"{len(columns[0])} questions. Received: {len(answers)}."
+            )
+        contexts = {text: Context(text) for text in columns[1]}
+        return [
+            self._example(eid, question, contexts[context], answer)
+            for eid, (question, context, answer) in enumerate(
+                zip(*columns, answers, strict=True)
+            )
+        ]
+
+    def _example(
+        self,
+        eid: int,
+        question: str,
+        context: Context,
+        answer: tuple[int, str] | None,
+    ) -> QAExample:
+        places = ()
+        if answer is not None:
+            start, text = answer
+            places = (Answer(text, start),)
+        texts = tuple(place.text for place in places)
+        asked = Question(
+            str(eid), question, texts, places, is_impossible=not places
+        )
+        try:
+            made = qa_reading.example(eid, context, asked)
+            if places and not made.is_found:
+                raise BadRowError(
+                    "An answer must stand where it says, as (start, text). "
+                    f"Received: {answer!r}."
+                )
+        except BadRowError as error:
+            raise UserError(f"Question {eid}: {error}") from error
+        return made
+
+    def call(
+        self, inputs: Batch, training: bool = False
+    ) -> dict[str, tf.Tensor]:
+        states, keys = self.states(inputs, training)
+        outputs = self.head(states, inputs, keys)
+        return {
+            name: tf.cast(x, tf.float32) if x.dtype.is_floating else x
+            for name, x in outputs.items()
+        }
+
+    def compute_loss(
+        self,
+        x: Batch | None = None,
+        y: tf.Tensor | None = None,
+        y_pred: Mapping[str, tf.Tensor] | None = None,
+        sample_weight: tf.Tensor | None = None,
+        training: bool = True,
+    ) -> tf.Tensor:
+        losses = self.head.losses(y_pred, x)  # [B]
+        if sample_weight is not None:
+            losses *= sample_weight
+        return tf.reduce_mean(losses)
+
+    def answer(self, x: Questions, batch_size: int = BATCH_SIZE) -> list[str]:
+        """Returns the answer to each question, empty where there is none.
+
+        Args:
+          x: questions and contexts, see the class.
+          batch_size: rows at once; no answer depends on it.
+        """
+        examples = self._examples(x, None)
+        answers = self._scorer.answers(self._outputs(x, batch_size), examples)
+        return [answer["prediction"] for answer in answers]
+
+    def score(
+        self, x: Questions, y: Answers, batch_size: int = BATCH_SIZE
+    ) -> dict[str, float]:
+        """Computes the metrics of SQuAD, 2.0 if questions may lack an answer.
+
+        Args:
+          x: questions and contexts, see the class.
+          y: their answers.
+          batch_size: rows at once; no figure depends on it.
+
+        Returns:
+          Metric -> value, in percent.
+        """
+        outputs = self._outputs(x, batch_size)
+        outputs["loss"] = np.zeros(1)
+        found = self._scorer.score(outputs, self._examples(x, y))
+        return {name: value for name, value in found.items() if name != "loss"}
+
+    @property
+    def _scorer(self) -> QAScorer:
+        scorer = Squad2Scorer if self.has_unanswerable else QAScorer
+        return scorer(self.qa, self.tokenizer)
+
+    def _outputs(self, x: Questions, batch_size: int) -> dict[str, np.ndarray]:
+        rows = list(self.rows(x))
+        outputs = self.predict_rows(rows, batch_size, verbose=0)
+        return {**outputs, "eid": np.array([row["eid"] for row in rows])}
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "has_unanswerable": self.has_unanswerable,
+            "head": self.head_kind,
+            "qa": dataclasses.asdict(self.qa),
+        }
+
+
+def _fitting(length: int) -> QAConfig:
+    """Returns questions and strides that rows have room for."""
+    query = min(QAConfig.max_query_length, length // 4)
+    stride = min(QAConfig.doc_stride, (length - query - 3) // 2)
+    return QAConfig(max_query_length=query, doc_stride=stride)

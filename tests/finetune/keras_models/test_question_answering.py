@@ -1,0 +1,64 @@
+import pytest
+import tiny_finetuning as tiny
+
+import electra_tf
+from electra_tf.util.errors import UserError
+
+QUESTIONS = ["the film", "it was", "a plot"]
+CONTEXTS = ["it was a good film", "the plot is bad " * 8, "very bad"]
+ANSWERS = [(9, "good film"), (4, "plot is"), None]
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    data_dir = tmp_path_factory.mktemp("data")
+    tiny.write_model(data_dir)
+    return str(data_dir / "models/tiny")
+
+
+@pytest.mark.parametrize("head", ["electra", "hugging_face"])
+def test_answers_are_spans_and_scores_those_of_squad(path, head):
+    model = electra_tf.ElectraQA.from_checkpoint(
+        path, head=head, has_unanswerable=False, max_seq_length=20
+    )
+    assert model.qa.max_query_length == 5 and model.qa.doc_stride == 6
+    x = (QUESTIONS, CONTEXTS)
+    assert len(list(model.rows(x))) > 5
+    found = model.answer(x)
+    assert all(a and a in b for a, b in zip(found, CONTEXTS, strict=True))
+    assert model.answer(x, batch_size=1) == found
+    right = [(c.index(a), a) for a, c in zip(found, CONTEXTS, strict=True)]
+    assert model.score(x, right) == {"exact_match": 100.0, "f1": 100.0}
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "message"),
+    [
+        (QUESTIONS, None, "questions and contexts"),
+        ((QUESTIONS, CONTEXTS[:2]), None, "3 and 2 texts"),
+        ((QUESTIONS, CONTEXTS), ANSWERS[:2], "must be one answer.*3.*: 2"),
+        (
+            (QUESTIONS[:1], CONTEXTS[:1]),
+            [(9, "bad film")],
+            r"Question 0: .*stand where.*\(9, 'bad film'\)",
+        ),
+        (
+            (QUESTIONS[:1], CONTEXTS[:1]),
+            [(15, "film")],
+            "Question 0: .* of 18 characters.*15",
+        ),
+    ],
+)
+def test_what_cannot_be_asked_is_named(path, x, y, message):
+    model = electra_tf.ElectraQA.from_checkpoint(path)
+    with pytest.raises(UserError, match=message):
+        model.dataset(x, y)
+
+
+def test_rows_must_have_room_for_question_and_stride(path):
+    with pytest.raises(UserError, match="at most 20.*Received: 23"):
+        electra_tf.ElectraQA.from_checkpoint(
+            path,
+            max_seq_length=20,
+            qa={"max_query_length": 10, "doc_stride": 10},
+        )

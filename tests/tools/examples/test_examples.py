@@ -1,0 +1,74 @@
+"""Every example runs, and says nothing that should worry its reader."""
+
+import pathlib
+import runpy
+import warnings
+
+import pytest
+import tensorflow as tf
+import tiny_finetuning as tiny
+
+DIRECTORY = pathlib.Path(__file__).parents[3] / "tools/examples"
+SCRIPTS = sorted(DIRECTORY.glob("*.py"))
+# What each ends with.
+LAST = {
+    "answer_questions": "[",
+    "classify_reviews": "keras.saving.load_model",
+    "compare_sentences": "['",
+    "custom_model": " [",
+    "frozen_features": "layer 0: accuracy",
+    "rate_texts": "stars: The end",
+    "tag_words": "Then/",
+}
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    data_dir = tmp_path_factory.mktemp("data")
+    tiny.write_model(data_dir)
+    return str(data_dir / "models/tiny")
+
+
+@pytest.fixture
+def eagerly():
+    """Saves the seconds that each script needs to compile its functions."""
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)
+
+
+def _run(script, path, tmp_path, monkeypatch, capfd):
+    arguments = [str(script), f"--model={path}"]
+    if script.stem != "frozen_features":
+        arguments.append("--epochs=1")
+    if script.stem == "classify_reviews":
+        arguments.append(f"--output={tmp_path}/film.keras")
+    monkeypatch.setattr("sys.argv", arguments)
+    monkeypatch.syspath_prepend(DIRECTORY)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        runpy.run_path(str(script), run_name="__main__")
+    found = [str(x.message) for x in caught if x.category is UserWarning]
+    output = capfd.readouterr()
+    assert LAST[script.stem] in output.out.rstrip().splitlines()[-1]
+    return found, output.err
+
+
+@pytest.mark.usefixtures("eagerly")
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda x: x.stem)
+def test_an_example_runs(script, path, tmp_path, monkeypatch, capfd):
+    _run(script, path, tmp_path, monkeypatch, capfd)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda x: x.stem)
+def test_an_example_warns_of_nothing(
+    script, path, tmp_path, monkeypatch, capfd
+):
+    found, errors = _run(script, path, tmp_path, monkeypatch, capfd)
+    assert not found and "WARNING" not in errors
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda x: x.stem)
+def test_an_example_is_short(script):
+    assert len(script.read_text("utf-8").splitlines()) <= 82
