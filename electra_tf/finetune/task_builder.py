@@ -31,10 +31,10 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 
 
 def check(config: FinetuningConfig) -> None:
-    """Refuses a task that there is not.
+    """Refuses a task that there is not, and rows it would not read.
 
     Raises:
-      UserError: with the nearest name.
+      UserError: with the ways out.
     """
     names, columns = config.task.task_names, config.columns
     own = [name for name in names if name not in TASKS]
@@ -54,7 +54,6 @@ def check(config: FinetuningConfig) -> None:
             f"{config.files.test_file!r}, task_names={','.join(names)}. Put "
             "the test split where the task has it."
         )
-
     if columns.tfds_name and not columns.is_own:
         _check_data_set(config)
 
@@ -87,8 +86,8 @@ def _check_own(config: FinetuningConfig, own: Sequence[str]) -> None:
         )
     if len(own) > 1:
         raise UserError(
-            "One task of your own must be among `task_names`. Received: "
-            f"{', '.join(own)}."
+            "At most one task of your own may be among `task_names`. "
+            f"Received: {', '.join(own)}. Train them one after the other."
         )
 
 
