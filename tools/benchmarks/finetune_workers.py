@@ -1,0 +1,201 @@
+"""The peers of `finetune_step.py`, one in each process, that train on request.
+
+    python tools/benchmarks/finetune_workers.py PEER '{"precision": ..., ...}'
+
+PEER is `electra_tf` or `torch`; the JSON has the fields of `Setting`. A worker
+says what it is in a line of JSON. Then it reads numbers from its standard
+input: for each it makes so many updates, and answers with a line of JSON, the
+seconds that one of them took.
+"""
+
+import argparse
+import dataclasses
+import json
+import sys
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+_FIRST_WORD = 5  # the tokens before it are special
+_NUM_CLASSES = 2
+_LEARNING_RATE = 1e-4
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Setting:
+    """What a worker trains.
+
+    Attributes:
+      precision: "float32" or "bfloat16".
+      sizes: of the encoder, fields of `BertConfig`.
+      batch_size: rows in an update.
+      length: tokens in a row.
+      threads: that compute.
+      optimizer: of torch, "fused" or "foreach".
+    """
+
+    precision: str
+    sizes: dict[str, int]
+    batch_size: int
+    length: int
+    threads: int
+    optimizer: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Peer:
+    """A training.
+
+    Attributes:
+      versions: of the libraries.
+      update: makes so many updates, and returns the last loss.
+    """
+
+    versions: dict[str, str]
+    update: Callable[[int], float]
+
+
+def batch(setting: Setting) -> dict[str, np.ndarray]:
+    """Makes rows of random tokens, half to wholly filled.
+
+    Returns:
+      "ids", "mask" and "labels", int32 [B, L], [B, L] and [B].
+    """
+    rng = np.random.default_rng(0)
+    shape = (setting.batch_size, setting.length)
+    sizes = rng.integers(setting.length // 2, setting.length + 1, shape[0])
+    sizes[0] = setting.length
+    mask = (np.arange(setting.length) < sizes[:, None]).astype(np.int32)
+    ids = rng.integers(_FIRST_WORD, setting.sizes["vocab_size"], shape)
+    labels = rng.integers(0, _NUM_CLASSES, shape[0]).astype(np.int32)
+    return {"ids": ids.astype(np.int32) * mask, "mask": mask, "labels": labels}
+
+
+def electra_tf(setting: Setting) -> Peer:
+    """Makes ours: the update of `run_finetuning`."""
+    import keras
+    import tensorflow as tf
+
+    tf.config.threading.set_intra_op_parallelism_threads(setting.threads)
+    tf.config.threading.set_inter_op_parallelism_threads(setting.threads)
+    from electra_tf import configure_finetuning as configure
+    from electra_tf.finetune.classification import classification_heads
+    from electra_tf.finetune.finetuning_model import FinetuningModel
+    from electra_tf.model.bert_config import BertConfig
+    from electra_tf.model.layers import POLICIES
+    from electra_tf.model.modeling import BertModel
+    from electra_tf.util import training_utils
+
+    config = configure.FinetuningConfig(
+        run=configure.RunConfig(data_dir="none", model_name="none"),
+        task=configure.TaskConfig(task_names=("sst",)),
+        optimizer=configure.OptimizerConfig(learning_rate=_LEARNING_RATE),
+        training=configure.TrainingConfig(
+            train_batch_size=setting.batch_size,
+        ),
+    )
+    keras.utils.set_random_seed(0)
+    encoder = BertModel(
+        BertConfig(**setting.sizes), dtype=POLICIES[setting.precision]
+    )
+    encoder.build((None, None))
+    head = classification_heads.ClassificationHead(
+        "sst", _NUM_CLASSES, "hugging_face"
+    )
+    with keras.name_scope("task_specific"):
+        head.build((None, encoder.config.hidden_size))
+    model = FinetuningModel(
+        config, encoder, [head], seed=0, num_train_steps=10_000
+    )
+    model.compile(optimizer=model.make_optimizer())
+    block = training_utils._make_block(model, tf.distribute.get_strategy())
+    arrays = batch(setting)
+    rows = {
+        "input_ids": arrays["ids"],
+        "input_mask": arrays["mask"],
+        "segment_ids": np.zeros_like(arrays["ids"]),
+        "label_ids": arrays["labels"],
+    }
+    dataset = tf.data.Dataset.from_tensors({head.name: rows})
+    batches = iter(dataset.repeat())
+
+    def update(count: int) -> float:
+        total, weight = block(batches, count)["sst_loss"][-1]
+        return float(total / weight)
+
+    versions = {"tensorflow": tf.__version__, "keras": keras.__version__}
+    return Peer(versions, update)
+
+
+def torch(setting: Setting) -> Peer:
+    """Makes Hugging Face's classifier in a plain loop of PyTorch."""
+    import torch
+    import transformers
+
+    torch.set_num_threads(setting.threads)
+    torch.manual_seed(0)
+    model = transformers.ElectraForSequenceClassification._from_config(
+        transformers.ElectraConfig(**setting.sizes, num_labels=_NUM_CLASSES),
+        attn_implementation="sdpa",
+    )
+    model.train()
+    optimizer = torch.optim.AdamW(
+        model.parameters(),
+        lr=_LEARNING_RATE,
+        weight_decay=0.0,
+        **{setting.optimizer: True},
+    )
+    arrays = {k: torch.from_numpy(v).long() for k, v in batch(setting).items()}
+
+    def update(count: int) -> float:
+        for _ in range(count):
+            optimizer.zero_grad(set_to_none=True)
+            with torch.autocast(
+                "cpu",
+                torch.bfloat16,
+                enabled=setting.precision == "bfloat16",
+            ):
+                loss = model(
+                    input_ids=arrays["ids"],
+                    attention_mask=arrays["mask"],
+                    labels=arrays["labels"],
+                ).loss
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+        return loss.item()
+
+    versions = {
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+    }
+    return Peer(versions, update)
+
+
+PEERS = {"electra_tf": electra_tf, "torch": torch}
+
+
+def main(name: str, setting: Setting) -> None:
+    """Makes a peer, and updates it on request until the input ends."""
+    peer = PEERS[name](setting)
+    _say(peer.versions)
+    for line in sys.stdin:
+        count = int(line)
+        wall, cpu = time.perf_counter(), time.process_time()
+        loss = peer.update(count)
+        cpu = (time.process_time() - cpu) / count
+        wall = (time.perf_counter() - wall) / count
+        _say({"cpu": cpu, "wall": wall, "loss": loss})
+
+
+def _say(what: dict) -> None:
+    print(json.dumps(what), flush=True)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("peer", choices=PEERS)
+    parser.add_argument("setting", type=json.loads)
+    arguments = parser.parse_args()
+    main(arguments.peer, Setting(**arguments.setting))
