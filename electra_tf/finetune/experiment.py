@@ -15,6 +15,10 @@ from electra_tf.model.weights import Weights
 from electra_tf.util.errors import UserError
 from electra_tf.util.turns import UNIT, take_turns
 
+_RARE = 0.05
+"""Share of the updates that is worth a length of rows of its own: tracing an
+update takes as long as dozens of them."""
+
 
 class Split(NamedTuple):
     """Examples and their rows."""
@@ -98,6 +102,24 @@ class Experiment(NamedTuple):
         alphas = np.linspace(first, last, self.num_train_steps)
         weights = np.array(self._seen) ** alphas[:, np.newaxis]
         return weights / weights.sum(-1, keepdims=True)
+
+    def lengths(self, seed: int) -> np.ndarray:
+        """Returns the tokens in the rows of each update, padding included.
+
+        Args:
+          seed: of the trial.
+
+        Returns:
+          int64 [num_train_steps]; few different ones.
+        """
+        turns, size = self.turns(seed), self.config.training.train_batch_size
+        lengths = np.zeros(turns.size, np.int64)
+        for number, data in enumerate(self.tasks):
+            is_its = turns == number
+            lengths[is_its] = data.train.training_lengths(
+                size, is_its.sum(), seed, least=_RARE * turns.size
+            )
+        return lengths
 
     def check_shares(self) -> None:
         """Refuses tasks that would get no update.

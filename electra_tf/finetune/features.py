@@ -2,9 +2,12 @@
 
 The rows of training form one endless stream: epoch after epoch, each row once
 in each, permuted by (seed, epoch). Batch g is rows [g * B, (g + 1) * B) of the
-stream, so that no row is dropped, and a run may start at any step.
+stream, so that no row is dropped, and a run may start at any step. Its rows are
+filled up to one of a few lengths, by the longest among them: most texts are far
+shorter than the longest of all.
 """
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -14,7 +17,8 @@ from electra_tf.finetune.feature_spec import FeatureSpec
 from electra_tf.finetune.task import Row
 from electra_tf.util import seeds
 
-_LENGTHS = 8  # rows are padded to a multiple of it
+_MULTIPLE = 8  # in evaluation, rows are filled up to a multiple of it
+_LENGTHS = (16, 32, 48, 64, 96, 128, 192, 256, 384, 512)  # in training
 
 Batch = dict[str, tf.Tensor]
 Column = tf.Tensor | tf.RaggedTensor
@@ -61,15 +65,44 @@ class Features:
                     )
                 part = part.to_tensor(shape=[None, length])
             batch[name] = part
-        return batch
+        size = indices.shape[:1]  # known to the compiler, where it is here
+        return {
+            name: tf.ensure_shape(x, size + x.shape[1:])
+            for name, x in batch.items()
+        }
+
+    def training_lengths(
+        self, batch_size: int, num_steps: int, seed: int, *, least: float
+    ) -> np.ndarray:
+        """Chooses the length of each global batch's rows.
+
+        Args:
+          batch_size: B, rows of a global batch.
+          num_steps: global batches of the training.
+          seed: of the order.
+          least: global batches that are worth a length of their own; fewer
+            are filled up to the next.
+
+        Returns:
+          int64 [num_steps], tokens.
+        """
+        rows = self._stream(batch_size * num_steps, seed)
+        longest = self.lengths[rows].reshape(num_steps, batch_size).max(1)
+        choices = [n for n in _LENGTHS if n < self.length] + [self.length]
+        chosen = np.array(choices)[np.searchsorted(choices, longest)]
+        for length, longer in itertools.pairwise(np.unique(chosen)):
+            is_it = chosen == length
+            if is_it.sum() < least:
+                chosen[is_it] = longer
+        return chosen
 
     def training_dataset(
         self,
         *,
+        steps: np.ndarray,
+        length: int,
         batch_size: int,
-        num_steps: int,
         seed: int,
-        start_step: int = 0,
         worker: int = 0,
         num_workers: int = 1,
         replicas_per_worker: int = 1,
@@ -77,10 +110,10 @@ class Features:
         """Makes the training data of one worker.
 
         Args:
+          steps: int [n], numbers of the global batches to make.
+          length: of their rows.
           batch_size: B, rows of a global batch.
-          num_steps: global batches of the training.
           seed: of the order.
-          start_step: global batches to leave out.
           worker: number of this worker.
           num_workers: workers that share a global batch.
           replicas_per_worker: replicas that share a worker's rows.
@@ -89,15 +122,15 @@ class Features:
           Dataset of batches, B / (workers * replicas per worker) rows each:
           one for each replica in turn.
         """
-        stream = self._stream(batch_size * num_steps, seed)
+        stream = self._stream(batch_size * (steps.max(initial=-1) + 1), seed)
         shares = num_workers * replicas_per_worker
         size = batch_size // shares
-        order = stream.reshape(num_steps, shares, size)[start_step:]
+        order = stream.reshape(-1, shares, size)[steps]
         first = worker * replicas_per_worker
         mine = order[:, first : first + replicas_per_worker]
         dataset = tf.data.Dataset.from_tensor_slices(mine.reshape(-1, size))
         return dataset.map(
-            lambda indices: self.batch(indices, self.length),
+            lambda indices: self.batch(indices, length),
             num_parallel_calls=tf.data.AUTOTUNE,
         ).prefetch(tf.data.AUTOTUNE)
 
@@ -127,7 +160,7 @@ class Features:
 
 
 def _rounded(length: int) -> int:
-    return -(-length // _LENGTHS) * _LENGTHS
+    return -(-length // _MULTIPLE) * _MULTIPLE
 
 
 def _column(rows: Sequence[Mapping], spec: FeatureSpec) -> Column:

@@ -277,30 +277,34 @@ class Trial:
 
     def _batches(self, step: int) -> Iterator | training_utils.Turns:
         """Opens each replica's rows of all tasks, from a step on."""
-        tasks = self.experiment.tasks
         turns = self.experiment.turns(self.seed)
-        iterators = [
-            self._task_batches(
-                data,
-                num_steps=int((turns == number).sum()),
-                start_step=int((turns[:step] == number).sum()),
+        lengths = self.experiment.lengths(self.seed)
+        kinds, order = np.unique(
+            np.stack([turns, lengths]), axis=1, return_inverse=True
+        )
+        iterators = []
+        for number, length in kinds.T:
+            mine = lengths[turns == number] == length
+            mine[: (turns[:step] == number).sum()] = False
+            data = self.experiment.tasks[number]
+            iterators.append(
+                self._task_batches(data, np.flatnonzero(mine), int(length))
             )
-            for number, data in enumerate(tasks)
-        ]
-        if len(tasks) == 1:
+        if len(iterators) == 1:
             return iterators[0]
-        rest = tf.data.Dataset.from_tensor_slices(turns[step:])
+        rest = order.reshape(-1)[step:].astype(np.int32)
+        rest = tf.data.Dataset.from_tensor_slices(rest)
         return training_utils.Turns(tuple(iterators), iter(rest))
 
     def _task_batches(
-        self, data: TaskData, *, num_steps: int, start_step: int
+        self, data: TaskData, steps: np.ndarray, length: int
     ) -> Iterator:
         """Returns an iterator over each replica's rows of a task.
 
         Args:
           data: of the task.
-          num_steps: global batches of it.
-          start_step: of these, those to leave out.
+          steps: int [n], numbers of its global batches to make.
+          length: of their rows.
         """
 
         def name(batch: Batch) -> dict[str, Batch]:
@@ -309,10 +313,10 @@ class Trial:
         def make(context: tf.distribute.InputContext) -> tf.data.Dataset:
             workers = context.num_input_pipelines
             return data.train.training_dataset(
+                steps=steps,
+                length=length,
                 batch_size=self.config.training.train_batch_size,
-                num_steps=num_steps,
                 seed=self.seed,
-                start_step=start_step,
                 worker=context.input_pipeline_id,
                 num_workers=workers,
                 replicas_per_worker=context.num_replicas_in_sync // workers,
@@ -323,14 +327,13 @@ class Trial:
 
     def _callbacks(self, step: int) -> list[keras.callbacks.Callback]:
         experiment = self.experiment
-        turns = experiment.turns(self.seed)
-        lengths = np.array([x.train.length for x in experiment.tasks])
+        lengths = experiment.lengths(self.seed)
         whole = Phase(
             first_step=0,
             end_step=experiment.num_train_steps,
             batch_size=self.config.training.train_batch_size,
             max_seq_length=int(lengths.max()),
-            row_length=float(lengths[turns].mean()),
+            row_length=float(lengths.mean()),
         )
         return [
             callbacks.JsonLog(

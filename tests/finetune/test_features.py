@@ -18,8 +18,11 @@ def _features():
     return Features(rows, SPECS)
 
 
-def _eids(features, **arguments):
-    dataset = features.training_dataset(seed=3, **arguments)
+def _eids(features, num_steps, start_step=0, **arguments):
+    steps = np.arange(start_step, num_steps)
+    dataset = features.training_dataset(
+        steps=steps, length=16, seed=3, **arguments
+    )
     return [batch["eid"].numpy().tolist() for batch in dataset]
 
 
@@ -79,8 +82,37 @@ def test_evaluation_sees_every_row_once_filled_up_with_zeros():
     assert seen == {i: i / 2 for i in range(7)}
 
 
-def test_rows_of_training_have_the_length_of_the_longest():
-    features = _features()
-    assert features.length == 16
-    dataset = features.training_dataset(batch_size=2, num_steps=1, seed=0)
-    assert dataset.element_spec["input_ids"].shape == [None, 16]
+def test_rows_of_training_are_filled_up_to_a_length():
+    dataset = _features().training_dataset(
+        steps=np.array([5, 2]), length=32, batch_size=2, seed=3
+    )
+    assert dataset.element_spec["input_ids"].shape == [2, 32]
+    eids = [batch["eid"].numpy().tolist() for batch in dataset]
+    every = _eids(_features(), 6, batch_size=2)
+    assert eids == [every[5], every[2]]
+
+
+def test_batches_are_as_long_as_their_longest_row_asks_for():
+    random = np.random.default_rng(0)
+    sizes = random.geometric(0.1, 100) + 2
+    sizes[50] = 83
+    rows = [
+        {"input_ids": np.ones(size), "segment_ids": np.zeros(size), "eid": i}
+        for i, size in enumerate(sizes)
+    ]
+    features = Features(rows, (*TOKENS, EID))
+    choices = [16, 32, 48, 64, 88]
+    every = features.training_dataset(
+        steps=np.arange(75), length=88, batch_size=4, seed=3
+    )
+    smallest = [
+        min(n for n in choices if n >= sizes[batch["eid"].numpy()].max())
+        for batch in every
+    ]
+    found = features.training_lengths(4, 75, 3, least=0)
+    np.testing.assert_array_equal(found, smallest)
+    merged = features.training_lengths(4, 75, 3, least=20)
+    assert (merged >= found).all()
+    counts = {n: (merged == n).sum() for n in np.unique(merged)}
+    assert len(counts) < len(np.unique(found))
+    assert min(counts[n] for n in sorted(counts)[:-1]) >= 20

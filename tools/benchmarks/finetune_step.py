@@ -11,7 +11,8 @@ and bfloat16 by autocast. Each peer and precision is a process of its own, so
 that none disturbs the threads of another, and they take turns: a load on the
 machine meets all of them. It prints one JSON line: seconds of CPU time (of all
 threads) and of the clock for an update, and how many times those of electra_tf
-PyTorch needs, turn by turn. On a machine with other work trust the CPU time.
+PyTorch needs, turn by turn. On a machine with other work trust the CPU time,
+and set OMP_WAIT_POLICY=passive: else PyTorch's threads count while they wait.
 """
 
 import dataclasses

@@ -1,0 +1,75 @@
+"""The batches of a trial: whose, how long, and in which order."""
+
+import types
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny_finetuning as tiny
+
+from electra_tf.finetune.experiment import Experiment, TaskData
+from electra_tf.finetune.feature_spec import EID, TOKENS
+from electra_tf.finetune.features import Features
+from electra_tf.finetune.trial import Trial
+from electra_tf.util import seeds
+
+NUM_ROWS = {"cola": 60, "sst": 90}
+
+
+def _features(num_rows, longest):
+    random = np.random.default_rng(num_rows)
+    sizes = random.integers(3, 20, num_rows)
+    sizes[::11] = longest
+    rows = [
+        {"input_ids": np.ones(n), "segment_ids": np.zeros(n), "eid": i}
+        for i, n in enumerate(sizes)
+    ]
+    return Features(rows, (*TOKENS, EID))
+
+
+@pytest.fixture(scope="module")
+def trial():
+    tasks = [
+        TaskData(
+            types.SimpleNamespace(name=name, num_train_epochs=2.0),
+            _features(num_rows, longest),
+            {},
+        )
+        for (name, num_rows), longest in zip(
+            NUM_ROWS.items(), (40, 60), strict=True
+        )
+    ]
+    config = tiny.config(task_names=tuple(NUM_ROWS), train_batch_size=4)
+    strategy = tf.distribute.get_strategy()
+    return Trial(Experiment(config, tuple(tasks), None, strategy), 1, 0)
+
+
+def _taken(trial, step):
+    """Returns task, length and row numbers of each update from a step on."""
+    batches, taken = trial._batches(step), []
+    for turn in batches.turns:
+        ((name, batch),) = next(batches.iterators[int(turn)]).items()
+        length = batch["input_ids"].shape[1]
+        assert batch["input_mask"].numpy().sum(1).max() <= length
+        taken.append((name, length, batch["eid"].numpy().tolist()))
+    return taken
+
+
+def test_lengths_do_not_touch_the_order_of_rows(trial):
+    whole = _taken(trial, 0)
+    assert len(whole) == 75
+    for name, num_rows in NUM_ROWS.items():
+        found = sum((rows for task, _, rows in whole if task == name), [])
+        epochs = [seeds.permutation(num_rows, 0, i) for i in range(3)]
+        expected = np.concatenate(epochs)[: len(found)]
+        np.testing.assert_array_equal(found, expected)
+    lengths = [length for _, length, _ in whole]
+    assert len({(name, length) for name, length, _ in whole}) > 2
+    assert trial.experiment.lengths(0).tolist() == lengths
+    for length in sorted(set(lengths))[:-2]:
+        assert lengths.count(length) >= 0.05 * 75
+
+
+@pytest.mark.parametrize("step", [1, 30, 74])
+def test_a_resume_takes_what_is_left(trial, step):
+    assert _taken(trial, step) == _taken(trial, 0)[step:]
