@@ -180,6 +180,21 @@ def test_what_a_trial_ends_with_is_a_checkpoint_for_every_command(done):
     assert read.vocabulary == tiny.VOCABULARY and read.labels == ("0", "1")
 
 
+def test_keras_takes_a_trained_model_with_its_head_and_labels(done):
+    _, model_dir, _ = done
+    path = model_dir / "finetuning_models/sst_model_1"
+    model = electra_tf.ElectraClassifier.from_finetuned(str(path))
+    assert model.labels == ("0", "1")
+    answers = model_dir / "dev_predictions/sst_dev_1_predictions.jsonl"
+    rows = map(json.loads, answers.read_text("utf-8").splitlines())
+    lines = (model_dir.parents[1] / "finetuning_data/sst/dev.tsv").read_text()
+    texts = [line.split("\t")[0] for line in lines.splitlines()[1:]]
+    logits = model.predict(texts, verbose=0)
+    found = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    expected = [[*row["probabilities"].values()] for row in rows]
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
+
+
 def test_a_trial_that_is_done_is_kept(done, monkeypatch):
     config, _, whole = done
     monkeypatch.setattr(Trial, "_train", None)

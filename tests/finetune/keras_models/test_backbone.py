@@ -113,3 +113,22 @@ def test_it_stands_in_a_subclass(backbone):
     np.testing.assert_allclose(model((texts, texts)), -np.ones(4), rtol=1e-5)
     assert (model((texts, texts), training=True).numpy() > -1).any()
     assert len(model.trainable_variables) == 23
+
+
+def test_the_global_policy_is_followed_and_features_stay_float32(backbone):
+    before = keras.config.dtype_policy()
+    keras.mixed_precision.set_global_policy("mixed_bfloat16")
+    try:
+        mixed = type(backbone)(tiny.ENCODER, tiny.VOCABULARY)
+    finally:
+        keras.config.set_dtype_policy(before)
+    assert mixed.dtype_policy.name == "mixed_bfloat16"
+    block = mixed.encoder.blocks[0]
+    assert block.intermediate.compute_dtype == "bfloat16"
+    assert block.output_norm.compute_dtype == "float32"
+    assert {v.dtype for v in mixed.trainable_weights} == {"float32"}
+    for mine, theirs in zip(mixed.weights, backbone.weights, strict=True):
+        mine.assign(theirs)
+    found, expected = mixed.embed(TEXTS), backbone.embed(TEXTS)
+    assert found.dtype == np.float32 and (found != expected).any()
+    np.testing.assert_allclose(found, expected, atol=0.1)
