@@ -35,9 +35,10 @@ setuptools.setup(
             "hypothesis>=6.100",
             "matplotlib>=3.9",
             "pytest>=8",
+            "pytest-xdist>=3.6",
             "safetensors>=0.4.5",
         ],
-        "dev": ["pytest-xdist>=3.6", "ruff>=0.17,<0.18"],
+        "dev": ["ruff>=0.17,<0.18"],
         "bench": ["tokenizers>=0.22"],
         # Beam's protobuf is older than what later sentencepieces need.
         "beam": ["apache-beam>=2.70", "sentencepiece<0.2.2"],

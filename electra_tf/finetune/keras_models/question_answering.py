@@ -219,8 +219,10 @@ class ElectraQA(TaskModel):
 
     @property
     def _scorer(self) -> QAScorer:
-        scorer = Squad2Scorer if self.has_unanswerable else QAScorer
-        return scorer(self.qa, self.tokenizer)
+        if not self.has_unanswerable:
+            return QAScorer(self.qa, self.tokenizer)
+        threshold = self.qa.threshold(self.head_kind)
+        return Squad2Scorer(self.qa, self.tokenizer, threshold=threshold)
 
     def _outputs(self, x: Questions, batch_size: int) -> dict[str, np.ndarray]:
         rows = list(self.rows(x))

@@ -224,7 +224,7 @@ def test_scores_of_a_language_become_its_probabilities(leaves):
         np.exp(scores.log_probs.numpy()[inputs.input_ids == 5 + word].mean())
         for word in range(4)
     ]
-    np.testing.assert_allclose(found, FREQUENCIES, rtol=0.12)
+    np.testing.assert_allclose(found, FREQUENCIES, rtol=0.15)
     np.testing.assert_allclose(sum(found), 1, rtol=0.05)
 
 
