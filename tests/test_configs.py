@@ -13,6 +13,8 @@ from electra_tf.util import config_flags
 CONFIGS = pathlib.Path(__file__).parent.parent / "configs"
 FILES = sorted(CONFIGS.rglob("*.cfg"))
 SIZES = sorted({path.stem for path in CONFIGS.glob("*.cfg")} - {"debug"})
+# The discriminator of demo_hour learns later; some rows have none.
+SIZES_OF_TABLE_5 = [size for size in SIZES if size != "demo_hour"]
 ROWS = ("electra", "all_tokens_mlm", "replace_mlm", "electra_15", "bert")
 # Table 6 of the paper: layers, hidden, heads, feed-forward, embedding, the
 # generator's hidden size and heads, mask %, length, rate, batch, steps.
@@ -71,7 +73,7 @@ def test_debug_lies_over_any_other(name):
     assert config.run.data_dir != _parse(name).run.data_dir
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", SIZES_OF_TABLE_5)
 @pytest.mark.parametrize("row", [*ROWS, "adversarial"])
 def test_a_row_of_table_5_changes_only_what_is_learned(row, size):
     whole, base = _parse(size, f"ablations/{row}"), _parse(size)
