@@ -43,7 +43,11 @@ setuptools.setup(
         # Beam's protobuf is older than what later sentencepieces need.
         "beam": ["apache-beam>=2.70", "sentencepiece<0.2.2"],
         "hf": ["safetensors>=0.4.5"],
-        "hf-test": ["torch>=2.5,<2.14", "transformers>=4.57"],
+        "hf-test": [
+            "seqeval>=1.2",
+            "torch>=2.5,<2.14",
+            "transformers>=4.57",
+        ],
         "plots": ["matplotlib>=3.9"],
         "tensorboard": ["tensorboard>=2.19"],
     },

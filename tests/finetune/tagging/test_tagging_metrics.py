@@ -1,4 +1,3 @@
-import importlib.util
 import json
 
 import golden_arrays
@@ -14,7 +13,6 @@ from electra_tf.finetune.tagging.tagging_metrics import (
 GOLDEN = json.loads(
     (golden_arrays.ROOT / "finetune/metrics.json").read_text("utf-8")
 )
-HAS_SEQEVAL = importlib.util.find_spec("seqeval") is not None
 
 
 def _golden(name):
@@ -59,7 +57,7 @@ def test_f1_of_spans_is_that_of_the_original_on_request():
         assert found[name] == pytest.approx(expected[name], rel=1e-12)
 
 
-@pytest.mark.skipif(not HAS_SEQEVAL, reason="seqeval is not installed")
+@pytest.mark.huggingface
 def test_f1_of_spans_is_that_of_seqeval():
     from seqeval import metrics
 

@@ -1,4 +1,3 @@
-import importlib.util
 import json
 
 import golden_arrays
@@ -10,7 +9,6 @@ from electra_tf.finetune.tagging import tagging_utils as utils
 GOLDEN = json.loads(
     (golden_arrays.ROOT / "finetune/metrics.json").read_text("utf-8")
 )
-HAS_SEQEVAL = importlib.util.find_spec("seqeval") is not None
 
 
 @pytest.mark.parametrize("case", GOLDEN["span_labels"])
@@ -44,7 +42,7 @@ def _random_tags(random):
     ]
 
 
-@pytest.mark.skipif(not HAS_SEQEVAL, reason="seqeval is not installed")
+@pytest.mark.huggingface
 def test_spans_are_those_of_seqeval():
     from seqeval.metrics.sequence_labeling import get_entities
 
