@@ -5,8 +5,12 @@ Names and defaults are those of the original's `configure_finetuning.py`.
 
 import dataclasses
 import math
+from typing import Self
 
 from electra_tf.util.config_fields import require
+from electra_tf.util.errors import UserError
+
+_SPECIAL = 3  # [CLS] question [SEP] context [SEP]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -70,3 +74,38 @@ class QAConfig:
         if self.qa_na_threshold is not None:
             return self.qa_na_threshold
         return 0.0 if head == "hugging_face" else -2.75
+
+    def fitted(self, length: int) -> Self:
+        """Returns the same with questions and strides that rows have room for.
+
+        Args:
+          length: tokens in a row.
+        """
+        question = min(self.max_query_length, length // 4)
+        stride = min(self.doc_stride, (length - question - _SPECIAL) // 2)
+        return dataclasses.replace(
+            self, max_query_length=question, doc_stride=stride
+        )
+
+    def check_room(self, length: int) -> None:
+        """Checks that windows overlap, whatever the question.
+
+        Args:
+          length: tokens in a row.
+
+        Raises:
+          UserError: if a row is too short for that.
+        """
+        question, stride = self.max_query_length, self.doc_stride
+        if question + stride + _SPECIAL <= length:
+            return
+        fitted = self.fitted(length)
+        raise UserError(
+            "`max_query_length` + `doc_stride` + 3 must be at most "
+            "`max_seq_length`: a row has room for the longest question, three "
+            "special tokens and a window on the context that reaches to the "
+            f"next one. Received: {question} + {stride} + 3, "
+            f"max_seq_length={length}. Set for example "
+            f"max_query_length={fitted.max_query_length} and "
+            f"doc_stride={fitted.doc_stride}."
+        )

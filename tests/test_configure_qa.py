@@ -48,3 +48,13 @@ def test_the_threshold_of_no_answer_is_that_of_the_head_unless_given():
 def test_what_cannot_be_is_refused(name, value):
     with pytest.raises(UserError, match=f"`{name}` must be.*Received"):
         QAConfig(**{name: value})
+
+
+@pytest.mark.parametrize("length", [12, 31, 128, 512])
+def test_fitted_questions_and_strides_leave_windows_that_overlap(length):
+    fitted = QAConfig(beam_size=3).fitted(length)
+    fitted.check_room(length)
+    assert fitted.beam_size == 3
+    assert fitted.max_query_length == min(64, length // 4)
+    assert fitted.doc_stride <= length - 3 - fitted.max_query_length
+    assert (fitted == QAConfig(beam_size=3)) == (length == 512)

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, NamedTuple
 from electra_tf.finetune.reading import BadRowError
 from electra_tf.finetune.records import Record
 from electra_tf.util import compression, storage
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import UserError, shown
 
 FORMATS = ("txt", "tsv", "jsonl", "csv")
 
@@ -80,7 +80,7 @@ def inputs_of(item: Item, asked: Asked) -> Inputs:
         if not all(map(_is_text, parts)):
             kind = "a text" + " or a list of words" * asked.takes_words
             raise BadRowError(
-                f"{name!r} must be {kind}. Received: {_shown(value)}."
+                f"{name!r} must be {kind}. Received: {shown(value)}."
             )
     return values
 
@@ -98,7 +98,7 @@ def _is_text(value: Any) -> bool:  # noqa: ANN401 (anything)
 
 def _parts(item: Item, names: Sequence[str]) -> tuple[Any, ...]:
     if isinstance(item, str) or not isinstance(item, Sequence):
-        received = _shown(item)
+        received = shown(item)
     elif len(item) == len(names):
         return tuple(item)
     else:
@@ -283,15 +283,10 @@ def _object(text: str) -> Mapping[str, Any]:
         raise BadRowError(f"A row must be JSON. Received: {error}.") from error
     if not isinstance(value, Mapping):
         raise BadRowError(
-            f"A row must be a JSON object. Received: {_shown(value)}."
+            f"A row must be a JSON object. Received: {shown(value)}."
         )
     return value
 
 
 def _listed(names: Iterable[str]) -> str:
     return ", ".join(map(repr, names))
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."

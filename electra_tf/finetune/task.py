@@ -1,4 +1,4 @@
-"""What a task is: some questions to answer.
+"""What a task is: data to learn from, a head, and metrics.
 
 A task subclasses `Task`, and one line in `task_builder.py` registers it.
 """
@@ -102,12 +102,15 @@ class Task(abc.ABC):
       DEV_SPLITS: labelled splits to evaluate on; the first chooses among
         checkpoints, others may be missing.
       TEST_SPLITS: splits to predict, those that are there.
+      KIND: what is learned: "classification", "regression", "tagging" or
+        "question answering".
       FILES: ends the name of the directory, results/<task>_<FILES>, of the
         files of dev splits.
       TAKES_WORDS: whether what is to be answered may be a sequence of words
         in the place of a text.
     """
 
+    KIND: ClassVar[str]
     DEFAULT_LENGTH: ClassVar[int] = 128
     DEFAULT_EPOCHS: ClassVar[float] = 3.0
     DEV_SPLITS: ClassVar[tuple[str, ...]] = ("dev",)
@@ -163,6 +166,7 @@ class Task(abc.ABC):
         the data adds it here, and looks for it in `known`.
         """
         return {
+            "kind": self.KIND,
             "inputs": self.input_names,
             "labels": self.labels,
             "max_seq_length": self.max_seq_length,

@@ -1,8 +1,9 @@
 """What a trained model must know of its tasks: `task.json` beside its weights.
 
 It holds, and needs no configuration or training data besides,
-  tasks   name -> what `Task.describe` returned: "inputs", what is given to be
-          answered; "labels", in the order of the head's outputs; and others
+  tasks   name -> what `Task.describe` returned: "kind", what was learned;
+          "inputs", what is given to be answered; "labels", in the order of
+          the head's outputs; and others
   config  the parts of the configuration that say what the tasks are
 """
 

@@ -3,9 +3,8 @@
 A configuration is a dataclass whose fields are values or further such
 dataclasses, its parts. Each value is one absl flag: its name is the field's,
 its help the string literal under the field. A value is a bool, int, float or
-str, an `int | None`, a `tuple[float, ...]` (comma-separated) or a
-`tuple[str, ...]` (comma-separated, and a repeated flag adds to it unless the
-field is `given_once`).
+str, an `int | None`, or a `tuple[float, ...]` or `tuple[str, ...]`
+(comma-separated; a second `tuple[str, ...]` adds unless it is `given_once`).
 
 The later of two values wins: the default, --hparams, then flags and the lines
 of flagfiles in the order in which they are given.

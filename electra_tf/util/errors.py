@@ -60,3 +60,9 @@ class StoppedBySignal(Exception):
             "Give the same command to go on."
         )
         self.step = step
+
+
+def shown(value: object) -> str:
+    """Writes what was received, for an error: of a long text the beginning."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

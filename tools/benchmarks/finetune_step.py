@@ -1,6 +1,6 @@
 """Measures one update of fine-tuning against Hugging Face PyTorch.
 
-    pip install 'electra-tf[hf-test]'
+    python -m pip install -e '.[hf-test]'
     python tools/benchmarks/finetune_step.py
     python tools/benchmarks/finetune_step.py --size=base --batch_size=8
 
@@ -71,7 +71,9 @@ class BenchmarkConfig:
     """Tokens."""
 
     def __post_init__(self) -> None:
-        counts = "batch_size max_seq_length threads turns steps"
+        counts = (
+            "batch_size max_seq_length threads turns steps num_hidden_layers"
+        )
         require(self, counts, "at least 1", lambda n: n >= 1)
         require_choices(self)
 

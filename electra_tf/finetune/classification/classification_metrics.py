@@ -195,11 +195,22 @@ class RegressionScorer(Scorer):
         targets = (labels - self.min_value) / span
         predictions = by_example(outputs["predictions"], outputs)
         predictions = predictions.astype(float)
+        metrics = self.metrics(targets, predictions)
+        return {**metrics, "loss": float(np.mean(outputs["loss"]))}
+
+    def metrics(
+        self, targets: np.ndarray, predictions: np.ndarray
+    ) -> dict[str, float]:
+        """Computes the metrics.
+
+        Args:
+          targets: float [n], in [0, 1].
+          predictions: float [n].
+        """
         return {
             "pearson": pearson(targets, predictions),
             "spearman": spearman(targets, predictions),
             "mse": float(np.mean(np.square(targets - predictions))),
-            "loss": float(np.mean(outputs["loss"])),
         }
 
     def answers(

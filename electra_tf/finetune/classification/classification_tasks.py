@@ -112,6 +112,7 @@ class ClassificationTask(SingleOutputTask):
       SCORER: class of its metrics.
     """
 
+    KIND: ClassVar[str] = "classification"
     LABELS: ClassVar[tuple[str, ...]] = ("0", "1")
     SCORER: ClassVar[type[ClassificationScorer]] = ClassificationScorer
     TARGET: ClassVar[FeatureSpec] = FeatureSpec("label_ids")
@@ -148,6 +149,7 @@ class RegressionTask(SingleOutputTask):
       RANGE: the least and the greatest value, which become 0 and 1.
     """
 
+    KIND: ClassVar[str] = "regression"
     RANGE: ClassVar[tuple[float, float]]
     TARGET: ClassVar[FeatureSpec] = FeatureSpec("targets", is_float=True)
 

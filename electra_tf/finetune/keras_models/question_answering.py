@@ -87,14 +87,9 @@ class ElectraQA(TaskModel):
         self.has_unanswerable = has_unanswerable
         self.head_kind = head
         if qa is None:
-            qa = _fitting(self.max_seq_length)
+            qa = QAConfig().fitted(self.max_seq_length)
         self.qa = qa if isinstance(qa, QAConfig) else QAConfig(**qa)
-        room = self.qa.max_query_length + self.qa.doc_stride + 3
-        if room > self.max_seq_length:
-            raise UserError(
-                "`max_query_length` + `doc_stride` + 3 must be at most "
-                f"{self.max_seq_length}, `max_seq_length`. Received: {room}."
-            )
+        self.qa.check_room(self.max_seq_length)
         self.head = self._built(lambda: make_head("answerer", head, self.qa))
 
     @classmethod
@@ -105,6 +100,7 @@ class ElectraQA(TaskModel):
             is_plain = {*trained.modules} == {"dense", "dense_1"}
             return {"head": "hugging_face"} if is_plain else None
         return {
+            "has_unanswerable": trained.known["has_unanswerable"],
             "head": trained.config["task"]["head"],
             "qa": trained.config["qa"],
         }
@@ -236,10 +232,3 @@ class ElectraQA(TaskModel):
             "head": self.head_kind,
             "qa": dataclasses.asdict(self.qa),
         }
-
-
-def _fitting(length: int) -> QAConfig:
-    """Returns questions and strides that rows have room for."""
-    query = min(QAConfig.max_query_length, length // 4)
-    stride = min(QAConfig.doc_stride, (length - query - 3) // 2)
-    return QAConfig(max_query_length=query, doc_stride=stride)

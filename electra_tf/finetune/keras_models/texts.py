@@ -8,7 +8,7 @@ from electra_tf.finetune.preprocessing import (
     truncate_pair,
 )
 from electra_tf.finetune.task import Row
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import UserError, shown
 
 Texts = Sequence[str] | Sequence[tuple[str, str]] | tuple[Sequence[str], ...]
 """Texts; or pairs, as a sequence of tuples, or as a tuple of two sequences."""
@@ -28,7 +28,7 @@ def columns_of(texts: Texts) -> Columns:
     if isinstance(texts, str) or not hasattr(texts, "__len__"):
         raise UserError(
             "Texts must be a sequence of strings or of pairs of them. "
-            f"Received: {_shown(texts)}."
+            f"Received: {shown(texts)}."
         )
     if not len(texts):
         raise UserError("There must be texts. Received: none.")
@@ -47,7 +47,7 @@ def columns_of(texts: Texts) -> Columns:
         for number, text in enumerate(column):
             if not isinstance(text, str):
                 raise UserError(
-                    f"Texts must be strings. Received: {_shown(text)} at "
+                    f"Texts must be strings. Received: {shown(text)} at "
                     f"{number}."
                 )
     return columns
@@ -76,15 +76,10 @@ def _split(pairs: Sequence[Sequence[str]]) -> Columns:
         if isinstance(pair, str) or not _has_two(pair):
             raise UserError(
                 "Texts must be strings, or each a pair of strings. Received: "
-                f"{_shown(pair)} at {number}."
+                f"{shown(pair)} at {number}."
             )
     return [list(column) for column in zip(*pairs, strict=True)]
 
 
 def _has_two(pair: object) -> bool:
     return hasattr(pair, "__len__") and len(pair) == 2
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -55,15 +55,8 @@ class Trained(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """What is learned; empty if not known."""
-        inputs = self.known.get("inputs", ())
-        if "words" in inputs:
-            return "tagging"
-        if "question" in inputs:
-            return "question answering"
-        if "value_range" in self.known:
-            return "regression"
-        return "classification" if inputs else ""
+        """What is learned, as `Task.KIND`; empty if not known."""
+        return self.known.get("kind", "")
 
 
 def read(path: str, task: str = "", *, vocab_file: str = "") -> Trained:

@@ -4,15 +4,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from electra_tf.finetune.classification import classification_metrics
 from electra_tf.finetune.classification.classification_metrics import (
     ClassificationScorer,
     RegressionScorer,
     matthews_correlation,
     precision_recall_f1,
 )
-from electra_tf.finetune.classification.examples import InputExample
-from electra_tf.finetune.scorer import Outputs
 
 
 def macro_f1(labels: np.ndarray, predictions: np.ndarray) -> float:
@@ -84,16 +81,8 @@ class OwnRegressionScorer(RegressionScorer):
         super().__init__(min_value, max_value)
         self.main_metric = main_metric or "spearman"
 
-    def score(
-        self, outputs: Outputs, examples: Sequence[InputExample]
+    def metrics(
+        self, targets: np.ndarray, predictions: np.ndarray
     ) -> dict[str, float]:
-        predictions = classification_metrics.by_example(
-            outputs["predictions"], outputs
-        )
-        span = self.max_value - self.min_value
-        labels = np.array([example.label for example in examples], float)
-        targets = (labels - self.min_value) / span
-        metrics = super().score(outputs, examples)
-        loss = metrics.pop("loss")
-        explained = r2(targets, predictions.astype(float))
-        return {**metrics, "r2": explained, "loss": loss}
+        metrics = super().metrics(targets, predictions)
+        return {**metrics, "r2": r2(targets, predictions)}

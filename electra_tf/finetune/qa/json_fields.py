@@ -3,10 +3,9 @@
 import json
 
 from electra_tf.finetune.reading import BadRowError
+from electra_tf.util.errors import shown
 
 Json = bool | int | float | str | list | dict | None
-
-_LONGEST = 60
 
 
 def parse(row: str | None) -> Json:
@@ -150,6 +149,4 @@ def field(content: Json, name: str) -> Json:
 
 def short(value: Json) -> str:
     """Writes a value, the beginning of a long one, for an error."""
-    written = "nothing" if value is None else repr(value)
-    is_long = len(written) > _LONGEST
-    return f"{written[: _LONGEST - 3]}..." if is_long else written
+    return "nothing" if value is None else shown(value)

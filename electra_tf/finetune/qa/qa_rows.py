@@ -78,10 +78,7 @@ class RowMaker:
           is_training: whether the rows are to learn from.
         """
         contexts = {example.context: example.words for example in examples}
-        vocabulary = self._ids(
-            word for words in contexts.values() for word in words
-        )
-        del contexts
+        vocabulary = self._ids(itertools.chain.from_iterable(contexts.values()))
         texts = self.tokenizer.tokenize
         questions = iter(texts([example.question for example in examples]))
         answers = iter(texts([example.answer_text for example in examples]))

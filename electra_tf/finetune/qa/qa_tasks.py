@@ -24,7 +24,6 @@ from electra_tf.finetune.qa.qa_rows import SPECS, RowMaker
 from electra_tf.finetune.qa.qa_scorer import QAScorer, Squad2Scorer
 from electra_tf.finetune.reading import BadRowError
 from electra_tf.finetune.task import Row, Task
-from electra_tf.util.errors import UserError
 
 
 class QATask(Task):
@@ -38,6 +37,7 @@ class QATask(Task):
       HAS_UNANSWERABLE: whether questions may have no answer.
     """
 
+    KIND: ClassVar[str] = "question answering"
     DEFAULT_LENGTH: ClassVar[int] = 512
     DEFAULT_EPOCHS: ClassVar[float] = 2.0
     FILES: ClassVar[str] = "qa"
@@ -53,9 +53,15 @@ class QATask(Task):
         known: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(name, config, tokenizer, longest=longest, known=known)
-        _check_room(self.max_seq_length, config)
+        config.qa.check_room(self.max_seq_length)
         self._maker = RowMaker(tokenizer, config.qa, self.max_seq_length)
         self._threshold = config.qa.threshold(config.task.head)
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            **super().describe(),
+            "has_unanswerable": self.has_unanswerable,
+        }
 
     def remark(self) -> str:
         answers, lacking = self._maker.num_answers, self._maker.num_lacking
@@ -227,19 +233,3 @@ TASKS: Mapping[str, type[Task]] = {
     "triviaqa": MRQATask,
     "searchqa": MRQATask,
 }
-
-
-def _check_room(length: int, config: FinetuningConfig) -> None:
-    question, stride = config.qa.max_query_length, config.qa.doc_stride
-    if question + stride + 3 <= length:
-        return
-    less = min(question, length // 4)
-    step = min(stride, (length - less - 3) // 2)
-    raise UserError(
-        "`max_query_length` + `doc_stride` + 3 must be at most "
-        "`max_seq_length`: a row has room for the longest question, three "
-        "special tokens and a window on the context that reaches to the next "
-        f"one. Received: {question} + {stride} "
-        f"+ 3, max_seq_length={length}. Set for example "
-        f"--max_query_length={less} --doc_stride={step}."
-    )

@@ -39,6 +39,7 @@ class TaggingTask(Task):
       COLUMNS: where they have what.
     """
 
+    KIND: ClassVar[str] = "tagging"
     DEFAULT_LENGTH: ClassVar[int] = 256
     TAKES_WORDS: ClassVar[bool] = True
     ENDING: ClassVar[str] = ".txt"

@@ -202,3 +202,29 @@ def test_a_checkpoint_without_a_head_is_refused(tmp_path):
         electra_tf.ElectraClassifier.from_finetuned(
             str(tmp_path / "models/tiny")
         )
+
+
+def test_what_was_learnt_is_told_by_the_task_and_not_by_its_inputs(tmp_path):
+    _, _, directory = _trial("ccg", tmp_path, "electra")
+    path = directory / "task.json"
+    described = json.loads(path.read_text("utf-8"))
+    assert described["tasks"]["ccg"]["inputs"] == ["words"]
+    described["tasks"]["ccg"]["inputs"] = ["tokens"]
+    path.write_text(json.dumps(described), "utf-8")
+    with pytest.raises(UserError, match="for ElectraClassifier.*tagging"):
+        electra_tf.ElectraClassifier.from_finetuned(str(directory))
+    model = electra_tf.ElectraTagger.from_finetuned(str(directory))
+    assert model.labels == tuple(sorted({tag for tags in TAGS for tag in tags}))
+
+
+@pytest.mark.parametrize("has_unanswerable", [True, False])
+def test_a_model_knows_whether_its_questions_may_lack_an_answer(
+    has_unanswerable, tmp_path
+):
+    _, _, directory = _trial("squad", tmp_path, "electra")
+    path = directory / "task.json"
+    described = json.loads(path.read_text("utf-8"))
+    described["tasks"]["squad"]["has_unanswerable"] = has_unanswerable
+    path.write_text(json.dumps(described), "utf-8")
+    model = electra_tf.ElectraQA.from_finetuned(str(directory))
+    assert model.has_unanswerable == has_unanswerable

@@ -45,7 +45,7 @@ def test_defaults_are_those_of_question_answering_for_all():
     [
         ({"max_query_length": 64, "doc_stride": 128}, "64 .128 .3.*length=32"),
         ({"doc_stride": 24}, r"Received: 6 \+ 24 \+ 3, max_seq_length=32"),
-        ({"max_seq_length": 16}, r"max_query_length=4 --doc_stride=4\."),
+        ({"max_seq_length": 16}, r"max_query_length=4 and doc_stride=4\."),
     ],
 )
 def test_a_row_must_have_room_for_windows_that_overlap(
@@ -62,7 +62,8 @@ def test_the_way_out_of_short_rows_is_one(tmp_path, length):
     leaves = {"max_seq_length": length, "max_query_length": 64}
     with pytest.raises(UserError) as error:
         _task("squad", tmp_path, **leaves)
-    way_out = re.findall(r"--(\w+)=(\d+)", str(error.value))
+    _, _, way_out = str(error.value).partition("Set for example ")
+    way_out = re.findall(r"(\w+)=(\d+)", way_out)
     leaves |= {name: int(value) for name, value in way_out}
     assert _task("squad", tmp_path, **leaves).max_seq_length == length
 
@@ -185,3 +186,12 @@ def test_a_run_learns_where_the_answer_is(tmp_path, head):
     assert len(preds) == 32 and preds["dev1"] == "good"
     there = model_dir / "submissions/trial_1/squad_test.json"
     assert len(json.loads(there.read_text("utf-8"))) == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "there"), [("squad", True), ("squadv1", False)]
+)
+def test_a_task_describes_whether_questions_may_lack_an_answer(
+    name, there, tmp_path
+):
+    assert _task(name, tmp_path).describe()["has_unanswerable"] is there
