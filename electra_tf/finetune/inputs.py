@@ -9,13 +9,12 @@ The formats of files, also of compressed ones:
 
 import csv
 import io
-import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, NamedTuple
 
-from electra_tf.finetune.reading import BadRowError
+from electra_tf.finetune.reading import BadRowError, parse_object
 from electra_tf.finetune.records import Record
 from electra_tf.util import compression, storage
 from electra_tf.util.errors import UserError, shown
@@ -264,7 +263,7 @@ def _parse(line: bytes, file_format: str, asked: Asked) -> Inputs:
     except UnicodeDecodeError as error:
         raise BadRowError("A row must be UTF-8 text.") from error
     if file_format == "jsonl":
-        return inputs_of(_object(text), asked)
+        return inputs_of(parse_object(text), asked)
     if file_format == "txt" and len(asked.names) == 1:
         return (text,)
     values = text.split("\t")
@@ -274,18 +273,6 @@ def _parse(line: bytes, file_format: str, asked: Asked) -> Inputs:
             f"between. Received: {len(values)} columns."
         )
     return tuple(values)
-
-
-def _object(text: str) -> Mapping[str, Any]:
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise BadRowError(f"A row must be JSON. Received: {error}.") from error
-    if not isinstance(value, Mapping):
-        raise BadRowError(
-            f"A row must be a JSON object. Received: {shown(value)}."
-        )
-    return value
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -2,12 +2,15 @@
 
 import contextlib
 import gzip
+import json
 import pathlib
 import zlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import UserError, shown
+
+Json = bool | int | float | str | list | dict | None
 
 
 class BadRowError(ValueError):
@@ -149,6 +152,43 @@ def columns(line: Line, count: int) -> list[str]:
             f"{len(fields)}."
         )
     return fields
+
+
+def parse_json(text: str | None) -> Json:
+    """Reads a line of JSON.
+
+    Args:
+      text: of the line; None if it is not UTF-8.
+
+    Raises:
+      BadRowError: if it is no JSON.
+    """
+    if text is None:
+        raise BadRowError("A row must be UTF-8 text.")
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        problem = f"{error.msg} at column {error.colno}"
+    except (ValueError, RecursionError) as error:
+        problem = str(error)
+    raise BadRowError(f"A row must be JSON. Received: {problem}.")
+
+
+def parse_object(text: str | None) -> dict[str, Json]:
+    """Reads a line of JSON that must be an object.
+
+    Args:
+      text: of the line; None if it is not UTF-8.
+
+    Raises:
+      BadRowError: if it is anything else.
+    """
+    value = parse_json(text)
+    if not isinstance(value, dict):
+        raise BadRowError(
+            f"A row must be a JSON object. Received: {shown(value)}."
+        )
+    return value
 
 
 def _where(place: int | str) -> str:

@@ -5,12 +5,12 @@ from typing import Any, ClassVar
 from electra_tf.finetune.own import sources, tables
 from electra_tf.finetune.own.own_task import OwnTask
 from electra_tf.finetune.own.sources import Source
-from electra_tf.finetune.qa import json_fields, qa_reading
+from electra_tf.finetune.qa import qa_reading
 from electra_tf.finetune.qa.examples import QAExample
 from electra_tf.finetune.qa.qa_reading import Answer, Context, Question
 from electra_tf.finetune.qa.qa_scorer import QAScorer
 from electra_tf.finetune.qa.qa_tasks import QATask
-from electra_tf.finetune.reading import BadRowError, read_lines
+from electra_tf.finetune.reading import BadRowError, parse_json, read_lines
 from electra_tf.finetune.records import Record
 
 _SQUAD = ".json"
@@ -161,7 +161,7 @@ def _is_mrqa(source: Source) -> bool:
     """Says whether the first line of a file is a header or context of MRQA."""
     first = read_lines(source.path)[0]
     try:
-        content = json_fields.parse(first.text)
+        content = parse_json(first.text)
     except BadRowError:  # which is told when the line is read
         return False
     return isinstance(content, dict) and bool({"header", "qas"} & {*content})

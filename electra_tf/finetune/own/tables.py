@@ -10,7 +10,12 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from electra_tf.configure_columns import ColumnsConfig
-from electra_tf.finetune.reading import BadRowError, read_bytes, read_lines
+from electra_tf.finetune.reading import (
+    BadRowError,
+    parse_object,
+    read_bytes,
+    read_lines,
+)
 from electra_tf.finetune.records import Record, received
 from electra_tf.util.errors import UserError
 
@@ -185,24 +190,8 @@ def _json_lines(path: pathlib.Path) -> Iterator[Record]:
 
 
 def _object(text: str | None) -> dict:
-    if text is None:
-        raise BadRowError("A row must be UTF-8 text.")
-    try:
-        value = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise BadRowError(
-            f"A row must be a JSON object. Received: {error.msg} at column "
-            f"{error.colno}."
-        ) from error
-    except (ValueError, RecursionError) as error:
-        raise BadRowError(
-            f"A row must be a JSON object. Received: {error}."
-        ) from error
-    if not isinstance(value, dict):
-        raise BadRowError(
-            f"A row must be a JSON object. Received: {text.strip():.80}."
-        )
-    if "\\u" in text and not _is_unicode(value):
+    value = parse_object(text)
+    if "\\u" in str(text) and not _is_unicode(value):
         raise BadRowError("A row must be Unicode text. Received: a surrogate.")
     return value
 

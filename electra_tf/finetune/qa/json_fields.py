@@ -1,28 +1,7 @@
 """What stands in JSON of unknown origin, checked as it is taken out."""
 
-import json
-
-from electra_tf.finetune.reading import BadRowError
+from electra_tf.finetune.reading import BadRowError, Json
 from electra_tf.util.errors import shown
-
-Json = bool | int | float | str | list | dict | None
-
-
-def parse(row: str | None) -> Json:
-    """Reads a line of JSON.
-
-    Args:
-      row: the line; None if it is not UTF-8.
-
-    Raises:
-      BadRowError: if it is no JSON.
-    """
-    if row is None:
-        raise BadRowError("A row must be UTF-8 text.")
-    try:
-        return json.loads(row)
-    except (ValueError, RecursionError) as error:
-        raise BadRowError(f"A row must be JSON. Received: {error}.") from error
 
 
 def text(content: Json, name: str) -> str:

@@ -14,10 +14,11 @@ from typing import NamedTuple
 
 from electra_tf.finetune.qa import json_fields
 from electra_tf.finetune.qa.examples import QAExample
-from electra_tf.finetune.qa.json_fields import Json
 from electra_tf.finetune.reading import (
     BadRowError,
     BadRows,
+    Json,
+    parse_json,
     read_bytes,
     read_lines,
 )
@@ -269,7 +270,7 @@ def mrqa_paragraphs(
             continue
         content: Json = {"header": None}
         with bad_rows.at(path, line.number):
-            content = json_fields.parse(line.text)
+            content = parse_json(line.text)
         if not (isinstance(content, dict) and "header" in content):
             yield Paragraph(f"line {line.number}", content)
 

@@ -16,13 +16,12 @@ from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.qa import qa_reading
 from electra_tf.finetune.qa.answer_files import answer_files
 from electra_tf.finetune.qa.examples import QAExample
-from electra_tf.finetune.qa.json_fields import Json
 from electra_tf.finetune.qa.qa_head import QAHead
 from electra_tf.finetune.qa.qa_heads import make_head
 from electra_tf.finetune.qa.qa_reading import Paragraph, Question
 from electra_tf.finetune.qa.qa_rows import SPECS, RowMaker
 from electra_tf.finetune.qa.qa_scorer import QAScorer, Squad2Scorer
-from electra_tf.finetune.reading import BadRowError
+from electra_tf.finetune.reading import BadRowError, Json
 from electra_tf.finetune.task import Row, Task
 
 

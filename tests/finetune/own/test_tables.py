@@ -86,7 +86,7 @@ def test_a_file_must_have_an_ending_that_is_known(tmp_path):
         ("x.csv", b'"a"b,1', "RFC 4180"),
         ("x.csv", b"\xe4,1", "UTF-8"),
         ("x.tsv", b"a 1", "2 columns. Received: 1"),
-        ("x.jsonl", b'{"text": "a", "label"}', "JSON object.*column 22"),
+        ("x.jsonl", b'{"text": "a", "label"}', "JSON.*column 22"),
         ("x.jsonl", b'["a", 1]', "JSON object"),
         ("x.jsonl", b'{"text": "\xe4"}', "UTF-8"),
         ("x.jsonl", b'{"text": "\\ud800"}', "surrogate"),

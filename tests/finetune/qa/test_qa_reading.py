@@ -125,7 +125,7 @@ def test_a_bad_question_is_an_error_with_its_place_or_counted(
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        ("{", r"must be JSON\. Received: .*line 1"),
+        ("{", r"must be JSON\. Received: .*column 2"),
         ("[" * 100_000, "must be JSON"),
         ("[]", r"format of SQuAD.*object that has `data`.*Received: \[\]"),
         ({"data": {}}, "`data` must be a list"),
