@@ -262,8 +262,8 @@ class FilesConfig:
     """Where there is what decides nothing about the training."""
 
     test_file: str = ""
-    """Rows to predict, of a task of your own. Default:
-    <finetuning_data_dir>/<task>/test.*, with --write_test_outputs."""
+    """Rows to predict, of a task of your own; scored where all have labels.
+    Default: <finetuning_data_dir>/<task>/test.*, with --write_test_outputs."""
 
     tfds_data_dir: str = ""
     """Directory of prepared tfds data sets. Default: $TFDS_DATA_DIR or

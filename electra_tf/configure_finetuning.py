@@ -68,10 +68,11 @@ class RunConfig:
     """Trainings under different seeds."""
 
     write_test_outputs: bool = False
-    """Predict the test splits, and write what GLUE's server takes."""
+    """Predict the test splits, and write what GLUE's server takes. Those whose
+    right answers are known are scored, too, by all trials."""
 
     n_writes_test: int = 5
-    """Trials, from the first on, that predict the test splits."""
+    """Trials, from the first on, whose answers to test splits are written."""
 
     ensemble: bool = False
     """Evaluate and predict with all trials together, too: the mean of their

@@ -251,6 +251,28 @@ def test_each_of_two_tasks_has_its_table_answers_and_head(together):
     assert read.architecture.tasks == heads and read.labels == ()
 
 
+def _right(path):
+    """Returns the share of words that a file of answers has right."""
+    rows = map(json.loads, path.read_text("utf-8").splitlines())
+    hits = [np.array(x["label"]) == np.array(x["prediction"]) for x in rows]
+    return 100 * np.mean(np.concatenate(hits))
+
+
+def test_test_rows_are_scored_where_the_right_answers_are_known(together):
+    whole, model_dir = together
+    (trial,) = whole["trials"]
+    assert trial["metrics"].keys() == {"sst_dev", "pos_dev", "pos_test", "all"}
+    path = model_dir / "test_predictions/pos_test_1_predictions.jsonl"
+    accuracy = trial["metrics"]["pos_test"]["accuracy"]
+    assert accuracy == pytest.approx(_right(path))
+    assert whole["summary"]["pos_test"]["accuracy"]["best"] == accuracy
+    text = (model_dir / "results/sst+pos_results.txt").read_text("utf-8")
+    _, pos, _ = text.split("\n\n")
+    assert "test accuracy" in pos and f"{accuracy:.2f}" in pos
+    path = model_dir / "finetuning_models/sst+pos_model_1/result.json"
+    assert "pos_test" not in json.loads(path.read_text("utf-8"))["metrics"]
+
+
 class _Killer(keras.callbacks.Callback):
     def on_epoch_end(self, epoch, logs=None):
         if epoch == 10:

@@ -140,7 +140,7 @@ class Experiment(NamedTuple):
         """Yields the name that metrics have, the task and the split."""
         for data in self.tasks:
             for name, split in data.dev.items():
-                yield self._split_name(data, name), data.task, split
+                yield self.split_name(data.task, name), data.task, split
 
     def score(self, metrics: Mapping[str, Mapping[str, float]]) -> float:
         """Returns the value that chooses among checkpoints.
@@ -153,7 +153,7 @@ class Experiment(NamedTuple):
         """
         values = []
         for data in self.tasks:
-            first = self._split_name(data, next(iter(data.dev)))
+            first = self.split_name(data.task, next(iter(data.dev)))
             values.append(metrics[first][data.task.get_scorer().main_metric])
         return float(np.mean(values))
 
@@ -187,9 +187,9 @@ class Experiment(NamedTuple):
             return metrics
         return {**metrics, ALL_TASKS: {MEAN: self.score(metrics)}}
 
-    def _split_name(self, data: TaskData, split: str) -> str:
-        """Names a split, and of several tasks also the task."""
-        return f"{data.task.name}_{split}" if len(self.tasks) > 1 else split
+    def split_name(self, task: Task, split: str) -> str:
+        """Names a split for metrics; of several tasks, with its task."""
+        return f"{task.name}_{split}" if len(self.tasks) > 1 else split
 
     @property
     def _seen(self) -> list[float]:

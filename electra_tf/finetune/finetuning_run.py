@@ -1,7 +1,7 @@
 """One fine-tuning run from beginning to end, as the command line starts it."""
 
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from electra_tf.configure_finetuning import FinetuningConfig
@@ -19,6 +19,9 @@ from electra_tf.finetune.task import Task
 from electra_tf.finetune.trial import Trial
 from electra_tf.util import console, distribution, files, seeds
 from electra_tf.util.errors import UserError
+
+Done = tuple[Trial, dict[str, Any]]
+"""A trial, and what its `result.json` holds."""
 
 
 def run(config: FinetuningConfig) -> dict[str, Any]:
@@ -39,17 +42,8 @@ def run(config: FinetuningConfig) -> dict[str, Any]:
     experiment = prepare(config)
     numbers = range(1, config.run.num_trials + 1)
     done = [_run_trial(experiment, number) for number in numbers]
-    results = [result for _, result in done]
-    whole = _whole(experiment, results)
-    if distribution.is_chief(experiment.strategy):
-        trials = [trial for trial, _ in done]
-        if ensemble := predictions.write(experiment, trials):
-            whole["ensemble"] = {"metrics": ensemble}
-        _write(config, whole, results)
-        confusions = confusion.write(experiment, results)
-        if config.run.write_plots:
-            directories = [trial.directory for trial in trials]
-            plots.write(experiment, directories, results, confusions)
+    is_chief = distribution.is_chief(experiment.strategy)
+    whole = (_report if is_chief else _whole)(experiment, done)
     distribution.barrier(experiment.strategy)  # the chief is the last to end
     return whole
 
@@ -145,9 +139,7 @@ def _say_what_there_is(experiment: Experiment) -> None:
     console.say(f"Encoder: {experiment.weights.origin}.")
 
 
-def _run_trial(
-    experiment: Experiment, number: int
-) -> tuple[Trial, dict[str, Any]]:
+def _run_trial(experiment: Experiment, number: int) -> Done:
     """Runs a trial, begins it anew while it fails, and returns its result."""
     config = experiment.config
     trial = Trial(experiment, number, 0)
@@ -170,10 +162,29 @@ def _run_trial(
     return trial, result
 
 
-def _whole(
-    experiment: Experiment, results: list[dict[str, Any]]
-) -> dict[str, Any]:
+def _report(experiment: Experiment, done: Sequence[Done]) -> dict[str, Any]:
+    """Writes answers, tables and plots, and returns as `run`."""
+    config = experiment.config
+    trials = [trial for trial, _ in done]
+    scores = predictions.write(experiment, trials)
+    results = [
+        {**result, "metrics": result["metrics"] | tests}
+        for (_, result), tests in zip(done, scores.tests, strict=True)
+    ]
+    whole = _whole(experiment, list(zip(trials, results, strict=True)))
+    if scores.ensemble:
+        whole["ensemble"] = {"metrics": scores.ensemble}
+    _write(config, whole, results)
+    confusions = confusion.write(experiment, results)
+    if config.run.write_plots:
+        directories = [trial.directory for trial in trials]
+        plots.write(experiment, directories, results, confusions)
+    return whole
+
+
+def _whole(experiment: Experiment, done: Sequence[Done]) -> dict[str, Any]:
     """Returns what the results file holds."""
+    results = [result for _, result in done]
     tasks = [data.task for data in experiment.tasks]
     metrics = {task.name: task.get_scorer().main_metric for task in tasks}
     is_one = len(tasks) == 1

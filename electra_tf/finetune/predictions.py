@@ -23,20 +23,48 @@ from electra_tf.util import files
 ENSEMBLE = "ensemble"
 
 
+Metrics = dict[str, dict[str, float]]
+"""Split -> metric -> value."""
+
+
+class Scores(NamedTuple):
+    """What answers are worth.
+
+    Attributes:
+      tests: of each trial, on the test splits whose right answers are known.
+      ensemble: of all trials together, on these and the dev splits; without
+        a loss, which is a model's. Empty if no ensemble is asked for.
+    """
+
+    tests: Sequence[Metrics]
+    ensemble: Metrics
+
+
 class _Asked(NamedTuple):
     """A split to answer.
 
     Attributes:
       task: of it.
       name: of the split.
+      title: that its metrics have.
       split: its examples and rows.
-      is_test: whether it has no labels.
+      is_test: whether it is a test split.
     """
 
     task: Task
     name: str
+    title: str
     split: Split
     is_test: bool
+
+    @property
+    def is_labelled(self) -> bool:
+        """Whether all right answers are known."""
+        return all(example.is_labelled for example in self.split.examples)
+
+    def score(self, outputs: Outputs) -> dict[str, float]:
+        """Returns the metrics of a model's outputs."""
+        return self.task.get_scorer().score(outputs, self.split.examples)
 
 
 def read(task: Task, split: str) -> Split:
@@ -59,34 +87,31 @@ def test_splits(task: Task) -> list[str]:
     return task.splits_there(task.TEST_SPLITS)
 
 
-def write(
-    experiment: Experiment, trials: Sequence[Trial]
-) -> dict[str, dict[str, float]]:
+def write(experiment: Experiment, trials: Sequence[Trial]) -> Scores:
     """Writes what each trial answers, and what all do together.
 
     Args:
       experiment: what they have in common.
       trials: that are done.
-
-    Returns:
-      Metrics of the ensemble on each dev split, without a loss, which is a
-      model's; nothing if no ensemble is asked for.
     """
     splits = _splits(experiment)
-    outputs = [_predict(experiment, trial, splits) for trial in trials]
+    tests, outputs = [], []
+    for trial in trials:
+        scores, kept = _predict(experiment, trial, splits)
+        tests.append(scores)
+        outputs.append(kept)
     if not experiment.config.run.ensemble:
-        return {}
-    metrics = []
+        return Scores(tests, {})
+    metrics = {}
     for asked, *parts in zip(splits, *outputs, strict=True):
-        scorer = asked.task.get_scorer()
-        joined = scorer.combine(parts)
+        joined = asked.task.get_scorer().combine(parts)
         _write_answers(asked, joined, ENSEMBLE)
-        if not asked.is_test:
-            found = scorer.score(joined, asked.split.examples)
-            metrics.append({k: v for k, v in found.items() if k != "loss"})
-    names = [name for name, _, _ in experiment.dev_splits()]
-    found = dict(zip(names, metrics, strict=True))
-    return experiment.with_mean(found) if found else {}
+        if asked.is_labelled:
+            found = asked.score(joined)
+            del found["loss"]
+            metrics[asked.title] = found
+    has_dev = any(not asked.is_test for asked in splits)
+    return Scores(tests, experiment.with_mean(metrics) if has_dev else metrics)
 
 
 def read_answers(task: Task, split: str, trial: int) -> list[dict[str, Any]]:
@@ -105,27 +130,31 @@ def read_answers(task: Task, split: str, trial: int) -> list[dict[str, Any]]:
 
 def _predict(
     experiment: Experiment, trial: Trial, splits: Sequence[_Asked]
-) -> list[Outputs]:
+) -> tuple[Metrics, list[Outputs]]:
     """Writes what a trial answers.
 
     Returns:
-      Its outputs on each split, where an ensemble needs them; else nothing.
+      Its metrics on labelled test splits, and its outputs on each split, where
+      an ensemble needs them.
     """
     run = experiment.config.run
     batch_size = experiment.config.runtime.eval_batch_size
     model = trial.model()
-    kept = []
+    scores, kept = {}, []
     for asked in splits:
         is_written = not asked.is_test or trial.number <= run.n_writes_test
-        if not is_written and not run.ensemble:
+        is_scored = asked.is_test and asked.is_labelled
+        if not (is_written or is_scored or run.ensemble):
             continue
         features = asked.split.features
         outputs = model.outputs_of(asked.task.name, features, batch_size)
         if is_written:
             _write_answers(asked, outputs, str(trial.number))
+        if is_scored:
+            scores[asked.title] = asked.score(outputs)
         if run.ensemble:
             kept.append(outputs)
-    return kept
+    return scores, kept
 
 
 def _splits(experiment: Experiment) -> list[_Asked]:
@@ -133,16 +162,17 @@ def _splits(experiment: Experiment) -> list[_Asked]:
     splits = []
     for task, _, dev in experiment.tasks:
         for name, split in dev.items():
-            splits.append(_Asked(task, name, split, is_test=False))
+            title = experiment.split_name(task, name)
+            splits.append(_Asked(task, name, title, split, is_test=False))
         for name in test_splits(task):
-            split = read(task, name)
-            splits.append(_Asked(task, name, split, is_test=True))
+            title, split = experiment.split_name(task, name), read(task, name)
+            splits.append(_Asked(task, name, title, split, is_test=True))
     return splits
 
 
 def _write_answers(asked: _Asked, outputs: Outputs, who: str) -> None:
     """Writes the answers to a split, also as other programs read them."""
-    task, name, split, is_test = asked
+    task, name, _, split, is_test = asked
     answers = task.get_scorer().answers(outputs, split.examples)
     model_dir = pathlib.Path(task.config.run.model_dir)
     kind = "test" if is_test else "dev"

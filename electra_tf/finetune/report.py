@@ -67,11 +67,12 @@ def _of_task(
     name: str, metrics: Mapping[str, Mapping[str, float]]
 ) -> dict[str, Mapping[str, float]]:
     """Returns the metrics of one of several tasks, by its own splits."""
-    prefix = f"{name}_dev"
+    mine = (f"{name}_dev", f"{name}_test")
     return {
         split.removeprefix(f"{name}_"): values
         for split, values in metrics.items()
-        if split in (name, prefix) or split.startswith(f"{prefix}_")
+        if split in (name, *mine)
+        or split.startswith(tuple(f"{kind}_" for kind in mine))
     }
 
 
@@ -111,7 +112,7 @@ def table(
 
 
 def _title(split: str, name: str) -> str:
-    """Names a metric; those of a second dev split by what the split is."""
+    """Names a metric; those of other splits by what the split is."""
     kind = split.removeprefix("dev").strip("_")
     kind = "" if kind == ALL_TASKS else kind
     return f"{kind} {name}".strip()

@@ -29,7 +29,7 @@ Row = Mapping[str, int | float | np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True)
-class Example:
+class Example(abc.ABC):
     """One thing to learn from or to answer.
 
     Attributes:
@@ -37,6 +37,11 @@ class Example:
     """
 
     eid: int
+
+    @property
+    @abc.abstractmethod
+    def is_labelled(self) -> bool:
+        """Whether the right answer is known."""
 
 
 class Head(keras.layers.Layer, abc.ABC):

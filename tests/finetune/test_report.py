@@ -36,6 +36,7 @@ def test_each_of_several_tasks_has_its_table_and_all_have_their_mean():
     metrics = {
         "mnli_dev_matched": {"accuracy": 70.0},
         "sst_dev": {"accuracy": 90.0, "loss": 0.25},
+        "sst_test": {"accuracy": 88.0},
         "all": {"mean": 80.0},
     }
     results = [{"trial": 1, "restarts": 0, "metrics": metrics}]
@@ -43,12 +44,12 @@ def test_each_of_several_tasks_has_its_table_and_all_have_their_mean():
     tables = [part.splitlines() for part in text.split("\n\n")]
     heads = [
         ["mnli", "matched", "accuracy"],
-        ["sst", "accuracy", "loss"],
+        ["sst", "accuracy", "loss", "test", "accuracy"],
         ["all", "mean"],
     ]
     assert [lines[0].split() for lines in tables] == heads
     rows = [lines[1].split()[2:] for lines in tables]
-    assert rows == [["70.00"], ["90.00", "0.25"], ["80.00"]]
+    assert rows == [["70.00"], ["90.00", "0.25", "88.00"], ["80.00"]]
 
 
 def test_the_table_names_every_trial_and_what_became_of_it():

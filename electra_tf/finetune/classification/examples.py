@@ -19,3 +19,7 @@ class InputExample(Example):
     text_a: str
     text_b: str | None = None
     label: str | float | None = None
+
+    @property
+    def is_labelled(self) -> bool:
+        return self.label is not None

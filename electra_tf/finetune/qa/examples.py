@@ -34,6 +34,10 @@ class QAExample(Example):
     is_impossible: bool = False
 
     @property
+    def is_labelled(self) -> bool:
+        return bool(self.answers) or self.is_impossible
+
+    @property
     def is_found(self) -> bool:
         """Whether the answer to learn stands in the context."""
         return self.first_word is not None

@@ -33,6 +33,10 @@ class TaggedSentence(Example):
     words: tuple[str, ...]
     tags: tuple[str, ...] = ()
 
+    @property
+    def is_labelled(self) -> bool:
+        return bool(self.tags)
+
 
 class AccuracyScorer(Scorer):
     """The share of words that have the right tag.

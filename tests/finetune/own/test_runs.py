@@ -72,6 +72,9 @@ def test_a_task_of_ones_own_is_learnt_and_answered(tmp_path):
         row == [str(i), ("up", "down")[i % 2]] for i, row in enumerate(rows)
     ]
     assert np.mean(hits) > 0.8
+    assert whole["summary"]["test"]["accuracy"]["median"] == pytest.approx(
+        100 * np.mean(hits)
+    )
     trial = model_dir / "finetuning_models/reviews_model_1/model"
     facts = json.loads((trial / "task.json").read_text("utf-8"))
     assert facts["tasks"]["reviews"]["labels"] == ["down", "up"]
