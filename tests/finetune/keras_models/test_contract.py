@@ -24,7 +24,7 @@ class Case(typing.NamedTuple):
       arguments: of the class.
       x: inputs.
       y: what is right of each.
-      pairs: the inputs in another form, that means the same.
+      same: the inputs in another form.
       metric: that `compile` takes itself.
       is_perfect: what the metric comes to.
     """
