@@ -43,7 +43,7 @@ class TaskModel(ElectraModel, abc.ABC):
     the longest of a batch.
 
     Attributes:
-      KIND: of what is learned, see `Trained`.
+      KIND: of what is learned, as `Task.KIND`.
       COLUMNS: what the head reads besides tokens.
       TARGETS: what is learned; of classes the first is their number.
       WEIGHT: how much a row, or each word of it, counts.
