@@ -7,7 +7,6 @@ them.
 """
 
 import dataclasses
-import math
 import os
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -22,6 +21,7 @@ from electra_tf.configure_objectives import (
     ObjectiveConfig,
     TwoStageConfig,
 )
+from electra_tf.configure_optimizer import OptimizerConfig
 from electra_tf.configure_successors import (
     ContrastConfig,
     SelectionConfig,
@@ -106,58 +106,6 @@ class DataConfig:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class OptimizerConfig:
-    """Adam with decoupled weight decay, and its learning rate."""
-
-    learning_rate: float = 5e-4
-    """Peak of the learning rate."""
-
-    generator_learning_rate: float | None = None
-    """Peak of the generator's, which goes as the other. Tables and weights
-    that it shares are the discriminator's. Default: `learning_rate`."""
-
-    lr_decay_power: float = 1.0
-    """Power of the polynomial decay to 0; 1 is linear."""
-
-    weight_decay_rate: float = 0.01
-    """Decay of weights, in units of the learning rate; biases and layer
-    normalisation are left out."""
-
-    num_warmup_steps: int = 10_000
-    """Updates in which the learning rate rises from 0; 0 for none."""
-
-    adam_beta1: float = 0.9
-    """Decay of the mean of gradients, per update."""
-
-    adam_beta2: float = 0.999
-    """Decay of the mean of squared gradients, per update."""
-
-    adam_epsilon: float = 1e-6
-    """Added to the root of the mean of squared gradients."""
-
-    clip_norm: float = 1.0
-    """The gradient is scaled down to this global norm."""
-
-    original_clip_norm: bool = False
-    """Take the norm of the gradient of a word table that is only read, not
-    tied to an output, over the rows of the batch before they are summed."""
-
-    original_lr_step: bool = False
-    """Give each update the learning rate of the next: the original reads its
-    step while it counts it, and mostly gets the new one."""
-
-    def __post_init__(self) -> None:
-        positive = (
-            "learning_rate generator_learning_rate adam_epsilon clip_norm"
-        )
-        others = "lr_decay_power weight_decay_rate num_warmup_steps"
-        betas = "adam_beta1 adam_beta2"
-        require(self, positive, "positive", lambda x: 0 < x < math.inf)
-        require(self, others, "at least 0", lambda x: 0 <= x < math.inf)
-        require(self, betas, "in [0, 1)", lambda x: 0 <= x < 1)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
     """How long, how wide and from which seed."""
 
@@ -167,6 +115,10 @@ class TrainingConfig:
     train_batch_size: int = 128
     """Rows in an update, over all replicas and micro-batches; a phase of
     `seq_length_phases` may have its own number."""
+
+    precision: str = one_of("float32", "bfloat16")
+    """Of the encoders' matrix products; all else is float32, weights, sums
+    and files included."""
 
     seed: int = 0
     """Seed of initial weights, data order, masking, sampling and dropout."""
@@ -193,6 +145,7 @@ class TrainingConfig:
         counts = "num_train_steps train_batch_size"
         require(self, counts, "at least 1", lambda n: n >= 1)
         require(self, "seed", "at least 0", lambda n: n >= 0)
+        require_choices(self)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -19,7 +19,7 @@ Models" (Electric), section 2.3; the original's run_pretraining.py.
 import keras
 import tensorflow as tf
 
-from electra_tf.model import packed_rows
+from electra_tf.model import layers, packed_rows
 from electra_tf.model.bert_config import BertConfig
 from electra_tf.model.modeling import BertModel, Embeddings
 from electra_tf.util import seeds
@@ -41,6 +41,7 @@ class TwoTowerModel(keras.layers.Layer):
         for each tower's own.
       name: name of the layer; no variable's path has it.
       is_packed: whether rows hold several documents, see `BertModel`.
+      dtype: policy of each tower, see `BertModel`.
 
     Call arguments:
       input_ids: int32 [B, L]; 0 past the end.
@@ -60,8 +61,9 @@ class TwoTowerModel(keras.layers.Layer):
         name: str = "generator",
         *,
         is_packed: bool = False,
+        dtype: layers.Policy = None,
     ) -> None:
-        super().__init__(name=name)
+        super().__init__(name=name, dtype=dtype, autocast=False)
         self.config = config
         self.is_packed = is_packed
         self.towers = [
@@ -71,6 +73,7 @@ class TwoTowerModel(keras.layers.Layer):
                 embeddings,
                 direction=direction,
                 is_packed=is_packed,
+                dtype=self.dtype_policy,
             )
             for tower, direction in TOWERS.items()
         ]
@@ -115,12 +118,9 @@ class TwoTowerModel(keras.layers.Layer):
             "config": self.config.to_dict(),
             "name": self.name,
             "is_packed": self.is_packed,
+            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
         }
 
     @classmethod
     def from_config(cls, config: dict) -> "TwoTowerModel":
-        return cls(
-            BertConfig(**config["config"]),
-            name=config["name"],
-            is_packed=config["is_packed"],
-        )
+        return cls(**config | {"config": BertConfig(**config["config"])})

@@ -35,11 +35,14 @@ string [B], cut it to the model's `max_seq_length`, pad to the longest row, and
 return `input_ids` and `input_mask`, int32 [B, L], as well; "serving_default"
 also `tokens`, string [B, L], "" on padding.
 
+All compute in float32, whatever the training did.
+
 Differs: to a generator "[MASK]" in text is a mask; the original's tokenizer has
 no such word and splits it in three.
 """
 
 import abc
+import dataclasses
 import math
 import pathlib
 
@@ -84,7 +87,7 @@ def export(
       UserError: if `directory` cannot be written to.
     """
     written = []
-    for name, network in _networks(model).items():
+    for name, network in _networks(_in_float32(model)).items():
         for kind, spec, endpoints in (
             ("text", _TEXT, _text_endpoints(network)),
             ("ids", _IDS, _ids_endpoints(network)),
@@ -95,6 +98,18 @@ def export(
             written.append(path)
     _write_card(model, directory)
     return written
+
+
+def _in_float32(model: PretrainingModel) -> PretrainingModel:
+    """Returns the model, or one with its weights that rounds no product."""
+    training = model.config.training
+    if training.precision == "float32":
+        return model
+    training = dataclasses.replace(training, precision="float32")
+    config = dataclasses.replace(model.config, training=training)
+    twin = type(model)(config, model.vocabulary)
+    twin.set_weights(model.get_weights())
+    return twin
 
 
 class TextReader:

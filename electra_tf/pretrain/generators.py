@@ -1,6 +1,7 @@
 """The networks that generate, and what they share with the main encoder."""
 
 from electra_tf.configure_pretraining import PretrainingConfig
+from electra_tf.model.layers import POLICIES
 from electra_tf.model.modeling import BertModel
 from electra_tf.model.shared_embeddings import TokenSharingEmbeddings
 from electra_tf.model.two_tower import TwoTowerModel
@@ -29,7 +30,11 @@ def make_encoder(
         words = main.embeddings.word_embeddings
         tables = TokenSharingEmbeddings(bert, words)
     made = BertModel(
-        bert, "generator", tables, is_packed=config.corpus.is_packed
+        bert,
+        "generator",
+        tables,
+        is_packed=config.corpus.is_packed,
+        dtype=POLICIES[config.training.precision],
     )
     made.build((None, None))
     return made
@@ -50,4 +55,5 @@ def make_towers(
         config.model.generator(vocab_size),
         main.embeddings if is_shared else None,
         is_packed=config.corpus.is_packed,
+        dtype=POLICIES[config.training.precision],
     )

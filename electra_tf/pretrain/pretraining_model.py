@@ -12,7 +12,7 @@ import keras
 import tensorflow as tf
 
 from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.model import optimization, tensor_ops
+from electra_tf.model import layers, optimization, tensor_ops
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.model.updates import Terms, UpdatedModel
 from electra_tf.pretrain.draws import Keys, TrainingKeys
@@ -54,6 +54,11 @@ class PretrainingModel(UpdatedModel):
         self.check(config)
         self.config = config
         self.vocabulary = vocabulary
+
+    @property
+    def policy(self) -> str:
+        """The Keras dtype policy of every encoder."""
+        return layers.POLICIES[self.config.training.precision]
 
     @classmethod
     def check(cls, config: PretrainingConfig) -> None:

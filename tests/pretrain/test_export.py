@@ -401,6 +401,21 @@ def test_replicas_leave_no_trace(model, tmp_path):
     assert devices <= {"", "/device:CPU:0", "/device:CPU:*"}  # to restore
 
 
+def test_an_export_of_a_training_in_bfloat16_is_exact(model, tmp_path):
+    rounded = Electra(_config(precision="bfloat16"), tiny.VOCABULARY)
+    rounded.set_weights(model.get_weights())
+    for path in export.export(rounded, tmp_path)[1::2]:
+        network, inputs = tf.saved_model.load(path), tiny.batch(2)
+        name = path.parent.parent.name
+        key, compute = {
+            "discriminator": ("probability_replaced", _probability),
+            "generator": ("logits", _logits),
+        }[name]
+        found = network.serving_default(*inputs)[key]
+        np.testing.assert_allclose(found, compute(model, inputs), atol=1e-4)
+        assert np.abs(found - compute(rounded, inputs)).max() > 1e-3
+
+
 def test_an_export_adds_differences_to_the_generators_tables(tmp_path):
     config = _config(generator_sharing="gradient_disentangled")
     model = Electra(config, tiny.VOCABULARY)

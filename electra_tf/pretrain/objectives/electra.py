@@ -77,7 +77,11 @@ class Electra(PretrainingModel):
             self._build_generator()
             tables = DisentangledEmbeddings(bert, self.generator.embeddings)
         self.electra = BertModel(
-            bert, "electra", tables, is_packed=config.corpus.is_packed
+            bert,
+            "electra",
+            tables,
+            is_packed=config.corpus.is_packed,
+            dtype=self.policy,
         )
         self.electra.build((None, None))
         self._build_head(bert)

@@ -52,7 +52,7 @@ class MaskedLanguageModel(PretrainingModel):
         self.loss_weights = {"masked_lm_loss": config.objective.gen_weight}
         bert = config.model.discriminator(vocabulary.size)
         self.electra = BertModel(
-            bert, name="electra", is_packed=config.corpus.is_packed
+            bert, is_packed=config.corpus.is_packed, dtype=self.policy
         )
         self.electra.build((None, None))
         self.generator_predictions = heads.GeneratorPredictions(

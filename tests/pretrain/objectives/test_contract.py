@@ -5,6 +5,8 @@ import pytest
 import tensorflow as tf
 import tiny
 
+from electra_tf.model.modeling import BertModel
+from electra_tf.model.two_tower import TwoTowerModel
 from electra_tf.pretrain import export, pretraining_run
 from electra_tf.pretrain.draws import TrainingKeys
 from electra_tf.pretrain.objectives import OBJECTIVES
@@ -260,6 +262,24 @@ def test_micro_batches_of_two_replicas_learn_what_one_batch_does(name, pair):
             slot, whole[path], rtol=1e-3, atol=1e-5, err_msg=path
         )
     assert any(np.abs(slot).max() > 1e-3 for slot in whole.values())
+
+
+def test_bfloat16_is_for_products_of_encoders_alone(model, request):
+    variant = request.node.callspec.params["model"]
+    rounded = _make_model(variant, precision="bfloat16")
+    policies = {
+        layer.compute_dtype
+        for layer in rounded.layers
+        if isinstance(layer, (BertModel, TwoTowerModel))
+    }
+    assert policies == {"bfloat16"}
+    assert {variable.dtype for variable in rounded.variables} == {"float32"}
+    terms = _terms(rounded, tiny.batch())
+    exact = _terms(model, tiny.batch())
+    for name in model.loss_weights:
+        found, expected = (x[name][0] / x[name][1] for x in (terms, exact))
+        assert found != expected
+        assert found == pytest.approx(expected, rel=0.1), name
 
 
 @pytest.mark.slow

@@ -320,3 +320,15 @@ def test_padding_changes_nothing():
 def test_it_learns_a_tiny_language(num_steps, leaves):
     model, _ = tiny_language.train(num_steps, **leaves)
     assert tiny_language.evaluate(model)["disc_auc"] > 0.9
+
+
+@pytest.mark.slow
+def test_both_precisions_learn_alike():
+    losses = {}
+    for precision in ("float32", "bfloat16"):
+        _, terms = tiny_language.train(300, precision=precision)
+        losses[precision] = terms["masked_lm_loss"]
+    exact, rounded = losses["float32"], losses["bfloat16"]
+    assert (rounded != exact).any()
+    assert rounded[-50:].mean() < exact[:50].mean() - 1
+    assert rounded[-50:].mean() == pytest.approx(exact[-50:].mean(), rel=0.1)
