@@ -9,7 +9,12 @@ import math
 import re
 from collections.abc import Mapping
 
-from electra_tf.util.config_fields import one_of, require, require_choices
+from electra_tf.util.config_fields import (
+    given_once,
+    one_of,
+    require,
+    require_choices,
+)
 from electra_tf.util.errors import UserError
 
 METRICS: Mapping[str, tuple[str, ...]] = {
@@ -119,7 +124,7 @@ class ColumnsConfig:
     """Whether fields may stand in double quotes, and then hold delimiters and
     line breaks; auto: in .csv files."""
 
-    labels: tuple[str, ...] = ()
+    labels: tuple[str, ...] = given_once()
     """The labels of a classification, in order; of tagging the tags, or the
     kinds of spans. Default: the classes of a data set; else those of the
     training rows, sorted."""

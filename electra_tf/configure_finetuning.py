@@ -15,6 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 from electra_tf.configure_columns import ColumnsConfig, FilesConfig
 from electra_tf.configure_qa import QAConfig
 from electra_tf.configure_sampling import SamplingConfig
+from electra_tf.util import trial_directories
 from electra_tf.util.config_fields import (
     given_once,
     one_of,
@@ -394,6 +395,5 @@ class FinetuningConfig:
           trial: its number, from 1.
           restart: how often it was begun anew.
         """
-        name = f"{self.task.task_name}_model_{trial}"
-        name += f"_restart_{restart}" * bool(restart)
+        name = trial_directories.name(self.task.task_name, trial, restart)
         return os.path.join(self.run.model_dir, "finetuning_models", name)

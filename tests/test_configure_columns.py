@@ -48,6 +48,12 @@ def test_flags_must_agree(arguments):
         _parse("--task_kind=classification", *arguments)
 
 
+def test_later_labels_take_the_place_of_those_of_a_flagfile():
+    kind = "--task_kind=classification"
+    columns = _parse(kind, "--labels=no,yes", "--labels=0,1,2").columns
+    assert columns.labels == ("0", "1", "2")
+
+
 def test_splits_of_a_data_set_are_named_as_it_does():
     columns = _parse("--tfds_name=a").columns
     ours = ("train", "dev", "dev_matched", "test", "test_matched")

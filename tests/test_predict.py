@@ -29,7 +29,8 @@ def test_rows_are_answered_in_order_and_bad_ones_counted(
     source, output = tmp_path / "in.tsv", tmp_path / "out.jsonl"
     source.write_text("\n".join(rows) + "\n", "utf-8")
     output.write_text("old", "utf-8")
-    flags = [f"--model={model}", f"--input={source}", f"--output={output}"]
+    given = f"{tmp_path}/./in.tsv"
+    flags = [f"--model={model}", f"--input={given}", f"--output={output}"]
     with pytest.raises(UserError, match=r"in\.tsv, line 2: .*--skip_bad_rows"):
         _main(*flags)
     assert output.read_text("utf-8") == "old"

@@ -207,6 +207,55 @@ def test_another_configuration_is_refused(done, data_dir):
         finetuning_run.run(config)
 
 
+def _other_encoder(data_dir):
+    other = data_dir / "other"
+    checkpoint_formats.write(str(other), tiny.weights(seed=1), "electra_tf")
+    for path in other.glob("model.ckpt-*"):
+        shutil.copy(path, data_dir / "models" / "tiny")
+
+
+def _other_labels(data_dir):
+    path = data_dir / "finetuning_data/sst/dev.tsv"
+    head, *rows = path.read_text().splitlines()
+    flipped = [row[:-1] + "10"[int(row[-1])] for row in rows]
+    path.write_text("\n".join([head, *flipped]) + "\n")
+
+
+def _other_rows(data_dir):
+    path = data_dir / "finetuning_data/sst/train.tsv"
+    head, first, *rows = path.read_text().splitlines()
+    path.write_text("\n".join([head, *rows, first]) + "\n")
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        (_other_encoder, "encoder"),
+        (_other_labels, "sst dev"),
+        (_other_rows, "sst train"),
+    ],
+)
+def test_a_trial_never_goes_on_from_anything_else(change, name, tmp_path):
+    data_dir = _fresh(tmp_path)
+    config = _config(data_dir, num_train_epochs=1.0)
+    finetuning_run.run(config)
+    change(data_dir)
+    refused = f"Received: another content of {name}. .*remove the directory"
+    with pytest.raises(UserError, match=refused):
+        finetuning_run.run(config)
+    shutil.rmtree(config.trial_dir(1, 0))
+    finetuning_run.run(config)
+
+
+def test_a_trial_without_its_model_answers_nothing(tmp_path):
+    data_dir = _fresh(tmp_path)
+    config = _config(data_dir, num_train_epochs=1.0)
+    finetuning_run.run(config)
+    shutil.rmtree(pathlib.Path(config.trial_dir(1, 0), "model"))
+    with pytest.raises(UserError, match="model must hold what the trial ended"):
+        finetuning_run.run(config)
+
+
 @pytest.fixture(scope="module")
 def together(data_dir):
     """Returns the report of a run of two tasks, and where it lies."""
@@ -421,13 +470,13 @@ def test_a_trial_is_begun_anew_while_it_fails(
     monkeypatch.setattr(finetuning_run, "Trial", _Failing)
     monkeypatch.setattr(_Failing, "FAILURES", failures)
     config = tiny.config(max_restarts=most)
-    experiment = Experiment(config, (), None, None)
+    experiment = Experiment(config, (), None, None, {})
     trial, result = finetuning_run._run_trial(experiment, 1)
     assert trial.restart == result["by"] == expected
 
 
 def test_each_trial_and_each_restart_has_its_own_seed():
-    experiment = Experiment(tiny.config(seed=7), (), None, None)
+    experiment = Experiment(tiny.config(seed=7), (), None, None, {})
     pairs = [(number, restart) for number in (1, 2, 3) for restart in (0, 1)]
     trials = [Trial(experiment, *pair) for pair in pairs]
     assert trials[0].seed == 7 and trials[2].seed == 8
@@ -472,6 +521,28 @@ def test_a_trial_without_metrics_gets_them_later(tmp_path, monkeypatch):
     share = np.mean([row["label"] == row["prediction"] for row in rows])
     assert trial["metrics"]["dev"]["accuracy"] == pytest.approx(100 * share)
     assert files.read_json(f"{config.trial_dir(1, 0)}/result.json") == trial
+
+
+def test_the_last_weights_are_kept_of_a_training_that_ends_unevaluated(
+    tmp_path, monkeypatch
+):
+    data_dir = _fresh(tmp_path)
+    leaves = {
+        "num_train_epochs": 3.0,
+        "save_checkpoints_steps": 4,
+        "checkpoint": "last",
+    }
+    with monkeypatch.context() as patch:
+        patch.setattr(callbacks, "ProgressBar", lambda *a, **k: _Killer())
+        with pytest.raises(StoppedBySignal):
+            finetuning_run.run(_config(data_dir, **leaves))
+    config = _config(data_dir, do_eval=False, **leaves)
+    (trial,) = finetuning_run.run(config)["trials"]
+    assert trial["step"] == trial["num_steps"] == 18
+    model = pathlib.Path(config.trial_dir(1, 0), "model")
+    assert [path.name for path in model.glob("*.index")] == [
+        "model.ckpt-18.index"
+    ]
 
 
 def test_a_refused_start_says_what_to_do_and_leaves_nothing(tmp_path):

@@ -9,6 +9,7 @@ import tensorflow as tf
 from electra_tf.configure_finetuning import FinetuningConfig
 from electra_tf.finetune.features import Features
 from electra_tf.finetune.finetuning_model import FinetuningModel
+from electra_tf.finetune.provenance import Digests
 from electra_tf.finetune.report import ALL_TASKS, MEAN
 from electra_tf.finetune.task import Example, Task
 from electra_tf.model.weights import Weights
@@ -49,12 +50,14 @@ class Experiment(NamedTuple):
       tasks: with their rows.
       weights: of the encoder, as `pretrained.read` returns them.
       strategy: under which the variables are made.
+      digests: of encoder and data.
     """
 
     config: FinetuningConfig
     tasks: tuple[TaskData, ...]
     weights: Weights
     strategy: tf.distribute.Strategy
+    digests: Digests
 
     @property
     def num_train_steps(self) -> int:

@@ -10,12 +10,13 @@ from electra_tf.finetune import (
     plots,
     predictions,
     pretrained,
+    provenance,
     report,
     task_builder,
 )
 from electra_tf.finetune.experiment import Experiment, TaskData
 from electra_tf.finetune.features import Features
-from electra_tf.finetune.task import Task
+from electra_tf.finetune.task import Example, Task
 from electra_tf.finetune.trial import Trial
 from electra_tf.util import console, distribution, files, seeds
 from electra_tf.util.errors import UserError
@@ -73,8 +74,9 @@ def prepare(config: FinetuningConfig) -> Experiment:
             f"No file beside {weights.origin} says how many attention heads "
             f"it has: {heads} are assumed."
         )
-    data = tuple(map(_read_task, tasks))
-    experiment = Experiment(config, data, weights, strategy)
+    digests = {"encoder": provenance.of_encoder(weights)}
+    data = tuple(_read_task(task, digests) for task in tasks)
+    experiment = Experiment(config, data, weights, strategy, digests)
     if config.run.do_train:
         experiment.check_shares()
     _say_what_there_is(experiment)
@@ -93,30 +95,36 @@ def _check_batch(config: FinetuningConfig, replicas: int) -> None:
         )
 
 
-def _read_task(task: Task) -> TaskData:
-    """Reads what a run needs of a task's splits."""
+def _read_task(task: Task, digests: dict[str, str]) -> TaskData:
+    """Reads what a run needs of a task's splits, and adds their digests."""
     run = task.config.run
-    train = _read_train(task) if run.do_train else None
+    train = None
+    if run.do_train:
+        examples = _examples_to_learn(task)
+        digests[f"{task.name} train"] = provenance.of_examples(examples)
+        rows = task.featurize(examples, is_training=True)
+        train = Features(rows, task.get_feature_specs())
     dev = {}
     if run.do_eval:
         first, *others = task.DEV_SPLITS
         for split in (first, *task.splits_there(others)):
             dev[split] = predictions.read(task, split)
+            digest = provenance.of_examples(dev[split].examples)
+            digests[f"{task.name} {split}"] = digest
     for split in predictions.test_splits(task):
         task.get_examples(split)  # so that errors come before a training
     return TaskData(task, train, dev)
 
 
-def _read_train(task: Task) -> Features:
-    """Reads the rows to learn from; a part of them if so configured."""
+def _examples_to_learn(task: Task) -> list[Example]:
+    """Reads the training examples; a part of them if so configured."""
     examples = list(task.get_examples("train"))
     config = task.config
     count = config.task.max_train_examples
     if count:
         order = seeds.permutation(len(examples), config.training.seed)
         examples = [examples[i] for i in sorted(order[:count])]
-    rows = task.featurize(examples, is_training=True)
-    return Features(rows, task.get_feature_specs())
+    return examples
 
 
 def _say_what_there_is(experiment: Experiment) -> None:

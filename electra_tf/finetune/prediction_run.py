@@ -47,7 +47,7 @@ def run(
                 file.write(json.dumps(line, ensure_ascii=False) + "\n")
             file.flush()
             progress.add(len(block))
-    progress.end(bad_rows.counts.get(source.name, 0))
+    progress.end(sum(bad_rows.counts.values()))
 
 
 def _blocks(

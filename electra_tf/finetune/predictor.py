@@ -19,13 +19,12 @@ from electra_tf.model import checkpoint_formats, loading
 from electra_tf.model.layers import POLICIES
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.model.weights import Weights
-from electra_tf.util import differences
+from electra_tf.util import differences, trial_directories
 from electra_tf.util.errors import UserError
 
 BLOCK_SIZE = 1024
 """Items in memory at once; a block is sorted by length into batches."""
 
-_TRIAL_MODEL = "model"  # in the directory of a trial
 _OF_DATA_SETS = ("eid", "label", "qas_id")  # what new text has not
 
 Answer = dict[str, Any]
@@ -167,8 +166,7 @@ class _Trained(NamedTuple):
 
 
 def _read(directory: pathlib.Path) -> _Trained:
-    if (directory / _TRIAL_MODEL / task_description.FILE_NAME).exists():
-        directory = directory / _TRIAL_MODEL
+    directory = pathlib.Path(trial_directories.find_model(directory))
     description = task_description.read(directory)
     weights = checkpoint_formats.read(str(directory))
     if weights.vocabulary is None:

@@ -25,21 +25,38 @@ def summarize(results: Results) -> Summary:
       results: of the trials; their "metrics" are summarized.
 
     Returns:
-      Statistics of each metric; the standard deviation is that of a sample, 0
-      of a single trial.
+      Statistics of each metric, over the trials that have it; the standard
+      deviation is that of a sample, 0 of a single trial.
     """
     summary: Summary = {}
-    for split, metrics in results[0]["metrics"].items():
-        for name in metrics:
-            values = np.array([r["metrics"][split][name] for r in results])
-            best = values.min() if name in _LESS_IS_BETTER else values.max()
-            summary.setdefault(split, {})[name] = {
-                "median": float(np.median(values)),
-                "mean": float(values.mean()),
-                "std": float(values.std(ddof=1)) if len(values) > 1 else 0.0,
-                "best": float(best),
-            }
+    for split, name in _columns(results):
+        found = [_value(result["metrics"], split, name) for result in results]
+        values = np.array([value for value in found if value is not None])
+        best = values.min() if name in _LESS_IS_BETTER else values.max()
+        summary.setdefault(split, {})[name] = {
+            "median": float(np.median(values)),
+            "mean": float(values.mean()),
+            "std": float(values.std(ddof=1)) if len(values) > 1 else 0.0,
+            "best": float(best),
+        }
     return summary
+
+
+def _columns(results: Results) -> list[tuple[str, str]]:
+    """Returns split and name of each metric that a trial has."""
+    columns = {
+        (split, name): None
+        for result in results
+        for split, metrics in result["metrics"].items()
+        for name in metrics
+    }
+    return list(columns)
+
+
+def _value(
+    metrics: Mapping[str, Mapping[str, float]], split: str, name: str
+) -> float | None:
+    return metrics.get(split, {}).get(name)
 
 
 def tables(
@@ -89,23 +106,18 @@ def table(
       ensemble: metrics of all trials together, split -> metric -> value; some
         may be missing. None if there is no ensemble.
     """
-    columns = [
-        (split, name)
-        for split, metrics in results[0]["metrics"].items()
-        for name in metrics
-    ]
+    columns = _columns(results)
     rows = [[task_name, *(_title(*column) for column in columns), ""]]
     for result in results:
-        values = [result["metrics"][s][n] for s, n in columns]
+        cells = [_cell(result["metrics"], *column) for column in columns]
         label = f"trial {result['trial']}"
-        rows.append([label, *map(_number, values), _note(result)])
+        rows.append([label, *cells, _note(result)])
     summary = summarize(results)
     for statistic in ("median", "mean", "std", "best"):
         values = [summary[s][n][statistic] for s, n in columns]
         rows.append([statistic, *map(_number, values), ""])
     if ensemble:
-        values = [ensemble[s].get(n) for s, n in columns]
-        cells = ["" if value is None else _number(value) for value in values]
+        cells = [_cell(ensemble, *column) for column in columns]
         rows.append(["ensemble", *cells, ""])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "".join(_line(row, widths) + "\n" for row in rows)
@@ -122,10 +134,18 @@ def _number(value: float) -> str:
     return f"{value:.2f}"
 
 
+def _cell(
+    metrics: Mapping[str, Mapping[str, float]], split: str, name: str
+) -> str:
+    value = _value(metrics, split, name)
+    return "" if value is None else _number(value)
+
+
 def _note(result: Mapping[str, Any]) -> str:
     notes = []
     if result["restarts"]:
-        notes.append(f"begun anew {result['restarts']}x")
+        where = result["directory"]
+        notes.append(f"begun anew {result['restarts']}x, now {where}")
     if result.get("collapsed"):
         notes.append("failed: answers all alike")
     return ", ".join(notes)

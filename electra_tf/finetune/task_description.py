@@ -16,10 +16,10 @@ from electra_tf.configure_finetuning import FinetuningConfig
 from electra_tf.finetune import task_builder
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.task import Task
-from electra_tf.util import config_fields, files
+from electra_tf.util import config_fields, files, trial_directories
 from electra_tf.util.errors import UserError
 
-FILE_NAME = "task.json"
+FILE_NAME = trial_directories.DESCRIPTION
 
 # The parts of a configuration that a trained model can do without.
 _TRAINING = FinetuningConfig.FREE_PARTS | {

@@ -2,6 +2,7 @@
 
 What lies in the directory of a trial:
   config.json       the configuration; a resume with another one is refused
+  inputs.json       digests of encoder and data; likewise
   model.ckpt-*      weights, slots and step, to go on from
   metrics.jsonl     losses
   evaluations.json  metrics on the dev splits at each evaluation
@@ -19,7 +20,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.finetune import task_description
+from electra_tf.finetune import provenance, task_description
 from electra_tf.finetune.experiment import Experiment, TaskData
 from electra_tf.finetune.features import Batch
 from electra_tf.finetune.finetuning_model import FinetuningModel
@@ -35,8 +36,10 @@ from electra_tf.util import (
     distribution,
     files,
     training_utils,
+    trial_directories,
 )
 from electra_tf.util.checkpoints import Checkpoints
+from electra_tf.util.errors import UserError
 from electra_tf.util.locks import DirectoryLock
 from electra_tf.util.phases import Phase
 
@@ -71,7 +74,7 @@ class Trial:
     @property
     def result_path(self) -> pathlib.Path:
         """The file that a trial which is done has."""
-        return self.directory / "result.json"
+        return self.directory / trial_directories.RESULT
 
     def run(self) -> dict[str, Any]:
         """Trains to the end, from where the trial stands.
@@ -99,9 +102,18 @@ class Trial:
     def model(self) -> FinetuningModel:
         """Makes the model that the trial ended with, for this process alone."""
         model = self._make_model(tf.distribute.get_strategy())
-        variables = _weights_of(model)
-        Checkpoints(self.directory / "model", variables).restore_latest()
+        store = Checkpoints(self._model_dir, _weights_of(model))
+        if store.restore_latest() is None:
+            raise UserError(
+                f"{self._model_dir} must hold what the trial ended with. "
+                "Received: no checkpoint. Copy it there, or remove "
+                f"{self.directory} to train anew."
+            )
         return model
+
+    @property
+    def _model_dir(self) -> pathlib.Path:
+        return self.directory / trial_directories.MODEL
 
     @property
     def _is_chief(self) -> bool:
@@ -110,14 +122,24 @@ class Trial:
     @contextlib.contextmanager
     def _held(self) -> Iterator[None]:
         """Holds the directory for this process and this experiment alone."""
-        way_out = "give another --model_name"
+        start = self.config.training.init_checkpoint
+        start = start or self.config.run.model_dir
+        way_out = f"give another --model_name, with --init_checkpoint={start}"
         lock = DirectoryLock(self.directory, "lock", way_out)
         with lock if self._is_chief else contextlib.nullcontext():
             path = self.directory / "config.json"
             if path.exists():
-                config_flags.check_same_experiment(path, self.config)
+                config_flags.check_same_experiment(
+                    path, self.config, way_out=way_out
+                )
             elif self._is_chief:
                 config_flags.save_config(path, self.config)
+            provenance.hold(
+                self.directory,
+                self.experiment.digests,
+                way_out=way_out,
+                write=self._is_chief,
+            )
             yield
 
     def _make_model(self, strategy: tf.distribute.Strategy) -> FinetuningModel:
@@ -185,7 +207,7 @@ class Trial:
 
     def _open_best(self, model: FinetuningModel) -> Checkpoints:
         """Opens the directory of what the trial ends with."""
-        directory = self.directory / "model"
+        directory = self._model_dir
         variables = _weights_of(model)
         if self._is_chief:
             directory.mkdir(exist_ok=True)
@@ -251,10 +273,13 @@ class Trial:
         result = {
             "trial": self.number,
             "restarts": self.restart,
+            "directory": self.directory.name,
             "seed": self.seed,
             "num_steps": int(model.optimizer.iterations.numpy()),
         }
-        if not self._evaluations:
+        takes_last = self.config.training.checkpoint == "last"
+        last = self._evaluations[-1]["step"] if self._evaluations else 0
+        if not last or (takes_last and last < result["num_steps"]):
             if self._is_chief:
                 best.save(result["num_steps"])
             return {**result, "step": result["num_steps"], "metrics": {}}

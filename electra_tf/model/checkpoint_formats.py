@@ -3,7 +3,8 @@
 tf1: a tensor bundle of the original's names, with vocab.txt beside it or not.
 
 electra_tf: the same, with the `config.json` of the run that wrote it, or an
-`architecture.json` that says what shapes do not tell.
+`architecture.json` that says what shapes do not tell. The directory of a trial
+of fine-tuning stands for that of the model in it.
 
 hf: a directory of one network, with config.json and model.safetensors; or of
 two such directories, `discriminator` and `generator`.
@@ -25,7 +26,7 @@ from electra_tf.model.bert_config import CommonConfig
 from electra_tf.model.hugging_face import directory as hugging_face
 from electra_tf.model.tokenization import FILE_NAMES, Vocabulary
 from electra_tf.model.weights import NETWORKS, Weights
-from electra_tf.util import bundles, checkpoints, files
+from electra_tf.util import bundles, checkpoints, files, trial_directories
 from electra_tf.util.errors import UserError
 
 FORMATS = ("tf1", "hf", "electra_tf")
@@ -60,6 +61,7 @@ def read(
       UserError: if a file is missing, damaged or of another kind, or if its
         variables are not exactly those of ELECTRA's networks.
     """
+    path = trial_directories.find_model(path)
     if source_format == "auto":
         source_format = format_of(path)
     if source_format == "hf":

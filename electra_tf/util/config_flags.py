@@ -145,12 +145,15 @@ def load_config(
 def check_same_experiment(
     path: str | os.PathLike[str],
     config: Any,  # noqa: ANN401
+    *,
+    way_out: str = "give another --model_name",
 ) -> None:
     """Compares a configuration with the one that `save_config` wrote.
 
     Args:
       path: of the file.
       config: to compare; its free parts may differ.
+      way_out: what else may be done than to give the values that are there.
 
     Raises:
       UserError: listing the fields that differ, if any does.
@@ -171,8 +174,8 @@ def check_same_experiment(
             "The configuration must be that of the run it continues, in "
             f"{os.fspath(path)}. Received:\n"
             + "\n".join(different)
-            + "\nGive the values that are there, or another --model_name. A "
-            "field that is absent belongs to another version of electra_tf."
+            + f"\nGive the values that are there, or {way_out}. A field that "
+            "is absent belongs to another version of electra_tf."
         )
 
 

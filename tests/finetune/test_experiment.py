@@ -40,6 +40,7 @@ def _experiment(epochs=(1.0, 1.0), collapsed=(False, False), **leaves):
         ),
         None,
         None,
+        {},
     )
 
 

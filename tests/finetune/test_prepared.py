@@ -114,6 +114,15 @@ def test_classes_are_the_labels_of_ones_own_task(data_dir):
     assert len(other.get_examples("train")) == 2
 
 
+def test_a_test_file_goes_before_the_data_set(data_dir, tmp_path):
+    path = tmp_path / "new.jsonl"
+    path.write_text('{"sentence": "of a file"}\n', "utf-8")
+    leaves = {"task_kind": "classification", "text_column": "sentence"}
+    task = _task(data_dir, "own", "glue/cola", test_file=str(path), **leaves)
+    assert [x.text_a for x in task.get_examples("test")] == ["of a file"]
+    assert len(task.get_examples("dev")) == 3
+
+
 def test_a_known_task_beside_ones_own_has_its_files(data_dir):
     leaves = {"task_kind": "classification", "tfds_name": "glue/cola"}
     config = tiny.config(

@@ -1,4 +1,6 @@
 import dataclasses
+import pathlib
+import shutil
 
 import numpy as np
 import pytest
@@ -55,6 +57,17 @@ def test_it_is_the_model_directorys_unless_another_is_given(tmp_path):
     tiny.write_model(tmp_path)
     read = pretrained.read(tiny.config(tmp_path))
     assert read.architecture.encoder == tiny.ENCODER
+
+
+def test_a_trial_stands_for_the_model_that_it_ended_with(tmp_path):
+    trial = tmp_path / "sst_model_1"
+    expected = pathlib.Path(tiny.write_trained(trial / "model", "sst", seed=3))
+    shutil.copy(expected / "architecture.json", trial / "config.json")
+    for path in expected.glob("model.ckpt-*"):  # the newest weights
+        shutil.copy(path, trial / path.name.replace("ckpt-0", "ckpt-9"))
+    read = _read(str(trial))
+    assert pathlib.Path(read.origin).parent == expected
+    assert read.architecture.encoder.num_attention_heads == 2
 
 
 def test_tokenizer_and_dropout_are_those_of_pre_training(tmp_path):

@@ -9,6 +9,7 @@ def _results(*values):
         {
             "trial": i + 1,
             "restarts": i,
+            "directory": f"m_{i + 1}",
             "collapsed": i == 1,
             "metrics": {
                 "dev_matched": {"accuracy": value, "loss": 1 / value},
@@ -59,10 +60,24 @@ def test_the_table_names_every_trial_and_what_became_of_it():
         *("mismatched", "accuracy"),
     ]
     assert lines[1].split() == ["trial", "1", "70.00", "0.01", "71.00"]
-    assert lines[2].endswith("begun anew 1x, failed: answers all alike")
+    assert lines[2].endswith(
+        "begun anew 1x, now m_2, failed: answers all alike"
+    )
     names = [line.split()[0] for line in lines[3:]]
     assert names == ["median", "mean", "std", "best"]
     assert lines[3].split()[1:] == ["65.00", "0.02", "66.00"]
+
+
+def test_what_a_trial_lacks_is_left_empty():
+    (first,) = _results(70.0)
+    second = {**first, "trial": 2, "restarts": 0, "metrics": {}}
+    ensemble = {"test": {"accuracy": 81.0}}
+    for results in ([first, second], [second, first]):
+        assert report.summarize(results) == report.summarize([first])
+        lines = report.table("mnli", results, ensemble).splitlines()
+        cells = [line.split()[2:] for line in lines[1:3]]
+        assert cells[results.index(second)] == []
+        assert lines[-1].split() == ["ensemble"]
 
 
 def test_an_ensemble_stands_last_without_a_loss():

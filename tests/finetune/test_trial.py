@@ -41,7 +41,7 @@ def trial():
     ]
     config = tiny.config(task_names=tuple(NUM_ROWS), train_batch_size=4)
     strategy = tf.distribute.get_strategy()
-    return Trial(Experiment(config, tuple(tasks), None, strategy), 1, 0)
+    return Trial(Experiment(config, tuple(tasks), None, strategy, {}), 1, 0)
 
 
 def _taken(trial, step):

@@ -80,6 +80,7 @@ def _report(
         "model_size": config.model.model_size,
         "batch_size": batch_size,
         "max_seq_length": config.corpus.max_seq_length,
+        "precision": config.training.precision,
         "jit_compile": config.runtime.jit_compile,
         "seconds_per_step": {
             "min": min(seconds),

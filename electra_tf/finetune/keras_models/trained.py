@@ -1,6 +1,5 @@
 """What a fine-tuned checkpoint holds besides its encoder."""
 
-import os
 import pathlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -8,6 +7,7 @@ from typing import Any, NamedTuple
 from electra_tf.finetune import task_description
 from electra_tf.model import checkpoint_formats
 from electra_tf.model.weights import Weights, select
+from electra_tf.util import trial_directories
 from electra_tf.util.errors import UserError
 
 _HEADS = {
@@ -71,8 +71,7 @@ def read(path: str, task: str = "", *, vocab_file: str = "") -> Trained:
     Raises:
       UserError: if there is no such model.
     """
-    inner = pathlib.Path(path) / "model"
-    path = os.fspath(inner) if inner.is_dir() else path
+    path = trial_directories.find_model(path)
     found = checkpoint_formats.read(path, vocab_file=vocab_file)
     heads = found.architecture.tasks
     name = task or next(iter(heads), "")

@@ -57,9 +57,6 @@ def find(
         might be.
     """
     columns = config.columns
-    if columns.tfds_name:
-        directory = prepared.find(config)
-        return Source(directory, columns.split_of_data_set(split))
     given = {
         "train": columns.train_file,
         "dev": columns.dev_file,
@@ -67,6 +64,9 @@ def find(
     }.get(split)
     if given:
         return Source(pathlib.Path(given).expanduser())
+    if columns.tfds_name:
+        directory = prepared.find(config)
+        return Source(directory, columns.split_of_data_set(split))
     directory = pathlib.Path(config.run.tasks_dir, name)
     paths = [
         directory / f"{split}{ending}{packed}"

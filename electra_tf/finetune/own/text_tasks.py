@@ -52,7 +52,8 @@ class OwnTextTask(OwnTask, SingleOutputTask):
         return columns if self.is_pair else columns[:1]
 
     def text_of(self, example: InputExample) -> str:
-        return f"{example.text_a}\0{example.text_b or ''}"
+        texts = [example.text_a, example.text_b or ""]
+        return "\0".join(sorted(texts) if self.is_unordered else texts)
 
     @functools.cached_property
     def train_rows(self) -> list[_Row]:

@@ -103,6 +103,7 @@ def _word(line: Line, columns: Columns) -> Word:
             f"A row must have a word in column {columns.word + 1}. Received: "
             f"{len(fields)} columns."
         )
-    has_tag = len(fields) > max(columns.word + 1, columns.tag)
-    tag = fields[columns.tag] if has_tag else None
+    # The last column is the tag's only where it stands behind the word's.
+    least = columns.word + 1 if columns.tag < 0 else columns.tag
+    tag = fields[columns.tag] if len(fields) > least else None
     return Word(line.number, fields[columns.word], tag)

@@ -78,6 +78,11 @@ def test_words_may_stand_one_a_line(tmp_path):
     wrong = _task(tmp_path, words_column="form")
     with pytest.raises(UserError, match=r"`words_column` .*number.*'form'"):
         wrong.get_examples("train")
+    path = _write(tmp_path, "O the\nS-X plot\n", "tag_first.conll")
+    numbers = {"words_column": "2", "tags_column": "1"}
+    task = _task(tmp_path, train_file=str(path), **numbers)
+    (sentence,) = task.get_examples("train")
+    assert sentence.words == ("the", "plot") and sentence.tags == ("O", "S-X")
     path = _write(tmp_path, "# x\n1\tit\t_\tPRON\n", "any.conllu")
     (sentence,) = _task(tmp_path, train_file=str(path)).get_examples("train")
     assert sentence.words == ("it",) and sentence.tags == ("PRON",)

@@ -175,6 +175,21 @@ def test_held_out_rows_stay_where_they_are_when_others_come(tmp_path):
     assert more_train | more_dev == train | dev | {"more"}
 
 
+def test_a_pair_without_an_order_is_held_out_in_both(tmp_path):
+    pairs = [(f"a{i}", f"b{i}") for i in range(100)]
+    rows = [f"{a},{b},{int(a[1:]) % 2}\n" for a, b in pairs]
+    rows += [f"{b},{a},{int(a[1:]) % 2}\n" for a, b in pairs]
+    _write(tmp_path, "a,b,label\n" + "".join(rows))
+    columns = {"text_column": "a", "text_b_column": "b"}
+    task = _task(tmp_path, dev_fraction=0.3, is_unordered_pair=True, **columns)
+    train, dev = (
+        {frozenset((x.text_a, x.text_b)) for x in task.get_examples(split)}
+        for split in ("train", "dev")
+    )
+    assert not train & dev and len(train) + len(dev) == 100
+    assert 10 < len(dev) < 50
+
+
 def test_a_file_may_be_packed(tmp_path):
     path = _write(tmp_path, "")
     path.unlink()

@@ -1,0 +1,60 @@
+"""Where a trial of fine-tuning lies, and the model that it ended with.
+
+<task>_model_<number>                a trial
+<task>_model_<number>_restart_<n>    the same, begun anew after it failed
+.../model/                           what it ended with
+.../model/task.json                  what the model must know of its tasks
+.../result.json                      there when the trial is done
+"""
+
+import glob
+import os
+import pathlib
+
+from electra_tf.util.errors import UserError
+
+MODEL = "model"
+DESCRIPTION = "task.json"
+RESULT = "result.json"
+
+_RESTART = "_restart_"
+
+
+def name(task_name: str, trial: int, restart: int) -> str:
+    """Returns the name of a trial's directory.
+
+    Args:
+      task_name: of the task, or of several.
+      trial: its number, from 1.
+      restart: how often it was begun anew.
+    """
+    return f"{task_name}_model_{trial}" + f"{_RESTART}{restart}" * bool(restart)
+
+
+def find_model(path: str | os.PathLike[str]) -> str:
+    """Returns the directory of the model of a trial, or any other path as is.
+
+    Args:
+      path: of a trial, of a model, or of anything else.
+
+    Raises:
+      UserError: if the trial failed and was begun anew.
+    """
+    directory = pathlib.Path(path, MODEL)
+    if not (directory / DESCRIPTION).exists():
+        return os.fspath(path)
+    trial = pathlib.Path(path).resolve()
+    pattern = glob.escape(trial.name + _RESTART) + "*"
+    if others := list(trial.parent.glob(f"{pattern}/{RESULT}")):
+        last = max((x.parent for x in others), key=_restart)
+        raise UserError(
+            f"{os.fspath(path)} must be a trial that did not fail. Received: "
+            f"one that was begun anew. Name {last}, or {directory} for the "
+            "model that failed."
+        )
+    return os.fspath(directory)
+
+
+def _restart(directory: pathlib.Path) -> int:
+    number = directory.name.rpartition(_RESTART)[2]
+    return int(number) if number.isdecimal() else 0

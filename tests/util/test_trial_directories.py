@@ -1,0 +1,48 @@
+import pathlib
+import re
+
+import pytest
+
+from electra_tf.util import trial_directories
+from electra_tf.util.errors import UserError
+
+
+def _trial(directory, *, is_done=True):
+    """Makes the directory of a trial; returns that of its model."""
+    model = directory / "model"
+    model.mkdir(parents=True)
+    (model / "task.json").write_text("{}", "utf-8")
+    if is_done:
+        (directory / "result.json").write_text("{}", "utf-8")
+    return str(model)
+
+
+@pytest.fixture
+def trial(tmp_path):
+    return tmp_path / trial_directories.name("sst+pos", 1, 0)
+
+
+def test_a_trial_stands_for_its_model(trial):
+    model = _trial(trial)
+    assert trial_directories.find_model(trial) == model
+    assert trial_directories.find_model(model) == model
+
+
+@pytest.mark.parametrize("path", ["gs://bucket/a", "one,two", "nowhere"])
+def test_anything_else_stands_for_itself(path):
+    assert trial_directories.find_model(path) == path
+
+
+def test_a_trial_that_was_begun_anew_is_refused(trial, monkeypatch):
+    _trial(trial)
+    _trial(trial.with_name(trial_directories.name("sst+pos", 10, 1)))
+    trial_directories.find_model(trial)  # that is another trial's
+    for restart in (2, 10):
+        name = trial_directories.name("sst+pos", 1, restart)
+        _trial(trial.with_name(name), is_done=restart == 10)
+    last = trial.with_name("sst+pos_model_1_restart_10")
+    monkeypatch.chdir(trial)
+    for path in (trial, pathlib.Path(".")):
+        with pytest.raises(UserError, match=f"Name {re.escape(str(last))}, or"):
+            trial_directories.find_model(path)
+    assert trial_directories.find_model(last) == str(last / "model")
