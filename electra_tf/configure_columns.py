@@ -214,7 +214,8 @@ class ColumnsConfig:
         if self.is_unordered_pair and not self.text_b_column:
             raise UserError(
                 "`is_unordered_pair` must be of pairs. Received: no "
-                "`text_b_column`. Set --text_b_column."
+                "`text_b_column`. Set --text_b_column, or "
+                "--nois_unordered_pair."
             )
         if not self.has_header:
             names = "text_column text_b_column label_column"

@@ -3,7 +3,7 @@
 import itertools
 import os
 import pathlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import keras
@@ -20,7 +20,7 @@ from electra_tf.model.layers import POLICIES
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.model.weights import Weights
 from electra_tf.util import differences, trial_directories
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import UserError, shown
 
 BLOCK_SIZE = 1024
 """Items in memory at once; a block is sorted by length into batches."""
@@ -111,10 +111,11 @@ class Predictor:
         Args:
           items: as of a call.
         """
-        if isinstance(items, str):
+        if isinstance(items, str | Mapping) or hasattr(items, "columns"):
             raise UserError(
                 "`items` must be a sequence of what is to be answered. "
-                f"Received: a single text, {items[:60]!r}. Put it in a list."
+                f"Received: a single {type(items).__name__}, {shown(items)}. "
+                "Put one item in a list; of a table, give a column."
             )
         numbered = enumerate(items, start=1)
         while block := list(itertools.islice(numbered, BLOCK_SIZE)):

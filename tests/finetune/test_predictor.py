@@ -111,7 +111,11 @@ def test_a_question_is_answered_from_all_of_its_context(paths):
 
 @pytest.mark.parametrize(
     ("items", "problem"),
-    [("a film", "Put it in a list"), (["a", 3], "Item 2.*Received: 3")],
+    [
+        ("a film", "Put one item in a list"),
+        ({"sentence": "a film"}, "a single dict.*Put one item in a list"),
+        (["a", 3], "Item 2.*Received: 3"),
+    ],
 )
 def test_what_is_no_text_is_refused_with_its_number(sst, items, problem):
     with pytest.raises(UserError, match=problem):

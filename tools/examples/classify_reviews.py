@@ -67,7 +67,8 @@ def main() -> None:
         print(f"{label}: {text}")
     if args.output:
         model.save(args.output)
-        print(f"keras.saving.load_model({args.output!r}) loads it again.")
+        print("To load it: from electra_tf import ElectraClassifier")
+        print(f"            keras.saving.load_model({args.output!r})")
 
 
 if __name__ == "__main__":

@@ -4,12 +4,13 @@ import base64
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import keras
 import tensorflow as tf
 
 from electra_tf.configure_finetuning import OptimizerConfig
+from electra_tf.finetune.feature_spec import TOKENS, FeatureSpec
 from electra_tf.finetune.keras_models.rows import pack
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.model import checkpoint_formats, optimization
@@ -44,9 +45,11 @@ class ElectraModel(keras.Model):
       encoder: a `BertModel`; `encoder.blocks` are its layers.
       head: what stands on it; None of a backbone.
       tokenizer: a `TextTokenizer`.
+      COLUMNS: what the head reads besides tokens.
     """
 
     DEFAULT_LENGTH = 128
+    COLUMNS: ClassVar[tuple[FeatureSpec, ...]] = ()
 
     def __init__(
         self,
@@ -284,6 +287,35 @@ class ElectraModel(keras.Model):
             ),
         )
 
+    def export(
+        self,
+        filepath: str,
+        *arguments: Any,  # noqa: ANN401 (those of Keras)
+        input_signature: Any = None,  # noqa: ANN401
+        **options: Any,  # noqa: ANN401
+    ) -> None:
+        """Writes a SavedModel that answers without electra_tf.
+
+        Args:
+          filepath: of its directory.
+          *arguments: of `keras.Model.export`.
+          input_signature: what it is called with. Default: batches of ids of
+            any size and length, as `preprocess` and `dataset` make them.
+          **options: of `keras.Model.export`.
+        """
+        mask = FeatureSpec("input_mask", is_sequence=True)
+        default = {
+            spec.name: keras.InputSpec(
+                dtype="float32" if spec.is_float else "int32",
+                shape=(None, None) if spec.is_sequence else (None,),
+            )
+            for spec in (*TOKENS, mask, *self.COLUMNS)
+        }
+        signature = input_signature or [default]
+        super().export(
+            filepath, *arguments, input_signature=signature, **options
+        )
+
     def get_config(self) -> dict[str, Any]:
         vocabulary = self.vocabulary
         model = base64.b64encode(vocabulary.sentencepiece).decode()
@@ -299,6 +331,7 @@ class ElectraModel(keras.Model):
             "seed": self.seed,
             "dtype": self.dtype_policy.name,
             "name": self.name,
+            "frozen": [x.name for x in self.layers if not x.trainable],
         }
 
     @classmethod
@@ -310,4 +343,8 @@ class ElectraModel(keras.Model):
             sentencepiece=base64.b64decode(stored["sentencepiece"]),
         )
         encoder = BertConfig.from_dict(values.pop("encoder_config"))
-        return cls(encoder, vocabulary, **values)
+        frozen = values.pop("frozen", ())
+        model = cls(encoder, vocabulary, **values)
+        for layer in model.layers:
+            layer.trainable = layer.name not in frozen
+        return model

@@ -1,9 +1,12 @@
 """Batches of rows for Keras' loops."""
 
+from typing import Any
+
 import numpy as np
 import tensorflow as tf
 
 from electra_tf.finetune.features import Features
+from electra_tf.util.errors import UserError
 
 
 def shuffled(
@@ -50,3 +53,31 @@ def by_length(
     size = -(-features.num_rows // batch_size)
     batches = batches.apply(tf.data.experimental.assert_cardinality(size))
     return batches, np.argsort(order, kind="stable")
+
+
+def split(
+    rows: list[dict[str, Any]], share: float, count: int
+) -> tuple[list, list]:
+    """Takes the rows of the last inputs out, as Keras does.
+
+    Args:
+      rows: each with "eid", the number of its input.
+      share: of the inputs, to take out.
+      count: of the inputs.
+
+    Returns:
+      The rows of the first inputs, and those of the last.
+
+    Raises:
+      UserError: if either has none.
+    """
+    cut = int(count * (1 - share))
+    if not 0 < cut < count:
+        raise UserError(
+            "`validation_split` must leave rows to learn from and rows to "
+            f"validate on. Received: validation_split={share} of {count}."
+        )
+    return (
+        [row for row in rows if row["eid"] < cut],
+        [row for row in rows if row["eid"] >= cut],
+    )

@@ -33,14 +33,19 @@ class TextModel(TaskModel):
                 target[self.TARGETS[0].name] = targets[eid]
             yield {"eid": eid, **row, **target}
 
+    def num_inputs(self, x: Texts) -> int:
+        return len(columns_of(x)[0])
+
     def _targets(self, y: Sequence, count: int) -> list[int] | list[float]:
-        y = list(y)
+        y = np.asarray(y).tolist() if hasattr(y, "__array__") else list(y)
         if len(y) != count:
             raise UserError(
                 f"There must be one `y` for each of {count} texts. Received: "
                 f"{len(y)}."
             )
-        return [self.target(value, place) for place, value in enumerate(y)]
+        return [
+            self.target(_alone(value), place) for place, value in enumerate(y)
+        ]
 
     def target(self, value: Any, place: int) -> int | float:  # noqa: ANN401
         """Returns what is learned.
@@ -69,14 +74,15 @@ class TextModel(TaskModel):
         spec = data.element_spec
         inputs, *rest = spec if isinstance(spec, tuple) else (spec,)
         if isinstance(inputs, dict):
-            return data
+            return super().read(data)
         pair = inputs if isinstance(inputs, tuple) else (inputs,)
         is_text = all(_is_batch_of_strings(part) for part in pair)
         if not is_text or any(part.dtype == tf.string for part in rest):
             raise UserError(
                 "A dataset must hold batches as `model.dataset(x, y)` makes "
                 "them, or batches of strings, ((texts, others), labels) for "
-                f"pairs, with numbers for labels. Received: {spec}."
+                f"pairs, with numbers for labels. Received: {spec}. "
+                'Map it: data.map(lambda x: (x["text"], x["label"])).'
             )
 
         def convert(
@@ -89,6 +95,12 @@ class TextModel(TaskModel):
         return data.map(convert, num_parallel_calls=tf.data.AUTOTUNE).prefetch(
             tf.data.AUTOTUNE
         )
+
+
+def _alone(value: Any) -> Any:  # noqa: ANN401
+    """Takes what is alone in its row out of it."""
+    is_row = isinstance(value, list | tuple) and len(value) == 1
+    return value[0] if is_row else value
 
 
 def _is_batch_of_strings(spec: tf.TensorSpec) -> bool:
@@ -112,8 +124,8 @@ class ElectraClassifier(TextModel):
       logits = model.predict(["what a film"])
       model.save("film.keras")
 
-    In another process `keras.saving.load_model("film.keras")` finds the class
-    once `electra_tf.ElectraClassifier` has been named there.
+    In another process `from electra_tf import ElectraClassifier` comes before
+    `keras.saving.load_model("film.keras")`, which finds the class then.
 
     The loss that `compile` takes by default is the cross-entropy of logits,
     the metric the share of right answers, "accuracy".

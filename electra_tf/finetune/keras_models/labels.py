@@ -1,5 +1,6 @@
 """Classes by their numbers or their labels."""
 
+import numbers
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,6 +22,13 @@ class Labels:
 
     def __init__(self, count: int | None, labels: Sequence[str] = ()) -> None:
         self.labels = tuple(labels)
+        for label in self.labels:
+            if not isinstance(label, str):
+                raise UserError(
+                    f"Labels must be strings. Received: {label!r}. Give "
+                    "num_classes in their place where classes are numbers "
+                    "from 0."
+                )
         self.count = len(self.labels) if count is None else count
         if len({*self.labels}) < len(self.labels):
             raise UserError(
@@ -38,7 +46,8 @@ class Labels:
         """Returns the number of a class.
 
         Args:
-          label: a label, or the number itself.
+          label: a label, or the number itself, where that is not another's
+            label.
           place: of it, for messages.
 
         Raises:
@@ -47,7 +56,8 @@ class Labels:
         if isinstance(label, str):
             if label in self.labels:
                 return self.labels.index(label)
-        elif int(label) == label and 0 <= label < self.count:
+        elif isinstance(label, numbers.Real) and label in range(self.count):
+            self._check_meaning(int(label), place)
             return int(label)
         known = f"from 0 to {self.count - 1}"
         if self.labels:
@@ -55,6 +65,18 @@ class Labels:
         raise UserError(
             f"A label must be {known}. Received: {label!r} at {place}."
         )
+
+    def _check_meaning(self, number: int, place: str) -> None:
+        """Refuses a number that is the label of another class."""
+        if self.labels and str(number) in {*self.labels} - {
+            self.labels[number]
+        }:
+            raise UserError(
+                f"A label must be one of {', '.join(self.labels)}, as a "
+                f"string. Received: the number {number} at {place}, which "
+                f"may be {number!r} or {self.labels[number]!r}. Give str(y) "
+                "of each."
+            )
 
     def name(self, number: int) -> str | int:
         """Returns the label of a class; its number if it has none."""

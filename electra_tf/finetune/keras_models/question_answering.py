@@ -1,6 +1,7 @@
 """Answers to questions, as spans of a context."""
 
 import dataclasses
+import numbers
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -113,6 +114,9 @@ class ElectraQA(TaskModel):
         maker = RowMaker(self.tokenizer, self.qa, self.max_seq_length)
         return maker.rows(examples, is_training=y is not None)
 
+    def num_inputs(self, x: Questions) -> int:
+        return len(columns_of(x)[0])
+
     def _examples(self, x: Questions, y: Answers | None) -> list[QAExample]:
         """Checks questions, and makes examples of them."""
         columns = columns_of(x)
@@ -144,8 +148,7 @@ class ElectraQA(TaskModel):
     ) -> QAExample:
         places = ()
         if answer is not None:
-            start, text = answer
-            places = (Answer(text, start),)
+            places = (_place(answer, eid),)
         texts = tuple(place.text for place in places)
         asked = Question(
             str(eid), question, texts, places, is_impossible=not places
@@ -232,3 +235,15 @@ class ElectraQA(TaskModel):
             "head": self.head_kind,
             "qa": dataclasses.asdict(self.qa),
         }
+
+
+def _place(answer: Any, eid: int) -> Answer:  # noqa: ANN401
+    """Checks where an answer stands."""
+    is_pair = isinstance(answer, tuple | list) and len(answer) == 2
+    if is_pair and isinstance(answer[1], str):
+        if isinstance(answer[0], numbers.Integral):
+            return Answer(answer[1], int(answer[0]))
+    raise UserError(
+        'An answer must be (start, text), as (21, "Ann"), or None where '
+        f"there is none. Received: {answer!r} of question {eid}."
+    )

@@ -11,6 +11,7 @@ from electra_tf.finetune.feature_spec import FeatureSpec
 from electra_tf.finetune.keras_models.base import Batch
 from electra_tf.finetune.keras_models.labels import Labels
 from electra_tf.finetune.keras_models.task_model import BATCH_SIZE, TaskModel
+from electra_tf.finetune.keras_models.texts import check_sequence
 from electra_tf.finetune.keras_models.trained import Trained
 from electra_tf.finetune.tagging import tagging_rows
 from electra_tf.finetune.tagging.tagging_head import TaggingHead
@@ -75,8 +76,8 @@ class ElectraTagger(TaskModel):
       (logits,) = model.predict([["what", "a", "film"]])  # [3, C]
 
     The loss that `compile` takes by default is a `TaggingLoss`, the metric the
-    share of words that have the right tag, "accuracy". A metric of yours goes
-    into `weighted_metrics`, as weights of 0 stand where no word is.
+    share of words that have the right tag, "accuracy". Metrics of yours are
+    weighted ones, as weights of 0 stand where no word is.
 
     Args:
       encoder_config: see `ElectraModel`.
@@ -146,6 +147,22 @@ class ElectraTagger(TaskModel):
             ],
         }
 
+    def compile(
+        self,
+        optimizer: str | keras.optimizers.Optimizer,
+        loss: Any = "auto",  # noqa: ANN401 (as Keras has it)
+        *,
+        metrics: Any = "auto",  # noqa: ANN401
+        **arguments: Any,  # noqa: ANN401
+    ) -> None:
+        """Says how to learn; metrics are of words alone, see the class."""
+        if metrics and metrics != "auto":
+            metrics = metrics if isinstance(metrics, list) else [metrics]
+            weighted = arguments.get("weighted_metrics") or []
+            arguments["weighted_metrics"] = [*metrics, *weighted]
+            metrics = None
+        super().compile(optimizer, loss, metrics=metrics, **arguments)
+
     def class_factors(self, class_weight: Mapping[Any, float]) -> np.ndarray:
         return self.classes.factors(class_weight)
 
@@ -161,6 +178,9 @@ class ElectraTagger(TaskModel):
                 learned = {"labels": part, "sample_weight": row["labels_mask"]}
             segments = np.full_like(row["input_ids"], self.segment_id)
             yield {**row, "eid": eid, "segment_ids": segments, **learned}
+
+    def num_inputs(self, x: Sentences) -> int:
+        return len(x)
 
     def _numbers(self, y: Tags, sentences: Sentences) -> list[np.ndarray]:
         """Checks tags, and returns their numbers, int32 [words] each."""
@@ -245,7 +265,8 @@ def _checked(sentences: Sentences) -> Sentences:
     Raises:
       UserError: naming it.
     """
-    if isinstance(sentences, str) or not len(sentences):
+    check_sequence(sentences, "Sentences must be sequences of words")
+    if not len(sentences):
         raise UserError(
             "There must be sentences, each a sequence of words. Received: "
             f"{sentences!r}."

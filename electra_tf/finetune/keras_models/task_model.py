@@ -44,14 +44,12 @@ class TaskModel(ElectraModel, abc.ABC):
 
     Attributes:
       KIND: of what is learned, as `Task.KIND`.
-      COLUMNS: what the head reads besides tokens.
       TARGETS: what is learned; of classes the first is their number.
       WEIGHT: how much a row, or each word of it, counts.
       IS_BY_TOKEN: whether outputs are as long as rows.
     """
 
     KIND: ClassVar[str]
-    COLUMNS: ClassVar[tuple[FeatureSpec, ...]] = ()
     TARGETS: ClassVar[tuple[FeatureSpec, ...]]
     WEIGHT: ClassVar[FeatureSpec] = FeatureSpec("sample_weight", is_float=True)
     IS_BY_TOKEN: ClassVar[bool] = False
@@ -69,6 +67,10 @@ class TaskModel(ElectraModel, abc.ABC):
         Raises:
           UserError: naming what cannot be used.
         """
+
+    @abc.abstractmethod
+    def num_inputs(self, x: Any) -> int:  # noqa: ANN401
+        """Returns how many inputs there are in what `rows` takes."""
 
     @classmethod
     @abc.abstractmethod
@@ -207,19 +209,25 @@ class TaskModel(ElectraModel, abc.ABC):
         size = arguments.pop("batch_size", None) or BATCH_SIZE
         held_out_size = arguments.pop("validation_batch_size", None) or size
         held_out = arguments.pop("validation_data", None)
+        in_order = bool(arguments.get("validation_steps"))
         if isinstance(held_out, tf.data.Dataset):
             held_out = self.read(held_out)
         elif held_out is not None:
-            rows = self._rows(Data(*held_out))
-            held_out, _ = self._by_length(rows, held_out_size)
+            rows = self._labelled(Data(*held_out))
+            held_out = self._evaluated(rows, held_out_size, in_order)
         data = Data(x, y, arguments.pop("sample_weight", None))
         if isinstance(x, tf.data.Dataset):
             made = self.read(x)
+            if weights := arguments.pop("class_weight", None):
+                numbered = dict(enumerate(self.class_factors(weights)))
+                arguments["class_weight"] = numbered
         else:
-            rows = self._rows(data)
-            if share := arguments.pop("validation_split", 0.0):
-                rows, rest = _split(rows, share)
-                held_out, _ = self._by_length(rest, held_out_size)
+            rows = self._labelled(data)
+            share = arguments.pop("validation_split", 0.0)
+            if share and held_out is None:
+                count = self.num_inputs(x)
+                rows, rest = batches.split(rows, share, count)
+                held_out = self._evaluated(rest, held_out_size, in_order)
             features = self._features(rows, arguments.pop("class_weight", None))
             seed = self.seed if arguments.pop("shuffle", True) else None
             made = self._parts(batches.shuffled(features, size, seed))
@@ -238,7 +246,8 @@ class TaskModel(ElectraModel, abc.ABC):
         if isinstance(x, tf.data.Dataset):
             made = self.read(x)
         else:
-            made, _ = self._by_length(self._rows(data), size)
+            in_order = bool(arguments.get("steps"))
+            made = self._evaluated(self._labelled(data), size, in_order)
         return super().evaluate(made, **arguments)
 
     def predict(self, x: Any, **arguments: Any) -> Any:  # noqa: ANN401
@@ -260,7 +269,15 @@ class TaskModel(ElectraModel, abc.ABC):
           rows: of `rows`.
           batch_size: rows at once; no output depends on it.
           **arguments: of `keras.Model.predict`.
+
+        Raises:
+          UserError: if only some "steps" are asked for.
         """
+        if arguments.get("steps"):
+            raise UserError(
+                "`steps` must be left out where inputs are a sequence: give "
+                f"fewer of them. Received: steps={arguments['steps']}."
+            )
         if self.IS_BY_TOKEN:  # Keras joins outputs of one length
             features = self._features(rows)
             made = self._parts(batches.shuffled(features, batch_size, None))
@@ -280,12 +297,27 @@ class TaskModel(ElectraModel, abc.ABC):
         """
         spec = data.element_spec
         inputs = spec[0] if isinstance(spec, tuple) else spec
-        if not isinstance(inputs, dict):
+        if not isinstance(inputs, dict) or "input_ids" not in inputs:
             raise UserError(
                 "A dataset must hold batches as `model.dataset(x, y)` makes "
-                f"them. Received: {inputs}."
+                f"them. Received: {inputs}. Map it to these, or to "
+                "(texts, labels) where the model takes texts."
             )
         return data
+
+    def _labelled(self, data: Data) -> list[dict[str, Any]]:
+        """Makes rows to learn from, or to evaluate on."""
+        if data.y is None:
+            raise UserError(
+                "`y` must say what is right of each input. Received: none."
+            )
+        rows = self._rows(data)
+        if not rows:
+            raise UserError(
+                "There must be rows to learn from. Received: "
+                f"{self.num_inputs(data.x)} inputs without any."
+            )
+        return rows
 
     def _rows(self, data: Data) -> list[dict[str, Any]]:
         """Makes rows, with their weights if there are any."""
@@ -293,7 +325,7 @@ class TaskModel(ElectraModel, abc.ABC):
         if data.sample_weight is None:
             return rows
         weights = np.asarray(data.sample_weight, np.float32)
-        count = rows[-1]["eid"] + 1
+        count = self.num_inputs(data.x)
         if weights.shape != (count,):
             raise UserError(
                 f"`sample_weight` must have a number for each of {count} "
@@ -318,6 +350,15 @@ class TaskModel(ElectraModel, abc.ABC):
                 row[self.WEIGHT.name] = weight * factor
         specs = (*TOKENS, *self.COLUMNS, *self.TARGETS, self.WEIGHT)
         return Features(rows, [spec for spec in specs if spec.name in rows[0]])
+
+    def _evaluated(
+        self, rows: list[dict[str, Any]], batch_size: int, in_order: bool
+    ) -> tf.data.Dataset:
+        """Makes batches to evaluate on; in order where some may be left out."""
+        if in_order:
+            features = self._features(rows)
+            return self._parts(batches.shuffled(features, batch_size, None))
+        return self._by_length(rows, batch_size)[0]
 
     def _by_length(
         self, rows: Sequence[dict[str, Any]], batch_size: int
@@ -347,18 +388,3 @@ class TaskModel(ElectraModel, abc.ABC):
             return (inputs, y) if weights is None else (inputs, y, weights)
 
         return data.map(divide).prefetch(tf.data.AUTOTUNE)
-
-
-def _split(rows: list[dict[str, Any]], share: float) -> tuple[list, list]:
-    """Takes the rows of the last inputs out, as Keras does."""
-    count = rows[-1]["eid"] + 1
-    cut = int(count * (1 - share))
-    if not 0 < cut < count:
-        raise UserError(
-            "`validation_split` must leave rows to learn from and rows to "
-            f"validate on. Received: validation_split={share} of {count}."
-        )
-    return (
-        [row for row in rows if row["eid"] < cut],
-        [row for row in rows if row["eid"] >= cut],
-    )

@@ -1,6 +1,10 @@
 """Texts and pairs as Keras' users hold them, and the rows they become."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+
+import keras
+import numpy as np
+import tensorflow as tf
 
 from electra_tf.finetune.preprocessing import (
     TextTokenizer,
@@ -25,11 +29,9 @@ def columns_of(texts: Texts) -> Columns:
     Raises:
       UserError: naming what is no text, or has no partner.
     """
-    if isinstance(texts, str) or not hasattr(texts, "__len__"):
-        raise UserError(
-            "Texts must be a sequence of strings or of pairs of them. "
-            f"Received: {shown(texts)}."
-        )
+    if isinstance(texts, tf.Tensor) and texts.dtype == tf.string:
+        texts = np.char.decode(texts.numpy().astype(bytes), "utf-8")
+    check_sequence(texts, "Texts must be a sequence of strings or of pairs")
     if not len(texts):
         raise UserError("There must be texts. Received: none.")
     columns = [list(texts)]
@@ -51,6 +53,26 @@ def columns_of(texts: Texts) -> Columns:
                     f"{number}."
                 )
     return columns
+
+
+def check_sequence(values: object, expected: str) -> None:
+    """Refuses what is a text, a table, or has no length.
+
+    Args:
+      values: that were given.
+      expected: begins the message.
+
+    Raises:
+      UserError: saying what to give instead.
+    """
+    way_out = ""
+    if isinstance(values, Mapping) or hasattr(values, "columns"):
+        way_out = ' Give a column: x["text"], or (x["a"], x["b"]) for pairs.'
+    elif isinstance(values, keras.utils.PyDataset | Iterator):
+        way_out = " Give lists, or tf.data.Dataset.from_generator."
+    if way_out or isinstance(values, str) or not hasattr(values, "__len__"):
+        received = type(values).__name__ if way_out else shown(values)
+        raise UserError(f"{expected}. Received: {received}.{way_out}")
 
 
 def rows_of(

@@ -64,6 +64,35 @@ def test_classes_count_as_much_as_they_are_told(model):
         model.fit(TEXTS, LABELS, class_weight={"dull": 2})
 
 
+def test_labels_may_stand_in_a_column(model):
+    rows = [row["label_ids"] for row in model.rows(TEXTS, LABELS)]
+    for y in (np.array(LABELS)[:, None], [[label] for label in LABELS]):
+        assert [row["label_ids"] for row in model.rows(TEXTS, y)] == rows
+    with pytest.raises(UserError, match=r"Received: \[1, 0\] at 0"):
+        list(model.rows(TEXTS, np.eye(2, dtype=int)[1 - np.array(LABELS)]))
+
+
+def test_data_that_are_given_go_before_a_share(model):
+    model.compile(keras.optimizers.SGD(0.0), run_eagerly=True)
+    given = (TEXTS[:2], LABELS[:2])
+    found = model.fit(
+        TEXTS, LABELS, validation_data=given, validation_split=0.5, verbose=0
+    )
+    scores = model.evaluate(*given, verbose=0, return_dict=True)
+    assert found.history["val_loss"][0] == pytest.approx(scores["loss"])
+
+
+def test_labels_of_classes_weigh_batches_too(model):
+    model.compile(keras.optimizers.SGD(0.0), run_eagerly=True)
+    data = tf.data.Dataset.from_tensor_slices((TEXTS, LABELS)).batch(16)
+    losses = [
+        model.fit(data, class_weight=weights, verbose=0).history["loss"][0]
+        for weights in ({"good": 3.0}, {0: 1.0, 1: 3.0}, {0: 1.0, 1: 1.0})
+    ]
+    assert losses[0] == pytest.approx(losses[1], rel=0.3) != losses[2]
+    assert losses[0] > 1.3 * losses[2]
+
+
 def test_the_last_inputs_can_be_held_out(model):
     model.compile(keras.optimizers.SGD(0.0), run_eagerly=True)
     found = model.fit(

@@ -173,6 +173,10 @@ def test_weights_of_samples_count(trained):
     assert sums[0] != pytest.approx(sums[2], rel=1e-3)
 
 
+def slice_of(x, count):
+    return tuple(part[:count] for part in x) if type(x) is tuple else x[:count]
+
+
 def _odd(x):
     return tuple(part[1::2] for part in x) if type(x) is tuple else x[1::2]
 
@@ -220,6 +224,62 @@ def test_what_is_frozen_keeps_its_bits(path, trained):
         model.freeze(2)
 
 
+def test_what_is_frozen_stays_so_in_files_and_copies(path, trained, tmp_path):
+    case, other, _ = trained
+    model = _model(type(other).__name__, path)
+    model.freeze()
+    _fit(model, case, epochs=1)
+    model.save(tmp_path / "frozen.keras")
+    again = keras.saving.load_model(tmp_path / "frozen.keras")
+    for one in (again, keras.models.clone_model(model)):
+        names = [v.path for v in one.trainable_variables]
+        assert names == [v.path for v in model.head.trainable_variables]
+    assert again.optimizer.iterations.numpy() == model.optimizer.iterations
+    for mine, theirs in zip(
+        again.optimizer.variables, model.optimizer.variables, strict=True
+    ):
+        np.testing.assert_array_equal(mine.numpy(), theirs.numpy())
+
+
+def test_some_steps_are_the_first_rows_however_long(trained):
+    case, model, _ = trained
+    size = {"batch_size": 4, "verbose": 0, "return_dict": True}
+    first = slice_of(case.x, 4)
+    data = model.dataset(case.x, case.y, batch_size=4)
+    expected = model.evaluate(data, steps=1, verbose=0, return_dict=True)
+    assert model.evaluate(case.x, case.y, steps=1, **size) == pytest.approx(
+        expected, rel=1e-4, abs=1e-6
+    )
+    model.run_eagerly, before = True, model.get_weights()
+    history = model.fit(
+        first,
+        case.y[:4],
+        sample_weight=np.zeros(4),
+        validation_data=(case.x, case.y),
+        validation_batch_size=4,
+        validation_steps=1,
+        verbose=0,
+    ).history
+    model.run_eagerly = False
+    for weights, old in zip(model.get_weights(), before, strict=True):
+        np.testing.assert_array_equal(weights, old)
+    assert history["val_loss"][0] == pytest.approx(expected["loss"], rel=1e-4)
+    with pytest.raises(UserError, match="steps.*fewer of them.*steps=1"):
+        model.predict(case.x, steps=1, verbose=0)
+
+
+def test_an_export_answers_as_the_model(trained, tmp_path):
+    case, model, _ = trained
+    model.export(tmp_path / "saved", verbose=False)
+    inputs = next(iter(model.dataset(case.x, batch_size=3)))
+    network = tf.saved_model.load(str(tmp_path / "saved"))
+    found, expected = (
+        keras.tree.map_structure(lambda x: x.numpy(), outputs)
+        for outputs in (network.serve(inputs), model(inputs))
+    )
+    _assert_equal(found, expected)
+
+
 def test_the_summary_lists_the_layers(trained):
     _, model, _ = trained
     lines = []
@@ -260,6 +320,19 @@ def test_what_cannot_be_used_is_named(path, trained):
         model.fit(x, y[:-1])
     with pytest.raises(UserError, match="sample_weight.* 16 .*shape .3"):
         model.fit(x, y, sample_weight=[1, 2, 3])
+    for wrong in ({"x": x}, {"x": x, "validation_data": (x,)}):
+        with pytest.raises(UserError, match="`y` must say.*none"):
+            model.fit(**{"y": y if len(wrong) > 1 else None, **wrong})
+    with pytest.raises(UserError, match="`y` must say.*none"):
+        model.evaluate(x)
+    with pytest.raises(UserError, match=r'dict\. Give a column: x\["text"\]'):
+        model.predict({"text": TEXTS})
+    with pytest.raises(UserError, match="Received: generator.*from_generator"):
+        model.predict(text for text in TEXTS)
+    for wrong in ({"text": TEXTS}, ({"text": TEXTS}, [0] * 16)):
+        data = tf.data.Dataset.from_tensor_slices(wrong).batch(4)
+        with pytest.raises(UserError, match="dataset must hold.*Map it"):
+            model.evaluate(data)
     with pytest.raises(UserError, match="validation_split.*0.99 of 16"):
         model.fit(x, y, validation_split=0.99)
     with pytest.raises(UserError, match="must be .*Received: 'a text'"):

@@ -14,11 +14,21 @@ def test_classes_have_numbers_and_labels():
     assert factors.tolist() == [0.5, 3]
 
 
-@pytest.mark.parametrize("label", ["fine", 2, -1, 0.5])
+@pytest.mark.parametrize("label", ["fine", 2, -1, 0.5, None, float("nan")])
 def test_a_label_that_there_is_not_is_named(label):
     message = f"0 to 1, or one of bad, good. Received: {label!r} at 7"
     with pytest.raises(UserError, match=message):
         Labels(2, ("bad", "good")).number(label, "7")
+
+
+def test_a_number_is_no_label_of_another_class():
+    stars = Labels(None, ("1", "2", "4"))
+    assert stars.number("1", "0") == 0 and stars.number(0, "0") == 0
+    with pytest.raises(UserError, match="number 1 at 7, .*1 or '2'"):
+        stars.number(1, "7")
+    assert Labels(None, ("0", "1")).number(1, "0") == 1
+    with pytest.raises(UserError, match="must be strings. Received: 5"):
+        Labels(None, (5, 4))
 
 
 @pytest.mark.parametrize(

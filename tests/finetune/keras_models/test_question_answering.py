@@ -42,6 +42,10 @@ def test_answers_are_spans_and_scores_those_of_squad(path, head):
             [(9, "bad film")],
             r"Question 0: .*stand where.*\(9, 'bad film'\)",
         ),
+        *(
+            ((QUESTIONS[:1], CONTEXTS[:1]), [wrong], r"\(start, text\), as")
+            for wrong in (("film", 3), "film", (3, 5), {"text": ["film"]})
+        ),
         (
             (QUESTIONS[:1], CONTEXTS[:1]),
             [(15, "film")],

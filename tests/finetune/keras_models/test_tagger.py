@@ -52,6 +52,22 @@ def test_the_loss_is_summed_over_words_and_a_mean_of_rows():
     assert float(found) == pytest.approx(terms.sum() / 2, rel=1e-5)
 
 
+def test_metrics_are_of_words_alone(path):
+    model = electra_tf.ElectraTagger.from_checkpoint(path, labels=("A", "B"))
+    x, y = [["the"], ["the", "good", "film"] * 3], [["A"], ["A", "B", "B"] * 3]
+    found = []
+    for metrics in ("auto", "accuracy", ["accuracy"]):
+        model.compile("sgd", metrics=metrics, run_eagerly=True)
+        scores = model.evaluate(x, y, verbose=0, return_dict=True)
+        found.append(scores["accuracy"])
+    right = sum(
+        a == b
+        for tags, guesses in zip(y, model.tag(x), strict=True)
+        for a, b in zip(tags, guesses, strict=True)
+    )
+    assert found == pytest.approx([right / 10] * 3)
+
+
 @pytest.mark.parametrize(
     ("sentences", "tags", "message"),
     [
@@ -59,6 +75,7 @@ def test_the_loss_is_summed_over_words_and_a_mean_of_rows():
         ([["the"], []], None, r"Received: \[\] at 1"),
         ([["the", 3]], None, "3"),
         ([], None, "must be sentences"),
+        (None, None, "sequences of words. Received: None"),
         ([["the"]], [], "each of 1 sentences. Received: 0"),
         ([["the", "film"]], [["A"]], "Sentence 0 .* 2 words"),
         ([["the", "film"]], ["AB"], "Sentence 0 .* 'AB'"),

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from electra_tf.finetune.keras_models.texts import columns_of
 from electra_tf.util.errors import UserError
@@ -15,6 +16,7 @@ def test_texts_and_pairs_come_in_several_forms():
     assert columns_of(np.array(pairs).T) == pairs
     two = [("a", "x"), ("b", "y")]
     assert columns_of(two) == [["a", "b"], ["x", "y"]]
+    assert columns_of(tf.constant(["ä", "b"])) == [["ä", "b"]]
 
 
 @pytest.mark.parametrize(
