@@ -34,13 +34,7 @@ from typing import Any, NamedTuple, NoReturn
 from absl import flags
 
 from electra_tf.util import files
-from electra_tf.util.config_fields import (
-    Config,
-    Leaf,
-    build,
-    flatten,
-    leaves,
-)
+from electra_tf.util.config_fields import Config, Leaf, build, flatten, leaves
 from electra_tf.util.errors import ExitCode, UserError
 
 Values = dict[str, Any]
