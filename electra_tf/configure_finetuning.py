@@ -322,6 +322,10 @@ class RuntimeConfig:
     jit_compile: str = one_of("auto", "true", "false")
     """Compile the update with XLA; auto where that is faster."""
 
+    keep_memory: bool = True
+    """Keep freed memory for the next update instead of returning it to the
+    system, which is faster. Of the GNU C library."""
+
     def __post_init__(self) -> None:
         counts = (
             "eval_batch_size gradient_accumulation_steps iterations_per_loop "

@@ -4,11 +4,12 @@ python -m electra_tf.run_finetuning --flagfile=configs/finetune/cola.cfg
 """
 
 from electra_tf.configure_finetuning import FinetuningConfig
-from electra_tf.util import config_flags, console
+from electra_tf.util import config_flags, console, memory
 
 
 def main(config: FinetuningConfig) -> None:
     """Runs what the configuration asks for."""
+    console.say(memory.keep_if(config.runtime.keep_memory))
     with console.quiet_imports():
         from electra_tf.finetune import finetuning_run
 

@@ -4,11 +4,12 @@ python -m electra_tf.run_pretraining --flagfile=configs/demo.cfg
 """
 
 from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.util import config_flags, console
+from electra_tf.util import config_flags, console, memory
 
 
 def main(config: PretrainingConfig) -> None:
     """Runs what the configuration asks for."""
+    console.say(memory.keep_if(config.runtime.keep_memory))
     with console.quiet_imports():
         from electra_tf.pretrain import pretraining_run
 

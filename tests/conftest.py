@@ -2,12 +2,25 @@
 
 import os
 
+import pytest
+
+from electra_tf.util import memory
+
+memory.keep()
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 
-import tensorflow as tf
+import tensorflow as tf  # noqa: E402 (after what it reads)
+
+from electra_tf.util import distribution  # noqa: E402
 
 tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0],
     [tf.config.LogicalDeviceConfiguration()] * 4,
 )
+
+
+@pytest.fixture
+def products_in_bfloat16(monkeypatch):
+    """Lets what is asked for in bfloat16 be so on CPUs that truncate it."""
+    monkeypatch.setattr(distribution, "has_bfloat16", lambda: True)

@@ -7,6 +7,7 @@ V vocabulary, I and O any input and output width.
 import tensorflow as tf
 
 from electra_tf.model import islands
+from electra_tf.util import distribution
 
 NEVER = -1e9
 """A logit of probability 0. Finite, as 0 times infinity is no number."""
@@ -29,7 +30,8 @@ def matmul(
     """Multiplies matrices, with factors rounded to `dtype` if one is given.
 
     Sums are of float32 whatever the factors are, then rounded to `dtype` too;
-    so are the products of the gradient.
+    so are the products of the gradient. Where `distribution.has_bfloat16` says
+    no, bfloat16 is float32.
 
     Args:
       x: float32 [..., M, K].
@@ -40,6 +42,8 @@ def matmul(
     Returns:
       The dtype of `x`, [..., M, N].
     """
+    if dtype == "bfloat16" and not distribution.has_bfloat16():
+        dtype = None
     if dtype is None:
         return tf.matmul(x, y, **options)
     product = tf.matmul(tf.cast(x, dtype), tf.cast(y, dtype), **options)

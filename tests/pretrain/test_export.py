@@ -401,7 +401,9 @@ def test_replicas_leave_no_trace(model, tmp_path):
     assert devices <= {"", "/device:CPU:0", "/device:CPU:*"}  # to restore
 
 
-def test_an_export_of_a_training_in_bfloat16_is_exact(model, tmp_path):
+def test_an_export_of_a_training_in_bfloat16_is_exact(
+    model, tmp_path, products_in_bfloat16
+):
     rounded = Electra(_config(precision="bfloat16"), tiny.VOCABULARY)
     rounded.set_weights(model.get_weights())
     for path in export.export(rounded, tmp_path)[1::2]:

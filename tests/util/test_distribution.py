@@ -45,3 +45,20 @@ def test_auto_follows_tf_config(monkeypatch):
 def test_tpu_without_a_tpu_is_explained():
     with pytest.raises(UserError, match="--strategy=auto"):
         distribution.make_strategy("tpu")
+
+
+def _product(value):
+    return lambda x, y: tf.fill([64, 64], tf.constant(value, tf.bfloat16))
+
+
+@pytest.mark.parametrize(
+    ("value", "is_rounded"), [(1 + 19 / 128, True), (1 + 18 / 128, False)]
+)
+def test_bfloat16_is_there_where_products_are_rounded(
+    monkeypatch, capsys, value, is_rounded
+):
+    monkeypatch.setattr(tf, "matmul", _product(value))
+    found = distribution.has_bfloat16.__wrapped__()
+    assert found == is_rounded
+    said = capsys.readouterr().err
+    assert ("computed in float32" in said) != is_rounded

@@ -116,7 +116,9 @@ def test_it_stands_in_a_subclass(backbone):
     assert len(model.trainable_variables) == 23
 
 
-def test_the_global_policy_is_followed_and_features_stay_float32(backbone):
+def test_the_global_policy_is_followed_and_features_stay_float32(
+    backbone, products_in_bfloat16
+):
     before = keras.config.dtype_policy()
     keras.mixed_precision.set_global_policy("mixed_bfloat16")
     try:

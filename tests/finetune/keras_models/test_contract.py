@@ -182,7 +182,7 @@ def _odd(x):
 
 
 def test_mixed_precision_learns_with_float32_weights_and_outputs(
-    path, trained, tmp_path
+    path, trained, tmp_path, products_in_bfloat16
 ):
     case, other, _ = trained
     model = _model(type(other).__name__, path, dtype="mixed_bfloat16")

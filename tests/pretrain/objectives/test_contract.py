@@ -264,7 +264,9 @@ def test_micro_batches_of_two_replicas_learn_what_one_batch_does(name, pair):
     assert any(np.abs(slot).max() > 1e-3 for slot in whole.values())
 
 
-def test_bfloat16_is_for_products_of_encoders_alone(model, request):
+def test_bfloat16_is_for_products_of_encoders_alone(
+    model, request, products_in_bfloat16
+):
     variant = request.node.callspec.params["model"]
     rounded = _make_model(variant, precision="bfloat16")
     policies = {

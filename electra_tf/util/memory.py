@@ -1,0 +1,50 @@
+"""Memory that a process keeps, instead of returning it to the system.
+
+The GNU C library takes each large block from the system anew and returns it
+when it is freed, so that every update of a training touches all its memory for
+the first time: a page fault for each 4 KiB. `keep` ends that. It is for
+processes that train or answer, never for `import electra_tf`: a library must
+not decide how its host manages memory.
+"""
+
+import ctypes
+
+# Options of mallopt(3), and their values here.
+_KEEPING = {
+    -4: 0,  # M_MMAP_MAX: no block has a mapping of its own
+    -1: 2**31 - 1,  # M_TRIM_THRESHOLD: the heap does not shrink
+    -2: 2**28,  # M_TOP_PAD: it grows by 256 MiB, touched when needed
+    -8: 1,  # M_ARENA_MAX: one heap, as others hold no block over 64 MiB
+}
+
+
+def keep() -> bool:
+    """Makes the C library keep freed memory for the next allocation.
+
+    To be called before TensorFlow is imported, whose threads have heaps of
+    their own otherwise.
+
+    Returns:
+      Whether it does: only the GNU C library can be told to.
+    """
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError, TypeError):  # macOS, musl; Windows
+        return False
+    return all([mallopt(*option) == 1 for option in _KEEPING.items()])
+
+
+def keep_if(is_wanted: bool) -> str:
+    """Does as `--keep_memory` says.
+
+    Returns:
+      A line for the log.
+    """
+    if not is_wanted:
+        return "Memory is returned to the system after each update."
+    if keep():
+        return (
+            "Memory is kept between updates; --nokeep_memory returns it to "
+            "the system."
+        )
+    return "Memory is managed by the C library, which has no mallopt(3)."
