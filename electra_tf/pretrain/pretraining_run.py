@@ -4,7 +4,7 @@ import contextlib
 import math
 import pathlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import keras
 import tensorflow as tf
@@ -58,11 +58,16 @@ _SHOWN = {
 }
 
 
-def run(config: PretrainingConfig) -> None:
+def run(
+    config: PretrainingConfig,
+    callbacks: Sequence[keras.callbacks.Callback] = (),
+) -> None:
     """Prepares the data, trains, evaluates, shows samples and exports.
 
     Args:
       config: the whole configuration.
+      callbacks: called by the loop beside its own, on every worker; see
+        `training_utils.train`.
 
     Raises:
       UserError: before any training, if something is wrong with it.
@@ -81,7 +86,7 @@ def run(config: PretrainingConfig) -> None:
             console.say(_describe(model, strategy))
         store = _restore(model, start)
         if config.run.do_train:
-            _train(model, batches, store, strategy)
+            _train(model, batches, store, strategy, callbacks)
         if is_chief:
             _finish(model, held_out)
 
@@ -214,6 +219,7 @@ def _train(
     batches: BatchSchedule,
     store: Checkpoints,
     strategy: tf.distribute.Strategy,
+    further_callbacks: Sequence[keras.callbacks.Callback],
 ) -> None:
     """Trains to the end, writing checkpoints, logs and progress."""
     config = model.config
@@ -236,7 +242,10 @@ def _train(
             schedule,
             strategy=strategy,
             save=store.save if is_chief else lambda step: None,
-            callbacks=_callbacks(model, batches) if is_chief else (),
+            callbacks=[
+                *(_callbacks(model, batches) if is_chief else ()),
+                *further_callbacks,
+            ],
         )
     except tf.errors.DataLossError as error:
         paths = [

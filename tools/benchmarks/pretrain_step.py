@@ -1,29 +1,60 @@
-"""Measures one pre-training step: prints one JSON line.
+"""Measures pre-training as `run_pretraining` does it: prints one JSON line.
 
     python tools/benchmarks/pretrain_step.py --flagfile=configs/small.cfg \
         --train_batch_size=32
 
-The batch is random tokens, the time that of whole updates, dropout and
-optimizer included. GFLOP/s count the matrix products of the step, backward as
-twice forward, with the vocabulary at the masked positions only.
+The command's own loop runs on the records in --data_dir, which are built if
+there are none, with its logs, in a model directory that is removed afterwards.
+Times, page faults and CPU seconds are those of whole updates after the first
+three looks of the loop, over seven pieces of four seconds or more. GFLOP/s
+count the matrix products of the update, backward as twice forward, with the
+vocabulary at the masked positions only.
 """
 
+import contextlib
+import dataclasses
 import json
-import os
-import platform
 import resource
+import shutil
 import statistics
+import sys
+import time
+from typing import NamedTuple
 
-import keras
-import tensorflow as tf
-from steps import Steps, vocab_size
+import machine
 
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model.bert_config import BertConfig
-from electra_tf.util import config_flags
+from electra_tf.util import config_flags, console, memory
 
-_NUM_BLOCKS = 5
-_SECONDS_A_BLOCK = 4.0
+_MODEL_NAME = "pretrain_step_benchmark"
+_NUM_WARM_LOOKS = 3
+_NUM_PIECES = 7
+_SECONDS_A_PIECE = 4.0
+_FIGURES = {
+    "seconds": "seconds",
+    "user_seconds": "ru_utime",
+    "kernel_seconds": "ru_stime",
+    "page_faults": "ru_minflt",
+}
+
+
+class Look(NamedTuple):
+    """What had been used when the loop looked up.
+
+    Attributes:
+      step: updates done.
+      seconds: on the clock.
+      usage: of the process, by getrusage(2).
+    """
+
+    step: int
+    seconds: float
+    usage: resource.struct_rusage
+
+    def figure(self, name: str) -> float:
+        """Returns one of the figures, summed since the process began."""
+        return getattr(self if name == "seconds" else self.usage, name)
 
 
 def encoder_flops(bert: BertConfig, length: int) -> float:
@@ -54,44 +85,115 @@ def step_flops(config: PretrainingConfig, num_words: int) -> float:
 
 
 def main(config: PretrainingConfig) -> None:
-    """Times blocks of updates and prints the figures."""
-    steps = Steps(config)
-    first = steps.seconds(1)
-    steps.seconds(1)
-    num_steps = max(1, round(_SECONDS_A_BLOCK / steps.seconds(1)))
-    seconds = [steps.seconds(num_steps) for _ in range(_NUM_BLOCKS)]
-    print(json.dumps(_report(config, first, seconds)))
-
-
-def _report(
-    config: PretrainingConfig, first: float, seconds: list[float]
-) -> dict:
-    batch_size = config.training.train_batch_size
-    median = statistics.median(seconds)
-    flops = step_flops(config, vocab_size(config)) * batch_size
-    rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return {
+    """Trains for some pieces and prints the figures."""
+    began, at_work = time.monotonic(), machine.describe()
+    memory.keep_if(config.runtime.keep_memory)
+    config = _of_benchmark(config)
+    with contextlib.redirect_stdout(sys.stderr):
+        looks, num_words = _train(config)
+    report = {
         "benchmark": "pretrain_step",
-        "tensorflow": tf.__version__,
-        "keras": keras.__version__,
-        "machine": platform.machine(),
-        "cores": os.cpu_count(),
+        **at_work,
+        **_versions(),
         "objective": config.objective.objective,
         "model_size": config.model.model_size,
-        "batch_size": batch_size,
+        "batch_size": config.training.train_batch_size,
         "max_seq_length": config.corpus.max_seq_length,
         "precision": config.training.precision,
         "jit_compile": config.runtime.jit_compile,
-        "seconds_per_step": {
-            "min": min(seconds),
-            "median": median,
-            "max": max(seconds),
-        },
-        "first_step_seconds": first,
-        "sequences_per_second": batch_size / median,
-        "gflop_per_sequence": flops / batch_size / 1e9,
-        "gflop_per_second": flops / median / 1e9,
-        "peak_memory_gib": rss / 2**20,
+        "keep_memory": config.runtime.keep_memory,
+        "seconds_to_first_update": looks[0].seconds - began,
+        **_figures(looks, config, num_words),
+    }
+    print(json.dumps(report))
+
+
+def _of_benchmark(config: PretrainingConfig) -> PretrainingConfig:
+    """Returns a configuration that trains alone, in a directory of its own."""
+    run = dataclasses.replace(
+        config.run,
+        model_name=_MODEL_NAME,
+        do_train=True,
+        do_eval=False,
+        do_export=False,
+    )
+    return dataclasses.replace(config, run=run)
+
+
+def _train(config: PretrainingConfig) -> tuple[list[Look], int]:
+    """Trains; returns the looks, and the size of the vocabulary."""
+    with console.quiet_imports():
+        import keras
+
+        from electra_tf.pretrain import pretraining_run
+
+    class Meter(keras.callbacks.Callback):
+        """Looks up after each piece, and ends the loop after the last."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.looks = []
+
+        def on_train_batch_end(self, step: int, logs: object = None) -> None:
+            now = time.monotonic()
+            is_warm = len(self.looks) >= _NUM_WARM_LOOKS
+            if is_warm and now - self.looks[-1].seconds < _SECONDS_A_PIECE:
+                return
+            usage = resource.getrusage(resource.RUSAGE_SELF)
+            self.looks.append(Look(step, now, usage))
+            if len(self.looks) == _NUM_WARM_LOOKS + _NUM_PIECES:
+                self.model.stop_training = True
+
+    meter = Meter()
+    shutil.rmtree(config.run.model_dir, ignore_errors=True)
+    try:
+        pretraining_run.run(config, callbacks=[meter])
+    finally:
+        shutil.rmtree(config.run.model_dir, ignore_errors=True)
+    return meter.looks, meter.model.vocabulary.size
+
+
+def _versions() -> dict[str, str]:
+    import keras
+    import tensorflow as tf
+
+    return {"tensorflow": tf.__version__, "keras": keras.__version__}
+
+
+def _figures(
+    looks: list[Look], config: PretrainingConfig, num_words: int
+) -> dict[str, object]:
+    """Returns what an update costs: minimum, median and maximum of pieces."""
+    warm = looks[_NUM_WARM_LOOKS - 1 :]
+    pairs = list(zip(warm, warm[1:], strict=False))
+    spread = {}
+    for name, source in _FIGURES.items():
+        values = [
+            (end.figure(source) - start.figure(source))
+            / (end.step - start.step)
+            for start, end in pairs
+        ]
+        spread[f"{name}_per_update"] = {
+            "min": min(values),
+            "median": statistics.median(values),
+            "max": max(values),
+        }
+    user, kernel = (
+        sum(b.figure(name) - a.figure(name) for a, b in pairs)
+        for name in ("ru_utime", "ru_stime")
+    )
+    per_second = (
+        config.training.train_batch_size
+        / spread["seconds_per_update"]["median"]
+    )
+    gflop = step_flops(config, num_words) / 1e9
+    return {
+        **spread,
+        "kernel_share_of_cpu": kernel / (user + kernel),
+        "sequences_per_second": per_second,
+        "gflop_per_sequence": gflop,
+        "gflop_per_second": gflop * per_second,
+        "peak_memory_gib": looks[-1].usage.ru_maxrss / 2**20,
     }
 
 
