@@ -1,12 +1,11 @@
 """The benchmark of fine-tuning: what it trains, and what it prints."""
 
-import importlib.util
 import json
-import pathlib
 
+import finetune_step
+import finetune_workers
 import pytest
 
-TOOLS = pathlib.Path(__file__).parents[2] / "tools/benchmarks"
 TINY = {
     "batch_size": 2,
     "max_seq_length": 8,
@@ -18,16 +17,9 @@ TINY = {
 }
 
 
-def _load(name):
-    spec = importlib.util.spec_from_file_location(name, TOOLS / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture(scope="module")
 def tool():
-    return _load("finetune_step")
+    return finetune_step
 
 
 class _Worker:
@@ -69,7 +61,7 @@ def test_ratios_are_to_the_faster_optimizer_turn_by_turn(
 
 
 def test_rows_are_alike_for_all_and_half_filled_or_more(tool):
-    workers = _load("finetune_workers")
+    workers = finetune_workers
     config = tool.BenchmarkConfig(batch_size=50)
     setting = json.loads(config.setting("float32", ""))
     made = [workers.batch(workers.Setting(**setting)) for _ in range(2)]

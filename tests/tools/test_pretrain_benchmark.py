@@ -1,45 +1,29 @@
 """The benchmark of pre-training: what it runs, and what it prints."""
 
-import importlib.util
 import json
-import pathlib
 import resource
-import sys
 
+import pretrain_step
 import pytest
 import tiny
 
-TOOLS = pathlib.Path(__file__).parents[2] / "tools/benchmarks"
 
-
-@pytest.fixture
-def tool(monkeypatch):
-    monkeypatch.syspath_prepend(str(TOOLS))
-    spec = importlib.util.spec_from_file_location(
-        "pretrain_step", TOOLS / "pretrain_step.py"
-    )
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    yield module
-    sys.modules.pop("machine", None)
-
-
-def _look(tool, step, seconds, user, kernel, faults):
+def _look(step, seconds, user, kernel, faults):
     fields = [0] * 16
     fields[:3], fields[6] = (user, kernel, 2**20), faults
-    return tool.Look(step, seconds, resource.struct_rusage(fields))
+    return pretrain_step.Look(step, seconds, resource.struct_rusage(fields))
 
 
-def test_figures_are_those_of_updates_after_the_first_looks(tool):
-    warm = [_look(tool, step, 100 * step, 9, 9, 999) for step in (1, 2)]
+def test_figures_are_those_of_updates_after_the_first_looks():
+    warm = [_look(step, 100 * step, 9, 9, 999) for step in (1, 2)]
     looks = [
         *warm,
-        _look(tool, 4, 200, 10, 10, 1000),
-        _look(tool, 8, 204, 16, 12, 1040),  # 1 s an update
-        _look(tool, 9, 206, 17, 13, 1040),  # 2 s
-        _look(tool, 11, 207, 20, 14, 1042),  # 0.5 s
+        _look(4, 200, 10, 10, 1000),
+        _look(8, 204, 16, 12, 1040),  # 1 s an update
+        _look(9, 206, 17, 13, 1040),  # 2 s
+        _look(11, 207, 20, 14, 1042),  # 0.5 s
     ]
-    report = tool._figures(looks, tiny.config(train_batch_size=8), 60)
+    report = pretrain_step._figures(looks, tiny.config(train_batch_size=8), 60)
     assert report["seconds_per_update"] == {"min": 0.5, "median": 1, "max": 2}
     assert report["page_faults_per_update"] == {
         "min": 0,
@@ -53,9 +37,9 @@ def test_figures_are_those_of_updates_after_the_first_looks(tool):
 
 
 def test_it_trains_on_records_and_leaves_no_model(
-    tool, tmp_path, monkeypatch, capsys
+    tmp_path, monkeypatch, capsys
 ):
-    monkeypatch.setattr(tool, "_SECONDS_A_PIECE", 0.0)
+    monkeypatch.setattr(pretrain_step, "_SECONDS_A_PIECE", 0.0)
     (tmp_path / "corpus.txt").write_text("some words of text\n" * 400)
     config = tiny.config(
         tmp_path,
@@ -66,11 +50,11 @@ def test_it_trains_on_records_and_leaves_no_model(
         num_train_steps=1000,
         iterations_per_loop=1,
     )
-    tool.main(config)
+    pretrain_step.main(config)
     report = json.loads(capsys.readouterr().out)
     assert report["batch_size"] == 8
     assert report["cores"] > 0
     assert report["page_faults_per_update"]["median"] >= 0
     assert report["seconds_to_first_update"] > 0
     assert (tmp_path / "pretrain_tfrecords/manifest.json").exists()
-    assert not (tmp_path / "models" / tool._MODEL_NAME).exists()
+    assert not (tmp_path / "models" / pretrain_step._MODEL_NAME).exists()

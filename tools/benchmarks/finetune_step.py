@@ -17,13 +17,13 @@ and set OMP_WAIT_POLICY=passive: else PyTorch's threads count while they wait.
 
 import dataclasses
 import json
-import os
 import pathlib
-import platform
 import statistics
 import subprocess
 import sys
 from collections.abc import Mapping
+
+import machine
 
 from electra_tf.util import config_flags
 from electra_tf.util.config_fields import one_of, require, require_choices
@@ -174,8 +174,7 @@ def _report(
     return {
         "benchmark": "finetune_step",
         **versions,
-        "machine": platform.machine(),
-        "cores": os.cpu_count(),
+        **machine.describe(),
         **dataclasses.asdict(config),
         "seconds_per_step": {
             name: {kind: _spread(times[name], kind) for kind in ("cpu", "wall")}

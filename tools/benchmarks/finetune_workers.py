@@ -17,6 +17,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from electra_tf.util import memory
+
 _FIRST_WORD = 5  # the tokens before it are special
 _NUM_CLASSES = 2
 _LEARNING_RATE = 1e-4
@@ -178,6 +180,7 @@ PEERS = {"electra_tf": electra_tf, "torch": torch}
 
 def main(name: str, setting: Setting) -> None:
     """Makes a peer, and updates it on request until the input ends."""
+    memory.keep()  # as run_finetuning does, for each peer alike
     peer = PEERS[name](setting)
     _say(peer.versions)
     for line in sys.stdin:

@@ -13,22 +13,21 @@ and schedules that have risen. FLOPs are counted by the paper's rules.
 """
 
 import json
-import os
 import pathlib
-import platform
 import statistics
 import sys
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import keras
+import machine
 import tensorflow as tf
 from steps import Steps
 
 from electra_tf import flops_computation
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.flops_computation import FlopsConfig
-from electra_tf.util import config_flags
+from electra_tf.util import config_flags, memory
 from electra_tf.util.errors import UserError
 
 _CONFIGS = pathlib.Path(__file__).resolve().parents[2] / "configs"
@@ -53,6 +52,7 @@ class Row(NamedTuple):
 
 def main(flags: Sequence[str]) -> None:
     """Times updates and prints the figures."""
+    memory.keep()  # as run_pretraining does
     rows = {}
     for path in sorted(_CONFIGS.glob("ablations/*.cfg")):
         name = f"{path.parent.name}/{path.stem}"
@@ -88,8 +88,7 @@ def _report(
         "benchmark": "objective_steps",
         "tensorflow": tf.__version__,
         "keras": keras.__version__,
-        "machine": platform.machine(),
-        "cores": os.cpu_count(),
+        **machine.describe(),
         "config": name,
         "objective": row.config.objective.objective,
         "batch_size": row.config.training.train_batch_size,
