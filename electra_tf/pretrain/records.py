@@ -26,6 +26,8 @@ from electra_tf.util import files, storage
 from electra_tf.util.errors import UserError
 
 MAX_BYTES_TO_SCAN = 2**30
+REBUILD = "`python -m electra_tf.build_pretraining_dataset --overwrite`"
+"""The command that replaces a data set which does not fit."""
 
 _SCAN_BATCH = 1024
 _DEFAULTS = {
@@ -198,7 +200,7 @@ def _read_manifest(
             raise UserError(
                 "A data set must be complete. Received: "
                 f"{unfinished[0]}, left by a build that was stopped. Build "
-                "it again with --overwrite."
+                f"it again with {REBUILD}, or name another --data_dir."
             )
         if corpus.length_buckets:
             raise UserError(
@@ -253,8 +255,8 @@ def _check_settings(
     if differing:
         raise UserError(
             f"The data set in {directory} must fit this run. Received: "
-            f"{'; '.join(differing)}. Change the flags to its values, or "
-            "build it again with --overwrite."
+            f"{'; '.join(differing)}. Change the flags to its values, "
+            f"build it again with {REBUILD}, or name another --data_dir."
         )
 
 
