@@ -13,6 +13,7 @@ from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.model.updates import checkpoint_variables
 from electra_tf.pretrain import (
+    agreement,
     compute,
     evaluation,
     export,
@@ -65,25 +66,30 @@ def run(config: PretrainingConfig) -> None:
       config: the whole configuration.
 
     Raises:
-      UserError: before any training, if something is wrong with it.
+      UserError: before any training, if something is wrong with it, or if
+        workers were given different ones.
     """
     strategy = distribution.make_strategy(config.runtime.strategy)
+    workers = distribution.Workers(strategy)
+    workers.check_alike(agreement.settings(config))
     _check(config, strategy)
     is_chief = distribution.is_chief(strategy)
     if is_chief and DEMO in config.corpus.corpus:
         console.say(_DEMO_NOTE)
     with _directory(config) if is_chief else contextlib.nullcontext():
         start = _read_start(config)
-        vocabulary, records, held_out = _prepare(config, strategy)
-        batches = BatchSchedule(config.phases, records, config.training.seed)
-        model = make_model(config, vocabulary, strategy)
+        data = _prepare(config, strategy)
+        batches = BatchSchedule(config.phases, data.train, config.training.seed)
+        model = make_model(config, data.vocabulary, strategy)
         if is_chief:
             console.say(_describe(model, strategy))
         store = _restore(model, start)
         if config.run.do_train:
+            if workers.count > 1:
+                workers.check_alike(agreement.state(data, store))
             _train(model, batches, store, strategy)
         if is_chief:
-            _finish(model, held_out)
+            _finish(model, data.held_out)
 
 
 def make_model(

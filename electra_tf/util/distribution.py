@@ -1,11 +1,14 @@
 """Where a run computes: the only file that knows devices and workers."""
 
+import hashlib
 import json
 import os
+from collections.abc import Mapping, Sequence
 
+import numpy as np
 import tensorflow as tf
 
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import UserError, shown
 
 
 def make_strategy(name: str) -> tf.distribute.Strategy:
@@ -59,15 +62,91 @@ def worker(strategy: tf.distribute.Strategy) -> tuple[int, int]:
 
 def barrier(strategy: tf.distribute.Strategy) -> None:
     """Waits until every worker has come here."""
-    if worker(strategy)[1] == 1:
-        return
+    Workers(strategy).gather([0])
 
-    @tf.function
-    def meet() -> tf.Tensor:
-        context = tf.distribute.get_replica_context()
-        return context.all_reduce("SUM", tf.constant(1.0))
 
-    strategy.run(meet)
+class Workers:
+    """The processes of a strategy, which agree on what they do next.
+
+    Each method is called by all workers at the same place; it waits for the
+    slowest of them. One worker alone computes nothing and waits for nobody.
+
+    Args:
+      strategy: that is spread over the workers.
+
+    Attributes:
+      number: of this process, from 0, the chief.
+      count: of all workers.
+    """
+
+    def __init__(self, strategy: tf.distribute.Strategy) -> None:
+        self.number, self.count = worker(strategy)
+        self._strategy = strategy
+        self._sum = tf.function(self._sum_over_workers)
+
+    def any(self, *flags: bool) -> tuple[bool, ...]:
+        """Says of each flag whether a worker has set it."""
+        return tuple(self.gather(flags).any(0).tolist())
+
+    def check_alike(self, values: Mapping[str, str]) -> None:
+        """Refuses workers that would compute something else than the chief.
+
+        Args:
+          values: name -> what must be the same on all workers.
+
+        Raises:
+          UserError: on every worker, naming those that differ and the names
+            of what does.
+        """
+        digests = [_digest(value) for value in values.values()]
+        different = self._unlike_chief([_digest(" ".join(values))])
+        text = {number: "another version of electra_tf" for number in different}
+        if not different:  # so that all compare the same names
+            names = [f"{name} (here {shown(values[name])})" for name in values]
+            text = {
+                number: ", ".join(f"another {names[i]}" for i in columns)
+                for number, columns in self._unlike_chief(digests).items()
+            }
+        if text:
+            received = "; ".join(f"worker {n}: {text[n]}" for n in text)
+            raise UserError(
+                "Every worker must do the same as worker 0; this is worker "
+                f"{self.number}. Received: {received}. Nothing was trained. "
+                "Give all workers the same command, data and checkpoints."
+            )
+
+    def gather(self, numbers: Sequence[float]) -> np.ndarray:
+        """Returns the numbers of each worker, float32 [workers, n].
+
+        Args:
+          numbers: n of this worker; exact up to 2^24.
+        """
+        rows = np.zeros([self.count, len(numbers)], np.float32)
+        rows[self.number] = numbers
+        return rows if self.count == 1 else self._sum(rows).numpy()
+
+    def _unlike_chief(self, numbers: Sequence[float]) -> dict[int, list[int]]:
+        """Returns worker -> the places where its numbers are others."""
+        rows = self.gather(numbers)
+        differs = rows != rows[:1]
+        return {
+            number: np.flatnonzero(differs[number]).tolist()
+            for number in range(self.count)
+            if differs[number].any()
+        }
+
+    def _sum_over_workers(self, rows: tf.Tensor) -> tf.Tensor:
+        """Sums float32 [...] over one replica of each worker."""
+        replicas = self._strategy.num_replicas_in_sync // self.count
+
+        def of_replica(rows: tf.Tensor) -> tf.Tensor:
+            context = tf.distribute.get_replica_context()
+            is_first = context.replica_id_in_sync_group % replicas == 0
+            rows = tf.where(is_first, rows, tf.zeros_like(rows))
+            return context.all_reduce("SUM", rows)
+
+        total = self._strategy.run(of_replica, args=(rows,))
+        return self._strategy.experimental_local_results(total)[0]
 
 
 def has_accelerator() -> bool:
@@ -76,6 +155,11 @@ def has_accelerator() -> bool:
         tf.config.list_logical_devices("GPU")
         or tf.config.list_logical_devices("TPU")
     )
+
+
+def _digest(text: str) -> int:
+    """Returns 24 bits, which float32 holds exactly."""
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:3])
 
 
 def _automatic() -> str:

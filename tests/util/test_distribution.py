@@ -1,10 +1,12 @@
 import json
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
 from electra_tf.util import distribution
 from electra_tf.util.errors import UserError
+from tests.several_workers import Meeting
 
 
 def test_one_device_is_the_default_strategy():
@@ -45,3 +47,57 @@ def test_auto_follows_tf_config(monkeypatch):
 def test_tpu_without_a_tpu_is_explained():
     with pytest.raises(UserError, match="--strategy=auto"):
         distribution.make_strategy("tpu")
+
+
+def test_one_worker_agrees_with_itself():
+    workers = distribution.Workers(tf.distribute.get_strategy())
+    assert workers.any(True, False) == (True, False)
+    workers.check_alike({"a": "1"})
+    distribution.barrier(tf.distribute.get_strategy())
+
+
+def test_a_worker_counts_once_however_many_replicas_it_has():
+    strategy = tf.distribute.MirroredStrategy(
+        ["CPU:0", "CPU:1", "CPU:2"], tf.distribute.ReductionToOneDevice()
+    )
+    rows = np.float32([[2**24 - 1, 0, 7]])
+    total = distribution.Workers(strategy)._sum(rows)
+    np.testing.assert_array_equal(total, rows)
+
+
+def _check_alike(*values):
+    meeting = Meeting(len(values))
+    one = tf.distribute.get_strategy()
+    return meeting.run(lambda i: meeting.workers(one).check_alike(values[i]))
+
+
+def test_workers_that_are_alike_go_on():
+    assert (
+        _check_alike({"a": "1", "b": "2"}, {"a": "1", "b": "2"}) == [None] * 2
+    )
+
+
+def test_workers_that_differ_all_end_and_name_what_differs():
+    same = {"rate": "0.1", "size": "8", "seed": "0"}
+    errors = _check_alike(same, same, same | {"rate": "0.2", "seed": "1"})
+    for number, error in enumerate(errors):
+        assert isinstance(error, UserError)
+        rate = {2: "0.2"}.get(number, "0.1")
+        text = f"worker 2: another rate (here '{rate}'), another seed"
+        assert text in str(error) and f"this is worker {number}" in str(error)
+        assert "size" not in str(error) and "worker 1:" not in str(error)
+
+
+def test_workers_of_other_versions_are_told_so():
+    errors = _check_alike({"a": "1"}, {"a": "1", "new": "2"})
+    for error in errors:
+        assert "worker 1: another version of electra_tf" in str(error)
+
+
+def test_any_worker_can_set_a_flag():
+    meeting = Meeting(2)
+    one = tf.distribute.get_strategy()
+    answers = meeting.run(
+        lambda i: meeting.workers(one).any(i == 1, False, True)
+    )
+    assert answers == [(True, False, True)] * 2
