@@ -207,6 +207,10 @@ def _restore(model: PretrainingModel, start: Start) -> Checkpoints:
         console.say(f"Restored the checkpoint of step {step:,}.")
     elif any(start):
         initialization.assign_all(model, start)
+        store.check_finite(
+            "What training starts from",
+            "Name another --init_checkpoint or --generator_checkpoint.",
+        )
     elif not config.run.do_train:
         raise UserError(
             f"{config.run.model_dir} holds no checkpoint to evaluate or "
@@ -241,7 +245,7 @@ def _train(
             lambda step: _batches(config, batches, step, strategy),
             schedule,
             strategy=strategy,
-            save=store.save if is_chief else lambda step: None,
+            save=store.save if is_chief else store.check,
             callbacks=_callbacks(model, batches) if is_chief else (),
         )
     except tf.errors.DataLossError as error:

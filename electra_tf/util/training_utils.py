@@ -292,8 +292,9 @@ def _check_finite(sums: dict[str, np.ndarray], start: int) -> None:
     if bad.size:
         raise NonFiniteLossError(
             "The loss or its gradient was not finite at step "
-            f"{start + bad[0] + 1}. Nothing was saved since; the last "
-            "checkpoint is good. Resume with a lower --learning_rate under "
+            f"{start + bad[0] + 1}. Nothing was saved since; the checkpoints "
+            "from before hold finite weights. Start from one of them "
+            "(--init_checkpoint), or anew, with a lower --learning_rate under "
             "another --model_name, or look at the data."
         )
 
