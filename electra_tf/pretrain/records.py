@@ -46,12 +46,15 @@ class RecordFile:
       num_records: records in it, at least one.
       num_bytes: its size.
       max_seq_length: numbers in each feature.
+      version: changes when the file does, see `storage.version`; None where
+        that does not matter.
     """
 
     path: str
     num_records: int
     num_bytes: int
     max_seq_length: int
+    version: tuple[int, ...] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -292,7 +295,7 @@ def _open_file(
     in_full: bool,
 ) -> RecordFile:
     """Checks a file, and against what is known of it if anything is."""
-    size = storage.size(path)
+    size, *_ = version = tuple(storage.version(path))
     if not size:
         raise UserError(
             f"{path} must hold records. Received: 0 bytes. Restore the file "
@@ -312,7 +315,9 @@ def _open_file(
             raise
         found = file.num_records if file else len(salvage(path))
         scanner.check(path, sound.read(path, found))
-    return file or RecordFile(path, found, size, scanner.max_seq_length)
+    file = file or RecordFile(path, found, size, scanner.max_seq_length)
+    # Damage that comes while a run reads is left out, too.
+    return file if sound else dataclasses.replace(file, version=version)
 
 
 class _DamageError(UserError):
