@@ -4,9 +4,10 @@ python -m electra_tf.run_pretraining --flagfile=configs/demo.cfg
 """
 
 from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.util import config_flags, console
+from electra_tf.util import config_flags, console, signals
 
 
+@signals.interruptible()
 def main(config: PretrainingConfig) -> None:
     """Runs what the configuration asks for."""
     with console.quiet_imports():

@@ -21,6 +21,7 @@ from electra_tf.pretrain import (
     initialization,
     preparation,
     pretrain_data,
+    record_faults,
     samples,
 )
 from electra_tf.pretrain.batch_schedule import BatchSchedule, Source
@@ -28,7 +29,7 @@ from electra_tf.pretrain.corpus import DEMO
 from electra_tf.pretrain.initialization import Start
 from electra_tf.pretrain.objectives import OBJECTIVES
 from electra_tf.pretrain.pretraining_model import PretrainingModel
-from electra_tf.pretrain.records import Records, locate_damage
+from electra_tf.pretrain.records import Records
 from electra_tf.util import (
     callbacks,
     config_flags,
@@ -68,6 +69,7 @@ def run(config: PretrainingConfig) -> None:
     Raises:
       UserError: before any training, if something is wrong with it, or if
         workers were given different ones.
+      StoppedBySignal: while training, once a checkpoint is saved.
     """
     strategy = distribution.make_strategy(config.runtime.strategy)
     workers = distribution.Workers(strategy)
@@ -239,7 +241,7 @@ def _train(
         milestones=config.milestones,
         borders=phases.borders(batches.phases),
     )
-    try:
+    with record_faults.named(batches.records):
         training_utils.train(
             model,
             lambda step: _batches(config, batches, step, strategy),
@@ -248,13 +250,6 @@ def _train(
             save=store.save if is_chief else store.check,
             callbacks=_callbacks(model, batches) if is_chief else (),
         )
-    except tf.errors.DataLossError as error:
-        paths = [
-            file.path
-            for records in batches.records.values()
-            for file in records.files
-        ]
-        raise UserError(locate_damage(paths)) from error
 
 
 def _batches(
@@ -330,7 +325,8 @@ def _finish(model: PretrainingModel, held_out: Records | None) -> None:
             "--held_out_fraction, or name them with --eval_tfrecords."
         )
     elif config.run.do_eval:
-        _evaluate(model, held_out, model_dir / "results")
+        with record_faults.named({held_out.max_seq_length: held_out}):
+            _evaluate(model, held_out, model_dir / "results")
     if config.run.do_export:
         for directory in export.export(model, model_dir / "saved_model"):
             console.say(f"Exported {directory}")

@@ -3,12 +3,22 @@
 import hashlib
 import json
 import os
+import re
+import signal
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from electra_tf.util.errors import UserError, shown
+
+_KINDS = ("chief", "worker")
+_ADDRESS = re.compile(r".+:\d+")
+_EXAMPLE = (
+    'TF_CONFIG=\'{"cluster": {"worker": ["host0:2222", "host1:2222"]}, '
+    '"task": {"type": "worker", "index": 0}}\''
+)
 
 
 def make_strategy(name: str) -> tf.distribute.Strategy:
@@ -171,15 +181,52 @@ def _automatic() -> str:
 
 def _cluster() -> list[str]:
     """Returns the addresses of the training workers in TF_CONFIG."""
-    text = os.environ.get("TF_CONFIG", "")
+    cluster = _tf_config().get("cluster", {})
+    if not isinstance(cluster, dict):
+        raise _tf_config_error(f"`cluster` is {cluster!r}")
+    addresses = []
+    for kind in _KINDS:
+        listed = cluster.get(kind, [])
+        if not isinstance(listed, list) or not all(
+            isinstance(x, str) and _ADDRESS.fullmatch(x) for x in listed
+        ):
+            raise _tf_config_error(f"{kind!r} in `cluster` is {listed!r}")
+        addresses += listed
+    return addresses
+
+
+def _check_task() -> None:
+    """Refuses a TF_CONFIG that does not say which worker this one is."""
+    task = _tf_config().get("task")
+    if not isinstance(task, dict):
+        raise _tf_config_error(f"`task` is {task!r}")
+    kind, index = task.get("type"), task.get("index")
+    if kind not in _KINDS:
+        raise _tf_config_error(f"`type` in `task` is {kind!r}")
+    count = len(_tf_config()["cluster"].get(kind, []))
+    if type(index) is not int or not 0 <= index < count:
+        raise _tf_config_error(
+            f"`index` in `task` is {index!r}, of {count} of the type {kind!r}"
+        )
+
+
+def _tf_config() -> dict[str, Any]:
+    """Returns what TF_CONFIG holds; nothing where it is not set."""
     try:
-        cluster = json.loads(text or "{}").get("cluster", {})
-    except (ValueError, AttributeError) as error:
-        raise UserError(
-            "TF_CONFIG must be a JSON dictionary with the keys `cluster` and "
-            f"`task`. Received: {text!r}"
-        ) from error
-    return [*cluster.get("chief", []), *cluster.get("worker", [])]
+        config = json.loads(os.environ.get("TF_CONFIG", "") or "{}")
+    except ValueError as error:
+        raise _tf_config_error(f"no JSON ({error})") from error
+    if not isinstance(config, dict):
+        raise _tf_config_error("no dictionary")
+    return config
+
+
+def _tf_config_error(received: str) -> UserError:
+    return UserError(
+        "The environment variable TF_CONFIG must be a JSON dictionary that "
+        "lists all workers by host:port and says which of them this one is, as "
+        f"in {_EXAMPLE}. Received: {received}."
+    )
 
 
 def _keep_graphs_alike() -> None:
@@ -205,12 +252,16 @@ def _multi_worker() -> tf.distribute.Strategy:
     if not _cluster():
         raise UserError(
             "--strategy=multi_worker needs the environment variable TF_CONFIG "
-            "in every worker. Received: none. Example for worker 0 of two: "
-            'TF_CONFIG=\'{"cluster": {"worker": ["host0:2222", "host1:2222"]}, '
-            '"task": {"type": "worker", "index": 0}}\''
+            "in every worker. Received: none that lists any. Example for "
+            f"worker 0 of two: {_EXAMPLE}"
         )
+    _check_task()
     _keep_graphs_alike()
-    return tf.distribute.MultiWorkerMirroredStrategy()
+    strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    # TensorFlow has put a handler of its own before Python's, which does no
+    # more than write a line.
+    signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))
+    return strategy
 
 
 def _tpu() -> tf.distribute.Strategy:

@@ -22,7 +22,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.util import distribution
+from electra_tf.util import distribution, signals
 from electra_tf.util.errors import (
     NonFiniteLossError,
     StoppedBySignal,
@@ -121,9 +121,9 @@ def train(
     Raises:
       NonFiniteLossError: if a loss or a gradient is not finite; nothing is
         saved after it.
-      StoppedBySignal: after SIGTERM or SIGINT, once a checkpoint is saved;
-        of several workers in all of them at the same step, whichever had the
-        signal.
+      StoppedBySignal: after SIGTERM, SIGINT or SIGHUP, once a checkpoint is
+        saved; of several workers in all of them at the same step, whichever
+        had the signal.
     """
     step = int(model.optimizer.iterations.numpy())
     runner = keras.callbacks.CallbackList(list(callbacks), model=model)
@@ -199,7 +199,9 @@ class _Pace:
 
 
 class StopSignal:
-    """Remembers SIGTERM or SIGINT while open; a second one stops at once.
+    """Remembers SIGTERM, SIGINT or SIGHUP while open.
+
+    A second one stops at once.
 
     Attributes:
       received: whether a signal came.
@@ -211,7 +213,7 @@ class StopSignal:
     def __enter__(self) -> "StopSignal":
         self._previous = {
             number: signal.signal(number, self._receive)
-            for number in (signal.SIGTERM, signal.SIGINT)
+            for number in signals.that_end_a_run()
         }
         return self
 

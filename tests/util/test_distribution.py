@@ -1,4 +1,8 @@
 import json
+import os
+import socket
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -31,11 +35,71 @@ def test_multi_worker_without_a_cluster_is_explained(monkeypatch):
         distribution.make_strategy("multi_worker")
 
 
-@pytest.mark.parametrize("text", ["{", "[]"])
-def test_a_broken_tf_config_is_explained(monkeypatch, text):
+TWO = ["host0:2222", "host1:2222"]
+
+
+@pytest.mark.parametrize(
+    ("text", "received"),
+    [
+        ("{", "no JSON"),
+        ("[]", "no dictionary"),
+        ('{"cluster": "host:1"}', "`cluster` is 'host:1'"),
+        ('{"cluster": {"worker": "host:1"}}', "'worker' in `cluster` is 'h"),
+        ('{"cluster": {"chief": ["host"]}}', "'chief' in `cluster` is ..host"),
+    ],
+)
+@pytest.mark.parametrize("name", ["auto", "multi_worker"])
+def test_a_broken_tf_config_is_explained(monkeypatch, name, text, received):
     monkeypatch.setenv("TF_CONFIG", text)
-    with pytest.raises(UserError, match="JSON dictionary"):
+    with pytest.raises(UserError, match=f"JSON dictionary.*ed: .*{received}"):
+        distribution.make_strategy(name)
+
+
+@pytest.mark.parametrize(
+    ("task", "received"),
+    [
+        (None, "`task` is None"),
+        ({"index": 0}, "`type` in `task` is None"),
+        ({"type": "boss", "index": 0}, "`type` in `task` is 'boss'"),
+        ({"type": "worker"}, "`index` in `task` is None"),
+        ({"type": "worker", "index": "0"}, "`index` in `task` is '0'"),
+        ({"type": "worker", "index": 2}, "is 2, of 2 of the type 'worker'"),
+        ({"type": "worker", "index": -1}, "is -1, of 2"),
+        ({"type": "chief", "index": 0}, "is 0, of 0 of the type 'chief'"),
+    ],
+)
+def test_a_task_that_is_none_of_the_cluster_is_refused(
+    monkeypatch, task, received
+):
+    config = {"cluster": {"worker": TWO}, "task": task}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(config))
+    with pytest.raises(UserError, match=received):
         distribution.make_strategy("auto")
+
+
+@pytest.mark.slow
+def test_signals_are_heard_although_tensorflow_has_its_own_handler():
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        cluster = {"worker": [f"localhost:{free.getsockname()[1]}"]}
+    task = {"type": "worker", "index": 0}
+    code = (
+        "import os, signal\n"
+        "from electra_tf.util import distribution, signals\n"
+        "with signals.interruptible():\n"
+        "    distribution.make_strategy('multi_worker')\n"
+        "    os.kill(os.getpid(), signal.SIGTERM)\n"
+        "    signal.pause()\n"
+    )
+    config = json.dumps({"cluster": cluster, "task": task})
+    ended = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "TF_CONFIG": config},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert "Interrupted: Stopped by a signal" in ended.stderr
 
 
 def test_auto_follows_tf_config(monkeypatch):

@@ -121,7 +121,9 @@ def test_a_loss_that_is_not_finite_stops_before_saving_and_names_the_step():
     assert saved == [3, 6]
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
+)
 def test_a_signal_saves_and_stops_after_the_block(number):
     recorder = _Recorder(
         lambda step: os.kill(os.getpid(), number) if step == 4 else None
