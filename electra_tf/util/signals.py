@@ -7,11 +7,16 @@ and the same command goes on.
 """
 
 import contextlib
+import os
 import signal
+import sys
+import threading
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from electra_tf.util.errors import ExitCode
+
+_SECONDS_TO_REPEAT = 0.1
 
 
 class Interrupted(Exception):
@@ -29,6 +34,32 @@ def that_end_a_run() -> list[signal.Signals]:
 
 
 @contextlib.contextmanager
+def _repeated_if_lost() -> Iterator[None]:
+    """Sends a signal again where a destructor was interrupted by it.
+
+    Python goes on after an error there; TensorFlow's graphs have many.
+    """
+    hook = sys.unraisablehook
+    timers = []
+
+    def repeat(lost: Any) -> None:  # noqa: ANN401 (private to Python)
+        if not issubclass(lost.exc_type, KeyboardInterrupt):
+            hook(lost)
+            return
+        send = (os.getpid(), signal.SIGINT)
+        timers.append(threading.Timer(_SECONDS_TO_REPEAT, os.kill, send))
+        timers[-1].start()
+
+    sys.unraisablehook = repeat
+    try:
+        yield
+    finally:
+        for timer in timers:
+            timer.cancel()
+        sys.unraisablehook = hook
+
+
+@contextlib.contextmanager
 def interruptible() -> Iterator[None]:
     """Lets signals end what is done inside, with one line.
 
@@ -40,7 +71,8 @@ def interruptible() -> Iterator[None]:
         for number in that_end_a_run()
     }
     try:
-        yield
+        with _repeated_if_lost():
+            yield
     except KeyboardInterrupt as error:
         raise Interrupted(
             "Stopped by a signal. What was finished is kept: give the same "

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import sys
+import time
 
 import pytest
 
@@ -23,6 +25,22 @@ def test_a_signal_ends_what_is_done_and_cleans_up(number):
                 cleaned.append(number)
     assert ended.value.exit_code == ExitCode.STOPPED_BY_SIGNAL == 42
     assert cleaned == [number] and signal.getsignal(number) is before
+
+
+class _Destroyed:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGTERM)
+        signal.pause()  # never returns
+
+
+def test_a_signal_that_interrupts_a_destructor_is_not_lost():
+    hook, reached = sys.unraisablehook, []
+    with pytest.raises(signals.Interrupted):
+        with signals.interruptible():
+            _Destroyed()
+            reached.append("after it")
+            time.sleep(60)
+    assert reached and sys.unraisablehook is hook
 
 
 def test_a_hang_up_that_nohup_ignores_stays_ignored():
