@@ -4,9 +4,10 @@ python -m electra_tf.run_pretraining --flagfile=configs/demo.cfg
 """
 
 from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.util import config_flags, console, memory
+from electra_tf.util import config_flags, console, memory, signals
 
 
+@signals.interruptible()
 def main(config: PretrainingConfig) -> None:
     """Runs what the configuration asks for."""
     console.say(memory.keep_if(config.runtime.keep_memory))

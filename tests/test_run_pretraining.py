@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from electra_tf.util.checkpoints import Checkpoints
+
 ROOT = pathlib.Path(__file__).parent.parent
 NUM_STEPS = 60
 FLAGS = [
@@ -357,27 +359,50 @@ config_flags.run(run_pretraining.main, PretrainingConfig)
 """
 
 
-@pytest.mark.slow
-def test_two_workers_end_with_the_bits_of_two_local_replicas(data_dir):
-    command = _command(data_dir, "replicas", "--strategy=mirrored")
-    command[1:3] = ["-c", _TWO_REPLICAS]
-    subprocess.run(
-        command, env=_environment(), cwd=data_dir, check=True, timeout=300
-    )
-    cluster = {"worker": [f"localhost:{port}" for port in _free_ports(2)]}
+_OTHERS = ["--learning_rate=0.1", "--train_batch_size=16"]
+
+
+def _run_workers(data_dir, flags, codes, stop_after=None):
+    """Runs a worker with each list of flags; may stop the last after a step."""
+    ports = _free_ports(len(flags))
+    cluster = {"worker": [f"localhost:{port}" for port in ports]}
     processes = [
         _start(
             data_dir,
             "workers",
             "--strategy=multi_worker",
+            *flags[i],
             TF_CONFIG=json.dumps(
                 {"cluster": cluster, "task": {"type": "worker", "index": i}}
             ),
         )
-        for i in range(2)
+        for i in range(len(flags))
     ]
+    if stop_after is not None:
+        _wait_for_step(processes[-1], data_dir, "workers", stop_after)
+        processes[-1].send_signal(signal.SIGTERM)
     outputs = [process.communicate(timeout=300)[0] for process in processes]
-    assert [process.returncode for process in processes] == [0, 0], outputs
+    assert [process.returncode for process in processes] == codes, outputs
+    return outputs
+
+
+@pytest.mark.slow
+def test_two_workers_end_with_the_bits_of_two_local_replicas(data_dir):
+    for i, error in enumerate(_run_workers(data_dir, [[], _OTHERS], [2, 2])):
+        assert f"this is worker {i}. Received: worker 1: " in error
+        for name in ("learning_rate", "train_batch_size"):
+            assert f"another {name} (here " in error
+    stopped = _run_workers(data_dir, [[], []], [42, 42], stop_after=15)
+    steps = Checkpoints(data_dir / "models/workers", {}).steps()
+    for output in stopped:
+        assert f"the checkpoint of step {steps[-1]} is saved" in output
+    assert 15 <= steps[-1] < NUM_STEPS
+    _run_workers(data_dir, [[], []], [0, 0])
+    command = _command(data_dir, "replicas", "--strategy=mirrored")
+    command[1:3] = ["-c", _TWO_REPLICAS]
+    subprocess.run(
+        command, env=_environment(), cwd=data_dir, check=True, timeout=300
+    )
     _assert_equal_bits(
         _tensors(data_dir, "workers"), _tensors(data_dir, "replicas")
     )

@@ -184,8 +184,7 @@ class Trial:
             self._evaluations = [e for e in there if e["step"] <= step]
 
         def save(step: int) -> None:
-            if self._is_chief:
-                store.save(step)
+            (store.save if self._is_chief else store.check)(step)
             self._evaluate(model, step, best)
 
         self._evaluate(model, step, best)

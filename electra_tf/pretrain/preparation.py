@@ -15,7 +15,7 @@ from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import dataset_builder, lengths, unigram_counts
 from electra_tf.pretrain.engines import Engine, LocalEngine, Progress
 from electra_tf.pretrain.record_format import MANIFEST
-from electra_tf.pretrain.records import Records, find
+from electra_tf.pretrain.records import REBUILD, Records, find
 from electra_tf.pretrain.vocabularies import build_vocabulary, open_vocabulary
 from electra_tf.util import console, files, storage
 from electra_tf.util.errors import UserError
@@ -35,6 +35,14 @@ _LEFT_OUT = {
     "duplicate_documents": "documents as duplicates",
     "duplicate_bytes": "bytes of duplicates",
 }
+_CHOICES = (
+    "blanks_separate_docs",
+    "data_seed",
+    "drop_duplicates",
+    "held_out_fraction",
+    "split_sentences",
+)
+_DEFAULTS = CorpusConfig()
 
 Log = Callable[[str], None]
 
@@ -77,6 +85,7 @@ def prepare(config: PretrainingConfig, *, log: Log = console.say) -> Prepared:
             vocabulary,
             skip_corrupt_records=config.runtime.skip_corrupt_records,
         )
+        _check_choices(records, data_set)
         log(f"Training records: {records.num_records:,} in {patterns}")
         train[data_set.max_seq_length] = records
     if config.needs_unigram_counts:
@@ -111,6 +120,33 @@ def _ensure_records(config: PretrainingConfig, log: Log) -> Vocabulary:
         log=log,
     )
     return vocabulary
+
+
+def _check_choices(records: Records, corpus: CorpusConfig) -> None:
+    """Compares how records were made of text with what the run asks for.
+
+    Records of the run's own corpus must be made as it says. Those of another
+    text, or of a run that names none, only as far as it asks for something
+    other than the default: the text may have been built with other flags.
+    """
+    for path in sorted({os.path.dirname(file.path) for file in records.files}):
+        if not storage.exists(os.path.join(path, MANIFEST)):
+            continue
+        manifest = files.read_json(os.path.join(path, MANIFEST))
+        is_own = list(corpus.corpus) == manifest.get("corpus")
+        differing = [
+            f"{name} is {manifest[name]} there and {value} here"
+            for name in _CHOICES
+            if (value := getattr(corpus, name)) != manifest.get(name, value)
+            and (is_own or value != getattr(_DEFAULTS, name))
+        ]
+        if differing:
+            raise UserError(
+                f"The data set in {path} must be made as this run asks. "
+                f"Received: {'; '.join(differing)}. Change the flags to its "
+                f"values, build it again with {REBUILD}, or name another "
+                "--data_dir."
+            )
 
 
 def _has_records(config: PretrainingConfig) -> bool:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from electra_tf.pretrain import record_faults
 from electra_tf.pretrain.record_format import parse
 from electra_tf.pretrain.records import RecordFile, Records, locate_damage
 from electra_tf.util import seeds
@@ -189,15 +190,20 @@ def _load(
 
     One group is loaded while the one before it is in use.
     """
-    sizes = {file.path: file.num_records for file in records.files}
+    files = {file.path: file for file in records.files}
     signature = _Group(
         tf.TensorSpec([None], tf.string), tf.TensorSpec([None], tf.int64)
     )
 
+    def unchanged_groups() -> Iterator[_Group]:
+        for group in groups():
+            record_faults.check(map(files.get, group.paths))
+            yield group
+
     def read_sound(paths: tf.Tensor) -> tf.Tensor:
         names = [path.decode() for path in paths.numpy()]
         return tf.concat(
-            [records.sound.read(name, sizes[name]) for name in names], axis=0
+            [records.sound.read(x, files[x].num_records) for x in names], axis=0
         )
 
     def load(group: _Group) -> tf.Tensor:
@@ -205,11 +211,13 @@ def _load(
             loaded = tf.py_function(read_sound, [group.paths], tf.string)
             loaded.set_shape([None])
         else:
-            files = tf.data.TFRecordDataset(group.paths).batch(tf.int64.max)
-            loaded = files.get_single_element()
+            each = tf.data.TFRecordDataset(group.paths).batch(tf.int64.max)
+            loaded = each.get_single_element()
         return tf.gather(loaded, group.order)
 
-    dataset = tf.data.Dataset.from_generator(groups, output_signature=signature)
+    dataset = tf.data.Dataset.from_generator(
+        unchanged_groups, output_signature=signature
+    )
     return dataset.map(load).prefetch(1)
 
 

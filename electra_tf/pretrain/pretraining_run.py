@@ -13,6 +13,7 @@ from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.model.updates import checkpoint_variables
 from electra_tf.pretrain import (
+    agreement,
     compute,
     evaluation,
     export,
@@ -20,6 +21,7 @@ from electra_tf.pretrain import (
     initialization,
     preparation,
     pretrain_data,
+    record_faults,
     samples,
 )
 from electra_tf.pretrain.batch_schedule import BatchSchedule, Source
@@ -27,7 +29,7 @@ from electra_tf.pretrain.corpus import DEMO
 from electra_tf.pretrain.initialization import Start
 from electra_tf.pretrain.objectives import OBJECTIVES
 from electra_tf.pretrain.pretraining_model import PretrainingModel
-from electra_tf.pretrain.records import Records, locate_damage
+from electra_tf.pretrain.records import Records
 from electra_tf.util import (
     callbacks,
     config_flags,
@@ -70,25 +72,31 @@ def run(
         `training_utils.train`.
 
     Raises:
-      UserError: before any training, if something is wrong with it.
+      UserError: before any training, if something is wrong with it, or if
+        workers were given different ones.
+      StoppedBySignal: while training, once a checkpoint is saved.
     """
     strategy = distribution.make_strategy(config.runtime.strategy)
+    workers = distribution.Workers(strategy)
+    workers.check_alike(agreement.settings(config))
     _check(config, strategy)
     is_chief = distribution.is_chief(strategy)
     if is_chief and DEMO in config.corpus.corpus:
         console.say(_DEMO_NOTE)
     with _directory(config) if is_chief else contextlib.nullcontext():
         start = _read_start(config)
-        vocabulary, records, held_out = _prepare(config, strategy)
-        batches = BatchSchedule(config.phases, records, config.training.seed)
-        model = make_model(config, vocabulary, strategy)
+        data = _prepare(config, strategy)
+        batches = BatchSchedule(config.phases, data.train, config.training.seed)
+        model = make_model(config, data.vocabulary, strategy)
         if is_chief:
             console.say(_describe(model, strategy))
         store = _restore(model, start)
         if config.run.do_train:
+            if workers.count > 1:
+                workers.check_alike(agreement.state(data, store))
             _train(model, batches, store, strategy, callbacks)
         if is_chief:
-            _finish(model, held_out)
+            _finish(model, data.held_out)
 
 
 def make_model(
@@ -206,6 +214,10 @@ def _restore(model: PretrainingModel, start: Start) -> Checkpoints:
         console.say(f"Restored the checkpoint of step {step:,}.")
     elif any(start):
         initialization.assign_all(model, start)
+        store.check_finite(
+            "What training starts from",
+            "Name another --init_checkpoint or --generator_checkpoint.",
+        )
     elif not config.run.do_train:
         raise UserError(
             f"{config.run.model_dir} holds no checkpoint to evaluate or "
@@ -235,25 +247,18 @@ def _train(
         milestones=config.milestones,
         borders=phases.borders(batches.phases),
     )
-    try:
+    with record_faults.named(batches.records):
         training_utils.train(
             model,
             lambda step: _batches(config, batches, step, strategy),
             schedule,
             strategy=strategy,
-            save=store.save if is_chief else lambda step: None,
+            save=store.save if is_chief else store.check,
             callbacks=[
                 *(_callbacks(model, batches) if is_chief else ()),
                 *further_callbacks,
             ],
         )
-    except tf.errors.DataLossError as error:
-        paths = [
-            file.path
-            for records in batches.records.values()
-            for file in records.files
-        ]
-        raise UserError(locate_damage(paths)) from error
 
 
 def _batches(
@@ -329,7 +334,8 @@ def _finish(model: PretrainingModel, held_out: Records | None) -> None:
             "--held_out_fraction, or name them with --eval_tfrecords."
         )
     elif config.run.do_eval:
-        _evaluate(model, held_out, model_dir / "results")
+        with record_faults.named({held_out.max_seq_length: held_out}):
+            _evaluate(model, held_out, model_dir / "results")
     if config.run.do_export:
         for directory in export.export(model, model_dir / "saved_model"):
             console.say(f"Exported {directory}")

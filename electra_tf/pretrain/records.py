@@ -26,6 +26,8 @@ from electra_tf.util import files, storage
 from electra_tf.util.errors import UserError
 
 MAX_BYTES_TO_SCAN = 2**30
+REBUILD = "`python -m electra_tf.build_pretraining_dataset --overwrite`"
+"""The command that replaces a data set which does not fit."""
 
 _SCAN_BATCH = 1024
 _DEFAULTS = {
@@ -44,12 +46,15 @@ class RecordFile:
       num_records: records in it, at least one.
       num_bytes: its size.
       max_seq_length: numbers in each feature.
+      version: changes when the file does, see `storage.version`; None where
+        that does not matter.
     """
 
     path: str
     num_records: int
     num_bytes: int
     max_seq_length: int
+    version: tuple[int, ...] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -198,7 +203,7 @@ def _read_manifest(
             raise UserError(
                 "A data set must be complete. Received: "
                 f"{unfinished[0]}, left by a build that was stopped. Build "
-                "it again with --overwrite."
+                f"it again with {REBUILD}, or name another --data_dir."
             )
         if corpus.length_buckets:
             raise UserError(
@@ -253,8 +258,8 @@ def _check_settings(
     if differing:
         raise UserError(
             f"The data set in {directory} must fit this run. Received: "
-            f"{'; '.join(differing)}. Change the flags to its values, or "
-            "build it again with --overwrite."
+            f"{'; '.join(differing)}. Change the flags to its values, "
+            f"build it again with {REBUILD}, or name another --data_dir."
         )
 
 
@@ -290,7 +295,7 @@ def _open_file(
     in_full: bool,
 ) -> RecordFile:
     """Checks a file, and against what is known of it if anything is."""
-    size = storage.size(path)
+    size, *_ = version = tuple(storage.version(path))
     if not size:
         raise UserError(
             f"{path} must hold records. Received: 0 bytes. Restore the file "
@@ -310,7 +315,9 @@ def _open_file(
             raise
         found = file.num_records if file else len(salvage(path))
         scanner.check(path, sound.read(path, found))
-    return file or RecordFile(path, found, size, scanner.max_seq_length)
+    file = file or RecordFile(path, found, size, scanner.max_seq_length)
+    # Damage that comes while a run reads is left out, too.
+    return file if sound else dataclasses.replace(file, version=version)
 
 
 class _DamageError(UserError):

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain.record_format import MANIFEST, UNIGRAM_COUNTS
-from electra_tf.pretrain.records import Records
+from electra_tf.pretrain.records import REBUILD, Records
 from electra_tf.util import files, storage
 from electra_tf.util.errors import UserError
 
@@ -49,7 +49,7 @@ def _read(directory: str, vocabulary: Vocabulary) -> list[int]:
         raise UserError(
             "Frequencies of word pieces are needed, as a data set has them in "
             f"{UNIGRAM_COUNTS}. Received: {directory or '.'}, where it is "
-            "missing. Build the data set again with --overwrite."
+            f"missing. Build the data set again with {REBUILD}."
         )
     words = storage.read_bytes(path).decode().split()
     counts = [int(word) for word in words if word.isdecimal()]
@@ -59,6 +59,6 @@ def _read(directory: str, vocabulary: Vocabulary) -> list[int]:
             f"{path} must have {vocabulary.size} numbers that sum to {total}, "
             f"the `train_tokens` of its {MANIFEST}. Received: {len(counts)} "
             f"that sum to {sum(counts)}. Build the data set again with "
-            "--overwrite."
+            f"{REBUILD}."
         )
     return counts

@@ -11,6 +11,7 @@ What a reader of the directory can rely on:
   2. The newest checkpoint is found by looking at all of them; the file
      `checkpoint` is written for other programs and never trusted.
   3. A checkpoint is removed only after a newer one is complete.
+  4. Its weights are finite.
 """
 
 import logging
@@ -24,7 +25,7 @@ from collections.abc import Collection, Mapping
 import tensorflow as tf
 
 from electra_tf.util import bundles, differences, files
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import NonFiniteLossError, UserError
 
 _FILE = re.compile(rf"model\.ckpt-(\d+)({bundles.INDEX}|{bundles.DATA})")
 _STATE = "checkpoint"
@@ -74,7 +75,9 @@ class Checkpoints:
 
         Raises:
           UserError: if it cannot be written; older ones are then untouched.
+          NonFiniteLossError: as `check`.
         """
+        self.check(step)
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
             self._sweep()
@@ -91,6 +94,41 @@ class Checkpoints:
                 "checkpoints are intact: make room and run again."
             ) from error
         return self._path(step)
+
+    def check(self, step: int) -> None:
+        """Checks that the variables are worth a checkpoint of a step.
+
+        Raises:
+          NonFiniteLossError: naming those that are infinite or no number.
+        """
+        self.check_finite(
+            f"The checkpoint of step {step}",
+            "It was not saved; those that were hold finite weights. Start from "
+            "one of them (--init_checkpoint) with a lower --learning_rate "
+            "under another --model_name, or look at the data.",
+        )
+
+    def check_finite(self, what: str, way_out: str) -> None:
+        """Checks that no variable is infinite or no number.
+
+        Args:
+          what: holds them, for the error.
+          way_out: what the user may do.
+
+        Raises:
+          NonFiniteLossError: naming those that are.
+        """
+        bad = [
+            name
+            for name, variable in self.variables.items()
+            if variable.dtype.is_floating
+            and not tf.reduce_all(tf.math.is_finite(variable.read_value()))
+        ]
+        if bad:
+            raise NonFiniteLossError(
+                f"{what} must hold finite weights. Received: infinities or "
+                f"no numbers in {differences.listed(bad)}. {way_out}"
+            )
 
     def latest_valid(self) -> pathlib.Path | None:
         """Returns the newest checkpoint that can be read; None if none is.
@@ -127,6 +165,7 @@ class Checkpoints:
 
         Raises:
           UserError: as `latest_valid` and `restore`.
+          NonFiniteLossError: as `restore`.
         """
         path = self.latest_valid()
         if path is None:
@@ -143,6 +182,7 @@ class Checkpoints:
         Raises:
           UserError: if it cannot be read, or if its variables are not
             exactly ours in name and shape, before any is assigned.
+          NonFiniteLossError: if it holds weights that are not finite.
         """
         try:
             reader = tf.train.load_checkpoint(os.fspath(path))
@@ -156,6 +196,12 @@ class Checkpoints:
                 f"{os.fspath(path)} must be a checkpoint. Received: "
                 f"{bundles.reason(error)}"
             ) from error
+        self.check_finite(
+            os.fspath(path),
+            f"Its directory has those of steps {self.steps()}: start from an "
+            "older one (--init_checkpoint) with a lower --learning_rate under "
+            "another --model_name.",
+        )
 
     def _path(self, step: int) -> pathlib.Path:
         return self.directory / f"model.ckpt-{step}"

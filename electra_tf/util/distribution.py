@@ -1,14 +1,26 @@
 """Where a run computes: the only file that knows devices and workers."""
 
 import functools
+import hashlib
 import json
 import os
+import re
+import signal
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from electra_tf.util import console
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import UserError, shown
 
+_KINDS = ("chief", "worker")
+_ADDRESS = re.compile(r".+:\d+")
+_EXAMPLE = (
+    'TF_CONFIG=\'{"cluster": {"worker": ["host0:2222", "host1:2222"]}, '
+    '"task": {"type": "worker", "index": 0}}\''
+)
 _ONE_AND_NINE = 1 + 9 / 128  # squared: 1 + 18.63 / 128, in bfloat16 1 + 19/128
 
 
@@ -63,15 +75,91 @@ def worker(strategy: tf.distribute.Strategy) -> tuple[int, int]:
 
 def barrier(strategy: tf.distribute.Strategy) -> None:
     """Waits until every worker has come here."""
-    if worker(strategy)[1] == 1:
-        return
+    Workers(strategy).gather([0])
 
-    @tf.function
-    def meet() -> tf.Tensor:
-        context = tf.distribute.get_replica_context()
-        return context.all_reduce("SUM", tf.constant(1.0))
 
-    strategy.run(meet)
+class Workers:
+    """The processes of a strategy, which agree on what they do next.
+
+    Each method is called by all workers at the same place; it waits for the
+    slowest of them. One worker alone computes nothing and waits for nobody.
+
+    Args:
+      strategy: that is spread over the workers.
+
+    Attributes:
+      number: of this process, from 0, the chief.
+      count: of all workers.
+    """
+
+    def __init__(self, strategy: tf.distribute.Strategy) -> None:
+        self.number, self.count = worker(strategy)
+        self._strategy = strategy
+        self._sum = tf.function(self._sum_over_workers)
+
+    def any(self, *flags: bool) -> tuple[bool, ...]:
+        """Says of each flag whether a worker has set it."""
+        return tuple(self.gather(flags).any(0).tolist())
+
+    def check_alike(self, values: Mapping[str, str]) -> None:
+        """Refuses workers that would compute something else than the chief.
+
+        Args:
+          values: name -> what must be the same on all workers.
+
+        Raises:
+          UserError: on every worker, naming those that differ and the names
+            of what does.
+        """
+        digests = [_digest(value) for value in values.values()]
+        different = self._unlike_chief([_digest(" ".join(values))])
+        text = {number: "another version of electra_tf" for number in different}
+        if not different:  # so that all compare the same names
+            names = [f"{name} (here {shown(values[name])})" for name in values]
+            text = {
+                number: ", ".join(f"another {names[i]}" for i in columns)
+                for number, columns in self._unlike_chief(digests).items()
+            }
+        if text:
+            received = "; ".join(f"worker {n}: {text[n]}" for n in text)
+            raise UserError(
+                "Every worker must do the same as worker 0; this is worker "
+                f"{self.number}. Received: {received}. Nothing was trained. "
+                "Give all workers the same command, data and checkpoints."
+            )
+
+    def gather(self, numbers: Sequence[float]) -> np.ndarray:
+        """Returns the numbers of each worker, float32 [workers, n].
+
+        Args:
+          numbers: n of this worker; exact up to 2^24.
+        """
+        rows = np.zeros([self.count, len(numbers)], np.float32)
+        rows[self.number] = numbers
+        return rows if self.count == 1 else self._sum(rows).numpy()
+
+    def _unlike_chief(self, numbers: Sequence[float]) -> dict[int, list[int]]:
+        """Returns worker -> the places where its numbers are others."""
+        rows = self.gather(numbers)
+        differs = rows != rows[:1]
+        return {
+            number: np.flatnonzero(differs[number]).tolist()
+            for number in range(self.count)
+            if differs[number].any()
+        }
+
+    def _sum_over_workers(self, rows: tf.Tensor) -> tf.Tensor:
+        """Sums float32 [...] over one replica of each worker."""
+        replicas = self._strategy.num_replicas_in_sync // self.count
+
+        def of_replica(rows: tf.Tensor) -> tf.Tensor:
+            context = tf.distribute.get_replica_context()
+            is_first = context.replica_id_in_sync_group % replicas == 0
+            rows = tf.where(is_first, rows, tf.zeros_like(rows))
+            return context.all_reduce("SUM", rows)
+
+        total = self._strategy.run(of_replica, args=(rows,))
+        return self._strategy.experimental_local_results(total)[0]
 
 
 def has_accelerator() -> bool:
@@ -105,6 +193,11 @@ def has_bfloat16() -> bool:
     return bool(is_rounded)
 
 
+def _digest(text: str) -> int:
+    """Returns 24 bits, which float32 holds exactly."""
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:3])
+
+
 def _automatic() -> str:
     if len(_cluster()) > 1:
         return "multi_worker"
@@ -114,15 +207,52 @@ def _automatic() -> str:
 
 def _cluster() -> list[str]:
     """Returns the addresses of the training workers in TF_CONFIG."""
-    text = os.environ.get("TF_CONFIG", "")
+    cluster = _tf_config().get("cluster", {})
+    if not isinstance(cluster, dict):
+        raise _tf_config_error(f"`cluster` is {cluster!r}")
+    addresses = []
+    for kind in _KINDS:
+        listed = cluster.get(kind, [])
+        if not isinstance(listed, list) or not all(
+            isinstance(x, str) and _ADDRESS.fullmatch(x) for x in listed
+        ):
+            raise _tf_config_error(f"{kind!r} in `cluster` is {listed!r}")
+        addresses += listed
+    return addresses
+
+
+def _check_task() -> None:
+    """Refuses a TF_CONFIG that does not say which worker this one is."""
+    task = _tf_config().get("task")
+    if not isinstance(task, dict):
+        raise _tf_config_error(f"`task` is {task!r}")
+    kind, index = task.get("type"), task.get("index")
+    if kind not in _KINDS:
+        raise _tf_config_error(f"`type` in `task` is {kind!r}")
+    count = len(_tf_config()["cluster"].get(kind, []))
+    if type(index) is not int or not 0 <= index < count:
+        raise _tf_config_error(
+            f"`index` in `task` is {index!r}, of {count} of the type {kind!r}"
+        )
+
+
+def _tf_config() -> dict[str, Any]:
+    """Returns what TF_CONFIG holds; nothing where it is not set."""
     try:
-        cluster = json.loads(text or "{}").get("cluster", {})
-    except (ValueError, AttributeError) as error:
-        raise UserError(
-            "TF_CONFIG must be a JSON dictionary with the keys `cluster` and "
-            f"`task`. Received: {text!r}"
-        ) from error
-    return [*cluster.get("chief", []), *cluster.get("worker", [])]
+        config = json.loads(os.environ.get("TF_CONFIG", "") or "{}")
+    except ValueError as error:
+        raise _tf_config_error(f"no JSON ({error})") from error
+    if not isinstance(config, dict):
+        raise _tf_config_error("no dictionary")
+    return config
+
+
+def _tf_config_error(received: str) -> UserError:
+    return UserError(
+        "The environment variable TF_CONFIG must be a JSON dictionary that "
+        "lists all workers by host:port and says which of them this one is, as "
+        f"in {_EXAMPLE}. Received: {received}."
+    )
 
 
 def _keep_graphs_alike() -> None:
@@ -148,12 +278,16 @@ def _multi_worker() -> tf.distribute.Strategy:
     if not _cluster():
         raise UserError(
             "--strategy=multi_worker needs the environment variable TF_CONFIG "
-            "in every worker. Received: none. Example for worker 0 of two: "
-            'TF_CONFIG=\'{"cluster": {"worker": ["host0:2222", "host1:2222"]}, '
-            '"task": {"type": "worker", "index": 0}}\''
+            "in every worker. Received: none that lists any. Example for "
+            f"worker 0 of two: {_EXAMPLE}"
         )
+    _check_task()
     _keep_graphs_alike()
-    return tf.distribute.MultiWorkerMirroredStrategy()
+    strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    # TensorFlow has put a handler of its own before Python's, which does no
+    # more than write a line.
+    signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))
+    return strategy
 
 
 def _tpu() -> tf.distribute.Strategy:

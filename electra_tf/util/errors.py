@@ -6,9 +6,9 @@
 | 1 | ERROR | a fault of ours: a traceback is printed |
 | 2 | BAD_INPUT | a flag, a file or a directory is not as it must be |
 | 3 | DIRECTORY_IN_USE | another run writes to the same directory |
-| 4 | NON_FINITE_LOSS | the loss became infinite or not a number |
+| 4 | NON_FINITE_LOSS | a loss, or weights, became infinite or not a number |
 | 5 | OUT_OF_MEMORY | the batch does not fit the device or the machine |
-| 42 | STOPPED_BY_SIGNAL | a checkpoint was saved; run again to go on |
+| 42 | STOPPED_BY_SIGNAL | what was done is saved; run again to go on |
 """
 
 import enum
@@ -40,7 +40,7 @@ class DirectoryInUseError(UserError):
 
 
 class NonFiniteLossError(RuntimeError):
-    """The loss is infinite or not a number."""
+    """The loss, or a weight, is infinite or not a number."""
 
     exit_code: ClassVar[ExitCode] = ExitCode.NON_FINITE_LOSS
 

@@ -1,11 +1,12 @@
 """One process in a directory at a time."""
 
+import contextlib
 import fcntl
 import os
 import pathlib
 import socket
 
-from electra_tf.util.errors import DirectoryInUseError
+from electra_tf.util.errors import DirectoryInUseError, UserError
 
 
 class DirectoryLock:
@@ -22,6 +23,7 @@ class DirectoryLock:
     Raises:
       DirectoryInUseError: on entering, naming process and host, if another
         one is inside.
+      UserError: on entering, if the file cannot be made or locked.
     """
 
     def __init__(
@@ -31,17 +33,27 @@ class DirectoryLock:
         self._way_out = way_out
 
     def __enter__(self) -> None:
-        self._lock()
-        while not self._is_current():
-            self._file.close()
+        try:
             self._lock()
+            while not self._is_current():
+                self._file.close()
+                self._lock()
+            self._tell_who()
+        except OSError as error:
+            raise UserError(
+                f"{self.path} must be a file that can be written and locked. "
+                f"Received: {error}. Make it so, or {self._way_out}."
+            ) from error
+
+    def __exit__(self, *_: object) -> None:
+        with contextlib.suppress(OSError):  # one that stays keeps nobody out
+            self.path.unlink()  # before others may lock it
+        self._file.close()
+
+    def _tell_who(self) -> None:
         self._file.truncate(0)
         self._file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
         self._file.flush()
-
-    def __exit__(self, *_: object) -> None:
-        self.path.unlink(missing_ok=True)  # before others may lock it
-        self._file.close()
 
     def _lock(self) -> None:
         self._file = self.path.open("a+", encoding="utf-8")

@@ -22,8 +22,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.util import distribution
-from electra_tf.util.errors import NonFiniteLossError, StoppedBySignal
+from electra_tf.util import distribution, signals
+from electra_tf.util.errors import (
+    NonFiniteLossError,
+    StoppedBySignal,
+    UserError,
+)
 
 _SECONDS_BETWEEN_LOOKS = 5.0
 
@@ -106,7 +110,8 @@ def train(
         that step on to the next border; or `Turns` of several.
       schedule: when to stop and save.
       strategy: that the model was made under.
-      save: writes the checkpoint of a step.
+      save: writes the checkpoint of a step. All workers call it and wait for
+        the slowest.
       callbacks: Keras callbacks. `on_epoch_end(step, logs)` comes at each stop
         of the schedule with the means over the updates since the last one,
         `on_train_batch_end(step, logs)` every few seconds in between. If one
@@ -116,21 +121,24 @@ def train(
     Raises:
       NonFiniteLossError: if a loss or a gradient is not finite; nothing is
         saved after it.
-      StoppedBySignal: after SIGTERM or SIGINT, once a checkpoint is saved.
+      StoppedBySignal: after SIGTERM, SIGINT or SIGHUP, once a checkpoint is
+        saved; of several workers in all of them at the same step, whichever
+        had the signal.
     """
     step = int(model.optimizer.iterations.numpy())
     runner = keras.callbacks.CallbackList(list(callbacks), model=model)
     block = _make_block(model, strategy)
-    pace = _Pace(is_free=distribution.worker(strategy)[1] == 1)
-    model.stop_training = False
+    workers = distribution.Workers(strategy)
+    pace = _Pace(is_free=workers.count == 1)
+    model.stop_training = is_ended = False
     with StopSignal() as stop:
         runner.on_train_begin()
         iterator = None
-        while step < schedule.num_train_steps and not model.stop_training:
+        while step < schedule.num_train_steps and not is_ended:
             if iterator is None or step in schedule.borders:
                 iterator = batches(step)
             stop_at, parts = schedule.next_stop(step), []
-            while step < stop_at and not stop.received:
+            while step < stop_at and not (pace.is_free and stop.received):
                 with pace.of(stop_at - step) as size:
                     parts.append(block(iterator, size))
                 _check_finite(parts[-1], step)
@@ -138,12 +146,30 @@ def train(
                 runner.on_train_batch_end(step, _logs(parts[-1:], model, pace))
             if step == stop_at:
                 runner.on_epoch_end(step, _logs(parts, model, pace))
-            is_asked_to_end = stop.received or model.stop_training
-            if schedule.saves_at(step) or is_asked_to_end:
-                save(step)
-            if stop.received:  # at the end, too: more trials may follow
+            flags = workers.any(stop.received, model.stop_training)
+            if schedule.saves_at(step) or any(flags):
+                _save_together(save, step, workers)
+                flags = workers.any(stop.received, model.stop_training)
+            is_stopped, is_ended = flags
+            if is_stopped:  # at the end, too: more trials may follow
                 raise StoppedBySignal(step)
         runner.on_train_end()
+
+
+def _save_together(
+    save: Callable[[int], None], step: int, workers: distribution.Workers
+) -> None:
+    """Saves; no worker goes on, or says it is done, unless all could."""
+    error = None
+    try:
+        save(step)
+    except Exception as caught:
+        error = caught
+    if workers.any(error is not None)[0]:
+        raise error or UserError(
+            f"The checkpoint of step {step} must be written. Received: an "
+            "error of another worker; its log says which."
+        )
 
 
 class _Pace:
@@ -173,7 +199,9 @@ class _Pace:
 
 
 class StopSignal:
-    """Remembers SIGTERM or SIGINT while open; a second one stops at once.
+    """Remembers SIGTERM, SIGINT or SIGHUP while open.
+
+    A second one stops at once.
 
     Attributes:
       received: whether a signal came.
@@ -185,7 +213,7 @@ class StopSignal:
     def __enter__(self) -> "StopSignal":
         self._previous = {
             number: signal.signal(number, self._receive)
-            for number in (signal.SIGTERM, signal.SIGINT)
+            for number in signals.that_end_a_run()
         }
         return self
 
@@ -266,8 +294,9 @@ def _check_finite(sums: dict[str, np.ndarray], start: int) -> None:
     if bad.size:
         raise NonFiniteLossError(
             "The loss or its gradient was not finite at step "
-            f"{start + bad[0] + 1}. Nothing was saved since; the last "
-            "checkpoint is good. Resume with a lower --learning_rate under "
+            f"{start + bad[0] + 1}. Nothing was saved since; the checkpoints "
+            "from before hold finite weights. Start from one of them "
+            "(--init_checkpoint), or anew, with a lower --learning_rate under "
             "another --model_name, or look at the data."
         )
 

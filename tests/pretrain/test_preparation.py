@@ -15,6 +15,7 @@ from electra_tf.configure_pretraining import (
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import preparation
 from electra_tf.pretrain.preparation import prepare
+from electra_tf.util import files
 from electra_tf.util.errors import UserError
 
 WORDS = "the quick brown fox jumps over a lazy dog while cats sleep".split()
@@ -98,6 +99,51 @@ def test_other_settings_than_the_data_sets_are_refused(config):
     config = replace(config, "corpus", max_seq_length=32)
     with pytest.raises(UserError, match="max_seq_length is 16 there and 32"):
         prepare(config)
+
+
+OTHER_CHOICES = {
+    "split_sentences": True,
+    "drop_duplicates": True,
+    "held_out_fraction": 0.02,
+    "blanks_separate_docs": False,
+    "data_seed": 7,
+}
+
+
+@pytest.mark.parametrize("name", OTHER_CHOICES)
+@pytest.mark.parametrize("has_corpus", [True, False])
+def test_records_made_in_another_way_than_asked_are_refused(
+    config, name, has_corpus
+):
+    prepare(config)
+    if not has_corpus:
+        config = replace(config, "corpus", corpus=())
+    there = getattr(config.corpus, name)
+    here = OTHER_CHOICES[name]
+    with pytest.raises(
+        UserError,
+        match=rf"{name} is {there} there and {here} here.*"
+        r"build_pretraining_dataset --overwrite.*another --data_dir",
+    ):
+        prepare(replace(config, "corpus", **{name: here}))
+
+
+def test_only_a_runs_own_corpus_must_be_made_with_the_defaults(config):
+    prepare(replace(config, "corpus", **OTHER_CHOICES))
+    prepare(replace(config, "corpus", corpus=()))
+    prepare(replace(config, "corpus", corpus=("another.txt",)))
+    with pytest.raises(UserError, match="data_seed is 7 there and 0 here"):
+        prepare(config)
+
+
+def test_records_whose_manifest_does_not_say_how_are_taken(config, tmp_path):
+    prepare(config)
+    path = tmp_path / "data/pretrain_tfrecords/manifest.json"
+    manifest = files.read_json(path)
+    for name in OTHER_CHOICES:
+        del manifest[name]
+    files.write_json(path, manifest)
+    prepare(replace(config, "corpus", **OTHER_CHOICES))
 
 
 @pytest.fixture

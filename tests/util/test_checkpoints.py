@@ -15,7 +15,11 @@ import tensorflow as tf
 
 from electra_tf.util import bundles
 from electra_tf.util.checkpoints import Checkpoints
-from electra_tf.util.errors import DirectoryInUseError, UserError
+from electra_tf.util.errors import (
+    DirectoryInUseError,
+    NonFiniteLossError,
+    UserError,
+)
 from electra_tf.util.locks import DirectoryLock
 
 _KERNEL = "electra/embeddings_project/kernel"
@@ -368,3 +372,25 @@ def test_killed_run_leaves_a_whole_checkpoint_and_no_lock(tmp_path):
         assert (table.numpy() == restored).all()
         saved.save(restored + 1)
     assert len(os.listdir(tmp_path)) == 2 * 2 + 1  # and `checkpoint`
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_weights_that_are_not_finite_are_never_saved(tmp_path, bad):
+    saved = _saved(tmp_path, 1)
+    saved.variables[f"{_KERNEL}/adam_m"].assign([[0, 1], [2, bad], [3, 4]])
+    with pytest.raises(
+        NonFiniteLossError, match=f"step 2 must .*in {_KERNEL}/adam_m. It was"
+    ):
+        saved.save(2)
+    assert saved.steps() == [1] and _restored(tmp_path) == 1
+
+
+def test_a_checkpoint_that_is_not_finite_is_named_with_older_ones(tmp_path):
+    _saved(tmp_path, 1, 2)
+    arrays = {name: v.numpy() for name, v in _variables(3.0).items()}
+    arrays[_KERNEL][1, 1] = np.nan
+    bundles.write(tmp_path / "model.ckpt-3", arrays)
+    with pytest.raises(
+        NonFiniteLossError, match=rf"ckpt-3 must .*{_KERNEL}. .*\[1, 2, 3\]: "
+    ):
+        _restored(tmp_path)

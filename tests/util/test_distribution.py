@@ -1,10 +1,16 @@
 import json
+import os
+import socket
+import subprocess
+import sys
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
 from electra_tf.util import distribution
 from electra_tf.util.errors import UserError
+from tests.several_workers import Meeting
 
 
 def test_one_device_is_the_default_strategy():
@@ -29,11 +35,71 @@ def test_multi_worker_without_a_cluster_is_explained(monkeypatch):
         distribution.make_strategy("multi_worker")
 
 
-@pytest.mark.parametrize("text", ["{", "[]"])
-def test_a_broken_tf_config_is_explained(monkeypatch, text):
+TWO = ["host0:2222", "host1:2222"]
+
+
+@pytest.mark.parametrize(
+    ("text", "received"),
+    [
+        ("{", "no JSON"),
+        ("[]", "no dictionary"),
+        ('{"cluster": "host:1"}', "`cluster` is 'host:1'"),
+        ('{"cluster": {"worker": "host:1"}}', "'worker' in `cluster` is 'h"),
+        ('{"cluster": {"chief": ["host"]}}', "'chief' in `cluster` is ..host"),
+    ],
+)
+@pytest.mark.parametrize("name", ["auto", "multi_worker"])
+def test_a_broken_tf_config_is_explained(monkeypatch, name, text, received):
     monkeypatch.setenv("TF_CONFIG", text)
-    with pytest.raises(UserError, match="JSON dictionary"):
+    with pytest.raises(UserError, match=f"JSON dictionary.*ed: .*{received}"):
+        distribution.make_strategy(name)
+
+
+@pytest.mark.parametrize(
+    ("task", "received"),
+    [
+        (None, "`task` is None"),
+        ({"index": 0}, "`type` in `task` is None"),
+        ({"type": "boss", "index": 0}, "`type` in `task` is 'boss'"),
+        ({"type": "worker"}, "`index` in `task` is None"),
+        ({"type": "worker", "index": "0"}, "`index` in `task` is '0'"),
+        ({"type": "worker", "index": 2}, "is 2, of 2 of the type 'worker'"),
+        ({"type": "worker", "index": -1}, "is -1, of 2"),
+        ({"type": "chief", "index": 0}, "is 0, of 0 of the type 'chief'"),
+    ],
+)
+def test_a_task_that_is_none_of_the_cluster_is_refused(
+    monkeypatch, task, received
+):
+    config = {"cluster": {"worker": TWO}, "task": task}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(config))
+    with pytest.raises(UserError, match=received):
         distribution.make_strategy("auto")
+
+
+@pytest.mark.slow
+def test_signals_are_heard_although_tensorflow_has_its_own_handler():
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        cluster = {"worker": [f"localhost:{free.getsockname()[1]}"]}
+    task = {"type": "worker", "index": 0}
+    code = (
+        "import os, signal\n"
+        "from electra_tf.util import distribution, signals\n"
+        "with signals.interruptible():\n"
+        "    distribution.make_strategy('multi_worker')\n"
+        "    os.kill(os.getpid(), signal.SIGTERM)\n"
+        "    signal.pause()\n"
+    )
+    config = json.dumps({"cluster": cluster, "task": task})
+    ended = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "TF_CONFIG": config},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert "Interrupted: Stopped by a signal" in ended.stderr
 
 
 def test_auto_follows_tf_config(monkeypatch):
@@ -62,3 +128,57 @@ def test_bfloat16_is_there_where_products_are_rounded(
     assert found == is_rounded
     said = capsys.readouterr().err
     assert ("computed in float32" in said) != is_rounded
+
+
+def test_one_worker_agrees_with_itself():
+    workers = distribution.Workers(tf.distribute.get_strategy())
+    assert workers.any(True, False) == (True, False)
+    workers.check_alike({"a": "1"})
+    distribution.barrier(tf.distribute.get_strategy())
+
+
+def test_a_worker_counts_once_however_many_replicas_it_has():
+    strategy = tf.distribute.MirroredStrategy(
+        ["CPU:0", "CPU:1", "CPU:2"], tf.distribute.ReductionToOneDevice()
+    )
+    rows = np.float32([[2**24 - 1, 0, 7]])
+    total = distribution.Workers(strategy)._sum(rows)
+    np.testing.assert_array_equal(total, rows)
+
+
+def _check_alike(*values):
+    meeting = Meeting(len(values))
+    one = tf.distribute.get_strategy()
+    return meeting.run(lambda i: meeting.workers(one).check_alike(values[i]))
+
+
+def test_workers_that_are_alike_go_on():
+    assert (
+        _check_alike({"a": "1", "b": "2"}, {"a": "1", "b": "2"}) == [None] * 2
+    )
+
+
+def test_workers_that_differ_all_end_and_name_what_differs():
+    same = {"rate": "0.1", "size": "8", "seed": "0"}
+    errors = _check_alike(same, same, same | {"rate": "0.2", "seed": "1"})
+    for number, error in enumerate(errors):
+        assert isinstance(error, UserError)
+        rate = {2: "0.2"}.get(number, "0.1")
+        text = f"worker 2: another rate (here '{rate}'), another seed"
+        assert text in str(error) and f"this is worker {number}" in str(error)
+        assert "size" not in str(error) and "worker 1:" not in str(error)
+
+
+def test_workers_of_other_versions_are_told_so():
+    errors = _check_alike({"a": "1"}, {"a": "1", "new": "2"})
+    for error in errors:
+        assert "worker 1: another version of electra_tf" in str(error)
+
+
+def test_any_worker_can_set_a_flag():
+    meeting = Meeting(2)
+    one = tf.distribute.get_strategy()
+    answers = meeting.run(
+        lambda i: meeting.workers(one).any(i == 1, False, True)
+    )
+    assert answers == [(True, False, True)] * 2

@@ -1,5 +1,6 @@
 """One process is in a directory at a time, and a dead one is not in it."""
 
+import fcntl
 import os
 import pathlib
 import subprocess
@@ -7,7 +8,7 @@ import sys
 
 import pytest
 
-from electra_tf.util.errors import DirectoryInUseError
+from electra_tf.util.errors import DirectoryInUseError, UserError
 from electra_tf.util.locks import DirectoryLock
 
 _CHILD = """
@@ -67,3 +68,36 @@ def test_a_file_that_was_removed_meanwhile_locks_nobody(tmp_path, monkeypatch):
         with pytest.raises(DirectoryInUseError):
             with lock(tmp_path):
                 pass
+
+
+def test_a_file_that_cannot_be_removed_hides_no_result(tmp_path, monkeypatch):
+    def refuse(path, missing_ok=False):
+        raise PermissionError(1, "Operation not permitted", str(path))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pathlib.Path, "unlink", refuse)
+        with lock(tmp_path):
+            pass
+        with pytest.raises(ZeroDivisionError):
+            with lock(tmp_path):
+                raise ZeroDivisionError
+    assert (tmp_path / "lock").exists()
+    with lock(tmp_path):
+        pass
+
+
+def test_a_file_that_cannot_be_locked_is_named(tmp_path, monkeypatch):
+    def refuse(file, operation):
+        raise OSError(37, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.raises(UserError, match="lock must be .*No locks.*elsewhere"):
+        with lock(tmp_path):
+            pass
+
+
+def test_a_directory_in_the_place_of_the_file_is_named(tmp_path):
+    (tmp_path / "lock").mkdir()
+    with pytest.raises(UserError, match="lock must be a file"):
+        with lock(tmp_path):
+            pass

@@ -1,3 +1,4 @@
+import contextlib
 import os
 import signal
 
@@ -6,7 +7,12 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.util import training_utils
-from electra_tf.util.errors import NonFiniteLossError, StoppedBySignal
+from electra_tf.util.errors import (
+    NonFiniteLossError,
+    StoppedBySignal,
+    UserError,
+)
+from tests.several_workers import Meeting
 
 
 class _Optimizer:
@@ -115,7 +121,9 @@ def test_a_loss_that_is_not_finite_stops_before_saving_and_names_the_step():
     assert saved == [3, 6]
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
+)
 def test_a_signal_saves_and_stops_after_the_block(number):
     recorder = _Recorder(
         lambda step: os.kill(os.getpid(), number) if step == 4 else None
@@ -285,3 +293,59 @@ def test_a_signal_within_a_block_is_heard():
             callbacks=[Killer()],
         )
     assert saved == [stopped.value.step] and 1 < saved[0] < 10**6
+
+
+def _train_together(monkeypatch, save, *, stopped_at=None):
+    """Trains two workers; the second one has a signal at a step."""
+    meeting, last = Meeting(2), {}
+
+    class Stop(contextlib.AbstractContextManager):
+        def __init__(self):
+            self.number = meeting.mine.number
+
+        def __exit__(self, *_):
+            pass
+
+        @property
+        def received(self):
+            return self.number == 1 and last[1] == stopped_at
+
+    def work(number):
+        def count(step):
+            last[number] = step
+
+        training_utils.train(
+            _Model(),
+            lambda step: iter(tf.data.Dataset.from_tensors(0).repeat()),
+            training_utils.Schedule(20, 4, 10),
+            strategy=tf.distribute.get_strategy(),
+            save=lambda step: save(number, step),
+            callbacks=[_Recorder(count)],
+        )
+
+    monkeypatch.setattr(training_utils, "StopSignal", Stop)
+    monkeypatch.setattr(training_utils.distribution, "Workers", meeting.workers)
+    return meeting.run(work)
+
+
+def test_a_signal_to_one_worker_stops_all_at_a_step_that_is_saved(monkeypatch):
+    saved = {0: [], 1: []}
+    errors = _train_together(
+        monkeypatch,
+        lambda number, step: saved[number].append(step),
+        stopped_at=8,
+    )
+    for error in errors:
+        assert isinstance(error, StoppedBySignal) and error.step == 8
+    assert saved == {0: [8], 1: [8]}
+
+
+def test_no_worker_goes_on_if_the_chief_cannot_save(monkeypatch):
+    def save(number, step):
+        if number == 0:
+            raise UserError("The disk is full.")
+
+    errors = _train_together(monkeypatch, save)
+    assert [type(error) for error in errors] == [UserError] * 2
+    assert str(errors[0]) == "The disk is full."
+    assert "step 10 must be written" in str(errors[1])

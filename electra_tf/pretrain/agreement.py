@@ -1,0 +1,72 @@
+"""What the workers of a run must have in common, each with a text to compare.
+
+Devices are no part of it, nor where data lie: workers may read copies.
+"""
+
+import dataclasses
+import hashlib
+import zlib
+
+from electra_tf.configure_pretraining import PretrainingConfig
+from electra_tf.pretrain.preparation import Prepared
+from electra_tf.pretrain.records import Records
+from electra_tf.util import storage
+from electra_tf.util.checkpoints import Checkpoints
+from electra_tf.util.config_fields import flatten
+
+_NUM_BYTES = 2**14
+_PLACES = {
+    "corpus",
+    "eval_tfrecords",
+    "pretrain_tfrecords",
+    "tfds_data_dir",
+    "vocab_file",
+}
+_SHARED = {
+    "checkpoint_milestones",
+    "do_train",
+    "gradient_accumulation_steps",
+    "iterations_per_loop",
+    "save_checkpoints_steps",
+    "skip_corrupt_records",
+}
+"""Fields of the free parts by which workers must still keep step."""
+
+
+def settings(config: PretrainingConfig) -> dict[str, str]:
+    """Returns field -> value of all that decides what a worker computes."""
+    parts = dataclasses.asdict(config)
+    free = flatten({name: parts.pop(name) for name in config.FREE_PARTS})
+    shared = {name: free[name] for name in sorted(_SHARED)}
+    values = flatten(parts) | shared
+    return {k: repr(v) for k, v in values.items() if k not in _PLACES}
+
+
+def state(data: Prepared, store: Checkpoints) -> dict[str, str]:
+    """Returns name -> digest of data and weights, before the first update.
+
+    Args:
+      data: of the run.
+      store: of all variables, as restored or initialized.
+    """
+    words = data.vocabulary
+    values = {"vocabulary": f"{words.sha256} {words.counts}"}
+    for length, records in data.train.items():
+        values[f"records of {length} tokens"] = _digest(records)
+    checksum = 0
+    for variable in store.variables.values():
+        checksum = zlib.crc32(variable.numpy().tobytes(), checksum)
+    return values | {
+        "step": str(store.variables["global_step"].numpy()),
+        "weights": f"{checksum:08x}",
+    }
+
+
+def _digest(records: Records) -> str:
+    """Returns the digest of the size and the beginning of each file."""
+    digest = hashlib.sha256()
+    for file in records.files:
+        digest.update(f"{file.num_records} {file.num_bytes}\n".encode())
+        with storage.open_binary(file.path) as content:
+            digest.update(content.read(_NUM_BYTES))
+    return digest.hexdigest()

@@ -1,0 +1,83 @@
+"""The signals by which a run is asked to end.
+
+While training they wait for a checkpoint, see `training_utils.StopSignal`. At
+all other times they end what is being done at once, as Ctrl-C does, so that
+unfinished files are removed: `interruptible`. Either way the exit code is 42
+and the same command goes on.
+"""
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+from electra_tf.util.errors import ExitCode
+
+_SECONDS_TO_REPEAT = 0.1
+
+
+class Interrupted(Exception):
+    """A signal ended a command while it did not train."""
+
+    exit_code: ClassVar[ExitCode] = ExitCode.STOPPED_BY_SIGNAL
+
+
+def that_end_a_run() -> list[signal.Signals]:
+    """Returns the signals; no SIGHUP where `nohup` has it ignored."""
+    numbers = [signal.SIGTERM, signal.SIGINT]
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
+    return numbers
+
+
+@contextlib.contextmanager
+def _repeated_if_lost() -> Iterator[None]:
+    """Sends a signal again where a destructor was interrupted by it.
+
+    Python goes on after an error there; TensorFlow's graphs have many.
+    """
+    hook = sys.unraisablehook
+    timers = []
+
+    def repeat(lost: Any) -> None:  # noqa: ANN401 (private to Python)
+        if not issubclass(lost.exc_type, KeyboardInterrupt):
+            hook(lost)
+            return
+        send = (os.getpid(), signal.SIGINT)
+        timers.append(threading.Timer(_SECONDS_TO_REPEAT, os.kill, send))
+        timers[-1].start()
+
+    sys.unraisablehook = repeat
+    try:
+        yield
+    finally:
+        for timer in timers:
+            timer.cancel()
+        sys.unraisablehook = hook
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """Lets signals end what is done inside, with one line.
+
+    Raises:
+      Interrupted: after SIGTERM, SIGINT or SIGHUP.
+    """
+    previous = {
+        number: signal.signal(number, signal.default_int_handler)
+        for number in that_end_a_run()
+    }
+    try:
+        with _repeated_if_lost():
+            yield
+    except KeyboardInterrupt as error:
+        raise Interrupted(
+            "Stopped by a signal. What was finished is kept: give the same "
+            "command to go on."
+        ) from error
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
