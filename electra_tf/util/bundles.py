@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.util import differences
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import UserError, reason
 
 INDEX = ".index"
 DATA = ".data-00000-of-00001"
@@ -117,9 +117,3 @@ def damage(
     if names is not None and found.keys() != set(names):
         return f"it has {len(found)} variables, not {len(names)}"
     return None
-
-
-def reason(error: Exception) -> str:
-    """Returns an error's text without TensorFlow's node names."""
-    text = getattr(error, "message", None) or str(error)
-    return re.sub(r"\{\{.*?\}\} ?|\s*\[Op:.*", "", text).strip()

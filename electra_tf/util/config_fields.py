@@ -107,8 +107,15 @@ def build(config_class: type[Config], values: Mapping[str, Any]) -> Config:
 def flatten(values: Mapping[str, Any]) -> dict[str, Any]:
     """Puts the entries of nested dictionaries in the place of their names."""
     flat = {}
-    for name, value in values.items():
-        flat |= flatten(value) if isinstance(value, dict) else {name: value}
+    left = [iter(values.items())]
+    while left:
+        for name, value in left[-1]:
+            if isinstance(value, dict):
+                left.append(iter(value.items()))
+                break
+            flat[name] = value
+        else:
+            left.pop()
     return flat
 
 

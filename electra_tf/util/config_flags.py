@@ -26,25 +26,20 @@ import os
 import pathlib
 import re
 import sys
-import traceback
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from absl import flags
 
-from electra_tf.util import files
+from electra_tf.util import console, files
 from electra_tf.util.config_fields import Config, Leaf, build, flatten, leaves
-from electra_tf.util.errors import ExitCode, UserError
+from electra_tf.util.errors import ExitCode, UserError, shown
 
 Values = dict[str, Any]
 
 _HELP = {"-h", "--help", "--helpfull", "--helpshort"}
 _FLAG = re.compile(r"--?(?P<name>[A-Za-z][\w-]*)(?P<value>=.*)?", re.DOTALL)
-_OUT_OF_MEMORY = (
-    "Out of memory. Lower --train_batch_size or --max_seq_length, or raise "
-    "--gradient_accumulation_steps, which changes no result. Received: "
-)
 
 
 class _Word(NamedTuple):
@@ -67,14 +62,16 @@ def run(main: Callable[[Config], None], config_class: type[Config]) -> NoReturn:
       config_class: of the configuration.
     """
     arguments = sys.argv[1:]
-    if _HELP.intersection(arguments):
-        sys.stdout.write(help_text(main, config_class))
-        sys.exit(ExitCode.DONE)
     try:
-        main(parse(config_class, arguments))
-    except Exception as error:
-        sys.exit(_report(error))
-    sys.exit(ExitCode.DONE)
+        with console.flushed_output():
+            if _HELP.intersection(arguments):
+                sys.stdout.write(help_text(main, config_class))
+            else:
+                main(parse(config_class, arguments))
+        code = ExitCode.DONE
+    except (Exception, KeyboardInterrupt) as error:
+        code = console.report(error)
+    sys.exit(code)
 
 
 def parse(config_class: type[Config], arguments: Sequence[str]) -> Config:
@@ -341,23 +338,33 @@ def _hparams_words(
     """
     try:
         is_file = text.endswith(".json")
-        hparams = files.read_json(text) if is_file else json.loads(text)
+        hparams = files.read_json(text) if is_file else files.parse_json(text)
         if not isinstance(hparams, dict):
             raise ValueError("no dictionary")
+        hparams = flatten(hparams)
+        if not all(map(_is_plain, hparams.values())):
+            raise ValueError("a list inside a list")
     except ValueError as error:
         raise UserError(
             "--hparams must be a JSON dictionary or a .json file of one. "
-            f"Received: {text!r} ({error})"
+            f"Received: {shown(text)} ({error})"
         ) from error
-    hparams = flatten(hparams)
     translated = {k: v for k, v in hparams.items() if k not in originals}
     for name in originals:
         if name in hparams:
             value = hparams[name]
-            translated |= originals[name].get(value, {name: value})
+            same = {name: value}
+            is_list = isinstance(value, list)
+            translated |= same if is_list else originals[name].get(value, same)
     for name, value in translated.items():
         if value is not None:
             yield _Word(f"--{name}={_as_text(value)}", "in --hparams")
+
+
+def _is_plain(value: Any) -> bool:  # noqa: ANN401 (any JSON)
+    """Says whether a value is one that a flag can have."""
+    items = value if isinstance(value, list) else ()
+    return not any(isinstance(item, list | dict) for item in items)
 
 
 def _as_text(value: Any) -> str:  # noqa: ANN401 (any JSON)
@@ -389,19 +396,3 @@ def _parse_words(
             "Every word must belong to a flag: --name=value. Received "
             f"{where}: {' '.join(positional)}"
         )
-
-
-def _report(error: Exception) -> ExitCode:
-    """Says on standard error what went wrong, and returns the exit code."""
-    code = getattr(error, "exit_code", ExitCode.ERROR)
-    text = str(error)
-    # TensorFlow's error, known by its name so as not to import TensorFlow.
-    names = {base.__name__ for base in type(error).__mro__}
-    if names & {"MemoryError", "ResourceExhaustedError"}:
-        code = ExitCode.OUT_OF_MEMORY
-        text = _OUT_OF_MEMORY + text.partition("\n")[0]
-    if code == ExitCode.ERROR:
-        traceback.print_exception(error)
-    else:
-        sys.stderr.write(f"{text}\n")
-    return code

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from electra_tf.util import storage
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import UserError, naming
 
 
 def atomic_write_text(path: str | os.PathLike[str], text: str) -> None:
@@ -35,7 +35,7 @@ def atomic_write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
     path = pathlib.Path(path)
     unfinished = path.with_name(f"tmp-{path.name}-{os.getpid()}")
     try:
-        with unfinished.open("wb") as file:
+        with naming(path), unfinished.open("wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -59,11 +59,34 @@ def read_json(path: str | os.PathLike[str]) -> Any:  # noqa: ANN401
       UserError: naming the file, if it is missing or no JSON.
     """
     try:
-        return json.loads(storage.read_bytes(path))
+        return parse_json(storage.read_bytes(path))
     except (OSError, ValueError) as error:
         raise UserError(
             f"{os.fspath(path)} must be a JSON file. Received: {error}"
         ) from error
+
+
+def parse_json(text: str | bytes) -> Any:  # noqa: ANN401
+    """Reads JSON.
+
+    Raises:
+      ValueError: if it is none, or nests deeper than Python can read.
+    """
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        raise ValueError("values that nest too deeply") from error
+
+
+def append_text(path: str | os.PathLike[str], text: str) -> None:
+    """Appends to a file of this machine; errors name it.
+
+    Args:
+      path: of the file; made if it is not there.
+      text: written as UTF-8.
+    """
+    with naming(path), open(path, "a", encoding="utf-8") as file:
+        file.write(text)
 
 
 def ensure_writable(directory: str | os.PathLike[str]) -> None:

@@ -5,7 +5,7 @@ import os
 import pathlib
 import socket
 
-from electra_tf.util.errors import DirectoryInUseError
+from electra_tf.util.errors import DirectoryInUseError, naming
 
 
 class DirectoryLock:
@@ -35,9 +35,11 @@ class DirectoryLock:
         while not self._is_current():
             self._file.close()
             self._lock()
-        self._file.truncate(0)
-        self._file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
-        self._file.flush()
+        with naming(self.path):
+            self._file.truncate(0)
+            host = socket.gethostname()
+            self._file.write(f"process {os.getpid()} on {host}\n")
+            self._file.flush()
 
     def __exit__(self, *_: object) -> None:
         self.path.unlink(missing_ok=True)  # before others may lock it

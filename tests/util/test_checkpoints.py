@@ -15,7 +15,12 @@ import tensorflow as tf
 
 from electra_tf.util import bundles
 from electra_tf.util.checkpoints import Checkpoints
-from electra_tf.util.errors import DirectoryInUseError, UserError
+from electra_tf.util.errors import (
+    DirectoryInUseError,
+    ExitCode,
+    UserError,
+    explain,
+)
 from electra_tf.util.locks import DirectoryLock
 
 _KERNEL = "electra/embeddings_project/kernel"
@@ -340,8 +345,9 @@ def test_full_disk_at_the_sync_leaves_the_older_checkpoint(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fsync", fail)
-    with pytest.raises(UserError, match="No space left on device"):
+    with pytest.raises(UserError, match="No space left on device") as error:
         saved.save(2)
+    assert explain(error.value) == (ExitCode.NO_SPACE, str(error.value))
     assert saved.steps() == [1]
 
 

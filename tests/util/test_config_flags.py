@@ -218,6 +218,11 @@ def test_stored_configuration_can_be_given_as_hparams(tmp_path):
         ('{"stepz": 1}', "Unknown flag in --hparams: --stepz.*--steps?"),
         ('{"steps": 1.5}', "steps=1.5"),
         ('{"steps": true}', "steps=true"),
+        ("[" * 10**5, "nest too deeply"),
+        ('{"x": ' * 10**5 + "1" + "}" * 10**5, "nest too deeply"),
+        ('{"fractions": ' + "[" * 600 + "]" * 600 + "}", "a list inside"),
+        ('{"on_cpu": [1]}', "Unknown flag in --hparams: --on_cpu"),
+        ('{"x": ' * 700 + "1" + "}" * 700, "Unknown flag in --hparams: --x"),
         ('{"on_cpu": "yes"}', "Unknown flag in --hparams: --on_cpu"),
     ],
 )
