@@ -148,8 +148,8 @@ def find(patterns: str) -> list[str]:
     return sorted(
         {
             storage.normalize(path)
-            for pattern in patterns.split(",")
-            for path in storage.glob(pattern.strip())
+            for pattern in storage.split_patterns(patterns)
+            for path in storage.glob(pattern)
         }
     )
 

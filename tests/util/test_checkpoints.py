@@ -318,6 +318,20 @@ def test_old_checkpoint_goes_only_after_the_new_one_is_read_back(
     assert _restored(tmp_path) == 1
 
 
+@pytest.mark.parametrize("name", ["a [1]", "*?", "b\\[", "{a,b}"])
+def test_a_directory_may_have_any_name(tmp_path, name):
+    directory = tmp_path / name
+    _saved(directory, 3)
+    assert _restored(directory) == 3
+    prefix = bundles.find(directory)
+    assert bundles.read(prefix)[_KERNEL].shape == (3, 2)
+    strange = directory / "m[1]"
+    bundles.write(strange, {"x": np.arange(3)})
+    assert bundles.read(bundles.find(strange))["x"].tolist() == [0, 1, 2]
+    with pytest.raises(UserError, match="must be a checkpoint that can be re"):
+        bundles.read(directory / "none")
+
+
 def test_full_disk_is_named_and_leaves_the_older_checkpoint(tmp_path):
     _saved(tmp_path, 1)
     before = sorted(os.listdir(tmp_path))
