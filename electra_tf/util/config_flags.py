@@ -33,7 +33,14 @@ from typing import Any, NamedTuple, NoReturn
 from absl import flags
 
 from electra_tf.util import console, files
-from electra_tf.util.config_fields import Config, Leaf, build, flatten, leaves
+from electra_tf.util.config_fields import (
+    Config,
+    Leaf,
+    build,
+    check_types,
+    flatten,
+    leaves,
+)
 from electra_tf.util.errors import ExitCode, UserError, shown
 
 Values = dict[str, Any]
@@ -119,7 +126,7 @@ def load_config(
       UserError: if the file cannot be read, or was written by a version that
         had other fields outside the free parts.
     """
-    stored = _read_parts(path)
+    stored = files.read_object(path)
     free = _free_parts(config_class)
     known = {leaf.field.name: leaf for leaf in leaves(config_class)}
     fixed = {name for name in known if known[name].section not in free}
@@ -130,6 +137,10 @@ def load_config(
             f"{sorted(other - fixed)}. Use the version that wrote it."
         )
     values = _experiment(stored, frozenset())
+    try:
+        check_types(config_class, values)
+    except UserError as error:
+        raise UserError(f"{os.fspath(path)}: {error}") from error
     return build(config_class, values)
 
 
@@ -150,7 +161,7 @@ def check_same_experiment(
       UserError: listing the fields that differ, if any does.
     """
     free = _free_parts(type(config))
-    there = _experiment(_read_parts(path), free)
+    there = _experiment(files.read_object(path), free)
     # Through JSON and back, as what is there went.
     now = json.loads(json.dumps(dataclasses.asdict(config)))
     now = _experiment(now, free)
@@ -172,17 +183,6 @@ def check_same_experiment(
 
 def _free_parts(config_class: type) -> frozenset[str]:
     return getattr(config_class, "FREE_PARTS", frozenset())
-
-
-def _read_parts(path: str | os.PathLike[str]) -> dict[str, Values]:
-    """Reads what `save_config` wrote."""
-    parts = files.read_json(path)
-    if not isinstance(parts, dict):
-        raise UserError(
-            f"{os.fspath(path)} must hold a configuration, part -> field -> "
-            f"value. Received: {parts!r}"
-        )
-    return parts
 
 
 def _experiment(parts: Mapping[str, Any], free: frozenset[str]) -> Values:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from electra_tf.util import storage
-from electra_tf.util.errors import UserError, naming
+from electra_tf.util.errors import UserError, naming, shown
 
 
 def atomic_write_text(path: str | os.PathLike[str], text: str) -> None:
@@ -63,6 +63,40 @@ def read_json(path: str | os.PathLike[str]) -> Any:  # noqa: ANN401
     except (OSError, ValueError) as error:
         raise UserError(
             f"{os.fspath(path)} must be a JSON file. Received: {error}"
+        ) from error
+
+
+def read_object(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Reads a JSON file of an object, name -> value.
+
+    Raises:
+      UserError: naming the file, if it is missing or anything else.
+    """
+    value = read_json(path)
+    if not isinstance(value, dict):
+        raise UserError(
+            f"{os.fspath(path)} must hold a JSON object, name -> value. "
+            f"Received: {shown(value)}"
+        )
+    return value
+
+
+@contextlib.contextmanager
+def shape_of(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Names a JSON file of ours that has not the shape in which we write it.
+
+    Args:
+      path: of the file, whose values are looked up inside.
+
+    Raises:
+      UserError: if a value is missing or of another kind.
+    """
+    try:
+        yield
+    except (AttributeError, IndexError, KeyError, TypeError) as error:
+        raise UserError(
+            f"{os.fspath(path)} must be as electra_tf wrote it. Received: "
+            f"{error!r}. Restore the file, or make anew what it belongs to."
         ) from error
 
 

@@ -331,6 +331,42 @@ def test_fields_of_free_parts_may_come_and_go(tmp_path):
     config_flags.check_same_experiment(path, _Config())
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("steps", "3"),
+        ("steps", 3.5),
+        ("steps", True),
+        ("rate", [1.0]),
+        ("rate", False),
+        ("use_cache", 1),
+        ("width", "5"),
+        ("sources", "a"),
+        ("sources", [1]),
+        ("fractions", [0.5, "x"]),
+        ("device", None),
+    ],
+)
+def test_a_stored_value_of_another_type_is_named(tmp_path, name, value):
+    path = tmp_path / "config.json"
+    stored = json.loads(json.dumps(dataclasses.asdict(_Config())))
+    part = next(
+        p for p in (stored["free"], stored["fast"], stored) if name in p
+    )
+    part[name] = value
+    path.write_text(json.dumps(stored))
+    with pytest.raises(UserError, match=rf"config\.json: `{name}` must be of"):
+        config_flags.load_config(path, _Config)
+
+
+def test_a_whole_number_may_stand_for_a_real_one(tmp_path):
+    path = tmp_path / "config.json"
+    stored = dataclasses.asdict(_Config())
+    stored["fast"] |= {"rate": 2, "fractions": [1, 0]}
+    path.write_text(json.dumps(stored | {"width": None}))
+    assert config_flags.load_config(path, _Config).fast.rate == 2
+
+
 @pytest.mark.parametrize("text", ["[]", "3", "x"])
 def test_file_that_is_no_configuration_is_refused(tmp_path, text):
     path = tmp_path / "config.json"

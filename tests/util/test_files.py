@@ -81,3 +81,15 @@ def test_a_directory_goes_again_where_nothing_was_put_in_it(tmp_path):
     with files.used_directory(path):
         (path / "file").touch()
     assert (path / "file").exists()
+
+
+@pytest.mark.parametrize("value", ["[1]", '"x"', "3", "null"])
+def test_a_file_of_another_shape_is_named(tmp_path, value):
+    path = tmp_path / "x.json"
+    path.write_text(value)
+    with pytest.raises(UserError, match=r"x\.json must hold a JSON object"):
+        files.read_object(path)
+    path.write_text('{"a": ' + value + "}")
+    with pytest.raises(UserError, match=r"x\.json must be as electra_tf wro"):
+        with files.shape_of(path):
+            _ = files.read_object(path)["a"]["b"]["c"]
