@@ -12,8 +12,25 @@ from electra_tf.util.errors import UserError
 class ObjectiveConfig:
     """What is learned."""
 
-    objective: str = "electra"
-    """The objective, by its name in `pretrain/objectives`."""
+    objective: str = one_of(
+        "electra",
+        "adversarial",
+        "all_tokens_mlm",
+        "coco_lm",
+        "electra_15",
+        "electra_sentence",
+        "electric",
+        "fast_electra",
+        "mc_bert",
+        "mlm",
+        "mlm_sentence",
+        "replace_mlm",
+        "script",
+        "teams",
+        "two_stage",
+    )
+    """What is learned, each in a file of `pretrain/objectives`; see
+    docs/objectives.md."""
 
     gen_weight: float = 1.0
     """Weight of the generator's loss."""

@@ -303,6 +303,11 @@ class PretrainingConfig:
         return self.corpus.vocab_file or default
 
     @property
+    def records_dir(self) -> str:
+        """The directory of records that are not named; it is built."""
+        return os.path.join(self.run.data_dir, "pretrain_tfrecords")
+
+    @property
     def pretrain_tfrecords(self) -> str:
         """Globs of the training records."""
         return self.data.pretrain_tfrecords or self._records("pretrain_data")
@@ -318,7 +323,8 @@ class PretrainingConfig:
         Args:
           data_set: of `corpus.data_sets`.
         """
-        paths = map(os.path.split, self.pretrain_tfrecords.split(","))
+        patterns = storage.split_patterns(self.pretrain_tfrecords)
+        paths = map(os.path.split, patterns)
         return ",".join(
             os.path.join(self.corpus.directory_of(data_set, directory), name)
             for directory, name in paths
@@ -350,6 +356,5 @@ class PretrainingConfig:
         return frozenset(max(1, round(x * steps)) for x in fractions)
 
     def _records(self, name: str) -> str:
-        return os.path.join(
-            self.run.data_dir, "pretrain_tfrecords", f"{name}.tfrecord*"
-        )
+        directory = storage.escape(self.records_dir)
+        return os.path.join(directory, f"{name}.tfrecord*")

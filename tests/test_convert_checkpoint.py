@@ -57,6 +57,24 @@ def test_there_and_back_is_the_same_bits(original, tmp_path, capsys):
     assert "discriminator: 35,169 parameters" in said
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        '{"model": "x"}',
+        '{"corpus": null}',
+        '{"model": {"num_attention_heads": [2]}}',
+    ],
+)
+def test_a_configuration_of_another_shape_is_refused(
+    original, tmp_path, content
+):
+    for path in original.parent.glob("electra_tiny*"):
+        (tmp_path / path.name).symlink_to(path)
+    (tmp_path / "config.json").write_text(content)
+    with pytest.raises(UserError, match=f"{tmp_path}.* must be"):
+        convert(tmp_path, tmp_path / "out")
+
+
 def test_one_network_alone(original, tmp_path):
     convert(original, tmp_path / "g", network="generator", target_format="tf1")
     names = bundles.read(tmp_path / "g/model.ckpt-1234").keys()

@@ -71,9 +71,13 @@ def read(directory: pathlib.Path) -> Description:
             f"Received: no {FILE_NAME} there. Name the directory of a trial, "
             "<data_dir>/models/<name>/finetuning_models/<task>_model_1."
         )
-    description = files.read_json(path)
+    description = files.read_object(path)
     known = {leaf.field.name for leaf in config_fields.leaves(FinetuningConfig)}
-    there = config_fields.flatten(description.get("config", {}))
+    with files.shape_of(path):
+        there = config_fields.flatten(description["config"])
+        for task in description["tasks"].values():
+            int(task["max_seq_length"])
+        config_fields.check_types(FinetuningConfig, there)
     if unknown := sorted(there.keys() - known):
         raise UserError(
             f"{path} must have the fields of this version of electra_tf. "

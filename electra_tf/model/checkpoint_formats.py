@@ -163,7 +163,8 @@ def format_of(path: str) -> str:
     first = pathlib.Path(path.partition(",")[0])
     for part in (first, *(first / network for network in NETWORKS)):
         config = part / _RUN
-        if config.exists() and "model_type" in files.read_json(config):
+        values = files.read_json(config) if config.exists() else None
+        if isinstance(values, Mapping) and "model_type" in values:
             return "hf"
     return "tf1"
 
@@ -237,10 +238,12 @@ def _told(directory: pathlib.Path) -> dict[str, Any]:
     Of a run, that is the part `model` and `corpus` of its configuration.
     """
     if (directory / _CONVERTED).exists():
-        return files.read_json(directory / _CONVERTED)
+        return files.read_object(directory / _CONVERTED)
     if (directory / _RUN).exists():
         parts = files.read_json(directory / _RUN)
-        if isinstance(parts, Mapping):
+        if not isinstance(parts, Mapping):  # somebody else's config.json
+            return {}
+        with files.shape_of(directory / _RUN):
             return {**parts.get("corpus", {}), **parts.get("model", {})}
     return {}
 

@@ -18,11 +18,12 @@ from collections.abc import Iterable, Mapping
 from electra_tf.model import sentencepiece_model
 from electra_tf.model.sentencepiece_model import SPECIAL_TOKENS, WORD_INDICATOR
 from electra_tf.util import storage
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import UserError, shown
 
 FILE_NAMES = {"wordpiece": "vocab.txt", "sentencepiece": "spm.model"}
 SUFFIX_INDICATOR = "##"
 MAX_INPUT_CHARS_PER_WORD = 200
+MAX_BYTES_PER_PIECE = 256  # that the tokenizer in the graph can look up
 
 CHINESE_RANGES = (
     (0x4E00, 0x9FFF),
@@ -63,7 +64,8 @@ class Vocabulary:
     )
 
     def __post_init__(self) -> None:
-        if problem := _problem(self.tokens):
+        max_bytes = 0 if self.sentencepiece else MAX_BYTES_PER_PIECE
+        if problem := _problem(self.tokens, max_bytes):
             raise UserError(
                 "A vocabulary must name each token once, begin with [PAD] and "
                 f"hold {' '.join(SPECIAL_TOKENS[1:])}. Received: {problem}."
@@ -309,18 +311,37 @@ class WordpieceTokenizer:
         return pieces
 
 
-def _problem(tokens: tuple[str, ...]) -> str:
-    """Says what keeps tokens from being a vocabulary, or nothing."""
+def _problem(tokens: tuple[str, ...], max_bytes: int) -> str:
+    """Says what keeps tokens from being a vocabulary, or nothing.
+
+    Args:
+      tokens: of it.
+      max_bytes: of a word piece; 0 where they are none.
+    """
     lines: dict[str, int] = {}
     for number, token in enumerate(tokens, start=1):
-        if not token:
-            return f"nothing in line {number}"
+        if problem := _problem_of_token(token, max_bytes):
+            return f"{problem} in line {number}"
         if token in lines:
-            return f"{token!r} in lines {lines[token]} and {number}"
+            return f"{shown(token)} in lines {lines[token]} and {number}"
         lines[token] = number
     if missing := [token for token in SPECIAL_TOKENS if token not in lines]:
         return f"{len(tokens)} tokens without {' '.join(missing)}"
-    return "" if tokens[0] == "[PAD]" else f"{tokens[0]!r} in line 1"
+    return "" if tokens[0] == "[PAD]" else f"{shown(tokens[0])} in line 1"
+
+
+def _problem_of_token(token: str, max_bytes: int) -> str:
+    """Says what keeps a token from being looked up, or nothing."""
+    if not token:
+        return "nothing"
+    if max_bytes and "\0" in token:
+        return "a NUL character"
+    num_bytes = len(
+        token.removeprefix(SUFFIX_INDICATOR).encode(errors="surrogatepass")
+    )
+    if max_bytes and num_bytes > max_bytes:
+        return f"a token of {num_bytes:,} bytes, more than {max_bytes},"
+    return ""
 
 
 @functools.cache

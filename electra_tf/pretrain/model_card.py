@@ -13,7 +13,7 @@ from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model.bert_config import BertConfig
 from electra_tf.pretrain import compute
 from electra_tf.pretrain.record_format import MANIFEST
-from electra_tf.util import config_flags, files
+from electra_tf.util import config_flags, files, storage
 from electra_tf.util.errors import UserError
 
 NAME = "README.md"
@@ -148,8 +148,9 @@ def write(
 
 
 def _manifest(config: PretrainingConfig) -> Mapping[str, Any]:
-    path = pathlib.Path(config.pretrain_tfrecords.partition(",")[0])
-    path = path.parent / MANIFEST
+    named = storage.split_patterns(config.data.pretrain_tfrecords)[0]
+    directory = pathlib.Path(named).parent if named else config.records_dir
+    path = pathlib.Path(directory, MANIFEST)
     return files.read_json(path) if path.exists() else {}
 
 

@@ -115,7 +115,7 @@ def _ensure_records(config: PretrainingConfig, log: Log) -> Vocabulary:
     build_records(
         config.corpus,
         vocabulary,
-        os.path.dirname(config.pretrain_tfrecords),
+        config.records_dir,
         engine=LocalEngine(config.runtime.num_processes),
         log=log,
     )

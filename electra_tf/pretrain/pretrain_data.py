@@ -7,7 +7,8 @@ any row and be spread in any way, and nothing of the iterator has to be saved.
 Which stream an update takes its batch from is told by `batch_schedule`.
 
 Within an epoch the files are permuted and joined into groups of about
-`shuffle_megabytes`; the records of a group are permuted in memory.
+`shuffle_megabytes`; the records of a group are permuted in memory. So a worker
+reads every group that holds rows of its own in full, and parses these alone.
 """
 
 import itertools
@@ -173,7 +174,10 @@ def _worker_share(
     worker_rows: int,
     worker: int,
 ) -> Iterator[_Group]:
-    """Leaves of each group the rows that belong to a worker."""
+    """Leaves of each group the rows that belong to a worker.
+
+    A group without any is left out, and never read.
+    """
     row = 0
     for group in groups:
         positions = np.arange(row, row + len(group.order)) % batch_size

@@ -142,11 +142,6 @@ def _describe(model: PretrainingModel, strategy: tf.distribute.Strategy) -> str:
 def _check(config: PretrainingConfig, strategy: tf.distribute.Strategy) -> None:
     """Refuses what only shows once objectives and devices are known."""
     name = config.objective.objective
-    if name not in OBJECTIVES:
-        raise UserError(
-            f"`objective` must be one of {', '.join(OBJECTIVES)}. "
-            f"Received: objective={name!r}."
-        )
     OBJECTIVES[name].check(config)
     replicas = strategy.num_replicas_in_sync
     together = OBJECTIVES[name].rows_together(config)

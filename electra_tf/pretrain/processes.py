@@ -20,7 +20,7 @@ from electra_tf.configure_corpus import CorpusConfig
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain.sources import Source
 from electra_tf.util import console
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import ExitCode, UserError, explain
 
 SECONDS_BETWEEN_REPORTS = 0.5
 
@@ -32,11 +32,19 @@ class _Outcome(NamedTuple):
 
     Attributes:
       error: what went wrong; "" for nothing.
-      is_users: whether the user can do something about it.
+      code: what it stands for.
     """
 
     error: str = ""
-    is_users: bool = False
+    code: ExitCode = ExitCode.DONE
+
+
+class _PartError(UserError):
+    """A part could not be built, as its process says."""
+
+    def __init__(self, outcome: _Outcome) -> None:
+        super().__init__(outcome.error)
+        self.exit_code = outcome.code
 
 
 class Job(NamedTuple):
@@ -134,10 +142,10 @@ def run(job: Job, parts: list[Any], num_processes: int, report: Report) -> None:
     with _started(context, shared, num_processes) as processes:
         for _ in parts:
             outcome = _next_outcome(shared, processes, report)
-            if outcome.is_users:
-                raise UserError(outcome.error)
-            if outcome.error:
+            if outcome.code == ExitCode.ERROR:
                 raise RuntimeError(outcome.error)
+            if outcome.error:
+                raise _PartError(outcome)
     report(*shared.totals)
 
 
@@ -205,10 +213,10 @@ def _work(shared: _Shared) -> None:
         try:
             part = parts.Part(*shared.parts[number])
             shared.job.do(part, report=report, num_threads=1)
-        except (UserError, OSError, tf.errors.ResourceExhaustedError) as error:
-            shared.outcomes.put(_Outcome(str(error), is_users=True))
-        except Exception:
-            shared.outcomes.put(_Outcome(traceback.format_exc()))
+        except Exception as error:
+            code, text = explain(error)
+            text = text or traceback.format_exc()
+            shared.outcomes.put(_Outcome(text, code))
         else:
             shared.outcomes.put(_Outcome())
 

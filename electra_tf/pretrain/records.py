@@ -153,8 +153,8 @@ def find(patterns: str) -> list[str]:
     return sorted(
         {
             storage.normalize(path)
-            for pattern in patterns.split(",")
-            for path in storage.glob(pattern.strip())
+            for pattern in storage.split_patterns(patterns)
+            for path in storage.glob(pattern)
         }
     )
 
@@ -212,25 +212,27 @@ def _read_manifest(
                 "data set again, or drop --length_buckets."
             )
         return None
-    manifest = files.read_json(path)
+    manifest = files.read_object(path)
     if manifest.get("format_version") != FORMAT_VERSION:
         raise UserError(
             f"{path} must have format_version {FORMAT_VERSION}. Received: "
             f"{manifest.get('format_version')}. Build the data set again."
         )
     _check_settings(directory, manifest, corpus, vocabulary)
-    listed = {}
-    for entry in manifest["files"]:
-        file = RecordFile(
-            os.path.join(directory, entry["name"]),
-            entry["num_records"],
-            entry["num_bytes"],
-            entry.get("max_seq_length", corpus.max_seq_length),
-        )
+    with files.shape_of(path):
+        listed = [
+            RecordFile(
+                os.path.join(directory, entry["name"]),
+                int(entry["num_records"]),
+                int(entry["num_bytes"]),
+                int(entry.get("max_seq_length", corpus.max_seq_length)),
+            )
+            for entry in manifest["files"]
+        ]
+    for file in listed:
         if has_whole_files or not storage.exists(file.path):
             _check_size(file)
-        listed[file.path] = file
-    return listed
+    return {file.path: file for file in listed}
 
 
 def _check_settings(

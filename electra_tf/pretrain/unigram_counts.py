@@ -53,7 +53,8 @@ def _read(directory: str, vocabulary: Vocabulary) -> list[int]:
         )
     words = storage.read_bytes(path).decode().split()
     counts = [int(word) for word in words if word.isdecimal()]
-    total = files.read_json(manifest)["counts"].get("train_tokens")
+    with files.shape_of(manifest):
+        total = files.read_json(manifest)["counts"].get("train_tokens")
     if (len(counts), sum(counts)) != (vocabulary.size, total):
         raise UserError(
             f"{path} must have {vocabulary.size} numbers that sum to {total}, "

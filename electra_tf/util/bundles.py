@@ -5,16 +5,20 @@ A bundle has a prefix: `<prefix>.index` says where each array lies in
 with graphs and hooks beside them that are never read.
 """
 
+import contextlib
+import glob
 import os
 import pathlib
 import re
-from collections.abc import Collection, Mapping
+import tempfile
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from electra_tf.util import differences
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import UserError, reason
 
 INDEX = ".index"
 DATA = ".data-00000-of-00001"
@@ -59,6 +63,35 @@ def find(path: str | os.PathLike[str]) -> pathlib.Path:
     )
 
 
+@contextlib.contextmanager
+def opened(
+    prefix: str | os.PathLike[str],
+) -> Iterator[Any]:
+    """Opens a bundle.
+
+    TensorFlow finds a bundle by its prefix as a glob, but opens it by its
+    prefix as it stands: where these differ it is reached by links.
+
+    Args:
+      prefix: of its files.
+
+    Yields:
+      TensorFlow's reader of it.
+
+    Raises:
+      READ_ERRORS: if it is missing or damaged.
+    """
+    prefix = os.path.abspath(prefix)
+    if prefix == glob.escape(prefix) and "\\" not in prefix:
+        yield tf.train.load_checkpoint(prefix)
+        return
+    with tempfile.TemporaryDirectory() as directory:
+        link = os.path.join(directory, "bundle")
+        for path in glob.glob(f"{glob.escape(prefix)}.*"):
+            os.symlink(path, link + path.removeprefix(prefix))
+        yield tf.train.load_checkpoint(link)
+
+
 def read(prefix: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     """Reads all arrays of a bundle.
 
@@ -66,9 +99,9 @@ def read(prefix: str | os.PathLike[str]) -> dict[str, np.ndarray]:
       UserError: naming the bundle, if it is missing or damaged.
     """
     try:
-        reader = tf.train.load_checkpoint(os.fspath(prefix))
-        names = sorted(reader.get_variable_to_shape_map())
-        return {name: np.asarray(reader.get_tensor(name)) for name in names}
+        with opened(prefix) as reader:
+            names = sorted(reader.get_variable_to_shape_map())
+            return {name: np.asarray(reader.get_tensor(name)) for name in names}
     except READ_ERRORS as error:
         raise UserError(
             f"{os.fspath(prefix)} must be a checkpoint that can be read. "
@@ -108,18 +141,12 @@ def damage(
       Why it cannot be used; None if it can.
     """
     try:
-        reader = tf.train.load_checkpoint(os.fspath(prefix))
-        found = reader.get_variable_to_shape_map()
-        for name in found:
-            reader.get_tensor(name)
+        with opened(prefix) as reader:
+            found = reader.get_variable_to_shape_map()
+            for name in found:
+                reader.get_tensor(name)
     except READ_ERRORS as error:
         return reason(error)
     if names is not None and found.keys() != set(names):
         return f"it has {len(found)} variables, not {len(names)}"
     return None
-
-
-def reason(error: Exception) -> str:
-    """Returns an error's text without TensorFlow's node names."""
-    text = getattr(error, "message", None) or str(error)
-    return re.sub(r"\{\{.*?\}\} ?|\s*\[Op:.*", "", text).strip()

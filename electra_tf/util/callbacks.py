@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import math
 import pathlib
 import sys
 import time
@@ -11,6 +12,7 @@ from typing import TextIO
 import keras
 import tensorflow as tf
 
+from electra_tf.util import files
 from electra_tf.util import phases as phases_lib
 from electra_tf.util.errors import UserError
 from electra_tf.util.phases import Phase
@@ -141,11 +143,14 @@ class JsonLog(keras.callbacks.Callback):
     def on_train_begin(self, logs: dict | None = None) -> None:
         if not self.path.exists():
             return
-        kept = []
-        for line in self.path.read_text("utf-8").splitlines():
-            if _step_of(line) <= self.first_step:
-                kept.append(line + "\n")
-        self.path.write_text("".join(kept), "utf-8")
+        there = self.path.read_bytes()
+        kept = b"".join(
+            line + b"\n"
+            for line in there.splitlines()
+            if _step_of(line) <= self.first_step
+        )
+        if kept != there:
+            files.atomic_write_bytes(self.path, kept)
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
         record = {"step": epoch, **(logs or {})}
@@ -154,8 +159,7 @@ class JsonLog(keras.callbacks.Callback):
         record["max_seq_length"] = phase.max_seq_length
         record["sequences_per_second"] = speed * phase.batch_size
         record["tokens_per_second"] = speed * phase.tokens_per_step
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(record) + "\n")
+        files.append_text(self.path, json.dumps(record) + "\n")
 
 
 class TensorBoardLog(keras.callbacks.Callback):
@@ -186,12 +190,15 @@ class TensorBoardLog(keras.callbacks.Callback):
         self._writer.close()
 
 
-def _step_of(line: str) -> float:
-    """Returns a line's step; infinity if the line was cut off."""
+def _step_of(line: bytes) -> float:
+    """Returns a line's step; infinity if the line was cut off.
+
+    Bytes that are no UTF-8 cost their line nothing: it stays as it is.
+    """
     try:
-        return json.loads(line)["step"]
-    except (ValueError, KeyError):
-        return float("inf")
+        return float(files.parse_json(line.decode(errors="replace"))["step"])
+    except (ValueError, KeyError, TypeError):
+        return math.inf
 
 
 def _cost(logs: dict[str, float]) -> str:

@@ -185,10 +185,10 @@ class Checkpoints:
           NonFiniteLossError: if it holds weights that are not finite.
         """
         try:
-            reader = tf.train.load_checkpoint(os.fspath(path))
-            self._check_shapes(path, reader.get_variable_to_shape_map())
-            for name, variable in self.variables.items():
-                variable.assign(reader.get_tensor(name))
+            with bundles.opened(path) as reader:
+                self._check_shapes(path, reader.get_variable_to_shape_map())
+                for name, variable in self.variables.items():
+                    variable.assign(reader.get_tensor(name))
         except UserError:
             raise
         except bundles.READ_ERRORS as error:

@@ -9,7 +9,7 @@ import typing
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
 
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import UserError, shown
 
 Config = TypeVar("Config")
 
@@ -72,10 +72,51 @@ def require(
     """
     for name in names.split():
         value = getattr(config, name)
-        if value is not None and not is_met(value):
+        if value is not None and not _is_met(is_met, value):
             raise UserError(
                 f"`{name}` must be {expected}. Received: {name}={value!r}."
             )
+
+
+def _is_met(is_met: Callable[[Any], bool], value: Any) -> bool:  # noqa: ANN401
+    """Says whether a value is as it must be; one of another type is not."""
+    try:
+        return is_met(value)
+    except TypeError:
+        return False
+
+
+def check_types(config_class: type, values: Mapping[str, Any]) -> None:
+    """Checks values that no parser of flags has made.
+
+    Args:
+      config_class: of the configuration.
+      values: name -> value, as JSON has them.
+
+    Raises:
+      UserError: naming the first of another type than its field has.
+    """
+    for leaf in leaves(config_class):
+        name = leaf.field.name
+        if name in values and not _has_type(values[name], leaf.type):
+            kind = getattr(leaf.type, "__name__", leaf.type)
+            raise UserError(
+                f"`{name}` must be of the type {kind}. Received: "
+                f"{name}={shown(values[name])}."
+            )
+
+
+def _has_type(value: Any, hint: Any) -> bool:  # noqa: ANN401
+    """Says whether a value of JSON may stand in a field of a type."""
+    kinds = typing.get_args(hint)
+    if isinstance(value, list | tuple):
+        is_tuple = typing.get_origin(hint) is tuple
+        return is_tuple and all(_has_type(item, kinds[0]) for item in value)
+    if kinds and typing.get_origin(hint) is not tuple:
+        return any(_has_type(value, kind) for kind in kinds)
+    if hint is float and not isinstance(value, bool):
+        return isinstance(value, int | float)
+    return type(value) is hint
 
 
 def leaves(config_class: type, section: str = "general") -> Iterator[Leaf]:
@@ -107,8 +148,15 @@ def build(config_class: type[Config], values: Mapping[str, Any]) -> Config:
 def flatten(values: Mapping[str, Any]) -> dict[str, Any]:
     """Puts the entries of nested dictionaries in the place of their names."""
     flat = {}
-    for name, value in values.items():
-        flat |= flatten(value) if isinstance(value, dict) else {name: value}
+    left = [iter(values.items())]
+    while left:
+        for name, value in left[-1]:
+            if isinstance(value, dict):
+                left.append(iter(value.items()))
+                break
+            flat[name] = value
+        else:
+            left.pop()
     return flat
 
 

@@ -26,25 +26,27 @@ import os
 import pathlib
 import re
 import sys
-import traceback
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from absl import flags
 
-from electra_tf.util import files
-from electra_tf.util.config_fields import Config, Leaf, build, flatten, leaves
-from electra_tf.util.errors import ExitCode, UserError
+from electra_tf.util import console, files
+from electra_tf.util.config_fields import (
+    Config,
+    Leaf,
+    build,
+    check_types,
+    flatten,
+    leaves,
+)
+from electra_tf.util.errors import ExitCode, UserError, shown
 
 Values = dict[str, Any]
 
 _HELP = {"-h", "--help", "--helpfull", "--helpshort"}
 _FLAG = re.compile(r"--?(?P<name>[A-Za-z][\w-]*)(?P<value>=.*)?", re.DOTALL)
-_OUT_OF_MEMORY = (
-    "Out of memory. Lower --train_batch_size or --max_seq_length, or raise "
-    "--gradient_accumulation_steps, which changes no result. Received: "
-)
 
 
 class _Word(NamedTuple):
@@ -67,14 +69,16 @@ def run(main: Callable[[Config], None], config_class: type[Config]) -> NoReturn:
       config_class: of the configuration.
     """
     arguments = sys.argv[1:]
-    if _HELP.intersection(arguments):
-        sys.stdout.write(help_text(main, config_class))
-        sys.exit(ExitCode.DONE)
     try:
-        main(parse(config_class, arguments))
-    except Exception as error:
-        sys.exit(_report(error))
-    sys.exit(ExitCode.DONE)
+        with console.flushed_output():
+            if _HELP.intersection(arguments):
+                sys.stdout.write(help_text(main, config_class))
+            else:
+                main(parse(config_class, arguments))
+        code = ExitCode.DONE
+    except (Exception, KeyboardInterrupt) as error:
+        code = console.report(error)
+    sys.exit(code)
 
 
 def parse(config_class: type[Config], arguments: Sequence[str]) -> Config:
@@ -122,7 +126,7 @@ def load_config(
       UserError: if the file cannot be read, or was written by a version that
         had other fields outside the free parts.
     """
-    stored = _read_parts(path)
+    stored = files.read_object(path)
     free = _free_parts(config_class)
     known = {leaf.field.name: leaf for leaf in leaves(config_class)}
     fixed = {name for name in known if known[name].section not in free}
@@ -133,6 +137,10 @@ def load_config(
             f"{sorted(other - fixed)}. Use the version that wrote it."
         )
     values = _experiment(stored, frozenset())
+    try:
+        check_types(config_class, values)
+    except UserError as error:
+        raise UserError(f"{os.fspath(path)}: {error}") from error
     return build(config_class, values)
 
 
@@ -153,7 +161,7 @@ def check_same_experiment(
       UserError: listing the fields that differ, if any does.
     """
     free = _free_parts(type(config))
-    there = _experiment(_read_parts(path), free)
+    there = _experiment(files.read_object(path), free)
     # Through JSON and back, as what is there went.
     now = json.loads(json.dumps(dataclasses.asdict(config)))
     now = _experiment(now, free)
@@ -175,17 +183,6 @@ def check_same_experiment(
 
 def _free_parts(config_class: type) -> frozenset[str]:
     return getattr(config_class, "FREE_PARTS", frozenset())
-
-
-def _read_parts(path: str | os.PathLike[str]) -> dict[str, Values]:
-    """Reads what `save_config` wrote."""
-    parts = files.read_json(path)
-    if not isinstance(parts, dict):
-        raise UserError(
-            f"{os.fspath(path)} must hold a configuration, part -> field -> "
-            f"value. Received: {parts!r}"
-        )
-    return parts
 
 
 def _experiment(parts: Mapping[str, Any], free: frozenset[str]) -> Values:
@@ -214,7 +211,9 @@ def _make_flag(leaf: Leaf) -> flags.Flag:
     if leaf.type is bool:
         return flags.BooleanFlag(name, default, leaf.help)
     if choices := leaf.field.metadata.get("choices"):
-        return flags.EnumFlag(name, default, leaf.help, choices)
+        flag = flags.EnumFlag(name, default, leaf.help, choices)
+        flag.parser = _ChoiceParser(choices)
+        return flag
     kind, *_ = typing.get_args(leaf.type) or [leaf.type]
     if typing.get_origin(leaf.type) is tuple:
         adds = kind is str and not leaf.field.metadata.get("given_once")
@@ -228,6 +227,15 @@ def _make_flag(leaf: Leaf) -> flags.Flag:
     }[kind]
     serializer = flags.ArgumentSerializer()
     return flags.Flag(parser, serializer, name, default, leaf.help)
+
+
+class _ChoiceParser(flags.EnumParser):
+    """Parses one of several words; the error names all of them."""
+
+    def parse(self, argument: str) -> str:
+        if argument not in self.enum_values:
+            raise ValueError(f"must be one of {', '.join(self.enum_values)}")
+        return argument
 
 
 class _TupleParser(flags.ArgumentParser):
@@ -330,23 +338,33 @@ def _hparams_words(
     """
     try:
         is_file = text.endswith(".json")
-        hparams = files.read_json(text) if is_file else json.loads(text)
+        hparams = files.read_json(text) if is_file else files.parse_json(text)
         if not isinstance(hparams, dict):
             raise ValueError("no dictionary")
+        hparams = flatten(hparams)
+        if not all(map(_is_plain, hparams.values())):
+            raise ValueError("a list inside a list")
     except ValueError as error:
         raise UserError(
             "--hparams must be a JSON dictionary or a .json file of one. "
-            f"Received: {text!r} ({error})"
+            f"Received: {shown(text)} ({error})"
         ) from error
-    hparams = flatten(hparams)
     translated = {k: v for k, v in hparams.items() if k not in originals}
     for name in originals:
         if name in hparams:
             value = hparams[name]
-            translated |= originals[name].get(value, {name: value})
+            same = {name: value}
+            is_list = isinstance(value, list)
+            translated |= same if is_list else originals[name].get(value, same)
     for name, value in translated.items():
         if value is not None:
             yield _Word(f"--{name}={_as_text(value)}", "in --hparams")
+
+
+def _is_plain(value: Any) -> bool:  # noqa: ANN401 (any JSON)
+    """Says whether a value is one that a flag can have."""
+    items = value if isinstance(value, list) else ()
+    return not any(isinstance(item, list | dict) for item in items)
 
 
 def _as_text(value: Any) -> str:  # noqa: ANN401 (any JSON)
@@ -378,19 +396,3 @@ def _parse_words(
             "Every word must belong to a flag: --name=value. Received "
             f"{where}: {' '.join(positional)}"
         )
-
-
-def _report(error: Exception) -> ExitCode:
-    """Says on standard error what went wrong, and returns the exit code."""
-    code = getattr(error, "exit_code", ExitCode.ERROR)
-    text = str(error)
-    # TensorFlow's error, known by its name so as not to import TensorFlow.
-    names = {base.__name__ for base in type(error).__mro__}
-    if names & {"MemoryError", "ResourceExhaustedError"}:
-        code = ExitCode.OUT_OF_MEMORY
-        text = _OUT_OF_MEMORY + text.partition("\n")[0]
-    if code == ExitCode.ERROR:
-        traceback.print_exception(error)
-    else:
-        sys.stderr.write(f"{text}\n")
-    return code

@@ -4,13 +4,19 @@ import contextlib
 import os
 import sys
 import time
+import traceback
 from collections.abc import Iterator
+
+from electra_tf.util.errors import ExitCode, explain, naming
+
+_OUTPUT = "standard output"
 
 
 def say(text: str = "") -> None:
     """Writes a line to standard output."""
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
+    with naming(_OUTPUT):
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
 
 
 def warn(text: str) -> None:
@@ -20,6 +26,23 @@ def warn(text: str) -> None:
         line = f"\r\x1b[K\x1b[33m{line}\x1b[0m"
     sys.stderr.write(line + "\n")
     sys.stderr.flush()
+
+
+def report(error: BaseException) -> ExitCode:
+    """Says on standard error what ended a command.
+
+    Args:
+      error: that ended it; only a fault of ours is told with a traceback.
+
+    Returns:
+      The exit code that it stands for.
+    """
+    code, text = explain(error)
+    if code == ExitCode.ERROR:
+        traceback.print_exception(error)
+    else:
+        sys.stderr.write(f"{text}\n")
+    return code
 
 
 def rate(num_bytes: int, start: float) -> str:
@@ -32,6 +55,33 @@ def rate(num_bytes: int, start: float) -> str:
     seconds = time.monotonic() - start
     size = num_bytes / 1e6
     return f"{size:.1f} MB in {seconds:.1f} s ({size / seconds:.2f} MB/s)"
+
+
+@contextlib.contextmanager
+def flushed_output() -> Iterator[None]:
+    """Writes what is left of standard output in the end.
+
+    Where it cannot be written it is thrown away: Python, which would try again
+    as it ends, would then end with an exit code of its own.
+    """
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(OSError):
+            _flush()
+        raise
+    _flush()
+
+
+def _flush() -> None:
+    try:
+        with naming(_OUTPUT):
+            sys.stdout.flush()
+    except OSError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+        raise
 
 
 @contextlib.contextmanager

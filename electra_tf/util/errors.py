@@ -8,11 +8,26 @@
 | 3 | DIRECTORY_IN_USE | another run writes to the same directory |
 | 4 | NON_FINITE_LOSS | a loss, or weights, became infinite or not a number |
 | 5 | OUT_OF_MEMORY | the batch does not fit the device or the machine |
+| 6 | NO_SPACE | a disk or a quota is full, whatever was being written |
 | 42 | STOPPED_BY_SIGNAL | what was done is saved; run again to go on |
+| 130 | INTERRUPTED | Ctrl-C in a command that does not train |
+| 141 | OUTPUT_CLOSED | what read the output, as `head`, has gone away |
+
+`explain` says which of them an error stands for. Errors that are not ours are
+known by what they say, so that TensorFlow need not be imported.
 """
 
+import contextlib
 import enum
+import errno
+import os
+import re
+from collections.abc import Iterator
 from typing import ClassVar
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_FULL_TEXTS = tuple(map(os.strerror, _FULL))
+_SYSTEM_TEXTS = tuple(f"; {os.strerror(n)}" for n in errno.errorcode)
 
 
 class ExitCode(enum.IntEnum):
@@ -24,7 +39,10 @@ class ExitCode(enum.IntEnum):
     DIRECTORY_IN_USE = 3
     NON_FINITE_LOSS = 4
     OUT_OF_MEMORY = 5
+    NO_SPACE = 6
     STOPPED_BY_SIGNAL = 42
+    INTERRUPTED = 130
+    OUTPUT_CLOSED = 141
 
 
 class UserError(ValueError):
@@ -66,3 +84,97 @@ def shown(value: object) -> str:
     """Writes what was received, for an error: of a long text the beginning."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def reason(error: BaseException) -> str:
+    """Returns an error's text without TensorFlow's node names."""
+    text = getattr(error, "message", None) or str(error)
+    return re.sub(r"\{\{.*?\}\} ?|\s*\[Op:.*", "", text).strip()
+
+
+@contextlib.contextmanager
+def naming(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Puts a path into the errors of the operating system that name none.
+
+    A full disk shows when a file is written or closed, where Python no longer
+    says which file it is.
+
+    Args:
+      path: of what is written or read inside.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None and error.filename is None:
+            error.filename = os.fspath(path)
+        raise
+
+
+def explain(error: BaseException) -> tuple[ExitCode, str]:
+    """Finds out what an error stands for.
+
+    Args:
+      error: that ended a command.
+
+    Returns:
+      The exit code, and what to tell of it; "" where the error is a fault of
+      ours, of which a traceback tells more.
+    """
+    code = getattr(error, "exit_code", None)
+    if code in (None, ExitCode.BAD_INPUT) and _is_of_full_disk(error):
+        is_told = code is not None
+        return ExitCode.NO_SPACE, str(error) if is_told else _no_space(error)
+    if code is not None:
+        return code, str(error)
+    return _explain_others(error)
+
+
+def _explain_others(error: BaseException) -> tuple[ExitCode, str]:
+    """Does the same for errors that are not ours."""
+    names = {base.__name__ for base in type(error).__mro__}
+    if isinstance(error, KeyboardInterrupt):
+        return ExitCode.INTERRUPTED, "Interrupted by Ctrl-C."
+    if isinstance(error, BrokenPipeError):
+        return ExitCode.OUTPUT_CLOSED, "What read the output has gone away."
+    if names & {"MemoryError", "ResourceExhaustedError"}:
+        return ExitCode.OUT_OF_MEMORY, (
+            "Out of memory. Lower --train_batch_size or --max_seq_length, or "
+            "raise --gradient_accumulation_steps, which changes no result. "
+            f"Received: {_first_line(error)}"
+        )
+    if text := _unusable_path(error, names):
+        return ExitCode.BAD_INPUT, (
+            "A file or directory must be there and open to this user. "
+            f"Received: {text}. Check the path and its permissions."
+        )
+    return ExitCode.ERROR, ""
+
+
+def _no_space(error: BaseException) -> str:
+    return (
+        "There must be room for what is written. Received: "
+        f"{_first_line(error)}. Make room and give the same command again."
+    )
+
+
+def _is_of_full_disk(error: BaseException | None) -> bool:
+    """Says whether an error, or one that it comes from, is a full disk's."""
+    while error is not None:
+        is_full = getattr(error, "errno", None) in _FULL
+        if is_full or any(text in str(error) for text in _FULL_TEXTS):
+            return True
+        error = error.__cause__
+    return False
+
+
+def _unusable_path(error: BaseException, names: set[str]) -> str:
+    """Returns path and problem where the operating system refused a path."""
+    if isinstance(error, OSError):
+        is_named = error.errno is not None and error.filename is not None
+        return _first_line(error) if is_named else ""
+    lines = reason(error).splitlines() if "OpError" in names else []
+    return next((x for x in lines if x.endswith(_SYSTEM_TEXTS)), "")
+
+
+def _first_line(error: BaseException) -> str:
+    return reason(error).partition("\n")[0].rstrip(".")

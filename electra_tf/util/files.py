@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from electra_tf.util import storage
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import UserError, naming, shown
 
 
 def atomic_write_text(path: str | os.PathLike[str], text: str) -> None:
@@ -35,7 +35,7 @@ def atomic_write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
     path = pathlib.Path(path)
     unfinished = path.with_name(f"tmp-{path.name}-{os.getpid()}")
     try:
-        with unfinished.open("wb") as file:
+        with naming(path), unfinished.open("wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -59,11 +59,68 @@ def read_json(path: str | os.PathLike[str]) -> Any:  # noqa: ANN401
       UserError: naming the file, if it is missing or no JSON.
     """
     try:
-        return json.loads(storage.read_bytes(path))
+        return parse_json(storage.read_bytes(path))
     except (OSError, ValueError) as error:
         raise UserError(
             f"{os.fspath(path)} must be a JSON file. Received: {error}"
         ) from error
+
+
+def read_object(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Reads a JSON file of an object, name -> value.
+
+    Raises:
+      UserError: naming the file, if it is missing or anything else.
+    """
+    value = read_json(path)
+    if not isinstance(value, dict):
+        raise UserError(
+            f"{os.fspath(path)} must hold a JSON object, name -> value. "
+            f"Received: {shown(value)}"
+        )
+    return value
+
+
+@contextlib.contextmanager
+def shape_of(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Names a JSON file of ours that has not the shape in which we write it.
+
+    Args:
+      path: of the file, whose values are looked up inside.
+
+    Raises:
+      UserError: if a value is missing or of another kind.
+    """
+    try:
+        yield
+    except (AttributeError, IndexError, KeyError, TypeError) as error:
+        raise UserError(
+            f"{os.fspath(path)} must be as electra_tf wrote it. Received: "
+            f"{error!r}. Restore the file, or make anew what it belongs to."
+        ) from error
+
+
+def parse_json(text: str | bytes) -> Any:  # noqa: ANN401
+    """Reads JSON.
+
+    Raises:
+      ValueError: if it is none, or nests deeper than Python can read.
+    """
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        raise ValueError("values that nest too deeply") from error
+
+
+def append_text(path: str | os.PathLike[str], text: str) -> None:
+    """Appends to a file of this machine; errors name it.
+
+    Args:
+      path: of the file; made if it is not there.
+      text: written as UTF-8.
+    """
+    with naming(path), open(path, "a", encoding="utf-8") as file:
+        file.write(text)
 
 
 def ensure_writable(directory: str | os.PathLike[str]) -> None:

@@ -10,6 +10,7 @@ import fnmatch
 import glob as local_glob
 import io
 import os
+import re
 import shutil
 from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO
@@ -91,11 +92,30 @@ def write_bytes(path: str, content: bytes) -> None:
 
 
 def glob(pattern: str) -> list[str]:
-    """Returns what a pattern matches; `**` is any depth on this machine."""
+    """Returns what a pattern matches; `**` is any depth on this machine.
+
+    A pattern of this machine that matches nothing may be meant as it stands,
+    its directory or the whole of it: names may hold `[`, `*` and `?`.
+    """
     if is_remote(pattern):
         with _os_errors():
             return _gfile().glob(pattern)
-    return local_glob.glob(pattern, recursive=True)
+    directory, name = os.path.split(pattern)
+    in_directory = os.path.join(local_glob.escape(directory), name)
+    for tried in (pattern, in_directory, local_glob.escape(pattern)):
+        if found := local_glob.glob(tried, recursive=True):
+            return found
+    return []
+
+
+def escape(path: str) -> str:
+    """Returns a pattern of a path of this machine, whatever its name."""
+    return local_glob.escape(path).replace(",", "[,]")
+
+
+def split_patterns(patterns: str) -> list[str]:
+    """Splits patterns at the commas between them."""
+    return [x.strip() for x in re.split(r"(?<!\[),(?!\])", patterns)]
 
 
 def files_below(directory: str) -> Iterator[str]:

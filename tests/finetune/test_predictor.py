@@ -1,6 +1,7 @@
 """What a trained model answers; that it is what a run says stands there."""
 
 import pathlib
+import shutil
 
 import numpy as np
 import pytest
@@ -34,6 +35,26 @@ def sst(paths):
 
 def _probabilities(answers):
     return np.array([list(x["probabilities"].values()) for x in answers])
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("task.json", "[1]"),
+        ("task.json", "{}"),
+        ("task.json", '{"config": 3, "tasks": {}}'),
+        ("task.json", '{"config": {}, "tasks": [1]}'),
+        ("task.json", '{"config": {}, "tasks": {"sst": 3}}'),
+        ("task.json", '{"config": {"do_lower_case": "x"}, "tasks": {}}'),
+        ("architecture.json", "[1]"),
+        ("architecture.json", '{"num_attention_heads": "x"}'),
+    ],
+)
+def test_a_file_of_another_shape_is_refused(paths, tmp_path, file, content):
+    path = shutil.copytree(paths["sst"], tmp_path / "model")
+    (path / file).write_text(content)
+    with pytest.raises(UserError, match="must (be|hold)"):
+        electra_tf.Predictor(path)
 
 
 def test_answers_come_in_order_whatever_stands_beside_them(

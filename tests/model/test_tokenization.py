@@ -92,6 +92,15 @@ def test_a_vocabulary_is_a_value():
         (("a", *SPECIAL_TOKENS), "'a' in line 1"),
         ((*SPECIAL_TOKENS, "a", "b", "a"), "'a' in lines 6 and 8"),
         ((*SPECIAL_TOKENS, "", "b"), "nothing in line 6"),
+        ((*SPECIAL_TOKENS, "a", "b\0c"), "a NUL character in line 7"),
+        (
+            (*SPECIAL_TOKENS, "##" + "\xe9" * 129),
+            "a token of 258 bytes, more than 256, in line 6",
+        ),
+        (
+            (*SPECIAL_TOKENS, "a", "x" * 3_000_000),
+            "a token of 3,000,000 bytes, more than 256, in line 7",
+        ),
     ],
 )
 def test_a_bad_vocabulary_is_refused_naming_the_line(tmp_path, tokens, problem):
@@ -100,6 +109,11 @@ def test_a_bad_vocabulary_is_refused_naming_the_line(tmp_path, tokens, problem):
     path = write(tmp_path / "v.txt", *tokens)
     with pytest.raises(UserError, match=rf"v\.txt: .*Received: {problem}"):
         Vocabulary.from_file(path)
+
+
+def test_a_word_piece_may_have_256_bytes_and_a_piece_of_a_model_more():
+    Vocabulary((*SPECIAL_TOKENS, "##" + "x" * 256))
+    Vocabulary((*SPECIAL_TOKENS, "x" * 257), sentencepiece=b"model")
 
 
 def test_a_file_that_is_no_text_or_not_there_is_refused(tmp_path):

@@ -1,6 +1,7 @@
 """A run finds its vocabulary and records, or builds them from its corpus."""
 
 import dataclasses
+import os
 import random
 import shutil
 
@@ -54,6 +55,17 @@ def test_a_corpus_is_enough_and_is_read_once(config):
     without_corpus = replace(config, "corpus", corpus=())
     found = prepare(without_corpus, log=said.append)
     assert found == (vocabulary, train, held_out)
+
+
+def test_a_data_directory_of_any_name_has_records_of_its_own(config, tmp_path):
+    name = "d[1],\\*"
+    for directory in ("d1", name):
+        config = replace(config, "run", data_dir=str(tmp_path / directory))
+        _, train, held_out = prepare(config)
+        for records in (train[16], held_out):
+            for file in records.files:
+                parent = tmp_path / directory / "pretrain_tfrecords"
+                assert file.path.startswith(f"{parent}{os.sep}")
 
 
 def test_a_vocabulary_that_is_there_is_used(config, tmp_path):

@@ -11,6 +11,8 @@ import tensorflow as tf
 
 from electra_tf.pretrain.pretrain_data import (
     Inputs,
+    _training_groups,
+    _worker_share,
     evaluation_dataset,
     locate_damage,
     training_dataset,
@@ -119,6 +121,28 @@ def test_rows_do_not_depend_on_who_takes_them(
         for worker in range(num_workers)
     ]
     assert (np.concatenate(shares, axis=1) == stream[start_step:]).all()
+
+
+def test_a_worker_reads_the_groups_that_hold_rows_of_its_own(records):
+    sizes = {file.path: file.num_records for file in records.files}
+    groups = [*itertools.islice(_training_groups(records, 1, 0, 1), 15)]
+    read = []
+    for worker in range(2):
+        share = _worker_share(
+            iter(groups), batch_size=20, worker_rows=10, worker=worker
+        )
+        read.append([path for group in share for path in group.paths])
+    expected = [[], []]
+    first = 0
+    for group in groups:
+        (path,) = group.paths
+        rows = np.arange(first, first + sizes[path]) % 20
+        first += sizes[path]
+        for worker in range(2):
+            if (rows // 10 == worker).any():
+                expected[worker].append(path)
+    assert read == expected
+    assert all(len(paths) < len(groups) for paths in read)
 
 
 @pytest.mark.parametrize("megabytes", [1, 9, 128])

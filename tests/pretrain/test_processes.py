@@ -1,5 +1,6 @@
 """Failures of processes are told, and none of them outlives the build."""
 
+import contextlib
 import dataclasses
 import os
 import signal
@@ -13,7 +14,13 @@ from electra_tf.configure_corpus import CorpusConfig
 from electra_tf.model.tokenization import SPECIAL_TOKENS, Vocabulary
 from electra_tf.pretrain import dataset_builder, parts, processes
 from electra_tf.pretrain.engines import LocalEngine
-from electra_tf.util.errors import DirectoryInUseError, UserError
+from electra_tf.pretrain.sources import Source
+from electra_tf.util.errors import (
+    DirectoryInUseError,
+    ExitCode,
+    UserError,
+    explain,
+)
 
 VOCABULARY = Vocabulary((*SPECIAL_TOKENS, "word", "##s"))
 
@@ -57,6 +64,19 @@ def test_a_fault_of_ours_comes_with_its_traceback(config, tmp_path):
     object.__setattr__(broken, "strip_accents", [])  # cannot be hashed
     with pytest.raises(RuntimeError, match="Traceback"):
         build(broken, tmp_path)
+
+
+@pytest.mark.parametrize("code", [ExitCode.BAD_INPUT, ExitCode.NO_SPACE])
+def test_the_exit_code_is_that_of_what_ended_a_part(monkeypatch, code):
+    outcome = processes._Outcome("/out/part is full", code)
+    nobody = contextlib.nullcontext([])
+    monkeypatch.setattr(processes, "_started", lambda *_: nobody)
+    monkeypatch.setattr(processes, "_next_outcome", lambda *_: outcome)
+    part = parts.Part((Source(__file__),), "part")
+    job = processes.Job("build", CorpusConfig(), VOCABULARY)
+    with pytest.raises(UserError) as error:
+        processes.run(job, [part], 1, lambda *_: None)
+    assert explain(error.value) == (code, "/out/part is full")
 
 
 @pytest.mark.skipif(not os.path.exists("/proc"), reason="needs /proc")

@@ -53,6 +53,22 @@ def data_set(tmp_path):
     return tmp_path
 
 
+@pytest.mark.parametrize(
+    "listed", [None, 3, [1], [{}], [{"name": 3, "num_records": 1}], ["x"]]
+)
+def test_a_manifest_of_another_shape_is_named(data_set, listed):
+    path = data_set / MANIFEST
+    manifest = json.loads(path.read_text())
+    path.write_text(json.dumps({**manifest, "files": listed}))
+    with pytest.raises(
+        UserError, match=r"manifest\.json must be as electra_tf"
+    ):
+        open_records(data_set)
+    path.write_text("[]")
+    with pytest.raises(UserError, match=r"manifest\.json must hold a JSON obj"):
+        open_records(data_set)
+
+
 def open_records(directory, config=CONFIG, vocabulary=VOCABULARY, **kwargs):
     pattern = os.path.join(directory, "pretrain_data.tfrecord*")
     return Records.open(pattern, config, vocabulary, **kwargs)

@@ -17,8 +17,10 @@ from electra_tf.util import bundles
 from electra_tf.util.checkpoints import Checkpoints
 from electra_tf.util.errors import (
     DirectoryInUseError,
+    ExitCode,
     NonFiniteLossError,
     UserError,
+    explain,
 )
 from electra_tf.util.locks import DirectoryLock
 
@@ -317,6 +319,20 @@ def test_old_checkpoint_goes_only_after_the_new_one_is_read_back(
     assert _restored(tmp_path) == 1
 
 
+@pytest.mark.parametrize("name", ["a [1]", "*?", "b\\[", "{a,b}"])
+def test_a_directory_may_have_any_name(tmp_path, name):
+    directory = tmp_path / name
+    _saved(directory, 3)
+    assert _restored(directory) == 3
+    prefix = bundles.find(directory)
+    assert bundles.read(prefix)[_KERNEL].shape == (3, 2)
+    strange = directory / "m[1]"
+    bundles.write(strange, {"x": np.arange(3)})
+    assert bundles.read(bundles.find(strange))["x"].tolist() == [0, 1, 2]
+    with pytest.raises(UserError, match="must be a checkpoint that can be re"):
+        bundles.read(directory / "none")
+
+
 def test_full_disk_is_named_and_leaves_the_older_checkpoint(tmp_path):
     _saved(tmp_path, 1)
     before = sorted(os.listdir(tmp_path))
@@ -344,8 +360,9 @@ def test_full_disk_at_the_sync_leaves_the_older_checkpoint(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fsync", fail)
-    with pytest.raises(UserError, match="No space left on device"):
+    with pytest.raises(UserError, match="No space left on device") as error:
         saved.save(2)
+    assert explain(error.value) == (ExitCode.NO_SPACE, str(error.value))
     assert saved.steps() == [1]
 
 

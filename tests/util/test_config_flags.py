@@ -153,7 +153,10 @@ def test_mistakes_in_a_flagfile_are_named(tmp_path, content, message):
         (["--steps=1e3"], "--steps=1e3"),
         (["--rate=fast"], "--rate=fast"),
         (["--fractions=1,x"], "--fractions=1,x"),
-        (["--device=gpu"], "auto|cpu"),
+        (
+            ["--device=gpu"],
+            "must be one of auto, cpu .on the command",
+        ),
         (["--nouse_cache=true"], "does not take"),
         (["--steps"], "Missing value"),
         (["--steps=0"], "`steps` must be at least 1. Received: steps=0."),
@@ -215,6 +218,11 @@ def test_stored_configuration_can_be_given_as_hparams(tmp_path):
         ('{"stepz": 1}', "Unknown flag in --hparams: --stepz.*--steps?"),
         ('{"steps": 1.5}', "steps=1.5"),
         ('{"steps": true}', "steps=true"),
+        ("[" * 10**5, "nest too deeply"),
+        ('{"x": ' * 10**5 + "1" + "}" * 10**5, "nest too deeply"),
+        ('{"fractions": ' + "[" * 600 + "]" * 600 + "}", "a list inside"),
+        ('{"on_cpu": [1]}', "Unknown flag in --hparams: --on_cpu"),
+        ('{"x": ' * 700 + "1" + "}" * 700, "Unknown flag in --hparams: --x"),
         ('{"on_cpu": "yes"}', "Unknown flag in --hparams: --on_cpu"),
     ],
 )
@@ -321,6 +329,42 @@ def test_fields_of_free_parts_may_come_and_go(tmp_path):
     path.write_text(json.dumps(dataclasses.asdict(_Config()) | {"free": {}}))
     assert config_flags.load_config(path, _Config) == _Config()
     config_flags.check_same_experiment(path, _Config())
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("steps", "3"),
+        ("steps", 3.5),
+        ("steps", True),
+        ("rate", [1.0]),
+        ("rate", False),
+        ("use_cache", 1),
+        ("width", "5"),
+        ("sources", "a"),
+        ("sources", [1]),
+        ("fractions", [0.5, "x"]),
+        ("device", None),
+    ],
+)
+def test_a_stored_value_of_another_type_is_named(tmp_path, name, value):
+    path = tmp_path / "config.json"
+    stored = json.loads(json.dumps(dataclasses.asdict(_Config())))
+    part = next(
+        p for p in (stored["free"], stored["fast"], stored) if name in p
+    )
+    part[name] = value
+    path.write_text(json.dumps(stored))
+    with pytest.raises(UserError, match=rf"config\.json: `{name}` must be of"):
+        config_flags.load_config(path, _Config)
+
+
+def test_a_whole_number_may_stand_for_a_real_one(tmp_path):
+    path = tmp_path / "config.json"
+    stored = dataclasses.asdict(_Config())
+    stored["fast"] |= {"rate": 2, "fractions": [1, 0]}
+    path.write_text(json.dumps(stored | {"width": None}))
+    assert config_flags.load_config(path, _Config).fast.rate == 2
 
 
 @pytest.mark.parametrize("text", ["[]", "3", "x"])

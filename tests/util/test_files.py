@@ -1,3 +1,4 @@
+import errno
 import os
 import stat
 
@@ -25,10 +26,10 @@ def test_failed_write_leaves_the_old_file_and_nothing_else(
     files.atomic_write_text(path, "old")
 
     def fail(_):
-        raise OSError("no space left")
+        raise OSError(errno.ENOSPC, "no space left")
 
     monkeypatch.setattr(os, "fsync", fail)
-    with pytest.raises(OSError, match="no space"):
+    with pytest.raises(OSError, match=f"no space left: '{path}'"):
         files.atomic_write_text(path, "new")
     assert path.read_text() == "old"
     assert os.listdir(tmp_path) == ["x"]
@@ -41,7 +42,7 @@ def test_written_file_has_the_permissions_of_any_new_file(tmp_path):
     assert len(modes) == 1
 
 
-@pytest.mark.parametrize("content", [None, b"{", b"\xff", b""])
+@pytest.mark.parametrize("content", [None, b"{", b"\xff", b"", b"[" * 10**5])
 def test_error_names_the_file_that_is_no_json(tmp_path, content):
     path = tmp_path / "x.json"
     if content is not None:
@@ -80,3 +81,15 @@ def test_a_directory_goes_again_where_nothing_was_put_in_it(tmp_path):
     with files.used_directory(path):
         (path / "file").touch()
     assert (path / "file").exists()
+
+
+@pytest.mark.parametrize("value", ["[1]", '"x"', "3", "null"])
+def test_a_file_of_another_shape_is_named(tmp_path, value):
+    path = tmp_path / "x.json"
+    path.write_text(value)
+    with pytest.raises(UserError, match=r"x\.json must hold a JSON object"):
+        files.read_object(path)
+    path.write_text('{"a": ' + value + "}")
+    with pytest.raises(UserError, match=r"x\.json must be as electra_tf wro"):
+        with files.shape_of(path):
+            _ = files.read_object(path)["a"]["b"]["c"]

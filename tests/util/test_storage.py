@@ -43,6 +43,35 @@ def test_files_are_found(root):
     assert not storage.exists(f"{root}/a/b/d.jsonl")
 
 
+STRANGE = ("[a]", "a [1-9]", "*", "?", "b\\*", "\\", "a,b", "[,]", "{a,b}")
+
+
+@pytest.mark.parametrize("name", STRANGE)
+def test_a_directory_of_any_name_can_be_written_as_a_pattern(tmp_path, name):
+    for parent in (name, "a", "a 1", "b", "bc"):
+        write(str(tmp_path / parent / "x.txt"))
+    directory = str(tmp_path / name)
+    pattern = f"{storage.escape(directory)}/*.txt"
+    assert storage.split_patterns(f"{pattern}, b*") == [pattern, "b*"]
+    assert storage.glob(pattern) == [f"{directory}/x.txt"]
+
+
+def test_a_pattern_that_matches_nothing_may_be_a_name(tmp_path):
+    path = str(tmp_path / "[v2]" / "[x].txt")
+    write(path)
+    for pattern in (path, f"{tmp_path}/[v2]/*.txt", f"{tmp_path}/[[]v2]/*"):
+        assert storage.glob(pattern) == [path]
+    assert storage.glob(f"{tmp_path}/[v3]/*.txt") == []
+    write(str(tmp_path / "v" / "a.txt"))
+    found = storage.glob(f"{tmp_path}/[v2]/*.txt")
+    assert found == [str(tmp_path / "v" / "a.txt")], "a pattern comes first"
+
+
+def test_patterns_are_split_at_commas_as_ever():
+    assert storage.split_patterns("a*, b/c ,d") == ["a*", "b/c", "d"]
+    assert storage.split_patterns("") == [""]
+
+
 def test_bytes_are_read_from_any_place(root):
     content = os.urandom(3 * 2**20) + b"\nline\nend"
     write(f"{root}/x", content)

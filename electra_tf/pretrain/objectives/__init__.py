@@ -1,4 +1,4 @@
-"""The objectives by name. To add one: one file beside this, one line here."""
+"""The objectives by name, as `ObjectiveConfig.objective` lists them."""
 
 from electra_tf.pretrain.objectives.adversarial import Adversarial
 from electra_tf.pretrain.objectives.all_tokens_mlm import AllTokensMlm

@@ -1,0 +1,166 @@
+"""Each end of a command has its exit code, and names what is in the way."""
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import tensorflow as tf
+
+from electra_tf.util import errors, files
+from electra_tf.util.errors import ExitCode, UserError, explain
+
+FULL = "/dev/full"  # a file of Linux that no byte fits into
+needs_full = pytest.mark.skipif(
+    not os.path.exists(FULL), reason=f"needs {FULL}"
+)
+
+
+def op_error(error_class, text):
+    return error_class(None, None, f"{{{{function_node __x}}}} {text} [Op:X]")
+
+
+def caused(error, cause):
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "told"),
+    [
+        (OSError(errno.ENOSPC, "No space left", "/d/x"), 6, "'/d/x'"),
+        (OSError(errno.EDQUOT, "Disk quota exceeded", "/d/x"), 6, "'/d/x'"),
+        (
+            op_error(
+                tf.errors.ResourceExhaustedError,
+                "/d/x; No space left on device",
+            ),
+            6,
+            "Received: /d/x; No space left on device. Make room",
+        ),
+        (RuntimeError("/d/x: No space left on device (os error 28)"), 6, "/d/"),
+        (caused(UserError("/d"), OSError(errno.ENOSPC, "full")), 6, "/d"),
+        (
+            op_error(tf.errors.ResourceExhaustedError, "OOM when allocating"),
+            5,
+            "Received: OOM when allocating",
+        ),
+        (PermissionError(errno.EACCES, "Permission denied", "/d/x"), 2, "/d/x"),
+        (OSError(errno.EROFS, "Read-only file system", "/d/x"), 2, "/d/x"),
+        (FileNotFoundError(errno.ENOENT, "No such file", "/d/x"), 2, "/d/x"),
+        (
+            op_error(
+                tf.errors.NotFoundError, "/d/x; No such file or directory"
+            ),
+            2,
+            "Received: /d/x; No such file or directory. Check",
+        ),
+        (
+            op_error(
+                tf.errors.PermissionDeniedError,
+                "Graph execution error:\n\n/d/x; Permission denied\n\t [[a]]",
+            ),
+            2,
+            "Received: /d/x; Permission denied. Check",
+        ),
+        (
+            op_error(
+                tf.errors.FailedPreconditionError, "/d; Read-only file system"
+            ),
+            2,
+            "/d; Read-only",
+        ),
+        (KeyboardInterrupt(), 130, "Ctrl-C"),
+        (BrokenPipeError(errno.EPIPE, "Broken pipe"), 141, "output"),
+        (op_error(tf.errors.NotFoundError, "Op type not registered"), 1, ""),
+        (OSError("no number"), 1, ""),
+        (KeyError("x"), 1, ""),
+    ],
+)
+def test_an_error_that_is_not_ours_is_told_by_what_it_says(error, code, told):
+    found, text = explain(error)
+    assert found == code
+    assert told in text
+    assert bool(text) == (code != ExitCode.ERROR)
+    assert "function_node" not in text and "\n" not in text
+
+
+@needs_full
+def test_a_full_disk_is_named_by_the_file_that_was_written(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    path.symlink_to(FULL)
+    with pytest.raises(OSError, match=f"No space left.*{path}"):
+        files.append_text(path, "x")
+
+    def write_records():
+        with tf.io.TFRecordWriter(str(path)) as writer:
+            writer.write(b"x" * 2**20)
+
+    with pytest.raises(tf.errors.ResourceExhaustedError) as error:
+        write_records()
+    code, text = explain(error.value)
+    assert code == ExitCode.NO_SPACE
+    assert f"Received: {path}; No space left on device. Make" in text
+
+
+def test_a_path_is_put_only_where_there_is_none():
+    with pytest.raises(OSError, match="ours") as error, errors.naming("ours"):
+        os.fsync(12345)
+    assert error.value.filename == "ours"
+    with pytest.raises(OSError, match="theirs"), errors.naming("ours"):
+        open("theirs")
+
+
+def _command(code):
+    """Returns a command whose `main` runs some lines."""
+    return [
+        sys.executable,
+        "-c",
+        "import sys, time\n"
+        "from electra_tf.configure_masking import MaskingConfig\n"
+        "from electra_tf.util import config_flags, console\n"
+        f"def main(_): {code}\n"
+        "config_flags.run(main, MaskingConfig)\n",
+    ]
+
+
+@needs_full
+@pytest.mark.parametrize("say", ["console.say('x')", "sys.stdout.write('x')"])
+def test_output_that_a_full_disk_loses_is_an_error(say):
+    with open(FULL, "wb") as full:
+        done = subprocess.run(
+            _command(say), stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert done.returncode == ExitCode.NO_SPACE
+    assert "No space left on device" in done.stderr
+    assert ("'standard output'" in done.stderr) or "console" not in say
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_reader_that_goes_away_ends_a_command_without_a_traceback():
+    code = "[console.say('x' * 1000) for _ in range(10**5)]"
+    process = subprocess.Popen(
+        _command(code), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    process.stdout.read(10)
+    process.stdout.close()
+    told = process.stderr.read().decode()
+    assert process.wait() == ExitCode.OUTPUT_CLOSED
+    assert told.count("\n") == 1
+
+
+def test_ctrl_c_ends_a_command_with_one_line():
+    process = subprocess.Popen(
+        _command("console.say('up'), time.sleep(60)"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout.readline() == b"up\n"
+    start = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    assert process.stderr.read().decode() == "Interrupted by Ctrl-C.\n"
+    assert process.wait() == ExitCode.INTERRUPTED
+    assert time.monotonic() - start < 10
