@@ -4,7 +4,28 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+
+SECONDS_BETWEEN_LOGS = 10
+
+
+class Periodic:
+    """Tells how a long step goes, once in `SECONDS_BETWEEN_LOGS` at most.
+
+    Args:
+      log: told about it.
+    """
+
+    def __init__(self, log: Callable[[str], None]) -> None:
+        self._log = log
+        self._next = time.monotonic() + SECONDS_BETWEEN_LOGS
+
+    def __call__(self, make_text: Callable[[], str]) -> None:
+        """Calls `log` with what `make_text` returns, if it is time."""
+        now = time.monotonic()
+        if now >= self._next:
+            self._next = now + SECONDS_BETWEEN_LOGS
+            self._log(make_text())
 
 
 def say(text: str = "") -> None:
