@@ -3,12 +3,8 @@
 import dataclasses
 from collections.abc import Iterable
 
-from electra_tf.pretrain.formats import (
-    archives,
-    json_lines,
-    prepared_datasets,
-    text_files,
-)
+from electra_tf.pretrain.formats import prepared_datasets, text_files
+from electra_tf.pretrain.formats.contents import Kind
 from electra_tf.util import compression, storage
 from electra_tf.util.errors import UserError
 
@@ -114,9 +110,14 @@ def split_at(
       The ranges, in order, or the source as it is if it cannot be split.
     """
     cuts = list(cuts)
-    if not cuts or not _is_splittable(source, blanks_separate_docs):
+    if not cuts or not _is_file(source):
         return [source]
-    is_json = source.path.lower().endswith(json_lines.EXTENSIONS)
+    if compression.is_compressed(source.path):
+        return [source]
+    kind = text_files.kind_of(source.path)
+    is_json = kind is Kind.JSON_LINES
+    if not is_json and not (kind is Kind.TEXT and blanks_separate_docs):
+        return [source]
     size = storage.size(source.path)
     borders = [0]
     for cut in cuts:
@@ -134,15 +135,6 @@ def split_at(
 
 def _is_file(source: Source) -> bool:
     return not (source.path == DEMO or source.split or source.start)
-
-
-def _is_splittable(source: Source, blanks_separate_docs: bool) -> bool:
-    if not _is_file(source) or compression.is_compressed(source.path):
-        return False
-    is_json = source.path.lower().endswith(json_lines.EXTENSIONS)
-    if not (is_json or blanks_separate_docs):
-        return False
-    return not archives.is_archive(text_files.read_head(source.path))
 
 
 def _next_document(path: str, position: int, is_json: bool) -> int:
