@@ -22,9 +22,9 @@ class CorpusConfig:
 
     corpus: tuple[str, ...] = ()
     """Text files (plain, JSON lines, Parquet, tar archives; also as .gz, .xz,
-    .bz2, .zst), directories or globs; tfds:NAME[/CONFIG][:SPLIT] for a prepared data set of
-    TensorFlow Datasets; "demo" for the installed English documentation.
-    Comma-separated; may be repeated."""
+    .bz2, .zst), directories or globs; tfds:NAME[/CONFIG][:SPLIT] for a
+    prepared data set of TensorFlow Datasets; "demo" for the installed English
+    documentation. Comma-separated; may be repeated."""
 
     text_field: str = "text"
     """Field of an object of JSON lines, column of a Parquet file or feature of

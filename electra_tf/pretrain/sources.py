@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from electra_tf.pretrain.formats import prepared_datasets, text_files
 from electra_tf.pretrain.formats.contents import Kind
-from electra_tf.util import compression, storage
+from electra_tf.util import compression, console, storage
 from electra_tf.util.errors import UserError
 
 DEMO = "demo"
@@ -51,22 +51,31 @@ def expand(patterns: Iterable[str], *, tfds_data_dir: str = "") -> list[Source]:
       tfds_data_dir: directory of prepared data sets.
 
     Returns:
-      The sources, in the order of the patterns, by name within one; each once.
+      The sources, in the order of the patterns, by name within one; each once,
+      under its first name, however many names and links lead to it.
 
     Raises:
       UserError: if there is no pattern, or one that matches nothing.
     """
-    sources = dict.fromkeys(
+    found = [
         source
         for pattern in patterns
         for source in _matches(pattern, tfds_data_dir)
-    )
+    ]
+    sources: dict[Source, Source] = {}
+    for source in found:
+        sources.setdefault(_identity(source), source)
+    if repeated := [s for s in found if s is not sources[_identity(s)]]:
+        console.warn(
+            f"{len(repeated):,} file(s) or data set(s) come to the corpus by "
+            f"more than one name and are read once, as {repeated[0].path}."
+        )
     if not sources:
         raise UserError(
             "A corpus is needed. Received: no --corpus. Name text files, globs "
             'or directories, as in --corpus="books/*.txt.gz", or --corpus=demo.'
         )
-    return list(sources)
+    return list(sources.values())
 
 
 def split(
@@ -131,6 +140,13 @@ def split_at(
         Source(source.path, start=start, end=end)
         for start, end in zip(borders, ends, strict=True)
     ]
+
+
+def _identity(source: Source) -> Source:
+    """Returns what is equal for all names of a source."""
+    if not _is_file(source):
+        return source
+    return Source(storage.real_path(source.path))
 
 
 def _is_file(source: Source) -> bool:

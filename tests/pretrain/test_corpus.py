@@ -72,6 +72,18 @@ def test_files_come_sorted_within_a_pattern_and_each_once(tmp_path):
     assert found == ["b.txt", "a.txt", os.path.join("deep", "c.txt")]
 
 
+def test_a_file_of_several_names_is_read_once_and_it_is_said(
+    tmp_path, monkeypatch, capsys
+):
+    write(tmp_path / "a.txt", "one")
+    write(tmp_path / "b.txt", "two")
+    (tmp_path / "link.txt").symlink_to(tmp_path / "a.txt")
+    monkeypatch.chdir(tmp_path)
+    documents, statistics = read("a.txt", tmp_path, "*.txt")
+    assert documents == [["one"], ["two"]] and statistics.files == 2
+    assert "5 file(s) or data set(s)" in capsys.readouterr().err
+
+
 def test_the_size_of_compressed_text_is_estimated(tmp_path):
     write(tmp_path / "a.txt", "x" * 100)
     write(tmp_path / "b.gz", "x" * 100)
