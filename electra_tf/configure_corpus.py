@@ -21,17 +21,19 @@ class CorpusConfig:
     """The text, and how it becomes records."""
 
     corpus: tuple[str, ...] = ()
-    """Text files (.txt, .jsonl, tar archives; also as .gz, .xz, .bz2, .zst),
-    directories or globs; tfds:NAME[/CONFIG][:SPLIT] for a prepared data set of
-    TensorFlow Datasets; "demo" for the installed English documentation.
-    Comma-separated; may be repeated."""
+    """Text files (plain, JSON lines, Parquet, tar archives; also as .gz, .xz,
+    .bz2, .zst), directories or globs; tfds:NAME[/CONFIG][:SPLIT] for a
+    prepared data set of TensorFlow Datasets; "demo" for the installed English
+    documentation. Comma-separated; may be repeated."""
 
     text_field: str = "text"
-    """Field of a .jsonl or tfds example that is its text."""
+    """Field of an object of JSON lines, column of a Parquet file or feature of
+    a tfds example that is its text."""
 
     skip_bad_lines: bool = False
-    """Count lines of .jsonl files that are no object with a text and leave
-    them out; otherwise the first is an error."""
+    """Count lines of JSON lines that are no object with a text, and rows of
+    Parquet without one, and leave them out; otherwise the first is an
+    error."""
 
     tfds_data_dir: str = ""
     """Directory of prepared tfds data sets. Default: $TFDS_DATA_DIR or

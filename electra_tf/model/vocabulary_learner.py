@@ -2,12 +2,14 @@
 
 The pieces are found by tensorflow-text's learner (top down: all substrings of
 the words, those below a count thrown out, for four rounds) in the words that
-our tokenizer splits text into.
+our tokenizer splits text into. Among equally frequent characters, words and
+pieces a hash chooses, not the alphabet.
 """
 
 import collections
-import sys
-from collections.abc import Iterable
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
 from tensorflow_text.tools.wordpiece_vocab import (
     wordpiece_tokenizer_learner_lib as learner,
@@ -20,11 +22,17 @@ from electra_tf.model.tokenization import (
 )
 from electra_tf.util.errors import UserError
 
-MIN_CHARACTER_SHARE = 1e-6  # rarer characters become [UNK]
+MIN_COUNT = 2  # of a piece in the text; also of a rare character
+MIN_CHARACTER_SHARE = 1e-6  # rarer characters may become [UNK]
+MAX_RARE_CHARACTER_SHARE = 0.05  # of the tokens, for such characters
 MAX_TOKEN_CHARACTERS = 30
 MAX_DISTINCT_WORDS = 4_000_000  # in memory while counting
 MIN_WORDS = 10_000  # to learn from; twice the vocabulary if that is more
-MAX_SURPLUS = 0.5  # of tokens that the learner may return, to be cut
+MAX_SURPLUS = 0.5  # of pieces that the learner may return, to be cut
+NUM_ROUNDS = 4
+
+Log = Callable[[str], None]
+Progress = Callable[[Callable[[], str]], None]  # see `console.Periodic`
 
 
 def learn_vocabulary(
@@ -33,6 +41,8 @@ def learn_vocabulary(
     vocab_size: int,
     do_lower_case: bool,
     strip_accents: bool,
+    log: Log = lambda _: None,
+    progress: Progress = lambda _: None,
 ) -> list[str]:
     """Learns the tokens that spell a text in few pieces.
 
@@ -41,13 +51,16 @@ def learn_vocabulary(
       vocab_size: tokens to aim at. Never exceeded; a small text has fewer.
       do_lower_case: see `BasicTokenizer`.
       strip_accents: see `BasicTokenizer`.
+      log: told which characters are left out, and why there are fewer tokens
+        than asked for.
+      progress: called now and then.
 
     Returns:
       The special tokens; the characters, alone and inside of words; the other
       pieces, the most frequent first.
 
     Raises:
-      UserError: if there are no words, or more characters than tokens.
+      UserError: if there are no words, or no room for any character.
     """
     tokenizer = BasicTokenizer(do_lower_case, strip_accents)
     counts = _count_words(lines, tokenizer)
@@ -56,19 +69,33 @@ def learn_vocabulary(
             "A vocabulary is learned from text. Received: a corpus without a "
             "word."
         )
-    alphabet = _alphabet(counts)
-    words = {w: n for w, n in counts.items() if alphabet.issuperset(w)}
-    inside = {character for word in words for character in word[1:]}
-    suffixes = [SUFFIX_INDICATOR + character for character in sorted(inside)]
-    tokens = [*SPECIAL_TOKENS, *sorted(alphabet), *suffixes]
-    if vocab_size < len(tokens):
+    tokens = _alphabet_tokens(counts, vocab_size - len(SPECIAL_TOKENS))
+    words = {w: n for w, n in counts.items() if tokens.issuperset(_spelt(w))}
+    if not words:
         raise UserError(
-            f"`vocab_size` must be at least {len(tokens)} for this corpus: the "
-            "special tokens and its characters, alone and inside of words. "
-            f"Received: vocab_size={vocab_size}."
+            "`vocab_size` must leave room to spell a word of the corpus. "
+            f"Received: vocab_size={vocab_size}, of which "
+            f"{len(SPECIAL_TOKENS)} are special tokens. Set a larger "
+            "--vocab_size."
         )
-    pieces = _learn_pieces(words, vocab_size)
-    return [*tokens, *pieces][:vocab_size]
+    num_left_out = len(set().union(*counts) - tokens)
+    if num_left_out:
+        share = 1 - sum(words.values()) / sum(counts.values())
+        log(
+            f"Left out: {num_left_out:,} rare characters; {share:.3%} of the "
+            "words become [UNK]."
+        )
+    alphabet = sorted(tokens, key=lambda token: (len(token), token))
+    tokens = [*SPECIAL_TOKENS, *alphabet]
+    pieces = _learn_pieces(words, vocab_size - len(tokens), progress)
+    tokens += pieces
+    if len(tokens) < vocab_size:
+        log(
+            f"{vocab_size - len(tokens):,} tokens fewer than asked for: no "
+            f"other piece is used {MIN_COUNT} times or more in this text. Give "
+            "more text, or a smaller --vocab_size."
+        )
+    return tokens
 
 
 def _count_words(
@@ -91,35 +118,128 @@ def _count_words(
     return words
 
 
-def _alphabet(counts: dict[str, int]) -> set[str]:
-    """Returns the characters that are not rare."""
+def _spelt(word: str) -> list[str]:
+    """Returns a word's characters as tokens."""
+    return [word[0], *(SUFFIX_INDICATOR + c for c in word[1:])]
+
+
+def _alphabet_tokens(counts: Mapping[str, int], max_tokens: int) -> set[str]:
+    """Chooses the characters to keep, as the tokens that spell them.
+
+    The most frequent come first. Those below `MIN_CHARACTER_SHARE` of the text
+    take no more than `MAX_RARE_CHARACTER_SHARE` of the tokens.
+
+    Args:
+      counts: of the words.
+      max_tokens: room for tokens.
+
+    Returns:
+      The characters, alone and, where words have them there, inside of words.
+    """
     characters: collections.Counter[str] = collections.Counter()
+    inside: set[str] = set()
     for word, count in counts.items():
+        inside.update(word[1:])
         for character in word:
             characters[character] += count
     least = MIN_CHARACTER_SHARE * characters.total()
-    return {character for character, n in characters.items() if n >= least}
+    num_rare = round(MAX_RARE_CHARACTER_SHARE * max_tokens)
+    tokens: set[str] = set()
+    for character, count in _by_frequency(characters):
+        forms = {character}
+        if character in inside:
+            forms.add(SUFFIX_INDICATOR + character)
+        is_rare = count < least
+        num_rare -= len(forms) * is_rare
+        has_room = len(tokens) + len(forms) <= max_tokens
+        if not has_room or is_rare and (num_rare < 0 or count < MIN_COUNT):
+            break
+        tokens |= forms
+    return tokens
 
 
-def _learn_pieces(counts: dict[str, int], vocab_size: int) -> list[str]:
-    """Returns pieces by frequency, about as many as asked for or more.
+def _learn_pieces(
+    counts: Mapping[str, int], num_pieces: int, progress: Progress
+) -> list[str]:
+    """Returns so many pieces of several characters, or fewer, by frequency.
 
-    The learner searches for the count a piece needs to be a token. Every word
-    with that count becomes one, so that it is at least the count of the word
-    at position `vocab_size`, and it is seldom above three times as much.
+    The count that a piece needs is searched for: the largest with enough
+    pieces. Every word with that count becomes one, so that it is at least the
+    count of the word at position `num_pieces`, and it is seldom above three
+    times as much.
     """
-    words = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    words = words[: max(MIN_WORDS, 2 * vocab_size)]
-    least = words[min(vocab_size, len(words) - 1)][1]
-    pieces = learner.learn(
-        words,
-        vocab_size=round(vocab_size * (1 + MAX_SURPLUS)),
-        reserved_tokens=[],
-        lower_thresh=least,
-        upper_thresh=3 * least,
+    words = [
+        (word, count)
+        for word, count in _by_frequency(counts)
+        if len(word) <= MAX_TOKEN_CHARACTERS
+    ][: max(MIN_WORDS, 2 * num_pieces)]
+    if num_pieces <= 0 or not words:
+        return []
+    least = max(MIN_COUNT, words[min(num_pieces, len(words) - 1)][1])
+    low, high = least, 3 * least
+    found: list[str] = []
+    while low <= high:
+        count = (low + high) // 2
+        pieces = _pieces_above(words, count)
+        progress(
+            partial(
+                "Learning: {:,} pieces are used {:,} times or more".format,
+                len(pieces),
+                count,
+            )
+        )
+        if len(pieces) >= num_pieces or len(pieces) > len(found):
+            found = pieces
+        if len(pieces) < num_pieces:
+            high = count - 1
+        elif len(pieces) > num_pieces * (1 + MAX_SURPLUS):
+            low = count + 1
+        else:
+            break
+    return _cut(found, num_pieces)
+
+
+def _pieces_above(words: list[tuple[str, int]], count: int) -> list[str]:
+    """Returns the pieces with a count, by falling count and the alphabet."""
+    parameters = learner.Params(
+        upper_thresh=None,
+        lower_thresh=None,
+        num_iterations=NUM_ROUNDS,
+        max_input_tokens=-1,
         max_token_length=MAX_TOKEN_CHARACTERS,
-        max_unique_chars=sys.maxunicode,
-        slack_ratio=MAX_SURPLUS / (1 + MAX_SURPLUS),
+        max_unique_chars=None,
+        vocab_size=None,
+        slack_ratio=None,
+        include_joiner_token=True,
         joiner=SUFFIX_INDICATOR,
+        reserved_tokens=[],
     )
+    pieces = learner.learn_with_thresh(words, count, parameters)
     return [p for p in pieces if len(p.removeprefix(SUFFIX_INDICATOR)) > 1]
+
+
+def _cut(pieces: list[str], number: int) -> list[str]:
+    """Returns the first pieces, those at the cut chosen by their hash.
+
+    The learner does not tell counts. Pieces of one count are in the order of
+    the alphabet, so that where this order ends another count begins.
+    """
+    if number >= len(pieces):
+        return pieces
+    start, end = number, number + 1
+    while start and pieces[start - 1] < pieces[start]:
+        start -= 1
+    while end < len(pieces) and pieces[end - 1] < pieces[end]:
+        end += 1
+    chosen = sorted(pieces[start:end], key=_hash)[: number - start]
+    return pieces[:start] + sorted(chosen)
+
+
+def _by_frequency(counts: Mapping[str, int]) -> list[tuple[str, int]]:
+    """Returns what is counted, the most frequent first."""
+    return sorted(counts.items(), key=lambda x: (-x[1], _hash(x[0])))
+
+
+def _hash(text: str) -> bytes:
+    """Returns bytes that do not depend on the run, or on the alphabet."""
+    return hashlib.blake2b(text.encode(), digest_size=8).digest()

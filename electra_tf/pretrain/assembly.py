@@ -17,7 +17,7 @@ from electra_tf.configure_corpus import CorpusConfig
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import corpus, held_out, unigram_counts
 from electra_tf.pretrain import parts as parts_lib
-from electra_tf.pretrain.engines import Engine
+from electra_tf.pretrain.engines import Engine, Report
 from electra_tf.pretrain.lengths import Lengths
 from electra_tf.pretrain.parts import Part, Summary
 from electra_tf.pretrain.record_format import (
@@ -63,6 +63,7 @@ def assemble(
     *,
     output_dir: str,
     engine: Engine,
+    report: Report = lambda _: None,
 ) -> dict[str, Any]:
     """Makes the data sets of their parts.
 
@@ -72,6 +73,7 @@ def assemble(
       vocabulary: of its tokens.
       output_dir: of the data set with the longest rows.
       engine: deals the records out.
+      report: called now and then.
 
     Returns:
       Its manifest.
@@ -99,7 +101,7 @@ def assemble(
             output = config.directory_of(data_set, output_dir)
             writers = _writers(data_set, output, total.read.text_bytes, stack)
             numbers = {kind: total.records[kind] for kind in writers}
-            engine.deal_out(parts, writers, numbers)
+            engine.deal_out(parts, writers, numbers, report)
             for writer in writers.values():
                 writer.close()
             unigrams = total.unigrams[number]

@@ -112,8 +112,10 @@ class BeamEngine:
         parts: list[Part],
         writers: Mapping[Kind, ShardWriter],
         numbers: Mapping[Kind, list[int]],
+        report: Report,
     ) -> None:
         """Groups the records by their files, and writes file by file."""
+        del report
         beam = self._beam
         starts = [[0, *itertools.accumulate(numbers[kind])] for kind in writers]
         numbered = [

@@ -96,7 +96,12 @@ def build(
             _remove_strangers(ours, output_dir)
             engine.build(parts, config, vocabulary, report)
             manifest = assemble(
-                parts, config, vocabulary, output_dir=output_dir, engine=engine
+                parts,
+                config,
+                vocabulary,
+                output_dir=output_dir,
+                engine=engine,
+                report=report,
             )
         except BrokenPipeError:
             raise  # of what listens to `report`, not of the data set

@@ -22,6 +22,8 @@ class Progress(NamedTuple):
       total_bytes: of text there are, about; 0 if that is not known.
       bytes_before: read by an earlier build that was stopped.
       is_search: whether duplicates are looked for, and nothing built yet.
+      num_records: written to the files of a data set so far.
+      total_records: of the data set; 0 while text is read.
     """
 
     num_documents: int
@@ -29,6 +31,8 @@ class Progress(NamedTuple):
     total_bytes: int
     bytes_before: int
     is_search: bool = False
+    num_records: int = 0
+    total_records: int = 0
 
 
 Report = Callable[[Progress], None]
@@ -72,6 +76,7 @@ class Engine(Protocol):
         parts: list[Part],
         writers: Mapping[Kind, ShardWriter],
         numbers: Mapping[Kind, list[int]],
+        report: Report,
     ) -> None:
         """Writes the records of all parts to the files of a data set.
 
@@ -79,6 +84,7 @@ class Engine(Protocol):
           parts: in order, all of them done.
           writers: of the records of each kind.
           numbers: of records of each kind in each part.
+          report: called now and then.
         """
 
 
@@ -131,13 +137,16 @@ class LocalEngine:
         parts: list[Part],
         writers: Mapping[Kind, ShardWriter],
         numbers: Mapping[Kind, list[int]],
+        report: Report,
     ) -> None:
         """Writes record by record in this process."""
-        del numbers
-        for part in parts:
+        total, done = sum(map(sum, numbers.values())), 0
+        for number, part in enumerate(parts):
             for kind, writer in writers.items():
                 for record in part.records(kind):
                     writer.write(record)
+                done += numbers[kind][number]
+            report(Progress(0, 0, 0, 0, num_records=done, total_records=total))
 
     def _run(
         self,
@@ -167,6 +176,7 @@ class LocalEngine:
                 )
             )
 
+        report_sum(0, 0)
         number = self._number(len(parts))
         if number > 1:
             processes.run(job, parts, number, report_sum)

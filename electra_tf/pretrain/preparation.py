@@ -21,6 +21,8 @@ from electra_tf.util import console, files, storage
 from electra_tf.util.errors import UserError
 
 SECONDS_BETWEEN_LOGS = 10
+MAX_RATIO = 2  # of the share of records held out to its target, either way
+BYTES_TO_ANNOUNCE = 2**26  # of records: some seconds of checking
 
 _RECORDS = (
     "{records:,} records of {lengths} tokens, {padding_share:.1%} padding\n"
@@ -30,7 +32,7 @@ _RECORDS = (
 _LEFT_OUT = {
     "binary_lines": "lines as binary",
     "bad_json_lines": "lines as bad JSON",
-    "skipped_members": "archived files as links, hidden or unsafe",
+    "skipped_members": "archived files as links, hidden, unsafe or no text",
     "oversized_members": "archived files as too large",
     "duplicate_documents": "documents as duplicates",
     "duplicate_bytes": "bytes of duplicates",
@@ -79,6 +81,7 @@ def prepare(config: PretrainingConfig, *, log: Log = console.say) -> Prepared:
     train = {}
     for data_set in config.corpus.data_sets:
         patterns = config.pretrain_tfrecords_of(data_set)
+        _announce_check(patterns, log)
         records = Records.open(
             patterns,
             data_set,
@@ -203,11 +206,35 @@ def build_records(
         engine=engine,
         report=progress,
     )
-    num_bytes = manifest["counts"]["text_bytes"] - progress.bytes_before
-    log(f"Built from {console.rate(num_bytes, start)}:")
+    num_bytes = manifest["counts"]["text_bytes"]
+    log(_built_from(num_bytes, progress.bytes_before, start))
     paths = (os.path.join(output, MANIFEST) for output in outputs)
     log(summary([files.read_json(path) for path in paths]))
+    _check_held_out(manifest)
     return manifest
+
+
+def _built_from(num_bytes: int, bytes_before: int, start: float) -> str:
+    """Says how much text was read, now and by a build that was stopped."""
+    rate = console.rate(num_bytes - bytes_before, start)
+    if not bytes_before:
+        return f"Built from {rate}:"
+    return (
+        f"Built from {num_bytes / 1e6:.1f} MB, {bytes_before / 1e6:.1f} MB of "
+        f"them by an earlier build that was stopped, and now {rate}:"
+    )
+
+
+def _check_held_out(manifest: Mapping[str, Any]) -> None:
+    """Warns where the share of records held out is far from the target."""
+    target, counts = manifest["held_out_fraction"], manifest["counts"]
+    share = counts["held_out_records"] / counts["records"]
+    if target and not target / MAX_RATIO <= share <= target * MAX_RATIO:
+        console.warn(
+            f"{share:.2%} of the records are held out where held_out_fraction="
+            f"{target} asks for {target:.2%}: documents stay whole, and there "
+            f"are {counts['documents']:,}."
+        )
 
 
 def summary(manifests: Sequence[dict[str, Any]]) -> str:
@@ -221,6 +248,12 @@ def summary(manifests: Sequence[dict[str, Any]]) -> str:
     counts = manifest["counts"]
     text += f"\n{counts['documents']:,} documents, {counts['tokens_read']:,} "
     text += f"tokens; held out: {counts['held_out_documents']:,} documents"
+    if counts["cut_documents"]:
+        text += f"\ncut: {counts['cut_documents']:,} times, in documents that "
+        text += "are too long"
+        if counts["held_out_documents"]:
+            text += "; a piece may be held out\n  where others of its document "
+            text += "are trained on"
     for name, what in _LEFT_OUT.items():
         if counts[name]:
             text += f"\nleft out: {counts[name]:,} {what}"
@@ -243,9 +276,17 @@ def _open_held_out(
     if not find(patterns) and not config.data.eval_tfrecords:
         return None
     longest = config.corpus.data_sets[-1]
+    _announce_check(patterns, log)
     records = Records.open(patterns, longest, vocabulary)
     log(f"Held-out records: {records.num_records:,} in {patterns}")
     return records
+
+
+def _announce_check(patterns: str, log: Log) -> None:
+    """Says what is read before training, where it takes a while."""
+    num_bytes = sum(map(storage.size, find(patterns)))
+    if num_bytes >= BYTES_TO_ANNOUNCE:
+        log(f"Checking {num_bytes / 1e6:,.0f} MB of records in {patterns}")
 
 
 class _ProgressLog:
@@ -264,14 +305,24 @@ class _ProgressLog:
 
     def __call__(self, progress: Progress) -> None:
         now = time.monotonic()
+        if progress.total_records:
+            text = f"Dealing out: {progress.num_records:,} of "
+            text += f"{progress.total_records:,} records"
+        else:
+            text = self._text(progress, now)
+        if now >= self._next and text:
+            self._next = now + SECONDS_BETWEEN_LOGS
+            self._log(text)
+
+    def _text(self, progress: Progress, now: float) -> str:
+        """Says how much text has been read; nothing if none has."""
         self.bytes_before = progress.bytes_before
         num_bytes = progress.num_bytes - progress.bytes_before
         if not num_bytes or progress.is_search != self._is_search:
             self._start = now  # processes take seconds to start
             self._is_search = progress.is_search
         if now < self._next or not num_bytes:
-            return
-        self._next = now + SECONDS_BETWEEN_LOGS
+            return ""
         text = "Looking for duplicates: " if progress.is_search else ""
         text += f"{progress.num_documents:,} documents, "
         text += console.rate(num_bytes, self._start)
@@ -281,7 +332,7 @@ class _ProgressLog:
         if left > 0:
             seconds = left / num_bytes * (now - self._start)
             text += f", about {_duration(seconds)} left"
-        self._log(text)
+        return text
 
 
 def _duration(seconds: float) -> str:

@@ -3,13 +3,9 @@
 import dataclasses
 from collections.abc import Iterable
 
-from electra_tf.pretrain.formats import (
-    archives,
-    json_lines,
-    prepared_datasets,
-    text_files,
-)
-from electra_tf.util import compression, storage
+from electra_tf.pretrain.formats import prepared_datasets, text_files
+from electra_tf.pretrain.formats.contents import Kind
+from electra_tf.util import compression, console, storage
 from electra_tf.util.errors import UserError
 
 DEMO = "demo"
@@ -55,22 +51,31 @@ def expand(patterns: Iterable[str], *, tfds_data_dir: str = "") -> list[Source]:
       tfds_data_dir: directory of prepared data sets.
 
     Returns:
-      The sources, in the order of the patterns, by name within one; each once.
+      The sources, in the order of the patterns, by name within one; each once,
+      under its first name, however many names and links lead to it.
 
     Raises:
       UserError: if there is no pattern, or one that matches nothing.
     """
-    sources = dict.fromkeys(
+    found = [
         source
         for pattern in patterns
         for source in _matches(pattern, tfds_data_dir)
-    )
+    ]
+    sources: dict[Source, Source] = {}
+    for source in found:
+        sources.setdefault(_identity(source), source)
+    if repeated := [s for s in found if s is not sources[_identity(s)]]:
+        console.warn(
+            f"{len(repeated):,} file(s) or data set(s) come to the corpus by "
+            f"more than one name and are read once, as {repeated[0].path}."
+        )
     if not sources:
         raise UserError(
             "A corpus is needed. Received: no --corpus. Name text files, globs "
             'or directories, as in --corpus="books/*.txt.gz", or --corpus=demo.'
         )
-    return list(sources)
+    return list(sources.values())
 
 
 def split(
@@ -114,9 +119,14 @@ def split_at(
       The ranges, in order, or the source as it is if it cannot be split.
     """
     cuts = list(cuts)
-    if not cuts or not _is_splittable(source, blanks_separate_docs):
+    if not cuts or not _is_file(source):
         return [source]
-    is_json = source.path.lower().endswith(json_lines.EXTENSIONS)
+    if compression.is_compressed(source.path):
+        return [source]
+    kind = text_files.kind_of(source.path)
+    is_json = kind is Kind.JSON_LINES
+    if not is_json and not (kind is Kind.TEXT and blanks_separate_docs):
+        return [source]
     size = storage.size(source.path)
     borders = [0]
     for cut in cuts:
@@ -132,17 +142,15 @@ def split_at(
     ]
 
 
+def _identity(source: Source) -> Source:
+    """Returns what is equal for all names of a source."""
+    if not _is_file(source):
+        return source
+    return Source(storage.real_path(source.path))
+
+
 def _is_file(source: Source) -> bool:
     return not (source.path == DEMO or source.split or source.start)
-
-
-def _is_splittable(source: Source, blanks_separate_docs: bool) -> bool:
-    if not _is_file(source) or compression.is_compressed(source.path):
-        return False
-    is_json = source.path.lower().endswith(json_lines.EXTENSIONS)
-    if not (is_json or blanks_separate_docs):
-        return False
-    return not archives.is_archive(text_files.read_head(source.path))
 
 
 def _next_document(path: str, position: int, is_json: bool) -> int:

@@ -73,22 +73,43 @@ def build_vocabulary(
     vocab_size = config.vocab_size or DEFAULT_VOCAB_SIZE
     log(f"Learning a {config.tokenizer} vocabulary of {vocab_size:,} tokens.")
     start = time.monotonic()
+    progress = console.Periodic(log)
     statistics = corpus.Statistics()
-    documents = corpus.documents(
-        corpus.expand(config.corpus, tfds_data_dir=config.tfds_data_dir),
-        blanks_separate_docs=config.blanks_separate_docs,
-        statistics=statistics,
-        options=corpus.Options.of(config),
-    )
+    documents = _read(config, statistics, progress)
     if config.vocab_sample_bytes:
         documents = sample(documents, config.vocab_sample_bytes)
     lines = itertools.chain.from_iterable(documents)
-    content = _learn(lines, config, vocab_size)
+    content = _learn(lines, config, vocab_size, log=log, progress=progress)
     files.atomic_write_bytes(vocab_file, content)
     vocabulary = Vocabulary.from_file(vocab_file)
     rate = console.rate(statistics.text_bytes, start)
     log(f"Learned {vocabulary.size:,} tokens from {rate}: {vocab_file}")
     return vocabulary
+
+
+def _read(
+    config: CorpusConfig,
+    statistics: corpus.Statistics,
+    progress: console.Periodic,
+) -> Iterator[list[str]]:
+    """Yields the documents of a corpus, saying how far it is read."""
+    sources = corpus.expand(config.corpus, tfds_data_dir=config.tfds_data_dir)
+    total = sum(source.num_text_bytes for source in sources)
+    start = time.monotonic()
+
+    def text() -> str:
+        rate = console.rate(statistics.text_bytes, start)
+        of = f", of about {total / 1e6:,.1f} MB" if total else ""
+        return f"Reading: {statistics.documents:,} documents, {rate}{of}"
+
+    for document in corpus.documents(
+        sources,
+        blanks_separate_docs=config.blanks_separate_docs,
+        statistics=statistics,
+        options=corpus.Options.of(config),
+    ):
+        progress(text)
+        yield document
 
 
 def sample(
@@ -119,7 +140,14 @@ def sample(
         yield lines
 
 
-def _learn(lines: Iterable[str], config: CorpusConfig, size: int) -> bytes:
+def _learn(
+    lines: Iterable[str],
+    config: CorpusConfig,
+    size: int,
+    *,
+    log: Log,
+    progress: console.Periodic,
+) -> bytes:
     """Returns the content of the vocabulary's file."""
     if config.tokenizer == "sentencepiece":
         return sentencepiece_model.learn(
@@ -134,6 +162,8 @@ def _learn(lines: Iterable[str], config: CorpusConfig, size: int) -> bytes:
         vocab_size=size,
         do_lower_case=config.do_lower_case,
         strip_accents=config.strip_accents,
+        log=log,
+        progress=progress,
     )
     return "".join(f"{token}\n" for token in tokens).encode()
 

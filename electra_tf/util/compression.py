@@ -1,8 +1,9 @@
-"""Compressed files as streams, told by their names."""
+"""Compressed files as streams, told by their names or first bytes."""
 
 import bz2
 import gzip
 import importlib
+import io
 import lzma
 import os
 import tarfile
@@ -14,6 +15,8 @@ from electra_tf.util.errors import UserError
 
 ERRORS = (OSError, EOFError, zlib.error, lzma.LZMAError, tarfile.TarError)
 """What the readers raise if a file is damaged."""
+
+HEAD_BYTES = 10
 
 
 class _Codec(NamedTuple):
@@ -53,6 +56,13 @@ _CODECS = {
     ".zst": _ZST,
     ".tzst": _ZST,
 }
+_MAGIC = {
+    b"\x1f\x8b\x08": _GZ,
+    b"\xfd7zXZ\0": _XZ,
+    b"BZh": _BZ2,
+    b"\x28\xb5\x2f\xfd": _ZST,
+}
+_BZ2_BLOCK = (b"1AY&SY", b"\x17rE8P\x90")  # after "BZh" and a digit
 
 
 def is_compressed(name: str) -> bool:
@@ -79,6 +89,32 @@ def decompress(name: str, file: BinaryIO) -> tuple[str, BinaryIO]:
         return name, file
     extension = _extension(name)
     return name[: -len(extension)], _CODECS[extension].decompress(file)
+
+
+def is_compressed_content(head: bytes) -> bool:
+    """Says whether a file begins as a compressed one does.
+
+    Args:
+      head: its first `HEAD_BYTES` or more.
+    """
+    return _codec_of(head) is not None
+
+
+def decompress_content(file: io.BufferedReader) -> BinaryIO:
+    """Undoes the compression that a file's first bytes tell of.
+
+    Args:
+      file: at its first byte, for which `is_compressed_content`.
+    """
+    return _codec_of(file.peek(HEAD_BYTES)).decompress(file)
+
+
+def _codec_of(head: bytes) -> _Codec | None:
+    for magic, codec in _MAGIC.items():
+        if head.startswith(magic):
+            is_text = codec is _BZ2 and head[4:10] not in _BZ2_BLOCK
+            return None if is_text else codec
+    return None
 
 
 def _extension(name: str) -> str:

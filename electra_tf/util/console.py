@@ -5,11 +5,32 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from electra_tf.util.errors import ExitCode, explain, naming
 
 _OUTPUT = "standard output"
+
+SECONDS_BETWEEN_LOGS = 10
+
+
+class Periodic:
+    """Tells how a long step goes, once in `SECONDS_BETWEEN_LOGS` at most.
+
+    Args:
+      log: told about it.
+    """
+
+    def __init__(self, log: Callable[[str], None]) -> None:
+        self._log = log
+        self._next = time.monotonic() + SECONDS_BETWEEN_LOGS
+
+    def __call__(self, make_text: Callable[[], str]) -> None:
+        """Calls `log` with what `make_text` returns, if it is time."""
+        now = time.monotonic()
+        if now >= self._next:
+            self._next = now + SECONDS_BETWEEN_LOGS
+            self._log(make_text())
 
 
 def say(text: str = "") -> None:

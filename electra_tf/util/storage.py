@@ -7,6 +7,7 @@ stores `StoreError`s but for files that are not there.
 
 import contextlib
 import fnmatch
+import functools
 import glob as local_glob
 import io
 import os
@@ -119,15 +120,43 @@ def split_patterns(patterns: str) -> list[str]:
 
 
 def files_below(directory: str) -> Iterator[str]:
-    """Yields the files in and below a directory, but for hidden ones."""
+    """Yields the files in and below a directory, but for hidden ones.
+
+    Links to directories are followed; what several of them lead to comes once,
+    and no circle of them is gone round.
+    """
     walk = _gfile().walk if is_remote(directory) else os.walk
-    for parent, directories, names in walk(directory):
-        directories[:] = [d for d in directories if not d.startswith(".")]
-        yield from (
-            os.path.join(parent, name)
-            for name in names
-            if not name.startswith(".")
-        )
+    waiting, seen = [directory], set()
+    for top in waiting:  # which grows
+        for parent, directories, names in walk(top):
+            directories[:] = sorted(_visible(directories))
+            place = real_path(parent)
+            if place in seen:
+                directories.clear()
+                continue
+            seen.add(place)
+            paths = (os.path.join(parent, name) for name in directories)
+            waiting += filter(os.path.islink, paths)
+            yield from (os.path.join(parent, n) for n in _visible(names))
+
+
+def _visible(names: Iterable[str]) -> Iterator[str]:
+    return (name for name in names if not name.startswith("."))
+
+
+def real_path(path: str) -> str:
+    """Returns the one name that all spellings and links of a path share."""
+    if is_remote(path):
+        return path
+    if os.path.islink(path):
+        return os.path.realpath(path)
+    parent, name = os.path.split(os.path.abspath(path))
+    return os.path.join(_real_directory(parent), name)
+
+
+@functools.lru_cache(1024)
+def _real_directory(path: str) -> str:
+    return os.path.realpath(path)
 
 
 def find(directory: str, patterns: Iterable[str]) -> list[str]:

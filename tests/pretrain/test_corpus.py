@@ -72,6 +72,18 @@ def test_files_come_sorted_within_a_pattern_and_each_once(tmp_path):
     assert found == ["b.txt", "a.txt", os.path.join("deep", "c.txt")]
 
 
+def test_a_file_of_several_names_is_read_once_and_it_is_said(
+    tmp_path, monkeypatch, capsys
+):
+    write(tmp_path / "a.txt", "one")
+    write(tmp_path / "b.txt", "two")
+    (tmp_path / "link.txt").symlink_to(tmp_path / "a.txt")
+    monkeypatch.chdir(tmp_path)
+    documents, statistics = read("a.txt", tmp_path, "*.txt")
+    assert documents == [["one"], ["two"]] and statistics.files == 2
+    assert "5 file(s) or data set(s)" in capsys.readouterr().err
+
+
 def test_the_size_of_compressed_text_is_estimated(tmp_path):
     write(tmp_path / "a.txt", "x" * 100)
     write(tmp_path / "b.gz", "x" * 100)
@@ -149,15 +161,16 @@ def test_a_long_document_is_cut_between_lines(tmp_path):
 
 def test_invalid_bytes_are_replaced_and_counted(tmp_path):
     text = b"a caf\xe9 with \xed\xa0\x80 in it, and plenty of good text too\n"
-    documents, statistics = read(write(tmp_path / "a.txt", text))
+    path = write(tmp_path / "a.txt", text + b"good\n" * 4)
+    documents, statistics = read(path)
     assert documents[0][0].startswith("a caf\ufffd with")
     assert statistics.replaced_bytes == 4
 
 
 def test_binary_lines_are_left_out_and_counted(tmp_path):
-    lines = [b"good", b"a\0b", bytes(range(128, 256)), b"good too"]
+    lines = [*[b"good"] * 7, b"a\0b", bytes(range(128, 256)), b"good too"]
     documents, statistics = read(write(tmp_path / "a.txt", b"\n".join(lines)))
-    assert documents == [["good", "good too"]]
+    assert documents == [[*["good"] * 7, "good too"]]
     assert statistics.binary_lines == 2
     assert statistics.replaced_bytes == 0
 
@@ -166,7 +179,7 @@ def test_binary_lines_are_left_out_and_counted(tmp_path):
 @given(st.binary())
 def test_no_bytes_break_the_reader(content):
     with tempfile.NamedTemporaryFile(suffix=".txt") as file:
-        file.write(b"text\n" + content)
+        file.write(b"text\n" * 1000 + content)
         file.flush()
         documents, statistics = read(file.name)
     assert statistics.lines == sum(map(len, documents))

@@ -6,6 +6,7 @@ import json
 import pathlib
 import tarfile
 import tempfile
+from unittest import mock
 
 import pytest
 from hypothesis import given, settings
@@ -46,6 +47,11 @@ def read(found, *, blanks_separate_docs=True, **options):
 def check(path, cuts, blanks):
     """Reads a file whole and in ranges; returns the ranges."""
     whole = Source(str(path))
+    with mock.patch.object(text_lines, "MAX_BAD_LINE_SHARE", 1):
+        return _check(whole, cuts, blanks)
+
+
+def _check(whole, cuts, blanks):
     ranges = sources.split_at(whole, sorted(cuts), blanks_separate_docs=blanks)
     options = {"blanks_separate_docs": blanks, "skip_bad_lines": True}
     documents, statistics = read([whole], **options)
@@ -71,7 +77,7 @@ def test_the_ranges_of_a_text_hold_its_documents(text, cuts, blanks):
 @given(st.binary(max_size=300), st.lists(st.integers(1, 300), max_size=6))
 def test_the_ranges_of_any_bytes_hold_its_documents(content, cuts):
     with tempfile.NamedTemporaryFile(suffix=".txt") as file:
-        file.write(content)
+        file.write(b"#" + content)
         file.flush()
         check(file.name, cuts, blanks=True)
 
@@ -153,3 +159,26 @@ def test_a_bad_line_of_a_range_is_counted_from_the_files_start(tmp_path):
     assert last.start > 0
     with pytest.raises(UserError, match=r"a\.jsonl, line 10: no JSON"):
         read([last])
+
+
+@pytest.mark.parametrize("name", ["a.json", "a"])
+def test_json_lines_are_split_whatever_their_name(tmp_path, name):
+    path = tmp_path / name
+    path.write_text('{"text": "x"}\n' * 100)
+    assert len(check(path, [300, 700], blanks=False)) == 3
+
+
+def test_a_range_that_begins_with_an_object_is_of_the_files_kind(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("text\n\n" + '{"text": "x"}\n\n' * 9)
+    assert len(check(path, [7, 60], blanks=True)) == 3
+
+
+@pytest.mark.parametrize(
+    "content", [gzip.compress(b"a\n\n" * 100), b"PAR1" * 50]
+)
+def test_what_is_no_text_stays_whole_whatever_its_name(tmp_path, content):
+    path = tmp_path / "a.txt"
+    path.write_bytes(content)
+    source = Source(str(path))
+    assert sources.split(source, 10, blanks_separate_docs=True) == [source]

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import random
+import re
 
 import multilingual
 import pytest
@@ -16,6 +17,7 @@ from electra_tf.pretrain.vocabularies import (
     open_vocabulary,
     sample,
 )
+from electra_tf.util import console
 from electra_tf.util.errors import UserError
 
 
@@ -166,3 +168,18 @@ def test_only_the_sample_is_learned_from(config, tmp_path, monkeypatch):
     seen.clear()
     build(config, tmp_path / "all.txt")
     assert len(seen) == 300
+
+
+def test_learning_says_how_it_goes_and_why_tokens_are_missing(
+    config, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(console, "SECONDS_BETWEEN_LOGS", 0)
+    config = dataclasses.replace(config, vocab_size=20_000)
+    vocabulary, said = build(config, tmp_path / "vocab.txt")
+    size = (tmp_path / "corpus.txt").stat().st_size
+    told = "\n".join(said)
+    assert re.search(
+        rf"Reading: 300 documents, .* about {size / 1e6:.1f} MB", told
+    )
+    assert re.search(r"Learning: [0-9,]+ pieces are used \d+ times", told)
+    assert f"{20_000 - vocabulary.size:,} tokens fewer than asked for" in told

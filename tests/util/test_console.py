@@ -27,3 +27,13 @@ def test_warnings_go_to_standard_error(capsys):
     captured = capsys.readouterr()
     assert captured.err == "WARNING: look out\n"
     assert captured.out == "all is well\n"
+
+
+def test_progress_is_told_once_in_so_many_seconds(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(console.time, "monotonic", lambda: now[0])
+    said = []
+    progress = console.Periodic(said.append)
+    for now[0] in (1, 9, 10, 11, 19, 25, 30):
+        progress(lambda: str(now[0]))
+    assert said == ["10", "25"]

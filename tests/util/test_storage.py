@@ -103,3 +103,34 @@ def test_what_is_missing_is_an_error_of_the_system(root):
     for function in (storage.read_bytes, storage.size, storage.remove):
         with pytest.raises(FileNotFoundError):
             function(f"{root}/none")
+
+
+def test_links_to_directories_are_followed_once(tmp_path):
+    root, other = tmp_path / "root", tmp_path / "other"
+    (root / "a").mkdir(parents=True)
+    (other / "deep").mkdir(parents=True)
+    for path in (root / "a/1.txt", other / "2.txt", other / "deep/3.txt"):
+        path.write_text("x")
+    (root / "link").symlink_to(other)
+    (root / "again").symlink_to(other / "deep")
+    (root / "inside").symlink_to(root / "a")
+    (root / ".hidden").symlink_to(tmp_path)
+    (other / "back").symlink_to(root)  # a circle
+    found = sorted(storage.files_below(str(root)))
+    assert found == [
+        f"{root}/{p}" for p in ("a/1.txt", "again/3.txt", "link/2.txt")
+    ]
+
+
+def test_all_names_of_a_file_are_one(tmp_path, monkeypatch):
+    path = tmp_path / "d/a.txt"
+    path.parent.mkdir()
+    path.write_text("x")
+    (tmp_path / "a.txt").symlink_to(path)
+    (tmp_path / "e").symlink_to(tmp_path / "d")
+    monkeypatch.chdir(tmp_path)
+    names = ["d/a.txt", str(path), "./d/../d/a.txt", "a.txt", "e/a.txt"]
+    assert {storage.real_path(name) for name in names} == {
+        os.path.realpath(path)
+    }
+    assert storage.real_path("gs://b/../a") == "gs://b/../a"

@@ -1,4 +1,4 @@
-"""Text files, JSON lines and archives of them, plain or compressed."""
+"""Text files, JSON lines, Parquet and archives, plain or compressed."""
 
 import dataclasses
 import io
@@ -7,12 +7,21 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from electra_tf.configure_corpus import CorpusConfig
-from electra_tf.pretrain.formats import archives, json_lines, text_lines
+from electra_tf.pretrain.formats import (
+    archives,
+    contents,
+    json_lines,
+    parquet_files,
+    text_lines,
+)
+from electra_tf.pretrain.formats.contents import Kind
 from electra_tf.pretrain.formats.text_lines import Line, Statistics
 from electra_tf.util import compression, storage
 from electra_tf.util.errors import UserError
 
 MAX_DEPTH = 2  # archives in an archive; OpenWebText has one level
+
+_ROWS = {Kind.JSON_LINES: json_lines.read, Kind.PARQUET: parquet_files.read}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -20,8 +29,8 @@ class Options:
     """How files are read.
 
     Attributes:
-      text_field: of an object in a .jsonl file.
-      skip_bad_lines: whether to leave bad lines of .jsonl files out.
+      text_field: of an object of JSON lines, or the column of a Parquet file.
+      skip_bad_lines: whether to leave lines or rows without a text out.
       max_member_bytes: of a text file in an archive.
     """
 
@@ -46,8 +55,9 @@ def read(
 ) -> Iterator[Line]:
     """Reads a file.
 
-    Compression and JSON lines are told by the name, archives by the content.
-    A file in an archive is one document, whatever blank lines it has.
+    What it holds is told by its first bytes, JSON lines by the first line;
+    names tell of compression and of JSON lines, too. A file in an archive is
+    one document, whatever blank lines it has.
 
     Args:
       path: of the file.
@@ -65,15 +75,23 @@ def read(
     try:
         with storage.open_binary(path) as file:
             content = _Range(file, start, end) if start or end else file
-            yield from _read(path, content, statistics, options)
+            if start:
+                kind = contents.kind_of(path)
+                yield from _lines(kind, path, content, statistics, options)
+            else:
+                yield from _read(path, content, statistics, options)
     except json_lines.BadLineError as error:
         number = error.number + _num_lines(path, start)
         raise UserError(
-            f"A line must be a JSON object with a text in "
+            f"A line or row must be an object with a text in "
             f"{options.text_field!r}. Received: {path}, line {number}: "
             f"{error.problem}. Set --text_field, or --skip_bad_lines to leave "
             "such lines out."
         ) from error
+    except contents.ForeignContentError as error:
+        raise _foreign(path, error) from error
+    except text_lines.BadLinesError as error:
+        raise _not_utf8(path, error) from error
     except compression.ERRORS as error:
         raise UserError(
             f"A corpus file must be readable. Received: {path}: {error}. "
@@ -81,10 +99,41 @@ def read(
         ) from error
 
 
-def read_head(path: str) -> bytes:
-    """Returns the first bytes of an uncompressed file, to tell an archive."""
+def kind_of(path: str) -> Kind:
+    """Tells what a file with the name of an uncompressed one holds.
+
+    Args:
+      path: of the file.
+
+    Raises:
+      UserError: if it is nothing that can be read, saying what it is.
+    """
+    try:
+        return contents.kind_of(path)
+    except contents.ForeignContentError as error:
+        raise _foreign(path, error) from error
+
+
+def _foreign(path: str, error: contents.ForeignContentError) -> UserError:
+    return UserError(
+        "A corpus file must hold text in UTF-8, JSON lines, Parquet or a tar "
+        f"archive of such files. Received: {path}, which is {error.what}. "
+        f"{error.way_out}, or leave it out of --corpus."
+    )
+
+
+def _not_utf8(path: str, error: text_lines.BadLinesError) -> UserError:
     with storage.open_binary(path) as file:
-        return file.read(archives.HEADER_BYTES)
+        encodings = contents.likely_encodings(path, file)
+    likely, way_out = "no text", "Leave it out of --corpus"
+    if encodings:
+        likely = " or ".join(encodings)
+        way_out = f"Convert it: iconv -f {encodings[0]} -t UTF-8 FILE > NEW"
+    return UserError(
+        f"A corpus file must hold text in UTF-8. Received: {path}, of which "
+        f"{error.num_bad:,} of {error.num_lines:,} lines are not; likely it "
+        f"is {likely}. {way_out}."
+    )
 
 
 def _read(
@@ -94,58 +143,67 @@ def _read(
     options: Options,
     depth: int = 0,
 ) -> Iterator[Line]:
-    name, file = compression.decompress(name, file)
-    head = _read_fully(file, archives.HEADER_BYTES)
-    file = io.BufferedReader(_Rewound(head, file), text_lines.MAX_LINE_BYTES)
-    if archives.is_archive(head):
-        if depth > MAX_DEPTH:
-            statistics.skipped_members += 1
-            return
-        for member_name, member in archives.members(file, statistics):
-            try:
-                yield from _read(
-                    member_name, member, statistics, options, depth + 1
-                )
-            except json_lines.BadLineError as error:
-                problem = f"of {member_name}: {error.problem}"
-                raise json_lines.BadLineError(error.number, problem) from error
-    elif name.lower().endswith(json_lines.EXTENSIONS):
-        yield from json_lines.read(
+    """Yields the lines of a stream, whatever it holds."""
+    name, unpacked = compression.decompress(name, file)
+    kind, content = contents.identify(name, unpacked, is_member=depth > 0)
+    if kind is Kind.COMPRESSED:
+        unpacked = compression.decompress_content(content)
+        kind, content = contents.identify(name, unpacked, is_member=depth > 0)
+    if kind is Kind.PARQUET and unpacked is file and not depth:
+        file.seek(0)
+        content = file  # whose rows do not come one after the other
+    elif kind in (Kind.PARQUET, Kind.COMPRESSED):
+        raise contents.ForeignContentError(
+            f"{kind.name.lower()} and packed once more", "Unpack it"
+        )
+    yield from _lines(kind, name, content, statistics, options, depth)
+
+
+def _lines(
+    kind: Kind,
+    name: str,
+    file: BinaryIO,
+    statistics: Statistics,
+    options: Options,
+    depth: int = 0,
+) -> Iterator[Line]:
+    """Yields the lines of a stream of a kind."""
+    if kind is Kind.ARCHIVE:
+        yield from _members(file, statistics, options, depth)
+    elif kind in _ROWS:
+        yield from _ROWS[kind](
             file,
             statistics,
             text_field=options.text_field,
             skip_bad_lines=options.skip_bad_lines,
         )
     elif not depth:
-        yield from text_lines.read(file, statistics)
+        yield from text_lines.read(
+            file, statistics, max_bad_share=text_lines.MAX_BAD_LINE_SHARE
+        )
     else:
-        content = _read_fully(file, options.max_member_bytes + 1)
+        content = contents.read_fully(file, options.max_member_bytes + 1)
         if len(content) > options.max_member_bytes:
             statistics.oversized_members += 1
         else:
             yield from text_lines.read_document(content, statistics)
 
 
-class _Rewound(io.RawIOBase):
-    """A stream whose first bytes have been read already.
-
-    Args:
-      head: those bytes.
-      file: the rest.
-    """
-
-    def __init__(self, head: bytes, file: BinaryIO) -> None:
-        self._head = head
-        self._file = file
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: memoryview) -> int:
-        content = self._head[: len(buffer)] or self._file.read(len(buffer))
-        self._head = self._head[len(content) :] if self._head else b""
-        buffer[: len(content)] = content
-        return len(content)
+def _members(
+    file: BinaryIO, statistics: Statistics, options: Options, depth: int
+) -> Iterator[Line]:
+    """Yields the lines of the files in an archive."""
+    if depth > MAX_DEPTH:
+        statistics.skipped_members += 1
+        return
+    for name, member in archives.members(file, statistics):
+        try:
+            yield from _read(name, member, statistics, options, depth + 1)
+        except contents.ForeignContentError:
+            statistics.skipped_members += 1
+        except json_lines.BadLineError as error:
+            problem = f"of {name}: {error.problem}"
+            raise json_lines.BadLineError(error.number, problem) from error
 
 
 class _Range(io.RawIOBase):
@@ -174,15 +232,6 @@ class _Range(io.RawIOBase):
             self._num_left -= len(content)
         buffer[: len(content)] = content
         return len(content)
-
-
-def _read_fully(file: BinaryIO, size: int) -> bytes:
-    """Reads so many bytes or all there are; one read may give fewer."""
-    parts = []
-    while size and (part := file.read(size)):
-        parts.append(part)
-        size -= len(part)
-    return b"".join(parts)
 
 
 def _num_lines(path: str, end: int) -> int:

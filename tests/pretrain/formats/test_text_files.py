@@ -8,8 +8,10 @@ import json
 import lzma
 import sys
 import tarfile
+import zipfile
 
 import pyarrow
+import pyarrow.parquet
 import pytest
 
 from electra_tf.pretrain import corpus
@@ -241,3 +243,164 @@ def test_a_corpus_of_bad_parts_says_what_they_were(tmp_path):
     write(tmp_path / "b.tar", tar([("../x", b"x")]))
     with pytest.raises(UserError, match=r"2 line.*bad JSON, 1 .*unsafe"):
         read(tmp_path, skip_bad_lines=True)
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.txt", "a", "a.json.gz"])
+@pytest.mark.parametrize("begin", [b"", b"\n \n", b"\xef\xbb\xbf"])
+def test_json_lines_are_known_by_their_first_line(tmp_path, name, begin):
+    compressed = ".gz" if name.endswith(".gz") else ""
+    content = begin + json_text(TEXTS)
+    documents, statistics = read(write(tmp_path / name, content, compressed))
+    assert documents == DOCUMENTS
+    assert statistics.text_bytes == sum(len(t.encode()) for t in TEXTS)
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize("name", ["a.json", "a.txt", "a.json.xz"])
+def test_a_json_document_names_the_way_to_json_lines(tmp_path, name, indent):
+    rows = [{"text": text} for text in TEXTS]
+    compressed = ".xz" if name.endswith(".xz") else ""
+    content = json.dumps(rows, indent=indent).encode()
+    path = write(tmp_path / name, content, compressed)
+    with pytest.raises(UserError, match=rf"{name}, which is one JSON .*jq -c"):
+        read(path)
+
+
+@pytest.mark.parametrize(
+    "text", ["[1] a footnote", "{{Infobox}}", "{", '["Hello," he said]', "{}"]
+)
+def test_text_that_begins_with_a_bracket_is_text(tmp_path, text):
+    path = write(tmp_path / "a.txt", f"{text}\nand more".encode())
+    assert read(path)[0] == [[text, "and more"]]
+
+
+@pytest.mark.parametrize("compressed", [c for c in COMPRESS if c])
+def test_compression_is_known_without_its_ending(tmp_path, compressed):
+    path = write(tmp_path / "a", json_text(TEXTS), compressed)
+    assert read(path)[0] == DOCUMENTS
+    path = write(tmp_path / "b", tar([("a.json", path.read_bytes())]))
+    assert read(path)[0] == DOCUMENTS
+
+
+def parquet(columns):
+    buffer = io.BytesIO()
+    table = pyarrow.table(columns)
+    pyarrow.parquet.write_table(table, buffer, row_group_size=2)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "train-00000-of-00001"])
+def test_a_row_of_parquet_is_a_document(tmp_path, name):
+    columns = {"id": [1, 2, 3], "body": TEXTS}
+    path = write(tmp_path / name, parquet(columns))
+    documents, statistics = read(path, text_field="body")
+    assert documents == DOCUMENTS
+    assert statistics.text_bytes == sum(len(t.encode()) for t in TEXTS)
+
+
+def test_a_parquet_file_without_the_text_is_named(tmp_path):
+    path = write(tmp_path / "a.parquet", parquet({"id": [1], "body": ["x"]}))
+    with pytest.raises(
+        UserError, match=r"a\.parquet.*no column 'text' but 'id'"
+    ):
+        read(path)
+    with pytest.raises(UserError, match="column 'id' holds no text but int64"):
+        read(path, text_field="id")
+    rows = write(tmp_path / "b.parquet", parquet({"text": ["x", None, "y"]}))
+    with pytest.raises(UserError, match=r"b\.parquet, line 2: no value"):
+        read(rows)
+    documents, statistics = read(rows, skip_bad_lines=True)
+    assert documents == [["x"], ["y"]] and statistics.bad_json_lines == 1
+
+
+def test_damaged_and_packed_parquet_is_named(tmp_path):
+    content = parquet({"text": TEXTS})
+    path = write(tmp_path / "a.parquet", content[:-20])
+    with pytest.raises(UserError, match=r"a\.parquet"):
+        read(path)
+    path = write(tmp_path / "b.parquet.gz", content, ".gz")
+    with pytest.raises(UserError, match=r"b\.parquet\.gz, .*Unpack it"):
+        read(path)
+
+
+def zip_archive():
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("a.txt", "text")
+    return buffer.getvalue()
+
+
+FOREIGN = {
+    "a ZIP archive": zip_archive(),
+    "a PDF document": b"%PDF-1.7\n%\xe2\xe3\n",
+    "UTF-16 text": "text\n".encode("utf-16"),
+    "UTF-32 text": "text\n".encode("utf-32"),
+}
+
+
+@pytest.mark.parametrize("what", FOREIGN)
+def test_what_is_no_text_is_named_with_the_way_out(tmp_path, what):
+    path = write(tmp_path / "a.txt", FOREIGN[what])
+    with pytest.raises(
+        UserError, match=rf"a\.txt, which is {what}. (Unpack|Extract|Convert)"
+    ):
+        read(path)
+    members = [("b.txt", FOREIGN[what]), *text_members()]
+    path = write(tmp_path / "a.tar", tar(members))
+    documents, statistics = read(path)
+    assert documents == DOCUMENTS and statistics.skipped_members == 1
+
+
+ENGLISH = "A line of good text.\n\n" * 50
+FRENCH = "Élève, où étais-tu passé ?\n\n"
+
+
+@pytest.mark.parametrize("compressed", ["", ".gz"])
+@pytest.mark.parametrize(
+    ("text", "encoding", "likely"),
+    [
+        (ENGLISH, "utf-16-le", "UTF-16LE"),
+        (ENGLISH, "utf-16-be", "UTF-16BE"),
+        (ENGLISH + FRENCH * 13, "latin-1", "ISO-8859-1"),
+        ("Съешь же ещё этих булок\n" * 9, "cp1251", "GB18030"),
+    ],
+)
+def test_another_encoding_is_told_by_many_bad_lines(
+    tmp_path, compressed, text, encoding, likely
+):
+    name = f"a.txt{compressed}"
+    path = write(tmp_path / name, text.encode(encoding), compressed)
+    with pytest.raises(UserError, match=rf"a\.txt.*iconv -f {likely} -t"):
+        read(path)
+
+
+def test_some_bad_lines_are_repaired_or_left_out(tmp_path):
+    content = ENGLISH.encode() + (FRENCH * 12).encode("latin-1")
+    documents, statistics = read(write(tmp_path / "a.txt", content))
+    assert statistics.documents + statistics.binary_lines == 62
+    assert len(documents) >= 50
+
+
+def test_bytes_that_are_no_text_are_said_to_be_none(tmp_path):
+    path = write(tmp_path / "a.bin", bytes(range(256)) * 100)
+    with pytest.raises(UserError, match="likely it is no text. Leave it out"):
+        read(path)
+
+
+def test_a_long_file_of_another_encoding_is_told_early(tmp_path):
+    path = write(tmp_path / "a.txt", "\xe9 \xe9\n".encode("latin-1") * 50_000)
+    with pytest.raises(UserError, match="10,000 of 10,000 lines"):
+        read(path)
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.jsonl", "a.txt.gz"])
+def test_a_byte_order_mark_is_no_text(tmp_path, name):
+    text = json_text(TEXTS) if "json" in name else b"Wien\n"
+    plain, marked = (tmp_path / d / name for d in ("plain", "marked"))
+    compressed = ".gz" if name.endswith(".gz") else ""
+    for path, begin in ((plain, b""), (marked, b"\xef\xbb\xbf")):
+        path.parent.mkdir()
+        write(path, begin + text, compressed)
+    assert read(plain) == read(marked)
+    both = tar([("a", b"\xef\xbb\xbfWien")])
+    assert read(write(tmp_path / "a.tar", both))[0] == [["Wien"]]
