@@ -274,15 +274,16 @@ class TrainingConfig:
     epoch."""
 
     checkpoint: str = one_of("best", "last")
-    """What a trial ends with: the weights of the best evaluation, or the last
-    ones."""
+    """What a trial ends with: the weights of the best evaluation, of equals
+    that with the lower loss, or the last ones."""
 
     early_stopping: int = 0
-    """Stop after so many evaluations without a better one; 0 for never."""
+    """Stop after so many evaluations without a better score; 0 for never."""
 
     max_restarts: int = 2
     """Times a trial is begun anew, under another seed, when it failed: when
-    it answers the same whatever it is asked, of several tasks in each."""
+    it answers the same whatever it is asked, though the dev split has several
+    labels; of several tasks in each."""
 
     restart_learning_rate_factor: float = 1.0
     """Factor of the learning rate each time that a trial is begun anew."""

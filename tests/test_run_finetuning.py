@@ -76,8 +76,9 @@ def test_each_epoch_is_evaluated_and_the_best_weights_are_kept(done):
     trial = model_dir / "finetuning_models/sst_model_1"
     evaluations = json.loads((trial / "evaluations.json").read_text("utf-8"))
     assert [e["step"] for e in evaluations] == [6 * i for i in range(1, 9)]
-    values = [e["metrics"]["dev"]["accuracy"] for e in evaluations]
-    best = evaluations[int(np.argmax(values))]
+    found = [e["metrics"]["dev"] for e in evaluations]
+    ranks = [(x["accuracy"], -x["loss"]) for x in found]
+    best = evaluations[ranks.index(max(ranks))]
     assert whole["trials"][0]["step"] == best["step"]
     kept = bundles.read(bundles.find(trial / "model"))
     assert kept["global_step"] == best["step"]
@@ -452,27 +453,34 @@ class _Failing:
     """Stands in for a trial: it fails until it was begun anew often enough."""
 
     FAILURES = 0
+    SCORES = (50.0, 60.0, 60.0, 0.0)
 
     def __init__(self, experiment, number, restart):
         self.restart = restart
 
     def run(self):
-        return {"collapsed": self.restart < self.FAILURES, "by": self.restart}
+        return {
+            "collapsed": self.restart < self.FAILURES,
+            "by": self.restart,
+            "metrics": self.SCORES[self.restart],
+        }
 
 
 @pytest.mark.parametrize(
-    ("failures", "most", "expected"),
-    [(0, 2, 0), (1, 2, 1), (9, 2, 2), (9, 0, 0)],
+    ("failures", "most", "expected", "restarts"),
+    [(0, 2, 0, 0), (1, 2, 1, 1), (9, 0, 0, 0), (3, 3, 3, 3), (9, 3, 1, 3)],
 )
-def test_a_trial_is_begun_anew_while_it_fails(
-    failures, most, expected, monkeypatch
+def test_a_trial_is_begun_anew_while_it_fails_and_the_best_is_kept(
+    failures, most, expected, restarts, monkeypatch
 ):
     monkeypatch.setattr(finetuning_run, "Trial", _Failing)
     monkeypatch.setattr(_Failing, "FAILURES", failures)
+    monkeypatch.setattr(Experiment, "rank", lambda self, score: (score,))
     config = tiny.config(max_restarts=most)
     experiment = Experiment(config, (), None, None, {})
     trial, result = finetuning_run._run_trial(experiment, 1)
     assert trial.restart == result["by"] == expected
+    assert result["restarts"] == restarts
 
 
 def test_each_trial_and_each_restart_has_its_own_seed():
@@ -490,7 +498,14 @@ def test_a_failed_trial_is_begun_anew_and_counted(tmp_path):
     config = _config(data_dir, num_train_epochs=8.0, max_restarts=1)
     whole = finetuning_run.run(config)
     assert whole["num_restarts"] == 1 and whole["num_failed"] == 1
-    assert whole["trials"][0]["seed"] == 1_000_000
+    losses = [
+        files.read_json(
+            data_dir / "models/tiny/finetuning_models" / name / "result.json"
+        )["metrics"]["dev"]["loss"]
+        for name in ("sst_model_1", "sst_model_1_restart_1")
+    ]  # both answer "1" alone, so that the accuracy is the same
+    kept = int(np.argmin(losses))
+    assert whole["trials"][0]["seed"] == kept * 1_000_000
     assert whole["summary"]["dev"]["accuracy"]["median"] == 50
     names = sorted(os.listdir(data_dir / "models/tiny/finetuning_models"))
     assert names == ["sst_model_1", "sst_model_1_restart_1"]
@@ -504,7 +519,13 @@ def test_training_stops_where_nothing_gets_better(tmp_path):
         early_stopping=2,
     )
     trial = finetuning_run.run(config)["trials"][0]
-    assert trial["step"] == 6 and trial["num_steps"] == 18
+    assert trial["num_steps"] == 18
+    path = tmp_path / "models/tiny/finetuning_models/sst_model_1"
+    evaluations = files.read_json(path / "evaluations.json")
+    found = [e["metrics"]["dev"] for e in evaluations]
+    assert len({metrics["accuracy"] for metrics in found}) == 1
+    best = evaluations[int(np.argmin([x["loss"] for x in found]))]
+    assert trial["step"] == best["step"]
 
 
 def test_a_trial_without_metrics_gets_them_later(tmp_path, monkeypatch):

@@ -252,15 +252,17 @@ class Trial:
             console.say(self._line(evaluation))
 
     def _look_back(self, model: FinetuningModel) -> None:
+        """Stops a training whose score, whatever its loss, gets no better."""
         patience = self.config.training.early_stopping
         if patience and self._evaluations:
-            since = self._evaluations[::-1].index(self._best())
-            model.stop_training = since >= patience
+            metrics = [e["metrics"] for e in self._evaluations]
+            best = int(np.argmax([*map(self.experiment.score, metrics)]))
+            model.stop_training = len(metrics) - 1 - best >= patience
 
     def _best(self) -> dict[str, Any]:
-        """Returns the best evaluation, of equals the first."""
-        score = self.experiment.score
-        return max(self._evaluations, key=lambda e: score(e["metrics"]))
+        """Returns the best evaluation; see `Experiment.rank`."""
+        rank = self.experiment.rank
+        return max(self._evaluations, key=lambda e: rank(e["metrics"]))
 
     def _chosen(self) -> dict[str, Any]:
         """Returns the evaluation whose weights the trial ends with."""

@@ -11,6 +11,7 @@ import glob
 import os
 import pathlib
 
+from electra_tf.util import files
 from electra_tf.util.errors import UserError
 
 MODEL = "model"
@@ -47,10 +48,15 @@ def find_model(path: str | os.PathLike[str]) -> str:
     pattern = glob.escape(trial.name + _RESTART) + "*"
     if others := list(trial.parent.glob(f"{pattern}/{RESULT}")):
         last = max((x.parent for x in others), key=_restart)
+        way_out = f"{last}, or {directory} for the model that failed"
+        if files.read_json(last / RESULT).get("collapsed"):
+            way_out = (
+                f"{directory} for its model, or that of another: the results "
+                "say which of them all, as all failed, counts"
+            )
         raise UserError(
             f"{os.fspath(path)} must be a trial that did not fail. Received: "
-            f"one that was begun anew. Name {last}, or {directory} for the "
-            "model that failed."
+            f"one that was begun anew. Name {way_out}."
         )
     return os.fspath(directory)
 

@@ -127,6 +127,7 @@ def test_a_task_answers_its_questions(name, tmp_path, encoder):
         assert all(text.endswith("\n") for text in files.values())
         assert files or split not in task.TEST_SPLITS
     assert scorer.has_collapsed(outputs) in (True, False)
+    assert scorer.has_failed(outputs, examples) in (True, False)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -73,3 +73,27 @@ def test_lengths_do_not_touch_the_order_of_rows(trial):
 @pytest.mark.parametrize("step", [1, 30, 74])
 def test_a_resume_takes_what_is_left(trial, step):
     assert _taken(trial, step) == _taken(trial, 0)[step:]
+
+
+@pytest.mark.parametrize(("checkpoint", "expected"), [("best", 4), ("last", 5)])
+def test_a_lower_loss_chooses_but_only_a_better_score_delays_the_end(
+    checkpoint, expected, monkeypatch
+):
+    scorer = types.SimpleNamespace(main_metric="accuracy", tie_metrics=())
+    task = types.SimpleNamespace(name="cola", get_scorer=lambda: scorer)
+    data = (TaskData(task, None, {"dev": None}),)
+    config = tiny.config(early_stopping=4, checkpoint=checkpoint)
+    trial = Trial(Experiment(config, data, None, None, {}), 1, 0)
+    losses = (0.1, 0.9, 0.8, 0.7, 0.8)
+    accuracies = (70.0, 80.0, 80.0, 80.0, 80.0)
+    for step, pair in enumerate(zip(accuracies, losses, strict=True), 1):
+        metrics = dict(zip(("accuracy", "loss"), pair, strict=True))
+        entry = {"step": step, "metrics": {"dev": metrics}}
+        trial._evaluations.append(entry)
+    assert trial._chosen()["step"] == expected
+    model = types.SimpleNamespace(stop_training=False)
+    trial._look_back(model)
+    assert not model.stop_training
+    trial._evaluations.append({**entry, "step": 6})
+    trial._look_back(model)
+    assert model.stop_training  # four after the second, the first of its score
