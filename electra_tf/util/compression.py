@@ -16,6 +16,10 @@ ERRORS = (OSError, EOFError, zlib.error, lzma.LZMAError, tarfile.TarError)
 """What the readers raise if a file is damaged."""
 
 
+ENDINGS = (".gz", ".xz", ".bz2", ".zst")
+"""Of the names of single files that are compressed."""
+
+
 class _Codec(NamedTuple):
     """A way of compressing.
 
