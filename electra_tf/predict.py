@@ -49,7 +49,8 @@ class PredictConfig:
         "auto", "txt", "tsv", "jsonl", "csv", "conll", "conllu"
     )
     """Format of the input; auto takes it from the file's name, and of standard
-    input takes a text a line or, with two texts a row, a tab between them."""
+    input takes a text a line or, with two texts a row, a tab between them. A
+    .txt has a text a line for models that tag, too: conll is a word a line."""
 
     output: str = ""
     """The file to write, in JSON lines. Default: standard output."""

@@ -160,7 +160,8 @@ def test_test_rows_are_answered_for_the_server(done):
     lines = path.read_text("utf-8").splitlines()
     assert lines[0] == "index\tprediction"
     assert [line.split("\t")[0] for line in lines[1:]] == [*"01234"]
-    names = sorted(p.name for p in (model_dir / "test_predictions").iterdir())
+    names = (model_dir / "test_predictions").glob("*.jsonl")
+    names = sorted(path.name for path in names)
     assert names == [
         "sst_test_1_predictions.jsonl",
         "sst_test_ensemble_predictions.jsonl",
@@ -290,10 +291,12 @@ def test_each_of_two_tasks_has_its_table_answers_and_head(together):
     tables = [table.split()[0] for table in text.split("\n\n")]
     assert tables == ["sst", "pos", "all"]
     for split in ("dev", "test"):
-        directory = model_dir / f"{split}_predictions"
+        directory = model_dir / f"{split}_predictions/sst+pos"
         for task in ("sst", "pos"):
             path = directory / f"{task}_{split}_1_predictions.jsonl"
             assert path.exists()
+    assert (model_dir / "submissions/sst+pos/trial_1/SST-2.tsv").exists()
+    assert (model_dir / "results/sst+pos/sst_confusion.txt").exists()
     read = checkpoint_formats.read(
         str(model_dir / "finetuning_models/sst+pos_model_1/model")
     )
@@ -312,7 +315,7 @@ def test_test_rows_are_scored_where_the_right_answers_are_known(together):
     whole, model_dir = together
     (trial,) = whole["trials"]
     assert trial["metrics"].keys() == {"sst_dev", "pos_dev", "pos_test", "all"}
-    path = model_dir / "test_predictions/pos_test_1_predictions.jsonl"
+    path = model_dir / "test_predictions/sst+pos/pos_test_1_predictions.jsonl"
     accuracy = trial["metrics"]["pos_test"]["accuracy"]
     assert accuracy == pytest.approx(_right(path))
     assert whole["summary"]["pos_test"]["accuracy"]["best"] == accuracy
@@ -427,8 +430,8 @@ def test_two_workers_equal_one_process(data_dir, tmp_path):
     names = [
         "finetuning_models/sst+pos_model_1/model",
         "results/sst+pos_results.json",
-        "dev_predictions/pos_dev_1_predictions.jsonl",
-        "test_predictions/sst_test_1_predictions.jsonl",
+        "dev_predictions/sst+pos/pos_dev_1_predictions.jsonl",
+        "test_predictions/sst+pos/sst_test_1_predictions.jsonl",
     ]
     one, two = (directory / "models/tiny" for directory in directories)
     assert all((two / name).exists() for name in names)

@@ -32,6 +32,19 @@ def name(task_name: str, trial: int, restart: int) -> str:
     return f"{task_name}_model_{trial}" + f"{_RESTART}{restart}" * bool(restart)
 
 
+def of_tasks(directory: str | os.PathLike[str], task_name: str) -> pathlib.Path:
+    """Returns where a run puts files that are named after one of its tasks.
+
+    A run on several tasks has a directory of its own, so that it keeps the
+    files of runs on each alone.
+
+    Args:
+      directory: of such files.
+      task_name: of the task; of several, with + between.
+    """
+    return pathlib.Path(directory, *[task_name] * ("+" in task_name))
+
+
 def find_model(path: str | os.PathLike[str]) -> str:
     """Returns the directory of the model of a trial, or any other path as is.
 

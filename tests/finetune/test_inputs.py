@@ -226,6 +226,14 @@ def test_a_tagger_reads_the_sentences_of_its_training_files(
     assert words == [("In", "York"), ("x",)]
 
 
+def test_lines_of_a_txt_file_are_words_only_where_that_is_told(tmp_path):
+    asked = WORDS._replace(word_files=WORD_FILES)
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"In O\nYork B\n")
+    assert _read(path, asked) == [(1, ("In O",)), (2, ("York B",))]
+    assert _read(path, asked, "conll") == [(1, (("In", "York"),))]
+
+
 def test_a_word_that_cannot_be_read_makes_its_sentence_bad(tmp_path):
     asked = WORDS._replace(word_files=WORD_FILES)
     path = tmp_path / "a.tsv"

@@ -56,3 +56,10 @@ def test_where_all_trials_failed_the_results_say_which_counts(trial):
     way_out = f"Name {re.escape(model)} for its model, or .* the results say"
     with pytest.raises(UserError, match=way_out):
         trial_directories.find_model(trial)
+
+
+def test_only_several_tasks_have_a_directory_of_their_own():
+    alone = trial_directories.of_tasks("results", "sst")
+    assert alone == pathlib.Path("results")
+    together = trial_directories.of_tasks("results", "sst+pos")
+    assert together == pathlib.Path("results/sst+pos")
