@@ -13,7 +13,7 @@ What lies in the directory of a trial:
 
 import contextlib
 import pathlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import keras
@@ -70,6 +70,7 @@ class Trial:
         base = config.training.seed + number - 1
         self.seed = base + restart * _SEEDS_OF_RESTARTS
         self._evaluations: list[dict[str, Any]] = []
+        self._gone: set[int] = set()  # steps whose weights are not kept
 
     @property
     def result_path(self) -> pathlib.Path:
@@ -178,10 +179,7 @@ class Trial:
         )
         best = self._open_best(model)
         step = store.restore_latest() or 0
-        path = self.directory / "evaluations.json"
-        if path.exists():
-            there = files.read_json(path)
-            self._evaluations = [e for e in there if e["step"] <= step]
+        self._read_evaluations(step, best.steps())
 
         def save(step: int) -> None:
             if self._is_chief:
@@ -204,6 +202,21 @@ class Trial:
                 callbacks=self._callbacks(step) if self._is_chief else (),
             )
         return self._result(model, best)
+
+    def _read_evaluations(self, step: int, kept: Collection[int]) -> None:
+        """Reads the evaluations up to a step.
+
+        Args:
+          step: where the trial stands.
+          kept: the steps whose weights are there. Other versions chose the
+            first of equals; what they did not keep cannot be chosen any more.
+        """
+        path = self.directory / "evaluations.json"
+        if path.exists():
+            there = files.read_json(path)
+            self._evaluations = [e for e in there if e["step"] <= step]
+        steps = {evaluation["step"] for evaluation in self._evaluations}
+        self._gone = steps - {*kept} if steps & {*kept} else set()
 
     def _open_best(self, model: FinetuningModel) -> Checkpoints:
         """Opens the directory of what the trial ends with."""
@@ -262,7 +275,8 @@ class Trial:
     def _best(self) -> dict[str, Any]:
         """Returns the best evaluation; see `Experiment.rank`."""
         rank = self.experiment.rank
-        return max(self._evaluations, key=lambda e: rank(e["metrics"]))
+        there = [e for e in self._evaluations if e["step"] not in self._gone]
+        return max(there, key=lambda e: rank(e["metrics"]))
 
     def _chosen(self) -> dict[str, Any]:
         """Returns the evaluation whose weights the trial ends with."""
