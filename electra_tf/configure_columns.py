@@ -66,7 +66,8 @@ class ColumnsConfig:
     train_file: str = ""
     """Rows to learn from, .csv, .tsv or .jsonl; of tagging .jsonl, or .txt,
     .conll or .conllu with a word a line; of qa also .json as of SQuAD, or
-    .jsonl as of MRQA. Default: <finetuning_data_dir>/<task>/train.*."""
+    .jsonl as of MRQA. May be compressed: .gz, .xz, .bz2 or .zst. Default:
+    <finetuning_data_dir>/<task>/train.*."""
 
     dev_file: str = ""
     """Rows to evaluate on. Default: <finetuning_data_dir>/<task>/dev.*."""

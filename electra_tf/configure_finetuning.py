@@ -21,6 +21,7 @@ from electra_tf.util.config_fields import (
     one_of,
     require,
     require_choices,
+    require_directory_name,
 )
 from electra_tf.util.errors import UserError
 
@@ -84,11 +85,11 @@ class RunConfig:
     [plots]."""
 
     def __post_init__(self) -> None:
-        for name in ("data_dir", "model_name"):
-            if not getattr(self, name):
-                raise UserError(
-                    f"`{name}` must be given. Received: nothing. Set --{name}."
-                )
+        if not self.data_dir:
+            raise UserError(
+                "`data_dir` must be given. Received: nothing. Set --data_dir."
+            )
+        require_directory_name(self, "model_name", "<data_dir>/models")
         require(self, "num_trials", "at least 1", lambda n: n >= 1)
         require(self, "n_writes_test", "at least 0", lambda n: n >= 0)
         if self.ensemble and self.num_trials < 2:
@@ -274,15 +275,15 @@ class TrainingConfig:
     epoch."""
 
     checkpoint: str = one_of("best", "last")
-    """What a trial ends with: the weights of the best evaluation, or the last
-    ones."""
+    """What a trial ends with: the weights of the best evaluation, of equals
+    the one with the lower loss; or the last ones."""
 
     early_stopping: int = 0
-    """Stop after so many evaluations without a better one; 0 for never."""
+    """Stop after so many evaluations without a better score; 0 for never."""
 
     max_restarts: int = 2
     """Times a trial is begun anew, under another seed, when it failed: when
-    it answers the same whatever it is asked, of several tasks in each."""
+    it gives one answer to dev rows of several labels; to each task's."""
 
     restart_learning_rate_factor: float = 1.0
     """Factor of the learning rate each time that a trial is begun anew."""

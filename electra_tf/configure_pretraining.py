@@ -29,7 +29,12 @@ from electra_tf.configure_successors import (
 )
 from electra_tf.model.bert_config import ModelConfig
 from electra_tf.util import storage
-from electra_tf.util.config_fields import one_of, require, require_choices
+from electra_tf.util.config_fields import (
+    one_of,
+    require,
+    require_choices,
+    require_directory_name,
+)
 from electra_tf.util.errors import UserError
 from electra_tf.util.phases import Phase
 
@@ -69,13 +74,7 @@ class RunConfig:
                 "elsewhere: --pretrain_tfrecords, --eval_tfrecords, "
                 "--vocab_file."
             )
-        if self.model_name in ("", ".", "..") or "/" in self.model_name:
-            raise UserError(
-                "`model_name` must be the name of a directory inside "
-                "<data_dir>/models. Received: "
-                f"model_name={self.model_name!r}. Set --model_name, for "
-                "example to electra_small."
-            )
+        require_directory_name(self, "model_name", "<data_dir>/models")
         require(self, "num_samples", "at least 0", lambda n: n >= 0)
 
     @property

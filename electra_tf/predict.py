@@ -38,15 +38,19 @@ class PredictConfig:
     """The second of a pair, or the context of the question."""
 
     input: str = ""
-    """A file to answer line by line. A model of one text reads .txt or .tsv,
-    a text a line; one of pairs, or of question and context, .tsv with two
-    columns; each reads .jsonl and .csv, with its inputs as fields or named
-    columns. May be compressed. Default: standard input, where there is no
-    --text."""
+    """A file to answer row by row: .txt with a text a line; .jsonl, .csv or
+    .tsv, of a task of your own in the way that its training files were read,
+    header, delimiter and columns alike; else with the inputs as fields or named
+    columns, .tsv also as in GLUE or without names; of models that tag also
+    .conll and .conllu. May be compressed. Default: standard input, where there
+    is no --text."""
 
-    input_format: str = one_of("auto", "txt", "tsv", "jsonl", "csv")
+    input_format: str = one_of(
+        "auto", "txt", "tsv", "jsonl", "csv", "conll", "conllu"
+    )
     """Format of the input; auto takes it from the file's name, and of standard
-    input takes txt or, with two texts a row, tsv."""
+    input takes a text a line or, with two texts a row, a tab between them. A
+    .txt has a text a line for models that tag, too: conll is a word a line."""
 
     output: str = ""
     """The file to write, in JSON lines. Default: standard output."""

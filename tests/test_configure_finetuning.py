@@ -60,6 +60,11 @@ def test_directories_are_the_originals():
     [
         (["--task_names="], "`task_names` must name a task.*nothing"),
         (["--task_names=sst,sst"], "each once.*sst, sst"),
+        (["--data_dir="], "`data_dir` must be given.*Set --data_dir"),
+        (["--model_name="], "inside <data_dir>/models.*Set --model_name"),
+        (["--model_name=../../../x"], "model_name='../../../x'"),
+        (["--model_name=/x"], "model_name='/x'"),
+        (["--model_name=.."], "`model_name` must be the name of a directory"),
         (["--task_sampling_alpha=2"], r"alpha.*in \[0, 1\]"),
         (["--num_trials=0"], "num_trials"),
         (["--ensemble"], "two trials or more.*Set --num_trials"),

@@ -76,8 +76,9 @@ def test_each_epoch_is_evaluated_and_the_best_weights_are_kept(done):
     trial = model_dir / "finetuning_models/sst_model_1"
     evaluations = json.loads((trial / "evaluations.json").read_text("utf-8"))
     assert [e["step"] for e in evaluations] == [6 * i for i in range(1, 9)]
-    values = [e["metrics"]["dev"]["accuracy"] for e in evaluations]
-    best = evaluations[int(np.argmax(values))]
+    found = [e["metrics"]["dev"] for e in evaluations]
+    ranks = [(x["accuracy"], -x["loss"]) for x in found]
+    best = evaluations[ranks.index(max(ranks))]
     assert whole["trials"][0]["step"] == best["step"]
     kept = bundles.read(bundles.find(trial / "model"))
     assert kept["global_step"] == best["step"]
@@ -159,7 +160,8 @@ def test_test_rows_are_answered_for_the_server(done):
     lines = path.read_text("utf-8").splitlines()
     assert lines[0] == "index\tprediction"
     assert [line.split("\t")[0] for line in lines[1:]] == [*"01234"]
-    names = sorted(p.name for p in (model_dir / "test_predictions").iterdir())
+    names = (model_dir / "test_predictions").glob("*.jsonl")
+    names = sorted(path.name for path in names)
     assert names == [
         "sst_test_1_predictions.jsonl",
         "sst_test_ensemble_predictions.jsonl",
@@ -289,10 +291,12 @@ def test_each_of_two_tasks_has_its_table_answers_and_head(together):
     tables = [table.split()[0] for table in text.split("\n\n")]
     assert tables == ["sst", "pos", "all"]
     for split in ("dev", "test"):
-        directory = model_dir / f"{split}_predictions"
+        directory = model_dir / f"{split}_predictions/sst+pos"
         for task in ("sst", "pos"):
             path = directory / f"{task}_{split}_1_predictions.jsonl"
             assert path.exists()
+    assert (model_dir / "submissions/sst+pos/trial_1/SST-2.tsv").exists()
+    assert (model_dir / "results/sst+pos/sst_confusion.txt").exists()
     read = checkpoint_formats.read(
         str(model_dir / "finetuning_models/sst+pos_model_1/model")
     )
@@ -311,7 +315,7 @@ def test_test_rows_are_scored_where_the_right_answers_are_known(together):
     whole, model_dir = together
     (trial,) = whole["trials"]
     assert trial["metrics"].keys() == {"sst_dev", "pos_dev", "pos_test", "all"}
-    path = model_dir / "test_predictions/pos_test_1_predictions.jsonl"
+    path = model_dir / "test_predictions/sst+pos/pos_test_1_predictions.jsonl"
     accuracy = trial["metrics"]["pos_test"]["accuracy"]
     assert accuracy == pytest.approx(_right(path))
     assert whole["summary"]["pos_test"]["accuracy"]["best"] == accuracy
@@ -426,8 +430,8 @@ def test_two_workers_equal_one_process(data_dir, tmp_path):
     names = [
         "finetuning_models/sst+pos_model_1/model",
         "results/sst+pos_results.json",
-        "dev_predictions/pos_dev_1_predictions.jsonl",
-        "test_predictions/sst_test_1_predictions.jsonl",
+        "dev_predictions/sst+pos/pos_dev_1_predictions.jsonl",
+        "test_predictions/sst+pos/sst_test_1_predictions.jsonl",
     ]
     one, two = (directory / "models/tiny" for directory in directories)
     assert all((two / name).exists() for name in names)
@@ -452,27 +456,34 @@ class _Failing:
     """Stands in for a trial: it fails until it was begun anew often enough."""
 
     FAILURES = 0
+    SCORES = (50.0, 60.0, 60.0, 0.0)
 
     def __init__(self, experiment, number, restart):
         self.restart = restart
 
     def run(self):
-        return {"collapsed": self.restart < self.FAILURES, "by": self.restart}
+        return {
+            "collapsed": self.restart < self.FAILURES,
+            "by": self.restart,
+            "metrics": self.SCORES[self.restart],
+        }
 
 
 @pytest.mark.parametrize(
-    ("failures", "most", "expected"),
-    [(0, 2, 0), (1, 2, 1), (9, 2, 2), (9, 0, 0)],
+    ("failures", "most", "expected", "restarts"),
+    [(0, 2, 0, 0), (1, 2, 1, 1), (9, 0, 0, 0), (3, 3, 3, 3), (9, 3, 1, 3)],
 )
-def test_a_trial_is_begun_anew_while_it_fails(
-    failures, most, expected, monkeypatch
+def test_a_trial_is_begun_anew_while_it_fails_and_the_best_is_kept(
+    failures, most, expected, restarts, monkeypatch
 ):
     monkeypatch.setattr(finetuning_run, "Trial", _Failing)
     monkeypatch.setattr(_Failing, "FAILURES", failures)
+    monkeypatch.setattr(Experiment, "rank", lambda self, score: (score,))
     config = tiny.config(max_restarts=most)
     experiment = Experiment(config, (), None, None, {})
     trial, result = finetuning_run._run_trial(experiment, 1)
     assert trial.restart == result["by"] == expected
+    assert result["restarts"] == restarts
 
 
 def test_each_trial_and_each_restart_has_its_own_seed():
@@ -490,7 +501,14 @@ def test_a_failed_trial_is_begun_anew_and_counted(tmp_path):
     config = _config(data_dir, num_train_epochs=8.0, max_restarts=1)
     whole = finetuning_run.run(config)
     assert whole["num_restarts"] == 1 and whole["num_failed"] == 1
-    assert whole["trials"][0]["seed"] == 1_000_000
+    losses = [
+        files.read_json(
+            data_dir / "models/tiny/finetuning_models" / name / "result.json"
+        )["metrics"]["dev"]["loss"]
+        for name in ("sst_model_1", "sst_model_1_restart_1")
+    ]  # both answer "1" alone, so that the accuracy is the same
+    kept = int(np.argmin(losses))
+    assert whole["trials"][0]["seed"] == kept * 1_000_000
     assert whole["summary"]["dev"]["accuracy"]["median"] == 50
     names = sorted(os.listdir(data_dir / "models/tiny/finetuning_models"))
     assert names == ["sst_model_1", "sst_model_1_restart_1"]
@@ -504,7 +522,13 @@ def test_training_stops_where_nothing_gets_better(tmp_path):
         early_stopping=2,
     )
     trial = finetuning_run.run(config)["trials"][0]
-    assert trial["step"] == 6 and trial["num_steps"] == 18
+    assert trial["num_steps"] == 18
+    path = tmp_path / "models/tiny/finetuning_models/sst_model_1"
+    evaluations = files.read_json(path / "evaluations.json")
+    found = [e["metrics"]["dev"] for e in evaluations]
+    assert len({metrics["accuracy"] for metrics in found}) == 1
+    best = evaluations[int(np.argmin([x["loss"] for x in found]))]
+    assert trial["step"] == best["step"]
 
 
 def test_a_trial_without_metrics_gets_them_later(tmp_path, monkeypatch):

@@ -3,7 +3,6 @@
 Letter in shapes: C labels.
 """
 
-import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -12,7 +11,7 @@ import numpy as np
 from electra_tf.finetune import predictions
 from electra_tf.finetune.experiment import Experiment
 from electra_tf.finetune.report import Results
-from electra_tf.util import console, files
+from electra_tf.util import console, files, trial_directories
 
 _MAX_LABELS = 12  # that a page is wide enough for
 
@@ -53,7 +52,11 @@ def write(experiment: Experiment, results: Results) -> list[Confusion]:
       twelve labels.
     """
     found = list(_of_best_trials(experiment, results))
-    directory = pathlib.Path(experiment.config.results_dir)
+    config = experiment.config
+    directory = trial_directories.of_tasks(
+        config.results_dir, config.task.task_name
+    )
+    directory.mkdir(parents=True, exist_ok=True)
     for task_name in {x.task_name: None for x in found}:
         tables = [table(x) for x in found if x.task_name == task_name]
         path = directory / f"{task_name}_confusion.txt"

@@ -11,6 +11,7 @@ from electra_tf.finetune.features import Features
 from electra_tf.finetune.finetuning_model import FinetuningModel
 from electra_tf.finetune.provenance import Digests
 from electra_tf.finetune.report import ALL_TASKS, MEAN
+from electra_tf.finetune.scorer import Scorer
 from electra_tf.finetune.task import Example, Task
 from electra_tf.model.weights import Weights
 from electra_tf.util.errors import UserError
@@ -154,11 +155,42 @@ class Experiment(NamedTuple):
         Args:
           metrics: split -> metric -> value.
         """
-        values = []
-        for data in self.tasks:
-            first = self.split_name(data.task, next(iter(data.dev)))
-            values.append(metrics[first][data.task.get_scorer().main_metric])
+        values = [
+            found[scorer.main_metric] for scorer, found in self._first(metrics)
+        ]
         return float(np.mean(values))
+
+    def rank(
+        self, metrics: Mapping[str, Mapping[str, float]]
+    ) -> tuple[float, ...]:
+        """Returns what orders checkpoints, the greatest being the best.
+
+        The score; of equals the tie metrics that there are; then the lower
+        loss. Each is a mean over tasks, of their first dev splits.
+
+        Args:
+          metrics: split -> metric -> value.
+        """
+        firsts = self._first(metrics)
+        ties = [
+            found[name]
+            for scorer, found in firsts
+            for name in scorer.tie_metrics
+            if name in found
+        ]
+        loss = np.mean([found["loss"] for _, found in firsts])
+        return self.score(metrics), float(np.mean(ties or [0.0])), -float(loss)
+
+    def _first(
+        self, metrics: Mapping[str, Mapping[str, float]]
+    ) -> list[tuple[Scorer, Mapping[str, float]]]:
+        """Returns each task's scorer and the metrics of its first dev split."""
+        names = [
+            self.split_name(data.task, next(iter(data.dev)))
+            for data in self.tasks
+        ]
+        scorers = [data.task.get_scorer() for data in self.tasks]
+        return [*zip(scorers, map(metrics.__getitem__, names), strict=True)]
 
     def evaluate(self, model: FinetuningModel) -> dict[str, Any]:
         """Evaluates a model on all dev splits.
@@ -166,9 +198,9 @@ class Experiment(NamedTuple):
         Returns:
           "metrics", split -> metric -> value, of several tasks with the mean
           that chooses; and "collapsed", whether every row of the first dev
-          split is answered alike. Of several tasks that must be so of each:
-          one may have too few rows to be learnt, but an encoder that has
-          failed tells no row from another.
+          split is answered alike, though it has several labels. Of several
+          tasks that must be so of each: one may have too few rows to be
+          learnt, but an encoder that has failed tells no row from another.
         """
         metrics, collapsed = {}, {}
         batch_size = self.config.runtime.eval_batch_size
@@ -176,7 +208,8 @@ class Experiment(NamedTuple):
             scorer = task.get_scorer()
             outputs = model.outputs_of(task.name, split.features, batch_size)
             metrics[name] = scorer.score(outputs, split.examples)
-            collapsed.setdefault(task.name, scorer.has_collapsed(outputs))
+            failed = scorer.has_failed(outputs, split.examples)
+            collapsed.setdefault(task.name, failed)
         return {
             "collapsed": all(collapsed.values()),
             "metrics": self.with_mean(metrics),

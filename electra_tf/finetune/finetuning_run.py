@@ -148,7 +148,12 @@ def _say_what_there_is(experiment: Experiment) -> None:
 
 
 def _run_trial(experiment: Experiment, number: int) -> Done:
-    """Runs a trial, begins it anew while it fails, and returns its result."""
+    """Runs a trial, and begins it anew while it fails.
+
+    Returns:
+      The one that did not fail, or the best of those that did; "restarts" of
+      its result counts all that were begun.
+    """
     config = experiment.config
     trial = Trial(experiment, number, 0)
     if not config.run.do_train and not trial.result_path.exists():
@@ -156,18 +161,22 @@ def _run_trial(experiment: Experiment, number: int) -> Done:
             f"{trial.directory} must hold a trial that is done. Received: "
             "none. Set --do_train."
         )
-    result = trial.run()
+    done = [(trial, trial.run())]
     for restart in range(1, config.training.max_restarts + 1):
         again = Trial(experiment, number, restart)
         can_run = config.run.do_train or again.result_path.exists()
-        if not result.get("collapsed") or not can_run:
+        if not done[-1][1].get("collapsed") or not can_run:
             break
         console.warn(
             f"Trial {number} failed: it answers all of the dev split alike. "
             "It is begun anew under another seed."
         )
-        trial, result = again, again.run()
-    return trial, result
+        done.append((again, again.run()))
+    trial, result = done[-1]
+    if result.get("collapsed"):
+        rank = experiment.rank
+        trial, result = max(done, key=lambda pair: rank(pair[1]["metrics"]))
+    return trial, {**result, "restarts": len(done) - 1}
 
 
 def _report(experiment: Experiment, done: Sequence[Done]) -> dict[str, Any]:

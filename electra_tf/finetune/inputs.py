@@ -2,24 +2,36 @@
 
 The formats of files, also of compressed ones:
   txt    a text a line
-  tsv    a column for each input of the model, a tab between; no line of names
+  tsv    for a task of your own as its training files are, read by the same
+         flags; for others with columns that the first line names, as in GLUE's
+         files, or else with a column for each input and no line of names
+  csv    likewise, with a line of names
   jsonl  an object a line, with a field for each input of the model
-  csv    as RFC 4180 says, with a line of names and a column for each input
+  conll  for a model that tags: a word a line, an empty line between sentences,
+         as in its training files; conllu likewise
 """
 
-import csv
+import functools
 import io
+import itertools
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, NamedTuple
 
-from electra_tf.finetune.reading import BadRowError, parse_object
+from electra_tf.configure_columns import ColumnsConfig
+from electra_tf.finetune.own import tables
+from electra_tf.finetune.own.tables import Table
+from electra_tf.finetune.reading import BadRowError, Line, decode
 from electra_tf.finetune.records import Record
+from electra_tf.finetune.tagging import conll
+from electra_tf.finetune.task import Task
 from electra_tf.util import compression, storage
 from electra_tf.util.errors import UserError, shown
 
-FORMATS = ("txt", "tsv", "jsonl", "csv")
+FORMATS = ("txt", "tsv", "jsonl", "csv", "conll", "conllu")
+_SAME_AS = {"ndjson": "jsonl"}
+_PLAIN = "columns"  # with tabs between, and no line of names
 
 Item = str | Sequence[str] | Mapping[str, Any]
 """What is answered at once: a text; a sequence of texts, or of one text's
@@ -27,6 +39,10 @@ words where the model tags; or a mapping from the names of inputs, where dots
 name a field of a field."""
 Inputs = tuple[str | Sequence[str], ...]
 """One value for each input of a model."""
+
+
+Rows = tuple[Iterable[tuple[int, Any]], Callable[[Any], Inputs]]
+"""The rows and the parser of a `Source`."""
 
 
 class Source(NamedTuple):
@@ -51,10 +67,31 @@ class Asked(NamedTuple):
     Attributes:
       names: of its inputs.
       takes_words: whether they may be sequences of words.
+      columns: by which the files of a task of one's own were read.
+      file_names: of the inputs in the first line of the task's own files, if
+        these are tables.
+      bare_names: of all columns in those of its files that do not name them.
+      word_files: ending -> columns of files with a word a line.
     """
 
     names: tuple[str, ...]
     takes_words: bool = False
+    columns: ColumnsConfig = ColumnsConfig()
+    file_names: tuple[str, ...] = ()
+    bare_names: tuple[str, ...] = ()
+    word_files: Mapping[str, conll.Columns] = {}
+
+
+def asked_of(task: Task) -> Asked:
+    """Returns what a model of a task is given."""
+    return Asked(
+        task.input_names,
+        task.TAKES_WORDS,
+        columns=task.config.columns,
+        file_names=task.file_names,
+        bare_names=task.bare_names,
+        word_files=task.word_files,
+    )
 
 
 def inputs_of(item: Item, asked: Asked) -> Inputs:
@@ -129,40 +166,28 @@ def of_texts(texts: Sequence[str], asked: Asked) -> Source:
 
 
 def of_file(path: str, file_format: str, asked: Asked) -> Source:
-    """Makes a source of the lines of a file.
+    """Makes a source of the rows of a file.
 
     Args:
       path: of the file; "" for standard input.
       file_format: one of `FORMATS`, or "auto" for what the name ends in; of
-        standard input txt, or tsv where the model has several inputs.
+        standard input a text a line or, where the model has several inputs,
+        a column for each, which only GLUE's files may name.
       asked: what the model is given.
 
     Raises:
-      UserError: if there is no such file, or its format cannot be told.
+      UserError: if there is no such file, if its format cannot be told, or if
+        its first line lacks a column.
     """
     if path and not storage.is_file(path):
         raise UserError(
             f"`input` must be a file. Received: {path!r}, which is none."
         )
     if file_format == "auto":
-        default = "txt" if len(asked.names) == 1 else "tsv"
-        file_format = _format_of(path) if path else default
-
-    def parse(line: bytes) -> Inputs:
-        return _parse(line, file_format, asked)
-
-    def parse_fields(fields: _Fields) -> Inputs:
-        return _parse_fields(fields, asked)
-
-    is_csv = file_format == "csv"
-    return Source(
-        path or "standard input",
-        _csv_rows(path)
-        if is_csv
-        else _rows(path, skips_blank=file_format == "jsonl"),
-        parse_fields if is_csv else parse,
-        is_live=not path and sys.stdin.isatty(),
-    )
+        file_format = _format_of(path) if path else _format_of_input(asked)
+    rows, parse = _open(path, file_format, asked)
+    is_live = not path and sys.stdin.isatty()
+    return Source(path or "standard input", rows, parse, is_live)
 
 
 def _format_of(path: str) -> str:
@@ -170,6 +195,7 @@ def _format_of(path: str) -> str:
     if compression.is_compressed(path):
         name = os.path.splitext(path)[0]
     ending = os.path.splitext(name)[1].lower().removeprefix(".")
+    ending = _SAME_AS.get(ending, ending)
     if ending not in FORMATS:
         raise UserError(
             "The name of `input` must end in .txt, .tsv, .jsonl or .csv, and "
@@ -179,8 +205,115 @@ def _format_of(path: str) -> str:
     return ending
 
 
-def _rows(path: str, *, skips_blank: bool) -> Iterator[tuple[int, bytes]]:
-    """Yields the lines of a file, without what ends them.
+def _format_of_input(asked: Asked) -> str:
+    """Returns the format of standard input."""
+    if len(asked.names) == 1:
+        return "txt"
+    return _PLAIN if asked.columns.is_own else "tsv"
+
+
+def _open(path: str, file_format: str, asked: Asked) -> Rows:
+    """Opens a file in the way that its format and the model ask for."""
+    lines, kind = _lines(path), f".{file_format}"
+    if columns := asked.word_files.get(kind):
+        return _sentences(lines, columns)
+    if file_format.startswith("conll"):
+        raise UserError(
+            "`input` must have a text a row, as the model does not tag. "
+            f"Received: {path or 'standard input'} as {file_format}. Set "
+            "another --input_format."
+        )
+    if kind not in tables.ENDINGS:
+        return _plain(lines, file_format, asked)
+    way_out = "Name the columns there" + (
+        ", or set --input_format=txt for a text a line."
+        if len(asked.names) == 1
+        else "."
+    )
+    table = Table(
+        path or "standard input",
+        lines,
+        kind,
+        asked.columns,
+        no_header=way_out,
+    )
+    if kind == ".tsv" and not asked.columns.is_own:
+        return _columns(table, asked)
+    return _records(table, asked.names, asked)
+
+
+def _columns(table: Table, asked: Asked) -> Rows:
+    """Returns the rows of a file in GLUE's layout, or of one without names."""
+    first = next(iter(table.lines), b"")
+    table = table._replace(lines=itertools.chain([first], table.lines))
+    fields = first.rstrip(b"\r\n").decode(errors="replace").split("\t")
+    for names in (asked.names, asked.file_names):
+        if names and {*names} <= {*fields}:
+            return _records(table, names, asked)
+    if len(fields) == len(asked.bare_names):
+        table = table._replace(names=asked.bare_names)
+        return _records(table, asked.file_names, asked)
+    return _plain(table.lines, "tsv", asked)
+
+
+def _records(table: Table, names: Sequence[str], asked: Asked) -> Rows:
+    """Returns the rows of a table, whose columns `names` are the inputs."""
+    records = tables.records(table, names)
+    rows = ((record.place, record) for record in records)
+    return rows, functools.partial(_parse_record, names=names, asked=asked)
+
+
+def _parse_record(record: Record, names: Sequence[str], asked: Asked) -> Inputs:
+    """Returns the inputs; of a task of one's own no text may be empty."""
+    values = [record.value(name) for name in names]
+    if not asked.columns.is_own:
+        return inputs_of(dict(zip(asked.names, values, strict=True)), asked)
+    are_lists = [asked.takes_words and isinstance(x, list) for x in values]
+    return tuple(
+        record.texts(name) if is_list else record.text(name)
+        for name, is_list in zip(names, are_lists, strict=True)
+    )
+
+
+def _sentences(lines: Iterable[bytes], columns: conll.Columns) -> Rows:
+    """Returns the sentences of a file with a word a line."""
+    texts = ((n, decode(line)) for n, line in _numbered(lines))
+    found = conll.sentences(itertools.starmap(Line, texts), columns)
+
+    def parse(sentence: Sequence[Line]) -> Inputs:
+        return (tuple(conll.word(line, columns).text for line in sentence),)
+
+    return ((sentence[0].number, sentence) for sentence in found), parse
+
+
+def _plain(lines: Iterable[bytes], file_format: str, asked: Asked) -> Rows:
+    """Returns rows of a text, or of as many columns as there are inputs."""
+
+    def parse(line: bytes) -> Inputs:
+        text = decode(line)
+        if text is None:
+            raise BadRowError("A row must be UTF-8 text.")
+        if file_format == "txt" and len(asked.names) == 1:
+            return (text,)
+        values = text.split("\t")
+        if len(values) != len(asked.names):
+            raise BadRowError(
+                f"A row must have the columns {_listed(asked.names)}, with "
+                f"tabs between. Received: {len(values)} columns."
+            )
+        return tuple(values)
+
+    return _numbered(lines), parse
+
+
+def _numbered(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+    """Yields the number of each line, and it without what ends it."""
+    for number, line in enumerate(lines, start=1):
+        yield number, line.removesuffix(b"\n").removesuffix(b"\r")
+
+
+def _lines(path: str) -> Iterator[bytes]:
+    """Yields the lines of a file, without a byte-order mark.
 
     Raises:
       UserError: if it cannot be read, or is empty.
@@ -189,11 +322,8 @@ def _rows(path: str, *, skips_blank: bool) -> Iterator[tuple[int, bytes]]:
     try:
         with _opened(path) as file:
             for number, line in enumerate(file, start=1):
-                line = line.removesuffix(b"\n").removesuffix(b"\r")
-                if number == 1:
-                    line = line.removeprefix(b"\xef\xbb\xbf")
-                if line.strip() or not skips_blank:
-                    yield number, line
+                is_first = number == 1
+                yield line.removeprefix(b"\xef\xbb\xbf") if is_first else line
     except compression.ERRORS as error:
         raise UserError(
             f"`input` must be a file that can be read. Received: {path}, after "
@@ -206,73 +336,11 @@ def _rows(path: str, *, skips_blank: bool) -> Iterator[tuple[int, bytes]]:
         )
 
 
-class _Fields(NamedTuple):
-    """A row of a table.
-
-    Attributes:
-      names: of the columns.
-      values: as many, if the row is good.
-    """
-
-    names: Sequence[str]
-    values: Sequence[str]
-
-
-def _csv_rows(path: str) -> Iterator[tuple[int, _Fields]]:
-    """Yields the rows of a table, each with the line that it begins in."""
-    lines = (
-        line.decode("utf-8", "surrogateescape") + "\n"
-        for _, line in _rows(path, skips_blank=False)
-    )
-    csv.field_size_limit(sys.maxsize)  # whole books are fields too
-    reader = csv.reader(lines, strict=True)
-    number = 1
-    try:
-        names = next(reader)
-        number += reader.line_num
-        for values in reader:
-            if values:
-                yield number, _Fields(names, values)
-            number = 1 + reader.line_num
-    except csv.Error as error:
-        raise UserError(
-            f"`input` must be as RFC 4180 says. Received: {path}, line "
-            f"{number}: {error}."
-        ) from error
-
-
-def _parse_fields(fields: _Fields, asked: Asked) -> Inputs:
-    names, values = fields
-    if len(values) != len(names):
-        raise BadRowError(
-            f"A row must have {len(names)} columns. Received: {len(values)}."
-        )
-    return inputs_of(dict(zip(names, values, strict=True)), asked)
-
-
 def _opened(path: str) -> BinaryIO:
     if not path:
         return io.BufferedReader(io.FileIO(0, closefd=False))
     _, file = compression.decompress(path, storage.open_binary(path))
     return io.BufferedReader(file)
-
-
-def _parse(line: bytes, file_format: str, asked: Asked) -> Inputs:
-    try:
-        text = line.decode()
-    except UnicodeDecodeError as error:
-        raise BadRowError("A row must be UTF-8 text.") from error
-    if file_format == "jsonl":
-        return inputs_of(parse_object(text), asked)
-    if file_format == "txt" and len(asked.names) == 1:
-        return (text,)
-    values = text.split("\t")
-    if len(values) != len(asked.names):
-        raise BadRowError(
-            f"A row must have the columns {_listed(asked.names)}, with tabs "
-            f"between. Received: {len(values)} columns."
-        )
-    return tuple(values)
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from electra_tf.finetune.confusion import Confusion, best_trial
 from electra_tf.finetune.experiment import Experiment
 from electra_tf.finetune.report import Results
-from electra_tf.util import console, files
+from electra_tf.util import console, files, trial_directories
 from electra_tf.util.errors import UserError
 
 if TYPE_CHECKING:
@@ -64,7 +64,11 @@ def write(
       results: of its trials.
       confusions: of its tasks.
     """
-    target = pathlib.Path(experiment.config.results_dir)
+    config = experiment.config
+    target = trial_directories.of_tasks(
+        config.results_dir, config.task.task_name
+    )
+    target.mkdir(parents=True, exist_ok=True)
     names = (name for name, _, _ in experiment.dev_splits())
     for task, _, dev in experiment.tasks:
         splits = [next(names) for _ in dev]

@@ -5,7 +5,8 @@
     <model_dir>/submissions/        a directory for each trial, of the files
                                     that other programs take
 
-<who> is the number of a trial, or "ensemble".
+<who> is the number of a trial, or "ensemble". A run on several tasks has a
+directory in each of these, as sst+pos.
 """
 
 import json
@@ -18,7 +19,7 @@ from electra_tf.finetune.features import Features
 from electra_tf.finetune.scorer import Outputs
 from electra_tf.finetune.task import Task
 from electra_tf.finetune.trial import Trial
-from electra_tf.util import files
+from electra_tf.util import files, trial_directories
 
 ENSEMBLE = "ensemble"
 
@@ -122,8 +123,7 @@ def read_answers(task: Task, split: str, trial: int) -> list[dict[str, Any]]:
       split: one of the dev splits.
       trial: its number.
     """
-    directory = pathlib.Path(task.config.run.model_dir, "dev_predictions")
-    path = directory / _file_name(task, split, str(trial))
+    path = _place(task, "dev_predictions") / _file_name(task, split, str(trial))
     with path.open(encoding="utf-8", newline="\n") as lines:
         return [json.loads(line) for line in lines]
 
@@ -174,15 +174,20 @@ def _write_answers(asked: _Asked, outputs: Outputs, who: str) -> None:
     """Writes the answers to a split, also as other programs read them."""
     task, name, _, split, is_test = asked
     answers = task.get_scorer().answers(outputs, split.examples)
-    model_dir = pathlib.Path(task.config.run.model_dir)
     kind = "test" if is_test else "dev"
-    path = model_dir / f"{kind}_predictions" / _file_name(task, name, who)
+    path = _place(task, f"{kind}_predictions") / _file_name(task, name, who)
     _write_text(path, _lines(answers))
-    results = pathlib.Path(task.config.results_dir, f"{task.name}_{task.FILES}")
-    directory = model_dir / "submissions" if is_test else results
+    results = _place(task, "results") / f"{task.name}_{task.FILES}"
+    directory = _place(task, "submissions") if is_test else results
     directory /= who if who == ENSEMBLE else f"trial_{who}"
     for file_name, text in task.files(name, answers).items():
         _write_text(directory / file_name, text)
+
+
+def _place(task: Task, kind: str) -> pathlib.Path:
+    """Returns the directory of answers of a kind."""
+    directory = pathlib.Path(task.config.run.model_dir, kind)
+    return trial_directories.of_tasks(directory, task.config.task.task_name)
 
 
 def _file_name(task: Task, split: str, who: str) -> str:

@@ -11,7 +11,7 @@ import keras
 from electra_tf.finetune import pretrained, task_description
 from electra_tf.finetune.features import Features
 from electra_tf.finetune.finetuning_model import FinetuningModel
-from electra_tf.finetune.inputs import Asked, Item, inputs_of
+from electra_tf.finetune.inputs import Asked, Item, asked_of, inputs_of
 from electra_tf.finetune.reading import BadRowError
 from electra_tf.finetune.task import Example, Head, Task
 from electra_tf.finetune.task_description import Description
@@ -89,7 +89,7 @@ class Predictor:
     @property
     def asked(self) -> Asked:
         """What an item must be."""
-        return Asked(self.task.input_names, self.task.TAKES_WORDS)
+        return asked_of(self.task)
 
     def __call__(self, items: Iterable[Item]) -> list[Answer]:
         """Returns the answer to each item.

@@ -1,13 +1,13 @@
 """Rows of text files, and what becomes of bad ones."""
 
 import contextlib
-import gzip
+import io
 import json
 import pathlib
-import zlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from electra_tf.util import compression
 from electra_tf.util.errors import UserError, shown
 
 Json = bool | int | float | str | list | dict | None
@@ -93,24 +93,25 @@ class BadRows:
 
 
 def read_bytes(path: pathlib.Path) -> bytes:
-    """Reads a file, one that ends in .gz unpacked, without a byte-order mark.
+    """Reads a file, a compressed one unpacked, without a byte-order mark.
 
     Raises:
-      UserError: if the file is missing, empty or no gzip file.
+      UserError: if the file is missing, empty or damaged.
     """
     try:
         content = path.read_bytes()
-        if path.suffix == ".gz":
-            content = gzip.decompress(content)
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise UserError(
-            f"{path} must be a whole gzip file. Received: {error}"
-        ) from error
     except OSError as error:
         raise UserError(
             f"{path} must be a file of the task. Received: {error.strerror}. "
             "Set --finetuning_data_dir to the directory that holds a "
             "directory for each task."
+        ) from error
+    try:
+        _, file = compression.decompress(path.name, io.BytesIO(content))
+        content = file.read()
+    except compression.ERRORS as error:
+        raise UserError(
+            f"{path} must be a whole {path.suffix} file. Received: {error}"
         ) from error
     if not content.strip():
         raise UserError(f"{path} must hold examples. Received: an empty file.")
@@ -128,7 +129,7 @@ def read_lines(path: pathlib.Path) -> list[Line]:
     """
     lines = read_bytes(path).removesuffix(b"\n").split(b"\n")
     return [
-        Line(number, _decode(line.removesuffix(b"\r")))
+        Line(number, decode(line.removesuffix(b"\r")))
         for number, line in enumerate(lines, start=1)
     ]
 
@@ -195,7 +196,8 @@ def _where(place: int | str) -> str:
     return f"line {place}" if isinstance(place, int) else place
 
 
-def _decode(line: bytes) -> str | None:
+def decode(line: bytes) -> str | None:
+    """Returns the text of a line, None if it is not UTF-8."""
     try:
         return line.decode()
     except UnicodeDecodeError:

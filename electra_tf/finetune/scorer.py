@@ -1,7 +1,7 @@
 """What the outputs of a model on a split are worth."""
 
 import abc
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -47,9 +47,11 @@ class Scorer(abc.ABC):
 
     Attributes:
       main_metric: the metric that chooses among checkpoints; more is better.
+      tie_metrics: choose among equals, one after the other, before the loss.
     """
 
     main_metric: ClassVar[str]
+    tie_metrics: ClassVar[tuple[str, ...]] = ()
 
     @abc.abstractmethod
     def score(
@@ -91,8 +93,23 @@ class Scorer(abc.ABC):
 
     @abc.abstractmethod
     def has_collapsed(self, outputs: Outputs) -> bool:
-        """Says whether every row is answered alike, so that nothing is learnt.
+        """Says whether every row is answered alike.
 
         Args:
           outputs: of the head, row by row.
         """
+
+    def has_failed(self, outputs: Outputs, examples: Sequence[Example]) -> bool:
+        """Says whether nothing is learnt: one answer where there are several.
+
+        Args:
+          outputs: of the head, row by row.
+          examples: of a labelled split; if all have the same label, one answer
+            may be right.
+        """
+        labels = {label for x in examples for label in self.labels_of(x)}
+        return len(labels) > 1 and self.has_collapsed(outputs)
+
+    def labels_of(self, example: Example) -> Iterable[Hashable]:
+        """Returns the right answers that an example asks for."""
+        return (example.label,)

@@ -189,6 +189,21 @@ class Task(abc.ABC):
         For example ("text",), or ("question", "context").
         """
 
+    @property
+    def file_names(self) -> tuple[str, ...]:
+        """The inputs' names in the first line of the task's own tables."""
+        return ()
+
+    @property
+    def bare_names(self) -> tuple[str, ...]:
+        """All columns of those of its tables whose first line is a row."""
+        return ()
+
+    @property
+    def word_files(self) -> Mapping[str, Any]:
+        """Ending -> `conll.Columns`, of files with a word a line."""
+        return {}
+
     @abc.abstractmethod
     def make_example(
         self, eid: int, inputs: Sequence[str | Sequence[str]]

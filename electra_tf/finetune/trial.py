@@ -13,7 +13,7 @@ What lies in the directory of a trial:
 
 import contextlib
 import pathlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import keras
@@ -70,6 +70,7 @@ class Trial:
         base = config.training.seed + number - 1
         self.seed = base + restart * _SEEDS_OF_RESTARTS
         self._evaluations: list[dict[str, Any]] = []
+        self._gone: set[int] = set()  # steps whose weights are not kept
 
     @property
     def result_path(self) -> pathlib.Path:
@@ -178,10 +179,7 @@ class Trial:
         )
         best = self._open_best(model)
         step = store.restore_latest() or 0
-        path = self.directory / "evaluations.json"
-        if path.exists():
-            there = files.read_json(path)
-            self._evaluations = [e for e in there if e["step"] <= step]
+        self._read_evaluations(step, best.steps())
 
         def save(step: int) -> None:
             (store.save if self._is_chief else store.check)(step)
@@ -203,6 +201,21 @@ class Trial:
                 callbacks=self._callbacks(step) if self._is_chief else (),
             )
         return self._result(model, best)
+
+    def _read_evaluations(self, step: int, kept: Collection[int]) -> None:
+        """Reads the evaluations up to a step.
+
+        Args:
+          step: where the trial stands.
+          kept: the steps whose weights are there. Other versions chose the
+            first of equals; what they did not keep cannot be chosen any more.
+        """
+        path = self.directory / "evaluations.json"
+        if path.exists():
+            there = files.read_json(path)
+            self._evaluations = [e for e in there if e["step"] <= step]
+        steps = {evaluation["step"] for evaluation in self._evaluations}
+        self._gone = steps - {*kept} if steps & {*kept} else set()
 
     def _open_best(self, model: FinetuningModel) -> Checkpoints:
         """Opens the directory of what the trial ends with."""
@@ -251,15 +264,18 @@ class Trial:
             console.say(self._line(evaluation))
 
     def _look_back(self, model: FinetuningModel) -> None:
+        """Stops a training whose score, whatever its loss, gets no better."""
         patience = self.config.training.early_stopping
         if patience and self._evaluations:
-            since = self._evaluations[::-1].index(self._best())
-            model.stop_training = since >= patience
+            metrics = [e["metrics"] for e in self._evaluations]
+            best = int(np.argmax([*map(self.experiment.score, metrics)]))
+            model.stop_training = len(metrics) - 1 - best >= patience
 
     def _best(self) -> dict[str, Any]:
-        """Returns the best evaluation, of equals the first."""
-        score = self.experiment.score
-        return max(self._evaluations, key=lambda e: score(e["metrics"]))
+        """Returns the best evaluation; see `Experiment.rank`."""
+        rank = self.experiment.rank
+        there = [e for e in self._evaluations if e["step"] not in self._gone]
+        return max(there, key=lambda e: rank(e["metrics"]))
 
     def _chosen(self) -> dict[str, Any]:
         """Returns the evaluation whose weights the trial ends with."""

@@ -19,6 +19,10 @@ ERRORS = (OSError, EOFError, zlib.error, lzma.LZMAError, tarfile.TarError)
 HEAD_BYTES = 10
 
 
+ENDINGS = (".gz", ".xz", ".bz2", ".zst")
+"""Of the names of single files that are compressed."""
+
+
 class _Codec(NamedTuple):
     """A way of compressing.
 

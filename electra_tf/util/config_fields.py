@@ -119,6 +119,30 @@ def _has_type(value: Any, hint: Any) -> bool:  # noqa: ANN401
     return type(value) is hint
 
 
+def require_directory_name(
+    config: Any,  # noqa: ANN401 (any dataclass)
+    name: str,
+    parent: str,
+) -> None:
+    """Checks a field that names a directory, so that none goes elsewhere.
+
+    Args:
+      config: the dataclass.
+      name: of the field.
+      parent: the directory that must hold the one it names.
+
+    Raises:
+      UserError: if it is a path, or nothing.
+    """
+    value = getattr(config, name)
+    if value in ("", ".", "..") or "/" in value:
+        raise UserError(
+            f"`{name}` must be the name of a directory inside {parent}. "
+            f"Received: {name}={value!r}. Set --{name}, for example to "
+            "electra_small."
+        )
+
+
 def leaves(config_class: type, section: str = "general") -> Iterator[Leaf]:
     """Yields the values of a configuration, those of parts included."""
     hints, helps = typing.get_type_hints(config_class), _helps(config_class)

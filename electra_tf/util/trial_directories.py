@@ -11,6 +11,7 @@ import glob
 import os
 import pathlib
 
+from electra_tf.util import files
 from electra_tf.util.errors import UserError
 
 MODEL = "model"
@@ -31,6 +32,19 @@ def name(task_name: str, trial: int, restart: int) -> str:
     return f"{task_name}_model_{trial}" + f"{_RESTART}{restart}" * bool(restart)
 
 
+def of_tasks(directory: str | os.PathLike[str], task_name: str) -> pathlib.Path:
+    """Returns where a run puts files that are named after one of its tasks.
+
+    A run on several tasks has a directory of its own, so that it keeps the
+    files of runs on each alone.
+
+    Args:
+      directory: of such files.
+      task_name: of the task; of several, with + between.
+    """
+    return pathlib.Path(directory, *[task_name] * ("+" in task_name))
+
+
 def find_model(path: str | os.PathLike[str]) -> str:
     """Returns the directory of the model of a trial, or any other path as is.
 
@@ -47,10 +61,15 @@ def find_model(path: str | os.PathLike[str]) -> str:
     pattern = glob.escape(trial.name + _RESTART) + "*"
     if others := list(trial.parent.glob(f"{pattern}/{RESULT}")):
         last = max((x.parent for x in others), key=_restart)
+        way_out = f"{last}, or {directory} for the model that failed"
+        if files.read_json(last / RESULT).get("collapsed"):
+            way_out = (
+                f"{directory} for its model, or that of another: the results "
+                "say which of them all, as all failed, counts"
+            )
         raise UserError(
             f"{os.fspath(path)} must be a trial that did not fail. Received: "
-            f"one that was begun anew. Name {last}, or {directory} for the "
-            "model that failed."
+            f"one that was begun anew. Name {way_out}."
         )
     return os.fspath(directory)
 

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 import tiny_finetuning as tiny
 
-from electra_tf.finetune import task_description
+from electra_tf.finetune import inputs, task_description
 from electra_tf.finetune.feature_spec import EID, TOKENS
 from electra_tf.finetune.features import Features
 from electra_tf.finetune.finetuning_model import FinetuningModel
@@ -127,6 +127,7 @@ def test_a_task_answers_its_questions(name, tmp_path, encoder):
         assert all(text.endswith("\n") for text in files.values())
         assert files or split not in task.TEST_SPLITS
     assert scorer.has_collapsed(outputs) in (True, False)
+    assert scorer.has_failed(outputs, examples) in (True, False)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -152,6 +153,39 @@ def test_a_model_asks_its_task_anew_without_any_file(name, tmp_path):
     assert all(word in texts for text in inputs for word in text.split())
     rows = list(again.featurize([example], is_training=False))
     assert {s.name for s in again.get_feature_specs()} == rows[0].keys()
+
+
+def test_a_model_reads_files_in_the_way_that_its_training_did(tmp_path):
+    flags = {"has_header": False, "delimiter": "|", "quoting": "true"}
+    numbers = {"text_column": "2", "label_column": "1"}
+    config = _config(tmp_path, "own_classification", **flags, **numbers)
+    tokenizer = TextTokenizer(tiny.VOCABULARY)
+    task = get_task(config, tokenizer, longest=32)
+    path = task.path("train")
+    path.parent.mkdir(parents=True)
+    path.write_text('bad|"a|film"\ngood|"the\n""plot"""\n', "utf-8")
+    task_description.write(tmp_path, [task])
+    expected = [example.text_a for example in task.get_examples("train")]
+    assert expected == ["a|film", 'the\n"plot"']
+    description = task_description.read(tmp_path)
+    again = task_description.make_task(description, tokenizer)
+    source = inputs.of_file(str(path), "auto", inputs.asked_of(again))
+    assert [source.parse(row) for _, row in source.rows] == [
+        (text,) for text in expected
+    ]
+
+
+def test_a_description_without_reading_flags_has_their_defaults(tmp_path):
+    task = get_task(
+        _config(tmp_path, "own_classification", labels=("bad", "good")),
+        TextTokenizer(tiny.VOCABULARY),
+        longest=32,
+    )
+    description = json.loads(json.dumps(task_description.describe([task])))
+    for name in ("has_header", "delimiter", "quoting"):
+        del description["config"]["columns"][name]
+    again = task_description.make_task(description, task.tokenizer)
+    assert again.config.columns == task.config.columns
 
 
 def test_a_model_of_other_tasks_is_refused(tmp_path):

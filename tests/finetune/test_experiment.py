@@ -15,8 +15,9 @@ ROWS = {"cola": 1600, "sst": 400}
 def _task(name, epochs, collapsed=False):
     scorer = types.SimpleNamespace(
         main_metric="accuracy",
+        tie_metrics=(),
         score=lambda outputs, examples: {"accuracy": outputs, "loss": 0.0},
-        has_collapsed=lambda outputs: collapsed,
+        has_failed=lambda outputs, examples: collapsed,
     )
     return types.SimpleNamespace(
         name=name, num_train_epochs=epochs, get_scorer=lambda: scorer
@@ -102,3 +103,31 @@ def test_the_mean_of_the_main_metrics_chooses():
 def test_a_run_has_failed_where_all_tasks_have(collapsed, expected):
     experiment = _experiment(collapsed=collapsed)
     assert experiment.evaluate(_model(cola=1, sst=1))["collapsed"] is expected
+
+
+def _dev(accuracy, loss, **others):
+    return {"accuracy": accuracy, "loss": loss, **others}
+
+
+def test_equal_scores_are_told_apart_by_their_loss():
+    experiment = _experiment()
+    found = [
+        {"cola_dev": _dev(80.0, 0.5), "sst_dev": _dev(90.0, 0.9)},
+        {"cola_dev": _dev(90.0, 0.6), "sst_dev": _dev(80.0, 0.7)},
+        {"cola_dev": _dev(80.0, 0.1), "sst_dev": _dev(89.0, 0.1)},
+    ]
+    losses = [np.mean([x["loss"] for x in e.values()]) for e in found[:2]]
+    assert losses == [0.7, pytest.approx(0.65)]
+    assert max(found, key=experiment.rank) is found[1]
+
+
+def test_metrics_of_a_scorer_go_before_the_loss():
+    experiment = _experiment()
+    for data in experiment.tasks:
+        data.task.get_scorer().tie_metrics = ("span_f1",)
+    cola = {"cola_dev": _dev(50.0, 0.1)}  # no row of it has such a metric
+    few = {**cola, "sst_dev": _dev(50.0, 0.2, span_f1=7.0)}
+    many = {**cola, "sst_dev": _dev(50.0, 0.9, span_f1=8.0)}
+    assert max([few, many], key=experiment.rank) is many
+    better = {**cola, "sst_dev": _dev(50.1, 0.9, span_f1=1.0)}
+    assert max([many, better], key=experiment.rank) is better

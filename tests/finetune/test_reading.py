@@ -1,4 +1,6 @@
+import bz2
 import gzip
+import lzma
 
 import pytest
 
@@ -26,14 +28,25 @@ def test_a_file_must_be_there_and_hold_something(tmp_path, content):
         reading.read_lines(path)
 
 
-def test_a_gzip_file_is_read_if_it_is_whole(tmp_path):
-    path = tmp_path / "x.jsonl.gz"
-    packed = gzip.compress(b"a\nb\n")
+def _zstd(content):
+    arrow = pytest.importorskip("pyarrow")
+    return arrow.compress(content, codec="zstd", asbytes=True)
+
+
+@pytest.mark.parametrize(
+    ("ending", "pack"),
+    [("gz", gzip.compress), ("xz", lzma.compress), ("bz2", bz2.compress)]
+    + [("zst", _zstd)],
+)
+def test_a_compressed_file_is_read_if_it_is_whole(ending, pack, tmp_path):
+    path = tmp_path / f"x.jsonl.{ending}"
+    packed = pack(b"a\nb\n")
     path.write_bytes(packed)
     assert [line.text for line in reading.read_lines(path)] == ["a", "b"]
-    for content in (packed[:-9], packed[:12] + b"?" + packed[13:], b"a\n"):
+    for content in (packed[:-9], packed[:2] + b"?" + packed[3:], b"a\n"):
         path.write_bytes(content)
-        with pytest.raises(UserError, match=r"gz must be a whole gzip file"):
+        refused = rf"{ending} must be a whole \.{ending} file"
+        with pytest.raises(UserError, match=refused):
             reading.read_lines(path)
 
 

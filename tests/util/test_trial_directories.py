@@ -46,3 +46,20 @@ def test_a_trial_that_was_begun_anew_is_refused(trial, monkeypatch):
         with pytest.raises(UserError, match=f"Name {re.escape(str(last))}, or"):
             trial_directories.find_model(path)
     assert trial_directories.find_model(last) == str(last / "model")
+
+
+def test_where_all_trials_failed_the_results_say_which_counts(trial):
+    model = _trial(trial)
+    again = trial.with_name(trial_directories.name("sst+pos", 1, 1))
+    _trial(again)
+    (again / "result.json").write_text('{"collapsed": true}', "utf-8")
+    way_out = f"Name {re.escape(model)} for its model, or .* the results say"
+    with pytest.raises(UserError, match=way_out):
+        trial_directories.find_model(trial)
+
+
+def test_only_several_tasks_have_a_directory_of_their_own():
+    alone = trial_directories.of_tasks("results", "sst")
+    assert alone == pathlib.Path("results")
+    together = trial_directories.of_tasks("results", "sst+pos")
+    assert together == pathlib.Path("results/sst+pos")

@@ -50,13 +50,19 @@ class GlueTask(SingleOutputTask):
       TRAIN: columns of labelled splits.
       TEST: columns of the others.
       FEATURES: the texts as TensorFlow Datasets calls them.
+      NAMES: as GLUE's files call them; none if these are the same.
       SUBMISSIONS: split -> name of the file that GLUE's server takes.
     """
 
     TRAIN: ClassVar[Columns]
     TEST: ClassVar[Columns]
     FEATURES: ClassVar[tuple[str, ...]] = ("sentence1", "sentence2")
+    NAMES: ClassVar[tuple[str, ...]] = ()
     SUBMISSIONS: ClassVar[Mapping[str, str]]
+
+    @property
+    def file_names(self) -> tuple[str, ...]:
+        return self.NAMES or self.FEATURES
 
     @property
     def is_pair(self) -> bool:
@@ -171,6 +177,10 @@ class CoLA(GlueTask, ClassificationTask):
     SUBMISSIONS = {"test": "CoLA"}
     SCORER = MCCScorer
 
+    @property
+    def bare_names(self) -> tuple[str, ...]:
+        return ("source", "label", "mark", *self.file_names)
+
 
 class SST(GlueTask, ClassificationTask):
     """Is a sentence of a review positive?"""
@@ -186,6 +196,7 @@ class MRPC(GlueTask, ClassificationTask):
 
     TRAIN = Columns(3, 4, label=0)
     TEST = Columns(3, 4)
+    NAMES = ("#1 String", "#2 String")
     SUBMISSIONS = {"test": "MRPC"}
     SCORER = F1Scorer
     IS_UNORDERED = True
@@ -223,6 +234,7 @@ class MNLI(GlueTask, ClassificationTask):
         "diagnostic": "AX",
     }
     FEATURES = ("premise", "hypothesis")
+    NAMES = ("sentence1", "sentence2")
     DEV_SPLITS = ("dev_matched", "dev_mismatched")
     TEST_SPLITS = tuple(SUBMISSIONS)
     LABELS = ("contradiction", "entailment", "neutral")
@@ -254,6 +266,7 @@ class RTE(QNLI):
 class WNLI(QNLI):
     """Is a pronoun what the second sentence takes it for?"""
 
+    FEATURES = ("sentence1", "sentence2")
     SUBMISSIONS = {"test": "WNLI"}
     LABELS = ("0", "1")
 

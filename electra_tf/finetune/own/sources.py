@@ -8,6 +8,7 @@ from electra_tf.configure_finetuning import FinetuningConfig
 from electra_tf.finetune import prepared
 from electra_tf.finetune.own import tables
 from electra_tf.finetune.records import Record
+from electra_tf.util import compression
 from electra_tf.util.errors import UserError
 
 
@@ -71,7 +72,7 @@ def find(
     paths = [
         directory / f"{split}{ending}{packed}"
         for ending in endings
-        for packed in ("", ".gz")
+        for packed in ("", *compression.ENDINGS)
     ]
     there = [path for path in paths if path.exists()]
     if len(there) > 1:

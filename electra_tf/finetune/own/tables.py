@@ -1,22 +1,24 @@
-"""Rows of .csv, .tsv and .jsonl files."""
+"""Rows of .csv, .tsv and .jsonl files, for training and for prediction."""
 
 import csv
+import io
 import json
 import pathlib
 import re
 import sys
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from electra_tf.configure_columns import ColumnsConfig
 from electra_tf.finetune.reading import (
     BadRowError,
+    decode,
     parse_object,
     read_bytes,
-    read_lines,
 )
 from electra_tf.finetune.records import Record, received
+from electra_tf.util import compression
 from electra_tf.util.errors import UserError
 
 JSON_LINES = (".jsonl", ".ndjson")
@@ -24,6 +26,27 @@ ENDINGS = (".csv", ".tsv", *JSON_LINES)
 
 _NOT_UTF8 = re.compile("[\udc80-\udcff]")  # what "surrogateescape" makes
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
+_NO_HEADER = "Set --nohas_header if the first line is a row."
+
+
+class Table(NamedTuple):
+    """The lines of a file, and how to read them.
+
+    Attributes:
+      origin: the file, for messages.
+      lines: of it, in bytes, each with what ends it.
+      kind: one of `ENDINGS`.
+      config: whether the first line names the columns, and what is between.
+      names: of the columns, where no line has them. Default: their numbers.
+      no_header: the way out where the first line does not name the columns.
+    """
+
+    origin: str
+    lines: Iterable[bytes]
+    kind: str
+    config: ColumnsConfig
+    names: tuple[str, ...] = ()
+    no_header: str = _NO_HEADER
 
 
 class _Row(NamedTuple):
@@ -36,7 +59,8 @@ class _Row(NamedTuple):
 
 def ending(path: pathlib.Path) -> str:
     """Returns the ending of a file's name, of a packed file that inside."""
-    return pathlib.Path(path.name.removesuffix(".gz")).suffix.lower()
+    is_packed = compression.is_compressed(path.name)
+    return pathlib.Path(path.stem if is_packed else path.name).suffix.lower()
 
 
 def read(
@@ -47,38 +71,55 @@ def read(
     Args:
       path: of the file.
       config: what it holds.
+      required: see `records`.
+
+    Raises:
+      UserError: if the file cannot be read, and as `records`.
+    """
+    lines = io.BytesIO(read_bytes(path))
+    table = Table(str(path), lines, ending(path), config)
+    return records(table, required)
+
+
+def records(table: Table, required: Collection[str]) -> Iterator[Record]:
+    """Reads the rows of a table, one after the other.
+
+    Args:
+      table: to read.
       required: columns that all rows must have.
 
     Yields:
       The rows, bad ones among them; empty lines are none.
 
     Raises:
-      UserError: if the file cannot be read, or if its first line lacks a
+      UserError: if the table is of no known kind, or if its first line lacks a
         column or has one twice.
     """
-    kind = ending(path)
-    if kind in JSON_LINES:
-        yield from _json_lines(path)
+    if table.kind in JSON_LINES:
+        yield from _json_lines(table.lines)
         return
-    if kind not in _DELIMITERS:
+    if table.kind not in _DELIMITERS:
         raise UserError(
-            f"{path} must end in {', '.join(ENDINGS)}. Received: {kind!r}."
+            f"{table.origin} must end in {', '.join(ENDINGS)}. Received: "
+            f"{table.kind!r}."
         )
-    rows = _rows(path, config, kind)
-    if config.has_header:
-        header = next(rows)
-        names = _names(path, header)
+    rows = _rows(table)
+    first = next(rows, None)
+    if first is None:
+        raise UserError(f"{table.origin} must hold rows. Received: none.")
+    has_header = table.config.has_header and not table.names
+    if has_header:
+        names: Sequence[str] = _names(table, first)
     else:
-        first = next(rows)
-        names = [str(i + 1) for i in range(len(first.fields))]
-        header, rows = first, _chain(first, rows)
+        numbers = [str(i + 1) for i in range(len(first.fields))]
+        names, rows = table.names or numbers, _chain(first, rows)
     for column in required:
         if column not in names:
             raise UserError(
-                f"{path}, line {header.number}: `{column}` must be a column. "
-                f"{received(column, names)}"
-                + " Set --nohas_header if the first line is a row."
-                * config.has_header
+                f"{table.origin}, line {first.number}: `{column}` must be a "
+                f"column. {received(column, names)}"
+                + f" {table.no_header}"
+                * has_header
             )
     for row in rows:
         yield _record(row, names)
@@ -104,7 +145,7 @@ def _record(row: _Row, names: Sequence[str]) -> Record:
     return Record(row.number, dict(zip(names, row.fields, strict=True)))
 
 
-def _names(path: pathlib.Path, header: _Row) -> list[str]:
+def _names(table: Table, header: _Row) -> list[str]:
     """Returns the names of the columns."""
     names = [name.strip() for name in header.fields]
     problem = header.problem
@@ -114,28 +155,25 @@ def _names(path: pathlib.Path, header: _Row) -> list[str]:
     if not problem and twice:
         problem = (
             "The names of columns must be different. Received: "
-            f"{', '.join(map(repr, twice))} more than once. Set "
-            "--nohas_header if the first line is a row."
+            f"{', '.join(map(repr, twice))} more than once. {table.no_header}"
         )
     if problem:
-        raise UserError(f"{path}, line {header.number}: {problem}")
+        raise UserError(f"{table.origin}, line {header.number}: {problem}")
     return names
 
 
-def _rows(
-    path: pathlib.Path, config: ColumnsConfig, kind: str
-) -> Iterator[_Row]:
-    """Yields the rows of a file, its first line included."""
-    text = read_bytes(path).decode("utf-8", "surrogateescape")
-    lines = text.removesuffix("\n").split("\n")
+def _rows(table: Table) -> Iterator[_Row]:
+    """Yields the rows of a table, its first line included."""
+    config, kind = table.config, table.kind
+    lines = (line.decode("utf-8", "surrogateescape") for line in table.lines)
     delimiter = config.delimiter or _DELIMITERS[kind]
     delimiter = "\t" if delimiter == "tab" else delimiter
     is_quoted = config.quoting == "true" or (
         config.quoting == "auto" and kind == ".csv"
     )
     if is_quoted:
-        return iter(_quoted(path, lines, delimiter))
-    lines = [line.removesuffix("\r") for line in lines]
+        return _quoted(table.origin, lines, delimiter)
+    lines = (line.removesuffix("\n").removesuffix("\r") for line in lines)
     return (
         _Row(number, line.split(delimiter))
         for number, line in enumerate(lines, 1)
@@ -144,26 +182,19 @@ def _rows(
 
 
 def _quoted(
-    path: pathlib.Path, lines: Sequence[str], delimiter: str
-) -> list[_Row]:
+    origin: str, lines: Iterator[str], delimiter: str
+) -> Iterator[_Row]:
     """Splits lines as RFC 4180 says; a row is as many lines as it needs."""
-    before = csv.field_size_limit(sys.maxsize)  # whole books are fields too
-    rows = []
-    try:
-        reader = csv.reader(
-            (line + "\n" for line in lines), delimiter=delimiter, strict=True
-        )
-        while (row := _next(path, reader)) is not None:
-            if row.fields or row.problem:
-                rows.append(row)
-    finally:
-        csv.field_size_limit(before)
-    return rows
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    while (row := _next(origin, reader)) is not None:
+        if row.fields or row.problem:
+            yield row
 
 
-def _next(path: pathlib.Path, reader: "csv.Reader") -> _Row | None:
+def _next(origin: str, reader: "csv.Reader") -> _Row | None:
     """Returns the next row, None at the end."""
     number = reader.line_num + 1
+    before = csv.field_size_limit(sys.maxsize)  # whole books are fields too
     try:
         return _Row(number, next(reader))
     except StopIteration:
@@ -172,26 +203,28 @@ def _next(path: pathlib.Path, reader: "csv.Reader") -> _Row | None:
         if "end of data" in str(error):
             # Not to be passed over: all rows below would be lost with it.
             raise UserError(
-                f"{path}, line {number}: A quotation mark must have a second "
+                f"{origin}, line {number}: A quotation mark must have a second "
                 "one that closes the field. Received: none to the end of the "
                 "file. Mend it, or set --quoting=false."
             ) from error
         return _Row(number, (), f"A row must be as RFC 4180 says: {error}.")
+    finally:
+        csv.field_size_limit(before)
 
 
-def _json_lines(path: pathlib.Path) -> Iterator[Record]:
-    for line in read_lines(path):
-        if line.text is not None and not line.text.strip():
+def _json_lines(lines: Iterable[bytes]) -> Iterator[Record]:
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
             continue
         try:
-            yield Record(line.number, _object(line.text))
+            yield Record(number, _object(line))
         except BadRowError as error:
-            yield Record(line.number, {}, str(error))
+            yield Record(number, {}, str(error))
 
 
-def _object(text: str | None) -> dict:
-    value = parse_object(text)
-    if "\\u" in str(text) and not _is_unicode(value):
+def _object(line: bytes) -> dict:
+    value = parse_object(decode(line))
+    if b"\\u" in line and not _is_unicode(value):
         raise BadRowError("A row must be Unicode text. Received: a surrogate.")
     return value
 

@@ -2,7 +2,7 @@
 
 import functools
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from electra_tf.finetune.own import sources, tables
@@ -106,6 +106,17 @@ class OwnTagging(OwnTask, TaggingTask):
     def input_names(self) -> tuple[str, ...]:
         column = self.columns.words_column
         return ("words",) if column.isdecimal() or not column else (column,)
+
+    @property
+    def word_files(self) -> Mapping[str, Columns]:
+        """As training files; but .txt is a text a line to be answered."""
+        column = self.columns.words_column
+        word = {"word": int(column) - 1} if column.isdecimal() else {}
+        return {
+            ending: columns._replace(**word)
+            for ending, columns in _CONLL.items()
+            if ending != ".txt"
+        }
 
     @property
     def _columns(self) -> tuple[str, str]:

@@ -4,7 +4,7 @@ Differs: the original computes the n best answers and throws them away, and
 answers "empty" where no span may be an answer; that is the empty text here.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -143,6 +143,11 @@ class QAScorer(Scorer):
         is_one_place = np.unique(np.stack(places), axis=1).shape[1] <= 1
         return is_one_place and float(np.ptp(logits)) < _SAME
 
+    def labels_of(self, example: QAExample) -> tuple[Hashable, ...]:
+        """Returns where the answer stands; else, or if it is none, its text."""
+        place = (example.first_word, example.last_word)
+        return (place if example.is_found else example.answers,)
+
     def answered(
         self, outputs: Outputs, examples: Sequence[QAExample], count: int
     ) -> list[Answered]:
@@ -212,7 +217,8 @@ class Squad2Scorer(QAScorer):
     one; and "span_f1", of the questions that have an answer, as if none were
     left without. The best F1 chooses among checkpoints: at a threshold that is
     given beforehand the F1 tells of how far the classifier's logits have
-    drifted, too.
+    drifted, too. Checkpoints that are best with no answer to anything have the
+    same; the best spans' F1 chooses among them.
 
     Args:
       config: of question answering.
@@ -221,6 +227,7 @@ class Squad2Scorer(QAScorer):
     """
 
     main_metric: ClassVar[str] = "best_f1"
+    tie_metrics: ClassVar[tuple[str, ...]] = ("span_f1",)
 
     def __init__(
         self, config: QAConfig, tokenizer: TextTokenizer, *, threshold: float

@@ -3,8 +3,9 @@
 As of the CoNLL shared tasks, and CoNLL-U.
 """
 
+import itertools
 import pathlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from electra_tf.finetune.reading import (
@@ -71,18 +72,32 @@ def read(
     Raises:
       UserError: naming file and line of what cannot be read.
     """
-    words: list[Word] = []
-    for line in [*read_lines(path), Line(0, "")]:
-        is_end = line.text is not None and not line.text.strip()
-        if is_end and words:
+    for lines in sentences(read_lines(path), columns):
+        words: list[Word] = []
+        for line in lines:
+            with bad_rows.at(path, line.number):
+                found = word(line, columns)
+                check(found)
+                words.append(found)
+        if words:
             yield tuple(words)
-            words = []
-        if is_end or _is_comment(line, columns):
-            continue
-        with bad_rows.at(path, line.number):
-            word = _word(line, columns)
-            check(word)
-            words.append(word)
+
+
+def sentences(lines: Iterable[Line], columns: Columns) -> Iterator[list[Line]]:
+    """Yields the lines of each sentence, one for each word.
+
+    Args:
+      lines: of a file.
+      columns: where it has what.
+    """
+    sentence: list[Line] = []
+    for line in itertools.chain(lines, [Line(0, "")]):
+        is_end = line.text is not None and not line.text.strip()
+        if is_end and sentence:
+            yield sentence
+            sentence = []
+        if not is_end and not _is_comment(line, columns):
+            sentence.append(line)
 
 
 def _is_comment(line: Line, columns: Columns) -> bool:
@@ -94,7 +109,16 @@ def _is_comment(line: Line, columns: Columns) -> bool:
     return text.startswith("#") or "-" in number or "." in number
 
 
-def _word(line: Line, columns: Columns) -> Word:
+def word(line: Line, columns: Columns) -> Word:
+    """Reads the word of a line.
+
+    Args:
+      line: of a sentence.
+      columns: where it has what.
+
+    Raises:
+      BadRowError: if it has none.
+    """
     if line.text is None:
         raise BadRowError("A row must be UTF-8 text.")
     fields = line.text.strip().split(columns.separator)

@@ -102,6 +102,9 @@ class AccuracyScorer(Scorer):
         scored = outputs["labels_mask"] > 0
         return len(np.unique(outputs["predictions"][scored])) == 1
 
+    def labels_of(self, example: TaggedSentence) -> tuple[str, ...]:
+        return example.tags
+
     def tags(
         self, outputs: Outputs, examples: Sequence[TaggedSentence]
     ) -> tuple[list[list[str]], list[list[float]]]:

@@ -8,7 +8,7 @@ that reads "[SEP]" is one like any other.
 
 import functools
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -56,6 +56,10 @@ class TaggingTask(Task):
     @property
     def input_names(self) -> tuple[str, ...]:
         return ("words",)
+
+    @property
+    def word_files(self) -> Mapping[str, Columns]:
+        return {".conll": Columns(), ".conllu": CONLLU}
 
     def make_example(
         self, eid: int, inputs: Sequence[str | Sequence[str]]

@@ -131,6 +131,24 @@ def test_a_scorer_knows_answers_that_are_all_alike():
     assert not regression.has_collapsed({"predictions": np.array([0.3, 0.4])})
 
 
+def _examples(*labels):
+    return [InputExample(i, "", None, x) for i, x in enumerate(labels)]
+
+
+def test_one_answer_fails_only_where_rows_have_several_labels():
+    scorer = metrics.MCCScorer(("0", "1"))
+    same = {"logits": np.array([[1.0, 0.0], [0.2, 0.1]])}
+    assert scorer.has_failed(same, _examples("0", "1"))
+    assert not scorer.has_failed(same, _examples("0", "0"))
+    assert not scorer.has_failed(same, _examples("1", "1"))
+    other = {"logits": np.array([[1.0, 0.0], [0.1, 0.2]])}
+    assert not scorer.has_failed(other, _examples("0", "1"))
+    regression = metrics.RegressionScorer(0.0, 5.0)
+    constant = {"predictions": np.full(2, 0.4)}
+    assert not regression.has_failed(constant, _examples(2.0, 2.0))
+    assert regression.has_failed(constant, _examples(2.0, 3.0))
+
+
 def test_an_ensemble_of_classifiers_averages_probabilities():
     random = np.random.default_rng(5)
     logits = random.normal(0, 9, (3, 4, 2)).astype(np.float32)

@@ -5,7 +5,7 @@ import golden_arrays
 import pytest
 import tiny_finetuning as tiny
 
-from electra_tf.finetune import task_builder
+from electra_tf.finetune import inputs, task_builder
 from electra_tf.finetune.classification import glue
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.model.tokenization import Vocabulary
@@ -68,6 +68,58 @@ def test_columns_are_those_of_the_files_of_glue(name, tmp_path):
         for x in task.get_examples(split):
             assert x.label is None and x.text_a == "A film"
             assert x.text_b == ("The plot" if is_pair else None)
+
+
+_SENTENCES = "sentence1\tsentence2"
+_INDEX = "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\t"
+_PARSES = "sentence1_binary_parse\tsentence2_binary_parse\t"
+_PARSES += "sentence1_parse\tsentence2_parse\t"
+_MNLI = f"index\tpromptID\tpairID\tgenre\t{_PARSES}{_SENTENCES}"
+# The first lines of GLUE's labelled files, and of those to predict.
+HEADERS = {
+    "cola": ("", "index\tsentence"),
+    "sst": ("sentence\tlabel", "index\tsentence"),
+    "mrpc": (
+        "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String",
+        "index\t#1 ID\t#2 ID\t#1 String\t#2 String",
+    ),
+    "qqp": (
+        "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate",
+        "id\tquestion1\tquestion2",
+    ),
+    "sts": (f"{_INDEX}{_SENTENCES}\tscore", _INDEX + _SENTENCES),
+    "mnli": (f"{_MNLI}\tlabel1\tgold_label", _MNLI),
+    "qnli": ("index\tquestion\tsentence\tlabel", "index\tquestion\tsentence"),
+    "rte": (f"index\t{_SENTENCES}\tlabel", f"index\t{_SENTENCES}"),
+    "wnli": (f"index\t{_SENTENCES}\tlabel", f"index\t{_SENTENCES}"),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_a_trained_model_reads_the_files_of_glue_as_training_does(
+    name, tmp_path
+):
+    task = _task(name, tmp_path)
+    asked = inputs.asked_of(task)
+    label = LABELS.get(name, ["0"])[0]
+    for split in ("train", *task.DEV_SPLITS, *task.TEST_SPLITS):
+        is_test = split in task.TEST_SPLITS
+        header, row = HEADERS[name][is_test], ROWS[name][is_test]
+        if split == "diagnostic":
+            header, row = f"index\t{_SENTENCES}", "{i}\tA film\tThe plot"
+        rows = [row.format(i=i, label=label) for i in range(2)]
+        rows = [rows[0], rows[1].replace("A film", "")]
+        lines = [*filter(None, [header]), *rows]
+        task.directory.mkdir(parents=True, exist_ok=True)
+        path = task.path(split)
+        path.write_text("\n".join(lines) + "\n", "utf-8")
+        examples = task.get_examples(split)
+        assert examples[0].text_a == "A film" and examples[1].text_a == ""
+        source = inputs.of_file(str(path), "auto", asked)
+        found = [task.make_example(0, source.parse(x)) for _, x in source.rows]
+        assert [(x.text_a, x.text_b) for x in found] == [
+            (x.text_a, x.text_b) for x in examples
+        ]
 
 
 @pytest.mark.parametrize(

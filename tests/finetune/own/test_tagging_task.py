@@ -3,7 +3,7 @@ import json
 import pytest
 import tiny_finetuning as tiny
 
-from electra_tf.finetune import task_builder
+from electra_tf.finetune import inputs, task_builder
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.util.errors import UserError
 
@@ -148,3 +148,21 @@ def test_sentences_are_held_out_by_their_words(tmp_path):
     parts = [{x.words for x in task.get_examples(s)} for s in ("train", "dev")]
     assert not parts[0] & parts[1] and len(parts[0] | parts[1]) == 99
     assert 8 < len(parts[1]) < 35
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "column"),
+    [
+        ("train.conll", "1 good B-X\n1 film I-X\n\n2 a O\n", "2"),
+        ("train.tsv", "good film\tB-X\n\na\tO\n", ""),
+        ("train.conllu", "1\tgood\tx\tB-X\n\n1\ta\tx\tO\n", ""),
+    ],
+)
+def test_a_trained_model_reads_sentences_as_training_does(
+    name, content, column, tmp_path
+):
+    path = _write(tmp_path, content, name)
+    task = _task(tmp_path, words_column=column)
+    source = inputs.of_file(str(path), "auto", inputs.asked_of(task))
+    found = [source.parse(row)[0] for _, row in source.rows]
+    assert found == [x.words for x in task.get_examples("train")]

@@ -1,5 +1,6 @@
 import gzip
 import json
+import lzma
 
 import numpy as np
 import pytest
@@ -190,10 +191,14 @@ def test_a_pair_without_an_order_is_held_out_in_both(tmp_path):
     assert 10 < len(dev) < 50
 
 
-def test_a_file_may_be_packed(tmp_path):
+@pytest.mark.parametrize(
+    ("ending", "pack"), [("gz", gzip.compress), ("xz", lzma.compress)]
+)
+def test_a_file_may_be_packed(ending, pack, tmp_path):
     path = _write(tmp_path, "")
     path.unlink()
-    path.with_name("train.csv.gz").write_bytes(gzip.compress(CSV.encode()))
+    path = path.with_name(f"train.csv.{ending}")
+    path.write_bytes(pack(CSV.encode()))
     assert len(_task(tmp_path).get_examples("train")) == 3
 
 

@@ -179,6 +179,9 @@ def test_only_a_model_that_answers_all_alike_has_collapsed(setup):
             alike[name] = np.zeros_like(rows[name])
     alike["is_max_context"] = np.ones_like(rows["is_max_context"])
     assert scorer.has_collapsed(alike)
+    questions = examples(setup)
+    assert scorer.has_failed(alike, questions)
+    assert not scorer.has_failed(alike, questions[:1] * len(questions))
     alike["answerable_logit"] = rows["answerable_logit"]
     assert not scorer.has_collapsed(alike)
 

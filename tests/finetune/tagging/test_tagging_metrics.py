@@ -123,3 +123,16 @@ def test_an_ensemble_tags_by_the_mean_probability():
     tags, found = scorer.tags(joined, [TaggedSentence(0, ("a", "b"))])
     assert tags == [["X", "Z"]]
     np.testing.assert_allclose(found, [[0.55, 0.5]], rtol=1e-5)
+
+
+@pytest.mark.parametrize(("tag", "expected"), [("A", False), ("B", True)])
+def test_one_tag_for_all_words_fails_only_where_there_are_several(
+    tag, expected
+):
+    examples = [TaggedSentence(0, ("w", "w"), ("A", tag))]
+    outputs = {
+        "predictions": np.array([[1, 1, 0]]),
+        "labels_mask": np.array([[1, 1, 0]]),
+    }
+    scorer = AccuracyScorer(("A", "B"))
+    assert scorer.has_failed(outputs, examples) is expected
