@@ -215,7 +215,7 @@ def _read_bundle(path: str, heads: tuple[int | None, int | None]) -> Weights:
         do_lower_case=told.get("do_lower_case"),
         strip_accents=told.get("strip_accents"),
         labels=tuple(told.get("labels", ())),
-        heads_are_assumed=not (heads[0] or told.get("num_attention_heads")),
+        heads_are_assumed=heads[0] is told.get("num_attention_heads") is None,
     )
 
 
@@ -223,12 +223,12 @@ def _number(
     name: str, given: int | None, told: int | None, prefix: pathlib.Path
 ) -> int | None:
     """Returns what is given or what a file tells, which must not differ."""
-    if given and told and given != told:
+    if None not in (given, told) and given != told:
         raise UserError(
             f"`{name}` must be {told}, as the file beside {prefix} says. "
             f"Received: {name}={given}."
         )
-    return given or told
+    return told if given is None else given
 
 
 def _told(directory: pathlib.Path) -> dict[str, Any]:
