@@ -124,8 +124,8 @@ class ElectraClassifier(TextModel):
       logits = model.predict(["what a film"])
       model.save("film.keras")
 
-    In another process `from electra_tf import ElectraClassifier` comes before
-    `keras.saving.load_model("film.keras")`, which finds the class then.
+    In another process `import electra_tf` is all that
+    `keras.saving.load_model("film.keras")` needs.
 
     The loss that `compile` takes by default is the cross-entropy of logits,
     the metric the share of right answers, "accuracy".
