@@ -48,8 +48,7 @@ def main() -> None:
     model = electra_tf.ElectraClassifier.from_checkpoint(
         args.model, labels=sorted(set(labels))
     )
-    num_steps = args.epochs * -(-len(train) // 8)
-    model.compile(model.make_optimizer(num_train_steps=num_steps))
+    model.compile(model.make_optimizer())
     model.summary()
     model.fit(
         [texts[i] for i in train],

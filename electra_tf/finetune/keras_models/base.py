@@ -12,6 +12,7 @@ import tensorflow as tf
 from electra_tf.configure_finetuning import OptimizerConfig
 from electra_tf.finetune.feature_spec import TOKENS, FeatureSpec
 from electra_tf.finetune.keras_models.rows import pack
+from electra_tf.finetune.keras_models.schedules import FittedDecay
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.model import checkpoint_formats, optimization
 from electra_tf.model.bert_config import BertConfig
@@ -247,7 +248,7 @@ class ElectraModel(keras.Model):
         self,
         learning_rate: float | None = None,
         *,
-        num_train_steps: int,
+        num_train_steps: int | None = None,
         warmup_proportion: float = 0.1,
         layerwise_lr_decay: float | None = None,
         weight_decay_rate: float = 0.0,
@@ -263,21 +264,29 @@ class ElectraModel(keras.Model):
         Args:
           learning_rate: peak, of the head. Default: the paper's, by the
             width of the encoder.
-          num_train_steps: updates.
+          num_train_steps: updates, after which the rate is 0. Default: those
+            of the first `fit` of a model of ours; a model of yours needs them.
           warmup_proportion: share of them in which the rate rises from 0.
           layerwise_lr_decay: share of the rate of the layer above. Default:
             the paper's.
           weight_decay_rate: decay of weights, in units of the rate.
         """
         config = self.encoder.config
+
+        Raises:
+          UserError: if there is no update.
         rates = OptimizerConfig(
+        if num_train_steps is not None and num_train_steps < 1:
+            raise UserError(
+                "`num_train_steps` must be at least 1. Received: "
+                f"num_train_steps={num_train_steps}. Leave it out for as many "
+                "as `fit` makes."
+            )
             learning_rate=learning_rate, layerwise_lr_decay=layerwise_lr_decay
         ).rates(config.hidden_size)
         return optimization.AdamWeightDecayOptimizer(
-            optimization.WarmupPolynomialDecay(
-                rates.learning_rate,
-                num_train_steps,
-                num_train_steps * warmup_proportion,
+            FittedDecay(
+                rates.learning_rate, warmup_proportion, num_train_steps
             ),
             weight_decay_rate,
             rates=optimization.layerwise_rates(

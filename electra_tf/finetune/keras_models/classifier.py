@@ -118,7 +118,7 @@ class ElectraClassifier(TextModel):
       model = electra_tf.ElectraClassifier.from_checkpoint(
           path, labels=("bad", "good")
       )
-      model.compile(model.make_optimizer(num_train_steps=750))
+      model.compile(model.make_optimizer())
       model.fit(["a fine film", "a dull one"], ["good", "bad"], epochs=3)
       model.classify(["what a film"])  # ["good"]
       logits = model.predict(["what a film"])

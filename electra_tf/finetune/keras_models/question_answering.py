@@ -40,7 +40,7 @@ class ElectraQA(TaskModel):
 
     Example:
       model = electra_tf.ElectraQA.from_checkpoint(path)
-      model.compile(model.make_optimizer(num_train_steps=750))
+      model.compile(model.make_optimizer())
       contexts = ["The film was made by Ann in May.", "It was a dull film."]
       model.fit((["Who made it?", "When?"], contexts), [(21, "Ann"), None])
       model.answer((["When was it made?"], contexts[:1]))  # ["May"]

@@ -25,7 +25,7 @@ class ElectraRegressor(TextModel):
       model = electra_tf.ElectraRegressor.from_checkpoint(
           path, value_range=(1, 5)
       )
-      model.compile(model.make_optimizer(num_train_steps=750))
+      model.compile(model.make_optimizer())
       model.fit(["a fine film", "a dull one"], [4.5, 2], epochs=3)
       model.predict(["what a film"])  # [[3.9]]
 

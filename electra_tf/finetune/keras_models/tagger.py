@@ -70,7 +70,7 @@ class ElectraTagger(TaskModel):
       model = electra_tf.ElectraTagger.from_checkpoint(
           path, labels=("O", "B-NP", "I-NP")
       )
-      model.compile(model.make_optimizer(num_train_steps=750))
+      model.compile(model.make_optimizer())
       model.fit([["a", "fine", "film"]], [["B-NP", "I-NP", "I-NP"]])
       model.tag([["what", "a", "film"]])  # [["O", "B-NP", "I-NP"]]
       (logits,) = model.predict([["what", "a", "film"]])  # [3, C]

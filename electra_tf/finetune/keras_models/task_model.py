@@ -11,7 +11,12 @@ import tensorflow as tf
 
 from electra_tf.finetune.feature_spec import TOKENS, FeatureSpec
 from electra_tf.finetune.features import Features
-from electra_tf.finetune.keras_models import batches, logits, trained
+from electra_tf.finetune.keras_models import (
+    batches,
+    logits,
+    schedules,
+    trained,
+)
 from electra_tf.finetune.keras_models.base import ElectraModel
 from electra_tf.finetune.keras_models.trained import Trained
 from electra_tf.finetune.task import Row
@@ -243,6 +248,7 @@ class TaskModel(ElectraModel, abc.ABC):
             features = self._features(rows, arguments.pop("class_weight", None))
             seed = self.seed if arguments.pop("shuffle", True) else None
             made = self._parts(batches.shuffled(features, size, seed))
+        schedules.begin(self.optimizer, made, arguments)
         arguments["shuffle"] = False  # it is done
         return super().fit(made, validation_data=held_out, **arguments)
 

@@ -88,11 +88,8 @@ def _model(name, path, **arguments):
 
 def _fit(model, case, epochs=15, **arguments):
     """Learns; eagerly if that is short, as to compile takes seconds."""
-    steps = 4 * epochs
     model.compile(
-        model.make_optimizer(
-            1e-2, num_train_steps=steps, layerwise_lr_decay=1.0
-        ),
+        model.make_optimizer(1e-2, layerwise_lr_decay=1.0),
         run_eagerly=epochs < 5,
     )
     return model.fit(
@@ -124,6 +121,12 @@ def test_it_learns_and_says_how_well(trained):
     scores = model.evaluate(case.x, case.y, verbose=0, return_dict=True)
     for name, value in scores.items():
         assert value == pytest.approx(history[f"val_{name}"][-1], rel=1e-4)
+    batches = -(-len(list(model.rows(case.x))) // 4)
+    assert model.optimizer.get_config()["learning_rate"]["config"] == {
+        "learning_rate": 1e-2,
+        "warmup_proportion": 0.1,
+        "num_train_steps": 15 * batches,
+    }
 
 
 def test_it_is_saved_and_loaded_in_safe_mode(trained, tmp_path):
