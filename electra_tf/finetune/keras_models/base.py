@@ -47,10 +47,12 @@ class ElectraModel(keras.Model):
       head: what stands on it; None of a backbone.
       tokenizer: a `TextTokenizer`.
       COLUMNS: what the head reads besides tokens.
+      SERVED_COLUMNS: those of them without which it cannot answer.
     """
 
     DEFAULT_LENGTH = 128
     COLUMNS: ClassVar[tuple[FeatureSpec, ...]] = ()
+    SERVED_COLUMNS: ClassVar[tuple[FeatureSpec, ...]] = ()
 
     def __init__(
         self,
@@ -270,18 +272,18 @@ class ElectraModel(keras.Model):
           layerwise_lr_decay: share of the rate of the layer above. Default:
             the paper's.
           weight_decay_rate: decay of weights, in units of the rate.
-        """
-        config = self.encoder.config
 
         Raises:
           UserError: if there is no update.
-        rates = OptimizerConfig(
+        """
         if num_train_steps is not None and num_train_steps < 1:
             raise UserError(
                 "`num_train_steps` must be at least 1. Received: "
                 f"num_train_steps={num_train_steps}. Leave it out for as many "
                 "as `fit` makes."
             )
+        config = self.encoder.config
+        rates = OptimizerConfig(
             learning_rate=learning_rate, layerwise_lr_decay=layerwise_lr_decay
         ).rates(config.hidden_size)
         return optimization.AdamWeightDecayOptimizer(
@@ -308,8 +310,9 @@ class ElectraModel(keras.Model):
         Args:
           filepath: of its directory.
           *arguments: of `keras.Model.export`.
-          input_signature: what it is called with. Default: batches of ids of
-            any size and length, as `preprocess` and `dataset` make them.
+          input_signature: what it is called with. Default: "input_ids",
+            "input_mask", "segment_ids" and `SERVED_COLUMNS`, int32, batches
+            of any size and length.
           **options: of `keras.Model.export`.
         """
         mask = FeatureSpec("input_mask", is_sequence=True)
@@ -317,8 +320,9 @@ class ElectraModel(keras.Model):
             spec.name: keras.InputSpec(
                 dtype="float32" if spec.is_float else "int32",
                 shape=(None, None) if spec.is_sequence else (None,),
+                name=spec.name,
             )
-            for spec in (*TOKENS, mask, *self.COLUMNS)
+            for spec in (*TOKENS, mask, *self.SERVED_COLUMNS)
         }
         signature = input_signature or [default]
         super().export(

@@ -100,6 +100,9 @@ class ElectraTagger(TaskModel):
     KIND: ClassVar[str] = "tagging"
     IS_BY_TOKEN: ClassVar[bool] = True
     COLUMNS: ClassVar[tuple[FeatureSpec, ...]] = tagging_rows.COLUMNS
+    SERVED_COLUMNS: ClassVar[tuple[FeatureSpec, ...]] = (
+        tagging_rows.POSITIONS,
+    )
     TARGETS: ClassVar[tuple[FeatureSpec, ...]] = (
         FeatureSpec("labels", is_sequence=True),
     )
