@@ -33,6 +33,7 @@ FORMATS = ("tf1", "hf", "electra_tf")
 
 _RUN = "config.json"
 _CONVERTED = "architecture.json"
+_OF_KERAS = (".keras", ".h5")
 _PAIR = ("discriminator", "generator")  # what Hugging Face's can join
 
 
@@ -61,6 +62,12 @@ def read(
       UserError: if a file is missing, damaged or of another kind, or if its
         variables are not exactly those of ELECTRA's networks.
     """
+    if pathlib.Path(path).suffix in _OF_KERAS:
+        raise UserError(
+            "A checkpoint must be a bundle of TensorFlow's or a directory of "
+            f"Hugging Face's. Received: {path}, a file of Keras'. Load it "
+            "with keras.saving.load_model, after import electra_tf."
+        )
     path = trial_directories.find_model(path)
     if source_format == "auto":
         source_format = format_of(path)

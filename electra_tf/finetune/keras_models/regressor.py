@@ -1,5 +1,7 @@
 """Values of texts, or of pairs of them."""
 
+import warnings
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import keras
@@ -84,6 +86,20 @@ class ElectraRegressor(TextModel):
             "loss": keras.losses.MeanSquaredError(),
             "metrics": ["mae"],
         }
+
+    def _targets(self, y: Sequence, count: int) -> list[float]:
+        targets = super()._targets(y, count)
+        low, high = self.value_range
+        least, greatest = min(targets), max(targets)
+        if least < low or greatest > high:
+            warnings.warn(
+                f"Values should lie in value_range={self.value_range}, where "
+                f"outputs start. Received: {least:g} to {greatest:g}. They "
+                "are learned, but sooner by a model with "
+                f"value_range=({min(low, least):g}, {max(high, greatest):g}).",
+                stacklevel=2,
+            )
+        return targets
 
     def target(self, value: float, place: int) -> float:
         try:

@@ -321,6 +321,11 @@ class TaskModel(ElectraModel, abc.ABC):
                 f"them. Received: {inputs}. Map it to these, or to "
                 "(texts, labels) where the model takes texts."
             )
+        if inputs["input_ids"].shape.rank == 1:
+            raise UserError(
+                "A dataset must hold batches. Received: single rows, "
+                f"{inputs['input_ids']}. Batch it: data.batch(32)."
+            )
         return data
 
     def _labelled(self, data: Data) -> list[dict[str, Any]]:
