@@ -20,7 +20,7 @@ _SAVED = {
         name: path for name, path in _PUBLIC.items() if path.startswith(_MODELS)
     },
     "TaggingLoss": f"{_MODELS}.tagger",
-    "FittedDecay": f"{_MODELS}.schedules",
+    "FittedDecay": f"{_MODELS}.rates",
     "AdamWeightDecayOptimizer": "electra_tf.model.optimization",
     "WarmupPolynomialDecay": "electra_tf.model.optimization",
 }

@@ -11,8 +11,8 @@ import tensorflow as tf
 
 from electra_tf.configure_finetuning import OptimizerConfig
 from electra_tf.finetune.feature_spec import TOKENS, FeatureSpec
+from electra_tf.finetune.keras_models.rates import FittedDecay
 from electra_tf.finetune.keras_models.rows import pack
-from electra_tf.finetune.keras_models.schedules import FittedDecay
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.model import checkpoint_formats, optimization
 from electra_tf.model.bert_config import BertConfig
@@ -163,7 +163,9 @@ class ElectraModel(keras.Model):
         if weights.heads_are_assumed:
             warnings.warn(
                 f"No file beside {weights.origin} says how many attention "
-                f"heads it has: {config.num_attention_heads} are assumed.",
+                f"heads it has: {config.num_attention_heads} are assumed. Of "
+                "others, convert it with electra_tf.convert_checkpoint "
+                "--num_attention_heads.",
                 stacklevel=3,
             )
         told = {

@@ -42,7 +42,8 @@ class ElectraQA(TaskModel):
       model = electra_tf.ElectraQA.from_checkpoint(path)
       model.compile(model.make_optimizer())
       contexts = ["The film was made by Ann in May.", "It was a dull film."]
-      model.fit((["Who made it?", "When?"], contexts), [(21, "Ann"), None])
+      questions = ["Who made it?", "When?"]
+      model.fit((questions, contexts), [(21, "Ann"), None], epochs=3)
       model.answer((["When was it made?"], contexts[:1]))  # ["May"]
 
     The loss is the one of the head; there is no metric in Keras' loops: `score`

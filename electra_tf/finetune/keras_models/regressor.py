@@ -37,8 +37,8 @@ class ElectraRegressor(TextModel):
     Args:
       encoder_config: see `ElectraModel`.
       vocabulary: likewise.
-      value_range: what outputs 0 and 1 of the head stand for; values may lie
-        beyond. One that spans them makes learning start near.
+      value_range: what outputs 0 and 1 of the head stand for. One that spans
+        the values makes learning start near; of values beyond it warns.
       head: "electra" or "hugging_face", see `RegressionHead`.
       **options: of `ElectraModel`.
 

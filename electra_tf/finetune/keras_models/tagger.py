@@ -71,7 +71,8 @@ class ElectraTagger(TaskModel):
           path, labels=("O", "B-NP", "I-NP")
       )
       model.compile(model.make_optimizer())
-      model.fit([["a", "fine", "film"]], [["B-NP", "I-NP", "I-NP"]])
+      sentences, tags = [["a", "fine", "film"]], [["B-NP", "I-NP", "I-NP"]]
+      model.fit(sentences, tags, epochs=3)
       model.tag([["what", "a", "film"]])  # [["O", "B-NP", "I-NP"]]
       (logits,) = model.predict([["what", "a", "film"]])  # [3, C]
 

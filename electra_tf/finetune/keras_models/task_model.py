@@ -11,12 +11,7 @@ import tensorflow as tf
 
 from electra_tf.finetune.feature_spec import TOKENS, FeatureSpec
 from electra_tf.finetune.features import Features
-from electra_tf.finetune.keras_models import (
-    batches,
-    logits,
-    schedules,
-    trained,
-)
+from electra_tf.finetune.keras_models import batches, logits, rates, trained
 from electra_tf.finetune.keras_models.base import ElectraModel
 from electra_tf.finetune.keras_models.trained import Trained
 from electra_tf.finetune.task import Row
@@ -161,7 +156,7 @@ class TaskModel(ElectraModel, abc.ABC):
 
         Args:
           optimizer: of `make_optimizer`, or any of Keras'.
-          loss: any of Keras' that takes logits. Default: see the class.
+          loss: any of Keras' that takes logits; by default the class's.
           metrics: likewise.
           **arguments: of `keras.Model.compile`.
 
@@ -248,7 +243,7 @@ class TaskModel(ElectraModel, abc.ABC):
             features = self._features(rows, arguments.pop("class_weight", None))
             seed = self.seed if arguments.pop("shuffle", True) else None
             made = self._parts(batches.shuffled(features, size, seed))
-        schedules.begin(self.optimizer, made, arguments)
+        rates.begin(self.optimizer, made, arguments)
         arguments["shuffle"] = False  # it is done
         return super().fit(made, validation_data=held_out, **arguments)
 
@@ -324,7 +319,7 @@ class TaskModel(ElectraModel, abc.ABC):
         if inputs["input_ids"].shape.rank == 1:
             raise UserError(
                 "A dataset must hold batches. Received: single rows, "
-                f"{inputs['input_ids']}. Batch it: data.batch(32)."
+                f"{inputs}. Batch it: data.batch(32)."
             )
         return data
 

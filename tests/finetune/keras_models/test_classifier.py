@@ -1,3 +1,4 @@
+import dataclasses
 import subprocess
 import sys
 
@@ -9,6 +10,7 @@ import tiny_finetuning as tiny
 
 import electra_tf
 from electra_tf.finetune.keras_models.task_model import Data
+from electra_tf.model import weights as weights_lib
 from electra_tf.util.errors import UserError
 
 TEXTS = ["the good film is very", "it was a bad plot"] * 8
@@ -76,6 +78,13 @@ def test_the_way_from_other_data_to_batches_of_strings_is_told(model):
     one_hot = numbered.map(lambda x, y: (x, tf.one_hot(y, 2)))
     model.compile("sgd", keras.losses.CategoricalCrossentropy(from_logits=True))
     assert model.evaluate(one_hot, verbose=0)[0] == pytest.approx(expected[0])
+
+
+def test_a_number_of_heads_that_nothing_tells_is_warned_of():
+    weights = dataclasses.replace(tiny.weights(), heads_are_assumed=True)
+    weights = weights_lib.select(weights, weights_lib.ENCODER)
+    with pytest.warns(UserWarning, match="2 are assumed.*--num_attention_he"):
+        electra_tf.ElectraClassifier._from_weights(weights, 2)
 
 
 def test_a_file_of_keras_is_no_checkpoint():

@@ -7,7 +7,7 @@ import tensorflow as tf
 import tiny_finetuning as tiny
 
 import electra_tf
-from electra_tf.finetune.keras_models import schedules
+from electra_tf.finetune.keras_models import rates
 from electra_tf.util.errors import UserError
 
 
@@ -20,7 +20,7 @@ def _begin(optimizer, batches, **arguments):
     """Returns what is warned of."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        schedules.begin(optimizer, tf.data.Dataset.range(batches), arguments)
+        rates.begin(optimizer, tf.data.Dataset.range(batches), arguments)
     return [str(x.message) for x in caught if x.category is UserWarning]
 
 
@@ -36,14 +36,14 @@ def _begin(optimizer, batches, **arguments):
 def test_the_rate_falls_to_zero_where_fit_ends(backbone, arguments, updates):
     optimizer = backbone.make_optimizer(2e-3, warmup_proportion=0.2)
     assert not _begin(optimizer, 10, **arguments)
-    rates = []
+    found = []
     for step in range(updates + 1):
         optimizer.iterations.assign(step)
-        rates.append(float(optimizer.learning_rate))
+        found.append(float(optimizer.learning_rate))
     done = np.arange(updates + 1)
     rising = np.minimum(1, done / (0.2 * updates))
     expected = 2e-3 * (1 - done / updates) * rising
-    np.testing.assert_allclose(rates, expected, rtol=1e-5, atol=1e-10)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-10)
 
 
 def test_the_length_of_the_first_fit_stays(backbone):
@@ -81,7 +81,7 @@ def test_a_number_of_updates_that_nobody_knows_must_be_given(backbone):
     data = tf.data.Dataset.range(10).filter(lambda x: x > 3)
     optimizer = backbone.make_optimizer()
     with pytest.raises(UserError, match="not tell.*assert_cardinality"):
-        schedules.begin(optimizer, data, {})
-    schedules.begin(backbone.make_optimizer(num_train_steps=9), data, {})
+        rates.begin(optimizer, data, {})
+    rates.begin(backbone.make_optimizer(num_train_steps=9), data, {})
     with pytest.raises(UserError, match="epochs . batches"):
         optimizer.learning_rate  # noqa: B018 (it is computed)
