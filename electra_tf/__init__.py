@@ -2,6 +2,8 @@
 
 import importlib
 
+from electra_tf.util import keras_registration
+
 __version__ = "0.1.0"
 
 _MODELS = "electra_tf.finetune.keras_models"
@@ -13,6 +15,18 @@ _PUBLIC = {
     "ElectraTagger": f"{_MODELS}.tagger",
     "Predictor": "electra_tf.finetune.predictor",
 }
+_SAVED = {
+    **{
+        name: path for name, path in _PUBLIC.items() if path.startswith(_MODELS)
+    },
+    "TaggingLoss": f"{_MODELS}.tagger",
+    "FittedDecay": f"{_MODELS}.rates",
+    "AdamWeightDecayOptimizer": "electra_tf.model.optimization",
+    "WarmupPolynomialDecay": "electra_tf.model.optimization",
+}
+"""What `.keras` files name at their top, or beside layers of Keras' own."""
+
+keras_registration.register(_SAVED)
 
 
 def __getattr__(name: str) -> object:

@@ -218,13 +218,16 @@ def _encoder(
 
     wide = "encoder/layer_0/intermediate/dense/kernel"
     hidden, intermediate = size(wide, 0), size(wide, 1)
+    heads = num_attention_heads
+    if heads is None:
+        heads = attention_heads(hidden)
     matches = map(_LAYER.fullmatch, shapes)
     layers = {int(m[1]) for m in matches if m and m[0].startswith(f"{scope}/")}
     common = {
         "hidden_size": hidden,
         "num_hidden_layers": len(layers),
         "intermediate_size": intermediate,
-        "num_attention_heads": num_attention_heads or attention_heads(hidden),
+        "num_attention_heads": heads,
     }
     if tables is not None and f"{scope}/{_TABLE}" not in shapes:
         return dataclasses.replace(tables, **common)

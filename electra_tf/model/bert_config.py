@@ -107,11 +107,14 @@ class BertConfig(CommonConfig):
             "intermediate_size embedding_size"
         )
         require(self, sizes, "at least 1", lambda n: n >= 1)
-        if self.hidden_size % self.num_attention_heads:
+        width = self.hidden_size
+        if width % self.num_attention_heads:
+            divisors = [n for n in range(1, width + 1) if width % n == 0]
             raise UserError(
                 "`num_attention_heads` must divide `hidden_size`. Received: "
                 f"num_attention_heads={self.num_attention_heads}, "
-                f"hidden_size={self.hidden_size}."
+                f"hidden_size={width}, which {', '.join(map(str, divisors))} "
+                "divide."
             )
         if self.attention_initializer == "neighbours":
             expected = "even for attention_initializer=neighbours"

@@ -33,6 +33,7 @@ FORMATS = ("tf1", "hf", "electra_tf")
 
 _RUN = "config.json"
 _CONVERTED = "architecture.json"
+_OF_KERAS = (".keras", ".h5")
 _PAIR = ("discriminator", "generator")  # what Hugging Face's can join
 
 
@@ -61,6 +62,12 @@ def read(
       UserError: if a file is missing, damaged or of another kind, or if its
         variables are not exactly those of ELECTRA's networks.
     """
+    if pathlib.Path(path).suffix in _OF_KERAS:
+        raise UserError(
+            "A checkpoint must be a bundle of TensorFlow's or a directory of "
+            f"Hugging Face's. Received: {path}, a file of Keras'. Load it "
+            "with keras.saving.load_model, after import electra_tf."
+        )
     path = trial_directories.find_model(path)
     if source_format == "auto":
         source_format = format_of(path)
@@ -216,7 +223,7 @@ def _read_bundle(path: str, heads: tuple[int | None, int | None]) -> Weights:
         do_lower_case=told.get("do_lower_case"),
         strip_accents=told.get("strip_accents"),
         labels=tuple(told.get("labels", ())),
-        heads_are_assumed=not (heads[0] or told.get("num_attention_heads")),
+        heads_are_assumed=heads[0] is told.get("num_attention_heads") is None,
     )
 
 
@@ -224,12 +231,12 @@ def _number(
     name: str, given: int | None, told: int | None, prefix: pathlib.Path
 ) -> int | None:
     """Returns what is given or what a file tells, which must not differ."""
-    if given and told and given != told:
+    if None not in (given, told) and given != told:
         raise UserError(
             f"`{name}` must be {told}, as the file beside {prefix} says. "
             f"Received: {name}={given}."
         )
-    return given or told
+    return told if given is None else given
 
 
 def _told(directory: pathlib.Path) -> dict[str, Any]:

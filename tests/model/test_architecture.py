@@ -51,6 +51,11 @@ def test_sizes_are_told_from_shapes():
     assert found.shapes() == SHAPES
 
 
+def test_a_number_of_heads_that_is_given_is_never_replaced():
+    with pytest.raises(UserError, match="num_attention_heads.*at least 1.*0"):
+        architecture.infer(with_slots(SHAPES), num_attention_heads=0)
+
+
 def test_a_fine_tuned_head_is_told():
     shapes = {n: s for n, s in SHAPES.items() if n.startswith("electra/")}
     shapes["task_specific/cola/dense/kernel"] = (32, 2)

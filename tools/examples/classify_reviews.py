@@ -48,8 +48,7 @@ def main() -> None:
     model = electra_tf.ElectraClassifier.from_checkpoint(
         args.model, labels=sorted(set(labels))
     )
-    num_steps = args.epochs * -(-len(train) // 8)
-    model.compile(model.make_optimizer(num_train_steps=num_steps))
+    model.compile(model.make_optimizer())
     model.summary()
     model.fit(
         [texts[i] for i in train],
@@ -67,7 +66,7 @@ def main() -> None:
         print(f"{label}: {text}")
     if args.output:
         model.save(args.output)
-        print("To load it: from electra_tf import ElectraClassifier")
+        print("To load it: import electra_tf, keras")
         print(f"            keras.saving.load_model({args.output!r})")
 
 

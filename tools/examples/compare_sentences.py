@@ -38,8 +38,7 @@ def main() -> None:
         args.model, labels=("does not", "follows")
     )
     model.freeze(len(model.encoder.blocks) // 2)  # the upper half learns
-    num_steps = args.epochs * -(-len(pairs) // 6)
-    model.compile(model.make_optimizer(num_train_steps=num_steps))
+    model.compile(model.make_optimizer())
     model.fit(
         pairs,
         labels,

@@ -36,8 +36,7 @@ def main() -> None:
     model = electra_tf.ElectraRegressor.from_checkpoint(
         args.model, value_range=(1, 5), dtype="mixed_bfloat16"
     )
-    num_steps = args.epochs * -(-len(texts) // 5)
-    model.compile(model.make_optimizer(num_train_steps=num_steps))
+    model.compile(model.make_optimizer())
     model.fit(texts, stars, batch_size=5, epochs=args.epochs, verbose=2)
     news = ["The film is great.", "The end is awful."]
     for text, value in zip(news, model.predict(news, verbose=0), strict=True):

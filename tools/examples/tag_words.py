@@ -35,8 +35,7 @@ def main() -> None:
     keras.utils.set_random_seed(0)
     sentences, tags = built_in()
     model = electra_tf.ElectraTagger.from_checkpoint(args.model, labels=LABELS)
-    num_steps = args.epochs * -(-len(sentences) // 6)
-    model.compile(model.make_optimizer(num_train_steps=num_steps))
+    model.compile(model.make_optimizer())
     model.fit(
         sentences,
         tags,

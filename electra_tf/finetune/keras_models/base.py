@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from electra_tf.configure_finetuning import OptimizerConfig
 from electra_tf.finetune.feature_spec import TOKENS, FeatureSpec
+from electra_tf.finetune.keras_models.rates import FittedDecay
 from electra_tf.finetune.keras_models.rows import pack
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.model import checkpoint_formats, optimization
@@ -46,10 +47,12 @@ class ElectraModel(keras.Model):
       head: what stands on it; None of a backbone.
       tokenizer: a `TextTokenizer`.
       COLUMNS: what the head reads besides tokens.
+      SERVED_COLUMNS: those of them without which it cannot answer.
     """
 
     DEFAULT_LENGTH = 128
     COLUMNS: ClassVar[tuple[FeatureSpec, ...]] = ()
+    SERVED_COLUMNS: ClassVar[tuple[FeatureSpec, ...]] = ()
 
     def __init__(
         self,
@@ -160,7 +163,9 @@ class ElectraModel(keras.Model):
         if weights.heads_are_assumed:
             warnings.warn(
                 f"No file beside {weights.origin} says how many attention "
-                f"heads it has: {config.num_attention_heads} are assumed.",
+                f"heads it has: {config.num_attention_heads} are assumed. Of "
+                "others, convert it with electra_tf.convert_checkpoint "
+                "--num_attention_heads.",
                 stacklevel=3,
             )
         told = {
@@ -247,7 +252,7 @@ class ElectraModel(keras.Model):
         self,
         learning_rate: float | None = None,
         *,
-        num_train_steps: int,
+        num_train_steps: int | None = None,
         warmup_proportion: float = 0.1,
         layerwise_lr_decay: float | None = None,
         weight_decay_rate: float = 0.0,
@@ -263,21 +268,29 @@ class ElectraModel(keras.Model):
         Args:
           learning_rate: peak, of the head. Default: the paper's, by the
             width of the encoder.
-          num_train_steps: updates.
+          num_train_steps: updates, after which the rate is 0. Default: those
+            of the first `fit` of a model of ours; a model of yours needs them.
           warmup_proportion: share of them in which the rate rises from 0.
           layerwise_lr_decay: share of the rate of the layer above. Default:
             the paper's.
           weight_decay_rate: decay of weights, in units of the rate.
+
+        Raises:
+          UserError: if there is no update.
         """
+        if num_train_steps is not None and num_train_steps < 1:
+            raise UserError(
+                "`num_train_steps` must be at least 1. Received: "
+                f"num_train_steps={num_train_steps}. Leave it out for as many "
+                "as `fit` makes."
+            )
         config = self.encoder.config
         rates = OptimizerConfig(
             learning_rate=learning_rate, layerwise_lr_decay=layerwise_lr_decay
         ).rates(config.hidden_size)
         return optimization.AdamWeightDecayOptimizer(
-            optimization.WarmupPolynomialDecay(
-                rates.learning_rate,
-                num_train_steps,
-                num_train_steps * warmup_proportion,
+            FittedDecay(
+                rates.learning_rate, warmup_proportion, num_train_steps
             ),
             weight_decay_rate,
             rates=optimization.layerwise_rates(
@@ -299,8 +312,9 @@ class ElectraModel(keras.Model):
         Args:
           filepath: of its directory.
           *arguments: of `keras.Model.export`.
-          input_signature: what it is called with. Default: batches of ids of
-            any size and length, as `preprocess` and `dataset` make them.
+          input_signature: what it is called with. Default: "input_ids",
+            "input_mask", "segment_ids" and `SERVED_COLUMNS`, int32, batches
+            of any size and length.
           **options: of `keras.Model.export`.
         """
         mask = FeatureSpec("input_mask", is_sequence=True)
@@ -308,8 +322,9 @@ class ElectraModel(keras.Model):
             spec.name: keras.InputSpec(
                 dtype="float32" if spec.is_float else "int32",
                 shape=(None, None) if spec.is_sequence else (None,),
+                name=spec.name,
             )
-            for spec in (*TOKENS, mask, *self.COLUMNS)
+            for spec in (*TOKENS, mask, *self.SERVED_COLUMNS)
         }
         signature = input_signature or [default]
         super().export(

@@ -1,11 +1,12 @@
 """Batches of rows for Keras' loops."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.finetune.features import Features
+from electra_tf.finetune.features import Batch, Features
 from electra_tf.util.errors import UserError
 
 
@@ -53,6 +54,29 @@ def by_length(
     size = -(-features.num_rows // batch_size)
     batches = batches.apply(tf.data.experimental.assert_cardinality(size))
     return batches, np.argsort(order, kind="stable")
+
+
+def divided(
+    data: tf.data.Dataset, targets: Sequence[str], weight: str
+) -> tf.data.Dataset:
+    """Divides batches as Keras wants them: inputs, targets, weights.
+
+    Args:
+      data: batches of all of them, or of those that there are.
+      targets: names of the targets.
+      weight: name of the weights.
+    """
+
+    def divide(batch: Batch) -> Batch | tuple:
+        inputs = dict(batch)
+        found = [inputs.pop(name) for name in targets if name in batch]
+        weights = inputs.pop(weight, None)
+        if not found:
+            return inputs if weights is None else (inputs, None, weights)
+        y = found[0] if len(found) == 1 else tuple(found)
+        return (inputs, y) if weights is None else (inputs, y, weights)
+
+    return data.map(divide).prefetch(tf.data.AUTOTUNE)
 
 
 def split(

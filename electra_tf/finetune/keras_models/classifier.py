@@ -76,13 +76,12 @@ class TextModel(TaskModel):
         if isinstance(inputs, dict):
             return super().read(data)
         pair = inputs if isinstance(inputs, tuple) else (inputs,)
-        is_text = all(_is_batch_of_strings(part) for part in pair)
-        if not is_text or any(part.dtype == tf.string for part in rest):
+        way_out = _way_out(pair, rest)
+        if way_out:
             raise UserError(
                 "A dataset must hold batches as `model.dataset(x, y)` makes "
                 "them, or batches of strings, ((texts, others), labels) for "
-                f"pairs, with numbers for labels. Received: {spec}. "
-                'Map it: data.map(lambda x: (x["text"], x["label"])).'
+                f"pairs, with numbers for labels. Received: {spec}. {way_out}"
             )
 
         def convert(
@@ -103,8 +102,23 @@ def _alone(value: Any) -> Any:  # noqa: ANN401
     return value[0] if is_row else value
 
 
-def _is_batch_of_strings(spec: tf.TensorSpec) -> bool:
-    return spec.dtype == tf.string and spec.shape.rank == 1
+def _way_out(
+    texts: Sequence[tf.TensorSpec], rest: Sequence[tf.TensorSpec]
+) -> str:
+    """Says what makes a dataset one of texts; empty if it is one."""
+    if any(part.dtype != tf.string for part in texts):
+        return 'Map it: data.map(lambda x: (x["text"], x["label"])).'
+    if all(part.shape.rank == 0 for part in texts):
+        return "Batch it: data.batch(32)."
+    if any(part.shape.rank != 1 for part in texts):
+        return "Map it to a tensor [B] of texts, or to a tuple of two."
+    if any(part.dtype == tf.string for part in rest):
+        return (
+            "Map it to the numbers of the labels, as "
+            "keras.layers.StringLookup(vocabulary=model.labels, "
+            "num_oov_indices=0) finds them."
+        )
+    return ""
 
 
 @keras.saving.register_keras_serializable("electra_tf")
@@ -118,14 +132,14 @@ class ElectraClassifier(TextModel):
       model = electra_tf.ElectraClassifier.from_checkpoint(
           path, labels=("bad", "good")
       )
-      model.compile(model.make_optimizer(num_train_steps=750))
+      model.compile(model.make_optimizer())
       model.fit(["a fine film", "a dull one"], ["good", "bad"], epochs=3)
       model.classify(["what a film"])  # ["good"]
       logits = model.predict(["what a film"])
       model.save("film.keras")
 
-    In another process `from electra_tf import ElectraClassifier` comes before
-    `keras.saving.load_model("film.keras")`, which finds the class then.
+    In another process `import electra_tf` is all that
+    `keras.saving.load_model("film.keras")` needs.
 
     The loss that `compile` takes by default is the cross-entropy of logits,
     the metric the share of right answers, "accuracy".
@@ -191,6 +205,22 @@ class ElectraClassifier(TextModel):
 
     def class_factors(self, class_weight: Mapping[Any, float]) -> np.ndarray:
         return self.classes.factors(class_weight)
+
+    def read(self, data: tf.data.Dataset) -> tf.data.Dataset:
+        spec = data.element_spec
+        is_sparse = isinstance(
+            getattr(self, "loss", None),
+            keras.losses.SparseCategoricalCrossentropy,
+        )
+        if is_sparse and isinstance(spec, tuple) and len(spec) > 1:
+            shape = getattr(spec[1], "shape", tf.TensorShape(None))
+            if shape.rank == 2 and shape[1] not in (1, None):
+                raise UserError(
+                    "The labels of a dataset must be numbers of classes, [B]. "
+                    f"Received: {spec[1]}. Map them: tf.argmax(y, -1), or "
+                    "compile with a CategoricalCrossentropy of logits."
+                )
+        return super().read(data)
 
     def target(self, value: str | int, place: int) -> int:
         return self.classes.number(value, str(place))

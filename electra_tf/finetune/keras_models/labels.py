@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import UserError, shown
 
 
 class Labels:
@@ -63,8 +63,17 @@ class Labels:
         if self.labels:
             known += f", or one of {', '.join(self.labels)}"
         raise UserError(
-            f"A label must be {known}. Received: {label!r} at {place}."
+            f"A label must be {known}. Received: {shown(label)} at {place}."
+            + self._way_out(label)
         )
+
+    def _way_out(self, label: Any) -> str:  # noqa: ANN401
+        """Says what to do where it is plain what a label should be."""
+        if isinstance(label, bytes):
+            return " Decode it: label.decode()."
+        if isinstance(label, list) and len(label) == self.count:
+            return " Give the number of the class: np.argmax(y, -1)."
+        return ""
 
     def _check_meaning(self, number: int, place: str) -> None:
         """Refuses a number that is the label of another class."""

@@ -40,9 +40,10 @@ class ElectraQA(TaskModel):
 
     Example:
       model = electra_tf.ElectraQA.from_checkpoint(path)
-      model.compile(model.make_optimizer(num_train_steps=750))
+      model.compile(model.make_optimizer())
       contexts = ["The film was made by Ann in May.", "It was a dull film."]
-      model.fit((["Who made it?", "When?"], contexts), [(21, "Ann"), None])
+      questions = ["Who made it?", "When?"]
+      model.fit((questions, contexts), [(21, "Ann"), None], epochs=3)
       model.answer((["When was it made?"], contexts[:1]))  # ["May"]
 
     The loss is the one of the head; there is no metric in Keras' loops: `score`
@@ -108,6 +109,21 @@ class ElectraQA(TaskModel):
 
     def compile_defaults(self) -> dict[str, Any]:
         return {"loss": None}
+
+    def compile(
+        self,
+        optimizer: str | keras.optimizers.Optimizer,
+        loss: Any = "auto",  # noqa: ANN401 (as Keras has it)
+        **arguments: Any,  # noqa: ANN401
+    ) -> None:
+        """Says how to learn; the loss is that of the head."""
+        if loss not in ("auto", None):
+            raise UserError(
+                "`loss` must be left out: it is the one of the head. Received: "
+                f"loss={loss!r}. Subclass ElectraQA and write compute_loss for "
+                "one of your own."
+            )
+        super().compile(optimizer, loss, **arguments)
 
     def rows(self, x: Questions, y: Answers | None = None) -> Iterator[Row]:
         examples = self._examples(x, y)

@@ -1,5 +1,7 @@
 """Values of texts, or of pairs of them."""
 
+import warnings
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import keras
@@ -25,7 +27,7 @@ class ElectraRegressor(TextModel):
       model = electra_tf.ElectraRegressor.from_checkpoint(
           path, value_range=(1, 5)
       )
-      model.compile(model.make_optimizer(num_train_steps=750))
+      model.compile(model.make_optimizer())
       model.fit(["a fine film", "a dull one"], [4.5, 2], epochs=3)
       model.predict(["what a film"])  # [[3.9]]
 
@@ -35,8 +37,8 @@ class ElectraRegressor(TextModel):
     Args:
       encoder_config: see `ElectraModel`.
       vocabulary: likewise.
-      value_range: what outputs 0 and 1 of the head stand for; values may lie
-        beyond. One that spans them makes learning start near.
+      value_range: what outputs 0 and 1 of the head stand for. One that spans
+        the values makes learning start near; of values beyond it warns.
       head: "electra" or "hugging_face", see `RegressionHead`.
       **options: of `ElectraModel`.
 
@@ -84,6 +86,20 @@ class ElectraRegressor(TextModel):
             "loss": keras.losses.MeanSquaredError(),
             "metrics": ["mae"],
         }
+
+    def _targets(self, y: Sequence, count: int) -> list[float]:
+        targets = super()._targets(y, count)
+        low, high = self.value_range
+        least, greatest = min(targets), max(targets)
+        if least < low or greatest > high:
+            warnings.warn(
+                f"Values should lie in value_range={self.value_range}, where "
+                f"outputs start. Received: {least:g} to {greatest:g}. They "
+                "are learned, but sooner by a model with "
+                f"value_range=({min(low, least):g}, {max(high, greatest):g}).",
+                stacklevel=2,
+            )
+        return targets
 
     def target(self, value: float, place: int) -> float:
         try:

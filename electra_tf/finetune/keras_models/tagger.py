@@ -70,8 +70,9 @@ class ElectraTagger(TaskModel):
       model = electra_tf.ElectraTagger.from_checkpoint(
           path, labels=("O", "B-NP", "I-NP")
       )
-      model.compile(model.make_optimizer(num_train_steps=750))
-      model.fit([["a", "fine", "film"]], [["B-NP", "I-NP", "I-NP"]])
+      model.compile(model.make_optimizer())
+      sentences, tags = [["a", "fine", "film"]], [["B-NP", "I-NP", "I-NP"]]
+      model.fit(sentences, tags, epochs=3)
       model.tag([["what", "a", "film"]])  # [["O", "B-NP", "I-NP"]]
       (logits,) = model.predict([["what", "a", "film"]])  # [3, C]
 
@@ -100,6 +101,9 @@ class ElectraTagger(TaskModel):
     KIND: ClassVar[str] = "tagging"
     IS_BY_TOKEN: ClassVar[bool] = True
     COLUMNS: ClassVar[tuple[FeatureSpec, ...]] = tagging_rows.COLUMNS
+    SERVED_COLUMNS: ClassVar[tuple[FeatureSpec, ...]] = (
+        tagging_rows.POSITIONS,
+    )
     TARGETS: ClassVar[tuple[FeatureSpec, ...]] = (
         FeatureSpec("labels", is_sequence=True),
     )

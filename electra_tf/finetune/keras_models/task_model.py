@@ -1,6 +1,7 @@
 """What Keras models with a head have: fit, evaluate and predict on raw data."""
 
 import abc
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -9,8 +10,8 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.finetune.feature_spec import TOKENS, FeatureSpec
-from electra_tf.finetune.features import Batch, Features
-from electra_tf.finetune.keras_models import batches, trained
+from electra_tf.finetune.features import Features
+from electra_tf.finetune.keras_models import batches, logits, rates, trained
 from electra_tf.finetune.keras_models.base import ElectraModel
 from electra_tf.finetune.keras_models.trained import Trained
 from electra_tf.finetune.task import Row
@@ -155,10 +156,14 @@ class TaskModel(ElectraModel, abc.ABC):
 
         Args:
           optimizer: of `make_optimizer`, or any of Keras'.
-          loss: any of Keras'. Default: see the class.
+          loss: any of Keras' that takes logits; by default the class's.
           metrics: likewise.
           **arguments: of `keras.Model.compile`.
+
+        Raises:
+          UserError: if the loss or a metric takes logits for probabilities.
         """
+        logits.check(loss, (metrics, arguments.get("weighted_metrics")))
         defaults = self.compile_defaults()
         default_loss = defaults.pop("loss")
         if isinstance(loss, str) and loss == "auto":
@@ -170,7 +175,14 @@ class TaskModel(ElectraModel, abc.ABC):
         super().compile(optimizer=optimizer, loss=loss, **arguments)
 
     def compile_from_config(self, config: Mapping[str, Any]) -> None:
-        self.compile(**keras.saving.deserialize_keras_object(config))
+        arguments = keras.saving.deserialize_keras_object(config)
+        try:
+            self.compile(**arguments)
+        except UserError as error:  # files of before it was refused
+            warnings.warn(f"{error} The class's own are taken.", stacklevel=2)
+            for name in [x for x in arguments if "loss" in x or "metrics" in x]:
+                del arguments[name]
+            self.compile(**arguments)
         self.optimizer.build(self.trainable_variables)
 
     def dataset(
@@ -231,6 +243,7 @@ class TaskModel(ElectraModel, abc.ABC):
             features = self._features(rows, arguments.pop("class_weight", None))
             seed = self.seed if arguments.pop("shuffle", True) else None
             made = self._parts(batches.shuffled(features, size, seed))
+        rates.begin(self.optimizer, made, arguments)
         arguments["shuffle"] = False  # it is done
         return super().fit(made, validation_data=held_out, **arguments)
 
@@ -303,6 +316,11 @@ class TaskModel(ElectraModel, abc.ABC):
                 f"them. Received: {inputs}. Map it to these, or to "
                 "(texts, labels) where the model takes texts."
             )
+        if inputs["input_ids"].shape.rank == 1:
+            raise UserError(
+                "A dataset must hold batches. Received: single rows, "
+                f"{inputs}. Batch it: data.batch(32)."
+            )
         return data
 
     def _labelled(self, data: Data) -> list[dict[str, Any]]:
@@ -373,18 +391,5 @@ class TaskModel(ElectraModel, abc.ABC):
 
     def _parts(self, data: tf.data.Dataset) -> tf.data.Dataset:
         """Divides batches as Keras wants them: inputs, targets, weights."""
-
-        def divide(batch: Batch) -> Batch | tuple:
-            inputs = dict(batch)
-            targets = [
-                inputs.pop(spec.name)
-                for spec in self.TARGETS
-                if spec.name in batch
-            ]
-            weights = inputs.pop(self.WEIGHT.name, None)
-            if not targets:
-                return inputs if weights is None else (inputs, None, weights)
-            y = targets[0] if len(targets) == 1 else tuple(targets)
-            return (inputs, y) if weights is None else (inputs, y, weights)
-
-        return data.map(divide).prefetch(tf.data.AUTOTUNE)
+        targets = [spec.name for spec in self.TARGETS]
+        return batches.divided(data, targets, self.WEIGHT.name)

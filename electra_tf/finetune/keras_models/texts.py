@@ -35,7 +35,7 @@ def columns_of(texts: Texts) -> Columns:
     if not len(texts):
         raise UserError("There must be texts. Received: none.")
     columns = [list(texts)]
-    if not isinstance(columns[0][0], str):
+    if not isinstance(columns[0][0], str | bytes):
         # A tuple of two sequences has the texts of a pair side by side, any
         # other sequence one after the other.
         is_split = isinstance(texts, tuple) and len(texts) == 2
@@ -48,9 +48,10 @@ def columns_of(texts: Texts) -> Columns:
     for column in columns:
         for number, text in enumerate(column):
             if not isinstance(text, str):
+                way_out = " Decode it: text.decode()."
                 raise UserError(
                     f"Texts must be strings. Received: {shown(text)} at "
-                    f"{number}."
+                    f"{number}." + way_out * isinstance(text, bytes)
                 )
     return columns
 
@@ -95,7 +96,7 @@ def rows_of(
 
 def _split(pairs: Sequence[Sequence[str]]) -> Columns:
     for number, pair in enumerate(pairs):
-        if isinstance(pair, str) or not _has_two(pair):
+        if isinstance(pair, str | bytes) or not _has_two(pair):
             raise UserError(
                 "Texts must be strings, or each a pair of strings. Received: "
                 f"{shown(pair)} at {number}."

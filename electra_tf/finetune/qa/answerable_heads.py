@@ -196,7 +196,8 @@ class JointQAHead(AnswerableHead):
     See `QAHead` for arguments of the call.
 
     Returns:
-      As `AnswerableHead`; the end's logits are those for the right start.
+      As `AnswerableHead`; the end's logits are those for the right start,
+      and not there where that is not given.
       Where it is not trained also "start_top_log_probs", float32, and
       "start_top_index", int32 [B, K], the best first, and for each of these
       "end_top_log_probs" and "end_top_index" [B, K, K]. Rows of less than K
@@ -237,7 +238,9 @@ class JointQAHead(AnswerableHead):
             x = tf.squeeze(self.end(tensor_ops.gelu(pair)), -1)
             return x + outside
 
-        outputs = {"end_logits": logits(features["start_positions"])}
+        outputs = {}
+        if "start_positions" in features:
+            outputs["end_logits"] = logits(features["start_positions"])
         if is_training:
             return outputs
         start_scores, starts = _top(start_logits, self.beam_size)

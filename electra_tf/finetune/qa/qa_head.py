@@ -23,8 +23,9 @@ class QAHead(Head):
     Call arguments:
       states: an `EncoderOutput`.
       features: "input_mask" and "segment_ids", int32 [B, L], which together
-        say where the context is; those of `PASSED_ON`, int32 [B, L]; and
-        "start_positions", int32 [B], where the answer starts.
+        say where the context is; and, but in serving, those of `PASSED_ON`,
+        int32 [B, L], and "start_positions", int32 [B], where the answer
+        starts.
       keys: uint32 [B]; there is no dropout, but where they are None it is not
         trained.
 
@@ -60,5 +61,6 @@ class QAHead(Head):
 
 
 def passed_on(features: Tensors) -> dict[str, tf.Tensor]:
-    """Returns the columns of `PASSED_ON`."""
-    return {name: features[name] for name in PASSED_ON}
+    """Returns the columns of `PASSED_ON`; none where nothing is scored."""
+    is_scored = features.keys() >= {*PASSED_ON}
+    return {name: features[name] for name in PASSED_ON if is_scored}

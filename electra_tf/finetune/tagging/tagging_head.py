@@ -12,6 +12,8 @@ from electra_tf.finetune.task import Head
 from electra_tf.model import layers, tensor_ops
 from electra_tf.model.modeling import EncoderOutput
 
+_PASSED_ON = ("labels_mask", "first_word")
+
 
 @keras.saving.register_keras_serializable("electra_tf")
 class TaggingHead(Head):
@@ -35,7 +37,7 @@ class TaggingHead(Head):
     Returns:
       "logits", float32 [B, L, C], word by word; "predictions", int32 [B, L],
       and their probabilities "confidences"; "labels_mask" and "first_word"
-      as they came.
+      as they came, or not, as in serving.
     """
 
     def __init__(self, name: str, num_tags: int) -> None:
@@ -60,8 +62,7 @@ class TaggingHead(Head):
             "logits": logits,
             "predictions": tf.argmax(logits, -1, tf.int32),
             "confidences": tf.reduce_max(tf.nn.softmax(logits), -1),
-            "labels_mask": features["labels_mask"],
-            "first_word": features["first_word"],
+            **{name: features[name] for name in _PASSED_ON if name in features},
         }
 
     def compute_output_shape(

@@ -10,10 +10,12 @@ from electra_tf.finetune.preprocessing import TextTokenizer, join
 from electra_tf.finetune.tagging.tagging_utils import Window, get_windows
 from electra_tf.finetune.task import Row
 
+POSITIONS = FeatureSpec("labeled_positions", is_sequence=True)
+"""Where the first token of each word stands."""
 COLUMNS = (
     FeatureSpec("first_word"),
     FeatureSpec("labels_mask", is_float=True, is_sequence=True),
-    FeatureSpec("labeled_positions", is_sequence=True),
+    POSITIONS,
 )
 """What rows have besides tokens, as `TaggingHead` reads it."""
 

@@ -54,6 +54,7 @@ _SIZES = {
     "type_vocab_size": 2,
 }
 _HEADS = "num_attention_heads"
+_TIES = "tie_word_embeddings"
 _RATES = {
     "hidden_dropout_prob": 0.1,
     "attention_probs_dropout_prob": 0.1,
@@ -86,8 +87,14 @@ class Config:
                 self._require(name, value)
         if self.class_name not in ("", *CLASSES):
             raise self._error("architectures", f"one of {', '.join(CLASSES)}")
-        if type(self.num_attention_heads) is not int:
-            raise self._error(_HEADS, "an integer")
+        self._check_types()
+
+    def _check_types(self) -> None:
+        heads = self.num_attention_heads
+        if type(heads) is not int or heads < 1:
+            raise self._error(_HEADS, "an integer, at least 1")
+        if type(self.ties_word_embeddings) is not bool:
+            raise self._error(_TIES, "true or false")
         for name in _RATES:
             if type(self.values.get(name, 0.0)) not in (int, float):
                 raise self._error(name, "a number")
@@ -120,13 +127,13 @@ class Config:
     @property
     def ties_word_embeddings(self) -> bool:
         """Whether the generator's output table is that of its input."""
-        return bool(self.values.get("tie_word_embeddings", True))
+        return self.values.get(_TIES, True)
 
     def encoder(self, inferred: BertConfig) -> BertConfig:
         """Returns the encoder's configuration.
 
         Args:
-          inferred: from the shapes of the weights.
+          inferred: from the shapes of the weights, with any number of heads.
 
         Raises:
           UserError: if the file says other sizes, or a value is out of range.
@@ -140,7 +147,9 @@ class Config:
             for name, default in _RATES.items()
         }
         try:
-            return dataclasses.replace(inferred, **rates)
+            return dataclasses.replace(
+                inferred, num_attention_heads=self.num_attention_heads, **rates
+            )
         except UserError as error:
             raise UserError(f"{self.path}: {error}") from error
 
@@ -196,7 +205,7 @@ def content(
         **{name: getattr(encoder, name) for name in names},
         **{name: _FIXED[name] for name in _WRITTEN},
         "pad_token_id": 0,
-        "tie_word_embeddings": True,
+        _TIES: True,
         "torch_dtype": "float32",
     }
     if task:

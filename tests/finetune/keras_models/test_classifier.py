@@ -1,3 +1,4 @@
+import dataclasses
 import subprocess
 import sys
 
@@ -9,6 +10,7 @@ import tiny_finetuning as tiny
 
 import electra_tf
 from electra_tf.finetune.keras_models.task_model import Data
+from electra_tf.model import weights as weights_lib
 from electra_tf.util.errors import UserError
 
 TEXTS = ["the good film is very", "it was a bad plot"] * 8
@@ -50,9 +52,48 @@ def test_batches_of_strings_are_data_too(model):
         rtol=1e-4,
         atol=1e-5,
     )
-    for wrong in (data.unbatch(), data.map(lambda x, y: (x, x))):
-        with pytest.raises(UserError, match="batches of strings"):
+
+
+def test_the_way_from_other_data_to_batches_of_strings_is_told(model):
+    model.compile(keras.optimizers.SGD(0.0), run_eagerly=True)
+    numbered = tf.data.Dataset.from_tensor_slices((TEXTS, LABELS)).batch(16)
+    names = tf.constant(["bad", "good"])
+    named = numbered.map(lambda x, y: (x, tf.gather(names, y)))
+    for wrong, message in (
+        (numbered.unbatch(), r"Batch it: data.batch\(32\)"),
+        (named, "StringLookup"),
+        (numbered.map(lambda x, y: (y, x)), r"Map it: data.map\("),
+        (numbered.map(lambda x, y: (x[:, None], y)), r"tensor \[B\] of texts"),
+        (numbered.map(lambda x, y: (x, tf.one_hot(y, 2))), "argmax"),
+        (model.dataset(TEXTS, LABELS).unbatch(), r"data.batch\(32\)"),
+    ):
+        with pytest.raises(UserError, match=message):
             model.evaluate(wrong, verbose=0)
+    lookup = keras.layers.StringLookup(
+        vocabulary=model.labels, num_oov_indices=0
+    )
+    expected = model.evaluate(numbered, verbose=0)
+    found = named.map(lambda x, y: (x, lookup(y)))
+    assert model.evaluate(found, verbose=0) == pytest.approx(expected)
+    one_hot = numbered.map(lambda x, y: (x, tf.one_hot(y, 2)))
+    model.compile("sgd", keras.losses.CategoricalCrossentropy(from_logits=True))
+    assert model.evaluate(one_hot, verbose=0)[0] == pytest.approx(expected[0])
+
+
+def test_a_number_of_heads_that_nothing_tells_is_warned_of():
+    weights = dataclasses.replace(tiny.weights(), heads_are_assumed=True)
+    weights = weights_lib.select(weights, weights_lib.ENCODER)
+    with pytest.warns(UserWarning, match="2 are assumed.*--num_attention_he"):
+        electra_tf.ElectraClassifier._from_weights(weights, 2)
+
+
+def test_a_file_of_keras_is_no_checkpoint():
+    for make in (
+        electra_tf.ElectraClassifier.from_checkpoint,
+        electra_tf.ElectraClassifier.from_finetuned,
+    ):
+        with pytest.raises(UserError, match="film.keras.*saving.load_model"):
+            make("film.keras")
 
 
 def test_classes_count_as_much_as_they_are_told(model):

@@ -73,6 +73,10 @@ CASES = {
 }
 
 
+SERVED = {"ElectraTagger": {"labeled_positions"}}
+"""What answers need besides tokens."""
+
+
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
     data_dir = tmp_path_factory.mktemp("data")
@@ -88,11 +92,8 @@ def _model(name, path, **arguments):
 
 def _fit(model, case, epochs=15, **arguments):
     """Learns; eagerly if that is short, as to compile takes seconds."""
-    steps = 4 * epochs
     model.compile(
-        model.make_optimizer(
-            1e-2, num_train_steps=steps, layerwise_lr_decay=1.0
-        ),
+        model.make_optimizer(1e-2, layerwise_lr_decay=1.0),
         run_eagerly=epochs < 5,
     )
     return model.fit(
@@ -120,6 +121,12 @@ def _assert_equal(found, expected):
 def test_it_learns_and_says_how_well(trained):
     case, model, history = trained
     assert history["loss"][-1] < 0.6 * history["loss"][0]
+    batches = -(-len(list(model.rows(case.x))) // 4)
+    assert model.optimizer.get_config()["learning_rate"]["config"] == {
+        "learning_rate": 1e-2,
+        "warmup_proportion": 0.1,
+        "num_train_steps": 15 * batches,
+    }
     assert case.is_perfect(history[f"val_{case.metric}"][-1])
     scores = model.evaluate(case.x, case.y, verbose=0, return_dict=True)
     for name, value in scores.items():
@@ -273,11 +280,24 @@ def test_an_export_answers_as_the_model(trained, tmp_path):
     model.export(tmp_path / "saved", verbose=False)
     inputs = next(iter(model.dataset(case.x, batch_size=3)))
     network = tf.saved_model.load(str(tmp_path / "saved"))
-    found, expected = (
-        keras.tree.map_structure(lambda x: x.numpy(), outputs)
-        for outputs in (network.serve(inputs), model(inputs))
+    signature = network.signatures["serving_default"]
+    names = set(signature.structured_input_signature[1])
+    assert names == {"input_ids", "input_mask", "segment_ids"} | SERVED.get(
+        type(model).__name__, set()
     )
+    served = {name: inputs[name] for name in names}
+    expected = model(inputs)
+    if not isinstance(expected, dict):
+        expected = {"output_0": expected}
+    else:  # what comes from the columns of training, and goes to the scorer
+        for name in ("end_logits", "word_numbers", "is_max_context"):
+            expected.pop(name)
+        expected.pop("input_ids")
+    found = signature(**served)
     _assert_equal(found, expected)
+    again = keras.tree.flatten(network.serve(served))
+    for one, other in zip(again, keras.tree.flatten(found), strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_the_summary_lists_the_layers(trained):

@@ -21,6 +21,19 @@ def test_a_label_that_there_is_not_is_named(label):
         Labels(2, ("bad", "good")).number(label, "7")
 
 
+@pytest.mark.parametrize(
+    ("label", "message"),
+    [
+        (b"good", "Received: b'good' at 7. Decode it: label.decode()"),
+        ([0, 1], r"Received: \[0, 1\] at 7. Give the number .*argmax"),
+        ([0.0, 1.0], "argmax"),
+    ],
+)
+def test_the_way_from_another_form_of_a_label_is_told(label, message):
+    with pytest.raises(UserError, match=message):
+        Labels(2, ("bad", "good")).number(label, "7")
+
+
 def test_a_number_is_no_label_of_another_class():
     stars = Labels(None, ("1", "2", "4"))
     assert stars.number("1", "0") == 0 and stars.number(0, "0") == 0

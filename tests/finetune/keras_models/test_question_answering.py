@@ -59,6 +59,12 @@ def test_what_cannot_be_asked_is_named(path, x, y, message):
         model.dataset(x, y)
 
 
+def test_the_loss_is_the_one_of_the_head(path):
+    model = electra_tf.ElectraQA.from_checkpoint(path)
+    with pytest.raises(UserError, match="`loss` must be left out.*'mse'"):
+        model.compile("sgd", "mse")
+
+
 def test_rows_must_have_room_for_question_and_stride(path):
     with pytest.raises(UserError, match=r"Received: 10 \+ 10 \+ 3.*length=20"):
         electra_tf.ElectraQA.from_checkpoint(

@@ -31,6 +31,9 @@ def test_texts_and_pairs_come_in_several_forms():
         ([("a", "x"), ("b",)], r"Received: \('b',\) at 1"),
         ([("a", "x"), ("b", 2)], "Received: 2 at 1"),
         ((["a", "b"], ["x"]), "2 and 1 texts"),
+        ([b"ab", b"cd"], "Received: b'ab' at 0. Decode it: text.decode()"),
+        (np.array([b"abc"]), "at 0. Decode it"),
+        ([("a", "x"), ("b", b"y")], "Received: b'y' at 1. Decode it"),
     ],
 )
 def test_what_is_no_text_is_named(texts, message):

@@ -1,0 +1,79 @@
+"""Classes that Keras finds in files although nothing has imported them.
+
+Keras makes objects only of classes that are registered, and a decorator
+registers them when their module runs, which imports TensorFlow. Stand-ins are
+registered in their place as soon as Keras itself is there; the class is
+imported when a file names it, and takes the place of its stand-in.
+"""
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import sys
+import types
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+PACKAGE = "electra_tf"
+
+
+def register(classes: Mapping[str, str]) -> None:
+    """Has Keras find classes, now or as soon as it is imported.
+
+    Args:
+      classes: name -> module.
+    """
+    if hasattr(sys.modules.get("keras"), "saving"):
+        _register(sys.modules["keras"], classes)
+    else:
+        sys.meta_path.insert(0, _KerasFinder(classes))
+
+
+def _register(keras: types.ModuleType, classes: Mapping[str, str]) -> None:
+    known = keras.saving.get_custom_objects()
+    for name, module in classes.items():
+        known.setdefault(f"{PACKAGE}>{name}", _StandIn(name, module))
+
+
+class _StandIn:
+    """A class that is not imported yet, as far as Keras asks for it."""
+
+    def __init__(self, name: str, module: str) -> None:
+        self._name = name
+        self._module = module
+
+    def from_config(self, config: Mapping[str, Any]) -> object:
+        """Makes an object of the class."""
+        cls = getattr(importlib.import_module(self._module), self._name)
+        return cls.from_config(config)
+
+
+class _KerasFinder(importlib.abc.MetaPathFinder):
+    """Registers classes at the end of the import of Keras."""
+
+    def __init__(self, classes: Mapping[str, str]) -> None:
+        self._classes = classes
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None,
+        target: types.ModuleType | None = None,
+    ) -> importlib.machinery.ModuleSpec | None:
+        if fullname != "keras":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(fullname)
+        if spec is not None and spec.loader is not None:
+            self._follow(spec.loader)
+        return spec
+
+    def _follow(self, loader: importlib.abc.Loader) -> None:
+        execute = loader.exec_module
+
+        def execute_and_register(module: types.ModuleType) -> None:
+            execute(module)
+            _register(module, self._classes)
+
+        loader.exec_module = execute_and_register

@@ -1,0 +1,87 @@
+import warnings
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny_finetuning as tiny
+
+import electra_tf
+from electra_tf.finetune.keras_models import rates
+from electra_tf.util.errors import UserError
+
+
+@pytest.fixture(scope="module")
+def backbone():
+    return electra_tf.ElectraBackbone(tiny.ENCODER, tiny.VOCABULARY)
+
+
+def _begin(optimizer, batches, **arguments):
+    """Returns what is warned of."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        rates.begin(optimizer, tf.data.Dataset.range(batches), arguments)
+    return [str(x.message) for x in caught if x.category is UserWarning]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "updates"),
+    [
+        ({"epochs": 4}, 40),
+        ({}, 10),
+        ({"epochs": 4, "steps_per_epoch": 5}, 20),
+        ({"epochs": 4, "initial_epoch": 1}, 30),
+    ],
+)
+def test_the_rate_falls_to_zero_where_fit_ends(backbone, arguments, updates):
+    optimizer = backbone.make_optimizer(2e-3, warmup_proportion=0.2)
+    assert not _begin(optimizer, 10, **arguments)
+    found = []
+    for step in range(updates + 1):
+        optimizer.iterations.assign(step)
+        found.append(float(optimizer.learning_rate))
+    done = np.arange(updates + 1)
+    rising = np.minimum(1, done / (0.2 * updates))
+    expected = 2e-3 * (1 - done / updates) * rising
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-10)
+
+
+def test_the_length_of_the_first_fit_stays(backbone):
+    optimizer = backbone.make_optimizer()
+    assert not _begin(optimizer, 10, epochs=2)
+    optimizer.iterations.assign(20)
+    (message,) = _begin(optimizer, 10)
+    assert "on to update 30, but the learning rate is 0 from update 20" in (
+        message
+    )
+    config = keras.saving.serialize_keras_object(optimizer)
+    again = keras.saving.deserialize_keras_object(config)
+    again.iterations.assign(20)
+    assert _begin(again, 10) == [message]
+
+
+def test_a_length_that_is_given_is_kept_and_checked(backbone):
+    optimizer = backbone.make_optimizer(num_train_steps=40)
+    assert not _begin(optimizer, 10, epochs=4)
+    assert not _begin(optimizer, 10, epochs=1)  # more may follow
+    (message,) = _begin(optimizer, 41)
+    assert "is 0 from update 40" in message and "make_optimizer()" in message
+    (message,) = _begin(optimizer, 4)
+    assert "ends at update 4, inside the warm-up of 4" in message
+    for steps in (0, -1):
+        with pytest.raises(UserError, match=f"at least 1.*={steps}. Leave"):
+            backbone.make_optimizer(num_train_steps=steps)
+
+
+def test_other_optimizers_are_left_alone():
+    assert not _begin(keras.optimizers.Adam(1e-3), 10)
+
+
+def test_a_number_of_updates_that_nobody_knows_must_be_given(backbone):
+    data = tf.data.Dataset.range(10).filter(lambda x: x > 3)
+    optimizer = backbone.make_optimizer()
+    with pytest.raises(UserError, match="not tell.*assert_cardinality"):
+        rates.begin(optimizer, data, {})
+    rates.begin(backbone.make_optimizer(num_train_steps=9), data, {})
+    with pytest.raises(UserError, match="epochs . batches"):
+        optimizer.learning_rate  # noqa: B018 (it is computed)
