@@ -322,6 +322,10 @@ class RuntimeConfig:
     jit_compile: str = one_of("auto", "true", "false")
     """Compile the update with XLA; auto where that is faster."""
 
+    tensorboard: bool = False
+    """Write TensorBoard event files too, into the directory of each trial;
+    needs [tensorboard]."""
+
     def __post_init__(self) -> None:
         counts = (
             "eval_batch_size gradient_accumulation_steps iterations_per_loop "

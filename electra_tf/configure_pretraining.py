@@ -191,7 +191,7 @@ class RuntimeConfig:
     """Compile the update with XLA; auto where that is faster."""
 
     tensorboard: bool = False
-    """Write TensorBoard event files too."""
+    """Write TensorBoard event files too; needs [tensorboard]."""
 
     generator_accuracy_limit: float = 0.6
     """Share of right samples over which the run warns that the generator is

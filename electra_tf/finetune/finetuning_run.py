@@ -18,7 +18,7 @@ from electra_tf.finetune.experiment import Experiment, TaskData
 from electra_tf.finetune.features import Features
 from electra_tf.finetune.task import Example, Task
 from electra_tf.finetune.trial import Trial
-from electra_tf.util import console, distribution, files, seeds
+from electra_tf.util import callbacks, console, distribution, files, seeds
 from electra_tf.util.errors import UserError
 
 Done = tuple[Trial, dict[str, Any]]
@@ -40,6 +40,8 @@ def run(config: FinetuningConfig) -> dict[str, Any]:
     task_builder.check(config)
     if config.run.write_plots:
         plots.check()
+    if config.runtime.tensorboard:
+        callbacks.check_tensorboard()
     experiment = prepare(config)
     numbers = range(1, config.run.num_trials + 1)
     done = [_run_trial(experiment, number) for number in numbers]

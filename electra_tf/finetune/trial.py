@@ -360,7 +360,7 @@ class Trial:
             max_seq_length=int(lengths.max()),
             row_length=float(lengths.mean()),
         )
-        return [
+        made = [
             callbacks.JsonLog(
                 self.directory / "metrics.jsonl",
                 first_step=step,
@@ -368,6 +368,9 @@ class Trial:
             ),
             callbacks.ProgressBar((whole,), shown={"loss": "loss"}),
         ]
+        if self.config.runtime.tensorboard:
+            made.append(callbacks.TensorBoardLog(self.directory))
+        return made
 
 
 def _weights_of(model: FinetuningModel) -> dict[str, tf.Variable]:
