@@ -24,6 +24,8 @@ ENDINGS = (".csv", ".tsv", *JSON_LINES)
 
 _NOT_UTF8 = re.compile("[\udc80-\udcff]")  # what "surrogateescape" makes
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
+_TRIED = {";": "';'", "\t": "tab", ",": "','", "|": "'|'"}
+"""A delimiter that a file may have -> as --delimiter takes it in a shell."""
 
 
 class _Row(NamedTuple):
@@ -65,11 +67,12 @@ def read(
             f"{path} must end in {', '.join(ENDINGS)}. Received: {kind!r}."
         )
     rows = _rows(path, config, kind)
+    first = next(rows)
+    _check_delimiter(path, first, config.has_header, required)
     if config.has_header:
-        header = next(rows)
+        header = first
         names = _names(path, header)
     else:
-        first = next(rows)
         names = [str(i + 1) for i in range(len(first.fields))]
         header, rows = first, _chain(first, rows)
     for column in required:
@@ -82,6 +85,42 @@ def read(
             )
     for row in rows:
         yield _record(row, names)
+
+
+def _check_delimiter(
+    path: pathlib.Path,
+    first: _Row,
+    has_header: bool,
+    required: Collection[str],
+) -> None:
+    """Refuses a file whose columns are there with another delimiter.
+
+    Raises:
+      UserError: naming that delimiter.
+    """
+    names = _fields(first.fields, has_header)
+    missing = [column for column in required if column not in names]
+    if not (missing or first.problem):
+        return
+    line = read_bytes(path).decode("utf-8", "replace").partition("\n")[0]
+    for delimiter, flag in _TRIED.items():
+        split = next(csv.reader([line.strip("\r")], delimiter=delimiter), [])
+        found = _fields(split, has_header)
+        is_one = len(names) == 1 < len(found)
+        if {*required} <= {*found} or (is_one and not first.problem):
+            missing = missing or list(required)
+            raise UserError(
+                f"{path}, line {first.number}: `{missing[0]}` must be a "
+                f"column. Received: {line:.80}. The file looks separated by "
+                f"{flag}: set --delimiter={flag}."
+            )
+
+
+def _fields(fields: Sequence[str], has_header: bool) -> list[str]:
+    """Returns the names of columns by the fields of the first line."""
+    if has_header:
+        return [field.strip() for field in fields]
+    return [str(i + 1) for i in range(len(fields))]
 
 
 def _chain(first: _Row, rows: Iterator[_Row]) -> Iterator[_Row]:
