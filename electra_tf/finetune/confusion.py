@@ -124,7 +124,7 @@ def _of_best_trials(
     experiment: Experiment, results: Results
 ) -> Iterator[Confusion]:
     names = (name for name, _, _ in experiment.dev_splits())
-    for task, _, dev in experiment.tasks:
+    for task, _, dev, _ in experiment.tasks:
         of_metrics = [next(names) for _ in dev]
         is_evaluated = {*of_metrics[:1]} & results[0]["metrics"].keys()
         if not is_evaluated or not 0 < len(task.labels) <= _MAX_LABELS:

@@ -100,7 +100,7 @@ def _check_batch(config: FinetuningConfig, replicas: int) -> None:
 def _read_task(task: Task, digests: dict[str, str]) -> TaskData:
     """Reads what a run needs of a task's splits, and adds their digests."""
     run = task.config.run
-    train = None
+    train, examples, scored = None, [], {}
     if run.do_train:
         examples = _examples_to_learn(task)
         digests[f"{task.name} train"] = provenance.of_examples(examples)
@@ -113,9 +113,18 @@ def _read_task(task: Task, digests: dict[str, str]) -> TaskData:
             dev[split] = predictions.read(task, split)
             digest = provenance.of_examples(dev[split].examples)
             digests[f"{task.name} {split}"] = digest
-    for split in predictions.test_splits(task):
-        task.get_examples(split)  # so that errors come before a training
-    return TaskData(task, train, dev)
+            scored[split] = dev[split].examples
+    for split in predictions.test_splits(task):  # errors before a training
+        found = task.get_examples(split)
+        if all(example.is_labelled for example in found):
+            scored[split] = found
+    majority = task.get_scorer().majority if examples else None
+    return TaskData(
+        task,
+        train,
+        dev,
+        {k: majority(examples, v) for k, v in scored.items() if majority},
+    )
 
 
 def _examples_to_learn(task: Task) -> list[Example]:
@@ -133,7 +142,7 @@ def _say_what_there_is(experiment: Experiment) -> None:
     if not distribution.is_chief(experiment.strategy):
         return
     is_alone = len(experiment.tasks) == 1
-    for number, (task, train, dev) in enumerate(experiment.tasks):
+    for number, (task, train, dev, _) in enumerate(experiment.tasks):
         parts = []
         if train is not None:
             parts.append(f"{train.num_rows:,} rows to train on")
@@ -182,6 +191,8 @@ def _report(experiment: Experiment, done: Sequence[Done]) -> dict[str, Any]:
         for (_, result), tests in zip(done, scores.tests, strict=True)
     ]
     whole = _whole(experiment, list(zip(trials, results, strict=True)))
+    if majority := experiment.majority():
+        whole["majority"] = {"metrics": majority}
     if scores.ensemble:
         whole["ensemble"] = {"metrics": scores.ensemble}
     _write(config, whole, results)
@@ -228,8 +239,11 @@ def _write(
     files.write_json(directory / f"{name}_results.json", whole)
     if not whole["summary"]:
         return
-    ensemble = whole.get("ensemble", {}).get("metrics")
-    text = report.tables(config.task.task_names, results, ensemble)
+    others = {
+        who: whole.get(who, {}).get("metrics")
+        for who in ("majority", "ensemble")
+    }
+    text = report.tables(config.task.task_names, results, **others)
     files.atomic_write_text(directory / f"{name}_results.txt", text)
     console.say()
     console.say(text)

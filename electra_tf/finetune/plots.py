@@ -66,7 +66,7 @@ def write(
     """
     target = pathlib.Path(experiment.config.results_dir)
     names = (name for name, _, _ in experiment.dev_splits())
-    for task, _, dev in experiment.tasks:
+    for task, _, dev, _ in experiment.tasks:
         splits = [next(names) for _ in dev]
         split = [x for x in splits if x in results[0]["metrics"]][:1]
         metric = task.get_scorer().main_metric

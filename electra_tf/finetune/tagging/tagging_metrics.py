@@ -5,6 +5,7 @@ cut off.
 """
 
 import dataclasses
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -59,6 +60,32 @@ class AccuracyScorer(Scorer):
         pairs = list(zip(golden, predicted, strict=True))
         loss = float(np.sum(outputs["loss"])) / max(1, num_words)
         return {**self.metrics(pairs), "loss": loss}
+
+    def majority(
+        self,
+        train: Sequence[TaggedSentence],
+        examples: Sequence[TaggedSentence],
+    ) -> dict[str, float]:
+        """Computes the metrics of the tag that each word has most often.
+
+        A word that training lacks has the most frequent tag of all.
+        """
+        counts: dict[str, Counter[str]] = defaultdict(Counter)
+        total: Counter[str] = Counter()
+        for sentence in train:
+            total.update(sentence.tags)
+            for word, tag in zip(sentence.words, sentence.tags, strict=True):
+                counts[word][tag] += 1
+        most = {
+            word: found.most_common(1)[0][0] for word, found in counts.items()
+        }
+        default = total.most_common(1)[0][0]
+        return self.metrics(
+            [
+                (x.tags, [most.get(w, default) for w in x.words])
+                for x in examples
+            ]
+        )
 
     def metrics(
         self, pairs: Sequence[tuple[Sequence[str], Sequence[str]]]

@@ -123,3 +123,17 @@ def test_an_ensemble_tags_by_the_mean_probability():
     tags, found = scorer.tags(joined, [TaggedSentence(0, ("a", "b"))])
     assert tags == [["X", "Z"]]
     np.testing.assert_allclose(found, [[0.55, 0.5]], rtol=1e-5)
+
+
+def test_the_majority_is_the_tag_that_each_word_has_most_often():
+    train = [
+        TaggedSentence(0, ("a", "b", "a"), ("X", "Y", "X")),
+        TaggedSentence(1, ("a", "c"), ("Y", "X")),
+    ]
+    dev = [TaggedSentence(0, ("b", "a", "new"), ("Y", "Y", "X"))]
+    found = AccuracyScorer(("X", "Y")).majority(train, dev)
+    assert found == {"accuracy": pytest.approx(100 * 2 / 3)}
+    train = [TaggedSentence(0, ("ann", "is", "it"), ("S-P", "O", "O"))]
+    dev = [TaggedSentence(0, ("it", "ann", "bo"), ("O", "S-P", "S-P"))]
+    found = EntityScorer(("O", "S-P")).majority(train, dev)
+    assert found["precision"] == 100 and found["recall"] == 50
