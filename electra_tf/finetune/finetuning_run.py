@@ -7,6 +7,7 @@ from typing import Any
 from electra_tf.configure_finetuning import FinetuningConfig
 from electra_tf.finetune import (
     confusion,
+    encoder_defaults,
     plots,
     predictions,
     pretrained,
@@ -63,7 +64,9 @@ def prepare(config: FinetuningConfig) -> Experiment:
     """
     strategy = distribution.make_strategy(config.runtime.strategy)
     _check_batch(config, strategy.num_replicas_in_sync)
-    weights = pretrained.read(config)
+    given, weights = config, pretrained.read(config)
+    unset = encoder_defaults.of_earlier_versions(config, weights)
+    config, weights = encoder_defaults.settle(config, weights)
     longest = weights.architecture.encoder.max_position_embeddings
     tokenizer = pretrained.tokenizer(weights)
     tasks = [
@@ -78,10 +81,10 @@ def prepare(config: FinetuningConfig) -> Experiment:
         )
     digests = {"encoder": provenance.of_encoder(weights)}
     data = tuple(_read_task(task, digests) for task in tasks)
-    experiment = Experiment(config, data, weights, strategy, digests)
+    experiment = Experiment(config, data, weights, strategy, digests, unset)
     if config.run.do_train:
         experiment.check_shares()
-    _say_what_there_is(experiment)
+    _say_what_there_is(experiment, encoder_defaults.chosen(given, config))
     return experiment
 
 
@@ -138,7 +141,8 @@ def _examples_to_learn(task: Task) -> list[Example]:
     return examples
 
 
-def _say_what_there_is(experiment: Experiment) -> None:
+def _say_what_there_is(experiment: Experiment, chosen: str) -> None:
+    """Says what is learned from what, and what the encoder has chosen."""
     if not distribution.is_chief(experiment.strategy):
         return
     is_alone = len(experiment.tasks) == 1
@@ -156,6 +160,8 @@ def _say_what_there_is(experiment: Experiment) -> None:
         for note in task.bad_rows.notes:
             console.warn(note)
     console.say(f"Encoder: {experiment.weights.origin}.")
+    if chosen:
+        console.say(f"Chosen by the encoder: {chosen}")
 
 
 def _run_trial(experiment: Experiment, number: int) -> Done:

@@ -130,7 +130,10 @@ class Trial:
             path = self.directory / "config.json"
             if path.exists():
                 config_flags.check_same_experiment(
-                    path, self.config, way_out=way_out
+                    path,
+                    self.config,
+                    way_out=way_out,
+                    unset=self.experiment.unset,
                 )
             elif self._is_chief:
                 config_flags.save_config(path, self.config)
