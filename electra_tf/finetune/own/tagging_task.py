@@ -22,6 +22,7 @@ from electra_tf.finetune.tagging.tagging_tasks import (
     check_span_tag,
 )
 from electra_tf.finetune.tagging.tagging_utils import (
+    find_encoding,
     get_span_labels,
     get_tags,
 )
@@ -63,8 +64,18 @@ class OwnTagging(OwnTask, TaggingTask):
         tags = {word.tag for x in self.train_sentences for word in x.words}
         return tags != {"O"} and all(map(_is_span_tag, tags))
 
+    @functools.cached_property
+    def encoding(self) -> str:
+        """That of the spans in the training rows, see `get_tags`."""
+        if self.known:
+            return self.known.get("encoding", "BIOES")
+        return find_encoding(
+            [str(word.tag) for word in x.words] for x in self.train_sentences
+        )
+
     def describe(self) -> dict[str, Any]:
-        return {**super().describe(), "is_spans": self.is_spans}
+        spans = {"encoding": self.encoding} if self.is_spans else {}
+        return {**super().describe(), "is_spans": self.is_spans, **spans}
 
     @functools.cached_property
     def names(self) -> frozenset[str]:
@@ -156,7 +167,9 @@ class OwnTagging(OwnTask, TaggingTask):
         if not self.is_spans:
             return AccuracyScorer(self.labels)
         original = self.config.task.original_spans
-        scorer = EntityScorer(self.labels, original_spans=original)
+        scorer = EntityScorer(
+            self.labels, original_spans=original, encoding=self.encoding
+        )
         scorer.main_metric = self.columns.main_metric or scorer.main_metric
         return scorer
 
