@@ -157,7 +157,7 @@ def _say_what_there_is(experiment: Experiment, chosen: str) -> None:
             parts.append(f"{len(split.examples):,} in {name}")
         there = ", ".join(parts) or "nothing to do"
         console.say(f"{task.name}: {there}. {task.remark()}".rstrip())
-        for note in task.bad_rows.notes:
+        for note in (*task.bad_rows.notes, *task.warnings()):
             console.warn(note)
     console.say(f"Encoder: {experiment.weights.origin}.")
     if chosen:

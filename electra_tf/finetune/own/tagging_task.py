@@ -5,7 +5,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple
 
-from electra_tf.finetune.own import sources, tables
+from electra_tf.finetune.own import label_warnings, sources, tables
 from electra_tf.finetune.own.own_task import OwnTask, named
 from electra_tf.finetune.own.sources import Source
 from electra_tf.finetune.reading import BadRowError
@@ -112,6 +112,9 @@ class OwnTagging(OwnTask, TaggingTask):
     def remark(self) -> str:
         what = "Spans" if self.is_spans else "Tags"
         return f"{what}: {named(sorted(self.names))}."
+
+    def warnings(self) -> list[str]:
+        return label_warnings.of_names(sorted(self.names))
 
     @property
     def input_names(self) -> tuple[str, ...]:
