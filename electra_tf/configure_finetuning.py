@@ -27,7 +27,7 @@ from electra_tf.util.errors import UserError
 
 
 class Rates(NamedTuple):
-    """A column of the paper's Table 7.
+    """Rates for a size of the encoder.
 
     Attributes:
       learning_rate: peak, of the head.
@@ -43,6 +43,14 @@ TABLE_7 = {
     "base": Rates(1e-4, 0.8),
     "large": Rates(5e-5, 0.9),
 }
+"""The paper's rates."""
+
+RATES = {"tiny": Rates(1e-3, 0.8), **TABLE_7}
+"""Those, and what encoders that are narrower than the paper's Small, 256,
+learnt SST-2 and chunking with (docs/finetuning.md)."""
+
+DROPOUT = 0.1
+"""Of fine-tuning an encoder that was pre-trained without."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -171,13 +179,13 @@ class TaskConfig:
 class OptimizerConfig:
     """Adam with a learning rate for each depth."""
 
-    model_size: str = one_of("auto", *TABLE_7)
-    """Whose rates to take; auto for those of the nearest size by the
-    encoder's width."""
+    model_size: str = one_of("auto", *RATES)
+    """Whose rates to take; auto by the width of the encoder: tiny below 256,
+    small below 768, base below 1024, else large."""
 
     learning_rate: float | None = None
-    """Peak of the learning rate, of the head. Default: 3e-4, 1e-4 or 5e-5, by
-    `model_size`; the original has 1e-4 for small."""
+    """Peak of the learning rate, of the head. Default: 1e-3, 3e-4, 1e-4 or
+    5e-5, by `model_size`; the original has 1e-4 for small."""
 
     layerwise_lr_decay: float | None = None
     """Share of the rate of the layer above that a layer has. Default: 0.8;
@@ -228,11 +236,11 @@ class OptimizerConfig:
         require_choices(self)
 
     def rates(self, hidden_size: int) -> Rates:
-        """Returns what is given, or Table 7's for a width of the encoder."""
-        nearest = "small" if hidden_size < 768 else "base"
-        nearest = "large" if hidden_size >= 1024 else nearest
-        auto = self.model_size == "auto"
-        default = TABLE_7[nearest if auto else self.model_size]
+        """Returns what is given, or `RATES` for a width of the encoder."""
+        widths = {256: "tiny", 768: "small", 1024: "base"}
+        wider = (size for width, size in widths.items() if hidden_size < width)
+        size = self.model_size
+        default = RATES[next(wider, "large") if size == "auto" else size]
         return Rates(
             self.learning_rate or default.learning_rate,
             self.layerwise_lr_decay or default.layerwise_lr_decay,
@@ -252,11 +260,11 @@ class TrainingConfig:
 
     hidden_dropout_prob: float | None = None
     """Share of hidden values dropped in training. Default: as in
-    pre-training."""
+    pre-training, or 0.1 if that had none."""
 
     attention_probs_dropout_prob: float | None = None
     """Share of attention weights dropped in training. Default: as in
-    pre-training."""
+    pre-training, or 0.1 if that had none."""
 
     precision: str = one_of("float32", "bfloat16")
     """Of the encoder's matrix products; all else is float32, weights, sums
@@ -326,6 +334,10 @@ class RuntimeConfig:
     keep_memory: bool = True
     """Keep freed memory for the next update instead of returning it to the
     system, which is faster. Of the GNU C library."""
+
+    tensorboard: bool = False
+    """Write TensorBoard event files too, into the directory of each trial;
+    needs [tensorboard]."""
 
     def __post_init__(self) -> None:
         counts = (

@@ -190,7 +190,7 @@ class RuntimeConfig:
     """Compile the update with XLA; auto where that is faster."""
 
     tensorboard: bool = False
-    """Write TensorBoard event files too."""
+    """Write TensorBoard event files too; needs [tensorboard]."""
 
     keep_memory: bool = True
     """Keep freed memory for the next update instead of returning it to the

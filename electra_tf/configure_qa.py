@@ -1,6 +1,7 @@
 """The configuration of question answering; needs no TensorFlow.
 
-Names and defaults are those of the original's `configure_finetuning.py`.
+Names and defaults are those of the original's `configure_finetuning.py`; where
+rows are too short for its lengths, these are shorter.
 """
 
 import dataclasses
@@ -11,18 +12,21 @@ from electra_tf.util.config_fields import require
 from electra_tf.util.errors import UserError
 
 _SPECIAL = 3  # [CLS] question [SEP] context [SEP]
+_QUESTION, _STRIDE = 64, 128  # the original's
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class QAConfig:
     """How a context is read, and an answer found in it."""
 
-    max_query_length: int = 64
-    """Tokens of a question that are read; what is longer is cut."""
+    max_query_length: int | None = None
+    """Tokens of a question that are read; what is longer is cut. Default: 64;
+    in rows that lack the room for it, a quarter of them."""
 
-    doc_stride: int = 128
+    doc_stride: int | None = None
     """Tokens from the beginning of one window on a context to that of the
-    next."""
+    next. Default: 128; in rows that lack the room for it, half of what the
+    question leaves."""
 
     joint_prediction: bool = True
     """Choose the end of an answer by its start; without it, each by itself.
@@ -78,17 +82,28 @@ class QAConfig:
     def fitted(self, length: int) -> Self:
         """Returns the same with questions and strides that rows have room for.
 
+        What is given stays as it is.
+
         Args:
           length: tokens in a row.
         """
-        question = min(self.max_query_length, length // 4)
-        stride = min(self.doc_stride, (length - question - _SPECIAL) // 2)
+        question, stride = self.max_query_length, self.doc_stride
+        room = length - _SPECIAL
+        if question is None:
+            fits = _QUESTION + (stride or _STRIDE) <= room
+            most = min(length // 4, room - (stride or 1))
+            question = _QUESTION if fits else max(1, min(_QUESTION, most))
+        if stride is None:
+            fits = question + _STRIDE <= room
+            stride = _STRIDE if fits else max(1, (room - question) // 2)
         return dataclasses.replace(
             self, max_query_length=question, doc_stride=stride
         )
 
     def check_room(self, length: int) -> None:
         """Checks that windows overlap, whatever the question.
+
+        It is for what `fitted` returned.
 
         Args:
           length: tokens in a row.
@@ -99,7 +114,7 @@ class QAConfig:
         question, stride = self.max_query_length, self.doc_stride
         if question + stride + _SPECIAL <= length:
             return
-        fitted = self.fitted(length)
+        fitted = QAConfig().fitted(length)
         raise UserError(
             "`max_query_length` + `doc_stride` + 3 must be at most "
             "`max_seq_length`: a row has room for the longest question, three "

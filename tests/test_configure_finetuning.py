@@ -15,13 +15,21 @@ def _parse(*arguments):
 
 @pytest.mark.parametrize(
     ("hidden_size", "rates"),
-    [(128, (3e-4, 0.8)), (256, (3e-4, 0.8)), (768, (1e-4, 0.8))]
+    [(256, (3e-4, 0.8)), (512, (3e-4, 0.8)), (768, (1e-4, 0.8))]
     + [(1024, (5e-5, 0.9))],
 )
 def test_rates_are_those_of_table_7_by_width(hidden_size, rates):
     config = OptimizerConfig()
     assert config.rates(hidden_size) == rates
     assert config.weight_decay_rate == 0 and config.warmup_proportion == 0.1
+
+
+@pytest.mark.parametrize("hidden_size", [16, 128, 255])
+def test_encoders_narrower_than_small_have_a_rate_of_their_own(hidden_size):
+    assert OptimizerConfig().rates(hidden_size) == (1e-3, 0.8)
+    small = OptimizerConfig(model_size="small")
+    assert small.rates(hidden_size) == (3e-4, 0.8)
+    assert OptimizerConfig(model_size="tiny").rates(1024) == (1e-3, 0.8)
 
 
 def test_given_rates_win():

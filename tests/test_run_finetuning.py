@@ -288,7 +288,7 @@ def test_two_tasks_are_learnt_together(together):
 def test_each_of_two_tasks_has_its_table_answers_and_head(together):
     _, model_dir = together
     text = (model_dir / "results/sst+pos_results.txt").read_text("utf-8")
-    tables = [table.split()[0] for table in text.split("\n\n")]
+    tables = [table.partition(",")[0] for table in text.split("\n\n")]
     assert tables == ["sst", "pos", "all"]
     for split in ("dev", "test"):
         directory = model_dir / f"{split}_predictions/sst+pos"
@@ -321,7 +321,12 @@ def test_test_rows_are_scored_where_the_right_answers_are_known(together):
     assert whole["summary"]["pos_test"]["accuracy"]["best"] == accuracy
     text = (model_dir / "results/sst+pos_results.txt").read_text("utf-8")
     _, pos, _ = text.split("\n\n")
-    assert "test accuracy" in pos and f"{accuracy:.2f}" in pos
+    head, first = [line.split() for line in pos.splitlines()[:2]]
+    assert head == ["pos,", "trial", "1", "dev", "majority", "test", "majority"]
+    assert first[0] == "accuracy" and first[3] == f"{accuracy:.2f}"
+    majority = whole["majority"]["metrics"]
+    assert majority.keys() == {"sst_dev", "pos_dev", "pos_test"}
+    assert first[4] == f"{majority['pos_test']['accuracy']:.2f}"
     path = model_dir / "finetuning_models/sst+pos_model_1/result.json"
     assert "pos_test" not in json.loads(path.read_text("utf-8"))["metrics"]
 

@@ -14,6 +14,7 @@ from electra_tf.finetune.report import Results
 from electra_tf.util import console, files, trial_directories
 
 _MAX_LABELS = 12  # that a page is wide enough for
+_MAX_DRAWN = 40  # that a picture is
 
 
 class Confusion(NamedTuple):
@@ -48,10 +49,12 @@ def write(experiment: Experiment, results: Results) -> list[Confusion]:
       results: of its trials.
 
     Returns:
-      What the tables show; nothing of tasks of another kind, or of more than
-      twelve labels.
+      What the tables show, and what is to be drawn: tasks of up to twelve
+      labels have a table, of up to forty a picture, those of another kind
+      neither.
     """
-    found = list(_of_best_trials(experiment, results))
+    drawn = list(_of_best_trials(experiment, results))
+    found = [x for x in drawn if len(x.labels) <= _MAX_LABELS]
     config = experiment.config
     directory = trial_directories.of_tasks(
         config.results_dir, config.task.task_name
@@ -63,7 +66,7 @@ def write(experiment: Experiment, results: Results) -> list[Confusion]:
         files.atomic_write_text(path, "\n".join(tables))
         console.say()
         console.say("\n".join(tables))
-    return found
+    return drawn
 
 
 def best_trial(metric: str, split: str, results: Results) -> Mapping[str, Any]:
@@ -127,10 +130,10 @@ def _of_best_trials(
     experiment: Experiment, results: Results
 ) -> Iterator[Confusion]:
     names = (name for name, _, _ in experiment.dev_splits())
-    for task, _, dev in experiment.tasks:
+    for task, _, dev, _ in experiment.tasks:
         of_metrics = [next(names) for _ in dev]
         is_evaluated = {*of_metrics[:1]} & results[0]["metrics"].keys()
-        if not is_evaluated or not 0 < len(task.labels) <= _MAX_LABELS:
+        if not is_evaluated or not 0 < len(task.labels) <= _MAX_DRAWN:
             continue
         metric = task.get_scorer().main_metric
         trial = best_trial(metric, of_metrics[0], results)["trial"]

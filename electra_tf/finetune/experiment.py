@@ -1,6 +1,7 @@
 """What all trials of a run have in common, and what an evaluation says."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,11 +37,14 @@ class TaskData(NamedTuple):
       task: the task.
       train: the rows to learn from; None if nothing is trained.
       dev: split -> its examples, the one that chooses first.
+      majority: split, dev or labelled test -> the metrics of answers that need
+        no model, see `Scorer.majority`; empty if nothing is trained.
     """
 
     task: Task
     train: Features | None
     dev: Mapping[str, Split]
+    majority: Mapping[str, Mapping[str, float]] = MappingProxyType({})
 
 
 class Experiment(NamedTuple):
@@ -52,6 +56,7 @@ class Experiment(NamedTuple):
       weights: of the encoder, as `pretrained.read` returns them.
       strategy: under which the variables are made.
       digests: of encoder and data.
+      unset: what null stands for in a `config.json` of earlier versions.
     """
 
     config: FinetuningConfig
@@ -59,6 +64,7 @@ class Experiment(NamedTuple):
     weights: Weights
     strategy: tf.distribute.Strategy
     digests: Digests
+    unset: Mapping[str, Any] = MappingProxyType({})
 
     @property
     def num_train_steps(self) -> int:
@@ -145,6 +151,18 @@ class Experiment(NamedTuple):
         for data in self.tasks:
             for name, split in data.dev.items():
                 yield self.split_name(data.task, name), data.task, split
+
+    def majority(self) -> dict[str, Mapping[str, float]]:
+        """Returns what answers without a model are worth: split -> metrics.
+
+        Splits are named as in the metrics of a trial.
+        """
+        return {
+            self.split_name(data.task, split): metrics
+            for data in self.tasks
+            for split, metrics in data.majority.items()
+            if metrics
+        }
 
     def score(self, metrics: Mapping[str, Mapping[str, float]]) -> float:
         """Returns the value that chooses among checkpoints.

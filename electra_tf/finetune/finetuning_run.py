@@ -7,6 +7,7 @@ from typing import Any
 from electra_tf.configure_finetuning import FinetuningConfig
 from electra_tf.finetune import (
     confusion,
+    encoder_defaults,
     plots,
     predictions,
     pretrained,
@@ -18,7 +19,7 @@ from electra_tf.finetune.experiment import Experiment, TaskData
 from electra_tf.finetune.features import Features
 from electra_tf.finetune.task import Example, Task
 from electra_tf.finetune.trial import Trial
-from electra_tf.util import console, distribution, files, seeds
+from electra_tf.util import callbacks, console, distribution, files, seeds
 from electra_tf.util.errors import UserError
 
 Done = tuple[Trial, dict[str, Any]]
@@ -40,6 +41,8 @@ def run(config: FinetuningConfig) -> dict[str, Any]:
     task_builder.check(config)
     if config.run.write_plots:
         plots.check()
+    if config.runtime.tensorboard:
+        callbacks.check_tensorboard()
     experiment = prepare(config)
     numbers = range(1, config.run.num_trials + 1)
     done = [_run_trial(experiment, number) for number in numbers]
@@ -61,7 +64,9 @@ def prepare(config: FinetuningConfig) -> Experiment:
     """
     strategy = distribution.make_strategy(config.runtime.strategy)
     _check_batch(config, strategy.num_replicas_in_sync)
-    weights = pretrained.read(config)
+    given, weights = config, pretrained.read(config)
+    unset = encoder_defaults.of_earlier_versions(config, weights)
+    config, weights = encoder_defaults.settle(config, weights)
     longest = weights.architecture.encoder.max_position_embeddings
     tokenizer = pretrained.tokenizer(weights)
     tasks = [
@@ -76,10 +81,10 @@ def prepare(config: FinetuningConfig) -> Experiment:
         )
     digests = {"encoder": provenance.of_encoder(weights)}
     data = tuple(_read_task(task, digests) for task in tasks)
-    experiment = Experiment(config, data, weights, strategy, digests)
+    experiment = Experiment(config, data, weights, strategy, digests, unset)
     if config.run.do_train:
         experiment.check_shares()
-    _say_what_there_is(experiment)
+    _say_what_there_is(experiment, encoder_defaults.chosen(given, config))
     return experiment
 
 
@@ -98,7 +103,7 @@ def _check_batch(config: FinetuningConfig, replicas: int) -> None:
 def _read_task(task: Task, digests: dict[str, str]) -> TaskData:
     """Reads what a run needs of a task's splits, and adds their digests."""
     run = task.config.run
-    train = None
+    train, examples, scored = None, [], {}
     if run.do_train:
         examples = _examples_to_learn(task)
         digests[f"{task.name} train"] = provenance.of_examples(examples)
@@ -111,9 +116,18 @@ def _read_task(task: Task, digests: dict[str, str]) -> TaskData:
             dev[split] = predictions.read(task, split)
             digest = provenance.of_examples(dev[split].examples)
             digests[f"{task.name} {split}"] = digest
-    for split in predictions.test_splits(task):
-        task.get_examples(split)  # so that errors come before a training
-    return TaskData(task, train, dev)
+            scored[split] = dev[split].examples
+    for split in predictions.test_splits(task):  # errors before a training
+        found = task.get_examples(split)
+        if all(example.is_labelled for example in found):
+            scored[split] = found
+    majority = task.get_scorer().majority if examples else None
+    return TaskData(
+        task,
+        train,
+        dev,
+        {k: majority(examples, v) for k, v in scored.items() if majority},
+    )
 
 
 def _examples_to_learn(task: Task) -> list[Example]:
@@ -127,11 +141,12 @@ def _examples_to_learn(task: Task) -> list[Example]:
     return examples
 
 
-def _say_what_there_is(experiment: Experiment) -> None:
+def _say_what_there_is(experiment: Experiment, chosen: str) -> None:
+    """Says what is learned from what, and what the encoder has chosen."""
     if not distribution.is_chief(experiment.strategy):
         return
     is_alone = len(experiment.tasks) == 1
-    for number, (task, train, dev) in enumerate(experiment.tasks):
+    for number, (task, train, dev, _) in enumerate(experiment.tasks):
         parts = []
         if train is not None:
             parts.append(f"{train.num_rows:,} rows to train on")
@@ -142,9 +157,11 @@ def _say_what_there_is(experiment: Experiment) -> None:
             parts.append(f"{len(split.examples):,} in {name}")
         there = ", ".join(parts) or "nothing to do"
         console.say(f"{task.name}: {there}. {task.remark()}".rstrip())
-        for note in task.bad_rows.notes:
+        for note in (*task.bad_rows.notes, *task.warnings()):
             console.warn(note)
     console.say(f"Encoder: {experiment.weights.origin}.")
+    if chosen:
+        console.say(f"Chosen by the encoder: {chosen}")
 
 
 def _run_trial(experiment: Experiment, number: int) -> Done:
@@ -189,6 +206,8 @@ def _report(experiment: Experiment, done: Sequence[Done]) -> dict[str, Any]:
         for (_, result), tests in zip(done, scores.tests, strict=True)
     ]
     whole = _whole(experiment, list(zip(trials, results, strict=True)))
+    if majority := experiment.majority():
+        whole["majority"] = {"metrics": majority}
     if scores.ensemble:
         whole["ensemble"] = {"metrics": scores.ensemble}
     _write(config, whole, results)
@@ -235,8 +254,11 @@ def _write(
     files.write_json(directory / f"{name}_results.json", whole)
     if not whole["summary"]:
         return
-    ensemble = whole.get("ensemble", {}).get("metrics")
-    text = report.tables(config.task.task_names, results, ensemble)
+    others = {
+        who: whole.get(who, {}).get("metrics")
+        for who in ("majority", "ensemble")
+    }
+    text = report.tables(config.task.task_names, results, **others)
     files.atomic_write_text(directory / f"{name}_results.txt", text)
     console.say()
     console.say(text)

@@ -21,6 +21,27 @@ if TYPE_CHECKING:
 _BEST, _OTHER, _INK, _FAINT = "#1f5fa8", "#b9c2cc", "#222222", "#e6e9ed"
 _DPI = 150
 _LOG_FROM = 8.0  # times the least loss that the greatest is
+_LONGEST = 32  # characters of a label
+_CHARACTER = 0.083  # inches that one is wide
+_MOST_LARGE = 12  # labels whose cells also have their share
+
+
+class _Cells(NamedTuple):
+    """How the cells of a picture of confusion look.
+
+    Attributes:
+      labels: that are shown.
+      width: of a cell, inches.
+      height: of a cell.
+      is_turned: whether the labels below need to be turned to have room.
+      is_small: whether a cell has room for its count alone.
+    """
+
+    labels: list[str]
+    width: float
+    height: float
+    is_turned: bool
+    is_small: bool
 
 
 class Curve(NamedTuple):
@@ -70,7 +91,7 @@ def write(
     )
     target.mkdir(parents=True, exist_ok=True)
     names = (name for name, _, _ in experiment.dev_splits())
-    for task, _, dev in experiment.tasks:
+    for task, _, dev, _ in experiment.tasks:
         splits = [next(names) for _ in dev]
         split = [x for x in splits if x in results[0]["metrics"]][:1]
         metric = task.get_scorer().main_metric
@@ -151,13 +172,33 @@ def draw_confusions(confusions: Sequence[Confusion]) -> "Figure":
     Args:
       confusions: of one task.
     """
-    size = len(confusions[0].labels)
-    width = 2.2 + 0.85 * size + 0.09 * max(map(len, confusions[0].labels))
-    figure = _figure(width * len(confusions), 1.6 + 0.7 * size)
+    cells = _cells(confusions[0].labels)
+    size, length = len(cells.labels), max(map(len, cells.labels))
+    width = 1.2 + cells.width * size + _CHARACTER * length
+    height = 1.6 + cells.height * size
+    height += 0.75 * _CHARACTER * length * cells.is_turned  # the sine of 45
+    figure = _figure(width * len(confusions), height)
     axes = figure.subplots(1, len(confusions), squeeze=False)[0]
     for one, confusion in zip(axes, confusions, strict=True):
-        _draw_cells(one, confusion)
+        _draw_cells(one, confusion, cells)
     return figure
+
+
+def _cells(labels: Sequence[str]) -> _Cells:
+    """Chooses sizes so that labels do not run into each other."""
+    shown = [_shortened(label) for label in labels]
+    is_small = len(labels) > _MOST_LARGE
+    width, height = (0.5, 0.38) if is_small else (1.1, 0.7)
+    is_turned = max(map(len, shown)) * _CHARACTER > width
+    return _Cells(shown, width, height, is_turned, is_small)
+
+
+def _shortened(label: str) -> str:
+    """Returns a label with the middle left out where it is long."""
+    if len(label) <= _LONGEST:
+        return label
+    half = _LONGEST // 2
+    return f"{label[:half]}\N{HORIZONTAL ELLIPSIS}{label[1 - half :]}"
 
 
 def _figure(width: float, height: float) -> "Figure":
@@ -238,31 +279,40 @@ def _mark_best(axes: "Axes", values: Mapping[int, float]) -> None:
     axes.margins(y=0.15)
 
 
-def _draw_cells(axes: "Axes", confusion: Confusion) -> None:
-    counts, labels = confusion.counts, confusion.labels
+def _draw_cells(axes: "Axes", confusion: Confusion, cells: _Cells) -> None:
+    counts, labels = confusion.counts, cells.labels
     shares = counts / np.maximum(1, counts.sum(1, keepdims=True))
-    gaps = {"edgecolors": "white", "linewidth": 2}
+    gaps = {"edgecolors": "white", "linewidth": 1 if cells.is_small else 2}
     axes.pcolormesh(shares, cmap="Blues", vmin=0, vmax=1, **gaps)
     axes.invert_yaxis()
     for (row, column), share in np.ndenumerate(shares):
-        percent = f"\n{100 * share:.0f} %" * bool(share)
         axes.text(
             column + 0.5,
             row + 0.5,
-            f"{counts[row, column]:,}{percent}",
+            _cell_text(counts[row, column], share, cells),
             ha="center",
             va="center",
-            fontsize=9.5,
+            fontsize=7 if cells.is_small else 9.5,
             color="white" if share > 0.5 else _INK,
         )
-    axes.set_xticks(np.arange(len(labels)) + 0.5, labels)
-    axes.set_yticks(np.arange(len(labels)) + 0.5, labels)
+    ticks, turned = np.arange(len(labels)) + 0.5, {}
+    if cells.is_turned:
+        turned = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
+    axes.set_xticks(ticks, labels, **turned)
+    axes.set_yticks(ticks, labels)
     axes.tick_params(length=0, labelsize=9.5, labelcolor=_INK)
     axes.set_xlabel("predicted", fontsize=9.5, color=_INK)
     axes.set_ylabel("right", fontsize=9.5, color=_INK)
     axes.set_title(confusion.title, loc="left", fontsize=11, weight="bold")
     for spine in axes.spines.values():
         spine.set_visible(False)
+
+
+def _cell_text(count: int, share: float, cells: _Cells) -> str:
+    """Writes a count with its share; of many labels counts over 0 alone."""
+    if cells.is_small:
+        return f"{count:,}" * bool(count)
+    return f"{count:,}" + f"\n{100 * share:.0f} %" * bool(share)
 
 
 def save(figure: "Figure", path: pathlib.Path) -> None:

@@ -160,7 +160,7 @@ def _predict(
 def _splits(experiment: Experiment) -> list[_Asked]:
     """Returns all splits to answer, the dev splits in their order."""
     splits = []
-    for task, _, dev in experiment.tasks:
+    for task, _, dev, _ in experiment.tasks:
         for name, split in dev.items():
             title = experiment.split_name(task, name)
             splits.append(_Asked(task, name, title, split, is_test=False))

@@ -39,7 +39,8 @@ class Predictor:
       classification  "probabilities" of all labels
       regression      nothing else: the prediction is the value
       tagging         the "words", and "confidences", the probability of each
-                      of the predicted tags
+                      of the predicted tags, which are in the encoding of the
+                      training rows: BIOES, BIO or IOB1
       QA              the "question"; "nbest", the best spans with their
                       probabilities among these; and "null_odds", more where
                       there is no answer, None if the model always gives one

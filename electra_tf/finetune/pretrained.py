@@ -17,8 +17,8 @@ def read(config: FinetuningConfig) -> Weights:
       config: the whole configuration.
 
     Returns:
-      The encoder's weights, without any head, with its vocabulary and what the
-      tokenizer does to case and accents.
+      The encoder's weights, without any head, with its vocabulary, its dropout
+      in pre-training and what the tokenizer does to case and accents.
 
     Raises:
       UserError: if there is none, or no vocabulary for it.
@@ -34,16 +34,9 @@ def read(config: FinetuningConfig) -> Weights:
             "The encoder's vocabulary must be known. Received: none beside "
             f"{weights.origin}. Set --vocab_file."
         )
-    task, training = config.task, config.training
-    rates = {
-        name: getattr(training, name)
-        for name in ("hidden_dropout_prob", "attention_probs_dropout_prob")
-        if getattr(training, name) is not None
-    }
-    encoder = dataclasses.replace(weights.architecture.encoder, **rates)
+    task = config.task
     return dataclasses.replace(
         weights,
-        architecture=dataclasses.replace(weights.architecture, encoder=encoder),
         do_lower_case=_switch(task.do_lower_case, weights.do_lower_case),
         strip_accents=_switch(task.strip_accents, weights.strip_accents),
     )

@@ -14,6 +14,8 @@ _LESS_IS_BETTER = ("loss", "mse")
 
 Results = Sequence[Mapping[str, Any]]
 """Of trials, as `result.json` holds them."""
+Metrics = Mapping[str, Mapping[str, float]]
+"""Split -> metric -> value."""
 Summary = dict[str, dict[str, dict[str, float]]]
 """Split -> metric -> "median", "mean", "std" and "best"."""
 
@@ -62,7 +64,9 @@ def _value(
 def tables(
     task_names: Sequence[str],
     results: Results,
-    ensemble: Mapping[str, Mapping[str, float]] | None = None,
+    ensemble: Metrics | None = None,
+    *,
+    majority: Metrics | None = None,
 ) -> str:
     """Writes a table for each task, and of several one of their mean.
 
@@ -70,13 +74,15 @@ def tables(
       task_names: of all trials.
       results: of the trials.
       ensemble: as of `table`.
+      majority: as of `table`.
     """
     if len(task_names) == 1:
-        return table(task_names[0], results, ensemble)
+        return table(task_names[0], results, ensemble, majority=majority)
     parts = []
     for name in (*task_names, ALL_TASKS):
         mine = [{**r, "metrics": _of_task(name, r["metrics"])} for r in results]
-        parts.append(table(name, mine, _of_task(name, ensemble or {})))
+        others = [_of_task(name, x or {}) for x in (ensemble, majority)]
+        parts.append(table(name, mine, others[0], majority=others[1]))
     return "\n".join(parts)
 
 
@@ -96,16 +102,23 @@ def _of_task(
 def table(
     task_name: str,
     results: Results,
-    ensemble: Mapping[str, Mapping[str, float]] | None = None,
+    ensemble: Metrics | None = None,
+    *,
+    majority: Metrics | None = None,
 ) -> str:
     """Writes a line for each trial and the statistics below.
+
+    A single trial has a line for each metric instead.
 
     Args:
       task_name: of all trials.
       results: of the trials.
       ensemble: metrics of all trials together, split -> metric -> value; some
         may be missing. None if there is no ensemble.
+      majority: likewise, of what needs no model.
     """
+    if len(results) == 1 and not ensemble:
+        return _short_table(task_name, results[0], majority or {})
     columns = _columns(results)
     rows = [[task_name, *(_title(*column) for column in columns), ""]]
     for result in results:
@@ -116,11 +129,36 @@ def table(
     for statistic in ("median", "mean", "std", "best"):
         values = [summary[s][n][statistic] for s, n in columns]
         rows.append([statistic, *map(_number, values), ""])
-    if ensemble:
-        cells = [_cell(ensemble, *column) for column in columns]
-        rows.append(["ensemble", *cells, ""])
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "".join(_line(row, widths) + "\n" for row in rows)
+    for who, metrics in (("majority", majority), ("ensemble", ensemble)):
+        if metrics:
+            cells = [_cell(metrics, *column) for column in columns]
+            rows.append([who, *cells, ""])
+    return _aligned(rows)
+
+
+def _short_table(
+    task_name: str, result: Mapping[str, Any], majority: Metrics
+) -> str:
+    """Writes a line for each metric of a trial, and a column for each split.
+
+    Args:
+      task_name: of the trial.
+      result: of the trial.
+      majority: as of `table`; it stands beside the trial's metrics.
+    """
+    metrics = result["metrics"]
+    columns = []
+    for split in metrics:
+        columns.append((split, _title(split, "") or "dev", metrics))
+        if split in majority:
+            columns.append((split, "majority", majority))
+    title = f"{task_name}, trial {result['trial']}"
+    rows = [[title, *(head for _, head, _ in columns), ""]]
+    for name in dict.fromkeys(name for x in metrics.values() for name in x):
+        cells = [_cell(values, split, name) for split, _, values in columns]
+        rows.append([name, *cells, ""])
+    note = _note(result)
+    return _aligned(rows) + f"{note}\n" * bool(note)
 
 
 def _title(split: str, name: str) -> str:
@@ -149,6 +187,11 @@ def _note(result: Mapping[str, Any]) -> str:
     if result.get("collapsed"):
         notes.append("failed: answers all alike")
     return ", ".join(notes)
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> str:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "".join(_line(row, widths) + "\n" for row in rows)
 
 
 def _line(row: Sequence[str], widths: Sequence[int]) -> str:

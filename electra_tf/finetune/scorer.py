@@ -68,6 +68,22 @@ class Scorer(abc.ABC):
           Metric -> value; shares and correlations in percent.
         """
 
+    def majority(
+        self, train: Sequence[Example], examples: Sequence[Example]
+    ) -> dict[str, float]:
+        """Computes the metrics of answers that need no model.
+
+        Args:
+          train: the training examples, which tell what is most frequent.
+          examples: of a labelled split, in order.
+
+        Returns:
+          Metric -> value, without a loss; nothing where there is no such
+          answer.
+        """
+        del train, examples
+        return {}
+
     @abc.abstractmethod
     def answers(
         self, outputs: Outputs, examples: Sequence[Example]

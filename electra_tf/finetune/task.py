@@ -181,6 +181,10 @@ class Task(abc.ABC):
         """Returns what a run should say of the data, a sentence or nothing."""
         return ""
 
+    def warnings(self) -> list[str]:
+        """Returns sentences about what in the data looks like a slip."""
+        return []
+
     @property
     @abc.abstractmethod
     def input_names(self) -> tuple[str, ...]:

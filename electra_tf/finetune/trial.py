@@ -131,7 +131,10 @@ class Trial:
             path = self.directory / "config.json"
             if path.exists():
                 config_flags.check_same_experiment(
-                    path, self.config, way_out=way_out
+                    path,
+                    self.config,
+                    way_out=way_out,
+                    unset=self.experiment.unset,
                 )
             elif self._is_chief:
                 config_flags.save_config(path, self.config)
@@ -375,7 +378,7 @@ class Trial:
             max_seq_length=int(lengths.max()),
             row_length=float(lengths.mean()),
         )
-        return [
+        made = [
             callbacks.JsonLog(
                 self.directory / "metrics.jsonl",
                 first_step=step,
@@ -383,6 +386,9 @@ class Trial:
             ),
             callbacks.ProgressBar((whole,), shown={"loss": "loss"}),
         ]
+        if self.config.runtime.tensorboard:
+            made.append(callbacks.TensorBoardLog(self.directory))
+        return made
 
 
 def _weights_of(model: FinetuningModel) -> dict[str, tf.Variable]:

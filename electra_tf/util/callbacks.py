@@ -25,7 +25,8 @@ class ProgressBar(keras.callbacks.Callback):
     """Shows step, speed, losses and time left on one line.
 
     On a terminal the line is rewritten every few seconds; elsewhere a line is
-    written every ten.
+    written every ten. The first block of a phase holds tracing and compilation:
+    it tells nothing of the time left, which is shown from the second on.
 
     Args:
       phases: of the training, which tell how large its updates are.
@@ -45,6 +46,7 @@ class ProgressBar(keras.callbacks.Callback):
         self.shown = shown
         self.stream = stream or sys.stderr
         self._speed = 0.0  # updates per second, smoothed
+        self._tokens_per_second = 0.0  # without tracing; 0 until it is known
         self._phase = -1
         self._num_blocks = 0  # in this phase
         self._last_line = 0.0
@@ -56,9 +58,11 @@ class ProgressBar(keras.callbacks.Callback):
             self._phase, self._num_blocks = phase, 0
         self._num_blocks += 1
         speed = logs["steps_per_second"]
-        # The first block holds tracing and compilation: it tells no speed.
         is_warm = self._num_blocks > 2
         self._speed = 0.8 * self._speed + 0.2 * speed if is_warm else speed
+        if self._num_blocks > 1:
+            per_step = self.phases[phase].tokens_per_step
+            self._tokens_per_second = self._speed * per_step
         is_last = batch >= self.phases[-1].end_step
         now = time.monotonic()
         if self.stream.isatty():
@@ -74,10 +78,6 @@ class ProgressBar(keras.callbacks.Callback):
         num_steps = self.phases[-1].end_step
         share = 100 * step / num_steps
         phase = self.phases[phases_lib.phase_at(self.phases, step - 1)]
-        speed = max(self._speed, 1e-9)
-        left = phases_lib.tokens_after(self.phases, step) / (
-            speed * phase.tokens_per_step
-        )
         losses = "  ".join(
             f"{short} {logs[name]:.3f}"
             for name, short in self.shown.items()
@@ -87,8 +87,15 @@ class ProgressBar(keras.callbacks.Callback):
         return (
             f"step {step:,}/{num_steps:,} {share:5.1f}%  "
             f"{self._speed * phase.batch_size:,.1f} sequences/s{kind}  "
-            f"{losses}  {_cost(logs)}ETA {_clock(left)}"
-        )
+            f"{losses}  {_cost(logs)}{self._time_left(step)}"
+        ).rstrip()
+
+    def _time_left(self, step: int) -> str:
+        """Says how long the rest takes, nothing before a speed is known."""
+        if not self._tokens_per_second:
+            return ""
+        left = phases_lib.tokens_after(self.phases, step)
+        return f"ETA {_clock(left / self._tokens_per_second)}"
 
 
 class TrainingFlops(keras.callbacks.Callback):
@@ -162,6 +169,19 @@ class JsonLog(keras.callbacks.Callback):
         files.append_text(self.path, json.dumps(record) + "\n")
 
 
+def check_tensorboard() -> None:
+    """Refuses to write event files that nothing here can show.
+
+    Raises:
+      UserError: if the package `tensorboard` is not installed.
+    """
+    if importlib.util.find_spec("tensorboard") is None:
+        raise UserError(
+            "--tensorboard needs the package tensorboard, which is not "
+            "installed. Run: python -m pip install -e '.[tensorboard]'"
+        )
+
+
 class TensorBoardLog(keras.callbacks.Callback):
     """Writes the metrics as TensorBoard scalars.
 
@@ -174,11 +194,7 @@ class TensorBoardLog(keras.callbacks.Callback):
 
     def __init__(self, directory: pathlib.Path) -> None:
         super().__init__()
-        if importlib.util.find_spec("tensorboard") is None:
-            raise UserError(
-                "--tensorboard needs the package tensorboard, which is not "
-                "installed. Run: python -m pip install -e '.[tensorboard]'"
-            )
+        check_tensorboard()
         self._writer = tf.summary.create_file_writer(str(directory))
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:

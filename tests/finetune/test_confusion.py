@@ -1,4 +1,7 @@
+import types
+
 import numpy as np
+import pytest
 
 from electra_tf.finetune import confusion
 
@@ -32,3 +35,30 @@ def test_of_equal_trials_the_first_is_the_best():
         for i, value in enumerate((1.0, 3.0, 3.0), 1)
     ]
     assert confusion.best_trial("f1", "dev", results)["trial"] == 2
+
+
+@pytest.mark.parametrize(
+    ("size", "has_table", "is_drawn"),
+    [(12, True, True), (30, False, True), (41, False, False)],
+)
+def test_more_labels_than_a_page_has_room_for_are_drawn_alone(
+    size, has_table, is_drawn, tmp_path, monkeypatch
+):
+    labels = tuple(f"label {i}" for i in range(size))
+    answers = [{"label": x, "prediction": x} for x in labels]
+    monkeypatch.setattr(
+        confusion.predictions, "read_answers", lambda *_: answers
+    )
+    scorer = types.SimpleNamespace(main_metric="accuracy")
+    task = types.SimpleNamespace(
+        name="t", labels=labels, get_scorer=lambda: scorer
+    )
+    experiment = types.SimpleNamespace(
+        config=types.SimpleNamespace(results_dir=str(tmp_path)),
+        dev_splits=lambda: [("dev", task, None)],
+        tasks=[(task, None, {"dev": None}, {})],
+    )
+    results = [{"trial": 1, "metrics": {"dev": {"accuracy": 100.0}}}]
+    drawn = confusion.write(experiment, results)
+    assert [len(x.labels) for x in drawn] == [size] * is_drawn
+    assert (tmp_path / "t_confusion.txt").exists() == has_table

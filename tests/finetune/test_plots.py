@@ -85,3 +85,62 @@ def test_cells_show_counts_and_shares_of_their_rows():
     assert axes.yaxis_inverted()  # the first label is the first row
     labels = [text.get_text() for text in axes.get_yticklabels()]
     assert labels == ["yes", "no"]
+
+
+LONG = (
+    "request for a refund of an order that has not arrived",
+    "request for a refund of an order that came too late",
+    "question about the opening hours of a shop",
+)
+
+
+def _overlaps(axes):
+    """Says whether a label below runs into the next one, or out of sight."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    figure = axes.figure
+    FigureCanvasAgg(figure).draw()
+    labels = axes.get_xticklabels()
+    boxes = [label.get_window_extent() for label in labels]
+    width, height = figure.bbox.size
+    if any(b.x0 < 0 or b.y0 < 0 or b.x1 > width for b in boxes):
+        return True
+    if labels[0].get_rotation():  # parallel lines, this far from each other
+        gap = (boxes[1].x1 - boxes[0].x1) * np.sin(np.pi / 4)
+        return gap < labels[0].get_fontsize() * figure.dpi / 72
+    return any(a.x1 >= b.x0 for a, b in zip(boxes, boxes[1:], strict=False))
+
+
+@needs_matplotlib
+@pytest.mark.parametrize(
+    "labels",
+    [
+        ("0", "1"),
+        ("entailment", "neutral", "contradiction"),
+        LONG,
+        tuple(f"label number {i}" for i in range(12)),
+        tuple(f"{i}" for i in range(30)),
+        tuple(f"{i} {LONG[i % 3]} {i}" for i in range(30)),
+    ],
+    ids=["two", "three", "long", "twelve", "thirty", "thirty long"],
+)
+def test_labels_do_not_run_into_each_other(labels):
+    counts = np.diag(np.arange(1, len(labels) + 1))
+    one = Confusion("t", "dev", 1, labels, counts)
+    figure = plots.draw_confusions([one])
+    (axes,) = figure.axes
+    assert not _overlaps(axes)
+    shown = [text.get_text() for text in axes.get_xticklabels()]
+    assert len({*shown}) == len(labels) and max(map(len, shown)) <= 32
+    assert shown == [text.get_text() for text in axes.get_yticklabels()]
+    assert max(figure.get_size_inches()) < 20
+
+
+@needs_matplotlib
+def test_cells_of_many_labels_show_counts_over_zero_alone():
+    counts = np.diag(np.arange(30)) + 7 * np.eye(30, k=1, dtype=int)
+    labels = tuple(map(str, range(30)))
+    figure = plots.draw_confusions([Confusion("t", "dev", 1, labels, counts)])
+    cells = {x.get_position(): x.get_text() for x in figure.axes[0].texts}
+    assert cells[3.5, 3.5] == "3" and cells[4.5, 3.5] == "7"
+    assert cells[0.5, 0.5] == "" and cells[9.5, 1.5] == ""

@@ -76,17 +76,9 @@ def test_tokenizer_and_dropout_are_those_of_pre_training(tmp_path):
     assert not pretrained.tokenizer(read).do_lower_case
     assert pretrained.tokenizer(read).strip_accents
     assert read.architecture.encoder.hidden_dropout_prob == 0.1
-    given = _read(
-        path,
-        do_lower_case="true",
-        strip_accents="false",
-        hidden_dropout_prob=0.3,
-    )
+    given = _read(path, do_lower_case="true", strip_accents="false")
     assert pretrained.tokenizer(given).do_lower_case
     assert not pretrained.tokenizer(given).strip_accents
-    encoder = given.architecture.encoder
-    assert encoder.hidden_dropout_prob == 0.3
-    assert encoder.attention_probs_dropout_prob == 0.1
 
 
 def test_the_vocabulary_must_be_known_and_fit(tmp_path):

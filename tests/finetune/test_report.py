@@ -44,13 +44,50 @@ def test_each_of_several_tasks_has_its_table_and_all_have_their_mean():
     text = report.tables(("mnli", "sst"), results)
     tables = [part.splitlines() for part in text.split("\n\n")]
     heads = [
-        ["mnli", "matched", "accuracy"],
-        ["sst", "accuracy", "loss", "test", "accuracy"],
-        ["all", "mean"],
+        ["mnli,", "trial", "1", "matched"],
+        ["sst,", "trial", "1", "dev", "test"],
+        ["all,", "trial", "1", "dev"],
     ]
     assert [lines[0].split() for lines in tables] == heads
-    rows = [lines[1].split()[2:] for lines in tables]
-    assert rows == [["70.00"], ["90.00", "0.25", "88.00"], ["80.00"]]
+    rows = [[line.split() for line in lines[1:]] for lines in tables]
+    assert rows == [
+        [["accuracy", "70.00"]],
+        [["accuracy", "90.00", "88.00"], ["loss", "0.25"]],
+        [["mean", "80.00"]],
+    ]
+
+
+def test_one_trial_has_a_short_table_beside_the_majority():
+    (result,) = _results(70.0)
+    metrics = {"dev": {"accuracy": 70.0, "mcc": 1.5, "loss": 0.5}}
+    metrics["test"] = {"accuracy": 60.0, "mcc": -2.0, "loss": 0.75}
+    majority = {"dev": {"accuracy": 50.0, "mcc": 0.0}}
+    majority["test"] = {"accuracy": 40.0, "mcc": 0.0}
+    one = {**result, "metrics": metrics, "restarts": 1}
+    text = report.table("own", [one], majority=majority)
+    lines = text.splitlines()
+    assert [line.split() for line in lines[:4]] == [
+        ["own,", "trial", "1", "dev", "majority", "test", "majority"],
+        ["accuracy", "70.00", "50.00", "60.00", "40.00"],
+        ["mcc", "1.50", "0.00", "-2.00", "0.00"],
+        ["loss", "0.50", "0.75"],
+    ]
+    assert lines[3].index("0.75") == lines[1].index("60.00") + 1
+    assert lines[4] == "begun anew 1x, now m_1"
+    assert max(map(len, lines)) <= 79
+
+
+def test_the_majority_stands_below_the_statistics_of_several_trials():
+    majority = {"dev_matched": {"accuracy": 35.0}}
+    text = report.table("mnli", _results(70.0, 60.0), majority=majority)
+    assert text.splitlines()[-1].split() == ["majority", "35.00"]
+    both = {"mnli_dev_matched": {"accuracy": 35.0}, "sst_dev": {"mcc": 0.0}}
+    metrics = {"mnli_dev_matched": {"accuracy": 70.0}, "sst_dev": {"mcc": 9.0}}
+    results = [{"trial": i, "restarts": 0, "metrics": metrics} for i in (1, 2)]
+    text = report.tables(("mnli", "sst"), results, majority=both)
+    mnli, sst, _ = text.split("\n\n")
+    assert mnli.splitlines()[-1].split() == ["majority", "35.00"]
+    assert sst.splitlines()[-1].split() == ["majority", "0.00"]
 
 
 def test_the_table_names_every_trial_and_what_became_of_it():

@@ -8,11 +8,13 @@ import pytest
 import tensorflow as tf
 import tiny_finetuning as tiny
 
+from electra_tf.finetune import finetuning_run
 from electra_tf.finetune.experiment import Experiment, TaskData
 from electra_tf.finetune.feature_spec import EID, TOKENS
 from electra_tf.finetune.features import Features
 from electra_tf.finetune.trial import Trial
-from electra_tf.util import seeds
+from electra_tf.util import callbacks, seeds
+from electra_tf.util.errors import UserError
 
 NUM_ROWS = {"cola": 60, "sst": 90}
 
@@ -123,3 +125,26 @@ def test_only_weights_that_are_there_are_chosen_after_a_resume(
     trial._read_evaluations(5, kept)
     assert [e["step"] for e in trial._evaluations] == [1, 2, 3, 4, 5]
     assert trial._chosen()["step"] == expected
+
+
+def test_event_files_lie_in_the_directory_of_the_trial(trial, tmp_path):
+    kinds = [type(callback) for callback in trial._callbacks(0)]
+    assert callbacks.TensorBoardLog not in kinds
+    config = tiny.config(tmp_path, tensorboard=True, task_names=tuple(NUM_ROWS))
+    logged = Trial(trial.experiment._replace(config=config), 1, 0)
+    (log,) = (
+        callback
+        for callback in logged._callbacks(0)
+        if isinstance(callback, callbacks.TensorBoardLog)
+    )
+    log.on_epoch_end(1, {"loss": 0.5})
+    log.on_train_end()
+    assert len(list(logged.directory.glob("events.out.tfevents.*"))) == 1
+
+
+def test_event_files_are_refused_before_anything_is_read(monkeypatch):
+    monkeypatch.setattr(
+        callbacks.importlib.util, "find_spec", lambda name: None
+    )
+    with pytest.raises(UserError, match=r"pip install -e '.\[tensorboard\]'"):
+        finetuning_run.run(tiny.config("nowhere", tensorboard=True))

@@ -23,12 +23,26 @@ def test_the_line_shows_step_speed_losses_and_time_left():
         shown={"loss": "loss", "disc_loss": "disc"},
         stream=stream,
     )
+    bar.on_train_batch_end(999, LOGS)
+    assert bar.line(1000, LOGS).endswith("disc 0.250")
+    stream.isatty = lambda: True
     bar.on_train_batch_end(1000, LOGS)
-    line = stream.getvalue()
+    *_, line = stream.getvalue().split("\x1b[K")
     assert line == (
         "step 1,000/2,000  50.0%  320.0 sequences/s  loss 12.346  disc 0.250  "
-        "ETA 0:01:40\n"
+        "ETA 0:01:40"
     )
+
+
+def test_the_time_left_does_not_count_tracing():
+    bar = callbacks.ProgressBar(
+        one_phase(1000, 32), shown={}, stream=io.StringIO()
+    )
+    bar.on_train_batch_end(1, LOGS | {"steps_per_second": 0.05})
+    assert "ETA" not in bar.line(1, LOGS)
+    bar.on_train_batch_end(100, LOGS)
+    left = (1000 - 100) / LOGS["steps_per_second"]
+    assert bar.line(100, LOGS).endswith(f"ETA 0:01:{left - 60:.0f}")
 
 
 def test_what_the_training_has_cost_reaches_later_callbacks(tmp_path):
@@ -44,7 +58,7 @@ def test_what_the_training_has_cost_reaches_later_callbacks(tmp_path):
     )
     runner.on_train_batch_end(500, dict(LOGS))
     runner.on_epoch_end(1000, dict(LOGS))
-    assert "5.0e+17 FLOPs  ETA" in stream.getvalue()
+    assert "5.0e+17 FLOPs" in stream.getvalue()
     assert json.loads(path.read_text())["training_flops"] == 10**18
 
 
@@ -125,6 +139,7 @@ def test_the_line_tells_the_length_and_time_left_knows_the_phases():
     stream = io.StringIO()
     stream.isatty = lambda: True
     bar = callbacks.ProgressBar(TWO_PHASES, shown={}, stream=stream)
+    bar.on_train_batch_end(79, LOGS)
     bar.on_train_batch_end(80, LOGS)
     left = (10 + 10 * 2) / 10  # an update of the second has twice the tokens
     assert stream.getvalue().endswith(
@@ -148,3 +163,12 @@ def test_tensorboard_without_its_package_says_what_to_install(
     )
     with pytest.raises(UserError, match=r"pip install -e '.\[tensorboard\]'"):
         callbacks.TensorBoardLog(tmp_path)
+
+
+def test_a_phase_that_is_traced_anew_keeps_the_time_left_of_the_last():
+    bar = callbacks.ProgressBar(TWO_PHASES, shown={}, stream=io.StringIO())
+    for step in (80, 90):
+        bar.on_train_batch_end(step, LOGS)
+    bar.on_train_batch_end(91, LOGS | {"steps_per_second": 0.01})
+    left = 9 * 2 / 10  # an update of the second has twice the tokens
+    assert bar.line(91, LOGS).endswith(f"ETA 0:00:0{left:.0f}")

@@ -105,10 +105,23 @@ class ClassificationScorer(Scorer):
     def score(
         self, outputs: Outputs, examples: Sequence[InputExample]
     ) -> dict[str, float]:
-        labels = np.array([self.label_list.index(x.label) for x in examples])
+        labels = self._numbers(examples)
         predictions = np.argmax(by_example(outputs["logits"], outputs), -1)
         metrics = self.metrics(labels, predictions)
         return {**metrics, "loss": float(np.mean(outputs["loss"]))}
+
+    def majority(
+        self, train: Sequence[InputExample], examples: Sequence[InputExample]
+    ) -> dict[str, float]:
+        """Computes the metrics of the most frequent training label."""
+        counts = np.bincount(self._numbers(train))
+        labels = self._numbers(examples)
+        return self.metrics(labels, np.full_like(labels, np.argmax(counts)))
+
+    def _numbers(self, examples: Sequence[InputExample]) -> np.ndarray:
+        """Returns the numbers of the labels, int [n]."""
+        numbers = {label: i for i, label in enumerate(self.label_list)}
+        return np.array([numbers[x.label] for x in examples], int)
 
     def metrics(
         self, labels: np.ndarray, predictions: np.ndarray
@@ -190,13 +203,24 @@ class RegressionScorer(Scorer):
     def score(
         self, outputs: Outputs, examples: Sequence[InputExample]
     ) -> dict[str, float]:
-        span = self.max_value - self.min_value
-        labels = np.array([example.label for example in examples], float)
-        targets = (labels - self.min_value) / span
+        targets = self._targets(examples)
         predictions = by_example(outputs["predictions"], outputs)
         predictions = predictions.astype(float)
         metrics = self.metrics(targets, predictions)
         return {**metrics, "loss": float(np.mean(outputs["loss"]))}
+
+    def majority(
+        self, train: Sequence[InputExample], examples: Sequence[InputExample]
+    ) -> dict[str, float]:
+        """Computes the metrics of the mean training value."""
+        targets = self._targets(examples)
+        mean_target = np.mean(self._targets(train))
+        return self.metrics(targets, np.full_like(targets, mean_target))
+
+    def _targets(self, examples: Sequence[InputExample]) -> np.ndarray:
+        """Returns the labels as shares of their range, float [n]."""
+        labels = np.array([example.label for example in examples], float)
+        return (labels - self.min_value) / (self.max_value - self.min_value)
 
     def metrics(
         self, targets: np.ndarray, predictions: np.ndarray

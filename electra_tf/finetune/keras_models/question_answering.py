@@ -88,9 +88,8 @@ class ElectraQA(TaskModel):
         super().__init__(encoder_config, vocabulary, **options)
         self.has_unanswerable = has_unanswerable
         self.head_kind = head
-        if qa is None:
-            qa = QAConfig().fitted(self.max_seq_length)
-        self.qa = qa if isinstance(qa, QAConfig) else QAConfig(**qa)
+        qa = qa if isinstance(qa, QAConfig) else QAConfig(**(qa or {}))
+        self.qa = qa.fitted(self.max_seq_length)
         self.qa.check_room(self.max_seq_length)
         self.head = self._built(lambda: make_head("answerer", head, self.qa))
 

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import itertools
 import json
 import pathlib
 import re
@@ -47,6 +48,10 @@ class Table(NamedTuple):
     config: ColumnsConfig
     names: tuple[str, ...] = ()
     no_header: str = _NO_HEADER
+
+
+_TRIED = {";": "';'", "\t": "tab", ",": "','", "|": "'|'"}
+"""A delimiter that a file may have -> as --delimiter takes it in a shell."""
 
 
 class _Row(NamedTuple):
@@ -103,11 +108,14 @@ def records(table: Table, required: Collection[str]) -> Iterator[Record]:
             f"{table.origin} must end in {', '.join(ENDINGS)}. Received: "
             f"{table.kind!r}."
         )
-    rows = _rows(table)
+    lines = iter(table.lines)
+    line = next(lines, b"")
+    rows = _rows(table._replace(lines=itertools.chain([line], lines)))
     first = next(rows, None)
     if first is None:
         raise UserError(f"{table.origin} must hold rows. Received: none.")
     has_header = table.config.has_header and not table.names
+    _check_delimiter(table, line, first, required)
     if has_header:
         names: Sequence[str] = _names(table, first)
     else:
@@ -123,6 +131,46 @@ def records(table: Table, required: Collection[str]) -> Iterator[Record]:
             )
     for row in rows:
         yield _record(row, names)
+
+
+def _check_delimiter(
+    table: Table, line: bytes, first: _Row, required: Collection[str]
+) -> None:
+    """Refuses a file whose columns are there with another delimiter.
+
+    Args:
+      table: that is read.
+      line: the first of it.
+      first: what was made of it.
+      required: columns that must be there.
+
+    Raises:
+      UserError: naming that delimiter.
+    """
+    has_header = table.config.has_header
+    names = _fields(first.fields, has_header)
+    missing = [column for column in required if column not in names]
+    if table.names or not (missing or first.problem):
+        return
+    text = line.decode("utf-8", "replace").rstrip("\r\n")
+    for delimiter, flag in _TRIED.items():
+        split = next(csv.reader([text], delimiter=delimiter), [])
+        found = _fields(split, has_header)
+        is_one = len(names) == 1 < len(found)
+        if {*required} <= {*found} or (is_one and not first.problem):
+            missing = missing or list(required)
+            raise UserError(
+                f"{table.origin}, line {first.number}: `{missing[0]}` must be "
+                f"a column. Received: {text:.80}. The file looks separated by "
+                f"{flag}: set --delimiter={flag}."
+            )
+
+
+def _fields(fields: Sequence[str], has_header: bool) -> list[str]:
+    """Returns the names of columns by the fields of the first line."""
+    if has_header:
+        return [field.strip() for field in fields]
+    return [str(i + 1) for i in range(len(fields))]
 
 
 def _chain(first: _Row, rows: Iterator[_Row]) -> Iterator[_Row]:

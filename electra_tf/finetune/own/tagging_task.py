@@ -5,7 +5,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
-from electra_tf.finetune.own import sources, tables
+from electra_tf.finetune.own import label_warnings, sources, tables
 from electra_tf.finetune.own.own_task import OwnTask, named
 from electra_tf.finetune.own.sources import Source
 from electra_tf.finetune.reading import BadRowError
@@ -22,6 +22,7 @@ from electra_tf.finetune.tagging.tagging_tasks import (
     check_span_tag,
 )
 from electra_tf.finetune.tagging.tagging_utils import (
+    find_encoding,
     get_span_labels,
     get_tags,
 )
@@ -63,8 +64,18 @@ class OwnTagging(OwnTask, TaggingTask):
         tags = {word.tag for x in self.train_sentences for word in x.words}
         return tags != {"O"} and all(map(_is_span_tag, tags))
 
+    @functools.cached_property
+    def encoding(self) -> str:
+        """That of the spans in the training rows, see `get_tags`."""
+        if self.known:
+            return self.known.get("encoding", "BIOES")
+        return find_encoding(
+            [str(word.tag) for word in x.words] for x in self.train_sentences
+        )
+
     def describe(self) -> dict[str, Any]:
-        return {**super().describe(), "is_spans": self.is_spans}
+        spans = {"encoding": self.encoding} if self.is_spans else {}
+        return {**super().describe(), "is_spans": self.is_spans, **spans}
 
     @functools.cached_property
     def names(self) -> frozenset[str]:
@@ -101,6 +112,9 @@ class OwnTagging(OwnTask, TaggingTask):
     def remark(self) -> str:
         what = "Spans" if self.is_spans else "Tags"
         return f"{what}: {named(sorted(self.names))}."
+
+    def warnings(self) -> list[str]:
+        return label_warnings.of_names(sorted(self.names))
 
     @property
     def input_names(self) -> tuple[str, ...]:
@@ -167,7 +181,9 @@ class OwnTagging(OwnTask, TaggingTask):
         if not self.is_spans:
             return AccuracyScorer(self.labels)
         original = self.config.task.original_spans
-        scorer = EntityScorer(self.labels, original_spans=original)
+        scorer = EntityScorer(
+            self.labels, original_spans=original, encoding=self.encoding
+        )
         scorer.main_metric = self.columns.main_metric or scorer.main_metric
         return scorer
 

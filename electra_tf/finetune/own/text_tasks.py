@@ -16,7 +16,7 @@ from electra_tf.finetune.classification.classification_tasks import (
     SingleOutputTask,
 )
 from electra_tf.finetune.classification.examples import InputExample
-from electra_tf.finetune.own import sources
+from electra_tf.finetune.own import label_warnings, sources
 from electra_tf.finetune.own.own_metrics import (
     OwnClassificationScorer,
     OwnRegressionScorer,
@@ -166,6 +166,10 @@ class OwnClassification(OwnTextTask, ClassificationTask):
         counts = collections.Counter(x.example.label for x in self.train_rows)
         labels = [f"{label} {counts[label]:,}" for label in self.labels]
         return f"Labels: {named(labels)}."
+
+    def warnings(self) -> list[str]:
+        labels = [str(row.example.label) for row in self.train_rows]
+        return label_warnings.of_labels(labels)
 
     def parse_label(self, text: str) -> str:
         if text in self._known:

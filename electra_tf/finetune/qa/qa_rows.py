@@ -63,7 +63,7 @@ class RowMaker:
         self, tokenizer: TextTokenizer, config: QAConfig, max_seq_length: int
     ) -> None:
         self.tokenizer = tokenizer
-        self.config = config
+        self.config = config.fitted(max_seq_length)
         self.max_seq_length = max_seq_length
         self.num_answers = 0
         self.num_lacking = 0

@@ -249,6 +249,20 @@ class Squad2Scorer(QAScorer):
             )["f1"]
         return found
 
+    def majority(
+        self, train: Sequence[QAExample], examples: Sequence[QAExample]
+    ) -> dict[str, float]:
+        """Computes the metrics of no answer to any question."""
+        del train
+        golden = [example.answers for example in examples]
+        none = Answered((), self.threshold + 1)
+        figures = self.metrics(golden, [none] * len(examples))
+        return {
+            name: float(value)
+            for name, value in figures.items()
+            if not name.endswith("_thresh")
+        }
+
     def prediction(self, answered: Answered) -> str:
         is_answered = answered.null_odds <= self.threshold
         return answered.text if is_answered else ""

@@ -52,7 +52,7 @@ class QATask(Task):
         known: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(name, config, tokenizer, longest=longest, known=known)
-        config.qa.check_room(self.max_seq_length)
+        config.qa.fitted(self.max_seq_length).check_room(self.max_seq_length)
         self._maker = RowMaker(tokenizer, config.qa, self.max_seq_length)
         self._threshold = config.qa.threshold(config.task.head)
 

@@ -5,6 +5,7 @@ cut off.
 """
 
 import dataclasses
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -16,7 +17,10 @@ from electra_tf.finetune.scorer import (
     mean,
     mean_log_probabilities,
 )
-from electra_tf.finetune.tagging.tagging_utils import get_span_labels
+from electra_tf.finetune.tagging.tagging_utils import (
+    get_span_labels,
+    get_tags,
+)
 from electra_tf.finetune.task import Example
 
 
@@ -59,6 +63,32 @@ class AccuracyScorer(Scorer):
         pairs = list(zip(golden, predicted, strict=True))
         loss = float(np.sum(outputs["loss"])) / max(1, num_words)
         return {**self.metrics(pairs), "loss": loss}
+
+    def majority(
+        self,
+        train: Sequence[TaggedSentence],
+        examples: Sequence[TaggedSentence],
+    ) -> dict[str, float]:
+        """Computes the metrics of the tag that each word has most often.
+
+        A word that training lacks has the most frequent tag of all.
+        """
+        counts: dict[str, Counter[str]] = defaultdict(Counter)
+        total: Counter[str] = Counter()
+        for sentence in train:
+            total.update(sentence.tags)
+            for word, tag in zip(sentence.words, sentence.tags, strict=True):
+                counts[word][tag] += 1
+        most = {
+            word: found.most_common(1)[0][0] for word, found in counts.items()
+        }
+        default = total.most_common(1)[0][0]
+        return self.metrics(
+            [
+                (x.tags, [most.get(w, default) for w in x.words])
+                for x in examples
+            ]
+        )
 
     def metrics(
         self, pairs: Sequence[tuple[Sequence[str], Sequence[str]]]
@@ -137,15 +167,40 @@ class EntityScorer(AccuracyScorer):
       label_list: the tags, in the order of the logits.
       original_spans: whether spans go on where the kind changes, see
         `get_span_labels`.
+      encoding: that answers are written in, see `get_tags`.
     """
 
     main_metric: ClassVar[str] = "f1"
 
     def __init__(
-        self, label_list: Sequence[str], *, original_spans: bool = False
+        self,
+        label_list: Sequence[str],
+        *,
+        original_spans: bool = False,
+        encoding: str = "BIOES",
     ) -> None:
         super().__init__(label_list)
         self.original_spans = original_spans
+        self.encoding = encoding
+
+    def answers(
+        self, outputs: Outputs, examples: Sequence[TaggedSentence]
+    ) -> list[dict[str, Any]]:
+        return [
+            {
+                **answer,
+                "label": tuple(self._written(answer["label"])),
+                "prediction": self._written(answer["prediction"]),
+            }
+            for answer in super().answers(outputs, examples)
+        ]
+
+    def _written(self, tags: Sequence[str]) -> list[str]:
+        """Returns the tags of a sentence in the encoding of answers."""
+        if self.encoding == "BIOES":  # that of the model
+            return list(tags)
+        spans = get_span_labels(tags, original=self.original_spans)
+        return get_tags(spans, len(tags), self.encoding)
 
     def metrics(
         self, pairs: Sequence[tuple[Sequence[str], Sequence[str]]]

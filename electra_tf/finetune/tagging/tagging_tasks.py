@@ -9,7 +9,7 @@ that reads "[SEP]" is one like any other.
 import functools
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from electra_tf.finetune.tagging.tagging_metrics import (
     TaggedSentence,
 )
 from electra_tf.finetune.tagging.tagging_utils import (
+    find_encoding,
     get_span_labels,
     get_tags,
 )
@@ -168,7 +169,22 @@ def check_span_tag(tag: str) -> None:
 
 
 class EntityTask(TaggingTask):
-    """Spans of words, whatever their encoding in the file."""
+    """Spans of words, whatever their encoding in the file.
+
+    Answers are written in that of the training file.
+    """
+
+    @functools.cached_property
+    def encoding(self) -> str:
+        """That of the training file, see `get_tags`."""
+        if self.known:
+            return self.known.get("encoding", "BIOES")
+        path = self.path("train")
+        read = conll.read(path, self.COLUMNS, self.bad_rows, check=self._check)
+        return find_encoding([str(x.tag) for x in words] for words in read)
+
+    def describe(self) -> dict[str, Any]:
+        return {**super().describe(), "encoding": self.encoding}
 
     def check_tag(self, tag: str) -> None:
         check_span_tag(tag)
@@ -179,7 +195,9 @@ class EntityTask(TaggingTask):
 
     def get_scorer(self) -> EntityScorer:
         original = self.config.task.original_spans
-        return EntityScorer(self.labels, original_spans=original)
+        return EntityScorer(
+            self.labels, original_spans=original, encoding=self.encoding
+        )
 
 
 class Chunking(EntityTask):

@@ -4,7 +4,8 @@ Tags are "O" outside of all spans, or say with B, I, E or S and a dash where in
 a span of which kind a word stands.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 
@@ -75,18 +76,39 @@ def get_tags(
     Args:
       spans: of a sentence, none over another.
       length: of the sentence, words.
-      encoding: the letters to use, "BIOES" or "BIO".
+      encoding: the letters to use, "BIOES", "BIO" or "IOB1"; this has B only
+        where the word before is of another span of the same kind.
     """
     tags = ["O"] * length
+    ends = {(span.last + 1, span.kind) for span in spans}
     for first, last, kind in spans:
         for i in range(first, last + 1):
             tags[i] = f"I-{kind}"
         if "E" in encoding:
             tags[last] = f"E-{kind}"
-        tags[first] = f"B-{kind}"
+        if encoding != "IOB1" or (first, kind) in ends:
+            tags[first] = f"B-{kind}"
         if "S" in encoding and first == last:
             tags[first] = f"S-{kind}"
     return tags
+
+
+def find_encoding(sentences: Iterable[Sequence[str]]) -> str:
+    """Returns the encoding that tags are in, see `get_tags`.
+
+    Args:
+      sentences: the tags of each.
+    """
+    starts: Counter[str] = Counter()
+    for tags in sentences:
+        kind_before = ""
+        for tag in tags:
+            place, _, kind = tag.partition("-")
+            if place in ("E", "S"):
+                return "BIOES"
+            starts[place] += kind not in ("", kind_before)
+            kind_before = kind
+    return "IOB1" if starts["I"] > starts["B"] else "BIO"
 
 
 def get_windows(sizes: Sequence[int], room: int) -> list[Window]:

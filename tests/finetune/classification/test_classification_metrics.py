@@ -149,6 +149,22 @@ def test_one_answer_fails_only_where_rows_have_several_labels():
     assert regression.has_failed(constant, _examples(2.0, 3.0))
 
 
+def test_the_majority_is_the_label_that_most_training_rows_have():
+    train = [InputExample(i, "", None, x) for i, x in enumerate("abbc")]
+    dev = [InputExample(i, "", None, x) for i, x in enumerate("aabac")]
+    scorer = metrics.MCCScorer(("a", "b", "c"))
+    found = scorer.majority(train, dev)
+    assert found == {"mcc": 0, "accuracy": pytest.approx(100 * 1 / 5)}
+
+
+def test_of_a_regression_it_is_the_mean_value():
+    train = [InputExample(i, "", None, x) for i, x in enumerate((0, 1, 5))]
+    dev = [InputExample(i, "", None, x) for i, x in enumerate((1.0, 4.0))]
+    found = metrics.RegressionScorer(0.0, 5.0).majority(train, dev)
+    mse = ((1 - 2) ** 2 + (4 - 2) ** 2) / 2 / 5**2
+    assert found == {"pearson": 0, "spearman": 0, "mse": pytest.approx(mse)}
+
+
 def test_an_ensemble_of_classifiers_averages_probabilities():
     random = np.random.default_rng(5)
     logits = random.normal(0, 9, (3, 4, 2)).astype(np.float32)

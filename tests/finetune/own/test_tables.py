@@ -1,3 +1,5 @@
+import re
+
 import pytest
 
 from electra_tf.configure_columns import ColumnsConfig
@@ -39,6 +41,40 @@ def test_the_delimiter_can_be_another(tmp_path):
     assert _pairs(_read(tmp_path, content, delimiter=";")) == [(2, "x,y", "1")]
     content = b"text\tlabel\nx,y\t1\n"
     assert _pairs(_read(tmp_path, content, delimiter="tab"))[0][1] == "x,y"
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "config", "delimiter"),
+    [
+        (b"text;label\na, b;1\n", "x.csv", {}, "';'"),
+        (b'"text";"label"\r\n"a";1\r\n', "x.csv", {}, "';'"),
+        (b"id\ttext\tlabel\n1\ta, b\t1\n", "x.csv", {}, "tab"),
+        (b"text,label\na,1\n", "x.tsv", {}, "','"),
+        (b"text|label\na|1\n", "x.csv", {}, "'|'"),
+        (b"text,label\na,1\n", "x.csv", {"delimiter": ";"}, "','"),
+        (b"body;label\na;1\n", "x.csv", {}, "';'"),  # and a wrong name
+        (b"a;1\n", "x.csv", {"has_header": False}, "';'"),
+    ],
+)
+def test_a_file_with_another_delimiter_is_told_which(
+    content, name, config, delimiter, tmp_path
+):
+    columns = ("text", "label")
+    if config.get("has_header") is False:
+        columns = ("1", "2")
+        config = dict(config, text_column="1", label_column="2")
+    problem = (
+        rf"{name}, line 1: `\w+` must be a column. Received: .* The file "
+        f"looks separated by .*: set --delimiter={re.escape(delimiter)}."
+    )
+    with pytest.raises(UserError, match=problem):
+        _read(tmp_path, content, name, columns, **config)
+
+
+def test_a_missing_column_is_no_matter_of_delimiters(tmp_path):
+    with pytest.raises(UserError, match="Received: 'a; b', 'label'") as caught:
+        _read(tmp_path, b"a; b,label\nx,1\n")
+    assert "--delimiter" not in str(caught.value)
 
 
 def test_columns_without_a_header_are_numbers(tmp_path):

@@ -49,6 +49,22 @@ def test_spans_are_known_by_their_tags(tmp_path):
     assert again.labels == task.labels and again.is_spans
 
 
+@pytest.mark.parametrize(
+    ("tags", "encoding"),
+    [("I-X I-X O", "IOB1"), ("B-X I-X O", "BIO"), ("B-X E-X O", "BIOES")],
+)
+def test_answers_have_the_encoding_of_the_training_rows(
+    tags, encoding, tmp_path
+):
+    _write(tmp_path, [{"words": [*"abc"], "tags": tags.split()}])
+    task = _task(tmp_path)
+    assert task.get_scorer().encoding == encoding
+    known = json.loads(json.dumps(task.describe()))
+    assert _task("nowhere", known=known).get_scorer().encoding == encoding
+    del known["encoding"]  # as earlier versions wrote it
+    assert _task("nowhere", known=known).get_scorer().encoding == "BIOES"
+
+
 def test_tags_that_are_no_spans_are_scored_word_by_word(tmp_path):
     _write(tmp_path, [{"form": ["a", 1], "pos": [7, 2]}])
     names = {"words_column": "form", "tags_column": "pos"}

@@ -217,3 +217,14 @@ def test_a_question_has_a_line_of_its_own():
     first, *lines, last = text.splitlines()
     assert (first, last) == ("{", "}") and len(lines) == len(answers)
     assert json.loads(lines[-1].join("{}")).keys() == {answers[-1]["qas_id"]}
+
+
+def test_the_majority_of_questions_is_left_without_an_answer():
+    questions = examples(BEAM)
+    share = 100 * np.mean([not x.answers for x in questions])
+    found = _scorer(BEAM).majority(questions, questions)
+    for name in ("exact", "f1", "best_exact", "best_f1"):
+        assert found[name] == pytest.approx(share)
+    assert found["span_f1"] == 0
+    assert not any(name.endswith("_thresh") for name in found)
+    assert _scorer(BEAM_V1).majority(questions, questions) == {}

@@ -136,3 +136,42 @@ def test_one_tag_for_all_words_fails_only_where_there_are_several(
     }
     scorer = AccuracyScorer(("A", "B"))
     assert scorer.has_failed(outputs, examples) is expected
+
+
+def test_the_majority_is_the_tag_that_each_word_has_most_often():
+    train = [
+        TaggedSentence(0, ("a", "b", "a"), ("X", "Y", "X")),
+        TaggedSentence(1, ("a", "c"), ("Y", "X")),
+    ]
+    dev = [TaggedSentence(0, ("b", "a", "new"), ("Y", "Y", "X"))]
+    found = AccuracyScorer(("X", "Y")).majority(train, dev)
+    assert found == {"accuracy": pytest.approx(100 * 2 / 3)}
+    train = [TaggedSentence(0, ("ann", "is", "it"), ("S-P", "O", "O"))]
+    dev = [TaggedSentence(0, ("it", "ann", "bo"), ("O", "S-P", "S-P"))]
+    found = EntityScorer(("O", "S-P")).majority(train, dev)
+    assert found["precision"] == 100 and found["recall"] == 50
+
+
+@pytest.mark.parametrize(
+    ("encoding", "label", "prediction"),
+    [
+        ("BIOES", ("B-X", "E-X", "S-X", "O"), ["S-X", "B-X", "E-X", "O"]),
+        ("BIO", ("B-X", "I-X", "B-X", "O"), ["B-X", "B-X", "I-X", "O"]),
+        ("IOB1", ("I-X", "I-X", "B-X", "O"), ["I-X", "B-X", "I-X", "O"]),
+    ],
+)
+def test_answers_are_in_the_encoding_of_the_file(encoding, label, prediction):
+    labels = ("O", "B-X", "E-X", "S-X")
+    outputs = {
+        "predictions": np.array([[3, 1, 2, 0]]),
+        "confidences": np.ones((1, 4)),
+        "labels_mask": np.ones((1, 4)),
+        "eid": np.zeros(1, int),
+        "first_word": np.zeros(1, int),
+    }
+    examples = [TaggedSentence(0, ("a",) * 4, ("B-X", "E-X", "S-X", "O"))]
+    scorer = EntityScorer(labels, encoding=encoding)
+    (answer,) = scorer.answers(outputs, examples)
+    assert answer["label"] == label and answer["prediction"] == prediction
+    (answer,) = scorer.answers(outputs, [TaggedSentence(0, ("a",) * 4)])
+    assert answer["label"] == () and answer["prediction"] == prediction

@@ -86,3 +86,33 @@ def test_words_are_scored_where_there_is_context():
         (60, 100, 65, 100),
     ]
     assert utils.get_windows([1] * 40, 40) == [(0, 40, 0, 40)]
+
+
+@pytest.mark.parametrize(
+    ("sentences", "encoding"),
+    [
+        (["B-X I-X O B-Y", "B-X B-X"], "BIO"),
+        (["I-X I-X O I-Y", "I-X B-X I-X"], "IOB1"),
+        (["I-X I-Y O"], "IOB1"),
+        (["B-X I-X O S-Y"], "BIOES"),
+        (["B-X E-X"], "BIOES"),
+        (["B-X I-X O B-Y B-X", "O I-X"], "BIO"),  # with a slip
+        (["O O", ""], "BIO"),
+    ],
+)
+def test_the_encoding_of_a_file_is_known_by_its_tags(sentences, encoding):
+    tags = [sentence.split() for sentence in sentences]
+    assert utils.find_encoding(tags) == encoding
+
+
+def test_in_iob1_a_span_begins_with_b_only_beside_one_of_its_kind():
+    tags = "I-X I-X B-X I-Y O I-Y B-Y I-Y".split()
+    spans = utils.get_span_labels(tags)
+    assert utils.get_tags(spans, len(tags), "IOB1") == tags
+    random = np.random.default_rng(2)
+    for _ in range(100):
+        tags = _random_tags(random)
+        spans = utils.get_span_labels(tags)
+        again = utils.get_tags(spans, len(tags), "IOB1")
+        assert utils.get_span_labels(again) == spans
+        assert {tag[:1] for tag in again} <= {*"IOB"}

@@ -1,0 +1,77 @@
+"""What looks like a slip in the labels of one's own rows."""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+
+_MISSING = frozenset({"nan", "null", "n/a", "<na>"})  # "none" may be a class
+_LEAST_LABELS = 20  # fewer may well be as many as the rows of a try-out
+_MOST_NAMED = 5
+
+
+def of_labels(labels: Sequence[str]) -> list[str]:
+    """Returns sentences about labels that are hardly meant so.
+
+    Args:
+      labels: one of each training row.
+    """
+    counts = Counter(labels)
+    return [
+        *_missing(counts),
+        *of_names(counts),
+        *_as_many_as_rows(counts),
+    ]
+
+
+def of_names(names: Iterable[str]) -> list[str]:
+    """Returns a sentence about names that are one name in two spellings.
+
+    Args:
+      names: of labels or of kinds of spans, or tags.
+    """
+    groups: dict[str | float, list[str]] = defaultdict(list)
+    for name in dict.fromkeys(names):
+        groups[_meaning(name)].append(name)
+    same = [group for group in groups.values() if len(group) > 1]
+    if not same:
+        return []
+    listed = [" and ".join(map(repr, group)) for group in same[:_MOST_NAMED]]
+    more = f" and {len(same) - _MOST_NAMED} others" * (len(same) > _MOST_NAMED)
+    return [
+        "Labels that differ by case or by the format of a number alone are "
+        f"labels of their own: {'; '.join(listed)}{more}. Write them alike if "
+        "they mean the same."
+    ]
+
+
+def _missing(counts: Counter[str]) -> list[str]:
+    return [
+        f"The label {label!r} of {count:,} rows looks like a missing value. "
+        "Leave these rows out of the file if it is one."
+        for label, count in counts.items()
+        if label.strip().casefold() in _MISSING
+    ]
+
+
+def _as_many_as_rows(counts: Counter[str]) -> list[str]:
+    num_rows = counts.total()
+    if len(counts) < _LEAST_LABELS or 2 * len(counts) <= num_rows:
+        return []
+    are_numbers = all(isinstance(_meaning(label), float) for label in counts)
+    way_out = (
+        "Set --task_kind=regression if they are values"
+        if are_numbers
+        else "Set another --label_column if this one holds no classes"
+    )
+    return [
+        f"There are {len(counts):,} labels for {num_rows:,} rows. {way_out}."
+    ]
+
+
+def _meaning(name: str) -> str | float:
+    """Returns what a name has in common with other spellings of it."""
+    try:
+        value = float(name)
+    except ValueError:
+        return name.strip().casefold()
+    return value if math.isfinite(value) else name.strip().casefold()
