@@ -12,6 +12,7 @@ from electra_tf.finetune.feature_spec import EID, TOKENS
 from electra_tf.finetune.features import Features
 from electra_tf.finetune.trial import Trial
 from electra_tf.util import seeds
+from electra_tf.util.errors import UserError
 
 NUM_ROWS = {"cola": 60, "sst": 90}
 
@@ -73,3 +74,14 @@ def test_lengths_do_not_touch_the_order_of_rows(trial):
 @pytest.mark.parametrize("step", [1, 30, 74])
 def test_a_resume_takes_what_is_left(trial, step):
     assert _taken(trial, step) == _taken(trial, 0)[step:]
+
+
+@pytest.mark.parametrize("content", ["[1]", "{}", '{"metrics": 3}'])
+def test_a_result_of_another_shape_is_named(tmp_path, content):
+    strategy = tf.distribute.get_strategy()
+    experiment = Experiment(tiny.config(tmp_path), (), None, strategy, {})
+    trial = Trial(experiment, 1, 0)
+    trial.result_path.parent.mkdir(parents=True)
+    trial.result_path.write_text(content)
+    with pytest.raises(UserError, match=r"result\.json must (be as|hold)"):
+        trial.run()
