@@ -27,7 +27,11 @@ from electra_tf.pretrain.corpus import DEMO
 from electra_tf.pretrain.initialization import Start
 from electra_tf.pretrain.objectives import OBJECTIVES
 from electra_tf.pretrain.pretraining_model import PretrainingModel
-from electra_tf.pretrain.records import Records, locate_damage
+from electra_tf.pretrain.records import (
+    Records,
+    damage_located,
+    locate_damage,
+)
 from electra_tf.util import (
     callbacks,
     config_flags,
@@ -331,7 +335,8 @@ def _evaluate(
         held_out, batch_size=config.runtime.eval_batch_size
     )
     num_steps = config.runtime.num_eval_steps or -1
-    metrics = evaluation.evaluate(model, dataset.take(num_steps))
+    with damage_located(held_out):
+        metrics = evaluation.evaluate(model, dataset.take(num_steps))
     step = int(model.optimizer.iterations.numpy())
     flops = _flops(model, step)
     files.ensure_writable(results_dir)

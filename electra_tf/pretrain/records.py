@@ -1,10 +1,10 @@
 """TFRecord files that are checked before anything trains on them."""
 
+import contextlib
 import dataclasses
 import itertools
 import os
-import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from electra_tf.pretrain.record_format import (
 from electra_tf.pretrain.salvage import SoundReader, salvage
 from electra_tf.pretrain.shared_rows import MAX_EXAMPLES
 from electra_tf.util import files, storage
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import UserError, reason
 
 MAX_BYTES_TO_SCAN = 2**30
 
@@ -171,13 +171,29 @@ def locate_damage(paths: Iterable[str]) -> str:
             for _ in tf.data.TFRecordDataset(path):
                 number += 1
         except tf.errors.OpError as error:
-            reason = re.sub(r"\{\{.*?\}\} ?|\[Op:.*", "", error.message).strip()
             return (
-                f"{path}: record {number} cannot be read: {reason}. Restore "
-                "the file, build the data set again, or train on without such "
-                "records: --skip_corrupt_records."
+                f"{path}: record {number} cannot be read: {reason(error)}. "
+                "Restore the file, build the data set again, or train on "
+                "without such records: --skip_corrupt_records."
             )
     return f"All records of {len(paths)} file(s) can be read."
+
+
+@contextlib.contextmanager
+def damage_located(records: Records) -> Iterator[None]:
+    """Names the damaged record where TensorFlow does not.
+
+    Args:
+      records: that are read inside.
+
+    Raises:
+      UserError: where one of them cannot be read.
+    """
+    try:
+        yield
+    except tf.errors.DataLossError as error:
+        paths = [file.path for file in records.files]
+        raise UserError(locate_damage(paths)) from error
 
 
 def _read_manifest(

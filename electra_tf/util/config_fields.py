@@ -4,9 +4,10 @@ import ast
 import dataclasses
 import inspect
 import itertools
+import re
 import textwrap
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from electra_tf.util.errors import UserError, shown
@@ -117,6 +118,25 @@ def _has_type(value: Any, hint: Any) -> bool:  # noqa: ANN401
     if hint is float and not isinstance(value, bool):
         return isinstance(value, int | float)
     return type(value) is hint
+
+
+def check_words(words: Iterable[str], where: str) -> None:
+    """Checks that words of a command line are text that a file can hold.
+
+    Args:
+      words: of the command line.
+      where: they stand, for the error.
+
+    Raises:
+      UserError: naming the first that has a NUL character, or bytes that are
+        no UTF-8, as the names of files may.
+    """
+    for word in words:
+        if re.search("[\0\ud800-\udfff]", word):
+            raise UserError(
+                "A value must be UTF-8 text without NUL characters. Received "
+                f"{where}: {shown(word)}."
+            )
 
 
 def leaves(config_class: type, section: str = "general") -> Iterator[Leaf]:

@@ -11,6 +11,7 @@ import tensorflow as tf
 from electra_tf.configure_pretraining import CorpusConfig
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import records
+from electra_tf.pretrain.pretrain_data import evaluation_dataset
 from electra_tf.pretrain.record_format import (
     FORMAT_VERSION,
     MANIFEST,
@@ -19,7 +20,11 @@ from electra_tf.pretrain.record_format import (
     layout,
     serialize,
 )
-from electra_tf.pretrain.records import Records, locate_damage
+from electra_tf.pretrain.records import (
+    Records,
+    damage_located,
+    locate_damage,
+)
 from electra_tf.pretrain.spans import Span
 from electra_tf.util.errors import UserError
 
@@ -193,6 +198,17 @@ def test_wrong_values_are_no_damage_that_is_left_out(data_set):
         shard(data_set, 1).write_bytes(whole)
         with pytest.raises(UserError, match="Received: 99 at position 0"):
             open_records(data_set, skip_corrupt_records=True)
+
+
+def test_damage_that_shows_later_is_named(data_set):
+    opened = open_records(data_set)
+    path = shard(data_set, 1)
+    content = bytearray(path.read_bytes())
+    content[-5] ^= 1
+    path.write_bytes(content)
+    message = "1-of-2: record 3 cannot be read"
+    with pytest.raises(UserError, match=message), damage_located(opened):
+        list(evaluation_dataset(opened, batch_size=4))
 
 
 def test_locate_damage_says_when_there_is_none(data_set):
