@@ -1,7 +1,6 @@
 """Pictures of a run: learning curves and confusion; needs matplotlib."""
 
 import importlib.util
-import json
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -11,7 +10,7 @@ import numpy as np
 from electra_tf.finetune.confusion import Confusion, best_trial
 from electra_tf.finetune.experiment import Experiment
 from electra_tf.finetune.report import Results
-from electra_tf.util import console, files, trial_directories
+from electra_tf.util import callbacks, console, files, trial_directories
 from electra_tf.util.errors import UserError
 
 if TYPE_CHECKING:
@@ -125,14 +124,14 @@ def read_curve(
       metric: of the evaluations.
       split: on which they are; None if there are none.
     """
-    losses, log = {}, directory / "metrics.jsonl"
-    lines = log.read_text("utf-8").splitlines() if log.exists() else []
-    for line in map(json.loads, lines):
+    losses = {}
+    for line in callbacks.read_log(directory / "metrics.jsonl"):
         if f"{task_name}_loss" in line:
             losses[line["step"]] = line[f"{task_name}_loss"]
     path = directory / "evaluations.json"
     evaluations = files.read_json(path) if split and path.exists() else []
-    values = {x["step"]: x["metrics"][split][metric] for x in evaluations}
+    with files.shape_of(path):
+        values = {x["step"]: x["metrics"][split][metric] for x in evaluations}
     return Curve(trial, losses, values)
 
 

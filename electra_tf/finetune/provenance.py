@@ -63,7 +63,7 @@ def hold(
       UserError: naming what has changed.
     """
     path = directory / FILE_NAME
-    there = files.read_json(path) if path.exists() else {}
+    there = files.read_object(path) if path.exists() else {}
     changed = [
         name
         for name in there.keys() & digests.keys()

@@ -89,9 +89,11 @@ class Trial:
         files.ensure_writable(self.directory)
         with self._held():
             if self.result_path.exists():
-                result = files.read_json(self.result_path)
+                result = files.read_object(self.result_path)
                 splits = {name for name, *_ in self.experiment.dev_splits()}
-                if splits <= result["metrics"].keys():
+                with files.shape_of(self.result_path):
+                    missing = splits - result["metrics"].keys()
+                if not missing:
                     return result
                 result |= self.experiment.evaluate(self.model())
             else:
@@ -216,7 +218,8 @@ class Trial:
         path = self.directory / "evaluations.json"
         if path.exists():
             there = files.read_json(path)
-            self._evaluations = [e for e in there if e["step"] <= step]
+            with files.shape_of(path):
+                self._evaluations = [e for e in there if e["step"] <= step]
         steps = {evaluation["step"] for evaluation in self._evaluations}
         self._gone = steps - {*kept} if steps & {*kept} else set()
 

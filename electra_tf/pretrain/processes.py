@@ -173,7 +173,7 @@ def _started(
 def _next_outcome(
     shared: _Shared, processes: list[SpawnProcess], report: Report
 ) -> _Outcome:
-    """Waits for a part to be built."""
+    """Waits for a part to be built, or a process to be ended."""
     while True:
         report(*shared.totals)
         try:
@@ -181,12 +181,15 @@ def _next_outcome(
         except queue.Empty:
             codes = [process.exitcode for process in processes]
         if failed := [code for code in codes if code]:
-            raise RuntimeError(
+            text = (
                 "A process that built records was ended. Received: exit code "
                 f"{failed[0]}; -9 mostly means that memory ran out: lower "
                 "--num_processes. What is built is kept; the same command "
                 "goes on."
             )
+            is_killed = failed[0] == -signal.SIGKILL
+            memory = ExitCode.OUT_OF_MEMORY
+            return _Outcome(text, memory if is_killed else ExitCode.ERROR)
 
 
 def _work(shared: _Shared) -> None:

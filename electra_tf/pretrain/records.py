@@ -3,7 +3,6 @@
 import dataclasses
 import itertools
 import os
-import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -23,7 +22,7 @@ from electra_tf.pretrain.record_format import (
 from electra_tf.pretrain.salvage import SoundReader, salvage
 from electra_tf.pretrain.shared_rows import MAX_EXAMPLES
 from electra_tf.util import files, storage
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import UserError, reason
 
 MAX_BYTES_TO_SCAN = 2**30
 REBUILD = "`python -m electra_tf.build_pretraining_dataset --overwrite`"
@@ -176,11 +175,10 @@ def locate_damage(paths: Iterable[str]) -> str:
             for _ in tf.data.TFRecordDataset(path):
                 number += 1
         except tf.errors.OpError as error:
-            reason = re.sub(r"\{\{.*?\}\} ?|\[Op:.*", "", error.message).strip()
             return (
-                f"{path}: record {number} cannot be read: {reason}. Restore "
-                "the file, build the data set again, or train on without such "
-                "records: --skip_corrupt_records."
+                f"{path}: record {number} cannot be read: {reason(error)}. "
+                "Restore the file, build the data set again, or train on "
+                "without such records: --skip_corrupt_records."
             )
     return f"All records of {len(paths)} file(s) can be read."
 

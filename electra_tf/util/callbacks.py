@@ -7,7 +7,7 @@ import pathlib
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import TextIO
+from typing import Any, TextIO
 
 import keras
 import tensorflow as tf
@@ -206,15 +206,27 @@ class TensorBoardLog(keras.callbacks.Callback):
         self._writer.close()
 
 
-def _step_of(line: bytes) -> float:
-    """Returns a line's step; infinity if the line was cut off.
+def read_log(path: pathlib.Path) -> list[dict[str, Any]]:
+    """Reads what a `JsonLog` wrote, but for damaged lines.
 
-    Bytes that are no UTF-8 cost their line nothing: it stays as it is.
+    Args:
+      path: of the file; need not be there.
     """
+    lines = path.read_bytes().splitlines() if path.exists() else []
+    return [_record(line) for line in lines if _step_of(line) < math.inf]
+
+
+def _step_of(line: bytes) -> float:
+    """Returns a line's step; infinity if the line was cut off."""
     try:
-        return float(files.parse_json(line.decode(errors="replace"))["step"])
+        return float(_record(line)["step"])
     except (ValueError, KeyError, TypeError):
         return math.inf
+
+
+def _record(line: bytes) -> dict[str, Any]:
+    """Reads a line; bytes that are no UTF-8 cost it nothing else."""
+    return files.parse_json(line.decode(errors="replace"))
 
 
 def _cost(logs: dict[str, float]) -> str:

@@ -4,9 +4,10 @@ import ast
 import dataclasses
 import inspect
 import itertools
+import re
 import textwrap
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from electra_tf.util.errors import UserError, shown
@@ -141,6 +142,25 @@ def require_directory_name(
             f"Received: {name}={value!r}. Set --{name}, for example to "
             "electra_small."
         )
+
+
+def check_words(words: Iterable[str], where: str) -> None:
+    """Checks that words of a command line are text that a file can hold.
+
+    Args:
+      words: of the command line.
+      where: they stand, for the error.
+
+    Raises:
+      UserError: naming the first that has a NUL character, or bytes that are
+        no UTF-8, as the names of files may.
+    """
+    for word in words:
+        if re.search("[\0\ud800-\udfff]", word):
+            raise UserError(
+                "A value must be UTF-8 text without NUL characters. Received "
+                f"{where}: {shown(word)}."
+            )
 
 
 def leaves(config_class: type, section: str = "general") -> Iterator[Leaf]:

@@ -38,6 +38,7 @@ from electra_tf.util.config_fields import (
     Leaf,
     build,
     check_types,
+    check_words,
     flatten,
     leaves,
 )
@@ -300,7 +301,7 @@ def _flagfile_words(path: str) -> Iterator[_Word]:
     """Yields the flags in a flagfile; its mistakes are errors."""
     try:
         text = pathlib.Path(path).expanduser().read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, RuntimeError, UnicodeDecodeError) as error:
         raise UserError(
             "--flagfile must name a UTF-8 text file. Received: "
             f"{path!r} ({error})"
@@ -355,10 +356,9 @@ def _hparams_words(
     translated = {k: v for k, v in hparams.items() if k not in originals}
     for name in originals:
         if name in hparams:
-            value = hparams[name]
-            same = {name: value}
-            is_list = isinstance(value, list)
-            translated |= same if is_list else originals[name].get(value, same)
+            value, known = hparams[name], originals[name]
+            is_known = not isinstance(value, list) and value in known
+            translated |= known[value] if is_known else {name: value}
     for name, value in translated.items():
         if value is not None:
             yield _Word(f"--{name}={_as_text(value)}", "in --hparams")
@@ -385,6 +385,7 @@ def _parse_words(
     values: flags.FlagValues, words: list[str], where: str
 ) -> None:
     """Parses the words of one place."""
+    check_words(words, where)
     try:
         _, *positional = values(["", *words])
     except flags.UnrecognizedFlagError as error:

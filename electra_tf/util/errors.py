@@ -138,8 +138,9 @@ def _explain_others(error: BaseException) -> tuple[ExitCode, str]:
         return ExitCode.OUTPUT_CLOSED, "What read the output has gone away."
     if names & {"MemoryError", "ResourceExhaustedError"}:
         return ExitCode.OUT_OF_MEMORY, (
-            "Out of memory. Lower --train_batch_size or --max_seq_length, or "
-            "raise --gradient_accumulation_steps, which changes no result. "
+            "Out of memory. Lower --train_batch_size (of predict, "
+            "--batch_size) or --max_seq_length, or raise "
+            "--gradient_accumulation_steps, which changes no result. "
             f"Received: {_first_line(error)}"
         )
     if text := _unusable_path(error, names):

@@ -32,7 +32,8 @@ def test_a_curve_is_what_the_trial_has_logged(tmp_path):
         {"step": 9, "t_loss": 1.0},  # once more, after a resume
     ]
     text = "".join(json.dumps(line) + "\n" for line in lines)
-    (tmp_path / "metrics.jsonl").write_text(text, "utf-8")
+    content = b'{"step": 5, "t_lo\n\xff\n' + text.encode() + b'{"step": 2'
+    (tmp_path / "metrics.jsonl").write_bytes(content)
     evaluations = [{"step": 9, "metrics": {"dev": {"f1": 50.0}}}]
     path = tmp_path / "evaluations.json"
     path.write_text(json.dumps(evaluations), "utf-8")
@@ -40,6 +41,9 @@ def test_a_curve_is_what_the_trial_has_logged(tmp_path):
     assert curve == (4, {1: 3.0, 9: 1.0}, {9: 50.0})
     assert plots.read_curve(tmp_path, 4, "t", "f1").values == {}
     assert plots.read_curve(tmp_path / "no", 4, "t", "f1", "dev").losses == {}
+    path.write_text("[3]", "utf-8")
+    with pytest.raises(UserError, match=r"evaluations\.json must be as"):
+        plots.read_curve(tmp_path, 4, "t", "f1", "dev")
 
 
 @needs_matplotlib

@@ -15,6 +15,12 @@ def _changed(weights, name="electra/embeddings/word_embeddings"):
     return dataclasses.replace(weights, arrays=arrays)
 
 
+def test_a_file_of_another_shape_is_named(tmp_path):
+    (tmp_path / provenance.FILE_NAME).write_text("[1]")
+    with pytest.raises(UserError, match=rf"{provenance.FILE_NAME} must hold"):
+        provenance.hold(tmp_path, {"x": "y"}, way_out="z", write=True)
+
+
 def test_an_encoder_is_known_by_its_weights_and_its_words():
     weights = tiny.weights()
     digest = provenance.of_encoder(weights)

@@ -148,3 +148,14 @@ def test_event_files_are_refused_before_anything_is_read(monkeypatch):
     )
     with pytest.raises(UserError, match=r"pip install -e '.\[tensorboard\]'"):
         finetuning_run.run(tiny.config("nowhere", tensorboard=True))
+
+
+@pytest.mark.parametrize("content", ["[1]", "{}", '{"metrics": 3}'])
+def test_a_result_of_another_shape_is_named(tmp_path, content):
+    strategy = tf.distribute.get_strategy()
+    experiment = Experiment(tiny.config(tmp_path), (), None, strategy, {})
+    trial = Trial(experiment, 1, 0)
+    trial.result_path.parent.mkdir(parents=True)
+    trial.result_path.write_text(content)
+    with pytest.raises(UserError, match=r"result\.json must (be as|hold)"):
+        trial.run()

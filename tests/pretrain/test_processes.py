@@ -90,8 +90,9 @@ def test_a_killed_process_is_told(config, tmp_path, monkeypatch):
                 if "spawn_main" in file.read():
                     os.kill(pid, signal.SIGKILL)
 
-    with pytest.raises(RuntimeError, match="exit code -9"):
+    with pytest.raises(UserError, match="exit code -9") as error:
         build(config, tmp_path, report=kill)
+    assert explain(error.value)[0] == ExitCode.OUT_OF_MEMORY
 
 
 @pytest.mark.slow

@@ -19,7 +19,10 @@ from electra_tf.pretrain.record_format import (
     layout,
     serialize,
 )
-from electra_tf.pretrain.records import Records, locate_damage
+from electra_tf.pretrain.records import (
+    Records,
+    locate_damage,
+)
 from electra_tf.pretrain.spans import Span
 from electra_tf.util.errors import UserError
 

@@ -161,6 +161,9 @@ def test_mistakes_in_a_flagfile_are_named(tmp_path, content, message):
         (["--steps"], "Missing value"),
         (["--steps=0"], "`steps` must be at least 1. Received: steps=0."),
         (["--flagfile=missing.cfg"], "missing.cfg"),
+        (["--flagfile=~nobody-is-called-so/x"], "must name a UTF-8 text file"),
+        (["--data_dir=\udcff"], r"UTF-8 text.* on the command line: .*udcff"),
+        (["--data_dir", "a\0b"], r"without NUL.* on the command line: .*x00b"),
         (["--flagfile="], "must name a UTF-8 text file"),
         (["--flagfile"], "must name a UTF-8 text file"),
     ],
@@ -223,6 +226,7 @@ def test_stored_configuration_can_be_given_as_hparams(tmp_path):
         ('{"fractions": ' + "[" * 600 + "]" * 600 + "}", "a list inside"),
         ('{"on_cpu": [1]}', "Unknown flag in --hparams: --on_cpu"),
         ('{"x": ' * 700 + "1" + "}" * 700, "Unknown flag in --hparams: --x"),
+        ('{"data_dir": "\\ud800"}', "UTF-8 text.* in --hparams"),
         ('{"on_cpu": "yes"}', "Unknown flag in --hparams: --on_cpu"),
     ],
 )

@@ -129,7 +129,7 @@ def write(
     Raises:
       UserError: if the directory cannot be written to or holds weights.
     """
-    save_file = safetensors().numpy.save_file
+    safetensors()  # before anything is written
     for name in (WEIGHTS_FILE, INDEX_FILE, *_OTHER_FORMATS):
         if (directory / name).exists():
             raise UserError(
@@ -142,10 +142,8 @@ def write(
         unfinished = pathlib.Path(name)
         for name, text in texts.items():
             files.atomic_write_text(unfinished / name, text)
-        # Version 0.8 of save_file writes a transposed array in the order of
-        # its memory, and lets only the owner read the file.
-        contiguous = {n: np.ascontiguousarray(x) for n, x in tensors.items()}
-        save_file(contiguous, unfinished / WEIGHTS_FILE, {"format": "pt"})
+        _save(unfinished / WEIGHTS_FILE, tensors)
+        # Version 0.8 of save_file lets only the owner read the file.
         shutil.copymode(
             unfinished / next(iter(texts)), unfinished / WEIGHTS_FILE
         )
@@ -154,6 +152,20 @@ def write(
             files.sync(directory)
             os.replace(unfinished / name, directory / name)
     files.sync(directory)
+
+
+def _save(path: pathlib.Path, tensors: Mapping[str, np.ndarray]) -> None:
+    """Writes a file of tensors."""
+    module = safetensors()
+    # Version 0.8 of save_file writes a transposed array in the order of its
+    # memory.
+    contiguous = {n: np.ascontiguousarray(x) for n, x in tensors.items()}
+    try:
+        module.numpy.save_file(contiguous, path, {"format": "pt"})
+    except module.SafetensorError as error:
+        raise UserError(
+            f"{path} must be a file that can be written. Received: {error}"
+        ) from error
 
 
 def _tensors(path: pathlib.Path) -> Iterator[tuple[str, np.ndarray]]:

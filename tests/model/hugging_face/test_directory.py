@@ -11,12 +11,14 @@ import pytest
 from electra_tf.model.architecture import Architecture
 from electra_tf.model.bert_config import BertConfig
 from electra_tf.model.hugging_face import directory as hugging_face
+from electra_tf.model.hugging_face import files as hf_files
 from electra_tf.model.tokenization import SPECIAL_TOKENS, Vocabulary
 from electra_tf.model.weights import Weights
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import ExitCode, UserError, explain
 
 pytest.importorskip("safetensors")
 import ml_dtypes
+from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 CONFIG = BertConfig(
@@ -657,3 +659,17 @@ def test_a_broken_vocabulary_is_refused(vocab, match, tmp_path):
     change(tmp_path / TOKENIZER, model={**tokenizer["model"], "vocab": vocab})
     with pytest.raises(UserError, match=match):
         hugging_face.read(tmp_path)
+
+
+def test_a_full_disk_is_told_with_its_path(tmp_path, monkeypatch):
+    full = "I/O error: No space left on device (os error 28)"
+
+    def fail(*_):
+        raise SafetensorError(full)
+
+    monkeypatch.setattr("safetensors.numpy.save_file", fail)
+    with pytest.raises(UserError, match=str(tmp_path)) as error:
+        hf_files.write(tmp_path, {"config.json": "{}"}, {"x": np.zeros(3)})
+    code, text = explain(error.value)
+    assert code == ExitCode.NO_SPACE and full in text
+    assert list(tmp_path.iterdir()) == []
