@@ -74,7 +74,11 @@ def read(
     """
     try:
         with storage.open_binary(path) as file:
-            content = _Range(file, start, end) if start or end else file
+            content = file
+            if start or end:
+                content = io.BufferedReader(
+                    _Range(file, start, end), text_lines.MAX_LINE_BYTES
+                )
             if start:
                 kind = contents.kind_of(path)
                 yield from _lines(kind, path, content, statistics, options)

@@ -361,6 +361,8 @@ FRENCH = "Élève, où étais-tu passé ?\n\n"
     [
         (ENGLISH, "utf-16-le", "UTF-16LE"),
         (ENGLISH, "utf-16-be", "UTF-16BE"),
+        ("Съешь же ещё этих булок\n" * 9, "utf-16-le", "UTF-16LE"),
+        ("一年之计在于春。\n" * 9, "utf-16-be", "UTF-16BE"),
         (ENGLISH + FRENCH * 13, "latin-1", "ISO-8859-1"),
         ("Съешь же ещё этих булок\n" * 9, "cp1251", "GB18030"),
     ],
