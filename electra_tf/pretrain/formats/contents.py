@@ -27,7 +27,6 @@ _FOREIGN = {
     b"\xff\xfe": ("UTF-16 text", _CONVERT.format("UTF-16")),
     b"\xfe\xff": ("UTF-16 text", _CONVERT.format("UTF-16")),
 }
-_SAMPLE_BYTES = 2**20
 _CONTROLS = bytes({*range(32), 0x7F} - {*b"\t\n\v\f\r"})
 _UTF_16 = ("UTF-16LE", "UTF-16BE")
 _SEPARATORS = (" ", "\n", "\N{IDEOGRAPHIC COMMA}", "\N{IDEOGRAPHIC FULL STOP}")
@@ -109,18 +108,16 @@ def kind_of(path: str) -> Kind:
         return identify(path, file)[0]
 
 
-def likely_encodings(name: str, file: BinaryIO) -> list[str]:
-    """Guesses the encoding of a file that is not in UTF-8.
+def likely_encodings(sample: bytes) -> list[str]:
+    """Guesses the encoding of text that is not in UTF-8.
 
     Args:
-      name: of the file, which tells of its compression.
-      file: at its first byte.
+      sample: of it.
 
     Returns:
       Names, as `iconv` knows them, the likeliest first; none for what is no
       text.
     """
-    sample = read_fully(compression.decompress(name, file)[1], _SAMPLE_BYTES)
     shares = {name: _share_of_separators(sample, name) for name in _UTF_16}
     likeliest = max(shares, key=shares.get)
     if shares[likeliest] > _MIN_SEPARATOR_SHARE:

@@ -376,6 +376,18 @@ def test_another_encoding_is_told_by_many_bad_lines(
         read(path)
 
 
+def test_another_encoding_is_told_of_the_files_in_an_archive(tmp_path):
+    members = [(f"{i}.txt", FRENCH.encode("latin-1")) for i in range(9)]
+    path = write(tmp_path / "a.tar", tar(members))
+    with pytest.raises(
+        UserError, match=r"a\.tar, of which 9 of 9 .*ISO-8859-1"
+    ):
+        read(path)
+    members += [(f"{i}.txt", b"good") for i in range(9, 50)]
+    documents, _ = read(write(tmp_path / "b.tar", tar(members)))
+    assert documents[-41:] == [["good"]] * 41
+
+
 def test_some_bad_lines_are_repaired_or_left_out(tmp_path):
     content = ENGLISH.encode() + (FRENCH * 12).encode("latin-1")
     documents, statistics = read(write(tmp_path / "a.txt", content))
