@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from electra_tf.pretrain import corpus, sources
-from electra_tf.pretrain.formats import text_lines
+from electra_tf.pretrain.formats import text_files, text_lines
 from electra_tf.pretrain.formats.text_files import Options
 from electra_tf.pretrain.sources import Source
 from electra_tf.util.errors import UserError
@@ -182,3 +182,20 @@ def test_what_is_no_text_stays_whole_whatever_its_name(tmp_path, content):
     path.write_bytes(content)
     source = Source(str(path))
     assert sources.split(source, 10, blanks_separate_docs=True) == [source]
+
+
+def test_ranges_are_read_in_blocks(tmp_path, monkeypatch):
+    path = tmp_path / "a.txt"
+    path.write_text("line of text\n\n" * 10_000)
+    *_, last = sources.split_at(
+        Source(str(path)), [1000], blanks_separate_docs=True
+    )
+    sizes, readinto = [], text_files._Range.readinto
+
+    def counting(file, buffer):
+        sizes.append(len(buffer))
+        return readinto(file, buffer)
+
+    monkeypatch.setattr(text_files._Range, "readinto", counting)
+    read([last])
+    assert last.start > 0 and len(sizes) < 5

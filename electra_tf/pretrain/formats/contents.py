@@ -27,8 +27,10 @@ _FOREIGN = {
     b"\xff\xfe": ("UTF-16 text", _CONVERT.format("UTF-16")),
     b"\xfe\xff": ("UTF-16 text", _CONVERT.format("UTF-16")),
 }
-_SAMPLE_BYTES = 2**20
 _CONTROLS = bytes({*range(32), 0x7F} - {*b"\t\n\v\f\r"})
+_UTF_16 = ("UTF-16LE", "UTF-16BE")
+_SEPARATORS = (" ", "\n", "\N{IDEOGRAPHIC COMMA}", "\N{IDEOGRAPHIC FULL STOP}")
+_MIN_SEPARATOR_SHARE = 0.01  # other bytes read as UTF-16 have next to none
 _MAX_CONTROL_SHARE = 0.01
 _MAX_ACCENT_SHARE = 0.25  # of bytes beyond ASCII in text of Latin letters
 
@@ -106,21 +108,20 @@ def kind_of(path: str) -> Kind:
         return identify(path, file)[0]
 
 
-def likely_encodings(name: str, file: BinaryIO) -> list[str]:
-    """Guesses the encoding of a file that is not in UTF-8.
+def likely_encodings(sample: bytes) -> list[str]:
+    """Guesses the encoding of text that is not in UTF-8.
 
     Args:
-      name: of the file, which tells of its compression.
-      file: at its first byte.
+      sample: of it.
 
     Returns:
       Names, as `iconv` knows them, the likeliest first; none for what is no
       text.
     """
-    sample = read_fully(compression.decompress(name, file)[1], _SAMPLE_BYTES)
-    even, odd = (sample[parity::2].count(0) for parity in (0, 1))
-    if even + odd > len(sample) / 16 and min(even, odd) < max(even, odd) / 8:
-        return ["UTF-16LE" if odd > even else "UTF-16BE"]
+    shares = {name: _share_of_separators(sample, name) for name in _UTF_16}
+    likeliest = max(shares, key=shares.get)
+    if shares[likeliest] > _MIN_SEPARATOR_SHARE:
+        return [likeliest]
     controls = len(sample) - len(sample.translate(None, _CONTROLS))
     if controls > len(sample) * _MAX_CONTROL_SHARE:
         return []
@@ -128,6 +129,11 @@ def likely_encodings(name: str, file: BinaryIO) -> list[str]:
     if num_high > len(sample) * _MAX_ACCENT_SHARE:
         return ["GB18030", "SHIFT_JIS", "CP1251"]
     return ["ISO-8859-1", "CP1252"]
+
+
+def _share_of_separators(sample: bytes, encoding: str) -> float:
+    text = sample.decode(encoding, errors="ignore")
+    return sum(map(text.count, _SEPARATORS)) / max(len(text), 1)
 
 
 def read_fully(file: BinaryIO, size: int) -> bytes:

@@ -15,7 +15,7 @@ from electra_tf.pretrain.formats import (
     text_lines,
 )
 from electra_tf.pretrain.formats.contents import Kind
-from electra_tf.pretrain.formats.text_lines import Line, Statistics
+from electra_tf.pretrain.formats.text_lines import Line, Statistics, Tally
 from electra_tf.util import compression, storage
 from electra_tf.util.errors import UserError
 
@@ -74,12 +74,17 @@ def read(
     """
     try:
         with storage.open_binary(path) as file:
-            content = _Range(file, start, end) if start or end else file
+            content = file
+            if start or end:
+                content = io.BufferedReader(
+                    _Range(file, start, end), text_lines.MAX_LINE_BYTES
+                )
+            reader = _Reader(statistics, options)
             if start:
-                kind = contents.kind_of(path)
-                yield from _lines(kind, path, content, statistics, options)
+                yield from reader.lines(contents.kind_of(path), content)
             else:
-                yield from _read(path, content, statistics, options)
+                yield from reader.read(path, content)
+            reader.tally.check()
     except json_lines.BadLineError as error:
         number = error.number + _num_lines(path, start)
         raise UserError(
@@ -91,7 +96,7 @@ def read(
     except contents.ForeignContentError as error:
         raise _foreign(path, error) from error
     except text_lines.BadLinesError as error:
-        raise _not_utf8(path, error) from error
+        raise _not_utf8(path, error.tally) from error
     except compression.ERRORS as error:
         raise UserError(
             f"A corpus file must be readable. Received: {path}: {error}. "
@@ -122,88 +127,90 @@ def _foreign(path: str, error: contents.ForeignContentError) -> UserError:
     )
 
 
-def _not_utf8(path: str, error: text_lines.BadLinesError) -> UserError:
-    with storage.open_binary(path) as file:
-        encodings = contents.likely_encodings(path, file)
+def _not_utf8(path: str, tally: Tally) -> UserError:
+    encodings = contents.likely_encodings(tally.sample)
     likely, way_out = "no text", "Leave it out of --corpus"
     if encodings:
         likely = " or ".join(encodings)
         way_out = f"Convert it: iconv -f {encodings[0]} -t UTF-8 FILE > NEW"
     return UserError(
         f"A corpus file must hold text in UTF-8. Received: {path}, of which "
-        f"{error.num_bad:,} of {error.num_lines:,} lines are not; likely it "
-        f"is {likely}. {way_out}."
+        f"{tally.num_bad:,} of {tally.num_bad + tally.num_good:,} lines are "
+        f"not; likely it is {likely}. {way_out}."
     )
 
 
-def _read(
-    name: str,
-    file: BinaryIO,
-    statistics: Statistics,
-    options: Options,
-    depth: int = 0,
-) -> Iterator[Line]:
-    """Yields the lines of a stream, whatever it holds."""
-    name, unpacked = compression.decompress(name, file)
-    kind, content = contents.identify(name, unpacked, is_member=depth > 0)
-    if kind is Kind.COMPRESSED:
-        unpacked = compression.decompress_content(content)
-        kind, content = contents.identify(name, unpacked, is_member=depth > 0)
-    if kind is Kind.PARQUET and unpacked is file and not depth:
-        file.seek(0)
-        content = file  # whose rows do not come one after the other
-    elif kind in (Kind.PARQUET, Kind.COMPRESSED):
-        raise contents.ForeignContentError(
-            f"{kind.name.lower()} and packed once more", "Unpack it"
-        )
-    yield from _lines(kind, name, content, statistics, options, depth)
+@dataclasses.dataclass(frozen=True)
+class _Reader:
+    """Reads a file, and those in it if it is an archive.
 
+    Attributes:
+      statistics: counts what is read.
+      options: how to read it.
+      tally: of the lines of all texts.
+    """
 
-def _lines(
-    kind: Kind,
-    name: str,
-    file: BinaryIO,
-    statistics: Statistics,
-    options: Options,
-    depth: int = 0,
-) -> Iterator[Line]:
-    """Yields the lines of a stream of a kind."""
-    if kind is Kind.ARCHIVE:
-        yield from _members(file, statistics, options, depth)
-    elif kind in _ROWS:
-        yield from _ROWS[kind](
-            file,
-            statistics,
-            text_field=options.text_field,
-            skip_bad_lines=options.skip_bad_lines,
-        )
-    elif not depth:
-        yield from text_lines.read(
-            file, statistics, max_bad_share=text_lines.MAX_BAD_LINE_SHARE
-        )
-    else:
-        content = contents.read_fully(file, options.max_member_bytes + 1)
-        if len(content) > options.max_member_bytes:
-            statistics.oversized_members += 1
+    statistics: Statistics
+    options: Options
+    tally: Tally = dataclasses.field(default_factory=Tally)
+
+    def read(self, name: str, file: BinaryIO, depth: int = 0) -> Iterator[Line]:
+        """Yields the lines of a stream, whatever it holds."""
+        name, unpacked = compression.decompress(name, file)
+        is_member = depth > 0
+        kind, content = contents.identify(name, unpacked, is_member=is_member)
+        if kind is Kind.COMPRESSED:
+            unpacked = compression.decompress_content(content)
+            kind, content = contents.identify(
+                name, unpacked, is_member=is_member
+            )
+        if kind is Kind.PARQUET and unpacked is file and not is_member:
+            file.seek(0)
+            content = file  # whose rows do not come one after the other
+        elif kind in (Kind.PARQUET, Kind.COMPRESSED):
+            raise contents.ForeignContentError(
+                f"{kind.name.lower()} and packed once more", "Unpack it"
+            )
+        yield from self.lines(kind, content, depth)
+
+    def lines(
+        self, kind: Kind, file: BinaryIO, depth: int = 0
+    ) -> Iterator[Line]:
+        """Yields the lines of a stream of a kind."""
+        if kind is Kind.ARCHIVE:
+            yield from self._members(file, depth)
+        elif kind in _ROWS:
+            yield from _ROWS[kind](
+                file,
+                self.statistics,
+                text_field=self.options.text_field,
+                skip_bad_lines=self.options.skip_bad_lines,
+            )
+        elif not depth:
+            yield from text_lines.read(file, self.statistics, self.tally)
         else:
-            yield from text_lines.read_document(content, statistics)
+            max_bytes = self.options.max_member_bytes
+            content = contents.read_fully(file, max_bytes + 1)
+            if len(content) > max_bytes:
+                self.statistics.oversized_members += 1
+                return
+            yield from text_lines.read_document(
+                content, self.statistics, self.tally
+            )
 
-
-def _members(
-    file: BinaryIO, statistics: Statistics, options: Options, depth: int
-) -> Iterator[Line]:
-    """Yields the lines of the files in an archive."""
-    if depth > MAX_DEPTH:
-        statistics.skipped_members += 1
-        return
-    for name, member in archives.members(file, statistics):
-        try:
-            yield from _read(name, member, statistics, options, depth + 1)
-        except contents.ForeignContentError:
-            statistics.skipped_members += 1
-        except json_lines.BadLineError as error:
-            problem = f"of {name}: {error.problem}"
-            raise json_lines.BadLineError(error.number, problem) from error
+    def _members(self, file: BinaryIO, depth: int) -> Iterator[Line]:
+        """Yields the lines of the files in an archive."""
+        if depth > MAX_DEPTH:
+            self.statistics.skipped_members += 1
+            return
+        for name, member in archives.members(file, self.statistics):
+            try:
+                yield from self.read(name, member, depth + 1)
+            except contents.ForeignContentError:
+                self.statistics.skipped_members += 1
+            except json_lines.BadLineError as error:
+                problem = f"of {name}: {error.problem}"
+                raise json_lines.BadLineError(error.number, problem) from error
 
 
 class _Range(io.RawIOBase):

@@ -14,6 +14,7 @@ MAX_INVALID_SHARE = 0.1
 MAX_BAD_LINE_SHARE = 0.2  # of a file
 
 _BAD_LINES_BETWEEN_CHECKS = 10_000
+_SAMPLE_BYTES = 2**16
 
 Line = str | None
 
@@ -69,18 +70,49 @@ class BadLinesError(Exception):
     """A text of which too many lines are not in UTF-8, or binary.
 
     Attributes:
-      num_bad: of these.
-      num_lines: of all that are not blank, up to the last of them.
+      tally: of its lines.
     """
 
-    def __init__(self, num_bad: int, num_lines: int) -> None:
-        super().__init__(f"{num_bad} of {num_lines} lines are not UTF-8")
-        self.num_bad = num_bad
-        self.num_lines = num_lines
+    def __init__(self, tally: "Tally") -> None:
+        super().__init__(f"{tally.num_bad} lines are not in UTF-8")
+        self.tally = tally
+
+
+@dataclasses.dataclass
+class Tally:
+    """The lines of a file, or of all files in an archive.
+
+    Attributes:
+      num_good: in UTF-8; blank ones are not counted.
+      num_bad: with NUL bytes, or bytes that are not UTF-8.
+      sample: the first of these.
+    """
+
+    num_good: int = 0
+    num_bad: int = 0
+    sample: bytes = b""
+
+    def add_bad(self, raw: bytes) -> None:
+        """Counts a bad line; checks all now and then."""
+        self.num_bad += 1
+        if len(self.sample) < _SAMPLE_BYTES:
+            self.sample += raw
+        if self.num_bad % _BAD_LINES_BETWEEN_CHECKS == 0:
+            self.check()
+
+    def check(self) -> None:
+        """Checks that most of the lines are good.
+
+        Raises:
+          BadLinesError: if more than `MAX_BAD_LINE_SHARE` of them are not.
+        """
+        num_lines = self.num_bad + self.num_good
+        if self.num_bad > MAX_BAD_LINE_SHARE * num_lines:
+            raise BadLinesError(self)
 
 
 def read(
-    file: BinaryIO, statistics: Statistics, *, max_bad_share: float = 1.0
+    file: BinaryIO, statistics: Statistics, tally: Tally | None = None
 ) -> Iterator[Line]:
     """Reads lines, stripped of white space.
 
@@ -90,50 +122,45 @@ def read(
     Args:
       file: of text, more or less in UTF-8.
       statistics: counts what is read.
-      max_bad_share: share of the lines, blank ones not counted, that may hold
-        NUL bytes or bytes that are not UTF-8.
+      tally: counts good and bad lines; None where they are not checked.
 
     Yields:
       The lines; "" for blank ones.
 
     Raises:
-      BadLinesError: if more are bad.
+      BadLinesError: if very many are bad.
     """
-    num_good = num_bad = 0
+    num_good = 0
     for raw in _pieces(file, statistics):
         statistics.text_bytes += len(raw)
         text = _decode(raw)
-        if text is not None:
-            text = text.strip()
-            num_good += text != ""
-            yield text
-            continue
-        num_bad += 1
-        if num_bad % _BAD_LINES_BETWEEN_CHECKS == 0:
-            _check_lines(num_bad, num_good, max_bad_share)
-        text = _repair(raw, statistics)
+        if text is None:
+            if tally:
+                tally.num_good, num_good = tally.num_good + num_good, 0
+                tally.add_bad(raw)
+            text = _repair(raw, statistics)
+        else:
+            num_good += not text.isspace()
         if text is not None:
             yield text.strip()
-    _check_lines(num_bad, num_good, max_bad_share)
+    if tally:
+        tally.num_good += num_good
 
 
-def _check_lines(num_bad: int, num_good: int, max_bad_share: float) -> None:
-    num_lines = num_bad + num_good
-    if num_bad > max_bad_share * num_lines:
-        raise BadLinesError(num_bad, num_lines)
-
-
-def read_document(content: bytes, statistics: Statistics) -> Iterator[Line]:
+def read_document(
+    content: bytes, statistics: Statistics, tally: Tally | None = None
+) -> Iterator[Line]:
     """Reads one document.
 
     Args:
       content: its text.
       statistics: counts what is read.
+      tally: see `read`.
 
     Yields:
       The lines that are not blank, and None.
     """
-    yield from filter(None, read(io.BytesIO(content), statistics))
+    yield from filter(None, read(io.BytesIO(content), statistics, tally))
     yield None
 
 

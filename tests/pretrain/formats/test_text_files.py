@@ -361,6 +361,8 @@ FRENCH = "Élève, où étais-tu passé ?\n\n"
     [
         (ENGLISH, "utf-16-le", "UTF-16LE"),
         (ENGLISH, "utf-16-be", "UTF-16BE"),
+        ("Съешь же ещё этих булок\n" * 9, "utf-16-le", "UTF-16LE"),
+        ("一年之计在于春。\n" * 9, "utf-16-be", "UTF-16BE"),
         (ENGLISH + FRENCH * 13, "latin-1", "ISO-8859-1"),
         ("Съешь же ещё этих булок\n" * 9, "cp1251", "GB18030"),
     ],
@@ -372,6 +374,18 @@ def test_another_encoding_is_told_by_many_bad_lines(
     path = write(tmp_path / name, text.encode(encoding), compressed)
     with pytest.raises(UserError, match=rf"a\.txt.*iconv -f {likely} -t"):
         read(path)
+
+
+def test_another_encoding_is_told_of_the_files_in_an_archive(tmp_path):
+    members = [(f"{i}.txt", FRENCH.encode("latin-1")) for i in range(9)]
+    path = write(tmp_path / "a.tar", tar(members))
+    with pytest.raises(
+        UserError, match=r"a\.tar, of which 9 of 9 .*ISO-8859-1"
+    ):
+        read(path)
+    members += [(f"{i}.txt", b"good") for i in range(9, 50)]
+    documents, _ = read(write(tmp_path / "b.tar", tar(members)))
+    assert documents[-41:] == [["good"]] * 41
 
 
 def test_some_bad_lines_are_repaired_or_left_out(tmp_path):
