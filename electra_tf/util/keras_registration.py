@@ -9,7 +9,6 @@ imported when a file names it, and takes the place of its stand-in.
 import importlib
 import importlib.abc
 import importlib.machinery
-import importlib.util
 import sys
 import types
 from collections.abc import Mapping, Sequence
@@ -50,7 +49,11 @@ class _StandIn:
 
 
 class _KerasFinder(importlib.abc.MetaPathFinder):
-    """Registers classes at the end of the import of Keras."""
+    """Registers classes at the end of the import of Keras.
+
+    It waits for one that succeeds: TensorFlow imports Keras in passing, which
+    fails where TensorFlow itself is not there yet.
+    """
 
     def __init__(self, classes: Mapping[str, str]) -> None:
         self._classes = classes
@@ -63,11 +66,12 @@ class _KerasFinder(importlib.abc.MetaPathFinder):
     ) -> importlib.machinery.ModuleSpec | None:
         if fullname != "keras":
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(fullname)
-        if spec is not None and spec.loader is not None:
-            self._follow(spec.loader)
-        return spec
+        for finder in [x for x in sys.meta_path if x is not self]:
+            spec = finder.find_spec(fullname, path, target)
+            if spec is not None and spec.loader is not None:
+                self._follow(spec.loader)
+                return spec
+        return None
 
     def _follow(self, loader: importlib.abc.Loader) -> None:
         execute = loader.exec_module
@@ -75,5 +79,7 @@ class _KerasFinder(importlib.abc.MetaPathFinder):
         def execute_and_register(module: types.ModuleType) -> None:
             execute(module)
             _register(module, self._classes)
+            if self in sys.meta_path:
+                sys.meta_path.remove(self)
 
         loader.exec_module = execute_and_register

@@ -15,21 +15,23 @@ LOAD = """
 import sys
 import electra_tf
 assert "keras" not in sys.modules
+{first}
 import keras
 for name in ("dense", "functional", "tagger"):
-    model = keras.saving.load_model(f"{sys.argv[1]}/{name}.keras")
+    model = keras.saving.load_model(f"{{sys.argv[1]}}/{{name}}.keras")
     print(type(model).__name__, type(model.optimizer).__name__)
 found = keras.saving.get_registered_object("electra_tf>ElectraTagger")
 assert found is type(model)
 """
 
 
-@pytest.fixture
-def directory(tmp_path):
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory):
     """Holds models of ours, around ours, and with our optimizer alone."""
+    path = tmp_path_factory.mktemp("saved")
     tagger = electra_tf.ElectraTagger(tiny.ENCODER, tiny.VOCABULARY, 2)
     tagger.compile(tagger.make_optimizer(num_train_steps=9))
-    tagger.save(tmp_path / "tagger.keras")
+    tagger.save(path / "tagger.keras")
     backbone = electra_tf.ElectraBackbone(tiny.ENCODER, tiny.VOCABULARY)
     texts = keras.Input((), dtype="string")
     vector = keras.Input((16,))
@@ -39,13 +41,14 @@ def directory(tmp_path):
     ):
         model = keras.Model(first, keras.layers.Dense(2)(last))
         model.compile(backbone.make_optimizer(num_train_steps=9), "mse")
-        model.save(tmp_path / f"{name}.keras")
-    return tmp_path
+        model.save(path / f"{name}.keras")
+    return path
 
 
-def test_models_are_loaded_where_the_package_is_imported(directory):
+@pytest.mark.parametrize("first", ["", "import tensorflow"])
+def test_models_are_loaded_where_the_package_is_imported(first, directory):
     done = subprocess.run(
-        [sys.executable, "-c", LOAD, str(directory)],
+        [sys.executable, "-c", LOAD.format(first=first), str(directory)],
         capture_output=True,
         text=True,
     )

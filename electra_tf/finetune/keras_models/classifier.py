@@ -114,9 +114,9 @@ def _way_out(
         return "Map it to a tensor [B] of texts, or to a tuple of two."
     if any(part.dtype == tf.string for part in rest):
         return (
-            "Map it to the numbers of the labels, as "
-            "keras.layers.StringLookup(vocabulary=model.labels, "
-            "num_oov_indices=0) finds them."
+            "Map labels to their numbers with keras.layers.StringLookup("
+            "vocabulary=model.labels, num_oov_indices=0), and values with "
+            "tf.strings.to_number."
         )
     return ""
 

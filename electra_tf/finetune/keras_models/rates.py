@@ -102,21 +102,21 @@ def _num_updates(
 def _check(schedule: WarmupPolynomialDecay, last: int) -> None:
     """Warns of updates that learn nothing, or of a rate that only rises."""
     end, warmup = schedule.num_train_steps, schedule.num_warmup_steps
-    way_out = (
+    compile_anew = (
         "compile with model.make_optimizer(), whose schedule is as long as "
-        "`fit`, or give num_train_steps to it."
+        "`fit`, or give num_train_steps to it"
     )
     if last > end:
         warnings.warn(
             f"`fit` goes on to update {last}, but the learning rate is 0 from "
             f"update {end} on, where its schedule ends. To go on learning, "
-            f"{way_out}",
+            f"{compile_anew}.",
             stacklevel=4,
         )
     elif last - 1 < warmup:
         warnings.warn(
             f"`fit` ends at update {last}, inside the warm-up of {warmup:g}: "
-            "the learning rate never reaches its peak. Train for longer, or "
-            f"{way_out}",
+            "the learning rate never reaches its peak. Train for longer"
+            f"{f', or {compile_anew}' * (last < end)}.",
             stacklevel=4,
         )

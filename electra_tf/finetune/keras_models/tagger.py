@@ -285,7 +285,8 @@ def _checked(sentences: Sentences) -> Sentences:
             raise UserError(
                 "A sentence must be a sequence of words, at least one. "
                 f"Received: {words!r} at {number}."
-                + " Split the text into words."
-                * is_text
+                + " Split the text into words." * is_text
+                + " Decode them: word.decode()."
+                * any(isinstance(word, bytes) for word in words)
             )
     return sentences

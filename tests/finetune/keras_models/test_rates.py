@@ -68,6 +68,8 @@ def test_a_length_that_is_given_is_kept_and_checked(backbone):
     assert "is 0 from update 40" in message and "make_optimizer()" in message
     (message,) = _begin(optimizer, 4)
     assert "ends at update 4, inside the warm-up of 4" in message
+    (message,) = _begin(backbone.make_optimizer(), 1)  # its rate is 0
+    assert message.endswith("reaches its peak. Train for longer.")
     for steps in (0, -1):
         with pytest.raises(UserError, match=f"at least 1.*={steps}. Leave"):
             backbone.make_optimizer(num_train_steps=steps)

@@ -74,6 +74,7 @@ def test_metrics_are_of_words_alone(path):
         (["the film"], None, "'the film' at 0. Split the text"),
         ([["the"], []], None, r"Received: \[\] at 1"),
         ([["the", 3]], None, "3"),
+        ([["a"], [b"the"]], None, r"Received: \[b'the'\] at 1. Decode them"),
         ([], None, "must be sentences"),
         (None, None, "sequences of words. Received: None"),
         ([["the"]], [], "each of 1 sentences. Received: 0"),
