@@ -58,8 +58,7 @@ class DirectoryLock:
     def _lock(self) -> None:
         self._file = self.path.open("a+", encoding="utf-8")
         try:
-            with naming(self.path):
-                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             with self._file:
                 self._file.seek(0)
