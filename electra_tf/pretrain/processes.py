@@ -159,8 +159,9 @@ def _started(
         for _ in range(number)
     ]
     try:
-        for process in processes:
-            process.start()
+        with _without_interrupts():
+            for process in processes:
+                process.start()
         yield processes
     finally:
         shared.numbers.cancel_join_thread()
@@ -168,6 +169,19 @@ def _started(
             if process.pid is not None:
                 process.terminate()
                 process.join()
+
+
+@contextlib.contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Keeps Ctrl-C from the processes started inside: their parent ends them.
+
+    It waits for the end of this in the parent, which then gets it.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _next_outcome(
@@ -194,7 +208,6 @@ def _next_outcome(
 
 def _work(shared: _Shared) -> None:
     """Takes parts until there are no more."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this
     threading.Thread(target=_end_with_parent, daemon=True).start()
     with console.quiet_imports():
         import tensorflow as tf

@@ -2,7 +2,10 @@
 
 import contextlib
 import dataclasses
+import multiprocessing
 import os
+import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -77,6 +80,17 @@ def test_the_exit_code_is_that_of_what_ended_a_part(monkeypatch, code):
     with pytest.raises(UserError) as error:
         processes.run(job, [part], 1, lambda *_: None)
     assert explain(error.value) == (code, "/out/part is full")
+
+
+@pytest.mark.skipif(not os.path.exists("/proc"), reason="needs /proc")
+def test_ctrl_c_reaches_the_parent_alone():
+    context = multiprocessing.get_context("spawn")
+    shared = processes._Shared(None, [], context.Queue(), None, None)
+    with processes._started(context, shared, 1) as (process,):
+        status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
+    blocked = int(re.search(r"SigBlk:\s*(\w+)", status)[1], 16)
+    assert blocked >> signal.SIGINT - 1 & 1
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
 
 
 @pytest.mark.skipif(not os.path.exists("/proc"), reason="needs /proc")
