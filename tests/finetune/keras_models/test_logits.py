@@ -19,7 +19,7 @@ OF_PROBABILITIES = [
 ]
 
 
-@pytest.mark.parametrize("wrong", OF_PROBABILITIES, ids=str)
+@pytest.mark.parametrize("wrong", OF_PROBABILITIES)
 def test_a_loss_of_probabilities_is_refused(wrong):
     for loss in (wrong, [wrong], {"output": wrong}):
         with pytest.raises(UserError, match="loss.*logits.*from_logits=True"):
