@@ -107,5 +107,6 @@ def test_samples_join_pieces_to_words(model):
     inputs = Inputs(ids, mask, tf.zeros_like(ids))
     table = samples.table(model, tf.data.Dataset.from_tensors(inputs), 1)
     text = table.splitlines()[0]
-    assert text.startswith("[CLS]")
+    # An untrained discriminator may flag, and so bracket, any token.
+    assert text.lstrip("[").startswith("CLS]")
     assert sentencepiece_model.WORD_INDICATOR not in text
