@@ -11,11 +11,8 @@ and a resume compares them.
 import dataclasses
 from typing import Any
 
-from electra_tf.configure_finetuning import (
-    DROPOUT,
-    FinetuningConfig,
-    OptimizerConfig,
-)
+from electra_tf.configure_finetuning import FinetuningConfig, OptimizerConfig
+from electra_tf.configure_rates import DROPOUT
 from electra_tf.finetune.qa.qa_tasks import TASKS, QATask
 from electra_tf.model.bert_config import BertConfig
 from electra_tf.model.weights import Weights
