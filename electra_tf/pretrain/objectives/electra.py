@@ -305,6 +305,12 @@ class Electra(PretrainingModel):
         self, inputs: Inputs, *, keys: Keys
     ) -> tuple[Terms, Detection]:
         prediction = self.forward(inputs, keys=keys, training=False)
+        return self._evaluated(inputs, prediction)
+
+    def _evaluated(
+        self, inputs: Inputs, prediction: Prediction
+    ) -> tuple[Terms, Detection]:
+        """Returns the terms of a forward pass, and its verdicts."""
         return self._terms(inputs, prediction), Detection(
             prediction.disc_logits,
             prediction.fake.is_fake_tokens,
