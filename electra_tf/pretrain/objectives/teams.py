@@ -101,12 +101,13 @@ class Teams(Electra):
         self.selection_predictions.build((None, None, bert.hidden_size))
         self.num_shared = bert.num_hidden_layers - config.num_detection_layers
         self.blocks = [
-            TransformerBlock(bert, name=f"layer_{i}")
+            TransformerBlock(bert, f"layer_{i}", self.policy)
             for i in range(self.num_shared, bert.num_hidden_layers)
         ]
         with keras.name_scope("discriminator_encoder"):
             for block in self.blocks:
                 block.build((None, None, bert.hidden_size))
+        self.electra.initialize_attention(self.blocks)
 
     @property
     def detector(self) -> tuple[keras.layers.Layer, ...]:
