@@ -79,6 +79,8 @@ class Teams(Electra):
       vocabulary: of the data.
     """
 
+    shares_encoder = True
+
     @classmethod
     def check(cls, config: PretrainingConfig) -> None:
         check_generator(config)
