@@ -40,11 +40,12 @@ class ObjectiveConfig:
 
     disc_weight_start_step: int = 0
     """Updates after which the weight of the discriminator's loss begins to
-    rise from 0; before them its weights only decay."""
+    rise from 0; before them what it alone trains stays as it is."""
 
     disc_weight_end_step: int = 0
-    """Updates after which it has risen to `disc_weight`; it does so linearly.
-    The loss that is reported has `disc_weight` throughout."""
+    """Updates after which it has risen to `disc_weight`; it does so linearly,
+    and with it the steps of what that loss alone trains. The loss that is
+    reported has `disc_weight` throughout."""
 
     corrector_weight: float = 1.0
     """Weight of the loss of an encoder that predicts which tokens stood where

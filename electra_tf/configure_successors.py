@@ -11,9 +11,9 @@ class SelectionConfig:
     """How the right word is chosen among a few (mc_bert, teams)."""
 
     num_candidates: int = 5
-    """What is chosen from at each position: the right word and samples of the
-    generator (teams); or <neither>, the right word if the token was replaced,
-    and samples (mc_bert)."""
+    """What is chosen from at each position: the right word and others drawn
+    from the generator (teams); or <neither>, the right word if the token was
+    replaced, and others (mc_bert)."""
 
     selection_weight: float = 2.0
     """Weight of the loss of the choice."""

@@ -5,87 +5,117 @@ vocabulary, K candidates.
 """
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import tensorflow as tf
 
-from electra_tf.model import tensor_ops
+from electra_tf.model import islands, tensor_ops
+from electra_tf.util import seeds
 
 _MAX_LOGITS = 2**25  # in a block: 128 MB
 
 
-def others(
-    logits: tf.Tensor, truth: tf.Tensor, uniform: tf.Tensor, num_others: int
-) -> tf.Tensor:
-    """Samples different words, none of them the truth.
+class Scores(NamedTuple):
+    """What logits x table' + bias are made of.
 
-    That is softmax(logits) without the truth, drawn from without replacement:
+    Attributes:
+      x: float32 [B, L, E].
+      table: float32 [V, E].
+      bias: float32 [V].
+    """
+
+    x: tf.Tensor
+    table: tf.Tensor
+    bias: tf.Tensor
+
+
+def others(
+    logits: tf.Tensor, taken: tf.Tensor, uniform: tf.Tensor, num_words: int
+) -> tf.Tensor:
+    """Draws different words, none of them a given one.
+
+    That is softmax(logits) without that word, drawn from without replacement:
     the largest of logits + Gumbel noise. To leave one out changes nothing about
     the order of the rest, so that it need not be done beforehand.
 
     Args:
-      logits: float32 [B, N, V].
-      truth: int32 [B, N].
-      uniform: float32 [B, N, V] in [0, 1).
-      num_others: K, less than V.
+      logits: float32 [..., V].
+      taken: int32 [...], the words left out.
+      uniform: float32 [..., V] in [0, 1).
+      num_words: K, less than V.
 
     Returns:
-      int32 [B, N, K], in the order of drawing.
+      int32 [..., K], in the order of drawing.
     """
-    noisy = logits + tensor_ops.gumbel_noise(uniform)
-    drawn = tf.math.top_k(noisy, num_others + 1).indices  # [B, N, K + 1]
-    is_truth = tf.cast(drawn == truth[..., tf.newaxis], tf.int32)
-    from_here = tf.cumsum(is_truth, -1)[..., :-1] > 0  # what comes one later
-    return tf.where(from_here, drawn[..., 1:], drawn[..., :-1])
+    return _largest(logits + tensor_ops.gumbel_noise(uniform), taken, num_words)
 
 
 def everywhere(
-    x: tf.Tensor, table: tf.Tensor, bias: tf.Tensor, uniform: tf.Tensor
+    scores: Scores,
+    taken: tf.Tensor,
+    num_words: int,
+    keys: tf.Tensor | None = None,
 ) -> tf.Tensor:
-    """Samples words from softmax(x table' + bias) at every token.
+    """Finds words for every token, each another, none of them a given one.
 
     Args:
-      x: float32 [B, L, E].
-      table: float32 [V, E].
-      bias: float32 [V].
-      uniform: float32 [B, L, K] in [0, 1).
+      scores: of all words at every token.
+      taken: int32 [B, L], the words left out.
+      num_words: K, less than V.
+      keys: uint32 [B, L], a random key each, to draw as `others` does; None
+        for the likeliest words.
 
     Returns:
-      int32 [B, L, K], independent of one another.
+      int32 [B, L, K], in the order of drawing, or the likeliest first.
     """
+    kernel = tf.transpose(scores.table)  # [E, V]
 
-    def sample(x: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
-        logits = tensor_ops.linear(x, tf.transpose(table), bias)
-        return tensor_ops.sample_many(logits[tf.newaxis], uniform[tf.newaxis])[
-            0
-        ]
+    def find(x: tf.Tensor, taken: tf.Tensor, *keys: tf.Tensor) -> tf.Tensor:
+        logits = tensor_ops.linear(x, kernel, scores.bias)  # [M, V]
+        for key in keys:
+            logits += _noise(key, logits.shape[-1])
+        return _largest(logits, taken, num_words)
 
-    return _in_blocks(sample, x, uniform, block=_block(table))
+    tokens = (scores.x, taken) if keys is None else (scores.x, taken, keys)
+    block = max(1, _MAX_LOGITS // scores.table.shape[0])
+    return _in_blocks(find, *tokens, block=block)
 
 
-def likeliest(
-    x: tf.Tensor, table: tf.Tensor, bias: tf.Tensor, num_words: int
-) -> tf.Tensor:
-    """Finds the words with the largest logits x table' + bias at every token.
+def without(words: tf.Tensor, unwanted: tf.Tensor) -> tf.Tensor:
+    """Says which words of a row stay where one word must go.
 
     Args:
-      x: float32 [B, L, E].
-      table: float32 [V, E].
-      bias: float32 [V].
-      num_words: K.
+      words: int32 [..., K], each another.
+      unwanted: int32 [...].
 
     Returns:
-      int32 [B, L, K], the likeliest first.
+      bool [..., K], False for the unwanted word, or for the last.
     """
-
-    def top(x: tf.Tensor) -> tf.Tensor:
-        logits = tensor_ops.linear(x, tf.transpose(table), bias)
-        return tf.math.top_k(logits, num_words).indices
-
-    return _in_blocks(top, x, block=_block(table))
+    is_unwanted = words == unwanted[..., tf.newaxis]
+    is_missing = ~tf.reduce_any(is_unwanted, -1, keepdims=True)
+    is_last = tf.range(words.shape[-1]) == words.shape[-1] - 1
+    return ~(is_unwanted | (is_missing & is_last))
 
 
-def _block(table: tf.Tensor) -> int:
-    return max(1, _MAX_LOGITS // table.shape[0])
+def _largest(scores: tf.Tensor, taken: tf.Tensor, num_words: int) -> tf.Tensor:
+    """Returns the words with the largest scores but one, int32 [..., K]."""
+    best = tf.math.top_k(scores, num_words + 1).indices  # [..., K + 1]
+    is_taken = tf.cast(best == taken[..., tf.newaxis], tf.int32)
+    from_here = tf.cumsum(is_taken, -1)[..., :-1] > 0  # what comes one later
+    return tf.where(from_here, best[..., 1:], best[..., :-1])
+
+
+def _noise(keys: tf.Tensor, width: int) -> tf.Tensor:
+    """Draws Gumbel noise: uint32 [M] -> float32 [M, width]."""
+    is_large = width >= islands.MIN_SIZE // 8
+    return (_noise_island if is_large else _draw_noise)(keys, width)
+
+
+def _draw_noise(keys: tf.Tensor, width: int) -> tf.Tensor:
+    return tensor_ops.gumbel_noise(seeds.uniform(keys, (width,)))
+
+
+_noise_island = tf.function(_draw_noise, jit_compile=True)
 
 
 def _in_blocks(
@@ -94,8 +124,8 @@ def _in_blocks(
     """Applies a function to so many tokens at a time, one after the other.
 
     Args:
-      function: of [M, ...] each, to int32 [M, K].
-      *inputs: [B, L, ...] each.
+      function: of [M] or [M, n] each, to int32 [M, K].
+      *inputs: [B, L] or [B, L, n] each.
       block: M, at most.
 
     Returns:
@@ -107,10 +137,10 @@ def _in_blocks(
     num_blocks = -(-size // block)
 
     def split(x: tf.Tensor) -> tf.Tensor:
-        width = x.shape[-1]
-        rows = tf.reshape(tf.stop_gradient(x), [-1, width])
-        rows = tf.pad(rows, [[0, num_blocks * block - size], [0, 0]])
-        return tf.reshape(rows, [num_blocks, block, width])
+        width = x.shape[2:]
+        rows = tf.reshape(tf.stop_gradient(x), [-1, *width])
+        padding = [[0, num_blocks * block - size], *[[0, 0]] * len(width)]
+        return tf.reshape(tf.pad(rows, padding), [num_blocks, block, *width])
 
     found = tf.map_fn(
         lambda parts: function(*parts),

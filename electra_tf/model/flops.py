@@ -240,16 +240,22 @@ def _script(sizes: Sizes) -> dict[str, Pass]:
 
 
 def _mc_bert(sizes: Sizes) -> dict[str, Pass]:
+    """The generator reads again for the words that are offered."""
     length = sizes.max_seq_length
     parts = generator_pass(sizes)
-    generator = dataclasses.replace(parts["generator"], num_draws=length)
+    parts["offers"] = dataclasses.replace(
+        parts["generator"],
+        num_predictions=0,
+        num_draws=length,
+        is_trained=False,
+    )
     encoder = Pass(
         network=sizes.discriminator,
         num_tokens=length,
         num_choices=length,
-        num_candidates=sizes.num_candidates,
+        num_candidates=sizes.num_candidates + 1,  # <neither>, words, the truth
     )
-    return {"generator": generator, "encoder": encoder}
+    return {**parts, "encoder": encoder}
 
 
 def _coco_lm(sizes: Sizes) -> dict[str, Pass]:

@@ -10,6 +10,7 @@ feed-forward, V vocabulary.
 Source: the original's model/modeling.py; variable paths are its names.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import keras
@@ -260,18 +261,24 @@ class BertModel(keras.layers.Layer):
         with keras.name_scope("encoder"):
             for block in self.blocks:
                 block.build((*input_shape, self.config.hidden_size))
-        if self.config.attention_initializer == "neighbours":
-            self._look_at_neighbours()
+        self.initialize_attention(self.blocks)
 
-    def _look_at_neighbours(self) -> None:
-        """Sets queries and keys as `neighbour_attention` says."""
+    def initialize_attention(self, blocks: Sequence[TransformerBlock]) -> None:
+        """Sets queries and keys as `attention_initializer` says.
+
+        Args:
+          blocks: built, of this encoder or standing on it.
+        """
+        if self.config.attention_initializer != "neighbours":
+            return
         project = self.embeddings_project
-        for block in self.blocks:
+        for block in blocks:
             query, key = block.attention.query, block.attention.key
             kernels = neighbour_attention.query_and_key(
                 key.kernel.numpy(),
                 self.config.num_attention_heads,
                 None if project is None else project.kernel.numpy(),
+                num_positions=self.config.max_position_embeddings,
                 direction=self.direction,
             )
             query.kernel.assign(kernels[0])

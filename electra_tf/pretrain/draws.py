@@ -62,6 +62,22 @@ def draw(keys: Keys, purpose: Purpose, shape: tuple[int, ...]) -> tf.Tensor:
     return seeds.uniform(seeds.fold_in(_rows(keys), purpose), shape)
 
 
+def position_keys(keys: Keys, purpose: Purpose, length: int) -> tf.Tensor:
+    """Makes a key for each position, where a row's numbers are too many.
+
+    Args:
+      keys: one random key a row, or the positions' keys themselves.
+      purpose: of the numbers.
+      length: of a row.
+
+    Returns:
+      uint32 [B, length].
+    """
+    if isinstance(keys, Mapping):
+        return keys[purpose]
+    return seeds.random_bits(seeds.fold_in(_rows(keys), purpose), (length,))
+
+
 def dropout_keys(
     keys: Keys, purpose: Purpose, training: bool
 ) -> tf.Tensor | None:

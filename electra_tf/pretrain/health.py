@@ -33,6 +33,8 @@ class HealthMonitor(keras.callbacks.Callback):
         as too good.
       switch_step: updates after which the losses mean something else, and are
         watched anew; 0 for none.
+      late_step: updates after which the discriminator's loss has its whole
+        weight.
     """
 
     def __init__(
@@ -43,6 +45,7 @@ class HealthMonitor(keras.callbacks.Callback):
         num_warmup_steps: int,
         generator_limit: float,
         switch_step: int = 0,
+        late_step: int = 0,
     ) -> None:
         super().__init__()
         self.warn = warn
@@ -50,6 +53,7 @@ class HealthMonitor(keras.callbacks.Callback):
         self.num_warmup_steps = num_warmup_steps
         self.generator_limit = generator_limit
         self.switch_step = switch_step
+        self.late_step = late_step
         self._means: dict[str, float] = {}
         self._lowest = math.inf
         self._watched = 0  # the last update that was looked at
@@ -68,8 +72,10 @@ class HealthMonitor(keras.callbacks.Callback):
             self._means[name] = old + _SMOOTHING * (value - old)
         self._check_divergence(epoch)
         since = epoch - self.switch_step * (epoch > self.switch_step)
-        if since > max(_PATIENCE, 2 * self.num_warmup_steps):
+        patience = max(_PATIENCE, 2 * self.num_warmup_steps)
+        if min(since, epoch - self.late_step) > patience:
             self._check_discriminator(epoch)
+        if since > patience:
             self._check_generator(epoch)
             self._check_entropy(epoch)
 

@@ -306,6 +306,7 @@ def _callbacks(
             num_warmup_steps=config.optimizer.num_warmup_steps,
             generator_limit=config.runtime.generator_accuracy_limit,
             switch_step=getattr(model, "switch_step", 0),
+            late_step=config.objective.disc_weight_end_step,
         ),
         callbacks.ProgressBar(batches.phases, shown=_SHOWN),
     ]

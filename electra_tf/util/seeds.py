@@ -49,7 +49,9 @@ def row_keys(seed: int, step: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
     Returns:
       uint32 [B].
     """
-    key = _mix(_words(tf.constant(seed % 2**31, tf.int32)) ^ _words(step))
+    # Mixed once more, or seed and step could change places.
+    seed_key = _mix(_words(tf.constant(seed % 2**31, tf.int32)))
+    key = _mix(seed_key ^ _words(step))
     return _mix(key ^ _words(rows))
 
 

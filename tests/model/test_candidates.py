@@ -1,7 +1,9 @@
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from electra_tf.model import candidates
+from electra_tf.model import candidates, islands
+from electra_tf.util import seeds
 
 
 def _softmax_parts(size, words, width=3, seed=0):
@@ -37,14 +39,33 @@ def test_others_follow_the_softmax_without_the_truth():
 
 
 @pytest.mark.parametrize("max_logits", [1, 70, 2**25])
-def test_blocks_sample_what_the_whole_would(max_logits, monkeypatch):
+def test_blocks_find_what_the_whole_would(max_logits, monkeypatch):
     monkeypatch.setattr(candidates, "_MAX_LOGITS", max_logits)
     x, table, bias = _softmax_parts(7, words=30)
-    uniform = np.random.default_rng(1).random((2, 7, 4)).astype(np.float32)
-    found = candidates.everywhere(x, table, bias, uniform)
-    p = np.exp((x @ table.T + bias).astype(np.float64))
-    ends = np.cumsum(p / p.sum(-1, keepdims=True), -1)  # [2, 7, 30]
-    expected = (ends[..., None, :] <= uniform[..., None]).sum(-1)
-    np.testing.assert_array_equal(found, expected)
-    best = candidates.likeliest(x, table, bias, 3)
-    np.testing.assert_array_equal(best, np.argsort(-p, -1)[..., :3])
+    logits = x @ table.T + bias
+    taken = np.argsort(-logits, -1)[..., 1]
+    scores = candidates.Scores(x, table, bias)
+    best = candidates.everywhere(scores, tf.constant(taken, tf.int32), 3)
+    np.testing.assert_array_equal(best, np.argsort(-logits, -1)[..., [0, 2, 3]])
+    keys = seeds.random_bits(tf.constant([3, 4], tf.uint32), (7,))
+    uniform = seeds.uniform(tf.reshape(keys, [-1]), (30,))
+    uniform = tf.reshape(uniform, [2, 7, 30])
+    np.testing.assert_array_equal(
+        candidates.everywhere(scores, tf.constant(taken, tf.int32), 3, keys),
+        candidates.others(logits, taken, uniform, 3),
+    )
+
+
+def test_large_and_small_vocabularies_have_the_same_noise(monkeypatch):
+    keys = tf.constant([3, 4, 5], tf.uint32)
+    plain = candidates._noise(keys, 40)
+    monkeypatch.setattr(islands, "MIN_SIZE", 8)
+    np.testing.assert_allclose(candidates._noise(keys, 40), plain, rtol=1e-5)
+    uniform = seeds.uniform(keys, (40,)).numpy().astype(np.float64)
+    np.testing.assert_allclose(plain, -np.log(-np.log(uniform)), rtol=1e-4)
+
+
+def test_without_leaves_one_word_fewer():
+    words = np.array([[4, 7, 2], [4, 7, 2], [4, 7, 2]], np.int32)
+    kept = candidates.without(words, np.array([7, 2, 9], np.int32)).numpy()
+    np.testing.assert_array_equal(kept, [[1, 0, 1], [1, 1, 0], [1, 1, 0]])

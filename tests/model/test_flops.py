@@ -205,14 +205,14 @@ def test_other_objectives_are_sums_of_passes():
 
 def test_choices_are_counted_where_they_are_made():
     generator = flops.update_flops(flops.generator_pass(_sizes()), 1)
-    drawn = flops.Pass(network=NARROW, num_tokens=5, num_draws=5)
-    only_read = flops.Pass(network=NARROW, num_tokens=5)
-    drawn = drawn.update() - only_read.update()  # forward only, at 5 tokens
+    offers = flops.Pass(network=NARROW, num_tokens=5, num_draws=5).forward()
+    only_read = flops.Pass(network=NARROW, num_tokens=5).forward()
     word = (2 * 2 * 3 + 3) + 3 * (8 + 5) + 10 * (2 * 3 + 5 + 2)
-    assert drawn == 5 * word
-    mc_bert = flops.passes("mc_bert", _sizes(num_candidates=4))
+    assert offers == only_read + 5 * word
+    # <neither>, 2 words and the truth: the choice is among 3 of these 4.
+    mc_bert = flops.passes("mc_bert", _sizes(num_candidates=3))
     assert flops.update_flops(mc_bert, 1) == (
-        generator + drawn + 2 * (ENCODER + 5 * CHOICE)
+        generator + offers + 2 * (ENCODER + 5 * CHOICE)
     )
     layer = 5 * (ATTENTION + FEED_FORWARD)
     teams = flops.passes("teams", _sizes(num_candidates=4))

@@ -1,17 +1,21 @@
+import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from electra_tf.model import neighbour_attention
 from electra_tf.model.bert_config import BertConfig
 from electra_tf.model.modeling import BertModel
 
 
-def test_positions_are_turned_into_each_other_by_rotation():
-    table = neighbour_attention.position_table(40, 16)
+@pytest.mark.parametrize("num_positions", [16, 40])
+def test_positions_are_turned_into_each_other_by_rotation(num_positions):
+    table = neighbour_attention.position_table(num_positions, 16)
+    waves = neighbour_attention.frequencies(num_positions, 16)
     for shift in (-2, -1, 1, 3):
-        turned = table @ neighbour_attention._rotation(16, shift).T
+        turned = table @ neighbour_attention._rotation(waves, shift).T
         np.testing.assert_allclose(
-            turned[5:35], table[5 + shift : 35 + shift], atol=1e-9
+            turned[3:10], table[3 + shift : 10 + shift], atol=1e-9
         )
 
 
@@ -21,6 +25,17 @@ def test_positions_have_unit_size_and_are_nearly_orthogonal():
     products = table @ table.T / 128
     assert np.abs(products - np.eye(64)).max() < 0.7
     assert np.abs(products - np.eye(64)).mean() < 0.02
+
+
+@pytest.mark.parametrize(
+    ("width", "largest"), [(64, 0.34), (128, 0.25), (768, 0.01)]
+)
+def test_no_two_positions_are_alike(width, largest):
+    table = neighbour_attention.position_table(512, width)
+    products = table @ table.T / width - np.eye(512)
+    assert np.abs(products).max() < largest
+    near = [np.diagonal(products, shift)[0] for shift in range(1, 7)]
+    assert np.abs(near).max() < 0.05  # what heads tell apart best
 
 
 def test_heads_take_turns_before_and_after():
@@ -36,45 +51,118 @@ def test_heads_take_turns_before_and_after():
 def test_one_direction_goes_as_far_as_there_are_heads():
     key = np.random.default_rng(0).normal(size=(192, 192))
     kernels = neighbour_attention.query_and_key(
-        key, 24, None, direction="right_to_left"
+        key, 24, None, num_positions=512, direction="right_to_left"
     )
     assert all(np.isfinite(kernel).all() for kernel in kernels)
 
 
+def _shares(model, length):
+    """Returns how much heads look where, by layer: [A, 2 * length - 1] each.
+
+    Column `length` - 1 + k has the mean weight of the token k places on.
+    """
+    rng = np.random.default_rng(0)
+    ids = rng.integers(0, model.config.vocab_size, (4, length), np.int32)
+    output = model(ids, np.ones_like(ids), np.zeros_like(ids))
+    states = [output.embedding_output, *output.all_layers]
+    bias = model.bias(tf.constant(np.ones_like(ids))).numpy()
+    for x, block in zip(states, model.blocks, strict=False):
+        query, key, _ = (a.numpy() for a in block.attention._project(x))
+        scores = np.einsum("bhid,bhjd->hbij", query, key)
+        scores = scores / key.shape[-1] ** 0.5 + bias[:, 0]
+        weights = np.exp(scores - scores.max(-1, keepdims=True))
+        weights = np.mean(weights / weights.sum(-1, keepdims=True), 1)
+        shifts = range(1 - length, length)
+        yield np.array(
+            [[np.diagonal(head, k).mean() for k in shifts] for head in weights]
+        )
+
+
+def _encoder(direction="both", **leaves):
+    sizes = {
+        "vocab_size": 200,
+        "hidden_size": 128,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 4,
+        "intermediate_size": 64,
+        "embedding_size": 128,
+        "max_position_embeddings": 64,
+        "attention_initializer": "neighbours",
+    }
+    keras.utils.set_random_seed(0)
+    model = BertModel(BertConfig(**sizes | leaves), direction=direction)
+    model.build((None, None))
+    return model
+
+
 @pytest.mark.parametrize(
-    ("embedding", "hidden", "direction"),
+    ("leaves", "direction", "length"),
     [
-        (128, 128, "both"),
-        (64, 128, "both"),
-        (128, 64, "both"),
-        (64, 128, "left_to_right"),
-        (64, 128, "right_to_left"),
+        ({}, "both", 64),
+        ({"embedding_size": 64}, "both", 64),
+        ({"hidden_size": 64}, "both", 64),
+        ({"embedding_size": 64}, "left_to_right", 64),
+        ({"embedding_size": 64}, "right_to_left", 64),
+        ({"max_position_embeddings": 512}, "both", 512),
+        ({"max_position_embeddings": 512, "hidden_size": 256}, "both", 512),
+        ({"max_position_embeddings": 512}, "both", 128),
     ],
 )
-def test_every_head_looks_at_its_neighbour(embedding, hidden, direction):
-    config = BertConfig(
-        vocab_size=200,
-        hidden_size=hidden,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        intermediate_size=64,
-        embedding_size=embedding,
-        max_position_embeddings=64,
-        attention_initializer="neighbours",
-    )
-    model = BertModel(config, direction=direction)
-    model.build((None, None))
-    rng = np.random.default_rng(0)
-    ids = rng.integers(0, 200, (16, 64)).astype(np.int32)
-    x = model.embeddings(ids, np.zeros_like(ids))
-    if model.embeddings_project is not None:
-        x = model.embeddings_project(x)
-    query, key, _ = (a.numpy() for a in model.blocks[0].attention._project(x))
-    scores = np.einsum("bhid,bhjd->bhij", query, key) / key.shape[-1] ** 0.5
-    weights = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
-    inner, offsets = np.arange(8, 56), np.arange(-4, 5)
-    for head in range(4):
-        means = [weights[:, head, inner, inner + k].mean() for k in offsets]
-        expected = neighbour_attention.offset(head, direction)
-        assert offsets[np.argmax(means)] == expected
-        assert np.max(means) > 3 * np.sort(means)[-2]
+def test_every_head_looks_at_its_neighbour_alone(leaves, direction, length):
+    model = _encoder(direction, **leaves)
+    (shares,) = _shares(model, length)
+    half = length // 2  # beyond it means are of few tokens
+    for head, found in enumerate(shares[:, half - 1 : -half + 1]):
+        column = half + neighbour_attention.offset(head, direction)
+        assert np.argmax(found) == column
+        assert found[column] > 2 * np.sort(found)[-2]
+
+
+def _at_neighbours(shares):
+    middle = shares.shape[1] // 2
+    return [
+        shares[head, middle + neighbour_attention.offset(head)]
+        for head in range(len(shares))
+    ]
+
+
+DEMO = {
+    "vocab_size": 4096,
+    "num_hidden_layers": 2,
+    "intermediate_size": 512,
+    "initializer_range": 0.09,
+}
+SMALL = {
+    "vocab_size": 4096,
+    "hidden_size": 256,
+    "intermediate_size": 1024,
+    "num_hidden_layers": 3,
+    "max_position_embeddings": 512,
+}
+
+
+@pytest.mark.parametrize(
+    ("leaves", "length", "documented"),
+    [
+        (DEMO, 64, [(0.30, 0.35), (0.05, 0.07)]),
+        (
+            {
+                **DEMO,
+                "hidden_size": 32,
+                "num_attention_heads": 2,
+                "intermediate_size": 128,
+            },
+            64,
+            [(0.07, 0.10), (0.04, 0.05)],
+        ),
+        (SMALL, 128, [(0.23, 0.26), (0.33, 0.40), (0.32, 0.38)]),
+        (SMALL, 512, [(0.10, 0.11), (0.18, 0.23), (0.18, 0.20)]),
+    ],
+    ids=["demo", "generator of the demo", "small at 128", "small at 512"],
+)
+def test_neighbours_have_the_documented_shares(leaves, length, documented):
+    layers = [*_shares(_encoder(**leaves), length)]
+    assert len(layers) == len(documented)
+    for shares, (least, most) in zip(layers, documented, strict=True):
+        found = _at_neighbours(shares)
+        assert 0.8 * least < min(found) <= max(found) < 1.2 * most

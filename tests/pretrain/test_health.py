@@ -5,14 +5,14 @@ import pytest
 from electra_tf.pretrain import health
 
 
-def _monitor(expected_start=45.0, num_warmup_steps=10, switch_step=0):
+def _monitor(expected_start=45.0, num_warmup_steps=10, **steps):
     said = []
     monitor = health.HealthMonitor(
         said.append,
         expected_start=expected_start,
         num_warmup_steps=num_warmup_steps,
         generator_limit=0.6,
-        switch_step=switch_step,
+        **steps,
     )
     return monitor, said
 
@@ -59,6 +59,15 @@ def test_nothing_is_said_of_learning_too_early():
         monitor, said = _monitor(num_warmup_steps=num_warmup_steps)
         monitor.on_epoch_end(step, _logs(disc_loss=0.324))
         assert not said
+
+
+def test_a_discriminator_is_given_time_from_when_its_loss_counts():
+    monitor, said = _monitor(late_step=5000)
+    for step in range(100, 6001, 100):
+        monitor.on_epoch_end(step, _logs(disc_loss=0.69))
+    assert not said
+    monitor.on_epoch_end(6100, _logs(disc_loss=0.69))
+    assert len(said) == 1 and "share of replaced tokens" in said[0]
 
 
 def test_a_generator_that_is_too_good_is_named():

@@ -364,7 +364,7 @@ def test_every_place_is_about_equally_likely(name):
     often = _chosen(inputs, _mask(inputs, _config(name))).mean(0)
     often = np.delete(often, [0, 32, 63])
     assert often.min() > 0.75 * often.mean()
-    assert often.max() < 1.3 * often.mean()
+    assert often.max() < 1.4 * often.mean()  # spans crowd at the row's start
 
 
 @pytest.mark.parametrize("alpha", [0.5, 1.5])

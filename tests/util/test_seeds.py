@@ -43,6 +43,25 @@ def test_seed_step_row_and_purpose_each_change_the_numbers():
             assert np.mean(draws[i] == draws[j]) < 0.01
 
 
+def test_a_key_mixes_seed_then_step_then_row():
+    def word(value):
+        return _numpy_mix(np.array(value * 0x9E3779B9 + 1) % 2**32)
+
+    key = _numpy_mix(_numpy_mix(word(7)) ^ word(3))
+    for row in (0, 5):
+        expected = _numpy_mix(key ^ word(row))
+        assert int(_keys([row])[0]) == int(expected)
+
+
+def test_no_seed_and_step_have_the_keys_of_others():
+    keys = [
+        int(_keys([0], step=step, seed=seed)[0])
+        for seed in range(20)
+        for step in range(20)
+    ]
+    assert len({*keys}) == 400
+
+
 def test_uniform_is_uniform_and_uncorrelated():
     keys = seeds.fold_in(_keys(np.arange(400)), 2)
     draws = seeds.uniform(keys, (500,)).numpy()

@@ -78,6 +78,8 @@ class CocoLm(Electra):
       vocabulary: of the data.
     """
 
+    shares_encoder = True
+
     @classmethod
     def check(cls, config: PretrainingConfig) -> None:
         check_rows(config)

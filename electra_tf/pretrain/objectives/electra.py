@@ -41,7 +41,7 @@ from electra_tf.pretrain.pretraining_model import (
     Rate,
     Terms,
 )
-from electra_tf.pretrain.schedules import risen, step_of
+from electra_tf.pretrain.schedules import RisenSteps, risen, step_of
 from electra_tf.pretrain.terms import (
     cloze_terms,
     discriminator_terms,
@@ -59,7 +59,12 @@ class Electra(PretrainingModel):
     Args:
       config: the whole configuration.
       vocabulary: of the data.
+
+    Attributes:
+      shares_encoder: whether losses of a subclass train the main encoder too.
     """
+
+    shares_encoder = False
 
     def __init__(
         self, config: PretrainingConfig, vocabulary: Vocabulary
@@ -305,6 +310,12 @@ class Electra(PretrainingModel):
         self, inputs: Inputs, *, keys: Keys
     ) -> tuple[Terms, Detection]:
         prediction = self.forward(inputs, keys=keys, training=False)
+        return self._evaluated(inputs, prediction)
+
+    def _evaluated(
+        self, inputs: Inputs, prediction: Prediction
+    ) -> tuple[Terms, Detection]:
+        """Returns the terms of a forward pass, and its verdicts."""
         return self._terms(inputs, prediction), Detection(
             prediction.disc_logits,
             prediction.fake.is_fake_tokens,
@@ -323,16 +334,31 @@ class Electra(PretrainingModel):
         return factors
 
     def learning_rates(self) -> dict[str, float | Rate]:
-        """Returns the generator's rate, in units of the other's."""
-        config = self.config.optimizer
-        if config.generator_learning_rate is None:
-            return {}
-        rate = config.generator_learning_rate / config.learning_rate
-        return {
-            variable.path: rate
-            for variable in self.trainable_variables
-            if variable.path.startswith(_GENERATOR)
-        }
+        """Returns the rates of the generator and a delayed discriminator."""
+        config, objective = self.config.optimizer, self.config.objective
+        rates = {}
+        if config.generator_learning_rate is not None:
+            rate = config.generator_learning_rate / config.learning_rate
+            paths = (variable.path for variable in self.trainable_variables)
+            of_generator = filter(lambda p: p.startswith(_GENERATOR), paths)
+            rates |= dict.fromkeys(of_generator, rate)
+        if objective.disc_weight_end_step:
+            rising = RisenSteps(
+                objective.disc_weight_start_step,
+                objective.disc_weight_end_step,
+                config.adam_beta2,
+            )
+            rates |= dict.fromkeys(self.late_paths, rising)
+        return rates
+
+    @property
+    def late_paths(self) -> set[str]:
+        """Paths of what the discriminator's loss trains, and no other loss."""
+        late = self.detector[int(self.shares_encoder) :]
+        paths = {v.path for layer in late for v in layer.trainable_variables}
+        if generator := getattr(self, "generator", None):
+            paths -= {v.path for v in generator.trainable_variables}
+        return {path for path in paths if not path.startswith(_GENERATOR)}
 
     def _cloze_weights(self, inputs: Inputs) -> tf.Tensor:
         """Returns float32 [B, L], 1 on the tokens that the towers learn."""

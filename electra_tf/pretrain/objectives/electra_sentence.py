@@ -79,6 +79,8 @@ class ElectraSentence(Electra):
       vocabulary: of the data.
     """
 
+    shares_encoder = True
+
     @classmethod
     def check(cls, config: PretrainingConfig) -> None:
         check_rows(config)

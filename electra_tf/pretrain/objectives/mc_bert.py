@@ -4,30 +4,38 @@
          + selection_weight * mean over real tokens of -log p(answer_t | z)
 
     p(v | z)_t = exp(<g(h(z)_t), e(v)>) / sum of the same over C_t
-    C_t = <neither>, x_t if z_t is not x_t, samples of p_G(. | masked x)_t
+    C_t = <neither> and num_candidates - 1 words, drawn from p_G(. | z)_t
+          without replacement and without z_t; where z_t is not x_t, x_t in
+          place of the last, unless it is among them
 
 z is the text with the generator's samples in the masked positions and g the
 layer of `heads.SelectionPredictions`. The answer is <neither> where z_t = x_t
-and x_t elsewhere. C_t has `num_candidates` words, <neither> included. To say
-which word stood there needs more of the meaning than to say that another did,
-and less than to find it among all. No gradient passes through z or C.
+and x_t elsewhere. To say which word stood there needs more of the meaning than
+to say that another did, and less than to find it among all. No gradient passes
+through z or C.
 
-The samples at every token need the generator's softmax at every token, which is
-computed in blocks, forward only. The words' vectors are kept for the gradient:
-with ten words 75 MB for 128 rows of 128 tokens in 128 numbers, 3.6 GB for 256
-rows of 512 in 768; --gradient_accumulation_steps divides it.
+What is offered must not tell what was replaced. So the generator reads for it
+what the encoder reads: shown the masks, it would offer other words where it
+saw the token than where it did not. And z_t is never offered, replaced or not.
+
+The words at every token need the generator's softmax at every token, which is
+computed in blocks, forward only and without dropout. The words' vectors are
+kept for the gradient: with num_candidates=10 84 MB for 128 rows of 128 tokens
+in 128 numbers, 4.0 GB for 256 rows of 512 in 768;
+--gradient_accumulation_steps divides it.
 
 `disc_loss` and the other metrics of a discriminator are those of
 
     P(replaced)_t = 1 - p(<neither> | z)_t
 
-and what is exported answers that, with the words that the generator finds
-likeliest in the text as it is for C_t.
+over the words that were drawn, without x_t in their place. Evaluation takes
+the likeliest words for them, as what is exported does, so that `disc_auc` is
+that of the exported network; the loss and the accuracy of the choice keep C_t.
 
-Differs: a sample that equals x_t is not among the words, where the published
-code has it as a wrong answer if x_t was not replaced, and as a second right
-one if it was. The scores have no bias. The weight is 50 there, K is 10: give
---selection_weight=50 and --num_candidates=10.
+Differs: in the published code words are drawn with replacement, by a generator
+that reads the masks, and one that equals x_t is a wrong answer if x_t was not
+replaced and a second right one if it was. The scores have no bias. The weight
+is 50 there, K is 10: give --selection_weight=50 and --num_candidates=10.
 
 Source: Xu et al., 2020, "MC-BERT: Efficient Language Pre-Training via a Meta
 Controller"; its code, fairseq/models/mcbert/model.py.
@@ -40,15 +48,19 @@ import keras
 import tensorflow as tf
 
 from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.model import candidates, heads, losses, tensor_ops
+from electra_tf.model import candidates, heads, losses
 from electra_tf.model.bert_config import BertConfig
-from electra_tf.pretrain import pretrain_helpers
 from electra_tf.pretrain.corruption import FakeData
-from electra_tf.pretrain.draws import Keys, Purpose, draw, dropout_keys
+from electra_tf.pretrain.draws import (
+    Keys,
+    Purpose,
+    dropout_keys,
+    position_keys,
+)
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretrain_helpers import Masked
-from electra_tf.pretrain.pretraining_model import Terms
+from electra_tf.pretrain.pretraining_model import Detection, Terms
 from electra_tf.util.errors import UserError
 
 _NEVER = -1e9  # score of what cannot be chosen
@@ -62,8 +74,9 @@ class Prediction(NamedTuple):
       mlm_logits: float32 [B, N, V], of the generator.
       fake: what the main encoder saw, and the truth about it.
       disc_logits: float32 [B, L]; over 0 means "replaced".
-      words: int32 [B, L, K - 1], the candidates beside <neither>.
-      selection_logits: float32 [B, L, K], <neither> first.
+      words: int32 [B, L, K], those that are offered, then the truth.
+      selection_logits: float32 [B, L, 1 + K], of <neither> and the words; -1e9
+        where one is not among C_t.
     """
 
     masked: Masked
@@ -117,38 +130,19 @@ class McBert(Electra):
         Returns:
           The forward pass.
         """
-        masked = pretrain_helpers.mask(
-            inputs, self.config.masking, vocabulary=self.vocabulary, keys=keys
+        made = self.corrupt(inputs, keys=keys, training=training)
+        text, length = made.fake.inputs, inputs.input_ids.shape[1]
+        offered = self._offer(
+            text, position_keys(keys, Purpose.CANDIDATES, length)
         )
-        states = self.generator(
-            *masked.inputs,
-            keys=self._generator_dropout(keys, training),
-        ).sequence_output
-        mlm_logits = self._score(
-            tensor_ops.gather_positions(states, masked.positions)
-        )
-        fake = self._corrupt(inputs, masked, mlm_logits, keys)
-        shape = (inputs.input_ids.shape[1], self._num_words)
-        words = candidates.everywhere(
-            *self._softmax(states), draw(keys, Purpose.CANDIDATES, shape)
-        )
-        truth = inputs.input_ids[..., tf.newaxis]
-        is_wrong = words != truth  # [B, L, K - 1]
-        is_fake = fake.is_fake_tokens[..., tf.newaxis] > 0  # [B, L, 1]
-        words = tf.concat(
-            [tf.where(is_fake, truth, words[..., :1]), words[..., 1:]], -1
-        )
-        is_choice = tf.concat(
-            [is_fake | is_wrong[..., :1], is_wrong[..., 1:]], -1
-        )
-        logits = self._select(
-            fake.inputs,
-            words,
-            is_choice,
-            dropout_keys(keys, Purpose.DISCRIMINATOR_DROPOUT, training),
-        )
+        words = tf.concat([offered, inputs.input_ids[..., tf.newaxis]], -1)
+        inner = dropout_keys(keys, Purpose.DISCRIMINATOR_DROPOUT, training)
+        logits = self._select(text, words, inner)
         return Prediction(
-            masked, mlm_logits, fake, _verdicts(logits), words, logits
+            *made[:3],
+            _verdicts(logits[..., :-1]),  # knows nothing of the truth
+            words,
+            tf.where(_choice(words, made.fake.is_fake_tokens), logits, _NEVER),
         )
 
     def discriminate(
@@ -163,43 +157,42 @@ class McBert(Electra):
         Returns:
           float32 [B, L].
         """
-        states = self.generator(*inputs).sequence_output
-        words = candidates.likeliest(*self._softmax(states), self._num_words)
-        is_other = words != inputs.input_ids[..., tf.newaxis]
-        return _verdicts(self._select(inputs, words, is_other, keys))
+        return _verdicts(self._select(inputs, self._offer(inputs), keys))
 
-    @property
-    def _num_words(self) -> int:
-        """Returns K - 1."""
-        return self.config.selection.num_candidates - 1
+    def evaluation_step(
+        self, inputs: Inputs, *, keys: Keys
+    ) -> tuple[Terms, Detection]:
+        """Judges as an exported model does, on the likeliest words."""
+        made = self.forward(inputs, keys=keys, training=False)
+        verdicts = self.discriminate(made.fake.inputs)
+        return self._evaluated(inputs, made._replace(disc_logits=verdicts))
 
-    def _softmax(self, states: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        """Returns what the generator's softmax at all its states is made of.
+    def _offer(self, text: Inputs, keys: tf.Tensor | None = None) -> tf.Tensor:
+        """Returns words that may have stood where others stand.
+
+        Args:
+          text: what the main encoder reads.
+          keys: uint32 [B, L], to draw the words; None for the likeliest.
 
         Returns:
-          float32 [B, L, E], [V, E] and [V]: x, table and bias.
+          int32 [B, L, K - 1], none of them the one that is there.
         """
-        return (
+        states = self.generator(*text).sequence_output
+        scores = candidates.Scores(
             self.generator_predictions.project(states),
             tf.convert_to_tensor(self.generator.embeddings.word_embeddings),
             tf.convert_to_tensor(self.generator_predictions.output_bias),
         )
+        num_words = self.config.selection.num_candidates - 1
+        return candidates.everywhere(scores, text.input_ids, num_words, keys)
 
     def _select(
-        self,
-        inputs: Inputs,
-        words: tf.Tensor,
-        is_choice: tf.Tensor,
-        keys: tf.Tensor | None,
+        self, inputs: Inputs, words: tf.Tensor, keys: tf.Tensor | None
     ) -> tf.Tensor:
-        """Returns the scores of <neither> and the words, float32 [B, L, K]."""
+        """Returns the scores of <neither> and words, float32 [B, L, 1 + n]."""
         states = self.electra(*inputs, keys=keys).sequence_output
         table = tf.convert_to_tensor(self.electra.embeddings.word_embeddings)
-        logits = self.selection_predictions(states, words, table)
-        is_choice = tf.pad(
-            is_choice, [[0, 0], [0, 0], [1, 0]], constant_values=True
-        )
-        return tf.where(is_choice, logits, _NEVER)
+        return self.selection_predictions(states, words, table)
 
     def guesses(self) -> dict[str, float]:
         return {
@@ -212,7 +205,8 @@ class McBert(Electra):
         return {**sizes, "selection_loss": tf.reduce_sum(real)}
 
     def _terms(self, inputs: Inputs, prediction: Prediction) -> Terms:
-        answers = prediction.fake.is_fake_tokens  # <neither> is 0, x_t 1
+        truth = self.config.selection.num_candidates  # the last; <neither> is 0
+        answers = truth * prediction.fake.is_fake_tokens
         return {
             **super()._terms(inputs, prediction),
             **selection_terms(
@@ -221,6 +215,24 @@ class McBert(Electra):
                 self._judged(inputs, prediction.masked),
             ),
         }
+
+
+def _choice(words: tf.Tensor, is_fake: tf.Tensor) -> tf.Tensor:
+    """Says what can be chosen: as many of the options at every token.
+
+    Args:
+      words: int32 [B, L, K], the offered ones and the truth.
+      is_fake: int32 [B, L], 1 where the truth is the answer; there it takes
+        the place of its like, or of the last that is offered.
+
+    Returns:
+      bool [B, L, 1 + K], <neither> first.
+    """
+    is_answer = is_fake[..., tf.newaxis] > 0  # [B, L, 1]
+    offered, truth = words[..., :-1], words[..., -1]
+    is_kept = candidates.without(offered, truth) | ~is_answer
+    neither = tf.ones_like(is_answer)
+    return tf.concat([neither, is_kept, is_answer], -1)
 
 
 def selection_terms(

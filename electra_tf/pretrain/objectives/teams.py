@@ -79,6 +79,8 @@ class Teams(Electra):
       vocabulary: of the data.
     """
 
+    shares_encoder = True
+
     @classmethod
     def check(cls, config: PretrainingConfig) -> None:
         check_generator(config)
@@ -101,12 +103,13 @@ class Teams(Electra):
         self.selection_predictions.build((None, None, bert.hidden_size))
         self.num_shared = bert.num_hidden_layers - config.num_detection_layers
         self.blocks = [
-            TransformerBlock(bert, name=f"layer_{i}")
+            TransformerBlock(bert, f"layer_{i}", self.policy)
             for i in range(self.num_shared, bert.num_hidden_layers)
         ]
         with keras.name_scope("discriminator_encoder"):
             for block in self.blocks:
                 block.build((None, None, bert.hidden_size))
+        self.electra.initialize_attention(self.blocks)
 
     @property
     def detector(self) -> tuple[keras.layers.Layer, ...]:

@@ -137,6 +137,29 @@ def test_a_batch_of_nothing_has_finite_losses_and_gradients(model):
     assert all(np.isfinite(gradient).all() for gradient in gradients)
 
 
+def test_what_a_late_discriminator_delays_no_other_loss_trains(model):
+    if "disc_loss" not in model.loss_weights:
+        return
+    variables = model.trainable_variables
+    with tf.GradientTape(persistent=True) as tape:
+        terms = model.compute_losses(tiny.batch(), keys=KEYS, training=True)
+        means = {name: terms[name].mean() for name in model.loss_weights}
+    trained = {
+        name: {
+            v.path
+            for v, gradient in zip(
+                variables,
+                tape.gradient(mean, [v.value for v in variables]),
+                strict=True,
+            )
+            if gradient is not None
+        }
+        for name, mean in means.items()
+    }
+    alone = trained.pop("disc_loss").difference(*trained.values())
+    assert model.late_paths == alone
+
+
 def test_gradients_are_those_of_the_total_loss(model):
     inputs = tiny.batch()
     weights = model.loss_sizes(inputs, keys=KEYS)

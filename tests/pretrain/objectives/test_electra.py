@@ -217,6 +217,31 @@ def test_the_discriminators_weight_rises_and_the_total_keeps_the_last():
         np.testing.assert_array_equal(found[generator], gradients[0][generator])
 
 
+def test_a_late_discriminator_begins_with_small_steps():
+    model = _model(
+        initializer_range=0.3,
+        disc_weight_start_step=2,
+        disc_weight_end_step=2,
+        num_warmup_steps=0,
+        lr_decay_power=0.0,
+    )
+    head = model.discriminator_predictions.dense.kernel
+    table = model.electra.embeddings.word_embeddings
+    before, largest, learned = head.numpy(), [], []
+    for _ in range(4):
+        words = table.numpy()
+        model.update(tiny.batch())
+        after = head.numpy()
+        largest.append(np.abs(after - before).max() / 1e-3)
+        learned.append(np.abs(table.numpy() - words).max() / 1e-3)
+        before = after
+    assert largest[:2] == [0, 0] and min(learned[:2]) > 0.1
+    # 0.1 g / sqrt(g^2), then (0.09 g + 0.1 h) / sqrt((g^2 + h^2) / 2); decay
+    # adds 0.01 w.
+    assert largest[2] == pytest.approx(0.1, rel=0.1)
+    assert 0.1 < largest[3] < np.sqrt(2 * (0.09**2 + 0.1**2)) + 0.01
+
+
 def test_the_generator_learns_at_its_own_rate():
     moved = []
     for rate in (None, 3e-3):

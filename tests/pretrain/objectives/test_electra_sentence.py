@@ -47,7 +47,12 @@ def _assert_sentence_loss(model, out, terms, read):
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_losses_equal_their_formulas(loss):
-    model = _model(loss, initializer_range=0.3, sentence_weight=3.0)
+    model = _model(
+        loss,
+        initializer_range=0.3,
+        sentence_weight=3.0,
+        uncorrupted_share=0.5,
+    )
     inputs = tiny.batch()
     out = model.forward(inputs, keys=KEYS, training=False)
     terms = model.compute_losses(inputs, keys=KEYS, training=False)

@@ -4,7 +4,8 @@ import tensorflow as tf
 import tiny
 import tiny_language
 
-from electra_tf.pretrain import export, health, pretraining_run
+from electra_tf.pretrain import evaluation, export, health, pretraining_run
+from electra_tf.pretrain.draws import Purpose, position_keys
 from electra_tf.util import seeds
 from electra_tf.util.errors import UserError
 
@@ -40,25 +41,29 @@ def test_the_loss_is_that_of_a_choice_among_words_and_neither():
     truth, words = inputs.input_ids.numpy(), out.words.numpy()
     fake = out.fake.inputs.input_ids.numpy() != truth
     real = inputs.input_mask.numpy() > 0
-    assert words.shape == (8, tiny.LENGTH, 5) and 0 < fake.sum() < real.sum()
-    np.testing.assert_array_equal(words[fake][:, 0], truth[fake])
+    offered = words[..., :-1]
+    assert offered.shape == (8, tiny.LENGTH, 5) and 0 < fake.sum() < real.sum()
+    np.testing.assert_array_equal(words[..., -1], truth)
     p = np.exp(_answers(model, out.fake.inputs, words))
-    # Only once, and only where the token was replaced, can x_t be chosen.
-    is_truth = words == truth[..., None]
-    is_truth[fake, 0] = False
-    assert is_truth[real].any()
-    p[..., 1:][is_truth] = 0
+    verdicts = np.log(p[..., 1:-1].sum(-1)) - np.log(p[..., 0])
+    np.testing.assert_allclose(
+        out.disc_logits.numpy()[real], verdicts[real], rtol=1e-3, atol=1e-4
+    )
+    # x_t can be chosen once, and only where the token was replaced: there it
+    # takes its own place among the words, or the last one's.
+    is_truth = offered == truth[..., None]
+    is_truth[..., -1] |= ~is_truth.any(-1)
+    assert is_truth[fake][:, :-1].any() and is_truth[fake][:, -1].any()
+    p[..., 1:-1] *= ~(is_truth & fake[..., None])
+    p[..., -1] *= fake
+    assert np.all((p > 0).sum(-1) == 6)
     p /= p.sum(-1, keepdims=True)
-    chosen = np.where(fake, p[..., 1], p[..., 0])
+    chosen = np.where(fake, p[..., -1], p[..., 0])
     nats = -np.log(chosen[real]).mean()
-    right = (p.argmax(-1) == fake)[real].mean()
+    right = (p.argmax(-1) == 6 * fake)[real].mean()
     np.testing.assert_allclose(terms["selection_loss"].mean(), nats, rtol=1e-5)
     np.testing.assert_allclose(
         terms["selection_accuracy"].mean(), right, rtol=1e-6
-    )
-    verdicts = np.log(1 - p[..., 0][real]) - np.log(p[..., 0][real])
-    np.testing.assert_allclose(
-        out.disc_logits.numpy()[real], verdicts, rtol=1e-3, atol=1e-4
     )
     np.testing.assert_allclose(
         model.total_loss(terms),
@@ -67,14 +72,82 @@ def test_the_loss_is_that_of_a_choice_among_words_and_neither():
     )
 
 
-def test_words_are_samples_of_the_generator():
+def test_what_is_offered_is_what_the_generator_finds_likely_in_the_text():
     model, inputs = _model(initializer_range=0.3), tiny.batch()
-    bias = model.generator_predictions.output_bias
-    bias.assign(1e4 * tf.one_hot(9, tiny.VOCABULARY.size))  # it always says 9
+    likely = np.arange(20, 26)
+    bias = np.zeros(tiny.VOCABULARY.size)
+    bias[likely] = 1e4  # it says nothing else
+    model.generator_predictions.output_bias.assign(bias)
     out = model.forward(inputs, keys=KEYS, training=False)
-    fake = out.fake.is_fake_tokens.numpy() > 0
-    assert np.all(out.words.numpy()[~fake] == 9)
-    assert np.all(out.words.numpy()[fake][:, 1:] == 9)
+    offered = out.words.numpy()[..., :-1]
+    for words, here in zip(
+        offered.reshape(-1, 5),
+        out.fake.inputs.input_ids.numpy().ravel(),
+        strict=True,
+    ):
+        assert len({*words}) == 5 and here not in words
+        assert {*words} <= {*likely}
+
+
+def test_what_is_offered_is_a_function_of_the_text_alone():
+    model, inputs = _model(initializer_range=0.3), tiny.batch()
+    out = model.forward(inputs, keys=KEYS, training=False)
+    found = model._offer(
+        out.fake.inputs, position_keys(KEYS, Purpose.CANDIDATES, tiny.LENGTH)
+    )
+    np.testing.assert_array_equal(out.words[..., :-1], found)
+
+
+def _copying(**leaves):
+    """Returns a model whose generator repeats what is not masked."""
+    model = _model(
+        hidden_size=32,
+        embedding_size=32,
+        generator_hidden_size=1.0,
+        generator_sharing="none",
+        **leaves,
+    )
+    table = np.random.default_rng(0).normal(size=(tiny.VOCABULARY.size, 32))
+    table[tiny.VOCABULARY.mask_id] = 0
+    for variable in model.generator.weights:
+        if variable.path.endswith("/output/dense/kernel"):
+            variable.assign(tf.zeros_like(variable))
+    embeddings = model.generator.embeddings
+    embeddings.word_embeddings.assign(table)
+    embeddings.position_embeddings.assign(np.zeros((32, 32)))
+    model.generator_predictions.dense.kernel.assign(np.eye(32))
+    return model
+
+
+def test_an_untrained_encoder_is_at_chance_whatever_the_generator_knows():
+    model, inputs = _copying(mask_prob=0.3), tiny.batch(128)
+    states = model.generator(*inputs).sequence_output
+    best = np.argmax(model._score(states), -1)
+    real = inputs.input_mask.numpy() > 0
+    assert np.mean((best == inputs.input_ids.numpy())[real]) > 0.99
+    keys = seeds.row_keys(0, tf.constant(0), tf.range(128))
+    out = model.forward(inputs, keys=keys, training=True)
+    num_choices = (out.selection_logits.numpy() > -1e8).sum(-1)
+    assert np.all(num_choices == 6)  # nowhere is <neither> alone
+    _, detection = model.evaluation_step(inputs, keys=keys)
+    is_word = inputs.input_ids.numpy() >= len(tiny.SPECIALS)
+    labels = detection.labels.numpy()[is_word]
+    for logits in (detection.logits, out.disc_logits):
+        scores = logits.numpy()[is_word]
+        assert abs(evaluation.area_under_curve(scores, labels) - 0.5) < 0.1
+
+
+def test_it_is_judged_by_what_is_exported():
+    model, inputs = _model(initializer_range=0.3), tiny.batch()
+    terms, detection = model.evaluation_step(inputs, keys=KEYS)
+    out = model.forward(inputs, keys=KEYS, training=False)
+    exported = model.discriminate(out.fake.inputs)
+    np.testing.assert_allclose(detection.logits, exported, rtol=1e-5)
+    real = inputs.input_mask.numpy() > 0
+    fake = out.fake.is_fake_tokens.numpy()[real]
+    logits = exported.numpy()[real].astype(np.float64)
+    nats = np.mean(np.log1p(np.exp(logits)) - fake * logits)
+    np.testing.assert_allclose(terms["disc_loss"].mean(), nats, rtol=1e-5)
 
 
 def test_each_loss_reaches_its_own_network():
@@ -99,9 +172,10 @@ def test_its_verdicts_are_exported():
     head = model.generator_predictions
     states = model.generator(*inputs).sequence_output
     table = model.generator.embeddings.word_embeddings
-    words = np.argsort(-head(states, table).numpy(), -1)[..., :5]
+    logits = head(states, table).numpy()
+    np.put_along_axis(logits, inputs.input_ids.numpy()[..., None], -np.inf, -1)
+    words = np.argsort(-logits, -1)[..., :5]
     p = np.exp(_answers(model, inputs, words))
-    p[..., 1:][words == inputs.input_ids.numpy()[..., None]] = 0
     expected = 1 - p[..., 0] / p.sum(-1)
     np.testing.assert_allclose(
         found, expected * inputs.input_mask.numpy(), rtol=1e-4, atol=1e-6
@@ -122,6 +196,7 @@ def test_words_need_a_network_that_offers_them(objective):
         _model(objective=objective, generator_type="uniform")
 
 
+@pytest.mark.slow
 def test_it_learns_a_tiny_language():
     model, terms = tiny_language.train(
         250, objective="mc_bert", num_candidates=6, selection_weight=50.0

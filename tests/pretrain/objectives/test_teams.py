@@ -87,6 +87,35 @@ def test_each_of_the_detector_s_layers_reads_the_one_before(num_own, first):
     }
 
 
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_the_detector_s_layers_have_the_encoder_s_policy(precision):
+    model = _model(precision=precision, num_detection_layers=2)
+    pairs = zip(model.blocks, model.electra.blocks, strict=True)
+    for own, shared in pairs:
+        for ours, theirs in zip(
+            own._flatten_layers(), shared._flatten_layers(), strict=True
+        ):
+            assert ours.dtype_policy.name == theirs.dtype_policy.name
+        assert own.dtype_policy.name == model.policy
+
+
+def test_the_detector_s_layers_start_on_neighbours_too():
+    model = _model(
+        attention_initializer="neighbours",
+        num_detection_layers=2,
+        embedding_size=32,
+        hidden_size=32,
+    )
+    inputs = tiny_language.rows(16, seed=0)
+    x = model.electra(*inputs).embedding_output
+    query, key, _ = model.blocks[0].attention._project(x)
+    scores = np.einsum("bhid,bhjd->hbij", query, key) / np.sqrt(16)
+    weights = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
+    for head, neighbour in zip(weights.mean(1), (-1, 1), strict=True):
+        shares = [np.diagonal(head, k).mean() for k in range(-8, 9)]
+        assert np.argmax(shares) == 8 + neighbour
+
+
 @pytest.mark.parametrize("num_own", [1, 2])
 def test_each_loss_reaches_its_layers_and_what_they_share(num_own):
     model = _model(
