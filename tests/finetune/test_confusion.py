@@ -54,7 +54,9 @@ def test_more_labels_than_a_page_has_room_for_are_drawn_alone(
         name="t", labels=labels, get_scorer=lambda: scorer
     )
     experiment = types.SimpleNamespace(
-        config=types.SimpleNamespace(results_dir=str(tmp_path)),
+        config=types.SimpleNamespace(
+            results_dir=str(tmp_path), task=types.SimpleNamespace(task_name="t")
+        ),
         dev_splits=lambda: [("dev", task, None)],
         tasks=[(task, None, {"dev": None}, {})],
     )
