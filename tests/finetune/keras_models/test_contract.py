@@ -93,7 +93,7 @@ def _model(name, path, **arguments):
 def _fit(model, case, epochs=15, **arguments):
     """Learns; eagerly if that is short, as to compile takes seconds."""
     model.compile(
-        model.make_optimizer(1e-2, layerwise_lr_decay=1.0),
+        model.make_optimizer(3e-3, layerwise_lr_decay=1.0),
         run_eagerly=epochs < 5,
     )
     return model.fit(
@@ -123,7 +123,7 @@ def test_it_learns_and_says_how_well(trained):
     assert history["loss"][-1] < 0.6 * history["loss"][0]
     batches = -(-len(list(model.rows(case.x))) // 4)
     assert model.optimizer.get_config()["learning_rate"]["config"] == {
-        "learning_rate": 1e-2,
+        "learning_rate": 3e-3,
         "warmup_proportion": 0.1,
         "num_train_steps": 15 * batches,
     }
