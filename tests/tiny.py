@@ -97,3 +97,39 @@ def batch(num_rows=8, length=LENGTH, seed=0):
     segments = mask & (columns > sizes[:, None] // 2)
     arrays = (ids * mask, mask, segments)
     return Inputs(*(tf.constant(x.astype(np.int32)) for x in arrays))
+
+
+def assert_resumes(make_model, stops, end):
+    """Checks that runs which were stopped end as one that was not, to the bit.
+
+    Args:
+      make_model: makes a model in its first state.
+      stops: updates after which a checkpoint is taken, ascending.
+      end: updates in all.
+
+    Returns:
+      name -> array, what the checkpoint at the end holds.
+    """
+    whole, held = _Run(make_model()), {}
+    for begin, stop in zip([0, *stops], [*stops, end], strict=True):
+        held[stop] = whole.learn(begin, stop)
+    for stop in stops:
+        resumed = _Run(make_model())
+        for name, variable in resumed.variables.items():
+            variable.assign(held[stop][name])
+        for name, value in resumed.learn(stop, end).items():
+            np.testing.assert_array_equal(value, held[end][name], err_msg=name)
+    return held[end]
+
+
+class _Run:
+    """A training of compiled updates, each of another batch."""
+
+    def __init__(self, model):
+        self.variables = pretraining_run.checkpoint_variables(model)
+        self._update = tf.function(model.update)
+
+    def learn(self, begin, end):
+        for seed in range(begin, end):
+            self._update(batch(seed=seed))
+        return {name: v.numpy() for name, v in self.variables.items()}

@@ -299,20 +299,7 @@ def test_a_resumed_run_ends_with_the_same_bits():
         "adversarial_end_step": 8,
         "num_hidden_layers": 1,
     }
-
-    def steps(model, numbers):
-        update = tf.function(model.update)
-        for seed in numbers:
-            update(tiny.batch(seed=seed))
-        return pretraining_run.checkpoint_variables(model)
-
-    whole = steps(_model(**leaves), range(8))
-    half = {k: v.numpy() for k, v in steps(_model(**leaves), range(4)).items()}
-    resumed = _model(**leaves)
-    for name, variable in pretraining_run.checkpoint_variables(resumed).items():
-        variable.assign(half[name])
-    for name, value in steps(resumed, range(4, 8)).items():
-        np.testing.assert_array_equal(value, whole[name], err_msg=name)
+    tiny.assert_resumes(lambda: _model(**leaves), [4], 8)
 
 
 @pytest.mark.slow

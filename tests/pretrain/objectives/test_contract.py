@@ -327,23 +327,7 @@ def test_xla_computes_the_same(variant):
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_resumed_run_ends_with_the_same_bits(variant):
     leaves = {"num_hidden_layers": 1, "hidden_dropout_prob": 0.1}
-
-    def steps(model, numbers):
-        update = tf.function(model.update)
-        for seed in numbers:
-            update(tiny.batch(seed=seed))
-        return pretraining_run.checkpoint_variables(model)
-
-    def values(variables):
-        return {name: v.numpy() for name, v in variables.items()}
-
-    whole = values(steps(_make_model(variant, **leaves), range(4)))
-    half = values(steps(_make_model(variant, **leaves), range(2)))
-    resumed = _make_model(variant, **leaves)
-    for name, variable in pretraining_run.checkpoint_variables(resumed).items():
-        variable.assign(half[name])
-    for name, value in values(steps(resumed, range(2, 4))).items():
-        np.testing.assert_array_equal(value, whole[name], err_msg=name)
+    tiny.assert_resumes(lambda: _make_model(variant, **leaves), [2], 4)
 
 
 @pytest.mark.slow
