@@ -5,6 +5,9 @@ when it is freed, so that every update of a training touches all its memory for
 the first time: a page fault for each 4 KiB. `keep` ends that. It is for
 processes that train or answer, never for `import electra_tf`: a library must
 not decide how its host manages memory.
+
+TensorFlow sets M_TRIM_THRESHOLD itself, to 128 KiB, when a data set is made of
+a Python generator, as ours is; M_MMAP_MAX is what then still counts.
 """
 
 import ctypes
