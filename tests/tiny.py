@@ -8,6 +8,7 @@ import tensorflow as tf
 from electra_tf import configure_pretraining as configure
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import pretraining_run
+from electra_tf.pretrain.objectives import OBJECTIVES
 from electra_tf.pretrain.pretrain_data import Inputs
 
 SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -25,6 +26,50 @@ TWO_STAGE = {
     "generator_num_attention_heads": 2,
     "embedding_size": 16,
 }
+VARIANTS = {name: {"objective": name} for name in OBJECTIVES} | {
+    "coco_lm": {"objective": "coco_lm", "contrast_group": 2},
+    "electra of neighbours' segments": {
+        "objective": "electra_sentence",
+        "sentence_loss": "next_sentence",
+    },
+    "electra of clean rows": {
+        "objective": "electra_sentence",
+        "sentence_loss": "any_replaced",
+        "uncorrupted_share": 0.5,
+    },
+    "two_stage": TWO_STAGE,
+    "fast_electra": {"objective": "fast_electra", "generator_sharing": "none"},
+    "electra of a frozen generator": {
+        "freeze_generator": True,
+        "generator_sharing": "gradient_disentangled",
+    },
+    "electra of a uniform generator": {"generator_type": "uniform"},
+    "electra of a unigram generator": {
+        "generator_type": "unigram",
+        "temperature": 2.0,
+        "temperature_end": 1.0,
+        "top_k": 20,
+    },
+    "electra of masked spans": {
+        "masking_strategy": "span",
+        "mask_prob": 0.1,
+        "mask_prob_end": 0.3,
+    },
+    "electra of two towers": {"generator_type": "two_tower"},
+    "electra that shares words": {"generator_sharing": "token_embeddings"},
+    "electra disentangled": {"generator_sharing": "gradient_disentangled"},
+    "electra as the original": {
+        "original_masking": True,
+        "original_sampling": True,
+        "original_clip_norm": True,
+    },
+    "adversarial by a relaxed sample": {
+        "objective": "adversarial",
+        "adversarial_method": "gumbel",
+        "adversarial_weight": 0.5,  # alone it is no loss of its own
+    },
+}
+"""Each objective as it is, and its choices that make another computation."""
 
 
 def config(data_dir="unused", **leaves):
@@ -84,6 +129,11 @@ def model(config, vocabulary=VOCABULARY):
     return pretraining_run.make_model(config, vocabulary, strategy)
 
 
+def checkpoint_variables(model):
+    """Returns name -> variable, what a checkpoint of a model holds."""
+    return pretraining_run.checkpoint_variables(model)
+
+
 def batch(num_rows=8, length=LENGTH, seed=0):
     """Returns rows of [CLS] words [SEP] padding, of various lengths."""
     rng = np.random.default_rng(seed)
@@ -126,7 +176,7 @@ class _Run:
     """A training of compiled updates, each of another batch."""
 
     def __init__(self, model):
-        self.variables = pretraining_run.checkpoint_variables(model)
+        self.variables = checkpoint_variables(model)
         self._update = tf.function(model.update)
 
     def learn(self, begin, end):

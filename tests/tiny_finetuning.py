@@ -146,3 +146,35 @@ def write_pos(data_dir, num_train=30, num_dev=8):
             lines.append("")
         (directory / f"{split}.conllu").write_text("\n".join(lines), "utf-8")
     return directory
+
+
+def rows(kind, size, seed=0):
+    """Returns rows of a task of one's own that a reader of words can learn.
+
+    Args:
+      kind: of the task.
+      size: rows.
+      seed: of their words.
+    """
+    random = np.random.default_rng(seed)
+    made = []
+    for i in range(size):
+        words = list(map(str, random.choice(WORDS[2:], 6)))
+        words.insert(random.integers(6), WORDS[i % 2])
+        text = " ".join(words)
+        made.append(
+            {
+                "classification": {"text": text, "label": WORDS[i % 2]},
+                "regression": {"text": text, "label": 1.0 + i % 2},
+                "tagging": {
+                    "words": words,
+                    "tags": ["B-X" if w in WORDS[:2] else "O" for w in words],
+                },
+                "qa": {
+                    "question": "the " + WORDS[i % 2],
+                    "context": text,
+                    "answer": WORDS[i % 2],
+                },
+            }[kind]
+        )
+    return made

@@ -11,7 +11,12 @@ import dataclasses
 import re
 from collections.abc import Iterator, Mapping
 
-from electra_tf.model.bert_config import BertConfig, attention_heads
+from electra_tf.model.bert_config import (
+    DIFFERENCE,
+    TABLES,
+    BertConfig,
+    attention_heads,
+)
 from electra_tf.util import differences
 from electra_tf.util.errors import UserError
 
@@ -36,12 +41,6 @@ EXTRAS = (
 
 Shape = tuple[int, ...]
 Shapes = Mapping[str, Shape]
-
-DIFFERENCE = "_difference"
-"""Ends the name of a table that is added to the generator's."""
-
-TABLES = ("word_embeddings", "token_type_embeddings", "position_embeddings")
-"""The embedding tables of an encoder."""
 
 _TABLE = "embeddings/word_embeddings"
 _LAYER = re.compile(r"[^/]+/encoder/layer_(\d+)/.*")

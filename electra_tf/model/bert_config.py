@@ -10,6 +10,13 @@ from electra_tf.util.config_fields import one_of, require, require_choices
 from electra_tf.util.errors import UserError
 
 
+TABLES = ("word_embeddings", "token_type_embeddings", "position_embeddings")
+"""The embedding tables of an encoder: their variables' names."""
+
+DIFFERENCE = "_difference"
+"""Ends the name of a table that is added to the generator's."""
+
+
 class Size(NamedTuple):
     """What the name of a size stands for.
 

@@ -27,6 +27,8 @@ models/electra/modeling_electra.py.
 import re
 from typing import NamedTuple
 
+from electra_tf.model.bert_config import TABLES
+
 _LINEAR = {"kernel": "weight", "bias": "bias"}
 _NORM = {"gamma": "weight", "beta": "bias"}
 
@@ -47,7 +49,6 @@ _ENCODER = (
         )
     ),
 )
-_TABLES = ("word_embeddings", "token_type_embeddings", "position_embeddings")
 _HEADS = (
     (
         "discriminator_predictions/dense",
@@ -106,7 +107,7 @@ def _rows() -> tuple[Row, ...]:
                 f"electra.embeddings.{table}.weight",
                 is_transposed=False,
             )
-            for table in _TABLES
+            for table in TABLES
         ),
         *(
             Row(f"{ours}/{leaf}", f"{theirs}.{their_leaf}", leaf == "kernel")

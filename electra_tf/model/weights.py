@@ -9,13 +9,13 @@ import numpy as np
 from electra_tf.model.architecture import (
     CORRECTOR_HEAD,
     DETECTION_LAYERS,
-    DIFFERENCE,
     DISCRIMINATOR_HEAD,
     GENERATOR_HEAD,
     SLOTS,
     STEP,
     Architecture,
 )
+from electra_tf.model.bert_config import DIFFERENCE
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util.errors import UserError
 

@@ -16,61 +16,15 @@ from electra_tf.util.errors import UserError
 KEYS = seeds.row_keys(0, tf.constant(0), tf.range(8))
 
 
-# Each objective as it is, and its choices that make another computation.
-VARIANTS = {name: {"objective": name} for name in OBJECTIVES} | {
-    "coco_lm": {"objective": "coco_lm", "contrast_group": 2},
-    "electra of neighbours' segments": {
-        "objective": "electra_sentence",
-        "sentence_loss": "next_sentence",
-    },
-    "electra of clean rows": {
-        "objective": "electra_sentence",
-        "sentence_loss": "any_replaced",
-        "uncorrupted_share": 0.5,
-    },
-    "two_stage": tiny.TWO_STAGE,
-    "fast_electra": {"objective": "fast_electra", "generator_sharing": "none"},
-    "electra of a frozen generator": {
-        "freeze_generator": True,
-        "generator_sharing": "gradient_disentangled",
-    },
-    "electra of a uniform generator": {"generator_type": "uniform"},
-    "electra of a unigram generator": {
-        "generator_type": "unigram",
-        "temperature": 2.0,
-        "temperature_end": 1.0,
-        "top_k": 20,
-    },
-    "electra of masked spans": {
-        "masking_strategy": "span",
-        "mask_prob": 0.1,
-        "mask_prob_end": 0.3,
-    },
-    "electra of two towers": {"generator_type": "two_tower"},
-    "electra that shares words": {"generator_sharing": "token_embeddings"},
-    "electra disentangled": {"generator_sharing": "gradient_disentangled"},
-    "electra as the original": {
-        "original_masking": True,
-        "original_sampling": True,
-        "original_clip_norm": True,
-    },
-    "adversarial by a relaxed sample": {
-        "objective": "adversarial",
-        "adversarial_method": "gumbel",
-        "adversarial_weight": 0.5,  # alone it is no loss of its own
-    },
-}
-
-
 def _make_model(variant, **leaves):
     return pretraining_run.make_model(
-        tiny.config(initializer_range=0.2, **VARIANTS[variant], **leaves),
+        tiny.config(initializer_range=0.2, **tiny.VARIANTS[variant], **leaves),
         tiny.COUNTED,
         tf.distribute.get_strategy(),
     )
 
 
-@pytest.fixture(scope="module", params=VARIANTS)
+@pytest.fixture(scope="module", params=tiny.VARIANTS)
 def model(request):
     return _make_model(request.param)
 
@@ -192,7 +146,7 @@ def test_every_variable_gets_a_gradient_first_or_last(model):
 
 OF_WHOLE_ROWS = {
     name
-    for name, leaves in VARIANTS.items()
+    for name, leaves in tiny.VARIANTS.items()
     if leaves.get("objective", "").endswith(("_sentence", "coco_lm"))
 }
 
@@ -203,7 +157,9 @@ def test_what_is_said_of_whole_rows_needs_one_document_in_each(variant):
         _make_model(variant, packing="packed")
 
 
-@pytest.mark.parametrize("variant", sorted(VARIANTS.keys() - OF_WHOLE_ROWS))
+@pytest.mark.parametrize(
+    "variant", sorted(tiny.VARIANTS.keys() - OF_WHOLE_ROWS)
+)
 def test_documents_that_share_a_row_know_nothing_of_each_other(variant):
     """A sum over two documents: what one adds does not depend on the other."""
     model = _make_model(variant, packing="packed")
@@ -273,9 +229,9 @@ def _updated_slots(inputs, strategy, **leaves):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("name", tiny.VARIANTS)
 def test_micro_batches_of_two_replicas_learn_what_one_batch_does(name, pair):
-    inputs, leaves = tiny.batch(), VARIANTS[name]
+    inputs, leaves = tiny.batch(), tiny.VARIANTS[name]
     whole = _updated_slots(inputs, tf.distribute.get_strategy(), **leaves)
     parts = _updated_slots(
         inputs, pair, gradient_accumulation_steps=2, **leaves
@@ -308,7 +264,7 @@ def test_bfloat16_is_for_products_of_encoders_alone(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", tiny.VARIANTS)
 def test_xla_computes_the_same(variant):
     model, inputs = _make_model(variant), tiny.batch()
     weights = model.loss_sizes(inputs, keys=KEYS)
@@ -324,7 +280,7 @@ def test_xla_computes_the_same(variant):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", tiny.VARIANTS)
 def test_a_resumed_run_ends_with_the_same_bits(variant):
     leaves = {"num_hidden_layers": 1, "hidden_dropout_prob": 0.1}
     tiny.assert_resumes(lambda: _make_model(variant, **leaves), [2], 4)
@@ -332,7 +288,7 @@ def test_a_resumed_run_ends_with_the_same_bits(variant):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "variant", [name for name in VARIANTS if name in OBJECTIVES]
+    "variant", [name for name in tiny.VARIANTS if name in OBJECTIVES]
 )
 def test_verdicts_are_those_of_the_saved_model(variant, tmp_path):
     model = _make_model(variant)

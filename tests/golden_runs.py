@@ -1,0 +1,154 @@
+"""What trainings compute and leave behind, for a refactoring to keep.
+
+    python tests/golden_runs.py
+
+writes tests/golden/runs.json anew. What it holds changes only where a commit
+says what changed, and why that is right.
+"""
+
+import contextlib
+import dataclasses
+import importlib
+import json
+import pathlib
+import tempfile
+
+import numpy as np
+import tensorflow as tf
+import tiny
+import tiny_finetuning
+
+from electra_tf.util import config_fields
+
+PATH = pathlib.Path(__file__).parent / "golden" / "runs.json"
+NUM_UPDATES = 20
+COMMANDS = {
+    "build_openwebtext_pretraining_dataset": "OpenWebTextConfig",
+    "build_pretraining_dataset": "BuildConfig",
+    "build_vocab": "VocabConfig",
+    "convert_checkpoint": "ConvertConfig",
+    "export_saved_model": "ExportConfig",
+    "flops_computation": "FlopsConfig",
+    "predict": "PredictConfig",
+    "run_finetuning": "FinetuningConfig",
+    "run_pretraining": "PretrainingConfig",
+}
+KINDS = ("classification", "regression", "tagging", "qa")
+
+
+def flags(command):
+    """Returns the flags of a command with their defaults, as text."""
+    module = importlib.import_module(f"electra_tf.{command}")
+    leaves = config_fields.leaves(getattr(module, COMMANDS[command]))
+    return {
+        leaf.field.name: (
+            "required"
+            if leaf.field.default is dataclasses.MISSING
+            else repr(leaf.field.default)
+        )
+        for leaf in leaves
+    }
+
+
+def pretraining(variant):
+    """Trains an objective on made-up rows, with dropout.
+
+    Returns:
+      losses: name -> of each update; metrics: name -> (sum, weight) of the
+      last; variables: the names in its checkpoint.
+    """
+    config = tiny.config(
+        initializer_range=0.2,
+        hidden_dropout_prob=0.1,
+        attention_probs_dropout_prob=0.1,
+        **tiny.VARIANTS[variant],
+    )
+    model = tiny.model(config, tiny.COUNTED)
+    update = tf.function(model.update)
+    losses = {name: [] for name in sorted(model.loss_weights)}
+    for seed in range(NUM_UPDATES):
+        terms = update(tiny.batch(seed=seed))
+        for name, values in losses.items():
+            total, weight = map(float, terms[name])
+            values.append(total / max(weight, 1.0))
+    return {
+        "losses": losses,
+        "metrics": {
+            name: [float(x) for x in terms[name]] for name in sorted(terms)
+        },
+        "variables": sorted(tiny.checkpoint_variables(model)),
+    }
+
+
+def finetuning(kind):
+    """Fine-tunes on a task of one's own.
+
+    Returns:
+      losses: of each update; results: name -> value on the dev rows; files:
+      below the directory of the model.
+    """
+    from electra_tf import run_finetuning
+
+    with tempfile.TemporaryDirectory() as place:
+        place = pathlib.Path(place)
+        tiny_finetuning.write_model(place)
+        for split, size in (("train", 80), ("dev", 16), ("test", 4)):
+            rows = tiny_finetuning.rows(kind, size, seed=size)
+            text = "".join(json.dumps(row) + "\n" for row in rows)
+            (place / f"{split}.jsonl").write_text(text, "utf-8")
+        config = tiny_finetuning.config(
+            place,
+            task_names=("mine",),
+            task_kind=kind,
+            num_train_epochs=NUM_UPDATES * 8 / 80,
+            iterations_per_loop=1,
+            max_seq_length=24,
+            max_query_length=8,
+            doc_stride=8,
+            **{f"{s}_file": str(place / f"{s}.jsonl") for s in SPLITS},
+        )
+        with contextlib.redirect_stdout(None):
+            run_finetuning.main(config)
+        made = place / "models" / "tiny"
+        files = sorted(
+            str(path.relative_to(made))
+            for path in made.rglob("*")
+            if path.is_file()
+        )
+        trial = made / "finetuning_models" / "mine_model_1"
+        lines = (trial / "metrics.jsonl").read_text("utf-8").splitlines()
+        result = json.loads((trial / "result.json").read_text("utf-8"))
+    return {
+        "losses": [json.loads(line)["loss"] for line in lines],
+        "results": result["metrics"],
+        "files": files,
+    }
+
+
+SPLITS = ("train", "dev", "test")
+
+
+def everything():
+    """Returns all that the file holds."""
+    return {
+        "flags": {command: flags(command) for command in COMMANDS},
+        "pretraining": {name: pretraining(name) for name in tiny.VARIANTS},
+        "finetuning": {kind: finetuning(kind) for kind in KINDS},
+    }
+
+
+def close(found, expected):
+    """Says whether two trees of JSON are the same but for rounding."""
+    if isinstance(expected, float):
+        return np.isclose(found, expected, rtol=2e-5, atol=1e-6)
+    if isinstance(expected, dict):
+        return found.keys() == expected.keys() and all(
+            close(found[name], expected[name]) for name in expected
+        )
+    if isinstance(expected, list):
+        return len(found) == len(expected) and all(map(close, found, expected))
+    return found == expected
+
+
+if __name__ == "__main__":
+    PATH.write_text(json.dumps(everything(), indent=1) + "\n", "utf-8")

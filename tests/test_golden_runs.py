@@ -1,0 +1,30 @@
+"""Trainings compute what they did when tests/golden/runs.json was written."""
+
+import json
+
+import golden_runs
+import pytest
+import tiny
+
+GOLDEN = json.loads(golden_runs.PATH.read_text("utf-8"))
+
+
+@pytest.mark.parametrize("command", golden_runs.COMMANDS)
+def test_flags_and_their_defaults_are_the_same(command):
+    assert golden_runs.flags(command) == GOLDEN["flags"][command]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variant", tiny.VARIANTS)
+def test_pre_training_computes_the_same(variant):
+    found, expected = golden_runs.pretraining(variant), GOLDEN["pretraining"]
+    assert found["variables"] == expected[variant]["variables"]
+    assert golden_runs.close(found, expected[variant])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", golden_runs.KINDS)
+def test_fine_tuning_computes_and_leaves_the_same(kind):
+    found, expected = golden_runs.finetuning(kind), GOLDEN["finetuning"][kind]
+    assert found["files"] == expected["files"]
+    assert golden_runs.close(found, expected)
