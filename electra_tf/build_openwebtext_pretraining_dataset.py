@@ -12,7 +12,7 @@ import os
 from collections.abc import Mapping
 from typing import ClassVar
 
-from electra_tf.configure_corpus import ORIGINAL_FLAGS, CorpusConfig
+from electra_tf.config.corpus import ORIGINAL_FLAGS, CorpusConfig
 from electra_tf.util import config_flags, console, storage
 from electra_tf.util.config_fields import require
 from electra_tf.util.errors import UserError
@@ -78,7 +78,7 @@ def main(config: OpenWebTextConfig) -> None:
     """Builds the records."""
     corpus = config.corpus_config()
     with console.quiet_imports():
-        from electra_tf.pretrain import engines, preparation, vocabularies
+        from electra_tf.data import engines, preparation, vocabularies
 
     preparation.build_records(
         corpus,

@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import ClassVar
 
-from electra_tf.configure_corpus import ORIGINAL_FLAGS, CorpusConfig
+from electra_tf.config.corpus import ORIGINAL_FLAGS, CorpusConfig
 from electra_tf.util import config_flags, console
 from electra_tf.util.config_fields import one_of, require, require_choices
 from electra_tf.util.errors import UserError
@@ -67,7 +67,7 @@ class BuildConfig:
 def main(config: BuildConfig) -> None:
     """Builds the records."""
     with console.quiet_imports():
-        from electra_tf.pretrain import (
+        from electra_tf.data import (
             beam_engine,
             engines,
             preparation,

@@ -8,7 +8,7 @@ python -m electra_tf.build_vocab --corpus="books/*.txt" \
 
 import dataclasses
 
-from electra_tf.configure_corpus import CorpusConfig
+from electra_tf.config.corpus import CorpusConfig
 from electra_tf.util import config_flags, console
 from electra_tf.util.errors import UserError
 
@@ -30,7 +30,7 @@ class VocabConfig:
 def main(config: VocabConfig) -> None:
     """Learns the vocabulary."""
     with console.quiet_imports():
-        from electra_tf.pretrain import vocabularies
+        from electra_tf.data import vocabularies
 
     vocabularies.build_vocabulary(
         config.corpus, config.corpus.vocab_file, log=console.say

@@ -10,12 +10,10 @@ import dataclasses
 import math
 import os
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
-from electra_tf.configure_columns import ColumnsConfig, FilesConfig
-from electra_tf.configure_qa import QAConfig
-from electra_tf.configure_rates import RATES, Rates
-from electra_tf.configure_sampling import SamplingConfig
+from electra_tf.config.columns import ColumnsConfig, FilesConfig
+from electra_tf.config.qa import QAConfig
 from electra_tf.util import trial_directories
 from electra_tf.util.config_fields import (
     given_once,
@@ -25,6 +23,51 @@ from electra_tf.util.config_fields import (
     require_directory_name,
 )
 from electra_tf.util.errors import UserError
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SamplingConfig:
+    """How several tasks share a training."""
+
+    task_sampling_alpha: float = 1.0
+    """Each of several tasks gets a share of the updates in proportion to
+    (rows times epochs)^alpha: 1 for its share of the rows, 0.5 for that of
+    their square roots, 0 for the same of all."""
+
+    task_sampling_alpha_end: float | None = None
+    """Alpha at the end of training, which it reaches in a straight line.
+    Default: as at the beginning."""
+
+    def __post_init__(self) -> None:
+        alphas = "task_sampling_alpha task_sampling_alpha_end"
+        require(self, alphas, "in [0, 1]", lambda x: 0 <= x <= 1)
+
+
+class Rates(NamedTuple):
+    """Rates for a size of the encoder.
+
+    Attributes:
+      learning_rate: peak, of the head.
+      layerwise_lr_decay: see `OptimizerConfig`.
+    """
+
+    learning_rate: float
+    layerwise_lr_decay: float
+
+
+TABLE_7 = {
+    "small": Rates(3e-4, 0.8),
+    "base": Rates(1e-4, 0.8),
+    "large": Rates(5e-5, 0.9),
+}
+"""The paper's rates."""
+
+RATES = {"tiny": Rates(1e-3, 0.8), **TABLE_7}
+"""Those, and what encoders that are narrower than the paper's Small, 256,
+learnt SST-2 and chunking with (docs/finetuning.md)."""
+
+DROPOUT = 0.1
+"""Of fine-tuning an encoder that was pre-trained without."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -111,7 +111,7 @@ class ConvertConfig:
 def main(config: ConvertConfig) -> None:
     """Converts what the configuration names."""
     with console.quiet_imports():
-        from electra_tf.model import checkpoint_formats
+        from electra_tf.checkpoint import checkpoint_formats
         from electra_tf.pretrain import conversion
 
     loaded = checkpoint_formats.read(

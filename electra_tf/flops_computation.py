@@ -15,9 +15,9 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from electra_tf.config.model import BertConfig, ModelConfig
 from electra_tf.configure_pretraining import PretrainingConfig, RunConfig
 from electra_tf.model import flops
-from electra_tf.model.bert_config import BertConfig, ModelConfig
 from electra_tf.pretrain import compute
 from electra_tf.util import config_flags, console
 

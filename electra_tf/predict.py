@@ -93,8 +93,9 @@ def main(config: PredictConfig) -> None:
     """Answers what the configuration names."""
     memory.keep_if(config.keep_memory)
     with console.quiet_imports():
-        from electra_tf.finetune import inputs, prediction_run
+        from electra_tf.finetune import prediction_run
         from electra_tf.finetune.predictor import Predictor
+        from electra_tf.finetune.readers import inputs
 
     predictor = Predictor(
         config.model,

@@ -11,7 +11,7 @@ def main(config: FinetuningConfig) -> None:
     """Runs what the configuration asks for."""
     console.say(memory.keep_if(config.runtime.keep_memory))
     with console.quiet_imports():
-        from electra_tf.finetune import finetuning_run
+        from electra_tf.finetune.run import finetuning_run
 
     finetuning_run.run(config)
 

@@ -5,7 +5,7 @@ import dataclasses
 import golden_arrays
 import numpy as np
 
-from electra_tf.model import architecture, weights
+from electra_tf.checkpoint import architecture, weights
 
 DIRECTORY = golden_arrays.HERE / "golden/model"
 

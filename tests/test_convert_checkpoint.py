@@ -4,8 +4,8 @@ import golden_arrays
 import numpy as np
 import pytest
 
+from electra_tf.checkpoint import bundles
 from electra_tf.convert_checkpoint import ConvertConfig, main
-from electra_tf.util import bundles
 from electra_tf.util.errors import UserError
 
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]

@@ -5,10 +5,10 @@ import pytest
 import tensorflow as tf
 import tiny
 
+from electra_tf.checkpoint.checkpoints import Checkpoints
 from electra_tf.export_saved_model import ExportConfig, main
 from electra_tf.pretrain import pretraining_run
 from electra_tf.util import config_flags
-from electra_tf.util.checkpoints import Checkpoints
 from electra_tf.util.errors import UserError
 
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from electra_tf import flops_computation
-from electra_tf.configure_objectives import ObjectiveConfig
+from electra_tf.config.objectives import ObjectiveConfig
 from electra_tf.flops_computation import FlopsConfig
 from electra_tf.model import flops
 from electra_tf.pretrain import compute

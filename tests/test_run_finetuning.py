@@ -16,11 +16,12 @@ import pytest
 import tiny_finetuning as tiny
 
 import electra_tf
-from electra_tf.finetune import finetuning_run
-from electra_tf.finetune.experiment import Experiment
-from electra_tf.finetune.trial import Trial
-from electra_tf.model import checkpoint_formats
-from electra_tf.util import bundles, callbacks, distribution, files
+from electra_tf.checkpoint import bundles, checkpoint_formats
+from electra_tf.finetune.run import finetuning_run
+from electra_tf.finetune.run.experiment import Experiment
+from electra_tf.finetune.run.trial import Trial
+from electra_tf.training import callbacks
+from electra_tf.util import distribution, files
 from electra_tf.util.errors import StoppedBySignal, UserError
 
 

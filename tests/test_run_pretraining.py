@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.util.checkpoints import Checkpoints
+from electra_tf.checkpoint.checkpoints import Checkpoints
 
 ROOT = pathlib.Path(__file__).parent.parent
 NUM_STEPS = 60

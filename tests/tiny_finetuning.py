@@ -6,12 +6,12 @@ import keras
 import numpy as np
 
 from electra_tf import configure_finetuning as configure
+from electra_tf.checkpoint import architecture, checkpoint_formats
+from electra_tf.checkpoint.architecture import Architecture
+from electra_tf.checkpoint.weights import Weights
+from electra_tf.config.model import BertConfig
 from electra_tf.finetune import pretrained, task_builder, task_description
-from electra_tf.model import architecture, checkpoint_formats
-from electra_tf.model.architecture import Architecture
-from electra_tf.model.bert_config import BertConfig
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.model.weights import Weights
 
 WORDS = ("good", "bad", "film", "plot", "very", "the", "a", "is", "was", "it")
 VOCABULARY = Vocabulary(

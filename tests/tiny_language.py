@@ -12,7 +12,7 @@ import tiny
 
 from electra_tf.pretrain import evaluation
 from electra_tf.pretrain.pretrain_data import Inputs
-from electra_tf.util import training_utils
+from electra_tf.training import training_utils
 
 NUM_WORDS = 10
 FIRST = len(tiny.SPECIALS)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.finetune.feature_spec import FeatureSpec
+from electra_tf.finetune.examples import FeatureSpec
 from electra_tf.finetune.task import Row
 from electra_tf.util import seeds
 

@@ -13,7 +13,7 @@ from electra_tf.finetune.task import Head
 from electra_tf.model import optimization, tensor_ops
 from electra_tf.model.losses import LossTerm
 from electra_tf.model.modeling import BertModel, EncoderOutput
-from electra_tf.model.updates import Terms, UpdatedModel
+from electra_tf.training.updates import Terms, UpdatedModel
 from electra_tf.util import seeds
 
 _ENCODER_DROPOUT = 0

@@ -8,17 +8,18 @@ from typing import Any, NamedTuple
 
 import keras
 
+from electra_tf.checkpoint import checkpoint_formats, loading
+from electra_tf.checkpoint.weights import Weights
 from electra_tf.finetune import pretrained, task_description
+from electra_tf.finetune.examples import Example
 from electra_tf.finetune.features import Features
 from electra_tf.finetune.finetuning_model import FinetuningModel
-from electra_tf.finetune.inputs import Asked, Item, asked_of, inputs_of
-from electra_tf.finetune.reading import BadRowError
-from electra_tf.finetune.task import Example, Head, Task
+from electra_tf.finetune.readers.inputs import Asked, Item, asked_of, inputs_of
+from electra_tf.finetune.readers.reading import BadRowError
+from electra_tf.finetune.task import Head, Task
 from electra_tf.finetune.task_description import Description
-from electra_tf.model import checkpoint_formats, loading
 from electra_tf.model.layers import POLICIES
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.model.weights import Weights
 from electra_tf.util import differences, trial_directories
 from electra_tf.util.errors import UserError, shown
 

@@ -3,10 +3,15 @@
 import dataclasses
 import pathlib
 
+from electra_tf.checkpoint import checkpoint_formats
+from electra_tf.checkpoint.weights import (
+    ENCODER,
+    Weights,
+    select,
+    without_slots,
+)
 from electra_tf.configure_finetuning import FinetuningConfig
 from electra_tf.finetune.preprocessing import TextTokenizer
-from electra_tf.model import checkpoint_formats
-from electra_tf.model.weights import ENCODER, Weights, select, without_slots
 from electra_tf.util.errors import UserError
 
 

@@ -43,9 +43,10 @@ from electra_tf.finetune.predictor import Predictor
 from electra_tf.finetune.tagging.tagging_head import TaggingHead
 from electra_tf.finetune.task import Task
 from electra_tf.model import tensor_ops
-from electra_tf.util import files, saved_models
+from electra_tf.serving import saved_models
+from electra_tf.serving.saved_models import Outputs
+from electra_tf.util import files
 from electra_tf.util.errors import UserError
-from electra_tf.util.saved_models import Outputs
 
 _IDS = [
     tf.TensorSpec([None, None], tf.int32, name)

@@ -4,44 +4,25 @@ A task subclasses `Task`, and one line in `task_builder.py` registers it.
 """
 
 import abc
-import dataclasses
 import functools
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from electra_tf.configure_finetuning import FinetuningConfig
-from electra_tf.finetune.feature_spec import FeatureSpec
+from electra_tf.finetune.examples import Example, FeatureSpec
 from electra_tf.finetune.preprocessing import TextTokenizer
-from electra_tf.finetune.reading import BadRows
+from electra_tf.finetune.readers.reading import BadRows
+from electra_tf.finetune.scorer import Scorer
 from electra_tf.model.modeling import EncoderOutput
 from electra_tf.util.errors import UserError
 
-if TYPE_CHECKING:
-    from electra_tf.finetune.scorer import Scorer
-
 Row = Mapping[str, int | float | np.ndarray]
 """The features of one row: name -> number, or sequence of numbers."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Example(abc.ABC):
-    """One thing to learn from or to answer.
-
-    Attributes:
-      eid: its number among the rows of its file, from 0.
-    """
-
-    eid: int
-
-    @property
-    @abc.abstractmethod
-    def is_labelled(self) -> bool:
-        """Whether the right answer is known."""
 
 
 class Head(keras.layers.Layer, abc.ABC):
@@ -260,7 +241,7 @@ class Task(abc.ABC):
         """Makes the head, with new weights."""
 
     @abc.abstractmethod
-    def get_scorer(self) -> "Scorer":
+    def get_scorer(self) -> Scorer:
         """Returns what judges the outputs of the head."""
 
     def files(

@@ -7,7 +7,7 @@ from typing import Any
 
 from electra_tf.configure_finetuning import FinetuningConfig
 from electra_tf.finetune.classification import glue
-from electra_tf.finetune.own import qa_task, tagging_task, text_tasks
+from electra_tf.finetune.custom import qa_task, tagging_task, text_tasks
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.qa import qa_tasks
 from electra_tf.finetune.tagging import tagging_tasks

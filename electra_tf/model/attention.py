@@ -3,8 +3,8 @@
 import keras
 import tensorflow as tf
 
+from electra_tf.config.model import BertConfig
 from electra_tf.model import layers, packed_rows, tensor_ops
-from electra_tf.model.bert_config import BertConfig
 from electra_tf.util import seeds
 
 _MASKED = -10000.0  # added to scores of what is not read, as in the original

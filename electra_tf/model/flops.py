@@ -33,7 +33,7 @@ Source: the original's flops_computation.py; paper tables 1 and 2.
 import dataclasses
 from collections.abc import Callable, Mapping
 
-from electra_tf.model.bert_config import BertConfig
+from electra_tf.config.model import BertConfig
 from electra_tf.model.flops_layers import (
     binary_head,
     block,

@@ -5,7 +5,7 @@
 Source: the original's flops_computation.py.
 """
 
-from electra_tf.model.bert_config import BertConfig
+from electra_tf.config.model import BertConfig
 
 DROPOUT = 4  # draw, compare, multiply by the mask, rescale
 LAYER_NORM = 5  # mean, square, sum, scale, shift

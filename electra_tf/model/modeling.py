@@ -16,6 +16,7 @@ from typing import NamedTuple
 import keras
 import tensorflow as tf
 
+from electra_tf.config.model import BertConfig
 from electra_tf.model import (
     layers,
     neighbour_attention,
@@ -23,7 +24,6 @@ from electra_tf.model import (
     tensor_ops,
 )
 from electra_tf.model.attention import SelfAttention, attention_bias
-from electra_tf.model.bert_config import BertConfig
 from electra_tf.util import seeds
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import keras
 import tensorflow as tf
 
-from electra_tf.model import islands
+from electra_tf.model import xla_kernels
 
 _NOT_DECAYED = ("LayerNorm", "layer_norm", "bias")
 
@@ -256,7 +256,7 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
         self.rates = dict(rates or {})
         self._island = tf.function(
             self._step,
-            [islands.VECTOR] * 4 + [islands.SCALAR] * 2,
+            [xla_kernels.VECTOR] * 4 + [xla_kernels.SCALAR] * 2,
             jit_compile=True,
         )
 
@@ -349,8 +349,8 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
         ]
         scalars = learning_rate * rate, tf.constant(decay)
         step = self._step
-        if islands.pays(tensors[0]):
-            step = functools.partial(islands.on_vectors, self._island)
+        if xla_kernels.pays(tensors[0]):
+            step = functools.partial(xla_kernels.on_vectors, self._island)
         weights, m, v = step(*tensors, *scalars)
         mean.assign(m)
         square.assign(v)

@@ -9,7 +9,7 @@ section 3.3.
 import keras
 import tensorflow as tf
 
-from electra_tf.model.bert_config import DIFFERENCE, TABLES, BertConfig
+from electra_tf.config.model import DIFFERENCE, TABLES, BertConfig
 from electra_tf.model.modeling import Embeddings
 
 

@@ -6,7 +6,7 @@ V vocabulary, I and O any input and output width.
 
 import tensorflow as tf
 
-from electra_tf.model import islands
+from electra_tf.model import xla_kernels
 from electra_tf.util import distribution
 
 NEVER = -1e9
@@ -75,8 +75,8 @@ def linear(
 def gelu(x: tf.Tensor) -> tf.Tensor:
     """Computes x * Phi(x) with the exact normal CDF (erf), as the original."""
     x = tf.convert_to_tensor(x)
-    if islands.pays(x):
-        return islands.gelu(x)
+    if xla_kernels.pays(x):
+        return xla_kernels.gelu(x)
     return tf.nn.gelu(x, approximate=False)
 
 
@@ -113,7 +113,7 @@ def dropout(x: tf.Tensor, rate: float, keys: tf.Tensor | None) -> tf.Tensor:
     """
     if keys is None or rate == 0.0:
         return x
-    return islands.dropout(x, keys, rate)
+    return xla_kernels.dropout(x, keys, rate)
 
 
 def gather_positions(x: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:

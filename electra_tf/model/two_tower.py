@@ -19,8 +19,8 @@ Models" (Electric), section 2.3; the original's run_pretraining.py.
 import keras
 import tensorflow as tf
 
+from electra_tf.config.model import BertConfig
 from electra_tf.model import layers, packed_rows
-from electra_tf.model.bert_config import BertConfig
 from electra_tf.model.modeling import BertModel, Embeddings
 from electra_tf.util import seeds
 

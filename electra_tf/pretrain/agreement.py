@@ -7,11 +7,11 @@ import dataclasses
 import hashlib
 import zlib
 
+from electra_tf.checkpoint.checkpoints import Checkpoints
 from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.pretrain.preparation import Prepared
-from electra_tf.pretrain.records import Records
+from electra_tf.data.preparation import Prepared
+from electra_tf.data.records import Records
 from electra_tf.util import storage
-from electra_tf.util.checkpoints import Checkpoints
 from electra_tf.util.config_fields import flatten
 
 _NUM_BYTES = 2**14

@@ -23,10 +23,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from electra_tf.pretrain.records import Records
-from electra_tf.util import phases as phases_lib
-from electra_tf.util.phases import Phase
-from electra_tf.util.turns import UNIT, take_turns
+from electra_tf.config import phases as phases_lib
+from electra_tf.config.phases import Phase
+from electra_tf.data.records import Records
+from electra_tf.util.interleaving import UNIT, take_turns
 
 
 class Source(NamedTuple):

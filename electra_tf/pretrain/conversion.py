@@ -4,15 +4,15 @@ import dataclasses
 import pathlib
 from collections.abc import Mapping
 
-from electra_tf.model import checkpoint_formats, resizing, weights
-from electra_tf.model.architecture import (
+from electra_tf.checkpoint import checkpoint_formats, resizing, weights
+from electra_tf.checkpoint.architecture import (
     GENERATOR_HEAD,
     SLOTS,
     STEP,
     Shape,
 )
+from electra_tf.checkpoint.weights import NETWORKS, Weights
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.model.weights import NETWORKS, Weights
 from electra_tf.pretrain import initialization, model_card
 from electra_tf.util import console, files
 from electra_tf.util.errors import UserError

@@ -58,8 +58,8 @@ from electra_tf.pretrain.objectives.electric import Electric
 from electra_tf.pretrain.objectives.replace_mlm import ReplaceMlm
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretraining_model import PretrainingModel
-from electra_tf.util import saved_models
-from electra_tf.util.saved_models import Endpoints, Outputs
+from electra_tf.serving import saved_models
+from electra_tf.serving.saved_models import Endpoints, Outputs
 
 _NUM_TOP = 10
 _TEXT = [tf.TensorSpec([None], tf.string, "text")]

@@ -7,17 +7,17 @@ only where there is none.
 import dataclasses
 from typing import NamedTuple
 
-from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.model import checkpoint_formats, resizing, weights
-from electra_tf.model.architecture import (
+from electra_tf.checkpoint import checkpoint_formats, resizing, weights
+from electra_tf.checkpoint.architecture import (
     GENERATOR_HEAD,
     SLOTS,
     STEP,
     Architecture,
 )
-from electra_tf.model.bert_config import BertConfig, CommonConfig
-from electra_tf.model.resizing import Resizing
-from electra_tf.model.weights import Weights
+from electra_tf.checkpoint.resizing import Resizing
+from electra_tf.checkpoint.weights import Weights
+from electra_tf.config.model import BertConfig, CommonConfig
+from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.pretrain.pretraining_model import PretrainingModel
 from electra_tf.util import console, differences
 from electra_tf.util.errors import UserError

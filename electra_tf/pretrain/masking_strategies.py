@@ -19,10 +19,10 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.configure_masking import MaskingConfig
+from electra_tf.config.masking import MaskingConfig
 from electra_tf.model.tensor_ops import gather_positions
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.pretrain.draws import Keys, Purpose, draw
+from electra_tf.pretrain.random_keys import Keys, Purpose, draw
 from electra_tf.util.errors import UserError
 
 _SPAN_STOP = 0.2  # probability that a span ends after any of its pieces

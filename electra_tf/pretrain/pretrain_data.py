@@ -18,9 +18,9 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.pretrain import record_faults
-from electra_tf.pretrain.record_format import parse
-from electra_tf.pretrain.records import RecordFile, Records, locate_damage
+from electra_tf.data import record_faults
+from electra_tf.data.record_format import parse
+from electra_tf.data.records import RecordFile, Records, locate_damage
 from electra_tf.util import seeds
 
 __all__ = [

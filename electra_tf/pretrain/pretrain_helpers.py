@@ -9,16 +9,16 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from electra_tf.configure_masking import MaskingConfig
+from electra_tf.config.masking import MaskingConfig
 from electra_tf.model.tensor_ops import gather_positions
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.pretrain.draws import Keys, Purpose, draw, progress
 from electra_tf.pretrain.masking_strategies import (
     STRATEGIES,
     Rows,
     with_replacement,
 )
 from electra_tf.pretrain.pretrain_data import Inputs
+from electra_tf.pretrain.random_keys import Keys, Purpose, draw, progress
 
 
 class Masked(NamedTuple):

@@ -3,11 +3,12 @@
 import dataclasses
 import pathlib
 
+from electra_tf.checkpoint.checkpoints import Checkpoints
 from electra_tf.configure_pretraining import PretrainingConfig, RunConfig
-from electra_tf.pretrain import pretraining_run, vocabularies
+from electra_tf.data import vocabularies
+from electra_tf.pretrain import pretraining_run
 from electra_tf.pretrain.pretraining_model import PretrainingModel
 from electra_tf.util import config_flags, distribution
-from electra_tf.util.checkpoints import Checkpoints
 from electra_tf.util.errors import UserError
 
 

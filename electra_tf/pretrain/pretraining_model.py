@@ -2,7 +2,7 @@
 
 An objective subclasses `PretrainingModel`, builds its networks in `__init__`
 and writes `compute_losses`. The random keys are made here; micro-batches, the
-sum over replicas, the division and the clip are those of `model/updates.py`.
+sum over replicas, the division and the clip are those of `training/updates.py`.
 """
 
 import abc
@@ -14,9 +14,9 @@ import tensorflow as tf
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import layers, optimization, tensor_ops
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.model.updates import Terms, UpdatedModel
-from electra_tf.pretrain.draws import Keys, TrainingKeys
 from electra_tf.pretrain.pretrain_data import Inputs
+from electra_tf.pretrain.random_keys import Keys, TrainingKeys
+from electra_tf.training.updates import Terms, UpdatedModel
 from electra_tf.util import seeds
 
 Rate = keras.optimizers.schedules.LearningRateSchedule

@@ -9,9 +9,13 @@ from collections.abc import Iterator, Sequence
 import keras
 import tensorflow as tf
 
+from electra_tf.checkpoint.checkpoints import Checkpoints
+from electra_tf.config import phases
 from electra_tf.configure_pretraining import PretrainingConfig
+from electra_tf.data import preparation, record_faults
+from electra_tf.data.corpus import DEMO
+from electra_tf.data.records import Records
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.model.updates import checkpoint_variables
 from electra_tf.pretrain import (
     agreement,
     compute,
@@ -19,27 +23,16 @@ from electra_tf.pretrain import (
     export,
     health,
     initialization,
-    preparation,
     pretrain_data,
-    record_faults,
     samples,
 )
 from electra_tf.pretrain.batch_schedule import BatchSchedule, Source
-from electra_tf.pretrain.corpus import DEMO
 from electra_tf.pretrain.initialization import Start
 from electra_tf.pretrain.objectives import OBJECTIVES
 from electra_tf.pretrain.pretraining_model import PretrainingModel
-from electra_tf.pretrain.records import Records
-from electra_tf.util import (
-    callbacks,
-    config_flags,
-    console,
-    distribution,
-    files,
-    phases,
-    training_utils,
-)
-from electra_tf.util.checkpoints import Checkpoints
+from electra_tf.training import callbacks, training_utils
+from electra_tf.training.updates import checkpoint_variables
+from electra_tf.util import config_flags, console, distribution, files
 from electra_tf.util.errors import UserError
 from electra_tf.util.locks import DirectoryLock
 

@@ -16,12 +16,12 @@ Story Generation" (top-k).
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.configure_objectives import ObjectiveConfig
+from electra_tf.config.objectives import ObjectiveConfig
 from electra_tf.model import tensor_ops
 from electra_tf.model.sentencepiece_model import SPECIAL_TOKENS
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.pretrain.draws import Keys, Purpose, draw
 from electra_tf.pretrain.pretrain_helpers import Masked
+from electra_tf.pretrain.random_keys import Keys, Purpose, draw
 from electra_tf.util.errors import UserError
 
 

@@ -3,7 +3,7 @@
 import keras
 import tensorflow as tf
 
-from electra_tf.pretrain.draws import Keys, progress
+from electra_tf.pretrain.random_keys import Keys, progress
 
 
 def step_of(keys: Keys, num_train_steps: int) -> tf.Tensor:

@@ -11,13 +11,13 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from electra_tf.config.objectives import SentenceConfig
 from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.configure_successors import SentenceConfig
 from electra_tf.model import losses, tensor_ops
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.pretrain.draws import Keys, Purpose, draw
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretraining_model import Terms
+from electra_tf.pretrain.random_keys import Keys, Purpose, draw
 from electra_tf.util.errors import UserError
 
 

@@ -1,1 +1,1 @@
-"""Helpers without knowledge of models: flags, files, seeds, the loop."""
+"""Helpers without knowledge of models: flags, files, errors, seeds."""

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from electra_tf.finetune.feature_spec import EID, TOKENS, FeatureSpec
+from electra_tf.finetune.examples import EID, TOKENS, FeatureSpec
 from electra_tf.finetune.features import Features
 
 SPECS = (*TOKENS, EID, FeatureSpec("targets", is_float=True))

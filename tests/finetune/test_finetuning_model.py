@@ -4,15 +4,16 @@ import pytest
 import tensorflow as tf
 import tiny_finetuning as tiny
 
+from electra_tf.checkpoint import loading
 from electra_tf.finetune.classification.classification_heads import (
     ClassificationHead,
     RegressionHead,
 )
-from electra_tf.finetune.feature_spec import EID, TOKENS, FeatureSpec
+from electra_tf.finetune.examples import EID, TOKENS, FeatureSpec
 from electra_tf.finetune.features import Features
 from electra_tf.finetune.finetuning_model import FinetuningModel
-from electra_tf.model import islands, loading
-from electra_tf.model.updates import checkpoint_variables
+from electra_tf.model import xla_kernels
+from electra_tf.training.updates import checkpoint_variables
 
 LABELS = (FeatureSpec("label_ids"), FeatureSpec("targets", is_float=True))
 SPECS = (*TOKENS, EID, *LABELS)
@@ -101,7 +102,7 @@ def test_replicas_and_micro_batches_change_nothing():
 @pytest.mark.slow
 def test_islands_change_nothing_wherever_they_lie(monkeypatch):
     whole = _after_update(_model())
-    monkeypatch.setattr(islands, "MIN_SIZE", 1)
+    monkeypatch.setattr(xla_kernels, "MIN_SIZE", 1)
     _assert_equal(_after_update(_model()), whole)
     _assert_equal(_after_update(_model(gradient_accumulation_steps=4)), whole)
     compiled = _model()

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import tiny_finetuning as tiny
 
+from electra_tf.checkpoint import checkpoint_formats
+from electra_tf.checkpoint.architecture import DISCRIMINATOR_HEAD
 from electra_tf.finetune import pretrained
-from electra_tf.model import checkpoint_formats
-from electra_tf.model.architecture import DISCRIMINATOR_HEAD
 from electra_tf.util.errors import UserError
 
 

@@ -7,8 +7,8 @@ import pathlib
 
 import pytest
 
+from electra_tf.config.model import BertConfig, ModelConfig
 from electra_tf.model import flops
-from electra_tf.model.bert_config import BertConfig, ModelConfig
 from electra_tf.util.errors import UserError
 
 GOLDEN = json.loads(

@@ -16,6 +16,7 @@ import pytest
 import tensorflow as tf
 from hypothesis import strategies as st
 
+from electra_tf.data import demo_corpus
 from electra_tf.model.graph_tokenization import (
     _PLAIN_CHARACTER,
     GraphTokenizer,
@@ -26,7 +27,6 @@ from electra_tf.model.tokenization import (
     Vocabulary,
     WordpieceTokenizer,
 )
-from electra_tf.pretrain import demo_corpus
 
 TESTS = pathlib.Path(__file__).parents[1]
 SAMPLE = json.loads((TESTS / "golden/tokenization_sample.json").read_text())

@@ -3,8 +3,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from electra_tf.config.model import BertConfig
 from electra_tf.model import neighbour_attention
-from electra_tf.model.bert_config import BertConfig
 from electra_tf.model.modeling import BertModel
 
 

@@ -6,8 +6,8 @@ import pytest
 import tensorflow as tf
 import tiny
 
+from electra_tf.config.model import BertConfig
 from electra_tf.model import packed_rows
-from electra_tf.model.bert_config import BertConfig
 from electra_tf.model.modeling import BertModel
 from electra_tf.model.two_tower import TwoTowerModel
 

@@ -10,9 +10,9 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from electra_tf.checkpoint.hugging_face import tokenizer
 from electra_tf.model import sentencepiece_model
 from electra_tf.model.graph_tokenization import make_tokenizer
-from electra_tf.model.hugging_face import tokenizer
 from electra_tf.model.sentencepiece_model import learn, normalization
 from electra_tf.model.tokenization import SPECIAL_TOKENS, Vocabulary
 from electra_tf.util.errors import UserError

@@ -6,8 +6,8 @@ import pytest
 import tensorflow as tf
 import tiny
 
+from electra_tf.config.model import BertConfig
 from electra_tf.model.attention import attention_bias
-from electra_tf.model.bert_config import BertConfig
 from electra_tf.model.two_tower import TOWERS, TwoTowerModel
 from electra_tf.util import seeds
 

@@ -5,11 +5,11 @@ import dataclasses
 import pytest
 import tensorflow as tf
 
+from electra_tf.checkpoint.checkpoints import Checkpoints
 from electra_tf.configure_pretraining import PretrainingConfig
+from electra_tf.data.preparation import Prepared
+from electra_tf.data.records import RecordFile, Records
 from electra_tf.pretrain import agreement
-from electra_tf.pretrain.preparation import Prepared
-from electra_tf.pretrain.records import RecordFile, Records
-from electra_tf.util.checkpoints import Checkpoints
 from tests import tiny
 
 

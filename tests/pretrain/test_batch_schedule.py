@@ -6,9 +6,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from electra_tf import configure_phases
+from electra_tf.config import phases as phases_lib
+from electra_tf.data.records import RecordFile, Records
 from electra_tf.pretrain.batch_schedule import BatchSchedule
-from electra_tf.pretrain.records import RecordFile, Records
 
 NUM_STEPS = 2000
 SIZES = {32: 500, 64: 300, 128: 1200}  # records by length
@@ -25,7 +25,7 @@ def bucketed(sizes):
 
 
 def plan(text, batch_size=8):
-    return configure_phases.plan(
+    return phases_lib.plan(
         text,
         num_train_steps=NUM_STEPS,
         batch_size=batch_size,

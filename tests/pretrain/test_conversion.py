@@ -7,8 +7,13 @@ import pytest
 import tensorflow as tf
 import tiny
 
-from electra_tf.model import architecture, checkpoint_formats, loading, weights
-from electra_tf.model.weights import Weights
+from electra_tf.checkpoint import (
+    architecture,
+    checkpoint_formats,
+    loading,
+    weights,
+)
+from electra_tf.checkpoint.weights import Weights
 from electra_tf.pretrain import conversion, initialization, pretraining_run
 from electra_tf.pretrain.objectives import OBJECTIVES
 from electra_tf.util.errors import UserError

@@ -14,7 +14,7 @@ import tiny
 from tensorflow.core.protobuf import saved_model_pb2
 
 from electra_tf import export_saved_model
-from electra_tf.model.architecture import TABLES
+from electra_tf.checkpoint.architecture import TABLES
 from electra_tf.model.modeling import BertModel
 from electra_tf.pretrain import export
 from electra_tf.pretrain.objectives import OBJECTIVES

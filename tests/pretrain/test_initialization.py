@@ -7,10 +7,10 @@ import pytest
 import tensorflow as tf
 import tiny
 
-from electra_tf.model import checkpoint_formats, loading
+from electra_tf.checkpoint import checkpoint_formats, loading
+from electra_tf.checkpoint.checkpoints import Checkpoints
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import initialization, pretraining_run
-from electra_tf.util.checkpoints import Checkpoints
 from electra_tf.util.errors import UserError
 
 STEP = 7

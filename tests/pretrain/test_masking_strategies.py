@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.configure_masking import MaskingConfig
+from electra_tf.config.masking import MaskingConfig
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import pretrain_helpers
-from electra_tf.pretrain.draws import Purpose, draw
 from electra_tf.pretrain.masking_strategies import STRATEGIES
 from electra_tf.pretrain.pretrain_data import Inputs
+from electra_tf.pretrain.random_keys import Purpose, draw
 from electra_tf.util import seeds
 from electra_tf.util.errors import UserError
 

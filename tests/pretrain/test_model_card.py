@@ -9,7 +9,8 @@ import pytest
 import tensorflow as tf
 import tiny
 
-from electra_tf.model import checkpoint_formats
+from electra_tf.checkpoint import checkpoint_formats
+from electra_tf.checkpoint.checkpoints import Checkpoints
 from electra_tf.pretrain import (
     compute,
     conversion,
@@ -18,7 +19,6 @@ from electra_tf.pretrain import (
     pretraining_run,
 )
 from electra_tf.util import config_flags
-from electra_tf.util.checkpoints import Checkpoints
 
 MANIFEST = {
     "corpus": ["/a/*.txt", "demo"],

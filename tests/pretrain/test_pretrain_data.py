@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from electra_tf.data.records import RecordFile, Records
+from electra_tf.data.recovery import SoundReader
 from electra_tf.pretrain.pretrain_data import (
     Inputs,
     _training_groups,
@@ -17,8 +19,6 @@ from electra_tf.pretrain.pretrain_data import (
     locate_damage,
     training_dataset,
 )
-from electra_tf.pretrain.records import RecordFile, Records
-from electra_tf.pretrain.salvage import SoundReader
 
 LENGTH = 4
 FILE_SIZES = (5, 3, 7, 1, 4)

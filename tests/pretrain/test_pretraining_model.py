@@ -5,7 +5,8 @@ import tiny
 
 from electra_tf.pretrain import pretraining_run
 from electra_tf.pretrain.pretrain_data import Inputs
-from electra_tf.util import seeds, training_utils
+from electra_tf.training import training_utils
+from electra_tf.util import seeds
 
 NUM_STEPS = 20
 

@@ -16,12 +16,12 @@ from electra_tf.build_pretraining_dataset import BuildConfig
 from electra_tf.build_pretraining_dataset import main as build_records
 from electra_tf.build_vocab import VocabConfig
 from electra_tf.build_vocab import main as build_vocab
-from electra_tf.configure_corpus import CorpusConfig
+from electra_tf.config.corpus import CorpusConfig
 from electra_tf.configure_pretraining import RunConfig
-from electra_tf.pretrain import parts, unigram_counts
+from electra_tf.data import shards, unigram_counts
+from electra_tf.data.records import Records
+from electra_tf.data.vocabularies import open_vocabulary
 from electra_tf.pretrain.pretrain_data import training_dataset
-from electra_tf.pretrain.records import Records
-from electra_tf.pretrain.vocabularies import open_vocabulary
 from electra_tf.util import storage
 from electra_tf.util.errors import UserError
 
@@ -89,7 +89,7 @@ def rows(root, corpus):
 
 
 def test_a_store_is_as_this_machine(tmp_path, monkeypatch):
-    monkeypatch.setattr(parts, "PART_BYTES", 1500)
+    monkeypatch.setattr(shards, "PART_BYTES", 1500)
     here, there = str(tmp_path), f"ram://{tmp_path}"
     corpus_here, files_here, manifest_here = build(here)
     corpus_there, files_there, manifest_there = build(there)

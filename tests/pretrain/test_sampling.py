@@ -7,10 +7,10 @@ import pytest
 import tensorflow as tf
 import tiny
 
-from electra_tf.configure_objectives import ObjectiveConfig
+from electra_tf.config.objectives import ObjectiveConfig
 from electra_tf.pretrain import sampling
-from electra_tf.pretrain.draws import TrainingKeys
 from electra_tf.pretrain.pretrain_helpers import Masked
+from electra_tf.pretrain.random_keys import TrainingKeys
 from electra_tf.util import seeds
 from electra_tf.util.errors import UserError
 

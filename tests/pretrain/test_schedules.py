@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.pretrain import schedules
-from electra_tf.pretrain.draws import TrainingKeys
+from electra_tf.pretrain.random_keys import TrainingKeys
 
 STEPS = np.array([0, 3, 4, 7, 10, 11, 20], np.float32)
 

@@ -120,7 +120,7 @@ def _command(code):
         sys.executable,
         "-c",
         "import sys, time\n"
-        "from electra_tf.configure_masking import MaskingConfig\n"
+        "from electra_tf.config.masking import MaskingConfig\n"
         "from electra_tf.util import config_flags, console\n"
         f"def main(_): {code}\n"
         "config_flags.run(main, MaskingConfig)\n",

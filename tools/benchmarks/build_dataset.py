@@ -39,8 +39,8 @@ from collections.abc import Callable, Iterable, Iterator
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
-from electra_tf.configure_corpus import CorpusConfig
-from electra_tf.pretrain import processes
+from electra_tf.config.corpus import CorpusConfig
+from electra_tf.data import processes
 from electra_tf.util import config_flags, console
 from electra_tf.util.config_fields import require
 from electra_tf.util.errors import UserError
@@ -172,7 +172,7 @@ def _send(
 def _write_sample(config: CorpusConfig, num_bytes: int, path: str) -> None:
     """Writes documents of a corpus to a file of plain text."""
     with console.quiet_imports():
-        from electra_tf.pretrain import corpus, vocabularies
+        from electra_tf.data import corpus, vocabularies
     documents = corpus.documents(
         corpus.expand(config.corpus, tfds_data_dir=config.tfds_data_dir),
         blanks_separate_docs=config.blanks_separate_docs,
@@ -223,7 +223,7 @@ def _used() -> Used:
 
 def _build(config: CorpusConfig, *, num_processes: int) -> Callable[[], object]:
     with console.quiet_imports():
-        from electra_tf.pretrain import dataset_builder, engines, vocabularies
+        from electra_tf.data import dataset_builder, engines, vocabularies
     vocabulary = vocabularies.open_vocabulary(config, config.vocab_file)
 
     def work() -> None:
@@ -242,8 +242,8 @@ def _tokenize(config: CorpusConfig) -> Callable[[], object]:
     with console.quiet_imports():
         import tensorflow as tf
 
+        from electra_tf.data import vocabularies
         from electra_tf.model import graph_tokenization
-        from electra_tf.pretrain import vocabularies
     tokenizer = graph_tokenization.make_tokenizer(
         vocabularies.open_vocabulary(config, config.vocab_file),
         config.do_lower_case,

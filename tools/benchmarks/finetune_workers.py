@@ -82,12 +82,12 @@ def electra_tf(setting: Setting) -> Peer:
     tf.config.threading.set_intra_op_parallelism_threads(setting.threads)
     tf.config.threading.set_inter_op_parallelism_threads(setting.threads)
     from electra_tf import configure_finetuning as configure
+    from electra_tf.config.model import BertConfig
     from electra_tf.finetune.classification import classification_heads
     from electra_tf.finetune.finetuning_model import FinetuningModel
-    from electra_tf.model.bert_config import BertConfig
     from electra_tf.model.layers import POLICIES
     from electra_tf.model.modeling import BertModel
-    from electra_tf.util import training_utils
+    from electra_tf.training import training_utils
 
     config = configure.FinetuningConfig(
         run=configure.RunConfig(data_dir="none", model_name="none"),

@@ -19,7 +19,7 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.configure_masking import MaskingConfig
+from electra_tf.config.masking import MaskingConfig
 from electra_tf.model.tokenization import SPECIAL_TOKENS, Vocabulary
 from electra_tf.pretrain import pretrain_helpers
 from electra_tf.pretrain.masking_strategies import STRATEGIES

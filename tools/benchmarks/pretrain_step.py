@@ -23,8 +23,8 @@ from typing import NamedTuple
 
 import machine
 
+from electra_tf.config.model import BertConfig
 from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.model.bert_config import BertConfig
 from electra_tf.util import config_flags, console, memory
 
 _MODEL_NAME = "pretrain_step_benchmark"

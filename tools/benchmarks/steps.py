@@ -9,7 +9,8 @@ from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import pretraining_run
 from electra_tf.pretrain.pretrain_data import Inputs
-from electra_tf.util import distribution, training_utils
+from electra_tf.training import training_utils
+from electra_tf.util import distribution
 
 _SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _VOCAB_SIZE = 30522

@@ -20,8 +20,7 @@ import tables
 import torch
 import transformers
 
-from electra_tf.model import checkpoint_formats, loading, weights
-from electra_tf.util import bundles
+from electra_tf.checkpoint import bundles, checkpoint_formats, loading, weights
 
 _SIZES = {
     "small-like": {"embedding_size": 16, "hidden_size": 32},

@@ -17,8 +17,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import tables
 
-from electra_tf.configure_corpus import CorpusConfig
-from electra_tf.pretrain import dataset_builder, engines, vocabularies
+from electra_tf.config.corpus import CorpusConfig
+from electra_tf.data import dataset_builder, engines, vocabularies
 
 PACKINGS = ("original", "carry", "packed")
 _HEAD = (

@@ -16,8 +16,7 @@ from collections.abc import Iterator
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import tables
-
-from electra_tf.pretrain.replay import data, networks, optimizer
+from original_parity import data, networks, optimizer
 
 # Columns of the table of networks: head -> the quantities it is the worst of.
 _COLUMNS = {

@@ -31,10 +31,10 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 import tokenizers
 
-from electra_tf.configure_corpus import CorpusConfig
+from electra_tf.config.corpus import CorpusConfig
+from electra_tf.data import corpus
 from electra_tf.model import graph_tokenization
 from electra_tf.model.tokenization import SPECIAL_TOKENS, Vocabulary
-from electra_tf.pretrain import corpus
 from electra_tf.util import config_flags
 from electra_tf.util.errors import UserError
 

@@ -17,9 +17,9 @@ from electra_tf.finetune.classification.classification_metrics import (
     RegressionScorer,
 )
 from electra_tf.finetune.classification.examples import InputExample
-from electra_tf.finetune.feature_spec import EID, TOKENS, FeatureSpec
+from electra_tf.finetune.examples import EID, TOKENS, FeatureSpec
 from electra_tf.finetune.preprocessing import join, truncate_pair
-from electra_tf.finetune.reading import BadRowError
+from electra_tf.finetune.readers.reading import BadRowError
 from electra_tf.finetune.task import Head, Row, Task
 
 

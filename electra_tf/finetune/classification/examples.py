@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from electra_tf.finetune.task import Example
+from electra_tf.finetune.examples import Example
 
 
 @dataclasses.dataclass(frozen=True)

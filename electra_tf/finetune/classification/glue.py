@@ -8,7 +8,6 @@ import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
-from electra_tf.finetune import prepared
 from electra_tf.finetune.classification.classification_metrics import (
     F1Scorer,
     MCCScorer,
@@ -19,7 +18,8 @@ from electra_tf.finetune.classification.classification_tasks import (
     SingleOutputTask,
 )
 from electra_tf.finetune.classification.examples import InputExample
-from electra_tf.finetune.reading import Line, columns, read_lines
+from electra_tf.finetune.readers import prepared
+from electra_tf.finetune.readers.reading import Line, columns, read_lines
 from electra_tf.finetune.task import Task
 from electra_tf.util.errors import UserError
 

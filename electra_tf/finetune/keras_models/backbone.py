@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.finetune.feature_spec import TOKENS
+from electra_tf.finetune.examples import TOKENS
 from electra_tf.finetune.features import Features
 from electra_tf.finetune.keras_models.base import Batch, ElectraModel
 from electra_tf.finetune.keras_models.texts import Texts, columns_of, rows_of

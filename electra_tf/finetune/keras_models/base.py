@@ -9,16 +9,17 @@ from typing import Any, ClassVar, Self
 import keras
 import tensorflow as tf
 
+from electra_tf.checkpoint import checkpoint_formats
+from electra_tf.checkpoint.weights import ENCODER, Weights, select
+from electra_tf.config.model import BertConfig
 from electra_tf.configure_finetuning import OptimizerConfig
-from electra_tf.finetune.feature_spec import TOKENS, FeatureSpec
+from electra_tf.finetune.examples import TOKENS, FeatureSpec
 from electra_tf.finetune.keras_models.rates import FittedDecay
 from electra_tf.finetune.keras_models.rows import pack
 from electra_tf.finetune.preprocessing import TextTokenizer
-from electra_tf.model import checkpoint_formats, optimization
-from electra_tf.model.bert_config import BertConfig
+from electra_tf.model import optimization
 from electra_tf.model.modeling import BertModel, EncoderOutput
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.model.weights import ENCODER, Weights, select
 from electra_tf.util import seeds
 from electra_tf.util.errors import UserError
 

@@ -10,7 +10,7 @@ import tensorflow as tf
 from electra_tf.finetune.classification.classification_heads import (
     ClassificationHead,
 )
-from electra_tf.finetune.feature_spec import FeatureSpec
+from electra_tf.finetune.examples import FeatureSpec
 from electra_tf.finetune.keras_models.base import Batch
 from electra_tf.finetune.keras_models.labels import Labels
 from electra_tf.finetune.keras_models.task_model import TaskModel

@@ -9,8 +9,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.configure_qa import QAConfig
-from electra_tf.finetune.feature_spec import TOKENS, FeatureSpec
+from electra_tf.config.qa import QAConfig
+from electra_tf.finetune.examples import TOKENS, FeatureSpec
 from electra_tf.finetune.features import Batch
 from electra_tf.finetune.keras_models.task_model import BATCH_SIZE, TaskModel
 from electra_tf.finetune.keras_models.texts import columns_of
@@ -21,7 +21,7 @@ from electra_tf.finetune.qa.qa_heads import make_head
 from electra_tf.finetune.qa.qa_reading import Answer, Context, Question
 from electra_tf.finetune.qa.qa_rows import SPECS, RowMaker
 from electra_tf.finetune.qa.qa_scorer import QAScorer, Squad2Scorer
-from electra_tf.finetune.reading import BadRowError
+from electra_tf.finetune.readers.reading import BadRowError
 from electra_tf.finetune.task import Row
 from electra_tf.util.errors import UserError
 

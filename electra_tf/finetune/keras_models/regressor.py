@@ -10,7 +10,7 @@ import tensorflow as tf
 from electra_tf.finetune.classification.classification_heads import (
     RegressionHead,
 )
-from electra_tf.finetune.feature_spec import FeatureSpec
+from electra_tf.finetune.examples import FeatureSpec
 from electra_tf.finetune.keras_models.base import Batch
 from electra_tf.finetune.keras_models.classifier import TextModel
 from electra_tf.finetune.keras_models.trained import Trained

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.finetune.feature_spec import TOKENS, FeatureSpec
+from electra_tf.finetune.examples import TOKENS, FeatureSpec
 from electra_tf.finetune.features import Features
 from electra_tf.finetune.keras_models import batches, logits, rates, trained
 from electra_tf.finetune.keras_models.base import ElectraModel

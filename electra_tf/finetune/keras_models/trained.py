@@ -4,9 +4,9 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from electra_tf.checkpoint import checkpoint_formats
+from electra_tf.checkpoint.weights import Weights, select
 from electra_tf.finetune import task_description
-from electra_tf.model import checkpoint_formats
-from electra_tf.model.weights import Weights, select
 from electra_tf.util import trial_directories
 from electra_tf.util.errors import UserError
 

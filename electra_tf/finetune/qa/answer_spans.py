@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from electra_tf.configure_qa import QAConfig
+from electra_tf.config.qa import QAConfig
 from electra_tf.finetune.scorer import Outputs
 
 NO_ROW = 1e6

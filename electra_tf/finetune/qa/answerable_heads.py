@@ -10,7 +10,7 @@ import abc
 import keras
 import tensorflow as tf
 
-from electra_tf.configure_qa import QAConfig
+from electra_tf.config.qa import QAConfig
 from electra_tf.finetune.qa.qa_head import NEVER, QAHead, Tensors, passed_on
 from electra_tf.model import layers, tensor_ops
 from electra_tf.model.modeling import EncoderOutput

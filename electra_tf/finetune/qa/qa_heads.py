@@ -6,7 +6,7 @@ Letters in shapes: B rows, L tokens.
 import keras
 import tensorflow as tf
 
-from electra_tf.configure_qa import QAConfig
+from electra_tf.config.qa import QAConfig
 from electra_tf.finetune.qa.answerable_heads import (
     IndependentQAHead,
     JointQAHead,

@@ -12,9 +12,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from electra_tf.finetune.qa import json_fields
 from electra_tf.finetune.qa.examples import QAExample
-from electra_tf.finetune.reading import (
+from electra_tf.finetune.readers import json_fields
+from electra_tf.finetune.readers.reading import (
     BadRowError,
     BadRows,
     Json,

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from electra_tf.configure_qa import QAConfig
-from electra_tf.finetune.feature_spec import EID, TOKENS, FeatureSpec
+from electra_tf.config.qa import QAConfig
+from electra_tf.finetune.examples import EID, TOKENS, FeatureSpec
 from electra_tf.finetune.preprocessing import TextTokenizer, join
 from electra_tf.finetune.qa.examples import QAExample
 from electra_tf.finetune.qa.windows import (

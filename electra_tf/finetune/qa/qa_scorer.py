@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from electra_tf.configure_qa import QAConfig
+from electra_tf.config.qa import QAConfig
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.qa import answer_spans, combination, qa_metrics
 from electra_tf.finetune.qa.answer_spans import Span

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from electra_tf.configure_finetuning import FinetuningConfig
-from electra_tf.finetune.feature_spec import FeatureSpec
+from electra_tf.finetune.examples import FeatureSpec
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.qa import qa_reading
 from electra_tf.finetune.qa.answer_files import answer_files
@@ -21,7 +21,7 @@ from electra_tf.finetune.qa.qa_heads import make_head
 from electra_tf.finetune.qa.qa_reading import Paragraph, Question
 from electra_tf.finetune.qa.qa_rows import SPECS, RowMaker
 from electra_tf.finetune.qa.qa_scorer import QAScorer, Squad2Scorer
-from electra_tf.finetune.reading import BadRowError, Json
+from electra_tf.finetune.readers.reading import BadRowError, Json
 from electra_tf.finetune.task import Row, Task
 
 

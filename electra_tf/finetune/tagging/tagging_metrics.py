@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from electra_tf.finetune.examples import Example
 from electra_tf.finetune.scorer import (
     Outputs,
     Scorer,
@@ -21,7 +22,6 @@ from electra_tf.finetune.tagging.tagging_utils import (
     get_span_labels,
     get_tags,
 )
-from electra_tf.finetune.task import Example
 
 
 @dataclasses.dataclass(frozen=True)

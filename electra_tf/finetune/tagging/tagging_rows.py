@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from electra_tf.finetune.feature_spec import FeatureSpec
+from electra_tf.finetune.examples import FeatureSpec
 from electra_tf.finetune.preprocessing import TextTokenizer, join
 from electra_tf.finetune.tagging.tagging_utils import Window, get_windows
 from electra_tf.finetune.task import Row

@@ -13,10 +13,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from electra_tf.finetune.feature_spec import EID, TOKENS, FeatureSpec
-from electra_tf.finetune.reading import BadRowError
-from electra_tf.finetune.tagging import conll, tagging_rows
-from electra_tf.finetune.tagging.conll import CONLLU, Columns, Word
+from electra_tf.finetune.examples import EID, TOKENS, FeatureSpec
+from electra_tf.finetune.readers import conll
+from electra_tf.finetune.readers.conll import CONLLU, Columns, Word
+from electra_tf.finetune.readers.reading import BadRowError
+from electra_tf.finetune.tagging import tagging_rows
 from electra_tf.finetune.tagging.tagging_head import TaggingHead
 from electra_tf.finetune.tagging.tagging_metrics import (
     AccuracyScorer,

@@ -46,24 +46,19 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from electra_tf.configure_objectives import AdversarialConfig
+from electra_tf.config.objectives import AdversarialConfig
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import layers, losses, tensor_ops
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import pretrain_helpers
 from electra_tf.pretrain.corruption import FakeData
-from electra_tf.pretrain.draws import (
-    Keys,
-    Purpose,
-    draw,
-    dropout_keys,
-)
+from electra_tf.pretrain.metrics import masked_lm_size
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretrain_helpers import Masked
 from electra_tf.pretrain.pretraining_model import Terms
+from electra_tf.pretrain.random_keys import Keys, Purpose, draw, dropout_keys
 from electra_tf.pretrain.schedules import risen, step_of
-from electra_tf.pretrain.terms import masked_lm_size
 from electra_tf.util.errors import UserError
 
 

@@ -32,13 +32,13 @@ import math
 
 import tensorflow as tf
 
+from electra_tf.config.model import BertConfig
 from electra_tf.model import heads, losses
-from electra_tf.model.bert_config import BertConfig
-from electra_tf.pretrain.draws import Keys
+from electra_tf.pretrain.metrics import masked_lm_size
 from electra_tf.pretrain.objectives.replace_mlm import Prediction, ReplaceMlm
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretraining_model import Terms
-from electra_tf.pretrain.terms import masked_lm_size
+from electra_tf.pretrain.random_keys import Keys
 
 
 class AllTokensMlm(ReplaceMlm):

@@ -34,18 +34,18 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from electra_tf.config.model import BertConfig
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import heads, losses, tensor_ops
-from electra_tf.model.bert_config import BertConfig
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain.corruption import Corruption, FakeData
-from electra_tf.pretrain.draws import Keys, Purpose, draw, dropout_keys
+from electra_tf.pretrain.metrics import masked_lm_size
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretrain_helpers import Masked
 from electra_tf.pretrain.pretraining_model import Terms
+from electra_tf.pretrain.random_keys import Keys, Purpose, draw, dropout_keys
 from electra_tf.pretrain.sentences import check_rows
-from electra_tf.pretrain.terms import masked_lm_size
 
 _NEVER = -1e9  # similarity of what does not count
 

@@ -23,16 +23,21 @@ original's run_pretraining.py.
 import keras
 import tensorflow as tf
 
+from electra_tf.config.model import BertConfig
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import heads, losses, tensor_ops
-from electra_tf.model.bert_config import BertConfig
 from electra_tf.model.heads import Cloze
 from electra_tf.model.modeling import BertModel
 from electra_tf.model.shared_embeddings import DisentangledEmbeddings
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import generators, pretrain_helpers, sampling
 from electra_tf.pretrain.corruption import Corruption, FakeData, Prediction
-from electra_tf.pretrain.draws import Keys, Purpose, dropout_keys, progress
+from electra_tf.pretrain.metrics import (
+    cloze_terms,
+    discriminator_terms,
+    masked_lm_size,
+    masked_lm_terms,
+)
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretrain_helpers import Masked
 from electra_tf.pretrain.pretraining_model import (
@@ -41,13 +46,13 @@ from electra_tf.pretrain.pretraining_model import (
     Rate,
     Terms,
 )
-from electra_tf.pretrain.schedules import RisenSteps, risen, step_of
-from electra_tf.pretrain.terms import (
-    cloze_terms,
-    discriminator_terms,
-    masked_lm_size,
-    masked_lm_terms,
+from electra_tf.pretrain.random_keys import (
+    Keys,
+    Purpose,
+    dropout_keys,
+    progress,
 )
+from electra_tf.pretrain.schedules import RisenSteps, risen, step_of
 
 # Begin the paths of what belongs to the generator.
 _GENERATOR = ("generator", "cloze_predictions", "baseline_predictions")

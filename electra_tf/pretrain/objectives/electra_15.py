@@ -13,10 +13,10 @@ Source: paper section 3.4, table 5 ("ELECTRA 15%").
 import tensorflow as tf
 
 from electra_tf.pretrain import pretrain_helpers
-from electra_tf.pretrain.draws import Keys
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretrain_helpers import Masked
+from electra_tf.pretrain.random_keys import Keys
 
 
 class Electra15(Electra):

@@ -28,15 +28,15 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from electra_tf.config.model import BertConfig
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import layers
-from electra_tf.model.bert_config import BertConfig
 from electra_tf.pretrain.corruption import Corruption, FakeData
-from electra_tf.pretrain.draws import Keys, Purpose, dropout_keys
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretrain_helpers import Masked
 from electra_tf.pretrain.pretraining_model import Detection, Terms
+from electra_tf.pretrain.random_keys import Keys, Purpose, dropout_keys
 from electra_tf.pretrain.sentences import (
     Arranged,
     arrange,

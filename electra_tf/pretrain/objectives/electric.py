@@ -32,9 +32,9 @@ import tensorflow as tf
 
 from electra_tf.pretrain import pretrain_helpers
 from electra_tf.pretrain.corruption import Prediction
-from electra_tf.pretrain.draws import Keys
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.pretrain_data import Inputs
+from electra_tf.pretrain.random_keys import Keys
 
 
 class Electric(Electra):

@@ -29,8 +29,8 @@ import math
 
 import tensorflow as tf
 
-from electra_tf.pretrain.draws import Keys, progress
 from electra_tf.pretrain.objectives.electra import Electra
+from electra_tf.pretrain.random_keys import Keys, progress
 
 
 class FastElectra(Electra):

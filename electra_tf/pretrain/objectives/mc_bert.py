@@ -47,20 +47,21 @@ from typing import NamedTuple
 import keras
 import tensorflow as tf
 
+from electra_tf.config.model import BertConfig
 from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.model import candidates, heads, losses
-from electra_tf.model.bert_config import BertConfig
+from electra_tf.model import heads, losses
+from electra_tf.pretrain import candidates
 from electra_tf.pretrain.corruption import FakeData
-from electra_tf.pretrain.draws import (
+from electra_tf.pretrain.objectives.electra import Electra
+from electra_tf.pretrain.pretrain_data import Inputs
+from electra_tf.pretrain.pretrain_helpers import Masked
+from electra_tf.pretrain.pretraining_model import Detection, Terms
+from electra_tf.pretrain.random_keys import (
     Keys,
     Purpose,
     dropout_keys,
     position_keys,
 )
-from electra_tf.pretrain.objectives.electra import Electra
-from electra_tf.pretrain.pretrain_data import Inputs
-from electra_tf.pretrain.pretrain_helpers import Masked
-from electra_tf.pretrain.pretraining_model import Detection, Terms
 from electra_tf.util.errors import UserError
 
 _NEVER = -1e9  # score of what cannot be chosen

@@ -18,11 +18,11 @@ from electra_tf.model import heads, tensor_ops
 from electra_tf.model.modeling import BertModel
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import pretrain_helpers
-from electra_tf.pretrain.draws import Keys, Purpose, dropout_keys
+from electra_tf.pretrain.metrics import masked_lm_size, masked_lm_terms
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretrain_helpers import Masked
 from electra_tf.pretrain.pretraining_model import PretrainingModel, Terms
-from electra_tf.pretrain.terms import masked_lm_size, masked_lm_terms
+from electra_tf.pretrain.random_keys import Keys, Purpose, dropout_keys
 
 
 class Prediction(NamedTuple):

@@ -20,11 +20,12 @@ from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import layers, tensor_ops
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import pretrain_helpers
-from electra_tf.pretrain.draws import Keys, Purpose, dropout_keys
+from electra_tf.pretrain.metrics import masked_lm_size, masked_lm_terms
 from electra_tf.pretrain.objectives.mlm import MaskedLanguageModel
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretrain_helpers import Masked
 from electra_tf.pretrain.pretraining_model import Terms
+from electra_tf.pretrain.random_keys import Keys, Purpose, dropout_keys
 from electra_tf.pretrain.sentences import (
     Arranged,
     arrange,
@@ -32,7 +33,6 @@ from electra_tf.pretrain.sentences import (
     rows_together,
     sentence_terms,
 )
-from electra_tf.pretrain.terms import masked_lm_size, masked_lm_terms
 from electra_tf.util.errors import UserError
 
 

@@ -21,15 +21,15 @@ from typing import NamedTuple
 import keras
 import tensorflow as tf
 
+from electra_tf.config.model import BertConfig
 from electra_tf.model import heads, losses, tensor_ops
-from electra_tf.model.bert_config import BertConfig
 from electra_tf.pretrain.corruption import FakeData
-from electra_tf.pretrain.draws import Keys, Purpose, dropout_keys
+from electra_tf.pretrain.metrics import masked_lm_size
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretrain_helpers import Masked
 from electra_tf.pretrain.pretraining_model import Detection, Terms
-from electra_tf.pretrain.terms import masked_lm_size
+from electra_tf.pretrain.random_keys import Keys, Purpose, dropout_keys
 
 
 class Prediction(NamedTuple):

@@ -27,9 +27,9 @@ import math
 import keras
 import tensorflow as tf
 
+from electra_tf.config.model import BertConfig
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import heads, vocabulary_softmax
-from electra_tf.model.bert_config import BertConfig
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.util.errors import UserError

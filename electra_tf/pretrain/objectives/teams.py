@@ -30,12 +30,13 @@ from typing import NamedTuple
 import keras
 import tensorflow as tf
 
+from electra_tf.config.model import BertConfig
 from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.model import candidates, heads, tensor_ops
-from electra_tf.model.bert_config import BertConfig
+from electra_tf.model import heads, tensor_ops
 from electra_tf.model.modeling import EncoderOutput, TransformerBlock
+from electra_tf.pretrain import candidates
 from electra_tf.pretrain.corruption import FakeData
-from electra_tf.pretrain.draws import Keys, Purpose, draw, dropout_keys
+from electra_tf.pretrain.metrics import masked_lm_size
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.objectives.mc_bert import (
     check_generator,
@@ -44,7 +45,7 @@ from electra_tf.pretrain.objectives.mc_bert import (
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretrain_helpers import Masked
 from electra_tf.pretrain.pretraining_model import Terms
-from electra_tf.pretrain.terms import masked_lm_size
+from electra_tf.pretrain.random_keys import Keys, Purpose, draw, dropout_keys
 from electra_tf.util import seeds
 from electra_tf.util.errors import UserError
 

@@ -30,12 +30,12 @@ from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import optimization
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain.corruption import Corruption
-from electra_tf.pretrain.draws import Keys
+from electra_tf.pretrain.metrics import discriminator_terms
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretraining_model import Rate, Terms
+from electra_tf.pretrain.random_keys import Keys
 from electra_tf.pretrain.schedules import step_of
-from electra_tf.pretrain.terms import discriminator_terms
 from electra_tf.util.errors import UserError
 
 _GENERATOR = ("generator/", "generator_predictions/")

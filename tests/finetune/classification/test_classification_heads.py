@@ -7,12 +7,12 @@ import pytest
 import tensorflow as tf
 import tiny_finetuning as tiny
 
+from electra_tf.config.model import BertConfig
 from electra_tf.finetune.classification.classification_heads import (
     ClassificationHead,
     RegressionHead,
 )
 from electra_tf.finetune.finetuning_model import FinetuningModel
-from electra_tf.model.bert_config import BertConfig
 from electra_tf.model.modeling import BertModel, EncoderOutput
 
 TABLE = "electra/embeddings/word_embeddings"

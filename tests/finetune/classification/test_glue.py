@@ -5,9 +5,10 @@ import golden_arrays
 import pytest
 import tiny_finetuning as tiny
 
-from electra_tf.finetune import inputs, task_builder
+from electra_tf.finetune import task_builder
 from electra_tf.finetune.classification import glue
 from electra_tf.finetune.preprocessing import TextTokenizer
+from electra_tf.finetune.readers import inputs
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util.errors import UserError
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 import tiny_finetuning as tiny
 
 import electra_tf
-from electra_tf.model import loading
+from electra_tf.checkpoint import loading
 from electra_tf.util.errors import UserError
 
 TEXTS = ["the good film is very", "it was a bad plot the plot"] * 8

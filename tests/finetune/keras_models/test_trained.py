@@ -9,12 +9,12 @@ import tensorflow as tf
 import tiny_finetuning as tiny
 
 import electra_tf
+from electra_tf.checkpoint import architecture, checkpoint_formats, loading
+from electra_tf.checkpoint.weights import Weights
 from electra_tf.finetune import task_builder, task_description
 from electra_tf.finetune.features import Features
 from electra_tf.finetune.finetuning_model import FinetuningModel
 from electra_tf.finetune.preprocessing import TextTokenizer
-from electra_tf.model import architecture, checkpoint_formats, loading
-from electra_tf.model.weights import Weights
 from electra_tf.util.errors import UserError
 
 SENTENCES = ["the good film", "it was a bad plot and it was very very bad"] * 2

@@ -4,7 +4,7 @@ import math
 import numpy as np
 import pytest
 
-from electra_tf.configure_qa import QAConfig
+from electra_tf.config.qa import QAConfig
 from electra_tf.finetune.qa import answer_spans, combination
 
 ROWS, PLACES, LENGTH, MODELS = 3, 4, 9, 3

@@ -10,10 +10,10 @@ import pytest
 import tensorflow as tf
 import tiny_finetuning as tiny
 
-from electra_tf.configure_qa import QAConfig
+from electra_tf.config.model import BertConfig
+from electra_tf.config.qa import QAConfig
 from electra_tf.finetune.finetuning_model import FinetuningModel
 from electra_tf.finetune.qa import qa_head, qa_heads
-from electra_tf.model.bert_config import BertConfig
 from electra_tf.model.modeling import BertModel, EncoderOutput
 
 GOLDEN = dict(np.load(golden_arrays.HERE / "golden/finetune/head_qa.npz"))

@@ -4,7 +4,7 @@ import json
 import pytest
 
 from electra_tf.finetune.qa import qa_reading
-from electra_tf.finetune.reading import BadRows
+from electra_tf.finetune.readers.reading import BadRows
 from electra_tf.util.errors import UserError
 
 CONTEXT = "It was  a good\u202ffilm, they\u00a0said."

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import tiny_finetuning as tiny
 
-from electra_tf.configure_qa import QAConfig
-from electra_tf.finetune.feature_spec import EID, TOKENS
+from electra_tf.config.qa import QAConfig
+from electra_tf.finetune.examples import EID, TOKENS
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.qa import qa_reading
 from electra_tf.finetune.qa.qa_rows import SPECS, RowMaker
-from electra_tf.finetune.reading import BadRows
+from electra_tf.finetune.readers.reading import BadRows
 from electra_tf.model.tokenization import Vocabulary
 
 DATA = golden_arrays.HERE / "golden/finetune/data_dir/finetuning_data"

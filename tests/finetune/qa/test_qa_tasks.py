@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 import tiny_finetuning as tiny
 
-from electra_tf.finetune import finetuning_run, task_builder
+from electra_tf.finetune import task_builder
 from electra_tf.finetune.preprocessing import TextTokenizer
+from electra_tf.finetune.run import finetuning_run
 from electra_tf.util.errors import UserError
 
 ROOM = {"max_query_length": 6, "doc_stride": 8}

@@ -8,13 +8,13 @@ import pytest
 import tensorflow as tf
 import tiny_finetuning as tiny
 
+from electra_tf.checkpoint import loading
+from electra_tf.config.model import BertConfig
 from electra_tf.finetune import task_builder
 from electra_tf.finetune.features import Features
 from electra_tf.finetune.finetuning_model import FinetuningModel
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.tagging.tagging_head import TaggingHead
-from electra_tf.model import loading
-from electra_tf.model.bert_config import BertConfig
 from electra_tf.model.modeling import BertModel
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util.errors import UserError

@@ -4,11 +4,11 @@ import tensorflow as tf
 import tiny
 import tiny_language
 
-from electra_tf.configure_objectives import AdversarialConfig
+from electra_tf.config.objectives import AdversarialConfig
 from electra_tf.model import tensor_ops
 from electra_tf.pretrain import health, pretraining_run
-from electra_tf.pretrain.draws import Purpose, TrainingKeys, draw
 from electra_tf.pretrain.objectives.adversarial import adversarial_share
+from electra_tf.pretrain.random_keys import Purpose, TrainingKeys, draw
 from electra_tf.util import seeds
 from electra_tf.util.errors import UserError
 

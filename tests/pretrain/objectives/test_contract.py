@@ -8,8 +8,8 @@ import tiny
 from electra_tf.model.modeling import BertModel
 from electra_tf.model.two_tower import TwoTowerModel
 from electra_tf.pretrain import export, pretraining_run
-from electra_tf.pretrain.draws import TrainingKeys
 from electra_tf.pretrain.objectives import OBJECTIVES
+from electra_tf.pretrain.random_keys import TrainingKeys
 from electra_tf.util import seeds
 from electra_tf.util.errors import UserError
 

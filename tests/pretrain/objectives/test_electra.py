@@ -5,7 +5,7 @@ import tiny
 import tiny_language
 
 from electra_tf.pretrain import pretraining_run
-from electra_tf.pretrain.draws import TrainingKeys
+from electra_tf.pretrain.random_keys import TrainingKeys
 from electra_tf.util import distribution, seeds
 
 KEYS = seeds.row_keys(0, tf.constant(0), tf.range(8))

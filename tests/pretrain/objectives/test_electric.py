@@ -11,7 +11,7 @@ import tiny
 import tiny_language
 
 from electra_tf import configure_pretraining as configure
-from electra_tf.model import architecture
+from electra_tf.checkpoint import architecture
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import (
     export,

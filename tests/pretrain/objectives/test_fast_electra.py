@@ -9,11 +9,11 @@ import tiny
 import tiny_language
 
 from electra_tf import configure_pretraining as configure
-from electra_tf.model import architecture, checkpoint_formats
+from electra_tf.checkpoint import architecture, checkpoint_formats
+from electra_tf.checkpoint.checkpoints import Checkpoints
 from electra_tf.pretrain import initialization, pretraining_run
-from electra_tf.pretrain.draws import TrainingKeys
+from electra_tf.pretrain.random_keys import TrainingKeys
 from electra_tf.util import config_flags, seeds
-from electra_tf.util.checkpoints import Checkpoints
 from electra_tf.util.errors import UserError
 
 KEYS = seeds.row_keys(0, tf.constant(0), tf.range(8))

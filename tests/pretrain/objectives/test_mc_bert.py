@@ -5,7 +5,7 @@ import tiny
 import tiny_language
 
 from electra_tf.pretrain import evaluation, export, health, pretraining_run
-from electra_tf.pretrain.draws import Purpose, position_keys
+from electra_tf.pretrain.random_keys import Purpose, position_keys
 from electra_tf.util import seeds
 from electra_tf.util.errors import UserError
 

@@ -5,7 +5,7 @@ import tiny
 import tiny_language
 
 from electra_tf.pretrain import health, pretraining_run
-from electra_tf.pretrain.draws import TrainingKeys
+from electra_tf.pretrain.random_keys import TrainingKeys
 from electra_tf.util import seeds
 from electra_tf.util.errors import UserError
 

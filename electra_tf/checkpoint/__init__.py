@@ -1,0 +1,1 @@
+"""Weights in files: ours, the original's and Hugging Face's."""

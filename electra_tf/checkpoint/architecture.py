@@ -1,0 +1,319 @@
+"""The networks that a set of named weights makes up, told from their shapes.
+
+A checkpoint needs no configuration beside it: all sizes can be read off its
+shapes, but for the number of attention heads, which is one for every 64 of the
+width unless said otherwise.
+
+Source: the original's model/modeling.py and run_pretraining.py (names).
+"""
+
+import dataclasses
+import re
+from collections.abc import Iterator, Mapping
+
+from electra_tf.config.model import (
+    DIFFERENCE,
+    TABLES,
+    BertConfig,
+    attention_heads,
+)
+from electra_tf.util import differences
+from electra_tf.util.errors import UserError
+
+STEP = "global_step"
+SLOTS = ("adam_m", "adam_v")
+DISCRIMINATOR_HEAD = "discriminator_predictions"
+GENERATOR_HEAD = "generator_predictions"
+CLOZE_HEAD = "cloze_predictions"
+CORRECTOR_HEAD = "corrector_predictions"
+DETECTION_LAYERS = "discriminator_encoder"
+"""Layers that a discriminator has in the place of the encoder's topmost."""
+
+EXTRAS = (
+    DETECTION_LAYERS,
+    "baseline_predictions",
+    "contrast_predictions",
+    "copy_predictions",
+    "selection_predictions",
+    "sentence_predictions",
+)
+"""Scopes of what only some objectives have, and no network by itself."""
+
+Shape = tuple[int, ...]
+Shapes = Mapping[str, Shape]
+
+_TABLE = "embeddings/word_embeddings"
+_LAYER = re.compile(r"[^/]+/encoder/layer_(\d+)/.*")
+_TASK = re.compile(r"task_specific/([^/]+)/(.+)/kernel")
+_TOWERS = ("generator_ltr", "generator_rtl")
+# What is shared -> the tables that the generator has of its own.
+_OWN_TABLES = {
+    "embeddings": (),
+    "token_embeddings": TABLES[1:],
+    "none": TABLES,
+    "gradient_disentangled": TABLES,
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Architecture:
+    """What networks there are, and their sizes.
+
+    Attributes:
+      encoder: of the scope `electra`.
+      generator: of its own scope, or of each tower; None where there is none
+        but `electra`.
+      sharing: what generator and discriminator share, but for "all": see
+        `ModelConfig.generator_sharing`.
+      is_two_tower: whether the generator is a left-to-right and a
+        right-to-left encoder.
+      heads: of pre-training, those of `DISCRIMINATOR_HEAD`, `GENERATOR_HEAD`,
+        `CLOZE_HEAD` and `CORRECTOR_HEAD` that there are.
+      extras: weights in the scopes of `EXTRAS`: name -> shape.
+      tasks: fine-tuned heads: task -> dense module -> its kernel's shape.
+    """
+
+    encoder: BertConfig
+    generator: BertConfig | None = None
+    sharing: str = "embeddings"
+    is_two_tower: bool = False
+    heads: tuple[str, ...] = ()
+    extras: Shapes = dataclasses.field(default_factory=dict)
+    tasks: Mapping[str, Mapping[str, Shape]] = dataclasses.field(
+        default_factory=dict
+    )
+
+    @property
+    def generator_sharing(self) -> str:
+        """What the generator shares; all weights if it is not there."""
+        return "all" if self.generator is None else self.sharing
+
+    def shapes(self) -> dict[str, Shape]:
+        """Returns the shape of every weight by its name, without slots."""
+        tables, own = TABLES, _OWN_TABLES[self.sharing]
+        if self.generator_sharing == "gradient_disentangled":
+            tables = tuple(f"{table}{DIFFERENCE}" for table in TABLES)
+        shapes = dict(_encoder_shapes("electra", self.encoder, tables))
+        if self.generator is not None:
+            for scope in _TOWERS if self.is_two_tower else ("generator",):
+                shapes |= _encoder_shapes(scope, self.generator, own)
+        for head in self.heads:
+            shapes |= self._head_shapes(head)
+        for task, modules in self.tasks.items():
+            for module, shape in modules.items():
+                shapes |= _linear(f"task_specific/{task}/{module}", *shape)
+        return shapes | self.extras
+
+    def _head_shapes(self, head: str) -> dict[str, Shape]:
+        width = self.encoder.hidden_size
+        if head == DISCRIMINATOR_HEAD:
+            return {
+                **_linear(f"{head}/dense", width, width),
+                **_linear(f"{head}/dense_1", width, 1),
+            }
+        is_generator = self.generator and head != CORRECTOR_HEAD
+        reader = self.generator if is_generator else self.encoder
+        width = reader.hidden_size * (2 if self.is_two_tower else 1)
+        return {
+            **_linear(f"{head}/dense", width, reader.embedding_size),
+            **_norm(f"{head}/LayerNorm", reader.embedding_size),
+            f"{head}/output_bias": (reader.vocab_size,),
+        }
+
+
+def infer(
+    shapes: Mapping[str, Shape],
+    *,
+    num_attention_heads: int | None = None,
+    generator_num_attention_heads: int | None = None,
+) -> Architecture:
+    """Tells the networks from names and shapes, and accounts for each name.
+
+    Args:
+      shapes: of all variables of a checkpoint, Adam's slots and `global_step`
+        included.
+      num_attention_heads: of the encoder; None for one for every 64 of its
+        width.
+      generator_num_attention_heads: likewise of the generator.
+
+    Returns:
+      The architecture whose variables are exactly these.
+
+    Raises:
+      UserError: naming the variables that are missing, of another shape, or
+        have no place in any network.
+    """
+    weights = {name: tuple(shapes[name]) for name in _weights(shapes)}
+    scopes = {name.partition("/")[0] for name in weights}
+    towers = scopes & {"generator", *_TOWERS}
+    is_two_tower = bool(towers & {*_TOWERS})
+    scope = "generator_ltr" if is_two_tower else "generator"
+    encoder = _encoder("electra", weights, num_attention_heads)
+    generator = None
+    if towers:
+        generator = _encoder(
+            scope, weights, generator_num_attention_heads, tables=encoder
+        )
+    heads = (DISCRIMINATOR_HEAD, GENERATOR_HEAD, CLOZE_HEAD, CORRECTOR_HEAD)
+    architecture = Architecture(
+        encoder=encoder,
+        generator=generator,
+        sharing=_sharing(scope, weights),
+        is_two_tower=is_two_tower,
+        heads=tuple(head for head in heads if head in scopes),
+        extras={n: x for n, x in weights.items() if _is_extra(n)},
+        tasks=_tasks(weights),
+    )
+    _compare(architecture.shapes(), weights)
+    _check_slots(shapes, weights)
+    return architecture
+
+
+def _is_extra(name: str) -> bool:
+    return name.partition("/")[0] in EXTRAS
+
+
+def _sharing(scope: str, shapes: Shapes) -> str:
+    """Tells what a generator shares from the tables that there are."""
+    if f"electra/{_TABLE}{DIFFERENCE}" in shapes:
+        return "gradient_disentangled"
+    own = tuple(x for x in TABLES if f"{scope}/embeddings/{x}" in shapes)
+    return {(): "embeddings", TABLES[1:]: "token_embeddings"}.get(own, "none")
+
+
+def _weights(shapes: Shapes) -> Iterator[str]:
+    """Yields the names that are neither slots nor the step."""
+    for name in shapes:
+        if name != STEP and not name.endswith(SLOTS):
+            yield name
+
+
+def _encoder(
+    scope: str,
+    shapes: Shapes,
+    num_attention_heads: int | None,
+    tables: BertConfig | None = None,
+) -> BertConfig:
+    """Reads the sizes of one encoder off a few of its weights.
+
+    Args:
+      scope: root of its names.
+      shapes: of all weights.
+      num_attention_heads: None for the original's number.
+      tables: of the encoder that has the tables if this one has none.
+    """
+
+    def size(name: str, axis: int) -> int:
+        shape = shapes.get(f"{scope}/{name}")
+        if shape is None or len(shape) != 2:
+            received = "none" if shape is None else f"shape {list(shape)}"
+            others = differences.listed(sorted(shapes))
+            raise UserError(
+                "A checkpoint of ELECTRA must hold the matrix "
+                f"{scope}/{name}. Received: {received}, among "
+                f"{len(shapes)} variables: {others}."
+            )
+        return shape[axis]
+
+    wide = "encoder/layer_0/intermediate/dense/kernel"
+    hidden, intermediate = size(wide, 0), size(wide, 1)
+    heads = num_attention_heads
+    if heads is None:
+        heads = attention_heads(hidden)
+    matches = map(_LAYER.fullmatch, shapes)
+    layers = {int(m[1]) for m in matches if m and m[0].startswith(f"{scope}/")}
+    common = {
+        "hidden_size": hidden,
+        "num_hidden_layers": len(layers),
+        "intermediate_size": intermediate,
+        "num_attention_heads": heads,
+    }
+    if tables is not None and f"{scope}/{_TABLE}" not in shapes:
+        return dataclasses.replace(tables, **common)
+    end = DIFFERENCE if f"{scope}/{_TABLE}{DIFFERENCE}" in shapes else ""
+    words, types, positions = (f"embeddings/{x}{end}" for x in TABLES)
+    return BertConfig(
+        vocab_size=size(words, 0),
+        embedding_size=size(words, 1),
+        max_position_embeddings=size(positions, 0),
+        type_vocab_size=size(types, 0),
+        **common,
+    )
+
+
+def _tasks(shapes: Shapes) -> dict[str, dict[str, Shape]]:
+    tasks: dict[str, dict[str, Shape]] = {}
+    for name, shape in shapes.items():
+        if match := _TASK.fullmatch(name):
+            tasks.setdefault(match[1], {})[match[2]] = shape
+    return tasks
+
+
+def _compare(expected: Shapes, received: Shapes) -> None:
+    """Checks that each name has its place, and each place its name."""
+    unexpected = "without a place in any network"
+    if text := differences.of_shapes(expected, received, unexpected=unexpected):
+        raise UserError(
+            "A checkpoint must hold exactly the weights of networks. "
+            f"Received:{text}"
+        )
+
+
+def _check_slots(shapes: Shapes, weights: Shapes) -> None:
+    """Checks that slots are complete and fit, in each part that has any.
+
+    A network or a head that was frozen has none.
+    """
+    slots = {name: x for name, x in shapes.items() if name.endswith(SLOTS)}
+    parts = {name.partition("/")[0] for name in slots}
+    expected = {
+        f"{name}/{slot}": shape
+        for name, shape in weights.items()
+        for slot in SLOTS
+        if name.partition("/")[0] in parts
+    }
+    if text := differences.of_shapes(
+        expected, slots, unexpected="without a weight"
+    ):
+        raise UserError(
+            "Adam's slots must be there for all weights of a network or for "
+            "none. "
+            f"Received:{text}"
+        )
+
+
+def _encoder_shapes(
+    scope: str, config: BertConfig, tables: tuple[str, ...]
+) -> Iterator[tuple[str, Shape]]:
+    embedding, hidden = config.embedding_size, config.hidden_size
+    wide = config.intermediate_size
+    sizes = {
+        "word_embeddings": config.vocab_size,
+        "token_type_embeddings": config.type_vocab_size,
+        "position_embeddings": config.max_position_embeddings,
+    }
+    for table in tables:
+        size = sizes[table.removesuffix(DIFFERENCE)]
+        yield f"{scope}/embeddings/{table}", (size, embedding)
+    if tables:
+        yield from _norm(f"{scope}/embeddings/LayerNorm", embedding).items()
+    if embedding != hidden:
+        projection = f"{scope}/embeddings_project"
+        yield from _linear(projection, embedding, hidden).items()
+    for i in range(config.num_hidden_layers):
+        layer = f"{scope}/encoder/layer_{i}"
+        for part in ("self/query", "self/key", "self/value", "output/dense"):
+            name = f"{layer}/attention/{part}"
+            yield from _linear(name, hidden, hidden).items()
+        yield from _norm(f"{layer}/attention/output/LayerNorm", hidden).items()
+        yield from _linear(f"{layer}/intermediate/dense", hidden, wide).items()
+        yield from _linear(f"{layer}/output/dense", wide, hidden).items()
+        yield from _norm(f"{layer}/output/LayerNorm", hidden).items()
+
+
+def _linear(name: str, width: int, units: int) -> dict[str, Shape]:
+    return {f"{name}/kernel": (width, units), f"{name}/bias": (units,)}
+
+
+def _norm(name: str, width: int) -> dict[str, Shape]:
+    return {f"{name}/gamma": (width,), f"{name}/beta": (width,)}

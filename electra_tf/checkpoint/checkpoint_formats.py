@@ -1,0 +1,318 @@
+"""Weights from and to files: the original's, ours, and Hugging Face's.
+
+tf1: a tensor bundle of the original's names, with vocab.txt beside it or not.
+
+electra_tf: the same, with the `config.json` of the run that wrote it, or an
+`architecture.json` that says what shapes do not tell. The directory of a trial
+of fine-tuning stands for that of the model in it.
+
+hf: a directory of one network, with config.json and model.safetensors; or of
+two such directories, `discriminator` and `generator`.
+
+Nothing but arrays, JSON and text is ever read.
+"""
+
+import dataclasses
+import itertools
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from electra_tf.checkpoint import architecture, bundles, checkpoints, weights
+from electra_tf.checkpoint.hugging_face import directory as hugging_face
+from electra_tf.checkpoint.weights import NETWORKS, Weights
+from electra_tf.config.model import CommonConfig
+from electra_tf.model.tokenization import FILE_NAMES, Vocabulary
+from electra_tf.util import files, trial_directories
+from electra_tf.util.errors import UserError
+
+FORMATS = ("tf1", "hf", "electra_tf")
+
+_RUN = "config.json"
+_CONVERTED = "architecture.json"
+_OF_KERAS = (".keras", ".h5")
+_PAIR = ("discriminator", "generator")  # what Hugging Face's can join
+
+
+def read(
+    path: str,
+    source_format: str = "auto",
+    *,
+    vocab_file: str = "",
+    num_attention_heads: int | None = None,
+    generator_num_attention_heads: int | None = None,
+) -> Weights:
+    """Reads all that a checkpoint holds, and what lies beside it.
+
+    Args:
+      path: of a bundle without its ending, or of a directory that holds one,
+        the newest then; or of Hugging Face's directory; or of two of these
+        with a comma between, the discriminator's first.
+      source_format: of `FORMATS`, or "auto" for what the path looks like.
+      vocab_file: of the word embeddings. Default: what lies beside the
+        checkpoint or, of a run, in its data directory.
+      num_attention_heads: of the encoder, where no file says it. Default: one
+        for every 64 of its width.
+      generator_num_attention_heads: likewise of the generator.
+
+    Raises:
+      UserError: if a file is missing, damaged or of another kind, or if its
+        variables are not exactly those of ELECTRA's networks.
+    """
+    if pathlib.Path(path).suffix in _OF_KERAS:
+        raise UserError(
+            "A checkpoint must be a bundle of TensorFlow's or a directory of "
+            f"Hugging Face's. Received: {path}, a file of Keras'. Load it "
+            "with keras.saving.load_model, after import electra_tf."
+        )
+    path = trial_directories.find_model(path)
+    if source_format == "auto":
+        source_format = format_of(path)
+    if source_format == "hf":
+        read_weights = _read_hugging_face(path)
+    else:
+        heads = (num_attention_heads, generator_num_attention_heads)
+        read_weights = _read_bundle(path, heads)
+    if vocab_file:
+        vocabulary = Vocabulary.from_file(vocab_file)
+        read_weights = dataclasses.replace(read_weights, vocabulary=vocabulary)
+    _check_vocabulary(read_weights)
+    return read_weights
+
+
+def write(
+    directory: str,
+    written: Weights,
+    target_format: str,
+    *,
+    networks: Sequence[str] = NETWORKS,
+    kind: str = "",
+) -> list[pathlib.Path]:
+    """Writes weights in one of the formats.
+
+    Args:
+      directory: must not exist or be empty.
+      written: the weights.
+      target_format: of `FORMATS`.
+      networks: what to write, of those that there are; or `weights.ENCODER`
+        alone.
+      kind: of a fine-tuned head, for Hugging Face: "sequence_classification",
+        "token_classification" or "question_answering".
+
+    Returns:
+      Path of each checkpoint written: a bundle without its ending, or a
+      directory of Hugging Face's.
+
+    Raises:
+      UserError: if the directory is not empty or cannot be written to, or if
+        Hugging Face has no such network.
+    """
+    root = pathlib.Path(directory)
+    if root.exists() and (not root.is_dir() or any(root.iterdir())):
+        raise UserError(
+            "The output must be a new or an empty directory. Received: "
+            f"{directory}, which is not. Give another one."
+        )
+    known = (*written.networks, weights.ENCODER)
+    found = [name for name in networks if name in known]
+    if not found:
+        weights.select(written, networks[0])  # says what there is
+    if target_format == "hf":
+        return _write_hugging_face(root, written, found, kind)
+    if len(networks) == 1:
+        written = weights.select(written, networks[0])
+    if target_format == "tf1":
+        _check_sharing(written)
+    files.ensure_writable(root)
+    if target_format == "electra_tf":
+        describe(root, written)
+    else:
+        _write_vocabulary(root, written)
+    variables = {name: tf.Variable(x) for name, x in written.arrays.items()}
+    return [checkpoints.Checkpoints(root, variables).save(written.step)]
+
+
+def _check_sharing(written: Weights) -> None:
+    """Refuses two networks that the original has no place for together."""
+    sharing = written.architecture.generator_sharing
+    if sharing in ("token_embeddings", "gradient_disentangled"):
+        raise UserError(
+            "The original's networks share all their embeddings, all weights "
+            f"or nothing. Received: {written.origin}, with "
+            f"generator_sharing={sharing}. Convert them one by one, with "
+            "--network=discriminator and --network=generator."
+        )
+
+
+def describe(directory: pathlib.Path, described: Weights) -> None:
+    """Writes what `read` needs beside a checkpoint, and not the checkpoint.
+
+    Args:
+      directory: that exists.
+      described: the weights that are, or will be, in it.
+    """
+    _write_vocabulary(directory, described)
+    files.write_json(directory / _CONVERTED, _description(described))
+
+
+def _write_vocabulary(directory: pathlib.Path, described: Weights) -> None:
+    vocabulary = described.vocabulary
+    if vocabulary is not None:
+        path = directory / vocabulary.file_name
+        files.atomic_write_bytes(path, vocabulary.content)
+
+
+def format_of(path: str) -> str:
+    """Tells "hf", or "tf1" for any other, from the files at a path."""
+    first = pathlib.Path(path.partition(",")[0])
+    for part in (first, *(first / network for network in NETWORKS)):
+        config = part / _RUN
+        values = files.read_json(config) if config.exists() else None
+        if isinstance(values, Mapping) and "model_type" in values:
+            return "hf"
+    return "tf1"
+
+
+def _read_hugging_face(path: str) -> Weights:
+    paths = [pathlib.Path(part) for part in path.split(",")]
+    if len(paths) == 1 and not (paths[0] / _RUN).exists():
+        parts = [paths[0] / network for network in _PAIR]
+        paths = [part for part in parts if (part / _RUN).exists()] or paths
+    read_all = [hugging_face.read(part) for part in paths]
+    if len(read_all) > 2:
+        raise UserError(
+            "At most two directories can be given, a discriminator's and a "
+            f"generator's. Received: {path}"
+        )
+    return read_all[0] if len(read_all) == 1 else weights.merge(*read_all)
+
+
+def _read_bundle(path: str, heads: tuple[int | None, int | None]) -> Weights:
+    prefix = bundles.find(path)
+    arrays = bundles.read(prefix)
+    told = _told(prefix.parent)
+    shapes = {name: array.shape for name, array in arrays.items()}
+    names = ("num_attention_heads", "generator_num_attention_heads")
+    try:
+        found = architecture.infer(
+            shapes,
+            **{
+                name: _number(name, given, told.get(name), prefix)
+                for name, given in zip(names, heads, strict=True)
+            },
+        )
+    except UserError as error:
+        raise UserError(f"{prefix}: {error}") from error
+    common = {field.name for field in dataclasses.fields(CommonConfig)}
+    common -= {"max_position_embeddings", "type_vocab_size"}
+    values = {name: told[name] for name in common & told.keys()}
+    found = dataclasses.replace(
+        found,
+        encoder=dataclasses.replace(found.encoder, **values),
+        generator=found.generator
+        and dataclasses.replace(found.generator, **values),
+    )
+    return Weights(
+        origin=str(prefix),
+        arrays=arrays,
+        architecture=found,
+        vocabulary=_vocabulary_beside(prefix.parent),
+        do_lower_case=told.get("do_lower_case"),
+        strip_accents=told.get("strip_accents"),
+        labels=tuple(told.get("labels", ())),
+        heads_are_assumed=heads[0] is told.get("num_attention_heads") is None,
+    )
+
+
+def _number(
+    name: str, given: int | None, told: int | None, prefix: pathlib.Path
+) -> int | None:
+    """Returns what is given or what a file tells, which must not differ."""
+    if None not in (given, told) and given != told:
+        raise UserError(
+            f"`{name}` must be {told}, as the file beside {prefix} says. "
+            f"Received: {name}={given}."
+        )
+    return told if given is None else given
+
+
+def _told(directory: pathlib.Path) -> dict[str, Any]:
+    """Returns what a file beside a bundle tells that its shapes do not.
+
+    Of a run, that is the part `model` and `corpus` of its configuration.
+    """
+    if (directory / _CONVERTED).exists():
+        return files.read_object(directory / _CONVERTED)
+    if (directory / _RUN).exists():
+        parts = files.read_json(directory / _RUN)
+        if not isinstance(parts, Mapping):  # somebody else's config.json
+            return {}
+        with files.shape_of(directory / _RUN):
+            return {**parts.get("corpus", {}), **parts.get("model", {})}
+    return {}
+
+
+def _description(described: Weights) -> dict[str, Any]:
+    """Returns what `_told` needs, and the sizes for a human reader."""
+    found = described.architecture
+    generator = {}
+    if found.generator is not None:
+        heads = found.generator.num_attention_heads
+        generator = {"generator_num_attention_heads": heads}
+    return {
+        **found.encoder.to_dict(),
+        **generator,
+        "do_lower_case": described.do_lower_case,
+        "strip_accents": described.strip_accents,
+        "labels": list(described.labels),
+    }
+
+
+def _vocabulary_beside(directory: pathlib.Path) -> Vocabulary | None:
+    """Reads the vocabulary beside a bundle, or in a run's data directory."""
+    places = [directory]
+    if directory.parent.name == "models":
+        places.append(directory.parent.parent)
+    for place, name in itertools.product(places, FILE_NAMES.values()):
+        if (place / name).exists():
+            return Vocabulary.from_file(str(place / name))
+    return None
+
+
+def _check_vocabulary(checked: Weights) -> None:
+    rows = checked.architecture.encoder.vocab_size
+    vocabulary = checked.vocabulary
+    if vocabulary is not None and vocabulary.size > rows:
+        raise UserError(
+            f"The vocabulary of {checked.origin} must have at most {rows:,} "
+            f"words, the rows of its table. Received: {vocabulary.size:,}. "
+            "Name the one it was trained with with --vocab_file."
+        )
+
+
+def _write_hugging_face(
+    root: pathlib.Path, written: Weights, networks: list[str], kind: str
+) -> list[pathlib.Path]:
+    paths = []
+    for network in networks:
+        path = root / network if len(networks) > 1 else root
+        part = weights.without_slots(weights.select(written, network))
+        hugging_face.write(path, part, kind=kind)
+        paths.append(path)
+    return paths
+
+
+def sizes(described: Weights) -> dict[str, int]:
+    """Returns the number of weights of each network, embeddings included."""
+    return {
+        network: sum(
+            int(np.prod(shape))
+            for shape in weights.select(described, network)
+            .architecture.shapes()
+            .values()
+        )
+        for network in described.networks
+    }

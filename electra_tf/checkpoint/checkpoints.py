@@ -1,0 +1,276 @@
+"""Checkpoints that are complete, verified and found again, whatever happens.
+
+A checkpoint is a TensorFlow tensor bundle of named variables, with no graph of
+objects: `model.ckpt-{step}.index` and `model.ckpt-{step}.data-00000-of-00001`.
+The names are those of the original's TF1 variables, so that its code can read
+our checkpoints.
+
+What a reader of the directory can rely on:
+  1. An index is there only if the checkpoint was written in full, read back
+     and on the disk.
+  2. The newest checkpoint is found by looking at all of them; the file
+     `checkpoint` is written for other programs and never trusted.
+  3. A checkpoint is removed only after a newer one is complete.
+  4. Its weights are finite.
+"""
+
+import logging
+import os
+import pathlib
+import re
+import shutil
+import tempfile
+from collections.abc import Collection, Mapping
+
+import tensorflow as tf
+
+from electra_tf.checkpoint import bundles
+from electra_tf.util import differences, files
+from electra_tf.util.errors import NonFiniteLossError, UserError
+
+_FILE = re.compile(rf"model\.ckpt-(\d+)({bundles.INDEX}|{bundles.DATA})")
+_STATE = "checkpoint"
+_UNFINISHED = "tmp-model.ckpt-"
+
+_logger = logging.getLogger(__name__)
+
+
+class Checkpoints:
+    """The checkpoints of one run.
+
+    Only one process may save at a time: see `locks.DirectoryLock`.
+
+    Args:
+      directory: of the run; made at the first save.
+      variables: name -> variable; all that a checkpoint holds. Mirrored
+        variables are saved from their first replica and restored to all.
+      keep_max: newest checkpoints that are kept; 0 for all.
+      milestones: steps whose checkpoints are kept for ever.
+    """
+
+    def __init__(
+        self,
+        directory: str | os.PathLike[str],
+        variables: Mapping[str, tf.Variable],
+        *,
+        keep_max: int = 5,
+        milestones: Collection[int] = frozenset(),
+    ) -> None:
+        self.directory = pathlib.Path(directory)
+        self.variables = dict(variables)
+        self.keep_max = keep_max
+        self.milestones = frozenset(milestones)
+
+    def steps(self) -> list[int]:
+        """Returns the steps that have an index, in order."""
+        return self._steps_with(bundles.INDEX)
+
+    def save(self, step: int) -> pathlib.Path:
+        """Writes the checkpoint of a step, then removes old ones.
+
+        What dead runs left unfinished is removed first. No worker but the
+        calling one takes part.
+
+        Returns:
+          The checkpoint's path, without the ending.
+
+        Raises:
+          UserError: if it cannot be written; older ones are then untouched.
+          NonFiniteLossError: as `check`.
+        """
+        self.check(step)
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            self._sweep()
+            self._write(step)
+            self._remove_old(step)
+        except (OSError, tf.errors.OpError) as error:
+            num_bytes = sum(
+                variable.shape.num_elements() * variable.dtype.size
+                for variable in self.variables.values()
+            )
+            raise UserError(
+                f"The checkpoint of step {step} needs {num_bytes:,} bytes in "
+                f"{self.directory}. Received: {bundles.reason(error)}. Older "
+                "checkpoints are intact: make room and run again."
+            ) from error
+        return self._path(step)
+
+    def check(self, step: int) -> None:
+        """Checks that the variables are worth a checkpoint of a step.
+
+        Raises:
+          NonFiniteLossError: naming those that are infinite or no number.
+        """
+        self.check_finite(
+            f"The checkpoint of step {step}",
+            "It was not saved; those that were hold finite weights. Start from "
+            "one of them (--init_checkpoint) with a lower --learning_rate "
+            "under another --model_name, or look at the data.",
+        )
+
+    def check_finite(self, what: str, way_out: str) -> None:
+        """Checks that no variable is infinite or no number.
+
+        Args:
+          what: holds them, for the error.
+          way_out: what the user may do.
+
+        Raises:
+          NonFiniteLossError: naming those that are.
+        """
+        bad = [
+            name
+            for name, variable in self.variables.items()
+            if variable.dtype.is_floating
+            and not tf.reduce_all(tf.math.is_finite(variable.read_value()))
+        ]
+        if bad:
+            raise NonFiniteLossError(
+                f"{what} must hold finite weights. Received: infinities or "
+                f"no numbers in {differences.listed(bad)}. {way_out}"
+            )
+
+    def latest_valid(self) -> pathlib.Path | None:
+        """Returns the newest checkpoint that can be read; None if none is.
+
+        Damaged ones are passed over with a warning.
+
+        Raises:
+          UserError: if there were checkpoints but all are damaged.
+        """
+        found = {*self.steps(), *self._steps_with(bundles.DATA)}
+        for step in sorted(found, reverse=True):
+            path = self._path(step)
+            damage = bundles.damage(path)
+            if damage is None:
+                return path
+            _logger.warning(
+                "The checkpoint %s is passed over, it cannot be read: %s",
+                path,
+                damage,
+            )
+        if self.steps() or (self.directory / _STATE).exists():
+            raise UserError(
+                f"{self.directory} must hold a checkpoint that can be read. "
+                f"Received: {len(found)}, all damaged or incomplete. Restore "
+                "one from a copy, or start anew under another --model_name."
+            )
+        return None
+
+    def restore_latest(self) -> int | None:
+        """Restores the newest checkpoint that can be read.
+
+        Returns:
+          Its step; None if the run has no checkpoint.
+
+        Raises:
+          UserError: as `latest_valid` and `restore`.
+          NonFiniteLossError: as `restore`.
+        """
+        path = self.latest_valid()
+        if path is None:
+            return None
+        self.restore(path)
+        return int(path.name.rpartition("-")[2])
+
+    def restore(self, path: str | os.PathLike[str]) -> None:
+        """Assigns every variable from a checkpoint.
+
+        Args:
+          path: of the checkpoint, without the ending.
+
+        Raises:
+          UserError: if it cannot be read, or if its variables are not
+            exactly ours in name and shape, before any is assigned.
+          NonFiniteLossError: if it holds weights that are not finite.
+        """
+        try:
+            with bundles.opened(path) as reader:
+                self._check_shapes(path, reader.get_variable_to_shape_map())
+                for name, variable in self.variables.items():
+                    variable.assign(reader.get_tensor(name))
+        except UserError:
+            raise
+        except bundles.READ_ERRORS as error:
+            raise UserError(
+                f"{os.fspath(path)} must be a checkpoint. Received: "
+                f"{bundles.reason(error)}"
+            ) from error
+        self.check_finite(
+            os.fspath(path),
+            f"Its directory has those of steps {self.steps()}: start from an "
+            "older one (--init_checkpoint) with a lower --learning_rate under "
+            "another --model_name.",
+        )
+
+    def _path(self, step: int) -> pathlib.Path:
+        return self.directory / f"model.ckpt-{step}"
+
+    def _steps_with(self, ending: str) -> list[int]:
+        """Returns the steps that have a file with this ending, in order."""
+        if not self.directory.is_dir():
+            return []
+        matches = map(_FILE.fullmatch, os.listdir(self.directory))
+        return sorted(int(m[1]) for m in matches if m and m[2] == ending)
+
+    def _sweep(self) -> None:
+        """Removes what dead runs left: unfinished and unlisted files."""
+        for path in self.directory.glob(f"{_UNFINISHED}*"):
+            shutil.rmtree(path)
+        data_only = {*self._steps_with(bundles.DATA)} - {*self.steps()}
+        for step in data_only:
+            self._remove(step)
+
+    def _write(self, step: int) -> None:
+        """Writes, verifies and publishes the checkpoint of a step."""
+        path = self._path(step)
+        with tempfile.TemporaryDirectory(
+            prefix=f"{_UNFINISHED}{step}-", dir=self.directory
+        ) as unfinished:
+            copy = pathlib.Path(unfinished, path.name)
+            bundles.write(
+                copy,
+                {name: v.read_value() for name, v in self.variables.items()},
+            )
+            if damage := bundles.damage(copy, self.variables.keys()):
+                raise OSError(f"it could not be read back: {damage}")
+            for ending in (bundles.DATA, bundles.INDEX):
+                files.sync(f"{copy}{ending}")
+            for ending in (bundles.DATA, bundles.INDEX):
+                os.replace(f"{copy}{ending}", f"{path}{ending}")
+        files.sync(self.directory)
+
+    def _remove_old(self, newest: int) -> None:
+        """Lists what is kept in the state file, then removes the rest.
+
+        Checkpoints past the newest are damaged ones that training will come
+        to again; they count for nothing.
+        """
+        steps = [step for step in self.steps() if step <= newest]
+        recent = steps[-self.keep_max :]  # all of them for 0
+        kept = [s for s in steps if s in recent or s in self.milestones]
+        state = [f'model_checkpoint_path: "{self._path(newest).name}"\n']
+        for step in kept:
+            name = self._path(step).name
+            state.append(f'all_model_checkpoint_paths: "{name}"\n')
+        files.atomic_write_text(self.directory / _STATE, "".join(state))
+        for step in steps:
+            if step not in kept:
+                self._remove(step)
+
+    def _remove(self, step: int) -> None:
+        for ending in (bundles.INDEX, bundles.DATA):
+            pathlib.Path(f"{self._path(step)}{ending}").unlink(missing_ok=True)
+
+    def _check_shapes(
+        self, path: str | os.PathLike[str], there: Mapping[str, list[int]]
+    ) -> None:
+        """Compares names and shapes with those of the variables."""
+        here = {name: v.shape.as_list() for name, v in self.variables.items()}
+        if text := differences.of_shapes(here, there):
+            raise UserError(
+                f"{os.fspath(path)} must hold the variables of this model. "
+                f"Received:{text}"
+                "\nGive the configuration that it was trained with."
+            )

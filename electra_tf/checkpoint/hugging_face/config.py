@@ -1,0 +1,216 @@
+"""config.json of a directory of Hugging Face's: sizes, head, labels.
+
+Source: transformers, models/electra/configuration_electra.py.
+"""
+
+import dataclasses
+import json
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+from electra_tf.config.model import BertConfig
+from electra_tf.util import files
+from electra_tf.util.errors import UserError
+
+CONFIG_FILE = "config.json"
+
+ENCODER = "ElectraModel"
+PRE_TRAINING = "ElectraForPreTraining"
+MASKED_LM = "ElectraForMaskedLM"
+SEQUENCE_CLASSIFICATION = "ElectraForSequenceClassification"
+TOKEN_CLASSIFICATION = "ElectraForTokenClassification"
+QUESTION_ANSWERING = "ElectraForQuestionAnswering"
+CLASSES = (
+    ENCODER,
+    PRE_TRAINING,
+    MASKED_LM,
+    SEQUENCE_CLASSIFICATION,
+    TOKEN_CLASSIFICATION,
+    QUESTION_ANSWERING,
+)
+LABELLED = (SEQUENCE_CLASSIFICATION, TOKEN_CLASSIFICATION)
+
+# All that our network can be; a field that is left out has this value.
+_FIXED = {
+    "hidden_act": "gelu",
+    "layer_norm_eps": 1e-12,
+    "position_embedding_type": "absolute",
+    "is_decoder": False,
+    "is_encoder_decoder": False,
+    "add_cross_attention": False,
+    "pruned_heads": {},
+}
+_WRITTEN = ("hidden_act", "layer_norm_eps", "is_decoder", "add_cross_attention")
+# Fields of the same name and meaning as BertConfig's, with their defaults:
+# those that the weights' shapes tell, too, and those that only the file tells.
+_SIZES = {
+    "vocab_size": 30522,
+    "embedding_size": 128,
+    "hidden_size": 256,
+    "num_hidden_layers": 12,
+    "intermediate_size": 1024,
+    "max_position_embeddings": 512,
+    "type_vocab_size": 2,
+}
+_HEADS = "num_attention_heads"
+_TIES = "tie_word_embeddings"
+_RATES = {
+    "hidden_dropout_prob": 0.1,
+    "attention_probs_dropout_prob": 0.1,
+    "initializer_range": 0.02,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """What config.json says, checked.
+
+    Attributes:
+      path: of the file.
+      values: of all its fields.
+
+    Raises:
+      UserError: naming the field and its value, if it describes a network that
+        ours cannot be.
+    """
+
+    path: pathlib.Path
+    values: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.values, dict):
+            raise UserError(f"{self.path} must hold a JSON object.")
+        self._require("model_type", "electra")
+        for name, value in _FIXED.items():
+            if name in self.values:
+                self._require(name, value)
+        if self.class_name not in ("", *CLASSES):
+            raise self._error("architectures", f"one of {', '.join(CLASSES)}")
+        self._check_types()
+
+    def _check_types(self) -> None:
+        heads = self.num_attention_heads
+        if type(heads) is not int or heads < 1:
+            raise self._error(_HEADS, "an integer, at least 1")
+        if type(self.ties_word_embeddings) is not bool:
+            raise self._error(_TIES, "true or false")
+        for name in _RATES:
+            if type(self.values.get(name, 0.0)) not in (int, float):
+                raise self._error(name, "a number")
+
+    @classmethod
+    def from_directory(cls, directory: pathlib.Path) -> "Config":
+        """Reads the file of a directory."""
+        path = directory / CONFIG_FILE
+        return cls(path, files.read_json(path))
+
+    @property
+    def class_name(self) -> str:
+        """The class that wrote the directory; empty if not known."""
+        classes = self.values.get("architectures") or [""]
+        one = isinstance(classes, list) and len(classes) == 1
+        return classes[0] if one else repr(classes)
+
+    @property
+    def task(self) -> str:
+        """The name that a fine-tuned head gets here."""
+        task = self.values.get("finetuning_task")
+        is_name = isinstance(task, str) and task and "/" not in task
+        return task if is_name else "task"
+
+    @property
+    def num_attention_heads(self) -> int:
+        """Attention heads in each layer; the weights' shapes do not tell."""
+        return self.values.get(_HEADS, 4)
+
+    @property
+    def ties_word_embeddings(self) -> bool:
+        """Whether the generator's output table is that of its input."""
+        return self.values.get(_TIES, True)
+
+    def encoder(self, inferred: BertConfig) -> BertConfig:
+        """Returns the encoder's configuration.
+
+        Args:
+          inferred: from the shapes of the weights, with any number of heads.
+
+        Raises:
+          UserError: if the file says other sizes, or a value is out of range.
+        """
+        for name, default in _SIZES.items():
+            size = getattr(inferred, name)
+            if self.values.get(name, default) != size:
+                raise self._error(name, f"{size}, as the weights' shapes say")
+        rates = {
+            name: float(self.values.get(name, default))
+            for name, default in _RATES.items()
+        }
+        try:
+            return dataclasses.replace(
+                inferred, num_attention_heads=self.num_attention_heads, **rates
+            )
+        except UserError as error:
+            raise UserError(f"{self.path}: {error}") from error
+
+    def labels(self, num_outputs: int) -> tuple[str, ...]:
+        """Returns the names of a head's outputs; empty if they have none.
+
+        Args:
+          num_outputs: of the head.
+
+        Raises:
+          UserError: if there is not one for each.
+        """
+        names = self.values.get("id2label")
+        if not names:
+            return ()
+        expected = {str(i) for i in range(num_outputs)}
+        if not isinstance(names, dict) or names.keys() != expected:
+            rule = f"one label for each of the head's {num_outputs} outputs"
+            raise self._error("id2label", rule)
+        return tuple(str(names[str(i)]) for i in range(num_outputs))
+
+    def _require(self, name: str, value: Any) -> None:  # noqa: ANN401
+        if self.values.get(name) != value:
+            raise self._error(name, json.dumps(value))
+
+    def _error(self, name: str, rule: str) -> UserError:
+        received = json.dumps(self.values.get(name))
+        return UserError(
+            f"`{name}` must be {rule} in {self.path}. Received: "
+            f"{name}={received}. No other network can be read."
+        )
+
+
+def content(
+    encoder: BertConfig,
+    class_name: str,
+    *,
+    task: str = "",
+    labels: tuple[str, ...] = (),
+) -> dict[str, Any]:
+    """Returns what config.json holds.
+
+    Args:
+      encoder: its configuration.
+      class_name: of `CLASSES`.
+      task: name of the fine-tuned task; empty for none.
+      labels: of the head's outputs; empty for none.
+    """
+    names = (*_SIZES, _HEADS, *_RATES)
+    values = {
+        "architectures": [class_name],
+        "model_type": "electra",
+        **{name: getattr(encoder, name) for name in names},
+        **{name: _FIXED[name] for name in _WRITTEN},
+        "pad_token_id": 0,
+        _TIES: True,
+        "torch_dtype": "float32",
+    }
+    if task:
+        values["finetuning_task"] = task
+    if labels:
+        values["id2label"] = {str(i): name for i, name in enumerate(labels)}
+        values["label2id"] = {name: i for i, name in enumerate(labels)}
+    return values

@@ -1,0 +1,256 @@
+"""One network in one directory, as Hugging Face's transformers keeps it.
+
+| file | read | written |
+|---|---|---|
+| config.json | yes | yes |
+| model.safetensors | yes; else model.safetensors.index.json | yes |
+| vocab.txt, tokenizer.json, tokenizer_config.json | those there are | yes |
+
+The network's encoder is `electra` here, the generator's too. Each tensor of a
+file is used once or the file is refused, so that nothing is lost or guessed.
+Tensors of half precision become float32.
+
+Differs: of what transformers keeps beside the function of a network
+(`classifier_dropout`, `problem_type`, added tokens) nothing is kept.
+
+Source: transformers, models/electra/modeling_electra.py; the names are in
+`weight_map`.
+"""
+
+import dataclasses
+import json
+import os
+import pathlib
+from collections.abc import Iterable, Mapping
+
+from electra_tf.checkpoint.architecture import (
+    DISCRIMINATOR_HEAD,
+    GENERATOR_HEAD,
+    Architecture,
+    Shape,
+    infer,
+)
+from electra_tf.checkpoint.hugging_face import config as configs
+from electra_tf.checkpoint.hugging_face import files, tensors, tokenizer
+from electra_tf.checkpoint.hugging_face.config import (
+    CONFIG_FILE,
+    ENCODER,
+    LABELLED,
+    MASKED_LM,
+    PRE_TRAINING,
+    QUESTION_ANSWERING,
+    SEQUENCE_CLASSIFICATION,
+    TOKEN_CLASSIFICATION,
+    Config,
+)
+from electra_tf.checkpoint.weights import Weights
+from electra_tf.util.errors import UserError
+
+# What kinds of fine-tuned heads both sides have.
+KINDS = {
+    "sequence_classification": SEQUENCE_CLASSIFICATION,
+    "token_classification": TOKEN_CLASSIFICATION,
+    "question_answering": QUESTION_ANSWERING,
+}
+
+_CLASS_OF_HEADS = {
+    (): ENCODER,
+    (DISCRIMINATOR_HEAD,): PRE_TRAINING,
+    (GENERATOR_HEAD,): MASKED_LM,
+}
+# The modules that a head is made of, and why no other will do.
+_MODULES = {
+    SEQUENCE_CLASSIFICATION: (
+        {"classifier/dense", "classifier/out_proj"},
+        "Hugging Face's head is two dense layers with a GELU between them on "
+        "[CLS]; the original's, of classification and of regression, is one "
+        "dense layer, which is another function",
+    ),
+    TOKEN_CLASSIFICATION: (
+        {"dense"},
+        "Hugging Face's head is one dense layer on each token",
+    ),
+    QUESTION_ANSWERING: (
+        {*tensors.QA_MODULES},
+        "Hugging Face's head is a linear score of the start and one of the "
+        "end, each of its own; it has no place for a score of the end that "
+        "depends on the start (joint_prediction), nor for one of "
+        "answerability (answerable_classifier)",
+    ),
+}
+
+
+def read(directory: str | os.PathLike[str]) -> Weights:
+    """Reads one network.
+
+    Args:
+      directory: as transformers' `save_pretrained` writes it.
+
+    Returns:
+      The network, its encoder with the name `electra`; a fine-tuned head gets
+      the name of the task that config.json gives as `finetuning_task`, or
+      "task".
+
+    Raises:
+      UserError: naming the file and the field or tensors, if the directory
+        holds something else than a network that ours can be.
+    """
+    directory = pathlib.Path(directory)
+    config = Config.from_directory(directory)
+    path = files.weights_file(directory)
+    class_name, arrays = tensors.from_hugging_face(
+        path, files.read_tensors(path), config
+    )
+    try:
+        architecture = infer(
+            {name: array.shape for name, array in arrays.items()},
+            num_attention_heads=1,  # the file says, not the shapes
+        )
+        for modules in architecture.tasks.values():
+            _check_modules(modules, class_name)
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from error
+    encoder = config.encoder(architecture.encoder)
+    architecture = dataclasses.replace(architecture, encoder=encoder)
+    labels = ()
+    if class_name in LABELLED:
+        labels = config.labels(_num_outputs(architecture))
+    weights = Weights(
+        origin=str(directory),
+        arrays=arrays,
+        architecture=architecture,
+        labels=labels,
+        **tokenizer.read(directory)._asdict(),
+    )
+    _check_vocabulary(weights)
+    return weights
+
+
+def write(
+    directory: str | os.PathLike[str], weights: Weights, *, kind: str = ""
+) -> None:
+    """Writes one network, without slots and step, so that it can be loaded.
+
+    Args:
+      directory: new, or without weights in it.
+      weights: a network of the encoder `electra` and at most one head.
+      kind: of a fine-tuned head, one of `KINDS`; empty if there is none.
+
+    Raises:
+      UserError: if there is more than one network or head, the head is another
+        function than Hugging Face's, or the vocabulary is not known.
+    """
+    architecture = weights.architecture
+    class_name = _class_to_write(architecture, kind)
+    if weights.vocabulary is None:
+        raise UserError(
+            "A directory of Hugging Face's must hold the vocabulary. Received: "
+            f"none beside {weights.origin}. Give --vocab_file."
+        )
+    _check_vocabulary(weights)
+    config = configs.content(
+        architecture.encoder,
+        class_name,
+        task=next(iter(architecture.tasks), ""),
+        labels=_labels(weights) if class_name in LABELLED else (),
+    )
+    texts = {
+        CONFIG_FILE: json.dumps(config, indent=2, ensure_ascii=False) + "\n",
+        **tokenizer.contents(
+            weights.vocabulary,
+            do_lower_case=weights.do_lower_case is not False,
+            strip_accents=weights.strip_accents is not False,
+            max_length=architecture.encoder.max_position_embeddings,
+        ),
+    }
+    arrays = tensors.to_hugging_face(weights, class_name)
+    files.write(pathlib.Path(directory), texts, arrays)
+
+
+def _check_vocabulary(weights: Weights) -> None:
+    """Checks that each token has a row in the table, which may be padded."""
+    if weights.vocabulary is None:
+        return
+    tokens = weights.vocabulary.size
+    rows = weights.architecture.encoder.vocab_size
+    if tokens > rows:
+        raise UserError(
+            f"The vocabulary must fit the {rows} rows of the word embeddings "
+            f"of {weights.origin}. Received: {tokens} tokens."
+        )
+
+
+def _class_to_write(architecture: Architecture, kind: str) -> str:
+    """Returns the class whose function the network is."""
+    heads = (*architecture.heads, *architecture.tasks)
+    if architecture.generator is not None or len(heads) > 1:
+        networks = ["discriminator", "generator"]
+        networks = networks[: 1 + (architecture.generator is not None)]
+        raise UserError(
+            "A directory of Hugging Face's must be one network with at most "
+            f"one head. Received: {', '.join(networks)} with the heads "
+            f"{', '.join(heads) or 'none'}. Choose one."
+        )
+    if architecture.tasks:
+        return _class_of_task(*architecture.tasks.items(), kind=kind)
+    if kind or heads not in _CLASS_OF_HEADS:
+        raise UserError(
+            "Hugging Face has encoders with the head of a discriminator, a "
+            "generator or none; `kind` is for fine-tuned heads. Received: "
+            f"kind={kind!r}, heads={', '.join(heads) or 'none'}."
+        )
+    return _CLASS_OF_HEADS[heads]
+
+
+def _class_of_task(item: tuple[str, Mapping[str, Shape]], *, kind: str) -> str:
+    """Returns the class of a fine-tuned head.
+
+    Args:
+      item: name of the task, and its modules with their kernels' shapes.
+      kind: that the user gave.
+    """
+    task, modules = item
+    if kind not in KINDS:
+        raise UserError(
+            f"`kind` must be one of {', '.join(KINDS)}, to say what the head "
+            f"of {task!r} computes. Received: kind={kind!r}."
+        )
+    _check_modules(modules, KINDS[kind])
+    return KINDS[kind]
+
+
+def _check_modules(modules: Mapping[str, Shape], class_name: str) -> None:
+    """Checks that a head is made of what the class's head is made of."""
+    expected, reason = _MODULES[class_name]
+    widths = {shape[1] for shape in modules.values()}
+    fits = class_name != QUESTION_ANSWERING or widths == {1}
+    if modules.keys() != expected or not fits:
+        shapes = (f"{name} {list(shape)}" for name, shape in modules.items())
+        raise UserError(
+            f"The head of {class_name} must be made of {_joined(expected)}: "
+            f"{reason}. Received: {_joined(shapes)}. Serve another head with "
+            "electra_tf, fine-tune with --head=hugging_face, or convert the "
+            "encoder alone (--network=encoder)."
+        )
+
+
+def _joined(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names))
+
+
+def _num_outputs(architecture: Architecture) -> int:
+    """Returns the number of labels of a fine-tuned head."""
+    (modules,) = architecture.tasks.values()
+    return modules.get("classifier/out_proj", modules.get("dense"))[1]
+
+
+def _labels(weights: Weights) -> tuple[str, ...]:
+    """Returns the labels of a head, or as many stand-ins."""
+    count = _num_outputs(weights.architecture)
+    labels = weights.labels or tuple(f"LABEL_{i}" for i in range(count))
+    if len(labels) != count:
+        raise UserError(
+            f"There must be one label for each of the head's {count} outputs. "
+            f"Received: {', '.join(labels)}."
+        )
+    return labels

@@ -1,0 +1,193 @@
+"""The tensors of Hugging Face's files as the arrays of ours, and back.
+
+`weight_map` says it all for most of them. What it cannot say:
+
+- a bare encoder is saved without the prefix `electra.`;
+- LayerNorm had the leaves gamma and beta in the first files;
+- the generator's output table is the table of words, at times written twice;
+- the two scores of question answering, of the start and of the end, are one
+  matrix there and two here.
+"""
+
+import pathlib
+
+import numpy as np
+
+from electra_tf.checkpoint import weight_map
+from electra_tf.checkpoint.hugging_face.config import (
+    ENCODER,
+    MASKED_LM,
+    PRE_TRAINING,
+    QUESTION_ANSWERING,
+    SEQUENCE_CLASSIFICATION,
+    TOKEN_CLASSIFICATION,
+    Config,
+)
+from electra_tf.checkpoint.weights import Weights
+from electra_tf.util import differences
+from electra_tf.util.errors import UserError
+
+QA_MODULES = ("dense", "dense_1")  # scores of the start and of the end
+
+_PREFIX = "electra."
+_ENCODER = ("embeddings.", "embeddings_project.", "encoder.")
+_TIED = "generator_lm_head.weight"
+_TABLE = "electra.embeddings.word_embeddings.weight"
+_QA_LEAVES = {"kernel": "qa_outputs.weight", "bias": "qa_outputs.bias"}
+
+# How the names of a head's tensors begin.
+_HEADS = {
+    PRE_TRAINING: ("discriminator_predictions.",),
+    MASKED_LM: ("generator_predictions.", "generator_lm_head."),
+    SEQUENCE_CLASSIFICATION: ("classifier.dense.", "classifier.out_proj."),
+    TOKEN_CLASSIFICATION: ("classifier.weight", "classifier.bias"),
+    QUESTION_ANSWERING: ("qa_outputs.",),
+}
+
+Arrays = dict[str, np.ndarray]
+
+
+def from_hugging_face(
+    path: pathlib.Path, tensors: Arrays, config: Config
+) -> tuple[str, Arrays]:
+    """Returns the class of a network and its arrays by our names.
+
+    Args:
+      path: of the file of the tensors, for messages.
+      tensors: all of them, float32.
+      config: what is said beside them.
+
+    Returns:
+      The class of transformers, told from its head, and our arrays. Whether
+      they are complete is not checked.
+
+    Raises:
+      UserError: if a tensor has no place, or the head is not that of `config`.
+    """
+    tensors = _full_names(path, tensors)
+    class_name = _check_class(path, tensors, config)
+    _untie(path, tensors, config, class_name)
+    return class_name, _to_ours(path, tensors, config.task)
+
+
+def to_hugging_face(weights: Weights, class_name: str) -> Arrays:
+    """Returns tensors by their names, with their layout.
+
+    Args:
+      weights: of a network that the class can be.
+      class_name: of `config.CLASSES`.
+    """
+    tensors, done = {}, set()
+    if class_name == QUESTION_ANSWERING:
+        (task,) = weights.architecture.tasks
+        for leaf, theirs in _QA_LEAVES.items():
+            ours = [f"task_specific/{task}/{m}/{leaf}" for m in QA_MODULES]
+            parts = [_float32(weights.arrays[name]).T for name in ours]
+            tensors[theirs] = np.concatenate(parts)
+            done.update(ours)
+    for name in weights.architecture.shapes():
+        if name in done:
+            continue
+        row = weight_map.to_hugging_face(name)
+        array, theirs = _float32(weights.arrays[name]), row.hugging_face
+        if class_name == ENCODER:
+            theirs = theirs.removeprefix(_PREFIX)
+        tensors[theirs] = array.T if row.is_transposed else array
+    return tensors
+
+
+def _full_names(path: pathlib.Path, tensors: Arrays) -> Arrays:
+    """Gives tensors today's names, with the encoder's prefix."""
+    is_bare = not any(name.startswith(_PREFIX) for name in tensors)
+    renamed = {}
+    for name, array in tensors.items():
+        lacks_prefix = is_bare and name.startswith(_ENCODER)
+        full = f"{_PREFIX}{name}" if lacks_prefix else name
+        full = full.replace("LayerNorm.gamma", "LayerNorm.weight")
+        full = full.replace("LayerNorm.beta", "LayerNorm.bias")
+        if full in renamed:
+            raise _unknown(path, [name])
+        renamed[full] = array
+    return renamed
+
+
+def _check_class(path: pathlib.Path, tensors: Arrays, config: Config) -> str:
+    """Returns the class whose head is there, if it is the one config names."""
+    found = [
+        class_name
+        for class_name, starts in _HEADS.items()
+        if any(name.startswith(starts) for name in tensors)
+    ] or [ENCODER]
+    named = config.class_name
+    if len(found) > 1 or named not in ("", ENCODER, *found):
+        raise UserError(
+            f"{path} must hold one network with the head that `architectures` "
+            f"names in {config.path}. Received: architectures=[{named}], "
+            f"weights of {', '.join(found)}. For an encoder without a head "
+            f"set architectures to [{ENCODER}]."
+        )
+    return found[0]
+
+
+def _untie(
+    path: pathlib.Path, tensors: Arrays, config: Config, class_name: str
+) -> None:
+    """Drops the generator's output table if it is the table of words."""
+    tied = tensors.pop(_TIED, None)
+    if class_name != MASKED_LM or (
+        tied is None and config.ties_word_embeddings
+    ):
+        return
+    table = tensors.get(_TABLE)
+    if tied is None or table is None or not np.array_equal(tied, table):
+        received = "another array" if tied is not None else "none"
+        raise UserError(
+            f"{_TIED} must be left out of {path} or equal {_TABLE}, as "
+            f"ELECTRA's generator has one table. Received: {received}, "
+            f"tie_word_embeddings={config.ties_word_embeddings}."
+        )
+
+
+def _to_ours(path: pathlib.Path, tensors: Arrays, task: str) -> Arrays:
+    """Returns arrays by our names, with our layout."""
+    arrays, unknown = {}, []
+    for name, tensor in tensors.items():
+        row = weight_map.from_hugging_face(name, task)
+        if row is not None:
+            array = tensor.T if row.is_transposed else tensor
+            arrays[row.name] = np.ascontiguousarray(array)
+        elif name in _QA_LEAVES.values():
+            arrays |= _to_ours_qa(path, name, tensor, task)
+        else:
+            unknown.append(name)
+    if unknown:
+        raise _unknown(path, unknown)
+    return arrays
+
+
+def _to_ours_qa(
+    path: pathlib.Path, name: str, tensor: np.ndarray, task: str
+) -> Arrays:
+    """Splits the scores of the start and of the end."""
+    is_kernel = name == _QA_LEAVES["kernel"]
+    rank = 2 if is_kernel else 1
+    if tensor.ndim != rank or len(tensor) != len(QA_MODULES):
+        raise UserError(
+            f"{name} must have two rows in {path}, for the start and the end. "
+            f"Received: shape {list(tensor.shape)}."
+        )
+    leaf = "kernel" if is_kernel else "bias"
+    parts = tensor[:, :, None] if is_kernel else tensor[:, None]  # [2, H, 1]
+    names = (f"task_specific/{task}/{module}/{leaf}" for module in QA_MODULES)
+    return dict(zip(names, parts, strict=True))
+
+
+def _unknown(path: pathlib.Path, names: list[str]) -> UserError:
+    return UserError(
+        f"{path} must hold the tensors of an ELECTRA network and nothing else. "
+        f"Received: {differences.listed(names)}, which have no place in one."
+    )
+
+
+def _float32(array: np.ndarray) -> np.ndarray:
+    return np.asarray(array, np.float32)

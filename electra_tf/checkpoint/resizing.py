@@ -1,0 +1,150 @@
+"""Other numbers of rows for tables: other words, longer texts."""
+
+import dataclasses
+from typing import NamedTuple
+
+import numpy as np
+
+from electra_tf.checkpoint.architecture import DIFFERENCE, Architecture
+from electra_tf.checkpoint.weights import Weights
+from electra_tf.model.tokenization import Vocabulary
+from electra_tf.util.errors import UserError
+
+_WORDS = "/embeddings/word_embeddings"
+_POSITIONS = "/embeddings/position_embeddings"
+_OUTPUT = "/output_bias"
+
+
+class Resizing(NamedTuple):
+    """What became of the rows of a table.
+
+    Attributes:
+      kept: rows of the old table in the new one.
+      new: rows that are initialized.
+      dropped: rows of the old table that are not in the new one.
+    """
+
+    kept: int
+    new: int
+    dropped: int
+
+
+def resize_vocabulary(
+    weights: Weights,
+    size: int,
+    vocabulary: Vocabulary | None = None,
+    *,
+    seed: int = 0,
+) -> tuple[Weights, Resizing]:
+    """Gives the word embeddings another number of rows, or other words.
+
+    A word that is known keeps its row, its output bias and their slots; if
+    either vocabulary is not known, words are matched by their numbers. A new
+    word starts at the mean of all rows, with noise of the size weights start
+    from, so that it is as likely as an average word; its difference from the
+    generator's at the mean of the differences. Source: Hewitt, 2021,
+    "Initializing New Word Embeddings for Pretrained Language Models".
+
+    Args:
+      weights: of one or two networks.
+      size: rows of the new tables, at least the words of `vocabulary`.
+      vocabulary: the new words; None if not known.
+      seed: of the noise.
+    """
+    old = weights.architecture.encoder.vocab_size
+    rows = _rows(weights.vocabulary, vocabulary, old, size)
+    random = np.random.default_rng(seed)
+    scale = weights.architecture.encoder.initializer_range
+    arrays = dict(weights.arrays)
+    for name, array in arrays.items():
+        base = name.removesuffix("/adam_m").removesuffix("/adam_v")
+        if base.endswith((_WORDS, f"{_WORDS}{DIFFERENCE}", _OUTPUT)):
+            fill = np.zeros_like(array[0])
+            noise = 0.0
+            if base == name:
+                fill = array.mean(0)
+            if name.endswith(_WORDS):
+                shape = (size, array.shape[1])
+                noise = np.clip(random.normal(size=shape), -2, 2) * scale
+            known = array[np.maximum(rows, 0)]
+            is_known = (rows >= 0).reshape([-1] + [1] * (array.ndim - 1))
+            arrays[name] = np.where(is_known, known, fill + noise).astype(
+                array.dtype
+            )
+    kept = int((rows >= 0).sum())
+    resized = dataclasses.replace(
+        weights,
+        arrays=arrays,
+        architecture=_with_sizes(weights.architecture, vocab_size=size),
+        vocabulary=vocabulary or _cut(weights.vocabulary, size),
+    )
+    return resized, Resizing(kept, size - kept, old - kept)
+
+
+def resize_positions(weights: Weights, size: int) -> tuple[Weights, Resizing]:
+    """Gives the position embeddings another number of rows.
+
+    New rows repeat the old ones from the first on, so that near positions keep
+    their distance; their slots are 0. Source: Beltagy et al., 2020,
+    "Longformer", section 5.
+
+    Args:
+      weights: of one or two networks.
+      size: rows of the new tables.
+    """
+    old = weights.architecture.encoder.max_position_embeddings
+    arrays = dict(weights.arrays)
+    for name, array in arrays.items():
+        base = name.removesuffix("/adam_m").removesuffix("/adam_v")
+        if not base.endswith((_POSITIONS, f"{_POSITIONS}{DIFFERENCE}")):
+            continue
+        if base == name:
+            arrays[name] = np.resize(array, (size, array.shape[1]))
+        else:
+            grown = np.zeros((size, array.shape[1]), array.dtype)
+            grown[: len(array)] = array[:size]
+            arrays[name] = grown
+    resized = dataclasses.replace(
+        weights,
+        arrays=arrays,
+        architecture=_with_sizes(
+            weights.architecture, max_position_embeddings=size
+        ),
+    )
+    kept = min(old, size)
+    return resized, Resizing(kept, size - kept, old - kept)
+
+
+def _rows(
+    before: Vocabulary | None, after: Vocabulary | None, old: int, size: int
+) -> np.ndarray:
+    """Returns int [size], for each new row the old one, -1 for none."""
+    if after is not None and after.size > size:
+        raise UserError(
+            f"`vocab_size` must be at least {after.size}, the words of the "
+            f"vocabulary. Received: vocab_size={size}."
+        )
+    rows = np.arange(size)
+    if before is not None and after is not None:
+        ids = [before.ids.get(token, -1) for token in after.tokens]
+        rows[: after.size] = ids
+        rows[after.size :] = -1
+    rows[rows >= old] = -1
+    return rows
+
+
+def _cut(vocabulary: Vocabulary | None, size: int) -> Vocabulary | None:
+    if vocabulary is None or vocabulary.size <= size:
+        return vocabulary
+    return dataclasses.replace(vocabulary, tokens=vocabulary.tokens[:size])
+
+
+def _with_sizes(architecture: Architecture, **sizes: int) -> Architecture:
+    generator = architecture.generator
+    if generator is not None:
+        generator = dataclasses.replace(generator, **sizes)
+    return dataclasses.replace(
+        architecture,
+        encoder=dataclasses.replace(architecture.encoder, **sizes),
+        generator=generator,
+    )

@@ -1,0 +1,281 @@
+"""The weights of one or two networks as arrays, whatever file they are from."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from electra_tf.checkpoint.architecture import (
+    CORRECTOR_HEAD,
+    DETECTION_LAYERS,
+    DISCRIMINATOR_HEAD,
+    GENERATOR_HEAD,
+    SLOTS,
+    STEP,
+    Architecture,
+)
+from electra_tf.config.model import DIFFERENCE
+from electra_tf.model.tokenization import Vocabulary
+from electra_tf.util.errors import UserError
+
+NETWORKS = ("discriminator", "corrector", "generator")
+ENCODER = "encoder"
+
+_WORDS = "/embeddings/word_embeddings"
+_DISENTANGLED = "gradient_disentangled"
+# What is shared -> where the generator's tables lie beside its own.
+_SHARED = {
+    "embeddings": "electra/embeddings",
+    "token_embeddings": f"electra{_WORDS}",
+}
+_HEADS = {
+    "discriminator": DISCRIMINATOR_HEAD,
+    "corrector": CORRECTOR_HEAD,
+    "generator": GENERATOR_HEAD,
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Weights:
+    """What a checkpoint holds, and what lies beside it.
+
+    Attributes:
+      origin: path it was read from, for messages.
+      arrays: the original's name -> array: weights, and where there are any
+        Adam's slots `<name>/adam_m`, `<name>/adam_v` and `global_step`.
+      architecture: of the networks they make up.
+      vocabulary: of the word embeddings; None if not known.
+      do_lower_case: whether the tokenizer lower-cases; None if not known.
+      strip_accents: whether it then removes accents; None if not known.
+      labels: of a fine-tuned head, in the order of its outputs; empty if not
+        known.
+      heads_are_assumed: whether nothing said how many attention heads the
+        encoder has.
+    """
+
+    origin: str
+    arrays: Mapping[str, np.ndarray]
+    architecture: Architecture
+    vocabulary: Vocabulary | None = None
+    do_lower_case: bool | None = None
+    strip_accents: bool | None = None
+    labels: tuple[str, ...] = ()
+    heads_are_assumed: bool = False
+
+    @property
+    def step(self) -> int:
+        """Updates done; 0 if not known."""
+        return int(self.arrays.get(STEP, 0))
+
+    @property
+    def networks(self) -> tuple[str, ...]:
+        """The networks that `select` can take out, of `NETWORKS`."""
+        heads = self.architecture.heads
+        names = []
+        if DISCRIMINATOR_HEAD in heads or GENERATOR_HEAD not in heads:
+            names.append("discriminator")
+        if CORRECTOR_HEAD in heads:
+            names.append("corrector")
+        if GENERATOR_HEAD in heads:
+            names.append("generator")
+        return tuple(names)
+
+
+def select(weights: Weights, network: str) -> Weights:
+    """Takes one network out, as one that stands alone, with its slots.
+
+    Args:
+      weights: of one or two networks.
+      network: of `NETWORKS`, where an encoder with a fine-tuned head or none
+        counts as a discriminator; or `ENCODER`, the discriminator's without
+        a head. A corrector stands alone as a masked language model does, its
+        head with that name. What only an objective has is left out.
+
+    Returns:
+      The network's weights; its encoder has the scope `electra`.
+
+    Raises:
+      UserError: if there is no such network.
+    """
+    if network not in (*weights.networks, ENCODER):
+        towers = " A two-tower generator cannot stand alone."
+        raise UserError(
+            f"{weights.origin} must hold a {network}. Received: "
+            f"{' and '.join(weights.networks)}."
+            + towers
+            * weights.architecture.is_two_tower
+        )
+    if network != "generator":
+        weights = with_whole_tables(weights)
+    old = weights.architecture
+    head = _HEADS.get(network, "")
+    encoder, scopes = old.encoder, {"electra": "electra"}
+    if network == "generator":
+        if old.generator is not None:
+            encoder = old.generator
+            scopes = {"generator": "electra"}
+            if shared := _SHARED.get(old.sharing):
+                scopes[shared] = shared
+    alone = GENERATOR_HEAD if network == "corrector" else head
+    scopes |= {head or STEP: alone or STEP, STEP: STEP}
+    if network == "discriminator":
+        scopes["task_specific"] = "task_specific"
+        scopes[DETECTION_LAYERS] = "electra/encoder"  # instead of its own
+    arrays = {
+        new + name.removeprefix(scope): array
+        for scope, new in scopes.items()
+        for name, array in weights.arrays.items()
+        if _is_in(name, scope)
+    }
+    return dataclasses.replace(
+        weights,
+        arrays=arrays,
+        architecture=Architecture(
+            encoder=encoder,
+            heads=(alone,) if head in old.heads else (),
+            tasks=old.tasks if network == "discriminator" else {},
+        ),
+    )
+
+
+def with_whole_tables(weights: Weights) -> Weights:
+    """Adds the generator's tables to the discriminator's differences, if any.
+
+    The sums have the differences' slots: their gradients are the same.
+
+    Args:
+      weights: of one or two networks.
+
+    Returns:
+      The same networks, sharing nothing.
+    """
+    if weights.architecture.generator_sharing != _DISENTANGLED:
+        return weights
+    arrays = {}
+    for name, array in weights.arrays.items():
+        if name.endswith(DIFFERENCE):
+            table = name.removesuffix(DIFFERENCE)
+            base = "generator" + table.removeprefix("electra")
+            array = array + weights.arrays[base]
+        arrays[name.replace(DIFFERENCE, "")] = array
+    architecture = dataclasses.replace(weights.architecture, sharing="none")
+    return dataclasses.replace(
+        weights, arrays=arrays, architecture=architecture
+    )
+
+
+def merge(discriminator: Weights, generator: Weights) -> Weights:
+    """Joins two networks into what pre-training has.
+
+    They share their embeddings or the words among them, or all of their
+    encoders, if these are equal, bit for bit.
+
+    Args:
+      discriminator: alone.
+      generator: alone, of the same vocabulary.
+
+    Raises:
+      UserError: if the tables differ and cannot be the generator's own, which
+        are as wide as its hidden vectors.
+    """
+    sharing = "none"
+    for kind, tables in _SHARED.items():
+        if sharing == "none" and _are_equal(generator, discriminator, tables):
+            sharing = kind
+    config = generator.architecture.encoder
+    if _are_equal(generator, discriminator, "electra"):
+        heads = {
+            name: array
+            for name, array in generator.arrays.items()
+            if name.startswith(GENERATOR_HEAD)
+        }
+        return _joined(discriminator, generator, heads, generator=None)
+    if sharing == "none" and config.embedding_size != config.hidden_size:
+        raise UserError(
+            "A discriminator and a generator must have the same embeddings, "
+            "or the generator's must be as wide as its hidden vectors. "
+            f"Received: {discriminator.origin} and {generator.origin}, whose "
+            f"tables differ, with embedding_size={config.embedding_size} and "
+            f"hidden_size={config.hidden_size} in the generator. Convert one "
+            "of them alone with --network."
+        )
+    shared = _SHARED.get(sharing, STEP)
+    renamed = {
+        "generator" + name.removeprefix("electra")
+        if name.startswith("electra/")
+        else name: array
+        for name, array in generator.arrays.items()
+        if not _is_in(name, shared) and name != STEP
+    }
+    return _joined(
+        discriminator,
+        generator,
+        renamed,
+        generator=config,
+        sharing=sharing,
+    )
+
+
+def _are_equal(one: Weights, other: Weights, scope: str) -> bool:
+    """Tells whether all weights of a scope are equal, bit for bit."""
+    return all(
+        np.array_equal(array, other.arrays.get(name))
+        for name, array in one.arrays.items()
+        if _is_in(name, scope) and not name.endswith(SLOTS)
+    )
+
+
+def _is_in(name: str, scope: str) -> bool:
+    """Tells whether a name is a scope's, or that of a weight with slots."""
+    return name == scope or name.startswith(f"{scope}/")
+
+
+def _joined(
+    discriminator: Weights,
+    other: Weights,
+    arrays: Mapping[str, np.ndarray],
+    **changes: Any,  # noqa: ANN401 (fields of an Architecture)
+) -> Weights:
+    return dataclasses.replace(
+        discriminator,
+        origin=f"{discriminator.origin},{other.origin}",
+        arrays={**discriminator.arrays, **arrays},
+        architecture=dataclasses.replace(
+            discriminator.architecture,
+            heads=(DISCRIMINATOR_HEAD, GENERATOR_HEAD),
+            **changes,
+        ),
+    )
+
+
+def with_slots(weights: Weights) -> Weights:
+    """Adds what training needs and is not there: slots of 0, step 0."""
+    arrays = dict(weights.arrays)
+    for name in weights.architecture.shapes():
+        for slot in SLOTS:
+            zeros = np.zeros_like(arrays[name])
+            arrays.setdefault(f"{name}/{slot}", zeros)
+    arrays.setdefault(STEP, np.array(0, np.int64))
+    return dataclasses.replace(weights, arrays=arrays)
+
+
+def without_extras(weights: Weights) -> Weights:
+    """Leaves out what only some objectives have, and its slots."""
+    extras = weights.architecture.extras
+    names = {
+        name
+        for extra in extras
+        for name in (extra, *(f"{extra}/{slot}" for slot in SLOTS))
+    }
+    return dataclasses.replace(
+        weights,
+        arrays={n: a for n, a in weights.arrays.items() if n not in names},
+        architecture=dataclasses.replace(weights.architecture, extras={}),
+    )
+
+
+def without_slots(weights: Weights) -> Weights:
+    """Leaves Adam's slots out."""
+    arrays = {n: a for n, a in weights.arrays.items() if not n.endswith(SLOTS)}
+    return dataclasses.replace(weights, arrays=arrays)

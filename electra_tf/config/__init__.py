@@ -1,0 +1,1 @@
+"""The parts of the configurations, one concern a file; needs no TensorFlow."""

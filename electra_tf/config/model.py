@@ -1,0 +1,294 @@
+"""The shapes of encoders; needs no TensorFlow."""
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from electra_tf.util import files
+from electra_tf.util.config_fields import one_of, require, require_choices
+from electra_tf.util.errors import UserError
+
+TABLES = ("word_embeddings", "token_type_embeddings", "position_embeddings")
+"""The embedding tables of an encoder: their variables' names."""
+
+DIFFERENCE = "_difference"
+"""Ends the name of a table that is added to the generator's."""
+
+
+class Size(NamedTuple):
+    """What the name of a size stands for.
+
+    Attributes:
+      hidden_size: width of the hidden vectors, H.
+      num_hidden_layers: Transformer layers.
+      embedding_size: width of the embedding tables, E; None for H.
+    """
+
+    hidden_size: int
+    num_hidden_layers: int
+    embedding_size: int | None
+
+
+# Source: ELECTRA paper, table 6.
+SIZES = {
+    "small": Size(256, 12, 128),
+    "base": Size(768, 12, None),
+    "large": Size(1024, 24, None),
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CommonConfig:
+    """What the discriminator and the generator have in common."""
+
+    hidden_dropout_prob: float = 0.1
+    """Share of hidden values dropped in training."""
+
+    attention_probs_dropout_prob: float = 0.1
+    """Share of attention weights dropped in training."""
+
+    max_position_embeddings: int = 512
+    """Tokens in the longest row that can be read."""
+
+    type_vocab_size: int = 2
+    """Kinds of segments."""
+
+    initializer_range: float = 0.02
+    """Standard deviation of the truncated normal that weights start from."""
+
+    attention_initializer: str = one_of("truncated_normal", "neighbours")
+    """How attention starts: uniform, as the original's, or leaning towards one
+    of the nearest tokens in each head, from which small budgets learn far
+    sooner. How far it leans depends on width, length and `initializer_range`;
+    in the demo a third of the first layer's attention, a twentieth of the
+    second's."""
+
+    def __post_init__(self) -> None:
+        rates = "hidden_dropout_prob attention_probs_dropout_prob"
+        counts = "max_position_embeddings type_vocab_size"
+        require(self, rates, "in [0, 1)", lambda p: 0 <= p < 1)
+        require(self, counts, "at least 1", lambda n: n >= 1)
+        require(self, "initializer_range", "in (0, 1)", lambda x: 0 < x < 1)
+        require_choices(self)
+
+    @property
+    def has_dropout(self) -> bool:
+        """Whether training drops anything."""
+        rates = (self.hidden_dropout_prob, self.attention_probs_dropout_prob)
+        return any(rate > 0 for rate in rates)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BertConfig(CommonConfig):
+    """The shape of one encoder.
+
+    The activation is always the exact (erf) GELU, and the epsilon of layer
+    normalisation 1e-12. Source: `BertConfig` in the original's
+    `model/modeling.py`.
+
+    Raises:
+      UserError: if a value is out of range, or two do not fit.
+    """
+
+    vocab_size: int
+    """Word pieces in the vocabulary, V."""
+
+    hidden_size: int
+    """Width of the hidden vectors, H."""
+
+    num_hidden_layers: int
+    """Transformer layers."""
+
+    num_attention_heads: int
+    """Attention heads in each layer, A; divides `hidden_size`."""
+
+    intermediate_size: int
+    """Width of the feed-forward layers."""
+
+    embedding_size: int
+    """Width of the embedding tables, E; projected to H where it differs."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        sizes = (
+            "vocab_size hidden_size num_hidden_layers num_attention_heads "
+            "intermediate_size embedding_size"
+        )
+        require(self, sizes, "at least 1", lambda n: n >= 1)
+        width = self.hidden_size
+        if width % self.num_attention_heads:
+            divisors = [n for n in range(1, width + 1) if width % n == 0]
+            raise UserError(
+                "`num_attention_heads` must divide `hidden_size`. Received: "
+                f"num_attention_heads={self.num_attention_heads}, "
+                f"hidden_size={width}, which {', '.join(map(str, divisors))} "
+                "divide."
+            )
+        if self.attention_initializer == "neighbours":
+            expected = "even for attention_initializer=neighbours"
+            require(self, "embedding_size", expected, lambda n: n % 2 == 0)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns field -> value."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "BertConfig":
+        """Makes a configuration from what `to_dict` returned.
+
+        Raises:
+          UserError: if a field is unknown or missing.
+        """
+        try:
+            return cls(**values)
+        except TypeError as error:
+            raise UserError(f"Not a BertConfig: {error}.") from error
+
+    @classmethod
+    def from_json_file(cls, path: str | os.PathLike[str]) -> "BertConfig":
+        """Makes a configuration from a JSON file of what `to_dict` returned.
+
+        Raises:
+          UserError: if the file cannot be read, or a field is unknown or
+            missing.
+        """
+        return cls.from_dict(files.read_json(path))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ModelConfig(CommonConfig):
+    """The shapes of discriminator and generator.
+
+    Differs: the original ignores the sizes of a generator that shares all
+    weights; here setting one is an error. The original's overrides of heads
+    and feed-forward width do not reach the generator; here it has fields of
+    its own for them.
+
+    Raises:
+      UserError: if a value is out of range, or two do not fit.
+    """
+
+    model_size: str = one_of(*SIZES)
+    """Hidden size and layers: 256 x 12, 768 x 12, 1024 x 24."""
+
+    hidden_size: int | None = None
+    """Width of the hidden vectors, H. Default: by `model_size`."""
+
+    num_hidden_layers: int | None = None
+    """Transformer layers. Default: by `model_size`."""
+
+    num_attention_heads: int | None = None
+    """Attention heads in each layer. Default: one for every 64 of H."""
+
+    intermediate_size: int | None = None
+    """Width of the feed-forward layers. Default: 4 H."""
+
+    embedding_size: int | None = None
+    """Width of the embedding tables. Default: 128 for small, else H."""
+
+    generator_layers: float = 1.0
+    """Layers of the generator, as a fraction of the discriminator's."""
+
+    generator_hidden_size: float = 0.25
+    """Width of the generator's hidden vectors, as a fraction of H."""
+
+    generator_num_hidden_layers: int | None = None
+    """Layers of the generator. Default: by `generator_layers`."""
+
+    generator_width: int | None = None
+    """Width of the generator's hidden vectors. Default: by
+    `generator_hidden_size`."""
+
+    generator_num_attention_heads: int | None = None
+    """Attention heads in each layer of the generator. Default: one for every
+    64 of its width."""
+
+    generator_intermediate_size: int | None = None
+    """Width of the generator's feed-forward layers. Default: 4 times its
+    width."""
+
+    generator_sharing: str = one_of(
+        "embeddings",
+        "token_embeddings",
+        "gradient_disentangled",
+        "none",
+        "all",
+    )
+    """What generator and discriminator share: the embeddings; of them the
+    table of tokens alone; the generator's tables, to which the discriminator
+    adds differences of its own and which it does not train (DeBERTaV3);
+    nothing, and the generator's tables have its own width; or all weights, and
+    the generator has the discriminator's shape."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        fractions = "generator_layers generator_hidden_size"
+        sizes = (
+            "generator_num_hidden_layers generator_width "
+            "generator_num_attention_heads generator_intermediate_size"
+        )
+        require(self, fractions, "in (0, 1]", lambda x: 0 < x <= 1)
+        if self.generator_sharing == "all":
+            expected = "left out with generator_sharing=all"
+            require(self, sizes, expected, lambda _: False)
+        # Sizes fit, or do not fit, whatever the vocabulary.
+        self.discriminator(vocab_size=1)
+        try:
+            self.generator(vocab_size=1)
+        except UserError as error:
+            ways_out = ", ".join(f"--{name}" for name in sizes.split())
+            raise UserError(
+                f"In the generator, {error} Set one of {ways_out}."
+            ) from error
+
+    def discriminator(self, vocab_size: int) -> BertConfig:
+        """Returns the shape of the discriminator for a vocabulary."""
+        size = SIZES[self.model_size]
+        hidden = _or(self.hidden_size, size.hidden_size)
+        embedding = _or(size.embedding_size, hidden)
+        common = dataclasses.fields(CommonConfig)
+        return BertConfig(
+            vocab_size=vocab_size,
+            hidden_size=hidden,
+            num_hidden_layers=_or(
+                self.num_hidden_layers, size.num_hidden_layers
+            ),
+            num_attention_heads=_or(
+                self.num_attention_heads, attention_heads(hidden)
+            ),
+            intermediate_size=_or(self.intermediate_size, 4 * hidden),
+            embedding_size=_or(self.embedding_size, embedding),
+            **{field.name: getattr(self, field.name) for field in common},
+        )
+
+    def generator(self, vocab_size: int) -> BertConfig:
+        """Returns the shape of the generator for a vocabulary."""
+        full = self.discriminator(vocab_size)
+        if self.generator_sharing == "all":
+            return full
+        width = _or(
+            self.generator_width,
+            round(full.hidden_size * self.generator_hidden_size),
+        )
+        layers = round(full.num_hidden_layers * self.generator_layers)
+        has_own_tables = self.generator_sharing == "none"
+        return dataclasses.replace(
+            full,
+            hidden_size=width,
+            num_hidden_layers=_or(self.generator_num_hidden_layers, layers),
+            num_attention_heads=_or(
+                self.generator_num_attention_heads, attention_heads(width)
+            ),
+            intermediate_size=_or(self.generator_intermediate_size, 4 * width),
+            embedding_size=width if has_own_tables else full.embedding_size,
+        )
+
+
+def _or(value: int | None, default: int) -> int:
+    return default if value is None else value
+
+
+def attention_heads(width: int) -> int:
+    """Returns the original's number of attention heads for a width."""
+    return max(1, width // 64)

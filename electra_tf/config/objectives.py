@@ -1,0 +1,346 @@
+"""The configuration of objectives; needs no TensorFlow."""
+
+import dataclasses
+import math
+
+from electra_tf.config.masking import Numbers
+from electra_tf.util.config_fields import one_of, require, require_choices
+from electra_tf.util.errors import UserError
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ObjectiveConfig:
+    """What is learned."""
+
+    objective: str = one_of(
+        "electra",
+        "adversarial",
+        "all_tokens_mlm",
+        "coco_lm",
+        "electra_15",
+        "electra_sentence",
+        "electric",
+        "fast_electra",
+        "mc_bert",
+        "mlm",
+        "mlm_sentence",
+        "replace_mlm",
+        "script",
+        "teams",
+        "two_stage",
+    )
+    """What is learned, each in a file of `pretrain/objectives`; see
+    docs/objectives.md."""
+
+    gen_weight: float = 1.0
+    """Weight of the generator's loss."""
+
+    disc_weight: float = 50.0
+    """Weight of the discriminator's loss."""
+
+    disc_weight_start_step: int = 0
+    """Updates after which the weight of the discriminator's loss begins to
+    rise from 0; before them what it alone trains stays as it is."""
+
+    disc_weight_end_step: int = 0
+    """Updates after which it has risen to `disc_weight`; it does so linearly,
+    and with it the steps of what that loss alone trains. The loss that is
+    reported has `disc_weight` throughout."""
+
+    corrector_weight: float = 1.0
+    """Weight of the loss of an encoder that predicts which tokens stood where
+    the generator replaced some."""
+
+    temperature: float = 1.0
+    """Temperature at which the generator is sampled."""
+
+    temperature_end: float | None = None
+    """Temperature at the end of the training, to which `temperature` changes
+    linearly; that of evaluation. Default: `temperature` throughout."""
+
+    top_k: int = 0
+    """Sample from so many of the likeliest tokens alone; 0: from all."""
+
+    disallow_correct: bool = False
+    """Never sample the token that was there."""
+
+    generator_type: str = one_of(
+        "transformer", "two_tower", "uniform", "unigram"
+    )
+    """What replaces tokens: a network that is trained along to fill masks, two
+    that predict each token of the clean text from its left and its right, any
+    word piece with equal probability, or each as often as it occurs in the
+    training records. The objective electric always has two towers."""
+
+    freeze_generator: bool = False
+    """Take the generator from `generator_checkpoint` or `init_checkpoint` and
+    do not train it. The objective fast_electra always does."""
+
+    original_sampling: bool = False
+    """Sample by the original's Gumbel noise: the same distribution but for
+    the constants in its logarithms, from one number for each word piece."""
+
+    original_noise_odds: bool = False
+    """For electric, take the odds of noise from `mask_prob`, as the original
+    does, and not from what is chosen of each row."""
+
+    def __post_init__(self) -> None:
+        weights = "gen_weight disc_weight corrector_weight"
+        require(self, weights, "at least 0", lambda x: 0 <= x < math.inf)
+        temperatures = "temperature temperature_end"
+        require(self, temperatures, "positive", lambda x: 0 < x < math.inf)
+        require(self, "top_k", "at least 0", lambda k: k >= 0)
+        require_choices(self)
+        self._check_schedule()
+        if self.generator_type == "uniform":
+            expected = (
+                "0 with generator_type=uniform, all of whose are as likely"
+            )
+            require(self, "top_k", expected, lambda k: k == 0)
+        if self.generator_type == "two_tower":
+            expected = "electra or electric with generator_type=two_tower"
+            names = ("electra", "electric")
+            require(self, "objective", expected, names.__contains__)
+        if self.objective == "electric":
+            self._check_noise()
+        if self.has_frozen_generator:
+            self._check_frozen()
+
+    @property
+    def has_two_towers(self) -> bool:
+        """Whether two towers predict the tokens of the clean text."""
+        return (
+            "two_tower" == self.generator_type or self.objective == "electric"
+        )
+
+    @property
+    def has_generator(self) -> bool:
+        """Whether a network says what replaces tokens."""
+        return self.generator_type not in ("uniform", "unigram")
+
+    @property
+    def has_frozen_generator(self) -> bool:
+        """Whether the generator is trained already."""
+        return self.freeze_generator or self.objective == "fast_electra"
+
+    @property
+    def trains_generator(self) -> bool:
+        """Whether a generator of its own is trained along."""
+        return self.has_own_generator and not self.has_frozen_generator
+
+    @property
+    def has_own_generator(self) -> bool:
+        """Whether a network beside the main encoder says what replaces."""
+        alone = ("mlm", "mlm_sentence", "script")
+        return self.has_generator and self.objective not in alone
+
+    def temperature_at(self, progress: Numbers) -> Numbers | float:
+        """Returns the temperature of sampling.
+
+        Args:
+          progress: how much of the training is done, from 0 to 1.
+        """
+        if self.temperature_end is None:
+            return self.temperature
+        change = self.temperature_end - self.temperature
+        return self.temperature + progress * change
+
+    def _check_schedule(self) -> None:
+        """A loss that is not there, or comes later anyway, cannot rise."""
+        first, last = self.disc_weight_start_step, self.disc_weight_end_step
+        steps = "disc_weight_start_step disc_weight_end_step"
+        require(self, steps, "at least 0", lambda n: n >= 0)
+        if last < first:
+            raise UserError(
+                "`disc_weight_end_step` must be at least "
+                f"`disc_weight_start_step`. Received: disc_weight_start_step="
+                f"{first}, disc_weight_end_step={last}."
+            )
+        others = (
+            "mlm mlm_sentence replace_mlm all_tokens_mlm mc_bert two_stage"
+        ).split()
+        if last:
+            expected = (
+                "one that has a disc_loss from the first update on, with "
+            )
+            expected += "disc_weight_end_step"
+            require(self, "objective", expected, lambda x: x not in others)
+
+    def _check_frozen(self) -> None:
+        """A frozen generator is one network beside another, for ever."""
+        names = (
+            "electra electra_15 fast_electra replace_mlm all_tokens_mlm "
+            "mc_bert teams"
+        ).split()
+        expected = f"one of {', '.join(names)} with freeze_generator"
+        require(self, "objective", expected, names.__contains__)
+        expected = "transformer where the generator is frozen"
+        kinds = ("transformer",)
+        require(self, "generator_type", expected, kinds.__contains__)
+        if self.objective == "fast_electra":
+            expected = "left out with fast_electra: see initial_temperature"
+            require(self, "temperature_end", expected, lambda _: False)
+
+    def _check_noise(self) -> None:
+        """Noise-contrastive estimation needs the probability of its noise."""
+        towers = "two_tower with objective=electric, whose noise they make"
+        names = ("two_tower", "transformer")  # the latter: not set
+        require(self, "generator_type", towers, names.__contains__)
+        noise = "with objective=electric, which samples what the towers predict"
+        temperatures = "temperature temperature_end"
+        require(self, temperatures, f"1 {noise}", lambda x: x == 1)
+        require(self, "top_k", f"0 {noise}", lambda k: k == 0)
+        require(self, "disallow_correct", f"False {noise}", lambda x: not x)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AdversarialConfig:
+    """How the generator works against the discriminator (adversarial)."""
+
+    adversarial_method: str = one_of("reinforce", "gumbel")
+    """How the generator learns from the discriminator: from rewards
+    (REINFORCE, the paper's), or by a gradient through relaxed samples
+    (straight-through Gumbel-Softmax)."""
+
+    adversarial_weight: float = 1.0
+    """Share of the adversarial loss in the generator's, once it has risen; the
+    rest is that of maximum likelihood."""
+
+    adversarial_start_step: int = 0
+    """Updates after which that share begins to rise from 0."""
+
+    adversarial_end_step: int = 0
+    """Updates after which it has risen; it does so linearly."""
+
+    baseline_weight: float = 1.0
+    """Weight of the loss of the baseline that REINFORCE learns."""
+
+    gumbel_temperature: float = 1.0
+    """Temperature of the relaxed samples; lower is closer to real ones."""
+
+    def __post_init__(self) -> None:
+        steps = "adversarial_start_step adversarial_end_step"
+        positive = "baseline_weight gumbel_temperature"
+        require(self, "adversarial_weight", "in [0, 1]", lambda x: 0 <= x <= 1)
+        require(self, steps, "at least 0", lambda n: n >= 0)
+        require(self, positive, "positive", lambda x: 0 < x < math.inf)
+        require_choices(self)
+        if self.adversarial_end_step < self.adversarial_start_step:
+            raise UserError(
+                "`adversarial_end_step` must be at least "
+                "`adversarial_start_step`. Received: "
+                f"adversarial_start_step={self.adversarial_start_step}, "
+                f"adversarial_end_step={self.adversarial_end_step}."
+            )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FastElectraConfig:
+    """How a frozen generator is made hard by and by (fast_electra)."""
+
+    initial_temperature: float = 2.0
+    """Temperature of sampling at the start; it falls towards `temperature`."""
+
+    temperature_time: float = 0.1
+    """Share of the training in which what is left to fall shrinks to 1 / e."""
+
+    def __post_init__(self) -> None:
+        names = "initial_temperature temperature_time"
+        require(self, names, "positive", lambda x: 0 < x < math.inf)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TwoStageConfig:
+    """How a generator and then a discriminator are trained (two_stage)."""
+
+    generator_steps: int = 0
+    """Updates of the generator alone, before those of the discriminator; 0 for
+    half of all."""
+
+    init_discriminator_from_generator: bool = True
+    """Start the discriminator's encoder from the generator's, which must have
+    the same shape. Without it the discriminator may learn nothing beyond the
+    share of replaced tokens."""
+
+    def __post_init__(self) -> None:
+        require(self, "generator_steps", "at least 0", lambda n: n >= 0)
+
+    def first_steps(self, num_train_steps: int) -> int:
+        """Returns the updates of the generator alone.
+
+        Args:
+          num_train_steps: all updates.
+        """
+        return self.generator_steps or num_train_steps // 2
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SelectionConfig:
+    """How the right word is chosen among a few (mc_bert, teams)."""
+
+    num_candidates: int = 5
+    """What is chosen from at each position: the right word and others drawn
+    from the generator (teams); or <neither>, the right word if the token was
+    replaced, and others (mc_bert)."""
+
+    selection_weight: float = 2.0
+    """Weight of the loss of the choice."""
+
+    num_detection_layers: int = 1
+    """Layers that teams has twice, the topmost: once for the choice and once
+    for the discriminator."""
+
+    def __post_init__(self) -> None:
+        weight = "selection_weight"
+        require(self, "num_candidates", "at least 2", lambda n: n >= 2)
+        require(self, weight, "at least 0", lambda x: 0 <= x < math.inf)
+        require(self, "num_detection_layers", "at least 1", lambda n: n >= 1)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ContrastConfig:
+    """How a text is told from others by a crop of it (coco_lm)."""
+
+    contrast_weight: float = 1.0
+    """Weight of the loss of that."""
+
+    contrast_group: int = 8
+    """Neighbouring rows of a batch that are told from each other. They stay in
+    one micro-batch of one replica, which hold a multiple of them."""
+
+    contrast_temperature: float = 1.0
+    """Temperature of the softmax over cosines."""
+
+    crop_share: float = 0.9
+    """Share of a row's tokens that its crop keeps."""
+
+    def __post_init__(self) -> None:
+        weight, temperature = "contrast_weight", "contrast_temperature"
+        require(self, weight, "at least 0", lambda x: 0 <= x < math.inf)
+        require(self, temperature, "positive", lambda x: 0 < x < math.inf)
+        require(self, "contrast_group", "at least 2", lambda n: n >= 2)
+        require(self, "crop_share", "in (0, 1]", lambda x: 0 < x <= 1)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SentenceConfig:
+    """What is asked of a whole row (electra_sentence, mlm_sentence)."""
+
+    sentence_loss: str = one_of(
+        "sentence_order", "next_sentence", "any_replaced"
+    )
+    """Whether the two segments of the row were swapped; whether its second is
+    that of the neighbouring row; or whether the generator replaced any token
+    of it (electra_sentence)."""
+
+    sentence_weight: float = 1.0
+    """Weight of the loss of that."""
+
+    uncorrupted_share: float = 0.2
+    """Share of the rows that are not corrupted, with any_replaced."""
+
+    def __post_init__(self) -> None:
+        weight, share = "sentence_weight", "uncorrupted_share"
+        require(self, weight, "at least 0", lambda x: 0 <= x < math.inf)
+        require(self, share, "in (0, 1)", lambda x: 0 < x < 1)
+        require_choices(self)

@@ -1,0 +1,1 @@
+"""Text to records: splitting, packing, merging, verified reading."""

@@ -1,0 +1,179 @@
+"""Corpora as streams of documents, read in constant memory."""
+
+from collections.abc import Iterable, Iterator
+
+from electra_tf.data import demo_corpus
+from electra_tf.data.formats import prepared_datasets, text_files
+from electra_tf.data.formats.text_files import Options
+from electra_tf.data.formats.text_lines import Line, Statistics
+from electra_tf.data.sources import DEMO, Source, expand
+from electra_tf.util.errors import UserError
+
+__all__ = [
+    "DEMO",
+    "Options",
+    "Source",
+    "Statistics",
+    "check_text",
+    "documents",
+    "expand",
+    "read",
+]
+
+MAX_DOCUMENT_CHARACTERS = 2**17
+
+
+def documents(
+    sources: Iterable[Source],
+    *,
+    blanks_separate_docs: bool,
+    statistics: Statistics,
+    max_characters: int = MAX_DOCUMENT_CHARACTERS,
+    options: Options | None = None,
+) -> Iterator[list[str]]:
+    """Reads documents one after the other; there must be one at least.
+
+    Args:
+      sources: see `read`.
+      blanks_separate_docs: see `read`.
+      statistics: see `read`.
+      max_characters: see `read`.
+      options: see `read`.
+
+    Yields:
+      The lines of a document, see `read`.
+
+    Raises:
+      UserError: if a file cannot be read, naming it, or if there is no text.
+    """
+    yield from read(
+        sources,
+        blanks_separate_docs=blanks_separate_docs,
+        statistics=statistics,
+        max_characters=max_characters,
+        options=options,
+    )
+    check_text(statistics)
+
+
+def read(
+    sources: Iterable[Source],
+    *,
+    blanks_separate_docs: bool,
+    statistics: Statistics,
+    max_characters: int = MAX_DOCUMENT_CHARACTERS,
+    options: Options | None = None,
+) -> Iterator[list[str]]:
+    """Reads documents one after the other.
+
+    A line is a "sentence"; a document ends at a blank line or with its file.
+    A file in an archive, an object of JSON lines and an example of a data set
+    are one document each, whatever blank lines they have. A line of more than
+    `MAX_LINE_BYTES` is cut, at white space if there is any, and a document of
+    more than `max_characters` between lines: the pieces count as documents, so
+    that a text without borders can still be split.
+
+    Args:
+      sources: what to read, in this order.
+      blanks_separate_docs: whether a blank line ends a document; otherwise
+        blank lines are left out.
+      statistics: counts what is read.
+      max_characters: of a document.
+      options: how to read files; None for the defaults.
+
+    Yields:
+      The lines of a document, without white space around them and never blank.
+
+    Raises:
+      UserError: if a file cannot be read, naming it.
+    """
+    options = options or Options()
+    for source in sources:
+        statistics.files += source.start == 0
+        num_before = statistics.documents
+        lines = _read(source, options, statistics)
+        for document in _group(
+            lines, blanks_separate_docs, max_characters, statistics
+        ):
+            statistics.documents += 1
+            statistics.lines += len(document)
+            yield document
+        is_whole = source.start == 0 and source.end is None
+        is_empty = statistics.documents == num_before
+        statistics.empty_files += is_whole and is_empty
+
+
+def check_text(statistics: Statistics) -> None:
+    """Checks that documents were read.
+
+    Args:
+      statistics: of what was read.
+
+    Raises:
+      UserError: if there were none, saying what there was.
+    """
+    if statistics.documents:
+        return
+    left_out = {
+        "line(s) as binary": statistics.binary_lines,
+        "line(s) as bad JSON": statistics.bad_json_lines,
+        "archived file(s) as unsafe": statistics.skipped_members,
+        "archived file(s) as too large": statistics.oversized_members,
+    }
+    reasons = [f"{number} {what}" for what, number in left_out.items()]
+    raise UserError(
+        "The corpus must hold text in UTF-8. Received: "
+        f"{statistics.files} file(s) with {statistics.text_bytes} bytes of "
+        f"text; left out: {', '.join(reasons)}."
+    )
+
+
+def _read(
+    source: Source, options: Options, statistics: Statistics
+) -> Iterator[Line]:
+    """Yields the lines of a source, stripped."""
+    if source.path == DEMO:
+        yield from _demo_lines(statistics)
+    elif source.split:
+        yield from prepared_datasets.read(
+            source.path, source.split, options.text_field, statistics
+        )
+    else:
+        yield from text_files.read(
+            source.path,
+            statistics,
+            options,
+            start=source.start,
+            end=source.end,
+        )
+
+
+def _demo_lines(statistics: Statistics) -> Iterator[Line]:
+    for document in demo_corpus.documents():
+        for line in [*document, ""]:
+            statistics.text_bytes += len(line.encode()) + 1
+            yield line
+
+
+def _group(
+    lines: Iterable[Line],
+    blanks_separate_docs: bool,
+    max_characters: int,
+    statistics: Statistics,
+) -> Iterator[list[str]]:
+    """Joins lines to documents."""
+    document: list[str] = []
+    size = 0
+    for line in lines:
+        if line:
+            if document and size + len(line) > max_characters:
+                statistics.cut_documents += 1
+                yield document
+                document, size = [], 0
+            document.append(line)
+            size += len(line)
+        elif document and (blanks_separate_docs or line is None):
+            yield document
+            document, size = [], 0
+    if document:
+        yield document

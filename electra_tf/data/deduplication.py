@@ -1,0 +1,178 @@
+"""Documents that a corpus holds more than once.
+
+Two documents are the same if their texts are, whatever white space lies
+between their words, and whatever case their letters have if the tokenizer does
+not see it. The first one in the order of the corpus stays.
+
+The hashes of the documents of each part are written first. Then they are
+compared, a range of hashes after the other: what is in memory at one time are
+`BUCKET_DOCUMENTS` hashes, and a bit for each document. This module imports no
+TensorFlow.
+"""
+
+import hashlib
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from electra_tf.data.formats.text_lines import Statistics
+from electra_tf.util import files, storage
+
+BUCKET_DOCUMENTS = 2**22  # 100 MB
+
+_NUM_RANGES = 256  # of hashes, by their first byte
+_ENTRY = np.dtype([("first", "<u8"), ("second", "<u8"), ("number", "<u4")])
+_STARTS = np.dtype("<u8")
+
+
+class Hashes(NamedTuple):
+    """The hashes of some documents, sorted.
+
+    Attributes:
+      first: uint64 [n], the first half of each hash.
+      second: uint64 [n], the second half.
+      number: uint32 [n], of the document in its part.
+    """
+
+    first: np.ndarray
+    second: np.ndarray
+    number: np.ndarray
+
+
+def document_hash(lines: Iterable[str], *, do_lower_case: bool) -> bytes:
+    """Returns 16 bytes that are the same for the same text.
+
+    Args:
+      lines: of the document.
+      do_lower_case: whether the case of letters makes no difference.
+    """
+    text = " ".join(word for line in lines for word in line.split())
+    text = unicodedata.normalize("NFC", text)
+    text = text.lower() if do_lower_case else text
+    content = text.encode()
+    return hashlib.blake2b(content, digest_size=16).digest()
+
+
+def write(path: str, hashes: Iterable[bytes]) -> None:
+    """Writes the hashes of the documents of a part.
+
+    Args:
+      path: of the file.
+      hashes: of the documents, in order.
+    """
+    halves = np.frombuffer(b"".join(hashes), ">u8").reshape(-1, 2)
+    entries = np.empty(len(halves), _ENTRY)
+    entries["first"], entries["second"] = halves.T
+    entries["number"] = np.arange(len(halves))
+    order = np.lexsort((entries["second"], entries["first"]))  # stable
+    entries = entries[order]
+    ranges = np.arange(_NUM_RANGES, dtype=np.uint64) << np.uint64(56)
+    starts = np.searchsorted(entries["first"], ranges)
+    starts = np.append(starts, len(entries)).astype(_STARTS)
+    files.atomic_write_bytes(path, starts.tobytes() + entries.tobytes())
+
+
+def read(path: str, first: int = 0, last: int = _NUM_RANGES) -> Hashes:
+    """Reads the hashes of some ranges.
+
+    Args:
+      path: of the file.
+      first: of the ranges.
+      last: the range after them.
+    """
+    with storage.open_binary(path) as file:
+        starts = np.frombuffer(file.read(_header_bytes()), _STARTS)
+        start, end = int(starts[first]), int(starts[last])
+        file.seek(_header_bytes() + start * _ENTRY.itemsize)
+        content = file.read((end - start) * _ENTRY.itemsize)
+    entries = np.frombuffer(content, _ENTRY)
+    return Hashes(*(entries[name] for name in _ENTRY.names))
+
+
+def count(path: str) -> int:
+    """Returns the number of documents in a file of hashes."""
+    return (storage.size(path) - _header_bytes()) // _ENTRY.itemsize
+
+
+def find(paths: Sequence[str]) -> list[bytes]:
+    """Finds the documents that are not the first of their kind.
+
+    Args:
+      paths: of the hashes of the parts, in the order of the corpus.
+
+    Returns:
+      For each part one bit for each of its documents, see `leave_out`.
+    """
+    counts = [count(path) for path in paths]
+    bits = [np.zeros(-(-number // 8), np.uint8) for number in counts]
+    num_buckets = -(-sum(counts) // BUCKET_DOCUMENTS)
+    num_buckets = min(max(num_buckets, 1), _NUM_RANGES)
+    edges = np.linspace(0, _NUM_RANGES, num_buckets + 1).astype(int).tolist()
+    for first, last in zip(edges[:-1], edges[1:], strict=True):
+        each = [read(path, first, last) for path in paths]
+        parts, numbers = _later(each)
+        borders = np.searchsorted(parts, np.arange(len(paths) + 1))
+        for part, (start, end) in enumerate(
+            zip(borders[:-1], borders[1:], strict=True)
+        ):
+            mark(bits[part], numbers[start:end])
+    return [each.tobytes() for each in bits]
+
+
+def mark(bits: np.ndarray, numbers: np.ndarray) -> None:
+    """Sets the bits of documents.
+
+    Args:
+      bits: uint8 [bytes].
+      numbers: int [n], of the documents.
+    """
+    numbers = np.asarray(numbers, np.int64)
+    values = (1 << (numbers & 7)).astype(np.uint8)
+    np.bitwise_or.at(bits, numbers >> 3, values)
+
+
+def leave_out(
+    documents: Iterable[list[str]], dropped: bytes, statistics: Statistics
+) -> Iterator[list[str]]:
+    """Yields the documents of a part that stay.
+
+    Args:
+      documents: the lines of each.
+      dropped: a bit for each document, the lowest of a byte first; those
+        without one stay.
+      statistics: counts what is left out.
+    """
+    for number, lines in enumerate(documents):
+        byte = dropped[number >> 3] if number >> 3 < len(dropped) else 0
+        if byte >> (number & 7) & 1:
+            statistics.duplicate_documents += 1
+            statistics.duplicate_bytes += sum(
+                len(line.encode()) + 1 for line in lines
+            )
+        else:
+            yield lines
+
+
+def _later(each: Sequence[Hashes]) -> tuple[np.ndarray, np.ndarray]:
+    """Returns parts and numbers of all documents but the first of a kind.
+
+    Args:
+      each: the hashes of each part.
+
+    Returns:
+      int [n] and uint32 [n], by part.
+    """
+    first, second, numbers = map(np.concatenate, zip(*each, strict=True))
+    parts = np.repeat(np.arange(len(each)), [len(h.number) for h in each])
+    order = np.lexsort((second, first))  # stable: by part and number then
+    is_same = np.ones(max(len(order) - 1, 0), bool)
+    for half in (first[order], second[order]):
+        is_same &= half[1:] == half[:-1]
+    later = np.sort(order[1:][is_same])
+    return parts[later], numbers[later]
+
+
+def _header_bytes() -> int:
+    return (_NUM_RANGES + 1) * _STARTS.itemsize

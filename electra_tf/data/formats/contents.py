@@ -1,0 +1,208 @@
+"""What a file holds, told by its first bytes whatever its name says."""
+
+import enum
+import io
+import json
+import re
+from typing import BinaryIO
+
+from electra_tf.data.formats import archives, json_lines, text_lines
+from electra_tf.util import compression, storage
+
+HEAD_BYTES = archives.HEADER_BYTES
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_JSON_EXTENSION = ".json"
+_JSON_START = re.compile(rb"\s*[\[{]")
+_JSON_DOCUMENT = re.compile(rb'\s*(\[\s*\{\s*"|\{\s*"[^"\n]*"\s*:)')
+_CONVERT = "Convert it: iconv -f {} -t UTF-8 FILE > NEW_FILE"
+_UNPACK = "Unpack it and name what is in it"
+_FOREIGN = {
+    b"PK\x03\x04": ("a ZIP archive", _UNPACK),
+    b"7z\xbc\xaf\x27\x1c": ("a 7z archive", _UNPACK),
+    b"%PDF-": ("a PDF document", "Extract its text, as with pdftotext"),
+    b"ARROW1": ("an Arrow file", "Write it as Parquet or JSON lines"),
+    b"\xff\xfe\0\0": ("UTF-32 text", _CONVERT.format("UTF-32")),
+    b"\0\0\xfe\xff": ("UTF-32 text", _CONVERT.format("UTF-32")),
+    b"\xff\xfe": ("UTF-16 text", _CONVERT.format("UTF-16")),
+    b"\xfe\xff": ("UTF-16 text", _CONVERT.format("UTF-16")),
+}
+_CONTROLS = bytes({*range(32), 0x7F} - {*b"\t\n\v\f\r"})
+_UTF_16 = ("UTF-16LE", "UTF-16BE")
+_SEPARATORS = (" ", "\n", "\N{IDEOGRAPHIC COMMA}", "\N{IDEOGRAPHIC FULL STOP}")
+_MIN_SEPARATOR_SHARE = 0.01  # other bytes read as UTF-16 have next to none
+_MAX_CONTROL_SHARE = 0.01
+_MAX_ACCENT_SHARE = 0.25  # of bytes beyond ASCII in text of Latin letters
+
+
+class Kind(enum.Enum):
+    """What a file may hold."""
+
+    TEXT = enum.auto()
+    JSON_LINES = enum.auto()
+    ARCHIVE = enum.auto()
+    PARQUET = enum.auto()
+    COMPRESSED = enum.auto()
+
+
+class ForeignContentError(Exception):
+    """A file that is none of what a corpus may hold.
+
+    Attributes:
+      what: it is.
+      way_out: what to do about it.
+    """
+
+    def __init__(self, what: str, way_out: str) -> None:
+        super().__init__(what)
+        self.what = what
+        self.way_out = way_out
+
+
+def identify(
+    name: str, file: BinaryIO, *, is_member: bool = False
+) -> tuple[Kind, BinaryIO]:
+    """Tells what a stream holds.
+
+    Args:
+      name: of the file, without the ending of a compression.
+      file: at its first byte.
+      is_member: whether it is a file in an archive. One that is no JSON by its
+        name is text there, however it begins.
+
+    Returns:
+      What it holds, and the stream at its first byte, or behind its byte-order
+      mark.
+
+    Raises:
+      ForeignContentError: if it is nothing that can be read.
+    """
+    head = read_fully(file, HEAD_BYTES)
+    for magic, (what, way_out) in _FOREIGN.items():
+        if head.startswith(magic):
+            raise ForeignContentError(what, way_out)
+    head = head.removeprefix(_BYTE_ORDER_MARK)
+    kind = _kind_of_head(head)
+    if kind is not Kind.TEXT:
+        return kind, _buffered(head, file)
+    name = name.lower()
+    if name.endswith(json_lines.EXTENSIONS):
+        return Kind.JSON_LINES, _buffered(head, file)
+    has_json_name = name.endswith(_JSON_EXTENSION)
+    if is_member and not has_json_name or not _JSON_START.match(head):
+        return Kind.TEXT, _buffered(head, file)
+    line, file = _first_line(_buffered(head, file))
+    return _kind_of_line(line, head, has_json_name), file
+
+
+def kind_of(path: str) -> Kind:
+    """Tells what a file with the name of an uncompressed one holds.
+
+    Args:
+      path: of the file.
+
+    Raises:
+      ForeignContentError: if it is nothing that can be read.
+    """
+    with storage.open_binary(path) as file:
+        return identify(path, file)[0]
+
+
+def likely_encodings(sample: bytes) -> list[str]:
+    """Guesses the encoding of text that is not in UTF-8.
+
+    Args:
+      sample: of it.
+
+    Returns:
+      Names, as `iconv` knows them, the likeliest first; none for what is no
+      text.
+    """
+    shares = {name: _share_of_separators(sample, name) for name in _UTF_16}
+    likeliest = max(shares, key=shares.get)
+    if shares[likeliest] > _MIN_SEPARATOR_SHARE:
+        return [likeliest]
+    controls = len(sample) - len(sample.translate(None, _CONTROLS))
+    if controls > len(sample) * _MAX_CONTROL_SHARE:
+        return []
+    num_high = sum(byte >= 0x80 for byte in sample)
+    if num_high > len(sample) * _MAX_ACCENT_SHARE:
+        return ["GB18030", "SHIFT_JIS", "CP1251"]
+    return ["ISO-8859-1", "CP1252"]
+
+
+def _share_of_separators(sample: bytes, encoding: str) -> float:
+    text = sample.decode(encoding, errors="ignore")
+    return sum(map(text.count, _SEPARATORS)) / max(len(text), 1)
+
+
+def read_fully(file: BinaryIO, size: int) -> bytes:
+    """Reads so many bytes or all there are; one read may give fewer."""
+    parts = []
+    while size and (part := file.read(size)):
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
+
+
+def _kind_of_head(head: bytes) -> Kind:
+    if compression.is_compressed_content(head):
+        return Kind.COMPRESSED
+    if head.startswith(b"PAR1"):
+        return Kind.PARQUET
+    return Kind.ARCHIVE if archives.is_archive(head) else Kind.TEXT
+
+
+def _kind_of_line(line: bytes, head: bytes, has_json_name: bool) -> Kind:
+    """Tells JSON lines from text by the first line."""
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        value = None
+    if isinstance(value, dict) and (value or has_json_name):
+        return Kind.JSON_LINES
+    if has_json_name or _JSON_DOCUMENT.match(head):
+        raise ForeignContentError(
+            "one JSON document, or begins with a line that is no JSON object",
+            "Write JSON lines, one object a line: jq -c '.[]' FILE > "
+            "NEW_FILE.jsonl",
+        )
+    return Kind.TEXT
+
+
+def _first_line(file: BinaryIO) -> tuple[bytes, BinaryIO]:
+    """Reads the first line that is not blank.
+
+    Returns:
+      The line, and the stream from its first byte on.
+    """
+    line = b"\n"
+    while line and not line.strip():
+        line = file.readline(json_lines.MAX_BYTES)
+    return line, _buffered(line, file)
+
+
+def _buffered(head: bytes, file: BinaryIO) -> BinaryIO:
+    return io.BufferedReader(_Rewound(head, file), text_lines.MAX_LINE_BYTES)
+
+
+class _Rewound(io.RawIOBase):
+    """A stream whose first bytes have been read already.
+
+    Args:
+      head: those bytes.
+      file: the rest.
+    """
+
+    def __init__(self, head: bytes, file: BinaryIO) -> None:
+        self._head = memoryview(head)
+        self._file = file
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:
+        content = self._head[: len(buffer)] or self._file.read(len(buffer))
+        self._head = self._head[len(content) :]
+        buffer[: len(content)] = content
+        return len(content)

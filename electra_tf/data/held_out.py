@@ -1,0 +1,110 @@
+"""Which documents are held out: a function of their text and the seed."""
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from electra_tf.data.record_format import HELD_OUT, TRAIN
+
+
+class Document(NamedTuple):
+    """A document on its way to a split.
+
+    Attributes:
+      lines: its text.
+      key: 128 bits made from its text and `data_seed`, the source of its
+        random choices; the documents with the smallest keys are held out.
+      split: "train" or "held_out".
+    """
+
+    lines: list[str]
+    key: int
+    split: str
+
+
+class Splitter:
+    """Assigns documents to the splits, equal ones to the same.
+
+    If there are two different documents at least one is held out. So the one
+    with the smallest key waits until it is known that another one is, in this
+    part of a corpus or in another; `decide` has the last word.
+
+    Args:
+      held_out_fraction: share of the documents to hold out; 0 for none.
+      seed: `data_seed`.
+
+    Attributes:
+      waiting: copies of one document.
+      splits: those that documents were assigned to.
+    """
+
+    def __init__(self, held_out_fraction: float, seed: int) -> None:
+        self.waiting: list[Document] = []
+        self.splits: set[str] = set()
+        self._threshold = held_out_fraction * 2**128
+        self._seed = seed
+
+    def assign(self, documents: Iterable[list[str]]) -> Iterator[Document]:
+        """Yields documents, in order but for those that had to wait.
+
+        Args:
+          documents: the lines of each.
+        """
+        for lines in documents:
+            for document in self._release(lines):
+                self.splits.add(document.split)
+                yield document
+
+    def _release(self, lines: list[str]) -> list[Document]:
+        """Takes a document; returns those whose split is known now."""
+        document = Document(lines, document_key(lines, self._seed), TRAIN)
+        if document.key < self._threshold:
+            released, self.waiting = self.waiting, []
+            return [*released, document._replace(split=HELD_OUT)]
+        if not self._threshold or HELD_OUT in self.splits:
+            return [document]
+        first = self.waiting[0].key if self.waiting else document.key
+        if document.key > first:
+            return [document]
+        if document.key == first:
+            self.waiting.append(self.waiting[0] if self.waiting else document)
+            return []
+        released, self.waiting = self.waiting, [document]
+        return released
+
+
+def decide(waiting: Iterable[Document], splits: set[str]) -> list[Document]:
+    """Assigns the documents that wait when all others are assigned.
+
+    Args:
+      waiting: of all parts of a corpus.
+      splits: those that have documents.
+
+    Returns:
+      The documents, by key; those with the smallest are held out if none is
+      yet and there are others to train on.
+    """
+    documents = sorted(waiting, key=lambda document: document.key)
+    if not documents or HELD_OUT in splits:
+        return documents
+    smallest = documents[0].key
+    if TRAIN not in splits and documents[-1].key == smallest:
+        return documents
+    return [
+        document._replace(split=HELD_OUT if document.key == smallest else TRAIN)
+        for document in documents
+    ]
+
+
+def document_key(lines: list[str], seed: int) -> int:
+    """Returns 128 bits that are a function of a text and a seed.
+
+    Args:
+      lines: the text.
+      seed: any number.
+    """
+    content = "\n".join(lines).encode()
+    digest = hashlib.blake2b(
+        content, digest_size=16, key=str(seed).encode()
+    ).digest()
+    return int.from_bytes(digest)

@@ -1,0 +1,343 @@
+"""The files of a data set: their names, and the format of a record.
+
+A record is a `tf.train.Example` with three int64 features of one fixed length,
+as the original writes them: `input_ids`, `input_mask`, `segment_ids`. Where
+several examples share a row, `input_mask` numbers them 1, 2, ...
+"""
+
+import contextlib
+import functools
+import itertools
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from electra_tf.config.corpus import CorpusConfig
+from electra_tf.data.spans import Span
+from electra_tf.model.tokenization import Vocabulary
+from electra_tf.util import files, storage
+
+FEATURES = ("input_ids", "input_mask", "segment_ids")
+_NAMES = tuple(name.encode() for name in FEATURES)
+
+FORMAT_VERSION = 1
+MANIFEST = "manifest.json"
+UNIGRAM_COUNTS = "unigram_counts.txt"
+PARTS = ".parts"
+TRAIN = "train"
+HELD_OUT = "held_out"
+PREFIXES = {TRAIN: "pretrain_data", HELD_OUT: "held_out_data"}
+
+
+class Kind(NamedTuple):
+    """Records that are written to the same files.
+
+    Attributes:
+      max_seq_length: of their data set.
+      split: "train" or "held_out".
+      length: numbers in each feature; only training records may have less
+        than `max_seq_length`.
+    """
+
+    max_seq_length: int
+    split: str
+    length: int
+
+    @property
+    def counter(self) -> str:
+        """The name under which a packer counts them."""
+        return "-".join(("records", *map(str, self)))
+
+
+def kinds(config: CorpusConfig) -> list[Kind]:
+    """Returns the kinds of records of a corpus, those for training first."""
+    return [
+        Kind(data_set.max_seq_length, split, length)
+        for data_set in config.data_sets
+        for split, lengths in (
+            (TRAIN, data_set.row_lengths),
+            (HELD_OUT, data_set.row_lengths[-1:]),
+        )
+        for length in lengths
+    ]
+
+
+class Rows(NamedTuple):
+    """Examples as the features of records.
+
+    Attributes:
+      input_ids: int64 [rows, L]; 0 past the end.
+      input_mask: uint8 [rows, L]; on tokens the number of their example in the
+        row, from 1 and at most `MAX_EXAMPLES`; 0 past the end.
+      segment_ids: uint8 [rows, L]; 1 in a second segment and its [SEP].
+    """
+
+    input_ids: np.ndarray
+    input_mask: np.ndarray
+    segment_ids: np.ndarray
+
+
+def layout(
+    ids: np.ndarray,
+    rows: Sequence[Sequence[Span]],
+    max_seq_length: int,
+    vocabulary: Vocabulary,
+) -> Rows:
+    """Lays out examples, one after the other in a row.
+
+    An example is `[CLS] first [SEP]` or `[CLS] first [SEP] second [SEP]`.
+
+    Args:
+      ids: int [tokens].
+      rows: the examples in each row, as spans of the tokens; they have at most
+        `max_seq_length` tokens together, with the special ones.
+      max_seq_length: numbers in each feature, L; the rest is padding, zeros.
+      vocabulary: for the ids of the special tokens.
+    """
+    spans = np.array([span for row in rows for span in row], np.int64)
+    starts, splits, ends = spans.reshape(-1, 3).T  # [examples]
+    num_first = splits - starts + 2  # with [CLS] and [SEP]
+    num_second = ends - splits + (ends > splits)
+    sizes = num_first + num_second
+    num_examples = np.array([len(row) for row in rows], np.int64)
+    number = _ranges(np.ones_like(num_examples), num_examples)
+    row = np.repeat(np.arange(len(rows)), num_examples)
+
+    firsts = _firsts(sizes)
+    tokens = np.full(sizes.sum(), vocabulary.sep_id)  # of all examples
+    tokens[firsts] = vocabulary.cls_id
+    is_text = np.ones(tokens.shape, bool)
+    is_text[[firsts, firsts + num_first - 1, firsts + sizes - 1]] = False
+    tokens[is_text] = ids[_ranges(starts, ends - starts)]
+    segments = np.stack([num_first, num_second], axis=1).ravel()
+    is_second = np.repeat(np.arange(len(segments)) % 2, segments)
+
+    row_sizes = np.bincount(row, sizes, len(rows)).astype(np.int64)
+    columns = firsts - _firsts(row_sizes)[row]  # where the examples begin
+    places = _ranges(row * max_seq_length + columns, sizes)
+    made = Rows(
+        *(
+            np.zeros((len(rows), max_seq_length), dtype)
+            for dtype in (np.int64, np.uint8, np.uint8)
+        )
+    )
+    for feature, values in zip(
+        made, (tokens, np.repeat(number, sizes), is_second), strict=True
+    ):
+        feature.reshape(-1)[places] = values
+    return made
+
+
+def _firsts(sizes: np.ndarray) -> np.ndarray:
+    """Returns where groups begin that lie one after the other."""
+    return np.cumsum(sizes) - sizes
+
+
+def _ranges(starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Joins ranges of so many whole numbers each."""
+    steps = np.repeat(starts - _firsts(sizes), sizes)
+    return steps + np.arange(len(steps))
+
+
+def by_length(rows: Rows, lengths: Sequence[int]) -> Iterator[tuple[int, Rows]]:
+    """Cuts each row to the shortest of some lengths that holds its tokens.
+
+    Args:
+      rows: of at most the last length.
+      lengths: to cut to, rising.
+
+    Yields:
+      A length, and the rows of it; lengths without rows are left out.
+    """
+    fits = np.searchsorted(lengths, np.count_nonzero(rows.input_mask, axis=1))
+    for number, length in enumerate(lengths):
+        chosen = fits == number
+        if chosen.any():
+            yield length, Rows(*(feature[chosen, :length] for feature in rows))
+
+
+def serialize(rows: Rows) -> list[bytes]:
+    """Makes the serialized `tf.train.Example` of each row.
+
+    All rows are encoded at once: a message made and filled for each takes ten
+    times as long.
+
+    Args:
+      rows: of the records.
+    """
+    length = rows.input_ids.shape[1]
+    masks, segments = (
+        array.tobytes() for array in (rows.input_mask, rows.segment_ids)
+    )
+    before_mask, before_segments = (
+        _before(name, length) for name in _NAMES[1:]
+    )
+    records = []
+    for row, ids in enumerate(_varints(rows.input_ids)):
+        flags = slice(row * length, (row + 1) * length)
+        features = b"".join(
+            (
+                _before(_NAMES[0], len(ids)),
+                ids,
+                before_mask,
+                masks[flags],
+                before_segments,
+                segments[flags],
+            )
+        )
+        records.append(_header(1, len(features)) + features)
+    return records
+
+
+@functools.lru_cache
+def _before(name: bytes, size: int) -> bytes:
+    """Returns what stands before the payload of a feature.
+
+    It is one entry of the map `Features.feature`: its key, and as its value a
+    Feature with an Int64List of `size` bytes.
+    """
+    int64_list = _header(1, size)
+    feature = _header(3, len(int64_list) + size) + int64_list
+    key = _header(1, len(name)) + name
+    entry = key + _header(2, len(feature) + size) + feature
+    return _header(1, len(entry) + size) + entry
+
+
+@functools.lru_cache
+def _header(number: int, size: int) -> bytes:
+    """Returns what stands before a field of a protocol buffer with a length."""
+    header = bytearray([number << 3 | 2])
+    while size > 127:
+        header.append(size & 127 | 128)
+        size >>= 7
+    header.append(size)
+    return bytes(header)
+
+
+def _varints(numbers: np.ndarray) -> list[bytes]:
+    """Returns each row of numbers, below 2^32, as packed varints."""
+    num_groups = max(1, -(-int(numbers.max(initial=0)).bit_length() // 7))
+    encoded = np.empty((*numbers.shape, num_groups), np.uint8)
+    is_used = np.empty(encoded.shape, bool)
+    rest = numbers.astype(np.uint32)
+    for group in range(num_groups):
+        is_used[..., group] = rest > 0
+        encoded[..., group] = rest & 127 | (rest > 127).view(np.uint8) << 7
+        rest >>= 7
+    is_used[..., 0] = True  # of zeros
+    text = encoded[is_used].tobytes()
+    ends = np.cumsum(np.count_nonzero(is_used, axis=(1, 2))).tolist()
+    return [text[a:b] for a, b in itertools.pairwise([0, *ends])]
+
+
+def parse(serialized: tf.Tensor, max_seq_length: int) -> dict[str, tf.Tensor]:
+    """Parses a batch of records.
+
+    Args:
+      serialized: string [B].
+      max_seq_length: L, the numbers in each feature.
+
+    Returns:
+      Feature -> int64 [B, L].
+    """
+    feature = tf.io.FixedLenFeature([max_seq_length], tf.int64)
+    return tf.io.parse_example(serialized, dict.fromkeys(FEATURES, feature))
+
+
+class ShardWriter:
+    """Writes records to several files in turn.
+
+    Until `publish` the files have names that no glob for records matches.
+
+    Args:
+      directory: where the files go.
+      split: "train" or "held_out".
+      num_shards: how many files; fewer if there are fewer records.
+      length: numbers in each feature, where that is less than the data set's
+        `max_seq_length`; None where it is not.
+
+    Attributes:
+      num_shards: how many files at most.
+      num_records: written so far. Who writes the files without `write`, at
+        `unfinished_path`, sets it before `publish`.
+    """
+
+    def __init__(
+        self,
+        directory: str,
+        split: str,
+        num_shards: int,
+        *,
+        length: int | None = None,
+    ) -> None:
+        self.num_records = 0
+        self._directory = directory
+        self._split = split
+        self.num_shards = num_shards
+        self._length = length
+        self._prefix = f"{PREFIXES[split]}.tfrecord-"
+        if length is not None:
+            self._prefix += f"{length}-tokens-"
+        self._writers: list[tf.io.TFRecordWriter] = []
+        self._stack = contextlib.ExitStack()
+
+    def __enter__(self) -> "ShardWriter":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def write(self, record: bytes) -> None:
+        """Writes a record to the next file."""
+        shard = self.num_records % self.num_shards
+        if shard == len(self._writers):
+            writer = tf.io.TFRecordWriter(self.unfinished_path(shard))
+            self._writers.append(self._stack.enter_context(writer))
+        self._writers[shard].write(record)
+        self.num_records += 1
+
+    def close(self) -> None:
+        """Writes what is still in memory; errors show here at the latest."""
+        self._stack.close()
+
+    def publish(self) -> list[dict[str, Any]]:
+        """Gives the files their names; returns the manifest's entries."""
+        num_shards = min(self.num_shards, self.num_records)
+        lengths = {"max_seq_length": self._length} if self._length else {}
+        entries = []
+        for shard in range(num_shards):
+            name = f"{self._prefix}{shard}-of-{num_shards}"
+            path = os.path.join(self._directory, name)
+            files.sync(self.unfinished_path(shard))
+            storage.move(self.unfinished_path(shard), path)
+            entries.append(
+                {
+                    "name": name,
+                    "split": self._split,
+                    "num_records": len(
+                        range(shard, self.num_records, num_shards)
+                    ),
+                    "num_bytes": storage.size(path),
+                    **lengths,
+                }
+            )
+        return entries
+
+    def unfinished_path(self, shard: int) -> str:
+        """Returns where a file lies until it has its name."""
+        return os.path.join(self._directory, f".{self._prefix}{shard}.tmp")
+
+
+def find_unfinished(directory: str) -> list[str]:
+    """Returns the shards and parts that a stopped build left in a directory."""
+    shards = storage.find(directory, [".*.tfrecord-*.tmp"])
+    return shards + storage.find(os.path.join(directory, PARTS), ["*"])
+
+
+def find_data_set(directory: str) -> list[str]:
+    """Returns the files of a data set in a directory, its manifest first."""
+    shards = (f"{prefix}.tfrecord*" for prefix in PREFIXES.values())
+    return storage.find(directory, [MANIFEST, UNIGRAM_COUNTS, *shards])

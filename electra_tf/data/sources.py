@@ -1,0 +1,188 @@
+"""What a corpus is made of: files, ranges of files, data sets, the demo."""
+
+import dataclasses
+from collections.abc import Iterable
+
+from electra_tf.data.formats import prepared_datasets, text_files
+from electra_tf.data.formats.contents import Kind
+from electra_tf.util import compression, console, storage
+from electra_tf.util.errors import UserError
+
+DEMO = "demo"
+
+_SPACE = b" \t\r\v\f\n"
+_SCAN_BYTES = 2**16
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """A file of a corpus or a range of it, a data set, or the demo corpus.
+
+    Attributes:
+      path: of the file, of the data set's directory, or "demo".
+      split: of the data set; "" for all else.
+      start: first byte of the file to read.
+      end: first byte not to read; None for all that follow.
+    """
+
+    path: str
+    split: str = ""
+    start: int = 0
+    end: int | None = None
+
+    @property
+    def num_text_bytes(self) -> int:
+        """About how many bytes of text it holds; 0 if that is not known."""
+        if self.path == DEMO:
+            return 0
+        if self.split:
+            return prepared_datasets.num_bytes(self.path, self.split)
+        end = storage.size(self.path) if self.end is None else self.end
+        return (end - self.start) * compression.expansion(self.path)
+
+
+def expand(patterns: Iterable[str], *, tfds_data_dir: str = "") -> list[Source]:
+    """Finds the sources of a corpus.
+
+    Args:
+      patterns: files, globs (`**` for any depth), directories (every file in
+        them and below, but for hidden ones), "tfds:NAME[/CONFIG][:SPLIT]", or
+        "demo".
+      tfds_data_dir: directory of prepared data sets.
+
+    Returns:
+      The sources, in the order of the patterns, by name within one; each once,
+      under its first name, however many names and links lead to it.
+
+    Raises:
+      UserError: if there is no pattern, or one that matches nothing.
+    """
+    found = [
+        source
+        for pattern in patterns
+        for source in _matches(pattern, tfds_data_dir)
+    ]
+    sources: dict[Source, Source] = {}
+    for source in found:
+        sources.setdefault(_identity(source), source)
+    if repeated := [s for s in found if s is not sources[_identity(s)]]:
+        console.warn(
+            f"{len(repeated):,} file(s) or data set(s) come to the corpus by "
+            f"more than one name and are read once, as {repeated[0].path}."
+        )
+    if not sources:
+        raise UserError(
+            "A corpus is needed. Received: no --corpus. Name text files, globs "
+            'or directories, as in --corpus="books/*.txt.gz", or --corpus=demo.'
+        )
+    return list(sources.values())
+
+
+def split(
+    source: Source, num_bytes: int, *, blanks_separate_docs: bool
+) -> list[Source]:
+    """Splits a source into ranges that can be read apart.
+
+    Only plain text and JSON lines can be split, and plain text only if a
+    blank line ends a document. Ranges begin where a document does, so that
+    those of a file hold its documents exactly.
+
+    Args:
+      source: what to split.
+      num_bytes: of a range, about; one that has a long document has more.
+      blanks_separate_docs: whether a blank line ends a document.
+
+    Returns:
+      The ranges, in order, or the source as it is.
+    """
+    if not _is_file(source) or compression.is_compressed(source.path):
+        return [source]
+    size = storage.size(source.path)
+    return split_at(
+        source,
+        range(num_bytes, size, num_bytes),
+        blanks_separate_docs=blanks_separate_docs,
+    )
+
+
+def split_at(
+    source: Source, cuts: Iterable[int], *, blanks_separate_docs: bool
+) -> list[Source]:
+    """Splits a source at the first documents at or after given bytes.
+
+    Args:
+      source: what to split.
+      cuts: bytes of the file, rising.
+      blanks_separate_docs: whether a blank line ends a document.
+
+    Returns:
+      The ranges, in order, or the source as it is if it cannot be split.
+    """
+    cuts = list(cuts)
+    if not cuts or not _is_file(source):
+        return [source]
+    if compression.is_compressed(source.path):
+        return [source]
+    kind = text_files.kind_of(source.path)
+    is_json = kind is Kind.JSON_LINES
+    if not is_json and not (kind is Kind.TEXT and blanks_separate_docs):
+        return [source]
+    size = storage.size(source.path)
+    borders = [0]
+    for cut in cuts:
+        if borders[-1] < cut < size:
+            border = _next_document(source.path, cut, is_json)
+            borders += [border] if border < size else []
+            if border >= size:
+                break
+    ends = [*borders[1:], None]
+    return [
+        Source(source.path, start=start, end=end)
+        for start, end in zip(borders, ends, strict=True)
+    ]
+
+
+def _identity(source: Source) -> Source:
+    """Returns what is equal for all names of a source."""
+    if not _is_file(source):
+        return source
+    return Source(storage.real_path(source.path))
+
+
+def _is_file(source: Source) -> bool:
+    return not (source.path == DEMO or source.split or source.start)
+
+
+def _next_document(path: str, position: int, is_json: bool) -> int:
+    """Finds the first line at or after a byte that begins a document.
+
+    Returns:
+      Its first byte; the size of the file if there is none.
+    """
+    with storage.open_binary(path) as file:
+        file.seek(position - 1)
+        is_inside = True  # of a line, of which nothing is known but its end
+        while piece := file.readline(_SCAN_BYTES):
+            is_whole = piece.endswith(b"\n")
+            if is_whole and (is_json or not (is_inside or piece.strip(_SPACE))):
+                return file.tell()
+            is_inside = not is_whole
+        return file.tell()
+
+
+def _matches(pattern: str, tfds_data_dir: str) -> list[Source]:
+    if pattern == DEMO or storage.is_file(pattern):
+        return [Source(pattern)]
+    if pattern.startswith(prepared_datasets.PREFIX):
+        return [Source(*prepared_datasets.find(pattern, tfds_data_dir))]
+    if storage.is_directory(pattern):
+        paths = storage.files_below(pattern)
+    else:
+        paths = filter(storage.is_file, storage.glob(pattern))
+    if found := sorted(paths):
+        return [Source(path) for path in found]
+    raise UserError(
+        "A corpus must name files, globs, directories that hold files, "
+        f'"{prepared_datasets.PREFIX}NAME" or "demo". Received: '
+        f"corpus={pattern!r}, which matches no file."
+    )

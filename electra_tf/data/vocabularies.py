@@ -1,0 +1,188 @@
+"""Vocabularies as a corpus' configuration asks for them: learned, opened."""
+
+import heapq
+import itertools
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+
+from electra_tf.config.corpus import CorpusConfig
+from electra_tf.data import corpus, held_out
+from electra_tf.data.vocabulary_learner import learn_vocabulary
+from electra_tf.model import sentencepiece_model
+from electra_tf.model.tokenization import Vocabulary
+from electra_tf.util import console, files, storage
+from electra_tf.util.errors import UserError
+
+DEFAULT_VOCAB_SIZE = 30522
+
+Log = Callable[[str], None]
+
+
+def open_vocabulary(config: CorpusConfig, path: str) -> Vocabulary:
+    """Opens a vocabulary and checks it against a configuration.
+
+    Args:
+      config: of the corpus.
+      path: of the vocabulary.
+
+    Returns:
+      The vocabulary, padded as `pad_vocab_to_multiple` asks for.
+
+    Raises:
+      UserError: if it cannot be read, or is another than the configuration
+        says.
+    """
+    vocabulary = Vocabulary.from_file(path)
+    if vocabulary.sentencepiece:
+        _check_normalization(vocabulary, config, path)
+    limit = config.vocab_size
+    if limit and vocabulary.size > limit:
+        raise UserError(
+            f"`vocab_size` must be at least {vocabulary.size}, the tokens of "
+            f"{path}. Received: vocab_size={limit}. Leave it out to take the "
+            "file as it is, or name another --vocab_file."
+        )
+    return vocabulary.padded(config.pad_vocab_to_multiple)
+
+
+def build_vocabulary(
+    config: CorpusConfig, vocab_file: str, *, log: Log = console.say
+) -> Vocabulary:
+    """Learns the vocabulary of a corpus and writes it.
+
+    Args:
+      config: the corpus, the tokenizer, the letter case, and the size to aim
+        at.
+      vocab_file: where to write it; must not exist.
+      log: told what is done.
+
+    Returns:
+      The vocabulary; a small corpus may not have as many tokens as asked for.
+
+    Raises:
+      UserError: if the file exists or the corpus cannot be read.
+    """
+    if storage.exists(vocab_file):
+        raise UserError(
+            "A vocabulary is never overwritten, as data sets and models depend "
+            f"on it. Received: vocab_file={vocab_file!r}, which exists. Name "
+            "another file or delete it."
+        )
+    files.ensure_writable(os.path.dirname(vocab_file) or ".")
+    vocab_size = config.vocab_size or DEFAULT_VOCAB_SIZE
+    log(f"Learning a {config.tokenizer} vocabulary of {vocab_size:,} tokens.")
+    start = time.monotonic()
+    progress = console.Periodic(log)
+    statistics = corpus.Statistics()
+    documents = _read(config, statistics, progress)
+    if config.vocab_sample_bytes:
+        documents = sample(documents, config.vocab_sample_bytes)
+    lines = itertools.chain.from_iterable(documents)
+    content = _learn(lines, config, vocab_size, log=log, progress=progress)
+    files.atomic_write_bytes(vocab_file, content)
+    vocabulary = Vocabulary.from_file(vocab_file)
+    rate = console.rate(statistics.text_bytes, start)
+    log(f"Learned {vocabulary.size:,} tokens from {rate}: {vocab_file}")
+    return vocabulary
+
+
+def _read(
+    config: CorpusConfig,
+    statistics: corpus.Statistics,
+    progress: console.Periodic,
+) -> Iterator[list[str]]:
+    """Yields the documents of a corpus, saying how far it is read."""
+    sources = corpus.expand(config.corpus, tfds_data_dir=config.tfds_data_dir)
+    total = sum(source.num_text_bytes for source in sources)
+    start = time.monotonic()
+
+    def text() -> str:
+        rate = console.rate(statistics.text_bytes, start)
+        of = f", of about {total / 1e6:,.1f} MB" if total else ""
+        return f"Reading: {statistics.documents:,} documents, {rate}{of}"
+
+    for document in corpus.documents(
+        sources,
+        blanks_separate_docs=config.blanks_separate_docs,
+        statistics=statistics,
+        options=corpus.Options.of(config),
+    ):
+        progress(text)
+        yield document
+
+
+def sample(
+    documents: Iterable[list[str]], num_bytes: int
+) -> Iterator[list[str]]:
+    """Chooses documents by their text: the same wherever they lie.
+
+    Args:
+      documents: the lines of each.
+      num_bytes: of the documents to choose, at most; one at least is chosen.
+
+    Yields:
+      The chosen documents, in order. They are held in memory.
+    """
+    chosen: list[tuple[int, int, int, list[str]]] = []  # largest key first
+    total, limit = 0, 2**128
+    for number, lines in enumerate(documents):
+        key = held_out.document_key(lines, seed=0)
+        if key >= limit:
+            continue
+        size = sum(len(line.encode()) + 1 for line in lines)
+        heapq.heappush(chosen, (-key, number, size, lines))
+        total += size
+        while total > num_bytes and len(chosen) > 1:
+            limit, _, size, _ = heapq.heappop(chosen)
+            limit, total = -limit, total - size
+    for *_, lines in sorted(chosen, key=lambda item: item[1]):
+        yield lines
+
+
+def _learn(
+    lines: Iterable[str],
+    config: CorpusConfig,
+    size: int,
+    *,
+    log: Log,
+    progress: console.Periodic,
+) -> bytes:
+    """Returns the content of the vocabulary's file."""
+    if config.tokenizer == "sentencepiece":
+        return sentencepiece_model.learn(
+            lines,
+            vocab_size=size,
+            model_type=config.sentencepiece_model_type,
+            do_lower_case=config.do_lower_case,
+            strip_accents=config.strip_accents,
+        )
+    tokens = learn_vocabulary(
+        lines,
+        vocab_size=size,
+        do_lower_case=config.do_lower_case,
+        strip_accents=config.strip_accents,
+        log=log,
+        progress=progress,
+    )
+    return "".join(f"{token}\n" for token in tokens).encode()
+
+
+def _check_normalization(
+    vocabulary: Vocabulary, config: CorpusConfig, path: str
+) -> None:
+    """Checks that a model does to letter case and accents what is asked for."""
+    found = sentencepiece_model.normalization(vocabulary.sentencepiece)
+    strip_accents = config.do_lower_case and config.strip_accents
+    if found != (config.do_lower_case, strip_accents):
+        lower = "" if found.do_lower_case else "no"
+        strip = "" if found.strip_accents else "no"
+        raise UserError(
+            "A SentencePiece model must do to letter case and accents what the "
+            f"flags say. Received: {os.path.basename(path)} with "
+            f"do_lower_case={found.do_lower_case}, "
+            f"strip_accents={found.strip_accents}; flags "
+            f"do_lower_case={config.do_lower_case}, "
+            f"strip_accents={config.strip_accents}. Set --{lower}do_lower_case "
+            f"--{strip}strip_accents, or learn another model."
+        )

@@ -1,0 +1,1 @@
+"""Custom tasks: tables whose columns a configuration names."""

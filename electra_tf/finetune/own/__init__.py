@@ -1,1 +1,0 @@
-"""Tasks of the user's own: tables whose columns a configuration names."""

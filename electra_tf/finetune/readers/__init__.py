@@ -1,0 +1,1 @@
+"""Readers of labelled rows: tables, JSON lines, CoNLL, prepared data sets."""

@@ -1,0 +1,133 @@
+"""Files with one word a line, an empty line between sentences.
+
+As of the CoNLL shared tasks, and CoNLL-U.
+"""
+
+import itertools
+import pathlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from electra_tf.finetune.readers.reading import (
+    BadRowError,
+    BadRows,
+    Line,
+    read_lines,
+)
+
+_DOCUMENT = "-DOCSTART-"
+
+
+class Columns(NamedTuple):
+    """Where a line has what, as numbers of columns from 0.
+
+    Attributes:
+      word: the column of words.
+      tag: the column of tags, -1 for the last.
+      separator: of columns; None for any white space.
+      is_conllu: whether lines may be comments, or words that stand for two.
+    """
+
+    word: int = 0
+    tag: int = -1
+    separator: str | None = None
+    is_conllu: bool = False
+
+
+CONLLU = Columns(1, 3, "\t", is_conllu=True)
+
+
+class Word(NamedTuple):
+    """A word of a sentence.
+
+    Attributes:
+      place: its line, from 1, or what else tells it.
+      text: the word.
+      tag: None where it is not known.
+    """
+
+    place: int | str
+    text: str
+    tag: str | None
+
+
+def read(
+    path: pathlib.Path,
+    columns: Columns,
+    bad_rows: BadRows,
+    *,
+    check: Callable[[Word], None],
+) -> Iterator[tuple[Word, ...]]:
+    """Reads the sentences of a file.
+
+    Args:
+      path: of the file.
+      columns: where it has what.
+      bad_rows: what to do about words that cannot be read.
+      check: word -> None; raises `BadRowError` if it cannot be used.
+
+    Yields:
+      The words of a sentence.
+
+    Raises:
+      UserError: naming file and line of what cannot be read.
+    """
+    for lines in sentences(read_lines(path), columns):
+        words: list[Word] = []
+        for line in lines:
+            with bad_rows.at(path, line.number):
+                found = word(line, columns)
+                check(found)
+                words.append(found)
+        if words:
+            yield tuple(words)
+
+
+def sentences(lines: Iterable[Line], columns: Columns) -> Iterator[list[Line]]:
+    """Yields the lines of each sentence, one for each word.
+
+    Args:
+      lines: of a file.
+      columns: where it has what.
+    """
+    sentence: list[Line] = []
+    for line in itertools.chain(lines, [Line(0, "")]):
+        is_end = line.text is not None and not line.text.strip()
+        if is_end and sentence:
+            yield sentence
+            sentence = []
+        if not is_end and not _is_comment(line, columns):
+            sentence.append(line)
+
+
+def _is_comment(line: Line, columns: Columns) -> bool:
+    """Says whether a line is none of a sentence."""
+    text = line.text or ""
+    if not columns.is_conllu:
+        return text.startswith(_DOCUMENT)
+    number, _, _ = text.partition("\t")
+    return text.startswith("#") or "-" in number or "." in number
+
+
+def word(line: Line, columns: Columns) -> Word:
+    """Reads the word of a line.
+
+    Args:
+      line: of a sentence.
+      columns: where it has what.
+
+    Raises:
+      BadRowError: if it has none.
+    """
+    if line.text is None:
+        raise BadRowError("A row must be UTF-8 text.")
+    fields = line.text.strip().split(columns.separator)
+    if len(fields) <= columns.word:
+        raise BadRowError(
+            f"A row must have a word in column {columns.word + 1}. Received: "
+            f"{len(fields)} columns."
+        )
+    # The last column is the tag's only where it stands behind the word's.
+    least = columns.word + 1 if columns.tag < 0 else columns.tag
+    tag = fields[columns.tag] if len(fields) > least else None
+    return Word(line.number, fields[columns.word], tag)

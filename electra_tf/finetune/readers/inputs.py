@@ -1,0 +1,346 @@
+"""What a trained model is given to answer: Python values, or lines of files.
+
+The formats of files, also of compressed ones:
+  txt    a text a line
+  tsv    for a task of your own as its training files are, read by the same
+         flags; for others with columns that the first line names, as in GLUE's
+         files, or else with a column for each input and no line of names
+  csv    likewise, with a line of names
+  jsonl  an object a line, with a field for each input of the model
+  conll  for a model that tags: a word a line, an empty line between sentences,
+         as in its training files; conllu likewise
+"""
+
+import functools
+import io
+import itertools
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, BinaryIO, NamedTuple
+
+from electra_tf.config.columns import ColumnsConfig
+from electra_tf.finetune.readers import conll, tables
+from electra_tf.finetune.readers.reading import BadRowError, Line, decode
+from electra_tf.finetune.readers.records import Record
+from electra_tf.finetune.readers.tables import Table
+from electra_tf.finetune.task import Task
+from electra_tf.util import compression, storage
+from electra_tf.util.errors import UserError, shown
+
+FORMATS = ("txt", "tsv", "jsonl", "csv", "conll", "conllu")
+_SAME_AS = {"ndjson": "jsonl"}
+_PLAIN = "columns"  # with tabs between, and no line of names
+
+Item = str | Sequence[str] | Mapping[str, Any]
+"""What is answered at once: a text; a sequence of texts, or of one text's
+words where the model tags; or a mapping from the names of inputs, where dots
+name a field of a field."""
+Inputs = tuple[str | Sequence[str], ...]
+"""One value for each input of a model."""
+
+
+Rows = tuple[Iterable[tuple[int, Any]], Callable[[Any], Inputs]]
+"""The rows and the parser of a `Source`."""
+
+
+class Source(NamedTuple):
+    """Where items come from.
+
+    Attributes:
+      name: for messages.
+      rows: the number of each row, from 1, and what it holds.
+      parse: takes what a row holds; raises `BadRowError`.
+      is_live: whether somebody waits for the answer to each row.
+    """
+
+    name: str
+    rows: Iterable[tuple[int, Any]]
+    parse: Callable[[Any], Inputs]
+    is_live: bool = False
+
+
+class Asked(NamedTuple):
+    """What a model is given.
+
+    Attributes:
+      names: of its inputs.
+      takes_words: whether they may be sequences of words.
+      columns: by which the files of a task of one's own were read.
+      file_names: of the inputs in the first line of the task's own files, if
+        these are tables.
+      bare_names: of all columns in those of its files that do not name them.
+      word_files: ending -> columns of files with a word a line.
+    """
+
+    names: tuple[str, ...]
+    takes_words: bool = False
+    columns: ColumnsConfig = ColumnsConfig()
+    file_names: tuple[str, ...] = ()
+    bare_names: tuple[str, ...] = ()
+    word_files: Mapping[str, conll.Columns] = {}
+
+
+def asked_of(task: Task) -> Asked:
+    """Returns what a model of a task is given."""
+    return Asked(
+        task.input_names,
+        task.TAKES_WORDS,
+        columns=task.config.columns,
+        file_names=task.file_names,
+        bare_names=task.bare_names,
+        word_files=task.word_files,
+    )
+
+
+def inputs_of(item: Item, asked: Asked) -> Inputs:
+    """Checks what a model is given.
+
+    Args:
+      item: see there.
+      asked: what it must be.
+
+    Raises:
+      BadRowError: if it is something else.
+    """
+    names = asked.names
+    if isinstance(item, Mapping):
+        record = Record(0, item)
+        values = tuple(record.value(name) for name in names)
+    else:
+        values = (item,) if len(names) == 1 else _parts(item, names)
+    for name, value in zip(names, values, strict=True):
+        is_list = asked.takes_words and isinstance(value, Sequence)
+        parts = value if is_list else [value]
+        if not all(map(_is_text, parts)):
+            kind = "a text" + " or a list of words" * asked.takes_words
+            raise BadRowError(
+                f"{name!r} must be {kind}. Received: {shown(value)}."
+            )
+    return values
+
+
+def _is_text(value: Any) -> bool:  # noqa: ANN401 (anything)
+    """Says whether a value is a text, of whole characters."""
+    if not isinstance(value, str):
+        return False
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _parts(item: Item, names: Sequence[str]) -> tuple[Any, ...]:
+    if isinstance(item, str) or not isinstance(item, Sequence):
+        received = shown(item)
+    elif len(item) == len(names):
+        return tuple(item)
+    else:
+        received = f"{len(item)} values"
+    raise BadRowError(
+        f"An input must have {len(names)} texts, {_listed(names)}. "
+        f"Received: {received}."
+    )
+
+
+def of_texts(texts: Sequence[str], asked: Asked) -> Source:
+    """Makes a source of a single row.
+
+    Args:
+      texts: of it.
+      asked: what the model is given.
+
+    Raises:
+      UserError: if the model has not so many inputs.
+    """
+    if len(texts) != len(asked.names):
+        is_pair = len(asked.names) > 1
+        right = "--text and --text_b" if is_pair else "--text alone"
+        raise UserError(
+            f"The model must be given {_listed(asked.names)}. Received: "
+            f"{len(texts)} of them. Set {right}."
+        )
+    return Source("--text", [(1, tuple(texts))], lambda texts: texts)
+
+
+def of_file(path: str, file_format: str, asked: Asked) -> Source:
+    """Makes a source of the rows of a file.
+
+    Args:
+      path: of the file; "" for standard input.
+      file_format: one of `FORMATS`, or "auto" for what the name ends in; of
+        standard input a text a line or, where the model has several inputs,
+        a column for each, which only GLUE's files may name.
+      asked: what the model is given.
+
+    Raises:
+      UserError: if there is no such file, if its format cannot be told, or if
+        its first line lacks a column.
+    """
+    if path and not storage.is_file(path):
+        raise UserError(
+            f"`input` must be a file. Received: {path!r}, which is none."
+        )
+    if file_format == "auto":
+        file_format = _format_of(path) if path else _format_of_input(asked)
+    rows, parse = _open(path, file_format, asked)
+    is_live = not path and sys.stdin.isatty()
+    return Source(path or "standard input", rows, parse, is_live)
+
+
+def _format_of(path: str) -> str:
+    name = path
+    if compression.is_compressed(path):
+        name = os.path.splitext(path)[0]
+    ending = os.path.splitext(name)[1].lower().removeprefix(".")
+    ending = _SAME_AS.get(ending, ending)
+    if ending not in FORMATS:
+        raise UserError(
+            "The name of `input` must end in .txt, .tsv, .jsonl or .csv, and "
+            f"may have .gz, .xz, .bz2 or .zst after it. Received: {path!r}. "
+            "Set --input_format."
+        )
+    return ending
+
+
+def _format_of_input(asked: Asked) -> str:
+    """Returns the format of standard input."""
+    if len(asked.names) == 1:
+        return "txt"
+    return _PLAIN if asked.columns.is_own else "tsv"
+
+
+def _open(path: str, file_format: str, asked: Asked) -> Rows:
+    """Opens a file in the way that its format and the model ask for."""
+    lines, kind = _lines(path), f".{file_format}"
+    if columns := asked.word_files.get(kind):
+        return _sentences(lines, columns)
+    if file_format.startswith("conll"):
+        raise UserError(
+            "`input` must have a text a row, as the model does not tag. "
+            f"Received: {path or 'standard input'} as {file_format}. Set "
+            "another --input_format."
+        )
+    if kind not in tables.ENDINGS:
+        return _plain(lines, file_format, asked)
+    way_out = "Name the columns there" + (
+        ", or set --input_format=txt for a text a line."
+        if len(asked.names) == 1
+        else "."
+    )
+    table = Table(
+        path or "standard input",
+        lines,
+        kind,
+        asked.columns,
+        no_header=way_out,
+    )
+    if kind == ".tsv" and not asked.columns.is_own:
+        return _columns(table, asked)
+    return _records(table, asked.names, asked)
+
+
+def _columns(table: Table, asked: Asked) -> Rows:
+    """Returns the rows of a file in GLUE's layout, or of one without names."""
+    first = next(iter(table.lines), b"")
+    table = table._replace(lines=itertools.chain([first], table.lines))
+    fields = first.rstrip(b"\r\n").decode(errors="replace").split("\t")
+    for names in (asked.names, asked.file_names):
+        if names and {*names} <= {*fields}:
+            return _records(table, names, asked)
+    if len(fields) == len(asked.bare_names):
+        table = table._replace(names=asked.bare_names)
+        return _records(table, asked.file_names, asked)
+    return _plain(table.lines, "tsv", asked)
+
+
+def _records(table: Table, names: Sequence[str], asked: Asked) -> Rows:
+    """Returns the rows of a table, whose columns `names` are the inputs."""
+    records = tables.records(table, names)
+    rows = ((record.place, record) for record in records)
+    return rows, functools.partial(_parse_record, names=names, asked=asked)
+
+
+def _parse_record(record: Record, names: Sequence[str], asked: Asked) -> Inputs:
+    """Returns the inputs; of a task of one's own no text may be empty."""
+    values = [record.value(name) for name in names]
+    if not asked.columns.is_own:
+        return inputs_of(dict(zip(asked.names, values, strict=True)), asked)
+    are_lists = [asked.takes_words and isinstance(x, list) for x in values]
+    return tuple(
+        record.texts(name) if is_list else record.text(name)
+        for name, is_list in zip(names, are_lists, strict=True)
+    )
+
+
+def _sentences(lines: Iterable[bytes], columns: conll.Columns) -> Rows:
+    """Returns the sentences of a file with a word a line."""
+    texts = ((n, decode(line)) for n, line in _numbered(lines))
+    found = conll.sentences(itertools.starmap(Line, texts), columns)
+
+    def parse(sentence: Sequence[Line]) -> Inputs:
+        return (tuple(conll.word(line, columns).text for line in sentence),)
+
+    return ((sentence[0].number, sentence) for sentence in found), parse
+
+
+def _plain(lines: Iterable[bytes], file_format: str, asked: Asked) -> Rows:
+    """Returns rows of a text, or of as many columns as there are inputs."""
+
+    def parse(line: bytes) -> Inputs:
+        text = decode(line)
+        if text is None:
+            raise BadRowError("A row must be UTF-8 text.")
+        if file_format == "txt" and len(asked.names) == 1:
+            return (text,)
+        values = text.split("\t")
+        if len(values) != len(asked.names):
+            raise BadRowError(
+                f"A row must have the columns {_listed(asked.names)}, with "
+                f"tabs between. Received: {len(values)} columns."
+            )
+        return tuple(values)
+
+    return _numbered(lines), parse
+
+
+def _numbered(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+    """Yields the number of each line, and it without what ends it."""
+    for number, line in enumerate(lines, start=1):
+        yield number, line.removesuffix(b"\n").removesuffix(b"\r")
+
+
+def _lines(path: str) -> Iterator[bytes]:
+    """Yields the lines of a file, without a byte-order mark.
+
+    Raises:
+      UserError: if it cannot be read, or is empty.
+    """
+    number = 0
+    try:
+        with _opened(path) as file:
+            for number, line in enumerate(file, start=1):
+                is_first = number == 1
+                yield line.removeprefix(b"\xef\xbb\xbf") if is_first else line
+    except compression.ERRORS as error:
+        raise UserError(
+            f"`input` must be a file that can be read. Received: {path}, after "
+            f"line {number}: {error}"
+        ) from error
+    if not number:
+        raise UserError(
+            "`input` must hold texts. Received: nothing in "
+            f"{path or 'standard input'}."
+        )
+
+
+def _opened(path: str) -> BinaryIO:
+    if not path:
+        return io.BufferedReader(io.FileIO(0, closefd=False))
+    _, file = compression.decompress(path, storage.open_binary(path))
+    return io.BufferedReader(file)
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(map(repr, names))

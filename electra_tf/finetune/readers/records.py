@@ -1,0 +1,113 @@
+"""Rows of a table, whatever file or data set they are from."""
+
+import difflib
+import json
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
+
+from electra_tf.finetune.readers.reading import BadRowError
+
+
+class Record(NamedTuple):
+    """A row.
+
+    Attributes:
+      place: where it begins: a line, from 1, or what else tells it.
+      values: column -> value; empty where the row cannot be read.
+      problem: what is wrong with it; "" for nothing.
+    """
+
+    place: int | str
+    values: Mapping[str, Any]
+    problem: str = ""
+
+    def value(self, column: str) -> Any:  # noqa: ANN401 (as the file has it)
+        """Returns what is in a column.
+
+        Args:
+          column: its name; with dots for a field of a field.
+
+        Raises:
+          BadRowError: if the row has no such column or cannot be read.
+        """
+        if self.problem:
+            raise BadRowError(self.problem)
+        if column in self.values:
+            return self.values[column]
+        value: Any = self.values
+        for part in column.split("."):
+            if not isinstance(value, Mapping) or part not in value:
+                raise BadRowError(
+                    f"A row must have {column!r}. "
+                    + received(column, self.values)
+                )
+            value = value[part]
+        return value
+
+    def has(self, column: str) -> bool:
+        """Says whether there is such a column, and the row can be read."""
+        try:
+            self.value(column)
+        except BadRowError:
+            return False
+        return True
+
+    def text(self, column: str) -> str:
+        """Returns a text.
+
+        Raises:
+          BadRowError: if it is none, or holds nothing.
+        """
+        value = self.value(column)
+        if not isinstance(value, str) or not value.strip():
+            raise BadRowError(
+                f"{column!r} must be a text that is not empty. Received: "
+                f"{value!r}."
+            )
+        return value
+
+    def label(self, column: str) -> str | None:
+        """Returns a label or value as text, None where there is none.
+
+        Raises:
+          BadRowError: if it is a list or an object.
+        """
+        value = self.value(column)
+        if isinstance(value, list | dict):
+            raise BadRowError(
+                f"{column!r} must be a text or a number. Received: {value!r}."
+            )
+        if value is None or isinstance(value, str):
+            return (value or "").strip() or None
+        return json.dumps(value)
+
+    def texts(self, column: str) -> tuple[str, ...]:
+        """Returns a list of texts, none of them empty; numbers as texts.
+
+        Raises:
+          BadRowError: if it is anything else.
+        """
+        values = self.value(column)
+        is_list = isinstance(values, list) and values
+        if not is_list or not all(map(_is_text, values)):
+            raise BadRowError(
+                f"{column!r} must be a list of texts that are not empty. "
+                f"Received: {json.dumps(values, ensure_ascii=False):.80}."
+            )
+        return tuple(map(str, values))
+
+
+def _is_text(value: Any) -> bool:  # noqa: ANN401 (any JSON)
+    return isinstance(value, str | int) and bool(str(value).strip())
+
+
+def received(column: str, columns: Collection[str]) -> str:
+    """Says which columns there are, and which of them may be meant.
+
+    Args:
+      column: that there is not.
+      columns: that there are.
+    """
+    near = difflib.get_close_matches(column, columns, 1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    return f"Received: {', '.join(map(repr, columns)) or 'nothing'}.{hint}"

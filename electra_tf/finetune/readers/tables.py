@@ -1,0 +1,286 @@
+"""Rows of .csv, .tsv and .jsonl files, for training and for prediction."""
+
+import csv
+import io
+import itertools
+import json
+import pathlib
+import re
+import sys
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from electra_tf.config.columns import ColumnsConfig
+from electra_tf.finetune.readers.reading import (
+    BadRowError,
+    decode,
+    parse_object,
+    read_bytes,
+)
+from electra_tf.finetune.readers.records import Record, received
+from electra_tf.util import compression
+from electra_tf.util.errors import UserError
+
+JSON_LINES = (".jsonl", ".ndjson")
+ENDINGS = (".csv", ".tsv", *JSON_LINES)
+
+_NOT_UTF8 = re.compile("[\udc80-\udcff]")  # what "surrogateescape" makes
+_DELIMITERS = {".csv": ",", ".tsv": "\t"}
+_NO_HEADER = "Set --nohas_header if the first line is a row."
+
+
+class Table(NamedTuple):
+    """The lines of a file, and how to read them.
+
+    Attributes:
+      origin: the file, for messages.
+      lines: of it, in bytes, each with what ends it.
+      kind: one of `ENDINGS`.
+      config: whether the first line names the columns, and what is between.
+      names: of the columns, where no line has them. Default: their numbers.
+      no_header: the way out where the first line does not name the columns.
+    """
+
+    origin: str
+    lines: Iterable[bytes]
+    kind: str
+    config: ColumnsConfig
+    names: tuple[str, ...] = ()
+    no_header: str = _NO_HEADER
+
+
+_TRIED = {";": "';'", "\t": "tab", ",": "','", "|": "'|'"}
+"""A delimiter that a file may have -> as --delimiter takes it in a shell."""
+
+
+class _Row(NamedTuple):
+    """The fields of a row, or what is wrong with it."""
+
+    number: int
+    fields: Sequence[str]
+    problem: str = ""
+
+
+def ending(path: pathlib.Path) -> str:
+    """Returns the ending of a file's name, of a packed file that inside."""
+    is_packed = compression.is_compressed(path.name)
+    return pathlib.Path(path.stem if is_packed else path.name).suffix.lower()
+
+
+def read(
+    path: pathlib.Path, config: ColumnsConfig, required: Collection[str]
+) -> Iterator[Record]:
+    """Reads the rows of a file.
+
+    Args:
+      path: of the file.
+      config: what it holds.
+      required: see `records`.
+
+    Raises:
+      UserError: if the file cannot be read, and as `records`.
+    """
+    lines = io.BytesIO(read_bytes(path))
+    table = Table(str(path), lines, ending(path), config)
+    return records(table, required)
+
+
+def records(table: Table, required: Collection[str]) -> Iterator[Record]:
+    """Reads the rows of a table, one after the other.
+
+    Args:
+      table: to read.
+      required: columns that all rows must have.
+
+    Yields:
+      The rows, bad ones among them; empty lines are none.
+
+    Raises:
+      UserError: if the table is of no known kind, or if its first line lacks a
+        column or has one twice.
+    """
+    if table.kind in JSON_LINES:
+        yield from _json_lines(table.lines)
+        return
+    if table.kind not in _DELIMITERS:
+        raise UserError(
+            f"{table.origin} must end in {', '.join(ENDINGS)}. Received: "
+            f"{table.kind!r}."
+        )
+    lines = iter(table.lines)
+    line = next(lines, b"")
+    rows = _rows(table._replace(lines=itertools.chain([line], lines)))
+    first = next(rows, None)
+    if first is None:
+        raise UserError(f"{table.origin} must hold rows. Received: none.")
+    has_header = table.config.has_header and not table.names
+    _check_delimiter(table, line, first, required)
+    if has_header:
+        names: Sequence[str] = _names(table, first)
+    else:
+        numbers = [str(i + 1) for i in range(len(first.fields))]
+        names, rows = table.names or numbers, _chain(first, rows)
+    for column in required:
+        if column not in names:
+            raise UserError(
+                f"{table.origin}, line {first.number}: `{column}` must be a "
+                f"column. {received(column, names)}"
+                + f" {table.no_header}"
+                * has_header
+            )
+    for row in rows:
+        yield _record(row, names)
+
+
+def _check_delimiter(
+    table: Table, line: bytes, first: _Row, required: Collection[str]
+) -> None:
+    """Refuses a file whose columns are there with another delimiter.
+
+    Args:
+      table: that is read.
+      line: the first of it.
+      first: what was made of it.
+      required: columns that must be there.
+
+    Raises:
+      UserError: naming that delimiter.
+    """
+    has_header = table.config.has_header
+    names = _fields(first.fields, has_header)
+    missing = [column for column in required if column not in names]
+    if table.names or not (missing or first.problem):
+        return
+    text = line.decode("utf-8", "replace").rstrip("\r\n")
+    for delimiter, flag in _TRIED.items():
+        split = next(csv.reader([text], delimiter=delimiter), [])
+        found = _fields(split, has_header)
+        is_one = len(names) == 1 < len(found)
+        if {*required} <= {*found} or (is_one and not first.problem):
+            missing = missing or list(required)
+            raise UserError(
+                f"{table.origin}, line {first.number}: `{missing[0]}` must be "
+                f"a column. Received: {text:.80}. The file looks separated by "
+                f"{flag}: set --delimiter={flag}."
+            )
+
+
+def _fields(fields: Sequence[str], has_header: bool) -> list[str]:
+    """Returns the names of columns by the fields of the first line."""
+    if has_header:
+        return [field.strip() for field in fields]
+    return [str(i + 1) for i in range(len(fields))]
+
+
+def _chain(first: _Row, rows: Iterator[_Row]) -> Iterator[_Row]:
+    yield first
+    yield from rows
+
+
+def _record(row: _Row, names: Sequence[str]) -> Record:
+    """Makes a record of a row."""
+    problem = row.problem
+    if not problem and any(map(_NOT_UTF8.search, row.fields)):
+        problem = "A row must be UTF-8 text."
+    if not problem and len(row.fields) != len(names):
+        problem = (
+            f"A row must have {len(names)} columns. Received: "
+            f"{len(row.fields)}."
+        )
+    if problem:
+        return Record(row.number, {}, problem)
+    return Record(row.number, dict(zip(names, row.fields, strict=True)))
+
+
+def _names(table: Table, header: _Row) -> list[str]:
+    """Returns the names of the columns."""
+    names = [name.strip() for name in header.fields]
+    problem = header.problem
+    if not problem and any(map(_NOT_UTF8.search, names)):
+        problem = "The names of columns must be UTF-8 text."
+    twice = [k for k, n in Counter(names).items() if n > 1 and k]
+    if not problem and twice:
+        problem = (
+            "The names of columns must be different. Received: "
+            f"{', '.join(map(repr, twice))} more than once. {table.no_header}"
+        )
+    if problem:
+        raise UserError(f"{table.origin}, line {header.number}: {problem}")
+    return names
+
+
+def _rows(table: Table) -> Iterator[_Row]:
+    """Yields the rows of a table, its first line included."""
+    config, kind = table.config, table.kind
+    lines = (line.decode("utf-8", "surrogateescape") for line in table.lines)
+    delimiter = config.delimiter or _DELIMITERS[kind]
+    delimiter = "\t" if delimiter == "tab" else delimiter
+    is_quoted = config.quoting == "true" or (
+        config.quoting == "auto" and kind == ".csv"
+    )
+    if is_quoted:
+        return _quoted(table.origin, lines, delimiter)
+    lines = (line.removesuffix("\n").removesuffix("\r") for line in lines)
+    return (
+        _Row(number, line.split(delimiter))
+        for number, line in enumerate(lines, 1)
+        if line
+    )
+
+
+def _quoted(
+    origin: str, lines: Iterator[str], delimiter: str
+) -> Iterator[_Row]:
+    """Splits lines as RFC 4180 says; a row is as many lines as it needs."""
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    while (row := _next(origin, reader)) is not None:
+        if row.fields or row.problem:
+            yield row
+
+
+def _next(origin: str, reader: "csv.Reader") -> _Row | None:
+    """Returns the next row, None at the end."""
+    number = reader.line_num + 1
+    before = csv.field_size_limit(sys.maxsize)  # whole books are fields too
+    try:
+        return _Row(number, next(reader))
+    except StopIteration:
+        return None
+    except csv.Error as error:
+        if "end of data" in str(error):
+            # Not to be passed over: all rows below would be lost with it.
+            raise UserError(
+                f"{origin}, line {number}: A quotation mark must have a second "
+                "one that closes the field. Received: none to the end of the "
+                "file. Mend it, or set --quoting=false."
+            ) from error
+        return _Row(number, (), f"A row must be as RFC 4180 says: {error}.")
+    finally:
+        csv.field_size_limit(before)
+
+
+def _json_lines(lines: Iterable[bytes]) -> Iterator[Record]:
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            yield Record(number, _object(line))
+        except BadRowError as error:
+            yield Record(number, {}, str(error))
+
+
+def _object(line: bytes) -> dict:
+    value = parse_object(decode(line))
+    if b"\\u" in line and not _is_unicode(value):
+        raise BadRowError("A row must be Unicode text. Received: a surrogate.")
+    return value
+
+
+def _is_unicode(value: dict) -> bool:
+    """Says whether all texts in a value can be written as UTF-8."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True

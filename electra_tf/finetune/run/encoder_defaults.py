@@ -1,0 +1,114 @@
+"""Settings that the encoder decides where no flag does.
+
+  learning_rate, layerwise_lr_decay   by its width, `OptimizerConfig.rates`
+  dropout                             as in pre-training, 0.1 if that had none
+  max_query_length, doc_stride        by the room in its rows, `QAConfig.fitted`
+
+A run has them as values in its configuration, so that `config.json` tells them
+and a resume compares them.
+"""
+
+import dataclasses
+from typing import Any
+
+from electra_tf.checkpoint.weights import Weights
+from electra_tf.config.model import BertConfig
+from electra_tf.configure_finetuning import (
+    DROPOUT,
+    FinetuningConfig,
+    OptimizerConfig,
+)
+from electra_tf.finetune.qa.qa_tasks import TASKS, QATask
+
+_DROPOUTS = ("hidden_dropout_prob", "attention_probs_dropout_prob")
+_ROOM = ("max_query_length", "doc_stride")
+
+
+def settle(
+    config: FinetuningConfig, weights: Weights
+) -> tuple[FinetuningConfig, Weights]:
+    """Makes values of the defaults that the encoder decides.
+
+    Args:
+      config: the whole configuration.
+      weights: of the encoder, as `pretrained.read` returns them.
+
+    Returns:
+      Both, with the same values.
+    """
+    encoder = weights.architecture.encoder
+    rates = config.optimizer.rates(encoder.hidden_size)
+    dropouts = {
+        name: _dropout(getattr(config.training, name), getattr(encoder, name))
+        for name in _DROPOUTS
+    }
+    settled = dataclasses.replace(
+        config,
+        optimizer=dataclasses.replace(config.optimizer, **rates._asdict()),
+        training=dataclasses.replace(config.training, **dropouts),
+        qa=config.qa.fitted(_row_length(config, encoder)),
+    )
+    architecture = dataclasses.replace(
+        weights.architecture, encoder=dataclasses.replace(encoder, **dropouts)
+    )
+    return settled, dataclasses.replace(weights, architecture=architecture)
+
+
+def chosen(before: FinetuningConfig, settled: FinetuningConfig) -> str:
+    """Returns what was settled without a flag, as flags.
+
+    Args:
+      before: the configuration as the flags have it.
+      settled: of `settle`.
+    """
+    pairs = [(before.optimizer, settled.optimizer)]
+    pairs.append((before.training, settled.training))
+    if _has_questions(before):
+        pairs.append((before.qa, settled.qa))
+    return " ".join(
+        f"--{field.name}={getattr(new, field.name)}"
+        for old, new in pairs
+        for field in dataclasses.fields(new)
+        if getattr(old, field.name) != getattr(new, field.name)
+    )
+
+
+def of_earlier_versions(
+    config: FinetuningConfig, weights: Weights
+) -> dict[str, Any]:
+    """Returns what null stands for in a `config.json` of earlier versions.
+
+    They took Small's rates for narrower encoders, and no dropout where
+    pre-training had none.
+
+    Args:
+      config: the whole configuration, as the flags have it.
+      weights: as of `settle`.
+    """
+    encoder = weights.architecture.encoder
+    size = config.optimizer.model_size
+    if size == "auto" and encoder.hidden_size < 256:
+        size = "small"
+    rates = OptimizerConfig(model_size=size).rates(encoder.hidden_size)
+    dropouts = {name: getattr(encoder, name) for name in _DROPOUTS}
+    return {**rates._asdict(), **dropouts}
+
+
+def _dropout(given: float | None, of_pre_training: float) -> float:
+    if given is not None:
+        return given
+    return of_pre_training or DROPOUT
+
+
+def _row_length(config: FinetuningConfig, encoder: BertConfig) -> int:
+    """Returns the tokens in the rows of questions; the most without any."""
+    longest = QATask.DEFAULT_LENGTH
+    if not _has_questions(config):
+        return longest
+    room = min(longest, encoder.max_position_embeddings)
+    return config.task.max_seq_length or room
+
+
+def _has_questions(config: FinetuningConfig) -> bool:
+    own = config.columns.task_kind == "qa"
+    return own or any(name in TASKS for name in config.task.task_names)

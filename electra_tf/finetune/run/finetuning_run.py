@@ -1,0 +1,266 @@
+"""One fine-tuning run from beginning to end, as the command line starts it."""
+
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from electra_tf.configure_finetuning import FinetuningConfig
+from electra_tf.finetune import pretrained, task_builder
+from electra_tf.finetune.examples import Example
+from electra_tf.finetune.features import Features
+from electra_tf.finetune.run import (
+    confusion,
+    encoder_defaults,
+    fingerprints,
+    plots,
+    predictions,
+    report,
+)
+from electra_tf.finetune.run.experiment import Experiment, TaskData
+from electra_tf.finetune.run.trial import Trial
+from electra_tf.finetune.task import Task
+from electra_tf.training import callbacks
+from electra_tf.util import console, distribution, files, seeds
+from electra_tf.util.errors import UserError
+
+Done = tuple[Trial, dict[str, Any]]
+"""A trial, and what its `result.json` holds."""
+
+
+def run(config: FinetuningConfig) -> dict[str, Any]:
+    """Trains, evaluates and predicts with every trial, and reports.
+
+    Args:
+      config: the whole configuration.
+
+    Returns:
+      What the results file holds.
+
+    Raises:
+      UserError: before any training, if something is wrong with it.
+    """
+    task_builder.check(config)
+    if config.run.write_plots:
+        plots.check()
+    if config.runtime.tensorboard:
+        callbacks.check_tensorboard()
+    experiment = prepare(config)
+    numbers = range(1, config.run.num_trials + 1)
+    done = [_run_trial(experiment, number) for number in numbers]
+    is_chief = distribution.is_chief(experiment.strategy)
+    whole = (_report if is_chief else _whole)(experiment, done)
+    distribution.barrier(experiment.strategy)  # the chief is the last to end
+    return whole
+
+
+def prepare(config: FinetuningConfig) -> Experiment:
+    """Reads encoder and data.
+
+    Args:
+      config: the whole configuration.
+
+    Raises:
+      UserError: if the encoder cannot be read, if it is too short for the
+        rows, or if a file of the task cannot be used.
+    """
+    strategy = distribution.make_strategy(config.runtime.strategy)
+    _check_batch(config, strategy.num_replicas_in_sync)
+    given, weights = config, pretrained.read(config)
+    unset = encoder_defaults.of_earlier_versions(config, weights)
+    config, weights = encoder_defaults.settle(config, weights)
+    longest = weights.architecture.encoder.max_position_embeddings
+    tokenizer = pretrained.tokenizer(weights)
+    tasks = [
+        task_builder.get_task(config, tokenizer, longest=longest, name=name)
+        for name in config.task.task_names
+    ]
+    if weights.heads_are_assumed:
+        heads = weights.architecture.encoder.num_attention_heads
+        console.warn(
+            f"No file beside {weights.origin} says how many attention heads "
+            f"it has: {heads} are assumed."
+        )
+    digests = {"encoder": fingerprints.of_encoder(weights)}
+    data = tuple(_read_task(task, digests) for task in tasks)
+    experiment = Experiment(config, data, weights, strategy, digests, unset)
+    if config.run.do_train:
+        experiment.check_shares()
+    _say_what_there_is(experiment, encoder_defaults.chosen(given, config))
+    return experiment
+
+
+def _check_batch(config: FinetuningConfig, replicas: int) -> None:
+    batch = config.training.train_batch_size
+    pieces = config.runtime.gradient_accumulation_steps
+    if batch % (replicas * pieces):
+        raise UserError(
+            "`train_batch_size` must be a multiple of the number of replicas "
+            "times `gradient_accumulation_steps`. Received: "
+            f"train_batch_size={batch}, {replicas} replicas, "
+            f"gradient_accumulation_steps={pieces}."
+        )
+
+
+def _read_task(task: Task, digests: dict[str, str]) -> TaskData:
+    """Reads what a run needs of a task's splits, and adds their digests."""
+    run = task.config.run
+    train, examples, scored = None, [], {}
+    if run.do_train:
+        examples = _examples_to_learn(task)
+        digests[f"{task.name} train"] = fingerprints.of_examples(examples)
+        rows = task.featurize(examples, is_training=True)
+        train = Features(rows, task.get_feature_specs())
+    dev = {}
+    if run.do_eval:
+        first, *others = task.DEV_SPLITS
+        for split in (first, *task.splits_there(others)):
+            dev[split] = predictions.read(task, split)
+            digest = fingerprints.of_examples(dev[split].examples)
+            digests[f"{task.name} {split}"] = digest
+            scored[split] = dev[split].examples
+    for split in predictions.test_splits(task):  # errors before a training
+        found = task.get_examples(split)
+        if all(example.is_labelled for example in found):
+            scored[split] = found
+    majority = task.get_scorer().majority if examples else None
+    return TaskData(
+        task,
+        train,
+        dev,
+        {k: majority(examples, v) for k, v in scored.items() if majority},
+    )
+
+
+def _examples_to_learn(task: Task) -> list[Example]:
+    """Reads the training examples; a part of them if so configured."""
+    examples = list(task.get_examples("train"))
+    config = task.config
+    count = config.task.max_train_examples
+    if count:
+        order = seeds.permutation(len(examples), config.training.seed)
+        examples = [examples[i] for i in sorted(order[:count])]
+    return examples
+
+
+def _say_what_there_is(experiment: Experiment, chosen: str) -> None:
+    """Says what is learned from what, and what the encoder has chosen."""
+    if not distribution.is_chief(experiment.strategy):
+        return
+    is_alone = len(experiment.tasks) == 1
+    for number, (task, train, dev, _) in enumerate(experiment.tasks):
+        parts = []
+        if train is not None:
+            parts.append(f"{train.num_rows:,} rows to train on")
+        if train is not None and not is_alone:
+            share = 100 * experiment.shares()[:, number].mean()
+            parts.append(f"{share:.1f} % of the updates")
+        for name, split in dev.items():
+            parts.append(f"{len(split.examples):,} in {name}")
+        there = ", ".join(parts) or "nothing to do"
+        console.say(f"{task.name}: {there}. {task.remark()}".rstrip())
+        for note in (*task.bad_rows.notes, *task.warnings()):
+            console.warn(note)
+    console.say(f"Encoder: {experiment.weights.origin}.")
+    if chosen:
+        console.say(f"Chosen by the encoder: {chosen}")
+
+
+def _run_trial(experiment: Experiment, number: int) -> Done:
+    """Runs a trial, and begins it anew while it fails.
+
+    Returns:
+      The one that did not fail, or the best of those that did; "restarts" of
+      its result counts all that were begun.
+    """
+    config = experiment.config
+    trial = Trial(experiment, number, 0)
+    if not config.run.do_train and not trial.result_path.exists():
+        raise UserError(
+            f"{trial.directory} must hold a trial that is done. Received: "
+            "none. Set --do_train."
+        )
+    done = [(trial, trial.run())]
+    for restart in range(1, config.training.max_restarts + 1):
+        again = Trial(experiment, number, restart)
+        can_run = config.run.do_train or again.result_path.exists()
+        if not done[-1][1].get("collapsed") or not can_run:
+            break
+        console.warn(
+            f"Trial {number} failed: it answers all of the dev split alike. "
+            "It is begun anew under another seed."
+        )
+        done.append((again, again.run()))
+    trial, result = done[-1]
+    if result.get("collapsed"):
+        rank = experiment.rank
+        trial, result = max(done, key=lambda pair: rank(pair[1]["metrics"]))
+    return trial, {**result, "restarts": len(done) - 1}
+
+
+def _report(experiment: Experiment, done: Sequence[Done]) -> dict[str, Any]:
+    """Writes answers, tables and plots, and returns as `run`."""
+    config = experiment.config
+    trials = [trial for trial, _ in done]
+    scores = predictions.write(experiment, trials)
+    results = [
+        {**result, "metrics": result["metrics"] | tests}
+        for (_, result), tests in zip(done, scores.tests, strict=True)
+    ]
+    whole = _whole(experiment, list(zip(trials, results, strict=True)))
+    if majority := experiment.majority():
+        whole["majority"] = {"metrics": majority}
+    if scores.ensemble:
+        whole["ensemble"] = {"metrics": scores.ensemble}
+    _write(config, whole, results)
+    confusions = confusion.write(experiment, results)
+    if config.run.write_plots:
+        directories = [trial.directory for trial in trials]
+        plots.write(experiment, directories, results, confusions)
+    return whole
+
+
+def _whole(experiment: Experiment, done: Sequence[Done]) -> dict[str, Any]:
+    """Returns what the results file holds."""
+    results = [result for _, result in done]
+    tasks = [data.task for data in experiment.tasks]
+    metrics = {task.name: task.get_scorer().main_metric for task in tasks}
+    is_one = len(tasks) == 1
+    return {
+        "task": experiment.config.task.task_name,
+        "main_metric": metrics[tasks[0].name] if is_one else report.MEAN,
+        **({} if is_one else {"main_metrics": metrics}),
+        "encoder": experiment.weights.origin,
+        "num_trials": len(results),
+        "num_restarts": sum(result["restarts"] for result in results),
+        "num_failed": sum(bool(r.get("collapsed")) for r in results),
+        "num_bad_rows": {
+            path: count
+            for task in tasks
+            for path, count in task.bad_rows.counts.items()
+        },
+        "summary": report.summarize(results),
+        "trials": results,
+    }
+
+
+def _write(
+    config: FinetuningConfig,
+    whole: Mapping[str, Any],
+    results: list[dict[str, Any]],
+) -> None:
+    """Writes the results as JSON and as a table, and shows the table."""
+    directory = pathlib.Path(config.results_dir)
+    files.ensure_writable(directory)
+    name = config.task.task_name
+    files.write_json(directory / f"{name}_results.json", whole)
+    if not whole["summary"]:
+        return
+    others = {
+        who: whole.get(who, {}).get("metrics")
+        for who in ("majority", "ensemble")
+    }
+    text = report.tables(config.task.task_names, results, **others)
+    files.atomic_write_text(directory / f"{name}_results.txt", text)
+    console.say()
+    console.say(text)
+    console.say(f"Results: {directory}/{name}_results.{{json,txt}}")

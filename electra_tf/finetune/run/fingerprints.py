@@ -1,0 +1,79 @@
+"""What a trial learns from besides its configuration: the encoder, and rows.
+
+A trial that went on with others would be a mixture, and its result that of
+neither. So its directory keeps a digest of each, in `inputs.json`.
+"""
+
+import hashlib
+import pathlib
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from electra_tf.checkpoint.architecture import STEP
+from electra_tf.checkpoint.weights import Weights
+from electra_tf.finetune.examples import Example
+from electra_tf.util import files
+from electra_tf.util.errors import UserError
+
+FILE_NAME = "inputs.json"
+
+Digests = Mapping[str, str]
+"""What is learned from -> its SHA-256."""
+
+
+def of_encoder(weights: Weights) -> str:
+    """Returns the digest of an encoder and of what makes its input.
+
+    Args:
+      weights: as `pretrained.read` returns them.
+    """
+    digest = hashlib.sha256()
+    for name, array in sorted(weights.arrays.items()):
+        if name == STEP:
+            continue
+        digest.update(f"{name} {array.dtype} {array.shape}\n".encode())
+        digest.update(np.ascontiguousarray(array).data)
+    switches = (weights.do_lower_case, weights.strip_accents)
+    digest.update(f"{weights.vocabulary.sha256} {switches}".encode())
+    return digest.hexdigest()
+
+
+def of_examples(examples: Iterable[Example]) -> str:
+    """Returns the digest of the examples of a split, in their order."""
+    digest = hashlib.sha256()
+    for example in examples:
+        digest.update(f"{example!r}\n".encode())
+    return digest.hexdigest()
+
+
+def hold(
+    directory: pathlib.Path, digests: Digests, *, way_out: str, write: bool
+) -> None:
+    """Refuses what a trial did not begin with, and adds what it first sees.
+
+    Args:
+      directory: of the trial.
+      digests: of all that this run reads; a run without training or without
+        evaluation reads less.
+      way_out: what may be done beside removing the directory.
+      write: whether to add.
+
+    Raises:
+      UserError: naming what has changed.
+    """
+    path = directory / FILE_NAME
+    there = files.read_object(path) if path.exists() else {}
+    changed = [
+        name
+        for name in there.keys() & digests.keys()
+        if there[name] != digests[name]
+    ]
+    if changed:
+        raise UserError(
+            f"{directory} must go on with what it began with. Received: "
+            f"another content of {', '.join(sorted(changed))}. Restore it, "
+            f"remove the directory to begin anew, or {way_out}."
+        )
+    if write and digests.keys() - there.keys():
+        files.write_json(path, {**there, **digests})

@@ -1,0 +1,326 @@
+"""Pictures of a run: learning curves and confusion; needs matplotlib."""
+
+import importlib.util
+import pathlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from electra_tf.finetune.run.confusion import Confusion, best_trial
+from electra_tf.finetune.run.experiment import Experiment
+from electra_tf.finetune.run.report import Results
+from electra_tf.training import callbacks
+from electra_tf.util import console, files, trial_directories
+from electra_tf.util.errors import UserError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_BEST, _OTHER, _INK, _FAINT = "#1f5fa8", "#b9c2cc", "#222222", "#e6e9ed"
+_DPI = 150
+_LOG_FROM = 8.0  # times the least loss that the greatest is
+_LONGEST = 32  # characters of a label
+_CHARACTER = 0.083  # inches that one is wide
+_MOST_LARGE = 12  # labels whose cells also have their share
+
+
+class _Cells(NamedTuple):
+    """How the cells of a picture of confusion look.
+
+    Attributes:
+      labels: that are shown.
+      width: of a cell, inches.
+      height: of a cell.
+      is_turned: whether the labels below need to be turned to have room.
+      is_small: whether a cell has room for its count alone.
+    """
+
+    labels: list[str]
+    width: float
+    height: float
+    is_turned: bool
+    is_small: bool
+
+
+class Curve(NamedTuple):
+    """What a trial did.
+
+    Attributes:
+      trial: its number.
+      losses: step -> loss of the updates before it.
+      values: step -> the main metric on the dev split.
+    """
+
+    trial: int
+    losses: Mapping[int, float]
+    values: Mapping[int, float]
+
+
+def check() -> None:
+    """Refuses to draw without matplotlib.
+
+    Raises:
+      UserError: if it is not installed.
+    """
+    if importlib.util.find_spec("matplotlib") is None:
+        raise UserError(
+            "--write_plots needs the package matplotlib, which is not "
+            "installed. Run: python -m pip install -e '.[plots]'"
+        )
+
+
+def write(
+    experiment: Experiment,
+    directories: Sequence[pathlib.Path],
+    results: Results,
+    confusions: Sequence[Confusion],
+) -> None:
+    """Draws <task>_curves.png, and <task>_confusion.png of classifications.
+
+    Args:
+      experiment: that is done.
+      directories: of its trials.
+      results: of its trials.
+      confusions: of its tasks.
+    """
+    config = experiment.config
+    target = trial_directories.of_tasks(
+        config.results_dir, config.task.task_name
+    )
+    target.mkdir(parents=True, exist_ok=True)
+    names = (name for name, _, _ in experiment.dev_splits())
+    for task, _, dev, _ in experiment.tasks:
+        splits = [next(names) for _ in dev]
+        split = [x for x in splits if x in results[0]["metrics"]][:1]
+        metric = task.get_scorer().main_metric
+        best = best_trial(metric, *split, results)["trial"] if split else None
+        curves = [
+            read_curve(path, result["trial"], task.name, metric, *split)
+            for path, result in zip(directories, results, strict=True)
+        ]
+        figure = draw_curves(task.name, metric, curves, best)
+        save(figure, target / f"{task.name}_curves.png")
+        mine = [x for x in confusions if x.task_name == task.name]
+        if mine:
+            path = target / f"{task.name}_confusion.png"
+            save(draw_confusions(mine), path)
+    console.say(f"Plots: {target}/*.png")
+
+
+def read_curve(
+    directory: pathlib.Path,
+    trial: int,
+    task_name: str,
+    metric: str,
+    split: str | None = None,
+) -> Curve:
+    """Reads what a trial has logged.
+
+    Args:
+      directory: of the trial.
+      trial: its number.
+      task_name: whose loss.
+      metric: of the evaluations.
+      split: on which they are; None if there are none.
+    """
+    losses = {}
+    for line in callbacks.read_log(directory / "metrics.jsonl"):
+        if f"{task_name}_loss" in line:
+            losses[line["step"]] = line[f"{task_name}_loss"]
+    path = directory / "evaluations.json"
+    evaluations = files.read_json(path) if split and path.exists() else []
+    with files.shape_of(path):
+        values = {x["step"]: x["metrics"][split][metric] for x in evaluations}
+    return Curve(trial, losses, values)
+
+
+def draw_curves(
+    task_name: str, metric: str, curves: Sequence[Curve], best: int | None
+) -> "Figure":
+    """Draws losses, and the metric on the dev split, over the updates.
+
+    Args:
+      task_name: of the task.
+      metric: its main one.
+      curves: of all trials.
+      best: the number of the best trial.
+    """
+    figure = _figure(10.0, 4.2)
+    has_values = any(curve.values for curve in curves)
+    axes = figure.subplots(1, 1 + has_values, sharex=True, squeeze=False)[0]
+    order = sorted(curves, key=lambda curve: curve.trial == best)
+    _draw_lines(axes[0], [(x.trial, x.losses) for x in order], best)
+    _set_titles(axes[0], "loss in training")
+    _use_log_scale(axes[0], [y for x in curves for y in x.losses.values()])
+    if has_values:
+        lines = [(x.trial, x.values) for x in order]
+        _draw_lines(axes[1], lines, best, marker="o")
+        _set_titles(axes[1], f"{metric} on dev")
+        _mark_best(axes[1], dict(lines).get(best, {}))
+    if len(curves) > 1 and best is not None:
+        axes[-1].legend(frameon=False, loc="best", fontsize=9)
+    title = f"{task_name}, {len(curves)} trial" + "s" * (len(curves) > 1)
+    figure.suptitle(title, x=0.01, ha="left", fontsize=13, weight="bold")
+    return figure
+
+
+def draw_confusions(confusions: Sequence[Confusion]) -> "Figure":
+    """Draws the counts of each split, shaded by their share of the row.
+
+    Args:
+      confusions: of one task.
+    """
+    cells = _cells(confusions[0].labels)
+    size, length = len(cells.labels), max(map(len, cells.labels))
+    width = 1.2 + cells.width * size + _CHARACTER * length
+    height = 1.6 + cells.height * size
+    height += 0.75 * _CHARACTER * length * cells.is_turned  # the sine of 45
+    figure = _figure(width * len(confusions), height)
+    axes = figure.subplots(1, len(confusions), squeeze=False)[0]
+    for one, confusion in zip(axes, confusions, strict=True):
+        _draw_cells(one, confusion, cells)
+    return figure
+
+
+def _cells(labels: Sequence[str]) -> _Cells:
+    """Chooses sizes so that labels do not run into each other."""
+    shown = [_shortened(label) for label in labels]
+    is_small = len(labels) > _MOST_LARGE
+    width, height = (0.5, 0.38) if is_small else (1.1, 0.7)
+    is_turned = max(map(len, shown)) * _CHARACTER > width
+    return _Cells(shown, width, height, is_turned, is_small)
+
+
+def _shortened(label: str) -> str:
+    """Returns a label with the middle left out where it is long."""
+    if len(label) <= _LONGEST:
+        return label
+    half = _LONGEST // 2
+    return f"{label[:half]}\N{HORIZONTAL ELLIPSIS}{label[1 - half :]}"
+
+
+def _figure(width: float, height: float) -> "Figure":
+    """Makes a figure that belongs to no window."""
+    from matplotlib.figure import Figure
+
+    figure = Figure((width, height), dpi=_DPI, layout="constrained")
+    figure.get_layout_engine().set(w_pad=0.12, h_pad=0.12)
+    return figure
+
+
+def _draw_lines(
+    axes: "Axes",
+    lines: Iterable[tuple[int, Mapping[int, float]]],
+    best: int | None,
+    **style: str,
+) -> None:
+    """Draws a line for each trial, that of the best one last and strong."""
+    names = {"other trials": _OTHER}
+    for trial, line in lines:
+        is_best = trial == best
+        label = f"trial {trial}, the best" if is_best else "other trials"
+        is_new = is_best or names.pop(label, None)
+        axes.plot(
+            list(line),
+            list(line.values()),
+            color=_BEST if is_best else _OTHER,
+            linewidth=2.2 if is_best else 1.4,
+            markersize=5 if is_best else 3.5,
+            label=label if is_new else None,
+            **style,
+        )
+
+
+def _set_titles(axes: "Axes", title: str) -> None:
+    axes.set_title(title, loc="left", fontsize=10.5, color=_INK)
+    axes.set_xlabel("updates", fontsize=9.5, color=_INK)
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    axes.tick_params(labelsize=9, color=_OTHER, labelcolor=_INK)
+    axes.grid(axis="y", color=_FAINT)
+    axes.set_axisbelow(True)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    for side in ("left", "bottom"):
+        axes.spines[side].set_color(_OTHER)
+
+
+def _use_log_scale(axes: "Axes", losses: Sequence[float]) -> None:
+    """Lets the first losses leave room for the others."""
+    from matplotlib.ticker import LogLocator, NullLocator
+
+    positive = [loss for loss in losses if loss > 0]
+    if not positive or max(positive) < _LOG_FROM * min(positive):
+        axes.set_ylim(bottom=0)
+        return
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter("{x:g}")
+
+
+def _mark_best(axes: "Axes", values: Mapping[int, float]) -> None:
+    """Writes the greatest value beside it."""
+    if not values:
+        return
+    step = max(values, key=values.__getitem__)
+    axes.annotate(
+        f"{values[step]:.1f}",
+        (step, values[step]),
+        xytext=(0, 8),
+        textcoords="offset points",
+        ha="center",
+        color=_BEST,
+        fontsize=10,
+        weight="bold",
+        bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5},
+    )
+    axes.margins(y=0.15)
+
+
+def _draw_cells(axes: "Axes", confusion: Confusion, cells: _Cells) -> None:
+    counts, labels = confusion.counts, cells.labels
+    shares = counts / np.maximum(1, counts.sum(1, keepdims=True))
+    gaps = {"edgecolors": "white", "linewidth": 1 if cells.is_small else 2}
+    axes.pcolormesh(shares, cmap="Blues", vmin=0, vmax=1, **gaps)
+    axes.invert_yaxis()
+    for (row, column), share in np.ndenumerate(shares):
+        axes.text(
+            column + 0.5,
+            row + 0.5,
+            _cell_text(counts[row, column], share, cells),
+            ha="center",
+            va="center",
+            fontsize=7 if cells.is_small else 9.5,
+            color="white" if share > 0.5 else _INK,
+        )
+    ticks, turned = np.arange(len(labels)) + 0.5, {}
+    if cells.is_turned:
+        turned = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
+    axes.set_xticks(ticks, labels, **turned)
+    axes.set_yticks(ticks, labels)
+    axes.tick_params(length=0, labelsize=9.5, labelcolor=_INK)
+    axes.set_xlabel("predicted", fontsize=9.5, color=_INK)
+    axes.set_ylabel("right", fontsize=9.5, color=_INK)
+    axes.set_title(confusion.title, loc="left", fontsize=11, weight="bold")
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+
+
+def _cell_text(count: int, share: float, cells: _Cells) -> str:
+    """Writes a count with its share; of many labels counts over 0 alone."""
+    if cells.is_small:
+        return f"{count:,}" * bool(count)
+    return f"{count:,}" + f"\n{100 * share:.0f} %" * bool(share)
+
+
+def save(figure: "Figure", path: pathlib.Path) -> None:
+    """Writes a picture.
+
+    Args:
+      figure: of `draw_curves` or `draw_confusions`.
+      path: of the file; its directory is made.
+    """
+    files.ensure_writable(path.parent)
+    figure.savefig(path, format="png")

@@ -1,0 +1,400 @@
+"""One trial: a training from one seed, its checkpoints and evaluations.
+
+What lies in the directory of a trial:
+  config.json       the configuration; a resume with another one is refused
+  inputs.json       digests of encoder and data; likewise
+  model.ckpt-*      weights, slots and step, to go on from
+  metrics.jsonl     losses
+  evaluations.json  metrics on the dev splits at each evaluation
+  model/            what the trial ends with: a checkpoint of the weights, with
+                    vocabulary, sizes and task, that every command can read
+  result.json       written last; a trial that has it is done
+"""
+
+import contextlib
+import pathlib
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from electra_tf.checkpoint import checkpoint_formats, loading
+from electra_tf.checkpoint.architecture import STEP, Architecture
+from electra_tf.checkpoint.checkpoints import Checkpoints
+from electra_tf.checkpoint.weights import Weights
+from electra_tf.config.phases import Phase
+from electra_tf.finetune import task_description
+from electra_tf.finetune.features import Batch
+from electra_tf.finetune.finetuning_model import FinetuningModel
+from electra_tf.finetune.run import fingerprints
+from electra_tf.finetune.run.experiment import Experiment, TaskData
+from electra_tf.model.layers import POLICIES
+from electra_tf.training import callbacks, training_utils
+from electra_tf.training.updates import checkpoint_variables
+from electra_tf.util import (
+    config_flags,
+    console,
+    distribution,
+    files,
+    trial_directories,
+)
+from electra_tf.util.errors import UserError
+from electra_tf.util.locks import DirectoryLock
+
+_SEEDS_OF_RESTARTS = 1_000_000
+
+
+class Trial:
+    """A training from one seed.
+
+    Args:
+      experiment: what all trials have in common.
+      number: of the trial, from 1.
+      restart: how often it was begun anew.
+
+    Attributes:
+      directory: of all it writes.
+      seed: of the head's first weights, the order of rows and dropout.
+    """
+
+    def __init__(
+        self, experiment: Experiment, number: int, restart: int
+    ) -> None:
+        self.experiment = experiment
+        self.config = config = experiment.config
+        self.number = number
+        self.restart = restart
+        self.directory = pathlib.Path(config.trial_dir(number, restart))
+        base = config.training.seed + number - 1
+        self.seed = base + restart * _SEEDS_OF_RESTARTS
+        self._evaluations: list[dict[str, Any]] = []
+        self._gone: set[int] = set()  # steps whose weights are not kept
+
+    @property
+    def result_path(self) -> pathlib.Path:
+        """The file that a trial which is done has."""
+        return self.directory / trial_directories.RESULT
+
+    def run(self) -> dict[str, Any]:
+        """Trains to the end, from where the trial stands.
+
+        Returns:
+          What `result.json` holds: "seed", "step" of the weights it ended
+          with, "metrics" of each dev split there, whether it "collapsed".
+          For a trial that has it already, only what was not evaluated yet
+          is.
+        """
+        files.ensure_writable(self.directory)
+        with self._held():
+            if self.result_path.exists():
+                result = files.read_object(self.result_path)
+                splits = {name for name, *_ in self.experiment.dev_splits()}
+                with files.shape_of(self.result_path):
+                    missing = splits - result["metrics"].keys()
+                if not missing:
+                    return result
+                result |= self.experiment.evaluate(self.model())
+            else:
+                result = self._train()
+            if self._is_chief:
+                files.write_json(self.result_path, result)
+            return result
+
+    def model(self) -> FinetuningModel:
+        """Makes the model that the trial ended with, for this process alone."""
+        model = self._make_model(tf.distribute.get_strategy())
+        store = Checkpoints(self._model_dir, _weights_of(model))
+        if store.restore_latest() is None:
+            raise UserError(
+                f"{self._model_dir} must hold what the trial ended with. "
+                "Received: no checkpoint. Copy it there, or remove "
+                f"{self.directory} to train anew."
+            )
+        return model
+
+    @property
+    def _model_dir(self) -> pathlib.Path:
+        return self.directory / trial_directories.MODEL
+
+    @property
+    def _is_chief(self) -> bool:
+        return distribution.is_chief(self.experiment.strategy)
+
+    @contextlib.contextmanager
+    def _held(self) -> Iterator[None]:
+        """Holds the directory for this process and this experiment alone."""
+        start = self.config.training.init_checkpoint
+        start = start or self.config.run.model_dir
+        way_out = f"give another --model_name, with --init_checkpoint={start}"
+        lock = DirectoryLock(self.directory, "lock", way_out)
+        with lock if self._is_chief else contextlib.nullcontext():
+            path = self.directory / "config.json"
+            if path.exists():
+                config_flags.check_same_experiment(
+                    path,
+                    self.config,
+                    way_out=way_out,
+                    unset=self.experiment.unset,
+                )
+            elif self._is_chief:
+                config_flags.save_config(path, self.config)
+            fingerprints.hold(
+                self.directory,
+                self.experiment.digests,
+                way_out=way_out,
+                write=self._is_chief,
+            )
+            yield
+
+    def _make_model(self, strategy: tf.distribute.Strategy) -> FinetuningModel:
+        experiment = self.experiment
+        factor = self.config.training.restart_learning_rate_factor
+        keras.utils.set_random_seed(self.seed)
+        with strategy.scope():
+            encoder = loading.make(
+                experiment.weights, POLICIES[self.config.training.precision]
+            ).encoder
+            heads = [data.task.head() for data in experiment.tasks]
+            for head in heads:
+                with keras.name_scope("task_specific"):
+                    head.build((None, encoder.config.hidden_size))
+            model = FinetuningModel(
+                self.config,
+                encoder,
+                heads,
+                seed=self.seed,
+                num_train_steps=experiment.num_train_steps,
+                learning_rate_factor=factor**self.restart,
+            )
+            model.compile(optimizer=model.make_optimizer())
+        model.jit_compile_step = {
+            "true": True,
+            "false": False,
+            "auto": distribution.has_accelerator(),
+        }[self.config.runtime.jit_compile]
+        return model
+
+    def _train(self) -> dict[str, Any]:
+        experiment, runtime = self.experiment, self.config.runtime
+        model = self._make_model(experiment.strategy)
+        store = Checkpoints(
+            self.directory, checkpoint_variables(model), keep_max=1
+        )
+        best = self._open_best(model)
+        step = store.restore_latest() or 0
+        self._read_evaluations(step, best.steps())
+
+        def save(step: int) -> None:
+            (store.save if self._is_chief else store.check)(step)
+            self._evaluate(model, step, best)
+
+        self._evaluate(model, step, best)
+        if not model.stop_training:
+            training_utils.train(
+                model,
+                self._batches,
+                training_utils.Schedule(
+                    num_train_steps=experiment.num_train_steps,
+                    iterations_per_loop=runtime.iterations_per_loop,
+                    save_checkpoints_steps=runtime.save_checkpoints_steps,
+                    milestones=frozenset(experiment.evaluation_steps),
+                ),
+                strategy=experiment.strategy,
+                save=save,
+                callbacks=self._callbacks(step) if self._is_chief else (),
+            )
+        return self._result(model, best)
+
+    def _read_evaluations(self, step: int, kept: Collection[int]) -> None:
+        """Reads the evaluations up to a step.
+
+        Args:
+          step: where the trial stands.
+          kept: the steps whose weights are there. Other versions chose the
+            first of equals; what they did not keep cannot be chosen any more.
+        """
+        path = self.directory / "evaluations.json"
+        if path.exists():
+            there = files.read_json(path)
+            with files.shape_of(path):
+                self._evaluations = [e for e in there if e["step"] <= step]
+        steps = {evaluation["step"] for evaluation in self._evaluations}
+        self._gone = steps - {*kept} if steps & {*kept} else set()
+
+    def _open_best(self, model: FinetuningModel) -> Checkpoints:
+        """Opens the directory of what the trial ends with."""
+        directory = self._model_dir
+        variables = _weights_of(model)
+        if self._is_chief:
+            directory.mkdir(exist_ok=True)
+            start = self.experiment.weights
+            labels = [data.task.labels for data in self.experiment.tasks]
+            described = Weights(
+                origin=str(directory),
+                arrays={},
+                architecture=Architecture(encoder=start.architecture.encoder),
+                vocabulary=start.vocabulary,
+                do_lower_case=start.do_lower_case,
+                strip_accents=start.strip_accents,
+                labels=labels[0] if len(labels) == 1 else (),
+            )
+            checkpoint_formats.describe(directory, described)
+            tasks = [data.task for data in self.experiment.tasks]
+            task_description.write(directory, tasks)
+        return Checkpoints(directory, variables, keep_max=1)
+
+    def _evaluate(
+        self, model: FinetuningModel, step: int, best: Checkpoints
+    ) -> None:
+        """Evaluates where it is due, once, and keeps the best weights.
+
+        It sets `model.stop_training` if there has been no better evaluation
+        for long enough.
+        """
+        model.stop_training = False
+        is_due = step in self.experiment.evaluation_steps
+        is_done = any(e["step"] == step for e in self._evaluations)
+        if not is_due or is_done or not self.config.run.do_eval:
+            self._look_back(model)
+            return
+        evaluation = {"step": step, **self.experiment.evaluate(model)}
+        self._evaluations.append(evaluation)
+        self._look_back(model)
+        if self._is_chief:
+            if self._chosen() is evaluation:
+                best.save(step)
+            path = self.directory / "evaluations.json"
+            files.write_json(path, self._evaluations)
+            console.say(self._line(evaluation))
+
+    def _look_back(self, model: FinetuningModel) -> None:
+        """Stops a training whose score, whatever its loss, gets no better."""
+        patience = self.config.training.early_stopping
+        if patience and self._evaluations:
+            metrics = [e["metrics"] for e in self._evaluations]
+            best = int(np.argmax([*map(self.experiment.score, metrics)]))
+            model.stop_training = len(metrics) - 1 - best >= patience
+
+    def _best(self) -> dict[str, Any]:
+        """Returns the best evaluation; see `Experiment.rank`."""
+        rank = self.experiment.rank
+        there = [e for e in self._evaluations if e["step"] not in self._gone]
+        return max(there, key=lambda e: rank(e["metrics"]))
+
+    def _chosen(self) -> dict[str, Any]:
+        """Returns the evaluation whose weights the trial ends with."""
+        takes_best = self.config.training.checkpoint == "best"
+        return self._best() if takes_best else self._evaluations[-1]
+
+    def _result(
+        self, model: FinetuningModel, best: Checkpoints
+    ) -> dict[str, Any]:
+        result = {
+            "trial": self.number,
+            "restarts": self.restart,
+            "directory": self.directory.name,
+            "seed": self.seed,
+            "num_steps": int(model.optimizer.iterations.numpy()),
+        }
+        takes_last = self.config.training.checkpoint == "last"
+        last = self._evaluations[-1]["step"] if self._evaluations else 0
+        if not last or (takes_last and last < result["num_steps"]):
+            if self._is_chief:
+                best.save(result["num_steps"])
+            return {**result, "step": result["num_steps"], "metrics": {}}
+        return {
+            **result,
+            **self._chosen(),
+            "last_metrics": self._evaluations[-1]["metrics"],
+        }
+
+    def _line(self, evaluation: Mapping[str, Any]) -> str:
+        """Says what an evaluation found."""
+        texts = [
+            f"{split} " + "  ".join(f"{k} {v:.2f}" for k, v in values.items())
+            for split, values in evaluation["metrics"].items()
+        ]
+        step, last = evaluation["step"], self.experiment.num_train_steps
+        return f"Trial {self.number}, step {step:,} of {last:,}: " + "; ".join(
+            texts
+        )
+
+    def _batches(self, step: int) -> Iterator | training_utils.Turns:
+        """Opens each replica's rows of all tasks, from a step on."""
+        turns = self.experiment.turns(self.seed)
+        lengths = self.experiment.lengths(self.seed)
+        kinds, order = np.unique(
+            np.stack([turns, lengths]), axis=1, return_inverse=True
+        )
+        iterators = []
+        for number, length in kinds.T:
+            mine = lengths[turns == number] == length
+            mine[: (turns[:step] == number).sum()] = False
+            data = self.experiment.tasks[number]
+            iterators.append(
+                self._task_batches(data, np.flatnonzero(mine), int(length))
+            )
+        if len(iterators) == 1:
+            return iterators[0]
+        rest = order.reshape(-1)[step:].astype(np.int32)
+        rest = tf.data.Dataset.from_tensor_slices(rest)
+        return training_utils.Turns(tuple(iterators), iter(rest))
+
+    def _task_batches(
+        self, data: TaskData, steps: np.ndarray, length: int
+    ) -> Iterator:
+        """Returns an iterator over each replica's rows of a task.
+
+        Args:
+          data: of the task.
+          steps: int [n], numbers of its global batches to make.
+          length: of their rows.
+        """
+
+        def name(batch: Batch) -> dict[str, Batch]:
+            return {data.task.name: batch}
+
+        def make(context: tf.distribute.InputContext) -> tf.data.Dataset:
+            workers = context.num_input_pipelines
+            return data.train.training_dataset(
+                steps=steps,
+                length=length,
+                batch_size=self.config.training.train_batch_size,
+                seed=self.seed,
+                worker=context.input_pipeline_id,
+                num_workers=workers,
+                replicas_per_worker=context.num_replicas_in_sync // workers,
+            ).map(name)
+
+        strategy = self.experiment.strategy
+        return iter(strategy.distribute_datasets_from_function(make))
+
+    def _callbacks(self, step: int) -> list[keras.callbacks.Callback]:
+        experiment = self.experiment
+        lengths = experiment.lengths(self.seed)
+        whole = Phase(
+            first_step=0,
+            end_step=experiment.num_train_steps,
+            batch_size=self.config.training.train_batch_size,
+            max_seq_length=int(lengths.max()),
+            row_length=float(lengths.mean()),
+        )
+        made = [
+            callbacks.JsonLog(
+                self.directory / "metrics.jsonl",
+                first_step=step,
+                phases=(whole,),
+            ),
+            callbacks.ProgressBar((whole,), shown={"loss": "loss"}),
+        ]
+        if self.config.runtime.tensorboard:
+            made.append(callbacks.TensorBoardLog(self.directory))
+        return made
+
+
+def _weights_of(model: FinetuningModel) -> dict[str, tf.Variable]:
+    """Returns the weights and the step, under the original's names."""
+    weights = {v.path: v.value for v in model.trainable_variables}
+    return {STEP: model.optimizer.iterations.value, **weights}

@@ -1,0 +1,1 @@
+"""SavedModels: strings in, named outputs."""

@@ -1,0 +1,244 @@
+"""What a person and a program read while a run goes on: Keras callbacks."""
+
+import importlib.util
+import json
+import math
+import pathlib
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, TextIO
+
+import keras
+import tensorflow as tf
+
+from electra_tf.config import phases as phases_lib
+from electra_tf.config.phases import Phase
+from electra_tf.util import files
+from electra_tf.util.errors import UserError
+
+_SECONDS_BETWEEN_LINES = 10.0
+TRAINING_FLOPS = "training_flops"
+
+
+class ProgressBar(keras.callbacks.Callback):
+    """Shows step, speed, losses and time left on one line.
+
+    On a terminal the line is rewritten every few seconds; elsewhere a line is
+    written every ten. The first block of a phase holds tracing and compilation:
+    it tells nothing of the time left, which is shown from the second on.
+
+    Args:
+      phases: of the training, which tell how large its updates are.
+      shown: metric -> short name on the line.
+      stream: where to write; standard error by default.
+    """
+
+    def __init__(
+        self,
+        phases: Sequence[Phase],
+        *,
+        shown: dict[str, str],
+        stream: TextIO | None = None,
+    ) -> None:
+        super().__init__()
+        self.phases = phases
+        self.shown = shown
+        self.stream = stream or sys.stderr
+        self._speed = 0.0  # updates per second, smoothed
+        self._tokens_per_second = 0.0  # without tracing; 0 until it is known
+        self._phase = -1
+        self._num_blocks = 0  # in this phase
+        self._last_line = 0.0
+
+    def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
+        logs = logs or {}
+        phase = phases_lib.phase_at(self.phases, batch - 1)
+        if phase != self._phase:
+            self._phase, self._num_blocks = phase, 0
+        self._num_blocks += 1
+        speed = logs["steps_per_second"]
+        is_warm = self._num_blocks > 2
+        self._speed = 0.8 * self._speed + 0.2 * speed if is_warm else speed
+        if self._num_blocks > 1:
+            per_step = self.phases[phase].tokens_per_step
+            self._tokens_per_second = self._speed * per_step
+        is_last = batch >= self.phases[-1].end_step
+        now = time.monotonic()
+        if self.stream.isatty():
+            end = "\n" if is_last else ""
+            self.stream.write("\r\x1b[K" + self.line(batch, logs) + end)
+        elif is_last or now - self._last_line > _SECONDS_BETWEEN_LINES:
+            self._last_line = now
+            self.stream.write(self.line(batch, logs) + "\n")
+        self.stream.flush()
+
+    def line(self, step: int, logs: dict[str, float]) -> str:
+        """Returns the line for a step."""
+        num_steps = self.phases[-1].end_step
+        share = 100 * step / num_steps
+        phase = self.phases[phases_lib.phase_at(self.phases, step - 1)]
+        losses = "  ".join(
+            f"{short} {logs[name]:.3f}"
+            for name, short in self.shown.items()
+            if name in logs
+        )
+        kind = f" of {phase.max_seq_length}" if len(self.phases) > 1 else ""
+        return (
+            f"step {step:,}/{num_steps:,} {share:5.1f}%  "
+            f"{self._speed * phase.batch_size:,.1f} sequences/s{kind}  "
+            f"{losses}  {_cost(logs)}{self._time_left(step)}"
+        ).rstrip()
+
+    def _time_left(self, step: int) -> str:
+        """Says how long the rest takes, nothing before a speed is known."""
+        if not self._tokens_per_second:
+            return ""
+        left = phases_lib.tokens_after(self.phases, step)
+        return f"ETA {_clock(left / self._tokens_per_second)}"
+
+
+class TrainingFlops(keras.callbacks.Callback):
+    """Puts what the training has cost so far into the logs of later callbacks.
+
+    Args:
+      flops: updates done -> floating-point operations.
+    """
+
+    def __init__(self, flops: Callable[[int], int]) -> None:
+        super().__init__()
+        self.flops = flops
+
+    def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
+        self._put(batch, logs)
+
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+        self._put(epoch, logs)
+
+    def _put(self, step: int, logs: dict | None) -> None:
+        if logs is not None:
+            logs[TRAINING_FLOPS] = self.flops(step)
+
+
+class JsonLog(keras.callbacks.Callback):
+    """Appends one JSON line of metrics at each stop of the schedule.
+
+    Beside the metrics it has the length of the longest rows, and the speed in
+    rows and in tokens, padding included.
+
+    Lines past the step that a run resumes from are dropped first, so that a
+    resumed log has each step once.
+
+    Args:
+      path: of the file, `metrics.jsonl` by convention.
+      first_step: updates done before this run.
+      phases: of the training, which tell how large its updates are.
+    """
+
+    def __init__(
+        self,
+        path: pathlib.Path,
+        *,
+        first_step: int,
+        phases: Sequence[Phase],
+    ) -> None:
+        super().__init__()
+        self.path = pathlib.Path(path)
+        self.first_step = first_step
+        self.phases = phases
+
+    def on_train_begin(self, logs: dict | None = None) -> None:
+        if not self.path.exists():
+            return
+        there = self.path.read_bytes()
+        kept = b"".join(
+            line + b"\n"
+            for line in there.splitlines()
+            if _step_of(line) <= self.first_step
+        )
+        if kept != there:
+            files.atomic_write_bytes(self.path, kept)
+
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+        record = {"step": epoch, **(logs or {})}
+        speed = record.pop("steps_per_second")
+        phase = self.phases[phases_lib.phase_at(self.phases, epoch - 1)]
+        record["max_seq_length"] = phase.max_seq_length
+        record["sequences_per_second"] = speed * phase.batch_size
+        record["tokens_per_second"] = speed * phase.tokens_per_step
+        files.append_text(self.path, json.dumps(record) + "\n")
+
+
+def check_tensorboard() -> None:
+    """Refuses to write event files that nothing here can show.
+
+    Raises:
+      UserError: if the package `tensorboard` is not installed.
+    """
+    if importlib.util.find_spec("tensorboard") is None:
+        raise UserError(
+            "--tensorboard needs the package tensorboard, which is not "
+            "installed. Run: python -m pip install -e '.[tensorboard]'"
+        )
+
+
+class TensorBoardLog(keras.callbacks.Callback):
+    """Writes the metrics as TensorBoard scalars.
+
+    Args:
+      directory: of the event files.
+
+    Raises:
+      UserError: if the package `tensorboard` is not installed.
+    """
+
+    def __init__(self, directory: pathlib.Path) -> None:
+        super().__init__()
+        check_tensorboard()
+        self._writer = tf.summary.create_file_writer(str(directory))
+
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+        with self._writer.as_default(step=epoch):
+            for name, value in (logs or {}).items():
+                tf.summary.scalar(name, value)
+
+    def on_train_end(self, logs: dict | None = None) -> None:
+        self._writer.close()
+
+
+def read_log(path: pathlib.Path) -> list[dict[str, Any]]:
+    """Reads what a `JsonLog` wrote, but for damaged lines.
+
+    Args:
+      path: of the file; need not be there.
+    """
+    lines = path.read_bytes().splitlines() if path.exists() else []
+    return [_record(line) for line in lines if _step_of(line) < math.inf]
+
+
+def _step_of(line: bytes) -> float:
+    """Returns a line's step; infinity if the line was cut off."""
+    try:
+        return float(_record(line)["step"])
+    except (ValueError, KeyError, TypeError):
+        return math.inf
+
+
+def _record(line: bytes) -> dict[str, Any]:
+    """Reads a line; bytes that are no UTF-8 cost it nothing else."""
+    return files.parse_json(line.decode(errors="replace"))
+
+
+def _cost(logs: dict[str, float]) -> str:
+    """Formats what the training has cost, if it is known."""
+    flops = logs.get(TRAINING_FLOPS)
+    return "" if flops is None else f"{flops:.1e} FLOPs  "
+
+
+def _clock(seconds: float) -> str:
+    """Formats seconds as h:mm:ss, with days in front where there are any."""
+    minutes, seconds = divmod(int(seconds + 0.5), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    clock = f"{hours}:{minutes:02}:{seconds:02}"
+    return f"{days} d {clock}" if days else clock

@@ -1,0 +1,677 @@
+"""Directories are read and written in full, or refused with the reason."""
+
+import dataclasses
+import json
+import os
+import sys
+
+import numpy as np
+import pytest
+
+from electra_tf.checkpoint.architecture import Architecture
+from electra_tf.checkpoint.hugging_face import directory as hugging_face
+from electra_tf.checkpoint.hugging_face import files as hf_files
+from electra_tf.checkpoint.weights import Weights
+from electra_tf.config.model import BertConfig
+from electra_tf.model.tokenization import SPECIAL_TOKENS, Vocabulary
+from electra_tf.util.errors import ExitCode, UserError, explain
+
+pytest.importorskip("safetensors")
+import ml_dtypes
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+CONFIG = BertConfig(
+    vocab_size=10,
+    hidden_size=8,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    intermediate_size=12,
+    embedding_size=4,
+    max_position_embeddings=6,
+    type_vocab_size=3,
+    hidden_dropout_prob=0.2,
+    attention_probs_dropout_prob=0.3,
+    initializer_range=0.01,
+)
+VOCABULARY = Vocabulary((*SPECIAL_TOKENS, "a", "##é"))
+CLASSIFIER = {"classifier/dense": (8, 8), "classifier/out_proj": (8, 2)}
+NETWORKS = {
+    "ElectraModel": ("", {}),
+    "ElectraForPreTraining": ("", {"heads": ("discriminator_predictions",)}),
+    "ElectraForMaskedLM": ("", {"heads": ("generator_predictions",)}),
+    "ElectraForSequenceClassification": (
+        "sequence_classification",
+        {"tasks": {"sst": CLASSIFIER}},
+    ),
+    "ElectraForTokenClassification": (
+        "token_classification",
+        {"tasks": {"chunk": {"dense": (8, 3)}}},
+    ),
+    "ElectraForQuestionAnswering": (
+        "question_answering",
+        {"tasks": {"squad": {"dense_1": (8, 1), "dense": (8, 1)}}},
+    ),
+}
+classes = pytest.mark.parametrize("class_name", NETWORKS)
+
+
+def weights(class_name="ElectraForPreTraining", **fields):
+    """Makes a random network; `fields` are of the architecture."""
+    fields = {"encoder": CONFIG, **NETWORKS[class_name][1], **fields}
+    architecture = Architecture(**fields)
+    random = np.random.default_rng(0)
+    arrays = {
+        name: random.normal(size=shape).astype(np.float32)
+        for name, shape in architecture.shapes().items()
+    }
+    return Weights(
+        origin="somewhere",
+        arrays=arrays,
+        architecture=architecture,
+        vocabulary=VOCABULARY,
+        do_lower_case=True,
+        strip_accents=False,
+    )
+
+
+def write(directory, class_name="ElectraForPreTraining", **fields):
+    kind = NETWORKS[class_name][0]
+    hugging_face.write(directory, weights(class_name, **fields), kind=kind)
+    return directory
+
+
+def change(path, **values):
+    """Changes fields of a JSON file; None takes one away."""
+    old = json.loads(path.read_text())
+    new = {k: v for k, v in {**old, **values}.items() if v is not None}
+    path.write_text(json.dumps(new))
+
+
+def change_tensors(directory, renamed=None, **tensors):
+    path = directory / "model.safetensors"
+    old = load_file(path)
+    for name, new in (renamed or {}).items():
+        old[new] = old.pop(name)
+    new = {**old, **tensors}
+    save_file({k: v for k, v in new.items() if v is not None}, path)
+
+
+def assert_equal_arrays(received, expected):
+    assert received.keys() == expected.keys()
+    for name, array in expected.items():
+        assert received[name].dtype == np.float32
+        assert received[name].flags.c_contiguous
+        assert received[name].shape == array.shape, name
+        assert received[name].tobytes() == array.tobytes(), name
+
+
+@classes
+def test_what_is_written_is_read_to_the_bit(class_name, tmp_path):
+    written = weights(class_name)
+    kind = NETWORKS[class_name][0]
+    hugging_face.write(tmp_path / "x", written, kind=kind)
+    read = hugging_face.read(tmp_path / "x")
+    assert_equal_arrays(read.arrays, written.arrays)
+    assert read.origin == str(tmp_path / "x")
+    same = ("architecture", "vocabulary", "do_lower_case", "strip_accents")
+    for field in same:
+        assert getattr(read, field) == getattr(written, field)
+    hugging_face.write(tmp_path / "y", read, kind=kind)
+    for path in (tmp_path / "x").iterdir():
+        assert path.read_bytes() == (tmp_path / "y" / path.name).read_bytes()
+
+
+@classes
+def test_the_files_are_those_of_transformers(class_name, tmp_path):
+    directory = write(tmp_path / "a" / "b", class_name)
+    assert sorted(os.listdir(directory)) == [
+        "config.json",
+        "model.safetensors",
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "vocab.txt",
+    ]
+    modes = {path.stat().st_mode for path in directory.iterdir()}
+    assert len(modes) == 1
+    config = json.loads((directory / "config.json").read_text())
+    assert config["architectures"] == [class_name]
+    raw = (directory / "model.safetensors").read_bytes()
+    header = json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")])
+    assert header["__metadata__"] == {"format": "pt"}
+    prefix = "" if class_name == "ElectraModel" else "electra."
+    assert f"{prefix}encoder.layer.1.output.dense.bias" in header
+    assert "generator_lm_head.weight" not in header
+
+
+def test_the_start_is_the_first_row_of_question_answering(tmp_path):
+    written = weights("ElectraForQuestionAnswering")
+    hugging_face.write(tmp_path, written, kind="question_answering")
+    tensors = load_file(tmp_path / "model.safetensors")
+    for leaf, name in {"kernel": "weight", "bias": "bias"}.items():
+        rows = tensors[f"qa_outputs.{name}"]
+        for row, module in zip(rows, ("dense", "dense_1"), strict=True):
+            ours = written.arrays[f"task_specific/squad/{module}/{leaf}"]
+            np.testing.assert_array_equal(row, np.squeeze(ours))
+
+
+def test_slots_and_step_are_not_written(tmp_path):
+    written = weights()
+    bias = "discriminator_predictions/dense_1/bias"
+    slots = {f"{bias}/adam_m": np.zeros(1), "global_step": np.array(3)}
+    arrays = {**written.arrays, **slots}
+    hugging_face.write(tmp_path, dataclasses.replace(written, arrays=arrays))
+    assert_equal_arrays(hugging_face.read(tmp_path).arrays, written.arrays)
+
+
+def test_a_network_without_a_prefix_and_with_old_names_is_read(tmp_path):
+    write(tmp_path, "ElectraModel")
+    name = "embeddings.LayerNorm"
+    renamed = {
+        f"{name}.weight": f"{name}.gamma",
+        f"{name}.bias": f"{name}.beta",
+    }
+    ids = np.arange(6)[None]
+    buffers = {"embeddings.position_ids": ids, "embeddings.token_type_ids": ids}
+    change_tensors(tmp_path, renamed, **buffers)
+    read = hugging_face.read(tmp_path)
+    assert_equal_arrays(read.arrays, weights("ElectraModel").arrays)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+def test_half_precision_becomes_float32(dtype, tmp_path):
+    write(tmp_path)
+    path = tmp_path / "model.safetensors"
+    half = {name: x.astype(dtype) for name, x in load_file(path).items()}
+    save_file(half, path)
+    arrays = weights().arrays
+    arrays = {n: x.astype(dtype).astype(np.float32) for n, x in arrays.items()}
+    assert_equal_arrays(hugging_face.read(tmp_path).arrays, arrays)
+
+
+def shard(directory):
+    """Splits the weights in two files."""
+    path = directory / "model.safetensors"
+    tensors = load_file(path)
+    path.unlink()
+    names = {
+        "a.safetensors": [*tensors][::2],
+        "b.safetensors": [*tensors][1::2],
+    }
+    for name, part in names.items():
+        save_file({x: tensors[x] for x in part}, directory / name)
+    shards = {x: name for name, part in names.items() for x in part}
+    index = directory / "model.safetensors.index.json"
+    index.write_text(json.dumps({"metadata": {}, "weight_map": shards}))
+    return shards
+
+
+def test_shards_are_read_as_one(tmp_path):
+    shard(write(tmp_path))
+    assert_equal_arrays(hugging_face.read(tmp_path).arrays, weights().arrays)
+
+
+def test_a_broken_index_is_refused(tmp_path):
+    shards = shard(write(tmp_path))
+    index = tmp_path / "model.safetensors.index.json"
+    name = next(iter(shards))
+
+    def refused(weight_map, match):
+        index.write_text(json.dumps({"weight_map": weight_map}))
+        with pytest.raises(UserError, match=match):
+            hugging_face.read(tmp_path)
+
+    refused({**shards, name: "b.safetensors"}, f"{name} in a.safetensors")
+    refused({**shards, "x": "b.safetensors"}, "Received: x, not in b.safet")
+    refused({**shards, name: "../b.safetensors"}, "to a file beside it")
+    refused(None, "to a file beside it")
+    (tmp_path / "b.safetensors").unlink()
+    refused(shards, r"b\.safetensors must be a whole file")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("model_type", "bert"),
+        ("model_type", None),
+        ("hidden_act", "gelu_new"),
+        ("layer_norm_eps", 1e-5),
+        ("position_embedding_type", "relative_key"),
+        ("is_decoder", True),
+        ("add_cross_attention", True),
+        ("pruned_heads", {"0": [1]}),
+        ("architectures", ["ElectraForMultipleChoice"]),
+        ("architectures", "ElectraModel"),
+        ("num_attention_heads", "4"),
+        ("num_attention_heads", 0),
+        ("num_attention_heads", -4),
+        ("num_attention_heads", 3),
+        ("tie_word_embeddings", "false"),
+        ("hidden_dropout_prob", "0.1"),
+        ("hidden_size", 16),
+        ("num_hidden_layers", 1),
+        ("vocab_size", 30522),
+        ("hidden_dropout_prob", 1.5),
+    ],
+)
+def test_another_network_is_refused_naming_the_field(field, value, tmp_path):
+    change(write(tmp_path) / "config.json", **{field: value})
+    with pytest.raises(
+        UserError, match=rf"`?{field}.*config\.json|json: `{field}"
+    ):
+        hugging_face.read(tmp_path)
+
+
+def test_what_config_leaves_out_is_their_default(tmp_path):
+    encoder = dataclasses.replace(
+        CONFIG, max_position_embeddings=512, type_vocab_size=2
+    )
+    write(tmp_path, encoder=encoder)
+    kept = {"model_type": "electra"}
+    for name in "vocab_size embedding_size hidden_size".split():
+        kept[name] = getattr(CONFIG, name)
+    kept |= {"num_hidden_layers": 2, "intermediate_size": 12}
+    (tmp_path / "config.json").write_text(json.dumps(kept))
+    assert hugging_face.read(tmp_path).architecture.encoder == (
+        dataclasses.replace(
+            encoder,
+            hidden_dropout_prob=0.1,
+            attention_probs_dropout_prob=0.1,
+            initializer_range=0.02,
+        )
+    )
+
+
+def test_tensors_without_a_place_are_refused(tmp_path):
+    write(tmp_path)
+    extra = {"electra.encoder.layer.0.adapter.weight": np.zeros([2, 2], "f")}
+    change_tensors(tmp_path, **extra)
+    with pytest.raises(UserError, match=r"safetensors.*layer\.0\.adapter"):
+        hugging_face.read(tmp_path)
+
+
+def test_missing_tensors_are_named(tmp_path):
+    write(tmp_path)
+    missing = {"electra.encoder.layer.0.output.dense.bias": None}
+    change_tensors(tmp_path, **missing)
+    with pytest.raises(UserError, match="(?s)safetensors: .*layer_0/output/de"):
+        hugging_face.read(tmp_path)
+
+
+@pytest.mark.parametrize("part", ["dense", "out_proj"])
+def test_half_a_head_is_refused(part, tmp_path):
+    write(tmp_path, "ElectraForSequenceClassification")
+    names = (f"classifier.{part}.weight", f"classifier.{part}.bias")
+    change_tensors(tmp_path, **dict.fromkeys(names))
+    with pytest.raises(
+        UserError, match="must be made of classifier/dense, cla"
+    ):
+        hugging_face.read(tmp_path)
+
+
+def test_the_head_must_be_the_one_config_names(tmp_path):
+    change(
+        write(tmp_path, "ElectraForMaskedLM") / "config.json",
+        architectures=["ElectraForPreTraining"],
+    )
+    with pytest.raises(UserError, match="weights of ElectraForMaskedLM"):
+        hugging_face.read(tmp_path)
+    change(tmp_path / "config.json", architectures=["ElectraModel"])
+    assert hugging_face.read(tmp_path).architecture.heads
+
+
+def test_two_heads_are_refused(tmp_path):
+    write(tmp_path)
+    bias = {"qa_outputs.bias": np.zeros(2, "f")}
+    change_tensors(tmp_path, **bias)
+    with pytest.raises(UserError, match="PreTraining, ElectraForQuestionAns"):
+        hugging_face.read(tmp_path)
+
+
+def test_more_than_two_scores_of_question_answering_are_refused(tmp_path):
+    write(tmp_path, "ElectraForQuestionAnswering")
+    new = {"qa_outputs.weight": np.zeros([3, 8], "f")}
+    change_tensors(tmp_path, **new)
+    with pytest.raises(UserError, match="two rows in .*shape .3, 8."):
+        hugging_face.read(tmp_path)
+
+
+@pytest.mark.parametrize("ties", [True, False])
+def test_the_generators_table_must_be_the_table_of_words(ties, tmp_path):
+    write(tmp_path, "ElectraForMaskedLM")
+    change(tmp_path / "config.json", tie_word_embeddings=ties)
+    if not ties:
+        with pytest.raises(UserError, match="Received: none, tie_word_embeddi"):
+            hugging_face.read(tmp_path)
+    written = weights("ElectraForMaskedLM").arrays
+    table = written["electra/embeddings/word_embeddings"].copy()
+    change_tensors(tmp_path, **{"generator_lm_head.weight": table})
+    assert_equal_arrays(hugging_face.read(tmp_path).arrays, written)
+    table[3, 2] += 1e-6
+    change_tensors(tmp_path, **{"generator_lm_head.weight": table})
+    with pytest.raises(UserError, match="must be left out of"):
+        hugging_face.read(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["pytorch_model.bin", "tf_model.h5"])
+def test_other_formats_are_never_opened(name, tmp_path):
+    (write(tmp_path) / "model.safetensors").rename(tmp_path / name)
+    (tmp_path / name).chmod(0)
+    with pytest.raises(UserError, match=rf"{name}.*never opened.*save_pre"):
+        hugging_face.read(tmp_path)
+    (tmp_path / name).unlink()
+    with pytest.raises(UserError, match="no weights"):
+        hugging_face.read(tmp_path)
+
+
+@pytest.mark.parametrize("end", [0, 5, 50, -4])
+def test_a_damaged_file_is_named(end, tmp_path):
+    path = write(tmp_path) / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:end])
+    with pytest.raises(UserError, match=r"model\.safetensors must be a whole"):
+        hugging_face.read(tmp_path)
+
+
+def test_numbers_of_another_type_are_refused(tmp_path):
+    write(tmp_path)
+    bias = {"discriminator_predictions.dense.bias": np.zeros(8)}
+    change_tensors(tmp_path, **bias)
+    with pytest.raises(UserError, match=r"dense\.bias of F64"):
+        hugging_face.read(tmp_path)
+
+
+def test_without_safetensors_the_way_to_install_it_is_given(
+    tmp_path, monkeypatch
+):
+    write(tmp_path / "x")
+    monkeypatch.setitem(sys.modules, "safetensors", None)
+    monkeypatch.setitem(sys.modules, "safetensors.numpy", None)
+    for function in hugging_face.read, write:
+        with pytest.raises(UserError, match=r"pip install 'electra_tf\[hf\]'"):
+            function(tmp_path / ("x" if function is hugging_face.read else "y"))
+    assert os.listdir(tmp_path) == ["x"]
+
+
+# Labels and the names of tasks.
+
+
+@pytest.mark.parametrize("labels", [(), ("O", "I", "B")])
+def test_labels_come_back_in_the_order_of_the_outputs(labels, tmp_path):
+    written = weights("ElectraForTokenClassification")
+    written = dataclasses.replace(written, labels=labels)
+    hugging_face.write(tmp_path, written, kind="token_classification")
+    config = json.loads((tmp_path / "config.json").read_text())
+    expected = labels or ("LABEL_0", "LABEL_1", "LABEL_2")
+    assert config["id2label"] == dict(zip("012", expected, strict=True))
+    assert config["label2id"] == {x: i for i, x in enumerate(expected)}
+    assert hugging_face.read(tmp_path).labels == expected
+    change(tmp_path / "config.json", id2label=None)
+    assert hugging_face.read(tmp_path).labels == ()
+    for wrong in {"0": "a"}, {"1": "a", "2": "b", "3": "c"}, ["a", "b", "c"]:
+        change(tmp_path / "config.json", id2label=wrong)
+        with pytest.raises(UserError, match="`id2label` must be one label for"):
+            hugging_face.read(tmp_path)
+
+
+def test_as_many_labels_as_outputs_are_written_or_none(tmp_path):
+    written = weights("ElectraForTokenClassification")
+    written = dataclasses.replace(written, labels=("O", "I"))
+    with pytest.raises(UserError, match="the head's 3 outputs. Received: O, I"):
+        hugging_face.write(tmp_path, written, kind="token_classification")
+
+
+@pytest.mark.parametrize("task", [None, "", "a/b", 3])
+def test_a_head_without_the_name_of_a_task_is_task(task, tmp_path):
+    write(tmp_path, "ElectraForTokenClassification")
+    change(tmp_path / "config.json", finetuning_task=task)
+    assert [*hugging_face.read(tmp_path).architecture.tasks] == ["task"]
+
+
+# What cannot be written.
+
+
+@pytest.mark.parametrize(
+    ("fields", "kind", "match"),
+    [
+        ({"generator": CONFIG, "heads": ()}, "", "discriminator, generator"),
+        (
+            {"heads": ("discriminator_predictions", "generator_predictions")},
+            "",
+            "at most one head",
+        ),
+        ({"heads": ("cloze_predictions",)}, "", "heads=cloze_predictions"),
+        ({}, "token_classification", "kind='token_classification'"),
+        ({"heads": (), "tasks": {"sst": CLASSIFIER}}, "", "`kind` must be one"),
+        (
+            {"heads": (), "tasks": {"sst": {"dense": (8, 2)}}},
+            "sequence_classification",
+            "a GELU between.*Received: dense",
+        ),
+        (
+            {"heads": (), "tasks": {"sst": CLASSIFIER}},
+            "token_classification",
+            "one dense layer on each token",
+        ),
+        (
+            {
+                "heads": (),
+                "tasks": {
+                    "qa": {
+                        "dense": (8, 1),
+                        "qa_hidden": (16, 8),
+                        "dense_1": (8, 1),
+                    }
+                },
+            },
+            "question_answering",
+            "joint_prediction",
+        ),
+        (
+            {
+                "heads": (),
+                "tasks": {"qa": {"dense": (8, 2), "dense_1": (8, 1)}},
+            },
+            "question_answering",
+            "of the start and one of the end",
+        ),
+    ],
+)
+def test_what_they_have_no_function_for_is_refused(
+    fields, kind, match, tmp_path
+):
+    with pytest.raises(UserError, match=match):
+        hugging_face.write(tmp_path / "x", weights(**fields), kind=kind)
+    assert not os.listdir(tmp_path)
+
+
+def test_the_vocabulary_is_required_and_must_fit(tmp_path):
+    written = dataclasses.replace(weights(), vocabulary=None)
+    with pytest.raises(UserError, match="Give --vocab_file"):
+        hugging_face.write(tmp_path, written)
+    large = Vocabulary((*SPECIAL_TOKENS, *"abcdef"))
+    with pytest.raises(UserError, match="the 10 rows .* 11 tokens"):
+        hugging_face.write(
+            tmp_path, dataclasses.replace(written, vocabulary=large)
+        )
+    write(tmp_path)
+    text = "".join(f"{token}\n" for token in large.tokens)
+    (tmp_path / "vocab.txt").write_text(text)
+    with pytest.raises(UserError, match="the 10 rows .* 11 tokens"):
+        hugging_face.read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "name", ["model.safetensors", "pytorch_model.bin", "tf_model.h5"]
+)
+def test_weights_are_never_written_over(name, tmp_path):
+    (tmp_path / name).write_text("precious")
+    with pytest.raises(UserError, match=f"it holds {name}"):
+        write(tmp_path)
+    assert os.listdir(tmp_path) == [name]
+
+
+@pytest.mark.parametrize("moves", range(5))
+def test_a_crash_leaves_no_weights_and_can_be_made_good(
+    moves, tmp_path, monkeypatch
+):
+    (tmp_path / "README.md").write_text("a card")
+    done = []
+
+    def replace(source, target, replace=os.replace):
+        if target.parent == tmp_path:
+            if len(done) == moves:
+                raise OSError("no space left")
+            done.append(target)
+        replace(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            "electra_tf.checkpoint.hugging_face.files.os.replace", replace
+        )
+        with pytest.raises(OSError, match="no space"):
+            write(tmp_path)
+    assert not (tmp_path / "model.safetensors").exists()
+    assert len(os.listdir(tmp_path)) == 1 + moves
+    write(tmp_path)
+    assert len(os.listdir(tmp_path)) == 6
+    assert_equal_arrays(hugging_face.read(tmp_path).arrays, weights().arrays)
+
+
+# The tokenizer.
+
+TOKENIZER, TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"
+
+
+def test_the_vocabulary_is_taken_from_either_file(tmp_path):
+    write(tmp_path)
+    (tmp_path / "vocab.txt").unlink()
+    assert hugging_face.read(tmp_path).vocabulary == VOCABULARY
+    (tmp_path / TOKENIZER).unlink()
+    (tmp_path / TOKENIZER_CONFIG).unlink()
+    read = hugging_face.read(tmp_path)
+    assert read.vocabulary is None
+    assert read.do_lower_case is None
+    assert read.strip_accents is None
+
+
+@pytest.mark.parametrize(
+    ("lower", "strip", "expected"),
+    [
+        (None, None, (None, None)),
+        (True, None, (True, True)),
+        (True, False, (True, False)),
+        (False, None, (False, False)),
+        (None, False, (None, False)),
+    ],
+)
+def test_accents_are_stripped_with_case_unless_said(
+    lower, strip, expected, tmp_path
+):
+    write(tmp_path)
+    config = {"do_lower_case": lower, "strip_accents": strip}
+    (tmp_path / TOKENIZER_CONFIG).write_text(json.dumps(config))
+    tokenizer = json.loads((tmp_path / TOKENIZER).read_text())
+    normalizer = {"lowercase": lower, "strip_accents": strip}
+    normalizer = {**tokenizer["normalizer"], **normalizer}
+    change(tmp_path / TOKENIZER, normalizer=normalizer)
+
+    def received():
+        read = hugging_face.read(tmp_path)
+        return read.do_lower_case, read.strip_accents
+
+    assert received() == expected
+    (tmp_path / TOKENIZER_CONFIG).rename(tmp_path / "away")
+    assert received() == expected
+    (tmp_path / "away").rename(tmp_path / TOKENIZER_CONFIG)
+    (tmp_path / TOKENIZER).unlink()
+    assert received() == expected
+
+
+def test_accents_are_written_as_kept_when_cased(tmp_path):
+    written = dataclasses.replace(
+        weights(), do_lower_case=False, strip_accents=True
+    )
+    hugging_face.write(tmp_path, written)
+    config = json.loads((tmp_path / TOKENIZER_CONFIG).read_text())
+    assert config["strip_accents"] is False
+    assert config["model_max_length"] == 6
+    normalizer = json.loads((tmp_path / TOKENIZER).read_text())["normalizer"]
+    assert normalizer["strip_accents"] is False
+
+
+def test_what_is_not_known_of_the_tokenizer_is_the_originals(tmp_path):
+    written = weights()
+    written = dataclasses.replace(
+        written, do_lower_case=None, strip_accents=None
+    )
+    hugging_face.write(tmp_path, written)
+    read = hugging_face.read(tmp_path)
+    assert (read.do_lower_case, read.strip_accents) == (True, True)
+
+
+def test_another_tokenizer_is_refused_naming_the_field(tmp_path):
+    write(tmp_path)
+    tokenizer = json.loads((tmp_path / TOKENIZER).read_text())
+
+    def refused(name, match, **values):
+        old = (tmp_path / name).read_text()
+        change(tmp_path / name, **values)
+        with pytest.raises(UserError, match=match):
+            hugging_face.read(tmp_path)
+        (tmp_path / name).write_text(old)
+
+    def part(name, **values):
+        return {name: {**tokenizer[name], **values}}
+
+    for values, match in (
+        (part("model", type="BPE"), r"`model\.type`.*Received: .BPE"),
+        (part("model", continuing_subword_prefix=""), "continuing_subword"),
+        (part("normalizer", type="NFKC"), r"`normalizer\.type`"),
+        (part("normalizer", clean_text=False), "clean_text"),
+        (part("normalizer", lowercase=False), "say once.*lowercase=False"),
+        ({"normalizer": None}, r"`normalizer\.type`.*null"),
+        ({"pre_tokenizer": {"type": "Metaspace"}}, "pre_tokenizer"),
+    ):
+        refused(TOKENIZER, match, **values)
+    for values, match in (
+        ({"tokenizer_class": "BertJapaneseTokenizer"}, "tokenizer_class"),
+        ({"tokenize_chinese_chars": False}, "tokenize_chinese_chars"),
+        ({"do_lower_case": False}, "say once.*do_lower_case=False"),
+        ({"do_lower_case": "yes"}, "say once.*do_lower_case=yes"),
+    ):
+        refused(TOKENIZER_CONFIG, match, **values)
+    (tmp_path / TOKENIZER).unlink()
+    values = {"do_lower_case": False, "strip_accents": True}
+    refused(TOKENIZER_CONFIG, "accents only when lower-casing", **values)
+
+
+@pytest.mark.parametrize(
+    ("vocab", "match"),
+    [
+        (None, "must number its tokens"),
+        ({"[PAD]": 0, "[UNK]": 2}, "must number its tokens"),
+        ({"[PAD]": 0, "[UNK]": "a"}, "must number its tokens"),
+        ({"[PAD]": 0, "[UNK]": 1}, r"tokenizer\.json: .*without \[CLS\]"),
+    ],
+)
+def test_a_broken_vocabulary_is_refused(vocab, match, tmp_path):
+    write(tmp_path)
+    (tmp_path / "vocab.txt").unlink()
+    tokenizer = json.loads((tmp_path / TOKENIZER).read_text())
+    change(tmp_path / TOKENIZER, model={**tokenizer["model"], "vocab": vocab})
+    with pytest.raises(UserError, match=match):
+        hugging_face.read(tmp_path)
+
+
+def test_a_full_disk_is_told_with_its_path(tmp_path, monkeypatch):
+    full = "I/O error: No space left on device (os error 28)"
+
+    def fail(*_):
+        raise SafetensorError(full)
+
+    monkeypatch.setattr("safetensors.numpy.save_file", fail)
+    with pytest.raises(UserError, match=str(tmp_path)) as error:
+        hf_files.write(tmp_path, {"config.json": "{}"}, {"x": np.zeros(3)})
+    code, text = explain(error.value)
+    assert code == ExitCode.NO_SPACE and full in text
+    assert list(tmp_path.iterdir()) == []

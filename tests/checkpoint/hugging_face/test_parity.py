@@ -1,0 +1,346 @@
+"""The networks here and in Hugging Face's transformers are one function."""
+
+import dataclasses
+import shutil
+import unicodedata
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+pytest.importorskip("safetensors")
+
+import tensorflow as tf  # noqa: E402
+from safetensors.numpy import load_file  # noqa: E402
+
+from electra_tf.checkpoint.hugging_face import (  # noqa: E402
+    directory as hugging_face,
+)
+from electra_tf.model import tensor_ops  # noqa: E402
+from electra_tf.model.heads import (  # noqa: E402
+    DiscriminatorPredictions,
+    GeneratorPredictions,
+)
+from electra_tf.model.modeling import BertModel  # noqa: E402
+from electra_tf.model.tokenization import (  # noqa: E402
+    SPECIAL_TOKENS,
+    FullTokenizer,
+    Vocabulary,
+)
+
+pytestmark = pytest.mark.huggingface
+
+SIZES = {
+    "small": {"embedding_size": 8, "hidden_size": 16, "num_attention_heads": 2},
+    "base": {"embedding_size": 24, "hidden_size": 24, "num_attention_heads": 3},
+}
+CLASSES = {
+    "ElectraModel": "",
+    "ElectraForPreTraining": "",
+    "ElectraForMaskedLM": "",
+    "ElectraForSequenceClassification": "sequence_classification",
+    "ElectraForTokenClassification": "token_classification",
+    "ElectraForQuestionAnswering": "question_answering",
+}
+VOCAB_SIZE = 60
+VOCABULARY = Vocabulary(
+    (*SPECIAL_TOKENS, *map(str, range(VOCAB_SIZE - len(SPECIAL_TOKENS))))
+)
+LABELS = ("B-PER", "O", "ü")
+
+pairs = pytest.mark.parametrize("class_name", CLASSES)
+sizes = pytest.mark.parametrize("size", SIZES)
+
+
+def config(size, **options):
+    return transformers.ElectraConfig(
+        vocab_size=VOCAB_SIZE,
+        num_hidden_layers=2,
+        intermediate_size=40,
+        max_position_embeddings=12,
+        **SIZES[size],
+        **options,
+    )
+
+
+def random_model(class_name, size):
+    options = {}
+    if class_name.endswith("enceClassification") or "Token" in class_name:
+        options["id2label"] = dict(enumerate(LABELS))
+    model = getattr(transformers, class_name)(config(size, **options))
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.normal_(0.0, 0.2, generator=generator)
+            if name.endswith("LayerNorm.weight"):
+                parameter.add_(1.0)
+    return model.eval()
+
+
+def batch():
+    random = np.random.default_rng(2)
+    ids = random.integers(1, VOCAB_SIZE, [3, 12])
+    mask = np.ones([3, 12], np.int64)
+    for row, length in enumerate((12, 7, 3)):
+        ids[row, length:] = mask[row, length:] = 0
+    segments = (np.arange(12) >= 5) * mask
+    return ids, mask, segments
+
+
+def their_outputs(model):
+    ids, mask, segments = map(torch.tensor, batch())
+    with torch.no_grad():
+        out = model(input_ids=ids, attention_mask=mask, token_type_ids=segments)
+    names = ("last_hidden_state", "logits", "start_logits", "end_logits")
+    return [out[name].numpy() for name in names if name in out]
+
+
+def assign(layer, arrays):
+    for variable in layer.weights:
+        variable.assign(arrays[variable.path])
+    return {variable.path for variable in layer.weights}
+
+
+def our_outputs(weights):
+    """Runs our encoder, and on it the head that there is."""
+    arrays, sizes = weights.arrays, weights.architecture.encoder
+    encoder = BertModel(sizes)
+    encoder.build((None, None))
+    used = assign(encoder, arrays)
+    inputs = [tf.constant(x, tf.int32) for x in batch()]
+    x = encoder(*inputs).sequence_output
+    if "generator_predictions" in weights.architecture.heads:
+        head = GeneratorPredictions(
+            sizes.embedding_size, sizes.vocab_size, sizes.initializer_range
+        )
+        head.build(x.shape)
+        used |= assign(head, arrays)
+        outputs = [head(x, arrays["electra/embeddings/word_embeddings"])]
+    elif "discriminator_predictions" in weights.architecture.heads:
+        head = DiscriminatorPredictions(sizes.hidden_size, 0.02)
+        head.build(x.shape)
+        used |= assign(head, arrays)
+        outputs = [head(x)]
+    elif weights.architecture.tasks:
+        used = {*arrays}
+        outputs = task_outputs(x, arrays)
+    else:
+        outputs = [x]
+    assert used == {*arrays}
+    return [np.asarray(output) for output in outputs]
+
+
+def task_outputs(x, arrays):
+    """What the heads of transformers compute, with our names and layout."""
+
+    def dense(x, name):
+        name = f"task_specific/task/{name}"
+        return x @ arrays[f"{name}/kernel"] + arrays[f"{name}/bias"]
+
+    if "task_specific/task/classifier/dense/kernel" in arrays:
+        hidden = tensor_ops.gelu(dense(x[:, 0], "classifier/dense"))
+        return [dense(hidden, "classifier/out_proj")]
+    if "task_specific/task/dense_1/kernel" in arrays:
+        return [dense(x, name)[..., 0] for name in ("dense", "dense_1")]
+    return [dense(x, "dense")]
+
+
+def assert_same(ours, theirs):
+    """Compares what stands at real tokens: padding sees other padding."""
+    mask = batch()[1].astype(bool)
+    for a, b in zip(ours, theirs, strict=True):
+        assert a.shape == b.shape
+        if a.shape[:2] == mask.shape:
+            a, b = a[mask], b[mask]
+        assert np.ptp(b) > 0.1
+        np.testing.assert_allclose(a, b, atol=1e-5, rtol=1e-5)
+
+
+@pairs
+@sizes
+def test_their_network_here_computes_the_same(class_name, size, tmp_path):
+    model = random_model(class_name, size)
+    model.save_pretrained(tmp_path)
+    weights = hugging_face.read(tmp_path)
+    heads = SIZES[size]["num_attention_heads"]
+    assert weights.architecture.encoder.num_attention_heads == heads
+    is_labelled = "Classification" in class_name
+    assert weights.labels == (LABELS if is_labelled else ())
+    assert_same(our_outputs(weights), their_outputs(model))
+
+
+@pairs
+@sizes
+def test_our_network_there_computes_the_same(class_name, size, tmp_path):
+    random_model(class_name, size).save_pretrained(tmp_path / "template")
+    weights = hugging_face.read(tmp_path / "template")
+    random = np.random.default_rng(3)
+    arrays = {
+        name: random.normal(name.endswith("gamma"), 0.2, array.shape).astype(
+            "f"
+        )
+        for name, array in weights.arrays.items()
+    }
+    weights = dataclasses.replace(weights, arrays=arrays, vocabulary=VOCABULARY)
+    hugging_face.write(tmp_path / "new", weights, kind=CLASSES[class_name])
+    model, problems = getattr(transformers, class_name).from_pretrained(
+        tmp_path / "new", output_loading_info=True
+    )
+    assert not any(problems.values()), problems
+    assert model.config.architectures == [class_name]
+    if weights.labels:
+        assert model.config.id2label == dict(enumerate(LABELS))
+    assert_same(our_outputs(weights), their_outputs(model.eval()))
+
+
+@pairs
+@sizes
+def test_there_and_back_again_every_bit_is_the_same(class_name, size, tmp_path):
+    random_model(class_name, size).save_pretrained(tmp_path / "old")
+    weights = hugging_face.read(tmp_path / "old")
+    weights = dataclasses.replace(weights, vocabulary=VOCABULARY)
+    hugging_face.write(tmp_path / "new", weights, kind=CLASSES[class_name])
+    old = load_file(tmp_path / "old" / "model.safetensors")
+    new = load_file(tmp_path / "new" / "model.safetensors")
+    assert old.keys() == new.keys()
+    for name, array in old.items():
+        assert array.dtype == new[name].dtype
+        assert array.shape == new[name].shape
+        assert array.tobytes() == new[name].tobytes(), name
+
+
+def test_all_fields_of_their_configuration_come_back(tmp_path):
+    options = {
+        "hidden_dropout_prob": 0.25,
+        "attention_probs_dropout_prob": 0.0,
+        "initializer_range": 0.03,
+        "type_vocab_size": 3,
+    }
+    model = transformers.ElectraModel(config("small", **options))
+    model.save_pretrained(tmp_path / "old")
+    weights = hugging_face.read(tmp_path / "old")
+    weights = dataclasses.replace(weights, vocabulary=VOCABULARY)
+    hugging_face.write(tmp_path / "new", weights)
+    new = transformers.AutoConfig.from_pretrained(tmp_path / "new").to_dict()
+    old = transformers.AutoConfig.from_pretrained(tmp_path / "old").to_dict()
+    names = new.keys() - {"transformers_version", "_name_or_path"}
+    assert {n: new[n] for n in names} == {n: old[n] for n in names}
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_half_precision_is_read_to_the_bit(dtype, tmp_path):
+    model = random_model("ElectraForPreTraining", "small")
+    model = model.to(getattr(torch, dtype))
+    model.save_pretrained(tmp_path)
+    arrays = hugging_face.read(tmp_path).arrays
+    tensor = model.electra.embeddings.word_embeddings.weight
+    expected = tensor.detach().float().numpy()
+    ours = arrays["electra/embeddings/word_embeddings"]
+    assert ours.dtype == np.float32
+    assert ours.tobytes() == expected.tobytes()
+
+
+def test_shards_are_read_as_one(tmp_path):
+    model = random_model("ElectraForMaskedLM", "base")
+    model.save_pretrained(tmp_path / "one")
+    model.save_pretrained(tmp_path / "many", max_shard_size="10KB")
+    assert len([*tmp_path.glob("many/model-*.safetensors")]) > 2
+    one, many = (hugging_face.read(tmp_path / x) for x in ("one", "many"))
+    assert one.arrays.keys() == many.arrays.keys()
+    for name, array in one.arrays.items():
+        assert array.tobytes() == many.arrays[name].tobytes()
+
+
+# What the docstring of `hugging_face_tokenizer` names is left out.
+STRINGS = (
+    """
+Hello, world!|ALL CAPS and MiXeD|don't can't o'clock|naïve café résumé
+Ünïcödé ÀÉÎÕÜ àéîõü|Ångström Ærøskøbing|ﬁne ﬂuﬀ ﬃ|ﬀ Straße STRAẞE
+İstanbul ıI iİ|Dž ǅ ǆ|e\u0301 vs é|A\u030a\u0327\u0301|\u0301 alone
+中文 and 漢字kanji中|日本語のテキスト|한국어 각 \u1100\u1161\u11a8|ﾊﾝｶｸ ＦＵＬＬ
+tab\there|nul\x00l bell\x07 del\x7f|zero\u200bwidth\u200djoin|soft\xadhyphen
+\ufeffbom|\ufffdreplaced\ufffd|nbsp\u00a0here|em\u2003space\u3000wide
+line\u2028sep\u2029par|vt\x0bff\x0cfs\x1c|nel\x85x|ltr\u200ertl\u200f
+$100 + 5% = x^2|a_b-c/d\\e|`tick` ~tilde~ |<html>&amp;</html>|“quotes” ‘x’…
+¿qué? ¡sí!|« guillemets » —dash–|٣ arabic ١٢|मानक हिन्दी|ไทย ภาษา|עִבְרִית
+Ελληνικά ΑΒΓ|Привет Ёлка ёлка Й|ქართული|ŁÓDŹ łódź|emoji 😀 👩‍👩‍👧|✊🏽|™ © ®
+° µ Å Ω|𝐛𝐨𝐥𝐝 𝔘𝔫|㍿ ① ½ ²|ǰ ŉ ΐ|Ⅷ ⅷ Ⓐ|[ brackets ] [x]|# ## ##a|  spaces   |.|
+x\u0345y|ﷺ|q\u0323\u0307|ẛ\u0323|\u1e9b|\U00020000\U0002a6df\uf900 cjk|𐐀𐐨
+""".strip("\n")
+    .replace("\n", "|")
+    .split("|")
+    + [
+        "x" * 150,
+        "y" * 200,
+        "z" * 201,
+        "é" * 120,
+    ]
+)
+
+
+def characters():
+    """Returns all characters that any tokenizer makes of the strings.
+
+    NUL is none: both drop it, and a vocabulary must not hold it.
+    """
+    text = "".join(STRINGS)
+    text += text.lower() + text.upper()
+    text += unicodedata.normalize("NFD", text)
+    return sorted({c for c in text if c != "\0" and not c.isspace()})
+
+
+@pytest.mark.parametrize(
+    ("lower", "strip"), [(True, True), (True, False), (False, False)]
+)
+def test_their_tokenizer_gives_our_ids(lower, strip, tmp_path):
+    pieces = [p for c in characters() for p in (c, f"##{c}")]
+    tokens = (*SPECIAL_TOKENS[:3], "he", *SPECIAL_TOKENS[3:], "##llo", *pieces)
+    vocabulary = Vocabulary(tokens)
+    theirs = write_tokenizer(tmp_path, vocabulary, lower, strip)
+    vocab_file = str(tmp_path / "new" / "vocab.txt")
+    ours = FullTokenizer(vocab_file, lower, strip)
+    assert theirs.model_max_length == 12
+    assert theirs.mask_token_id == vocabulary.mask_id
+    for text in STRINGS:
+        ids = ours.convert_tokens_to_ids(ours.tokenize(text))
+        assert theirs(text, add_special_tokens=False)["input_ids"] == ids, text
+    row = theirs("hello", "he")
+    he = vocabulary.ids["he"], vocabulary.ids["##llo"]
+    cls, sep = vocabulary.cls_id, vocabulary.sep_id
+    assert row["input_ids"] == [cls, *he, sep, he[0], sep]
+    assert row["token_type_ids"] == [0] * 4 + [1] * 2
+    back = hugging_face.read(tmp_path / "new")
+    assert back.vocabulary == vocabulary
+    assert (back.do_lower_case, back.strip_accents) == (lower, strip)
+    theirs.save_pretrained(tmp_path / "again")
+    for name in "config.json", "model.safetensors":
+        shutil.copy(tmp_path / "old" / name, tmp_path / "again")
+    assert not (tmp_path / "again" / "vocab.txt").exists()
+    again = hugging_face.read(tmp_path / "again")
+    assert again.vocabulary == vocabulary
+    assert (again.do_lower_case, again.strip_accents) == (lower, strip)
+
+
+def test_what_the_docstring_says_is_otherwise_is_so(tmp_path):
+    new = "\U0002b820"
+    tokens = (*SPECIAL_TOKENS, "σ", "##ς", "##σ", *"[]", "mask", f"##{new}")
+    theirs = write_tokenizer(tmp_path, Vocabulary(tokens), True, True)
+    ours = FullTokenizer(str(tmp_path / "new" / "vocab.txt"))
+    for text in "[MASK]", "ΣΣ", f"σ{new}":
+        assert theirs.tokenize(text) != ours.tokenize(text)
+
+
+def write_tokenizer(tmp_path, vocabulary, lower, strip):
+    """Writes a directory `new` with the tokenizer, and loads it."""
+    values = config("small")
+    values.vocab_size = vocabulary.size
+    transformers.ElectraModel(values).save_pretrained(tmp_path / "old")
+    weights = dataclasses.replace(
+        hugging_face.read(tmp_path / "old"),
+        vocabulary=vocabulary,
+        do_lower_case=lower,
+        strip_accents=strip,
+    )
+    hugging_face.write(tmp_path / "new", weights)
+    return transformers.AutoTokenizer.from_pretrained(tmp_path / "new")

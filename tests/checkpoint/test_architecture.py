@@ -1,0 +1,105 @@
+"""Sizes are read off shapes, and every name has its place."""
+
+import json
+
+import golden_arrays
+import numpy as np
+import pytest
+
+from electra_tf.checkpoint import architecture
+from electra_tf.util.errors import UserError
+
+LISTING = golden_arrays.FULL / "model/real_sizes_variables.json"
+SHAPES = {
+    name: array.shape
+    for name, array in np.load(
+        golden_arrays.HERE / "golden/model/small_like_vars.npz"
+    ).items()
+    if name != "global_step"
+}
+
+
+def listings():
+    return json.loads(LISTING.read_text()) if LISTING.exists() else {}
+
+
+def with_slots(shapes):
+    slots = {
+        f"{n}/{s}": x for n, x in shapes.items() for s in ("adam_m", "adam_v")
+    }
+    return {**shapes, **slots, "global_step": ()}
+
+
+@pytest.mark.parametrize("name", listings())
+def test_all_sizes_of_the_original_are_told(name):
+    shapes = {n: tuple(x) for n, x, _ in listings()[name]["variables"]}
+    found = architecture.infer(shapes)
+    assert found.shapes() == shapes
+    heads = found.encoder.num_attention_heads
+    assert heads == {"small": 4, "base_": 12, "base": 12, "large": 16}[name[:5]]
+
+
+def test_sizes_are_told_from_shapes():
+    found = architecture.infer(with_slots(SHAPES), num_attention_heads=2)
+    encoder, generator = found.encoder, found.generator
+    assert (encoder.hidden_size, encoder.embedding_size) == (32, 16)
+    assert (generator.hidden_size, generator.embedding_size) == (8, 16)
+    assert encoder.num_hidden_layers == generator.num_hidden_layers == 2
+    assert encoder.num_attention_heads == 2
+    assert generator.num_attention_heads == 1
+    assert found.generator_sharing == "embeddings"
+    assert found.shapes() == SHAPES
+
+
+def test_a_number_of_heads_that_is_given_is_never_replaced():
+    with pytest.raises(UserError, match="num_attention_heads.*at least 1.*0"):
+        architecture.infer(with_slots(SHAPES), num_attention_heads=0)
+
+
+def test_a_fine_tuned_head_is_told():
+    shapes = {n: s for n, s in SHAPES.items() if n.startswith("electra/")}
+    shapes["task_specific/cola/dense/kernel"] = (32, 2)
+    shapes["task_specific/cola/dense/bias"] = (2,)
+    found = architecture.infer(with_slots(shapes))
+    assert found.tasks == {"cola": {"dense": (32, 2)}}
+    assert found.heads == () and found.generator is None
+
+
+LAYER = "electra/encoder/layer_1/output/dense/kernel"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({LAYER: None}, f"missing: {LAYER}"),
+        ({LAYER: (64, 31)}, rf"{LAYER} \[64, 31\], expected \[64, 32\]"),
+        ({"electra/pooler": (1,)}, "without a place.*: electra/pooler"),
+        ({f"{LAYER}/adam_m": None}, f"Adam.*missing: {LAYER}/adam_m"),
+        ({f"{LAYER}/adam_v": (2,)}, rf"{LAYER}/adam_v \[2\]"),
+        ({"x/adam_v": (2,)}, "without a weight: x/adam_v"),
+        (
+            {"electra/embeddings/word_embeddings": None},
+            "matrix electra/embeddings/word_embeddings. Received: none",
+        ),
+        (
+            {"electra/embeddings/position_embeddings": (4,)},
+            r"position_embeddings. Received: shape \[4\]",
+        ),
+        (
+            {"generator/encoder/layer_3/output/dense/bias": (8,)},
+            "generator/encoder/layer_2",
+        ),
+    ],
+)
+def test_what_is_wrong_is_named(change, message):
+    shapes = with_slots(SHAPES) | change
+    shapes = {
+        name: shape for name, shape in shapes.items() if shape is not None
+    }
+    with pytest.raises(UserError, match=f"(?s){message}"):
+        architecture.infer(shapes)
+
+
+def test_anything_else_is_not_electra():
+    with pytest.raises(UserError, match="(?s)matrix electra/.*bert/pooler"):
+        architecture.infer({"bert/pooler/kernel": (4, 4)})

@@ -1,0 +1,48 @@
+"""A bundle is found by any of its names, and damage is named."""
+
+import numpy as np
+import pytest
+
+from electra_tf.checkpoint import bundles
+from electra_tf.util.errors import UserError
+
+ARRAYS = {"a/b": np.arange(6.0).reshape(2, 3), "step": np.array(7, np.int64)}
+
+
+def test_what_is_written_is_read(tmp_path):
+    bundles.write(tmp_path / "x", ARRAYS)
+    read = bundles.read(tmp_path / "x")
+    assert read.keys() == ARRAYS.keys()
+    for name, array in ARRAYS.items():
+        np.testing.assert_array_equal(read[name], array)
+        assert read[name].dtype == array.dtype
+    assert bundles.damage(tmp_path / "x", ARRAYS) is None
+    assert "2 variables, not 1" in bundles.damage(tmp_path / "x", ["a/b"])
+
+
+@pytest.mark.parametrize(
+    "name", ["", "x", "x.index", "x.meta", "x.data-00000-of-00001"]
+)
+def test_a_bundle_is_found_by_each_of_its_names(tmp_path, name):
+    bundles.write(tmp_path / "x", ARRAYS)
+    assert bundles.find(tmp_path / name) == tmp_path / "x"
+
+
+def test_the_newest_of_a_run_counts(tmp_path):
+    for step in (3, 20, 100):
+        bundles.write(tmp_path / f"model.ckpt-{step}", ARRAYS)
+    assert bundles.find(tmp_path).name == "model.ckpt-100"
+
+
+def test_what_is_no_bundle_is_named(tmp_path):
+    with pytest.raises(UserError, match="nothing at that path"):
+        bundles.find(tmp_path / "x")
+    with pytest.raises(UserError, match="no file that ends in .index"):
+        bundles.find(tmp_path)
+    for name in ("x", "y"):
+        bundles.write(tmp_path / name, ARRAYS)
+    with pytest.raises(UserError, match="Received: x, y"):
+        bundles.find(tmp_path)
+    (tmp_path / "z.index").write_bytes(b"\x80\x04pickled, or whatever")
+    with pytest.raises(UserError, match="z must be a checkpoint that can be"):
+        bundles.read(tmp_path / "z")

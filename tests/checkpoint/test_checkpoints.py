@@ -1,0 +1,413 @@
+import errno
+import logging
+import os
+import pathlib
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf.checkpoint import bundles
+from electra_tf.checkpoint.checkpoints import Checkpoints
+from electra_tf.util.errors import (
+    DirectoryInUseError,
+    ExitCode,
+    NonFiniteLossError,
+    UserError,
+    explain,
+)
+from electra_tf.util.locks import DirectoryLock
+
+_KERNEL = "electra/embeddings_project/kernel"
+_ENDINGS = ("data-00000-of-00001", "index")
+_SAVING_CHILD = """
+import sys
+import tensorflow as tf
+from electra_tf.checkpoint.checkpoints import Checkpoints
+from electra_tf.util.locks import DirectoryLock
+
+table = tf.Variable(tf.zeros([1_000_000]))
+saved = Checkpoints(sys.argv[1], {"table": table}, keep_max=2)
+with DirectoryLock(sys.argv[1], "lock", "go"):
+    for step in range(1_000):
+        table.assign(tf.fill([1_000_000], float(step)))
+        saved.save(step)
+        print(step, flush=True)
+"""
+
+
+def _variables(value=0.0):
+    """Returns the variables of a model of two weights and a step."""
+    return {
+        _KERNEL: tf.Variable(np.full([3, 2], value, np.float32)),
+        f"{_KERNEL}/adam_m": tf.Variable(np.full([3, 2], -value, np.float32)),
+        "global_step": tf.Variable(int(value), dtype=tf.int64),
+    }
+
+
+def _saved(directory, *steps, **options):
+    """Saves checkpoints whose values are their steps."""
+    variables = _variables()
+    saved = Checkpoints(directory, variables, **options)
+    for step in steps:
+        _assign(variables, step)
+        saved.save(step)
+    return saved
+
+
+def _assign(variables, value):
+    for name, variable in _variables(value).items():
+        variables[name].assign(variable)
+
+
+def _assert_hold(variables, value):
+    for name, expected in _variables(value).items():
+        np.testing.assert_array_equal(variables[name].numpy(), expected)
+
+
+def _restored(directory):
+    """Restores into new variables; returns the step they all agree on."""
+    variables = _variables(-1.0)
+    step = Checkpoints(directory, variables).restore_latest()
+    if step is not None:
+        _assert_hold(variables, step)
+    return step
+
+
+def _data(directory, step):
+    return directory / f"model.ckpt-{step}.data-00000-of-00001"
+
+
+def _index(directory, step):
+    return directory / f"model.ckpt-{step}.index"
+
+
+def _flip(path, position):
+    content = bytearray(path.read_bytes())
+    content[position] ^= 1
+    path.write_bytes(content)
+
+
+def test_restored_variables_equal_the_saved_ones(tmp_path):
+    path = _saved(tmp_path, 3).save(5)
+    assert path == tmp_path / "model.ckpt-5"
+    variables = _variables(-1.0)
+    saved = Checkpoints(tmp_path, variables)
+    assert saved.steps() == [3, 5]
+    assert saved.restore_latest() == 5
+    _assert_hold(variables, 3)
+
+
+def test_mirrored_variables_are_saved_once_and_restored_everywhere(tmp_path):
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    with strategy.scope():
+        variables = _variables(4.0)
+    saved = Checkpoints(tmp_path, variables)
+    saved.save(4)
+    assert _restored(tmp_path) == 4
+    _assign(variables, 0.0)
+    assert saved.restore_latest() == 4
+    for name, expected in _variables(4.0).items():
+        replicas = strategy.experimental_local_results(variables[name])
+        assert len(replicas) == 2
+        for replica in replicas:
+            np.testing.assert_array_equal(replica.numpy(), expected)
+
+
+def test_other_programs_find_the_newest_and_its_names(tmp_path):
+    _saved(tmp_path, 9, 10)
+    path = tf.train.latest_checkpoint(str(tmp_path))
+    assert path == str(tmp_path / "model.ckpt-10")
+    assert dict(tf.train.list_variables(path)) == {
+        _KERNEL: [3, 2],
+        f"{_KERNEL}/adam_m": [3, 2],
+        "global_step": [],
+    }
+
+
+def test_moved_directory_is_restored(tmp_path):
+    _saved(tmp_path / "a", 1)
+    shutil.move(tmp_path / "a", tmp_path / "b")
+    assert _restored(tmp_path / "b") == 1
+    latest = tf.train.latest_checkpoint(str(tmp_path / "b"))
+    assert latest == str(tmp_path / "b" / "model.ckpt-1")
+
+
+def test_new_directory_holds_nothing(tmp_path):
+    assert _restored(tmp_path) is None
+    assert _restored(tmp_path / "missing") is None
+
+
+@pytest.mark.parametrize(
+    ("keep_max", "milestones", "kept"),
+    [(2, (), [4, 5]), (1, (2,), [2, 5]), (0, (), [1, 2, 3, 4, 5])],
+)
+def test_newest_and_milestones_are_kept(tmp_path, keep_max, milestones, kept):
+    saved = _saved(
+        tmp_path, 1, 2, 3, 4, 5, keep_max=keep_max, milestones=milestones
+    )
+    assert saved.steps() == kept
+    state = tf.train.get_checkpoint_state(str(tmp_path))
+    assert [
+        int(p.split("-")[-1]) for p in state.all_model_checkpoint_paths
+    ] == (kept)
+    assert len(os.listdir(tmp_path)) == 2 * len(kept) + 1
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda d: os.truncate(_data(d, 2), 5),
+        lambda d: os.truncate(_index(d, 2), 20),
+        lambda d: _index(d, 2).write_bytes(b""),
+        lambda d: _index(d, 2).write_bytes(b"junk" * 30),
+        lambda d: _flip(_data(d, 2), 0),
+        lambda d: _index(d, 2).unlink(),
+        lambda d: _data(d, 2).unlink(),
+        lambda d: shutil.copy(_data(d, 1), _data(d, 2)),
+    ],
+)
+def test_damaged_checkpoint_is_reported_and_passed_over(
+    tmp_path, caplog, damage
+):
+    _saved(tmp_path, 1, 2)
+    damage(tmp_path)
+    with caplog.at_level(logging.WARNING):
+        assert _restored(tmp_path) == 1
+    assert "model.ckpt-2 is passed over" in caplog.text
+
+
+def test_no_flipped_bit_is_ever_restored(tmp_path):
+    _saved(tmp_path / "whole", 1, 2)
+    positions = random.Random(0)
+    for path in (_data, _index):
+        size = path(tmp_path / "whole", 2).stat().st_size
+        for position in positions.sample(range(size), min(size, 40)):
+            copy = shutil.copytree(
+                tmp_path / "whole", tmp_path / "copy", dirs_exist_ok=True
+            )
+            _flip(path(copy, 2), position)
+            assert _restored(copy) in (1, 2)
+
+
+@pytest.mark.parametrize("state", ["", "junk", None])
+def test_state_file_is_never_trusted(tmp_path, state):
+    _saved(tmp_path, 1, 2)
+    if state is None:
+        (tmp_path / "checkpoint").unlink()
+    else:
+        (tmp_path / "checkpoint").write_text(state)
+    assert _restored(tmp_path) == 2
+
+
+@pytest.mark.parametrize("path", [_data, _index])
+def test_run_without_a_valid_checkpoint_never_starts_anew(tmp_path, path):
+    _saved(tmp_path, 1)
+    path(tmp_path, 1).unlink()
+    with pytest.raises(UserError, match="all damaged .*--model_name"):
+        _restored(tmp_path)
+
+
+def test_training_goes_on_past_a_damaged_checkpoint(tmp_path):
+    saved = _saved(tmp_path, 10, 20, keep_max=1)
+    _saved(tmp_path, 10, keep_max=0)
+    _flip(_data(tmp_path, 20), 0)
+    assert saved.restore_latest() == 10
+    _assign(saved.variables, 15)
+    saved.save(15)
+    assert _restored(tmp_path) == 15
+    _assign(saved.variables, 20)
+    saved.save(20)
+    assert saved.steps() == [20]
+    assert _restored(tmp_path) == 20
+
+
+def test_variables_that_differ_are_listed_and_none_is_assigned(tmp_path):
+    _saved(tmp_path, 1)
+    variables = _variables(7.0)
+    variables["other"] = variables.pop(f"{_KERNEL}/adam_m")
+    variables["global_step"] = tf.Variable([1, 2])
+    with pytest.raises(UserError) as error:
+        Checkpoints(tmp_path, variables).restore_latest()
+    text = str(error.value)
+    assert "missing: other\n" in text
+    assert f"unexpected: {_KERNEL}/adam_m\n" in text
+    assert "of another shape: global_step [], expected [2]\n" in text
+    np.testing.assert_array_equal(variables[_KERNEL], np.full([3, 2], 7.0))
+
+
+def test_long_lists_of_differences_are_cut(tmp_path):
+    _saved(tmp_path, 1)
+    variables = {f"v{i}": tf.Variable(0.0) for i in range(30)}
+    with pytest.raises(UserError, match="v9?.* and 20 more"):
+        Checkpoints(tmp_path, variables).restore_latest()
+
+
+def test_path_that_is_no_checkpoint_is_named(tmp_path):
+    with pytest.raises(UserError, match="nowhere must be a checkpoint"):
+        Checkpoints(tmp_path, _variables()).restore(tmp_path / "nowhere")
+
+
+def test_orphans_of_dead_runs_are_swept(tmp_path):
+    saved = _saved(tmp_path, 1)
+    unfinished = tmp_path / "tmp-model.ckpt-2-x"
+    unfinished.mkdir()
+    (unfinished / "model.ckpt-2.data-00000-of-00001").write_bytes(b"x")
+    _data(tmp_path, 2).write_bytes(b"x")
+    (tmp_path / "results.json").touch()
+    assert _restored(tmp_path) == 1
+    saved.save(3)
+    assert sorted(os.listdir(tmp_path)) == [
+        "checkpoint",
+        *(f"model.ckpt-{step}.{end}" for step in (1, 3) for end in _ENDINGS),
+        "results.json",
+    ]
+
+
+class _Killed(BaseException):
+    """Ends a save as a signal would, at a place of our choice."""
+
+
+@pytest.mark.parametrize("moment", range(3))
+def test_save_that_dies_between_two_renames_hurts_nothing(
+    tmp_path, monkeypatch, moment
+):
+    saved = _saved(tmp_path, 1, keep_max=1)
+    _assign(saved.variables, 2)
+    replace, calls = os.replace, []
+
+    def dying_replace(source, target):
+        if len(calls) == moment:
+            raise _Killed
+        calls.append(target)
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", dying_replace)
+    with pytest.raises(_Killed):
+        saved.save(2)
+    monkeypatch.undo()
+    # Renamed are data, index and state, in this order.
+    assert _restored(tmp_path) == (2 if moment == 2 else 1)
+    _assign(saved.variables, 3)
+    saved.save(3)
+    assert sorted(os.listdir(tmp_path)) == [
+        "checkpoint",
+        *(f"model.ckpt-3.{ending}" for ending in _ENDINGS),
+    ]
+
+
+def test_old_checkpoint_goes_only_after_the_new_one_is_read_back(
+    tmp_path, monkeypatch
+):
+    saved = _saved(tmp_path, 1, keep_max=1)
+    write = bundles.write
+
+    def write_damaged(path, variables):
+        write(path, variables)
+        _flip(pathlib.Path(f"{path}.data-00000-of-00001"), 0)
+
+    monkeypatch.setattr(bundles, "write", write_damaged)
+    with pytest.raises(UserError, match="could not be read back"):
+        saved.save(2)
+    assert saved.steps() == [1]
+    assert _restored(tmp_path) == 1
+
+
+@pytest.mark.parametrize("name", ["a [1]", "*?", "b\\[", "{a,b}"])
+def test_a_directory_may_have_any_name(tmp_path, name):
+    directory = tmp_path / name
+    _saved(directory, 3)
+    assert _restored(directory) == 3
+    prefix = bundles.find(directory)
+    assert bundles.read(prefix)[_KERNEL].shape == (3, 2)
+    strange = directory / "m[1]"
+    bundles.write(strange, {"x": np.arange(3)})
+    assert bundles.read(bundles.find(strange))["x"].tolist() == [0, 1, 2]
+    with pytest.raises(UserError, match="must be a checkpoint that can be re"):
+        bundles.read(directory / "none")
+
+
+def test_full_disk_is_named_and_leaves_the_older_checkpoint(tmp_path):
+    _saved(tmp_path, 1)
+    before = sorted(os.listdir(tmp_path))
+    large = {"large": tf.Variable(tf.zeros([100_000]))}
+    saved = Checkpoints(tmp_path, large, keep_max=1)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
+    try:
+        with pytest.raises(UserError) as error:
+            saved.save(2)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert "step 2 needs 400,000 bytes" in str(error.value)
+    assert str(tmp_path) in str(error.value)
+    assert sorted(os.listdir(tmp_path)) == before
+    assert _restored(tmp_path) == 1
+
+
+def test_full_disk_at_the_sync_leaves_the_older_checkpoint(
+    tmp_path, monkeypatch
+):
+    saved = _saved(tmp_path, 1, keep_max=1)
+
+    def fail(_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(UserError, match="No space left on device") as error:
+        saved.save(2)
+    assert explain(error.value) == (ExitCode.NO_SPACE, str(error.value))
+    assert saved.steps() == [1]
+
+
+def test_killed_run_leaves_a_whole_checkpoint_and_no_lock(tmp_path):
+    child = subprocess.Popen(
+        [sys.executable, "-c", _SAVING_CHILD, tmp_path],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    steps = [int(child.stdout.readline()) for _ in range(5)]
+    with pytest.raises(DirectoryInUseError, match=f"process {child.pid} on"):
+        with DirectoryLock(tmp_path, "lock", "go"):
+            pass
+    child.send_signal(signal.SIGKILL)
+    steps += map(int, child.stdout)
+    child.wait()
+    table = tf.Variable(tf.zeros([1_000_000]))
+    saved = Checkpoints(tmp_path, {"table": table}, keep_max=2)
+    with DirectoryLock(tmp_path, "lock", "go"):
+        restored = saved.restore_latest()
+        # One may be complete though its step was not printed.
+        assert restored - steps[-1] in (0, 1)
+        assert (table.numpy() == restored).all()
+        saved.save(restored + 1)
+    assert len(os.listdir(tmp_path)) == 2 * 2 + 1  # and `checkpoint`
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_weights_that_are_not_finite_are_never_saved(tmp_path, bad):
+    saved = _saved(tmp_path, 1)
+    saved.variables[f"{_KERNEL}/adam_m"].assign([[0, 1], [2, bad], [3, 4]])
+    with pytest.raises(
+        NonFiniteLossError, match=f"step 2 must .*in {_KERNEL}/adam_m. It was"
+    ):
+        saved.save(2)
+    assert saved.steps() == [1] and _restored(tmp_path) == 1
+
+
+def test_a_checkpoint_that_is_not_finite_is_named_with_older_ones(tmp_path):
+    _saved(tmp_path, 1, 2)
+    arrays = {name: v.numpy() for name, v in _variables(3.0).items()}
+    arrays[_KERNEL][1, 1] = np.nan
+    bundles.write(tmp_path / "model.ckpt-3", arrays)
+    with pytest.raises(
+        NonFiniteLossError, match=rf"ckpt-3 must .*{_KERNEL}. .*\[1, 2, 3\]: "
+    ):
+        _restored(tmp_path)

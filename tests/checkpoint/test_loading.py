@@ -1,0 +1,95 @@
+"""A network loaded from files computes what the one that was saved did."""
+
+import numpy as np
+import pytest
+import tiny
+
+from electra_tf.checkpoint import checkpoint_formats, checkpoints, loading
+from electra_tf.pretrain import pretraining_run
+from electra_tf.util.errors import UserError
+
+
+@pytest.fixture(scope="module")
+def model():
+    config = tiny.config(initializer_range=0.3)
+    return pretraining_run.make_model(
+        config, tiny.VOCABULARY, pretraining_run.tf.distribute.get_strategy()
+    )
+
+
+@pytest.fixture(scope="module")
+def directory(model, tmp_path_factory):
+    root = tmp_path_factory.mktemp("tf1")
+    variables = pretraining_run.checkpoint_variables(model)
+    checkpoints.Checkpoints(root, variables).save(0)
+    tokens = "".join(f"{token}\n" for token in tiny.VOCABULARY.tokens)
+    (root / "vocab.txt").write_text(tokens)
+    return root
+
+
+def read(directory):
+    return checkpoint_formats.read(
+        str(directory), num_attention_heads=2, generator_num_attention_heads=1
+    )
+
+
+def logits(model, network, inputs):
+    if network == "discriminator":
+        states = model.electra(*inputs).sequence_output
+        return model.discriminator_predictions(states).numpy()
+    states = model.generator(*inputs).sequence_output
+    table = model.generator.embeddings.word_embeddings
+    return model.generator_predictions(states, table).numpy()
+
+
+@pytest.mark.parametrize("network", ["discriminator", "generator"])
+@pytest.mark.parametrize("target", ["tf1", "electra_tf", "hf"])
+def test_each_format_keeps_the_function(
+    network, target, model, directory, tmp_path
+):
+    if target == "hf":
+        pytest.importorskip("safetensors")
+    out = tmp_path / "out"
+    checkpoint_formats.write(str(out), read(directory), target)
+    if target == "tf1":  # a bare bundle does not tell the number of heads
+        again = read(out)
+        loaded = loading.make(loading.select(again, network))
+    else:
+        loaded = loading.load(str(out), network)
+    inputs = tiny.batch()
+    states = loaded.encoder(*inputs).sequence_output
+    table = [loaded.encoder.embeddings.word_embeddings]
+    is_generator = network == "generator"
+    ours = loaded.head(states, *(table if is_generator else [])).numpy()
+    np.testing.assert_array_equal(ours, logits(model, network, inputs))
+    assert loaded.weights.vocabulary == tiny.VOCABULARY
+
+
+def test_a_full_directory_is_not_written_to(directory):
+    with pytest.raises(UserError, match="new or an empty directory"):
+        checkpoint_formats.write(str(directory), read(directory), "tf1")
+
+
+def test_numbers_of_heads_must_agree(directory, tmp_path):
+    out = tmp_path / "out"
+    checkpoint_formats.write(str(out), read(directory), "electra_tf")
+    with pytest.raises(UserError, match="must be 2.*num_attention_heads=4"):
+        checkpoint_formats.read(str(out), num_attention_heads=4)
+
+
+def test_a_vocabulary_larger_than_the_table_is_refused(directory, tmp_path):
+    words = [*tiny.VOCABULARY.tokens, "more"]
+    (tmp_path / "words.txt").write_text("\n".join(words))
+    with pytest.raises(UserError, match="at most 60 words.*61.*--vocab_file"):
+        checkpoint_formats.read(
+            str(directory), vocab_file=str(tmp_path / "words.txt")
+        )
+
+
+def test_a_damaged_bundle_is_named(directory, tmp_path):
+    for path in directory.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    data = tmp_path / "model.ckpt-0.data-00000-of-00001"
+    data.write_bytes(data.read_bytes()[:-100])
+    with pytest.raises(UserError, match="model.ckpt-0 must be a checkpoint"):
+        read(tmp_path)

@@ -1,0 +1,111 @@
+"""Networks come out and go together whole; tables keep what they can."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from golden_weights import check, disentangled, read
+
+from electra_tf.checkpoint import architecture, weights
+from electra_tf.util.errors import UserError
+
+
+@pytest.mark.parametrize("name", ["small_like", "untied_emb"])
+def test_two_networks_taken_apart_go_together_again(name):
+    both = read(name)
+    parts = [weights.select(both, network) for network in both.networks]
+    for part in parts:
+        check(part)
+        assert {n.partition("/")[0] for n in part.arrays} <= {
+            "electra",
+            "discriminator_predictions",
+            "generator_predictions",
+            "global_step",
+        }
+    again = weights.merge(*parts)
+    assert again.architecture == both.architecture
+    assert again.arrays.keys() == both.arrays.keys()
+    for key, array in both.arrays.items():
+        assert again.arrays[key] is array
+
+
+def test_equal_encoders_become_one():
+    both = read("small_like")
+    one = weights.select(both, "discriminator")
+    mlm = read("bert_mlm")  # of the same sizes
+    arrays = {n: a for n, a in mlm.arrays.items() if n.startswith("gen")}
+    arrays |= {n: a for n, a in one.arrays.items() if n.startswith("electra")}
+    other = dataclasses.replace(mlm, arrays=arrays)
+    made = weights.merge(one, other)
+    check(made)
+    assert made.architecture.generator_sharing == "all"
+
+
+def test_an_encoder_alone_has_no_head():
+    alone = weights.select(read("small_like"), "encoder")
+    check(alone)
+    assert alone.architecture.heads == ()
+    assert {n.partition("/")[0] for n in alone.arrays} == {
+        "electra",
+        "global_step",
+    }
+
+
+def test_a_network_that_is_not_there_is_refused():
+    with pytest.raises(UserError, match="must hold a discriminator.*generator"):
+        weights.select(read("bert_mlm"), "discriminator")
+
+
+def test_other_tables_are_refused():
+    both = read("small_like")
+    parts = [weights.select(both, network) for network in both.networks]
+    arrays = dict(parts[1].arrays)
+    table = "electra/embeddings/word_embeddings"
+    arrays[table] = arrays[table] + 1
+    other = dataclasses.replace(parts[1], arrays=arrays)
+    with pytest.raises(UserError, match="same embeddings.*--network"):
+        weights.merge(parts[0], other)
+
+
+def test_an_equal_table_of_words_alone_is_shared():
+    both = read("small_like")
+    parts = [weights.select(both, network) for network in both.networks]
+    arrays = dict(parts[1].arrays)
+    changed = "electra/embeddings/LayerNorm/beta"
+    arrays[changed] = np.ones(16, np.float32)
+    parts[1] = dataclasses.replace(parts[1], arrays=arrays)
+    made = weights.merge(*parts)
+    check(made)
+    assert made.architecture.generator_sharing == "token_embeddings"
+    for part, network in zip(parts, both.networks, strict=True):
+        again = weights.select(made, network)
+        assert again.arrays.keys() == part.arrays.keys()
+        for name, array in part.arrays.items():
+            np.testing.assert_array_equal(again.arrays[name], array)
+
+
+def test_a_discriminator_of_differences_comes_out_with_sums():
+    both = disentangled()
+    check(both)
+    assert both.architecture.generator_sharing == "gradient_disentangled"
+    discriminator, encoder, generator = (
+        weights.select(both, network)
+        for network in ("discriminator", "encoder", "generator")
+    )
+    for table in architecture.TABLES:
+        name = f"electra/embeddings/{table}"
+        base = both.arrays[f"generator/embeddings/{table}"]
+        difference = both.arrays[f"{name}_difference"]
+        np.testing.assert_array_equal(generator.arrays[name], base)
+        for made in (discriminator, encoder):
+            check(made)
+            np.testing.assert_array_equal(made.arrays[name], base + difference)
+            slot = both.arrays[f"{name}_difference/adam_v"]
+            np.testing.assert_array_equal(made.arrays[f"{name}/adam_v"], slot)
+    check(generator)
+
+
+def test_slots_come_and_go():
+    bare = weights.without_slots(read("small_like"))
+    assert not any("adam" in name for name in bare.arrays)
+    check(weights.with_slots(bare))

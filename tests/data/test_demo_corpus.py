@@ -1,0 +1,81 @@
+"""The demo corpus is English prose from the installed documentation."""
+
+import itertools
+
+import pytest
+
+from electra_tf.data import demo_corpus
+
+MODULE = '''"""Reads a file of the kind that the server writes.
+
+The first line is the header, which says how many
+lines there are: it is not counted.
+
+    >>> read("a file which holds some words in it")
+    this is what the program would print then.
+
+```python
+this_is_the_code = of_the_example_and_nothing_else
+```
+The text goes on after the code of the example.
+"""
+
+NOT_PROSE = """This string stands in an assignment, it documents nothing.
+"""
+
+
+def read(path, strict=True):
+    r"""Returns the lines of a file, without the header."""
+    # A comment is not read, although it is written in English.
+    return path  # """ nor does this begin a string of any kind at all """
+'''
+
+
+def _documents(monkeypatch, tmp_path, **sources):
+    paths = []
+    for name, source in sources.items():
+        paths.append(tmp_path / f"{name}.py")
+        paths[-1].write_text(source)
+    monkeypatch.setattr(demo_corpus, "_sources", lambda: paths)
+    monkeypatch.setattr(demo_corpus, "MIN_DOCUMENT_CHARACTERS", 1)
+    return list(demo_corpus.documents())
+
+
+def test_paragraphs_of_docstrings_become_lines(monkeypatch, tmp_path):
+    assert _documents(monkeypatch, tmp_path, a=MODULE) == [
+        [
+            "Reads a file of the kind that the server writes.",
+            "The first line is the header, which says how many lines there "
+            "are: it is not counted.",
+            "The text goes on after the code of the example.",
+            "Returns the lines of a file, without the header.",
+        ]
+    ]
+
+
+def test_a_paragraph_is_read_once(monkeypatch, tmp_path):
+    new = '"""This is only in the second of the two modules."""\n' + MODULE
+    documents = _documents(monkeypatch, tmp_path, a=MODULE, b=new)
+    assert documents[1:] == [["This is only in the second of the two modules."]]
+
+
+@pytest.mark.parametrize("source", ["'''It never ends", "\0", "", '"""'])
+def test_sources_that_are_no_python_are_passed_over(
+    monkeypatch, tmp_path, source
+):
+    assert _documents(monkeypatch, tmp_path, a=source) == []
+
+
+@pytest.mark.parametrize("name", ["test/x.py", "a/tests/x.py", "x_test.py"])
+def test_tests_are_left_out(name):
+    assert demo_corpus._NOT_DOCUMENTED.search(f"/{name}")
+    assert not demo_corpus._NOT_DOCUMENTED.search("/contest/latest.py")
+
+
+def test_the_installed_documentation_reads_as_english():
+    documents = itertools.islice(demo_corpus.documents(), 200)
+    text = " ".join(itertools.chain.from_iterable(documents)).lower()
+    words = text.split()
+    assert len(words) > 50_000
+    for word, share in (("the", 0.03), ("of", 0.01), ("is", 0.01)):
+        assert words.count(word) > share * len(words)

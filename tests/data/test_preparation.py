@@ -1,0 +1,328 @@
+"""A run finds its vocabulary and records, or builds them from its corpus."""
+
+import dataclasses
+import os
+import random
+import shutil
+
+import pytest
+
+from electra_tf.configure_pretraining import (
+    CorpusConfig,
+    DataConfig,
+    PretrainingConfig,
+    RunConfig,
+)
+from electra_tf.data import dataset_builder, preparation, shards
+from electra_tf.data.preparation import prepare
+from electra_tf.model.tokenization import Vocabulary
+from electra_tf.util import files
+from electra_tf.util.errors import UserError
+
+WORDS = "the quick brown fox jumps over a lazy dog while cats sleep".split()
+
+
+@pytest.fixture
+def config(tmp_path):
+    rng = random.Random(1)
+    lines = [" ".join(rng.choices(WORDS, k=12)) for _ in range(200)]
+    (tmp_path / "corpus.txt").write_text("\n\n".join(lines))
+    corpus = CorpusConfig(
+        corpus=(str(tmp_path / "corpus.txt"),), vocab_size=60, max_seq_length=16
+    )
+    data_dir = str(tmp_path / "data")
+    return PretrainingConfig(
+        run=RunConfig(data_dir=data_dir, model_name="test"), corpus=corpus
+    )
+
+
+def replace(config, part, **changes):
+    changed = dataclasses.replace(getattr(config, part), **changes)
+    return dataclasses.replace(config, **{part: changed})
+
+
+def test_a_corpus_is_enough_and_is_read_once(config):
+    said = []
+    vocabulary, train, held_out = prepare(config, log=said.append)
+    assert vocabulary == Vocabulary.from_file(config.vocab_file)
+    assert 30 < vocabulary.size <= 60
+    assert train[16].num_records > held_out.num_records > 0
+    assert any(line.startswith("Learned") for line in said)
+    assert "0 dropped" in "".join(said)
+    said.clear()
+    assert prepare(config, log=said.append) == (vocabulary, train, held_out)
+    assert said[0].endswith("--corpus is not read.")
+    without_corpus = replace(config, "corpus", corpus=())
+    found = prepare(without_corpus, log=said.append)
+    assert found == (vocabulary, train, held_out)
+
+
+def test_a_data_directory_of_any_name_has_records_of_its_own(config, tmp_path):
+    name = "d[1],\\*"
+    for directory in ("d1", name):
+        config = replace(config, "run", data_dir=str(tmp_path / directory))
+        _, train, held_out = prepare(config)
+        for records in (train[16], held_out):
+            for file in records.files:
+                parent = tmp_path / directory / "pretrain_tfrecords"
+                assert file.path.startswith(f"{parent}{os.sep}")
+
+
+def test_a_vocabulary_that_is_there_is_used(config, tmp_path):
+    path = tmp_path / "other.txt"
+    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
+    path.write_text("\n".join(tokens))
+    config = replace(config, "corpus", vocab_file=str(path))
+    assert prepare(config)[0].tokens == tuple(tokens)
+
+
+def test_a_vocabulary_larger_than_asked_for_is_refused(config, tmp_path):
+    prepare(config)
+    config = replace(config, "corpus", vocab_size=20)
+    with pytest.raises(UserError, match="Received: vocab_size=20"):
+        prepare(config)
+
+
+def test_without_records_and_corpus_a_corpus_is_asked_for(config):
+    config = replace(config, "corpus", corpus=())
+    with pytest.raises(UserError, match="--corpus=demo"):
+        prepare(config)
+
+
+def test_records_that_were_named_are_never_built(config, tmp_path):
+    patterns = str(tmp_path / "mine*")
+    config = replace(config, "data", pretrain_tfrecords=patterns)
+    with pytest.raises(UserError, match="mine.*matches no file"):
+        prepare(config)
+
+
+def test_nothing_held_out_gives_no_held_out_records(config):
+    config = replace(config, "corpus", held_out_fraction=0.0)
+    assert prepare(config)[2] is None
+    missing = dataclasses.replace(
+        config, data=DataConfig(eval_tfrecords="nowhere*")
+    )
+    with pytest.raises(UserError, match="nowhere"):
+        prepare(missing)
+
+
+def test_other_settings_than_the_data_sets_are_refused(config):
+    prepare(config)
+    config = replace(config, "corpus", max_seq_length=32)
+    with pytest.raises(UserError, match="max_seq_length is 16 there and 32"):
+        prepare(config)
+
+
+OTHER_CHOICES = {
+    "split_sentences": True,
+    "drop_duplicates": True,
+    "held_out_fraction": 0.02,
+    "blanks_separate_docs": False,
+    "data_seed": 7,
+}
+
+
+@pytest.mark.parametrize("name", OTHER_CHOICES)
+@pytest.mark.parametrize("has_corpus", [True, False])
+def test_records_made_in_another_way_than_asked_are_refused(
+    config, name, has_corpus
+):
+    prepare(config)
+    if not has_corpus:
+        config = replace(config, "corpus", corpus=())
+    there = getattr(config.corpus, name)
+    here = OTHER_CHOICES[name]
+    with pytest.raises(
+        UserError,
+        match=rf"{name} is {there} there and {here} here.*"
+        r"build_pretraining_dataset --overwrite.*another --data_dir",
+    ):
+        prepare(replace(config, "corpus", **{name: here}))
+
+
+def test_only_a_runs_own_corpus_must_be_made_with_the_defaults(config):
+    prepare(replace(config, "corpus", **OTHER_CHOICES))
+    prepare(replace(config, "corpus", corpus=()))
+    prepare(replace(config, "corpus", corpus=("another.txt",)))
+    with pytest.raises(UserError, match="data_seed is 7 there and 0 here"):
+        prepare(config)
+
+
+def test_records_whose_manifest_does_not_say_how_are_taken(config, tmp_path):
+    prepare(config)
+    path = tmp_path / "data/pretrain_tfrecords/manifest.json"
+    manifest = files.read_json(path)
+    for name in OTHER_CHOICES:
+        del manifest[name]
+    files.write_json(path, manifest)
+    prepare(replace(config, "corpus", **OTHER_CHOICES))
+
+
+@pytest.fixture
+def phases(config):
+    """A configuration with rows of 16, then of 32."""
+    return replace(
+        config, "corpus", max_seq_length=32, seq_length_phases="16:0.9,32:0.1"
+    )
+
+
+def test_a_corpus_gives_the_records_of_all_phases(phases):
+    said = []
+    _, train, held_out = prepare(phases, log=said.append)
+    assert [records.max_seq_length for records in train.values()] == [16, 32]
+    assert list(train) == [16, 32] and held_out.max_seq_length == 32
+    told = "\n".join(said)
+    assert "records of 16 tokens" in told and "records of 32 tokens" in told
+    assert told.count("200 documents, ") == 1
+    assert told.count("tokens kept, 0 dropped") == 2
+    directories = [train[n].files[0].path.split("/")[-2] for n in train]
+    assert directories == ["pretrain_tfrecords_16", "pretrain_tfrecords"]
+    again = prepare(phases, log=said.append)
+    assert again[1:] == (train, held_out)
+
+
+def test_records_of_phases_may_lie_anywhere(phases, tmp_path):
+    train = prepare(phases).train
+    (tmp_path / "data/pretrain_tfrecords").rename(tmp_path / "a")
+    (tmp_path / "data/pretrain_tfrecords_16").rename(tmp_path / "a_16")
+    named = str(tmp_path / "a/pretrain_data*")
+    phases = replace(phases, "data", pretrain_tfrecords=named)
+    found = prepare(phases)
+    for length, records in found.train.items():
+        assert records.num_records == train[length].num_records
+    assert found.train[16].files[0].path.startswith(f"{tmp_path}/a_16/")
+    assert found.held_out is None
+
+
+def test_records_of_some_phases_only_are_refused(config, phases, tmp_path):
+    prepare(phases)
+    shutil.rmtree(tmp_path / "data/pretrain_tfrecords_16")
+    with pytest.raises(
+        UserError, match=r"those of 32 .*none of 16 .*tfrecords_16/.*--overwr"
+    ):
+        prepare(phases)
+    shutil.rmtree(tmp_path / "data/pretrain_tfrecords")
+    (tmp_path / "data/vocab.txt").unlink()
+    prepare(replace(config, "corpus", max_seq_length=32))
+    with pytest.raises(UserError, match="none of 16"):
+        prepare(phases)
+
+
+def test_the_summary_tells_the_lengths_of_buckets(config):
+    said = []
+    config = replace(config, "corpus", length_buckets=(8, 12))
+    train = prepare(config, log=said.append).train[16]
+    lengths = [bucket.max_seq_length for bucket in train.buckets]
+    assert lengths[-1] == 16 and len(lengths) > 1
+    assert any("records of 8/12/16 tokens, " in line for line in said)
+    with pytest.raises(UserError, match=r"length_buckets is \[8, 12\] there"):
+        prepare(replace(config, "corpus", length_buckets=(8,)))
+
+
+def test_the_vocabulary_has_counts_where_they_are_needed(config):
+    assert prepare(config)[0].counts is None
+    for_masks = replace(config, "masking", masking_strategy="unigram")
+    for_samples = replace(config, "objective", generator_type="unigram")
+    vocabulary = prepare(for_masks)[0]
+    assert prepare(for_samples)[0].counts == vocabulary.counts
+    counts = dict(zip(vocabulary.tokens, vocabulary.counts, strict=True))
+    assert counts["[CLS]"] == counts["[PAD]"] == 0
+    assert 100 < counts["fox"] < 300  # of 2400 words, 12 different ones
+
+
+@pytest.mark.parametrize("name", ["unigram_counts.txt", "manifest.json"])
+def test_a_data_set_without_counts_must_be_built_again(config, name, tmp_path):
+    prepare(config)
+    (tmp_path / "data" / "pretrain_tfrecords" / name).unlink()
+    prepare(config)
+    config = replace(config, "masking", masking_strategy="unigram")
+    with pytest.raises(UserError, match="Build the data set again"):
+        prepare(config)
+
+
+def test_progress_is_told_from_time_to_time(config, monkeypatch):
+    monkeypatch.setattr(preparation, "SECONDS_BETWEEN_LOGS", 0)
+    said = []
+    prepare(config, log=said.append)
+    assert any(line.startswith("200 documents, ") for line in said)
+    dealt = [line for line in said if line.startswith("Dealing out: ")]
+    number = dealt[-1].split()[2]
+    assert dealt[-1] == f"Dealing out: {number} of {number} records"
+
+
+def test_a_resumed_build_says_what_was_there_and_what_it_read(
+    config, monkeypatch
+):
+    monkeypatch.setattr(shards, "PART_BYTES", 4000)
+    said, build, built = [], shards.build, []
+
+    def stop(part, *args, **kwargs):
+        if len(built) == 2:
+            raise KeyboardInterrupt
+        built.append(part)
+        return build(part, *args, **kwargs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shards, "build", stop)
+        with pytest.raises(KeyboardInterrupt):
+            prepare(config)
+    monkeypatch.setattr(preparation.console, "rate", lambda n, _: f"{n} bytes")
+    prepare(config, log=said.append)
+    total = os.path.getsize(config.corpus.corpus[0])
+    before = sum(part.num_text_bytes for part in built)
+    assert 0 < before < total
+    assert (
+        f"Built from {total / 1e6:.1f} MB, {before / 1e6:.1f} MB of them by an "
+        f"earlier build that was stopped, and now {total - before} bytes:"
+    ) in said
+
+
+def test_a_build_of_which_all_parts_are_there_says_so(config, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(dataset_builder, "assemble", lambda *_, **__: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            prepare(config)
+    said = []
+    prepare(config, log=said.append)
+    assert any("and now 0.0 MB in" in line for line in said)
+
+
+@pytest.mark.parametrize(("fraction", "is_met"), [(0.001, False), (0.3, True)])
+def test_a_share_held_out_far_from_its_target_is_said(
+    config, capsys, fraction, is_met
+):
+    prepare(replace(config, "corpus", held_out_fraction=fraction))
+    said = capsys.readouterr().err
+    told = f"records are held out where held_out_fraction={fraction} asks"
+    assert (told not in said) == is_met
+
+
+@pytest.mark.parametrize("fraction", [0.0, 0.3])
+def test_pieces_of_long_documents_on_both_sides_are_said(
+    config, monkeypatch, fraction
+):
+    said = []
+    config = replace(
+        config,
+        "corpus",
+        held_out_fraction=fraction,
+        blanks_separate_docs=False,
+    )
+    monkeypatch.setattr(shards.corpus, "MAX_DOCUMENT_CHARACTERS", 500)
+    prepare(config, log=said.append)
+    told = "\n".join(said)
+    assert "times, in documents that are too long" in told
+    assert ("others of its document are trained on" in told) == (fraction > 0)
+
+
+def test_a_long_check_of_records_is_announced(config, monkeypatch):
+    said = []
+    prepare(config, log=said.append)
+    assert not any(line.startswith("Checking") for line in said)
+    monkeypatch.setattr(preparation, "BYTES_TO_ANNOUNCE", 1)
+    prepare(config, log=said.append)
+    checked = [line for line in said if line.startswith("Checking")]
+    assert [line.split("/")[-1][:8] for line in checked] == [
+        "pretrain",
+        "held_out",
+    ]

@@ -1,0 +1,201 @@
+"""The ranges of a file hold its documents exactly, wherever it is cut."""
+
+import gzip
+import io
+import json
+import pathlib
+import tarfile
+import tempfile
+from unittest import mock
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from electra_tf.data import corpus, sources
+from electra_tf.data.formats import text_files, text_lines
+from electra_tf.data.formats.text_files import Options
+from electra_tf.data.sources import Source
+from electra_tf.util.errors import UserError
+
+NEWLINES = [
+    "\n",
+    "\r\n",
+    "\n\n",
+    "\n \t\r\n",
+    "\r\n\r\n",
+    "\r",
+    "\x0b",
+    "\u2028",
+]
+WORDS = ["word", "é字😀", " ", "\t", "x" * 50, "\u00a0", "\0", "#"]
+pieces = st.lists(st.sampled_from(NEWLINES + WORDS), max_size=60)
+
+
+def read(found, *, blanks_separate_docs=True, **options):
+    statistics = corpus.Statistics()
+    documents = corpus.read(
+        found,
+        blanks_separate_docs=blanks_separate_docs,
+        statistics=statistics,
+        max_characters=100,
+        options=Options(**options),
+    )
+    return list(documents), statistics
+
+
+def check(path, cuts, blanks):
+    """Reads a file whole and in ranges; returns the ranges."""
+    whole = Source(str(path))
+    with mock.patch.object(text_lines, "MAX_BAD_LINE_SHARE", 1):
+        return _check(whole, cuts, blanks)
+
+
+def _check(whole, cuts, blanks):
+    ranges = sources.split_at(whole, sorted(cuts), blanks_separate_docs=blanks)
+    options = {"blanks_separate_docs": blanks, "skip_bad_lines": True}
+    documents, statistics = read([whole], **options)
+    apart = [read([part], **options) for part in ranges]
+    assert [d for part, _ in apart for d in part] == documents
+    together, statistics_together = read(ranges, **options)
+    assert together == documents
+    statistics.empty_files = statistics_together.empty_files
+    assert statistics_together == statistics
+    return ranges
+
+
+@settings(max_examples=300, deadline=None)
+@given(pieces, st.lists(st.integers(1, 600), max_size=6), st.booleans())
+def test_the_ranges_of_a_text_hold_its_documents(text, cuts, blanks):
+    with tempfile.NamedTemporaryFile(suffix=".txt") as file:
+        file.write("".join(text).encode())
+        file.flush()
+        check(file.name, cuts, blanks)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.binary(max_size=300), st.lists(st.integers(1, 300), max_size=6))
+def test_the_ranges_of_any_bytes_hold_its_documents(content, cuts):
+    with tempfile.NamedTemporaryFile(suffix=".txt") as file:
+        file.write(b"#" + content)
+        file.flush()
+        check(file.name, cuts, blanks=True)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.one_of(pieces.map("".join), st.none()), max_size=9),
+    st.sampled_from(["\n", "\r\n", "\n\n"]),
+    st.booleans(),
+    st.lists(st.integers(1, 2000), max_size=9),
+)
+def test_the_ranges_of_json_lines_hold_its_documents(texts, end, last, cuts):
+    rows = [json.dumps({"text": t}, ensure_ascii=False) for t in texts]
+    content = end.join(rows) + end * last
+    with tempfile.NamedTemporaryFile(suffix=".jsonl") as file:
+        file.write(content.encode())
+        file.flush()
+        check(file.name, cuts, blanks=False)
+
+
+@pytest.mark.parametrize("blanks", [True, False])
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+@pytest.mark.parametrize("last", ["", "\n"])
+def test_huge_lines_stay_whole(tmp_path, blanks, newline, last):
+    huge = "word " * (text_lines.MAX_LINE_BYTES // 2)
+    blank = " " * len(huge)
+    lines = [huge, "", "small", "", huge, "", blank, huge]
+    path = tmp_path / "a.txt"
+    path.write_text(newline.join(lines) + last, newline="")
+    size = path.stat().st_size
+    cuts = range(7, size, text_lines.MAX_LINE_BYTES // 3)
+    assert len(check(path, cuts, blanks)) == (3 if blanks else 1)
+
+
+def test_ranges_are_about_as_large_as_asked_for(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("line of text\n\n" * 1000)
+    ranges = sources.split(Source(str(path)), 1000, blanks_separate_docs=True)
+    sizes = [part.num_text_bytes for part in ranges]
+    assert sum(sizes) == path.stat().st_size
+    assert len(ranges) == 14
+    assert max(sizes) < 1100
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.txt.gz", gzip.compress(b"a\n\n" * 100, mtime=0)),
+        ("a.jsonl.gz", gzip.compress(b"{}\n" * 1000, mtime=0)),
+        ("a.tar", None),
+        ("one.txt", b"a line\n" * 1000),
+        ("small.txt", b"a\n\nb\n"),
+    ],
+)
+def test_what_cannot_be_split_stays_whole(tmp_path, name, content):
+    if content is None:
+        buffer = io.BytesIO()
+        with tarfile.open(fileobj=buffer, mode="w") as archive:
+            info = tarfile.TarInfo("a.txt")
+            info.size = 3000
+            archive.addfile(info, io.BytesIO(b"a\n\n" * 1000))
+        content = buffer.getvalue()
+    pathlib.Path(tmp_path, name).write_bytes(content)
+    source = Source(str(tmp_path / name))
+    assert sources.split(source, 10, blanks_separate_docs=True) == [source]
+
+
+@pytest.mark.parametrize(
+    "source", [Source("demo"), Source("directory", split="train")]
+)
+def test_what_is_no_file_stays_whole(source):
+    assert sources.split(source, 10, blanks_separate_docs=True) == [source]
+
+
+def test_a_bad_line_of_a_range_is_counted_from_the_files_start(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "x"}\n' * 9 + "bad\n")
+    *_, last = sources.split(Source(str(path)), 30, blanks_separate_docs=True)
+    assert last.start > 0
+    with pytest.raises(UserError, match=r"a\.jsonl, line 10: no JSON"):
+        read([last])
+
+
+@pytest.mark.parametrize("name", ["a.json", "a"])
+def test_json_lines_are_split_whatever_their_name(tmp_path, name):
+    path = tmp_path / name
+    path.write_text('{"text": "x"}\n' * 100)
+    assert len(check(path, [300, 700], blanks=False)) == 3
+
+
+def test_a_range_that_begins_with_an_object_is_of_the_files_kind(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("text\n\n" + '{"text": "x"}\n\n' * 9)
+    assert len(check(path, [7, 60], blanks=True)) == 3
+
+
+@pytest.mark.parametrize(
+    "content", [gzip.compress(b"a\n\n" * 100, mtime=0), b"PAR1" * 50]
+)
+def test_what_is_no_text_stays_whole_whatever_its_name(tmp_path, content):
+    path = tmp_path / "a.txt"
+    path.write_bytes(content)
+    source = Source(str(path))
+    assert sources.split(source, 10, blanks_separate_docs=True) == [source]
+
+
+def test_ranges_are_read_in_blocks(tmp_path, monkeypatch):
+    path = tmp_path / "a.txt"
+    path.write_text("line of text\n\n" * 10_000)
+    *_, last = sources.split_at(
+        Source(str(path)), [1000], blanks_separate_docs=True
+    )
+    sizes, readinto = [], text_files._Range.readinto
+
+    def counting(file, buffer):
+        sizes.append(len(buffer))
+        return readinto(file, buffer)
+
+    monkeypatch.setattr(text_files._Range, "readinto", counting)
+    read([last])
+    assert last.start > 0 and len(sizes) < 5

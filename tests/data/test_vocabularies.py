@@ -1,0 +1,185 @@
+"""A vocabulary is learned once and is checked when it is opened."""
+
+import dataclasses
+import json
+import random
+import re
+
+import multilingual
+import pytest
+
+from electra_tf.config.corpus import CorpusConfig
+from electra_tf.data import dataset_builder, vocabularies
+from electra_tf.data.records import Records
+from electra_tf.data.vocabularies import (
+    build_vocabulary,
+    open_vocabulary,
+    sample,
+)
+from electra_tf.model.tokenization import SPECIAL_TOKENS, Vocabulary
+from electra_tf.util import console
+from electra_tf.util.errors import UserError
+
+
+@pytest.fixture
+def config(tmp_path):
+    rng = random.Random(0)
+    lines = [rng.choice(multilingual.SENTENCES) for _ in range(300)]
+    (tmp_path / "corpus.txt").write_text("\n\n".join(lines))
+    return CorpusConfig(
+        corpus=(str(tmp_path / "corpus.txt"),),
+        vocab_size=450,
+        max_seq_length=32,
+    )
+
+
+def build(config, path):
+    said = []
+    vocabulary = build_vocabulary(config, str(path), log=said.append)
+    return vocabulary, said
+
+
+def test_a_vocabulary_is_never_overwritten(config, tmp_path):
+    path = tmp_path / "vocab.txt"
+    path.write_text("mine")
+    with pytest.raises(UserError, match="vocab.txt"):
+        build(config, path)
+    assert path.read_text() == "mine"
+
+
+@pytest.mark.parametrize("model_type", ["unigram", "bpe"])
+def test_a_model_makes_records_that_open_again(config, tmp_path, model_type):
+    config = dataclasses.replace(
+        config,
+        tokenizer="sentencepiece",
+        sentencepiece_model_type=model_type,
+        pad_vocab_to_multiple=8,
+    )
+    path = tmp_path / "spm.model"
+    built, said = build(config, path)
+    assert said[-1].startswith(f"Learned {built.size}")
+    vocabulary = open_vocabulary(config, str(path))
+    assert vocabulary.size % 8 == 0
+    assert vocabulary.tokens[: built.size] == built.tokens
+    out = tmp_path / "records"
+    manifest = dataset_builder.build(config, vocabulary, output_dir=str(out))
+    assert manifest == json.loads((out / "manifest.json").read_text())
+    assert manifest["tokenizer"] == "sentencepiece"
+    assert manifest["pad_vocab_to_multiple"] == 8
+    assert manifest["vocab_size"] == vocabulary.size
+    counts = manifest["counts"]
+    assert counts["tokens_kept"] == counts["tokens_read"] > 0
+    records = Records.open(f"{out}/pretrain_data*", config, vocabulary)
+    assert records.num_records > 0
+    unpadded = dataclasses.replace(config, pad_vocab_to_multiple=1)
+    with pytest.raises(UserError, match="pad_vocab_to_multiple is 8 there"):
+        Records.open(f"{out}/pretrain_data*", unpadded, built)
+
+
+def test_the_tokenizer_and_the_files_ending_must_agree():
+    with pytest.raises(UserError, match="tokenizer='wordpiece'"):
+        CorpusConfig(vocab_file="spm.model")
+    with pytest.raises(UserError, match="must end in .model"):
+        CorpusConfig(vocab_file="vocab.txt", tokenizer="sentencepiece")
+
+
+@pytest.mark.parametrize(
+    ("changes", "advice"),
+    [
+        ({"do_lower_case": False}, "--do_lower_case --strip_accents"),
+        ({"strip_accents": False}, "--do_lower_case --strip_accents"),
+    ],
+)
+def test_other_letter_case_than_the_models_is_refused(
+    config, tmp_path, changes, advice
+):
+    config = dataclasses.replace(config, tokenizer="sentencepiece")
+    build(config, tmp_path / "spm.model")
+    config = dataclasses.replace(config, **changes)
+    with pytest.raises(UserError, match=f"Set {advice}"):
+        open_vocabulary(config, str(tmp_path / "spm.model"))
+
+
+def test_a_cased_model_strips_nothing(config, tmp_path):
+    config = dataclasses.replace(
+        config, tokenizer="sentencepiece", do_lower_case=False
+    )
+    build(config, tmp_path / "spm.model")
+    assert open_vocabulary(config, str(tmp_path / "spm.model"))
+
+
+def test_a_vocabulary_larger_than_asked_for_is_refused(config, tmp_path):
+    build(config, tmp_path / "vocab.txt")
+    config = dataclasses.replace(config, vocab_size=20)
+    with pytest.raises(UserError, match="Received: vocab_size=20"):
+        open_vocabulary(config, str(tmp_path / "vocab.txt"))
+
+
+@pytest.mark.parametrize("multiple", [1, 2, 8, 64])
+def test_padding_adds_names_that_are_new(multiple):
+    vocabulary = Vocabulary((*SPECIAL_TOKENS, "[unused0]", "[unused2]"))
+    padded = vocabulary.padded(multiple)
+    assert padded.size == -(-7 // multiple) * multiple
+    assert padded.tokens[:7] == vocabulary.tokens
+    if multiple == 2:
+        assert padded.tokens[7] == "[unused1]"
+
+
+DOCUMENTS = [[f"line {i}", "ü" * (i % 7)] for i in range(200)]
+
+
+def size(documents):
+    return sum(len(line.encode()) + 1 for d in documents for line in d)
+
+
+@pytest.mark.parametrize("num_bytes", [100, 1000, 10**6])
+def test_a_sample_is_of_the_size_asked_for(num_bytes):
+    chosen = list(sample(DOCUMENTS, num_bytes))
+    assert chosen == [d for d in DOCUMENTS if d in chosen]
+    assert size(chosen) <= num_bytes
+    assert size(chosen) > num_bytes - 40 or chosen == DOCUMENTS
+
+
+def test_a_sample_does_not_depend_on_the_order():
+    chosen = list(sample(DOCUMENTS, 1000))
+    backwards = list(sample(DOCUMENTS[::-1], 1000))
+    assert sorted(chosen) == sorted(backwards)
+    numbers = [int(document[0].split()[1]) for document in chosen]
+    assert min(numbers) < 50
+    assert max(numbers) > 150
+
+
+def test_a_sample_has_one_document_at_least():
+    assert len(list(sample(DOCUMENTS, 1))) == 1
+
+
+def test_only_the_sample_is_learned_from(config, tmp_path, monkeypatch):
+    seen = []
+
+    def learn(lines, **_):
+        seen.extend(lines)
+        return SPECIAL_TOKENS
+
+    monkeypatch.setattr(vocabularies, "learn_vocabulary", learn)
+    config = dataclasses.replace(config, vocab_sample_bytes=2000)
+    build(config, tmp_path / "vocab.txt")
+    assert 1500 < size([seen]) <= 2000
+    config = dataclasses.replace(config, vocab_sample_bytes=0)
+    seen.clear()
+    build(config, tmp_path / "all.txt")
+    assert len(seen) == 300
+
+
+def test_learning_says_how_it_goes_and_why_tokens_are_missing(
+    config, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(console, "SECONDS_BETWEEN_LOGS", 0)
+    config = dataclasses.replace(config, vocab_size=20_000)
+    vocabulary, said = build(config, tmp_path / "vocab.txt")
+    size = (tmp_path / "corpus.txt").stat().st_size
+    told = "\n".join(said)
+    assert re.search(
+        rf"Reading: 300 documents, .* about {size / 1e6:.1f} MB", told
+    )
+    assert re.search(r"Learning: [0-9,]+ pieces are used \d+ times", told)
+    assert f"{20_000 - vocabulary.size:,} tokens fewer than asked for" in told

@@ -1,0 +1,157 @@
+"""A learned vocabulary spells its corpus and has the size asked for."""
+
+import collections
+import itertools
+import random
+import string
+
+import pytest
+
+from electra_tf.data import demo_corpus, vocabulary_learner
+from electra_tf.data.vocabulary_learner import learn_vocabulary
+from electra_tf.model.tokenization import (
+    SPECIAL_TOKENS,
+    BasicTokenizer,
+    Vocabulary,
+    WordpieceTokenizer,
+)
+from electra_tf.util.errors import UserError
+
+UNCASED = {"do_lower_case": True, "strip_accents": True}
+CASED = {"do_lower_case": False, "strip_accents": False}
+
+
+@pytest.fixture(scope="module")
+def lines():
+    documents = itertools.islice(demo_corpus.documents(), 10, 60)
+    return list(itertools.chain.from_iterable(documents))
+
+
+def spell(tokens, lines, do_lower_case=True, strip_accents=True):
+    words = BasicTokenizer(do_lower_case, strip_accents)
+    pieces = WordpieceTokenizer(Vocabulary(tuple(tokens)).ids)
+    counts = collections.Counter(
+        w for line in lines for w in words.tokenize(line)
+    )
+    spelt = collections.Counter()
+    for word, count in counts.items():
+        for piece in pieces.tokenize(word):
+            spelt[piece] += count
+    return spelt
+
+
+@pytest.mark.parametrize("settings", [UNCASED, CASED], ids=["uncased", "cased"])
+@pytest.mark.parametrize("vocab_size", [500, 1500])
+def test_the_size_is_met_and_every_word_can_be_spelt(
+    lines, vocab_size, settings
+):
+    tokens = learn_vocabulary(lines, vocab_size=vocab_size, **settings)
+    assert len(tokens) == len(set(tokens)) == vocab_size
+    assert tuple(tokens[:5]) == SPECIAL_TOKENS
+    spelt = spell(tokens, lines, **settings)
+    assert spelt["[UNK]"] < 1e-3 * spelt.total()
+    assert spelt["the"] > 100
+    assert ("The" in tokens) == (settings is CASED)
+
+
+def test_more_tokens_spell_in_fewer_pieces(lines):
+    sizes = [400, 1600]
+    few, many = (
+        spell(learn_vocabulary(lines, vocab_size=n, **UNCASED), lines).total()
+        for n in sizes
+    )
+    assert many < 0.8 * few
+
+
+def test_words_are_counted_as_the_tokenizer_splits_them():
+    lines = ["Été, été!", "ETE\tete.", "a\x12b 中文"] * 9
+    tokens = learn_vocabulary(lines, vocab_size=200, **UNCASED)
+    assert {"ete", "ab", "中", "文", ",", "!", "."} < set(tokens)
+    assert not {"été", "É", "é", "\x12", "##文"} & set(tokens)
+
+
+def test_characters_come_first_and_rare_ones_are_left_out():
+    lines = ["ab ba " * 600_000, "aœ"]
+    tokens = learn_vocabulary(lines, vocab_size=50, **UNCASED)
+    assert tokens[5:9] == ["a", "b", "##a", "##b"]
+    assert "œ" not in tokens
+
+
+def test_a_small_text_has_fewer_tokens_than_asked_for():
+    tokens = learn_vocabulary(["red and blue"] * 3, vocab_size=999, **UNCASED)
+    assert len(tokens) == len(set(tokens)) < 100
+    assert {"red", "and", "blue"} < set(tokens)
+
+
+def test_the_order_of_equally_frequent_words_does_not_matter():
+    lines = [f"w{i} x{i}" for i in range(500)]
+    settings = UNCASED | {"vocab_size": 100}
+    tokens = learn_vocabulary(lines, **settings)
+    assert tokens == learn_vocabulary(iter(lines[::-1]), **settings)
+
+
+def test_counting_forgets_rare_words_to_bound_its_memory(monkeypatch):
+    monkeypatch.setattr(vocabulary_learner, "MAX_DISTINCT_WORDS", 100)
+    lines = (f"frequent w{i}" for i in range(5000))
+    tokens = learn_vocabulary(lines, vocab_size=300, **UNCASED)
+    assert "frequent" in tokens
+    assert len(tokens) < 300
+
+
+@pytest.mark.parametrize("lines", [[], ["", " \t", "\x00"]])
+def test_a_corpus_without_words_is_refused(lines):
+    with pytest.raises(UserError, match="without a word"):
+        learn_vocabulary(lines, vocab_size=100, **UNCASED)
+
+
+def test_a_size_without_room_for_a_word_is_refused():
+    with pytest.raises(UserError, match="vocab_size=8.*Set a larger"):
+        learn_vocabulary(["ab ba"], vocab_size=8, **UNCASED)
+    learn_vocabulary(["ab ba"], vocab_size=9, **UNCASED)
+
+
+def test_the_rarest_characters_give_way_to_the_size_and_it_is_said():
+    characters = [chr(0x4E00 + i) for i in range(300)]
+    lines = [c * (301 - i) for i, c in enumerate(characters)]
+    said = []
+    tokens = learn_vocabulary(lines, vocab_size=100, log=said.append, **UNCASED)
+    assert set(tokens[5:]) == set(characters[:95])
+    share = sum(range(2, 207)) / sum(range(2, 302))
+    assert said == [
+        f"Left out: 205 rare characters; {share:.3%} of the words become [UNK]."
+    ]
+
+
+def test_rare_characters_are_kept_where_they_take_little_room():
+    lines = ["ab ba " * 600_000, "@ @"]
+    large, small = (
+        learn_vocabulary(lines, vocab_size=size, **UNCASED) for size in (50, 9)
+    )
+    assert "@" in large
+    assert small == [*SPECIAL_TOKENS, "a", "b", "##a", "##b"]
+
+
+def test_the_alphabet_does_not_choose_among_equally_frequent_words():
+    rng = random.Random(0)
+    letters = string.ascii_lowercase
+    words = {"".join(rng.choices(letters, k=9)) for _ in range(520)}
+    tokens = learn_vocabulary([" ".join(words)] * 5, vocab_size=317, **UNCASED)
+    chosen = words.intersection(tokens)
+    assert len(tokens) == 317 and len(chosen) > 200
+    num_early = sum(word < "n" for word in chosen)
+    assert 0.4 < num_early / len(chosen) < 0.6
+
+
+def test_what_is_seen_once_becomes_no_piece_and_it_is_said():
+    said = []
+    lines = ["apple pear"] * 5 + ["quincunx apple"]
+    tokens = learn_vocabulary(lines, vocab_size=99, log=said.append, **UNCASED)
+    assert {"apple", "pear", "q", "##x"} < set(tokens)
+    alphabet = {*"aplerquincx", *(f"##{c}" for c in "aplerquincx")}
+    pieces = [t for t in tokens[5:] if t not in alphabet]
+    assert sorted(pieces) == ["apple", "pear"]
+    assert said == [
+        f"{99 - len(tokens)} tokens fewer than asked for: no other piece is "
+        "used 2 times or more in this text. Give more text, or a smaller "
+        "--vocab_size."
+    ]

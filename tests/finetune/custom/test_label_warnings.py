@@ -1,0 +1,94 @@
+"""What a person is told of labels that look like a slip."""
+
+import pytest
+import tiny_finetuning as tiny
+
+from electra_tf.finetune.custom import label_warnings
+from electra_tf.finetune.run import finetuning_run
+
+
+def _found(*labels, num_rows=100):
+    rows = [*labels] * (num_rows // len(labels))
+    return label_warnings.of_labels(rows)
+
+
+@pytest.mark.parametrize("label", ["nan", "NaN", "null", "N/A", "<NA>"])
+def test_a_label_that_stands_for_nothing_is_told(label):
+    (warning,) = _found("yes", "no", label)
+    assert f"{label!r}" in warning and "33 rows" in warning
+    assert "missing" in warning
+
+
+def test_labels_that_differ_by_case_or_format_alone_are_told_together():
+    (warning,) = _found("Yes", "yes", "no", "0", "0.0", "1", "1.5", "NO ")
+    for group in ("'Yes' and 'yes'", "'no' and 'NO '", "'0' and '0.0'"):
+        assert group in warning
+    assert "'1'" not in warning
+    (warning,) = _found("1", "1.0", "01")
+    assert "'1' and '1.0' and '01'" in warning
+
+
+def test_nearly_as_many_labels_as_rows_are_no_classes():
+    texts = [f"text {i}" for i in range(60)]
+    (warning,) = label_warnings.of_labels([*texts, *texts[:40]])
+    assert "60 labels for 100 rows" in warning and "--label_column" in warning
+    numbers = [str(i / 7) for i in range(60)]
+    (warning,) = label_warnings.of_labels(numbers)
+    assert "--task_kind=regression" in warning
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        ("0", "1"),
+        ("neg", "pos"),
+        ("Mild", "Severe", "None"),
+        ("1", "2", "3", "4", "5"),
+        ("é", "e"),
+        tuple(f"intent {i}" for i in range(20)),
+    ],
+)
+def test_good_labels_are_passed_over_in_silence(labels):
+    assert _found(*labels) == []
+
+
+def test_a_few_rows_may_have_a_label_each():
+    assert label_warnings.of_labels(["a", "b", "c"]) == []
+
+
+@pytest.mark.parametrize(
+    ("leaves", "name", "content", "expected"),
+    [
+        (
+            {"task_kind": "classification"},
+            "train.csv",
+            "text,label\ngood,Yes\nbad,yes\nfilm,nan\n",
+            ("'Yes' and 'yes'", "'nan'"),
+        ),
+        (
+            {"task_kind": "tagging"},
+            "train.txt",
+            "good B-Per\n\nbad B-PER\nfilm O\n",
+            ("'PER' and 'Per'",),
+        ),
+    ],
+)
+def test_warnings_come_before_a_training(
+    leaves, name, content, expected, tmp_path, capsys
+):
+    tiny.write_model(tmp_path)
+    path = tmp_path / name
+    path.write_text(content, "utf-8")
+    config = tiny.config(
+        tmp_path,
+        task_names=("own",),
+        train_file=str(path),
+        do_eval=False,
+        checkpoint="last",
+        **leaves,
+    )
+    finetuning_run.prepare(config)
+    said = capsys.readouterr().err
+    for text in expected:
+        assert text in said
+    assert said.count("WARNING: ") == len(expected)

@@ -1,0 +1,265 @@
+import gzip
+import json
+import lzma
+
+import numpy as np
+import pytest
+import tiny_finetuning as tiny
+
+from electra_tf.finetune import task_builder
+from electra_tf.finetune.custom import custom_metrics
+from electra_tf.finetune.preprocessing import TextTokenizer
+from electra_tf.util.errors import UserError
+
+CSV = "text,label\ngood,pos\nbad,neg\nfilm,pos\n"
+
+
+def _task(tmp_path, *, known=None, **leaves):
+    values = {"task_names": ("own",), "task_kind": "classification", **leaves}
+    return task_builder.get_task(
+        tiny.config(tmp_path, **values),
+        TextTokenizer(tiny.VOCABULARY),
+        longest=32,
+        known=known,
+    )
+
+
+def _write(tmp_path, text, name="train.csv"):
+    path = tmp_path / "finetuning_data" / "own" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, "utf-8")
+    return path
+
+
+def test_labels_are_those_of_the_training_rows_sorted(tmp_path):
+    _write(tmp_path, CSV)
+    _write(tmp_path, CSV.replace("neg", "pos"), "dev.csv")
+    task = _task(tmp_path)
+    assert task.labels == ("neg", "pos")
+    examples = task.get_examples("train")
+    rows = list(task.featurize(examples, is_training=True))
+    assert [row["label_ids"] for row in rows] == [1, 0, 1]
+    assert len(task.get_examples("dev")) == 3
+    _write(tmp_path, "text,label\na,10\nb,9\n")
+    assert _task(tmp_path).labels == ("9", "10")
+    assert _task(tmp_path, labels=("10", "9")).labels == ("10", "9")
+
+
+def test_files_can_be_anywhere_and_columns_have_any_name(tmp_path):
+    path = tmp_path / "reviews.jsonl"
+    rows = [{"r": {"body": "good"}, "stars": 5, "by": "a"}]
+    rows.append({"r": {"body": "bad"}, "stars": 1, "by": "it"})
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    leaves = {
+        "train_file": str(path),
+        "text_column": "r.body",
+        "text_b_column": "by",
+        "label_column": "stars",
+    }
+    task = _task(tmp_path, **leaves)
+    assert task.input_names == ("r.body", "by")
+    first, second = task.get_examples("train")
+    assert (first.text_a, first.text_b, first.label) == ("good", "a", "5")
+    assert second.text_b == "it"
+    pairs = list(task.featurize([first], is_training=True))
+    assert len(pairs) == 1 and pairs[0]["segment_ids"].tolist() == [
+        *[0] * 3,
+        *[1] * 2,
+    ]
+    both = _task(tmp_path, **leaves, is_unordered_pair=True)
+    assert len(list(both.featurize([first], is_training=True))) == 2
+    assert len(list(both.featurize([first], is_training=False))) == 1
+
+
+def test_a_test_file_needs_no_labels(tmp_path):
+    _write(tmp_path, CSV)
+    _write(tmp_path, "text,label\nfilm,?\nbad,pos\n", "test.csv")
+    labels = [x.label for x in _task(tmp_path).get_examples("test")]
+    assert labels == [None, "pos"]
+    path = _write(tmp_path, "id\ttext\n7\tgood\n", "other.tsv")
+    task = _task(tmp_path, test_file=str(path))
+    (example,) = task.get_examples("test")
+    assert example.text_a == "good" and example.label is None
+    answers = [{"eid": 0, "prediction": 'a "b"'}]
+    table = 'row,prediction\n0,"a ""b"""\n'
+    assert task.files("test", answers) == {"own_test.csv": table}
+    assert task.files("dev", answers) == {}
+
+
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        ("film,poss", "'poss'. Did you mean pos"),
+        ("film,good,pos", "2 columns. Received: 3"),
+        (" ,pos", "'text' must be a text that is not empty"),
+        ("film,", "'label' must hold a label"),
+    ],
+)
+def test_a_bad_dev_row_is_an_error_with_its_line_or_counted(
+    row, problem, tmp_path
+):
+    _write(tmp_path, CSV)
+    path = _write(tmp_path, f'text,label\n"a\nb",neg\n{row}\n', "dev.csv")
+    with pytest.raises(UserError, match=rf"dev\.csv, line 4: .*{problem}"):
+        _task(tmp_path).get_examples("dev")
+    lenient = _task(tmp_path, skip_bad_rows=True)
+    assert [x.eid for x in lenient.get_examples("dev")] == [0]
+    assert lenient.bad_rows.counts == {str(path): 1}
+
+
+def test_a_file_of_bad_rows_alone_says_how_many(tmp_path):
+    _write(tmp_path, CSV)
+    _write(tmp_path, "text,label\na,x\nb,x\n", "dev.csv")
+    with pytest.raises(UserError, match=r"dev\.csv must.* none, and 2 bad"):
+        _task(tmp_path, skip_bad_rows=True).get_examples("dev")
+
+
+@pytest.mark.parametrize(
+    ("text", "leaves", "problem"),
+    [
+        ("text,label\na,x\nb,x\n", {}, "two labels or more. Received: x in"),
+        (
+            "text,label\na,x\nb,y\nc,z\n",
+            {"main_metric": "f1"},
+            "Received: x, y, z .*--main_metric=macro_f1",
+        ),
+        (
+            "text,label\na,3\nb,3\n",
+            {"task_kind": "regression"},
+            "two values or more. Received: 3 in",
+        ),
+    ],
+)
+def test_labels_must_leave_something_to_learn(text, leaves, problem, tmp_path):
+    _write(tmp_path, text)
+    task = _task(tmp_path, **leaves)
+    with pytest.raises(UserError, match=problem):
+        task.featurize(task.get_examples("train"), is_training=True)
+        task.describe()
+
+
+def test_values_become_shares_of_their_range(tmp_path):
+    _write(tmp_path, "text,label\na,-1\nb,3\nc,1e0\n")
+    _write(tmp_path, "text,label\na,5\n", "dev.csv")
+    task = _task(tmp_path, task_kind="regression")
+    examples = task.get_examples("train")
+    rows = list(task.featurize(examples, is_training=True))
+    assert [row["targets"] for row in rows] == [0, 1, 0.5]
+    assert task.get_examples("dev")[0].label == 5
+    assert task.describe()["value_range"] == (-1, 3)
+    narrow = _task(tmp_path, task_kind="regression", value_range=(-1.0, 4.0))
+    assert narrow.value_range == (-1, 4)
+    with pytest.raises(UserError, match=r"dev\.csv, line 2: .*-1 to 4"):
+        narrow.get_examples("dev")
+    for value in ("nan", "inf", "3;5", "much"):
+        _write(tmp_path, f"text,label\na,1\nb,{value}\n")
+        with pytest.raises(UserError, match=r"train\.csv, line 3: .*finite"):
+            _task(tmp_path, task_kind="regression").get_examples("train")
+
+
+def test_held_out_rows_stay_where_they_are_when_others_come(tmp_path):
+    rows = [f"text {i},{'pos' if i % 2 else 'neg'}\n" for i in range(200)]
+    _write(tmp_path, "text,label\n" + "".join(rows))
+
+    def parts(task):
+        return [
+            {x.text_a for x in task.get_examples(split)}
+            for split in ("train", "dev")
+        ]
+
+    train, dev = parts(_task(tmp_path, dev_fraction=0.25))
+    assert len(train) + len(dev) == 200 and not train & dev
+    assert 30 < len(dev) < 70
+    _write(tmp_path, "text,label\n" + "".join([*rows[::-1], "more,pos\n"]))
+    more_train, more_dev = parts(_task(tmp_path, dev_fraction=0.25, seed=3))
+    assert train < more_train | {"more"} and dev <= more_dev
+    assert more_train | more_dev == train | dev | {"more"}
+
+
+def test_a_pair_without_an_order_is_held_out_in_both(tmp_path):
+    pairs = [(f"a{i}", f"b{i}") for i in range(100)]
+    rows = [f"{a},{b},{int(a[1:]) % 2}\n" for a, b in pairs]
+    rows += [f"{b},{a},{int(a[1:]) % 2}\n" for a, b in pairs]
+    _write(tmp_path, "a,b,label\n" + "".join(rows))
+    columns = {"text_column": "a", "text_b_column": "b"}
+    task = _task(tmp_path, dev_fraction=0.3, is_unordered_pair=True, **columns)
+    train, dev = (
+        {frozenset((x.text_a, x.text_b)) for x in task.get_examples(split)}
+        for split in ("train", "dev")
+    )
+    assert not train & dev and len(train) + len(dev) == 100
+    assert 10 < len(dev) < 50
+
+
+@pytest.mark.parametrize(
+    ("ending", "pack"), [("gz", gzip.compress), ("xz", lzma.compress)]
+)
+def test_a_file_may_be_packed(ending, pack, tmp_path):
+    path = _write(tmp_path, "")
+    path.unlink()
+    path = path.with_name(f"train.csv.{ending}")
+    path.write_bytes(pack(CSV.encode()))
+    assert len(_task(tmp_path).get_examples("train")) == 3
+
+
+def test_dev_rows_are_in_one_place(tmp_path):
+    _write(tmp_path, CSV)
+    with pytest.raises(UserError, match="own must have dev rows.*no .*--dev_f"):
+        _task(tmp_path).get_examples("dev")
+    _write(tmp_path, CSV, "dev.csv")
+    with pytest.raises(UserError, match="`dev_fraction` must be 0"):
+        _task(tmp_path, dev_fraction=0.1)
+    _write(tmp_path, CSV, "dev.jsonl")
+    with pytest.raises(UserError, match="one file.*--dev_file"):
+        _task(tmp_path).get_examples("dev")
+
+
+def test_a_file_that_is_named_must_be_there_before_anything_is_read(tmp_path):
+    with pytest.raises(UserError, match="nowhere.csv must be a file.*own"):
+        _task(tmp_path, test_file="nowhere.csv")
+
+
+def test_a_trained_model_does_without_files(tmp_path):
+    _write(tmp_path, CSV)
+    known = json.loads(json.dumps(_task(tmp_path).describe()))
+    task = _task("nowhere", known=known, train_file="nowhere.csv")
+    assert task.labels == ("neg", "pos") and task.input_names == ("text",)
+
+
+def test_names_of_tasks_have_two_ways_out():
+    with pytest.raises(UserError, match="mean cola.*own.*--task_kind to clas"):
+        _task("unused", task_names=("colla",), task_kind="registered")
+    with pytest.raises(UserError, match="name of its own.*cola"):
+        _task("unused", task_names=("cola",))
+    with pytest.raises(UserError, match="must be a letter.*'a/b'"):
+        _task("unused", task_names=("a/b",))
+    with pytest.raises(UserError, match="At most one .* a, b"):
+        _task("unused", task_names=("a", "b"))
+    with pytest.raises(UserError, match="`test_file` is for tasks of your own"):
+        _task(
+            "unused",
+            task_names=("cola",),
+            task_kind="registered",
+            test_file="x",
+        )
+
+
+def test_metrics_are_their_formulas():
+    labels, predictions = np.array([0, 0, 1, 2, 2]), np.array([0, 1, 1, 2, 0])
+    # F1 = 2 hits / (gold + found), class by class.
+    f1 = [2 * 1 / (2 + 2), 2 * 1 / (1 + 2), 2 * 1 / (2 + 1)]
+    found = custom_metrics.macro_f1(labels, predictions)
+    assert found == pytest.approx(100 * sum(f1) / 3)
+    never = custom_metrics.macro_f1(np.array([0, 1]), np.array([0, 0]))
+    assert never == pytest.approx(100 * (2 / 3 + 0) / 2)
+    scorer = custom_metrics.OwnClassificationScorer("abc", "mcc")
+    metrics = scorer.metrics(labels, predictions)
+    assert {*metrics} == {"accuracy", "macro_f1", "mcc"}
+    assert scorer.main_metric == "mcc"
+    scorer = custom_metrics.OwnClassificationScorer("ab", "")
+    metrics = scorer.metrics(np.array([0, 1, 1]), np.array([1, 1, 0]))
+    assert metrics["f1"] == pytest.approx(50) and "recall" in metrics
+    x, y = np.array([1.0, 2.0, 4.0]), np.array([1.5, 2.0, 3.0])
+    error, total = 0.25 + 1, 3 * np.var(x)
+    assert custom_metrics.r2(x, y) == pytest.approx(100 * (1 - error / total))
+    assert custom_metrics.r2(np.ones(3), y) == 0

@@ -1,0 +1,133 @@
+"""What several tasks get of a training, and how they are judged together."""
+
+import types
+
+import numpy as np
+import pytest
+import tiny_finetuning as tiny
+
+from electra_tf.finetune.run.experiment import Experiment, TaskData
+from electra_tf.util.errors import UserError
+
+ROWS = {"cola": 1600, "sst": 400}
+
+
+def _task(name, epochs, collapsed=False):
+    scorer = types.SimpleNamespace(
+        main_metric="accuracy",
+        tie_metrics=(),
+        score=lambda outputs, examples: {"accuracy": outputs, "loss": 0.0},
+        has_failed=lambda outputs, examples: collapsed,
+    )
+    return types.SimpleNamespace(
+        name=name, num_train_epochs=epochs, get_scorer=lambda: scorer
+    )
+
+
+def _experiment(epochs=(1.0, 1.0), collapsed=(False, False), **leaves):
+    config = tiny.config(task_names=tuple(ROWS), **leaves)
+    split = types.SimpleNamespace(examples=(), features=None)
+    return Experiment(
+        config,
+        tuple(
+            TaskData(
+                _task(name, *rest),
+                types.SimpleNamespace(num_rows=num_rows),
+                {"dev": split, "dev_other": split},
+            )
+            for (name, num_rows), *rest in zip(
+                ROWS.items(), epochs, collapsed, strict=True
+            )
+        ),
+        None,
+        None,
+        {},
+    )
+
+
+@pytest.mark.parametrize("alpha", [1.0, 0.5, 0.0])
+def test_a_task_has_the_share_that_alpha_gives_its_size(alpha):
+    experiment = _experiment(train_batch_size=4, task_sampling_alpha=alpha)
+    turns = experiment.turns(0)
+    assert len(turns) == experiment.num_train_steps == 500
+    expected = 500 * 1600**alpha / (1600**alpha + 400**alpha)
+    assert abs((turns == 0).sum() - expected) < 3
+
+
+def test_alpha_may_change_in_a_straight_line():
+    experiment = _experiment(
+        train_batch_size=2, task_sampling_alpha=1.0, task_sampling_alpha_end=0.2
+    )
+    alphas = 1.0 - 0.8 * np.arange(1000) / 999
+    shares = 1 / (1 + (400 / 1600) ** alphas)
+    first = experiment.turns(0) == 0
+    for part in np.split(np.arange(1000), 4):
+        assert abs(first[part].sum() - shares[part].sum()) < 4
+
+
+def test_in_proportion_each_task_has_its_own_epochs():
+    experiment = _experiment(epochs=(1.0, 10.0), train_batch_size=4)
+    counts = np.bincount(experiment.turns(0))
+    assert experiment.num_train_steps == (1600 + 4000) / 4
+    np.testing.assert_allclose(counts, [400, 1000], atol=2)
+    # A row is seen 2.8 times in the mean.
+    assert experiment.evaluation_steps == [467, 933, 1400]
+
+
+def test_a_task_without_an_update_is_refused():
+    with pytest.raises(UserError, match="0.80 of 4 for sst.*alpha"):
+        _experiment(train_batch_size=500).check_shares()
+    _experiment(train_batch_size=500, task_sampling_alpha=0.5).check_shares()
+
+
+def _model(**values):
+    outputs_of = lambda task, features, batch_size: values[task]  # noqa: E731
+    return types.SimpleNamespace(outputs_of=outputs_of)
+
+
+def test_the_mean_of_the_main_metrics_chooses():
+    experiment = _experiment()
+    found = experiment.evaluate(_model(cola=20.0, sst=90.0))
+    assert list(found["metrics"]) == [
+        *("cola_dev", "cola_dev_other", "sst_dev", "sst_dev_other", "all")
+    ]
+    assert found["metrics"]["sst_dev"]["accuracy"] == 90
+    assert found["metrics"]["all"] == {"mean": 55.0}
+    metrics = found["metrics"] | {"sst_dev_other": {"accuracy": 0.0}}
+    assert experiment.score(metrics) == 55, "other splits do not choose"
+
+
+@pytest.mark.parametrize(
+    ("collapsed", "expected"), [((True, False), False), ((True, True), True)]
+)
+def test_a_run_has_failed_where_all_tasks_have(collapsed, expected):
+    experiment = _experiment(collapsed=collapsed)
+    assert experiment.evaluate(_model(cola=1, sst=1))["collapsed"] is expected
+
+
+def _dev(accuracy, loss, **others):
+    return {"accuracy": accuracy, "loss": loss, **others}
+
+
+def test_equal_scores_are_told_apart_by_their_loss():
+    experiment = _experiment()
+    found = [
+        {"cola_dev": _dev(80.0, 0.5), "sst_dev": _dev(90.0, 0.9)},
+        {"cola_dev": _dev(90.0, 0.6), "sst_dev": _dev(80.0, 0.7)},
+        {"cola_dev": _dev(80.0, 0.1), "sst_dev": _dev(89.0, 0.1)},
+    ]
+    losses = [np.mean([x["loss"] for x in e.values()]) for e in found[:2]]
+    assert losses == [0.7, pytest.approx(0.65)]
+    assert max(found, key=experiment.rank) is found[1]
+
+
+def test_metrics_of_a_scorer_go_before_the_loss():
+    experiment = _experiment()
+    for data in experiment.tasks:
+        data.task.get_scorer().tie_metrics = ("span_f1",)
+    cola = {"cola_dev": _dev(50.0, 0.1)}  # no row of it has such a metric
+    few = {**cola, "sst_dev": _dev(50.0, 0.2, span_f1=7.0)}
+    many = {**cola, "sst_dev": _dev(50.0, 0.9, span_f1=8.0)}
+    assert max([few, many], key=experiment.rank) is many
+    better = {**cola, "sst_dev": _dev(50.1, 0.9, span_f1=1.0)}
+    assert max([many, better], key=experiment.rank) is better

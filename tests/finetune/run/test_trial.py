@@ -1,0 +1,165 @@
+"""The batches of a trial: whose, how long, and in which order."""
+
+import json
+import types
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny_finetuning as tiny
+
+from electra_tf.finetune.examples import EID, TOKENS
+from electra_tf.finetune.features import Features
+from electra_tf.finetune.run import finetuning_run
+from electra_tf.finetune.run.experiment import Experiment, TaskData
+from electra_tf.finetune.run.trial import Trial
+from electra_tf.training import callbacks
+from electra_tf.util import seeds
+from electra_tf.util.errors import UserError
+
+NUM_ROWS = {"cola": 60, "sst": 90}
+
+
+def _features(num_rows, longest):
+    random = np.random.default_rng(num_rows)
+    sizes = random.integers(3, 20, num_rows)
+    sizes[::11] = longest
+    rows = [
+        {"input_ids": np.ones(n), "segment_ids": np.zeros(n), "eid": i}
+        for i, n in enumerate(sizes)
+    ]
+    return Features(rows, (*TOKENS, EID))
+
+
+@pytest.fixture(scope="module")
+def trial():
+    tasks = [
+        TaskData(
+            types.SimpleNamespace(name=name, num_train_epochs=2.0),
+            _features(num_rows, longest),
+            {},
+        )
+        for (name, num_rows), longest in zip(
+            NUM_ROWS.items(), (40, 60), strict=True
+        )
+    ]
+    config = tiny.config(task_names=tuple(NUM_ROWS), train_batch_size=4)
+    strategy = tf.distribute.get_strategy()
+    return Trial(Experiment(config, tuple(tasks), None, strategy, {}), 1, 0)
+
+
+def _taken(trial, step):
+    """Returns task, length and row numbers of each update from a step on."""
+    batches, taken = trial._batches(step), []
+    for turn in batches.turns:
+        ((name, batch),) = next(batches.iterators[int(turn)]).items()
+        length = batch["input_ids"].shape[1]
+        assert batch["input_mask"].numpy().sum(1).max() <= length
+        taken.append((name, length, batch["eid"].numpy().tolist()))
+    return taken
+
+
+def test_lengths_do_not_touch_the_order_of_rows(trial):
+    whole = _taken(trial, 0)
+    assert len(whole) == 75
+    for name, num_rows in NUM_ROWS.items():
+        found = sum((rows for task, _, rows in whole if task == name), [])
+        epochs = [seeds.permutation(num_rows, 0, i) for i in range(3)]
+        expected = np.concatenate(epochs)[: len(found)]
+        np.testing.assert_array_equal(found, expected)
+    lengths = [length for _, length, _ in whole]
+    assert len({(name, length) for name, length, _ in whole}) > 2
+    assert trial.experiment.lengths(0).tolist() == lengths
+    for length in sorted(set(lengths))[:-2]:
+        assert lengths.count(length) >= 0.05 * 75
+
+
+@pytest.mark.parametrize("step", [1, 30, 74])
+def test_a_resume_takes_what_is_left(trial, step):
+    assert _taken(trial, step) == _taken(trial, 0)[step:]
+
+
+EVALUATIONS = [
+    {"step": step, "metrics": {"dev": {"accuracy": accuracy, "loss": loss}}}
+    for step, accuracy, loss in (
+        *((1, 70.0, 0.1), (2, 80.0, 0.9), (3, 80.0, 0.8)),
+        *((4, 80.0, 0.7), (5, 80.0, 0.8)),
+    )
+]
+
+
+def _evaluated(data_dir="unused", **leaves):
+    """Returns a trial that knows how to compare evaluations."""
+    scorer = types.SimpleNamespace(main_metric="accuracy", tie_metrics=())
+    task = types.SimpleNamespace(name="sst", get_scorer=lambda: scorer)
+    data = (TaskData(task, None, {"dev": None}),)
+    config = tiny.config(data_dir, **leaves)
+    return Trial(Experiment(config, data, None, None, {}), 1, 0)
+
+
+@pytest.mark.parametrize(("checkpoint", "expected"), [("best", 4), ("last", 5)])
+def test_a_lower_loss_chooses_but_only_a_better_score_delays_the_end(
+    checkpoint, expected
+):
+    trial = _evaluated(early_stopping=4, checkpoint=checkpoint)
+    trial._evaluations += EVALUATIONS
+    assert trial._chosen()["step"] == expected
+    model = types.SimpleNamespace(stop_training=False)
+    trial._look_back(model)
+    assert not model.stop_training
+    trial._evaluations.append({**EVALUATIONS[-1], "step": 6})
+    trial._look_back(model)
+    assert model.stop_training  # four after the second, the first of its score
+
+
+@pytest.mark.parametrize(
+    ("kept", "expected"), [([4], 4), ([2], 2), ([], 4), ([6], 4)]
+)
+def test_only_weights_that_are_there_are_chosen_after_a_resume(
+    kept, expected, tmp_path
+):
+    trial = _evaluated(tmp_path)
+    trial.directory.mkdir(parents=True)
+    path = trial.directory / "evaluations.json"
+    later = {**EVALUATIONS[-1], "step": 6}
+    path.write_text(json.dumps([*EVALUATIONS, later]), "utf-8")
+    trial._read_evaluations(5, kept)
+    assert [e["step"] for e in trial._evaluations] == [1, 2, 3, 4, 5]
+    assert trial._chosen()["step"] == expected
+
+
+def test_event_files_lie_in_the_directory_of_the_trial(
+    trial, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(callbacks, "check_tensorboard", lambda: None)
+    kinds = [type(callback) for callback in trial._callbacks(0)]
+    assert callbacks.TensorBoardLog not in kinds
+    config = tiny.config(tmp_path, tensorboard=True, task_names=tuple(NUM_ROWS))
+    logged = Trial(trial.experiment._replace(config=config), 1, 0)
+    (log,) = (
+        callback
+        for callback in logged._callbacks(0)
+        if isinstance(callback, callbacks.TensorBoardLog)
+    )
+    log.on_epoch_end(1, {"loss": 0.5})
+    log.on_train_end()
+    assert len(list(logged.directory.glob("events.out.tfevents.*"))) == 1
+
+
+def test_event_files_are_refused_before_anything_is_read(monkeypatch):
+    monkeypatch.setattr(
+        callbacks.importlib.util, "find_spec", lambda name: None
+    )
+    with pytest.raises(UserError, match=r"pip install -e '.\[tensorboard\]'"):
+        finetuning_run.run(tiny.config("nowhere", tensorboard=True))
+
+
+@pytest.mark.parametrize("content", ["[1]", "{}", '{"metrics": 3}'])
+def test_a_result_of_another_shape_is_named(tmp_path, content):
+    strategy = tf.distribute.get_strategy()
+    experiment = Experiment(tiny.config(tmp_path), (), None, strategy, {})
+    trial = Trial(experiment, 1, 0)
+    trial.result_path.parent.mkdir(parents=True)
+    trial.result_path.write_text(content)
+    with pytest.raises(UserError, match=r"result\.json must (be as|hold)"):
+        trial.run()

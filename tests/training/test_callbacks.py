@@ -1,0 +1,174 @@
+import io
+import json
+
+import keras
+import pytest
+
+from electra_tf.config.phases import Phase
+from electra_tf.training import callbacks
+from electra_tf.util.errors import UserError
+
+LOGS = {"loss": 12.3456, "disc_loss": 0.25, "steps_per_second": 10.0}
+TWO_PHASES = (Phase(0, 90, 32, 128, 128), Phase(90, 100, 16, 512, 512))
+
+
+def one_phase(num_steps, batch_size):
+    return (Phase(0, num_steps, batch_size, 128, 128),)
+
+
+def test_the_line_shows_step_speed_losses_and_time_left():
+    stream = io.StringIO()
+    bar = callbacks.ProgressBar(
+        one_phase(2000, 32),
+        shown={"loss": "loss", "disc_loss": "disc"},
+        stream=stream,
+    )
+    bar.on_train_batch_end(999, LOGS)
+    assert bar.line(1000, LOGS).endswith("disc 0.250")
+    stream.isatty = lambda: True
+    bar.on_train_batch_end(1000, LOGS)
+    *_, line = stream.getvalue().split("\x1b[K")
+    assert line == (
+        "step 1,000/2,000  50.0%  320.0 sequences/s  loss 12.346  disc 0.250  "
+        "ETA 0:01:40"
+    )
+
+
+def test_the_time_left_does_not_count_tracing():
+    bar = callbacks.ProgressBar(
+        one_phase(1000, 32), shown={}, stream=io.StringIO()
+    )
+    bar.on_train_batch_end(1, LOGS | {"steps_per_second": 0.05})
+    assert "ETA" not in bar.line(1, LOGS)
+    bar.on_train_batch_end(100, LOGS)
+    left = (1000 - 100) / LOGS["steps_per_second"]
+    assert bar.line(100, LOGS).endswith(f"ETA 0:01:{left - 60:.0f}")
+
+
+def test_what_the_training_has_cost_reaches_later_callbacks(tmp_path):
+    stream = io.StringIO()
+    path = tmp_path / "metrics.jsonl"
+    phases = one_phase(2000, 32)
+    runner = keras.callbacks.CallbackList(
+        [
+            callbacks.TrainingFlops(lambda step: step * 10**15),
+            callbacks.JsonLog(path, first_step=0, phases=phases),
+            callbacks.ProgressBar(phases, shown={}, stream=stream),
+        ]
+    )
+    runner.on_train_batch_end(500, dict(LOGS))
+    runner.on_epoch_end(1000, dict(LOGS))
+    assert "5.0e+17 FLOPs" in stream.getvalue()
+    assert json.loads(path.read_text())["training_flops"] == 10**18
+
+
+def test_lines_are_rare_away_from_a_terminal_but_the_last_comes():
+    stream = io.StringIO()
+    bar = callbacks.ProgressBar(one_phase(50, 32), shown={}, stream=stream)
+    for step in range(1, 51):
+        bar.on_train_batch_end(step, LOGS)
+    lines = stream.getvalue().splitlines()
+    assert [line.split()[1] for line in lines] == ["1/50", "50/50"]
+
+
+def test_a_terminal_gets_one_line():
+    stream = io.StringIO()
+    stream.isatty = lambda: True
+    bar = callbacks.ProgressBar(one_phase(3, 32), shown={}, stream=stream)
+    for step in (1, 2, 3):
+        bar.on_train_batch_end(step, LOGS)
+    text = stream.getvalue()
+    assert text.count("\r") == 3 and text.count("\n") == 1
+
+
+def test_the_log_has_each_step_once_after_a_resume(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    log = callbacks.JsonLog(path, first_step=0, phases=one_phase(30, 4))
+    log.on_train_begin()
+    for step in (10, 20, 30):
+        log.on_epoch_end(step, dict(LOGS))
+    with path.open("a") as file:
+        file.write('{"step": 4')  # cut off by a kill
+    log = callbacks.JsonLog(path, first_step=20, phases=one_phase(30, 4))
+    log.on_train_begin()
+    log.on_epoch_end(30, dict(LOGS))
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [record["step"] for record in records] == [10, 20, 30]
+    assert records[-1]["sequences_per_second"] == 40.0
+    assert records[-1]["tokens_per_second"] == 5120.0
+    assert records[-1]["loss"] == 12.3456
+
+
+def test_a_damaged_log_loses_nothing_but_the_lines_it_must(
+    tmp_path, monkeypatch
+):
+    path = tmp_path / "metrics.jsonl"
+    sound = b'{"step": 1, "note": "\xff"}\n{"step": 2}\n'
+    bad = b'\xff\n[1]\n{"step": null}\n{"step": 9}\n' + b"[" * 10**5
+    path.write_bytes(sound + bad)
+    log = callbacks.JsonLog(path, first_step=2, phases=one_phase(30, 4))
+
+    def fail(*_):
+        raise OSError("no space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fsync", fail)
+        with pytest.raises(OSError, match="no space"):
+            log.on_train_begin()
+    assert path.read_bytes() == sound + bad, "a failure leaves the old log"
+    log.on_train_begin()
+    assert path.read_bytes() == sound
+
+
+def test_the_log_tells_the_length_and_speed_of_each_phase(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    log = callbacks.JsonLog(path, first_step=0, phases=TWO_PHASES)
+    for step in (1, 90, 91, 100):
+        log.on_epoch_end(step, dict(LOGS))
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    names = ("max_seq_length", "sequences_per_second", "tokens_per_second")
+    assert [tuple(record[n] for n in names) for record in records] == [
+        (128, 320.0, 40_960.0),
+        (128, 320.0, 40_960.0),
+        (512, 160.0, 81_920.0),
+        (512, 160.0, 81_920.0),
+    ]
+
+
+def test_the_line_tells_the_length_and_time_left_knows_the_phases():
+    stream = io.StringIO()
+    stream.isatty = lambda: True
+    bar = callbacks.ProgressBar(TWO_PHASES, shown={}, stream=stream)
+    bar.on_train_batch_end(79, LOGS)
+    bar.on_train_batch_end(80, LOGS)
+    left = (10 + 10 * 2) / 10  # an update of the second has twice the tokens
+    assert stream.getvalue().endswith(
+        f"320.0 sequences/s of 128    ETA 0:00:0{left:.0f}"
+    )
+    for step in (81, 82, 91):
+        bar.on_train_batch_end(step, LOGS | {"steps_per_second": step})
+    assert " 1,456.0 sequences/s of 512 " in stream.getvalue()
+
+
+def test_clock_counts_days():
+    assert callbacks._clock(59.6) == "0:01:00"
+    assert callbacks._clock(3 * 86400 + 3661) == "3 d 1:01:01"
+
+
+def test_tensorboard_without_its_package_says_what_to_install(
+    monkeypatch, tmp_path
+):
+    monkeypatch.setattr(
+        callbacks.importlib.util, "find_spec", lambda name: None
+    )
+    with pytest.raises(UserError, match=r"pip install -e '.\[tensorboard\]'"):
+        callbacks.TensorBoardLog(tmp_path)
+
+
+def test_a_phase_that_is_traced_anew_keeps_the_time_left_of_the_last():
+    bar = callbacks.ProgressBar(TWO_PHASES, shown={}, stream=io.StringIO())
+    for step in (80, 90):
+        bar.on_train_batch_end(step, LOGS)
+    bar.on_train_batch_end(91, LOGS | {"steps_per_second": 0.01})
+    left = 9 * 2 / 10  # an update of the second has twice the tokens
+    assert bar.line(91, LOGS).endswith(f"ETA 0:00:0{left:.0f}")

@@ -1,0 +1,351 @@
+import contextlib
+import os
+import signal
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf.training import training_utils
+from electra_tf.util.errors import (
+    NonFiniteLossError,
+    StoppedBySignal,
+    UserError,
+)
+from tests.several_workers import Meeting
+
+
+class _Optimizer:
+    def __init__(self):
+        self.iterations = tf.Variable(0, dtype=tf.int64)
+
+
+class _Model:
+    """Its loss is the number of updates done, but for one bad step."""
+
+    loss_weights = {"a": 2.0}
+
+    def __init__(self, bad_step=-1):
+        self.optimizer = _Optimizer()
+        self.bad_step = bad_step
+
+    def update(self, inputs):
+        step = self.optimizer.iterations.assign_add(1)
+        value = tf.cast(step, tf.float32)
+        value = tf.where(step == self.bad_step, np.nan, value)
+        return {"a": (value * 3.0, tf.constant(3.0))}
+
+
+class _Recorder:
+    """Stands in for a Keras callback: records what it is told."""
+
+    def __init__(self, on_step=lambda step: None):
+        self.logs = {}
+        self.on_step = on_step
+
+    def __getattr__(self, name):
+        return lambda *args, **kwargs: None
+
+    def on_epoch_end(self, step, logs):
+        self.logs[step] = logs
+        self.on_step(step)
+
+
+def _train(model, schedule, *, recorder=None):
+    saved = []
+    recorder = recorder or _Recorder()
+    dataset = tf.data.Dataset.from_tensors(0).repeat()
+    training_utils.train(
+        model,
+        lambda step: iter(dataset),
+        schedule,
+        strategy=tf.distribute.get_strategy(),
+        save=saved.append,
+        callbacks=[recorder],
+    )
+    return saved, recorder.logs
+
+
+def test_blocks_end_at_every_save_and_milestone():
+    schedule = training_utils.Schedule(25, 10, 8, frozenset({3}))
+    saved, logs = _train(_Model(), schedule)
+    assert list(logs) == [1, 3, 8, 10, 16, 20, 24, 25]
+    assert saved == [3, 8, 16, 24, 25]
+
+
+def test_logs_are_means_over_the_block():
+    schedule = training_utils.Schedule(10, 4, 100)
+    _, logs = _train(_Model(), schedule)
+    assert list(logs) == [1, 4, 8, 10]
+    assert logs[8]["a"] == pytest.approx(np.mean([5, 6, 7, 8]))
+    assert logs[8]["loss"] == pytest.approx(2 * np.mean([5, 6, 7, 8]))
+
+
+def test_training_goes_on_where_the_model_stands():
+    model = _Model()
+    model.optimizer.iterations.assign(6)
+    saved, logs = _train(model, training_utils.Schedule(10, 4, 100))
+    assert list(logs) == [8, 10] and saved == [10]
+
+
+def test_a_callback_can_end_the_training_with_a_checkpoint():
+    model = _Model()
+
+    def stop_at_8(step):
+        model.stop_training = step == 8
+
+    recorder = _Recorder(stop_at_8)
+    schedule = training_utils.Schedule(20, 4, 100)
+    saved, logs = _train(model, schedule, recorder=recorder)
+    assert list(logs) == [1, 4, 8] and saved == [8]
+    saved, logs = _train(model, schedule)
+    assert list(logs) == [12, 16, 20], "it can be taken up again"
+
+
+def test_a_finished_run_does_nothing():
+    model = _Model()
+    model.optimizer.iterations.assign(10)
+    assert _train(model, training_utils.Schedule(10, 4, 100)) == ([], {})
+
+
+def test_a_loss_that_is_not_finite_stops_before_saving_and_names_the_step():
+    saved = []
+    with pytest.raises(NonFiniteLossError, match="at step 7"):
+        training_utils.train(
+            _Model(bad_step=7),
+            lambda step: iter(tf.data.Dataset.from_tensors(0).repeat()),
+            training_utils.Schedule(9, 3, 3),
+            strategy=tf.distribute.get_strategy(),
+            save=saved.append,
+        )
+    assert saved == [3, 6]
+
+
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
+)
+def test_a_signal_saves_and_stops_after_the_block(number):
+    recorder = _Recorder(
+        lambda step: os.kill(os.getpid(), number) if step == 4 else None
+    )
+    saved = []
+    dataset = tf.data.Dataset.from_tensors(0).repeat()
+    with pytest.raises(StoppedBySignal) as stopped:
+        training_utils.train(
+            _Model(),
+            lambda step: iter(dataset),
+            training_utils.Schedule(20, 4, 100),
+            strategy=tf.distribute.get_strategy(),
+            save=saved.append,
+            callbacks=[recorder],
+        )
+    assert saved == [4] and stopped.value.step == 4
+    assert list(recorder.logs) == [1, 4]
+
+
+def test_a_signal_while_the_last_step_is_saved_is_heard():
+    saved = []
+
+    def save(step):
+        saved.append(step)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    with pytest.raises(StoppedBySignal) as stopped:
+        training_utils.train(
+            _Model(),
+            lambda step: iter(tf.data.Dataset.from_tensors(0).repeat()),
+            training_utils.Schedule(4, 4, 4),
+            strategy=tf.distribute.get_strategy(),
+            save=save,
+        )
+    assert saved == [4] and stopped.value.step == 4
+
+
+def test_blocks_end_at_borders_and_data_begin_there():
+    schedule = training_utils.Schedule(20, 8, 100, borders=frozenset({5, 16}))
+    recorder, opened = _Recorder(), []
+
+    def batches(step):
+        opened.append(step)
+        return iter(tf.data.Dataset.from_tensors(0).repeat())
+
+    model = _Model()
+    for start, expected in ((0, [0, 5, 16]), (5, [5, 16]), (17, [17])):
+        model.optimizer.iterations.assign(start)
+        training_utils.train(
+            model,
+            batches,
+            schedule,
+            strategy=tf.distribute.get_strategy(),
+            save=lambda step: None,
+            callbacks=[recorder],
+        )
+        assert opened == expected
+        opened.clear()
+    assert list(recorder.logs) == [1, 5, 8, 16, 20]
+
+
+class _Adder:
+    """Its loss is the sum of a global batch; it remembers what it traced."""
+
+    loss_weights = {"a": 1.0}
+
+    def __init__(self):
+        self.optimizer = _Optimizer()
+        self.shapes = []
+
+    def update(self, inputs):
+        self.shapes.append(tuple(inputs.shape))
+        replica = tf.distribute.get_replica_context()
+        self.optimizer.iterations.assign_add(1)
+        total = replica.all_reduce("SUM", tf.reduce_sum(inputs))
+        return {"a": (total, tf.constant(1.0))}
+
+
+@pytest.mark.parametrize("num_replicas", [1, 2])
+def test_updates_take_turns_and_are_traced_once_for_each_shape(num_replicas):
+    devices = [f"CPU:{i}" for i in range(num_replicas)]
+    strategy = tf.distribute.MirroredStrategy(devices)
+    turns = [0, 1, 1, 2, 0, 0, 2, 1, 0, 2]
+    lengths = (2, 3, 5)
+
+    def iterator(number):
+        def make(context):
+            shape = [4 // context.num_replicas_in_sync, lengths[number]]
+            dataset = tf.data.Dataset.counter(1).map(
+                lambda i: tf.fill(shape, tf.cast(i * 10**number, tf.float32))
+            )
+            repeats = context.num_replicas_in_sync
+            return dataset.flat_map(
+                lambda x: tf.data.Dataset.from_tensors(x).repeat(repeats)
+            )
+
+        return iter(strategy.distribute_datasets_from_function(make))
+
+    def batches(step):
+        rest = tf.data.Dataset.from_tensor_slices(np.int32(turns[step:]))
+        return training_utils.Turns(
+            tuple(iterator(i) for i in range(3)), iter(rest)
+        )
+
+    with strategy.scope():
+        model = _Adder()
+    recorder = _Recorder()
+    training_utils.train(
+        model,
+        batches,
+        training_utils.Schedule(10, 1, 100),
+        strategy=strategy,
+        save=lambda step: None,
+        callbacks=[recorder],
+    )
+    taken = [0, 0, 0]
+    for step, turn in enumerate(turns, 1):
+        taken[turn] += 1
+        expected = 4 * lengths[turn] * taken[turn] * 10**turn
+        assert recorder.logs[step]["a"] == expected
+    assert len(model.shapes) == 3 * num_replicas
+
+
+def test_handlers_are_put_back():
+    before = signal.getsignal(signal.SIGTERM)
+    _train(_Model(), training_utils.Schedule(1, 1, 1))
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_zero_weight_counts_as_zero():
+    sums = np.array([[5.0, 0.0], [6.0, 2.0]])
+    np.testing.assert_array_equal(training_utils._ratio(sums), [0.0, 3.0])
+
+
+def test_blocks_are_cut_so_that_the_host_has_its_turn(monkeypatch):
+    clock = iter(range(0, 1000, 2))  # each part takes two seconds
+    monkeypatch.setattr(training_utils.time, "monotonic", lambda: next(clock))
+    pace = training_utils._Pace(is_free=True)
+    sizes = []
+    for _ in range(4):
+        with pace.of(100) as size:
+            sizes.append(size)
+    assert sizes == [1, 2, 5, 12]  # five seconds of the last part's speed
+    with pace.of(3) as size:
+        assert size == 3
+
+
+def test_several_workers_cut_alike():
+    with training_utils._Pace(is_free=False).of(100) as size:
+        assert size == 100
+
+
+def test_a_signal_within_a_block_is_heard():
+    class Killer(_Recorder):
+        def on_train_batch_end(self, step, logs):
+            if step > 1:
+                os.kill(os.getpid(), signal.SIGTERM)
+
+    saved = []
+    with pytest.raises(StoppedBySignal) as stopped:
+        training_utils.train(
+            _Model(),
+            lambda step: iter(tf.data.Dataset.from_tensors(0).repeat()),
+            training_utils.Schedule(10**6, 10**6, 10**6),
+            strategy=tf.distribute.get_strategy(),
+            save=saved.append,
+            callbacks=[Killer()],
+        )
+    assert saved == [stopped.value.step] and 1 < saved[0] < 10**6
+
+
+def _train_together(monkeypatch, save, *, stopped_at=None):
+    """Trains two workers; the second one has a signal at a step."""
+    meeting, last = Meeting(2), {}
+
+    class Stop(contextlib.AbstractContextManager):
+        def __init__(self):
+            self.number = meeting.mine.number
+
+        def __exit__(self, *_):
+            pass
+
+        @property
+        def received(self):
+            return self.number == 1 and last[1] == stopped_at
+
+    def work(number):
+        def count(step):
+            last[number] = step
+
+        training_utils.train(
+            _Model(),
+            lambda step: iter(tf.data.Dataset.from_tensors(0).repeat()),
+            training_utils.Schedule(20, 4, 10),
+            strategy=tf.distribute.get_strategy(),
+            save=lambda step: save(number, step),
+            callbacks=[_Recorder(count)],
+        )
+
+    monkeypatch.setattr(training_utils, "StopSignal", Stop)
+    monkeypatch.setattr(training_utils.distribution, "Workers", meeting.workers)
+    return meeting.run(work)
+
+
+def test_a_signal_to_one_worker_stops_all_at_a_step_that_is_saved(monkeypatch):
+    saved = {0: [], 1: []}
+    errors = _train_together(
+        monkeypatch,
+        lambda number, step: saved[number].append(step),
+        stopped_at=8,
+    )
+    for error in errors:
+        assert isinstance(error, StoppedBySignal) and error.step == 8
+    assert saved == {0: [8], 1: [8]}
+
+
+def test_no_worker_goes_on_if_the_chief_cannot_save(monkeypatch):
+    def save(number, step):
+        if number == 0:
+            raise UserError("The disk is full.")
+
+    errors = _train_together(monkeypatch, save)
+    assert [type(error) for error in errors] == [UserError] * 2
+    assert str(errors[0]) == "The disk is full."
+    assert "step 10 must be written" in str(errors[1])

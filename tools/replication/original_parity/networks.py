@@ -1,0 +1,284 @@
+"""Repeats forward passes, gradients and updates of the original.
+
+A case is one configuration, with weights, a batch and noise, and all that the
+original computed from them. Files of the case NAME in its directory:
+
+    NAME_info.json    "config": the original's hyperparameters
+    NAME_vars.npz     variables by their TF1 names
+    NAME_forward.npz  `in/*` the batch, `noise/*` the random numbers, the rest
+                      what came of it
+    NAME_grads.npz    the gradient of each variable
+    NAME_after_steps.npz  variables and slots after some updates; may be absent
+
+The model runs with the `original_...` switches on and on the same noise.
+"""
+
+import itertools
+import json
+import pathlib
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from electra_tf.configure_pretraining import PretrainingConfig
+from electra_tf.model import optimization
+from electra_tf.model.tokenization import Vocabulary
+from electra_tf.pretrain import pretraining_run
+from electra_tf.pretrain.pretrain_data import Inputs
+from electra_tf.pretrain.pretraining_model import PretrainingModel
+from electra_tf.pretrain.random_keys import Keys, Purpose
+from electra_tf.util import config_fields, config_flags, distribution
+from original_parity.quantities import quantities
+
+Arrays = Mapping[str, np.ndarray]
+
+_SWITCHES = (
+    "--data_dir=unused",
+    "--original_masking",
+    "--original_sampling",
+    "--original_noise_odds",
+    "--original_clip_norm",
+    "--original_lr_step",
+    "--hidden_dropout_prob=0",
+    "--attention_probs_dropout_prob=0",
+)
+
+
+class Case(NamedTuple):
+    """One configuration and what the original computed with it.
+
+    Attributes:
+      name: of the case.
+      config: ours, with the original's behaviour switched on and no dropout.
+      arrays: inputs, noise and everything computed from them.
+      variables: by their TF1 names.
+      gradients: by the same names; names in `__` are their norms.
+      after_steps: "step<k>/<name>" after k updates; empty if there are none.
+    """
+
+    name: str
+    config: PretrainingConfig
+    arrays: Arrays
+    variables: Arrays
+    gradients: Arrays
+    after_steps: Arrays
+
+
+class Difference(NamedTuple):
+    """How far one of our values is from the original's.
+
+    Attributes:
+      quantity: what was compared.
+      value: maximum of the absolute difference, or for gradients and updates
+        the norm of the difference over the norm.
+      is_relative: which of the two.
+    """
+
+    quantity: str
+    value: float
+    is_relative: bool
+
+
+def cases(directory: pathlib.Path) -> list[str]:
+    """Returns the names of the cases."""
+    return [
+        path.name.removesuffix("_info.json")
+        for path in sorted(directory.glob("*_info.json"))
+    ]
+
+
+def load(directory: pathlib.Path, name: str) -> Case:
+    """Reads a case.
+
+    Args:
+      directory: of its files.
+      name: of the case.
+    """
+
+    def read(kind: str) -> Arrays:
+        path = directory / f"{name}_{kind}.npz"
+        return dict(np.load(path)) if path.exists() else {}
+
+    info = json.loads((directory / f"{name}_info.json").read_text())
+    return Case(
+        name,
+        _config(info),
+        read("forward"),
+        read("vars"),
+        read("grads"),
+        read("after_steps"),
+    )
+
+
+def compare(case: Case) -> Iterator[Difference]:
+    """Compares every value that both have; gradients; weights after updates.
+
+    Args:
+      case: to repeat.
+
+    Yields:
+      One difference for each stored value that our computation has too, the
+      worst of all gradients as "gradients", and of all variables and slots
+      after k updates as "after update k".
+    """
+    model = make_model(case)
+    inputs, keys = batch(case), draws(case)
+    ours = quantities(model, inputs, keys)
+    for name, theirs in case.arrays.items():
+        if name in ours:
+            distance = np.abs(ours[name].astype(float) - theirs).max()
+            yield Difference(name, float(distance), is_relative=False)
+    yield from _compare_gradients(model, case, inputs, keys)
+    yield from _compare_updates(model, case, inputs, keys)
+
+
+def make_model(case: Case) -> PretrainingModel:
+    """Makes our model of a case, with its weights."""
+    model = pretraining_run.make_model(
+        case.config, _vocabulary(case), distribution.make_strategy("one")
+    )
+    for variable in model.trainable_variables:
+        variable.assign(case.variables[variable.path])
+    return model
+
+
+def batch(case: Case) -> Inputs:
+    """Returns the batch of a case."""
+    return Inputs(
+        *(tf.constant(case.arrays[f"in/{name}"]) for name in Inputs._fields)
+    )
+
+
+def draws(case: Case) -> Keys:
+    """Turns the noise of a case into the uniform numbers that we draw.
+
+    The stored positions are what a categorical draw gave. Ours takes one
+    number: the rank among the candidates, as a share of them.
+    """
+    positions = case.arrays["noise/masked_lm_positions_raw"]  # [B, N]
+    candidates = np.isfinite(case.arrays["mask/sample_logits"])  # [B, L]
+    ranks = np.cumsum(candidates, 1) - 1
+    rank = np.take_along_axis(ranks, positions, 1)
+    uniform = (rank + 0.5) / candidates.sum(1, keepdims=True)
+    arrays = {
+        Purpose.MASK_POSITIONS: uniform,
+        Purpose.MASK_CONTENT: case.arrays["noise/u_mask"],
+        Purpose.SAMPLE: case.arrays["noise/u_gumbel"],
+    }
+    return {
+        purpose: tf.constant(array.astype(np.float32))
+        for purpose, array in arrays.items()
+    }
+
+
+def _compare_gradients(
+    model: PretrainingModel, case: Case, inputs: Inputs, keys: Keys
+) -> Iterator[Difference]:
+    if not case.gradients:
+        return
+    sums = model.forward_backward(
+        inputs, keys, model.loss_sizes(inputs, keys=keys)
+    )
+    ours = {
+        variable.path: gradient.numpy()
+        for variable, gradient in zip(
+            model.trainable_variables, sums.gradients, strict=True
+        )
+    }
+    yield from _worst("gradients", ours, case.gradients)
+    norm = optimization.global_norm(
+        model.trainable_variables, sums.gradients, sums.lookups
+    )
+    distance = relative(
+        norm.numpy(), case.gradients["__global_norm_as_original__"]
+    )
+    yield Difference("gradient norm", distance, is_relative=True)
+
+
+def _compare_updates(
+    model: PretrainingModel, case: Case, inputs: Inputs, keys: Keys
+) -> Iterator[Difference]:
+    """Updates on the same batch and noise, as often as the case did."""
+    variables = pretraining_run.checkpoint_variables(model)
+    for step in itertools.count(1):
+        prefix = f"step{step}/"
+        theirs = {
+            name.removeprefix(prefix): value
+            for name, value in case.after_steps.items()
+            if name.startswith(prefix)
+        }
+        if not theirs:
+            return
+        model.update_with_keys(inputs, keys=keys)
+        ours = {name: variable.numpy() for name, variable in variables.items()}
+        yield from _worst(f"after update {step}", ours, theirs)
+
+
+def _worst(quantity: str, ours: Arrays, theirs: Arrays) -> Iterator[Difference]:
+    """Yields the largest difference, and that of the biases of keys.
+
+    Softmax does not change when a number is added to all scores of a row, so
+    that the gradient of a bias of keys is 0 in exact arithmetic and rounding
+    noise here and there. It is compared absolutely.
+    """
+    noise = {name for name in ours if "/key/bias" in name}
+    worst = max(relative(ours[n], theirs[n]) for n in ours.keys() - noise)
+    yield Difference(quantity, worst, is_relative=True)
+    largest = max(
+        float(np.abs(ours[name] - theirs[name]).max()) for name in noise
+    )
+    yield Difference(f"{quantity}, key biases", largest, is_relative=False)
+
+
+def relative(ours: np.ndarray, theirs: np.ndarray) -> float:
+    """Returns the norm of the difference over the norm of theirs.
+
+    Args:
+      ours: any shape.
+      theirs: the same shape.
+    """
+    difference = np.linalg.norm(np.asarray(ours, float) - theirs)
+    size = np.linalg.norm(theirs)
+    return float(difference / size) if size else float(difference)
+
+
+def _config(info: dict) -> PretrainingConfig:
+    """Reads our configuration off the original's hyperparameters.
+
+    What only says where and how the original ran is left out.
+    """
+    leaves = config_fields.leaves(PretrainingConfig)
+    known = {leaf.field.name for leaf in leaves} | {
+        *PretrainingConfig.ORIGINAL_NAMES,
+        "model_hparam_overrides",
+    }
+    hparams = {k: v for k, v in info["config"].items() if k in known}
+    if optimizer := info.get("optimizer"):
+        hparams |= {
+            "learning_rate": optimizer["lr"],
+            "num_train_steps": optimizer["num_train_steps"],
+            "num_warmup_steps": optimizer["warmup"],
+            "weight_decay_rate": optimizer["wd"],
+        }
+    return config_flags.parse(
+        PretrainingConfig, [*_SWITCHES, f"--hparams={json.dumps(hparams)}"]
+    )
+
+
+def _vocabulary(case: Case) -> Vocabulary:
+    """Makes up words around the special tokens that the batch shows."""
+    arrays = case.arrays
+    ids = arrays["in/input_ids"]
+    changed = arrays["mask/input_ids"] != ids
+    length = arrays["in/input_mask"][0].sum()
+    special = {
+        0: "[PAD]",
+        int(ids[0, 0]): "[CLS]",
+        int(ids[0, length - 1]): "[SEP]",
+        int(arrays["mask/input_ids"][changed][0]): "[MASK]",
+    }
+    size = len(case.variables["electra/embeddings/word_embeddings"])
+    special[min(set(range(size)) - special.keys())] = "[UNK]"
+    return Vocabulary(tuple(special.get(i, f"w{i}") for i in range(size)))
