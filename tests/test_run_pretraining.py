@@ -60,7 +60,7 @@ def data_dir(tmp_path_factory):
     """A data directory with a vocabulary and records, made by a short run."""
     directory = tmp_path_factory.mktemp("data")
     (directory / "corpus.txt").write_text(_text())
-    _run(
+    run(
         directory,
         "first",
         "--do_eval",
@@ -98,7 +98,7 @@ def _start(data_dir, model_name, *flags, **extra):
     )
 
 
-def _run(data_dir, model_name, *flags, code=0):
+def run(data_dir, model_name, *flags, code=0):
     process = _start(data_dir, model_name, *flags)
     output, _ = process.communicate(timeout=300)
     assert process.returncode == code, output
@@ -145,7 +145,7 @@ def _wait_for_step(process, data_dir, model_name, step):
 
 @pytest.fixture(scope="module")
 def uninterrupted(data_dir):
-    _run(data_dir, "uninterrupted", "--keep_checkpoint_max=0")
+    run(data_dir, "uninterrupted", "--keep_checkpoint_max=0")
     return _tensors(data_dir, "uninterrupted"), _log(data_dir, "uninterrupted")
 
 
@@ -196,7 +196,7 @@ def test_a_killed_run_ends_with_the_same_bits(data_dir, uninterrupted):
         _wait_for_step(process, data_dir, "killed", step)
         process.kill()
         process.communicate()
-    _run(data_dir, "killed")
+    run(data_dir, "killed")
     _assert_equal_bits(_tensors(data_dir, "killed"), uninterrupted[0])
     assert _log(data_dir, "killed") == uninterrupted[1]
 
@@ -208,20 +208,20 @@ def test_a_signal_saves_and_exits_with_its_own_code(data_dir, uninterrupted):
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 42, output
     assert "is saved" in output
-    _run(data_dir, "stopped")
+    run(data_dir, "stopped")
     _assert_equal_bits(_tensors(data_dir, "stopped"), uninterrupted[0])
 
 
 def test_a_run_goes_on_from_the_checkpoint_of_another(data_dir, uninterrupted):
     first = data_dir / "models/uninterrupted/model.ckpt-30"
-    output = _run(data_dir, "heir", f"--init_checkpoint={first}")
+    output = run(data_dir, "heir", f"--init_checkpoint={first}")
     assert "to go on at step 30" in output
     _assert_equal_bits(_tensors(data_dir, "heir"), uninterrupted[0])
 
 
 def test_a_checkpoint_of_other_sizes_is_refused_at_once(data_dir):
     first = data_dir / "models/first"
-    output = _run(
+    output = run(
         data_dir,
         "other",
         f"--init_checkpoint={first}",
@@ -229,7 +229,7 @@ def test_a_checkpoint_of_other_sizes_is_refused_at_once(data_dir):
         code=2,
     )
     assert "Give --hidden_size=16 --intermediate_size=64" in output
-    output = _run(
+    output = run(
         data_dir,
         "other",
         f"--init_checkpoint={first}",
@@ -240,7 +240,7 @@ def test_a_checkpoint_of_other_sizes_is_refused_at_once(data_dir):
 
 
 def test_another_configuration_is_refused_and_the_fields_are_named(data_dir):
-    output = _run(
+    output = run(
         data_dir, "first", "--num_train_steps=10", "--mask_prob=0.2", code=2
     )
     assert "mask_prob" in output and "0.15" in output and "0.2" in output
@@ -252,7 +252,7 @@ def test_evaluation_gives_the_same_numbers_every_time(data_dir, uninterrupted):
     path = data_dir / "models/uninterrupted/results/pretraining_eval.json"
     results = []
     for size in (8, 8, 5):
-        _run(
+        run(
             data_dir,
             "uninterrupted",
             "--do_train=false",
@@ -266,7 +266,7 @@ def test_evaluation_gives_the_same_numbers_every_time(data_dir, uninterrupted):
 
 
 def test_a_loss_that_is_not_finite_stops_the_run(data_dir):
-    output = _run(
+    output = run(
         data_dir,
         "infinite",
         "--learning_rate=1e30",
@@ -280,14 +280,14 @@ def test_a_loss_that_is_not_finite_stops_the_run(data_dir):
 def test_a_directory_in_use_is_refused(data_dir):
     process = _start(data_dir, "busy", "--num_train_steps=100000")
     _wait_for_step(process, data_dir, "busy", 1)
-    output = _run(data_dir, "busy", "--num_train_steps=100000", code=3)
+    output = run(data_dir, "busy", "--num_train_steps=100000", code=3)
     process.kill()
     process.communicate()
     assert str(process.pid) in output
 
 
 def test_the_mlm_objective_runs_from_end_to_end(data_dir):
-    output = _run(
+    output = run(
         data_dir,
         "mlm",
         "--objective=mlm",
@@ -299,7 +299,7 @@ def test_the_mlm_objective_runs_from_end_to_end(data_dir):
 
 
 def test_a_run_masks_rare_pieces_and_ever_more_of_them(data_dir):
-    _run(
+    run(
         data_dir,
         "unigram",
         "--masking_strategy=unigram",
@@ -320,13 +320,13 @@ def test_a_run_masks_rare_pieces_and_ever_more_of_them(data_dir):
 def test_two_towers_run_from_end_to_end(data_dir, flag):
     name = flag.partition("=")[2]
     flags = (flag, "--do_eval", "--do_export", "--num_samples=2")
-    _run(data_dir, name, *flags, "--num_train_steps=5")
-    output = _run(data_dir, name, *flags, "--num_train_steps=5")
+    run(data_dir, name, *flags, "--num_train_steps=5")
+    output = run(data_dir, name, *flags, "--num_train_steps=5")
     assert "Restored the checkpoint of step 5" in output
     for word in ("cloze_accuracy", "disc_auc", "P(replaced)", "Exported"):
         assert word in output
     first = data_dir / "models" / name
-    output = _run(
+    output = run(
         data_dir,
         f"{name}_again",
         flag,

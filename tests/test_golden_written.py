@@ -1,0 +1,59 @@
+"""Files that an earlier version wrote still open, and mean the same.
+
+They lie in tests/golden/written: `.keras` files, a trial of fine-tuning, and a
+pre-training that was stopped after one update of two.
+"""
+
+import json
+import pathlib
+import shutil
+
+import keras
+import numpy as np
+import pytest
+import test_run_pretraining
+
+import electra_tf
+
+WRITTEN = pathlib.Path(__file__).parent / "golden" / "written"
+ANSWERS = json.loads((WRITTEN / "answers.json").read_text("utf-8"))
+TEXTS = ["the good film is very", "it was a bad plot"]
+
+
+@pytest.mark.parametrize("name", ["classifier", "tagger"])
+def test_keras_files_answer_as_they_did(name):
+    model = keras.saving.load_model(WRITTEN / f"{name}.keras")
+    inputs = [text.split() for text in TEXTS] if name == "tagger" else TEXTS
+    found = model.predict(inputs, verbose=0)
+    for row, expected in zip(found, ANSWERS[name], strict=True):
+        np.testing.assert_allclose(row, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_trial_answers_as_it_did():
+    answers = electra_tf.Predictor(WRITTEN / "trial")(TEXTS)
+    for answer, expected in zip(answers, ANSWERS["predictor"], strict=True):
+        assert answer["prediction"] == expected["prediction"]
+        for label, probability in expected["probabilities"].items():
+            assert answer["probabilities"][label] == pytest.approx(
+                probability, rel=1e-4
+            )
+
+
+@pytest.mark.slow
+def test_a_run_that_was_stopped_goes_on_as_it_did(tmp_path):
+    shutil.copytree(WRITTEN / "run", tmp_path, dirs_exist_ok=True)
+    log = tmp_path / "models" / "run" / "metrics.jsonl"
+    *_, expected = map(json.loads, log.read_text("utf-8").splitlines())
+    for path in (
+        log.with_name("config.json"),
+        tmp_path / "pretrain_tfrecords" / "manifest.json",
+    ):
+        text = path.read_text("utf-8").replace("/data", str(tmp_path))
+        path.write_text(text, "utf-8")
+    test_run_pretraining.run(
+        tmp_path, "run", "--num_train_steps=2", "--vocab_size=150"
+    )
+    *_, found = map(json.loads, log.read_text("utf-8").splitlines())
+    assert found["step"] == expected["step"] == 2
+    for name in ("loss", "disc_loss", "masked_lm_loss", "gradient_norm"):
+        assert found[name] == pytest.approx(expected[name], rel=1e-5)
