@@ -382,7 +382,7 @@ _WORKER = """
 import sys
 sys.path.insert(0, {tests!r})
 import tiny_finetuning as tiny
-from electra_tf.finetune import finetuning_run
+from electra_tf.finetune.run import finetuning_run
 config = tiny.config({data_dir!r}, iterations_per_loop=5,
                      task_names=("sst", "pos"), num_train_epochs=2.0,
                      strategy={strategy!r}, write_test_outputs=True)

@@ -199,29 +199,31 @@ def _load(
         tf.TensorSpec([None], tf.string), tf.TensorSpec([None], tf.int64)
     )
 
-    def unchanged_groups() -> Iterator[_Group]:
-        for group in groups():
-            record_faults.check(map(files.get, group.paths))
-            yield group
+    def named(paths: tf.Tensor) -> list[RecordFile]:
+        return [files[path.decode()] for path in paths.numpy()]
 
     def read_sound(paths: tf.Tensor) -> tf.Tensor:
-        names = [path.decode() for path in paths.numpy()]
         return tf.concat(
-            [records.sound.read(x, files[x].num_records) for x in names], axis=0
+            [records.sound.read(x.path, x.num_records) for x in named(paths)],
+            axis=0,
         )
+
+    def unchanged(paths: tf.Tensor, loaded: tf.Tensor) -> tf.Tensor:
+        record_faults.check(named(paths))
+        return loaded
 
     def load(group: _Group) -> tf.Tensor:
         if records.sound:
             loaded = tf.py_function(read_sound, [group.paths], tf.string)
-            loaded.set_shape([None])
         else:
             each = tf.data.TFRecordDataset(group.paths).batch(tf.int64.max)
             loaded = each.get_single_element()
+        # After they were read, so that no change comes between.
+        loaded = tf.py_function(unchanged, [group.paths, loaded], tf.string)
+        loaded.set_shape([None])
         return tf.gather(loaded, group.order)
 
-    dataset = tf.data.Dataset.from_generator(
-        unchanged_groups, output_signature=signature
-    )
+    dataset = tf.data.Dataset.from_generator(groups, output_signature=signature)
     return dataset.map(load).prefetch(1)
 
 

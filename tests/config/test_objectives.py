@@ -12,7 +12,7 @@ from electra_tf.util import config_flags
 from electra_tf.util.config_fields import leaves
 from electra_tf.util.errors import UserError
 
-README = pathlib.Path(__file__).parents[1] / "README.md"
+README = pathlib.Path(__file__).parents[2] / "README.md"
 NUMBERS = (
     "ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen "
     "nineteen twenty"

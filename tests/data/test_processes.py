@@ -120,7 +120,7 @@ def test_no_process_outlives_a_killed_build(tmp_path):
         "import sys\n"
         "from electra_tf.config.corpus import CorpusConfig\n"
         "from electra_tf.model.tokenization import Vocabulary\n"
-        "from electra_tf.pretrain import parts, processes\n"
+        "from electra_tf.data import processes, shards\n"
         "from electra_tf.data.shards import Part\n"
         "from electra_tf.data.sources import Source\n"
         "made = [Part((Source(path),), path + '.part')"
@@ -149,13 +149,13 @@ _HANGING_BUILD = """
 import sys, time
 from electra_tf.config.corpus import CorpusConfig
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.pretrain import dataset_builder, parts
+from electra_tf.data import dataset_builder, shards
 
 def hang(*_, **__):
     print("inside", flush=True)
     time.sleep(600)
 
-parts.build = hang
+shards.build = hang
 corpus, vocab_file, output_dir = sys.argv[1:]
 config = CorpusConfig(corpus=(corpus,), max_seq_length=8)
 vocabulary = Vocabulary.from_file(vocab_file)
