@@ -230,6 +230,22 @@ def _other_rows(data_dir):
     path.write_text("\n".join([head, *rows, first]) + "\n")
 
 
+@pytest.fixture(scope="module")
+def one_epoch(tmp_path_factory):
+    """Returns a directory whose trial of one epoch is done."""
+    data_dir = _fresh(tmp_path_factory.mktemp("data"))
+    finetuning_run.run(_config(data_dir, num_train_epochs=1.0))
+    return data_dir
+
+
+@pytest.fixture
+def trained(one_epoch, tmp_path):
+    """Returns a copy of it, and the configuration of the run."""
+    data_dir = tmp_path / "data"
+    shutil.copytree(one_epoch, data_dir)
+    return data_dir, _config(data_dir, num_train_epochs=1.0)
+
+
 @pytest.mark.parametrize(
     ("change", "name"),
     [
@@ -238,22 +254,23 @@ def _other_rows(data_dir):
         (_other_rows, "sst train"),
     ],
 )
-def test_a_trial_never_goes_on_from_anything_else(change, name, tmp_path):
-    data_dir = _fresh(tmp_path)
-    config = _config(data_dir, num_train_epochs=1.0)
-    finetuning_run.run(config)
+def test_a_trial_never_goes_on_from_anything_else(change, name, trained):
+    data_dir, config = trained
     change(data_dir)
     refused = f"Received: another content of {name}. .*remove the directory"
     with pytest.raises(UserError, match=refused):
         finetuning_run.run(config)
+
+
+def test_a_trial_whose_directory_is_removed_begins_again(trained):
+    data_dir, config = trained
+    _other_encoder(data_dir)
     shutil.rmtree(config.trial_dir(1, 0))
     finetuning_run.run(config)
 
 
-def test_a_trial_without_its_model_answers_nothing(tmp_path):
-    data_dir = _fresh(tmp_path)
-    config = _config(data_dir, num_train_epochs=1.0)
-    finetuning_run.run(config)
+def test_a_trial_without_its_model_answers_nothing(trained):
+    _, config = trained
     shutil.rmtree(pathlib.Path(config.trial_dir(1, 0), "model"))
     with pytest.raises(UserError, match="model must hold what the trial ended"):
         finetuning_run.run(config)
@@ -553,6 +570,7 @@ def test_a_trial_without_metrics_gets_them_later(tmp_path, monkeypatch):
     assert files.read_json(f"{config.trial_dir(1, 0)}/result.json") == trial
 
 
+@pytest.mark.slow
 def test_the_last_weights_are_kept_of_a_training_that_ends_unevaluated(
     tmp_path, monkeypatch
 ):
