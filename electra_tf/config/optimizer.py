@@ -14,38 +14,39 @@ class OptimizerConfig:
     """Peak of the learning rate."""
 
     generator_learning_rate: float | None = None
-    """Peak of the generator's, which goes as the other. Tables and weights
-    that it shares are the discriminator's. Default: `learning_rate`."""
+    """Peak learning rate of the generator; same schedule. Weights that it
+    shares learn at the discriminator's. Default: `learning_rate`."""
 
     lr_decay_power: float = 1.0
     """Power of the polynomial decay to 0; 1 is linear."""
 
     weight_decay_rate: float = 0.01
-    """Decay of weights, in units of the learning rate; biases and layer
-    normalisation are left out."""
+    """Decoupled weight decay, as a factor of the learning rate; biases and
+    layer normalization do not decay."""
 
     num_warmup_steps: int = 10_000
-    """Updates in which the learning rate rises from 0; 0 for none."""
+    """Updates of linear warm-up of the learning rate from 0; 0 for none."""
 
     adam_beta1: float = 0.9
-    """Decay of the mean of gradients, per update."""
+    """Decay rate of Adam's first moment, per update."""
 
     adam_beta2: float = 0.999
-    """Decay of the mean of squared gradients, per update."""
+    """Decay rate of Adam's second moment, per update."""
 
     adam_epsilon: float = 1e-6
-    """Added to the root of the mean of squared gradients."""
+    """Added to the root of the second moment."""
 
     clip_norm: float = 1.0
-    """The gradient is scaled down to this global norm."""
+    """Global norm to which a longer gradient is clipped."""
 
     original_clip_norm: bool = False
-    """Take the norm of the gradient of a word table that is only read, not
-    tied to an output, over the rows of the batch before they are summed."""
+    """Compute the norm of the gradient of a word table that is only looked up,
+    not tied to an output, over the rows of the batch before they are summed,
+    as the original does."""
 
     original_lr_step: bool = False
-    """Give each update the learning rate of the next: the original reads its
-    step while it counts it, and mostly gets the new one."""
+    """Take the learning rate of the next update: the original reads its step
+    while it counts it, and mostly gets the new one."""
 
     def __post_init__(self) -> None:
         positive = (
