@@ -1,0 +1,34 @@
+"""What the documents name exists."""
+
+import pathlib
+import re
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parent.parent
+PACKAGE = ROOT / "electra_tf"
+ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")], key=str)
+
+
+def test_every_file_and_folder_of_the_architecture_exists():
+    named = re.findall(r"`([a-z_/]+(?:/[a-z_]+|\.py))`", ARCHITECTURE)
+    assert len(named) > 20
+    missing = [
+        name
+        for name in named
+        if not (PACKAGE / name).exists() and not (ROOT / name).exists()
+    ]
+    assert not missing
+
+
+def test_every_folder_has_its_paragraph():
+    for path in PACKAGE.iterdir():
+        if path.is_dir() and path.name != "__pycache__":
+            assert f"\n`electra_tf/{path.name}` " in ARCHITECTURE
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_somewhere(path):
+    for target in re.findall(r"\]\(([^)#:]+)\)", path.read_text("utf-8")):
+        assert (path.parent / target).exists(), target
