@@ -5,11 +5,12 @@ import dataclasses
 import numpy as np
 import tensorflow as tf
 
-from electra_tf import configure_pretraining as configure
+from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import pretraining_run
 from electra_tf.pretrain.objectives import OBJECTIVES
 from electra_tf.pretrain.pretrain_data import Inputs
+from electra_tf.util import config_fields
 
 SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 VOCABULARY = Vocabulary(SPECIALS + tuple(f"w{i}" for i in range(55)))
@@ -97,14 +98,11 @@ def config(data_dir="unused", **leaves):
         "learning_rate": 1e-3,
         **leaves,
     }
-    parts = {}
-    for part in dataclasses.fields(configure.PretrainingConfig):
-        names = {field.name for field in dataclasses.fields(part.type)}
-        mine = {name: values.pop(name) for name in names & values.keys()}
-        parts[part.name] = part.type(**mine)
-    if values:
-        raise ValueError(f"No such field: {sorted(values)}.")
-    return configure.PretrainingConfig(**parts)
+    known = {
+        leaf.field.name for leaf in config_fields.leaves(PretrainingConfig)
+    }
+    assert values.keys() <= known, values.keys() - known
+    return config_fields.build(PretrainingConfig, values)
 
 
 def packed_batch(num_rows=8, length=LENGTH, seed=0):

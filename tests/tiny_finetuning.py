@@ -5,13 +5,14 @@ import dataclasses
 import keras
 import numpy as np
 
-from electra_tf import configure_finetuning as configure
 from electra_tf.checkpoint import architecture, checkpoint_formats
 from electra_tf.checkpoint.architecture import Architecture
 from electra_tf.checkpoint.weights import Weights
 from electra_tf.config.model import BertConfig
+from electra_tf.configure_finetuning import FinetuningConfig
 from electra_tf.finetune import pretrained, task_builder, task_description
 from electra_tf.model.tokenization import Vocabulary
+from electra_tf.util import config_fields
 
 WORDS = ("good", "bad", "film", "plot", "very", "the", "a", "is", "was", "it")
 VOCABULARY = Vocabulary(
@@ -46,14 +47,9 @@ def config(data_dir="unused", **leaves):
         "max_restarts": 0,
         **leaves,
     }
-    parts = {}
-    for part in dataclasses.fields(configure.FinetuningConfig):
-        names = {field.name for field in dataclasses.fields(part.type)}
-        mine = {name: values.pop(name) for name in names & values.keys()}
-        parts[part.name] = part.type(**mine)
-    if values:
-        raise ValueError(f"No such field: {sorted(values)}.")
-    return configure.FinetuningConfig(**parts)
+    known = {leaf.field.name for leaf in config_fields.leaves(FinetuningConfig)}
+    assert values.keys() <= known, values.keys() - known
+    return config_fields.build(FinetuningConfig, values)
 
 
 def weights(seed=0):
