@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from electra_tf.data import demo_corpus
-from electra_tf.data.formats import prepared_datasets, text_files
+from electra_tf.data.formats import prepared, text_files
 from electra_tf.data.formats.text_files import Options
 from electra_tf.data.formats.text_lines import Line, Statistics
 from electra_tf.data.sources import DEMO, Source, expand
@@ -17,7 +17,7 @@ __all__ = [
     "check_text",
     "documents",
     "expand",
-    "read",
+    "read_documents",
 ]
 
 MAX_DOCUMENT_CHARACTERS = 2**17
@@ -34,19 +34,19 @@ def documents(
     """Reads documents one after the other; there must be one at least.
 
     Args:
-      sources: see `read`.
-      blanks_separate_docs: see `read`.
-      statistics: see `read`.
-      max_characters: see `read`.
-      options: see `read`.
+      sources: see `read_documents`.
+      blanks_separate_docs: see `read_documents`.
+      statistics: see `read_documents`.
+      max_characters: see `read_documents`.
+      options: see `read_documents`.
 
     Yields:
-      The lines of a document, see `read`.
+      The lines of a document, see `read_documents`.
 
     Raises:
       UserError: if a file cannot be read, naming it, or if there is no text.
     """
-    yield from read(
+    yield from read_documents(
         sources,
         blanks_separate_docs=blanks_separate_docs,
         statistics=statistics,
@@ -56,7 +56,7 @@ def documents(
     check_text(statistics)
 
 
-def read(
+def read_documents(
     sources: Iterable[Source],
     *,
     blanks_separate_docs: bool,
@@ -135,11 +135,11 @@ def _read(
     if source.path == DEMO:
         yield from _demo_lines(statistics)
     elif source.split:
-        yield from prepared_datasets.read(
+        yield from prepared.read_texts(
             source.path, source.split, options.text_field, statistics
         )
     else:
-        yield from text_files.read(
+        yield from text_files.read_file(
             source.path,
             statistics,
             options,

@@ -1,4 +1,4 @@
-"""What training needs of a corpus: opened if it is there, built if it is not.
+"""The vocabulary and records of a run: opened, or built if they are missing.
 
 Only one process may prepare a data directory: under several workers the chief
 does, and the others after it.
@@ -11,10 +11,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from electra_tf.configure_pretraining import CorpusConfig, PretrainingConfig
-from electra_tf.data import dataset_builder, lengths, unigram_counts
-from electra_tf.data.engines import Engine, LocalEngine, Progress
-from electra_tf.data.record_format import MANIFEST
-from electra_tf.data.records import REBUILD, Records, find
+from electra_tf.data import dataset_builder
+from electra_tf.data.dataset_builder import Progress
+from electra_tf.data.dataset_files import (
+    MANIFEST,
+    check_choices,
+    read_unigram_counts,
+)
+from electra_tf.data.records import Records, find
+from electra_tf.data.runners import LocalRunner, Runner
 from electra_tf.data.vocabularies import build_vocabulary, open_vocabulary
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import console, files, storage
@@ -37,20 +42,11 @@ _LEFT_OUT = {
     "duplicate_documents": "documents as duplicates",
     "duplicate_bytes": "bytes of duplicates",
 }
-_CHOICES = (
-    "blanks_separate_docs",
-    "data_seed",
-    "drop_duplicates",
-    "held_out_fraction",
-    "split_sentences",
-)
-_DEFAULTS = CorpusConfig()
-
 Log = Callable[[str], None]
 
 
 class Prepared(NamedTuple):
-    """What a run works on.
+    """The vocabulary and the records of a run.
 
     Attributes:
       vocabulary: with its counts if the run needs them.
@@ -71,7 +67,7 @@ def prepare(config: PretrainingConfig, *, log: Log = console.say) -> Prepared:
 
     Args:
       config: of the run.
-      log: told what is done.
+      log: receives lines on what is done.
 
     Raises:
       UserError: if something is missing and there is no corpus to build it
@@ -88,12 +84,12 @@ def prepare(config: PretrainingConfig, *, log: Log = console.say) -> Prepared:
             vocabulary,
             skip_corrupt_records=config.runtime.skip_corrupt_records,
         )
-        _check_choices(records, data_set)
+        check_choices(records.directories, data_set)
         log(f"Training records: {records.num_records:,} in {patterns}")
         train[data_set.max_seq_length] = records
     if config.needs_unigram_counts:
         longest = train[config.corpus.max_seq_length]
-        counts = unigram_counts.read(longest, vocabulary)
+        counts = read_unigram_counts(longest.directories, vocabulary)
         vocabulary = dataclasses.replace(vocabulary, counts=counts)
     return Prepared(vocabulary, train, _open_held_out(config, vocabulary, log))
 
@@ -119,41 +115,14 @@ def _ensure_records(config: PretrainingConfig, log: Log) -> Vocabulary:
         config.corpus,
         vocabulary,
         config.records_dir,
-        engine=LocalEngine(config.runtime.num_processes),
+        runner=LocalRunner(config.runtime.num_processes),
         log=log,
     )
     return vocabulary
 
 
-def _check_choices(records: Records, corpus: CorpusConfig) -> None:
-    """Compares how records were made of text with what the run asks for.
-
-    Records of the run's own corpus must be made as it says. Those of another
-    text, or of a run that names none, only as far as it asks for something
-    other than the default: the text may have been built with other flags.
-    """
-    for path in sorted({os.path.dirname(file.path) for file in records.files}):
-        if not storage.exists(os.path.join(path, MANIFEST)):
-            continue
-        manifest = files.read_json(os.path.join(path, MANIFEST))
-        is_own = list(corpus.corpus) == manifest.get("corpus")
-        differing = [
-            f"{name} is {manifest[name]} there and {value} here"
-            for name in _CHOICES
-            if (value := getattr(corpus, name)) != manifest.get(name, value)
-            and (is_own or value != getattr(_DEFAULTS, name))
-        ]
-        if differing:
-            raise UserError(
-                f"The data set in {path} must be made as this run asks. "
-                f"Received: {'; '.join(differing)}. Change the flags to its "
-                f"values, build it again with {REBUILD}, or name another "
-                "--data_dir."
-            )
-
-
 def _has_records(config: PretrainingConfig) -> bool:
-    """Says whether the data sets are there: all of them or none."""
+    """Returns whether the data sets are there: all of them or none."""
     globs = {
         data_set.max_seq_length: config.pretrain_tfrecords_of(data_set)
         for data_set in config.corpus.data_sets
@@ -178,18 +147,18 @@ def build_records(
     output_dir: str,
     *,
     overwrite: bool = False,
-    engine: Engine,
+    runner: Runner,
     log: Log = console.say,
 ) -> dict[str, Any]:
-    """Builds the data sets of a corpus, saying how it goes.
+    """Builds the data sets of a corpus and logs the progress.
 
     Args:
       config: the corpus and how to pack it.
       vocabulary: of its tokens.
       output_dir: where the files go, see `dataset_builder.build`.
       overwrite: whether to replace a data set that lies there.
-      engine: that builds.
-      log: told about it.
+      runner: of the build.
+      log: receives lines on the progress.
 
     Returns:
       The manifest of the data set with the longest rows.
@@ -203,7 +172,7 @@ def build_records(
         vocabulary,
         output_dir=output_dir,
         overwrite=overwrite,
-        engine=engine,
+        runner=runner,
         report=progress,
     )
     num_bytes = manifest["counts"]["text_bytes"]
@@ -215,7 +184,7 @@ def build_records(
 
 
 def _built_from(num_bytes: int, bytes_before: int, start: float) -> str:
-    """Says how much text was read, now and by a build that was stopped."""
+    """Returns a line on the text read, now and by a build that was stopped."""
     rate = console.rate(num_bytes - bytes_before, start)
     if not bytes_before:
         return f"Built from {rate}:"
@@ -238,10 +207,10 @@ def _check_held_out(manifest: Mapping[str, Any]) -> None:
 
 
 def summary(manifests: Sequence[dict[str, Any]]) -> str:
-    """Says what became of a corpus.
+    """Returns lines on what became of a corpus.
 
     Args:
-      manifests: of its data sets, which tell the same of what was read.
+      manifests: of its data sets, which agree on what was read.
     """
     text = "\n".join(map(_records_made, manifests))
     manifest = manifests[-1]
@@ -259,7 +228,30 @@ def summary(manifests: Sequence[dict[str, Any]]) -> str:
             text += f"\nleft out: {counts[name]:,} {what}"
     if counts["replaced_bytes"]:
         text += f"\nreplaced: {counts['replaced_bytes']:,} bytes, not UTF-8"
-    return f"{text}\n{lengths.table(manifest['document_tokens'])}"
+    return f"{text}\n{length_table(manifest['document_tokens'])}"
+
+
+def length_table(summaries: Mapping[str, Mapping[str, Any]]) -> str:
+    """Returns the lengths of the documents of splits as a table.
+
+    Args:
+      summaries: name of a split -> `Lengths.summary` of its documents.
+    """
+    lowers = {int(n) for each in summaries.values() for n in each["histogram"]}
+    rows = [("tokens in a document", *summaries)]
+    for lower in sorted(lowers):
+        numbers = (
+            s["histogram"].get(str(lower), 0) for s in summaries.values()
+        )
+        name = f"{lower:,} to {2 * lower - 1:,}" if lower > 1 else str(lower)
+        rows.append((name, *(f"{number:,}" for number in numbers)))
+    for name in ("mean", "min", "max"):
+        values = (each[name] for each in summaries.values())
+        rows.append((name, *("-" if v is None else f"{v:,}" for v in values)))
+    return "\n".join(
+        f"{name:<24}" + "".join(f"{cell:>14}" for cell in cells)
+        for name, *cells in rows
+    )
 
 
 def _records_made(manifest: dict[str, Any]) -> str:
@@ -283,14 +275,14 @@ def _open_held_out(
 
 
 def _announce_check(patterns: str, log: Log) -> None:
-    """Says what is read before training, where it takes a while."""
+    """Logs the check of the records, where it takes a while."""
     num_bytes = sum(map(storage.size, find(patterns)))
     if num_bytes >= BYTES_TO_ANNOUNCE:
         log(f"Checking {num_bytes / 1e6:,.0f} MB of records in {patterns}")
 
 
 class _ProgressLog:
-    """Says from time to time how far a build has come.
+    """Logs the progress of a build from time to time.
 
     Attributes:
       bytes_before: of text, read by an earlier build.
@@ -306,7 +298,7 @@ class _ProgressLog:
     def __call__(self, progress: Progress) -> None:
         now = time.monotonic()
         if progress.total_records:
-            text = f"Dealing out: {progress.num_records:,} of "
+            text = f"Writing: {progress.num_records:,} of "
             text += f"{progress.total_records:,} records"
         else:
             text = self._text(progress, now)
@@ -315,7 +307,7 @@ class _ProgressLog:
             self._log(text)
 
     def _text(self, progress: Progress, now: float) -> str:
-        """Says how much text has been read; nothing if none has."""
+        """Returns a line on the text read so far; "" if none was."""
         self.bytes_before = progress.bytes_before
         num_bytes = progress.num_bytes - progress.bytes_before
         if not num_bytes or progress.is_search != self._is_search:

@@ -18,9 +18,13 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.data import record_faults
 from electra_tf.data.record_format import parse
-from electra_tf.data.records import RecordFile, Records, locate_damage
+from electra_tf.data.records import (
+    RecordFile,
+    Records,
+    check_unchanged,
+    locate_damage,
+)
 from electra_tf.util import seeds
 
 __all__ = [
@@ -201,17 +205,18 @@ def _load(
 
     def unchanged_groups() -> Iterator[_Group]:
         for group in groups():
-            record_faults.check(map(files.get, group.paths))
+            check_unchanged(map(files.get, group.paths))
             yield group
 
     def read_sound(paths: tf.Tensor) -> tf.Tensor:
         names = [path.decode() for path in paths.numpy()]
         return tf.concat(
-            [records.sound.read(x, files[x].num_records) for x in names], axis=0
+            [records.recovery.read(x, files[x].num_records) for x in names],
+            axis=0,
         )
 
     def load(group: _Group) -> tf.Tensor:
-        if records.sound:
+        if records.recovery:
             loaded = tf.py_function(read_sound, [group.paths], tf.string)
             loaded.set_shape([None])
         else:

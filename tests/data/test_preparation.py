@@ -245,15 +245,15 @@ def test_progress_is_told_from_time_to_time(config, monkeypatch):
     said = []
     prepare(config, log=said.append)
     assert any(line.startswith("200 documents, ") for line in said)
-    dealt = [line for line in said if line.startswith("Dealing out: ")]
-    number = dealt[-1].split()[2]
-    assert dealt[-1] == f"Dealing out: {number} of {number} records"
+    written = [line for line in said if line.startswith("Writing: ")]
+    number = written[-1].split()[1]
+    assert written[-1] == f"Writing: {number} of {number} records"
 
 
 def test_a_resumed_build_says_what_was_there_and_what_it_read(
     config, monkeypatch
 ):
-    monkeypatch.setattr(shards, "PART_BYTES", 4000)
+    monkeypatch.setattr(shards, "SHARD_BYTES", 4000)
     said, build, built = [], shards.build, []
 
     def stop(part, *args, **kwargs):
@@ -279,7 +279,7 @@ def test_a_resumed_build_says_what_was_there_and_what_it_read(
 
 def test_a_build_of_which_all_parts_are_there_says_so(config, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(dataset_builder, "assemble", lambda *_, **__: 1 / 0)
+        patch.setattr(dataset_builder, "merge", lambda *_, **__: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             prepare(config)
     said = []
