@@ -22,18 +22,38 @@ from electra_tf.util.errors import UserError
 WORDS = "the quick brown fox jumps over a lazy dog while cats sleep".split()
 
 
-@pytest.fixture
-def config(tmp_path):
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
     rng = random.Random(1)
     lines = [" ".join(rng.choices(WORDS, k=12)) for _ in range(200)]
-    (tmp_path / "corpus.txt").write_text("\n\n".join(lines))
-    corpus = CorpusConfig(
-        corpus=(str(tmp_path / "corpus.txt"),), vocab_size=60, max_seq_length=16
-    )
-    data_dir = str(tmp_path / "data")
-    return PretrainingConfig(
-        run=RunConfig(data_dir=data_dir, model_name="test"), corpus=corpus
-    )
+    path = tmp_path_factory.mktemp("corpus") / "corpus.txt"
+    path.write_text("\n\n".join(lines))
+    return CorpusConfig(corpus=(str(path),), vocab_size=60, max_seq_length=16)
+
+
+def configuration(corpus, data_dir):
+    run = RunConfig(data_dir=str(data_dir), model_name="test")
+    return PretrainingConfig(run=run, corpus=corpus)
+
+
+@pytest.fixture
+def config(corpus, tmp_path):
+    """A run whose data directory is empty."""
+    return configuration(corpus, tmp_path / "data")
+
+
+@pytest.fixture(scope="module")
+def data_dir(corpus, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("data")
+    prepare(configuration(corpus, directory))
+    return directory
+
+
+@pytest.fixture
+def prepared(config, data_dir, tmp_path):
+    """A run whose data directory holds vocabulary and records."""
+    shutil.copytree(data_dir, tmp_path / "data")
+    return config
 
 
 def replace(config, part, **changes):
@@ -76,9 +96,8 @@ def test_a_vocabulary_that_is_there_is_used(config, tmp_path):
     assert prepare(config)[0].tokens == tuple(tokens)
 
 
-def test_a_vocabulary_larger_than_asked_for_is_refused(config, tmp_path):
-    prepare(config)
-    config = replace(config, "corpus", vocab_size=20)
+def test_a_vocabulary_larger_than_asked_for_is_refused(prepared):
+    config = replace(prepared, "corpus", vocab_size=20)
     with pytest.raises(UserError, match="Received: vocab_size=20"):
         prepare(config)
 
@@ -106,9 +125,8 @@ def test_nothing_held_out_gives_no_held_out_records(config):
         prepare(missing)
 
 
-def test_other_settings_than_the_data_sets_are_refused(config):
-    prepare(config)
-    config = replace(config, "corpus", max_seq_length=32)
+def test_other_settings_than_the_data_sets_are_refused(prepared):
+    config = replace(prepared, "corpus", max_seq_length=32)
     with pytest.raises(UserError, match="max_seq_length is 16 there and 32"):
         prepare(config)
 
@@ -125,9 +143,9 @@ OTHER_CHOICES = {
 @pytest.mark.parametrize("name", OTHER_CHOICES)
 @pytest.mark.parametrize("has_corpus", [True, False])
 def test_records_made_in_another_way_than_asked_are_refused(
-    config, name, has_corpus
+    prepared, name, has_corpus
 ):
-    prepare(config)
+    config = prepared
     if not has_corpus:
         config = replace(config, "corpus", corpus=())
     there = getattr(config.corpus, name)
@@ -148,14 +166,13 @@ def test_only_a_runs_own_corpus_must_be_made_with_the_defaults(config):
         prepare(config)
 
 
-def test_records_whose_manifest_does_not_say_how_are_taken(config, tmp_path):
-    prepare(config)
+def test_records_whose_manifest_does_not_say_how_are_taken(prepared, tmp_path):
     path = tmp_path / "data/pretrain_tfrecords/manifest.json"
     manifest = files.read_json(path)
     for name in OTHER_CHOICES:
         del manifest[name]
     files.write_json(path, manifest)
-    prepare(replace(config, "corpus", **OTHER_CHOICES))
+    prepare(replace(prepared, "corpus", **OTHER_CHOICES))
 
 
 @pytest.fixture
@@ -219,7 +236,8 @@ def test_the_summary_tells_the_lengths_of_buckets(config):
         prepare(replace(config, "corpus", length_buckets=(8,)))
 
 
-def test_the_vocabulary_has_counts_where_they_are_needed(config):
+def test_the_vocabulary_has_counts_where_they_are_needed(prepared):
+    config = prepared
     assert prepare(config)[0].counts is None
     for_masks = replace(config, "masking", masking_strategy="unigram")
     for_samples = replace(config, "objective", generator_type="unigram")
@@ -231,8 +249,10 @@ def test_the_vocabulary_has_counts_where_they_are_needed(config):
 
 
 @pytest.mark.parametrize("name", ["unigram_counts.txt", "manifest.json"])
-def test_a_data_set_without_counts_must_be_built_again(config, name, tmp_path):
-    prepare(config)
+def test_a_data_set_without_counts_must_be_built_again(
+    prepared, name, tmp_path
+):
+    config = prepared
     (tmp_path / "data" / "pretrain_tfrecords" / name).unlink()
     prepare(config)
     config = replace(config, "masking", masking_strategy="unigram")
@@ -315,8 +335,8 @@ def test_pieces_of_long_documents_on_both_sides_are_said(
     assert ("others of its document are trained on" in told) == (fraction > 0)
 
 
-def test_a_long_check_of_records_is_announced(config, monkeypatch):
-    said = []
+def test_a_long_check_of_records_is_announced(prepared, monkeypatch):
+    config, said = prepared, []
     prepare(config, log=said.append)
     assert not any(line.startswith("Checking") for line in said)
     monkeypatch.setattr(preparation, "BYTES_TO_ANNOUNCE", 1)

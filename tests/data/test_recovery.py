@@ -8,7 +8,7 @@ from electra_tf.data import recovery
 from electra_tf.data.recovery import FaultTolerantReader, recover
 from electra_tf.util.errors import UserError
 
-RECORDS = [b"first", b"", b"x" * 300, bytes(range(40)), b"last one"]
+RECORDS = [b"first", b"", b"x" * 130, bytes(range(40)), b"last one"]
 ENDS = np.cumsum([len(record) + 16 for record in RECORDS])
 
 
