@@ -69,7 +69,7 @@ def main(config: BuildConfig) -> None:
     with console.quiet_imports():
         from electra_tf.data import (
             beam_runner,
-            preparation,
+            build_log,
             runners,
             vocabularies,
         )
@@ -78,7 +78,7 @@ def main(config: BuildConfig) -> None:
         runner = beam_runner.BeamRunner(config.runner, config.beam_options)
     else:
         runner = runners.LocalRunner(config.num_processes)
-    preparation.build_records(
+    build_log.build_records(
         config.corpus,
         vocabularies.open_vocabulary(config.corpus, config.corpus.vocab_file),
         config.output_dir,

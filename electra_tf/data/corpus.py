@@ -15,45 +15,11 @@ __all__ = [
     "Source",
     "Statistics",
     "check_text",
-    "documents",
     "expand",
     "read_documents",
 ]
 
 MAX_DOCUMENT_CHARACTERS = 2**17
-
-
-def documents(
-    sources: Iterable[Source],
-    *,
-    blanks_separate_docs: bool,
-    statistics: Statistics,
-    max_characters: int = MAX_DOCUMENT_CHARACTERS,
-    options: Options | None = None,
-) -> Iterator[list[str]]:
-    """Reads documents one after the other; there must be one at least.
-
-    Args:
-      sources: see `read_documents`.
-      blanks_separate_docs: see `read_documents`.
-      statistics: see `read_documents`.
-      max_characters: see `read_documents`.
-      options: see `read_documents`.
-
-    Yields:
-      The lines of a document, see `read_documents`.
-
-    Raises:
-      UserError: if a file cannot be read, naming it, or if there is no text.
-    """
-    yield from read_documents(
-        sources,
-        blanks_separate_docs=blanks_separate_docs,
-        statistics=statistics,
-        max_characters=max_characters,
-        options=options,
-    )
-    check_text(statistics)
 
 
 def read_documents(
@@ -63,8 +29,9 @@ def read_documents(
     statistics: Statistics,
     max_characters: int = MAX_DOCUMENT_CHARACTERS,
     options: Options | None = None,
+    must_have_text: bool = True,
 ) -> Iterator[list[str]]:
-    """Reads documents one after the other.
+    """Reads the documents of sources one after the other.
 
     A line is a "sentence"; a document ends at a blank line or with its file.
     A file in an archive, an object of JSON lines and an example of a data set
@@ -80,12 +47,13 @@ def read_documents(
       statistics: counts what is read.
       max_characters: of a document.
       options: how to read files; None for the defaults.
+      must_have_text: whether sources without a document are an error.
 
     Yields:
       The lines of a document, without white space around them and never blank.
 
     Raises:
-      UserError: if a file cannot be read, naming it.
+      UserError: if a file cannot be read, naming it, or if there is no text.
     """
     options = options or Options()
     for source in sources:
@@ -101,6 +69,8 @@ def read_documents(
         is_whole = source.start == 0 and source.end is None
         is_empty = statistics.documents == num_before
         statistics.empty_files += is_whole and is_empty
+    if must_have_text:
+        check_text(statistics)
 
 
 def check_text(statistics: Statistics) -> None:

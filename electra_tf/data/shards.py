@@ -243,6 +243,7 @@ def _read(
             else corpus.MAX_DOCUMENT_CHARACTERS
         ),
         options=corpus.Options.of(config),
+        must_have_text=False,
     )
 
 

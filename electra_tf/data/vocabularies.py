@@ -102,7 +102,7 @@ def _read(
         of = f", of about {total / 1e6:,.1f} MB" if total else ""
         return f"Reading: {statistics.documents:,} documents, {rate}{of}"
 
-    for document in corpus.documents(
+    for document in corpus.read_documents(
         sources,
         blanks_separate_docs=config.blanks_separate_docs,
         statistics=statistics,

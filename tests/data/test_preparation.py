@@ -13,7 +13,7 @@ from electra_tf.configure_pretraining import (
     PretrainingConfig,
     RunConfig,
 )
-from electra_tf.data import dataset_builder, preparation, shards
+from electra_tf.data import preparation
 from electra_tf.data.preparation import prepare
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import files
@@ -258,81 +258,6 @@ def test_a_data_set_without_counts_must_be_built_again(
     config = replace(config, "masking", masking_strategy="unigram")
     with pytest.raises(UserError, match="Build the data set again"):
         prepare(config)
-
-
-def test_progress_is_told_from_time_to_time(config, monkeypatch):
-    monkeypatch.setattr(preparation, "SECONDS_BETWEEN_LOGS", 0)
-    said = []
-    prepare(config, log=said.append)
-    assert any(line.startswith("200 documents, ") for line in said)
-    written = [line for line in said if line.startswith("Writing: ")]
-    number = written[-1].split()[1]
-    assert written[-1] == f"Writing: {number} of {number} records"
-
-
-def test_a_resumed_build_says_what_was_there_and_what_it_read(
-    config, monkeypatch
-):
-    monkeypatch.setattr(shards, "SHARD_BYTES", 4000)
-    said, build, built = [], shards.build, []
-
-    def stop(part, *args, **kwargs):
-        if len(built) == 2:
-            raise KeyboardInterrupt
-        built.append(part)
-        return build(part, *args, **kwargs)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(shards, "build", stop)
-        with pytest.raises(KeyboardInterrupt):
-            prepare(config)
-    monkeypatch.setattr(preparation.console, "rate", lambda n, _: f"{n} bytes")
-    prepare(config, log=said.append)
-    total = os.path.getsize(config.corpus.corpus[0])
-    before = sum(part.num_text_bytes for part in built)
-    assert 0 < before < total
-    assert (
-        f"Built from {total / 1e6:.1f} MB, {before / 1e6:.1f} MB of them by an "
-        f"earlier build that was stopped, and now {total - before} bytes:"
-    ) in said
-
-
-def test_a_build_of_which_all_parts_are_there_says_so(config, monkeypatch):
-    with monkeypatch.context() as patch:
-        patch.setattr(dataset_builder, "merge", lambda *_, **__: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            prepare(config)
-    said = []
-    prepare(config, log=said.append)
-    assert any("and now 0.0 MB in" in line for line in said)
-
-
-@pytest.mark.parametrize(("fraction", "is_met"), [(0.001, False), (0.3, True)])
-def test_a_share_held_out_far_from_its_target_is_said(
-    config, capsys, fraction, is_met
-):
-    prepare(replace(config, "corpus", held_out_fraction=fraction))
-    said = capsys.readouterr().err
-    told = f"records are held out where held_out_fraction={fraction} asks"
-    assert (told not in said) == is_met
-
-
-@pytest.mark.parametrize("fraction", [0.0, 0.3])
-def test_pieces_of_long_documents_on_both_sides_are_said(
-    config, monkeypatch, fraction
-):
-    said = []
-    config = replace(
-        config,
-        "corpus",
-        held_out_fraction=fraction,
-        blanks_separate_docs=False,
-    )
-    monkeypatch.setattr(shards.corpus, "MAX_DOCUMENT_CHARACTERS", 500)
-    prepare(config, log=said.append)
-    told = "\n".join(said)
-    assert "times, in documents that are too long" in told
-    assert ("others of its document are trained on" in told) == (fraction > 0)
 
 
 def test_a_long_check_of_records_is_announced(prepared, monkeypatch):

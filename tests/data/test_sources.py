@@ -40,6 +40,7 @@ def read(found, *, blanks_separate_docs=True, **options):
         statistics=statistics,
         max_characters=100,
         options=Options(**options),
+        must_have_text=False,
     )
     return list(documents), statistics
 

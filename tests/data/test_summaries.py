@@ -6,7 +6,6 @@ import random
 import numpy as np
 import pytest
 
-from electra_tf.data.preparation import length_table
 from electra_tf.data.record_format import RecordKind
 from electra_tf.data.summaries import Lengths, Summary
 
@@ -30,20 +29,6 @@ def test_a_summary_is_that_of_the_numbers():
     assert list(found["histogram"].items()) == [
         (edge, number) for edge, number in expected if number
     ]
-
-
-def test_the_table_has_a_column_for_each_split():
-    train, held_out = Lengths(), Lengths()
-    for number in NUMBERS:
-        train.count(number)
-    summaries = {"train": train.summary(), "held_out": held_out.summary()}
-    rows = [line.split("  ") for line in length_table(summaries).splitlines()]
-    cells = [[cell.strip() for cell in row if cell.strip()] for row in rows]
-    assert cells[0] == ["tokens in a document", "train", "held_out"]
-    assert cells[1] == ["0", "2", "0"]
-    assert cells[3] == ["2 to 3", "2", "0"]
-    assert cells[-4] == ["1,048,576 to 2,097,151", "1", "0"]
-    assert cells[-1] == ["max", "1,048,576", "-"]
 
 
 ON_DISK = {  # of a version that called shards parts

@@ -173,7 +173,7 @@ def _write_sample(config: CorpusConfig, num_bytes: int, path: str) -> None:
     """Writes documents of a corpus to a file of plain text."""
     with console.quiet_imports():
         from electra_tf.data import corpus, vocabularies
-    documents = corpus.documents(
+    documents = corpus.read_documents(
         corpus.expand(config.corpus, tfds_data_dir=config.tfds_data_dir),
         blanks_separate_docs=config.blanks_separate_docs,
         statistics=corpus.Statistics(),

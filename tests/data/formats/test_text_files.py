@@ -32,7 +32,7 @@ DOCUMENTS = [["Grüße", "aus", "Wien"], ["字", "😀"], ["last"]]
 
 def read(*paths, blanks_separate_docs=True, **options):
     statistics = corpus.Statistics()
-    documents = corpus.documents(
+    documents = corpus.read_documents(
         corpus.expand(map(str, paths)),
         blanks_separate_docs=blanks_separate_docs,
         statistics=statistics,
