@@ -78,14 +78,14 @@ def main(config: OpenWebTextConfig) -> None:
     """Builds the records."""
     corpus = config.corpus_config()
     with console.quiet_imports():
-        from electra_tf.data import engines, preparation, vocabularies
+        from electra_tf.data import build_log, runners, vocabularies
 
-    preparation.build_records(
+    build_log.build_records(
         corpus,
         vocabularies.open_vocabulary(corpus, corpus.vocab_file),
         os.path.join(config.data_dir, "pretrain_tfrecords"),
         overwrite=config.overwrite,
-        engine=engines.LocalEngine(config.num_processes),
+        runner=runners.LocalRunner(config.num_processes),
         log=console.say,
     )
 

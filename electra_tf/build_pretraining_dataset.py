@@ -68,22 +68,22 @@ def main(config: BuildConfig) -> None:
     """Builds the records."""
     with console.quiet_imports():
         from electra_tf.data import (
-            beam_engine,
-            engines,
-            preparation,
+            beam_runner,
+            build_log,
+            runners,
             vocabularies,
         )
 
     if config.engine == "beam":
-        engine = beam_engine.BeamEngine(config.runner, config.beam_options)
+        runner = beam_runner.BeamRunner(config.runner, config.beam_options)
     else:
-        engine = engines.LocalEngine(config.num_processes)
-    preparation.build_records(
+        runner = runners.LocalRunner(config.num_processes)
+    build_log.build_records(
         config.corpus,
         vocabularies.open_vocabulary(config.corpus, config.corpus.vocab_file),
         config.output_dir,
         overwrite=config.overwrite,
-        engine=engine,
+        runner=runner,
         log=console.say,
     )
 

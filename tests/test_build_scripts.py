@@ -109,17 +109,10 @@ def test_the_originals_flags_are_understood():
     assert not config.corpus.do_lower_case
 
 
-@pytest.mark.parametrize(
-    "module",
-    [
-        "build_openwebtext_pretraining_dataset",
-        "build_pretraining_dataset",
-        "build_vocab",
-    ],
-)
-def test_help_needs_no_tensorflow(module):
+def test_help_needs_no_tensorflow():
+    names = "build_openwebtext_pretraining_dataset, build_pretraining_dataset"
     code = (
-        f"import sys, electra_tf.{module}; "
+        f"import sys; from electra_tf import {names}, build_vocab; "
         "sys.exit('tensorflow' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

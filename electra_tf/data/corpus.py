@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from electra_tf.data import demo_corpus
-from electra_tf.data.formats import prepared_datasets, text_files
+from electra_tf.data.formats import prepared, text_files
 from electra_tf.data.formats.text_files import Options
 from electra_tf.data.formats.text_lines import Line, Statistics
 from electra_tf.data.sources import DEMO, Source, expand
@@ -15,56 +15,23 @@ __all__ = [
     "Source",
     "Statistics",
     "check_text",
-    "documents",
     "expand",
-    "read",
+    "read_documents",
 ]
 
 MAX_DOCUMENT_CHARACTERS = 2**17
 
 
-def documents(
+def read_documents(
     sources: Iterable[Source],
     *,
     blanks_separate_docs: bool,
     statistics: Statistics,
     max_characters: int = MAX_DOCUMENT_CHARACTERS,
     options: Options | None = None,
+    must_have_text: bool = True,
 ) -> Iterator[list[str]]:
-    """Reads documents one after the other; there must be one at least.
-
-    Args:
-      sources: see `read`.
-      blanks_separate_docs: see `read`.
-      statistics: see `read`.
-      max_characters: see `read`.
-      options: see `read`.
-
-    Yields:
-      The lines of a document, see `read`.
-
-    Raises:
-      UserError: if a file cannot be read, naming it, or if there is no text.
-    """
-    yield from read(
-        sources,
-        blanks_separate_docs=blanks_separate_docs,
-        statistics=statistics,
-        max_characters=max_characters,
-        options=options,
-    )
-    check_text(statistics)
-
-
-def read(
-    sources: Iterable[Source],
-    *,
-    blanks_separate_docs: bool,
-    statistics: Statistics,
-    max_characters: int = MAX_DOCUMENT_CHARACTERS,
-    options: Options | None = None,
-) -> Iterator[list[str]]:
-    """Reads documents one after the other.
+    """Reads the documents of sources one after the other.
 
     A line is a "sentence"; a document ends at a blank line or with its file.
     A file in an archive, an object of JSON lines and an example of a data set
@@ -80,12 +47,13 @@ def read(
       statistics: counts what is read.
       max_characters: of a document.
       options: how to read files; None for the defaults.
+      must_have_text: whether sources without a document are an error.
 
     Yields:
       The lines of a document, without white space around them and never blank.
 
     Raises:
-      UserError: if a file cannot be read, naming it.
+      UserError: if a file cannot be read, naming it, or if there is no text.
     """
     options = options or Options()
     for source in sources:
@@ -101,6 +69,8 @@ def read(
         is_whole = source.start == 0 and source.end is None
         is_empty = statistics.documents == num_before
         statistics.empty_files += is_whole and is_empty
+    if must_have_text:
+        check_text(statistics)
 
 
 def check_text(statistics: Statistics) -> None:
@@ -135,11 +105,11 @@ def _read(
     if source.path == DEMO:
         yield from _demo_lines(statistics)
     elif source.split:
-        yield from prepared_datasets.read(
+        yield from prepared.read_texts(
             source.path, source.split, options.text_field, statistics
         )
     else:
-        yield from text_files.read(
+        yield from text_files.read_file(
             source.path,
             statistics,
             options,

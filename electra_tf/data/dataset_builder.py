@@ -7,30 +7,36 @@ The records depend on the text, the vocabulary, the settings and `data_seed`
 alone, not on the number of processes or threads, nor on how documents lie in
 files. Memory does not grow with the corpus.
 
-The records of the parts of the corpus are built first, see `parts`; then they
-are dealt out to the files of the data set.
+Building maps shards, then merges: each shard of the corpus is built, see
+`shards`; then their records are distributed over the files of the data sets,
+see `merge`. A runner does both steps, see `runners`.
 """
 
 import contextlib
 import os
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from electra_tf.config.corpus import CorpusConfig
-from electra_tf.data import corpus
-from electra_tf.data.engines import Engine, LocalEngine, Report
-from electra_tf.data.merge import assemble, remove_files, remove_parts
-from electra_tf.data.record_format import PARTS, find_data_set, find_unfinished
-from electra_tf.data.shards import HASHES, Part, hashes_path, plan
+from electra_tf.data import corpus, deduplication
+from electra_tf.data.dataset_files import (
+    SHARDS_DIRECTORY,
+    find_data_set,
+    find_unfinished,
+)
+from electra_tf.data.merge import merge, remove_files, remove_shards
+from electra_tf.data.runners import Job, LocalRunner, Runner
+from electra_tf.data.shards import HASHES, Shard, plan
+from electra_tf.data.summaries import Summary
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import files, storage
 from electra_tf.util.errors import UserError
 from electra_tf.util.locks import DirectoryLock
 
 LOCK = ".lock"
-ONE_PROCESS = LocalEngine(1)
+ONE_PROCESS = LocalRunner(1)
 STORAGE_ERRORS = (
     tf.errors.AbortedError,
     tf.errors.PermissionDeniedError,
@@ -39,13 +45,38 @@ STORAGE_ERRORS = (
 )
 
 
+class Progress(NamedTuple):
+    """Progress of a build.
+
+    Attributes:
+      num_documents: read so far.
+      num_bytes: of text, read so far.
+      total_bytes: of all text, about; 0 if that is not known.
+      bytes_before: read by an earlier build that was stopped.
+      is_search: whether duplicates are looked for, and nothing built yet.
+      num_records: written to the files of a data set so far.
+      total_records: of the data set; 0 while text is read.
+    """
+
+    num_documents: int
+    num_bytes: int
+    total_bytes: int
+    bytes_before: int
+    is_search: bool = False
+    num_records: int = 0
+    total_records: int = 0
+
+
+Report = Callable[[Progress], None]
+
+
 def build(
     config: CorpusConfig,
     vocabulary: Vocabulary,
     *,
     output_dir: str,
     overwrite: bool = False,
-    engine: Engine = ONE_PROCESS,
+    runner: Runner = ONE_PROCESS,
     report: Report = lambda _: None,
 ) -> dict[str, Any]:
     """Builds the data sets of a corpus.
@@ -59,7 +90,7 @@ def build(
       output_dir: where the files go; those of shorter rows go beside it, see
         `CorpusConfig.directory_of`.
       overwrite: whether to replace a data set that lies there.
-      engine: takes the steps that read the corpus.
+      runner: of the steps that read all of the corpus.
       report: called now and then.
 
     Returns:
@@ -83,17 +114,22 @@ def build(
         _check_free(outputs, overwrite)  # one may have been built meanwhile
         whole = plan(sources, config, vocabulary, output_dir)
         try:
-            parts = _without_duplicates(whole, config, engine, report)
-            ours = {*map(hashes_path, whole), *(p.directory for p in parts)}
-            _remove_strangers(ours, output_dir)
-            engine.build(parts, config, vocabulary, report)
-            manifest = assemble(
-                parts,
+            shards = whole
+            if config.drop_duplicates:
+                _map(Job("hash", config, vocabulary), whole, runner, report)
+                dropped = deduplication.find([s.hashes_path for s in whole])
+                shards = list(map(Shard.without, whole, dropped))
+            _remove_strangers([*whole, *shards], output_dir)
+            _map(Job("build", config, vocabulary), shards, runner, report)
+            manifest = merge(
+                shards,
                 config,
                 vocabulary,
                 output_dir=output_dir,
-                engine=engine,
-                report=report,
+                runner=runner,
+                report=lambda number, total: report(
+                    Progress(0, 0, 0, 0, False, number, total)
+                ),
             )
         except BrokenPipeError:
             raise  # of what listens to `report`, not of the data set
@@ -105,7 +141,7 @@ def build(
         finally:
             for output in outputs:
                 _remove_incomplete(output)
-        remove_parts(output_dir)
+        remove_shards(output_dir)
     return manifest
 
 
@@ -119,27 +155,54 @@ def _check_free(outputs: Iterable[str], overwrite: bool) -> None:
             )
 
 
-def _without_duplicates(
-    parts: list[Part], config: CorpusConfig, engine: Engine, report: Report
-) -> list[Part]:
-    """Returns the parts with what they lack if duplicates are left out."""
-    if not config.drop_duplicates:
-        return parts
-    dropped = engine.find_duplicates(parts, config, report)
-    return list(map(Part.without, parts, dropped))
+def _map(job: Job, shards: list[Shard], runner: Runner, report: Report) -> None:
+    """Does a job for the shards for which no earlier build did it."""
+    missing, before = [], corpus.Statistics()
+    for shard in shards:
+        if statistics := _done_before(job, shard):
+            before.add(statistics)
+        else:
+            missing.append(shard)
+    total = before.text_bytes + sum(s.num_text_bytes for s in missing)
+
+    def report_sum(num_documents: int, num_bytes: int) -> None:
+        report(
+            Progress(
+                before.documents + num_documents,
+                before.text_bytes + num_bytes,
+                total,
+                before.text_bytes,
+                is_search=job.step == "hash",
+            )
+        )
+
+    report_sum(0, 0)
+    runner.map_shards(job, missing, report_sum)
 
 
-def _remove_strangers(ours: set[str], output_dir: str) -> None:
-    """Removes what comes of other text, settings or vocabularies."""
-    for path in find_unfinished(output_dir):
-        if path not in ours:
-            remove_files([path])
+def _done_before(job: Job, shard: Shard) -> corpus.Statistics | None:
+    """Returns what an earlier build read of a shard; None if it did not."""
+    if job.step == "build":
+        if shard.is_done:
+            return Summary.read(shard.summary_path).statistics
+    elif storage.exists(shard.hashes_path):
+        return corpus.Statistics(
+            documents=deduplication.count(shard.hashes_path),
+            text_bytes=shard.num_text_bytes,
+        )
+    return None
+
+
+def _remove_strangers(shards: Iterable[Shard], output_dir: str) -> None:
+    """Removes shards of other text, settings or vocabularies."""
+    ours = {p for s in shards for p in (s.directory, s.hashes_path)}
+    remove_files(p for p in find_unfinished(output_dir) if p not in ours)
 
 
 def _remove_incomplete(output_dir: str) -> None:
-    """Removes all that a later build cannot use."""
+    """Removes what a later build cannot use."""
     for path in find_unfinished(output_dir):
-        if not (path.endswith(HASHES) or Part((), path).is_done):
-            remove_files([path])
-    if not storage.find(os.path.join(output_dir, PARTS), ["*"]):
-        remove_parts(output_dir)
+        if not (path.endswith(HASHES) or Shard((), path).is_done):
+            storage.remove(path)
+    if not storage.find(os.path.join(output_dir, SHARDS_DIRECTORY), ["*"]):
+        remove_shards(output_dir)

@@ -1,10 +1,10 @@
-"""Documents that a corpus holds more than once.
+"""Duplicates: documents that a corpus holds more than once.
 
 Two documents are the same if their texts are, whatever white space lies
 between their words, and whatever case their letters have if the tokenizer does
 not see it. The first one in the order of the corpus stays.
 
-The hashes of the documents of each part are written first. Then they are
+The hashes of the documents of each shard are written first. Then they are
 compared, a range of hashes after the other: what is in memory at one time are
 `BUCKET_DOCUMENTS` hashes, and a bit for each document. This module imports no
 TensorFlow.
@@ -33,7 +33,7 @@ class Hashes(NamedTuple):
     Attributes:
       first: uint64 [n], the first half of each hash.
       second: uint64 [n], the second half.
-      number: uint32 [n], of the document in its part.
+      number: uint32 [n], of the document in its shard.
     """
 
     first: np.ndarray
@@ -55,8 +55,8 @@ def document_hash(lines: Iterable[str], *, do_lower_case: bool) -> bytes:
     return hashlib.blake2b(content, digest_size=16).digest()
 
 
-def write(path: str, hashes: Iterable[bytes]) -> None:
-    """Writes the hashes of the documents of a part.
+def write_hashes(path: str, hashes: Iterable[bytes]) -> None:
+    """Writes the hashes of the documents of a shard.
 
     Args:
       path: of the file.
@@ -74,7 +74,7 @@ def write(path: str, hashes: Iterable[bytes]) -> None:
     files.atomic_write_bytes(path, starts.tobytes() + entries.tobytes())
 
 
-def read(path: str, first: int = 0, last: int = _NUM_RANGES) -> Hashes:
+def read_hashes(path: str, first: int = 0, last: int = _NUM_RANGES) -> Hashes:
     """Reads the hashes of some ranges.
 
     Args:
@@ -97,13 +97,13 @@ def count(path: str) -> int:
 
 
 def find(paths: Sequence[str]) -> list[bytes]:
-    """Finds the documents that are not the first of their kind.
+    """Finds the documents that are equal to an earlier one.
 
     Args:
-      paths: of the hashes of the parts, in the order of the corpus.
+      paths: of the hashes of the shards, in the order of the corpus.
 
     Returns:
-      For each part one bit for each of its documents, see `leave_out`.
+      For each shard one bit for each of its documents, see `leave_out`.
     """
     counts = [count(path) for path in paths]
     bits = [np.zeros(-(-number // 8), np.uint8) for number in counts]
@@ -111,17 +111,17 @@ def find(paths: Sequence[str]) -> list[bytes]:
     num_buckets = min(max(num_buckets, 1), _NUM_RANGES)
     edges = np.linspace(0, _NUM_RANGES, num_buckets + 1).astype(int).tolist()
     for first, last in zip(edges[:-1], edges[1:], strict=True):
-        each = [read(path, first, last) for path in paths]
-        parts, numbers = _later(each)
-        borders = np.searchsorted(parts, np.arange(len(paths) + 1))
-        for part, (start, end) in enumerate(
+        each = [read_hashes(path, first, last) for path in paths]
+        shards, numbers = _later(each)
+        borders = np.searchsorted(shards, np.arange(len(paths) + 1))
+        for shard, (start, end) in enumerate(
             zip(borders[:-1], borders[1:], strict=True)
         ):
-            mark(bits[part], numbers[start:end])
+            _mark(bits[shard], numbers[start:end])
     return [each.tobytes() for each in bits]
 
 
-def mark(bits: np.ndarray, numbers: np.ndarray) -> None:
+def _mark(bits: np.ndarray, numbers: np.ndarray) -> None:
     """Sets the bits of documents.
 
     Args:
@@ -136,7 +136,7 @@ def mark(bits: np.ndarray, numbers: np.ndarray) -> None:
 def leave_out(
     documents: Iterable[list[str]], dropped: bytes, statistics: Statistics
 ) -> Iterator[list[str]]:
-    """Yields the documents of a part that stay.
+    """Yields the documents of a shard that stay.
 
     Args:
       documents: the lines of each.
@@ -156,22 +156,22 @@ def leave_out(
 
 
 def _later(each: Sequence[Hashes]) -> tuple[np.ndarray, np.ndarray]:
-    """Returns parts and numbers of all documents but the first of a kind.
+    """Returns shards and numbers of all duplicates but the first ones.
 
     Args:
-      each: the hashes of each part.
+      each: the hashes of each shard.
 
     Returns:
-      int [n] and uint32 [n], by part.
+      int [n] and uint32 [n], by shard.
     """
     first, second, numbers = map(np.concatenate, zip(*each, strict=True))
-    parts = np.repeat(np.arange(len(each)), [len(h.number) for h in each])
-    order = np.lexsort((second, first))  # stable: by part and number then
+    shards = np.repeat(np.arange(len(each)), [len(h.number) for h in each])
+    order = np.lexsort((second, first))  # stable: by shard and number then
     is_same = np.ones(max(len(order) - 1, 0), bool)
     for half in (first[order], second[order]):
         is_same &= half[1:] == half[:-1]
     later = np.sort(order[1:][is_same])
-    return parts[later], numbers[later]
+    return shards[later], numbers[later]
 
 
 def _header_bytes() -> int:

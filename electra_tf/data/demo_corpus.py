@@ -1,4 +1,4 @@
-"""English text that every installation has: the documentation of its packages.
+"""The demo corpus: the English documentation of the installed packages.
 
 The docstrings of the standard library and of the packages that electra_tf
 requires are ten million characters of English. They are read from the source
@@ -90,7 +90,7 @@ def _paragraphs(source: str) -> Iterator[str]:
 
 
 def _reads_as_english(paragraph: str) -> bool:
-    """Says whether a paragraph is neither short, nor code, nor a table."""
+    """Returns whether a paragraph is neither short, nor code, nor a table."""
     if len(paragraph) < MIN_PARAGRAPH_CHARACTERS or ">>>" in paragraph:
         return False
     letters = sum(c.isalpha() or c == " " for c in paragraph)

@@ -1,4 +1,4 @@
-"""Which documents are held out: a function of their text and the seed."""
+"""The held-out split: a function of the documents' text and the seed."""
 
 import hashlib
 from collections.abc import Iterable, Iterator
@@ -26,26 +26,26 @@ class Splitter:
     """Assigns documents to the splits, equal ones to the same.
 
     If there are two different documents at least one is held out. So the one
-    with the smallest key waits until it is known that another one is, in this
-    part of a corpus or in another; `decide` has the last word.
+    with the smallest key is undecided until it is known that another one is, in
+    this shard of a corpus or in another; `decide` has the last word.
 
     Args:
       held_out_fraction: share of the documents to hold out; 0 for none.
       seed: `data_seed`.
 
     Attributes:
-      waiting: copies of one document.
+      undecided: copies of one document.
       splits: those that documents were assigned to.
     """
 
     def __init__(self, held_out_fraction: float, seed: int) -> None:
-        self.waiting: list[Document] = []
+        self.undecided: list[Document] = []
         self.splits: set[str] = set()
         self._threshold = held_out_fraction * 2**128
         self._seed = seed
 
     def assign(self, documents: Iterable[list[str]]) -> Iterator[Document]:
-        """Yields documents, in order but for those that had to wait.
+        """Yields documents, in order but for those that were undecided.
 
         Args:
           documents: the lines of each.
@@ -59,32 +59,34 @@ class Splitter:
         """Takes a document; returns those whose split is known now."""
         document = Document(lines, document_key(lines, self._seed), TRAIN)
         if document.key < self._threshold:
-            released, self.waiting = self.waiting, []
+            released, self.undecided = self.undecided, []
             return [*released, document._replace(split=HELD_OUT)]
         if not self._threshold or HELD_OUT in self.splits:
             return [document]
-        first = self.waiting[0].key if self.waiting else document.key
+        first = self.undecided[0].key if self.undecided else document.key
         if document.key > first:
             return [document]
         if document.key == first:
-            self.waiting.append(self.waiting[0] if self.waiting else document)
+            self.undecided.append(
+                self.undecided[0] if self.undecided else document
+            )
             return []
-        released, self.waiting = self.waiting, [document]
+        released, self.undecided = self.undecided, [document]
         return released
 
 
-def decide(waiting: Iterable[Document], splits: set[str]) -> list[Document]:
-    """Assigns the documents that wait when all others are assigned.
+def decide(undecided: Iterable[Document], splits: set[str]) -> list[Document]:
+    """Assigns the undecided documents when all others are assigned.
 
     Args:
-      waiting: of all parts of a corpus.
+      undecided: of all shards of a corpus.
       splits: those that have documents.
 
     Returns:
       The documents, by key; those with the smallest are held out if none is
       yet and there are others to train on.
     """
-    documents = sorted(waiting, key=lambda document: document.key)
+    documents = sorted(undecided, key=lambda document: document.key)
     if not documents or HELD_OUT in splits:
         return documents
     smallest = documents[0].key

@@ -1,46 +1,36 @@
-"""From the parts of a corpus to its data sets: the end of a build.
+"""The end of a build: the shards of a corpus are merged into its data sets.
 
-The records of the parts are dealt out to the files of the data sets, and these
-get their names when all of them are complete.
+The records of the shards are distributed over the files of the data sets, and
+these get their names when all of them are complete.
 """
 
-import collections
 import contextlib
 import dataclasses
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from electra_tf.config.corpus import CorpusConfig
-from electra_tf.data import corpus, held_out, unigram_counts
-from electra_tf.data import shards as parts_lib
-from electra_tf.data.engines import Engine, Report
-from electra_tf.data.lengths import Lengths
-from electra_tf.data.record_format import (
-    FORMAT_VERSION,
-    HELD_OUT,
+from electra_tf.data import corpus, dataset_files, held_out
+from electra_tf.data.dataset_files import (
     MANIFEST,
-    PARTS,
-    PREFIXES,
-    TRAIN,
-    UNIGRAM_COUNTS,
-    Kind,
-    ShardWriter,
+    SHARDS_DIRECTORY,
+    RecordWriter,
     find_data_set,
-    kinds,
 )
-from electra_tf.data.shards import Part, Summary
+from electra_tf.data.record_format import HELD_OUT, TRAIN, RecordKind, kinds
+from electra_tf.data.runners import Runner
+from electra_tf.data.shards import Shard, build_undecided
+from electra_tf.data.summaries import Summary
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import files, storage
 from electra_tf.util.errors import UserError
 
-SHARD_BYTES = 16 * 2**20  # a shard is about as large as its text
-MAX_SHARDS = 512  # all are open at once
+FILE_BYTES = 16 * 2**20  # a file is about as large as its text
+MAX_FILES = 512  # all are open at once
 
 
-class _Made(NamedTuple):
+class _Merged(NamedTuple):
     """A data set that is written but not published.
 
     Attributes:
@@ -53,112 +43,91 @@ class _Made(NamedTuple):
     directory: str
     manifest: dict[str, Any]
     unigrams: list[int]
-    writers: list[ShardWriter]
+    writers: list[RecordWriter]
 
 
-def assemble(
-    parts: list[Part],
+def merge(
+    shards: list[Shard],
     config: CorpusConfig,
     vocabulary: Vocabulary,
     *,
     output_dir: str,
-    engine: Engine,
-    report: Report = lambda _: None,
+    runner: Runner,
+    report: Callable[[int, int], None] = lambda *_: None,
 ) -> dict[str, Any]:
-    """Makes the data sets of their parts.
+    """Merges shards into the data sets of their corpus.
 
     Args:
-      parts: of the corpus, done.
+      shards: of the corpus, in order, all of them done.
       config: of the corpus.
       vocabulary: of its tokens.
       output_dir: of the data set with the longest rows.
-      engine: deals the records out.
-      report: called now and then.
+      runner: distributes the records.
+      report: called now and then with the number of records that are written
+        to the files of a data set, and that it will have.
 
     Returns:
-      Its manifest.
+      The manifest of the data set with the longest rows.
 
     Raises:
       UserError: if the corpus gives no record for training.
     """
-    total = _Total(config)
-    for part in parts:
-        total.add(Summary.of(part))
-    if waiting := held_out.decide(total.waiting, total.splits):
-        rest = parts_lib.build_of_documents(
-            waiting, config, vocabulary, output_dir
-        )
-        parts = [*parts, rest]
-        total.add(Summary.of(rest))
+    total = Summary.empty(len(config.data_sets), vocabulary.size)
+    num_records: dict[RecordKind, list[int]] = {k: [] for k in kinds(config)}
+    for shard in shards:
+        _add(shard, total, num_records)
+    if decided := held_out.decide(total.undecided, total.splits):
+        last = build_undecided(decided, config, vocabulary, output_dir)
+        shards = [*shards, last]
+        _add(last, total, num_records)
     with contextlib.ExitStack() as stack:
-        made = []
+        merged = []
         for number, data_set in enumerate(config.data_sets):
             try:
-                counts = _counts(total.read, total.packed[number], data_set)
+                manifest = _manifest(total, number, data_set, vocabulary)
             except UserError:
-                remove_parts(output_dir)  # this text gives nothing
+                remove_shards(output_dir)  # this text gives nothing
                 raise
             output = config.directory_of(data_set, output_dir)
-            writers = _writers(data_set, output, total.read.text_bytes, stack)
-            numbers = {kind: total.records[kind] for kind in writers}
-            engine.deal_out(parts, writers, numbers, report)
+            num_bytes = total.statistics.text_bytes
+            writers = _writers(data_set, output, num_bytes, stack)
+            numbers = {kind: num_records[kind] for kind in writers}
+            of_all = sum(map(sum, numbers.values()))
+            runner.distribute_records(
+                shards, writers, numbers, lambda n, of=of_all: report(n, of)
+            )
             for writer in writers.values():
                 writer.close()
-            unigrams = total.unigrams[number]
-            counts["train_tokens"] = sum(unigrams)
-            manifest = _settings(data_set, vocabulary) | {
-                "counts": counts,
-                "document_tokens": total.document_tokens,
-            }
-            made.append(_Made(output, manifest, unigrams, [*writers.values()]))
-        _publish(made)
-    return made[-1].manifest
+            unigrams = total.packed[number].unigrams.tolist()
+            merged.append(
+                _Merged(output, manifest, unigrams, [*writers.values()])
+            )
+        _publish(merged)
+    return merged[-1].manifest
 
 
-class _Total:
-    """What became of the text of all parts.
+def _add(
+    shard: Shard, total: Summary, num_records: dict[RecordKind, list[int]]
+) -> None:
+    """Adds the counts of a shard."""
+    summary = Summary.read(shard.summary_path)
+    total.add(summary)
+    for kind, numbers in num_records.items():
+        numbers.append(summary.num_records(kind))
 
-    Attributes:
-      read: the statistics of the reading.
-      packed: the counts of each data set.
-      records: of each kind, in each part.
-      lengths: of the documents of each split.
-      splits: that have documents.
-      waiting: documents whose split depends on all others.
-    """
 
-    def __init__(self, config: CorpusConfig) -> None:
-        num_data_sets = len(config.data_sets)
-        self.read = corpus.Statistics()
-        self.packed = [collections.Counter() for _ in range(num_data_sets)]
-        self.records: dict[Kind, list[int]] = {k: [] for k in kinds(config)}
-        self.lengths = {split: Lengths() for split in PREFIXES}
-        self.splits: set[str] = set()
-        self.waiting: list[held_out.Document] = []
-        self._unigrams = [np.zeros(1, np.int64)] * num_data_sets
-
-    @property
-    def unigrams(self) -> list[list[int]]:
-        """How often each token occurs in the training records of each."""
-        return [counts.tolist() for counts in self._unigrams]
-
-    @property
-    def document_tokens(self) -> dict[str, Any]:
-        """The lengths of the documents of each split, as JSON values."""
-        return {split: each.summary() for split, each in self.lengths.items()}
-
-    def add(self, summary: Summary) -> None:
-        """Adds a part."""
-        self.read.add(corpus.Statistics(**summary.statistics))
-        for number, packed in enumerate(summary.packed):
-            self.packed[number].update(packed.counts)
-            self._unigrams[number] = self._unigrams[number] + packed.unigrams
-        for kind, numbers in self.records.items():
-            numbers.append(summary.num_records(kind))
-        for split, lengths in summary.lengths.items():
-            self.lengths[split].add(lengths)
-        self.splits.update(summary.splits)
-        self.waiting += summary.waiting
+def _manifest(
+    total: Summary, number: int, data_set: CorpusConfig, vocabulary: Vocabulary
+) -> dict[str, Any]:
+    """Returns the manifest of a data set, without its files."""
+    packed = total.packed[number]
+    counts = _counts(total.statistics, packed.counts, data_set)
+    counts["train_tokens"] = int(packed.unigrams.sum())
+    lengths = total.lengths.items()
+    return dataset_files.settings(data_set, vocabulary) | {
+        "counts": counts,
+        "document_tokens": {split: each.summary() for split, each in lengths},
+    }
 
 
 def _counts(
@@ -195,79 +164,54 @@ def _check_records(
         )
 
 
-def _numbers_of_shards(config: CorpusConfig, num_bytes: int) -> dict[str, int]:
-    num_train = config.num_shards or min(
-        MAX_SHARDS, 1 + num_bytes // SHARD_BYTES
-    )
-    num_held_out = max(1, round(num_train * config.held_out_fraction))
-    return {TRAIN: num_train, HELD_OUT: num_held_out}
-
-
-def _settings(config: CorpusConfig, vocabulary: Vocabulary) -> dict[str, Any]:
-    return {
-        "format_version": FORMAT_VERSION,
-        "vocab_sha256": vocabulary.sha256,
-        "vocab_size": vocabulary.size,
-        "tokenizer": vocabulary.kind,
-        "pad_vocab_to_multiple": config.pad_vocab_to_multiple,
-        "do_lower_case": config.do_lower_case,
-        "strip_accents": config.strip_accents,
-        "max_seq_length": config.max_seq_length,
-        "length_buckets": list(config.row_lengths[:-1]),
-        "packing": config.packing,
-        "drop_duplicates": config.drop_duplicates,
-        "split_sentences": config.split_sentences,
-        "blanks_separate_docs": config.blanks_separate_docs,
-        "held_out_fraction": config.held_out_fraction,
-        "data_seed": config.data_seed,
-        "corpus": list(config.corpus),
-    }
-
-
 def _writers(
     config: CorpusConfig,
     output_dir: str,
     num_text_bytes: int,
     stack: contextlib.ExitStack,
-) -> dict[Kind, ShardWriter]:
-    """Opens what the records of each kind of a data set are written to."""
-    numbers = _numbers_of_shards(config, num_text_bytes)
-    numbers[TRAIN] = max(1, numbers[TRAIN] // len(config.row_lengths))
+) -> dict[RecordKind, RecordWriter]:
+    """Returns the writer of each kind of records of a data set."""
+    num_train = config.num_shards or min(
+        MAX_FILES, 1 + num_text_bytes // FILE_BYTES
+    )
+    num_files = {
+        TRAIN: max(1, num_train // len(config.row_lengths)),
+        HELD_OUT: max(1, round(num_train * config.held_out_fraction)),
+    }
     writers = {}
     for kind in kinds(config):
         is_short = kind.length < config.max_seq_length
-        writer = ShardWriter(
+        writer = RecordWriter(
             output_dir,
             kind.split,
-            numbers[kind.split],
+            num_files[kind.split],
             length=kind.length if is_short else None,
         )
         writers[kind] = stack.enter_context(writer)
     return writers
 
 
-def _publish(made: Iterable[_Made]) -> None:
+def _publish(merged: Iterable[_Merged]) -> None:
     """Puts the complete data sets in the place of older ones."""
-    for data_set in made:
+    for data_set in merged:
         remove_files(find_data_set(data_set.directory))
     try:
-        for directory, manifest, unigrams, writers in made:
+        for directory, manifest, unigrams, writers in merged:
             manifest["files"] = [
                 entry for writer in writers for entry in writer.publish()
             ]
-            path = os.path.join(directory, UNIGRAM_COUNTS)
-            files.atomic_write_text(path, unigram_counts.lines(unigrams))
+            dataset_files.write_unigram_counts(directory, unigrams)
             files.write_json(os.path.join(directory, MANIFEST), manifest)
     except BaseException:
-        for data_set in made:
+        for data_set in merged:
             remove_files(find_data_set(data_set.directory))
         raise
 
 
-def remove_parts(output_dir: str) -> None:
-    """Removes the parts of a data set."""
+def remove_shards(output_dir: str) -> None:
+    """Removes the shards that a data set was merged from."""
     with contextlib.suppress(FileNotFoundError):
-        storage.remove(os.path.join(output_dir, PARTS))
+        storage.remove(os.path.join(output_dir, SHARDS_DIRECTORY))
 
 
 def remove_files(paths: Iterable[str]) -> None:

@@ -1,68 +1,90 @@
-"""From documents to the records of one part of a data set."""
+"""From documents to the records of a shard: tokenize, cut, pack, serialize."""
 
 import collections
 import functools
+import itertools
 import os
+import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import tensorflow as tf
 
 from electra_tf.config.corpus import CorpusConfig
 from electra_tf.data import sentence_splitter
+from electra_tf.data.examples import (
+    ExampleBuilder,
+    ExampleSpan,
+    carry,
+    fill_rows,
+)
 from electra_tf.data.held_out import Document
-from electra_tf.data.lengths import Lengths
-from electra_tf.data.packer import Packer, Tokenized, Writer
-from electra_tf.data.record_format import Kind
+from electra_tf.data.record_format import (
+    HELD_OUT,
+    TRAIN,
+    RecordKind,
+    by_length,
+    layout,
+    serialize,
+)
+from electra_tf.data.summaries import Lengths, Packed
 from electra_tf.model.graph_tokenization import make_tokenizer
 from electra_tf.model.tokenization import Vocabulary
 
 BATCH_CHARACTERS = 2**20  # text that is tokenized at once
 MAX_THREADS = 8
+ROWS_AT_ONCE = 1024  # records that are packed and encoded together
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-class Packed(NamedTuple):
-    """What became of the text, in numbers that add up over parts.
+class Tokenized(NamedTuple):
+    """A document and its word pieces.
 
     Attributes:
-      counts: documents, tokens and records of a kind -> their number.
-      unigrams: how often each token occurs in training records.
+      document: the document.
+      ids: int32 [pieces], of all its lines.
+      line_lengths: pieces of each line.
     """
 
-    counts: dict[str, int]
-    unigrams: list[int]
+    document: Document
+    ids: np.ndarray
+    line_lengths: list[int]
+
+
+class Writer(Protocol):
+    """A sink of serialized records."""
+
+    def write(self, record: bytes) -> None:
+        """Writes a record."""
 
 
 def pack(
     documents: Iterable[Document],
     config: CorpusConfig,
     vocabulary: Vocabulary,
-    writers: Mapping[Kind, Writer],
+    writers: Mapping[RecordKind, Writer],
     *,
     lengths: Mapping[str, Lengths],
     num_threads: int = 0,
     report: Callable[[], None] = lambda: None,
 ) -> list[Packed]:
-    """Tokenizes documents, packs them into examples and writes the records.
-
-    They are tokenized once and packed for each data set.
+    """Tokenizes documents once and packs them for each data set.
 
     Args:
       documents: with their splits.
       config: how to pack them.
       vocabulary: of the tokens.
-      writers: kind of records -> where they go.
-      lengths: counts the tokens of the documents of each split.
+      writers: of the records of each kind.
+      lengths: counters of the documents of each split, to which is added.
       num_threads: that tokenize; 0 for one a core, up to `MAX_THREADS`.
       report: called after each document.
 
     Returns:
-      What became of the text in each data set.
+      The counts of each data set.
     """
     packers = [
         Packer(data_set, vocabulary, writers) for data_set in config.data_sets
@@ -74,10 +96,146 @@ def pack(
         report()
     for packer in packers:
         packer.flush()
-    return [
-        Packed(dict(packer.counts), packer.unigrams.tolist())
-        for packer in packers
-    ]
+    return [Packed(packer.counts, packer.unigrams) for packer in packers]
+
+
+class _Buffer:
+    """Examples that are not written yet, with their tokens.
+
+    Attributes:
+      spans: of the examples, in all buffered tokens.
+      num_tokens: of the examples, with the special ones.
+    """
+
+    def __init__(self) -> None:
+        self.spans: list[ExampleSpan] = []
+        self.num_tokens = 0
+        self._ids: list[np.ndarray] = []
+        self._num_ids = 0
+
+    def add(self, ids: np.ndarray, spans: list[ExampleSpan]) -> None:
+        """Adds tokens and the examples that they make up."""
+        offset = self._num_ids
+        self.spans += [
+            ExampleSpan(start + offset, split + offset, end + offset)
+            for start, split, end in spans
+        ]
+        self.num_tokens += sum(span.num_tokens for span in spans)
+        self._ids.append(ids)
+        self._num_ids += len(ids)
+
+    def ids(self) -> np.ndarray:
+        """Returns all buffered tokens, int [tokens]."""
+        return np.concatenate([np.zeros(0, int), *self._ids])
+
+
+class Packer:
+    """Packs documents into records and counts tokens, examples and records.
+
+    Args:
+      config: of one data set.
+      vocabulary: of the tokens.
+      writers: of the records of each kind.
+
+    Attributes:
+      counts: documents, tokens and records of a kind -> their number.
+      unigrams: int64 [V], how often each token occurs in training records,
+        special ones not counted.
+    """
+
+    def __init__(
+        self,
+        config: CorpusConfig,
+        vocabulary: Vocabulary,
+        writers: Mapping[RecordKind, Writer],
+    ) -> None:
+        self.counts: collections.Counter[str] = collections.Counter()
+        self.unigrams = np.zeros(vocabulary.size, np.int64)
+        self._max_seq_length = config.max_seq_length
+        self._row_lengths = {
+            TRAIN: config.row_lengths,
+            HELD_OUT: config.row_lengths[-1:],
+        }
+        self._vocabulary = vocabulary
+        self._writers = writers
+        self._buffers = {split: _Buffer() for split in self._row_lengths}
+        self._is_packed = config.is_packed
+        self._original_builders = {}
+        if config.packing == "original":
+            self._original_builders = {
+                split: ExampleBuilder(
+                    config.max_seq_length, random.Random(config.data_seed)
+                )
+                for split in self._row_lengths
+            }
+
+    def add(self, tokenized: Tokenized) -> None:
+        """Packs a document; records are written some hundreds at a time."""
+        document, ids, line_lengths = tokenized
+        split = document.split
+        if split in self._original_builders:
+            self._add_original(tokenized)
+        else:
+            cut = carry(
+                line_lengths, self._max_seq_length, random.Random(document.key)
+            )
+            self._buffers[split].add(ids, cut)
+        if self._num_rows(self._buffers[split]) >= ROWS_AT_ONCE:
+            self._write(split)
+        self.counts["tokens_read"] += len(ids)
+        self.counts["documents_without_tokens"] += not len(ids)
+        self.counts["held_out_documents"] += split == HELD_OUT
+
+    def flush(self) -> None:
+        """Writes the examples that are still buffered."""
+        for split in self._buffers:
+            self._write(split)
+
+    def _add_original(self, tokenized: Tokenized) -> None:
+        split = tokenized.document.split
+        builder, ids = self._original_builders[split], tokenized.ids.tolist()
+        ends = itertools.accumulate(tokenized.line_lengths, initial=0)
+        examples = [
+            example
+            for start, end in itertools.pairwise(ends)
+            for example in builder.add_line(ids[start:end])
+        ]
+        for first, second in examples + builder.end_document():
+            both = np.array(first + second)
+            span = ExampleSpan(0, len(first), len(both))
+            self._buffers[split].add(both, [span])
+
+    def _num_rows(self, buffer: _Buffer) -> int:
+        """Returns how many rows the buffered examples fill, at least."""
+        if self._is_packed:
+            return buffer.num_tokens // self._max_seq_length
+        return len(buffer.spans)
+
+    def _write(self, split: str) -> None:
+        buffer, self._buffers[split] = self._buffers[split], _Buffer()
+        ids, spans = buffer.ids(), buffer.spans
+        rows = [[span] for span in spans]
+        if self._is_packed:
+            sizes = [span.num_tokens for span in spans]
+            shared = fill_rows(sizes, self._max_seq_length)
+            rows = [[spans[i] for i in row] for row in shared]
+        self.counts["tokens_kept"] += len(ids)
+        self.counts["special_tokens"] += buffer.num_tokens - len(ids)
+        self.counts["examples"] += len(spans)
+        self.counts["records"] += len(rows)
+        self.counts["held_out_records"] += len(rows) * (split == HELD_OUT)
+        if split == TRAIN:
+            self.unigrams += np.bincount(
+                ids.astype(np.int64), minlength=len(self.unigrams)
+            )
+        made = layout(ids, rows, self._max_seq_length, self._vocabulary)
+        for length, cut in by_length(made, self._row_lengths[split]):
+            self.counts["slots"] += cut.input_ids.size
+            kind = RecordKind(self._max_seq_length, split, length)
+            self.counts[kind.counter] += len(cut.input_ids)
+            writer = self._writers[kind]
+            for record in serialize(cut):
+                writer.write(record)
 
 
 def _tokenize(
@@ -127,7 +285,7 @@ def _lines(document: Document, config: CorpusConfig) -> list[str]:
 def _tokenizer(
     vocabulary: Vocabulary, do_lower_case: bool, strip_accents: bool
 ) -> Callable[[tf.Tensor], tf.RaggedTensor]:
-    """Returns a graph, made once for all parts of a corpus."""
+    """Returns a tokenizing graph, traced once for all shards of a corpus."""
     tokenizer = make_tokenizer(vocabulary, do_lower_case, strip_accents)
     signature = [tf.TensorSpec([None], tf.string)]
     return tf.function(

@@ -1,56 +1,30 @@
-"""What training needs of a corpus: opened if it is there, built if it is not.
+"""The vocabulary and records of a run: opened, or built if they are missing.
 
 Only one process may prepare a data directory: under several workers the chief
 does, and the others after it.
 """
 
 import dataclasses
-import os
-import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
-from electra_tf.configure_pretraining import CorpusConfig, PretrainingConfig
-from electra_tf.data import dataset_builder, lengths, unigram_counts
-from electra_tf.data.engines import Engine, LocalEngine, Progress
-from electra_tf.data.record_format import MANIFEST
-from electra_tf.data.records import REBUILD, Records, find
+from electra_tf.configure_pretraining import PretrainingConfig
+from electra_tf.data.build_log import build_records
+from electra_tf.data.dataset_files import check_choices, read_unigram_counts
+from electra_tf.data.records import Records, find
+from electra_tf.data.runners import LocalRunner
 from electra_tf.data.vocabularies import build_vocabulary, open_vocabulary
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.util import console, files, storage
+from electra_tf.util import console, storage
 from electra_tf.util.errors import UserError
 
-SECONDS_BETWEEN_LOGS = 10
-MAX_RATIO = 2  # of the share of records held out to its target, either way
 BYTES_TO_ANNOUNCE = 2**26  # of records: some seconds of checking
-
-_RECORDS = (
-    "{records:,} records of {lengths} tokens, {padding_share:.1%} padding\n"
-    "  {held_out_records:,} of them held out; {tokens_kept:,} tokens kept, "
-    "{tokens_dropped:,} dropped"
-)
-_LEFT_OUT = {
-    "binary_lines": "lines as binary",
-    "bad_json_lines": "lines as bad JSON",
-    "skipped_members": "archived files as links, hidden, unsafe or no text",
-    "oversized_members": "archived files as too large",
-    "duplicate_documents": "documents as duplicates",
-    "duplicate_bytes": "bytes of duplicates",
-}
-_CHOICES = (
-    "blanks_separate_docs",
-    "data_seed",
-    "drop_duplicates",
-    "held_out_fraction",
-    "split_sentences",
-)
-_DEFAULTS = CorpusConfig()
 
 Log = Callable[[str], None]
 
 
 class Prepared(NamedTuple):
-    """What a run works on.
+    """The vocabulary and the records of a run.
 
     Attributes:
       vocabulary: with its counts if the run needs them.
@@ -71,7 +45,7 @@ def prepare(config: PretrainingConfig, *, log: Log = console.say) -> Prepared:
 
     Args:
       config: of the run.
-      log: told what is done.
+      log: receives lines on what is done.
 
     Raises:
       UserError: if something is missing and there is no corpus to build it
@@ -88,12 +62,12 @@ def prepare(config: PretrainingConfig, *, log: Log = console.say) -> Prepared:
             vocabulary,
             skip_corrupt_records=config.runtime.skip_corrupt_records,
         )
-        _check_choices(records, data_set)
+        check_choices(records.directories, data_set)
         log(f"Training records: {records.num_records:,} in {patterns}")
         train[data_set.max_seq_length] = records
     if config.needs_unigram_counts:
         longest = train[config.corpus.max_seq_length]
-        counts = unigram_counts.read(longest, vocabulary)
+        counts = read_unigram_counts(longest.directories, vocabulary)
         vocabulary = dataclasses.replace(vocabulary, counts=counts)
     return Prepared(vocabulary, train, _open_held_out(config, vocabulary, log))
 
@@ -119,41 +93,14 @@ def _ensure_records(config: PretrainingConfig, log: Log) -> Vocabulary:
         config.corpus,
         vocabulary,
         config.records_dir,
-        engine=LocalEngine(config.runtime.num_processes),
+        runner=LocalRunner(config.runtime.num_processes),
         log=log,
     )
     return vocabulary
 
 
-def _check_choices(records: Records, corpus: CorpusConfig) -> None:
-    """Compares how records were made of text with what the run asks for.
-
-    Records of the run's own corpus must be made as it says. Those of another
-    text, or of a run that names none, only as far as it asks for something
-    other than the default: the text may have been built with other flags.
-    """
-    for path in sorted({os.path.dirname(file.path) for file in records.files}):
-        if not storage.exists(os.path.join(path, MANIFEST)):
-            continue
-        manifest = files.read_json(os.path.join(path, MANIFEST))
-        is_own = list(corpus.corpus) == manifest.get("corpus")
-        differing = [
-            f"{name} is {manifest[name]} there and {value} here"
-            for name in _CHOICES
-            if (value := getattr(corpus, name)) != manifest.get(name, value)
-            and (is_own or value != getattr(_DEFAULTS, name))
-        ]
-        if differing:
-            raise UserError(
-                f"The data set in {path} must be made as this run asks. "
-                f"Received: {'; '.join(differing)}. Change the flags to its "
-                f"values, build it again with {REBUILD}, or name another "
-                "--data_dir."
-            )
-
-
 def _has_records(config: PretrainingConfig) -> bool:
-    """Says whether the data sets are there: all of them or none."""
+    """Returns whether the data sets are there: all of them or none."""
     globs = {
         data_set.max_seq_length: config.pretrain_tfrecords_of(data_set)
         for data_set in config.corpus.data_sets
@@ -172,103 +119,6 @@ def _has_records(config: PretrainingConfig) -> bool:
     return not missing
 
 
-def build_records(
-    config: CorpusConfig,
-    vocabulary: Vocabulary,
-    output_dir: str,
-    *,
-    overwrite: bool = False,
-    engine: Engine,
-    log: Log = console.say,
-) -> dict[str, Any]:
-    """Builds the data sets of a corpus, saying how it goes.
-
-    Args:
-      config: the corpus and how to pack it.
-      vocabulary: of its tokens.
-      output_dir: where the files go, see `dataset_builder.build`.
-      overwrite: whether to replace a data set that lies there.
-      engine: that builds.
-      log: told about it.
-
-    Returns:
-      The manifest of the data set with the longest rows.
-    """
-    outputs = [config.directory_of(c, output_dir) for c in config.data_sets]
-    log(f"Building records in {', '.join(outputs)}")
-    start = time.monotonic()
-    progress = _ProgressLog(log, start)
-    manifest = dataset_builder.build(
-        config,
-        vocabulary,
-        output_dir=output_dir,
-        overwrite=overwrite,
-        engine=engine,
-        report=progress,
-    )
-    num_bytes = manifest["counts"]["text_bytes"]
-    log(_built_from(num_bytes, progress.bytes_before, start))
-    paths = (os.path.join(output, MANIFEST) for output in outputs)
-    log(summary([files.read_json(path) for path in paths]))
-    _check_held_out(manifest)
-    return manifest
-
-
-def _built_from(num_bytes: int, bytes_before: int, start: float) -> str:
-    """Says how much text was read, now and by a build that was stopped."""
-    rate = console.rate(num_bytes - bytes_before, start)
-    if not bytes_before:
-        return f"Built from {rate}:"
-    return (
-        f"Built from {num_bytes / 1e6:.1f} MB, {bytes_before / 1e6:.1f} MB of "
-        f"them by an earlier build that was stopped, and now {rate}:"
-    )
-
-
-def _check_held_out(manifest: Mapping[str, Any]) -> None:
-    """Warns where the share of records held out is far from the target."""
-    target, counts = manifest["held_out_fraction"], manifest["counts"]
-    share = counts["held_out_records"] / counts["records"]
-    if target and not target / MAX_RATIO <= share <= target * MAX_RATIO:
-        console.warn(
-            f"{share:.2%} of the records are held out where held_out_fraction="
-            f"{target} asks for {target:.2%}: documents stay whole, and there "
-            f"are {counts['documents']:,}."
-        )
-
-
-def summary(manifests: Sequence[dict[str, Any]]) -> str:
-    """Says what became of a corpus.
-
-    Args:
-      manifests: of its data sets, which tell the same of what was read.
-    """
-    text = "\n".join(map(_records_made, manifests))
-    manifest = manifests[-1]
-    counts = manifest["counts"]
-    text += f"\n{counts['documents']:,} documents, {counts['tokens_read']:,} "
-    text += f"tokens; held out: {counts['held_out_documents']:,} documents"
-    if counts["cut_documents"]:
-        text += f"\ncut: {counts['cut_documents']:,} times, in documents that "
-        text += "are too long"
-        if counts["held_out_documents"]:
-            text += "; a piece may be held out\n  where others of its document "
-            text += "are trained on"
-    for name, what in _LEFT_OUT.items():
-        if counts[name]:
-            text += f"\nleft out: {counts[name]:,} {what}"
-    if counts["replaced_bytes"]:
-        text += f"\nreplaced: {counts['replaced_bytes']:,} bytes, not UTF-8"
-    return f"{text}\n{lengths.table(manifest['document_tokens'])}"
-
-
-def _records_made(manifest: dict[str, Any]) -> str:
-    rows = [*manifest["length_buckets"], manifest["max_seq_length"]]
-    return _RECORDS.format(
-        lengths="/".join(map(str, rows)), **manifest["counts"]
-    )
-
-
 def _open_held_out(
     config: PretrainingConfig, vocabulary: Vocabulary, log: Log
 ) -> Records | None:
@@ -283,60 +133,7 @@ def _open_held_out(
 
 
 def _announce_check(patterns: str, log: Log) -> None:
-    """Says what is read before training, where it takes a while."""
+    """Logs the check of the records, where it takes a while."""
     num_bytes = sum(map(storage.size, find(patterns)))
     if num_bytes >= BYTES_TO_ANNOUNCE:
         log(f"Checking {num_bytes / 1e6:,.0f} MB of records in {patterns}")
-
-
-class _ProgressLog:
-    """Says from time to time how far a build has come.
-
-    Attributes:
-      bytes_before: of text, read by an earlier build.
-    """
-
-    def __init__(self, log: Log, start: float) -> None:
-        self.bytes_before = 0
-        self._log = log
-        self._start = start
-        self._next = start + SECONDS_BETWEEN_LOGS
-        self._is_search = False
-
-    def __call__(self, progress: Progress) -> None:
-        now = time.monotonic()
-        if progress.total_records:
-            text = f"Dealing out: {progress.num_records:,} of "
-            text += f"{progress.total_records:,} records"
-        else:
-            text = self._text(progress, now)
-        if now >= self._next and text:
-            self._next = now + SECONDS_BETWEEN_LOGS
-            self._log(text)
-
-    def _text(self, progress: Progress, now: float) -> str:
-        """Says how much text has been read; nothing if none has."""
-        self.bytes_before = progress.bytes_before
-        num_bytes = progress.num_bytes - progress.bytes_before
-        if not num_bytes or progress.is_search != self._is_search:
-            self._start = now  # processes take seconds to start
-            self._is_search = progress.is_search
-        if now < self._next or not num_bytes:
-            return ""
-        text = "Looking for duplicates: " if progress.is_search else ""
-        text += f"{progress.num_documents:,} documents, "
-        text += console.rate(num_bytes, self._start)
-        if progress.bytes_before:
-            text += f" after {progress.bytes_before / 1e6:.1f} MB before"
-        left = progress.total_bytes - progress.num_bytes
-        if left > 0:
-            seconds = left / num_bytes * (now - self._start)
-            text += f", about {_duration(seconds)} left"
-        return text
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 90 else f"{minutes / 60:.1f} h"

@@ -1,38 +1,31 @@
-"""The files of a data set: their names, and the format of a record.
+"""The format of a record, and the kinds of records of a data set.
 
 A record is a `tf.train.Example` with three int64 features of one fixed length,
 as the original writes them: `input_ids`, `input_mask`, `segment_ids`. Where
 several examples share a row, `input_mask` numbers them 1, 2, ...
 """
 
-import contextlib
 import functools
 import itertools
-import os
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from electra_tf.config.corpus import CorpusConfig
-from electra_tf.data.spans import Span
+from electra_tf.data.examples import ExampleSpan
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.util import files, storage
 
 FEATURES = ("input_ids", "input_mask", "segment_ids")
 _NAMES = tuple(name.encode() for name in FEATURES)
 
-FORMAT_VERSION = 1
-MANIFEST = "manifest.json"
-UNIGRAM_COUNTS = "unigram_counts.txt"
-PARTS = ".parts"
 TRAIN = "train"
 HELD_OUT = "held_out"
-PREFIXES = {TRAIN: "pretrain_data", HELD_OUT: "held_out_data"}
+SPLITS = (TRAIN, HELD_OUT)
 
 
-class Kind(NamedTuple):
+class RecordKind(NamedTuple):
     """Records that are written to the same files.
 
     Attributes:
@@ -48,14 +41,14 @@ class Kind(NamedTuple):
 
     @property
     def counter(self) -> str:
-        """The name under which a packer counts them."""
+        """The name of their number in the counts of a packer."""
         return "-".join(("records", *map(str, self)))
 
 
-def kinds(config: CorpusConfig) -> list[Kind]:
+def kinds(config: CorpusConfig) -> list[RecordKind]:
     """Returns the kinds of records of a corpus, those for training first."""
     return [
-        Kind(data_set.max_seq_length, split, length)
+        RecordKind(data_set.max_seq_length, split, length)
         for data_set in config.data_sets
         for split, lengths in (
             (TRAIN, data_set.row_lengths),
@@ -82,7 +75,7 @@ class Rows(NamedTuple):
 
 def layout(
     ids: np.ndarray,
-    rows: Sequence[Sequence[Span]],
+    rows: Sequence[Sequence[ExampleSpan]],
     max_seq_length: int,
     vocabulary: Vocabulary,
 ) -> Rows:
@@ -132,12 +125,12 @@ def layout(
 
 
 def _firsts(sizes: np.ndarray) -> np.ndarray:
-    """Returns where groups begin that lie one after the other."""
+    """Returns the starts of consecutive groups of these sizes."""
     return np.cumsum(sizes) - sizes
 
 
 def _ranges(starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Joins ranges of so many whole numbers each."""
+    """Returns the concatenation of ranges of integers."""
     steps = np.repeat(starts - _firsts(sizes), sizes)
     return steps + np.arange(len(steps))
 
@@ -194,7 +187,7 @@ def serialize(rows: Rows) -> list[bytes]:
 
 @functools.lru_cache
 def _before(name: bytes, size: int) -> bytes:
-    """Returns what stands before the payload of a feature.
+    """Returns the bytes before the payload of a feature.
 
     It is one entry of the map `Features.feature`: its key, and as its value a
     Feature with an Int64List of `size` bytes.
@@ -208,7 +201,7 @@ def _before(name: bytes, size: int) -> bytes:
 
 @functools.lru_cache
 def _header(number: int, size: int) -> bytes:
-    """Returns what stands before a field of a protocol buffer with a length."""
+    """Returns the header of a length-delimited field of a protocol buffer."""
     header = bytearray([number << 3 | 2])
     while size > 127:
         header.append(size & 127 | 128)
@@ -245,99 +238,3 @@ def parse(serialized: tf.Tensor, max_seq_length: int) -> dict[str, tf.Tensor]:
     """
     feature = tf.io.FixedLenFeature([max_seq_length], tf.int64)
     return tf.io.parse_example(serialized, dict.fromkeys(FEATURES, feature))
-
-
-class ShardWriter:
-    """Writes records to several files in turn.
-
-    Until `publish` the files have names that no glob for records matches.
-
-    Args:
-      directory: where the files go.
-      split: "train" or "held_out".
-      num_shards: how many files; fewer if there are fewer records.
-      length: numbers in each feature, where that is less than the data set's
-        `max_seq_length`; None where it is not.
-
-    Attributes:
-      num_shards: how many files at most.
-      num_records: written so far. Who writes the files without `write`, at
-        `unfinished_path`, sets it before `publish`.
-    """
-
-    def __init__(
-        self,
-        directory: str,
-        split: str,
-        num_shards: int,
-        *,
-        length: int | None = None,
-    ) -> None:
-        self.num_records = 0
-        self._directory = directory
-        self._split = split
-        self.num_shards = num_shards
-        self._length = length
-        self._prefix = f"{PREFIXES[split]}.tfrecord-"
-        if length is not None:
-            self._prefix += f"{length}-tokens-"
-        self._writers: list[tf.io.TFRecordWriter] = []
-        self._stack = contextlib.ExitStack()
-
-    def __enter__(self) -> "ShardWriter":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
-
-    def write(self, record: bytes) -> None:
-        """Writes a record to the next file."""
-        shard = self.num_records % self.num_shards
-        if shard == len(self._writers):
-            writer = tf.io.TFRecordWriter(self.unfinished_path(shard))
-            self._writers.append(self._stack.enter_context(writer))
-        self._writers[shard].write(record)
-        self.num_records += 1
-
-    def close(self) -> None:
-        """Writes what is still in memory; errors show here at the latest."""
-        self._stack.close()
-
-    def publish(self) -> list[dict[str, Any]]:
-        """Gives the files their names; returns the manifest's entries."""
-        num_shards = min(self.num_shards, self.num_records)
-        lengths = {"max_seq_length": self._length} if self._length else {}
-        entries = []
-        for shard in range(num_shards):
-            name = f"{self._prefix}{shard}-of-{num_shards}"
-            path = os.path.join(self._directory, name)
-            files.sync(self.unfinished_path(shard))
-            storage.move(self.unfinished_path(shard), path)
-            entries.append(
-                {
-                    "name": name,
-                    "split": self._split,
-                    "num_records": len(
-                        range(shard, self.num_records, num_shards)
-                    ),
-                    "num_bytes": storage.size(path),
-                    **lengths,
-                }
-            )
-        return entries
-
-    def unfinished_path(self, shard: int) -> str:
-        """Returns where a file lies until it has its name."""
-        return os.path.join(self._directory, f".{self._prefix}{shard}.tmp")
-
-
-def find_unfinished(directory: str) -> list[str]:
-    """Returns the shards and parts that a stopped build left in a directory."""
-    shards = storage.find(directory, [".*.tfrecord-*.tmp"])
-    return shards + storage.find(os.path.join(directory, PARTS), ["*"])
-
-
-def find_data_set(directory: str) -> list[str]:
-    """Returns the files of a data set in a directory, its manifest first."""
-    shards = (f"{prefix}.tfrecord*" for prefix in PREFIXES.values())
-    return storage.find(directory, [MANIFEST, UNIGRAM_COUNTS, *shards])

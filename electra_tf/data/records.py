@@ -1,39 +1,30 @@
-"""TFRecord files that are checked before anything trains on them."""
+"""TFRecord files that are verified before anything trains on them, and while.
 
+A file that is removed, replaced or rewritten while a run reads it would end it
+with an error that names no file, or change the result without any.
+"""
+
+import contextlib
 import dataclasses
 import itertools
 import os
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 import tensorflow as tf
 from google.protobuf import message
 
-from electra_tf.configure_pretraining import CorpusConfig
-from electra_tf.data.record_format import (
-    FEATURES,
-    FORMAT_VERSION,
-    MANIFEST,
-    find_unfinished,
-    parse,
-)
-from electra_tf.data.recovery import SoundReader, salvage
-from electra_tf.data.shared_rows import MAX_EXAMPLES
+from electra_tf.config.corpus import CorpusConfig
+from electra_tf.data.dataset_files import MANIFEST, read_manifest
+from electra_tf.data.examples import MAX_EXAMPLES
+from electra_tf.data.record_format import FEATURES, parse
+from electra_tf.data.recovery import FaultTolerantReader, recover
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import files, storage
 from electra_tf.util.errors import UserError, reason
 
 MAX_BYTES_TO_SCAN = 2**30
-REBUILD = "`python -m electra_tf.build_pretraining_dataset --overwrite`"
-"""The command that replaces a data set which does not fit."""
-
 _SCAN_BATCH = 1024
-_DEFAULTS = {
-    "tokenizer": "wordpiece",
-    "pad_vocab_to_multiple": 1,
-    "length_buckets": [],
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,15 +49,16 @@ class RecordFile:
 
 @dataclasses.dataclass(frozen=True)
 class Records:
-    """A set of TFRecord files that were found sound.
+    """A set of TFRecord files that were verified.
 
     Attributes:
       files: the files, by name.
-      sound: reads them where damage is left out; None where it is an error.
+      recovery: reads them where damaged records are left out; None where they
+        are an error.
     """
 
     files: tuple[RecordFile, ...]
-    sound: SoundReader | None = None
+    recovery: FaultTolerantReader | None = None
 
     @property
     def max_seq_length(self) -> int:
@@ -91,6 +83,11 @@ class Records:
     def num_records(self) -> int:
         """Records in all files."""
         return sum(file.num_records for file in self.files)
+
+    @property
+    def directories(self) -> tuple[str, ...]:
+        """The directories of the files, which are those of data sets."""
+        return tuple({os.path.dirname(file.path): None for file in self.files})
 
     @classmethod
     def open(
@@ -129,22 +126,22 @@ class Records:
                 f"{patterns!r}, which matches no file. Build them with "
                 "`python -m electra_tf.build_pretraining_dataset`."
             )
-        sound = SoundReader() if skip_corrupt_records else None
+        recovery = FaultTolerantReader() if skip_corrupt_records else None
         is_small = sum(map(storage.size, paths)) <= MAX_BYTES_TO_SCAN
         max_number = MAX_EXAMPLES if corpus.is_packed else 1
         opened = []
         for directory, group in itertools.groupby(paths, os.path.dirname):
-            listed = _read_manifest(
-                directory, corpus, vocabulary, has_whole_files=not sound
+            listed = _list_files(
+                directory, corpus, vocabulary, has_whole_files=not recovery
             )
             for path in group:
                 file = _find_listed(path, listed)
                 length = file.max_seq_length if file else corpus.max_seq_length
                 scanner = _Scanner(length, vocabulary.size, max_number)
                 opened.append(
-                    _open_file(path, file, scanner, sound, in_full=is_small)
+                    _open_file(path, file, scanner, recovery, in_full=is_small)
                 )
-        return cls(tuple(opened), sound)
+        return cls(tuple(opened), recovery)
 
 
 def find(patterns: str) -> list[str]:
@@ -183,41 +180,21 @@ def locate_damage(paths: Iterable[str]) -> str:
     return f"All records of {len(paths)} file(s) can be read."
 
 
-def _read_manifest(
+def _list_files(
     directory: str,
     corpus: CorpusConfig,
     vocabulary: Vocabulary,
     *,
     has_whole_files: bool,
 ) -> dict[str, RecordFile] | None:
-    """Checks a data set against its manifest.
+    """Returns the files that a manifest lists, by path.
 
-    Returns:
-      Its files by path; None for files of the original, without a manifest.
+    None stands for files of the original, which have no manifest.
     """
-    path = os.path.join(directory, MANIFEST)
-    if not storage.exists(path):
-        if unfinished := find_unfinished(directory):
-            raise UserError(
-                "A data set must be complete. Received: "
-                f"{unfinished[0]}, left by a build that was stopped. Build "
-                f"it again with {REBUILD}, or name another --data_dir."
-            )
-        if corpus.length_buckets:
-            raise UserError(
-                "`length_buckets` needs records that were built with it. "
-                f"Received: {directory}, which has no {MANIFEST}. Build the "
-                "data set again, or drop --length_buckets."
-            )
+    manifest = read_manifest(directory, corpus, vocabulary)
+    if manifest is None:
         return None
-    manifest = files.read_object(path)
-    if manifest.get("format_version") != FORMAT_VERSION:
-        raise UserError(
-            f"{path} must have format_version {FORMAT_VERSION}. Received: "
-            f"{manifest.get('format_version')}. Build the data set again."
-        )
-    _check_settings(directory, manifest, corpus, vocabulary)
-    with files.shape_of(path):
+    with files.shape_of(os.path.join(directory, MANIFEST)):
         listed = [
             RecordFile(
                 os.path.join(directory, entry["name"]),
@@ -231,36 +208,6 @@ def _read_manifest(
         if has_whole_files or not storage.exists(file.path):
             _check_size(file)
     return {file.path: file for file in listed}
-
-
-def _check_settings(
-    directory: str,
-    manifest: dict[str, Any],
-    corpus: CorpusConfig,
-    vocabulary: Vocabulary,
-) -> None:
-    ours = {
-        "tokenizer": vocabulary.kind,
-        "pad_vocab_to_multiple": corpus.pad_vocab_to_multiple,
-        "vocab_size": vocabulary.size,
-        "vocab_sha256": vocabulary.sha256,
-        "max_seq_length": corpus.max_seq_length,
-        "length_buckets": list(corpus.row_lengths[:-1]),
-        "packing": corpus.packing,
-        "do_lower_case": corpus.do_lower_case,
-        "strip_accents": corpus.strip_accents,
-    }
-    differing = [
-        f"{name} is {manifest.get(name)} there and {value} here"
-        for name, value in ours.items()
-        if manifest.get(name, _DEFAULTS.get(name)) != value
-    ]
-    if differing:
-        raise UserError(
-            f"The data set in {directory} must fit this run. Received: "
-            f"{'; '.join(differing)}. Change the flags to its values, "
-            f"build it again with {REBUILD}, or name another --data_dir."
-        )
 
 
 def _check_size(file: RecordFile) -> None:
@@ -277,7 +224,7 @@ def _check_size(file: RecordFile) -> None:
 def _find_listed(
     path: str, listed: dict[str, RecordFile] | None
 ) -> RecordFile | None:
-    """Returns what a manifest says of a file; None if there is none."""
+    """Returns the entry of a file in a manifest; None without a manifest."""
     if listed is not None and path not in listed:
         raise UserError(
             f"{path} must belong to the data set beside it. Received: a file "
@@ -290,7 +237,7 @@ def _open_file(
     path: str,
     file: RecordFile | None,
     scanner: "_Scanner",
-    sound: SoundReader | None,
+    recovery: FaultTolerantReader | None,
     *,
     in_full: bool,
 ) -> RecordFile:
@@ -311,17 +258,66 @@ def _open_file(
                 f"promises. Received: {found} records."
             )
     except _DamageError:
-        if not sound:
+        if not recovery:
             raise
-        found = file.num_records if file else len(salvage(path))
-        scanner.check(path, sound.read(path, found))
+        found = file.num_records if file else len(recover(path))
+        scanner.check(path, recovery.read(path, found))
     file = file or RecordFile(path, found, size, scanner.max_seq_length)
     # Damage that comes while a run reads is left out, too.
-    return file if sound else dataclasses.replace(file, version=version)
+    return file if recovery else dataclasses.replace(file, version=version)
+
+
+def check_unchanged(files: Iterable[RecordFile]) -> None:
+    """Checks that files are as they were when they were opened.
+
+    Args:
+      files: to look at; one without a `version` must only be there.
+
+    Raises:
+      UserError: naming the first that is gone or has changed.
+    """
+    for file in files:
+        try:
+            size, *_ = version = tuple(storage.version(file.path))
+        except FileNotFoundError:
+            found = "no such file"
+        else:
+            if file.version in (None, version):
+                continue
+            found = f"{size} bytes, written meanwhile"
+        raise UserError(
+            f"{file.path} must stay as it is while a run reads it: "
+            f"{file.num_records} records. Received: {found}. Put it back and "
+            "give the same command to go on from the last checkpoint."
+        )
+
+
+@contextlib.contextmanager
+def naming_faults(data_sets: Mapping[int, Records]) -> Iterator[None]:
+    """Turns errors of TensorFlow while records are read into their causes.
+
+    Args:
+      data_sets: that are read, by their `max_seq_length`.
+
+    Raises:
+      UserError: naming a file that is gone, has changed or is damaged.
+    """
+    files = [f for records in data_sets.values() for f in records.files]
+    try:
+        check_unchanged(files)
+        yield
+    except tf.errors.OpError as error:
+        try:
+            check_unchanged(files)
+        except UserError as fault:
+            raise fault from error
+        if isinstance(error, tf.errors.DataLossError):
+            raise UserError(locate_damage(f.path for f in files)) from error
+        raise
 
 
 class _DamageError(UserError):
-    """A file has not the records that it should have."""
+    """A file does not have the records that it should have."""
 
 
 class _Scanner:

@@ -1,9 +1,9 @@
-"""What can still be read of a damaged TFRecord file.
+"""Recovery of the records of damaged TFRecord files.
 
 A file is a sequence of frames: the size of a record (8 bytes, little-endian),
-a checksum of these, the record, and a checksum of it (4 bytes each). Damage of
-a record loses it alone. Damage of a size loses all up to the next place that
-has a size with its checksum.
+a checksum of these, the record, and a checksum of it (4 bytes each). A corrupt
+record is lost alone. A corrupt size loses the records up to the next valid
+header, a size with its checksum.
 """
 
 import numpy as np
@@ -30,15 +30,15 @@ def _crc_table() -> np.ndarray:
 _TABLE = _crc_table()
 
 
-class SoundReader:
-    """Reads files in full, with sound records in the place of damaged ones.
+class FaultTolerantReader:
+    """Reads files in full, with intact records in the place of damaged ones.
 
-    Every file has as many records as ever, so that damage moves no other
-    record within the order of training. Each damaged file is told of once.
+    Every file keeps its number of records, so that damage moves no other record
+    within the order of training. Each damaged file is reported once.
     """
 
     def __init__(self) -> None:
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     def read(self, path: str, num_records: int) -> tf.Tensor:
         """Returns the records of a file, string [records].
@@ -48,7 +48,7 @@ class SoundReader:
           num_records: that it has or had.
 
         Raises:
-          UserError: if no record of it is sound.
+          UserError: if no record of it is intact.
         """
         try:
             dataset = tf.data.TFRecordDataset(path).batch(tf.int64.max)
@@ -57,43 +57,43 @@ class SoundReader:
                 return records
         except tf.errors.DataLossError:
             pass
-        found = salvage(path)
+        found = recover(path)
         found += [None] * (num_records - len(found))
         found = found[:num_records]
-        sound = [record for record in found if record is not None]
-        if not sound:
+        intact = [record for record in found if record is not None]
+        if not intact:
             raise UserError(
                 f"{path} must hold a record that can be read. Received: none "
                 f"of {num_records:,}. Restore the file or build the data set "
                 "again."
             )
-        self._tell(path, num_records, len(sound))
+        self._report(path, num_records, len(intact))
         return tf.constant(
             [
-                sound[number % len(sound)] if record is None else record
+                intact[number % len(intact)] if record is None else record
                 for number, record in enumerate(found)
             ]
         )
 
-    def _tell(self, path: str, num_records: int, num_sound: int) -> None:
-        if path not in self._told:
-            self._told.add(path)
+    def _report(self, path: str, num_records: int, num_intact: int) -> None:
+        if path not in self._reported:
+            self._reported.add(path)
             console.warn(
-                f"{path}: {num_records - num_sound:,} of {num_records:,} "
+                f"{path}: {num_records - num_intact:,} of {num_records:,} "
                 "records are damaged and left out; others of the file are "
                 "read once more instead."
             )
 
 
-def salvage(path: str) -> list[bytes | None]:
+def recover(path: str) -> list[bytes | None]:
     """Reads the records of a damaged file.
 
     Args:
       path: of the file.
 
     Returns:
-      The records in order. None stands for a damaged one, and for a place
-      where sizes are damaged, whatever number of records is lost there.
+      The records in order. None stands for a damaged one, and for a damaged
+      size, whatever number of records is lost there.
     """
     content = storage.read_bytes(path)
     data = np.frombuffer(content, np.uint8)
@@ -114,7 +114,7 @@ def salvage(path: str) -> list[bytes | None]:
 def _frames(
     content: bytes, data: np.ndarray, position: int
 ) -> list[tuple[int, int]]:
-    """Returns start and size of the frames that follow without damaged sizes.
+    """Returns start and size of the frames that follow before a damaged size.
 
     Args:
       content: of the file.
@@ -129,8 +129,8 @@ def _frames(
         frames.append((position, size))
         position += size + _FRAME_BYTES
     starts = np.array([start for start, _ in frames], np.int64)
-    is_sound = _has_sound_size(data, starts)
-    return frames if is_sound.all() else frames[: int(is_sound.argmin())]
+    is_intact = _has_valid_header(data, starts)
+    return frames if is_intact.all() else frames[: int(is_intact.argmin())]
 
 
 def _records(
@@ -147,19 +147,19 @@ def _records(
         computed = _checksums(rows, sizes)
         for (start, size), checksum in zip(block, computed, strict=True):
             end = start + _HEADER_BYTES + size
-            is_sound = _number(content, end, 4) == checksum
+            is_intact = _number(content, end, 4) == checksum
             records.append(
-                content[start + _HEADER_BYTES : end] if is_sound else None
+                content[start + _HEADER_BYTES : end] if is_intact else None
             )
     return records
 
 
 def _next_frame(content: bytes, data: np.ndarray, position: int) -> int:
-    """Returns the first place from a position on where a frame may begin."""
+    """Returns the first position from one on at which a frame may begin."""
     while position + _FRAME_BYTES <= len(content):
         end = min(position + _BLOCK_BYTES, len(content) - _FRAME_BYTES + 1)
         starts = np.arange(position, end)
-        for start in starts[_has_sound_size(data, starts)].tolist():
+        for start in starts[_has_valid_header(data, starts)].tolist():
             size = _number(content, start, _SIZE_BYTES)
             if start + size + _FRAME_BYTES <= len(content):
                 return start
@@ -167,8 +167,8 @@ def _next_frame(content: bytes, data: np.ndarray, position: int) -> int:
     return len(content)
 
 
-def _has_sound_size(data: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """Says of places whether a size and its checksum stand there.
+def _has_valid_header(data: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """Returns whether positions hold a size with its checksum.
 
     Args:
       data: uint8 [bytes].

@@ -1,4 +1,4 @@
-"""Where sentences end, by rules.
+"""Sentence splitting by rules.
 
 A sentence ends after `.`, `!`, `?` or an ellipsis, and quotes and brackets that
 close behind them, where white space follows and then no lower-case letter. The
@@ -77,7 +77,7 @@ def split(line: str) -> list[str]:
 
 
 def _is_end(before: str, found: re.Match[str]) -> bool:
-    """Says whether a sentence ends where its marks allow it.
+    """Returns whether a sentence ends where its marks allow it.
 
     Args:
       before: the sentence up to the marks, or its last characters.

@@ -1,11 +1,11 @@
-"""The parts that a data set is built from, one by one and in any order.
+"""The shards that a data set is built from, one by one and in any order.
 
-A part is what becomes of some of the text, about `PART_BYTES` of it: the
-records of each split, and a summary, written last. Which text belongs to which
-part depends on the corpus alone, so that the data set is the same for any
-number of processes, and a build that was stopped goes on with the parts that
-are there. Their names tell of text, settings and vocabulary: what was made
-from others is never taken for them.
+A shard is some of the text, about `SHARD_BYTES` of it, and what is made of it:
+the records of each split, and a summary, written last. Which text belongs to
+which shard depends on the corpus alone, so that the data set is the same for
+any number of processes, and a build that was stopped goes on with the shards
+that are there. Their names are fingerprints of text, settings and vocabulary:
+a shard made from others is never taken for one of them.
 """
 
 import contextlib
@@ -20,28 +20,21 @@ import tensorflow as tf
 
 from electra_tf.config.corpus import CorpusConfig
 from electra_tf.data import corpus, deduplication, packing
+from electra_tf.data.dataset_files import FORMAT_VERSION, SHARDS_DIRECTORY
 from electra_tf.data.held_out import Document, Splitter
-from electra_tf.data.lengths import Lengths
-from electra_tf.data.packing import Packed
-from electra_tf.data.record_format import (
-    FORMAT_VERSION,
-    PARTS,
-    PREFIXES,
-    Kind,
-    kinds,
-)
-from electra_tf.data.sources import Source, split
+from electra_tf.data.record_format import RecordKind, kinds
+from electra_tf.data.sources import Source, split_source
+from electra_tf.data.summaries import Summary, no_lengths
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import files, storage
 
-PART_BYTES = 16 * 2**20
+SHARD_BYTES = 16 * 2**20
 ORIGINAL_MAX_CHARACTERS = 2**24  # the original never cuts a document
 
 HASHES = ".hashes"
 
-_SUMMARY = "summary.json"
 _BATCH_RECORDS = 1024
-# Settings of which records do not depend.
+# Settings of which the records of a shard do not depend.
 _FREE = (
     "corpus",
     "tfds_data_dir",
@@ -57,82 +50,57 @@ Report = Callable[[corpus.Statistics], None]
 
 
 @dataclasses.dataclass(frozen=True)
-class Part:
-    """A part of a data set, made or not.
+class Shard:
+    """A shard of a corpus, built or not.
 
     Attributes:
       sources: its text.
-      directory: its files.
-      dropped: tells which of its documents are left out, see
-        `duplicates.leave_out`.
+      directory: of its files.
+      dropped: a bit for each of its documents, set for those that are left
+        out, see `deduplication.leave_out`.
     """
 
     sources: tuple[Source, ...]
     directory: str
     dropped: bytes = b""
 
-    def without(self, dropped: bytes) -> "Part":
-        """Returns the part that lacks some documents, of another name."""
+    def without(self, dropped: bytes) -> "Shard":
+        """Returns the shard less some documents, under another name."""
         if not any(dropped):
             return self
         digest = hashlib.sha256(dropped).hexdigest()[:16]
-        return Part(self.sources, f"{self.directory}-{digest}", dropped)
+        return Shard(self.sources, f"{self.directory}-{digest}", dropped)
 
     @property
     def num_text_bytes(self) -> int:
-        """About how many bytes of text it has."""
+        """Size of its text in bytes, about."""
         return sum(source.num_text_bytes for source in self.sources)
 
     @property
     def is_done(self) -> bool:
         """Whether it is complete."""
-        return storage.exists(os.path.join(self.directory, _SUMMARY))
+        return storage.exists(self.summary_path)
 
-    def path(self, kind: Kind) -> str:
+    @property
+    def summary_path(self) -> str:
+        """Path of its `Summary`."""
+        return os.path.join(self.directory, "summary.json")
+
+    @property
+    def hashes_path(self) -> str:
+        """Path of the hashes of its documents."""
+        return self.directory + HASHES
+
+    def records_path(self, kind: RecordKind) -> str:
         """Returns the path of the records of a kind."""
         name = "-".join(map(str, kind))
         return os.path.join(self.directory, f"{name}.tfrecord")
 
-    def records(self, kind: Kind) -> Iterator[bytes]:
+    def records(self, kind: RecordKind) -> Iterator[bytes]:
         """Yields the records of a kind."""
-        dataset = tf.data.TFRecordDataset(self.path(kind))
+        dataset = tf.data.TFRecordDataset(self.records_path(kind))
         for batch in dataset.batch(_BATCH_RECORDS):
             yield from batch.numpy()
-
-
-@dataclasses.dataclass(frozen=True)
-class Summary:
-    """What became of the text of a part.
-
-    Attributes:
-      statistics: of the reading.
-      packed: what became of it in each data set.
-      lengths: of the documents of each split.
-      splits: that it has documents of.
-      waiting: documents whose split depends on other parts.
-    """
-
-    statistics: dict[str, int]
-    packed: list[Packed]
-    lengths: dict[str, Lengths]
-    splits: list[str]
-    waiting: list[Document]
-
-    def num_records(self, kind: Kind) -> int:
-        """Returns how many records of a kind there are."""
-        return sum(packed.counts.get(kind.counter, 0) for packed in self.packed)
-
-    @classmethod
-    def of(cls, part: Part) -> "Summary":
-        """Reads the summary of a part that is done."""
-        values = files.read_json(os.path.join(part.directory, _SUMMARY))
-        waiting = [Document(*document) for document in values.pop("waiting")]
-        packed = [Packed(*packed) for packed in values.pop("packed")]
-        lengths = {
-            name: Lengths(**each)
-            for name, each in values.pop("lengths").items()
-        }
-        return cls(**values, packed=packed, lengths=lengths, waiting=waiting)
 
 
 def plan(
@@ -140,8 +108,8 @@ def plan(
     config: CorpusConfig,
     vocabulary: Vocabulary,
     output_dir: str,
-) -> list[Part]:
-    """Divides a corpus into parts.
+) -> list[Shard]:
+    """Divides a corpus into shards.
 
     Args:
       sources: of the corpus.
@@ -150,8 +118,8 @@ def plan(
       output_dir: of the data set.
 
     Returns:
-      The parts. With the original's packing, which goes from document to
-      document, there is but one.
+      The shards. The original's packing, whose random choices go from document
+      to document, has but one.
     """
     groups = [tuple(sources)]
     if config.packing != "original":
@@ -163,122 +131,61 @@ def plan(
     }
     for name in _FREE:
         del settings[name]
-    root = os.path.join(output_dir, PARTS)
+    root = os.path.join(output_dir, SHARDS_DIRECTORY)
     return [
-        Part(group, os.path.join(root, _fingerprint(group, settings)))
+        Shard(group, os.path.join(root, _fingerprint(group, settings)))
         for group in groups
     ]
 
 
 def build(
-    part: Part,
+    shard: Shard,
     config: CorpusConfig,
     vocabulary: Vocabulary,
     *,
     report: Report = lambda _: None,
     num_threads: int = 0,
 ) -> corpus.Statistics:
-    """Makes a part from its text.
+    """Builds the records of a shard from its text.
 
     Args:
-      part: which.
+      shard: to build.
       config: how to read and pack it.
       vocabulary: of its tokens.
-      report: called now and then with what was read.
+      report: called now and then with the statistics of the reading.
       num_threads: see `packing.pack`.
 
     Returns:
-      What was read.
+      The statistics of the reading.
     """
     statistics = corpus.Statistics()
     splitter = Splitter(config.held_out_fraction, config.data_seed)
     documents = deduplication.leave_out(
-        _read(part, config, statistics), part.dropped, statistics
+        _read(shard, config, statistics), shard.dropped, statistics
     )
-    lengths = _no_lengths()
-    packed = _write(
-        part,
+    summary = Summary(statistics, [], no_lengths())
+    _write(
+        shard,
+        summary,
         splitter.assign(documents),
         config,
         vocabulary,
-        lengths,
         num_threads=num_threads,
         report=lambda: report(statistics),
     )
     report(statistics)
-    _finish(
-        part,
-        Summary(
-            dataclasses.asdict(statistics),
-            packed,
-            lengths,
-            sorted(splitter.splits),
-            splitter.waiting,
-        ),
-        config,
-    )
+    summary.splits, summary.undecided = splitter.splits, splitter.undecided
+    _finish(shard, summary, config)
     return statistics
 
 
-def write_hashes(
-    part: Part,
-    config: CorpusConfig,
-    *,
-    report: Report = lambda _: None,
-) -> corpus.Statistics:
-    """Writes the hashes of the documents of a part to `hashes_path`.
-
-    Args:
-      part: which.
-      config: how to read it.
-      report: called now and then with what was read.
-
-    Returns:
-      What was read.
-    """
-    statistics = corpus.Statistics()
-    hashes = document_hashes(part, config, statistics, report=report)
-    storage.make_directories(os.path.dirname(part.directory))
-    deduplication.write(hashes_path(part), hashes)
-    report(statistics)
-    return statistics
-
-
-def document_hashes(
-    part: Part,
-    config: CorpusConfig,
-    statistics: corpus.Statistics | None = None,
-    *,
-    report: Report = lambda _: None,
-) -> Iterator[bytes]:
-    """Yields the hashes of the documents of a part.
-
-    Args:
-      part: which.
-      config: how to read it.
-      statistics: counts what is read.
-      report: called now and then with them.
-    """
-    statistics = statistics or corpus.Statistics()
-    for lines in _read(part, config, statistics):
-        yield deduplication.document_hash(
-            lines, do_lower_case=config.do_lower_case
-        )
-        report(statistics)
-
-
-def hashes_path(part: Part) -> str:
-    """Returns the file of the hashes of a part that has all its documents."""
-    return part.directory + HASHES
-
-
-def build_of_documents(
+def build_undecided(
     documents: Iterable[Document],
     config: CorpusConfig,
     vocabulary: Vocabulary,
     output_dir: str,
-) -> Part:
-    """Makes a part from documents.
+) -> Shard:
+    """Builds a shard of documents whose split was decided last.
 
     Args:
       documents: with their splits.
@@ -286,24 +193,48 @@ def build_of_documents(
       vocabulary: of the tokens.
       output_dir: of the data set.
     """
-    part = Part((), os.path.join(output_dir, PARTS, "waiting"))
-    lengths = _no_lengths()
-    packed = _write(part, documents, config, vocabulary, lengths)
-    statistics = dataclasses.asdict(corpus.Statistics())
-    _finish(part, Summary(statistics, packed, lengths, [], []), config)
-    return part
+    root = os.path.join(output_dir, SHARDS_DIRECTORY)
+    shard = Shard((), os.path.join(root, "undecided"))
+    summary = Summary(corpus.Statistics(), [], no_lengths())
+    _write(shard, summary, documents, config, vocabulary)
+    _finish(shard, summary, config)
+    return shard
 
 
-def _no_lengths() -> dict[str, Lengths]:
-    return {split_name: Lengths() for split_name in PREFIXES}
+def write_hashes(
+    shard: Shard, config: CorpusConfig, *, report: Report = lambda _: None
+) -> corpus.Statistics:
+    """Writes the hashes of the documents of a shard to its `hashes_path`.
+
+    Args:
+      shard: to read.
+      config: how to read it.
+      report: called now and then with the statistics of the reading.
+
+    Returns:
+      The statistics of the reading.
+    """
+    statistics = corpus.Statistics()
+
+    def hashes() -> Iterator[bytes]:
+        for lines in _read(shard, config, statistics):
+            yield deduplication.document_hash(
+                lines, do_lower_case=config.do_lower_case
+            )
+            report(statistics)
+
+    storage.make_directories(os.path.dirname(shard.directory))
+    deduplication.write_hashes(shard.hashes_path, hashes())
+    report(statistics)
+    return statistics
 
 
 def _read(
-    part: Part, config: CorpusConfig, statistics: corpus.Statistics
+    shard: Shard, config: CorpusConfig, statistics: corpus.Statistics
 ) -> Iterator[list[str]]:
-    """Yields the documents of a part, with those that are left out."""
-    return corpus.read(
-        part.sources,
+    """Yields all documents of a shard, duplicates included."""
+    return corpus.read_documents(
+        shard.sources,
         blanks_separate_docs=config.blanks_separate_docs,
         statistics=statistics,
         max_characters=(
@@ -312,6 +243,7 @@ def _read(
             else corpus.MAX_DOCUMENT_CHARACTERS
         ),
         options=corpus.Options.of(config),
+        must_have_text=False,
     )
 
 
@@ -322,11 +254,11 @@ def _group(
     group: list[Source] = []
     size = 0
     for source in sources:
-        for piece in split(
-            source, PART_BYTES, blanks_separate_docs=blanks_separate_docs
+        for piece in split_source(
+            source, SHARD_BYTES, blanks_separate_docs=blanks_separate_docs
         ):
             num_bytes = piece.num_text_bytes
-            if group and size + num_bytes > PART_BYTES:
+            if group and size + num_bytes > SHARD_BYTES:
                 yield tuple(group)
                 group, size = [], 0
             group.append(piece)
@@ -344,39 +276,42 @@ def _fingerprint(sources: tuple[Source, ...], settings: dict[str, Any]) -> str:
 
 
 def _version(path: str) -> list[int]:
-    """Returns what changes when a source does."""
+    """Returns numbers that change when a source does."""
     return storage.version(path) if storage.exists(path) else []  # the demo
 
 
 def _write(
-    part: Part,
+    shard: Shard,
+    summary: Summary,
     documents: Iterable[Document],
     config: CorpusConfig,
     vocabulary: Vocabulary,
-    lengths: dict[str, Lengths],
     *,
     num_threads: int = 0,
     report: Callable[[], None] = lambda: None,
-) -> list[Packed]:
-    storage.make_directories(part.directory)
+) -> None:
+    """Packs documents into the records of a shard; counts in its summary."""
+    storage.make_directories(shard.directory)
     with contextlib.ExitStack() as stack:
         writers = {
-            kind: stack.enter_context(tf.io.TFRecordWriter(part.path(kind)))
+            kind: stack.enter_context(
+                tf.io.TFRecordWriter(shard.records_path(kind))
+            )
             for kind in kinds(config)
         }
-        return packing.pack(
+        summary.packed = packing.pack(
             documents,
             config,
             vocabulary,
             writers,
-            lengths=lengths,
+            lengths=summary.lengths,
             num_threads=num_threads,
             report=report,
         )
 
 
-def _finish(part: Part, summary: Summary, config: CorpusConfig) -> None:
+def _finish(shard: Shard, summary: Summary, config: CorpusConfig) -> None:
+    """Completes a shard: its summary says that all records are on disk."""
     for kind in kinds(config):
-        files.sync(part.path(kind))
-    path = os.path.join(part.directory, _SUMMARY)
-    files.write_json(path, dataclasses.asdict(summary))
+        files.sync(shard.records_path(kind))
+    summary.write(shard.summary_path)

@@ -1,10 +1,10 @@
-"""What a corpus is made of: files, ranges of files, data sets, the demo."""
+"""The sources of a corpus: files, ranges of files, data sets, the demo."""
 
 import dataclasses
 from collections.abc import Iterable
 
-from electra_tf.data.formats import prepared_datasets, text_files
-from electra_tf.data.formats.contents import Kind
+from electra_tf.data.formats import prepared, text_files
+from electra_tf.data.formats.contents import ContentKind
 from electra_tf.util import compression, console, storage
 from electra_tf.util.errors import UserError
 
@@ -32,11 +32,11 @@ class Source:
 
     @property
     def num_text_bytes(self) -> int:
-        """About how many bytes of text it holds; 0 if that is not known."""
+        """Size of its text in bytes, about; 0 if that is not known."""
         if self.path == DEMO:
             return 0
         if self.split:
-            return prepared_datasets.num_bytes(self.path, self.split)
+            return prepared.num_bytes(self.path, self.split)
         end = storage.size(self.path) if self.end is None else self.end
         return (end - self.start) * compression.expansion(self.path)
 
@@ -78,7 +78,7 @@ def expand(patterns: Iterable[str], *, tfds_data_dir: str = "") -> list[Source]:
     return list(sources.values())
 
 
-def split(
+def split_source(
     source: Source, num_bytes: int, *, blanks_separate_docs: bool
 ) -> list[Source]:
     """Splits a source into ranges that can be read apart.
@@ -98,14 +98,14 @@ def split(
     if not _is_file(source) or compression.is_compressed(source.path):
         return [source]
     size = storage.size(source.path)
-    return split_at(
+    return split_source_at(
         source,
         range(num_bytes, size, num_bytes),
         blanks_separate_docs=blanks_separate_docs,
     )
 
 
-def split_at(
+def split_source_at(
     source: Source, cuts: Iterable[int], *, blanks_separate_docs: bool
 ) -> list[Source]:
     """Splits a source at the first documents at or after given bytes.
@@ -124,8 +124,8 @@ def split_at(
     if compression.is_compressed(source.path):
         return [source]
     kind = text_files.kind_of(source.path)
-    is_json = kind is Kind.JSON_LINES
-    if not is_json and not (kind is Kind.TEXT and blanks_separate_docs):
+    is_json = kind is ContentKind.JSON_LINES
+    if not is_json and not (kind is ContentKind.TEXT and blanks_separate_docs):
         return [source]
     size = storage.size(source.path)
     borders = [0]
@@ -143,7 +143,7 @@ def split_at(
 
 
 def _identity(source: Source) -> Source:
-    """Returns what is equal for all names of a source."""
+    """Returns the source under its canonical name, equal for all its names."""
     if not _is_file(source):
         return source
     return Source(storage.real_path(source.path))
@@ -173,8 +173,8 @@ def _next_document(path: str, position: int, is_json: bool) -> int:
 def _matches(pattern: str, tfds_data_dir: str) -> list[Source]:
     if pattern == DEMO or storage.is_file(pattern):
         return [Source(pattern)]
-    if pattern.startswith(prepared_datasets.PREFIX):
-        return [Source(*prepared_datasets.find(pattern, tfds_data_dir))]
+    if pattern.startswith(prepared.PREFIX):
+        return [Source(*prepared.find_source(pattern, tfds_data_dir))]
     if storage.is_directory(pattern):
         paths = storage.files_below(pattern)
     else:
@@ -183,6 +183,6 @@ def _matches(pattern: str, tfds_data_dir: str) -> list[Source]:
         return [Source(path) for path in found]
     raise UserError(
         "A corpus must name files, globs, directories that hold files, "
-        f'"{prepared_datasets.PREFIX}NAME" or "demo". Received: '
+        f'"{prepared.PREFIX}NAME" or "demo". Received: '
         f"corpus={pattern!r}, which matches no file."
     )

@@ -1,4 +1,4 @@
-"""Vocabularies as a corpus' configuration asks for them: learned, opened."""
+"""Learns and opens the vocabulary that the configuration of a corpus names."""
 
 import heapq
 import itertools
@@ -55,7 +55,7 @@ def build_vocabulary(
       config: the corpus, the tokenizer, the letter case, and the size to aim
         at.
       vocab_file: where to write it; must not exist.
-      log: told what is done.
+      log: receives lines on what is done.
 
     Returns:
       The vocabulary; a small corpus may not have as many tokens as asked for.
@@ -92,7 +92,7 @@ def _read(
     statistics: corpus.Statistics,
     progress: console.Periodic,
 ) -> Iterator[list[str]]:
-    """Yields the documents of a corpus, saying how far it is read."""
+    """Yields the documents of a corpus and logs the progress."""
     sources = corpus.expand(config.corpus, tfds_data_dir=config.tfds_data_dir)
     total = sum(source.num_text_bytes for source in sources)
     start = time.monotonic()
@@ -102,7 +102,7 @@ def _read(
         of = f", of about {total / 1e6:,.1f} MB" if total else ""
         return f"Reading: {statistics.documents:,} documents, {rate}{of}"
 
-    for document in corpus.documents(
+    for document in corpus.read_documents(
         sources,
         blanks_separate_docs=config.blanks_separate_docs,
         statistics=statistics,
@@ -171,7 +171,7 @@ def _learn(
 def _check_normalization(
     vocabulary: Vocabulary, config: CorpusConfig, path: str
 ) -> None:
-    """Checks that a model does to letter case and accents what is asked for."""
+    """Checks that a model normalizes letter case and accents as configured."""
     found = sentencepiece_model.normalization(vocabulary.sentencepiece)
     strip_accents = config.do_lower_case and config.strip_accents
     if found != (config.do_lower_case, strip_accents):

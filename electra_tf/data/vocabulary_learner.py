@@ -44,15 +44,15 @@ def learn_vocabulary(
     log: Log = lambda _: None,
     progress: Progress = lambda _: None,
 ) -> list[str]:
-    """Learns the tokens that spell a text in few pieces.
+    """Learns a WordPiece vocabulary, which spells a text in few pieces.
 
     Args:
       lines: of text; read once and not kept.
       vocab_size: tokens to aim at. Never exceeded; a small text has fewer.
       do_lower_case: see `BasicTokenizer`.
       strip_accents: see `BasicTokenizer`.
-      log: told which characters are left out, and why there are fewer tokens
-        than asked for.
+      log: receives which characters are left out, and why there are fewer
+        tokens than asked for.
       progress: called now and then.
 
     Returns:
@@ -161,7 +161,7 @@ def _alphabet_tokens(counts: Mapping[str, int], max_tokens: int) -> set[str]:
 def _learn_pieces(
     counts: Mapping[str, int], num_pieces: int, progress: Progress
 ) -> list[str]:
-    """Returns so many pieces of several characters, or fewer, by frequency.
+    """Returns pieces of several characters, by frequency, as many as asked for.
 
     The count that a piece needs is searched for: the largest with enough
     pieces. Every word with that count becomes one, so that it is at least the
@@ -221,7 +221,7 @@ def _pieces_above(words: list[tuple[str, int]], count: int) -> list[str]:
 def _cut(pieces: list[str], number: int) -> list[str]:
     """Returns the first pieces, those at the cut chosen by their hash.
 
-    The learner does not tell counts. Pieces of one count are in the order of
+    The learner returns no counts. Pieces of one count are in the order of
     the alphabet, so that where this order ends another count begins.
     """
     if number >= len(pieces):
@@ -236,10 +236,10 @@ def _cut(pieces: list[str], number: int) -> list[str]:
 
 
 def _by_frequency(counts: Mapping[str, int]) -> list[tuple[str, int]]:
-    """Returns what is counted, the most frequent first."""
+    """Returns items and counts, the most frequent first."""
     return sorted(counts.items(), key=lambda x: (-x[1], _hash(x[0])))
 
 
 def _hash(text: str) -> bytes:
-    """Returns bytes that do not depend on the run, or on the alphabet."""
+    """Returns a hash that orders texts the same in every run."""
     return hashlib.blake2b(text.encode(), digest_size=8).digest()

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import electra_tf
 from electra_tf.config.model import BertConfig
 from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.data.record_format import MANIFEST
+from electra_tf.data.dataset_files import MANIFEST
 from electra_tf.pretrain import compute
 from electra_tf.util import config_flags, files, storage
 from electra_tf.util.errors import UserError

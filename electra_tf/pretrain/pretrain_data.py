@@ -18,9 +18,13 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.data import record_faults
 from electra_tf.data.record_format import parse
-from electra_tf.data.records import RecordFile, Records, locate_damage
+from electra_tf.data.records import (
+    RecordFile,
+    Records,
+    check_unchanged,
+    locate_damage,
+)
 from electra_tf.util import seeds
 
 __all__ = [
@@ -204,16 +208,19 @@ def _load(
 
     def read_sound(paths: tf.Tensor) -> tf.Tensor:
         return tf.concat(
-            [records.sound.read(x.path, x.num_records) for x in named(paths)],
+            [
+                records.recovery.read(x.path, x.num_records)
+                for x in named(paths)
+            ],
             axis=0,
         )
 
     def unchanged(paths: tf.Tensor, loaded: tf.Tensor) -> tf.Tensor:
-        record_faults.check(named(paths))
+        check_unchanged(named(paths))
         return loaded
 
     def load(group: _Group) -> tf.Tensor:
-        if records.sound:
+        if records.recovery:
             loaded = tf.py_function(read_sound, [group.paths], tf.string)
         else:
             each = tf.data.TFRecordDataset(group.paths).batch(tf.int64.max)

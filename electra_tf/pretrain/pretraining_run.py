@@ -12,9 +12,9 @@ import tensorflow as tf
 from electra_tf.checkpoint.checkpoints import Checkpoints
 from electra_tf.config import phases
 from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.data import preparation, record_faults
+from electra_tf.data import preparation
 from electra_tf.data.corpus import DEMO
-from electra_tf.data.records import Records
+from electra_tf.data.records import Records, naming_faults
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import (
     agreement,
@@ -235,7 +235,7 @@ def _train(
         milestones=config.milestones,
         borders=phases.borders(batches.phases),
     )
-    with record_faults.named(batches.records):
+    with naming_faults(batches.records):
         training_utils.train(
             model,
             lambda step: _batches(config, batches, step, strategy),
@@ -323,7 +323,7 @@ def _finish(model: PretrainingModel, held_out: Records | None) -> None:
             "--held_out_fraction, or name them with --eval_tfrecords."
         )
     elif config.run.do_eval:
-        with record_faults.named({held_out.max_seq_length: held_out}):
+        with naming_faults({held_out.max_seq_length: held_out}):
             _evaluate(model, held_out, model_dir / "results")
     if config.run.do_export:
         for directory in export.export(model, model_dir / "saved_model"):

@@ -17,7 +17,7 @@ from electra_tf.util.errors import UserError
 
 def read(*paths, blanks_separate_docs=True, **kwargs):
     statistics = corpus.Statistics()
-    documents = corpus.documents(
+    documents = corpus.read_documents(
         corpus.expand(map(str, paths)),
         blanks_separate_docs=blanks_separate_docs,
         statistics=statistics,
@@ -192,7 +192,7 @@ def test_memory_does_not_grow_with_a_line(tmp_path):
         for _ in range(32):
             file.write(b"word " * 2**18)
     statistics = corpus.Statistics()
-    documents = corpus.documents(
+    documents = corpus.read_documents(
         corpus.expand([str(path)]),
         blanks_separate_docs=True,
         statistics=statistics,
@@ -208,7 +208,7 @@ def test_memory_does_not_grow_with_a_line(tmp_path):
 
 def test_demo_documents_are_counted():
     statistics = corpus.Statistics()
-    documents = corpus.documents(
+    documents = corpus.read_documents(
         corpus.expand(["demo"]),
         blanks_separate_docs=True,
         statistics=statistics,

@@ -4,16 +4,17 @@ import dataclasses
 import random
 
 import pytest
+import tiny_corpus
+from tiny_corpus import (
+    DOCUMENTS,
+    NUM_COPIES,
+    build,
+    contents,
+    rows_of,
+    stop_after,
+)
 
-from electra_tf.config.corpus import CorpusConfig
-from electra_tf.data import corpus, dataset_builder, deduplication, shards
-from electra_tf.data.engines import LocalEngine
-from electra_tf.data.records import Records
-from electra_tf.model.tokenization import SPECIAL_TOKENS, Vocabulary
-from electra_tf.pretrain.pretrain_data import evaluation_dataset
-
-WORDS = [f"w{i}" for i in range(60)]
-VOCABULARY = Vocabulary((*SPECIAL_TOKENS, *WORDS))
+from electra_tf.data import corpus, deduplication, shards
 
 
 def equal(one, other, *, do_lower_case=True):
@@ -44,7 +45,7 @@ def test_all_but_the_first_are_found(tmp_path, monkeypatch, bucket):
     texts.append(rng.sample(kinds, len(kinds)))
     paths = [str(tmp_path / str(i)) for i in range(len(texts))]
     for path, hashes in zip(paths, texts, strict=True):
-        deduplication.write(path, hashes)
+        deduplication.write_hashes(path, hashes)
         assert deduplication.count(path) == len(hashes)
     seen, kept = set(), []
     for hashes in texts:
@@ -62,104 +63,74 @@ def test_all_but_the_first_are_found(tmp_path, monkeypatch, bucket):
         assert statistics.duplicate_documents == len(hashes) - len(expected)
 
 
+def distinct(documents):
+    """Returns the first of equal documents."""
+    first = {}
+    for document in documents:
+        words = " ".join(document).lower().split()
+        first.setdefault(tuple(words), document)
+    return list(first.values())
+
+
 @pytest.fixture
-def config(tmp_path):
-    """A corpus of two files with copies in each and across."""
-    rng = random.Random(0)
-    texts = [" ".join(rng.choices(WORDS, k=9)) for _ in range(80)]
-    copies = [rng.choice(texts).upper().replace(" ", "\n") for _ in range(60)]
-    mixed = rng.sample(texts + copies, 140)
-    (tmp_path / "a.txt").write_text("\n\n".join(mixed[:70]))
-    (tmp_path / "b.txt").write_text("\n\n".join(mixed[70:]))
-    words = [tuple(text.lower().split()) for text in mixed]
-    distinct = dict(zip(words[::-1], mixed[::-1], strict=True))
-    first = sorted(distinct.values(), key=mixed.index)
-    (tmp_path / "distinct").mkdir()
-    (tmp_path / "distinct" / "c.txt").write_text("\n\n".join(first))
-    return CorpusConfig(
-        corpus=(str(tmp_path / "*.txt"),),
-        max_seq_length=16,
-        held_out_fraction=0.1,
-        drop_duplicates=True,
+def dropping(config):
+    return dataclasses.replace(config, drop_duplicates=True)
+
+
+def test_the_records_are_those_of_the_distinct_documents(dropping, tmp_path):
+    counts = build(dropping, tmp_path / "out")["counts"]
+    in_order = DOCUMENTS[::2] + DOCUMENTS[1::2]
+    plain = tiny_corpus.write(tmp_path / "distinct", distinct(in_order))
+    expected = build(plain, tmp_path / "expected")["counts"]
+    for prefix in ("pretrain_data", "held_out_data"):
+        found, wanted = (
+            rows_of((tmp_path / name).glob(f"{prefix}*"))
+            for name in ("out", "expected")
+        )
+        assert sorted(found) == sorted(wanted)
+    assert counts["documents"] == len(DOCUMENTS)
+    assert counts["duplicate_documents"] == NUM_COPIES
+    assert expected["documents"] == len(DOCUMENTS) - NUM_COPIES
+    assert counts["tokens_read"] == expected["tokens_read"]
+    assert counts["duplicate_bytes"] == sum(
+        len(line) + 1
+        for document in in_order
+        if document not in distinct(in_order)
+        for line in document
     )
 
 
-def build(config, output_dir, **kwargs):
-    """Builds a data set; returns its manifest and shards."""
-    manifest = dataset_builder.build(
-        config, VOCABULARY, output_dir=str(output_dir), **kwargs
-    )
-    assert not (output_dir / ".parts").exists()
-    paths = sorted(output_dir.iterdir())
-    return manifest, {path.name: path.read_bytes() for path in paths}
+def test_the_lengths_are_those_of_the_distinct_documents(dropping, tmp_path):
+    lengths = build(dropping, tmp_path)["document_tokens"].values()
+    sizes = [len(" ".join(d).split()) for d in distinct(DOCUMENTS)]
+    assert sum(each["documents"] for each in lengths) == len(sizes)
+    assert min(each["min"] for each in lengths) == min(sizes)
+    assert max(each["max"] for each in lengths) == max(sizes)
 
 
-def rows(output_dir, config):
-    records = Records.open(f"{output_dir}/*tfrecord*", config, VOCABULARY)
-    batches = evaluation_dataset(records, batch_size=1)
-    return sorted(tuple(inputs.input_ids[0].numpy()) for inputs in batches)
-
-
-def test_the_records_are_those_of_the_distinct_documents(config, tmp_path):
-    manifest, _ = build(config, tmp_path / "out")
-    plain = dataclasses.replace(
-        config, corpus=(str(tmp_path / "distinct"),), drop_duplicates=False
-    )
-    expected, _ = build(plain, tmp_path / "expected")
-    assert rows(tmp_path / "out", config) == rows(tmp_path / "expected", plain)
-    counts, wanted = manifest["counts"], expected["counts"]
-    assert manifest["drop_duplicates"] is True
-    assert counts["documents"] == 140
-    assert counts["duplicate_documents"] == 140 - wanted["documents"] == 60
-    assert counts["tokens_read"] == wanted["tokens_read"] == 9 * 80
-    num_bytes = sum(len(text) + 1 for text in WORDS) / len(WORDS) * 9 * 60
-    assert counts["duplicate_bytes"] == pytest.approx(num_bytes, rel=0.05)
-    lengths = manifest["document_tokens"]
-    assert lengths == expected["document_tokens"]
-    assert lengths["train"]["documents"] == 80 - counts["held_out_documents"]
-    assert lengths["held_out"]["histogram"] == {
-        "8": counts["held_out_documents"]
-    }
-    assert lengths["train"]["mean"] == 9
-
-
-def test_processes_and_stops_make_no_difference(config, tmp_path, monkeypatch):
-    monkeypatch.setattr(shards, "PART_BYTES", 900)
-    calls = []
-    whole = build(config, tmp_path / "whole", report=calls.append)
-    searches = [call.is_search for call in calls]
-    assert searches == sorted(searches, reverse=True)
-    assert len({*searches}) == 2
-    assert build(config, tmp_path / "two", engine=LocalEngine(2)) == whole
-
-    def stop(step, limit):
-        done = []
-
-        def stopping(part, *args, **kwargs):
-            if len(done) == limit:
-                raise KeyboardInterrupt
-            done.append(part)
-            return step(part, *args, **kwargs)
-
-        return stopping
-
-    out = tmp_path / "out"
+def test_a_stopped_search_goes_on(dropping, tmp_path, monkeypatch):
+    monkeypatch.setattr(shards, "SHARD_BYTES", 4000)
+    whole, out = tmp_path / "whole", tmp_path / "out"
+    manifest = build(dropping, whole)
     for name in ("write_hashes", "build"):
         with monkeypatch.context() as patch:
-            patch.setattr(shards, name, stop(getattr(shards, name), 2))
+            patch.setattr(shards, name, stop_after(getattr(shards, name), 2))
             with pytest.raises(KeyboardInterrupt):
-                dataset_builder.build(config, VOCABULARY, output_dir=str(out))
+                build(dropping, out)
     left = [path.suffix for path in (out / ".parts").iterdir()]
     assert left.count("") == 2
     assert left.count(".hashes") > 2
-    with monkeypatch.context() as patch:
-        patch.setattr(shards, "write_hashes", None)
-        assert build(config, out) == whole
+    monkeypatch.setattr(shards, "write_hashes", None)
+    assert build(dropping, out) == manifest
+    assert contents(out) == contents(whole)
 
 
-def test_another_text_drops_others(config, tmp_path):
+def test_another_text_drops_others(tmp_path):
+    config = dataclasses.replace(
+        tiny_corpus.write(tmp_path / "corpus"), drop_duplicates=True
+    )
     build(config, tmp_path / "first")
-    with (tmp_path / "a.txt").open("a") as file:
+    with (tmp_path / "corpus" / "a.txt").open("a") as file:
         file.write("\n\nw1 w2 w3\n\nW1 W2\nw3\n\nw4")
-    manifest, _ = build(config, tmp_path / "second")
-    assert manifest["counts"]["duplicate_documents"] == 61
+    counts = build(config, tmp_path / "second")["counts"]
+    assert counts["duplicate_documents"] == NUM_COPIES + 1

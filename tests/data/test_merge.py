@@ -2,49 +2,16 @@
 
 import dataclasses
 import json
-import random
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from tiny_corpus import DOCUMENTS, LENGTH, VOCABULARY, build, contents, rows_of
 
-from electra_tf.config.corpus import CorpusConfig
 from electra_tf.data import merge, packing
-from electra_tf.data.dataset_builder import build
-from electra_tf.data.record_format import ShardWriter, parse
+from electra_tf.data.record_format import parse
 from electra_tf.data.records import Records
-from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util.errors import UserError
-
-LENGTH = 32
-SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-WORDS = [f"w{i}" for i in range(100)]
-VOCABULARY = Vocabulary((*SPECIAL, *WORDS))
-NUM_DOCUMENTS = 60
-
-
-@pytest.fixture(scope="module")
-def config(tmp_path_factory):
-    """Documents of 4 to 80 words, on lines of 4."""
-    rng = random.Random(0)
-    documents = [
-        "\n".join(
-            " ".join(rng.choices(WORDS, k=4)) for _ in range(rng.randint(1, 20))
-        )
-        for _ in range(NUM_DOCUMENTS)
-    ]
-    path = tmp_path_factory.mktemp("corpus") / "corpus.txt"
-    path.write_text("\n\n".join(documents))
-    return CorpusConfig(
-        corpus=(str(path),), max_seq_length=LENGTH, held_out_fraction=0.1
-    )
-
-
-@pytest.fixture(scope="module")
-def plain(config, tmp_path_factory):
-    directory = tmp_path_factory.mktemp("plain")
-    build(config, VOCABULARY, output_dir=str(directory))
-    return directory
 
 
 @pytest.fixture(scope="module")
@@ -57,20 +24,19 @@ def bucketed_config(config):
 @pytest.fixture(scope="module")
 def bucketed(bucketed_config, tmp_path_factory):
     directory = tmp_path_factory.mktemp("bucketed")
-    build(bucketed_config, VOCABULARY, output_dir=str(directory))
+    build(bucketed_config, directory)
     return directory
 
 
-def contents(directory):
-    return {path.name: path.read_bytes() for path in directory.iterdir()}
-
-
-def rows_of(paths, length):
-    """Returns the tokens of each record."""
-    serialized = list(tf.data.TFRecordDataset([str(path) for path in paths]))
-    features = parse(tf.stack(serialized), length)
-    ids, mask = features["input_ids"].numpy(), features["input_mask"].numpy()
-    return [row[keep > 0].tolist() for row, keep in zip(ids, mask, strict=True)]
+def test_large_corpora_get_several_files(config, tmp_path, monkeypatch):
+    monkeypatch.setattr(merge, "FILE_BYTES", 4000)
+    manifest = build(config, tmp_path / "out")
+    train = [f for f in manifest["files"] if f["split"] == "train"]
+    sizes = [file["num_bytes"] for file in train]
+    assert len(train) > 2
+    assert max(sizes) < 20_000
+    counts = [file["num_records"] for file in train]
+    assert max(counts) - min(counts) <= 1
 
 
 @pytest.fixture
@@ -88,30 +54,30 @@ def num_tokenized(monkeypatch):
 
 
 def test_one_pass_gives_what_a_build_of_each_length_gives(
-    config, plain, num_tokenized, tmp_path
+    config, built, num_tokenized, tmp_path
 ):
     phases = dataclasses.replace(config, seq_length_phases="16:0.9,32:0.1")
-    manifest = build(phases, VOCABULARY, output_dir=f"{tmp_path}/both/")
-    assert sum(num_tokenized) == NUM_DOCUMENTS
+    manifest = build(phases, f"{tmp_path}/both/")
+    assert sum(num_tokenized) == len(DOCUMENTS)
     assert manifest["max_seq_length"] == LENGTH
     short = dataclasses.replace(config, max_seq_length=16)
-    build(short, VOCABULARY, output_dir=str(tmp_path / "short"))
-    assert contents(tmp_path / "both") == contents(plain)
+    build(short, tmp_path / "short")
+    assert contents(tmp_path / "both") == contents(built)
     assert contents(tmp_path / "both_16") == contents(tmp_path / "short")
 
 
-def test_no_data_set_is_replaced_unasked(config, plain, tmp_path):
+def test_no_data_set_is_replaced_unasked(config, built, tmp_path):
     (tmp_path / "out_16").mkdir()
-    for path in plain.iterdir():
+    for path in built.iterdir():
         (tmp_path / "out_16" / path.name).write_bytes(path.read_bytes())
     phases = dataclasses.replace(config, seq_length_phases="16:0.9,32:0.1")
     with pytest.raises(UserError, match="out_16.*--overwrite"):
-        build(phases, VOCABULARY, output_dir=str(tmp_path / "out"))
+        build(phases, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
 def test_all_data_sets_are_published_or_none(config, tmp_path, monkeypatch):
-    publish = ShardWriter.publish
+    publish = merge.RecordWriter.publish
 
     def fail(writer):
         if writer._directory.endswith("out"):
@@ -120,17 +86,17 @@ def test_all_data_sets_are_published_or_none(config, tmp_path, monkeypatch):
 
     phases = dataclasses.replace(config, seq_length_phases="16:0.9,32:0.1")
     with monkeypatch.context() as patch:
-        patch.setattr(merge.ShardWriter, "publish", fail)
+        patch.setattr(merge.RecordWriter, "publish", fail)
         with pytest.raises(UserError, match="the same command goes on"):
-            build(phases, VOCABULARY, output_dir=str(tmp_path / "out"))
+            build(phases, tmp_path / "out")
     assert not list((tmp_path / "out_16").iterdir())
-    build(phases, VOCABULARY, output_dir=str(tmp_path / "out"))
+    build(phases, tmp_path / "out")
     for name in ("out", "out_16"):
         assert (tmp_path / name / "manifest.json").exists()
 
 
 def test_a_training_record_has_the_shortest_length_that_holds_it(
-    plain, bucketed, bucketed_config
+    built, bucketed, bucketed_config
 ):
     rows = {
         length: rows_of(
@@ -141,11 +107,11 @@ def test_a_training_record_has_the_shortest_length_that_holds_it(
     for shorter, (length, some) in zip((0, 8, 16), rows.items(), strict=True):
         sizes = [len(row) for row in some]
         assert shorter < min(sizes) and max(sizes) <= length
-    whole = rows_of(plain.glob("pretrain_data*"), LENGTH)
+    whole = rows_of(built.glob("pretrain_data*"), LENGTH)
     assert sorted(sum(rows.values(), [])) == sorted(whole)
     held_out = [path.name for path in bucketed.glob("held_out_data*")]
     assert held_out == ["held_out_data.tfrecord-0-of-1"]
-    assert contents(bucketed)[held_out[0]] == contents(plain)[held_out[0]]
+    assert contents(bucketed)[held_out[0]] == contents(built)[held_out[0]]
     num_files = len(list(bucketed.glob("pretrain_data*")))
     assert num_files == bucketed_config.num_shards
 
@@ -174,14 +140,14 @@ def test_the_padding_of_each_length_is_counted(bucketed, bucketed_config):
 
 
 def test_records_of_other_buckets_are_refused(
-    config, plain, bucketed, bucketed_config, tmp_path
+    config, built, bucketed, bucketed_config, tmp_path
 ):
     with pytest.raises(UserError, match=r"length_buckets is \[8, 16\] there"):
         Records.open(f"{bucketed}/pretrain*", config, VOCABULARY)
     with pytest.raises(UserError, match=r"length_buckets is \[\] there"):
-        Records.open(f"{plain}/pretrain*", bucketed_config, VOCABULARY)
+        Records.open(f"{built}/pretrain*", bucketed_config, VOCABULARY)
     bare = tmp_path / "pretrain_data.tfrecord-0-of-1"
-    bare.write_bytes((plain / bare.name).read_bytes())
+    bare.write_bytes((built / bare.name).read_bytes())
     assert Records.open(str(bare), config, VOCABULARY).num_records
     with pytest.raises(UserError, match="drop --length_buckets"):
         Records.open(str(bare), bucketed_config, VOCABULARY)

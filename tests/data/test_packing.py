@@ -1,23 +1,152 @@
-"""What becomes of lines on their way into rows."""
+"""What the ways of packing make of documents, token for token."""
 
+import itertools
 import random
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from electra_tf.config.corpus import CorpusConfig
 from electra_tf.data import packing, record_format
 from electra_tf.data.held_out import Document
-from electra_tf.data.lengths import Lengths
-from electra_tf.data.record_format import TRAIN, Kind, kinds
+from electra_tf.data.packing import Packer, Tokenized
+from electra_tf.data.record_format import HELD_OUT, TRAIN, RecordKind, kinds
+from electra_tf.data.summaries import no_lengths
 from electra_tf.model.tokenization import Vocabulary
 
 LENGTH = 64
+SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+VOCABULARY = Vocabulary(SPECIALS + tuple(f"w{i}" for i in range(60_000)))
+CLS, SEP = VOCABULARY.cls_id, VOCABULARY.sep_id
+
+
+class _List(list):
+    """A writer into memory."""
+
+    write = list.append
+
+
+def make_documents(number=250, seed=0):
+    """Returns documents of very different lengths; no token comes twice."""
+    rng, ids = random.Random(seed), itertools.count(len(SPECIALS))
+    documents = []
+    for key in range(number):
+        size = 1 + int(rng.lognormvariate(4.0, 1.0))
+        lengths = [min(17, size - i) for i in range(0, size, 17)]
+        split = HELD_OUT if key % 7 == 0 else TRAIN
+        tokens = np.array([next(ids) for _ in range(size)])
+        documents.append(Tokenized(Document([], key, split), tokens, lengths))
+    return documents
+
+
+DOCUMENTS = make_documents()
+
+
+def pack(way, documents=DOCUMENTS):
+    """Returns the counts, and per split the features, int [rows, 3, L]."""
+    config = CorpusConfig(packing=way, max_seq_length=LENGTH)
+    writers = {kind: _List() for kind in kinds(config)}
+    packer = Packer(config, VOCABULARY, writers)
+    for document in documents:
+        packer.add(document)
+    packer.flush()
+    features = {
+        kind.split: record_format.parse(tf.constant(records), LENGTH)
+        for kind, records in writers.items()
+    }
+    return packer.counts, {
+        split: np.stack([parsed[name] for name in record_format.FEATURES], 1)
+        for split, parsed in features.items()
+    }
+
+
+def examples_of(row):
+    """Returns the words of each example of a row, after a look at the rest."""
+    ids, numbers, segments = row
+    end, found = 0, []
+    for number in range(1, numbers.max() + 1):
+        start, end = end, end + (numbers == number).sum()
+        assert (numbers[start:end] == number).all()
+        mine = ids[start:end]
+        seps = np.flatnonzero(mine == SEP)
+        assert mine[0] == CLS and (mine == CLS).sum() == 1
+        assert seps[-1] == len(mine) - 1 and len(seps) <= 2
+        is_second = np.arange(len(mine)) > seps[0]
+        np.testing.assert_array_equal(segments[start:end], is_second)
+        found.append(mine[mine >= len(SPECIALS)])
+    assert not row[:, end:].any()
+    return found
+
+
+@pytest.fixture(scope="module")
+def packed():
+    return pack("packed")
+
+
+def test_packed_rows_hold_every_token_once_and_documents_in_order(packed):
+    _, rows = packed
+    document_of = np.repeat(
+        np.arange(len(DOCUMENTS)), [len(d.ids) for d in DOCUMENTS]
+    )
+    seen = {split: [] for split in rows}
+    for split, row in ((s, row) for s in rows for row in rows[s]):
+        ends = {}
+        for words in examples_of(row):
+            np.testing.assert_array_equal(np.diff(words), 1)
+            documents = set(document_of[words - len(SPECIALS)])
+            assert len(documents) == 1
+            assert ends.get(min(documents), 0) < words[0]
+            ends[min(documents)] = words[-1]
+            seen[split] += words.tolist()
+    for split, words in seen.items():
+        ours = [d.ids for d in DOCUMENTS if d.document.split == split]
+        assert sorted(words) == sorted(np.concatenate(ours))
+
+
+def test_documents_share_rows_and_leave_little_room(packed):
+    counts, rows = packed
+    both = np.concatenate(list(rows.values()))
+    assert (both[:, 1].max(1) > 1).mean() > 0.3
+    assert (both[:, 1] == 0).mean() < 0.02
+    carried, plain = pack("carry")
+    assert carried["examples"] == carried["records"] == counts["examples"]
+    padding = np.concatenate(list(plain.values()))[:, 1] == 0
+    assert padding.mean() > 0.15
+
+
+@pytest.mark.parametrize("way", ["carry", "original", "packed"])
+def test_the_counts_are_those_of_the_rows(way):
+    counts, rows = pack(way)
+    both = np.concatenate(list(rows.values()))
+    ids, numbers, _ = both.swapaxes(0, 1)
+    num_words = (ids >= len(SPECIALS)).sum()
+    num_read = sum(len(d.ids) for d in DOCUMENTS)
+    assert counts["tokens_read"] == num_read
+    assert counts["tokens_kept"] == num_words
+    assert (num_read == num_words) == (way != "original")
+    assert counts["special_tokens"] == (numbers > 0).sum() - num_words
+    assert counts["records"] == len(both)
+    assert counts["held_out_records"] == len(rows[HELD_OUT])
+    assert counts["examples"] == (ids == CLS).sum()
+    assert (numbers.max() > 1) == (way == "packed")
+
+
+def test_the_buffer_is_bounded(monkeypatch):
+    monkeypatch.setattr(packing, "ROWS_AT_ONCE", 4)
+    config = CorpusConfig(packing="packed", max_seq_length=LENGTH)
+    writers = {kind: _List() for kind in kinds(config)}
+    packer = Packer(config, VOCABULARY, writers)
+    for document in DOCUMENTS:
+        packer.add(document)
+        counts = packer.counts
+        buffered = counts["tokens_read"] - counts["tokens_kept"]
+        assert buffered < len(writers) * 4 * LENGTH
+
+
 WORDS = ("chef", "meal", "cook", "salt", "pan", "oven", "fork", "plate")
-VOCABULARY = Vocabulary(
-    ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ".", *WORDS)
-)
-SEP, STOP = VOCABULARY.sep_id, VOCABULARY.tokens.index(".")
+SENTENCES = Vocabulary((*SPECIALS, ".", *WORDS))
+STOP = SENTENCES.tokens.index(".")
 
 
 def _paragraph(seed):
@@ -29,7 +158,7 @@ def _paragraph(seed):
     return "".join(f"{sentence}. " for sentence in sentences)
 
 
-def _pack(**settings):
+def pack_text(**settings):
     """Returns the ids and segments of one-line documents, int [rows, L]."""
     config = CorpusConfig(max_seq_length=LENGTH, **settings)
     writers = {kind: _List() for kind in kinds(config)}
@@ -37,20 +166,14 @@ def _pack(**settings):
     packing.pack(
         documents,
         config,
-        VOCABULARY,
+        SENTENCES,
         writers,
-        lengths={TRAIN: Lengths()},
+        lengths=no_lengths(),
         num_threads=1,
     )
-    records = tf.constant(writers[Kind(LENGTH, TRAIN, LENGTH)])
+    records = tf.constant(writers[RecordKind(LENGTH, TRAIN, LENGTH)])
     parsed = record_format.parse(records, LENGTH)
     return parsed["input_ids"].numpy(), parsed["segment_ids"].numpy()
-
-
-class _List(list):
-    """A writer into memory."""
-
-    write = list.append
 
 
 def _share_after_a_stop(ids, segments):
@@ -61,7 +184,7 @@ def _share_after_a_stop(ids, segments):
 
 
 def test_segments_begin_with_sentences_where_lines_are_split():
-    plain, split = _pack(), _pack(split_sentences=True)
+    plain, split = pack_text(), pack_text(split_sentences=True)
     assert _share_after_a_stop(*plain) < 0.4
     assert _share_after_a_stop(*split) > 0.97
     words, split_words = (ids[ids > SEP] for ids in (plain[0], split[0]))

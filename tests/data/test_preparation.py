@@ -13,7 +13,7 @@ from electra_tf.configure_pretraining import (
     PretrainingConfig,
     RunConfig,
 )
-from electra_tf.data import dataset_builder, preparation, shards
+from electra_tf.data import preparation
 from electra_tf.data.preparation import prepare
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import files
@@ -22,18 +22,38 @@ from electra_tf.util.errors import UserError
 WORDS = "the quick brown fox jumps over a lazy dog while cats sleep".split()
 
 
-@pytest.fixture
-def config(tmp_path):
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
     rng = random.Random(1)
     lines = [" ".join(rng.choices(WORDS, k=12)) for _ in range(200)]
-    (tmp_path / "corpus.txt").write_text("\n\n".join(lines))
-    corpus = CorpusConfig(
-        corpus=(str(tmp_path / "corpus.txt"),), vocab_size=60, max_seq_length=16
-    )
-    data_dir = str(tmp_path / "data")
-    return PretrainingConfig(
-        run=RunConfig(data_dir=data_dir, model_name="test"), corpus=corpus
-    )
+    path = tmp_path_factory.mktemp("corpus") / "corpus.txt"
+    path.write_text("\n\n".join(lines))
+    return CorpusConfig(corpus=(str(path),), vocab_size=60, max_seq_length=16)
+
+
+def configuration(corpus, data_dir):
+    run = RunConfig(data_dir=str(data_dir), model_name="test")
+    return PretrainingConfig(run=run, corpus=corpus)
+
+
+@pytest.fixture
+def config(corpus, tmp_path):
+    """A run whose data directory is empty."""
+    return configuration(corpus, tmp_path / "data")
+
+
+@pytest.fixture(scope="module")
+def data_dir(corpus, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("data")
+    prepare(configuration(corpus, directory))
+    return directory
+
+
+@pytest.fixture
+def prepared(config, data_dir, tmp_path):
+    """A run whose data directory holds vocabulary and records."""
+    shutil.copytree(data_dir, tmp_path / "data")
+    return config
 
 
 def replace(config, part, **changes):
@@ -76,9 +96,8 @@ def test_a_vocabulary_that_is_there_is_used(config, tmp_path):
     assert prepare(config)[0].tokens == tuple(tokens)
 
 
-def test_a_vocabulary_larger_than_asked_for_is_refused(config, tmp_path):
-    prepare(config)
-    config = replace(config, "corpus", vocab_size=20)
+def test_a_vocabulary_larger_than_asked_for_is_refused(prepared):
+    config = replace(prepared, "corpus", vocab_size=20)
     with pytest.raises(UserError, match="Received: vocab_size=20"):
         prepare(config)
 
@@ -106,9 +125,8 @@ def test_nothing_held_out_gives_no_held_out_records(config):
         prepare(missing)
 
 
-def test_other_settings_than_the_data_sets_are_refused(config):
-    prepare(config)
-    config = replace(config, "corpus", max_seq_length=32)
+def test_other_settings_than_the_data_sets_are_refused(prepared):
+    config = replace(prepared, "corpus", max_seq_length=32)
     with pytest.raises(UserError, match="max_seq_length is 16 there and 32"):
         prepare(config)
 
@@ -125,9 +143,9 @@ OTHER_CHOICES = {
 @pytest.mark.parametrize("name", OTHER_CHOICES)
 @pytest.mark.parametrize("has_corpus", [True, False])
 def test_records_made_in_another_way_than_asked_are_refused(
-    config, name, has_corpus
+    prepared, name, has_corpus
 ):
-    prepare(config)
+    config = prepared
     if not has_corpus:
         config = replace(config, "corpus", corpus=())
     there = getattr(config.corpus, name)
@@ -148,14 +166,13 @@ def test_only_a_runs_own_corpus_must_be_made_with_the_defaults(config):
         prepare(config)
 
 
-def test_records_whose_manifest_does_not_say_how_are_taken(config, tmp_path):
-    prepare(config)
+def test_records_whose_manifest_does_not_say_how_are_taken(prepared, tmp_path):
     path = tmp_path / "data/pretrain_tfrecords/manifest.json"
     manifest = files.read_json(path)
     for name in OTHER_CHOICES:
         del manifest[name]
     files.write_json(path, manifest)
-    prepare(replace(config, "corpus", **OTHER_CHOICES))
+    prepare(replace(prepared, "corpus", **OTHER_CHOICES))
 
 
 @pytest.fixture
@@ -219,7 +236,8 @@ def test_the_summary_tells_the_lengths_of_buckets(config):
         prepare(replace(config, "corpus", length_buckets=(8,)))
 
 
-def test_the_vocabulary_has_counts_where_they_are_needed(config):
+def test_the_vocabulary_has_counts_where_they_are_needed(prepared):
+    config = prepared
     assert prepare(config)[0].counts is None
     for_masks = replace(config, "masking", masking_strategy="unigram")
     for_samples = replace(config, "objective", generator_type="unigram")
@@ -231,8 +249,10 @@ def test_the_vocabulary_has_counts_where_they_are_needed(config):
 
 
 @pytest.mark.parametrize("name", ["unigram_counts.txt", "manifest.json"])
-def test_a_data_set_without_counts_must_be_built_again(config, name, tmp_path):
-    prepare(config)
+def test_a_data_set_without_counts_must_be_built_again(
+    prepared, name, tmp_path
+):
+    config = prepared
     (tmp_path / "data" / "pretrain_tfrecords" / name).unlink()
     prepare(config)
     config = replace(config, "masking", masking_strategy="unigram")
@@ -240,83 +260,8 @@ def test_a_data_set_without_counts_must_be_built_again(config, name, tmp_path):
         prepare(config)
 
 
-def test_progress_is_told_from_time_to_time(config, monkeypatch):
-    monkeypatch.setattr(preparation, "SECONDS_BETWEEN_LOGS", 0)
-    said = []
-    prepare(config, log=said.append)
-    assert any(line.startswith("200 documents, ") for line in said)
-    dealt = [line for line in said if line.startswith("Dealing out: ")]
-    number = dealt[-1].split()[2]
-    assert dealt[-1] == f"Dealing out: {number} of {number} records"
-
-
-def test_a_resumed_build_says_what_was_there_and_what_it_read(
-    config, monkeypatch
-):
-    monkeypatch.setattr(shards, "PART_BYTES", 4000)
-    said, build, built = [], shards.build, []
-
-    def stop(part, *args, **kwargs):
-        if len(built) == 2:
-            raise KeyboardInterrupt
-        built.append(part)
-        return build(part, *args, **kwargs)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(shards, "build", stop)
-        with pytest.raises(KeyboardInterrupt):
-            prepare(config)
-    monkeypatch.setattr(preparation.console, "rate", lambda n, _: f"{n} bytes")
-    prepare(config, log=said.append)
-    total = os.path.getsize(config.corpus.corpus[0])
-    before = sum(part.num_text_bytes for part in built)
-    assert 0 < before < total
-    assert (
-        f"Built from {total / 1e6:.1f} MB, {before / 1e6:.1f} MB of them by an "
-        f"earlier build that was stopped, and now {total - before} bytes:"
-    ) in said
-
-
-def test_a_build_of_which_all_parts_are_there_says_so(config, monkeypatch):
-    with monkeypatch.context() as patch:
-        patch.setattr(dataset_builder, "assemble", lambda *_, **__: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            prepare(config)
-    said = []
-    prepare(config, log=said.append)
-    assert any("and now 0.0 MB in" in line for line in said)
-
-
-@pytest.mark.parametrize(("fraction", "is_met"), [(0.001, False), (0.3, True)])
-def test_a_share_held_out_far_from_its_target_is_said(
-    config, capsys, fraction, is_met
-):
-    prepare(replace(config, "corpus", held_out_fraction=fraction))
-    said = capsys.readouterr().err
-    told = f"records are held out where held_out_fraction={fraction} asks"
-    assert (told not in said) == is_met
-
-
-@pytest.mark.parametrize("fraction", [0.0, 0.3])
-def test_pieces_of_long_documents_on_both_sides_are_said(
-    config, monkeypatch, fraction
-):
-    said = []
-    config = replace(
-        config,
-        "corpus",
-        held_out_fraction=fraction,
-        blanks_separate_docs=False,
-    )
-    monkeypatch.setattr(shards.corpus, "MAX_DOCUMENT_CHARACTERS", 500)
-    prepare(config, log=said.append)
-    told = "\n".join(said)
-    assert "times, in documents that are too long" in told
-    assert ("others of its document are trained on" in told) == (fraction > 0)
-
-
-def test_a_long_check_of_records_is_announced(config, monkeypatch):
-    said = []
+def test_a_long_check_of_records_is_announced(prepared, monkeypatch):
+    config, said = prepared, []
     prepare(config, log=said.append)
     assert not any(line.startswith("Checking") for line in said)
     monkeypatch.setattr(preparation, "BYTES_TO_ANNOUNCE", 1)

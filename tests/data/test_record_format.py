@@ -1,16 +1,13 @@
-"""Records are as the original writes them; files appear when complete."""
-
-import os
+"""Records are as the original writes them."""
 
 import numpy as np
-import pytest
 import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from electra_tf.data import record_format
-from electra_tf.data.record_format import Rows, ShardWriter, layout, serialize
-from electra_tf.data.spans import Span
+from electra_tf.data.examples import ExampleSpan
+from electra_tf.data.record_format import Rows, layout, serialize
 from electra_tf.model.tokenization import Vocabulary
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -25,7 +22,7 @@ def records_of(examples):
     for first, second in examples:
         start = len(tokens)
         tokens += first + second
-        spans.append(Span(start, start + len(first), len(tokens)))
+        spans.append(ExampleSpan(start, start + len(first), len(tokens)))
     spans = [[span] for span in spans]
     rows = layout(np.array(tokens), spans, LENGTH, VOCABULARY)
     return serialize(rows)
@@ -82,39 +79,3 @@ def test_tensorflow_parses_the_records():
     ]  # fmt: skip
     assert parsed["input_mask"].numpy().sum(1).tolist() == [6, 3]
     assert parsed["segment_ids"].numpy().sum(1).tolist() == [2, 0]
-
-
-def read(directory, entries):
-    paths = [os.path.join(directory, entry["name"]) for entry in entries]
-    return [
-        [record.numpy() for record in tf.data.TFRecordDataset(path)]
-        for path in paths
-    ]
-
-
-def test_records_go_to_the_files_in_turn(tmp_path):
-    with ShardWriter(str(tmp_path), record_format.TRAIN, 3) as writer:
-        for i in range(7):
-            writer.write(b"%d" % i)
-        writer.close()
-        assert not record_format.find_data_set(str(tmp_path))
-        entries = writer.publish()
-    assert read(tmp_path, entries) == [
-        [b"0", b"3", b"6"],
-        [b"1", b"4"],
-        [b"2", b"5"],
-    ]
-    assert [entry["num_records"] for entry in entries] == [3, 2, 2]
-    assert entries[0]["name"] == "pretrain_data.tfrecord-0-of-3"
-    sizes = [(tmp_path / entry["name"]).stat().st_size for entry in entries]
-    assert [entry["num_bytes"] for entry in entries] == sizes
-
-
-@pytest.mark.parametrize("num_records", [0, 2])
-def test_no_file_is_left_empty(tmp_path, num_records):
-    with ShardWriter(str(tmp_path), record_format.HELD_OUT, 5) as writer:
-        for _ in range(num_records):
-            writer.write(b"x")
-        writer.close()
-        entries = writer.publish()
-    assert len(entries) == len(list(tmp_path.iterdir())) == num_records

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import time
 
 import numpy as np
 import pytest
@@ -10,17 +11,18 @@ import tensorflow as tf
 
 from electra_tf.configure_pretraining import CorpusConfig
 from electra_tf.data import records
-from electra_tf.data.record_format import (
-    FORMAT_VERSION,
-    MANIFEST,
-    TRAIN,
-    ShardWriter,
-    layout,
-    serialize,
+from electra_tf.data.dataset_files import MANIFEST, RecordWriter, settings
+from electra_tf.data.examples import ExampleSpan
+from electra_tf.data.record_format import TRAIN, layout, serialize
+from electra_tf.data.records import (
+    RecordFile,
+    Records,
+    locate_damage,
+    naming_faults,
 )
-from electra_tf.data.records import Records, locate_damage
-from electra_tf.data.spans import Span
 from electra_tf.model.tokenization import Vocabulary
+from electra_tf.pretrain.pretrain_data import training_dataset
+from electra_tf.util import storage
 from electra_tf.util.errors import UserError
 
 LENGTH = 16
@@ -32,23 +34,14 @@ CONFIG = CorpusConfig(max_seq_length=LENGTH)
 @pytest.fixture
 def data_set(tmp_path):
     """Two files with 5 and 4 records and their manifest."""
-    with ShardWriter(str(tmp_path), TRAIN, 2) as writer:
+    with RecordWriter(str(tmp_path), TRAIN, 2) as writer:
         for i in range(9):
-            ids, span = np.array([5, 6] + [7] * i), Span(0, 2, 2 + i)
+            ids, span = np.array([5, 6] + [7] * i), ExampleSpan(0, 2, 2 + i)
             rows = layout(ids, [[span]], LENGTH, VOCABULARY)
             writer.write(serialize(rows)[0])
         writer.close()
         entries = writer.publish()
-    manifest = {
-        "format_version": FORMAT_VERSION,
-        "vocab_sha256": VOCABULARY.sha256,
-        "vocab_size": VOCABULARY.size,
-        "do_lower_case": True,
-        "strip_accents": True,
-        "max_seq_length": LENGTH,
-        "packing": "carry",
-        "files": entries,
-    }
+    manifest = settings(CONFIG, VOCABULARY) | {"files": entries}
     (tmp_path / MANIFEST).write_text(json.dumps(manifest))
     return tmp_path
 
@@ -173,13 +166,13 @@ def test_damaged_files_open_where_damage_is_left_out(
     expected = 1 if damage == "whole" and not has_manifest else 4
     assert [file.num_records for file in opened.files] == [5, expected]
     for bucket in opened.buckets:
-        assert bucket.sound is opened.sound
+        assert bucket.recovery is opened.recovery
     if not is_large and (has_manifest or damage != "whole"):
         with pytest.raises(UserError):
             open_records(data_set)
 
 
-def test_a_file_without_a_sound_record_is_never_left_out(data_set):
+def test_a_file_without_an_intact_record_is_never_left_out(data_set):
     shard(data_set, 1).write_bytes(os.urandom(500))
     with pytest.raises(UserError, match="1-of-2 must hold a record.*of 4"):
         open_records(data_set, skip_corrupt_records=True)
@@ -199,36 +192,49 @@ def test_locate_damage_says_when_there_is_none(data_set):
     assert "can be read" in locate_damage([str(shard(data_set))])
 
 
-def test_a_file_that_shrank_is_named(data_set):
+def _shrink(data_set):
     write_records(shard(data_set, 1), row())
-    with pytest.raises(UserError, match=r"1-of-2 must have the \d+ bytes"):
-        open_records(data_set)
 
 
-def test_a_file_that_is_gone_is_named(data_set):
+def _remove(data_set):
     shard(data_set, 1).unlink()
-    with pytest.raises(UserError, match="1-of-2 must have.*no such file"):
-        open_records(data_set)
 
 
-def test_a_file_that_is_not_listed_is_named(data_set):
+def _add_file(data_set):
     (data_set / "pretrain_data.tfrecord-old").write_bytes(b"x")
-    with pytest.raises(UserError, match="tfrecord-old must belong"):
-        open_records(data_set)
 
 
-def test_a_wrong_count_in_the_manifest_is_found(data_set):
+def _change_count(data_set):
     manifest = json.loads((data_set / MANIFEST).read_text())
     manifest["files"][1]["num_records"] = 5
     (data_set / MANIFEST).write_text(json.dumps(manifest))
-    with pytest.raises(UserError, match="1-of-2 must have the 5 records"):
-        open_records(data_set)
 
 
-def test_what_a_killed_build_left_is_not_a_data_set(data_set):
+def _stop_the_build(data_set):
     (data_set / MANIFEST).unlink()
     (data_set / ".pretrain_data.tfrecord-2.tmp").write_bytes(b"x")
-    with pytest.raises(UserError, match="was stopped"):
+
+
+def _change_format(data_set):
+    (data_set / MANIFEST).write_text('{"format_version": 99}')
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (_shrink, r"1-of-2 must have the \d+ bytes"),
+        (_remove, "1-of-2 must have.*no such file"),
+        (_add_file, "tfrecord-old must belong"),
+        (_change_count, "1-of-2 must have the 5 records"),
+        (_stop_the_build, "was stopped"),
+        (_change_format, "Received: 99"),
+    ],
+)
+def test_a_data_set_that_is_not_as_its_manifest_says_is_named(
+    data_set, change, message
+):
+    change(data_set)
+    with pytest.raises(UserError, match=message):
         open_records(data_set)
 
 
@@ -255,12 +261,6 @@ def test_another_vocabulary_is_refused(data_set):
     vocabulary = Vocabulary(SPECIAL + tuple("hgfedcba"))
     with pytest.raises(UserError, match="vocab_sha256 is .* there and"):
         open_records(data_set, vocabulary=vocabulary)
-
-
-def test_another_format_is_refused(data_set):
-    (data_set / MANIFEST).write_text('{"format_version": 99}')
-    with pytest.raises(UserError, match="Received: 99"):
-        open_records(data_set)
 
 
 @pytest.mark.parametrize(
@@ -297,3 +297,83 @@ def test_a_record_that_is_no_example_is_named(data_set):
         writer.write(b"\xff\xff")
     with pytest.raises(UserError, match="1-of-2: record 0.*tf.train.Example"):
         open_records(data_set)
+
+
+def write_numbers(path, numbers):
+    write_records(path, *(row(input_ids=[n] * LENGTH) for n in numbers))
+    version = tuple(storage.version(str(path)))
+    return RecordFile(str(path), len(numbers), version[0], LENGTH, version)
+
+
+@pytest.fixture
+def opened(tmp_path):
+    """Two files of three records, each a group of its own."""
+    return Records(
+        (
+            write_numbers(tmp_path / "a", [1, 2, 3]),
+            write_numbers(tmp_path / "b", [4, 5, 6]),
+        )
+    )
+
+
+def _remove_file(path):
+    path.unlink()
+
+
+def _move(path):
+    path.rename(f"{path}-moved")
+
+
+def _swap(path):
+    write_numbers(f"{path}-new", [7, 8, 9])
+    os.utime(f"{path}-new", ns=(0, 0))
+    os.replace(f"{path}-new", path)
+
+
+def _cut(path):
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+@pytest.mark.parametrize(
+    ("change", "received"),
+    [
+        (_remove_file, "no such file"),
+        (_move, "no such file"),
+        (_swap, "written meanwhile"),
+        (_cut, "written meanwhile"),
+    ],
+)
+def test_a_file_that_changes_while_it_is_read_is_named(
+    opened, tmp_path, change, received
+):
+    rows = iter(
+        training_dataset(opened, batch_size=1, seed=0, shuffle_megabytes=0)
+    )
+    with pytest.raises(UserError, match=f"/b must stay .*{received}. Put"):
+        with naming_faults({LENGTH: opened}):
+            next(rows)
+            time.sleep(0.3)  # the next group is checked and read
+            change(tmp_path / "b")
+            for _ in range(60):  # more than any buffer holds
+                assert next(rows).input_ids[0, 0] <= 6
+
+
+def test_a_file_that_is_gone_before_the_first_update_is_named(opened, tmp_path):
+    _remove_file(tmp_path / "b")
+    with pytest.raises(UserError, match="/b must stay"):
+        with naming_faults({LENGTH: opened}):
+            pass
+
+
+def test_damage_is_located_and_other_errors_pass(opened, tmp_path):
+    path = tmp_path / "b"
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    os.utime(path, ns=(0, opened.files[1].version[1]))  # bits that rot
+    with pytest.raises(UserError, match="b: record 1 cannot be read"):
+        with naming_faults({LENGTH: opened}):
+            raise tf.errors.DataLossError(None, None, "corrupted record")
+    with pytest.raises(tf.errors.UnavailableError):
+        with naming_faults({LENGTH: opened}):
+            raise tf.errors.UnavailableError(None, None, "a worker is gone")

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.data import recovery as salvage_lib
-from electra_tf.data.recovery import SoundReader, salvage
+from electra_tf.data import recovery
+from electra_tf.data.recovery import FaultTolerantReader, recover
 from electra_tf.util.errors import UserError
 
-RECORDS = [b"first", b"", b"x" * 300, bytes(range(40)), b"last one"]
+RECORDS = [b"first", b"", b"x" * 130, bytes(range(40)), b"last one"]
 ENDS = np.cumsum([len(record) + 16 for record in RECORDS])
 
 
@@ -21,17 +21,17 @@ def path(tmp_path):
     return path
 
 
-def test_a_sound_file_is_read_as_it_is(path, monkeypatch):
-    assert salvage(str(path)) == RECORDS
-    monkeypatch.setattr(salvage_lib, "_BLOCK_RECORDS", 2)
-    assert salvage(str(path)) == RECORDS
-    monkeypatch.setattr(salvage_lib, "salvage", None)
-    assert SoundReader().read(str(path), 5).numpy().tolist() == RECORDS
+def test_an_intact_file_is_read_as_it_is(path, monkeypatch):
+    assert recover(str(path)) == RECORDS
+    monkeypatch.setattr(recovery, "_BLOCK_RECORDS", 2)
+    assert recover(str(path)) == RECORDS
+    monkeypatch.setattr(recovery, "recover", None)
+    assert FaultTolerantReader().read(str(path), 5).numpy().tolist() == RECORDS
 
 
 @pytest.mark.parametrize("bit", [0, 7])
 def test_a_flipped_bit_loses_the_record_it_is_in(path, bit, monkeypatch):
-    monkeypatch.setattr(salvage_lib, "_BLOCK_BYTES", 50)
+    monkeypatch.setattr(recovery, "_BLOCK_BYTES", 50)
     content = path.read_bytes()
     for position in range(len(content)):
         flipped = bytearray(content)
@@ -39,7 +39,7 @@ def test_a_flipped_bit_loses_the_record_it_is_in(path, bit, monkeypatch):
         path.write_bytes(flipped)
         number = int(np.searchsorted(ENDS, position, side="right"))
         expected = [None if i == number else r for i, r in enumerate(RECORDS)]
-        assert salvage(str(path)) == expected
+        assert recover(str(path)) == expected
 
 
 def test_a_cut_loses_the_records_behind_it(path):
@@ -49,14 +49,14 @@ def test_a_cut_loses_the_records_behind_it(path):
         number = int(np.searchsorted(ENDS, size, side="right"))
         is_between = size in {0, *ENDS.tolist()}
         expected = RECORDS[:number] + ([] if is_between else [None])
-        assert salvage(str(path)) == expected
+        assert recover(str(path)) == expected
 
 
-def test_sound_records_take_the_place_of_damaged_ones(path, capsys):
+def test_intact_records_take_the_place_of_damaged_ones(path, capsys):
     content = bytearray(path.read_bytes())
     content[ENDS[1] + 50] ^= 1  # in record 2
     path.write_bytes(content[:-1])
-    reader = SoundReader()
+    reader = FaultTolerantReader()
     for _ in range(2):
         read = reader.read(str(path), 5).numpy().tolist()
         assert read[:2] == RECORDS[:2]
@@ -67,13 +67,13 @@ def test_sound_records_take_the_place_of_damaged_ones(path, capsys):
 
 def test_records_behind_a_cut_have_their_places_taken(path):
     path.write_bytes(path.read_bytes()[: ENDS[1] + 20])
-    read = SoundReader().read(str(path), 5).numpy().tolist()
+    read = FaultTolerantReader().read(str(path), 5).numpy().tolist()
     assert read[:2] == RECORDS[:2]
     assert len(read) == 5
     assert {*read[2:]} <= {*RECORDS[:2]}
 
 
-def test_a_file_without_sound_records_is_named(path):
+def test_a_file_without_intact_records_is_named(path):
     path.write_bytes(b"no records at all, and no sizes")
     with pytest.raises(UserError, match=r"a\.tfrecord.*none of 5"):
-        SoundReader().read(str(path), 5)
+        FaultTolerantReader().read(str(path), 5)

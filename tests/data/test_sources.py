@@ -34,14 +34,19 @@ pieces = st.lists(st.sampled_from(NEWLINES + WORDS), max_size=60)
 
 def read(found, *, blanks_separate_docs=True, **options):
     statistics = corpus.Statistics()
-    documents = corpus.read(
+    documents = corpus.read_documents(
         found,
         blanks_separate_docs=blanks_separate_docs,
         statistics=statistics,
         max_characters=100,
         options=Options(**options),
+        must_have_text=False,
     )
     return list(documents), statistics
+
+
+def split(source, num_bytes):
+    return sources.split_source(source, num_bytes, blanks_separate_docs=True)
 
 
 def check(path, cuts, blanks):
@@ -52,7 +57,9 @@ def check(path, cuts, blanks):
 
 
 def _check(whole, cuts, blanks):
-    ranges = sources.split_at(whole, sorted(cuts), blanks_separate_docs=blanks)
+    ranges = sources.split_source_at(
+        whole, sorted(cuts), blanks_separate_docs=blanks
+    )
     options = {"blanks_separate_docs": blanks, "skip_bad_lines": True}
     documents, statistics = read([whole], **options)
     apart = [read([part], **options) for part in ranges]
@@ -115,7 +122,9 @@ def test_huge_lines_stay_whole(tmp_path, blanks, newline, last):
 def test_ranges_are_about_as_large_as_asked_for(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("line of text\n\n" * 1000)
-    ranges = sources.split(Source(str(path)), 1000, blanks_separate_docs=True)
+    ranges = sources.split_source(
+        Source(str(path)), 1000, blanks_separate_docs=True
+    )
     sizes = [part.num_text_bytes for part in ranges]
     assert sum(sizes) == path.stat().st_size
     assert len(ranges) == 14
@@ -142,20 +151,22 @@ def test_what_cannot_be_split_stays_whole(tmp_path, name, content):
         content = buffer.getvalue()
     pathlib.Path(tmp_path, name).write_bytes(content)
     source = Source(str(tmp_path / name))
-    assert sources.split(source, 10, blanks_separate_docs=True) == [source]
+    assert split(source, 10) == [source]
 
 
 @pytest.mark.parametrize(
     "source", [Source("demo"), Source("directory", split="train")]
 )
 def test_what_is_no_file_stays_whole(source):
-    assert sources.split(source, 10, blanks_separate_docs=True) == [source]
+    assert split(source, 10) == [source]
 
 
 def test_a_bad_line_of_a_range_is_counted_from_the_files_start(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text('{"text": "x"}\n' * 9 + "bad\n")
-    *_, last = sources.split(Source(str(path)), 30, blanks_separate_docs=True)
+    *_, last = sources.split_source(
+        Source(str(path)), 30, blanks_separate_docs=True
+    )
     assert last.start > 0
     with pytest.raises(UserError, match=r"a\.jsonl, line 10: no JSON"):
         read([last])
@@ -181,13 +192,13 @@ def test_what_is_no_text_stays_whole_whatever_its_name(tmp_path, content):
     path = tmp_path / "a.txt"
     path.write_bytes(content)
     source = Source(str(path))
-    assert sources.split(source, 10, blanks_separate_docs=True) == [source]
+    assert split(source, 10) == [source]
 
 
 def test_ranges_are_read_in_blocks(tmp_path, monkeypatch):
     path = tmp_path / "a.txt"
     path.write_text("line of text\n\n" * 10_000)
-    *_, last = sources.split_at(
+    *_, last = sources.split_source_at(
         Source(str(path)), [1000], blanks_separate_docs=True
     )
     sizes, readinto = [], text_files._Range.readinto

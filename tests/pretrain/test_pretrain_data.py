@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.data.records import RecordFile, Records
-from electra_tf.data.recovery import SoundReader
+from electra_tf.data.recovery import FaultTolerantReader
 from electra_tf.pretrain.pretrain_data import (
     Inputs,
     _training_groups,
@@ -198,7 +198,7 @@ def test_damage_that_is_left_out_moves_no_other_record(
             dataclasses.replace(file, path=path)
             for file, path in zip(records.files, paths, strict=True)
         ),
-        SoundReader(),
+        FaultTolerantReader(),
     )
     rows = take(damaged, 10)
     is_lost = np.isin(stream, lost)

@@ -18,7 +18,8 @@ from electra_tf.build_vocab import VocabConfig
 from electra_tf.build_vocab import main as build_vocab
 from electra_tf.config.corpus import CorpusConfig
 from electra_tf.configure_pretraining import RunConfig
-from electra_tf.data import shards, unigram_counts
+from electra_tf.data import shards
+from electra_tf.data.dataset_files import read_unigram_counts
 from electra_tf.data.records import Records
 from electra_tf.data.vocabularies import open_vocabulary
 from electra_tf.pretrain.pretrain_data import training_dataset
@@ -83,13 +84,14 @@ def build(root):
 def rows(root, corpus):
     vocabulary = open_vocabulary(corpus, corpus.vocab_file)
     records = Records.open(f"{root}/records/pretrain*", corpus, vocabulary)
-    assert len(unigram_counts.read(records, vocabulary)) == vocabulary.size
+    counts = read_unigram_counts(records.directories, vocabulary)
+    assert len(counts) == vocabulary.size
     dataset = training_dataset(records, batch_size=8, seed=3, first_row=40)
     return np.array([inputs.input_ids for inputs in dataset.take(20)])
 
 
 def test_a_store_is_as_this_machine(tmp_path, monkeypatch):
-    monkeypatch.setattr(shards, "PART_BYTES", 1500)
+    monkeypatch.setattr(shards, "SHARD_BYTES", 1500)
     here, there = str(tmp_path), f"ram://{tmp_path}"
     corpus_here, files_here, manifest_here = build(here)
     corpus_there, files_there, manifest_there = build(there)

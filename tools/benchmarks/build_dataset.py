@@ -40,7 +40,7 @@ from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
 from electra_tf.config.corpus import CorpusConfig
-from electra_tf.data import processes
+from electra_tf.data import runners
 from electra_tf.util import config_flags, console
 from electra_tf.util.config_fields import require
 from electra_tf.util.errors import UserError
@@ -173,7 +173,7 @@ def _write_sample(config: CorpusConfig, num_bytes: int, path: str) -> None:
     """Writes documents of a corpus to a file of plain text."""
     with console.quiet_imports():
         from electra_tf.data import corpus, vocabularies
-    documents = corpus.documents(
+    documents = corpus.read_documents(
         corpus.expand(config.corpus, tfds_data_dir=config.tfds_data_dir),
         blanks_separate_docs=config.blanks_separate_docs,
         statistics=corpus.Statistics(),
@@ -223,7 +223,7 @@ def _used() -> Used:
 
 def _build(config: CorpusConfig, *, num_processes: int) -> Callable[[], object]:
     with console.quiet_imports():
-        from electra_tf.data import dataset_builder, engines, vocabularies
+        from electra_tf.data import dataset_builder, runners, vocabularies
     vocabulary = vocabularies.open_vocabulary(config, config.vocab_file)
 
     def work() -> None:
@@ -232,7 +232,7 @@ def _build(config: CorpusConfig, *, num_processes: int) -> Callable[[], object]:
                 config,
                 vocabulary,
                 output_dir=output_dir,
-                engine=engines.LocalEngine(num_processes),
+                runner=runners.LocalRunner(num_processes),
             )
 
     return work
@@ -318,7 +318,7 @@ def _report(name: str, num_bytes: int, used: list[Used]) -> dict:
         "python": platform.python_version(),
         **{package: _version(package) for package in _PACKAGES},
         "machine": platform.machine(),
-        "cores": processes.num_cores(),
+        "cores": runners.num_cores(),
         "cores_used": _KINDS[name].num_cores,
         "bytes": num_bytes,
         "rounds": len(used),

@@ -18,7 +18,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import tables
 
 from electra_tf.config.corpus import CorpusConfig
-from electra_tf.data import dataset_builder, engines, vocabularies
+from electra_tf.data import dataset_builder, runners, vocabularies
 
 PACKINGS = ("original", "carry", "packed")
 _HEAD = (
@@ -70,7 +70,7 @@ def _build(config: CorpusConfig, options: argparse.Namespace) -> dict[str, Any]:
             config,
             vocabulary,
             output_dir=directory,
-            engine=engines.LocalEngine(options.num_processes),
+            runner=runners.LocalRunner(options.num_processes),
         )
 
 

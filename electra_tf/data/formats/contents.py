@@ -1,15 +1,16 @@
-"""What a file holds, told by its first bytes whatever its name says."""
+"""The content of a file, identified by its first bytes whatever its name."""
 
 import enum
 import io
 import json
 import re
+import tarfile
 from typing import BinaryIO
 
-from electra_tf.data.formats import archives, json_lines, text_lines
+from electra_tf.data.formats import text_lines, text_tables
 from electra_tf.util import compression, storage
 
-HEAD_BYTES = archives.HEADER_BYTES
+HEAD_BYTES = 512  # the header of a tar archive
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _JSON_EXTENSION = ".json"
@@ -35,8 +36,8 @@ _MAX_CONTROL_SHARE = 0.01
 _MAX_ACCENT_SHARE = 0.25  # of bytes beyond ASCII in text of Latin letters
 
 
-class Kind(enum.Enum):
-    """What a file may hold."""
+class ContentKind(enum.Enum):
+    """The kinds of content that are read."""
 
     TEXT = enum.auto()
     JSON_LINES = enum.auto()
@@ -46,7 +47,7 @@ class Kind(enum.Enum):
 
 
 class ForeignContentError(Exception):
-    """A file that is none of what a corpus may hold.
+    """A file whose content a corpus may not have.
 
     Attributes:
       what: it is.
@@ -61,8 +62,8 @@ class ForeignContentError(Exception):
 
 def identify(
     name: str, file: BinaryIO, *, is_member: bool = False
-) -> tuple[Kind, BinaryIO]:
-    """Tells what a stream holds.
+) -> tuple[ContentKind, BinaryIO]:
+    """Identifies the content of a stream.
 
     Args:
       name: of the file, without the ending of a compression.
@@ -71,8 +72,8 @@ def identify(
         name is text there, however it begins.
 
     Returns:
-      What it holds, and the stream at its first byte, or behind its byte-order
-      mark.
+      The kind of its content, and the stream at its first byte, or behind its
+      byte-order mark.
 
     Raises:
       ForeignContentError: if it is nothing that can be read.
@@ -83,20 +84,20 @@ def identify(
             raise ForeignContentError(what, way_out)
     head = head.removeprefix(_BYTE_ORDER_MARK)
     kind = _kind_of_head(head)
-    if kind is not Kind.TEXT:
+    if kind is not ContentKind.TEXT:
         return kind, _buffered(head, file)
     name = name.lower()
-    if name.endswith(json_lines.EXTENSIONS):
-        return Kind.JSON_LINES, _buffered(head, file)
+    if name.endswith(text_tables.JSON_LINES_EXTENSIONS):
+        return ContentKind.JSON_LINES, _buffered(head, file)
     has_json_name = name.endswith(_JSON_EXTENSION)
     if is_member and not has_json_name or not _JSON_START.match(head):
-        return Kind.TEXT, _buffered(head, file)
+        return ContentKind.TEXT, _buffered(head, file)
     line, file = _first_line(_buffered(head, file))
     return _kind_of_line(line, head, has_json_name), file
 
 
-def kind_of(path: str) -> Kind:
-    """Tells what a file with the name of an uncompressed one holds.
+def kind_of(path: str) -> ContentKind:
+    """Identifies the content of a file that its name says is not compressed.
 
     Args:
       path: of the file.
@@ -145,29 +146,38 @@ def read_fully(file: BinaryIO, size: int) -> bytes:
     return b"".join(parts)
 
 
-def _kind_of_head(head: bytes) -> Kind:
+def _kind_of_head(head: bytes) -> ContentKind:
     if compression.is_compressed_content(head):
-        return Kind.COMPRESSED
+        return ContentKind.COMPRESSED
     if head.startswith(b"PAR1"):
-        return Kind.PARQUET
-    return Kind.ARCHIVE if archives.is_archive(head) else Kind.TEXT
+        return ContentKind.PARQUET
+    return ContentKind.ARCHIVE if _is_archive(head) else ContentKind.TEXT
 
 
-def _kind_of_line(line: bytes, head: bytes, has_json_name: bool) -> Kind:
-    """Tells JSON lines from text by the first line."""
+def _is_archive(head: bytes) -> bool:
+    """Returns whether the first bytes of a file are those of a tar archive."""
+    try:
+        tarfile.TarInfo.frombuf(head, "utf-8", "surrogateescape")
+    except tarfile.HeaderError:
+        return False
+    return True
+
+
+def _kind_of_line(line: bytes, head: bytes, has_json_name: bool) -> ContentKind:
+    """Distinguishes JSON lines and text by the first line."""
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):
         value = None
     if isinstance(value, dict) and (value or has_json_name):
-        return Kind.JSON_LINES
+        return ContentKind.JSON_LINES
     if has_json_name or _JSON_DOCUMENT.match(head):
         raise ForeignContentError(
             "one JSON document, or begins with a line that is no JSON object",
             "Write JSON lines, one object a line: jq -c '.[]' FILE > "
             "NEW_FILE.jsonl",
         )
-    return Kind.TEXT
+    return ContentKind.TEXT
 
 
 def _first_line(file: BinaryIO) -> tuple[bytes, BinaryIO]:
@@ -178,7 +188,7 @@ def _first_line(file: BinaryIO) -> tuple[bytes, BinaryIO]:
     """
     line = b"\n"
     while line and not line.strip():
-        line = file.readline(json_lines.MAX_BYTES)
+        line = file.readline(text_tables.MAX_LINE_BYTES)
     return line, _buffered(line, file)
 
 

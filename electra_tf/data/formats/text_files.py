@@ -3,25 +3,24 @@
 import dataclasses
 import io
 import itertools
+import posixpath
+import tarfile
 from collections.abc import Iterator
 from typing import BinaryIO
 
 from electra_tf.config.corpus import CorpusConfig
-from electra_tf.data.formats import (
-    archives,
-    contents,
-    json_lines,
-    parquet_files,
-    text_lines,
-)
-from electra_tf.data.formats.contents import Kind
+from electra_tf.data.formats import contents, text_lines, text_tables
+from electra_tf.data.formats.contents import ContentKind
 from electra_tf.data.formats.text_lines import Line, Statistics, Tally
 from electra_tf.util import compression, storage
 from electra_tf.util.errors import UserError
 
 MAX_DEPTH = 2  # archives in an archive; OpenWebText has one level
 
-_ROWS = {Kind.JSON_LINES: json_lines.read, Kind.PARQUET: parquet_files.read}
+_TABLES = {
+    ContentKind.JSON_LINES: text_tables.read_json_lines,
+    ContentKind.PARQUET: text_tables.read_parquet,
+}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -45,7 +44,7 @@ class Options:
         return cls(**{name: getattr(config, name) for name in names})
 
 
-def read(
+def read_file(
     path: str,
     statistics: Statistics,
     options: Options,
@@ -55,7 +54,7 @@ def read(
 ) -> Iterator[Line]:
     """Reads a file.
 
-    What it holds is told by its first bytes, JSON lines by the first line;
+    Its content is identified by its first bytes, JSON lines by the first line;
     names tell of compression and of JSON lines, too. A file in an archive is
     one document, whatever blank lines it has.
 
@@ -85,7 +84,7 @@ def read(
             else:
                 yield from reader.read(path, content)
             reader.tally.check()
-    except json_lines.BadLineError as error:
+    except text_tables.BadRowError as error:
         number = error.number + _num_lines(path, start)
         raise UserError(
             f"A line or row must be an object with a text in "
@@ -104,8 +103,8 @@ def read(
         ) from error
 
 
-def kind_of(path: str) -> Kind:
-    """Tells what a file with the name of an uncompressed one holds.
+def kind_of(path: str) -> ContentKind:
+    """Identifies the content of a file that its name says is not compressed.
 
     Args:
       path: of the file.
@@ -159,35 +158,35 @@ class _Reader:
         name, unpacked = compression.decompress(name, file)
         is_member = depth > 0
         kind, content = contents.identify(name, unpacked, is_member=is_member)
-        if kind is Kind.COMPRESSED:
+        if kind is ContentKind.COMPRESSED:
             unpacked = compression.decompress_content(content)
             kind, content = contents.identify(
                 name, unpacked, is_member=is_member
             )
-        if kind is Kind.PARQUET and unpacked is file and not is_member:
+        if kind is ContentKind.PARQUET and unpacked is file and not is_member:
             file.seek(0)
             content = file  # whose rows do not come one after the other
-        elif kind in (Kind.PARQUET, Kind.COMPRESSED):
+        elif kind in (ContentKind.PARQUET, ContentKind.COMPRESSED):
             raise contents.ForeignContentError(
                 f"{kind.name.lower()} and packed once more", "Unpack it"
             )
         yield from self.lines(kind, content, depth)
 
     def lines(
-        self, kind: Kind, file: BinaryIO, depth: int = 0
+        self, kind: ContentKind, file: BinaryIO, depth: int = 0
     ) -> Iterator[Line]:
         """Yields the lines of a stream of a kind."""
-        if kind is Kind.ARCHIVE:
+        if kind is ContentKind.ARCHIVE:
             yield from self._members(file, depth)
-        elif kind in _ROWS:
-            yield from _ROWS[kind](
+        elif kind in _TABLES:
+            yield from _TABLES[kind](
                 file,
                 self.statistics,
                 text_field=self.options.text_field,
                 skip_bad_lines=self.options.skip_bad_lines,
             )
         elif not depth:
-            yield from text_lines.read(file, self.statistics, self.tally)
+            yield from text_lines.read_lines(file, self.statistics, self.tally)
         else:
             max_bytes = self.options.max_member_bytes
             content = contents.read_fully(file, max_bytes + 1)
@@ -203,14 +202,47 @@ class _Reader:
         if depth > MAX_DEPTH:
             self.statistics.skipped_members += 1
             return
-        for name, member in archives.members(file, self.statistics):
+        for name, member in _archived_files(file, self.statistics):
             try:
                 yield from self.read(name, member, depth + 1)
             except contents.ForeignContentError:
                 self.statistics.skipped_members += 1
-            except json_lines.BadLineError as error:
+            except text_tables.BadRowError as error:
                 problem = f"of {name}: {error.problem}"
-                raise json_lines.BadLineError(error.number, problem) from error
+                raise text_tables.BadRowError(error.number, problem) from error
+
+
+def _archived_files(
+    file: BinaryIO, statistics: Statistics
+) -> Iterator[tuple[str, BinaryIO]]:
+    """Reads the files of an archive, one after the other.
+
+    Links, devices, hidden files, absolute paths and paths with ".." are left
+    out and counted: nothing is ever extracted, but who packs them may mean
+    harm, and what they hold is no text.
+
+    Args:
+      file: the archive.
+      statistics: counts what is left out.
+
+    Yields:
+      The name and the content of each file, to be read before the next.
+    """
+    with tarfile.open(fileobj=file, mode="r|") as archive:
+        for member in archive:
+            if member.isdir():
+                continue
+            if member.isreg() and _is_safe(member.name):
+                yield member.name, archive.extractfile(member)
+            else:
+                statistics.skipped_members += 1
+            archive.members = []  # else all of them stay in memory
+
+
+def _is_safe(name: str) -> bool:
+    parts = name.replace("\\", "/").split("/")
+    is_hidden = posixpath.basename(name).startswith(".")
+    return not (is_hidden or name.startswith(("/", "\\")) or ".." in parts)
 
 
 class _Range(io.RawIOBase):

@@ -21,7 +21,7 @@ Line = str | None
 
 @dataclasses.dataclass
 class Statistics:
-    """What was read, and what was repaired, cut or left out on the way.
+    """Counts of what was read, repaired, cut or left out.
 
     Attributes:
       files: files read; the demo corpus counts as one.
@@ -111,7 +111,7 @@ class Tally:
             raise BadLinesError(self)
 
 
-def read(
+def read_lines(
     file: BinaryIO, statistics: Statistics, tally: Tally | None = None
 ) -> Iterator[Line]:
     """Reads lines, stripped of white space.
@@ -155,12 +155,12 @@ def read_document(
     Args:
       content: its text.
       statistics: counts what is read.
-      tally: see `read`.
+      tally: see `read_lines`.
 
     Yields:
       The lines that are not blank, and None.
     """
-    yield from filter(None, read(io.BytesIO(content), statistics, tally))
+    yield from filter(None, read_lines(io.BytesIO(content), statistics, tally))
     yield None
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from electra_tf.configure_finetuning import FinetuningConfig
-from electra_tf.data.formats import prepared_directories
+from electra_tf.data.formats import prepared as prepared_datasets
 from electra_tf.finetune.readers.records import Record, received
 from electra_tf.util.errors import UserError
 
@@ -21,7 +21,7 @@ def find(config: FinetuningConfig) -> pathlib.Path:
     name = config.columns.tfds_name
     asked = f"tfds_name={name!r}"
     data_dir = config.files.tfds_data_dir
-    return pathlib.Path(prepared_directories.find(name, data_dir, asked))
+    return pathlib.Path(prepared_datasets.find(name, data_dir, asked))
 
 
 def has_split(directory: pathlib.Path, split: str) -> bool:
@@ -32,7 +32,7 @@ def has_split(directory: pathlib.Path, split: str) -> bool:
       split: its name, or an expression as "train[:10%]".
     """
     try:
-        prepared_directories.split_info(str(directory), split)
+        prepared_datasets.split_info(str(directory), split)
     except (ValueError, KeyError):
         return False
     return True
@@ -83,7 +83,7 @@ def read(
     import tensorflow_datasets as tfds
 
     asked = f"{directory}, split {split!r}"
-    prepared_directories.check_split(str(directory), split, asked)
+    prepared_datasets.check_split(str(directory), split, asked)
     builder = tfds.builder_from_directory(str(directory))
     features = dict(builder.info.features.items())
     for column in required:

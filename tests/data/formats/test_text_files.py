@@ -15,7 +15,7 @@ import pyarrow.parquet
 import pytest
 
 from electra_tf.data import corpus
-from electra_tf.data.formats import json_lines
+from electra_tf.data.formats import text_tables
 from electra_tf.data.formats.text_files import Options
 from electra_tf.util.errors import UserError
 
@@ -32,7 +32,7 @@ DOCUMENTS = [["Grüße", "aus", "Wien"], ["字", "😀"], ["last"]]
 
 def read(*paths, blanks_separate_docs=True, **options):
     statistics = corpus.Statistics()
-    documents = corpus.documents(
+    documents = corpus.read_documents(
         corpus.expand(map(str, paths)),
         blanks_separate_docs=blanks_separate_docs,
         statistics=statistics,
@@ -192,7 +192,7 @@ def test_a_bad_line_in_an_archive_names_its_member(tmp_path):
 
 
 def test_a_line_that_is_too_long_is_bad(tmp_path, monkeypatch):
-    monkeypatch.setattr(json_lines, "MAX_BYTES", 200)
+    monkeypatch.setattr(text_tables, "MAX_LINE_BYTES", 200)
     path = write(tmp_path / "a.jsonl", json_text(["x" * 500, "ok"]))
     documents, statistics = read(path, skip_bad_lines=True)
     assert documents == [["ok"]]

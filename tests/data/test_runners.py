@@ -1,7 +1,8 @@
-"""Failures of processes are told, and none of them outlives the build."""
+"""Processes change no byte; their failures are told, and none is left over."""
 
 import contextlib
 import dataclasses
+import json
 import multiprocessing
 import os
 import pathlib
@@ -12,12 +13,13 @@ import sys
 import time
 
 import pytest
+import tiny_corpus
+from tiny_corpus import VOCABULARY, contents
 
 from electra_tf.config.corpus import CorpusConfig
-from electra_tf.data import dataset_builder, processes, shards
-from electra_tf.data.engines import LocalEngine
+from electra_tf.data import runners, shards
+from electra_tf.data.runners import Job, LocalRunner
 from electra_tf.data.sources import Source
-from electra_tf.model.tokenization import SPECIAL_TOKENS, Vocabulary
 from electra_tf.util.errors import (
     DirectoryInUseError,
     ExitCode,
@@ -25,24 +27,39 @@ from electra_tf.util.errors import (
     explain,
 )
 
-VOCABULARY = Vocabulary((*SPECIAL_TOKENS, "word", "##s"))
-
 
 @pytest.fixture
-def config(tmp_path, monkeypatch):
-    monkeypatch.setattr(shards, "PART_BYTES", 1000)
-    for name in "abc":
-        (tmp_path / f"{name}.txt").write_text("words word\n\nword\n\n" * 40)
-    return CorpusConfig(corpus=(str(tmp_path / "*.txt"),), max_seq_length=8)
+def small_shards(monkeypatch):
+    monkeypatch.setattr(shards, "SHARD_BYTES", 4000)
 
 
-def build(config, tmp_path, **kwargs):
-    return dataset_builder.build(
-        config,
-        VOCABULARY,
-        output_dir=str(tmp_path / "out"),
-        **{"engine": LocalEngine(2), **kwargs},
+def build(config, tmp_path, num_processes=2, **kwargs):
+    runner = LocalRunner(num_processes)
+    return tiny_corpus.build(config, tmp_path / "out", runner=runner, **kwargs)
+
+
+def test_one_and_two_processes_write_the_same_bytes(
+    config, tmp_path, small_shards
+):
+    config = dataclasses.replace(
+        config, held_out_fraction=1e-9, packing="packed"
     )
+    ends = []
+    for number in (1, 2):
+        calls = []
+        tiny_corpus.build(
+            config,
+            tmp_path / str(number),
+            runner=LocalRunner(number),
+            report=calls.append,
+        )
+        reads = [call for call in calls if not call.total_records]
+        assert reads == sorted(reads)
+        ends.append((reads[-1], calls[-1]))
+    assert contents(tmp_path / "1") == contents(tmp_path / "2")
+    assert ends[0] == ends[1]
+    manifest = json.loads((tmp_path / "2" / "manifest.json").read_text())
+    assert manifest["counts"]["held_out_documents"] == 1
 
 
 def children():
@@ -51,18 +68,25 @@ def children():
         return set(map(int, file.read().split()))
 
 
-def test_a_damaged_file_is_named_and_what_is_built_is_kept(config, tmp_path):
+def test_a_damaged_file_is_named_and_what_is_done_is_kept(
+    config, tmp_path, small_shards
+):
+    config = dataclasses.replace(config, drop_duplicates=True)
     (tmp_path / "d.xz").write_bytes(b"damaged")
-    corpus = (*config.corpus, str(tmp_path / "d.xz"))
+    damaged = (*config.corpus, str(tmp_path / "d.xz"))
     with pytest.raises(UserError, match=r"d\.xz"):
-        build(dataclasses.replace(config, corpus=corpus), tmp_path)
-    assert {p.name for p in (tmp_path / "out").iterdir()} <= {".parts"}
-    manifest = build(config, tmp_path, engine=LocalEngine(1))
-    assert manifest["counts"]["documents"] == 240
+        build(dataclasses.replace(config, corpus=damaged), tmp_path)
+    assert {p.name for p in (tmp_path / "out").iterdir()} == {".parts"}
+    assert len(list((tmp_path / "out" / ".parts").iterdir())) > 2
+    build(config, tmp_path, num_processes=1)
+    tiny_corpus.build(config, tmp_path / "fresh")
+    assert contents(tmp_path / "out") == contents(tmp_path / "fresh")
 
 
 @pytest.mark.slow
-def test_a_fault_of_ours_comes_with_its_traceback(config, tmp_path):
+def test_a_fault_of_ours_comes_with_its_traceback(
+    config, tmp_path, small_shards
+):
     broken = dataclasses.replace(config)
     object.__setattr__(broken, "strip_accents", [])  # cannot be hashed
     with pytest.raises(RuntimeError, match="Traceback"):
@@ -70,23 +94,23 @@ def test_a_fault_of_ours_comes_with_its_traceback(config, tmp_path):
 
 
 @pytest.mark.parametrize("code", [ExitCode.BAD_INPUT, ExitCode.NO_SPACE])
-def test_the_exit_code_is_that_of_what_ended_a_part(monkeypatch, code):
-    outcome = processes._Outcome("/out/part is full", code)
+def test_the_exit_code_is_that_of_the_error_of_a_shard(monkeypatch, code):
+    outcome = runners._Outcome("/out/shard is full", code)
     nobody = contextlib.nullcontext([])
-    monkeypatch.setattr(processes, "_started", lambda *_: nobody)
-    monkeypatch.setattr(processes, "_next_outcome", lambda *_: outcome)
-    part = shards.Part((Source(__file__),), "part")
-    job = processes.Job("build", CorpusConfig(), VOCABULARY)
+    monkeypatch.setattr(runners, "_started", lambda *_: nobody)
+    monkeypatch.setattr(runners, "_next_outcome", lambda *_: outcome)
+    shard = shards.Shard((Source(__file__),), "shard")
+    job = Job("build", CorpusConfig(), VOCABULARY)
     with pytest.raises(UserError) as error:
-        processes.run(job, [part], 1, lambda *_: None)
-    assert explain(error.value) == (code, "/out/part is full")
+        runners._run_processes(job, [shard], 1, lambda *_: None)
+    assert explain(error.value) == (code, "/out/shard is full")
 
 
 @pytest.mark.skipif(not os.path.exists("/proc"), reason="needs /proc")
 def test_ctrl_c_reaches_the_parent_alone():
     context = multiprocessing.get_context("spawn")
-    shared = processes._Shared(None, [], context.Queue(), None, None)
-    with processes._started(context, shared, 1) as (process,):
+    shared = runners._Shared(None, [], context.Queue(), None, None)
+    with runners._started(context, shared, 1) as (process,):
         status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
     blocked = int(re.search(r"SigBlk:\s*(\w+)", status)[1], 16)
     assert blocked >> signal.SIGINT - 1 & 1
@@ -94,8 +118,8 @@ def test_ctrl_c_reaches_the_parent_alone():
 
 
 @pytest.mark.skipif(not os.path.exists("/proc"), reason="needs /proc")
-def test_a_killed_process_is_told(config, tmp_path, monkeypatch):
-    monkeypatch.setattr(processes, "SECONDS_BETWEEN_REPORTS", 0.05)
+def test_a_killed_process_is_told(config, tmp_path, monkeypatch, small_shards):
+    monkeypatch.setattr(runners, "SECONDS_BETWEEN_REPORTS", 0.05)
     before = children()
 
     def kill(_):
@@ -109,29 +133,31 @@ def test_a_killed_process_is_told(config, tmp_path, monkeypatch):
     assert explain(error.value)[0] == ExitCode.OUT_OF_MEMORY
 
 
+_BUILD = """
+import sys
+from electra_tf.config.corpus import CorpusConfig
+from electra_tf.data.runners import Job, LocalRunner
+from electra_tf.data.shards import Shard
+from electra_tf.data.sources import Source
+from electra_tf.model.tokenization import Vocabulary
+
+vocab_file, *paths = sys.argv[1:]
+shards = [Shard((Source(path),), path + ".shard") for path in paths]
+job = Job("build", CorpusConfig(), Vocabulary.from_file(vocab_file))
+LocalRunner(2).map_shards(job, shards, lambda *_: None)
+"""
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/proc"), reason="needs /proc")
 def test_no_process_outlives_a_killed_build(tmp_path):
-    (tmp_path / "a.txt").write_text("word words " * 9 + "\n\n")
+    (tmp_path / "a.txt").write_text("w1 w2 " * 9 + "\n\n")
     (tmp_path / "vocab.txt").write_text("\n".join(VOCABULARY.tokens))
     fifo = tmp_path / "b.txt"
     os.mkfifo(fifo)
-    code = (
-        "import sys\n"
-        "from electra_tf.config.corpus import CorpusConfig\n"
-        "from electra_tf.model.tokenization import Vocabulary\n"
-        "from electra_tf.data import processes, shards\n"
-        "from electra_tf.data.shards import Part\n"
-        "from electra_tf.data.sources import Source\n"
-        "made = [Part((Source(path),), path + '.part')"
-        " for path in sys.argv[2:]]\n"
-        "vocabulary = Vocabulary.from_file(sys.argv[1])\n"
-        "job = processes.Job('build', CorpusConfig(), vocabulary)\n"
-        "processes.run(job, made, 2, lambda *_: None)\n"
-    )
     paths = [tmp_path / "vocab.txt", tmp_path / "a.txt", fifo]
-    build = subprocess.Popen([sys.executable, "-c", code, *map(str, paths)])
-    summary = tmp_path / "a.txt.part" / "summary.json"
+    build = subprocess.Popen([sys.executable, "-c", _BUILD, *map(str, paths)])
+    summary = tmp_path / "a.txt.shard" / "summary.json"
     deadline = time.monotonic() + 120
     while not summary.exists() and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -175,8 +201,8 @@ def test_a_second_build_is_kept_out_until_the_first_is_killed(config, tmp_path):
         build(config, tmp_path)
     first.kill()
     first.wait()
-    manifest = build(config, tmp_path, engine=LocalEngine(1))
-    assert manifest["counts"]["documents"] == 240
+    manifest = build(config, tmp_path, num_processes=1)
+    assert manifest["counts"]["documents"] == len(tiny_corpus.DOCUMENTS)
     assert not (tmp_path / "out" / ".lock").exists()
 
 

@@ -41,7 +41,7 @@ def data_dir(tmp_path_factory):
 def read(pattern, data_dir, **options):
     statistics = corpus.Statistics()
     sources = corpus.expand([pattern], tfds_data_dir=data_dir)
-    documents = corpus.documents(
+    documents = corpus.read_documents(
         sources,
         blanks_separate_docs=True,
         statistics=statistics,

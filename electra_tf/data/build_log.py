@@ -1,0 +1,206 @@
+"""A build with lines for the log: its progress, and what became of the text."""
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from electra_tf.config.corpus import CorpusConfig
+from electra_tf.data import dataset_builder
+from electra_tf.data.dataset_builder import Progress
+from electra_tf.data.dataset_files import MANIFEST
+from electra_tf.data.runners import Runner
+from electra_tf.model.tokenization import Vocabulary
+from electra_tf.util import console, files
+
+SECONDS_BETWEEN_LOGS = 10
+MAX_RATIO = 2  # of the share of records held out to its target, either way
+
+_RECORDS = (
+    "{records:,} records of {lengths} tokens, {padding_share:.1%} padding\n"
+    "  {held_out_records:,} of them held out; {tokens_kept:,} tokens kept, "
+    "{tokens_dropped:,} dropped"
+)
+_LEFT_OUT = {
+    "binary_lines": "lines as binary",
+    "bad_json_lines": "lines as bad JSON",
+    "skipped_members": "archived files as links, hidden, unsafe or no text",
+    "oversized_members": "archived files as too large",
+    "duplicate_documents": "documents as duplicates",
+    "duplicate_bytes": "bytes of duplicates",
+}
+
+Log = Callable[[str], None]
+
+
+def build_records(
+    config: CorpusConfig,
+    vocabulary: Vocabulary,
+    output_dir: str,
+    *,
+    overwrite: bool = False,
+    runner: Runner,
+    log: Log = console.say,
+) -> dict[str, Any]:
+    """Builds the data sets of a corpus and logs the progress.
+
+    Args:
+      config: the corpus and how to pack it.
+      vocabulary: of its tokens.
+      output_dir: where the files go, see `dataset_builder.build`.
+      overwrite: whether to replace a data set that lies there.
+      runner: of the build.
+      log: receives lines on the progress.
+
+    Returns:
+      The manifest of the data set with the longest rows.
+    """
+    outputs = [config.directory_of(c, output_dir) for c in config.data_sets]
+    log(f"Building records in {', '.join(outputs)}")
+    start = time.monotonic()
+    progress = _ProgressLog(log, start)
+    manifest = dataset_builder.build(
+        config,
+        vocabulary,
+        output_dir=output_dir,
+        overwrite=overwrite,
+        runner=runner,
+        report=progress,
+    )
+    num_bytes = manifest["counts"]["text_bytes"]
+    log(_built_from(num_bytes, progress.bytes_before, start))
+    paths = (os.path.join(output, MANIFEST) for output in outputs)
+    log(summary([files.read_json(path) for path in paths]))
+    _check_held_out(manifest)
+    return manifest
+
+
+def _built_from(num_bytes: int, bytes_before: int, start: float) -> str:
+    """Returns a line on the text read, now and by a build that was stopped."""
+    rate = console.rate(num_bytes - bytes_before, start)
+    if not bytes_before:
+        return f"Built from {rate}:"
+    return (
+        f"Built from {num_bytes / 1e6:.1f} MB, {bytes_before / 1e6:.1f} MB of "
+        f"them by an earlier build that was stopped, and now {rate}:"
+    )
+
+
+def _check_held_out(manifest: Mapping[str, Any]) -> None:
+    """Warns where the share of records held out is far from the target."""
+    target, counts = manifest["held_out_fraction"], manifest["counts"]
+    share = counts["held_out_records"] / counts["records"]
+    if target and not target / MAX_RATIO <= share <= target * MAX_RATIO:
+        console.warn(
+            f"{share:.2%} of the records are held out where held_out_fraction="
+            f"{target} asks for {target:.2%}: documents stay whole, and there "
+            f"are {counts['documents']:,}."
+        )
+
+
+def summary(manifests: Sequence[dict[str, Any]]) -> str:
+    """Returns lines on what became of a corpus.
+
+    Args:
+      manifests: of its data sets, which agree on what was read.
+    """
+    text = "\n".join(map(_records_made, manifests))
+    manifest = manifests[-1]
+    counts = manifest["counts"]
+    text += f"\n{counts['documents']:,} documents, {counts['tokens_read']:,} "
+    text += f"tokens; held out: {counts['held_out_documents']:,} documents"
+    if counts["cut_documents"]:
+        text += f"\ncut: {counts['cut_documents']:,} times, in documents that "
+        text += "are too long"
+        if counts["held_out_documents"]:
+            text += "; a piece may be held out\n  where others of its document "
+            text += "are trained on"
+    for name, what in _LEFT_OUT.items():
+        if counts[name]:
+            text += f"\nleft out: {counts[name]:,} {what}"
+    if counts["replaced_bytes"]:
+        text += f"\nreplaced: {counts['replaced_bytes']:,} bytes, not UTF-8"
+    return f"{text}\n{length_table(manifest['document_tokens'])}"
+
+
+def length_table(summaries: Mapping[str, Mapping[str, Any]]) -> str:
+    """Returns the lengths of the documents of splits as a table.
+
+    Args:
+      summaries: name of a split -> `Lengths.summary` of its documents.
+    """
+    lowers = {int(n) for each in summaries.values() for n in each["histogram"]}
+    rows = [("tokens in a document", *summaries)]
+    for lower in sorted(lowers):
+        numbers = (
+            s["histogram"].get(str(lower), 0) for s in summaries.values()
+        )
+        name = f"{lower:,} to {2 * lower - 1:,}" if lower > 1 else str(lower)
+        rows.append((name, *(f"{number:,}" for number in numbers)))
+    for name in ("mean", "min", "max"):
+        values = (each[name] for each in summaries.values())
+        rows.append((name, *("-" if v is None else f"{v:,}" for v in values)))
+    return "\n".join(
+        f"{name:<24}" + "".join(f"{cell:>14}" for cell in cells)
+        for name, *cells in rows
+    )
+
+
+def _records_made(manifest: dict[str, Any]) -> str:
+    rows = [*manifest["length_buckets"], manifest["max_seq_length"]]
+    return _RECORDS.format(
+        lengths="/".join(map(str, rows)), **manifest["counts"]
+    )
+
+
+class _ProgressLog:
+    """Logs the progress of a build from time to time.
+
+    Attributes:
+      bytes_before: of text, read by an earlier build.
+    """
+
+    def __init__(self, log: Log, start: float) -> None:
+        self.bytes_before = 0
+        self._log = log
+        self._start = start
+        self._next = start + SECONDS_BETWEEN_LOGS
+        self._is_search = False
+
+    def __call__(self, progress: Progress) -> None:
+        now = time.monotonic()
+        if progress.total_records:
+            text = f"Writing: {progress.num_records:,} of "
+            text += f"{progress.total_records:,} records"
+        else:
+            text = self._text(progress, now)
+        if now >= self._next and text:
+            self._next = now + SECONDS_BETWEEN_LOGS
+            self._log(text)
+
+    def _text(self, progress: Progress, now: float) -> str:
+        """Returns a line on the text read so far; "" if none was."""
+        self.bytes_before = progress.bytes_before
+        num_bytes = progress.num_bytes - progress.bytes_before
+        if not num_bytes or progress.is_search != self._is_search:
+            self._start = now  # processes take seconds to start
+            self._is_search = progress.is_search
+        if now < self._next or not num_bytes:
+            return ""
+        text = "Looking for duplicates: " if progress.is_search else ""
+        text += f"{progress.num_documents:,} documents, "
+        text += console.rate(num_bytes, self._start)
+        if progress.bytes_before:
+            text += f" after {progress.bytes_before / 1e6:.1f} MB before"
+        left = progress.total_bytes - progress.num_bytes
+        if left > 0:
+            seconds = left / num_bytes * (now - self._start)
+            text += f", about {_duration(seconds)} left"
+        return text
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes / 60:.1f} h"

@@ -1,0 +1,319 @@
+"""The files of a data set: names, manifest, unigram counts, record files.
+
+The file `unigram_counts.txt` beside the manifest has the number of occurrences
+of each token in the training records, one a line, in the order of the
+vocabulary, special tokens not counted. It is the same whatever the number of
+threads or files.
+"""
+
+import contextlib
+import os
+from collections.abc import Iterable
+from typing import Any
+
+import tensorflow as tf
+
+from electra_tf.config.corpus import CorpusConfig
+from electra_tf.data.record_format import HELD_OUT, TRAIN
+from electra_tf.model.tokenization import Vocabulary
+from electra_tf.util import files, storage
+from electra_tf.util.errors import UserError
+
+FORMAT_VERSION = 1
+MANIFEST = "manifest.json"
+UNIGRAM_COUNTS = "unigram_counts.txt"
+SHARDS_DIRECTORY = ".parts"
+"""Directory of the shards that are merged into a data set, in its own."""
+PREFIXES = {TRAIN: "pretrain_data", HELD_OUT: "held_out_data"}
+REBUILD = "`python -m electra_tf.build_pretraining_dataset --overwrite`"
+"""The command that replaces a data set which does not fit."""
+
+_MUST_FIT = (
+    "tokenizer",
+    "pad_vocab_to_multiple",
+    "vocab_size",
+    "vocab_sha256",
+    "max_seq_length",
+    "length_buckets",
+    "packing",
+    "do_lower_case",
+    "strip_accents",
+)
+_MADE_BEFORE = {  # the manifests that say nothing of them
+    "tokenizer": "wordpiece",
+    "pad_vocab_to_multiple": 1,
+    "length_buckets": [],
+}
+_CHOICES = (
+    "blanks_separate_docs",
+    "data_seed",
+    "drop_duplicates",
+    "held_out_fraction",
+    "split_sentences",
+)
+_DEFAULTS = CorpusConfig()
+
+
+def find_unfinished(directory: str) -> list[str]:
+    """Returns the files and shards that a stopped build left in a directory."""
+    unfinished = storage.find(directory, [".*.tfrecord-*.tmp"])
+    return unfinished + storage.find(
+        os.path.join(directory, SHARDS_DIRECTORY), ["*"]
+    )
+
+
+def find_data_set(directory: str) -> list[str]:
+    """Returns the files of a data set in a directory, its manifest first."""
+    records = (f"{prefix}.tfrecord*" for prefix in PREFIXES.values())
+    return storage.find(directory, [MANIFEST, UNIGRAM_COUNTS, *records])
+
+
+def settings(config: CorpusConfig, vocabulary: Vocabulary) -> dict[str, Any]:
+    """Returns the settings of a data set, as its manifest has them."""
+    return {
+        "format_version": FORMAT_VERSION,
+        "vocab_sha256": vocabulary.sha256,
+        "vocab_size": vocabulary.size,
+        "tokenizer": vocabulary.kind,
+        "pad_vocab_to_multiple": config.pad_vocab_to_multiple,
+        "do_lower_case": config.do_lower_case,
+        "strip_accents": config.strip_accents,
+        "max_seq_length": config.max_seq_length,
+        "length_buckets": list(config.row_lengths[:-1]),
+        "packing": config.packing,
+        "drop_duplicates": config.drop_duplicates,
+        "split_sentences": config.split_sentences,
+        "blanks_separate_docs": config.blanks_separate_docs,
+        "held_out_fraction": config.held_out_fraction,
+        "data_seed": config.data_seed,
+        "corpus": list(config.corpus),
+    }
+
+
+def read_manifest(
+    directory: str, config: CorpusConfig, vocabulary: Vocabulary
+) -> dict[str, Any] | None:
+    """Reads the manifest of a data set and checks its settings.
+
+    Args:
+      directory: of the data set.
+      config: of one data set, whose lengths, packing and letter case must be
+        those of the manifest.
+      vocabulary: likewise.
+
+    Returns:
+      The manifest; None for files of the original, which have none.
+
+    Raises:
+      UserError: if settings differ, or the data set is incomplete.
+    """
+    path = os.path.join(directory, MANIFEST)
+    if not storage.exists(path):
+        _check_bare(directory, config)
+        return None
+    manifest = files.read_object(path)
+    if manifest.get("format_version") != FORMAT_VERSION:
+        raise UserError(
+            f"{path} must have format_version {FORMAT_VERSION}. Received: "
+            f"{manifest.get('format_version')}. Build the data set again."
+        )
+    ours = settings(config, vocabulary)
+    differing = [
+        f"{name} is {manifest.get(name)} there and {ours[name]} here"
+        for name in _MUST_FIT
+        if manifest.get(name, _MADE_BEFORE.get(name)) != ours[name]
+    ]
+    _refuse(directory, "fit this run", differing)
+    return manifest
+
+
+def _check_bare(directory: str, config: CorpusConfig) -> None:
+    """Checks that files without a manifest may be read."""
+    if unfinished := find_unfinished(directory):
+        raise UserError(
+            "A data set must be complete. Received: "
+            f"{unfinished[0]}, left by a build that was stopped. Build "
+            f"it again with {REBUILD}, or name another --data_dir."
+        )
+    if config.length_buckets:
+        raise UserError(
+            "`length_buckets` needs records that were built with it. "
+            f"Received: {directory}, which has no {MANIFEST}. Build the "
+            "data set again, or drop --length_buckets."
+        )
+
+
+def check_choices(directories: Iterable[str], config: CorpusConfig) -> None:
+    """Compares how records were made of text with what a run asks for.
+
+    Records of the run's own corpus must be made as it says. Those of another
+    text, or of a run that names none, only as far as it asks for something
+    other than the default: the text may have been built with other flags.
+
+    Args:
+      directories: of the data sets; those without a manifest are passed over.
+      config: of the run.
+
+    Raises:
+      UserError: naming the settings that differ.
+    """
+    for directory in sorted(set(directories)):
+        path = os.path.join(directory, MANIFEST)
+        if not storage.exists(path):
+            continue
+        manifest = files.read_json(path)
+        is_own = list(config.corpus) == manifest.get("corpus")
+        differing = [
+            f"{name} is {manifest[name]} there and {value} here"
+            for name in _CHOICES
+            if (value := getattr(config, name)) != manifest.get(name, value)
+            and (is_own or value != getattr(_DEFAULTS, name))
+        ]
+        _refuse(directory, "be made as this run asks", differing)
+
+
+def _refuse(directory: str, what: str, differing: list[str]) -> None:
+    """Raises an error if settings differ."""
+    if differing:
+        raise UserError(
+            f"The data set in {directory} must {what}. Received: "
+            f"{'; '.join(differing)}. Change the flags to its values, "
+            f"build it again with {REBUILD}, or name another --data_dir."
+        )
+
+
+def write_unigram_counts(directory: str, counts: Iterable[int]) -> None:
+    """Writes the counts of the tokens, in the order of the vocabulary."""
+    path = os.path.join(directory, UNIGRAM_COUNTS)
+    files.atomic_write_text(path, "".join(f"{count}\n" for count in counts))
+
+
+def read_unigram_counts(
+    directories: Iterable[str], vocabulary: Vocabulary
+) -> tuple[int, ...]:
+    """Reads the counts of tokens in data sets.
+
+    Args:
+      directories: of the data sets.
+      vocabulary: of their records.
+
+    Returns:
+      The sum of the counts of each token, in the order of the vocabulary.
+
+    Raises:
+      UserError: if a data set has no counts, or others than its own.
+    """
+    each = [
+        _read_unigram_counts(directory, vocabulary)
+        for directory in sorted(set(directories))
+    ]
+    return tuple(map(sum, zip(*each, strict=True)))
+
+
+def _read_unigram_counts(directory: str, vocabulary: Vocabulary) -> list[int]:
+    path = os.path.join(directory, UNIGRAM_COUNTS)
+    manifest = os.path.join(directory, MANIFEST)
+    if not (storage.exists(path) and storage.exists(manifest)):
+        raise UserError(
+            "Frequencies of word pieces are needed, as a data set has them in "
+            f"{UNIGRAM_COUNTS}. Received: {directory or '.'}, where it is "
+            f"missing. Build the data set again with {REBUILD}."
+        )
+    words = storage.read_bytes(path).decode().split()
+    counts = [int(word) for word in words if word.isdecimal()]
+    with files.shape_of(manifest):
+        total = files.read_json(manifest)["counts"].get("train_tokens")
+    if (len(counts), sum(counts)) != (vocabulary.size, total):
+        raise UserError(
+            f"{path} must have {vocabulary.size} numbers that sum to {total}, "
+            f"the `train_tokens` of its {MANIFEST}. Received: {len(counts)} "
+            f"that sum to {sum(counts)}. Build the data set again with "
+            f"{REBUILD}."
+        )
+    return counts
+
+
+class RecordWriter:
+    """Writes records of one kind to several files in turn.
+
+    Until `publish` the files have names that no glob for records matches.
+
+    Args:
+      directory: where the files go.
+      split: "train" or "held_out".
+      num_files: number of files; fewer if there are fewer records.
+      length: numbers in each feature, where that is less than the data set's
+        `max_seq_length`; None where it is not.
+
+    Attributes:
+      num_files: number of files at most.
+      num_records: written so far; to be set before `publish` where the files
+        were written otherwise, at `unfinished_path`.
+    """
+
+    def __init__(
+        self,
+        directory: str,
+        split: str,
+        num_files: int,
+        *,
+        length: int | None = None,
+    ) -> None:
+        self.num_records = 0
+        self._directory = directory
+        self._split = split
+        self.num_files = num_files
+        self._length = length
+        self._prefix = f"{PREFIXES[split]}.tfrecord-"
+        if length is not None:
+            self._prefix += f"{length}-tokens-"
+        self._writers: list[tf.io.TFRecordWriter] = []
+        self._stack = contextlib.ExitStack()
+
+    def __enter__(self) -> "RecordWriter":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def write(self, record: bytes) -> None:
+        """Writes a record to the next file."""
+        file_number = self.num_records % self.num_files
+        if file_number == len(self._writers):
+            writer = tf.io.TFRecordWriter(self.unfinished_path(file_number))
+            self._writers.append(self._stack.enter_context(writer))
+        self._writers[file_number].write(record)
+        self.num_records += 1
+
+    def close(self) -> None:
+        """Flushes the files; errors of writing show here at the latest."""
+        self._stack.close()
+
+    def publish(self) -> list[dict[str, Any]]:
+        """Gives the files their names; returns their entries in a manifest."""
+        num_files = min(self.num_files, self.num_records)
+        lengths = {"max_seq_length": self._length} if self._length else {}
+        entries = []
+        for file_number in range(num_files):
+            name = f"{self._prefix}{file_number}-of-{num_files}"
+            path = os.path.join(self._directory, name)
+            files.sync(self.unfinished_path(file_number))
+            storage.move(self.unfinished_path(file_number), path)
+            entries.append(
+                {
+                    "name": name,
+                    "split": self._split,
+                    "num_records": len(
+                        range(file_number, self.num_records, num_files)
+                    ),
+                    "num_bytes": storage.size(path),
+                    **lengths,
+                }
+            )
+        return entries
+
+    def unfinished_path(self, file_number: int) -> str:
+        """Returns the path of a file until it is published."""
+        return os.path.join(
+            self._directory, f".{self._prefix}{file_number}.tmp"
+        )

@@ -1,0 +1,248 @@
+"""From the lines of a document to examples, and from examples to rows.
+
+`carry` is what data sets are built with; `ExampleBuilder` has the original's
+rules, for --packing=original; `fill_rows` lets examples share rows, for
+--packing=packed.
+"""
+
+import itertools
+import random
+from collections.abc import Sequence
+from typing import NamedTuple
+
+MIN_LENGTH = 5
+SHORT_SHARE = 0.05
+ONE_SEGMENT_SHARE = 0.1
+MAX_EXAMPLES = 127  # in a row: so many numbers take one byte in a record
+_NO_LIMIT = 100_000  # the original's "long enough for one segment"
+
+
+class ExampleSpan(NamedTuple):
+    """An example as positions in the tokens of a document.
+
+    Attributes:
+      start: of the first segment.
+      split: where it ends and the second begins.
+      end: of the second segment, which is empty where it equals `split`.
+    """
+
+    start: int
+    split: int
+    end: int
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens of the example, [CLS] and one or two [SEP] included."""
+        return self.end - self.start + (3 if self.end > self.split else 2)
+
+
+def carry(
+    line_lengths: Sequence[int], max_seq_length: int, rng: random.Random
+) -> list[ExampleSpan]:
+    """Cuts a document into examples; what does not fit starts the next.
+
+    An example aims at `max_seq_length` tokens with [CLS] and [SEP], 5 % of the
+    examples at a random length. Its first segment holds whole lines up to
+    about one half, in 10 % of the examples everything.
+
+    Differs: the original drops what does not fit, up to a third of the text.
+    It lets a short line that follows a long one return to the first segment,
+    out of order; a single line that fills an example leaves no second segment;
+    a short target does not shorten an example whose last line is long. Here
+    the text stays in order, such a line is cut, and a target is kept to.
+
+    Args:
+      line_lengths: tokens of each line.
+      max_seq_length: tokens of an example, at least 5.
+      rng: source of the random choices.
+
+    Returns:
+      The examples, which cover all tokens in order.
+
+    Example:
+      >>> [tuple(span) for span in carry([7], 8, random.Random(0))]
+      [(0, 2, 5), (5, 7, 7)]
+    """
+    ends = [end for end in itertools.accumulate(line_lengths) if end]
+    total = ends[-1] if ends else 0
+    spans: list[ExampleSpan] = []
+    line = start = 0
+    while start < total:
+        target = _draw_target(max_seq_length, rng)
+        while ends[line] <= start:
+            line += 1
+        span = _cut(ends, line, start, target, rng)
+        spans.append(span)
+        start = span.end
+    return spans
+
+
+def _draw_target(max_seq_length: int, rng: random.Random) -> int:
+    """Draws the length that an example aims at, in tokens."""
+    if rng.random() < SHORT_SHARE:
+        return rng.randint(MIN_LENGTH, max_seq_length)
+    return max_seq_length
+
+
+def _cut(
+    ends: list[int], line: int, start: int, target: int, rng: random.Random
+) -> ExampleSpan:
+    """Cuts one example that begins at `start`, inside a line."""
+    total = ends[-1]
+    if rng.random() < ONE_SEGMENT_SHARE:
+        end = min(total, start + target - 2)
+        return ExampleSpan(start, end, end)
+    first_target = start + (target - 3) // 2
+    room = start + target - 3
+    split = ends[line]  # a first line joins whatever its length
+    for end in itertools.islice(ends, line + 1, None):
+        joins = end < first_target or (
+            split < first_target and rng.random() < 0.5
+        )
+        if not joins:
+            break
+        split = end
+    if split >= room:
+        split = first_target
+    return ExampleSpan(start, split, min(total, room))
+
+
+class Example(NamedTuple):
+    """A pre-training example of the original, without its special tokens.
+
+    Attributes:
+      first: ids of the first segment, at least one.
+      second: ids of the second segment, or none.
+    """
+
+    first: list[int]
+    second: list[int]
+
+
+class ExampleBuilder:
+    """Packs the lines of documents into examples of two segments.
+
+    An example is made when it has enough tokens. It aims at
+    `max_seq_length` tokens with [CLS] and [SEP], 5 % of the examples at a
+    random length. Its first segment holds whole lines up to about one half,
+    in 10 % of the examples everything. What does not fit is dropped, up to a
+    third of the text.
+
+    Args:
+      max_seq_length: tokens of an example, at least 5.
+      rng: source of the random choices; its state `random.seed(n)` gives the
+        original's examples under that seed.
+
+    Example:
+      >>> builder = ExampleBuilder(8, random.Random(0))
+      >>> builder.add_line([11, 12, 13, 14, 15, 16, 17, 18])
+      [Example(first=[11, 12, 13, 14, 15, 16], second=[])]
+
+    Source: build_pretraining_dataset.py, `ExampleBuilder`.
+    """
+
+    def __init__(self, max_seq_length: int, rng: random.Random) -> None:
+        self._max_seq_length = max_seq_length
+        self._rng = rng
+        self._lines: list[list[int]] = []
+        self._num_tokens = 0
+        self._target = max_seq_length
+
+    def add_line(self, ids: list[int]) -> list[Example]:
+        """Adds a line of a document.
+
+        Args:
+          ids: its tokens; may be empty.
+
+        Returns:
+          The example that became full, if one did.
+        """
+        if ids:
+            self._lines.append(ids)
+            self._num_tokens += len(ids)
+        if self._num_tokens >= self._target:  # [CLS] and [SEP] are forgotten
+            return [self._create_example()]
+        return []
+
+    def end_document(self) -> list[Example]:
+        """Returns what is left of the document as its last example, if any."""
+        return [self._create_example()] if self._num_tokens else []
+
+    def _create_example(self) -> Example:
+        """Takes everything and drops what does not fit."""
+        if self._rng.random() < ONE_SEGMENT_SHARE:
+            first_target = _NO_LIMIT
+        else:
+            first_target = (self._target - 3) // 2
+        first: list[int] = []
+        second: list[int] = []
+        for line in self._lines:
+            if self._joins_first(
+                len(first), len(line), len(second), first_target
+            ):
+                first += line
+            else:
+                second += line
+        self._lines.clear()
+        self._num_tokens = 0
+        self._target = _draw_target(self._max_seq_length, self._rng)
+        first = first[: self._max_seq_length - 2]
+        room = max(0, self._max_seq_length - len(first) - 3)
+        return Example(first, second[:room])
+
+    def _joins_first(
+        self, num_first: int, num_line: int, num_second: int, target: int
+    ) -> bool:
+        """Decides whether a line goes to the first segment.
+
+        It does if the segment is empty or stays below its target, and, once,
+        in half of the cases where it reaches or passes it.
+        """
+        return (
+            num_first == 0
+            or num_first + num_line < target
+            or (
+                num_second == 0
+                and num_first < target
+                and self._rng.random() < 0.5
+            )
+        )
+
+
+def fill_rows(sizes: Sequence[int], max_seq_length: int) -> list[list[int]]:
+    """Distributes examples over rows.
+
+    The largest come first, and each goes to the row that it fills best, or
+    where no row has room for it to a new one ("best fit decreasing").
+
+    Args:
+      sizes: tokens of each example with the special ones, at most
+        `max_seq_length`.
+      max_seq_length: tokens in a row.
+
+    Returns:
+      The numbers of the examples in each row, in order; and the rows in the
+      order of their first examples.
+
+    Example:
+      >>> fill_rows([6, 2, 5, 3], 8)
+      [[0, 1], [2, 3]]
+    """
+    rows: list[list[int]] = []
+    rows_with: list[list[list[int]]] = [[] for _ in range(max_seq_length + 1)]
+    rooms = 0  # bit n is set where a row has room for n tokens more
+    for example in sorted(range(len(sizes)), key=lambda i: -sizes[i]):
+        size = sizes[example]
+        if enough := rooms >> size:
+            room = size + (enough & -enough).bit_length() - 1  # lowest bit
+            row = rows_with[room].pop()
+            if not rows_with[room]:
+                rooms ^= 1 << room
+        else:
+            room, row = max_seq_length, []
+            rows.append(row)
+        row.append(example)
+        if len(row) < MAX_EXAMPLES:
+            rows_with[room - size].append(row)
+            rooms |= 1 << room - size
+    return sorted(map(sorted, rows))

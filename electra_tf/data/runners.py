@@ -1,0 +1,338 @@
+"""Runners of the steps of a build: here the processes of this machine.
+
+A build maps shards and then distributes their records over the files of a data
+set. `LocalRunner` does both on this machine, `beam_runner.BeamRunner` on many,
+to the same bytes.
+
+Processes are started afresh, as a fork of a process with TensorFlow's threads
+may hang. This module imports no TensorFlow: each of them does when it has
+silenced its notes.
+"""
+
+import contextlib
+import multiprocessing
+import os
+import queue
+import signal
+import threading
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from multiprocessing.context import SpawnProcess
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from electra_tf.config.corpus import CorpusConfig
+from electra_tf.data.formats.text_lines import Statistics
+from electra_tf.data.sources import Source
+from electra_tf.model.tokenization import Vocabulary
+from electra_tf.util import console
+from electra_tf.util.errors import ExitCode, UserError, explain
+
+if TYPE_CHECKING:  # they import TensorFlow
+    from electra_tf.data.dataset_files import RecordWriter
+    from electra_tf.data.record_format import RecordKind
+    from electra_tf.data.shards import Shard
+
+SECONDS_BETWEEN_REPORTS = 0.5
+SHARDS_PER_PROCESS = 4  # at least, where the number of processes is not given
+
+ReportText = Callable[[int, int], None]  # documents and bytes of text, read
+ReportRecords = Callable[[int], None]  # number of records, written
+
+
+class Job(NamedTuple):
+    """A function of shards: their hashes, or their records.
+
+    Attributes:
+      step: "hash" for the hashes of their documents, or "build".
+      config: of the corpus.
+      vocabulary: of its tokens.
+    """
+
+    step: str
+    config: CorpusConfig
+    vocabulary: Vocabulary
+
+    def do(
+        self,
+        shard: "Shard",
+        *,
+        report: Callable[[Statistics], None] = lambda _: None,
+        num_threads: int = 0,
+    ) -> Statistics:
+        """Does the job for one shard; imports TensorFlow.
+
+        Args:
+          shard: to read; the result lies in its files.
+          report: see `shards.build`.
+          num_threads: likewise.
+
+        Returns:
+          The statistics of the reading.
+        """
+        from electra_tf.data import shards
+
+        if self.step == "hash":
+            return shards.write_hashes(shard, self.config, report=report)
+        return shards.build(
+            shard,
+            self.config,
+            self.vocabulary,
+            report=report,
+            num_threads=num_threads,
+        )
+
+
+class Runner(Protocol):
+    """Runs the two steps of a build that read all of a corpus."""
+
+    def map_shards(
+        self, job: Job, shards: "list[Shard]", report: ReportText
+    ) -> None:
+        """Does a job for each shard, in any order.
+
+        Args:
+          job: to do.
+          shards: of the corpus, none of them done.
+          report: called now and then.
+
+        Raises:
+          UserError: if the text cannot be read or a file be written.
+        """
+
+    def distribute_records(
+        self,
+        shards: "list[Shard]",
+        writers: "Mapping[RecordKind, RecordWriter]",
+        num_records: "Mapping[RecordKind, list[int]]",
+        report: ReportRecords,
+    ) -> None:
+        """Writes the records of all shards to the files of a data set.
+
+        File i of n receives record i and every n-th one after it.
+
+        Args:
+          shards: in order, all of them done.
+          writers: of the records of each kind.
+          num_records: of each kind in each shard.
+          report: called now and then.
+        """
+
+
+class LocalRunner:
+    """The processes of this machine.
+
+    Args:
+      num_processes: that work at the same time; 0 for one a core, or fewer
+        where there is little text.
+    """
+
+    def __init__(self, num_processes: int) -> None:
+        self._num_processes = num_processes
+
+    def map_shards(
+        self, job: Job, shards: "list[Shard]", report: ReportText
+    ) -> None:
+        """Does a job in several processes, or in this one."""
+        number = self._num_processes
+        if not number:  # each takes seconds to start
+            number = min(num_cores(), len(shards) // SHARDS_PER_PROCESS)
+        number = min(number, len(shards))
+        if number > 1:
+            _run_processes(job, shards, number, report)
+            return
+        before = Statistics()  # of the shards that are done
+        for shard in shards:
+            statistics = job.do(
+                shard,
+                report=lambda now: report(
+                    before.documents + now.documents,
+                    before.text_bytes + now.text_bytes,
+                ),
+            )
+            before.add(statistics)
+
+    def distribute_records(
+        self,
+        shards: "list[Shard]",
+        writers: "Mapping[RecordKind, RecordWriter]",
+        num_records: "Mapping[RecordKind, list[int]]",
+        report: ReportRecords,
+    ) -> None:
+        """Writes record by record in this process."""
+        num_written = 0
+        for number, shard in enumerate(shards):
+            for kind, writer in writers.items():
+                for record in shard.records(kind):
+                    writer.write(record)
+                num_written += num_records[kind][number]
+            report(num_written)
+
+
+def num_cores() -> int:
+    """Returns the number of cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+class _Outcome(NamedTuple):
+    """The result of a job for a shard.
+
+    Attributes:
+      error: its message; "" for none.
+      code: the exit code it stands for.
+    """
+
+    error: str = ""
+    code: ExitCode = ExitCode.DONE
+
+
+class _ShardError(UserError):
+    """The error of a shard, as its process reports it."""
+
+    def __init__(self, outcome: _Outcome) -> None:
+        super().__init__(outcome.error)
+        self.exit_code = outcome.code
+
+
+class _Shared(NamedTuple):
+    """State that is shared by all processes.
+
+    Attributes:
+      job: to do.
+      shards: the fields of all `Shard`s; not these themselves, as to receive
+        one is to import TensorFlow.
+      numbers: queue of the shards to take; None ends a process.
+      outcomes: queue of `_Outcome`s.
+      totals: array of the documents and bytes that were read.
+    """
+
+    job: Job
+    shards: list[tuple[tuple[Source, ...], str, bytes]]
+    numbers: Any
+    outcomes: Any
+    totals: Any
+
+
+def _run_processes(
+    job: Job, shards: "list[Shard]", num_processes: int, report: ReportText
+) -> None:
+    """Does a job for each shard, in several processes.
+
+    Raises:
+      UserError: if the text cannot be read or the records be written.
+      RuntimeError: if a process failed or was killed.
+    """
+    context = multiprocessing.get_context("spawn")
+    ordered = sorted(shards, key=lambda shard: -shard.num_text_bytes)
+    shared = _Shared(
+        job,
+        [(shard.sources, shard.directory, shard.dropped) for shard in ordered],
+        context.Queue(),
+        context.Queue(),
+        context.Array("q", 2),
+    )
+    for number in [*range(len(shards)), *[None] * num_processes]:
+        shared.numbers.put(number)
+    with _started(context, shared, num_processes) as processes:
+        for _ in shards:
+            outcome = _next_outcome(shared, processes, report)
+            if outcome.code == ExitCode.ERROR:
+                raise RuntimeError(outcome.error)
+            if outcome.error:
+                raise _ShardError(outcome)
+    report(*shared.totals)
+
+
+@contextlib.contextmanager
+def _started(
+    context: multiprocessing.context.SpawnContext, shared: _Shared, number: int
+) -> Iterator[list[SpawnProcess]]:
+    """Starts processes, and ends them whatever happens."""
+    processes = [
+        context.Process(target=_work, args=(shared,), daemon=True)
+        for _ in range(number)
+    ]
+    try:
+        with _without_interrupts():
+            for process in processes:
+                process.start()
+        yield processes
+    finally:
+        shared.numbers.cancel_join_thread()
+        for process in processes:
+            if process.pid is not None:
+                process.terminate()
+                process.join()
+
+
+@contextlib.contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Keeps Ctrl-C from the processes started inside: their parent ends them.
+
+    It waits for the end of this in the parent, which then gets it.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _next_outcome(
+    shared: _Shared, processes: list[SpawnProcess], report: ReportText
+) -> _Outcome:
+    """Waits for the outcome of a shard, or the end of a process."""
+    while True:
+        report(*shared.totals)
+        try:
+            return shared.outcomes.get(timeout=SECONDS_BETWEEN_REPORTS)
+        except queue.Empty:
+            codes = [process.exitcode for process in processes]
+        if failed := [code for code in codes if code]:
+            text = (
+                "A process that built records was ended. Received: exit code "
+                f"{failed[0]}; -9 mostly means that memory ran out: lower "
+                "--num_processes. What is built is kept; the same command "
+                "goes on."
+            )
+            is_killed = failed[0] == -signal.SIGKILL
+            memory = ExitCode.OUT_OF_MEMORY
+            return _Outcome(text, memory if is_killed else ExitCode.ERROR)
+
+
+def _work(shared: _Shared) -> None:
+    """Takes shards until there are no more."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    with console.quiet_imports():
+        import tensorflow as tf
+
+        from electra_tf.data import shards
+    tf.config.set_visible_devices([], "GPU")
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    while (number := shared.numbers.get()) is not None:
+        seen = [0, 0]
+
+        def report(now: Statistics, seen: list[int] = seen) -> None:
+            read = [now.documents, now.text_bytes]
+            with shared.totals.get_lock():
+                for i in range(2):
+                    shared.totals[i] += read[i] - seen[i]
+            seen[:] = read
+
+        try:
+            shard = shards.Shard(*shared.shards[number])
+            shared.job.do(shard, report=report, num_threads=1)
+        except Exception as error:
+            code, text = explain(error)
+            text = text or traceback.format_exc()
+            shared.outcomes.put(_Outcome(text, code))
+        else:
+            shared.outcomes.put(_Outcome())
+
+
+def _end_with_parent() -> None:
+    """Ends this process when its parent is gone, however that ended."""
+    multiprocessing.parent_process().join()
+    os._exit(1)

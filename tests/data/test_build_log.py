@@ -1,0 +1,103 @@
+"""A build says how it goes on, and what became of the text."""
+
+import dataclasses
+
+import pytest
+from tiny_corpus import DOCUMENTS, VOCABULARY, stop_after
+
+from electra_tf.data import build_log, dataset_builder, shards
+from electra_tf.data.corpus import expand
+from electra_tf.data.runners import LocalRunner
+from electra_tf.data.summaries import Lengths
+
+
+def build(config, directory):
+    """Builds a data set; returns the lines of the log."""
+    said = []
+    build_log.build_records(
+        config,
+        VOCABULARY,
+        str(directory),
+        runner=LocalRunner(1),
+        log=said.append,
+    )
+    return said
+
+
+def test_progress_is_told_from_time_to_time(config, tmp_path, monkeypatch):
+    monkeypatch.setattr(build_log, "SECONDS_BETWEEN_LOGS", 0)
+    said = build(config, tmp_path)
+    number = f"{len(DOCUMENTS)} documents, "
+    assert any(line.startswith(number) for line in said)
+    written = [line for line in said if line.startswith("Writing: ")]
+    number = written[-1].split()[1]
+    assert written[-1] == f"Writing: {number} of {number} records"
+
+
+def test_a_resumed_build_says_what_was_there_and_what_it_read(
+    config, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(shards, "SHARD_BYTES", 4000)
+    with monkeypatch.context() as patch:
+        patch.setattr(shards, "build", stop_after(shards.build, 1))
+        with pytest.raises(KeyboardInterrupt):
+            build(config, tmp_path)
+    plan = shards.plan(expand(config.corpus), config, VOCABULARY, str(tmp_path))
+    before, total = plan[0].num_text_bytes, sum(s.num_text_bytes for s in plan)
+    assert 0 < before < total
+    monkeypatch.setattr(build_log.console, "rate", lambda n, _: f"{n} bytes")
+    assert (
+        f"Built from {total / 1e6:.1f} MB, {before / 1e6:.1f} MB of them by an "
+        f"earlier build that was stopped, and now {total - before} bytes:"
+    ) in build(config, tmp_path)
+
+
+def test_a_build_of_which_all_shards_are_there_says_so(
+    config, tmp_path, monkeypatch
+):
+    with monkeypatch.context() as patch:
+        patch.setattr(dataset_builder, "merge", lambda *_, **__: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            build(config, tmp_path)
+    said = build(config, tmp_path)
+    assert any("and now 0.0 MB in" in line for line in said)
+
+
+@pytest.mark.parametrize(("fraction", "is_met"), [(0.001, False), (0.3, True)])
+def test_a_share_held_out_far_from_its_target_is_said(
+    config, tmp_path, capsys, fraction, is_met
+):
+    build(dataclasses.replace(config, held_out_fraction=fraction), tmp_path)
+    said = capsys.readouterr().err
+    told = f"records are held out where held_out_fraction={fraction} asks"
+    assert (told not in said) == is_met
+
+
+@pytest.mark.parametrize("fraction", [0.0, 0.3])
+def test_pieces_of_long_documents_on_both_sides_are_said(
+    config, tmp_path, monkeypatch, fraction
+):
+    config = dataclasses.replace(
+        config, held_out_fraction=fraction, blanks_separate_docs=False
+    )
+    monkeypatch.setattr(shards.corpus, "MAX_DOCUMENT_CHARACTERS", 500)
+    told = "\n".join(build(config, tmp_path))
+    assert "times, in documents that are too long" in told
+    assert ("others of its document are trained on" in told) == (fraction > 0)
+
+
+def test_the_table_has_a_column_for_each_split():
+    train, held_out = Lengths(), Lengths()
+    for number in [0, 0, 1, 2, 3, 4, 7, 8, 127, 128, 2**20]:
+        train.count(number)
+    summaries = {"train": train.summary(), "held_out": held_out.summary()}
+    rows = [
+        line.split("  ")
+        for line in build_log.length_table(summaries).splitlines()
+    ]
+    cells = [[cell.strip() for cell in row if cell.strip()] for row in rows]
+    assert cells[0] == ["tokens in a document", "train", "held_out"]
+    assert cells[1] == ["0", "2", "0"]
+    assert cells[3] == ["2 to 3", "2", "0"]
+    assert cells[-4] == ["1,048,576 to 2,097,151", "1", "0"]
+    assert cells[-1] == ["max", "1,048,576", "-"]

@@ -1,0 +1,126 @@
+"""Examples hold the text in order, and share rows so that little is padding."""
+
+import doctest
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from electra_tf.data import examples
+from electra_tf.data.examples import (
+    MAX_EXAMPLES,
+    ExampleBuilder,
+    carry,
+    fill_rows,
+)
+
+LENGTH = 32
+line_lengths = st.lists(st.integers(0, 90), max_size=30)
+row_lengths = st.integers(5, 64)
+seeds = st.integers(0, 2**32)
+sizes_of_examples = st.lists(st.integers(3, LENGTH), max_size=60)
+
+
+def test_the_docstring_examples_are_true():
+    assert doctest.testmod(examples).attempted >= 4
+    assert not doctest.testmod(examples).failed
+
+
+@settings(max_examples=200, deadline=None)
+@given(line_lengths, row_lengths, seeds)
+def test_no_token_is_lost_moved_or_doubled(lengths, max_seq_length, seed):
+    cut = carry(lengths, max_seq_length, random.Random(seed))
+    ends = [0, *(span.end for span in cut)]
+    assert [span.start for span in cut] == ends[:-1]
+    assert ends[-1] == sum(lengths)
+    assert all(span.start < span.split <= span.end for span in cut)
+    assert all(span.num_tokens <= max_seq_length for span in cut)
+
+
+@pytest.mark.parametrize("line_length", [7, 30, 91, 50_000])
+def test_shares_are_the_nominal_ones_whatever_the_lines(line_length):
+    lengths = [line_length] * (200_000 // line_length)
+    cut = carry(lengths, 128, random.Random(1))[:-1]
+    sizes = np.array([span.num_tokens for span in cut])
+    two = np.mean([span.end > span.split for span in cut])
+    assert np.mean(sizes == 128) == pytest.approx(0.95, abs=0.02)
+    assert 5 <= sizes.min() < 30
+    assert two == pytest.approx(0.9, abs=0.03)
+
+
+def test_segments_end_with_lines_where_lines_are_short():
+    cut = carry([10] * 2000, 128, random.Random(3))
+    splits = [span.split for span in cut if span.end > span.split]
+    assert np.mean([split % 10 == 0 for split in splits]) > 0.9
+
+
+def test_an_empty_document_gives_no_example():
+    assert carry([], 128, random.Random(0)) == []
+    assert carry([0, 0], 128, random.Random(0)) == []
+
+
+def pack_as_the_original(lengths, max_seq_length, seed):
+    builder = ExampleBuilder(max_seq_length, random.Random(seed))
+    ids = iter(range(sum(lengths)))
+    lines = [[next(ids) for _ in range(length)] for length in lengths]
+    made = [e for line in lines for e in builder.add_line(line)]
+    return made + builder.end_document()
+
+
+@settings(max_examples=100, deadline=None)
+@given(line_lengths, row_lengths, seeds)
+def test_examples_hold_no_token_twice_and_fit(lengths, max_seq_length, seed):
+    made = pack_as_the_original(lengths, max_seq_length, seed)
+    text = [i for example in made for i in example.first + example.second]
+    assert len(set(text)) == len(text) <= sum(lengths)
+    for first, second in made:
+        special = 3 if second else 2
+        assert len(first) + len(second) + special <= max_seq_length
+
+
+def test_the_overflow_is_dropped():
+    made = pack_as_the_original([100], 16, seed=0)
+    assert [len(e.first) + len(e.second) for e in made] == [14]
+
+
+def test_the_original_makes_no_example_of_an_empty_document():
+    assert pack_as_the_original([0, 0], 128, seed=0) == []
+
+
+@settings(max_examples=200, deadline=None)
+@given(sizes_of_examples)
+def test_each_example_is_in_one_row_that_holds_it_in_order(sizes):
+    rows = fill_rows(sizes, LENGTH)
+    assert sorted(i for row in rows for i in row) == list(range(len(sizes)))
+    assert all(row == sorted(row) for row in rows)
+    assert all(sum(sizes[i] for i in row) <= LENGTH for row in rows)
+    assert rows == sorted(rows)
+
+
+@settings(max_examples=200, deadline=None)
+@given(sizes_of_examples)
+def test_no_two_rows_would_fit_into_one(sizes):
+    filled = sorted(
+        sum(sizes[i] for i in row) for row in fill_rows(sizes, LENGTH)
+    )
+    assert len(filled) < 2 or filled[0] + filled[1] > LENGTH
+
+
+def test_random_sizes_leave_next_to_no_room():
+    rng = random.Random(0)
+    sizes = [rng.randint(3, 128) for _ in range(2000)]
+    num_rows = len(fill_rows(sizes, 128))
+    assert sum(sizes) / (128 * num_rows) > 0.99
+
+
+def test_a_row_has_no_more_examples_than_one_byte_can_number():
+    rows = fill_rows([3] * 1000, 512)
+    assert max(map(len, rows)) == MAX_EXAMPLES < 512 // 3
+    assert sum(map(len, rows)) == 1000
+
+
+@pytest.mark.parametrize("sizes", [[], [5], [8, 8]])
+def test_examples_that_fit_no_other_have_rows_of_their_own(sizes):
+    assert fill_rows(sizes, 8) == [[i] for i in range(len(sizes))]

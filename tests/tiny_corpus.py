@@ -1,0 +1,81 @@
+"""A corpus of a few hundred words, with copies, and what is built from it."""
+
+import random
+
+import tensorflow as tf
+
+from electra_tf.config.corpus import CorpusConfig
+from electra_tf.data import dataset_builder
+from electra_tf.data.record_format import parse
+from electra_tf.model.tokenization import SPECIAL_TOKENS, Vocabulary
+
+LENGTH = 32
+WORDS = tuple(f"w{i}" for i in range(300))
+VOCABULARY = Vocabulary((*SPECIAL_TOKENS, *WORDS))
+NUM_COPIES = 20
+
+
+def _documents():
+    """Returns 60 documents of 1 to 100 words, and copies of some of them."""
+    rng = random.Random(0)
+    documents = [
+        [
+            " ".join(rng.choices(WORDS, k=rng.randint(1, 9)))
+            for _ in range(rng.randint(1, 20))
+        ]
+        for _ in range(60)
+    ]
+    copies = [
+        [line.upper().replace(" ", "\t") for line in document]
+        for document in rng.sample(documents, NUM_COPIES)
+    ]
+    return rng.sample(documents + copies, 80)
+
+
+DOCUMENTS = _documents()
+
+
+def write(directory, documents=DOCUMENTS):
+    """Writes documents to two files; returns the configuration of a corpus."""
+    directory.mkdir(exist_ok=True)
+    for name, some in (("a", documents[::2]), ("b", documents[1::2])):
+        text = "\n\n".join(map("\n".join, some))
+        (directory / f"{name}.txt").write_text(text)
+    return CorpusConfig(
+        corpus=(f"{directory}/*.txt",),
+        max_seq_length=LENGTH,
+        held_out_fraction=0.1,
+    )
+
+
+def build(config, directory, vocabulary=VOCABULARY, **kwargs):
+    """Builds the data sets of a corpus; returns the manifest of the last."""
+    return dataset_builder.build(
+        config, vocabulary, output_dir=str(directory), **kwargs
+    )
+
+
+def contents(directory):
+    """Returns the bytes of each file."""
+    return {path.name: path.read_bytes() for path in directory.iterdir()}
+
+
+def rows_of(paths, length=LENGTH):
+    """Returns the tokens of each record of files."""
+    serialized = list(tf.data.TFRecordDataset([str(path) for path in paths]))
+    features = parse(tf.stack(serialized), length)
+    ids, mask = features["input_ids"].numpy(), features["input_mask"].numpy()
+    return [row[keep > 0].tolist() for row, keep in zip(ids, mask, strict=True)]
+
+
+def stop_after(function, number, error=KeyboardInterrupt):
+    """Returns a function of a shard that raises an error at a later shard."""
+    done = []
+
+    def stopping(shard, *args, **kwargs):
+        if len(done) == number:
+            raise error("stopped")
+        done.append(shard)
+        return function(shard, *args, **kwargs)
+
+    return stopping
