@@ -165,6 +165,43 @@ class GraphTokenizer:
         )
 
 
+def pack_rows(
+    first: tf.RaggedTensor,
+    second: tf.RaggedTensor | None,
+    vocabulary: Vocabulary,
+    length: int,
+) -> dict[str, tf.Tensor]:
+    """Packs one or two texts into a row: [CLS] first [SEP] second [SEP].
+
+    The longer text of a pair is cut, token by token, until both fit; of two
+    equally long ones the second.
+
+    Args:
+      first: int32 [B, (n)], ids.
+      second: int32 [B, (m)], ids; None for single texts.
+      vocabulary: the tokens.
+      length: L, tokens of each row.
+
+    Returns:
+      "input_ids", "input_mask" and "segment_ids", int32 [B, L].
+    """
+    if second is None:
+        texts = [first[:, : length - 2]]
+    else:  # of equally long texts the trimmer cuts the one that it gets first
+        trimmer = tft.ShrinkLongestTrimmer(length - 3)
+        texts = trimmer.trim([second, first])[::-1]
+    ids, segments = tft.combine_segments(
+        texts, vocabulary.cls_id, vocabulary.sep_id
+    )
+    input_ids, input_mask = tft.pad_model_inputs(ids, length)
+    segment_ids, _ = tft.pad_model_inputs(segments, length)
+    return {
+        "input_ids": input_ids,
+        "input_mask": tf.cast(input_mask, tf.int32),
+        "segment_ids": segment_ids,
+    }
+
+
 def _without_invalid_bytes(text: tf.Tensor) -> tf.Tensor:
     """Leaves out what is not UTF-8; to see that all is takes an eighth."""
     is_valid = tf.reduce_all(tf.strings.regex_full_match(text, _VALID))

@@ -51,6 +51,10 @@ class UserError(ValueError):
     exit_code: ClassVar[ExitCode] = ExitCode.BAD_INPUT
 
 
+class ElectraWarning(UserWarning):
+    """What the user asked for works, but probably not as intended."""
+
+
 class DirectoryInUseError(UserError):
     """Another run writes to the directory."""
 

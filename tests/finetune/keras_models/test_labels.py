@@ -1,6 +1,6 @@
 import pytest
-
 from electra_tf.finetune.keras_models.labels import Labels
+
 from electra_tf.util.errors import UserError
 
 

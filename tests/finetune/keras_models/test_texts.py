@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-
 from electra_tf.finetune.keras_models.texts import columns_of
+
 from electra_tf.util.errors import UserError
 
 
