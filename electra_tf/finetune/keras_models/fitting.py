@@ -114,6 +114,21 @@ def _length_warning(schedule: WarmupPolynomialDecay, last: int) -> str:
     return ""
 
 
+def mean_over_batch(losses: tf.Tensor) -> tf.Tensor:
+    """Returns this replica's share of the mean over the global batch.
+
+    Keras sums gradients over replicas; its own losses are shares, too.
+
+    Args:
+      losses: float32 [B], of this replica's rows.
+
+    Returns:
+      float32 scalar.
+    """
+    num_replicas = tf.distribute.get_strategy().num_replicas_in_sync
+    return tf.reduce_mean(losses) / num_replicas
+
+
 def check_logits(loss: Any, metrics: Any) -> None:  # noqa: ANN401 (as in Keras)
     """Refuses losses and metrics of probabilities: the outputs are logits.
 

@@ -13,6 +13,7 @@ from electra_tf.config.qa import QAConfig
 from electra_tf.finetune.examples import TOKENS, FeatureSpec
 from electra_tf.finetune.keras_models.base import Batch
 from electra_tf.finetune.keras_models.finetuned import Finetuned
+from electra_tf.finetune.keras_models.fitting import mean_over_batch
 from electra_tf.finetune.keras_models.inputs import check_count, columns_of
 from electra_tf.finetune.keras_models.task_model import BATCH_SIZE, TaskModel
 from electra_tf.finetune.qa import qa_reading
@@ -195,7 +196,7 @@ class ElectraQA(TaskModel):
         losses = self.head.losses(y_pred, x)  # [B]
         if sample_weight is not None:
             losses *= sample_weight
-        return tf.reduce_mean(losses)
+        return mean_over_batch(losses)
 
     def answer(self, x: Questions, batch_size: int = BATCH_SIZE) -> list[str]:
         """Returns the answer to each question, empty where there is none.

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from electra_tf.finetune.examples import FeatureSpec
 from electra_tf.finetune.keras_models.finetuned import Finetuned
+from electra_tf.finetune.keras_models.fitting import mean_over_batch
 from electra_tf.finetune.keras_models.inputs import (
     Labels,
     check_count,
@@ -53,7 +54,7 @@ class TaggingLoss(keras.losses.Loss):
         losses = self.call(y_true, y_pred)
         if sample_weight is not None:
             losses *= sample_weight
-        return tf.reduce_mean(tf.reduce_sum(losses, -1))
+        return mean_over_batch(tf.reduce_sum(losses, -1))
 
     def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
         tags = tf.cast(y_true, tf.int32)  # Keras may build with float32
