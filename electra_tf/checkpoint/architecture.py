@@ -17,8 +17,7 @@ from electra_tf.config.model import (
     BertConfig,
     attention_heads,
 )
-from electra_tf.util import differences
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import UserError, listed, shape_differences
 
 STEP = "global_step"
 SLOTS = ("adam_m", "adam_v")
@@ -207,7 +206,7 @@ def _encoder(
         shape = shapes.get(f"{scope}/{name}")
         if shape is None or len(shape) != 2:
             received = "none" if shape is None else f"shape {list(shape)}"
-            others = differences.listed(sorted(shapes))
+            others = listed(sorted(shapes))
             raise UserError(
                 "A checkpoint of ELECTRA must hold the matrix "
                 f"{scope}/{name}. Received: {received}, among "
@@ -252,7 +251,7 @@ def _tasks(shapes: Shapes) -> dict[str, dict[str, Shape]]:
 def _compare(expected: Shapes, received: Shapes) -> None:
     """Checks that each name has its place, and each place its name."""
     unexpected = "without a place in any network"
-    if text := differences.of_shapes(expected, received, unexpected=unexpected):
+    if text := shape_differences(expected, received, unexpected=unexpected):
         raise UserError(
             "A checkpoint must hold exactly the weights of networks. "
             f"Received:{text}"
@@ -272,7 +271,7 @@ def _check_slots(shapes: Shapes, weights: Shapes) -> None:
         for slot in SLOTS
         if name.partition("/")[0] in parts
     }
-    if text := differences.of_shapes(
+    if text := shape_differences(
         expected, slots, unexpected="without a weight"
     ):
         raise UserError(

@@ -25,8 +25,13 @@ from collections.abc import Collection, Mapping
 import tensorflow as tf
 
 from electra_tf.checkpoint import bundles
-from electra_tf.util import differences, files
-from electra_tf.util.errors import NonFiniteLossError, UserError
+from electra_tf.util import files
+from electra_tf.util.errors import (
+    NonFiniteLossError,
+    UserError,
+    listed,
+    shape_differences,
+)
 
 _FILE = re.compile(rf"model\.ckpt-(\d+)({bundles.INDEX}|{bundles.DATA})")
 _STATE = "checkpoint"
@@ -128,7 +133,7 @@ class Checkpoints:
         if bad:
             raise NonFiniteLossError(
                 f"{what} must hold finite weights. Received: infinities or "
-                f"no numbers in {differences.listed(bad)}. {way_out}"
+                f"no numbers in {listed(bad)}. {way_out}"
             )
 
     def latest_valid(self) -> pathlib.Path | None:
@@ -268,7 +273,7 @@ class Checkpoints:
     ) -> None:
         """Compares names and shapes with those of the variables."""
         here = {name: v.shape.as_list() for name, v in self.variables.items()}
-        if text := differences.of_shapes(here, there):
+        if text := shape_differences(here, there):
             raise UserError(
                 f"{os.fspath(path)} must hold the variables of this model. "
                 f"Received:{text}"

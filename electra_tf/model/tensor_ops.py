@@ -75,7 +75,7 @@ def linear(
 def gelu(x: tf.Tensor) -> tf.Tensor:
     """Computes x * Phi(x) with the exact normal CDF (erf), as the original."""
     x = tf.convert_to_tensor(x)
-    if xla_kernels.pays(x):
+    if xla_kernels.is_worth_compiling(x):
         return xla_kernels.gelu(x)
     return tf.nn.gelu(x, approximate=False)
 

@@ -24,8 +24,7 @@ from electra_tf.checkpoint.hugging_face.config import (
     Config,
 )
 from electra_tf.checkpoint.weights import Weights
-from electra_tf.util import differences
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import UserError, listed
 
 QA_MODULES = ("dense", "dense_1")  # scores of the start and of the end
 
@@ -185,7 +184,7 @@ def _to_ours_qa(
 def _unknown(path: pathlib.Path, names: list[str]) -> UserError:
     return UserError(
         f"{path} must hold the tensors of an ELECTRA network and nothing else. "
-        f"Received: {differences.listed(names)}, which have no place in one."
+        f"Received: {listed(names)}, which have no place in one."
     )
 
 
