@@ -28,7 +28,7 @@ _STEP = re.compile(r".*-(\d+)")
 
 
 def find(path: str | os.PathLike[str]) -> pathlib.Path:
-    """Finds the bundle that a path stands for.
+    """Finds the bundle at a path.
 
     Args:
       path: a prefix, one of its files, or a directory of bundles of one run,
@@ -130,7 +130,7 @@ def write(
 def damage(
     prefix: str | os.PathLike[str], names: Collection[str] | None = None
 ) -> str | None:
-    """Reads a bundle in full, which compares the checksum of each array.
+    """Reads a bundle in full, which verifies the checksum of each array.
 
     Args:
       prefix: of its files.

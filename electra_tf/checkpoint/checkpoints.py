@@ -1,4 +1,4 @@
-"""Checkpoints that are complete, verified and found again, whatever happens.
+"""Checkpoints of a run: written atomically, verified, and found by scanning.
 
 A checkpoint is a TensorFlow tensor bundle of named variables, with no graph of
 objects: `model.ckpt-{step}.index` and `model.ckpt-{step}.data-00000-of-00001`.
@@ -102,7 +102,7 @@ class Checkpoints:
         return self._path(step)
 
     def check(self, step: int) -> None:
-        """Checks that the variables are worth a checkpoint of a step.
+        """Checks that the variables are finite before a step is saved.
 
         Raises:
           NonFiniteLossError: naming those that are infinite or no number.
@@ -115,7 +115,7 @@ class Checkpoints:
         )
 
     def check_finite(self, what: str, way_out: str) -> None:
-        """Checks that no variable is infinite or no number.
+        """Checks that all variables are finite.
 
         Args:
           what: holds them, for the error.
@@ -220,7 +220,7 @@ class Checkpoints:
         return sorted(int(m[1]) for m in matches if m and m[2] == ending)
 
     def _sweep(self) -> None:
-        """Removes what dead runs left: unfinished and unlisted files."""
+        """Removes what killed runs left: unfinished files, and data alone."""
         for path in self.directory.glob(f"{_UNFINISHED}*"):
             shutil.rmtree(path)
         data_only = {*self._steps_with(bundles.DATA)} - {*self.steps()}

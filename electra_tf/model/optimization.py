@@ -126,7 +126,7 @@ def layerwise_rates(
     *,
     original: bool = False,
 ) -> dict[str, float]:
-    """Gives each variable a share of the learning rate by its depth.
+    """Returns the share of the learning rate of each variable, by its depth.
 
     The head has 1, the top layer `decay`, each layer below `decay` times the
     one above, the embeddings and their projection `decay` times the first.

@@ -1,4 +1,4 @@
-"""The arithmetic that layers share: every tensor operation with a choice in it.
+"""Tensor operations that layers share.
 
 Letters in shapes: B rows, L tokens in a row, N masked slots, H hidden,
 V vocabulary, I and O any input and output width.
@@ -130,7 +130,7 @@ def gather_positions(x: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
 
 
 def keep_largest(logits: tf.Tensor, count: int) -> tf.Tensor:
-    """Gives all but the largest logits probability 0.
+    """Keeps the largest logits and gives all others probability 0.
 
     Args:
       logits: float32 [B, N, V].

@@ -63,7 +63,7 @@ def test_factors_and_product_are_rounded_and_the_bias_is_not():
 
 
 def test_no_machine_truncates_products():
-    x, kernel = _factors((128, 256), (256, 64))
+    x, kernel = map(_rounded, _factors((128, 256), (256, 64)))
     exact = x.astype(float) @ kernel.astype(float)
     product = tensor_ops.matmul(x, kernel, "bfloat16").numpy()
     one_unit = 2.0 ** (np.floor(np.log2(np.abs(exact))) - 7)

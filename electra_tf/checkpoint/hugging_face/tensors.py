@@ -1,4 +1,4 @@
-"""The tensors of Hugging Face's files as the arrays of ours, and back.
+"""Conversion between Hugging Face's tensors and our arrays.
 
 `weight_map` says it all for most of them. What it cannot say:
 
@@ -96,7 +96,7 @@ def to_hugging_face(weights: Weights, class_name: str) -> Arrays:
 
 
 def _full_names(path: pathlib.Path, tensors: Arrays) -> Arrays:
-    """Gives tensors today's names, with the encoder's prefix."""
+    """Renames tensors as transformers does today, with the encoder's prefix."""
     is_bare = not any(name.startswith(_PREFIX) for name in tensors)
     renamed = {}
     for name, array in tensors.items():

@@ -128,6 +128,19 @@ def _assert_equal(found, expected):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
 
 
+# A regressor differs from a classifier by its head alone: slow.
+LEARNERS = pytest.mark.parametrize(
+    "trained",
+    [
+        "ElectraClassifier",
+        "ElectraTagger",
+        "ElectraQA",
+        pytest.param("ElectraRegressor", marks=pytest.mark.slow),
+    ],
+    indirect=True,
+)
+
+
 def test_it_learns_and_says_how_well(trained):
     case, model, history = trained
     assert history["loss"][-1] < 0.6 * history["loss"][0]
@@ -198,6 +211,7 @@ def _odd(x):
     return tuple(part[1::2] for part in x) if type(x) is tuple else x[1::2]
 
 
+@LEARNERS
 def test_mixed_precision_learns_with_float32_weights_and_outputs(
     path, trained, tmp_path, products_in_bfloat16
 ):
@@ -252,6 +266,7 @@ def test_what_is_frozen_keeps_its_bits_also_in_files(path, trained, tmp_path):
         np.testing.assert_array_equal(mine.numpy(), theirs.numpy())
 
 
+@LEARNERS
 def test_two_replicas_do_the_update_of_one_device(path, trained, strategy):
     case, other, _ = trained
     name = type(other).__name__
