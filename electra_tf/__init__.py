@@ -9,9 +9,9 @@ __version__ = "0.1.0"
 _MODELS = "electra_tf.finetune.keras_models"
 _PUBLIC = {
     "ElectraBackbone": f"{_MODELS}.backbone",
-    "ElectraClassifier": f"{_MODELS}.classifier",
+    "ElectraClassifier": f"{_MODELS}.text_models",
     "ElectraQA": f"{_MODELS}.question_answering",
-    "ElectraRegressor": f"{_MODELS}.regressor",
+    "ElectraRegressor": f"{_MODELS}.text_models",
     "ElectraTagger": f"{_MODELS}.tagger",
     "Predictor": "electra_tf.finetune.predictor",
 }
@@ -20,7 +20,7 @@ _SAVED = {
         name: path for name, path in _PUBLIC.items() if path.startswith(_MODELS)
     },
     "TaggingLoss": f"{_MODELS}.tagger",
-    "FittedDecay": f"{_MODELS}.rates",
+    "FittedDecay": f"{_MODELS}.fitting",
     "AdamWeightDecayOptimizer": "electra_tf.model.optimization",
     "WarmupPolynomialDecay": "electra_tf.model.optimization",
 }

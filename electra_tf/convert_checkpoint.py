@@ -30,7 +30,7 @@ from electra_tf.util.errors import UserError
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ConvertConfig:
-    """What to convert, into what, and what to change on the way."""
+    """Input, output and changes of a conversion."""
 
     input: str = ""
     """The checkpoint to read. Required."""
@@ -39,7 +39,7 @@ class ConvertConfig:
     """A new or empty directory to write to. Required."""
 
     source_format: str = one_of("auto", "tf1", "hf", "electra_tf")
-    """Format of the input; auto tells it from the files."""
+    """Format of the input; auto recognizes it by the files."""
 
     target_format: str = one_of("electra_tf", "tf1", "hf")
     """Format of the output."""
@@ -47,13 +47,13 @@ class ConvertConfig:
     network: str = one_of(
         "both", "discriminator", "generator", "corrector", "encoder"
     )
-    """What to write: all there is, one network that stands alone, or the main
-    encoder without a head. The corrector of an objective that predicts words
-    becomes a masked language model."""
+    """Networks to write: both, one that stands alone, or the main encoder
+    without a head. The corrector of an objective that predicts words becomes a
+    masked language model."""
 
     extra_heads: bool = True
-    """Write what only some objectives have, as the copy head of
-    all_tokens_mlm; hf, and one network alone, never have it."""
+    """Write the weights that only some objectives have, as the copy head of
+    all_tokens_mlm; never written to hf, nor with one network alone."""
 
     vocab_file: str = ""
     """Vocabulary of the input. Default: vocab.txt beside it."""
@@ -81,7 +81,7 @@ class ConvertConfig:
         "token_classification",
         "question_answering",
     )
-    """What a fine-tuned head does, for hf; auto knows the original's tasks."""
+    """Kind of a fine-tuned head, for hf; auto knows the original's tasks."""
 
     num_attention_heads: int | None = None
     """Attention heads in each layer of the encoder, where no file says it."""
@@ -109,7 +109,7 @@ class ConvertConfig:
 
 
 def main(config: ConvertConfig) -> None:
-    """Converts what the configuration names."""
+    """Converts a checkpoint."""
     with console.quiet_imports():
         from electra_tf.checkpoint import checkpoint_formats
         from electra_tf.pretrain import conversion

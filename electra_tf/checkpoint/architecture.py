@@ -1,8 +1,7 @@
-"""The networks that a set of named weights makes up, told from their shapes.
+"""The networks of a checkpoint, inferred from names and shapes of its weights.
 
-A checkpoint needs no configuration beside it: all sizes can be read off its
-shapes, but for the number of attention heads, which is one for every 64 of the
-width unless said otherwise.
+A checkpoint needs no configuration: its shapes tell all sizes but the number of
+attention heads, which is one for every 64 of the width by default.
 
 Source: the original's model/modeling.py and run_pretraining.py (names).
 """
@@ -17,8 +16,7 @@ from electra_tf.config.model import (
     BertConfig,
     attention_heads,
 )
-from electra_tf.util import differences
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import UserError, listed, shape_differences
 
 STEP = "global_step"
 SLOTS = ("adam_m", "adam_v")
@@ -57,7 +55,7 @@ _OWN_TABLES = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Architecture:
-    """What networks there are, and their sizes.
+    """The networks of a checkpoint, and their sizes.
 
     Attributes:
       encoder: of the scope `electra`.
@@ -127,7 +125,7 @@ def infer(
     num_attention_heads: int | None = None,
     generator_num_attention_heads: int | None = None,
 ) -> Architecture:
-    """Tells the networks from names and shapes, and accounts for each name.
+    """Infers the networks from names and shapes; each name must have its place.
 
     Args:
       shapes: of all variables of a checkpoint, Adam's slots and `global_step`
@@ -174,7 +172,7 @@ def _is_extra(name: str) -> bool:
 
 
 def _sharing(scope: str, shapes: Shapes) -> str:
-    """Tells what a generator shares from the tables that there are."""
+    """Infers what a generator shares from the tables that it has."""
     if f"electra/{_TABLE}{DIFFERENCE}" in shapes:
         return "gradient_disentangled"
     own = tuple(x for x in TABLES if f"{scope}/embeddings/{x}" in shapes)
@@ -194,7 +192,7 @@ def _encoder(
     num_attention_heads: int | None,
     tables: BertConfig | None = None,
 ) -> BertConfig:
-    """Reads the sizes of one encoder off a few of its weights.
+    """Infers the sizes of one encoder from a few of its weights.
 
     Args:
       scope: root of its names.
@@ -207,7 +205,7 @@ def _encoder(
         shape = shapes.get(f"{scope}/{name}")
         if shape is None or len(shape) != 2:
             received = "none" if shape is None else f"shape {list(shape)}"
-            others = differences.listed(sorted(shapes))
+            others = listed(sorted(shapes))
             raise UserError(
                 "A checkpoint of ELECTRA must hold the matrix "
                 f"{scope}/{name}. Received: {received}, among "
@@ -250,9 +248,9 @@ def _tasks(shapes: Shapes) -> dict[str, dict[str, Shape]]:
 
 
 def _compare(expected: Shapes, received: Shapes) -> None:
-    """Checks that each name has its place, and each place its name."""
+    """Checks that the weights are exactly those of the networks."""
     unexpected = "without a place in any network"
-    if text := differences.of_shapes(expected, received, unexpected=unexpected):
+    if text := shape_differences(expected, received, unexpected=unexpected):
         raise UserError(
             "A checkpoint must hold exactly the weights of networks. "
             f"Received:{text}"
@@ -260,7 +258,7 @@ def _compare(expected: Shapes, received: Shapes) -> None:
 
 
 def _check_slots(shapes: Shapes, weights: Shapes) -> None:
-    """Checks that slots are complete and fit, in each part that has any.
+    """Checks that Adam's slots are complete, in each part that has any.
 
     A network or a head that was frozen has none.
     """
@@ -272,7 +270,7 @@ def _check_slots(shapes: Shapes, weights: Shapes) -> None:
         for slot in SLOTS
         if name.partition("/")[0] in parts
     }
-    if text := differences.of_shapes(
+    if text := shape_differences(
         expected, slots, unexpected="without a weight"
     ):
         raise UserError(

@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.util import differences
-from electra_tf.util.errors import UserError, reason
+from electra_tf.util.errors import UserError, listed, reason
 
 INDEX = ".index"
 DATA = ".data-00000-of-00001"
@@ -29,7 +28,7 @@ _STEP = re.compile(r".*-(\d+)")
 
 
 def find(path: str | os.PathLike[str]) -> pathlib.Path:
-    """Finds the bundle that a path stands for.
+    """Finds the bundle at a path.
 
     Args:
       path: a prefix, one of its files, or a directory of bundles of one run,
@@ -52,7 +51,7 @@ def find(path: str | os.PathLike[str]) -> pathlib.Path:
         return directory / prefixes[0]
     if steps and len(steps) == len(prefixes):
         return directory / steps[max(steps)]
-    received = differences.listed(prefixes) or (
+    received = listed(prefixes) or (
         "no file that ends in .index"
         if directory.is_dir()
         else "nothing at that path"
@@ -131,7 +130,7 @@ def write(
 def damage(
     prefix: str | os.PathLike[str], names: Collection[str] | None = None
 ) -> str | None:
-    """Reads a bundle in full, which compares the checksum of each array.
+    """Reads a bundle in full, which verifies the checksum of each array.
 
     Args:
       prefix: of its files.

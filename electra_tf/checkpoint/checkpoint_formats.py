@@ -1,10 +1,10 @@
-"""Weights from and to files: the original's, ours, and Hugging Face's.
+"""Reading and writing weights: the original's format, ours, Hugging Face's.
 
 tf1: a tensor bundle of the original's names, with vocab.txt beside it or not.
 
 electra_tf: the same, with the `config.json` of the run that wrote it, or an
-`architecture.json` that says what shapes do not tell. The directory of a trial
-of fine-tuning stands for that of the model in it.
+`architecture.json` of what shapes do not tell. The directory of a trial of
+fine-tuning stands for that of its model.
 
 hf: a directory of one network, with config.json and model.safetensors; or of
 two such directories, `discriminator` and `generator`.
@@ -45,7 +45,7 @@ def read(
     num_attention_heads: int | None = None,
     generator_num_attention_heads: int | None = None,
 ) -> Weights:
-    """Reads all that a checkpoint holds, and what lies beside it.
+    """Reads a checkpoint, with the vocabulary and settings beside it.
 
     Args:
       path: of a bundle without its ending, or of a directory that holds one,
@@ -79,7 +79,7 @@ def read(
     if vocab_file:
         vocabulary = Vocabulary.from_file(vocab_file)
         read_weights = dataclasses.replace(read_weights, vocabulary=vocabulary)
-    _check_vocabulary(read_weights)
+    weights.check_vocabulary(read_weights)
     return read_weights
 
 
@@ -136,7 +136,7 @@ def write(
 
 
 def _check_sharing(written: Weights) -> None:
-    """Refuses two networks that the original has no place for together."""
+    """Refuses two networks that share what the original's cannot."""
     sharing = written.architecture.generator_sharing
     if sharing in ("token_embeddings", "gradient_disentangled"):
         raise UserError(
@@ -148,7 +148,7 @@ def _check_sharing(written: Weights) -> None:
 
 
 def describe(directory: pathlib.Path, described: Weights) -> None:
-    """Writes what `read` needs beside a checkpoint, and not the checkpoint.
+    """Writes the files that `read` needs beside a checkpoint.
 
     Args:
       directory: that exists.
@@ -166,7 +166,7 @@ def _write_vocabulary(directory: pathlib.Path, described: Weights) -> None:
 
 
 def format_of(path: str) -> str:
-    """Tells "hf", or "tf1" for any other, from the files at a path."""
+    """Returns "hf", or "tf1" for any other, by the files at a path."""
     first = pathlib.Path(path.partition(",")[0])
     for part in (first, *(first / network for network in NETWORKS)):
         config = part / _RUN
@@ -193,14 +193,14 @@ def _read_hugging_face(path: str) -> Weights:
 def _read_bundle(path: str, heads: tuple[int | None, int | None]) -> Weights:
     prefix = bundles.find(path)
     arrays = bundles.read(prefix)
-    told = _told(prefix.parent)
+    stored = _metadata(prefix.parent)
     shapes = {name: array.shape for name, array in arrays.items()}
     names = ("num_attention_heads", "generator_num_attention_heads")
     try:
         found = architecture.infer(
             shapes,
             **{
-                name: _number(name, given, told.get(name), prefix)
+                name: _number(name, given, stored.get(name), prefix)
                 for name, given in zip(names, heads, strict=True)
             },
         )
@@ -208,7 +208,7 @@ def _read_bundle(path: str, heads: tuple[int | None, int | None]) -> Weights:
         raise UserError(f"{prefix}: {error}") from error
     common = {field.name for field in dataclasses.fields(CommonConfig)}
     common -= {"max_position_embeddings", "type_vocab_size"}
-    values = {name: told[name] for name in common & told.keys()}
+    values = {name: stored[name] for name in common & stored.keys()}
     found = dataclasses.replace(
         found,
         encoder=dataclasses.replace(found.encoder, **values),
@@ -220,29 +220,29 @@ def _read_bundle(path: str, heads: tuple[int | None, int | None]) -> Weights:
         arrays=arrays,
         architecture=found,
         vocabulary=_vocabulary_beside(prefix.parent),
-        do_lower_case=told.get("do_lower_case"),
-        strip_accents=told.get("strip_accents"),
-        labels=tuple(told.get("labels", ())),
-        heads_are_assumed=heads[0] is told.get("num_attention_heads") is None,
+        do_lower_case=stored.get("do_lower_case"),
+        strip_accents=stored.get("strip_accents"),
+        labels=tuple(stored.get("labels", ())),
+        heads_are_assumed=heads[0] is stored.get("num_attention_heads") is None,
     )
 
 
 def _number(
-    name: str, given: int | None, told: int | None, prefix: pathlib.Path
+    name: str, given: int | None, stored: int | None, prefix: pathlib.Path
 ) -> int | None:
-    """Returns what is given or what a file tells, which must not differ."""
-    if None not in (given, told) and given != told:
+    """Returns the number that is given or stored; they must not differ."""
+    if None not in (given, stored) and given != stored:
         raise UserError(
-            f"`{name}` must be {told}, as the file beside {prefix} says. "
+            f"`{name}` must be {stored}, as the file beside {prefix} says. "
             f"Received: {name}={given}."
         )
-    return told if given is None else given
+    return stored if given is None else given
 
 
-def _told(directory: pathlib.Path) -> dict[str, Any]:
-    """Returns what a file beside a bundle tells that its shapes do not.
+def _metadata(directory: pathlib.Path) -> dict[str, Any]:
+    """Returns the settings beside a bundle that its shapes do not tell.
 
-    Of a run, that is the part `model` and `corpus` of its configuration.
+    Of a run, they are the parts `model` and `corpus` of its configuration.
     """
     if (directory / _CONVERTED).exists():
         return files.read_object(directory / _CONVERTED)
@@ -256,7 +256,7 @@ def _told(directory: pathlib.Path) -> dict[str, Any]:
 
 
 def _description(described: Weights) -> dict[str, Any]:
-    """Returns what `_told` needs, and the sizes for a human reader."""
+    """Returns what `_metadata` needs, and the sizes for a human reader."""
     found = described.architecture
     generator = {}
     if found.generator is not None:
@@ -280,17 +280,6 @@ def _vocabulary_beside(directory: pathlib.Path) -> Vocabulary | None:
         if (place / name).exists():
             return Vocabulary.from_file(str(place / name))
     return None
-
-
-def _check_vocabulary(checked: Weights) -> None:
-    rows = checked.architecture.encoder.vocab_size
-    vocabulary = checked.vocabulary
-    if vocabulary is not None and vocabulary.size > rows:
-        raise UserError(
-            f"The vocabulary of {checked.origin} must have at most {rows:,} "
-            f"words, the rows of its table. Received: {vocabulary.size:,}. "
-            "Name the one it was trained with with --vocab_file."
-        )
 
 
 def _write_hugging_face(

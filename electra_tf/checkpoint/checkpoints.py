@@ -1,4 +1,4 @@
-"""Checkpoints that are complete, verified and found again, whatever happens.
+"""Checkpoints of a run: written atomically, verified, and found by scanning.
 
 A checkpoint is a TensorFlow tensor bundle of named variables, with no graph of
 objects: `model.ckpt-{step}.index` and `model.ckpt-{step}.data-00000-of-00001`.
@@ -25,8 +25,13 @@ from collections.abc import Collection, Mapping
 import tensorflow as tf
 
 from electra_tf.checkpoint import bundles
-from electra_tf.util import differences, files
-from electra_tf.util.errors import NonFiniteLossError, UserError
+from electra_tf.util import files
+from electra_tf.util.errors import (
+    NonFiniteLossError,
+    UserError,
+    listed,
+    shape_differences,
+)
 
 _FILE = re.compile(rf"model\.ckpt-(\d+)({bundles.INDEX}|{bundles.DATA})")
 _STATE = "checkpoint"
@@ -97,7 +102,7 @@ class Checkpoints:
         return self._path(step)
 
     def check(self, step: int) -> None:
-        """Checks that the variables are worth a checkpoint of a step.
+        """Checks that the variables are finite before a step is saved.
 
         Raises:
           NonFiniteLossError: naming those that are infinite or no number.
@@ -110,7 +115,7 @@ class Checkpoints:
         )
 
     def check_finite(self, what: str, way_out: str) -> None:
-        """Checks that no variable is infinite or no number.
+        """Checks that all variables are finite.
 
         Args:
           what: holds them, for the error.
@@ -128,7 +133,7 @@ class Checkpoints:
         if bad:
             raise NonFiniteLossError(
                 f"{what} must hold finite weights. Received: infinities or "
-                f"no numbers in {differences.listed(bad)}. {way_out}"
+                f"no numbers in {listed(bad)}. {way_out}"
             )
 
     def latest_valid(self) -> pathlib.Path | None:
@@ -215,7 +220,7 @@ class Checkpoints:
         return sorted(int(m[1]) for m in matches if m and m[2] == ending)
 
     def _sweep(self) -> None:
-        """Removes what dead runs left: unfinished and unlisted files."""
+        """Removes what killed runs left: unfinished files, and data alone."""
         for path in self.directory.glob(f"{_UNFINISHED}*"):
             shutil.rmtree(path)
         data_only = {*self._steps_with(bundles.DATA)} - {*self.steps()}
@@ -268,7 +273,7 @@ class Checkpoints:
     ) -> None:
         """Compares names and shapes with those of the variables."""
         here = {name: v.shape.as_list() for name, v in self.variables.items()}
-        if text := differences.of_shapes(here, there):
+        if text := shape_differences(here, there):
             raise UserError(
                 f"{os.fspath(path)} must hold the variables of this model. "
                 f"Received:{text}"

@@ -1,4 +1,4 @@
-"""Other numbers of rows for tables: other words, longer texts."""
+"""Resizing of embedding tables: another vocabulary, longer texts."""
 
 import dataclasses
 from typing import NamedTuple
@@ -16,7 +16,7 @@ _OUTPUT = "/output_bias"
 
 
 class Resizing(NamedTuple):
-    """What became of the rows of a table.
+    """Counts of the rows of a resized table.
 
     Attributes:
       kept: rows of the old table in the new one.
@@ -36,7 +36,7 @@ def resize_vocabulary(
     *,
     seed: int = 0,
 ) -> tuple[Weights, Resizing]:
-    """Gives the word embeddings another number of rows, or other words.
+    """Resizes the word embeddings to a number of rows, or to a vocabulary.
 
     A word that is known keeps its row, its output bias and their slots; if
     either vocabulary is not known, words are matched by their numbers. A new
@@ -82,7 +82,7 @@ def resize_vocabulary(
 
 
 def resize_positions(weights: Weights, size: int) -> tuple[Weights, Resizing]:
-    """Gives the position embeddings another number of rows.
+    """Resizes the position embeddings.
 
     New rows repeat the old ones from the first on, so that near positions keep
     their distance; their slots are 0. Source: Beltagy et al., 2020,

@@ -1,4 +1,4 @@
-"""What each weight is called: here and in the original, and in Hugging Face.
+"""The names of each weight: ours and the original's, and Hugging Face's.
 
 Our variable paths are the original's TF1 names, so that one table of two
 columns is enough. `{i}` stands for the number of a layer and `{task}` for the

@@ -1,4 +1,4 @@
-"""The weights of one or two networks as arrays, whatever file they are from."""
+"""The weights of one or two networks as arrays, in any format."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -38,7 +38,7 @@ _HEADS = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Weights:
-    """What a checkpoint holds, and what lies beside it.
+    """The arrays of a checkpoint, with vocabulary and settings beside it.
 
     Attributes:
       origin: path it was read from, for messages.
@@ -82,8 +82,25 @@ class Weights:
         return tuple(names)
 
 
+def check_vocabulary(weights: Weights) -> None:
+    """Checks that each token has a row in the table, which may be padded.
+
+    Raises:
+      UserError: if there are more tokens than rows.
+    """
+    rows = weights.architecture.encoder.vocab_size
+    vocabulary = weights.vocabulary
+    if vocabulary is not None and vocabulary.size > rows:
+        raise UserError(
+            f"The vocabulary of {weights.origin} must have at most {rows:,} "
+            "tokens, the rows of its word embeddings. Received: "
+            f"{vocabulary.size:,} tokens. Name the one it was trained with "
+            "with --vocab_file."
+        )
+
+
 def select(weights: Weights, network: str) -> Weights:
-    """Takes one network out, as one that stands alone, with its slots.
+    """Extracts one network as one that stands alone, with its slots.
 
     Args:
       weights: of one or two networks.
@@ -166,7 +183,7 @@ def with_whole_tables(weights: Weights) -> Weights:
 
 
 def merge(discriminator: Weights, generator: Weights) -> Weights:
-    """Joins two networks into what pre-training has.
+    """Joins a discriminator and a generator, as in pre-training.
 
     They share their embeddings or the words among them, or all of their
     encoders, if these are equal, bit for bit.
@@ -218,7 +235,7 @@ def merge(discriminator: Weights, generator: Weights) -> Weights:
 
 
 def _are_equal(one: Weights, other: Weights, scope: str) -> bool:
-    """Tells whether all weights of a scope are equal, bit for bit."""
+    """Returns whether all weights of a scope are equal, bit for bit."""
     return all(
         np.array_equal(array, other.arrays.get(name))
         for name, array in one.arrays.items()
@@ -227,7 +244,7 @@ def _are_equal(one: Weights, other: Weights, scope: str) -> bool:
 
 
 def _is_in(name: str, scope: str) -> bool:
-    """Tells whether a name is a scope's, or that of a weight with slots."""
+    """Returns whether a name is a scope's, or that of a weight with slots."""
     return name == scope or name.startswith(f"{scope}/")
 
 
@@ -250,7 +267,7 @@ def _joined(
 
 
 def with_slots(weights: Weights) -> Weights:
-    """Adds what training needs and is not there: slots of 0, step 0."""
+    """Adds missing state of training: slots of 0, step 0."""
     arrays = dict(weights.arrays)
     for name in weights.architecture.shapes():
         for slot in SLOTS:
@@ -261,7 +278,7 @@ def with_slots(weights: Weights) -> Weights:
 
 
 def without_extras(weights: Weights) -> Weights:
-    """Leaves out what only some objectives have, and its slots."""
+    """Removes the weights that only some objectives have, and their slots."""
     extras = weights.architecture.extras
     names = {
         name
@@ -276,6 +293,6 @@ def without_extras(weights: Weights) -> Weights:
 
 
 def without_slots(weights: Weights) -> Weights:
-    """Leaves Adam's slots out."""
+    """Removes Adam's slots."""
     arrays = {n: a for n, a in weights.arrays.items() if not n.endswith(SLOTS)}
     return dataclasses.replace(weights, arrays=arrays)

@@ -20,8 +20,8 @@ from electra_tf.finetune.task import Head, Task
 from electra_tf.finetune.task_description import Description
 from electra_tf.model.layers import POLICIES
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.util import differences, trial_directories
-from electra_tf.util.errors import UserError, shown
+from electra_tf.util import trial_directories
+from electra_tf.util.errors import UserError, shape_differences, shown
 
 BLOCK_SIZE = 1024
 """Items in memory at once; a block is sorted by length into batches."""
@@ -221,7 +221,7 @@ def _restore(head: Head, weights: Weights) -> None:
         for path in expected
         if path in weights.arrays
     }
-    if text := differences.of_shapes(expected, found):
+    if text := shape_differences(expected, found):
         raise UserError(
             f"{weights.origin} must hold the head that its "
             f"{task_description.FILE_NAME} tells of. Received:{text}"

@@ -38,11 +38,11 @@ from electra_tf.finetune.classification.classification_tasks import (
 )
 from electra_tf.finetune.features import Batch
 from electra_tf.finetune.finetuning_model import FinetuningModel
-from electra_tf.finetune.keras_models.rows import pack
 from electra_tf.finetune.predictor import Predictor
 from electra_tf.finetune.tagging.tagging_head import TaggingHead
 from electra_tf.finetune.task import Task
 from electra_tf.model import tensor_ops
+from electra_tf.model.graph_tokenization import pack_rows
 from electra_tf.serving import saved_models
 from electra_tf.serving.saved_models import Outputs
 from electra_tf.util import files
@@ -119,7 +119,7 @@ class _Served(abc.ABC):
     ) -> Batch:
         """Makes rows of tokens, filled up to the longest."""
         vocabulary = self.task.tokenizer.vocabulary
-        batch = pack(first, second, vocabulary, self.task.max_seq_length)
+        batch = pack_rows(first, second, vocabulary, self.task.max_seq_length)
         sizes = tf.reduce_sum(batch["input_mask"], 1)
         longest = tf.reduce_max(sizes)
         return {name: column[:, :longest] for name, column in batch.items()}

@@ -13,7 +13,7 @@ _MASKED = -10000.0  # added to scores of what is not read, as in the original
 def attention_bias(
     input_mask: tf.Tensor, direction: str = "both", *, is_packed: bool = False
 ) -> tf.Tensor:
-    """Makes the additive mask that says what each token may read.
+    """Makes the additive attention mask.
 
     No token reads padding. With a direction a token reads itself and what lies
     before it in that direction; in packed rows it reads its own document. What
@@ -44,7 +44,7 @@ def attention_bias(
 
 @keras.saving.register_keras_serializable("electra_tf")
 class SelfAttention(keras.layers.Layer):
-    """Lets each token read all others: softmax(Q K' / sqrt(d)) V, projected.
+    """Multi-head self-attention: softmax(Q K' / sqrt(d)) V, projected.
 
     Query, key and value keep the original's separate kernels and run as one
     matrix product.
@@ -95,7 +95,7 @@ class SelfAttention(keras.layers.Layer):
         return self.dense(tf.reshape(context, tensor_ops.shape_of(x)))
 
     def probabilities(self, x: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
-        """Returns how much each token reads of each other.
+        """Returns the attention of each token to each other.
 
         Args:
           x: float32 [B, L, H].

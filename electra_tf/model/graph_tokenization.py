@@ -1,4 +1,4 @@
-"""Tokenizers inside TensorFlow: what the pipeline and exported models run.
+"""Tokenizers as TensorFlow graphs, for data pipelines and exported models.
 
 The ids of word pieces are those of `tokenization.FullTokenizer`. The tokenizer
 for BERT of tensorflow-text splits words and finds the pieces; what it would do
@@ -50,7 +50,7 @@ _PLAIN = (
 
 
 class Tokenizer(Protocol):
-    """What splits text into the tokens of a vocabulary."""
+    """Splits text into the tokens of a vocabulary."""
 
     def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
         """Returns the ids of the tokens, int32 [B, (tokens)].
@@ -140,7 +140,7 @@ class GraphTokenizer:
         return self._tokenizer.tokenize(self._normalize(text))
 
     def _normalize(self, text: tf.Tensor) -> tf.Tensor:
-        """Does to a text what the reference does before it splits words."""
+        """Normalizes text as the reference does before it splits words."""
         kind = tf.cast(tf.strings.regex_full_match(text, _PLAIN), tf.int32)
         rows = tf.dynamic_partition(tf.range(tf.size(text)), kind, 2)
         other, plain = tf.dynamic_partition(text, kind, 2)
@@ -165,8 +165,45 @@ class GraphTokenizer:
         )
 
 
+def pack_rows(
+    first: tf.RaggedTensor,
+    second: tf.RaggedTensor | None,
+    vocabulary: Vocabulary,
+    length: int,
+) -> dict[str, tf.Tensor]:
+    """Packs one or two texts into a row: [CLS] first [SEP] second [SEP].
+
+    The longer text of a pair is cut, token by token, until both fit; of two
+    equally long ones the second.
+
+    Args:
+      first: int32 [B, (n)], ids.
+      second: int32 [B, (m)], ids; None for single texts.
+      vocabulary: the tokens.
+      length: L, tokens of each row.
+
+    Returns:
+      "input_ids", "input_mask" and "segment_ids", int32 [B, L].
+    """
+    if second is None:
+        texts = [first[:, : length - 2]]
+    else:  # of equally long texts the trimmer cuts the one that it gets first
+        trimmer = tft.ShrinkLongestTrimmer(length - 3)
+        texts = trimmer.trim([second, first])[::-1]
+    ids, segments = tft.combine_segments(
+        texts, vocabulary.cls_id, vocabulary.sep_id
+    )
+    input_ids, input_mask = tft.pad_model_inputs(ids, length)
+    segment_ids, _ = tft.pad_model_inputs(segments, length)
+    return {
+        "input_ids": input_ids,
+        "input_mask": tf.cast(input_mask, tf.int32),
+        "segment_ids": segment_ids,
+    }
+
+
 def _without_invalid_bytes(text: tf.Tensor) -> tf.Tensor:
-    """Leaves out what is not UTF-8; to see that all is takes an eighth."""
+    """Removes bytes that are not UTF-8, if there are any: to check is fast."""
     is_valid = tf.reduce_all(tf.strings.regex_full_match(text, _VALID))
     return tf.cond(
         is_valid,
@@ -191,6 +228,6 @@ def _lower(text: tf.Tensor, locale_dependent: str) -> tf.Tensor:
 
 
 def _replace_long_words(text: tf.Tensor) -> tf.Tensor:
-    """Has words of too many characters exceed the limit in bytes, too."""
+    """Replaces words of too many characters by one over the limit in bytes."""
     text = tf.strings.regex_replace(text, _PUNCTUATION_OR_CHINESE, r" \0 ")
     return tf.strings.regex_replace(text, _LONG_WORD, _UNKNOWN_WORD)

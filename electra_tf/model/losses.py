@@ -1,4 +1,4 @@
-"""Losses as a sum and a weight; they meet only after the last reduction."""
+"""Losses as a sum and a weight, divided only after the last reduction."""
 
 from typing import NamedTuple
 

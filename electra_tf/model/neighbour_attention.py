@@ -1,4 +1,4 @@
-"""A start for small budgets: every head looks at one neighbour from step 0.
+"""Initialization for small budgets: each head attends to one neighbour.
 
 From the original's initial weights attention is uniform, and it takes
 thousands of updates until heads find out that near words matter: the plateau
@@ -37,7 +37,7 @@ _SCORE = 6.0  # of a head's neighbour on average; 0 of others, without words
 
 
 def position_table(num_positions: int, width: int) -> np.ndarray:
-    """Makes positions that turn into each other by rotation.
+    """Makes position embeddings that are rotations of each other.
 
     Args:
       num_positions: number of rows.
@@ -51,7 +51,7 @@ def position_table(num_positions: int, width: int) -> np.ndarray:
 
 
 def frequencies(num_positions: int, width: int) -> np.ndarray:
-    """Chooses waves in which no two positions are alike.
+    """Chooses the frequencies, so that no two positions are alike.
 
     Evenly spaced waves make neighbours orthogonal, but repeat: after `width`
     tokens with the other sign, after twice as many as they were. Where there
@@ -91,7 +91,7 @@ def query_and_key(
     num_positions: int,
     direction: str = "both",
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Makes the kernels of heads that look at their neighbours.
+    """Makes query and key kernels of heads that attend to a neighbour.
 
     Args:
       key: float [H, H], random values for the key kernel.
@@ -116,7 +116,7 @@ def query_and_key(
 
 
 def offset(head: int, direction: str = "both") -> int:
-    """Returns where a head looks at the start.
+    """Returns the neighbour that a head attends to, as an offset.
 
     Args:
       head: its number, from 0.

@@ -126,7 +126,7 @@ def layerwise_rates(
     *,
     original: bool = False,
 ) -> dict[str, float]:
-    """Gives each variable a share of the learning rate by its depth.
+    """Returns the share of the learning rate of each variable, by its depth.
 
     The head has 1, the top layer `decay`, each layer below `decay` times the
     one above, the embeddings and their projection `decay` times the first.
@@ -254,7 +254,7 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
         self.beta_2 = beta_2
         self.epsilon = epsilon
         self.rates = dict(rates or {})
-        self._island = tf.function(
+        self._kernel = tf.function(
             self._step,
             [xla_kernels.VECTOR] * 4 + [xla_kernels.SCALAR] * 2,
             jit_compile=True,
@@ -349,8 +349,8 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
         ]
         scalars = learning_rate * rate, tf.constant(decay)
         step = self._step
-        if xla_kernels.pays(tensors[0]):
-            step = functools.partial(xla_kernels.on_vectors, self._island)
+        if xla_kernels.is_worth_compiling(tensors[0]):
+            step = functools.partial(xla_kernels.on_vectors, self._kernel)
         weights, m, v = step(*tensors, *scalars)
         mean.assign(m)
         square.assign(v)

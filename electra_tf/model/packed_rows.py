@@ -1,4 +1,4 @@
-"""Rows that hold several documents, none of which knows of the others.
+"""Packed rows: several documents in a row, none of which attends to others.
 
 The documents of a row are numbered 1, 2, ... from left to right; padding has
 0. So a row of one document has the mask of BERT, and what reads packed rows
@@ -16,7 +16,7 @@ import tensorflow as tf
 
 
 def share_document(numbers: tf.Tensor) -> tf.Tensor:
-    """Tells which tokens belong to the same document.
+    """Returns which tokens belong to the same document.
 
     Args:
       numbers: int32 [B, L], of the document of each token; 0 on padding.
@@ -29,7 +29,7 @@ def share_document(numbers: tf.Tensor) -> tf.Tensor:
 
 
 def positions(numbers: tf.Tensor) -> tf.Tensor:
-    """Counts the tokens of a document that come before each of its own.
+    """Returns the position of each token in its document.
 
     Args:
       numbers: int32 [B, L], of the document of each token; 0 on padding.
@@ -43,7 +43,7 @@ def positions(numbers: tf.Tensor) -> tf.Tensor:
 
 
 def keep_within(states: tf.Tensor, numbers: tf.Tensor, shift: int) -> tf.Tensor:
-    """Moves states to their neighbours, but into no other document.
+    """Shifts states along the row, but not into another document.
 
     Args:
       states: float32 [B, L, H].

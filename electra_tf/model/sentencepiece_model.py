@@ -1,4 +1,4 @@
-"""SentencePiece models: learned, read, checked.
+"""SentencePiece models: learning, reading and checking them.
 
 A model holds its pieces, their scores and the rules by which text is
 normalized before it is split, so that the ids of a text depend on the model
@@ -41,7 +41,7 @@ _AS_IT_IS = {
 
 
 class Normalization(NamedTuple):
-    """What a model does to text before it splits it.
+    """The normalization of text by a model.
 
     Attributes:
       do_lower_case: whether it lower-cases.
@@ -53,7 +53,7 @@ class Normalization(NamedTuple):
 
 
 def is_model_file(path: str) -> bool:
-    """Says whether a file's name is that of a SentencePiece model."""
+    """Returns whether a file's name is that of a SentencePiece model."""
     return path.endswith(_EXTENSION)
 
 
@@ -89,7 +89,7 @@ def read(path: str) -> tuple[tuple[str, ...], bytes]:
 
 
 def normalization(model: bytes) -> Normalization:
-    """Finds out what a model does to text.
+    """Returns the normalization of text by a model.
 
     Args:
       model: its bytes.
@@ -156,7 +156,7 @@ def learn(
 
 
 def _without_paths(model: bytes) -> bytes:
-    """Forgets the file that the rules came from; they are in the model."""
+    """Clears the path of the rules' file; the model holds the rules."""
     proto = sentencepiece_model_pb2.ModelProto.FromString(model)
     proto.normalizer_spec.ClearField("normalization_rule_tsv")
     return proto.SerializeToString(deterministic=True)
@@ -180,7 +180,7 @@ def _special_pieces() -> dict[str, object]:
 def _problem(
     processor: sentencepiece.SentencePieceProcessor, pieces: list[str]
 ) -> str:
-    """Says what keeps a model from being of use here, or nothing."""
+    """Returns why a model cannot be used here; empty if it can."""
     if missing := [token for token in SPECIAL_TOKENS if token not in pieces]:
         first = " ".join(pieces[:6])
         return f"no {' '.join(missing)}; its first pieces are {first}"

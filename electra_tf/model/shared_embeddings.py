@@ -1,4 +1,4 @@
-"""Embeddings of two encoders that share more than nothing and less than all.
+"""Embeddings that two encoders share in part.
 
 Letters in shapes: B rows, L tokens in a row, E embedding, V vocabulary.
 

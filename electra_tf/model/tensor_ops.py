@@ -1,4 +1,4 @@
-"""The arithmetic that layers share: every tensor operation with a choice in it.
+"""Tensor operations that layers share.
 
 Letters in shapes: B rows, L tokens in a row, N masked slots, H hidden,
 V vocabulary, I and O any input and output width.
@@ -75,7 +75,7 @@ def linear(
 def gelu(x: tf.Tensor) -> tf.Tensor:
     """Computes x * Phi(x) with the exact normal CDF (erf), as the original."""
     x = tf.convert_to_tensor(x)
-    if xla_kernels.pays(x):
+    if xla_kernels.is_worth_compiling(x):
         return xla_kernels.gelu(x)
     return tf.nn.gelu(x, approximate=False)
 
@@ -130,7 +130,7 @@ def gather_positions(x: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
 
 
 def keep_largest(logits: tf.Tensor, count: int) -> tf.Tensor:
-    """Gives all but the largest logits probability 0.
+    """Keeps the largest logits and gives all others probability 0.
 
     Args:
       logits: float32 [B, N, V].

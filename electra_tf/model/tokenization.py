@@ -73,7 +73,7 @@ class Vocabulary:
 
     @classmethod
     def from_file(cls, path: str) -> "Vocabulary":
-        """Reads one token a line, without the white space around it.
+        """Reads a file of one token a line, stripped of white space.
 
         Args:
           path: of a file in UTF-8, or of a SentencePiece model if its name
@@ -119,7 +119,7 @@ class Vocabulary:
         return self.sentencepiece or lines.encode()
 
     def padded(self, multiple: int) -> "Vocabulary":
-        """Adds tokens that no text has, as `[unused0]`.
+        """Adds placeholder tokens, as `[unused0]`.
 
         Args:
           multiple: that the size becomes one of.
@@ -146,7 +146,7 @@ class Vocabulary:
 
     @property
     def size(self) -> int:
-        """How many tokens there are."""
+        """Number of tokens."""
         return len(self.tokens)
 
     @property
@@ -312,7 +312,7 @@ class WordpieceTokenizer:
 
 
 def _problem(tokens: tuple[str, ...], max_bytes: int) -> str:
-    """Says what keeps tokens from being a vocabulary, or nothing.
+    """Returns why tokens are no vocabulary; empty if they are one.
 
     Args:
       tokens: of it.
@@ -331,7 +331,7 @@ def _problem(tokens: tuple[str, ...], max_bytes: int) -> str:
 
 
 def _problem_of_token(token: str, max_bytes: int) -> str:
-    """Says what keeps a token from being looked up, or nothing."""
+    """Returns why a token cannot be looked up; empty if it can."""
     if not token:
         return "nothing"
     if max_bytes and "\0" in token:

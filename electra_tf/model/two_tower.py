@@ -1,4 +1,4 @@
-"""Two encoders, one for each direction, that predict every token at once.
+"""A two-tower generator: two encoders, one for each direction.
 
 The left-to-right tower has read the tokens up to t when it is at t, the right-
 to-left tower those from t on. The state that predicts token t joins the first

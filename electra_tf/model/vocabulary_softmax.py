@@ -1,4 +1,4 @@
-"""The softmax over the vocabulary at many positions, a few at a time.
+"""The softmax over the vocabulary at many positions, in blocks.
 
 All logits of a batch are B L V numbers: 2 GB for 128 rows of 128 tokens, 16 GB
 for 256 rows of 512. A loss at every token needs of each softmax only the
@@ -21,7 +21,7 @@ _MAX_LOGITS = 2**25  # in a block: 128 MB
 
 
 class Partition(NamedTuple):
-    """What is kept of the softmax at each position.
+    """The normalizer and the best id of the softmax at each position.
 
     Attributes:
       log_z: float32, the logarithm of the sum of exp(logits), nats; 0 where it

@@ -1,13 +1,13 @@
-"""Elementwise arithmetic in one walk over memory: XLA where it pays on a CPU.
+"""Elementwise arithmetic fused by XLA, where that is faster on a CPU.
 
-TensorFlow's own operations walk over memory once each, and XLA's matrix
-products on CPUs are slow ones. So on a CPU a step as a whole is not compiled by
-XLA; the long chains of elementwise operations between its products are, each
-alone, as an island. Under XLA as a whole an island is a part like others.
+TensorFlow's own operations walk over memory once each; a chain of elementwise
+operations compiled by XLA walks once. XLA's matrix products on CPUs are slow,
+so a step as a whole is not compiled there: each chain between two products is
+a kernel of its own. Where XLA compiles the whole step, kernels are inlined.
 
-An island reads vectors and is compiled once for each size of them, which takes
-a tenth of a second. It pays where the size is large, and known beforehand: not
-in an exported model, nor in a test.
+A kernel reads vectors and is compiled once for each size of them, which takes
+a tenth of a second. So kernels are used for large tensors whose size is known
+beforehand: not in an exported model, nor in a test.
 """
 
 import math
@@ -18,7 +18,7 @@ import tensorflow as tf
 from electra_tf.util import seeds
 
 MIN_SIZE = 2**15
-"""Elements from which on an island pays."""
+"""Elements from which on compiling is worth its time."""
 
 VECTOR = tf.TensorSpec([None], tf.float32)
 SCALAR = tf.TensorSpec([], tf.float32)
@@ -26,8 +26,8 @@ _ROWS = tf.TensorSpec([None, None], tf.float32)
 _KEYS = tf.TensorSpec([None], tf.uint32)
 
 
-def pays(x: tf.Tensor) -> bool:
-    """Says whether elementwise functions of `x` should be islands."""
+def is_worth_compiling(x: tf.Tensor) -> bool:
+    """Says whether elementwise functions of `x` should run as kernels."""
     is_known = x.shape.is_fully_defined() and x.dtype == tf.float32
     return is_known and x.shape.num_elements() >= MIN_SIZE
 
@@ -38,11 +38,11 @@ def on_vectors(
     """Calls a function of vectors on tensors of one shape, and on scalars.
 
     Args:
-      function: returns vectors of that size.
-      *tensors: the first says the shape.
+      function: vectors -> vectors of the same size.
+      *tensors: of the shape of the first, or scalars.
 
     Returns:
-      What the function returns, in the shape.
+      The function's results in that shape.
     """
     shape = tensors[0].shape
     vectors = [tf.reshape(x, [-1]) if x.shape.rank else x for x in tensors]
@@ -63,9 +63,9 @@ def gelu(x: tf.Tensor) -> tf.Tensor:
     @tf.custom_gradient
     def run(x: tf.Tensor) -> tuple[tf.Tensor, Callable]:
         def gradient(dy: tf.Tensor) -> tf.Tensor:
-            return on_vectors(_gelu_gradient_island, x, dy)
+            return on_vectors(_gelu_gradient_kernel, x, dy)
 
-        return on_vectors(_gelu_island, x), gradient
+        return on_vectors(_gelu_kernel, x), gradient
 
     return run(x)
 
@@ -91,7 +91,7 @@ def dropout(x: tf.Tensor, keys: tf.Tensor, rate: float) -> tf.Tensor:
     """
     size = math.prod(x.shape[1:])
     is_large = size >= MIN_SIZE // 8 and x.dtype == tf.float32
-    function = _drop_island if is_large else drop
+    function = _drop_kernel if is_large else drop
     threshold = tf.constant(int(rate * 2**32), tf.uint32)
     scale = tf.constant(1 / (1 - rate), x.dtype)
 
@@ -111,7 +111,7 @@ def dropout(x: tf.Tensor, keys: tf.Tensor, rate: float) -> tf.Tensor:
 def drop(
     rows: tf.Tensor, keys: tf.Tensor, threshold: tf.Tensor, scale: tf.Tensor
 ) -> tf.Tensor:
-    """Zeroes what has random bits under a threshold, and scales the rest.
+    """Zeroes elements whose random bits are below a threshold; scales the rest.
 
     Args:
       rows: float32 [B, n].
@@ -130,13 +130,13 @@ def _normal_cdf(x: tf.Tensor) -> tf.Tensor:
     return 0.5 * (1.0 + tf.math.erf(x * math.sqrt(0.5)))
 
 
-_gelu_island = tf.function(
+_gelu_kernel = tf.function(
     lambda x: x * _normal_cdf(x), [VECTOR], jit_compile=True
 )
-_gelu_gradient_island = tf.function(
+_gelu_gradient_kernel = tf.function(
     gelu_gradient, [VECTOR, VECTOR], jit_compile=True
 )
-_drop_island = tf.function(
+_drop_kernel = tf.function(
     drop,
     [_ROWS, _KEYS, tf.TensorSpec([], tf.uint32), SCALAR],
     jit_compile=True,

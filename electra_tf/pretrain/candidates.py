@@ -108,14 +108,14 @@ def _largest(scores: tf.Tensor, taken: tf.Tensor, num_words: int) -> tf.Tensor:
 def _noise(keys: tf.Tensor, width: int) -> tf.Tensor:
     """Draws Gumbel noise: uint32 [M] -> float32 [M, width]."""
     is_large = width >= xla_kernels.MIN_SIZE // 8
-    return (_noise_island if is_large else _draw_noise)(keys, width)
+    return (_noise_kernel if is_large else _draw_noise)(keys, width)
 
 
 def _draw_noise(keys: tf.Tensor, width: int) -> tf.Tensor:
     return tensor_ops.gumbel_noise(seeds.uniform(keys, (width,)))
 
 
-_noise_island = tf.function(_draw_noise, jit_compile=True)
+_noise_kernel = tf.function(_draw_noise, jit_compile=True)
 
 
 def _in_blocks(

@@ -19,8 +19,8 @@ from electra_tf.checkpoint.weights import Weights
 from electra_tf.config.model import BertConfig, CommonConfig
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.pretrain.pretraining_model import PretrainingModel
-from electra_tf.util import console, differences
-from electra_tf.util.errors import UserError
+from electra_tf.util import console
+from electra_tf.util.errors import UserError, listed, shape_differences
 
 _ONE_NETWORK = ("mlm", "mlm_sentence", "script")
 _OF_ROWS = {"sentence_predictions"}
@@ -78,7 +78,7 @@ def assign_all(model: PretrainingModel, start: Start) -> None:
     if start.generator is not None:
         known |= assign_generator(model, start.generator)
     frozen = {v.path for v in model.non_trainable_weights}
-    if text := differences.listed(sorted(frozen - known)):
+    if text := listed(sorted(frozen - known)):
         raise UserError(
             "A frozen generator must have all its weights from a checkpoint. "
             f"Received: none for {text}. Name one with --generator_checkpoint."
@@ -229,7 +229,7 @@ def assign(model: PretrainingModel, loaded: Weights) -> set[str]:
         for name, array in fitted.arrays.items()
         if name != STEP and not name.endswith(SLOTS)
     }
-    text = differences.of_shapes(
+    text = shape_differences(
         {name: tuple(v.shape) for name, v in targets.items()},
         {name: array.shape for name, array in sources.items()},
         unexpected="not in this objective",

@@ -213,7 +213,7 @@ class StopSignal:
     def __enter__(self) -> "StopSignal":
         self._previous = {
             number: signal.signal(number, self._receive)
-            for number in signals.that_end_a_run()
+            for number in signals.stop_signals()
         }
         return self
 

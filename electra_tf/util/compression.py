@@ -1,4 +1,4 @@
-"""Compressed files as streams, told by their names or first bytes."""
+"""Compressed files as streams, recognized by name or first bytes."""
 
 import bz2
 import gzip
@@ -14,13 +14,13 @@ from typing import BinaryIO, NamedTuple
 from electra_tf.util.errors import UserError
 
 ERRORS = (OSError, EOFError, zlib.error, lzma.LZMAError, tarfile.TarError)
-"""What the readers raise if a file is damaged."""
+"""Exceptions of the readers where a file is damaged."""
 
 HEAD_BYTES = 10
 
 
 ENDINGS = (".gz", ".xz", ".bz2", ".zst")
-"""Of the names of single files that are compressed."""
+"""Endings of the names of single compressed files."""
 
 
 class _Codec(NamedTuple):
@@ -80,14 +80,14 @@ def expansion(name: str) -> int:
 
 
 def decompress(name: str, file: BinaryIO) -> tuple[str, BinaryIO]:
-    """Undoes the compression that a file's name tells of.
+    """Decompresses a file by the ending of its name.
 
     Args:
       name: of the file.
       file: its content.
 
     Returns:
-      The name without the ending that tells of it, and the content.
+      The name without that ending, and the content.
     """
     if not is_compressed(name):
         return name, file
@@ -105,7 +105,7 @@ def is_compressed_content(head: bytes) -> bool:
 
 
 def decompress_content(file: io.BufferedReader) -> BinaryIO:
-    """Undoes the compression that a file's first bytes tell of.
+    """Decompresses a file by its first bytes.
 
     Args:
       file: at its first byte, for which `is_compressed_content`.

@@ -1,4 +1,4 @@
-"""What a run says to the person who started it."""
+"""Messages to the terminal: output, warnings, progress, errors."""
 
 import contextlib
 import os
@@ -15,10 +15,10 @@ SECONDS_BETWEEN_LOGS = 10
 
 
 class Periodic:
-    """Tells how a long step goes, once in `SECONDS_BETWEEN_LOGS` at most.
+    """Logs the progress of a long step, at most every `SECONDS_BETWEEN_LOGS`.
 
     Args:
-      log: told about it.
+      log: called with the text.
     """
 
     def __init__(self, log: Callable[[str], None]) -> None:
@@ -50,10 +50,10 @@ def warn(text: str) -> None:
 
 
 def report(error: BaseException) -> ExitCode:
-    """Says on standard error what ended a command.
+    """Writes the error that ended a command to standard error.
 
     Args:
-      error: that ended it; only a fault of ours is told with a traceback.
+      error: that ended it; only a fault of ours gets a traceback.
 
     Returns:
       The exit code that it stands for.
@@ -67,7 +67,7 @@ def report(error: BaseException) -> ExitCode:
 
 
 def rate(num_bytes: int, start: float) -> str:
-    """Says how fast text is read.
+    """Formats the speed at which text was read.
 
     Args:
       num_bytes: of text.
@@ -80,9 +80,9 @@ def rate(num_bytes: int, start: float) -> str:
 
 @contextlib.contextmanager
 def flushed_output() -> Iterator[None]:
-    """Writes what is left of standard output in the end.
+    """Flushes standard output in the end.
 
-    Where it cannot be written it is thrown away: Python, which would try again
+    Output that cannot be written is thrown away: Python, which would try again
     as it ends, would then end with an exit code of its own.
     """
     try:
@@ -107,10 +107,10 @@ def _flush() -> None:
 
 @contextlib.contextmanager
 def quiet_imports() -> Iterator[None]:
-    """Keeps TensorFlow's own notes away while it is imported, and later ones.
+    """Silences TensorFlow's log messages during its import, and later.
 
-    It writes some of them before it reads its log level, so that the file
-    descriptor itself is turned away. Errors raise as ever; the environment
+    It writes some of them before it reads its log level, so the file
+    descriptor itself is redirected. Errors raise as ever; the environment
     variable TF_CPP_MIN_LOG_LEVEL, where it is set, decides about later notes.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")

@@ -1,4 +1,4 @@
-"""Where a run computes: the only file that knows devices and workers."""
+"""Devices and workers: the only file that knows of them."""
 
 import functools
 import hashlib
@@ -51,7 +51,7 @@ def make_strategy(name: str) -> tf.distribute.Strategy:
 
 
 def describe(strategy: tf.distribute.Strategy) -> str:
-    """Says what computes, as in "2 x GPU"."""
+    """Returns number and kind of the replicas, as in "2 x GPU"."""
     kinds = [k for k in ("TPU", "GPU") if tf.config.list_logical_devices(k)]
     return f"{strategy.num_replicas_in_sync} x {(kinds or ['CPU'])[0]}"
 
@@ -79,7 +79,7 @@ def barrier(strategy: tf.distribute.Strategy) -> None:
 
 
 class Workers:
-    """The processes of a strategy, which agree on what they do next.
+    """The worker processes of a strategy, and what they exchange.
 
     Each method is called by all workers at the same place; it waits for the
     slowest of them. One worker alone computes nothing and waits for nobody.

@@ -1,4 +1,4 @@
-"""The errors a command reports in one line, and its exit codes.
+"""Errors that a command reports in one line, their texts and exit codes.
 
 | exit code | name | when |
 |---|---|---|
@@ -22,8 +22,10 @@ import enum
 import errno
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
+
+MAX_LISTED = 10
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _FULL_TEXTS = tuple(map(os.strerror, _FULL))
@@ -49,6 +51,10 @@ class UserError(ValueError):
     """What the user gave cannot be used; the text says what would do."""
 
     exit_code: ClassVar[ExitCode] = ExitCode.BAD_INPUT
+
+
+class ElectraWarning(UserWarning):
+    """What the user asked for works, but probably not as intended."""
 
 
 class DirectoryInUseError(UserError):
@@ -81,7 +87,7 @@ class StoppedBySignal(Exception):
 
 
 def shown(value: object) -> str:
-    """Writes what was received, for an error: of a long text the beginning."""
+    """Returns a received value for an error message, shortened if long."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
@@ -92,9 +98,51 @@ def reason(error: BaseException) -> str:
     return re.sub(r"\{\{.*?\}\} ?|\s*\[Op:.*", "", text).strip()
 
 
+def listed(names: Sequence[str]) -> str:
+    """Joins names, at most `MAX_LISTED` of them, and says how many more.
+
+    Args:
+      names: in the order in which to list them.
+    """
+    more = len(names) - MAX_LISTED
+    tail = f" and {more} more" if more > 0 else ""
+    return ", ".join(names[:MAX_LISTED]) + tail
+
+
+def shape_differences(
+    expected: Mapping[str, Sequence[int]],
+    received: Mapping[str, Sequence[int]],
+    *,
+    unexpected: str = "unexpected",
+) -> str:
+    """Lists the names that are missing, unexpected or of another shape.
+
+    Args:
+      expected: name -> shape.
+      received: name -> shape.
+      unexpected: what to call names that are not expected.
+
+    Returns:
+      An indented line for each kind of difference, each after a line break;
+      "" if there is none.
+    """
+    kinds = {
+        "missing": sorted(expected.keys() - received.keys()),
+        unexpected: sorted(received.keys() - expected.keys()),
+        "of another shape": [
+            f"{name} {list(received[name])}, expected {list(expected[name])}"
+            for name in sorted(expected.keys() & received.keys())
+            if list(expected[name]) != list(received[name])
+        ],
+    }
+    return "".join(
+        f"\n  {kind}: {listed(names)}" for kind, names in kinds.items() if names
+    )
+
+
 @contextlib.contextmanager
 def naming(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Puts a path into the errors of the operating system that name none.
+    """Adds a path to errors of the operating system that name none.
 
     A full disk shows when a file is written or closed, where Python no longer
     says which file it is.
@@ -111,14 +159,14 @@ def naming(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def explain(error: BaseException) -> tuple[ExitCode, str]:
-    """Finds out what an error stands for.
+    """Returns the exit code and the message of an error.
 
     Args:
       error: that ended a command.
 
     Returns:
-      The exit code, and what to tell of it; "" where the error is a fault of
-      ours, of which a traceback tells more.
+      The exit code and the message; "" for a fault of ours, which gets a
+      traceback.
     """
     code = getattr(error, "exit_code", None)
     if code in (None, ExitCode.BAD_INPUT) and _is_of_full_disk(error):
@@ -130,7 +178,7 @@ def explain(error: BaseException) -> tuple[ExitCode, str]:
 
 
 def _explain_others(error: BaseException) -> tuple[ExitCode, str]:
-    """Does the same for errors that are not ours."""
+    """Explains errors that are not ours."""
     names = {base.__name__ for base in type(error).__mro__}
     if isinstance(error, KeyboardInterrupt):
         return ExitCode.INTERRUPTED, "Interrupted by Ctrl-C."

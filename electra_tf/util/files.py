@@ -1,4 +1,4 @@
-"""Files that are there in full or not at all."""
+"""Atomic writes, and JSON files."""
 
 import contextlib
 import json
@@ -83,7 +83,7 @@ def read_object(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def shape_of(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Names a JSON file of ours that has not the shape in which we write it.
+    """Names a JSON file of ours that lacks a value, or has one of another type.
 
     Args:
       path: of the file, whose values are looked up inside.

@@ -1,36 +1,39 @@
-"""Who gives the batch of each update, where several sources take turns.
+"""Interleaving of several sources: which one gives the batch of each update.
 
-Turn g goes to the source into whose share of [0, 1) the number
+Update g takes the source into whose share of [0, 1) the number
 
     (offset + g * 0.618...) mod 1
 
 falls, with the golden ratio and an offset made from the seed. Of all such
-sequences this one is spread most evenly: after any number of turns each source
-has had its share of them to within a few, in an irregular order, and none waits
-for long. Turns are a function of seed and position: a run may start at any.
+sequences this one is spread most evenly: after any number of updates each
+source has had its share of them to within a few, in an irregular order, and
+none waits for long. The schedule is a function of seed and position: a run may
+start anywhere in it.
 """
 
 import numpy as np
 
 UNIT = 2**32
-"""What stands for 1 in shares."""
+"""The integer that stands for a share of 1."""
 
 _GOLDEN = 2_654_435_769  # 0.618... * UNIT
 
 
-def take_turns(ends: np.ndarray, num_turns: int, seed: int) -> np.ndarray:
-    """Returns the source of each turn.
+def interleave_schedule(
+    ends: np.ndarray, num_updates: int, seed: int
+) -> np.ndarray:
+    """Returns the source of each update.
 
     Args:
-      ends: int64 [k] or, if shares change, [num_turns, k]: where the shares of
-        the k sources end in [0, UNIT); the last ends at `UNIT`.
-      num_turns: how many turns there are.
+      ends: int64 [k] or, if shares change, [num_updates, k]: where the shares
+        of the k sources end in [0, UNIT); the last ends at `UNIT`.
+      num_updates: length of the schedule.
       seed: of the offset.
 
     Returns:
-      int32 [num_turns], numbers of sources.
+      int32 [num_updates], numbers of sources.
     """
     offset = int(np.random.SeedSequence(seed).generate_state(1)[0])
-    numbers = (offset + np.arange(num_turns) * _GOLDEN) % UNIT
+    numbers = (offset + np.arange(num_updates) * _GOLDEN) % UNIT
     is_past = numbers[:, np.newaxis] >= ends[..., :-1]
     return is_past.sum(-1, dtype=np.int32)

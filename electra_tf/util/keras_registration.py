@@ -1,4 +1,4 @@
-"""Classes that Keras finds in files although nothing has imported them.
+"""Lazy registration of Keras classes: imported when a file names them.
 
 Keras makes objects only of classes that are registered, and a decorator
 registers them when their module runs, which imports TensorFlow. Stand-ins are
@@ -18,7 +18,7 @@ PACKAGE = "electra_tf"
 
 
 def register(classes: Mapping[str, str]) -> None:
-    """Has Keras find classes, now or as soon as it is imported.
+    """Registers classes with Keras, now or as soon as it is imported.
 
     Args:
       classes: name -> module.
@@ -36,7 +36,7 @@ def _register(keras: types.ModuleType, classes: Mapping[str, str]) -> None:
 
 
 class _StandIn:
-    """A class that is not imported yet, as far as Keras asks for it."""
+    """Stands for a class that is not imported yet."""
 
     def __init__(self, name: str, module: str) -> None:
         self._name = name

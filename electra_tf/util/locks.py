@@ -10,15 +10,15 @@ from electra_tf.util.errors import DirectoryInUseError, UserError
 
 
 class DirectoryLock:
-    """Keeps other processes out of a directory while open.
+    """Locks a directory against other processes while it is entered.
 
     A context manager. The lock dies with its process, however that ends: the
     file that a killed one leaves behind keeps nobody out.
 
     Args:
       directory: that exists.
-      name: of the file in it that tells who is inside.
-      way_out: what who is kept out may do beside waiting.
+      name: of the lock file, which names the process inside.
+      way_out: what another process may do instead of waiting, for its error.
 
     Raises:
       DirectoryInUseError: on entering, naming process and host, if another

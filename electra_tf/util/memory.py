@@ -38,7 +38,7 @@ def keep() -> bool:
 
 
 def keep_if(is_wanted: bool) -> str:
-    """Does as `--keep_memory` says.
+    """Calls `keep` if `--keep_memory` says so.
 
     Returns:
       A line for the log.

@@ -1,8 +1,8 @@
-"""The signals by which a run is asked to end.
+"""Signals that stop a run: SIGTERM, SIGINT and SIGHUP.
 
-While training they wait for a checkpoint, see `training_utils.StopSignal`. At
-all other times they end what is being done at once, as Ctrl-C does, so that
-unfinished files are removed: `interruptible`. Either way the exit code is 42
+In training they wait for a checkpoint, see `training_utils.StopSignal`. At all
+other times they end the work at once, as Ctrl-C does, so that unfinished files
+are removed: `interruptible`. Either way the exit code is 42
 and the same command goes on.
 """
 
@@ -25,8 +25,8 @@ class Interrupted(Exception):
     exit_code: ClassVar[ExitCode] = ExitCode.STOPPED_BY_SIGNAL
 
 
-def that_end_a_run() -> list[signal.Signals]:
-    """Returns the signals; no SIGHUP where `nohup` has it ignored."""
+def stop_signals() -> list[signal.Signals]:
+    """Returns the signals; without SIGHUP where `nohup` ignores it."""
     numbers = [signal.SIGTERM, signal.SIGINT]
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
         numbers.append(signal.SIGHUP)
@@ -61,14 +61,14 @@ def _repeated_if_lost() -> Iterator[None]:
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
-    """Lets signals end what is done inside, with one line.
+    """Lets signals end the block with a one-line message.
 
     Raises:
       Interrupted: after SIGTERM, SIGINT or SIGHUP.
     """
     previous = {
         number: signal.signal(number, signal.default_int_handler)
-        for number in that_end_a_run()
+        for number in stop_signals()
     }
     try:
         with _repeated_if_lost():

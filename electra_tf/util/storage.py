@@ -1,4 +1,4 @@
-"""Files of this machine, and of stores as "gs://...", by the same functions.
+"""Local files, and those of stores as "gs://...", by the same functions.
 
 Paths with "://" go to TensorFlow's file systems, which is imported only for
 them; all others to the operating system. All errors are `OSError`s, those of
@@ -64,7 +64,7 @@ def size(path: str) -> int:
 
 
 def version(path: str) -> list[int]:
-    """Returns what changes when a file does, its bytes first."""
+    """Returns size in bytes and time of change of a file."""
     if is_remote(path):
         with _os_errors():
             stat = _gfile().stat(path)
@@ -93,10 +93,10 @@ def write_bytes(path: str, content: bytes) -> None:
 
 
 def glob(pattern: str) -> list[str]:
-    """Returns what a pattern matches; `**` is any depth on this machine.
+    """Returns the paths that match a pattern; `**` is any depth, locally.
 
-    A pattern of this machine that matches nothing may be meant as it stands,
-    its directory or the whole of it: names may hold `[`, `*` and `?`.
+    A local pattern that matches nothing is then taken literally, first its
+    directory and then the whole of it: names may hold `[`, `*` and `?`.
     """
     if is_remote(pattern):
         with _os_errors():
@@ -122,8 +122,8 @@ def split_patterns(patterns: str) -> list[str]:
 def files_below(directory: str) -> Iterator[str]:
     """Yields the files in and below a directory, but for hidden ones.
 
-    Links to directories are followed; what several of them lead to comes once,
-    and no circle of them is gone round.
+    Links to directories are followed; a directory that several of them lead to
+    comes once, and cycles end.
     """
     walk = _gfile().walk if is_remote(directory) else os.walk
     waiting, seen = [directory], set()
@@ -160,7 +160,7 @@ def _real_directory(path: str) -> str:
 
 
 def find(directory: str, patterns: Iterable[str]) -> list[str]:
-    """Returns what is in a directory, pattern by pattern of the names."""
+    """Returns the paths in a directory whose names match, by pattern."""
     try:
         with _os_errors():
             is_here = not is_remote(directory)
@@ -185,7 +185,7 @@ def make_directories(path: str) -> None:
 
 
 def move(path: str, to: str) -> None:
-    """Gives a file another name, in the place of what has it."""
+    """Renames a file, replacing one that has the new name."""
     if is_remote(path):
         with _os_errors():
             _gfile().rename(path, to, overwrite=True)
@@ -246,7 +246,7 @@ def _gfile() -> Any:  # noqa: ANN401 (a module)
 
 @contextlib.contextmanager
 def _os_errors() -> Iterator[None]:
-    """Raises TensorFlow's errors as those of the operating system."""
+    """Raises TensorFlow's errors as `OSError`s."""
     import tensorflow as tf
 
     try:

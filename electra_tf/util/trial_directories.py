@@ -1,10 +1,10 @@
-"""Where a trial of fine-tuning lies, and the model that it ended with.
+"""Directories of the trials of fine-tuning, and of their final models.
 
 <task>_model_<number>                a trial
-<task>_model_<number>_restart_<n>    the same, begun anew after it failed
-.../model/                           what it ended with
-.../model/task.json                  what the model must know of its tasks
-.../result.json                      there when the trial is done
+<task>_model_<number>_restart_<n>    the same, restarted after it failed
+.../model/                           the final model
+.../model/task.json                  description of its tasks
+.../result.json                      written when the trial is done
 """
 
 import glob
@@ -27,13 +27,13 @@ def name(task_name: str, trial: int, restart: int) -> str:
     Args:
       task_name: of the task, or of several.
       trial: its number, from 1.
-      restart: how often it was begun anew.
+      restart: how often it was restarted.
     """
     return f"{task_name}_model_{trial}" + f"{_RESTART}{restart}" * bool(restart)
 
 
 def of_tasks(directory: str | os.PathLike[str], task_name: str) -> pathlib.Path:
-    """Returns where a run puts files that are named after one of its tasks.
+    """Returns the directory of files that are named after a task of a run.
 
     A run on several tasks has a directory of its own, so that it keeps the
     files of runs on each alone.
@@ -52,7 +52,7 @@ def find_model(path: str | os.PathLike[str]) -> str:
       path: of a trial, of a model, or of anything else.
 
     Raises:
-      UserError: if the trial failed and was begun anew.
+      UserError: if the trial failed and was restarted.
     """
     directory = pathlib.Path(path, MODEL)
     if not (directory / DESCRIPTION).exists():
@@ -69,7 +69,7 @@ def find_model(path: str | os.PathLike[str]) -> str:
             )
         raise UserError(
             f"{os.fspath(path)} must be a trial that did not fail. Received: "
-            f"one that was begun anew. Name {way_out}."
+            f"one that was restarted. Name {way_out}."
         )
     return os.fspath(directory)
 

@@ -80,7 +80,7 @@ def test_numbers_of_heads_must_agree(directory, tmp_path):
 def test_a_vocabulary_larger_than_the_table_is_refused(directory, tmp_path):
     words = [*tiny.VOCABULARY.tokens, "more"]
     (tmp_path / "words.txt").write_text("\n".join(words))
-    with pytest.raises(UserError, match="at most 60 words.*61.*--vocab_file"):
+    with pytest.raises(UserError, match="at most 60 tokens.*61.*--vocab_file"):
         checkpoint_formats.read(
             str(directory), vocab_file=str(tmp_path / "words.txt")
         )

@@ -20,6 +20,7 @@ from electra_tf.data import demo_corpus
 from electra_tf.model.graph_tokenization import (
     _PLAIN_CHARACTER,
     GraphTokenizer,
+    pack_rows,
 )
 from electra_tf.model.tokenization import (
     SPECIAL_TOKENS,
@@ -252,7 +253,10 @@ def test_a_data_set_and_a_saved_model_hold_it(tmp_path):
     assert loaded.tokenize(tf.constant(TEXTS)).to_list() == expected
 
 
-@pytest.mark.parametrize("locale", ["tr_TR.UTF-8", "lt_LT.UTF-8"])
+@pytest.mark.parametrize(
+    "locale",
+    ["tr_TR.UTF-8", pytest.param("lt_LT.UTF-8", marks=pytest.mark.slow)],
+)
 def test_the_locale_changes_nothing(locale):
     program = """if True:
         import tensorflow as tf
@@ -264,3 +268,40 @@ def test_the_locale_changes_nothing(locale):
     """
     environment = dict(os.environ, LC_ALL=locale)
     subprocess.run([sys.executable, "-c", program], check=True, env=environment)
+
+
+def _packed(texts, size):
+    """Returns ids and segments, with the longer of two texts cut."""
+    texts = [list(text) for text in texts]
+    room = size - 1 - len(texts)
+    while sum(map(len, texts)) > room:
+        longest = max(map(len, texts))
+        next(t for t in reversed(texts) if len(t) == longest).pop()
+    ids, segments = [2], [0]
+    for number, text in enumerate(texts):
+        ids += [*text, 3]
+        segments += [number] * (len(text) + 1)
+    return ids, segments
+
+
+@pytest.mark.parametrize("length", [8, 11, 12])
+def test_packed_rows_hold_what_fits_of_one_or_two_texts(length):
+    vocabulary = Vocabulary(("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"))
+    random = np.random.default_rng(0)
+    columns = [
+        [random.integers(5, 99, n).tolist() for n in random.integers(0, 14, 60)]
+        for _ in range(2)
+    ]
+    for count in (1, 2):
+        ragged = [tf.ragged.constant(x, tf.int32) for x in columns[:count]]
+        found = pack_rows(*ragged, *[None] * (2 - count), vocabulary, length)
+        for row, texts in enumerate(zip(*columns[:count], strict=True)):
+            ids, segments = _packed(texts, length)
+            padding = [0] * (length - len(ids))
+            for name, expected in (
+                ("input_ids", ids),
+                ("segment_ids", segments),
+                ("input_mask", [1] * len(ids)),
+            ):
+                assert found[name].dtype == tf.int32
+                assert found[name][row].numpy().tolist() == expected + padding

@@ -9,7 +9,7 @@ from electra_tf.model import tensor_ops, xla_kernels
 from electra_tf.model.optimization import AdamWeightDecayOptimizer
 from electra_tf.util import seeds
 
-SHAPE = (8, 64, 64)  # as many elements as pay
+SHAPE = (8, 64, 64)  # MIN_SIZE elements
 
 
 def _normal(*shape, seed=0, scale=2.0):
@@ -17,7 +17,7 @@ def _normal(*shape, seed=0, scale=2.0):
     return (scale * rng.normal(size=shape)).astype(np.float32)
 
 
-def _islands_of(function, *specs):
+def _kernels_of(function, *specs):
     graph = tf.function(function).get_concrete_function(*specs).graph
     calls = [op for op in graph.get_operations() if "Call" in op.type]
     bodies = {op.get_attr("f").name for op in calls}
@@ -27,14 +27,14 @@ def _islands_of(function, *specs):
     return sum(definitions[b].attr["_XlaMustCompile"].b for b in bodies)
 
 
-def test_an_island_pays_where_much_is_known_beforehand():
+def test_large_tensors_of_known_shape_are_compiled():
     def forward(x):
         return tensor_ops.gelu(x)
 
-    assert _islands_of(forward, tf.TensorSpec(SHAPE)) == 1
-    assert _islands_of(forward, tf.TensorSpec([None, 64, 64])) == 0
-    assert _islands_of(forward, tf.TensorSpec([8, 64, 63])) == 0
-    assert _islands_of(forward, tf.TensorSpec(SHAPE, tf.float64)) == 0
+    assert _kernels_of(forward, tf.TensorSpec(SHAPE)) == 1
+    assert _kernels_of(forward, tf.TensorSpec([None, 64, 64])) == 0
+    assert _kernels_of(forward, tf.TensorSpec([8, 64, 63])) == 0
+    assert _kernels_of(forward, tf.TensorSpec(SHAPE, tf.float64)) == 0
 
 
 def test_gelu_and_its_gradient_are_those_of_float64():
@@ -79,7 +79,7 @@ def test_dropout_draws_the_bits_of_its_keys_forward_and_backward(shape):
     np.testing.assert_array_equal(half, y[4:])
 
 
-def test_the_optimizer_computes_its_formula_in_an_island():
+def test_the_optimizer_computes_its_formula_in_a_kernel():
     weights, gradient = _normal(*SHAPE), _normal(*SHAPE, seed=1)
     variable = keras.Variable(weights, name="kernel")
     optimizer = AdamWeightDecayOptimizer(0.1, 0.01)

@@ -11,7 +11,13 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.util import errors, files
-from electra_tf.util.errors import ExitCode, UserError, explain
+from electra_tf.util.errors import (
+    ExitCode,
+    UserError,
+    explain,
+    listed,
+    shape_differences,
+)
 
 FULL = "/dev/full"  # a file of Linux that no byte fits into
 needs_full = pytest.mark.skipif(
@@ -166,3 +172,26 @@ def test_ctrl_c_ends_a_command_with_one_line():
     assert process.stderr.read().decode() == "Interrupted by Ctrl-C.\n"
     assert process.wait() == ExitCode.INTERRUPTED
     assert time.monotonic() - start < 10
+
+
+def test_equal_shapes_give_no_text():
+    assert shape_differences({"a": (2,)}, {"a": [2]}) == ""
+
+
+def test_each_kind_has_its_line():
+    text = shape_differences(
+        {"a": (2,), "b": (1, 3), "c": ()},
+        {"b": [1, 4], "c": (), "d": (5,)},
+        unexpected="too many",
+    )
+    assert text == (
+        "\n  missing: a"
+        "\n  too many: d"
+        "\n  of another shape: b [1, 4], expected [1, 3]"
+    )
+
+
+def test_long_lists_end_with_how_many_more():
+    names = [f"n{i}" for i in range(12)]
+    assert listed(names[:10]).endswith("n8, n9")
+    assert listed(names).endswith("n8, n9 and 2 more")

@@ -1,36 +1,38 @@
 import numpy as np
 
-from electra_tf.util.interleaving import UNIT, take_turns
+from electra_tf.util.interleaving import UNIT, interleave_schedule
 
 
 def _ends(shares):
     return (np.cumsum(shares, -1) * UNIT).astype(np.int64)
 
 
-def test_every_source_has_its_share_of_the_turns_at_all_times():
+def test_every_source_has_its_share_of_the_updates_at_all_times():
     shares = np.array([0.15, 0.05, 0.8])
-    turns = take_turns(_ends(shares), 3000, 7)
-    assert turns.shape == (3000,) and turns.dtype == np.int32
+    sources = interleave_schedule(_ends(shares), 3000, 7)
+    assert sources.shape == (3000,) and sources.dtype == np.int32
     done = np.arange(1, 3001)
     for source, share in enumerate(shares):
-        counts = np.cumsum(turns == source)
+        counts = np.cumsum(sources == source)
         assert np.abs(counts - done * share).max() < 3
 
 
-def test_shares_may_change_from_turn_to_turn():
+def test_shares_may_change_from_update_to_update():
     first = np.linspace(0.9, 0.3, 4000)
-    turns = take_turns(_ends(np.stack([first, 1 - first], -1)), 4000, 1)
+    sources = interleave_schedule(
+        _ends(np.stack([first, 1 - first], -1)), 4000, 1
+    )
     for part in np.split(np.arange(4000), 8):
         expected = first[part].sum()
-        assert abs((turns[part] == 0).sum() - expected) < 8
+        assert abs((sources[part] == 0).sum() - expected) < 8
 
 
-def test_turns_are_a_function_of_seed_and_position():
+def test_the_schedule_is_a_function_of_seed_and_position():
     ends = _ends([0.5, 0.5])
-    whole = take_turns(ends, 100, 3)
-    np.testing.assert_array_equal(take_turns(ends, 40, 3), whole[:40])
-    assert (take_turns(ends, 100, 4) != whole).any()
+    whole = interleave_schedule(ends, 100, 3)
+    np.testing.assert_array_equal(interleave_schedule(ends, 40, 3), whole[:40])
+    assert (interleave_schedule(ends, 100, 4) != whole).any()
 
 
-def test_a_single_source_has_every_turn():
-    assert not take_turns(_ends([1.0]), 9, 0).any()
+def test_a_single_source_has_every_update():
+    assert not interleave_schedule(_ends([1.0]), 9, 0).any()

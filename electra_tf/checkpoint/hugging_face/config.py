@@ -64,7 +64,7 @@ _RATES = {
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """What config.json says, checked.
+    """The checked content of config.json.
 
     Attributes:
       path: of the file.
@@ -114,7 +114,7 @@ class Config:
 
     @property
     def task(self) -> str:
-        """The name that a fine-tuned head gets here."""
+        """The name of the task of a fine-tuned head."""
         task = self.values.get("finetuning_task")
         is_name = isinstance(task, str) and task and "/" not in task
         return task if is_name else "task"
@@ -190,7 +190,7 @@ def content(
     task: str = "",
     labels: tuple[str, ...] = (),
 ) -> dict[str, Any]:
-    """Returns what config.json holds.
+    """Returns the content of config.json.
 
     Args:
       encoder: its configuration.

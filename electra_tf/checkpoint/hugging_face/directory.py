@@ -43,7 +43,7 @@ from electra_tf.checkpoint.hugging_face.config import (
     TOKEN_CLASSIFICATION,
     Config,
 )
-from electra_tf.checkpoint.weights import Weights
+from electra_tf.checkpoint.weights import Weights, check_vocabulary
 from electra_tf.util.errors import UserError
 
 # What kinds of fine-tuned heads both sides have.
@@ -122,7 +122,7 @@ def read(directory: str | os.PathLike[str]) -> Weights:
         labels=labels,
         **tokenizer.read(directory)._asdict(),
     )
-    _check_vocabulary(weights)
+    check_vocabulary(weights)
     return weights
 
 
@@ -147,7 +147,7 @@ def write(
             "A directory of Hugging Face's must hold the vocabulary. Received: "
             f"none beside {weights.origin}. Give --vocab_file."
         )
-    _check_vocabulary(weights)
+    check_vocabulary(weights)
     config = configs.content(
         architecture.encoder,
         class_name,
@@ -165,19 +165,6 @@ def write(
     }
     arrays = tensors.to_hugging_face(weights, class_name)
     files.write(pathlib.Path(directory), texts, arrays)
-
-
-def _check_vocabulary(weights: Weights) -> None:
-    """Checks that each token has a row in the table, which may be padded."""
-    if weights.vocabulary is None:
-        return
-    tokens = weights.vocabulary.size
-    rows = weights.architecture.encoder.vocab_size
-    if tokens > rows:
-        raise UserError(
-            f"The vocabulary must fit the {rows} rows of the word embeddings "
-            f"of {weights.origin}. Received: {tokens} tokens."
-        )
 
 
 def _class_to_write(architecture: Architecture, kind: str) -> str:

@@ -1,4 +1,4 @@
-"""The files in a directory of Hugging Face's: read in full, written in full.
+"""The weight files of a Hugging Face directory, and its atomic writing.
 
 Weights are read from safetensors only. That format is a table of names and
 shapes before raw numbers; other formats can hold code that runs as they are
@@ -51,7 +51,7 @@ def safetensors() -> ModuleType:
 
 
 def weights_file(directory: pathlib.Path) -> pathlib.Path:
-    """Returns the file that holds the weights, or says where they are.
+    """Returns the file that holds the weights.
 
     Args:
       directory: of Hugging Face's.

@@ -1,4 +1,4 @@
-"""The tensors of Hugging Face's files as the arrays of ours, and back.
+"""Conversion between Hugging Face's tensors and our arrays.
 
 `weight_map` says it all for most of them. What it cannot say:
 
@@ -24,8 +24,7 @@ from electra_tf.checkpoint.hugging_face.config import (
     Config,
 )
 from electra_tf.checkpoint.weights import Weights
-from electra_tf.util import differences
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import UserError, listed
 
 QA_MODULES = ("dense", "dense_1")  # scores of the start and of the end
 
@@ -97,7 +96,7 @@ def to_hugging_face(weights: Weights, class_name: str) -> Arrays:
 
 
 def _full_names(path: pathlib.Path, tensors: Arrays) -> Arrays:
-    """Gives tensors today's names, with the encoder's prefix."""
+    """Renames tensors as transformers does today, with the encoder's prefix."""
     is_bare = not any(name.startswith(_PREFIX) for name in tensors)
     renamed = {}
     for name, array in tensors.items():
@@ -185,7 +184,7 @@ def _to_ours_qa(
 def _unknown(path: pathlib.Path, names: list[str]) -> UserError:
     return UserError(
         f"{path} must hold the tensors of an ELECTRA network and nothing else. "
-        f"Received: {differences.listed(names)}, which have no place in one."
+        f"Received: {listed(names)}, which have no place in one."
     )
 
 

@@ -64,7 +64,7 @@ _TOKENIZER_FIELDS = {
 
 
 class Tokenizer(NamedTuple):
-    """What a directory says of its tokenizer.
+    """The tokenizer that a directory describes.
 
     Attributes:
       vocabulary: None if there is no file of it.
@@ -256,7 +256,7 @@ def _added_token(token: str, token_id: int) -> dict[str, Any]:
 
 
 def _post_processor(vocabulary: Vocabulary) -> dict[str, Any]:
-    """Says how one or two texts become a row, and which segments they are."""
+    """Returns the template of rows of one or two texts, and their segments."""
 
     def special(token: str, segment: int) -> dict[str, Any]:
         return {"SpecialToken": {"id": token, "type_id": segment}}

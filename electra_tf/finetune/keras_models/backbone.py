@@ -1,4 +1,4 @@
-"""The encoder alone, in Keras models of your own."""
+"""The encoder alone, for vectors and for Keras models of your own."""
 
 from typing import Any
 
@@ -9,7 +9,8 @@ import tensorflow as tf
 from electra_tf.finetune.examples import TOKENS
 from electra_tf.finetune.features import Features
 from electra_tf.finetune.keras_models.base import Batch, ElectraModel
-from electra_tf.finetune.keras_models.texts import Texts, columns_of, rows_of
+from electra_tf.finetune.keras_models.inputs import Texts, columns_of
+from electra_tf.finetune.keras_models.text_models import rows_of
 from electra_tf.util.errors import UserError
 
 POOLINGS = ("mean", "cls")
@@ -20,7 +21,7 @@ Strings = tf.Tensor | tuple[tf.Tensor, tf.Tensor]
 
 @keras.saving.register_keras_serializable("electra_tf")
 class ElectraBackbone(ElectraModel):
-    """An encoder from strings, or token ids, to vectors.
+    """Encodes strings, or token ids, as vectors.
 
     Example:
       backbone = electra_tf.ElectraBackbone.from_checkpoint(path)
@@ -28,8 +29,8 @@ class ElectraBackbone(ElectraModel):
       vectors = backbone(texts)["pooled_output"]
       model = keras.Model(texts, keras.layers.Dense(2)(vectors))
 
-    It stands in functional models and subclasses alike. `embed` computes
-    features without any training.
+    It can be part of functional models and of subclasses. `embed` computes
+    vectors without any training.
 
     Args: see `ElectraModel`.
 
@@ -46,7 +47,7 @@ class ElectraBackbone(ElectraModel):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:  # noqa: ANN401
         super().__init__(*arguments, **options)
-        self.supports_jit = False  # strings have no place in XLA
+        self.supports_jit = False  # XLA has no strings
         self.built = True
 
     def call(
@@ -55,7 +56,7 @@ class ElectraBackbone(ElectraModel):
         if not isinstance(inputs, dict):
             pair = inputs if isinstance(inputs, tuple | list) else (inputs,)
             inputs = self.preprocess(*pair)
-        states, _ = self.states(inputs, training)
+        states, _ = self.states(self.cast(inputs), training)
         return {
             "sequence_output": states.sequence_output,
             "pooled_output": states.pooled_output,
@@ -73,9 +74,9 @@ class ElectraBackbone(ElectraModel):
 
         Args:
           texts: texts or pairs, as `ElectraClassifier` takes them.
-          pooling: "mean" over the tokens, or "cls" for the first.
-          layer: whose states, 0 for the first block; -1 for the last.
-          batch_size: rows at once; no vector depends on it.
+          pooling: "mean" over the tokens, or "cls" for the first token.
+          layer: block whose states are taken, from 0; -1 for the last.
+          batch_size: rows in a batch; no vector depends on it.
 
         Returns:
           float32 [n, H].

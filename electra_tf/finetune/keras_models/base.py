@@ -1,4 +1,4 @@
-"""What all Keras models have: an encoder and its tokenizer."""
+"""The encoder and the tokenizer that all Keras models have."""
 
 import base64
 import warnings
@@ -14,26 +14,26 @@ from electra_tf.checkpoint.weights import ENCODER, Weights, select
 from electra_tf.config.model import BertConfig
 from electra_tf.configure_finetuning import OptimizerConfig
 from electra_tf.finetune.examples import TOKENS, FeatureSpec
-from electra_tf.finetune.keras_models.rates import FittedDecay
-from electra_tf.finetune.keras_models.rows import pack
+from electra_tf.finetune.keras_models.fitting import FittedDecay
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.model import optimization
+from electra_tf.model.graph_tokenization import pack_rows
 from electra_tf.model.modeling import BertModel, EncoderOutput
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import seeds
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import ElectraWarning, UserError
 
 Batch = Mapping[str, tf.Tensor]
-"""What a model reads: "input_ids", "input_mask" and "segment_ids", int32
-[B, L], and what else its head needs."""
+"""The inputs of a model: "input_ids", "input_mask" and "segment_ids", int32
+[B, L], and the columns that its head reads."""
 
 
 class ElectraModel(keras.Model):
     """An encoder, with the tokenizer of its vocabulary.
 
     Args:
-      encoder_config: of the encoder; see `BertConfig`.
-      vocabulary: of the tokens.
+      encoder_config: sizes of the encoder; see `BertConfig`.
+      vocabulary: the tokens.
       do_lower_case: whether the tokenizer lower-cases.
       strip_accents: whether it then drops accents.
       max_seq_length: L, tokens in the longest row. Default: `DEFAULT_LENGTH`,
@@ -45,10 +45,10 @@ class ElectraModel(keras.Model):
 
     Attributes:
       encoder: a `BertModel`; `encoder.blocks` are its layers.
-      head: what stands on it; None of a backbone.
+      head: the layer on it; None of a backbone.
       tokenizer: a `TextTokenizer`.
-      COLUMNS: what the head reads besides tokens.
-      SERVED_COLUMNS: those of them without which it cannot answer.
+      COLUMNS: columns that the head reads besides tokens.
+      SERVED_COLUMNS: those of them that it needs at inference, too.
     """
 
     DEFAULT_LENGTH = 128
@@ -93,7 +93,7 @@ class ElectraModel(keras.Model):
 
     @property
     def layers(self) -> list[keras.layers.Layer]:
-        """What the model is made of, from the bottom to the top."""
+        """The layers, from the embeddings to the head."""
         encoder = self.encoder
         parts = (encoder.embeddings, encoder.embeddings_project)
         return [
@@ -104,7 +104,7 @@ class ElectraModel(keras.Model):
 
     @contextmanager
     def _policy(self) -> Iterator[None]:
-        """Has layers made inside follow the model's policy."""
+        """Gives the layers made inside the model's policy."""
         before = keras.config.dtype_policy()
         keras.config.set_dtype_policy(self.dtype_policy)
         try:
@@ -115,7 +115,7 @@ class ElectraModel(keras.Model):
     def _built(
         self, make: Callable[[], keras.layers.Layer]
     ) -> keras.layers.Layer:
-        """Makes the head, under the model's policy and the original's scope."""
+        """Builds the head, with the original's names of its variables."""
         with self._policy():
             head = make()
             with keras.name_scope("task_specific"):
@@ -131,17 +131,18 @@ class ElectraModel(keras.Model):
         vocab_file: str = "",
         **options: Any,  # noqa: ANN401 (likewise)
     ) -> Self:
-        """Makes a model on a pre-trained encoder; a head has new weights.
+        """Makes a model with a pre-trained encoder and a new head.
 
         Args:
-          path: of a checkpoint of the original's, of ours, or of Hugging
-            Face's, also a fine-tuned one, whose head is dropped.
+          path: a checkpoint of the original, of electra_tf or of Hugging
+            Face; the head of a fine-tuned one is dropped.
           *arguments: of the class, after the vocabulary.
-          vocab_file: of the encoder. Default: the one beside the checkpoint.
+          vocab_file: vocabulary of the encoder. Default: the one beside the
+            checkpoint.
           **options: of the class.
 
         Raises:
-          UserError: if it cannot be read, or if its vocabulary is not known.
+          UserError: if it cannot be read, or its vocabulary is not known.
         """
         weights = checkpoint_formats.read(path, vocab_file=vocab_file)
         weights = select(weights, ENCODER)
@@ -154,7 +155,7 @@ class ElectraModel(keras.Model):
         *arguments: Any,  # noqa: ANN401
         **options: Any,  # noqa: ANN401
     ) -> Self:
-        """Makes a model whose encoder has the weights given."""
+        """Makes a model whose encoder has these weights."""
         config = weights.architecture.encoder
         if weights.vocabulary is None:
             raise UserError(
@@ -167,13 +168,16 @@ class ElectraModel(keras.Model):
                 f"heads it has: {config.num_attention_heads} are assumed. Of "
                 "others, convert it with electra_tf.convert_checkpoint "
                 "--num_attention_heads.",
+                ElectraWarning,
                 stacklevel=3,
             )
-        told = {
+        switches = {
             "do_lower_case": weights.do_lower_case is not False,
             "strip_accents": weights.strip_accents is not False,
         }
-        model = cls(config, weights.vocabulary, *arguments, **told | options)
+        model = cls(
+            config, weights.vocabulary, *arguments, **switches | options
+        )
         for variable in model.encoder.variables:
             variable.assign(weights.arrays[variable.path])
         return model
@@ -181,7 +185,7 @@ class ElectraModel(keras.Model):
     def preprocess(
         self, texts: tf.Tensor, others: tf.Tensor | None = None
     ) -> dict[str, tf.Tensor]:
-        """Turns texts into what the model reads; also inside `tf.data`.
+        """Tokenizes texts and packs them into rows; also inside `tf.data`.
 
         Args:
           texts: string [B].
@@ -194,7 +198,19 @@ class ElectraModel(keras.Model):
         second = None
         if others is not None:
             second = self.tokenizer.tokenize_tensor(others)
-        return pack(first, second, self.vocabulary, self.max_seq_length)
+        return pack_rows(first, second, self.vocabulary, self.max_seq_length)
+
+    def cast(self, inputs: Batch) -> dict[str, tf.Tensor]:
+        """Casts ids to int32: under a strategy Keras builds with float32.
+
+        Args:
+          inputs: a batch.
+        """
+        floats = {spec.name for spec in self.COLUMNS if spec.is_float}
+        return {
+            name: x if name in floats else tf.cast(x, tf.int32)
+            for name, x in inputs.items()
+        }
 
     def states(
         self, inputs: Batch, training: bool
@@ -224,11 +240,11 @@ class ElectraModel(keras.Model):
         return states, None if keys is None else seeds.fold_in(keys, 1)
 
     def freeze(self, num_layers: int | None = None) -> None:
-        """Keeps the lower part of the encoder as it is; compile afterwards.
+        """Excludes the lower layers from training; compile afterwards.
 
         Args:
           num_layers: blocks to freeze, with the embeddings below them; 0 for
-            the embeddings alone. Default: all of the encoder.
+            the embeddings alone. Default: the whole encoder.
         """
         encoder = self.encoder
         count = len(encoder.blocks)
@@ -244,8 +260,8 @@ class ElectraModel(keras.Model):
                 layer.trainable = False
 
     def unfreeze(self) -> None:
-        """Has all of the encoder learn again; compile afterwards."""
-        # To set what is set already has no effect, also not on the layers.
+        """Trains the whole encoder again; compile afterwards."""
+        # Keras ignores a value that is set already, for the layers, too.
         self.encoder.trainable = False
         self.encoder.trainable = True
 
@@ -258,26 +274,27 @@ class ElectraModel(keras.Model):
         layerwise_lr_decay: float | None = None,
         weight_decay_rate: float = 0.0,
     ) -> optimization.AdamWeightDecayOptimizer:
-        """Makes the original's optimizer, with a rate for each depth.
+        """Makes the original's optimizer, with a learning rate per layer.
 
-        Variables that are none of the encoder's have the head's rate, so that
-        it also suits a model of yours that holds this one.
+        Variables outside of the encoder have the head's rate, so that it also
+        suits a model of yours that holds this one.
 
         Differs from `run_finetuning`: Keras takes the gradient of the mean
         over the batch, and it is not clipped.
 
         Args:
-          learning_rate: peak, of the head. Default: the paper's, by the
+          learning_rate: peak rate of the head. Default: the paper's, by the
             width of the encoder.
           num_train_steps: updates, after which the rate is 0. Default: those
-            of the first `fit` of a model of ours; a model of yours needs them.
-          warmup_proportion: share of them in which the rate rises from 0.
-          layerwise_lr_decay: share of the rate of the layer above. Default:
-            the paper's.
-          weight_decay_rate: decay of weights, in units of the rate.
+            of the first `fit` of a model of this package; a model of yours
+            needs them.
+          warmup_proportion: share of the updates in which the rate rises.
+          layerwise_lr_decay: rate of a layer, as a share of the rate of the
+            layer above. Default: the paper's.
+          weight_decay_rate: weight decay, in units of the learning rate.
 
         Raises:
-          UserError: if there is no update.
+          UserError: if `num_train_steps` is less than 1.
         """
         if num_train_steps is not None and num_train_steps < 1:
             raise UserError(
@@ -308,12 +325,12 @@ class ElectraModel(keras.Model):
         input_signature: Any = None,  # noqa: ANN401
         **options: Any,  # noqa: ANN401
     ) -> None:
-        """Writes a SavedModel that answers without electra_tf.
+        """Writes a SavedModel that runs without electra_tf.
 
         Args:
-          filepath: of its directory.
+          filepath: its directory.
           *arguments: of `keras.Model.export`.
-          input_signature: what it is called with. Default: "input_ids",
+          input_signature: specs of its inputs. Default: "input_ids",
             "input_mask", "segment_ids" and `SERVED_COLUMNS`, int32, batches
             of any size and length.
           **options: of `keras.Model.export`.

@@ -1,4 +1,4 @@
-"""Batches of rows for Keras' loops."""
+"""Batches of rows as Keras' loops read them."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,16 +10,15 @@ from electra_tf.finetune.features import Batch, Features
 from electra_tf.util.errors import UserError
 
 
-def shuffled(
+def padded_to_longest(
     features: Features, batch_size: int, seed: int | None
 ) -> tf.data.Dataset:
-    """Makes batches whose rows are all as long as the longest.
+    """Makes batches in which all rows are as long as the longest of all.
 
     Args:
       features: the rows.
       batch_size: rows in all batches but the last.
-      seed: of the order, which is another in every epoch; None for the rows'
-        own.
+      seed: of the order, which is another in every epoch; None to keep it.
     """
     order = tf.data.Dataset.range(features.num_rows)
     if seed is not None:
@@ -30,7 +29,7 @@ def shuffled(
     )
 
 
-def by_length(
+def grouped_by_length(
     features: Features, batch_size: int
 ) -> tuple[tf.data.Dataset, np.ndarray]:
     """Makes batches of rows of about the same length.
@@ -40,7 +39,8 @@ def by_length(
       batch_size: rows in all batches but the last.
 
     Returns:
-      The batches, and where each row of `features` comes in them, int64 [n].
+      The batches, and the position of each row of `features` in them,
+      int64 [n].
     """
     example = features.batch(tf.range(1), features.length)
     order = np.concatenate([i for i, _ in features.batches(batch_size)])
@@ -56,13 +56,13 @@ def by_length(
     return batches, np.argsort(order, kind="stable")
 
 
-def divided(
+def as_tuples(
     data: tf.data.Dataset, targets: Sequence[str], weight: str
 ) -> tf.data.Dataset:
-    """Divides batches as Keras wants them: inputs, targets, weights.
+    """Splits batches into Keras' tuples: inputs, targets, sample weights.
 
     Args:
-      data: batches of all of them, or of those that there are.
+      data: batches of columns; targets and weights may be missing.
       targets: names of the targets.
       weight: name of the weights.
     """
@@ -82,15 +82,15 @@ def divided(
 def split(
     rows: list[dict[str, Any]], share: float, count: int
 ) -> tuple[list, list]:
-    """Takes the rows of the last inputs out, as Keras does.
+    """Holds out the rows of the last inputs, as Keras does.
 
     Args:
       rows: each with "eid", the number of its input.
-      share: of the inputs, to take out.
-      count: of the inputs.
+      share: share of the inputs to hold out.
+      count: number of inputs.
 
     Returns:
-      The rows of the first inputs, and those of the last.
+      The rows to train on, and those held out.
 
     Raises:
       UserError: if either has none.

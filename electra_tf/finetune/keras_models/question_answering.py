@@ -11,10 +11,11 @@ import tensorflow as tf
 
 from electra_tf.config.qa import QAConfig
 from electra_tf.finetune.examples import TOKENS, FeatureSpec
-from electra_tf.finetune.features import Batch
+from electra_tf.finetune.keras_models.base import Batch
+from electra_tf.finetune.keras_models.finetuned import Finetuned
+from electra_tf.finetune.keras_models.fitting import mean_over_batch
+from electra_tf.finetune.keras_models.inputs import check_count, columns_of
 from electra_tf.finetune.keras_models.task_model import BATCH_SIZE, TaskModel
-from electra_tf.finetune.keras_models.texts import columns_of
-from electra_tf.finetune.keras_models.trained import Trained
 from electra_tf.finetune.qa import qa_reading
 from electra_tf.finetune.qa.examples import QAExample
 from electra_tf.finetune.qa.qa_heads import make_head
@@ -28,8 +29,8 @@ from electra_tf.util.errors import UserError
 Questions = tuple[Sequence[str], Sequence[str]] | Sequence[tuple[str, str]]
 """Questions and their contexts, as two sequences or one of tuples."""
 Answers = Sequence[tuple[int, str] | None]
-"""Of each question where its answer starts in the context, in characters, and
-its text; None if it has no answer."""
+"""For each question the start of the answer in the context, in characters,
+and its text; None if there is no answer."""
 
 
 @keras.saving.register_keras_serializable("electra_tf")
@@ -46,8 +47,8 @@ class ElectraQA(TaskModel):
       model.fit((questions, contexts), [(21, "Ann"), None], epochs=3)
       model.answer((["When was it made?"], contexts[:1]))  # ["May"]
 
-    The loss is the one of the head; there is no metric in Keras' loops: `score`
-    computes those of SQuAD.
+    The loss is that of the head. Keras' loops have no metric: `score` computes
+    those of SQuAD.
 
     Args:
       encoder_config: see `ElectraModel`.
@@ -60,7 +61,7 @@ class ElectraQA(TaskModel):
       **options: of `ElectraModel`.
 
     Call arguments:
-      inputs: as `dataset` makes them, the right places among them.
+      inputs: as `dataset` makes them, with the places of the answers.
       training: whether dropout is on, and ends are scored from right starts.
 
     Returns:
@@ -94,16 +95,16 @@ class ElectraQA(TaskModel):
         self.head = self._built(lambda: make_head("answerer", head, self.qa))
 
     @classmethod
-    def options_of(cls, trained: Trained) -> dict[str, Any] | None:
-        if "dense_1" not in trained.modules:
+    def options_of(cls, found: Finetuned) -> dict[str, Any] | None:
+        if "dense_1" not in found.modules:
             return None
-        if not trained.config:  # of Hugging Face
-            is_plain = {*trained.modules} == {"dense", "dense_1"}
+        if not found.config:  # of Hugging Face
+            is_plain = {*found.modules} == {"dense", "dense_1"}
             return {"head": "hugging_face"} if is_plain else None
         return {
-            "has_unanswerable": trained.known["has_unanswerable"],
-            "head": trained.config["task"]["head"],
-            "qa": trained.config["qa"],
+            "has_unanswerable": found.metadata["has_unanswerable"],
+            "head": found.config["task"]["head"],
+            "qa": found.config["qa"],
         }
 
     def compile_defaults(self) -> dict[str, Any]:
@@ -115,7 +116,7 @@ class ElectraQA(TaskModel):
         loss: Any = "auto",  # noqa: ANN401 (as Keras has it)
         **arguments: Any,  # noqa: ANN401
     ) -> None:
-        """Says how to learn; the loss is that of the head."""
+        """Configures training; the loss is that of the head."""
         if loss not in ("auto", None):
             raise UserError(
                 "`loss` must be left out: it is the one of the head. Received: "
@@ -141,11 +142,8 @@ class ElectraQA(TaskModel):
                 "sequences. Received: one."
             )
         answers = [None] * len(columns[0]) if y is None else list(y)
-        if len(answers) != len(columns[0]):
-            raise UserError(
-                "There must be one answer, or None, for each of "
-                f"{len(columns[0])} questions. Received: {len(answers)}."
-            )
+        count = len(columns[0])
+        check_count(answers, count, "answer, or None,", "questions")
         contexts = {text: Context(text) for text in columns[1]}
         return [
             self._example(eid, question, contexts[context], answer)
@@ -179,14 +177,12 @@ class ElectraQA(TaskModel):
             raise UserError(f"Question {eid}: {error}") from error
         return made
 
-    def call(
-        self, inputs: Batch, training: bool = False
+    def outputs_of(
+        self, head_outputs: Mapping[str, tf.Tensor]
     ) -> dict[str, tf.Tensor]:
-        states, keys = self.states(inputs, training)
-        outputs = self.head(states, inputs, keys)
         return {
             name: tf.cast(x, tf.float32) if x.dtype.is_floating else x
-            for name, x in outputs.items()
+            for name, x in head_outputs.items()
         }
 
     def compute_loss(
@@ -200,14 +196,14 @@ class ElectraQA(TaskModel):
         losses = self.head.losses(y_pred, x)  # [B]
         if sample_weight is not None:
             losses *= sample_weight
-        return tf.reduce_mean(losses)
+        return mean_over_batch(losses)
 
     def answer(self, x: Questions, batch_size: int = BATCH_SIZE) -> list[str]:
         """Returns the answer to each question, empty where there is none.
 
         Args:
           x: questions and contexts, see the class.
-          batch_size: rows at once; no answer depends on it.
+          batch_size: rows in a batch; no answer depends on it.
         """
         examples = self._examples(x, None)
         answers = self._scorer.answers(self._outputs(x, batch_size), examples)
@@ -221,7 +217,7 @@ class ElectraQA(TaskModel):
         Args:
           x: questions and contexts, see the class.
           y: their answers.
-          batch_size: rows at once; no figure depends on it.
+          batch_size: rows in a batch; no metric depends on it.
 
         Returns:
           Metric -> value, in percent.
@@ -253,7 +249,7 @@ class ElectraQA(TaskModel):
 
 
 def _place(answer: Any, eid: int) -> Answer:  # noqa: ANN401
-    """Checks where an answer stands."""
+    """Checks the form of an answer."""
     is_pair = isinstance(answer, tuple | list) and len(answer) == 2
     if is_pair and isinstance(answer[1], str):
         if isinstance(answer[0], numbers.Integral):

@@ -8,11 +8,14 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.finetune.examples import FeatureSpec
-from electra_tf.finetune.keras_models.base import Batch
-from electra_tf.finetune.keras_models.labels import Labels
+from electra_tf.finetune.keras_models.finetuned import Finetuned
+from electra_tf.finetune.keras_models.fitting import mean_over_batch
+from electra_tf.finetune.keras_models.inputs import (
+    Labels,
+    check_count,
+    check_sequence,
+)
 from electra_tf.finetune.keras_models.task_model import BATCH_SIZE, TaskModel
-from electra_tf.finetune.keras_models.texts import check_sequence
-from electra_tf.finetune.keras_models.trained import Trained
 from electra_tf.finetune.tagging import tagging_rows
 from electra_tf.finetune.tagging.tagging_head import TaggingHead
 from electra_tf.finetune.task import Row
@@ -26,10 +29,10 @@ Tags = Sequence[Sequence[str | int]]
 
 @keras.saving.register_keras_serializable("electra_tf")
 class TaggingLoss(keras.losses.Loss):
-    """Sums the cross-entropy over the words of a row, then means over rows.
+    """Sums the cross-entropy over the words of a row, then averages over rows.
 
-    This is what `run_finetuning` learns from. A mean over the words of a batch
-    would depend on which rows come together.
+    It is the loss of `run_finetuning`. A mean over the words of a batch would
+    depend on the rows that are together in it.
     """
 
     def __call__(
@@ -51,20 +54,21 @@ class TaggingLoss(keras.losses.Loss):
         losses = self.call(y_true, y_pred)
         if sample_weight is not None:
             losses *= sample_weight
-        return tf.reduce_mean(tf.reduce_sum(losses, -1))
+        return mean_over_batch(tf.reduce_sum(losses, -1))
 
     def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
-        return tf.nn.sparse_softmax_cross_entropy_with_logits(y_true, y_pred)
+        tags = tf.cast(y_true, tf.int32)  # Keras may build with float32
+        return tf.nn.sparse_softmax_cross_entropy_with_logits(tags, y_pred)
 
 
 @keras.saving.register_keras_serializable("electra_tf")
 class ElectraTagger(TaskModel):
-    """Finds a tag for each word of sentences.
+    """Tags the words of sentences.
 
     A sentence is a sequence of words, its tags a sequence of strings of
-    `labels`, or of numbers. One that does not fit into a row is read in
-    windows, and each word is scored in the one that shows more around it, so
-    that none is left out.
+    `labels`, or of numbers. A sentence that does not fit into a row is read in
+    windows, and each word is scored once, in the window that shows more
+    context around it.
 
     Example:
       model = electra_tf.ElectraTagger.from_checkpoint(
@@ -76,9 +80,9 @@ class ElectraTagger(TaskModel):
       model.tag([["what", "a", "film"]])  # [["O", "B-NP", "I-NP"]]
       (logits,) = model.predict([["what", "a", "film"]])  # [3, C]
 
-    The loss that `compile` takes by default is a `TaggingLoss`, the metric the
-    share of words that have the right tag, "accuracy". Metrics of yours are
-    weighted ones, as weights of 0 stand where no word is.
+    By default `compile` takes a `TaggingLoss` as the loss, and the share of
+    words with the right tag, "accuracy", as the metric. Metrics of yours are
+    weighted ones, with weight 0 where no word is.
 
     Args:
       encoder_config: see `ElectraModel`.
@@ -128,19 +132,14 @@ class ElectraTagger(TaskModel):
             lambda: TaggingHead("tagger", self.classes.count)
         )
 
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """In the order of the logits; none if tags have numbers alone."""
-        return self.classes.labels
-
     @classmethod
-    def options_of(cls, trained: Trained) -> dict[str, Any] | None:
-        if {*trained.modules} != {"dense"}:
+    def options_of(cls, found: Finetuned) -> dict[str, Any] | None:
+        if {*found.modules} != {"dense"}:
             return None
         return {
-            "num_tags": trained.num_outputs,
-            "labels": trained.labels,
-            "segment_id": int(trained.source_format != "hf"),
+            "num_tags": found.num_outputs,
+            "labels": found.labels,
+            "segment_id": int(found.source_format != "hf"),
         }
 
     def compile_defaults(self) -> dict[str, Any]:
@@ -159,16 +158,13 @@ class ElectraTagger(TaskModel):
         metrics: Any = "auto",  # noqa: ANN401
         **arguments: Any,  # noqa: ANN401
     ) -> None:
-        """Says how to learn; metrics are of words alone, see the class."""
+        """Configures training; metrics are of words alone, see the class."""
         if metrics and metrics != "auto":
             metrics = metrics if isinstance(metrics, list) else [metrics]
             weighted = arguments.get("weighted_metrics") or []
             arguments["weighted_metrics"] = [*metrics, *weighted]
             metrics = None
         super().compile(optimizer, loss, metrics=metrics, **arguments)
-
-    def class_factors(self, class_weight: Mapping[Any, float]) -> np.ndarray:
-        return self.classes.factors(class_weight)
 
     def rows(self, x: Sentences, y: Tags | None = None) -> Iterator[Row]:
         sentences = _checked(x)
@@ -188,11 +184,8 @@ class ElectraTagger(TaskModel):
 
     def _numbers(self, y: Tags, sentences: Sentences) -> list[np.ndarray]:
         """Checks tags, and returns their numbers, int32 [words] each."""
-        if len(y) != len(sentences):
-            raise UserError(
-                f"There must be tags for each of {len(sentences)} sentences. "
-                f"Received: {len(y)}."
-            )
+        count = len(sentences)
+        check_count(y, count, "sequence of tags", "sentences")
         for number, (tags, words) in enumerate(zip(y, sentences, strict=True)):
             if isinstance(tags, str) or len(tags) != len(words):
                 raise UserError(
@@ -207,16 +200,15 @@ class ElectraTagger(TaskModel):
             for i, tags in enumerate(y)
         ]
 
-    def call(self, inputs: Batch, training: bool = False) -> tf.Tensor:
-        states, _ = self.states(inputs, training)
-        return tf.cast(self.head(states, inputs)["logits"], tf.float32)
+    def outputs_of(self, head_outputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        return tf.cast(head_outputs["logits"], tf.float32)
 
     def predict(
         self,
         x: Sentences | tf.data.Dataset,
         **arguments: Any,  # noqa: ANN401
     ) -> list[np.ndarray] | np.ndarray:
-        """Computes the logits of each word, windows put together.
+        """Computes the logits of each word, from all windows.
 
         Args:
           x: sentences; or batches of `dataset`.
@@ -243,8 +235,8 @@ class ElectraTagger(TaskModel):
         """Returns the most likely tag of each word.
 
         Args:
-          sentences: words of each.
-          batch_size: rows at once; no answer depends on it.
+          sentences: the words of each.
+          batch_size: rows in a batch; no answer depends on it.
 
         Returns:
           Labels, or numbers if there are none.
@@ -264,10 +256,10 @@ class ElectraTagger(TaskModel):
 
 
 def _checked(sentences: Sentences) -> Sentences:
-    """Refuses what is no sentence of words.
+    """Checks that sentences are sequences of words.
 
     Raises:
-      UserError: naming it.
+      UserError: naming the first that is not.
     """
     check_sequence(sentences, "Sentences must be sequences of words")
     if not len(sentences):

@@ -1,4 +1,4 @@
-"""What Keras models with a head have: fit, evaluate and predict on raw data."""
+"""Encoders with a head: Keras models that fit and predict raw data."""
 
 import abc
 import warnings
@@ -11,22 +11,25 @@ import tensorflow as tf
 
 from electra_tf.finetune.examples import TOKENS, FeatureSpec
 from electra_tf.finetune.features import Features
-from electra_tf.finetune.keras_models import batches, logits, rates, trained
-from electra_tf.finetune.keras_models.base import ElectraModel
-from electra_tf.finetune.keras_models.trained import Trained
+from electra_tf.finetune.keras_models import batches, finetuned, fitting
+from electra_tf.finetune.keras_models.base import Batch, ElectraModel
+from electra_tf.finetune.keras_models.finetuned import Finetuned
+from electra_tf.finetune.keras_models.inputs import Labels
 from electra_tf.finetune.task import Row
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import ElectraWarning, UserError
 
 BATCH_SIZE = 32
 
+Outputs = tf.Tensor | dict[str, tf.Tensor]
+
 
 class Data(NamedTuple):
-    """What is learned from, or answered.
+    """Data to learn from or to answer.
 
     Attributes:
       x: the inputs.
-      y: what is right of each; None where that is not known.
-      sample_weight: a number for each; None for 1.
+      y: the target of each input; None if not known.
+      sample_weight: the weight of each input; None for 1.
     """
 
     x: Any
@@ -35,25 +38,28 @@ class Data(NamedTuple):
 
 
 class TaskModel(ElectraModel, abc.ABC):
-    """An encoder with a head, which learns from data as they are.
+    """An encoder with a head, for raw data.
 
-    `fit`, `evaluate` and `predict` take Python sequences, of what the class
-    says, or a `tf.data.Dataset`, and besides what Keras' own take. Sequences
-    are tokenized once, before the first epoch. The rows to learn from are
-    filled up to the longest of them, those of evaluation and prediction to
-    the longest of a batch.
+    `fit`, `evaluate` and `predict` take what Keras' own take, but for the
+    data: Python sequences, of what the class says, or a `tf.data.Dataset`.
+    Sequences are tokenized once, before the first epoch. Rows to learn from
+    are padded to the longest of them, rows to evaluate or to predict to the
+    longest of a batch.
 
     Attributes:
-      KIND: of what is learned, as `Task.KIND`.
-      TARGETS: what is learned; of classes the first is their number.
-      WEIGHT: how much a row, or each word of it, counts.
+      KIND: kind of the task, as `Task.KIND`.
+      TARGETS: columns of the targets; of a classifier the number of the class.
+      WEIGHT: column of the weight of a row, or of each word of it.
       IS_BY_TOKEN: whether outputs are as long as rows.
+      classes: of a classifier or tagger; None of other models.
     """
 
     KIND: ClassVar[str]
     TARGETS: ClassVar[tuple[FeatureSpec, ...]]
     WEIGHT: ClassVar[FeatureSpec] = FeatureSpec("sample_weight", is_float=True)
     IS_BY_TOKEN: ClassVar[bool] = False
+
+    classes: Labels | None = None
 
     @abc.abstractmethod
     def rows(self, x: Any, y: Any = None) -> Iterator[Row]:  # noqa: ANN401
@@ -63,7 +69,7 @@ class TaskModel(ElectraModel, abc.ABC):
 
         Args:
           x: the inputs.
-          y: what is right of each, or None.
+          y: the target of each, or None.
 
         Raises:
           UserError: naming what cannot be used.
@@ -71,18 +77,26 @@ class TaskModel(ElectraModel, abc.ABC):
 
     @abc.abstractmethod
     def num_inputs(self, x: Any) -> int:  # noqa: ANN401
-        """Returns how many inputs there are in what `rows` takes."""
+        """Returns the number of inputs in what `rows` takes."""
+
+    @abc.abstractmethod
+    def outputs_of(self, head_outputs: Mapping[str, tf.Tensor]) -> Outputs:
+        """Returns the model's outputs, float32, from those of its head."""
+
+    @abc.abstractmethod
+    def compile_defaults(self) -> dict[str, Any]:
+        """Returns the default loss and metrics of `compile`."""
 
     @classmethod
     @abc.abstractmethod
-    def options_of(cls, trained: Trained) -> dict[str, Any] | None:
+    def options_of(cls, found: Finetuned) -> dict[str, Any] | None:
         """Returns the arguments of the class for a trained head.
 
         Args:
-          trained: what there is.
+          found: a fine-tuned model.
 
         Returns:
-          None if the head is none of the class's.
+          Name -> value; None if the class has no such head.
         """
 
     @classmethod
@@ -94,30 +108,31 @@ class TaskModel(ElectraModel, abc.ABC):
         vocab_file: str = "",
         **options: Any,  # noqa: ANN401 (those of the class)
     ) -> Self:
-        """Makes the model that `run_finetuning` trained, head and all.
+        """Makes the model that `run_finetuning` trained, with its head.
 
         Args:
-          path: of a trial, or of the directory `model` in it; or of Hugging
-            Face's directory of a fine-tuned model.
-          task: which one, of a model of several. Default: the only one.
-          vocab_file: of the encoder. Default: the one beside the checkpoint.
-          **options: of the class, in the place of those that are told there.
+          path: a trial, or the directory `model` in it; or Hugging Face's
+            directory of a fine-tuned model.
+          task: name of the task, of a model of several. Default: the only one.
+          vocab_file: vocabulary of the encoder. Default: the one beside the
+            checkpoint.
+          **options: of the class; they override those of the checkpoint.
 
         Raises:
-          UserError: if it cannot be read, or if the head is of another task.
+          UserError: if it cannot be read, or the head is of another task.
         """
-        found = trained.read(path, task, vocab_file=vocab_file)
-        told = cls.options_of(found)
-        if told is None or found.kind not in ("", cls.KIND):
+        found = finetuned.read(path, task, vocab_file=vocab_file)
+        known = cls.options_of(found)
+        if known is None or found.kind not in ("", cls.KIND):
             raise UserError(
                 f"The head must be one of {cls.KIND} for {cls.__name__}. "
                 f"Received: {found.weights.origin} with that of {found.task}"
                 + f", {found.kind}."
                 * bool(found.kind)
             )
-        if "max_seq_length" in found.known:
-            told["max_seq_length"] = found.known["max_seq_length"]
-        model = cls._from_weights(found.weights, **told | options)
+        if "max_seq_length" in found.metadata:
+            known["max_seq_length"] = found.metadata["max_seq_length"]
+        model = cls._from_weights(found.weights, **known | options)
         mine = f"task_specific/{model.head.name}/"
         for variable in model.head.variables:
             name = variable.path.removeprefix(mine)
@@ -126,23 +141,31 @@ class TaskModel(ElectraModel, abc.ABC):
             )
         return model
 
-    @abc.abstractmethod
-    def compile_defaults(self) -> dict[str, Any]:
-        """Returns the loss and the metrics that `compile` takes itself."""
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Labels in the order of the logits; none if classes are numbers."""
+        return self.classes.labels if self.classes else ()
 
     def class_factors(self, class_weight: Mapping[Any, float]) -> np.ndarray:
-        """Returns how much each class counts, float [C].
+        """Returns the weight of each class, float [C].
 
         Args:
-          class_weight: class -> factor, 1 where absent.
+          class_weight: number or label -> weight, 1 where absent.
 
         Raises:
-          UserError: if there is no such class.
+          UserError: if there is no such class, or there are no classes.
         """
-        raise UserError(
-            "`class_weight` must be left out where nothing is classified. "
-            f"Received: class_weight={class_weight}."
-        )
+        if self.classes is None:
+            raise UserError(
+                "`class_weight` must be left out where nothing is classified. "
+                f"Received: class_weight={class_weight}."
+            )
+        return self.classes.factors(class_weight)
+
+    def call(self, inputs: Batch, training: bool = False) -> Outputs:
+        inputs = self.cast(inputs)
+        states, keys = self.states(inputs, training)
+        return self.outputs_of(self.head(states, inputs, keys))
 
     def compile(
         self,
@@ -152,18 +175,19 @@ class TaskModel(ElectraModel, abc.ABC):
         metrics: Any = "auto",  # noqa: ANN401
         **arguments: Any,  # noqa: ANN401
     ) -> None:
-        """Says how to learn.
+        """Configures training.
 
         Args:
           optimizer: of `make_optimizer`, or any of Keras'.
-          loss: any of Keras' that takes logits; by default the class's.
+          loss: any loss of Keras that takes logits. Default: the class's.
           metrics: likewise.
           **arguments: of `keras.Model.compile`.
 
         Raises:
           UserError: if the loss or a metric takes logits for probabilities.
         """
-        logits.check(loss, (metrics, arguments.get("weighted_metrics")))
+        weighted = arguments.get("weighted_metrics")
+        fitting.check_logits(loss, (metrics, weighted))
         defaults = self.compile_defaults()
         default_loss = defaults.pop("loss")
         if isinstance(loss, str) and loss == "auto":
@@ -179,7 +203,11 @@ class TaskModel(ElectraModel, abc.ABC):
         try:
             self.compile(**arguments)
         except UserError as error:  # files of before it was refused
-            warnings.warn(f"{error} The class's own are taken.", stacklevel=2)
+            warnings.warn(
+                f"{error} The class's own are taken.",
+                ElectraWarning,
+                stacklevel=2,
+            )
             for name in [x for x in arguments if "loss" in x or "metrics" in x]:
                 del arguments[name]
             self.compile(**arguments)
@@ -194,22 +222,21 @@ class TaskModel(ElectraModel, abc.ABC):
         shuffle: bool = False,
         sample_weight: Sequence[float] | None = None,
     ) -> tf.data.Dataset:
-        """Makes batches as `fit` does, for a training loop of your own.
+        """Makes the batches of `fit`, for a training loop of your own.
 
         Args:
           x: inputs, as `fit` takes them.
-          y: what is right of each, or None.
+          y: the target of each, or None.
           batch_size: rows in a batch.
           shuffle: whether to permute the rows, anew in every epoch.
-          sample_weight: how much each input counts.
+          sample_weight: the weight of each input.
 
         Returns:
-          Batches of what the model reads, or tuples of these, what is right,
-          and weights if there are any.
+          Batches of the model's inputs, or tuples of these, targets, and
+          weights if there are any.
         """
-        features = self._features(self._rows(Data(x, y, sample_weight)))
-        seed = self.seed if shuffle else None
-        return self._parts(batches.shuffled(features, batch_size, seed))
+        rows = self._rows(Data(x, y, sample_weight))
+        return self._padded(rows, batch_size, self.seed if shuffle else None)
 
     def fit(
         self,
@@ -220,13 +247,12 @@ class TaskModel(ElectraModel, abc.ABC):
         """Trains; see the class, and `keras.Model.fit`."""
         size = arguments.pop("batch_size", None) or BATCH_SIZE
         held_out_size = arguments.pop("validation_batch_size", None) or size
-        held_out = arguments.pop("validation_data", None)
         in_order = bool(arguments.get("validation_steps"))
-        if isinstance(held_out, tf.data.Dataset):
-            held_out = self.read(held_out)
-        elif held_out is not None:
-            rows = self._labelled(Data(*held_out))
-            held_out = self._evaluated(rows, held_out_size, in_order)
+        held_out = arguments.pop("validation_data", None)
+        if held_out is not None:
+            is_dataset = isinstance(held_out, tf.data.Dataset)
+            data = Data(held_out) if is_dataset else Data(*held_out)
+            held_out = self._evaluated(data, held_out_size, in_order)
         data = Data(x, y, arguments.pop("sample_weight", None))
         if isinstance(x, tf.data.Dataset):
             made = self.read(x)
@@ -237,13 +263,12 @@ class TaskModel(ElectraModel, abc.ABC):
             rows = self._labelled(data)
             share = arguments.pop("validation_split", 0.0)
             if share and held_out is None:
-                count = self.num_inputs(x)
-                rows, rest = batches.split(rows, share, count)
-                held_out = self._evaluated(rest, held_out_size, in_order)
-            features = self._features(rows, arguments.pop("class_weight", None))
+                rows, rest = batches.split(rows, share, self.num_inputs(x))
+                held_out = self._batches(rest, held_out_size, in_order)
+            self._weigh(rows, arguments.pop("class_weight", None))
             seed = self.seed if arguments.pop("shuffle", True) else None
-            made = self._parts(batches.shuffled(features, size, seed))
-        rates.begin(self.optimizer, made, arguments)
+            made = self._padded(rows, size, seed)
+        fitting.fit_schedule(self.optimizer, made, arguments)
         arguments["shuffle"] = False  # it is done
         return super().fit(made, validation_data=held_out, **arguments)
 
@@ -256,11 +281,7 @@ class TaskModel(ElectraModel, abc.ABC):
         """Computes loss and metrics; see the class."""
         size = arguments.pop("batch_size", None) or BATCH_SIZE
         data = Data(x, y, arguments.pop("sample_weight", None))
-        if isinstance(x, tf.data.Dataset):
-            made = self.read(x)
-        else:
-            in_order = bool(arguments.get("steps"))
-            made = self._evaluated(self._labelled(data), size, in_order)
+        made = self._evaluated(data, size, bool(arguments.get("steps")))
         return super().evaluate(made, **arguments)
 
     def predict(self, x: Any, **arguments: Any) -> Any:  # noqa: ANN401
@@ -280,11 +301,11 @@ class TaskModel(ElectraModel, abc.ABC):
 
         Args:
           rows: of `rows`.
-          batch_size: rows at once; no output depends on it.
+          batch_size: rows in a batch; no output depends on it.
           **arguments: of `keras.Model.predict`.
 
         Raises:
-          UserError: if only some "steps" are asked for.
+          UserError: if "steps" is given.
         """
         if arguments.get("steps"):
             raise UserError(
@@ -292,15 +313,14 @@ class TaskModel(ElectraModel, abc.ABC):
                 f"fewer of them. Received: steps={arguments['steps']}."
             )
         if self.IS_BY_TOKEN:  # Keras joins outputs of one length
-            features = self._features(rows)
-            made = self._parts(batches.shuffled(features, batch_size, None))
+            made = self._padded(rows, batch_size, None)
             return super().predict(made, **arguments)
-        made, places = self._by_length(rows, batch_size)
+        made, places = self._grouped(rows, batch_size)
         outputs = super().predict(made, **arguments)
         return keras.tree.map_structure(lambda x: x[places], outputs)
 
     def read(self, data: tf.data.Dataset) -> tf.data.Dataset:
-        """Turns a user's batches into those that the model reads.
+        """Checks a user's batches, and makes them batches of the model.
 
         Args:
           data: batches as `dataset` makes them.
@@ -324,7 +344,7 @@ class TaskModel(ElectraModel, abc.ABC):
         return data
 
     def _labelled(self, data: Data) -> list[dict[str, Any]]:
-        """Makes rows to learn from, or to evaluate on."""
+        """Makes rows with targets, at least one."""
         if data.y is None:
             raise UserError(
                 "`y` must say what is right of each input. Received: none."
@@ -354,42 +374,63 @@ class TaskModel(ElectraModel, abc.ABC):
             row[self.WEIGHT.name] = weight * weights[row["eid"]]
         return rows
 
-    def _features(
+    def _weigh(
         self,
         rows: Sequence[dict[str, Any]],
-        class_weight: Mapping[Any, float] | None = None,
-    ) -> Features:
-        """Makes the columns of rows, and has classes count as they should."""
-        if class_weight:
-            factors = self.class_factors(class_weight)
-            for row in rows:
-                weight = row.get(self.WEIGHT.name, 1.0)
-                factor = factors[row[self.TARGETS[0].name]]
-                row[self.WEIGHT.name] = weight * factor
+        class_weight: Mapping[Any, float] | None,
+    ) -> None:
+        """Multiplies the weights of rows, or words, by those of classes."""
+        if not class_weight:
+            return
+        factors = self.class_factors(class_weight)
+        for row in rows:
+            weight = row.get(self.WEIGHT.name, 1.0)
+            factor = factors[row[self.TARGETS[0].name]]
+            row[self.WEIGHT.name] = weight * factor
+
+    def _features(self, rows: Sequence[Row]) -> Features:
         specs = (*TOKENS, *self.COLUMNS, *self.TARGETS, self.WEIGHT)
         return Features(rows, [spec for spec in specs if spec.name in rows[0]])
 
     def _evaluated(
-        self, rows: list[dict[str, Any]], batch_size: int, in_order: bool
+        self, data: Data, batch_size: int, in_order: bool
     ) -> tf.data.Dataset:
-        """Makes batches to evaluate on; in order where some may be left out."""
+        """Makes batches with targets, of a dataset or of sequences."""
+        if isinstance(data.x, tf.data.Dataset):
+            return self.read(data.x)
+        return self._batches(self._labelled(data), batch_size, in_order)
+
+    def _batches(
+        self, rows: Sequence[Row], batch_size: int, in_order: bool
+    ) -> tf.data.Dataset:
+        """Makes batches to evaluate on; in order if only some are read."""
         if in_order:
-            features = self._features(rows)
-            return self._parts(batches.shuffled(features, batch_size, None))
-        return self._by_length(rows, batch_size)[0]
+            return self._padded(rows, batch_size, None)
+        return self._grouped(rows, batch_size)[0]
 
-    def _by_length(
-        self, rows: Sequence[dict[str, Any]], batch_size: int
-    ) -> tuple[tf.data.Dataset, np.ndarray]:
-        """Makes batches without much padding, and finds the rows in them."""
+    def _padded(
+        self, rows: Sequence[Row], batch_size: int, seed: int | None
+    ) -> tf.data.Dataset:
+        """Makes batches of one length; see `batches.padded_to_longest`."""
         features = self._features(rows)
-        if self.jit_compile:  # it would compile each length
-            made = batches.shuffled(features, batch_size, None)
-            return self._parts(made), np.arange(len(rows))
-        made, places = batches.by_length(features, batch_size)
-        return self._parts(made), places
+        return self._tuples(
+            batches.padded_to_longest(features, batch_size, seed)
+        )
 
-    def _parts(self, data: tf.data.Dataset) -> tf.data.Dataset:
-        """Divides batches as Keras wants them: inputs, targets, weights."""
+    def _grouped(
+        self, rows: Sequence[Row], batch_size: int
+    ) -> tuple[tf.data.Dataset, np.ndarray]:
+        """Makes batches with little padding; see `batches.grouped_by_length`.
+
+        XLA, which would compile every length, gets batches of one length.
+        """
+        if self.jit_compile:
+            return self._padded(rows, batch_size, None), np.arange(len(rows))
+        made, places = batches.grouped_by_length(
+            self._features(rows), batch_size
+        )
+        return self._tuples(made), places
+
+    def _tuples(self, data: tf.data.Dataset) -> tf.data.Dataset:
         targets = [spec.name for spec in self.TARGETS]
-        return batches.divided(data, targets, self.WEIGHT.name)
+        return batches.as_tuples(data, targets, self.WEIGHT.name)

@@ -11,12 +11,8 @@ TEXTS = ["the good film is very", "it was a bad plot", "a", "film " * 9]
 
 
 @pytest.fixture(scope="module")
-def backbone(tmp_path_factory):
-    data_dir = tmp_path_factory.mktemp("data")
-    tiny.write_model(data_dir)
-    return electra_tf.ElectraBackbone.from_checkpoint(
-        str(data_dir / "models/tiny"), max_seq_length=16
-    )
+def backbone(path):
+    return electra_tf.ElectraBackbone.from_checkpoint(path, max_seq_length=16)
 
 
 def test_features_are_states_of_the_encoder(backbone):

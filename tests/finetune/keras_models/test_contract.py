@@ -10,7 +10,7 @@ import tiny_finetuning as tiny
 
 import electra_tf
 from electra_tf.checkpoint import loading
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import ElectraWarning, UserError
 
 TEXTS = ["the good film is very", "it was a bad plot the plot"] * 8
 OTHERS = ["a plot", "the film was it"] * 8
@@ -73,15 +73,9 @@ CASES = {
 }
 
 
+EPOCHS = 15
 SERVED = {"ElectraTagger": {"labeled_positions"}}
 """What answers need besides tokens."""
-
-
-@pytest.fixture(scope="module")
-def path(tmp_path_factory):
-    data_dir = tmp_path_factory.mktemp("data")
-    tiny.write_model(data_dir)
-    return str(data_dir / "models/tiny")
 
 
 def _model(name, path, **arguments):
@@ -90,7 +84,13 @@ def _model(name, path, **arguments):
     return cls.from_checkpoint(path, **CASES[name].arguments | arguments)
 
 
-def _fit(model, case, epochs=15, **arguments):
+def _fit_few(model, case):
+    """Does two updates on four inputs."""
+    few = case._replace(x=slice_of(case.x, 4), y=case.y[:4])
+    return _fit(model, few, epochs=2)
+
+
+def _fit(model, case, epochs=EPOCHS, **arguments):
     """Learns; eagerly if that is short, as to compile takes seconds."""
     model.compile(
         model.make_optimizer(3e-3, layerwise_lr_decay=1.0),
@@ -105,8 +105,18 @@ def _fit(model, case, epochs=15, **arguments):
 def trained(request, path):
     case = CASES[request.param]
     model = _model(request.param, path)
-    history = _fit(model, case, validation_data=(case.x, case.y))
+    history = _fit(
+        model, case, validation_data=(case.x, case.y), validation_freq=EPOCHS
+    )
     return case, model, history
+
+
+@pytest.fixture(scope="module")
+def strategy():
+    return tf.distribute.MirroredStrategy(
+        ["CPU:0", "CPU:1"],
+        cross_device_ops=tf.distribute.ReductionToOneDevice(),
+    )
 
 
 def _assert_equal(found, expected):
@@ -118,6 +128,19 @@ def _assert_equal(found, expected):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
 
 
+# A regressor differs from a classifier by its head alone: slow.
+LEARNERS = pytest.mark.parametrize(
+    "trained",
+    [
+        "ElectraClassifier",
+        "ElectraTagger",
+        "ElectraQA",
+        pytest.param("ElectraRegressor", marks=pytest.mark.slow),
+    ],
+    indirect=True,
+)
+
+
 def test_it_learns_and_says_how_well(trained):
     case, model, history = trained
     assert history["loss"][-1] < 0.6 * history["loss"][0]
@@ -125,7 +148,7 @@ def test_it_learns_and_says_how_well(trained):
     assert model.optimizer.get_config()["learning_rate"]["config"] == {
         "learning_rate": 3e-3,
         "warmup_proportion": 0.1,
-        "num_train_steps": 15 * batches,
+        "num_train_steps": EPOCHS * batches,
     }
     assert case.is_perfect(history[f"val_{case.metric}"][-1])
     scores = model.evaluate(case.x, case.y, verbose=0, return_dict=True)
@@ -188,6 +211,7 @@ def _odd(x):
     return tuple(part[1::2] for part in x) if type(x) is tuple else x[1::2]
 
 
+@LEARNERS
 def test_mixed_precision_learns_with_float32_weights_and_outputs(
     path, trained, tmp_path, products_in_bfloat16
 ):
@@ -197,9 +221,10 @@ def test_mixed_precision_learns_with_float32_weights_and_outputs(
     block = model.encoder.blocks[0]
     assert block.attention.query.compute_dtype == "bfloat16"
     assert {v.dtype for v in model.trainable_weights} == {"float32"}
-    history = _fit(model, case, epochs=3)
+    history = _fit(model, case, epochs=2)
     assert history["loss"][-1] < history["loss"][0]
-    outputs = model.predict(case.x, verbose=0)
+    few = slice_of(case.x, 4)
+    outputs = model.predict(few, verbose=0)
     is_dict = isinstance(outputs, dict)
     kinds = {x.dtype for x in (outputs.values() if is_dict else outputs)}
     kinds -= {np.dtype("int32")}
@@ -207,10 +232,10 @@ def test_mixed_precision_learns_with_float32_weights_and_outputs(
     model.save(tmp_path / "mixed.keras")
     again = keras.saving.load_model(tmp_path / "mixed.keras")
     assert again.dtype_policy.name == "mixed_bfloat16"
-    _assert_equal(again.predict(case.x, verbose=0), outputs)
+    _assert_equal(again.predict(few, verbose=0), outputs)
 
 
-def test_what_is_frozen_keeps_its_bits(path, trained):
+def test_what_is_frozen_keeps_its_bits_also_in_files(path, trained, tmp_path):
     case, other, _ = trained
     model = _model(type(other).__name__, path)
     before = {v.path: v.numpy() for v in model.encoder.variables}
@@ -222,20 +247,13 @@ def test_what_is_frozen_keeps_its_bits(path, trained):
     model.freeze()
     assert model.trainable_variables == model.head.trainable_variables
     head = [v.numpy() for v in model.head.variables]
-    _fit(model, case, epochs=1)
+    _fit_few(model, case)
     for variable in model.encoder.variables:
         np.testing.assert_array_equal(variable.numpy(), before[variable.path])
     for variable, old in zip(model.head.variables, head, strict=True):
         assert (variable.numpy() != old).any()
     with pytest.raises(UserError, match="num_layers.* from 0 to 1.*: 2"):
         model.freeze(2)
-
-
-def test_what_is_frozen_stays_so_in_files_and_copies(path, trained, tmp_path):
-    case, other, _ = trained
-    model = _model(type(other).__name__, path)
-    model.freeze()
-    _fit(model, case, epochs=1)
     model.save(tmp_path / "frozen.keras")
     again = keras.saving.load_model(tmp_path / "frozen.keras")
     for one in (again, keras.models.clone_model(model)):
@@ -248,6 +266,25 @@ def test_what_is_frozen_stays_so_in_files_and_copies(path, trained, tmp_path):
         np.testing.assert_array_equal(mine.numpy(), theirs.numpy())
 
 
+@LEARNERS
+def test_two_replicas_do_the_update_of_one_device(path, trained, strategy):
+    case, other, _ = trained
+    name = type(other).__name__
+    with strategy.scope():
+        shared = _model(name, path)
+        shared.compile(keras.optimizers.SGD(0.1))
+    alone = _model(name, path)
+    alone.compile(keras.optimizers.SGD(0.1), run_eagerly=True)
+    few = {"x": slice_of(case.x, 4), "y": case.y[:4], "shuffle": False}
+    assert len(list(alone.rows(few["x"]))) % 2 == 0  # or means would differ
+    losses = [
+        model.fit(**few, batch_size=64, verbose=0).history["loss"][0]
+        for model in (shared, alone)
+    ]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+    _assert_equal(shared.get_weights(), alone.get_weights())
+
+
 def test_some_steps_are_the_first_rows_however_long(trained):
     case, model, _ = trained
     size = {"batch_size": 4, "verbose": 0, "return_dict": True}
@@ -258,15 +295,16 @@ def test_some_steps_are_the_first_rows_however_long(trained):
         expected, rel=1e-4, abs=1e-6
     )
     model.run_eagerly, before = True, model.get_weights()
-    history = model.fit(
-        first,
-        case.y[:4],
-        sample_weight=np.zeros(4),
-        validation_data=(case.x, case.y),
-        validation_batch_size=4,
-        validation_steps=1,
-        verbose=0,
-    ).history
+    with pytest.warns(ElectraWarning, match="learning rate is 0 from update"):
+        history = model.fit(
+            first,
+            case.y[:4],
+            sample_weight=np.zeros(4),
+            validation_data=(case.x, case.y),
+            validation_batch_size=4,
+            validation_steps=1,
+            verbose=0,
+        ).history
     model.run_eagerly = False
     for weights, old in zip(model.get_weights(), before, strict=True):
         np.testing.assert_array_equal(weights, old)

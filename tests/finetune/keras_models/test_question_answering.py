@@ -1,6 +1,5 @@
 import keras
 import pytest
-import tiny_finetuning as tiny
 
 import electra_tf
 from electra_tf.util.errors import UserError
@@ -8,13 +7,6 @@ from electra_tf.util.errors import UserError
 QUESTIONS = ["the film", "it was", "a plot"]
 CONTEXTS = ["it was a good film", "the plot is bad " * 8, "very bad"]
 ANSWERS = [(9, "good film"), (4, "plot is"), None]
-
-
-@pytest.fixture(scope="module")
-def path(tmp_path_factory):
-    data_dir = tmp_path_factory.mktemp("data")
-    tiny.write_model(data_dir)
-    return str(data_dir / "models/tiny")
 
 
 @pytest.mark.parametrize("head", ["electra", "hugging_face"])

@@ -1,20 +1,12 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-import tiny_finetuning as tiny
 
 import electra_tf
 from electra_tf.finetune.keras_models.tagger import TaggingLoss
 from electra_tf.util.errors import UserError
 
 WORDS = "the good film was very bad and it is a plot".split()
-
-
-@pytest.fixture(scope="module")
-def path(tmp_path_factory):
-    data_dir = tmp_path_factory.mktemp("data")
-    tiny.write_model(data_dir)
-    return str(data_dir / "models/tiny")
 
 
 def test_every_word_of_a_long_sentence_is_scored_once(path):

@@ -7,8 +7,8 @@ import tensorflow as tf
 import tiny_finetuning as tiny
 
 import electra_tf
-from electra_tf.finetune.keras_models import rates
-from electra_tf.util.errors import UserError
+from electra_tf.finetune.keras_models.fitting import check_logits, fit_schedule
+from electra_tf.util.errors import ElectraWarning, UserError
 
 
 @pytest.fixture(scope="module")
@@ -20,8 +20,8 @@ def _begin(optimizer, batches, **arguments):
     """Returns what is warned of."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        rates.begin(optimizer, tf.data.Dataset.range(batches), arguments)
-    return [str(x.message) for x in caught if x.category is UserWarning]
+        fit_schedule(optimizer, tf.data.Dataset.range(batches), arguments)
+    return [str(x.message) for x in caught if x.category is ElectraWarning]
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,57 @@ def test_a_number_of_updates_that_nobody_knows_must_be_given(backbone):
     data = tf.data.Dataset.range(10).filter(lambda x: x > 3)
     optimizer = backbone.make_optimizer()
     with pytest.raises(UserError, match="not tell.*assert_cardinality"):
-        rates.begin(optimizer, data, {})
-    rates.begin(backbone.make_optimizer(num_train_steps=9), data, {})
+        fit_schedule(optimizer, data, {})
+    fit_schedule(backbone.make_optimizer(num_train_steps=9), data, {})
     with pytest.raises(UserError, match="epochs . batches"):
         optimizer.learning_rate  # noqa: B018 (it is computed)
+
+
+OF_PROBABILITIES = [
+    "sparse_categorical_crossentropy",
+    "categorical_crossentropy",
+    "binary_crossentropy",
+    "BinaryCrossentropy",
+    keras.losses.sparse_categorical_crossentropy,
+    keras.losses.SparseCategoricalCrossentropy(),
+    keras.losses.BinaryFocalCrossentropy(),
+    keras.losses.CategoricalCrossentropy,
+]
+
+
+@pytest.mark.parametrize("wrong", OF_PROBABILITIES)
+def test_a_loss_of_probabilities_is_refused(wrong):
+    for loss in (wrong, [wrong], {"output": wrong}):
+        with pytest.raises(UserError, match="loss.*logits.*from_logits=True"):
+            check_logits(loss, None)
+
+
+@pytest.mark.parametrize(
+    "wrong", ["sparse_categorical_crossentropy", keras.metrics.AUC(), "AUC"]
+)
+def test_a_metric_of_probabilities_is_refused(wrong):
+    with pytest.raises(UserError, match="`metrics`.*logits"):
+        check_logits("mse", (["accuracy", wrong], None))
+
+
+def test_what_takes_logits_or_asks_for_no_probabilities_is_taken():
+    check_logits(
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        (["accuracy", keras.metrics.AUC(from_logits=True)], None),
+    )
+    check_logits("mse", ("mae", [keras.metrics.SparseCategoricalAccuracy()]))
+    check_logits(lambda y, x: tf.reduce_mean(x), None)
+    check_logits({"a": "hinge", "b": None}, "auto")
+    check_logits("no_such_loss", "no_such_metric")  # Keras refuses these
+
+
+def test_a_file_with_such_a_loss_is_loaded_with_the_models_own(tmp_path):
+    model = electra_tf.ElectraClassifier(tiny.ENCODER, tiny.VOCABULARY, 2)
+    wrong = "sparse_categorical_crossentropy"
+    with pytest.raises(UserError, match=wrong):
+        model.compile("sgd", wrong)
+    keras.Model.compile(model, "sgd", wrong, metrics=["accuracy"])
+    model.save(tmp_path / "model.keras")
+    with pytest.warns(ElectraWarning, match=f"{wrong}.*own are taken"):
+        again = keras.saving.load_model(tmp_path / "model.keras")
+    assert again.loss.from_logits and type(again.optimizer).__name__ == "SGD"

@@ -1,5 +1,6 @@
-"""Classes and values of texts, or of pairs of them."""
+"""Classes or values of texts, or of pairs of texts."""
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -9,15 +10,44 @@ import tensorflow as tf
 
 from electra_tf.finetune.classification.classification_heads import (
     ClassificationHead,
+    RegressionHead,
 )
 from electra_tf.finetune.examples import FeatureSpec
 from electra_tf.finetune.keras_models.base import Batch
-from electra_tf.finetune.keras_models.labels import Labels
+from electra_tf.finetune.keras_models.finetuned import Finetuned
+from electra_tf.finetune.keras_models.inputs import (
+    Columns,
+    Labels,
+    Texts,
+    check_count,
+    columns_of,
+)
 from electra_tf.finetune.keras_models.task_model import TaskModel
-from electra_tf.finetune.keras_models.texts import Texts, columns_of, rows_of
-from electra_tf.finetune.keras_models.trained import Trained
+from electra_tf.finetune.preprocessing import (
+    TextTokenizer,
+    join,
+    truncate_pair,
+)
 from electra_tf.finetune.task import Row
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import ElectraWarning, UserError
+
+
+def rows_of(
+    columns: Columns, tokenizer: TextTokenizer, length: int
+) -> Iterator[Row]:
+    """Yields the rows of texts or pairs, those of `run_finetuning`.
+
+    Args:
+      columns: of `columns_of`.
+      tokenizer: of the encoder.
+      length: tokens in the longest row; longer texts are cut.
+    """
+    vocabulary = tokenizer.vocabulary
+    for ids in zip(*map(tokenizer.tokenize, columns), strict=True):
+        if len(ids) == 1:
+            yield join(vocabulary, ids[0][: length - 2])
+        else:
+            yield join(vocabulary, *truncate_pair(*ids, length - 3))
 
 
 class TextModel(TaskModel):
@@ -38,29 +68,25 @@ class TextModel(TaskModel):
 
     def _targets(self, y: Sequence, count: int) -> list[int] | list[float]:
         y = np.asarray(y).tolist() if hasattr(y, "__array__") else list(y)
-        if len(y) != count:
-            raise UserError(
-                f"There must be one `y` for each of {count} texts. Received: "
-                f"{len(y)}."
-            )
+        check_count(y, count, "`y`", "texts")
         return [
             self.target(_alone(value), place) for place, value in enumerate(y)
         ]
 
     def target(self, value: Any, place: int) -> int | float:  # noqa: ANN401
-        """Returns what is learned.
+        """Returns the target that a value of `y` stands for.
 
         Args:
-          value: as it stands in `y`.
-          place: of it.
+          value: in `y`.
+          place: its index, for messages.
 
         Raises:
-          UserError: if it cannot be learned.
+          UserError: if it stands for none.
         """
         raise NotImplementedError
 
     def read(self, data: tf.data.Dataset) -> tf.data.Dataset:
-        """Turns a user's batches into those that the model reads.
+        """Checks a user's batches, and makes them batches of the model.
 
         Args:
           data: batches as `dataset` makes them; or of strings: texts,
@@ -97,7 +123,7 @@ class TextModel(TaskModel):
 
 
 def _alone(value: Any) -> Any:  # noqa: ANN401
-    """Takes what is alone in its row out of it."""
+    """Unpacks a row of one value, as of a column."""
     is_row = isinstance(value, list | tuple) and len(value) == 1
     return value[0] if is_row else value
 
@@ -105,7 +131,7 @@ def _alone(value: Any) -> Any:  # noqa: ANN401
 def _way_out(
     texts: Sequence[tf.TensorSpec], rest: Sequence[tf.TensorSpec]
 ) -> str:
-    """Says what makes a dataset one of texts; empty if it is one."""
+    """Returns how to make a dataset one of texts; empty if it is one."""
     if any(part.dtype != tf.string for part in texts):
         return 'Map it: data.map(lambda x: (x["text"], x["label"])).'
     if all(part.shape.rank == 0 for part in texts):
@@ -138,11 +164,11 @@ class ElectraClassifier(TextModel):
       logits = model.predict(["what a film"])
       model.save("film.keras")
 
-    In another process `import electra_tf` is all that
-    `keras.saving.load_model("film.keras")` needs.
+    In another process `keras.saving.load_model("film.keras")` needs
+    `import electra_tf` before, and no more.
 
-    The loss that `compile` takes by default is the cross-entropy of logits,
-    the metric the share of right answers, "accuracy".
+    By default `compile` takes the cross-entropy of logits as the loss, and the
+    share of right answers, "accuracy", as the metric.
 
     Args:
       encoder_config: see `ElectraModel`.
@@ -180,19 +206,14 @@ class ElectraClassifier(TextModel):
             lambda: ClassificationHead("classifier", self.classes.count, head)
         )
 
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """In the order of the logits; none if classes have numbers alone."""
-        return self.classes.labels
-
     @classmethod
-    def options_of(cls, trained: Trained) -> dict[str, Any] | None:
-        if not trained.head:
+    def options_of(cls, found: Finetuned) -> dict[str, Any] | None:
+        if not found.head:
             return None
         return {
-            "num_classes": trained.num_outputs,
-            "labels": trained.labels,
-            "head": trained.head,
+            "num_classes": found.num_outputs,
+            "labels": found.labels,
+            "head": found.head,
         }
 
     def compile_defaults(self) -> dict[str, Any]:
@@ -202,9 +223,6 @@ class ElectraClassifier(TextModel):
             ),
             "metrics": ["accuracy"],
         }
-
-    def class_factors(self, class_weight: Mapping[Any, float]) -> np.ndarray:
-        return self.classes.factors(class_weight)
 
     def read(self, data: tf.data.Dataset) -> tf.data.Dataset:
         spec = data.element_spec
@@ -225,16 +243,15 @@ class ElectraClassifier(TextModel):
     def target(self, value: str | int, place: int) -> int:
         return self.classes.number(value, str(place))
 
-    def call(self, inputs: Batch, training: bool = False) -> tf.Tensor:
-        states, keys = self.states(inputs, training)
-        return tf.cast(self.head(states, {}, keys)["logits"], tf.float32)
+    def outputs_of(self, head_outputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        return tf.cast(head_outputs["logits"], tf.float32)
 
     def classify(self, texts: Texts, batch_size: int = 32) -> list[str | int]:
         """Returns the most likely class of each text.
 
         Args:
           texts: texts or pairs, see the class.
-          batch_size: rows at once; no answer depends on it.
+          batch_size: rows in a batch; no answer depends on it.
 
         Returns:
           Labels, or numbers if there are none.
@@ -247,5 +264,115 @@ class ElectraClassifier(TextModel):
             **super().get_config(),
             "num_classes": self.classes.count,
             "labels": list(self.labels),
+            "head": self.head.kind,
+        }
+
+
+@keras.saving.register_keras_serializable("electra_tf")
+class ElectraRegressor(TextModel):
+    """Predicts a value of each text, or pair of texts.
+
+    Texts and pairs are those of `ElectraClassifier`.
+
+    Example:
+      model = electra_tf.ElectraRegressor.from_checkpoint(
+          path, value_range=(1, 5)
+      )
+      model.compile(model.make_optimizer())
+      model.fit(["a fine film", "a dull one"], [4.5, 2], epochs=3)
+      model.predict(["what a film"])  # [[3.9]]
+
+    By default `compile` takes the squared error as the loss, and the absolute
+    error, "mae", as the metric.
+
+    Args:
+      encoder_config: see `ElectraModel`.
+      vocabulary: likewise.
+      value_range: the values that outputs 0 and 1 of the head stand for, best
+        the least and the greatest of the targets; those beyond are warned of.
+      head: "electra" or "hugging_face", see `RegressionHead`.
+      **options: of `ElectraModel`.
+
+    Call arguments:
+      inputs: see `ElectraClassifier`.
+      training: whether dropout is on.
+
+    Returns:
+      float32 [B, 1], in the units of `value_range`.
+    """
+
+    KIND: ClassVar[str] = "regression"
+    TARGETS: ClassVar[tuple[FeatureSpec, ...]] = (
+        FeatureSpec("targets", is_float=True),
+    )
+
+    def __init__(
+        self,
+        encoder_config: Any,  # noqa: ANN401
+        vocabulary: Any,  # noqa: ANN401
+        value_range: tuple[float, float] = (0.0, 1.0),
+        *,
+        head: str = "electra",
+        **options: Any,  # noqa: ANN401
+    ) -> None:
+        super().__init__(encoder_config, vocabulary, **options)
+        low, high = value_range
+        if not low < high:
+            raise UserError(
+                "`value_range` must be the least and the greatest value. "
+                f"Received: value_range={value_range}."
+            )
+        self.value_range = (float(low), float(high))
+        self.head = self._built(lambda: RegressionHead("regressor", head))
+
+    @classmethod
+    def options_of(cls, found: Finetuned) -> dict[str, Any] | None:
+        if not found.head or found.num_outputs != 1:
+            return None
+        value_range = found.metadata.get("value_range", (0.0, 1.0))
+        return {"value_range": tuple(value_range), "head": found.head}
+
+    def compile_defaults(self) -> dict[str, Any]:
+        return {
+            "loss": keras.losses.MeanSquaredError(),
+            "metrics": ["mae"],
+        }
+
+    def _targets(self, y: Sequence, count: int) -> list[float]:
+        targets = super()._targets(y, count)
+        low, high = self.value_range
+        least, greatest = min(targets), max(targets)
+        if least < low or greatest > high:
+            warnings.warn(
+                f"Values should lie in value_range={self.value_range}, where "
+                f"outputs start. Received: {least:g} to {greatest:g}. They "
+                "are learned, but sooner by a model with "
+                f"value_range=({min(low, least):g}, {max(high, greatest):g}).",
+                ElectraWarning,
+                stacklevel=2,
+            )
+        return targets
+
+    def target(self, value: float, place: int) -> float:
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            number = float("nan")
+        if not abs(number) < float("inf"):
+            raise UserError(
+                f"A value must be a number. Received: {value!r} at {place}."
+            )
+        return number
+
+    def outputs_of(self, head_outputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        # Keras takes the mean of the last axis before it weighs samples.
+        outputs = head_outputs["predictions"][:, tf.newaxis]
+        low, high = self.value_range
+        return low + (high - low) * tf.cast(outputs, tf.float32)
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "value_range": list(self.value_range),
             "head": self.head.kind,
         }

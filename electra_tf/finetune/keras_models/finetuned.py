@@ -1,4 +1,4 @@
-"""What a fine-tuned checkpoint holds besides its encoder."""
+"""Reading fine-tuned checkpoints: the encoder, a head and its task."""
 
 import pathlib
 from collections.abc import Mapping
@@ -16,20 +16,20 @@ _HEADS = {
 }
 
 
-class Trained(NamedTuple):
+class Finetuned(NamedTuple):
     """A fine-tuned encoder with the head of one task.
 
     Attributes:
       weights: of encoder and head.
-      task: its name, that of the head.
-      known: what `task.json` says of the task; empty where there is none.
-      source_format: of `checkpoint_formats.FORMATS`.
-      config: the parts of the configuration in `task.json`; likewise.
+      task: name of the task and of the head.
+      metadata: the task's part of `task.json`; empty where there is none.
+      source_format: one of `checkpoint_formats.FORMATS`.
+      config: the configuration in `task.json`; empty where there is none.
     """
 
     weights: Weights
     task: str
-    known: Mapping[str, Any]
+    metadata: Mapping[str, Any]
     source_format: str
     config: Mapping[str, Any]
 
@@ -40,7 +40,7 @@ class Trained(NamedTuple):
 
     @property
     def head(self) -> str:
-        """The kind of a `ClassificationHead`; empty if it is none."""
+        """The kind of a `ClassificationHead`; empty for any other head."""
         return _HEADS.get(frozenset(self.modules), "")
 
     @property
@@ -50,23 +50,24 @@ class Trained(NamedTuple):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Of the outputs, in their order; none if not known."""
-        return tuple(self.known.get("labels") or self.weights.labels)
+        """Labels of the outputs, in their order; empty if not known."""
+        return tuple(self.metadata.get("labels") or self.weights.labels)
 
     @property
     def kind(self) -> str:
-        """What is learned, as `Task.KIND`; empty if not known."""
-        return self.known.get("kind", "")
+        """The task's `Task.KIND`; empty if not known."""
+        return self.metadata.get("kind", "")
 
 
-def read(path: str, task: str = "", *, vocab_file: str = "") -> Trained:
+def read(path: str, task: str = "", *, vocab_file: str = "") -> Finetuned:
     """Reads a fine-tuned model.
 
     Args:
-      path: of a trial of `run_finetuning`, or of the directory `model` in it;
-        or of a directory of Hugging Face's.
-      task: which one, of a model of several. Default: the only one.
-      vocab_file: of the encoder. Default: the one beside the checkpoint.
+      path: a trial of `run_finetuning`, or the directory `model` in it; or a
+        directory of Hugging Face.
+      task: name of the task, of a model of several. Default: the only one.
+      vocab_file: vocabulary of the encoder. Default: the one beside the
+        checkpoint.
 
     Raises:
       UserError: if there is no such model.
@@ -81,10 +82,10 @@ def read(path: str, task: str = "", *, vocab_file: str = "") -> Trained:
             f"`task` names. Received: {found.origin} with "
             f"{', '.join(heads) or 'none'}, task={task!r}."
         )
-    known, config = {}, {}
+    metadata, config = {}, {}
     if (pathlib.Path(path) / task_description.FILE_NAME).exists():
-        described = task_description.read(pathlib.Path(path))
-        known, config = described["tasks"][name], described["config"]
+        description = task_description.read(pathlib.Path(path))
+        metadata, config = description["tasks"][name], description["config"]
     weights = select(found, "discriminator")
     source_format = checkpoint_formats.format_of(path)
-    return Trained(weights, name, known, source_format, config)
+    return Finetuned(weights, name, metadata, source_format, config)

@@ -11,17 +11,10 @@ import tiny_finetuning as tiny
 import electra_tf
 from electra_tf.checkpoint import weights as weights_lib
 from electra_tf.finetune.keras_models.task_model import Data
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import ElectraWarning, UserError
 
 TEXTS = ["the good film is very", "it was a bad plot"] * 8
 LABELS = [1, 0] * 8
-
-
-@pytest.fixture(scope="module")
-def path(tmp_path_factory):
-    data_dir = tmp_path_factory.mktemp("data")
-    tiny.write_model(data_dir)
-    return str(data_dir / "models/tiny")
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +76,9 @@ def test_the_way_from_other_data_to_batches_of_strings_is_told(model):
 def test_a_number_of_heads_that_nothing_tells_is_warned_of():
     weights = dataclasses.replace(tiny.weights(), heads_are_assumed=True)
     weights = weights_lib.select(weights, weights_lib.ENCODER)
-    with pytest.warns(UserWarning, match="2 are assumed.*--num_attention_he"):
+    with pytest.warns(
+        ElectraWarning, match="2 are assumed.*--num_attention_he"
+    ):
         electra_tf.ElectraClassifier._from_weights(weights, 2)
 
 
@@ -98,7 +93,8 @@ def test_a_file_of_keras_is_no_checkpoint():
 
 def test_classes_count_as_much_as_they_are_told(model):
     rows = model._rows(Data(TEXTS, LABELS, np.full(16, 2.0)))
-    features = model._features(rows, {"bad": 3})
+    model._weigh(rows, {"bad": 3})
+    features = model._features(rows)
     batch = features.batch(tf.range(16), features.length)
     assert batch["sample_weight"].numpy().tolist() == [2, 6] * 8
     with pytest.raises(UserError, match="'dull' at class_weight"):
@@ -171,3 +167,27 @@ def test_the_package_is_imported_without_tensorflow():
         "assert not hasattr(electra_tf, 'Electra')"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.fixture(scope="module")
+def regressor():
+    return electra_tf.ElectraRegressor(tiny.ENCODER, tiny.VOCABULARY, (1, 3))
+
+
+@pytest.mark.parametrize(
+    ("targets", "message"),
+    [
+        ([1, 5], r"Received: 1 to 5\..*value_range=\(1, 5\)"),
+        ([0.5, 2], r"Received: 0\.5 to 2\..*value_range=\(0\.5, 3\)"),
+        ([-1, 9], r"value_range=\(1\.0, 3\.0\).*value_range=\(-1, 9\)"),
+    ],
+)
+def test_values_outside_of_the_range_are_warned_of(regressor, targets, message):
+    with pytest.warns(ElectraWarning, match=message):
+        rows = list(regressor.rows(["a", "film"], targets))
+    assert [row["targets"] for row in rows] == targets  # they are learned
+
+
+def test_values_in_the_range_and_none_are_fine(regressor):
+    list(regressor.rows(["a", "film", "plot"], [1, 2.5, 3]))
+    list(regressor.rows(["a", "film"]))

@@ -1,0 +1,170 @@
+"""What `compile` and `fit` check: losses of logits, length of the schedule."""
+
+import inspect
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from electra_tf.model.optimization import WarmupPolynomialDecay
+from electra_tf.util.errors import ElectraWarning, UserError, shown
+
+
+@keras.saving.register_keras_serializable("electra_tf")
+class FittedDecay(WarmupPolynomialDecay):
+    """A `WarmupPolynomialDecay` that is as long as the first `fit`.
+
+    Args:
+      learning_rate: the rate without warm-up and decay.
+      warmup_proportion: share of the updates in which the rate rises from 0.
+      num_train_steps: T, updates; None until `fit` counts them.
+    """
+
+    def __init__(
+        self,
+        learning_rate: float,
+        warmup_proportion: float,
+        num_train_steps: int | None = None,
+    ) -> None:
+        super().__init__(learning_rate, 0, 0)
+        self.warmup_proportion = warmup_proportion
+        self.stretch(num_train_steps)
+
+    def stretch(self, num_train_steps: int | None) -> None:
+        """Sets the length of the schedule.
+
+        Args:
+          num_train_steps: T, updates; None if not known yet.
+        """
+        self.num_train_steps = num_train_steps
+        self.num_warmup_steps = (num_train_steps or 0) * self.warmup_proportion
+
+    def __call__(self, step: tf.Tensor) -> tf.Tensor:
+        if self.num_train_steps is None:
+            raise UserError(
+                "`num_train_steps` must be given where it is not `fit` of an "
+                "electra_tf model that counts the updates. Received: none. "
+                "Give make_optimizer(num_train_steps=epochs * batches)."
+            )
+        return super().__call__(step)
+
+    def get_config(self) -> dict[str, Any]:
+        names = ("learning_rate", "warmup_proportion", "num_train_steps")
+        return {name: getattr(self, name) for name in names}
+
+
+def fit_schedule(
+    optimizer: keras.optimizers.Optimizer,
+    data: tf.data.Dataset,
+    arguments: Mapping[str, Any],
+) -> None:
+    """Sets the length of a `FittedDecay` to that of the training.
+
+    Warns if the training is longer than the schedule, or ends in its warm-up.
+
+    Args:
+      optimizer: of the training; other schedules and optimizers are left alone.
+      data: training batches.
+      arguments: of `keras.Model.fit`.
+
+    Raises:
+      UserError: if the number of batches is not known.
+    """
+    optimizer = getattr(optimizer, "inner_optimizer", optimizer)
+    schedule = getattr(optimizer, "_learning_rate", None)
+    if not isinstance(schedule, WarmupPolynomialDecay):
+        return
+    steps = arguments.get("steps_per_epoch") or int(data.cardinality())
+    epochs = arguments.get("epochs", 1) - arguments.get("initial_epoch", 0)
+    last = int(optimizer.iterations.numpy()) + epochs * steps
+    if schedule.num_train_steps is None:
+        if steps <= 0:
+            raise UserError(
+                "The number of batches must be known for a schedule as long "
+                "as `fit`. Received: a dataset that does not tell it. Give "
+                "make_optimizer(num_train_steps=epochs * batches), or "
+                "data.apply(tf.data.experimental.assert_cardinality(batches))."
+            )
+        schedule.stretch(last)
+    if epochs * steps > 0 and (warning := _length_warning(schedule, last)):
+        warnings.warn(warning, ElectraWarning, stacklevel=3)
+
+
+def _length_warning(schedule: WarmupPolynomialDecay, last: int) -> str:
+    """Names updates at rate 0, or a rate that only rises; "" if it fits."""
+    end, warmup = schedule.num_train_steps, schedule.num_warmup_steps
+    compile_anew = (
+        "compile with model.make_optimizer(), whose schedule is as long as "
+        "`fit`, or give num_train_steps to it"
+    )
+    if last > end:
+        return (
+            f"`fit` goes on to update {last}, but the learning rate is 0 from "
+            f"update {end} on, where its schedule ends. To go on learning, "
+            f"{compile_anew}."
+        )
+    if last - 1 < warmup:
+        return (
+            f"`fit` ends at update {last}, inside the warm-up of {warmup:g}: "
+            "the learning rate never reaches its peak. Train for longer"
+            f"{f', or {compile_anew}' * (last < end)}."
+        )
+    return ""
+
+
+def mean_over_batch(losses: tf.Tensor) -> tf.Tensor:
+    """Returns this replica's share of the mean over the global batch.
+
+    Keras sums gradients over replicas; its own losses are shares, too.
+
+    Args:
+      losses: float32 [B], of this replica's rows.
+
+    Returns:
+      float32 scalar.
+    """
+    num_replicas = tf.distribute.get_strategy().num_replicas_in_sync
+    return tf.reduce_mean(losses) / num_replicas
+
+
+def check_logits(loss: Any, metrics: Any) -> None:  # noqa: ANN401 (as in Keras)
+    """Refuses losses and metrics of probabilities: the outputs are logits.
+
+    Args:
+      loss: of `keras.Model.compile`: names, objects or structures of them.
+      metrics: likewise, the weighted ones with them.
+
+    Raises:
+      UserError: naming the loss or metric, and what to give instead.
+    """
+    for argument, values, module in (
+        ("loss", loss, keras.losses),
+        ("metrics", metrics, keras.metrics),
+    ):
+        for value in keras.tree.flatten(values):
+            if _takes_probabilities(_by_name(value, module)):
+                raise UserError(
+                    f"`{argument}` must be computed from logits, which the "
+                    f"model's outputs are. Received: {shown(value)}. Leave "
+                    f"{argument} out for the class's own, or give an object "
+                    f"of {module.__name__} made with from_logits=True."
+                )
+
+
+def _by_name(value: Any, module: Any) -> Any:  # noqa: ANN401
+    """Returns the object that Keras makes of a name; others as they are."""
+    try:
+        return module.get(value)
+    except (TypeError, ValueError):  # Keras says what it does not know
+        return value
+
+
+def _takes_probabilities(value: Any) -> bool:  # noqa: ANN401
+    if hasattr(value, "get_config"):
+        return value.get_config().get("from_logits") is False
+    if not inspect.isfunction(value):
+        return False
+    parameter = inspect.signature(value).parameters.get("from_logits")
+    return parameter is not None and parameter.default is False
