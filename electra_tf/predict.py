@@ -105,10 +105,10 @@ def main(config: PredictConfig) -> None:
     )
     texts = [text for text in (config.text, config.text_b) if text]
     if texts:
-        source = inputs.of_texts(texts, predictor.asked)
+        source = inputs.of_texts(texts, predictor.input_spec)
     else:
         source = inputs.of_file(
-            config.input, config.input_format, predictor.asked
+            config.input, config.input_format, predictor.input_spec
         )
     prediction_run.run(
         predictor, source, config.output, skip_bad_rows=config.skip_bad_rows

@@ -253,7 +253,7 @@ class ColumnsConfig:
             )
 
     @property
-    def is_own(self) -> bool:
+    def is_custom(self) -> bool:
         """Whether this is a task of the user's own."""
         return self.task_kind != REGISTERED
 

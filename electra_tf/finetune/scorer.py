@@ -1,4 +1,4 @@
-"""What the outputs of a model on a split are worth."""
+"""Scorers: metrics, answers and ensembles of a model's outputs on a split."""
 
 import abc
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -50,7 +50,7 @@ class Scorer(abc.ABC):
       tie_metrics: choose among equals, one after the other, before the loss.
     """
 
-    main_metric: ClassVar[str]
+    main_metric: str
     tie_metrics: ClassVar[tuple[str, ...]] = ()
 
     @abc.abstractmethod

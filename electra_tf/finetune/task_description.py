@@ -1,4 +1,4 @@
-"""What a trained model must know of its tasks: `task.json` beside its weights.
+"""The description of a model's tasks: `task.json` beside its weights.
 
 It holds, and needs no configuration or training data besides,
   tasks   name -> what `Task.describe` returned: "kind", what was learned;
@@ -119,8 +119,8 @@ def make_task(
       UserError: if it has not learnt such a task.
     """
     name = choose(description, name)
-    known = description["tasks"][name]
-    length = known["max_seq_length"]
+    metadata = description["tasks"][name]
+    length = metadata["max_seq_length"]
     config = config_fields.build(
         FinetuningConfig,
         {
@@ -131,5 +131,5 @@ def make_task(
         },
     )
     return task_builder.get_task(
-        config, tokenizer, longest=length, name=name, known=known
+        config, tokenizer, longest=length, name=name, metadata=metadata
     )

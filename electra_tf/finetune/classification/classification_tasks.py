@@ -1,13 +1,20 @@
-"""Classification and regression of texts and pairs, whatever file they are in.
+"""Classification and regression of texts and pairs.
 
 Source: the original's finetune/classification/classification_tasks.py.
 """
 
+import collections
+import csv
+import dataclasses
+import difflib
 import functools
+import io
 import math
-from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field
+from typing import Any, ClassVar, NamedTuple
 
+from electra_tf.finetune import label_warnings
 from electra_tf.finetune.classification.classification_heads import (
     ClassificationHead,
     RegressionHead,
@@ -16,40 +23,204 @@ from electra_tf.finetune.classification.classification_metrics import (
     ClassificationScorer,
     RegressionScorer,
 )
-from electra_tf.finetune.classification.examples import InputExample
-from electra_tf.finetune.examples import EID, TOKENS, FeatureSpec
-from electra_tf.finetune.preprocessing import join, truncate_pair
+from electra_tf.finetune.examples import (
+    EID,
+    TOKENS,
+    FeatureSpec,
+    InputExample,
+)
+from electra_tf.finetune.preprocessing import pack
+from electra_tf.finetune.readers import prepared, sources, tables
+from electra_tf.finetune.readers.inputs import InputSpec
 from electra_tf.finetune.readers.reading import BadRowError
-from electra_tf.finetune.task import Head, Row, Task
+from electra_tf.finetune.readers.records import Record, listed
+from electra_tf.finetune.readers.sources import Source
+from electra_tf.finetune.readers.tables import Layout
+from electra_tf.finetune.task import Head, Preset, Row, Task
+from electra_tf.util.errors import UserError
 
 
-class SingleOutputTask(Task):
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TextPreset(Preset):
+    """A task of GLUE, in tab-separated files or a prepared data set.
+
+    Attributes:
+      features: the texts as TensorFlow Datasets calls them.
+      labelled: positions of the columns "text", "text_b" and "label" in the
+        files of labelled splits.
+      unlabelled: in those of the other splits.
+      other_layouts: split -> positions in its file, where it has others.
+      header_names: the texts in the first line of files. Default: `features`.
+      labels: of a classification, in the order of the logits.
+      value_range: the least and the greatest value of a regression.
+      metrics: see the scorers.
+      is_unordered: whether both orders of a pair mean the same.
+      submissions: split -> name of the file that GLUE's server takes.
+    """
+
+    features: tuple[str, ...]
+    labelled: Layout
+    unlabelled: Layout
+    other_layouts: Mapping[str, Layout] = field(default_factory=dict)
+    header_names: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    value_range: tuple[float, float] | None = None
+    metrics: tuple[str, ...] = ("accuracy",)
+    is_unordered: bool = False
+    submissions: Mapping[str, str] = field(default_factory=dict)
+
+    def layout(self, split: str) -> Layout:
+        """Returns the column layout of the file of a split."""
+        is_test = split in self.test_splits
+        default = self.unlabelled if is_test else self.labelled
+        return self.other_layouts.get(split, default)
+
+
+class _RawExample(NamedTuple):
+    """An example whose label is still as its row has it."""
+
+    place: int | str
+    example: InputExample
+
+
+class TextTask(Task):
     """A label or value for each text or pair.
 
     Attributes:
-      IS_UNORDERED: whether both orders of a pair mean the same.
       TARGET: the column of labels.
     """
 
-    IS_UNORDERED: ClassVar[bool] = False
     TARGET: ClassVar[FeatureSpec]
+    preset: TextPreset | None
+
+    @property
+    def endings(self) -> tuple[str, ...]:
+        return (".tsv",) if self.preset else self.ENDINGS
 
     @property
     def is_unordered(self) -> bool:
         """Whether both orders of a pair mean the same."""
-        return self.IS_UNORDERED
-
-    @property
-    def is_pair(self) -> bool:
-        """Whether a row has two texts."""
-        raise NotImplementedError
+        if self.preset:
+            return self.preset.is_unordered
+        return self.columns.is_unordered_pair
 
     @property
     def input_names(self) -> tuple[str, ...]:
-        return ("text", "text_b") if self.is_pair else ("text",)
+        if self.preset:
+            return ("text", "text_b")[: len(self.preset.features)]
+        names = (self.columns.text_column, self.columns.text_b_column)
+        return tuple(filter(None, names))
+
+    @property
+    def input_spec(self) -> InputSpec:
+        spec, preset = super().input_spec, self.preset
+        if not preset:
+            return spec
+        layout = preset.labelled
+        return spec._replace(
+            file_names=preset.header_names or preset.features,
+            bare_layout=layout if layout.num_columns else None,
+        )
 
     def make_example(self, eid: int, inputs: Sequence[str]) -> InputExample:
         return InputExample(eid, *inputs)
+
+    def text_of(self, example: InputExample) -> str:
+        texts = [example.text_a, example.text_b or ""]
+        return "\0".join(sorted(texts) if self.is_unordered else texts)
+
+    @functools.cached_property
+    def train_rows(self) -> list[_RawExample]:
+        """All training rows, those that are held out included."""
+        return self._read("train", self.required_source("train"))
+
+    def read_examples(self, split: str, source: Source) -> list[InputExample]:
+        is_test = split in self.test_splits
+        is_train = source == self.source("train")
+        rows = self.train_rows if is_train else self._read(split, source)
+        examples = []
+        for place, example in rows:
+            with self.bad_rows.at(source.path, place):
+                label = self._label(example.label, is_test)
+                examples.append(dataclasses.replace(example, label=label))
+        return sorted(examples, key=lambda example: example.eid)
+
+    def _label(self, text: str | None, is_test: bool) -> str | float | None:
+        """Checks a label; those of test rows may be anything."""
+        if text is None:
+            return None
+        try:
+            return self.parse_label(text)
+        except BadRowError:
+            if is_test:
+                return None
+            raise
+
+    def _read(self, split: str, source: Source) -> list[_RawExample]:
+        """Reads the rows of a split, with labels as they stand there."""
+        needs_label = split not in self.test_splits
+        is_glue = self.preset is not None
+        records = (
+            self._glue_records(split, source)
+            if is_glue
+            else self._custom_records(source, needs_label)
+        )
+        rows = []
+        for number, record in enumerate(records):
+            with self.bad_rows.at(source.path, record.place):
+                # Data sets of GLUE are not in the order of its files.
+                eid = record.value("idx") if record.has("idx") else number
+                example = self._example(
+                    eid if is_glue else number, record, needs_label
+                )
+                rows.append(_RawExample(record.place, example))
+        return rows
+
+    def _custom_records(
+        self, source: Source, needs_label: bool
+    ) -> Iterator[Record]:
+        label = (self.columns.label_column,)
+        required = self.input_names + label * needs_label
+        return sources.read(source, self.columns, required, label)
+
+    def _glue_records(self, split: str, source: Source) -> Iterator[Record]:
+        """Yields the rows of a split of GLUE, with our names of columns."""
+        preset = self.preset
+        if not source.split:
+            layout = preset.layout(split)
+            yield from tables.read(source.path, self.columns, layout=layout)
+            return
+        label = ("label",) * (split not in self.test_splits)
+        # A label of GLUE's files is a number, or else the name of the class.
+        class_names = "0" not in preset.labels
+        for record in prepared.read(
+            source.path,
+            source.split,
+            (*preset.features, "idx", *label),
+            class_names=class_names,
+        ):
+            values = dict(record.values)
+            for name, feature in zip(
+                self.input_names, preset.features, strict=True
+            ):
+                if feature in values:
+                    values[name] = values.pop(feature)
+            yield record._replace(values=values)
+
+    def _example(
+        self, eid: int, record: Record, needs_label: bool
+    ) -> InputExample:
+        # GLUE has a few pairs with an empty text.
+        read = record.value if self.preset else record.text
+        text_a, *text_b = map(read, self.input_names)
+        column = "label" if self.preset else self.columns.label_column
+        label = record.label(column) if record.has(column) else None
+        if needs_label and label is None:
+            record.value(column)
+            raise BadRowError(
+                f"{column!r} must hold a label. Received: nothing."
+            )
+        return InputExample(eid, text_a, *text_b or [None], label)
 
     def get_feature_specs(self) -> tuple[FeatureSpec, ...]:
         return (*TOKENS, EID, self.TARGET)
@@ -74,19 +245,14 @@ class SingleOutputTask(Task):
         orders = [(first, second)]
         if is_training and doubles:
             orders.append((second, first))
+        vocabulary, length = self.tokenizer.vocabulary, self.max_seq_length
         for one, other in orders:
             for eid, example in enumerate(examples):
                 yield {
-                    **self._tokens(one[eid], other[eid]),
+                    **pack(vocabulary, one[eid], other[eid], length=length),
                     "eid": eid,
                     self.TARGET.name: self.target(example.label),
                 }
-
-    def _tokens(self, first: Any, second: Any) -> Row:  # noqa: ANN401
-        vocabulary, size = self.tokenizer.vocabulary, self.max_seq_length
-        if second is None:
-            return join(vocabulary, first[: size - 2])
-        return join(vocabulary, *truncate_pair(first, second, size - 3))
 
     def parse_label(self, text: str) -> str | float:
         """Checks a label as it stands in a file.
@@ -103,78 +269,176 @@ class SingleOutputTask(Task):
         """Returns what the head learns for a label; 0 for an unknown one."""
         raise NotImplementedError
 
+    def files(
+        self, split: str, answers: Sequence[Mapping[str, Any]]
+    ) -> dict[str, str]:
+        """Makes a table of a test split: number of the row, and prediction.
 
-class ClassificationTask(SingleOutputTask):
-    """One of some labels for each text or pair.
+        Args:
+          split: one of `dev_splits` or `test_splits`.
+          answers: of the scorer.
 
-    Attributes:
-      LABELS: in the order of the logits.
-      SCORER: class of its metrics.
-    """
+        Returns:
+          Of GLUE the file that its server takes; of a custom task
+          <task>_<split>.csv, where rows count from 0 below the names of the
+          columns; none of a dev split.
+        """
+        if split not in self.test_splits:
+            return {}
+        if self.preset:
+            lines = ["index\tprediction"]
+            for answer in answers:
+                value = answer["prediction"]
+                text = value if isinstance(value, str) else f"{value:.3f}"
+                lines.append(f"{answer['eid']}\t{text}")
+            name = self.preset.submissions[split]
+            return {f"{name}.tsv": "\n".join(lines) + "\n"}
+        table = io.StringIO()
+        writer = csv.writer(table, lineterminator="\n")
+        writer.writerow(["row", "prediction"])
+        writer.writerows((x["eid"], x["prediction"]) for x in answers)
+        return {f"{self.name}_{split}.csv": table.getvalue()}
+
+
+class ClassificationTask(TextTask):
+    """One of some labels for each text or pair."""
 
     KIND: ClassVar[str] = "classification"
-    LABELS: ClassVar[tuple[str, ...]] = ("0", "1")
-    SCORER: ClassVar[type[ClassificationScorer]] = ClassificationScorer
     TARGET: ClassVar[FeatureSpec] = FeatureSpec("label_ids")
 
     def get_labels(self) -> tuple[str, ...]:
-        return self.LABELS
+        """Returns the labels as configured, or those of training rows, sorted.
+
+        Raises:
+          UserError: if there are too few, or too many for the metric.
+        """
+        if self.preset:
+            return self.preset.labels
+        path, column = self.path("train"), self.columns.label_column
+        labels = self.class_names(column) or _sorted(
+            str(row.example.label) for row in self.train_rows
+        )
+        if len(labels) < 2:
+            raise UserError(
+                "A classification must have two labels or more. Received: "
+                f"{', '.join(labels) or 'none'} in {path}, column {column!r}."
+            )
+        if self.columns.main_metric == "f1" and len(labels) > 2:
+            raise UserError(
+                "`main_metric` must be another than f1 where there are more "
+                f"than two labels. Received: {listed(labels)} in {path}. Set "
+                "--main_metric=macro_f1."
+            )
+        return labels
+
+    def remark(self) -> str:
+        if self.preset:
+            return ""
+        counts = collections.Counter(x.example.label for x in self.train_rows)
+        labels = [f"{label} {counts[label]:,}" for label in self.labels]
+        return f"Labels: {listed(labels)}."
+
+    def warnings(self) -> list[str]:
+        if self.preset:
+            return []
+        labels = [str(row.example.label) for row in self.train_rows]
+        return label_warnings.of_labels(labels)
+
+    @functools.cached_property
+    def _ids(self) -> dict[str, int]:
+        return {label: i for i, label in enumerate(self.labels)}
 
     def parse_label(self, text: str) -> str:
-        if text not in self.labels:
-            raise BadRowError(
-                f"A label must be one of {', '.join(self.labels)}. "
-                f"Received: {text!r}."
-            )
-        return text
+        if text in self._ids:
+            return text
+        where = f"those of the training rows in {self.path('train')}: "
+        if self.columns.labels:
+            where = "those in --labels: "
+        if self.preset:
+            where = ""
+        near = difflib.get_close_matches(text, self.labels, 1)
+        hint = f" Did you mean {near[0]}?" if near else ""
+        raise BadRowError(
+            f"A label must be one of {where}{listed(self.labels)}. "
+            f"Received: {text!r}.{hint}"
+        )
 
     def target(self, label: str | float | None) -> int:
-        return 0 if label is None else self.labels.index(str(label))
+        return 0 if label is None else self._ids[str(label)]
 
     def head(self) -> Head:
         kind = self.config.task.head
         return ClassificationHead(self.name, len(self.labels), kind)
 
     def get_scorer(self) -> ClassificationScorer:
-        return self.SCORER(self.labels)
+        if self.preset:
+            return ClassificationScorer(self.labels, self.preset.metrics)
+        binary = ("precision", "recall", "f1") * (len(self.labels) == 2)
+        return ClassificationScorer(
+            self.labels,
+            ("accuracy", "macro_f1", "mcc", *binary),
+            self.columns.main_metric,
+        )
 
 
-class RegressionTask(SingleOutputTask):
+class RegressionTask(TextTask):
     """A value for each text or pair.
 
     Differs: the original divides by the greatest value instead of the span,
     which is the same where the least is 0.
-
-    Attributes:
-      RANGE: the least and the greatest value, which become 0 and 1.
     """
 
     KIND: ClassVar[str] = "regression"
-    RANGE: ClassVar[tuple[float, float]]
     TARGET: ClassVar[FeatureSpec] = FeatureSpec("targets", is_float=True)
 
     @functools.cached_property
     def value_range(self) -> tuple[float, float]:
         """The least and the greatest value, which become 0 and 1."""
-        return tuple(self.known.get("value_range", ())) or self.get_range()
+        return tuple(
+            self.metadata.get("value_range")
+            or self._given_range
+            or self._range_of_rows()
+        )
 
-    def get_range(self) -> tuple[float, float]:
-        """Returns the range; it may read the training data."""
-        return self.RANGE
+    @property
+    def _given_range(self) -> tuple[float, ...]:
+        if self.preset:
+            return self.preset.value_range
+        return self.columns.value_range
+
+    def _range_of_rows(self) -> tuple[float, float]:
+        """Returns the range of the training rows.
+
+        Raises:
+          UserError: if they are the same.
+        """
+        texts = [str(row.example.label) for row in self.train_rows]
+        values = [value for value in map(_number, texts) if value is not None]
+        if len({*values}) < 2:
+            raise UserError(
+                "A regression must have two values or more. Received: "
+                f"{listed(sorted({*texts})) or 'none'} in "
+                f"{self.path('train')}, column {self.columns.label_column!r}."
+            )
+        return min(values), max(values)
 
     def describe(self) -> dict[str, Any]:
         return {**super().describe(), "value_range": self.value_range}
 
-    def parse_label(self, text: str) -> float:
+    def remark(self) -> str:
         low, high = self.value_range
-        try:
-            value = float(text)
-        except ValueError:
-            value = math.nan
-        if not low <= value <= high:
+        return "" if self.preset else f"Values: {low:g} to {high:g}."
+
+    def parse_label(self, text: str) -> float:
+        value, given = _number(text), self._given_range
+        if given and not (value is not None and given[0] <= value <= given[1]):
             raise BadRowError(
-                f"A value must be a number from {low:g} to {high:g}. "
+                f"A value must be a number from {given[0]:g} to {given[1]:g}. "
                 f"Received: {text!r}."
+            )
+        if value is None:
+            raise BadRowError(
+                f"A value must be a finite number. Received: {text!r}."
             )
         return value
 
@@ -186,4 +450,30 @@ class RegressionTask(SingleOutputTask):
         return RegressionHead(self.name, self.config.task.head)
 
     def get_scorer(self) -> RegressionScorer:
-        return RegressionScorer(*self.value_range)
+        metrics = ("pearson", "spearman", "mse", "r2")
+        return RegressionScorer(
+            *self.value_range,
+            self.preset.metrics if self.preset else metrics,
+            self.columns.main_metric,
+        )
+
+
+def _number(text: str) -> float | None:
+    """Returns a finite number, or None."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def _sorted(labels: Sequence[str]) -> tuple[str, ...]:
+    """Sorts labels, numbers by their values."""
+    different = {*labels}
+    if all(_number(label) is not None for label in different):
+        return tuple(sorted(different, key=lambda x: (float(x), x)))
+    return tuple(sorted(different))
+
+
+KINDS = {"classification": ClassificationTask, "regression": RegressionTask}
+"""The kinds of custom tasks, as `--task_kind` has them."""

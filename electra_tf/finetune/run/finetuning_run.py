@@ -112,8 +112,8 @@ def _read_task(task: Task, digests: dict[str, str]) -> TaskData:
         train = Features(rows, task.get_feature_specs())
     dev = {}
     if run.do_eval:
-        first, *others = task.DEV_SPLITS
-        for split in (first, *task.splits_there(others)):
+        first, *others = task.dev_splits
+        for split in (first, *task.existing_splits(others)):
             dev[split] = predictions.read(task, split)
             digest = fingerprints.of_examples(dev[split].examples)
             digests[f"{task.name} {split}"] = digest

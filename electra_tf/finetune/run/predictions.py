@@ -85,7 +85,7 @@ def test_splits(task: Task) -> list[str]:
     config = task.config
     if not (config.run.write_test_outputs or config.files.test_file):
         return []
-    return task.splits_there(task.TEST_SPLITS)
+    return task.existing_splits(task.test_splits)
 
 
 def write(experiment: Experiment, trials: Sequence[Trial]) -> Scores:

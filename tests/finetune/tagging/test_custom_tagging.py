@@ -14,13 +14,13 @@ LINES = [
 ]
 
 
-def _task(tmp_path, *, known=None, **leaves):
+def _task(tmp_path, *, metadata=None, **leaves):
     values = {"task_names": ("own",), "task_kind": "tagging", **leaves}
     return task_builder.get_task(
         tiny.config(tmp_path, **values),
         TextTokenizer(tiny.VOCABULARY),
         longest=32,
-        known=known,
+        metadata=metadata,
     )
 
 
@@ -46,7 +46,7 @@ def test_spans_are_known_by_their_tags(tmp_path):
     plain = _task(tmp_path, tag_scheme="tags")
     assert plain.labels == ("B-X", "I-X", "I-Y", "O")
     assert plain.get_scorer().main_metric == "accuracy"
-    again = _task("nowhere", known=json.loads(json.dumps(task.describe())))
+    again = _task("nowhere", metadata=json.loads(json.dumps(task.describe())))
     assert again.labels == task.labels and again.is_spans
 
 
@@ -61,9 +61,9 @@ def test_answers_have_the_encoding_of_the_training_rows(
     task = _task(tmp_path)
     assert task.get_scorer().encoding == encoding
     known = json.loads(json.dumps(task.describe()))
-    assert _task("nowhere", known=known).get_scorer().encoding == encoding
+    assert _task("nowhere", metadata=known).get_scorer().encoding == encoding
     del known["encoding"]  # as earlier versions wrote it
-    assert _task("nowhere", known=known).get_scorer().encoding == "BIOES"
+    assert _task("nowhere", metadata=known).get_scorer().encoding == "BIOES"
 
 
 def test_tags_that_are_no_spans_are_scored_word_by_word(tmp_path):
@@ -180,6 +180,6 @@ def test_a_trained_model_reads_sentences_as_training_does(
 ):
     path = _write(tmp_path, content, name)
     task = _task(tmp_path, words_column=column)
-    source = inputs.of_file(str(path), "auto", inputs.asked_of(task))
+    source = inputs.of_file(str(path), "auto", task.input_spec)
     found = [source.parse(row)[0] for _, row in source.rows]
     assert found == [x.words for x in task.get_examples("train")]
