@@ -108,7 +108,7 @@ class Scorer(abc.ABC):
         """
 
     @abc.abstractmethod
-    def has_collapsed(self, outputs: Outputs) -> bool:
+    def is_degenerate(self, outputs: Outputs) -> bool:
         """Says whether every row is answered alike.
 
         Args:
@@ -124,7 +124,7 @@ class Scorer(abc.ABC):
             may be right.
         """
         labels = {label for x in examples for label in self.labels_of(x)}
-        return len(labels) > 1 and self.has_collapsed(outputs)
+        return len(labels) > 1 and self.is_degenerate(outputs)
 
     def labels_of(self, example: Example) -> Iterable[Hashable]:
         """Returns the right answers that an example asks for."""

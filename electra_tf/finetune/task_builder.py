@@ -44,12 +44,12 @@ def check(config: FinetuningConfig) -> None:
         hint = f"Did you mean {near[0]}? For" if near else "For"
         raise UserError(
             f"`task_names` must be one of {', '.join(TASKS)}. Received: "
-            f"task_names={custom[0]!r}. {hint} a task of your own set "
+            f"task_names={custom[0]!r}. {hint} a custom task set "
             f"--task_kind to {', '.join(KINDS)}."
         )
     if config.files.test_file and not columns.is_custom:
         raise UserError(
-            "`test_file` is for tasks of your own. Received: test_file="
+            "`test_file` is for custom tasks. Received: test_file="
             f"{config.files.test_file!r}, task_names={','.join(names)}. Put "
             "the test split where the task has it."
         )
@@ -61,7 +61,7 @@ def _check_data_set(config: FinetuningConfig) -> None:
     names = config.task.task_names
     if len(names) > 1 or names[0] not in glue.TASKS:
         raise UserError(
-            "`tfds_name` must stand with one task, of GLUE or of your own. "
+            "`tfds_name` must stand with one task, of GLUE or a custom one. "
             f"Received: tfds_name={config.columns.tfds_name!r}, task_names="
             f"{','.join(names)}. Put the files where the task has them, or "
             "set --task_kind."
@@ -72,7 +72,7 @@ def _check_custom(config: FinetuningConfig, custom: Sequence[str]) -> None:
     names, kind = config.task.task_names, config.columns.task_kind
     if not custom:
         raise UserError(
-            "A task of your own must have a name of its own. Received: "
+            "A custom task must have a name of its own. Received: "
             f"task_names={','.join(names)}, task_kind={kind}. Give it another "
             "name, or leave --task_kind out for the task that is known by "
             "this one."
@@ -85,7 +85,7 @@ def _check_custom(config: FinetuningConfig, custom: Sequence[str]) -> None:
         )
     if len(custom) > 1:
         raise UserError(
-            "At most one task of your own may be among `task_names`. "
+            "At most one custom task may be among `task_names`. "
             f"Received: {', '.join(custom)}. Train them one after the other."
         )
 

@@ -1,4 +1,4 @@
-"""What every registered task promises, and every kind of one's own."""
+"""What every registered task promises, and every kind of custom task."""
 
 import dataclasses
 import json
@@ -127,7 +127,7 @@ def test_a_task_answers_its_questions(name, tmp_path, encoder):
         assert all("." in name for name in files)
         assert all(text.endswith("\n") for text in files.values())
         assert files or split not in task.test_splits
-    assert scorer.has_collapsed(outputs) in (True, False)
+    assert scorer.is_degenerate(outputs) in (True, False)
     assert scorer.has_failed(outputs, examples) in (True, False)
 
 

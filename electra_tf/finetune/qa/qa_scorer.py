@@ -137,7 +137,7 @@ class QAScorer(Scorer):
     def combine(self, outputs: Sequence[Outputs]) -> Outputs:
         return combine(outputs)
 
-    def has_collapsed(self, outputs: Outputs) -> bool:
+    def is_degenerate(self, outputs: Outputs) -> bool:
         """Says whether the best span is at one place of all contexts.
 
         A classifier that there is must say the same of all rows, too.

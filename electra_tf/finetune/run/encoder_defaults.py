@@ -110,5 +110,5 @@ def _row_length(config: FinetuningConfig, encoder: BertConfig) -> int:
 
 
 def _has_questions(config: FinetuningConfig) -> bool:
-    own = config.columns.task_kind == "qa"
-    return own or any(name in TASKS for name in config.task.task_names)
+    is_custom = config.columns.task_kind == "qa"
+    return is_custom or any(name in TASKS for name in config.task.task_names)

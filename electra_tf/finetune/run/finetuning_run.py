@@ -166,7 +166,7 @@ def _say_what_there_is(experiment: Experiment, chosen: str) -> None:
 
 
 def _run_trial(experiment: Experiment, number: int) -> Done:
-    """Runs a trial, and begins it anew while it fails.
+    """Runs a trial, and restarts it while it fails.
 
     Returns:
       The one that did not fail, or the best of those that did; "restarts" of
@@ -187,7 +187,7 @@ def _run_trial(experiment: Experiment, number: int) -> Done:
             break
         console.warn(
             f"Trial {number} failed: it answers all of the dev split alike. "
-            "It is begun anew under another seed."
+            "It is restarted under another seed."
         )
         done.append((again, again.run()))
     trial, result = done[-1]

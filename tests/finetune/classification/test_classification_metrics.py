@@ -125,10 +125,10 @@ def test_a_scorer_knows_answers_that_are_all_alike():
     scorer = metrics.ClassificationScorer(("0", "1"))
     same = {"logits": np.array([[1.0, 0.0], [0.2, 0.1]])}
     other = {"logits": np.array([[1.0, 0.0], [0.1, 0.2]])}
-    assert scorer.has_collapsed(same) and not scorer.has_collapsed(other)
+    assert scorer.is_degenerate(same) and not scorer.is_degenerate(other)
     regression = metrics.RegressionScorer(0.0, 5.0)
-    assert regression.has_collapsed({"predictions": np.full(9, 0.3)})
-    assert not regression.has_collapsed({"predictions": np.array([0.3, 0.4])})
+    assert regression.is_degenerate({"predictions": np.full(9, 0.3)})
+    assert not regression.is_degenerate({"predictions": np.array([0.3, 0.4])})
 
 
 def _examples(*labels):

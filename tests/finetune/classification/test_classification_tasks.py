@@ -233,7 +233,7 @@ def test_names_of_tasks_have_two_ways_out():
         _task("unused", task_names=("a/b",))
     with pytest.raises(UserError, match="At most one .* a, b"):
         _task("unused", task_names=("a", "b"))
-    with pytest.raises(UserError, match="`test_file` is for tasks of your own"):
+    with pytest.raises(UserError, match="`test_file` is for custom tasks"):
         _task(
             "unused",
             task_names=("cola",),
