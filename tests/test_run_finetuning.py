@@ -230,6 +230,20 @@ def _other_rows(data_dir):
     path.write_text("\n".join([head, *rows, first]) + "\n")
 
 
+@pytest.fixture(scope="module")
+def short(tmp_path_factory):
+    """Returns a directory with a trial that is done, to be copied."""
+    data_dir = _fresh(tmp_path_factory.mktemp("short"))
+    finetuning_run.run(_config(data_dir, num_train_epochs=1.0))
+    return data_dir
+
+
+def _copy(data_dir, directory):
+    """Returns the configuration of the short trial, in a copy."""
+    copy = shutil.copytree(data_dir, directory / "copy")
+    return _config(copy, num_train_epochs=1.0)
+
+
 @pytest.mark.parametrize(
     ("change", "name"),
     [
@@ -238,22 +252,21 @@ def _other_rows(data_dir):
         (_other_rows, "sst train"),
     ],
 )
-def test_a_trial_never_goes_on_from_anything_else(change, name, tmp_path):
-    data_dir = _fresh(tmp_path)
-    config = _config(data_dir, num_train_epochs=1.0)
-    finetuning_run.run(config)
-    change(data_dir)
+def test_a_trial_never_goes_on_from_anything_else(
+    change, name, short, tmp_path
+):
+    config = _copy(short, tmp_path)
+    change(tmp_path / "copy")
     refused = f"Received: another content of {name}. .*remove the directory"
     with pytest.raises(UserError, match=refused):
         finetuning_run.run(config)
-    shutil.rmtree(config.trial_dir(1, 0))
-    finetuning_run.run(config)
+    if change is _other_rows:
+        shutil.rmtree(config.trial_dir(1, 0))
+        finetuning_run.run(config)
 
 
-def test_a_trial_without_its_model_answers_nothing(tmp_path):
-    data_dir = _fresh(tmp_path)
-    config = _config(data_dir, num_train_epochs=1.0)
-    finetuning_run.run(config)
+def test_a_trial_without_its_model_answers_nothing(short, tmp_path):
+    config = _copy(short, tmp_path)
     shutil.rmtree(pathlib.Path(config.trial_dir(1, 0), "model"))
     with pytest.raises(UserError, match="model must hold what the trial ended"):
         finetuning_run.run(config)
@@ -382,7 +395,7 @@ _WORKER = """
 import sys
 sys.path.insert(0, {tests!r})
 import tiny_finetuning as tiny
-from electra_tf.finetune import finetuning_run
+from electra_tf.finetune.run import finetuning_run
 config = tiny.config({data_dir!r}, iterations_per_loop=5,
                      task_names=("sst", "pos"), num_train_epochs=2.0,
                      strategy={strategy!r}, write_test_outputs=True)
