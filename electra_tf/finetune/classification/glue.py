@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from electra_tf.finetune.classification.classification_tasks import (
     ClassificationTask,
     RegressionTask,
-    TextPreset,
 )
+from electra_tf.finetune.classification.text_tasks import TextPreset
 from electra_tf.finetune.readers.tables import Layout
 
 _BINARY = ("0", "1")

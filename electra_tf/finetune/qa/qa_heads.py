@@ -18,7 +18,7 @@ from electra_tf.model.modeling import EncoderOutput
 
 _HIDDEN = 512
 NEVER = -1000.0
-"""What is added to a logit where no answer can be."""
+"""Added to a logit where no answer can be."""
 PASSED_ON = ("input_ids", "word_numbers", "is_max_context")
 """Columns of the rows that the scorer reads."""
 
@@ -26,7 +26,7 @@ Tensors = Mapping[str, tf.Tensor]
 
 
 class QAHead(Head):
-    """What all heads of question answering have in common.
+    """Base class of the heads.
 
     Call arguments:
       states: an `EncoderOutput`.
@@ -49,15 +49,10 @@ class QAHead(Head):
         return {"start_logits": shape, "end_logits": shape}
 
     def losses(self, outputs: Tensors, features: Tensors) -> tf.Tensor:
-        """Computes the mean of the losses of start and end.
+        """Computes the mean of the losses of start and end, float32 [B].
 
-        Args:
-          outputs: of `call`.
-          features: with "start_positions" and "end_positions", int32 [B]: 0,
-            the place of [CLS], where there is no answer.
-
-        Returns:
-          float32 [B].
+        Labels are "start_positions" and "end_positions", int32 [B]: 0, the
+        place of [CLS], where there is no answer.
         """
         sides = [
             tf.nn.sparse_softmax_cross_entropy_with_logits(
@@ -82,8 +77,6 @@ class AnswerableHead(QAHead):
       answerable_classifier: see `QAConfig`, as all that follow.
       answerable_uses_start_logits: what the classifier sees.
       answerable_weight: of its loss.
-
-    See `QAHead` for arguments of the call.
 
     Returns:
       As `QAHead`, and "answerable_logit", float32 [B], more where there is no
@@ -124,11 +117,7 @@ class AnswerableHead(QAHead):
 
     @abc.abstractmethod
     def build_end(self, width: int) -> None:
-        """Makes the weights that tell where an answer ends.
-
-        Args:
-          width: H.
-        """
+        """Makes the weights of the end of an answer, from states of H."""
 
     @abc.abstractmethod
     def ends(
@@ -140,7 +129,7 @@ class AnswerableHead(QAHead):
         outside: tf.Tensor,
         is_training: bool,
     ) -> dict[str, tf.Tensor]:
-        """Computes where an answer ends.
+        """Returns "end_logits", and the beam where there is one.
 
         Args:
           tokens: float32 [B, L, H].
@@ -148,9 +137,6 @@ class AnswerableHead(QAHead):
           features: see `QAHead`.
           outside: float32 [B, L], to add to logits.
           is_training: whether it is trained.
-
-        Returns:
-          "end_logits" and what else there is.
         """
 
     def call(
@@ -211,10 +197,7 @@ class AnswerableHead(QAHead):
 
 @keras.saving.register_keras_serializable("electra_tf")
 class IndependentQAHead(AnswerableHead):
-    """Without joint prediction: the end by itself.
-
-    See `AnswerableHead` for arguments and what a call returns.
-    """
+    """Without joint prediction: the end by itself."""
 
     def build_end(self, width: int) -> None:
         self.end.build((None, width))
@@ -248,8 +231,6 @@ class JointQAHead(AnswerableHead):
       name: of the task.
       beam_size: starts that are tried, and ends of each, K.
       **answerable: of `AnswerableHead`.
-
-    See `QAHead` for arguments of the call.
 
     Returns:
       As `AnswerableHead`; the end's logits are those for the right start,
@@ -333,14 +314,11 @@ def _outside(features: Tensors) -> tf.Tensor:
 
 
 def _top(logits: tf.Tensor, count: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """Finds the most probable places.
+    """Returns the log probabilities of the best K places, and the places.
 
     Args:
       logits: float32 [B, L].
       count: K.
-
-    Returns:
-      Their log probabilities, float32 [B, K], and the places, int32 [B, K].
     """
     length = tensor_ops.shape_of(logits)[1]
     found = tf.math.top_k(tf.nn.log_softmax(logits), tf.minimum(count, length))
@@ -363,8 +341,6 @@ class HuggingFaceQAHead(QAHead):
     Args:
       name: of the task.
       initializer_range: of the layer.
-
-    See `QAHead` for arguments of the call and what it returns.
     """
 
     def __init__(self, name: str, *, initializer_range: float = 0.02) -> None:

@@ -134,27 +134,6 @@ def read_lines(path: pathlib.Path) -> list[Line]:
     ]
 
 
-def columns(line: Line, count: int) -> list[str]:
-    """Splits a line at its tabs.
-
-    Args:
-      line: of the file.
-      count: columns it must have.
-
-    Raises:
-      BadRowError: if it has another number, or is not UTF-8.
-    """
-    if line.text is None:
-        raise BadRowError("A row must be UTF-8 text.")
-    fields = line.text.split("\t")
-    if len(fields) != count:
-        raise BadRowError(
-            f"A row must have {count} columns, with tabs between. Received: "
-            f"{len(fields)}."
-        )
-    return fields
-
-
 def parse_json(text: str | None) -> Json:
     """Reads a line of JSON.
 

@@ -173,11 +173,9 @@ def _columns(
 ) -> tuple[Sequence[str], bool]:
     """Returns the names of the columns, and whether the first line is a row."""
     has_header = table.config.has_header
-    names = (
-        _names(table, first)
-        if has_header
-        else [str(i + 1) for i in range(len(first.fields))]
-    )
+    names = _fields(first.fields, has_header)
+    if has_header:
+        _check_names(table, first, names)
     for column in required:
         if column not in names:
             raise UserError(
@@ -223,7 +221,7 @@ def _check_delimiter(
 
 
 def _fields(fields: Sequence[str], has_header: bool) -> list[str]:
-    """Returns the names of columns by the fields of the first line."""
+    """Returns the names of the columns: by the first line, or numbers."""
     if has_header:
         return [field.strip() for field in fields]
     return [str(i + 1) for i in range(len(fields))]
@@ -244,9 +242,8 @@ def _record(row: _Row, names: Sequence[str]) -> Record:
     return Record(row.number, dict(zip(names, row.fields, strict=True)))
 
 
-def _names(table: Table, header: _Row) -> list[str]:
-    """Returns the names of the columns."""
-    names = [name.strip() for name in header.fields]
+def _check_names(table: Table, header: _Row, names: Sequence[str]) -> None:
+    """Refuses a line of names that cannot be read or has a name twice."""
     problem = header.problem
     if not problem and any(map(_NOT_UTF8.search, names)):
         problem = "The names of columns must be UTF-8 text."
@@ -258,7 +255,6 @@ def _names(table: Table, header: _Row) -> list[str]:
         )
     if problem:
         raise UserError(f"{table.origin}, line {header.number}: {problem}")
-    return names
 
 
 def _rows(table: Table) -> Iterator[_Row]:

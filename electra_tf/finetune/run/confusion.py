@@ -1,4 +1,4 @@
-"""Which label is taken for which, by the best trial of a classification.
+"""Confusion matrices of the best trial of a classification.
 
 Letter in shapes: C labels.
 """

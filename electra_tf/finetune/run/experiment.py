@@ -1,4 +1,4 @@
-"""What all trials of a run have in common, and what an evaluation says."""
+"""The experiment that all trials of a run share: tasks, rows, evaluation."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -49,7 +49,7 @@ class TaskData(NamedTuple):
 
 
 class Experiment(NamedTuple):
-    """What all trials have in common.
+    """Configuration, tasks and encoder that all trials share.
 
     Attributes:
       config: the whole configuration.
@@ -87,7 +87,7 @@ class Experiment(NamedTuple):
         )
 
     def turns(self, seed: int) -> np.ndarray:
-        """Returns which task gives the batch of each update.
+        """Returns the task of each update's batch.
 
         A batch has rows of one task, so that each task has its own length of
         rows, and only its own head to compute. In proportion (alpha = 1), each
@@ -154,7 +154,7 @@ class Experiment(NamedTuple):
                 yield self.split_name(data.task, name), data.task, split
 
     def majority(self) -> dict[str, Mapping[str, float]]:
-        """Returns what answers without a model are worth: split -> metrics.
+        """Returns the metrics of answers without a model: split -> metrics.
 
         Splits are named as in the metrics of a trial.
         """

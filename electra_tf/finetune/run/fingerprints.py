@@ -1,4 +1,4 @@
-"""What a trial learns from besides its configuration: the encoder, and rows.
+"""Fingerprints of the encoder and the rows that a trial learns from.
 
 A trial that went on with others would be a mixture, and its result that of
 neither. So its directory keeps a digest of each, in `inputs.json`.

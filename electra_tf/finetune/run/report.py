@@ -1,4 +1,4 @@
-"""What the trials of a run say together."""
+"""Statistics of the trials of a run, and tables of them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -225,7 +225,7 @@ def test_a_trained_model_does_without_files(tmp_path):
 
 
 def test_names_of_tasks_have_two_ways_out():
-    with pytest.raises(UserError, match="mean cola.*own.*--task_kind to clas"):
+    with pytest.raises(UserError, match="cola.*custom.*--task_kind to clas"):
         _task("unused", task_names=("colla",), task_kind="registered")
     with pytest.raises(UserError, match="name of its own.*cola"):
         _task("unused", task_names=("cola",))
