@@ -108,11 +108,7 @@ class Predictor:
         return list(self.stream(items))
 
     def stream(self, items: Iterable[Item]) -> Iterator[Answer]:
-        """Yields the answer to each item, a block in memory at once.
-
-        Args:
-          items: as of a call.
-        """
+        """Yields the answer to each item, a block in memory at once."""
         if isinstance(items, str | Mapping) or hasattr(items, "columns"):
             raise UserError(
                 "`items` must be a sequence of what is to be answered. "

@@ -35,11 +35,7 @@ class TextTokenizer:
         self.in_graph = make_tokenizer(vocabulary, do_lower_case, strip_accents)
 
     def tokenize(self, texts: Sequence[str]) -> list[np.ndarray]:
-        """Returns the ids of each text's tokens, int32 each.
-
-        Args:
-          texts: any.
-        """
+        """Returns the ids of each text's tokens, int32 each."""
         ids: list[np.ndarray] = []
         for start in range(0, len(texts), _TEXTS_AT_ONCE):
             part = tf.constant(list(texts[start : start + _TEXTS_AT_ONCE]))

@@ -88,19 +88,11 @@ class Scorer(abc.ABC):
     def answers(
         self, outputs: Outputs, examples: Sequence[Example]
     ) -> list[dict[str, Any]]:
-        """Returns what is predicted for each example, as JSON values.
-
-        Args:
-          outputs: of the head, row by row.
-          examples: of the split, in order.
-        """
+        """Returns what is predicted for each example, as JSON values."""
 
     @abc.abstractmethod
     def combine(self, outputs: Sequence[Outputs]) -> Outputs:
         """Makes the outputs of an ensemble: means over its models.
-
-        Args:
-          outputs: of each model, on the same rows.
 
         Returns:
           As of one model; "loss" is the mean of the models', and not that of
@@ -109,11 +101,7 @@ class Scorer(abc.ABC):
 
     @abc.abstractmethod
     def is_degenerate(self, outputs: Outputs) -> bool:
-        """Says whether every row is answered alike.
-
-        Args:
-          outputs: of the head, row by row.
-        """
+        """Says whether every row is answered alike."""
 
     def has_failed(self, outputs: Outputs, examples: Sequence[Example]) -> bool:
         """Says whether nothing is learnt: one answer where there are several.

@@ -288,9 +288,6 @@ class Task(abc.ABC):
     def class_names(self, column: str) -> tuple[str, ...]:
         """Returns the labels of `--labels`, or the classes of a data set.
 
-        Args:
-          column: that holds them.
-
         Returns:
           None if only the rows tell them.
         """

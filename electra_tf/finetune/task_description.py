@@ -33,11 +33,7 @@ Description = Mapping[str, Any]
 
 
 def describe(tasks: Sequence[Task]) -> dict[str, Any]:
-    """Returns JSON values from which `make_task` makes the tasks again.
-
-    Args:
-      tasks: of one model, at least one.
-    """
+    """Returns JSON values from which `make_task` makes the tasks again."""
     parts = dataclasses.asdict(tasks[0].config)
     return {
         "tasks": {task.name: task.describe() for task in tasks},
@@ -46,20 +42,12 @@ def describe(tasks: Sequence[Task]) -> dict[str, Any]:
 
 
 def write(directory: pathlib.Path, tasks: Sequence[Task]) -> None:
-    """Writes `task.json`.
-
-    Args:
-      directory: of the weights.
-      tasks: that they have learnt.
-    """
+    """Writes `task.json`."""
     files.write_json(directory / FILE_NAME, describe(tasks))
 
 
 def read(directory: pathlib.Path) -> Description:
     """Reads `task.json`.
-
-    Args:
-      directory: of the weights.
 
     Raises:
       UserError: if there is none, or if it is of another version.
@@ -89,10 +77,6 @@ def read(directory: pathlib.Path) -> Description:
 def choose(description: Description, name: str = "") -> str:
     """Returns the name of one of the tasks.
 
-    Args:
-      description: of a model.
-      name: of a task. Default: the only one.
-
     Raises:
       UserError: if there is no such task, or several to choose from.
     """
@@ -109,11 +93,6 @@ def make_task(
     description: Description, tokenizer: TextTokenizer, *, name: str = ""
 ) -> Task:
     """Makes a task of a trained model, which reads no data.
-
-    Args:
-      description: of the model.
-      tokenizer: of its vocabulary.
-      name: of the task. Default: the only one.
 
     Raises:
       UserError: if it has not learnt such a task.

@@ -219,10 +219,6 @@ class TextTask(Task):
 
         The second rows are there in training on pairs without an order, if
         `double_unordered` says so.
-
-        Args:
-          examples: of one split.
-          is_training: whether the rows are to learn from.
         """
         doubles = self.is_unordered and self.config.task.double_unordered
         first = self.tokenizer.tokenize([x.text_a for x in examples])
@@ -260,10 +256,6 @@ class TextTask(Task):
         self, split: str, answers: Sequence[Mapping[str, Any]]
     ) -> dict[str, str]:
         """Makes a table of a test split: number of the row, and prediction.
-
-        Args:
-          split: one of `dev_splits` or `test_splits`.
-          answers: of the scorer.
 
         Returns:
           Of GLUE the file that its server takes; of a custom task

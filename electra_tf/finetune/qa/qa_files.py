@@ -99,10 +99,6 @@ class QuestionReader:
 
         In training, those whose answer does not stand where the file has it
         are left out, as in the original, and counted.
-
-        Args:
-          paragraphs: of the file.
-          parse: makes a question of its JSON.
         """
         examples, path = [], self.source.path
         for place, content in paragraphs:

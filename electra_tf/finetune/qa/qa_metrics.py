@@ -23,22 +23,13 @@ Golden = Sequence[Sequence[str]]
 
 
 def normalize_answer(text: str) -> str:
-    """Lower-cases, and drops punctuation, articles and extra white space.
-
-    Args:
-      text: any.
-    """
+    """Lower-cases, and drops punctuation, articles and extra white space."""
     bare = text.lower().translate(_NO_PUNCTUATION)
     return " ".join(_ARTICLES.sub(" ", bare).split())
 
 
 def exact_score(golden: str, predicted: str) -> float:
-    """Says, as 1 or 0, whether two texts are the same when normalized.
-
-    Args:
-      golden: a right text.
-      predicted: a text.
-    """
+    """Says, as 1 or 0, whether two texts are the same when normalized."""
     return float(normalize_answer(golden) == normalize_answer(predicted))
 
 
@@ -46,10 +37,6 @@ def f1_score(golden: str, predicted: str) -> float:
     """Computes the F1 of the words that two texts have in common, in [0, 1].
 
     It is 0 if either has no words; see `f1_score_v2`.
-
-    Args:
-      golden: a right text.
-      predicted: a text.
     """
     right = normalize_answer(golden).split()
     found = normalize_answer(predicted).split()
@@ -77,10 +64,6 @@ def squad_v1(
     golden: Golden, predictions: Sequence[str]
 ) -> dict[str, float | int]:
     """Computes the figures of SQuAD 1.1 and of MRQA.
-
-    Args:
-      golden: right texts.
-      predictions: one for each question.
 
     Returns:
       "exact_match" and "f1".

@@ -117,11 +117,6 @@ def example(eid: int, context: Context, question: Question) -> QAExample:
 def unanswered_example(eid: int, question: str, context: str) -> QAExample:
     """Makes an example of which no answer is known.
 
-    Args:
-      eid: its number, and its name.
-      question: its text.
-      context: the text with the answer.
-
     Raises:
       BadRowError: if one of them is empty.
     """

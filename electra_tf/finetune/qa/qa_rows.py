@@ -82,12 +82,7 @@ class RowMaker:
     def rows(
         self, examples: Sequence[QAExample], *, is_training: bool
     ) -> Iterator[Row]:
-        """Yields the rows of each question, window after window.
-
-        Args:
-          examples: of one split.
-          is_training: whether the rows are to learn from.
-        """
+        """Yields the rows of each question, window after window."""
         contexts = {example.context: example.words for example in examples}
         vocabulary = self._ids(itertools.chain.from_iterable(contexts.values()))
         texts = self.tokenizer.tokenize
@@ -225,10 +220,6 @@ def max_context(windows: Sequence[Window], num_tokens: int) -> np.ndarray:
 
     That is the window where the shorter of the two sides is longest; a longer
     window counts a little more, and of equals the first is taken.
-
-    Args:
-      windows: of a context.
-      num_tokens: of the context.
 
     Returns:
       int64 [num_tokens], the number of a window for each token.

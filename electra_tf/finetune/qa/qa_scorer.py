@@ -101,20 +101,11 @@ class QAScorer(Scorer):
     def metrics(
         self, golden: qa_metrics.Golden, answered: Sequence[Answered]
     ) -> dict[str, float | int]:
-        """Computes the metrics, in percent.
-
-        Args:
-          golden: right texts of each question.
-          answered: what is known of each.
-        """
+        """Computes the metrics, in percent."""
         return qa_metrics.squad_v1(golden, [x.text for x in answered])
 
     def prediction(self, answered: Answered) -> str:
-        """Returns the answer.
-
-        Args:
-          answered: what is known of it.
-        """
+        """Returns the answer."""
         return answered.text
 
     def answers(

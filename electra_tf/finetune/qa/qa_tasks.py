@@ -155,10 +155,6 @@ class QATask(Task):
     ) -> dict[str, str]:
         """Writes what the official scorers read, and more; see `answer_files`.
 
-        Args:
-          split: one of `dev_splits` or `test_splits`.
-          answers: of the scorer.
-
         Returns:
           Name of a file -> its text. The names begin with the task's and, of a
           test split, the split's.

@@ -83,10 +83,6 @@ class InputSpec(NamedTuple):
 def inputs_of(item: Item, spec: InputSpec) -> Inputs:
     """Checks what a model is given.
 
-    Args:
-      item: see there.
-      spec: what it must be.
-
     Raises:
       BadRowError: if it is something else.
     """
@@ -133,10 +129,6 @@ def _parts(item: Item, names: Sequence[str]) -> tuple[Any, ...]:
 
 def of_texts(texts: Sequence[str], spec: InputSpec) -> Source:
     """Makes a source of a single row.
-
-    Args:
-      texts: of it.
-      spec: of the model.
 
     Raises:
       UserError: if the model has not so many inputs.

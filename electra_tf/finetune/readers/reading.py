@@ -81,13 +81,7 @@ class BadRows:
     def leave_out(
         self, path: pathlib.Path, place: int | str, problem: str
     ) -> None:
-        """Counts a row.
-
-        Args:
-          path: of its file.
-          place: see `at`.
-          problem: what is wrong with it, a sentence.
-        """
+        """Counts a row."""
         self._places.setdefault(str(path), set()).add(place)
         self._first.setdefault(str(path), f"{_where(place)}: {problem}")
 

@@ -161,12 +161,7 @@ class Record(NamedTuple):
 
 
 def of_json(place: int | str, content: Json) -> Record:
-    """Makes a record of a JSON object; of anything else one with a problem.
-
-    Args:
-      place: where it stands.
-      content: any JSON.
-    """
+    """Makes a record of a JSON object; of anything else one with a problem."""
     if isinstance(content, Mapping):
         return Record(place, content)
     problem = f"There must be a JSON object. Received: {shown(content)}."
@@ -185,12 +180,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 def received(column: str, columns: Collection[str]) -> str:
-    """Says which columns there are, and which of them may be meant.
-
-    Args:
-      column: that there is not.
-      columns: that there are.
-    """
+    """Says which columns there are, and which of them may be meant."""
     near = difflib.get_close_matches(column, columns, 1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     return f"Received: {', '.join(map(repr, columns)) or 'nothing'}.{hint}"

@@ -93,13 +93,7 @@ def find(
 
 
 def ways_out(source: Source, split: str, endings: Sequence[str]) -> str:
-    """Says what a custom task lacks and which flags give it.
-
-    Args:
-      source: that is not there.
-      split: that is missing.
-      endings: that a file might have.
-    """
+    """Says what a custom task lacks and which flags give it."""
     received = f"no {source}"
     ways_out = _NO_DEV if split == "dev" else f"Set --{split}_file."
     if source.split:

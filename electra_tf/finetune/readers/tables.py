@@ -43,11 +43,7 @@ class Layout(NamedTuple):
     num_columns: int | None = None
 
     def names(self, count: int) -> list[str]:
-        """Returns names for all columns, "" for those that are not read.
-
-        Args:
-          count: how many there are.
-        """
+        """Returns names for all columns, "" for those that are not read."""
         numbers = range(count)
         names = [""] * count
         for name, position in self.positions.items():
@@ -191,12 +187,6 @@ def _check_delimiter(
     table: Table, line: bytes, first: _Row, required: Collection[str]
 ) -> None:
     """Refuses a file whose columns are there with another delimiter.
-
-    Args:
-      table: that is read.
-      line: the first of it.
-      first: what was made of it.
-      required: columns that must be there.
 
     Raises:
       UserError: naming that delimiter.

@@ -96,9 +96,6 @@ class Experiment(NamedTuple):
         Differs: the original mixes the rows of all tasks in a batch, and fills
         all up to the same length.
 
-        Args:
-          seed: of the trial.
-
         Returns:
           int32 [num_train_steps], numbers of `tasks`.
         """
@@ -116,9 +113,6 @@ class Experiment(NamedTuple):
 
     def lengths(self, seed: int) -> np.ndarray:
         """Returns the tokens in the rows of each update, padding included.
-
-        Args:
-          seed: of the trial.
 
         Returns:
           int64 [num_train_steps]; few different ones.
@@ -170,9 +164,6 @@ class Experiment(NamedTuple):
 
         It is the main metric of the first dev split; of several tasks, the
         mean over tasks.
-
-        Args:
-          metrics: split -> metric -> value.
         """
         values = [
             found[scorer.main_metric] for scorer, found in self._first(metrics)
@@ -186,9 +177,6 @@ class Experiment(NamedTuple):
 
         The score; of equals the tie metrics that there are; then the lower
         loss. Each is a mean over tasks, of their first dev splits.
-
-        Args:
-          metrics: split -> metric -> value.
         """
         firsts = self._first(metrics)
         ties = [

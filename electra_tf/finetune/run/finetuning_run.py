@@ -30,9 +30,6 @@ Done = tuple[Trial, dict[str, Any]]
 def run(config: FinetuningConfig) -> dict[str, Any]:
     """Trains, evaluates and predicts with every trial, and reports.
 
-    Args:
-      config: the whole configuration.
-
     Returns:
       What the results file holds.
 
@@ -55,9 +52,6 @@ def run(config: FinetuningConfig) -> dict[str, Any]:
 
 def prepare(config: FinetuningConfig) -> Experiment:
     """Reads encoder and data.
-
-    Args:
-      config: the whole configuration.
 
     Raises:
       UserError: if the encoder cannot be read, if it is too short for the

@@ -69,12 +69,7 @@ class _Target(NamedTuple):
 
 
 def read(task: Task, split: str) -> Split:
-    """Reads a split to evaluate or predict.
-
-    Args:
-      task: of it.
-      split: one of the task's.
-    """
+    """Reads a split to evaluate or predict."""
     examples = task.get_examples(split)
     rows = task.featurize(examples, is_training=False)
     return Split(examples, Features(rows, task.get_feature_specs()))
@@ -89,12 +84,7 @@ def test_splits(task: Task) -> list[str]:
 
 
 def write(experiment: Experiment, trials: Sequence[Trial]) -> Scores:
-    """Writes the answers of each trial, and of their ensemble.
-
-    Args:
-      experiment: what they have in common.
-      trials: that are done.
-    """
+    """Writes the answers of each trial, and of their ensemble."""
     splits = _splits(experiment)
     tests, outputs = [], []
     for trial in trials:
@@ -116,13 +106,7 @@ def write(experiment: Experiment, trials: Sequence[Trial]) -> Scores:
 
 
 def read_answers(task: Task, split: str, trial: int) -> list[dict[str, Any]]:
-    """Reads the answers of a trial.
-
-    Args:
-      task: of it.
-      split: one of the dev splits.
-      trial: its number.
-    """
+    """Reads the answers of a trial."""
     path = _place(task, "dev_predictions") / _file_name(task, split, str(trial))
     with path.open(encoding="utf-8", newline="\n") as lines:
         return [json.loads(line) for line in lines]

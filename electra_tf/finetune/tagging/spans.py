@@ -80,11 +80,7 @@ def get_tags(
 
 
 def find_encoding(sentences: Iterable[Sequence[str]]) -> str:
-    """Returns the encoding that tags are in, see `get_tags`.
-
-    Args:
-      sentences: the tags of each.
-    """
+    """Returns the encoding that tags are in, see `get_tags`."""
     starts: Counter[str] = Counter()
     for tags in sentences:
         kind_before = ""

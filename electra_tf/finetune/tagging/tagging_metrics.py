@@ -121,10 +121,6 @@ class AccuracyScorer(Scorer):
     ) -> tuple[list[list[str]], list[list[float]]]:
         """Puts the windows of each sentence together.
 
-        Args:
-          outputs: of the head, row by row.
-          examples: of the split.
-
         Returns:
           Of each sentence the predicted tags, and the probability of each.
         """
