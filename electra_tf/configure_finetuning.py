@@ -140,7 +140,7 @@ class TaskConfig:
     """What is learned from which rows."""
 
     task_names: tuple[str, ...] = given_once()
-    """The task, as cola or mnli, or any name for one of your own: see
+    """The task, as cola or mnli, or any name for a custom task: see
     `task_kind`. Several with commas between share an encoder and are learned
     together. Required."""
 
@@ -307,11 +307,11 @@ class TrainingConfig:
     """Stop after so many evaluations without a better score; 0 for never."""
 
     max_restarts: int = 2
-    """Times a trial is begun anew, under another seed, when it failed: when
+    """Times a trial is restarted, under another seed, when it failed: when
     it gives one answer to dev rows of several labels; to each task's."""
 
     restart_learning_rate_factor: float = 1.0
-    """Factor of the learning rate each time that a trial is begun anew."""
+    """Factor of the learning rate at each restart of a trial."""
 
     def __post_init__(self) -> None:
         counts = "num_evaluations early_stopping max_restarts seed"
@@ -427,7 +427,7 @@ class FinetuningConfig:
 
         Args:
           trial: its number, from 1.
-          restart: how often it was begun anew.
+          restart: how often it was restarted.
         """
         name = trial_directories.name(self.task.task_name, trial, restart)
         return os.path.join(self.run.model_dir, "finetuning_models", name)

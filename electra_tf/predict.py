@@ -39,7 +39,7 @@ class PredictConfig:
 
     input: str = ""
     """A file to answer row by row: .txt with a text a line; .jsonl, .csv or
-    .tsv, of a task of your own in the way that its training files were read,
+    .tsv, of a custom task in the way that its training files were read,
     header, delimiter and columns alike; else with the inputs as fields or named
     columns, .tsv also as in GLUE or without names; of models that tag also
     .conll and .conllu. May be compressed. Default: standard input, where there
@@ -105,10 +105,10 @@ def main(config: PredictConfig) -> None:
     )
     texts = [text for text in (config.text, config.text_b) if text]
     if texts:
-        source = inputs.of_texts(texts, predictor.asked)
+        source = inputs.of_texts(texts, predictor.input_spec)
     else:
         source = inputs.of_file(
-            config.input, config.input_format, predictor.asked
+            config.input, config.input_format, predictor.input_spec
         )
     prediction_run.run(
         predictor, source, config.output, skip_bad_rows=config.skip_bad_rows

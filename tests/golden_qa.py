@@ -6,8 +6,8 @@ import golden_arrays
 import numpy as np
 
 from electra_tf.config.qa import QAConfig
+from electra_tf.finetune.examples import QAExample
 from electra_tf.finetune.preprocessing import TextTokenizer
-from electra_tf.finetune.qa.examples import QAExample
 from electra_tf.model.tokenization import Vocabulary
 
 _DIRECTORY = golden_arrays.HERE / "golden/finetune"

@@ -476,7 +476,7 @@ def _fresh(tmp_path, labels="01"):
 
 
 class _Failing:
-    """Stands in for a trial: it fails until it was begun anew often enough."""
+    """Stands in for a trial: it fails until it was restarted often enough."""
 
     FAILURES = 0
     SCORES = (50.0, 60.0, 60.0, 0.0)
@@ -496,7 +496,7 @@ class _Failing:
     ("failures", "most", "expected", "restarts"),
     [(0, 2, 0, 0), (1, 2, 1, 1), (9, 0, 0, 0), (3, 3, 3, 3), (9, 3, 1, 3)],
 )
-def test_a_trial_is_begun_anew_while_it_fails_and_the_best_is_kept(
+def test_a_trial_is_restarted_while_it_fails_and_the_best_is_kept(
     failures, most, expected, restarts, monkeypatch
 ):
     monkeypatch.setattr(finetuning_run, "Trial", _Failing)
@@ -519,7 +519,7 @@ def test_each_trial_and_each_restart_has_its_own_seed():
 
 
 @pytest.mark.slow
-def test_a_failed_trial_is_begun_anew_and_counted(tmp_path):
+def test_a_failed_trial_is_restarted_and_counted(tmp_path):
     data_dir = _fresh(tmp_path, labels="1")
     config = _config(data_dir, num_train_epochs=8.0, max_restarts=1)
     whole = finetuning_run.run(config)

@@ -91,7 +91,7 @@ def write_trained(directory, task_name, seed=0, **known):
         config(task_names=(task_name,), max_query_length=8, doc_stride=8),
         pretrained.tokenizer(read),
         longest=ENCODER.max_position_embeddings,
-        known=known,
+        metadata=known,
     )
     head = task.head()
     with keras.name_scope("task_specific"):

@@ -1,4 +1,4 @@
-"""The configuration of tasks of your own; needs no TensorFlow.
+"""The configuration of custom tasks; needs no TensorFlow.
 
 Such a task is files and the names of their columns. `METRICS` says which
 kinds there are; `_READ_BY` which flag is for which of them.
@@ -53,15 +53,15 @@ _SPLIT = re.compile(r"(train|dev\w*|test\w*|diagnostic)=(\S+)")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ColumnsConfig:
-    """A task of your own: what kind it is, and which column holds what.
+    """A custom task: its kind, and which column holds what.
 
     A column is a name of the first line of a .csv or .tsv file, a field of a
     .jsonl file (with dots for a field of a field) or a feature of a data set.
     """
 
     task_kind: str = one_of(REGISTERED, *METRICS)
-    """What your own task asks for: a label, a value, a tag for every word, or
-    a span of a context; "registered" for the tasks that are known by name."""
+    """Kind of a custom task: a label, a value, a tag for every word, or a span
+    of a context; "registered" for the tasks that are known by name."""
 
     train_file: str = ""
     """Rows to learn from, .csv, .tsv or .jsonl; of tagging .jsonl, or .txt,
@@ -253,8 +253,8 @@ class ColumnsConfig:
             )
 
     @property
-    def is_own(self) -> bool:
-        """Whether this is a task of the user's own."""
+    def is_custom(self) -> bool:
+        """Whether this is a custom task."""
         return self.task_kind != REGISTERED
 
     def split_of_data_set(self, split: str) -> str:
@@ -266,10 +266,10 @@ class ColumnsConfig:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FilesConfig:
-    """Where there is what decides nothing about the training."""
+    """Files that decide nothing about the training."""
 
     test_file: str = ""
-    """Rows to predict, of a task of your own; scored where all have labels.
+    """Rows to predict, of a custom task; scored where all have labels.
     Default: <finetuning_data_dir>/<task>/test.*, with --write_test_outputs."""
 
     tfds_data_dir: str = ""

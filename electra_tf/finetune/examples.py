@@ -1,4 +1,4 @@
-"""Examples of a task, and the columns of the rows made of them."""
+"""Examples of tasks, and the columns of the rows of token ids made of them."""
 
 import abc
 import dataclasses
@@ -21,8 +21,84 @@ class Example(abc.ABC):
         """Whether the right answer is known."""
 
 
+@dataclasses.dataclass(frozen=True)
+class InputExample(Example):
+    """A text or a pair of texts, of classification and regression.
+
+    Attributes:
+      text_a: the text, or the first of the pair.
+      text_b: the second of the pair; None for a single text.
+      label: of a classification a label, of a regression its value; None
+        where it is not known.
+    """
+
+    text_a: str
+    text_b: str | None = None
+    label: str | float | None = None
+
+    @property
+    def is_labelled(self) -> bool:
+        return self.label is not None
+
+
+@dataclasses.dataclass(frozen=True)
+class TaggedSentence(Example):
+    """A sentence to tag.
+
+    Attributes:
+      words: of the sentence.
+      tags: one for each word, in the encoding of the model; empty where they
+        are not known.
+    """
+
+    words: tuple[str, ...]
+    tags: tuple[str, ...] = ()
+
+    @property
+    def is_labelled(self) -> bool:
+        return bool(self.tags)
+
+
+@dataclasses.dataclass(frozen=True)
+class QAExample(Example):
+    """A question, and the context that may hold its answer.
+
+    Attributes:
+      qas_id: names the question in its file.
+      question: its text.
+      context: the text with the answer.
+      words: of the context, as white space divides them.
+      answers: right texts, any of which will do; none of a question without
+        an answer, or whose answer is not known.
+      answer_text: the answer to learn; empty where there is none.
+      first_word: number of its first word; None where there is no answer, or
+        where it does not stand in the context.
+      last_word: of its last word.
+      is_impossible: whether the context holds no answer.
+    """
+
+    qas_id: str
+    question: str
+    context: str
+    words: tuple[str, ...]
+    answers: tuple[str, ...] = ()
+    answer_text: str = ""
+    first_word: int | None = None
+    last_word: int | None = None
+    is_impossible: bool = False
+
+    @property
+    def is_labelled(self) -> bool:
+        return bool(self.answers) or self.is_impossible
+
+    @property
+    def is_found(self) -> bool:
+        """Whether the answer to learn stands in the context."""
+        return self.first_word is not None
+
+
 class FeatureSpec(NamedTuple):
-    """One column.
+    """A column of the rows.
 
     Attributes:
       name: of the feature.
@@ -40,6 +116,6 @@ TOKENS = (
     FeatureSpec("input_ids", is_sequence=True),
     FeatureSpec("segment_ids", is_sequence=True),
 )
-"""What every task has; `input_mask` is made with the batch."""
+"""The columns of every task; `input_mask` is made with the batch."""
 EID = FeatureSpec("eid")
-"""The example that a row is from."""
+"""The number of the example that a row is from."""

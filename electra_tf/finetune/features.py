@@ -137,9 +137,6 @@ class Features:
     def batches(self, batch_size: int) -> Iterator[tuple[np.ndarray, Batch]]:
         """Yields every row once, rows of about the same length together.
 
-        Args:
-          batch_size: rows in all batches but the last.
-
         Yields:
           The rows' numbers, int64 [b], and the batch.
         """

@@ -118,11 +118,7 @@ class _Progress:
             self._say("")
 
     def end(self, num_bad: int) -> None:
-        """Sums up.
-
-        Args:
-          num_bad: rows left out.
-        """
+        """Sums up."""
         self._say(f", bad rows left out: {num_bad:,}" * bool(num_bad))
 
     def _say(self, more: str) -> None:

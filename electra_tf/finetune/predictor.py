@@ -14,7 +14,7 @@ from electra_tf.finetune import pretrained, task_description
 from electra_tf.finetune.examples import Example
 from electra_tf.finetune.features import Features
 from electra_tf.finetune.finetuning_model import FinetuningModel
-from electra_tf.finetune.readers.inputs import Asked, Item, asked_of, inputs_of
+from electra_tf.finetune.readers.inputs import InputSpec, Item, inputs_of
 from electra_tf.finetune.readers.reading import BadRowError
 from electra_tf.finetune.task import Head, Task
 from electra_tf.finetune.task_description import Description
@@ -89,9 +89,9 @@ class Predictor:
         self._scorer = self.task.get_scorer()
 
     @property
-    def asked(self) -> Asked:
-        """What an item must be."""
-        return asked_of(self.task)
+    def input_spec(self) -> InputSpec:
+        """The inputs that an item must have."""
+        return self.task.input_spec
 
     def __call__(self, items: Iterable[Item]) -> list[Answer]:
         """Returns the answer to each item.
@@ -99,7 +99,7 @@ class Predictor:
         Args:
           items: texts; pairs of texts, where the task is of pairs; lists of
             words or texts with white space between, where it tags; pairs
-            of question and context; or mappings from `asked.names`.
+            of question and context; or mappings from `input_spec.names`.
 
         Raises:
           UserError: telling the number of an item, from 1, that is of another
@@ -108,24 +108,21 @@ class Predictor:
         return list(self.stream(items))
 
     def stream(self, items: Iterable[Item]) -> Iterator[Answer]:
-        """Yields the answer to each item, a block in memory at once.
-
-        Args:
-          items: as of a call.
-        """
+        """Yields the answer to each item, a block in memory at once."""
         if isinstance(items, str | Mapping) or hasattr(items, "columns"):
             raise UserError(
                 "`items` must be a sequence of what is to be answered. "
                 f"Received: a single {type(items).__name__}, {shown(items)}. "
                 "Put one item in a list; of a table, give a column."
             )
+        spec = self.input_spec
         numbered = enumerate(items, start=1)
         while block := list(itertools.islice(numbered, BLOCK_SIZE)):
             examples = []
             for eid, (number, item) in enumerate(block):
                 try:
                     examples.append(
-                        self.task.make_example(eid, inputs_of(item, self.asked))
+                        self.task.make_example(eid, inputs_of(item, spec))
                     )
                 except BadRowError as error:
                     raise UserError(f"Item {number}: {error}") from error

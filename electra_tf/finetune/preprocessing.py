@@ -1,4 +1,4 @@
-"""From text to rows of token ids."""
+"""From text to rows of token ids: [CLS] first [SEP] second [SEP]."""
 
 from collections.abc import Sequence
 
@@ -35,11 +35,7 @@ class TextTokenizer:
         self.in_graph = make_tokenizer(vocabulary, do_lower_case, strip_accents)
 
     def tokenize(self, texts: Sequence[str]) -> list[np.ndarray]:
-        """Returns the ids of each text's tokens, int32 each.
-
-        Args:
-          texts: any.
-        """
+        """Returns the ids of each text's tokens, int32 each."""
         ids: list[np.ndarray] = []
         for start in range(0, len(texts), _TEXTS_AT_ONCE):
             part = tf.constant(list(texts[start : start + _TEXTS_AT_ONCE]))
@@ -55,6 +51,30 @@ class TextTokenizer:
           texts: string [B].
         """
         return self.in_graph.tokenize(texts)
+
+
+def pack(
+    vocabulary: Vocabulary,
+    first: np.ndarray,
+    second: np.ndarray | None = None,
+    *,
+    length: int,
+) -> dict[str, np.ndarray]:
+    """Makes a row of one or two texts that fits: see `join`.
+
+    `graph_tokenization.pack_rows` does it in a graph.
+
+    Of a pair, the longer text is cut; see `truncate_pair`.
+
+    Args:
+      vocabulary: of the tokens.
+      first: int32 [n], ids.
+      second: int32 [m], ids; None for a single text.
+      length: tokens of the longest row.
+    """
+    if second is None:
+        return join(vocabulary, first[: length - 2])
+    return join(vocabulary, *truncate_pair(first, second, length - 3))
 
 
 def join(

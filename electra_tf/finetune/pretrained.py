@@ -18,9 +18,6 @@ from electra_tf.util.errors import UserError
 def read(config: FinetuningConfig) -> Weights:
     """Reads the encoder of the model directory, or of `init_checkpoint`.
 
-    Args:
-      config: the whole configuration.
-
     Returns:
       The encoder's weights, without any head, with its vocabulary, its dropout
       in pre-training and what the tokenizer does to case and accents.

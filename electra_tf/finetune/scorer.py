@@ -1,4 +1,4 @@
-"""What the outputs of a model on a split are worth."""
+"""Scorers: metrics, answers and ensembles of a model's outputs on a split."""
 
 import abc
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -50,7 +50,7 @@ class Scorer(abc.ABC):
       tie_metrics: choose among equals, one after the other, before the loss.
     """
 
-    main_metric: ClassVar[str]
+    main_metric: str
     tie_metrics: ClassVar[tuple[str, ...]] = ()
 
     @abc.abstractmethod
@@ -88,19 +88,11 @@ class Scorer(abc.ABC):
     def answers(
         self, outputs: Outputs, examples: Sequence[Example]
     ) -> list[dict[str, Any]]:
-        """Returns what is predicted for each example, as JSON values.
-
-        Args:
-          outputs: of the head, row by row.
-          examples: of the split, in order.
-        """
+        """Returns what is predicted for each example, as JSON values."""
 
     @abc.abstractmethod
     def combine(self, outputs: Sequence[Outputs]) -> Outputs:
         """Makes the outputs of an ensemble: means over its models.
-
-        Args:
-          outputs: of each model, on the same rows.
 
         Returns:
           As of one model; "loss" is the mean of the models', and not that of
@@ -108,12 +100,8 @@ class Scorer(abc.ABC):
         """
 
     @abc.abstractmethod
-    def has_collapsed(self, outputs: Outputs) -> bool:
-        """Says whether every row is answered alike.
-
-        Args:
-          outputs: of the head, row by row.
-        """
+    def is_degenerate(self, outputs: Outputs) -> bool:
+        """Says whether every row is answered alike."""
 
     def has_failed(self, outputs: Outputs, examples: Sequence[Example]) -> bool:
         """Says whether nothing is learnt: one answer where there are several.
@@ -124,7 +112,7 @@ class Scorer(abc.ABC):
             may be right.
         """
         labels = {label for x in examples for label in self.labels_of(x)}
-        return len(labels) > 1 and self.has_collapsed(outputs)
+        return len(labels) > 1 and self.is_degenerate(outputs)
 
     def labels_of(self, example: Example) -> Iterable[Hashable]:
         """Returns the right answers that an example asks for."""

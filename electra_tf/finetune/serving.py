@@ -58,10 +58,6 @@ _WHITE_SPACE = r"[\p{Z}\x09-\x0d\x1c-\x20\x{85}]+"  # as of Python's split
 def export(predictor: Predictor, directory: pathlib.Path) -> list[pathlib.Path]:
     """Writes a model as two SavedModels.
 
-    Args:
-      predictor: of the model.
-      directory: where they go.
-
     Returns:
       The directory of each SavedModel.
 
@@ -70,7 +66,7 @@ def export(predictor: Predictor, directory: pathlib.Path) -> list[pathlib.Path]:
         cannot be written to.
     """
     served = _served(predictor)
-    names = ("text", "text_b")[: len(predictor.asked.names)]
+    names = ("text", "text_b")[: len(predictor.input_spec.names)]
     text = [tf.TensorSpec([None], tf.string, name) for name in names]
     paths = []
     for kind, spec, answer, assets in (

@@ -1,10 +1,14 @@
-"""What a task is: data to learn from, a head, and metrics.
+"""A task: where its rows are, how they are read, its head and its metrics.
 
-A task subclasses `Task`, and one line in `task_builder.py` registers it.
+A task is a reader and one of four kinds, each a subclass of `Task`. What it
+reads is said by a `Preset`, of a task that is known by its name
+(`task_builder.TASKS`), or by flags, of a custom task (`--task_kind`).
 """
 
 import abc
+import dataclasses
 import functools
+import hashlib
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
@@ -13,10 +17,14 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from electra_tf.config.columns import ColumnsConfig
 from electra_tf.configure_finetuning import FinetuningConfig
 from electra_tf.finetune.examples import Example, FeatureSpec
 from electra_tf.finetune.preprocessing import TextTokenizer
+from electra_tf.finetune.readers import prepared, sources, tables
+from electra_tf.finetune.readers.inputs import InputSpec
 from electra_tf.finetune.readers.reading import BadRows
+from electra_tf.finetune.readers.sources import Source
 from electra_tf.finetune.scorer import Scorer
 from electra_tf.model.modeling import EncoderOutput
 from electra_tf.util.errors import UserError
@@ -26,7 +34,7 @@ Row = Mapping[str, int | float | np.ndarray]
 
 
 class Head(keras.layers.Layer, abc.ABC):
-    """What stands on the encoder; its name is the task's.
+    """Output layers on the encoder; its name is the task's.
 
     Call arguments:
       states: an `EncoderOutput`.
@@ -67,42 +75,58 @@ class Head(keras.layers.Layer, abc.ABC):
         """
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Preset:
+    """A task that is known by its name; a kind adds its own fields.
+
+    Attributes:
+      kind: class of the task.
+      num_train_epochs: times each row is seen. Default: the kind's.
+      dev_splits: labelled splits to evaluate on; the first chooses among
+        checkpoints, others may be missing.
+      test_splits: splits to predict, those that are there.
+    """
+
+    kind: "type[Task]"
+    num_train_epochs: float | None = None
+    dev_splits: tuple[str, ...] = ("dev",)
+    test_splits: tuple[str, ...] = ("test",)
+
+
 class Task(abc.ABC):
-    """Data, head and metrics of a task.
+    """Rows, head and metrics of a task; a kind of tasks is a subclass.
 
     Args:
       name: of the task, of its directory and of its head.
       config: the whole configuration.
       tokenizer: of the encoder's vocabulary.
       longest: tokens in the longest row that the encoder can read.
-      known: what `describe` returned when a model was trained, which then
+      preset: of a task that is known by its name; None of a custom task, whose
+        columns the configuration names.
+      metadata: what `describe` returned when a model was trained, which then
         needs no data.
 
     Raises:
-      UserError: if the configuration asks for longer rows.
+      UserError: if the configuration asks for longer rows, if a file that it
+        names is not there, or if dev rows are in two places.
 
     Attributes:
       bad_rows: what to do about rows that cannot be read, and how many there
         were.
       max_seq_length: tokens in the longest row.
-      DEV_SPLITS: labelled splits to evaluate on; the first chooses among
-        checkpoints, others may be missing.
-      TEST_SPLITS: splits to predict, those that are there.
+      dev_splits: see `Preset`, as `test_splits`.
       KIND: what is learned: "classification", "regression", "tagging" or
         "question answering".
+      ENDINGS: that the names of its files may have.
       FILES: ends the name of the directory, results/<task>_<FILES>, of the
         files of dev splits.
-      TAKES_WORDS: whether what is to be answered may be a sequence of words
-        in the place of a text.
     """
 
     KIND: ClassVar[str]
     DEFAULT_LENGTH: ClassVar[int] = 128
     DEFAULT_EPOCHS: ClassVar[float] = 3.0
-    DEV_SPLITS: ClassVar[tuple[str, ...]] = ("dev",)
-    TEST_SPLITS: ClassVar[tuple[str, ...]] = ("test",)
+    ENDINGS: ClassVar[tuple[str, ...]] = tables.ENDINGS
     FILES: ClassVar[str] = "files"
-    TAKES_WORDS: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -111,11 +135,18 @@ class Task(abc.ABC):
         tokenizer: TextTokenizer,
         *,
         longest: int,
-        known: Mapping[str, Any] | None = None,
+        preset: Preset | None = None,
+        metadata: Mapping[str, Any] | None = None,
     ) -> None:
         self.name = name
         self.config = config
+        is_its = preset is None or not config.columns.is_custom
+        self.columns = config.columns if is_its else ColumnsConfig()
         self.tokenizer = tokenizer
+        self.preset = preset
+        self.metadata = metadata or {}
+        self.dev_splits = preset.dev_splits if preset else ("dev",)
+        self.test_splits = preset.test_splits if preset else ("test",)
         self.directory = pathlib.Path(config.run.tasks_dir, name)
         self.bad_rows = BadRows(skip=config.task.skip_bad_rows)
         length = config.task.max_seq_length
@@ -126,17 +157,37 @@ class Task(abc.ABC):
                 f"max_seq_length={length}."
             )
         self.max_seq_length = length or min(self.DEFAULT_LENGTH, longest)
-        self.known = known or {}
+        if not (preset or metadata):
+            self._check_files()
+
+    def _check_files(self) -> None:
+        """Refuses files of a custom task that are not there or too many."""
+        columns = self.columns
+        test_file = self.config.files.test_file
+        for file in (columns.train_file, columns.dev_file, test_file):
+            if file and not pathlib.Path(file).expanduser().exists():
+                raise UserError(
+                    f"{file} must be a file of the task {self.name}. "
+                    "Received: No such file or directory."
+                )
+        if columns.dev_fraction and self.source("dev").exists:
+            raise UserError(
+                "`dev_fraction` must be 0 where there are dev rows. Received: "
+                f"dev_fraction={columns.dev_fraction:g}, and "
+                f"{self.source('dev')}. Leave --dev_fraction out."
+            )
 
     @property
     def num_train_epochs(self) -> float:
         """Times each row is seen."""
-        return self.config.training.num_train_epochs or self.DEFAULT_EPOCHS
+        default = self.preset and self.preset.num_train_epochs
+        given = self.config.training.num_train_epochs
+        return given or default or self.DEFAULT_EPOCHS
 
     @functools.cached_property
     def labels(self) -> tuple[str, ...]:
         """The labels in the order of the head's outputs, if it has any."""
-        return tuple(self.known.get("labels", ())) or self.get_labels()
+        return tuple(self.metadata.get("labels", ())) or self.get_labels()
 
     def get_labels(self) -> tuple[str, ...]:
         """Returns the labels of a classification; none of other tasks.
@@ -146,10 +197,10 @@ class Task(abc.ABC):
         return ()
 
     def describe(self) -> dict[str, Any]:
-        """Returns what a trained model must know of its data, for JSON.
+        """Returns the metadata that a trained model needs, for JSON.
 
         The configuration is not part of it. A class that learns more from
-        the data adds it here, and looks for it in `known`.
+        the data adds it here, and looks for it in `metadata`.
         """
         return {
             "kind": self.KIND,
@@ -159,35 +210,25 @@ class Task(abc.ABC):
         }
 
     def remark(self) -> str:
-        """Returns what a run should say of the data, a sentence or nothing."""
+        """Returns a sentence about the data for the log, or nothing."""
         return ""
 
     def warnings(self) -> list[str]:
-        """Returns sentences about what in the data looks like a slip."""
+        """Returns warnings about likely slips in the data."""
         return []
 
     @property
     @abc.abstractmethod
     def input_names(self) -> tuple[str, ...]:
-        """What is given to be answered, as a JSON object names it.
+        """The names of the inputs to be answered, as in a JSON object.
 
         For example ("text",), or ("question", "context").
         """
 
     @property
-    def file_names(self) -> tuple[str, ...]:
-        """The inputs' names in the first line of the task's own tables."""
-        return ()
-
-    @property
-    def bare_names(self) -> tuple[str, ...]:
-        """All columns of those of its tables whose first line is a row."""
-        return ()
-
-    @property
-    def word_files(self) -> Mapping[str, Any]:
-        """Ending -> `conll.Columns`, of files with a word a line."""
-        return {}
+    def input_spec(self) -> InputSpec:
+        """The inputs to be answered, and the files that may hold them."""
+        return InputSpec(self.input_names, columns=self.columns)
 
     @abc.abstractmethod
     def make_example(
@@ -203,20 +244,103 @@ class Task(abc.ABC):
           BadRowError: if it cannot be answered.
         """
 
-    @abc.abstractmethod
-    def path(self, split: str) -> pathlib.Path:
-        """Returns the file of a split, whether it is there or not."""
+    @property
+    def endings(self) -> tuple[str, ...]:
+        """The endings that the names of the task's files may have."""
+        return self.ENDINGS
 
-    @abc.abstractmethod
+    def source(self, split: str) -> Source:
+        """Returns the file or data set of a split, be it there or not.
+
+        Raises:
+          UserError: as `sources.find`.
+        """
+        return sources.find(
+            self.columns,
+            self.config.files,
+            self.directory,
+            split,
+            self.endings,
+        )
+
+    def path(self, split: str) -> pathlib.Path:
+        """Returns the file of a split, or the directory of its data set."""
+        return self.source(split).path
+
+    def existing_splits(self, splits: Iterable[str]) -> list[str]:
+        """Returns those of some splits that are there."""
+        return [split for split in splits if self.source(split).exists]
+
+    def required_source(self, split: str) -> Source:
+        """Returns the file or data set of a split.
+
+        Raises:
+          UserError: if a custom task has none, with the ways out.
+        """
+        source = self.source(split)
+        if not (source.exists or self.preset):
+            raise UserError(
+                f"{self.name} must have {split} rows. "
+                + sources.ways_out(source, split, self.endings)
+            )
+        return source
+
+    def class_names(self, column: str) -> tuple[str, ...]:
+        """Returns the labels of `--labels`, or the classes of a data set.
+
+        Returns:
+          None if only the rows tell them.
+        """
+        if self.columns.labels or not self.columns.tfds_name:
+            return self.columns.labels
+        return prepared.class_names(self.path("train"), column)
+
     def get_examples(self, split: str) -> Sequence[Example]:
         """Reads the examples of a split.
 
+        With `--dev_fraction`, the text of each training row decides whether it
+        is held out as a dev row.
+
         Args:
-          split: "train", or one of `DEV_SPLITS` or `TEST_SPLITS`.
+          split: "train", or one of `dev_splits` or `test_splits`.
 
         Raises:
           UserError: naming file and line of what cannot be read.
         """
+        fraction = self.columns.dev_fraction
+        is_part = fraction > 0 and split in ("train", "dev")
+        source = self.required_source("train" if is_part else split)
+        examples = self.read_examples(split, source)
+        if is_part:
+            examples = [
+                example
+                for example in examples
+                if (_hash(self.text_of(example)) < fraction) == (split == "dev")
+            ]
+        if not examples:
+            count = self.bad_rows.counts.get(str(source.path), 0)
+            received = f"none, and {count:,} bad rows" if count else "none"
+            raise UserError(
+                f"{source.path} must hold {split} rows. Received: {received}."
+                + " Set another --dev_fraction." * is_part
+            )
+        return examples
+
+    @abc.abstractmethod
+    def read_examples(self, split: str, source: Source) -> Sequence[Example]:
+        """Reads all rows of a source.
+
+        Args:
+          split: that they are for; those of test splits need no labels.
+          source: where they are.
+
+        Raises:
+          UserError: naming file and line of what cannot be read.
+        """
+
+    @abc.abstractmethod
+    def text_of(self, example: Example) -> str:
+        """Returns the text that decides whether a row is held out."""
 
     @abc.abstractmethod
     def get_feature_specs(self) -> Sequence[FeatureSpec]:
@@ -242,7 +366,7 @@ class Task(abc.ABC):
 
     @abc.abstractmethod
     def get_scorer(self) -> Scorer:
-        """Returns what judges the outputs of the head."""
+        """Returns the metrics of the head's outputs."""
 
     def files(
         self, split: str, answers: Sequence[Mapping[str, Any]]
@@ -250,7 +374,7 @@ class Task(abc.ABC):
         """Writes answers as other programs read them.
 
         Args:
-          split: one of `DEV_SPLITS` or `TEST_SPLITS`.
+          split: one of `dev_splits` or `test_splits`.
           answers: of the scorer.
 
         Returns:
@@ -260,6 +384,8 @@ class Task(abc.ABC):
         del split, answers
         return {}
 
-    def splits_there(self, splits: Iterable[str]) -> list[str]:
-        """Returns those of some splits that have a file."""
-        return [split for split in splits if self.path(split).exists()]
+
+def _hash(text: str) -> float:
+    """Returns a number in [0, 1) that depends on a text alone."""
+    digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") / 2**64

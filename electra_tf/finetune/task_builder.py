@@ -1,4 +1,4 @@
-"""The tasks by their names; one line registers one."""
+"""The tasks by their names, one line each, and the kinds of custom tasks."""
 
 import difflib
 import re
@@ -6,55 +6,54 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from electra_tf.configure_finetuning import FinetuningConfig
-from electra_tf.finetune.classification import glue
-from electra_tf.finetune.custom import qa_task, tagging_task, text_tasks
+from electra_tf.finetune.classification import classification_tasks, glue
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.qa import qa_tasks
 from electra_tf.finetune.tagging import tagging_tasks
-from electra_tf.finetune.task import Task
+from electra_tf.finetune.task import Preset, Task
 from electra_tf.util.errors import UserError
 
-TASKS: Mapping[str, type[Task]] = {
+TASKS: Mapping[str, Preset] = {
     **glue.TASKS,
     **qa_tasks.TASKS,
     **tagging_tasks.TASKS,
 }
 
 KINDS: Mapping[str, type[Task]] = {
-    **text_tasks.KINDS,
-    **tagging_task.KINDS,
-    **qa_task.KINDS,
+    **classification_tasks.KINDS,
+    **tagging_tasks.KINDS,
+    **qa_tasks.KINDS,
 }
-"""The kinds of tasks of one's own."""
+"""The kinds of custom tasks, as `--task_kind` has them."""
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 
 
 def check(config: FinetuningConfig) -> None:
-    """Refuses a task that there is not, and rows it would not read.
+    """Refuses unknown tasks, and files that the tasks would not read.
 
     Raises:
       UserError: with the ways out.
     """
     names, columns = config.task.task_names, config.columns
-    own = [name for name in names if name not in TASKS]
-    if columns.is_own:
-        _check_own(config, own)
-    elif own:
-        near = difflib.get_close_matches(own[0], TASKS, 1)
+    custom = [name for name in names if name not in TASKS]
+    if columns.is_custom:
+        _check_custom(config, custom)
+    elif custom:
+        near = difflib.get_close_matches(custom[0], TASKS, 1)
         hint = f"Did you mean {near[0]}? For" if near else "For"
         raise UserError(
             f"`task_names` must be one of {', '.join(TASKS)}. Received: "
-            f"task_names={own[0]!r}. {hint} a task of your own set "
+            f"task_names={custom[0]!r}. {hint} a custom task set "
             f"--task_kind to {', '.join(KINDS)}."
         )
-    if config.files.test_file and not columns.is_own:
+    if config.files.test_file and not columns.is_custom:
         raise UserError(
-            "`test_file` is for tasks of your own. Received: test_file="
+            "`test_file` is for custom tasks. Received: test_file="
             f"{config.files.test_file!r}, task_names={','.join(names)}. Put "
             "the test split where the task has it."
         )
-    if columns.tfds_name and not columns.is_own:
+    if columns.tfds_name and not columns.is_custom:
         _check_data_set(config)
 
 
@@ -62,32 +61,32 @@ def _check_data_set(config: FinetuningConfig) -> None:
     names = config.task.task_names
     if len(names) > 1 or names[0] not in glue.TASKS:
         raise UserError(
-            "`tfds_name` must stand with one task, of GLUE or of your own. "
+            "`tfds_name` must stand with one task, of GLUE or a custom one. "
             f"Received: tfds_name={config.columns.tfds_name!r}, task_names="
             f"{','.join(names)}. Put the files where the task has them, or "
             "set --task_kind."
         )
 
 
-def _check_own(config: FinetuningConfig, own: Sequence[str]) -> None:
+def _check_custom(config: FinetuningConfig, custom: Sequence[str]) -> None:
     names, kind = config.task.task_names, config.columns.task_kind
-    if not own:
+    if not custom:
         raise UserError(
-            "A task of your own must have a name of its own. Received: "
+            "A custom task must have a name of its own. Received: "
             f"task_names={','.join(names)}, task_kind={kind}. Give it another "
             "name, or leave --task_kind out for the task that is known by "
             "this one."
         )
-    if bad := [name for name in own if not _NAME.fullmatch(name)]:
+    if bad := [name for name in custom if not _NAME.fullmatch(name)]:
         raise UserError(
             "A task's name must be a letter, and letters, digits, _ and - "
             "after it, as it names files and weights. Received: "
             f"task_names={bad[0]!r}."
         )
-    if len(own) > 1:
+    if len(custom) > 1:
         raise UserError(
-            "At most one task of your own may be among `task_names`. "
-            f"Received: {', '.join(own)}. Train them one after the other."
+            "At most one custom task may be among `task_names`. "
+            f"Received: {', '.join(custom)}. Train them one after the other."
         )
 
 
@@ -97,7 +96,7 @@ def get_task(
     *,
     longest: int,
     name: str = "",
-    known: Mapping[str, Any] | None = None,
+    metadata: Mapping[str, Any] | None = None,
 ) -> Task:
     """Makes a task that a configuration names.
 
@@ -106,12 +105,20 @@ def get_task(
       tokenizer: of the encoder's vocabulary.
       longest: tokens in the longest row that the encoder can read.
       name: of the task. Default: the first.
-      known: what it told of itself when a model was trained.
+      metadata: what `Task.describe` returned when a model was trained.
 
     Raises:
       UserError: if there is no such task, or rows would be too long.
     """
     check(config)
     name = name or config.task.task_names[0]
-    kind = TASKS.get(name) or KINDS[config.columns.task_kind]
-    return kind(name, config, tokenizer, longest=longest, known=known)
+    preset = TASKS.get(name)
+    kind = preset.kind if preset else KINDS[config.columns.task_kind]
+    return kind(
+        name,
+        config,
+        tokenizer,
+        longest=longest,
+        preset=preset,
+        metadata=metadata,
+    )

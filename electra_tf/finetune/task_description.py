@@ -1,4 +1,4 @@
-"""What a trained model must know of its tasks: `task.json` beside its weights.
+"""The description of a model's tasks: `task.json` beside its weights.
 
 It holds, and needs no configuration or training data besides,
   tasks   name -> what `Task.describe` returned: "kind", what was learned;
@@ -33,11 +33,7 @@ Description = Mapping[str, Any]
 
 
 def describe(tasks: Sequence[Task]) -> dict[str, Any]:
-    """Returns JSON values from which `make_task` makes the tasks again.
-
-    Args:
-      tasks: of one model, at least one.
-    """
+    """Returns JSON values from which `make_task` makes the tasks again."""
     parts = dataclasses.asdict(tasks[0].config)
     return {
         "tasks": {task.name: task.describe() for task in tasks},
@@ -46,20 +42,12 @@ def describe(tasks: Sequence[Task]) -> dict[str, Any]:
 
 
 def write(directory: pathlib.Path, tasks: Sequence[Task]) -> None:
-    """Writes `task.json`.
-
-    Args:
-      directory: of the weights.
-      tasks: that they have learnt.
-    """
+    """Writes `task.json`."""
     files.write_json(directory / FILE_NAME, describe(tasks))
 
 
 def read(directory: pathlib.Path) -> Description:
     """Reads `task.json`.
-
-    Args:
-      directory: of the weights.
 
     Raises:
       UserError: if there is none, or if it is of another version.
@@ -89,10 +77,6 @@ def read(directory: pathlib.Path) -> Description:
 def choose(description: Description, name: str = "") -> str:
     """Returns the name of one of the tasks.
 
-    Args:
-      description: of a model.
-      name: of a task. Default: the only one.
-
     Raises:
       UserError: if there is no such task, or several to choose from.
     """
@@ -110,17 +94,12 @@ def make_task(
 ) -> Task:
     """Makes a task of a trained model, which reads no data.
 
-    Args:
-      description: of the model.
-      tokenizer: of its vocabulary.
-      name: of the task. Default: the only one.
-
     Raises:
       UserError: if it has not learnt such a task.
     """
     name = choose(description, name)
-    known = description["tasks"][name]
-    length = known["max_seq_length"]
+    metadata = description["tasks"][name]
+    length = metadata["max_seq_length"]
     config = config_fields.build(
         FinetuningConfig,
         {
@@ -131,5 +110,5 @@ def make_task(
         },
     )
     return task_builder.get_task(
-        config, tokenizer, longest=length, name=name, known=known
+        config, tokenizer, longest=length, name=name, metadata=metadata
     )

@@ -1,4 +1,4 @@
-"""What every registered task promises, and every kind of one's own."""
+"""What every registered task promises, and every kind of custom task."""
 
 import dataclasses
 import json
@@ -90,7 +90,7 @@ def _write(task):
     text = "\n".join(lines) + "\n"
     if task.path("train").suffix == ".json":
         text = f'{{"data": [{", ".join(lines)}]}}'
-    for split in ("train", *task.DEV_SPLITS):
+    for split in ("train", *task.dev_splits):
         task.path(split).write_text(text, "utf-8")
 
 
@@ -99,7 +99,7 @@ def test_a_task_answers_its_questions(name, tmp_path, encoder):
     config = _config(tmp_path, name)
     task = get_task(config, TextTokenizer(tiny.VOCABULARY), longest=32)
     _write(task)
-    examples = task.get_examples(task.DEV_SPLITS[0])
+    examples = task.get_examples(task.dev_splits[0])
     assert len(examples) == 2 and [x.eid for x in examples] == [0, 1]
     specs = task.get_feature_specs()
     assert {*TOKENS, EID} <= {*specs}
@@ -122,12 +122,12 @@ def test_a_task_answers_its_questions(name, tmp_path, encoder):
     answers = scorer.answers(outputs, examples)
     assert [answer["eid"] for answer in answers] == [0, 1]
     json.dumps(answers)
-    for split in (*task.DEV_SPLITS, *task.TEST_SPLITS):
+    for split in (*task.dev_splits, *task.test_splits):
         files = task.files(split, answers)
         assert all("." in name for name in files)
         assert all(text.endswith("\n") for text in files.values())
-        assert files or split not in task.TEST_SPLITS
-    assert scorer.has_collapsed(outputs) in (True, False)
+        assert files or split not in task.test_splits
+    assert scorer.is_degenerate(outputs) in (True, False)
     assert scorer.has_failed(outputs, examples) in (True, False)
 
 
@@ -170,7 +170,7 @@ def test_a_model_reads_files_in_the_way_that_its_training_did(tmp_path):
     assert expected == ["a|film", 'the\n"plot"']
     description = task_description.read(tmp_path)
     again = task_description.make_task(description, tokenizer)
-    source = inputs.of_file(str(path), "auto", inputs.asked_of(again))
+    source = inputs.of_file(str(path), "auto", again.input_spec)
     assert [source.parse(row) for _, row in source.rows] == [
         (text,) for text in expected
     ]

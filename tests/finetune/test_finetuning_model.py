@@ -89,8 +89,12 @@ def _assert_equal(found, expected):
         assert found[1][name] == pytest.approx(value, rel=1e-5)
 
 
-def test_replicas_and_micro_batches_change_nothing():
-    whole = _after_update(_model())
+@pytest.fixture(scope="module")
+def whole():
+    return _after_update(_model())
+
+
+def test_replicas_and_micro_batches_change_nothing(whole):
     parts = _model(gradient_accumulation_steps=4)
     _assert_equal(_after_update(parts), whole)
     strategy = _two_replicas()
@@ -100,8 +104,7 @@ def test_replicas_and_micro_batches_change_nothing():
 
 
 @pytest.mark.slow
-def test_islands_change_nothing_wherever_they_lie(monkeypatch):
-    whole = _after_update(_model())
+def test_islands_change_nothing_wherever_they_lie(whole, monkeypatch):
     monkeypatch.setattr(xla_kernels, "MIN_SIZE", 1)
     _assert_equal(_after_update(_model()), whole)
     _assert_equal(_after_update(_model(gradient_accumulation_steps=4)), whole)
@@ -130,9 +133,9 @@ def test_a_batch_teaches_the_encoder_and_the_head_of_its_task():
             assert is_same == is_others, name
 
 
-def test_another_task_changes_nothing_in_a_batch():
+def test_another_task_changes_nothing_in_a_batch(whole):
     both = _after_update(_model([RegressionHead("sts")]))
-    _assert_equal(both, _after_update(_model()))
+    _assert_equal(both, whole)
 
 
 def test_the_loss_of_a_batch_is_the_sum_of_its_tasks():

@@ -88,7 +88,7 @@ def test_an_ensemble_answers_with_the_mean_probability(sst, paths):
 
 def test_pairs_have_a_value_in_its_range(paths):
     predict = electra_tf.Predictor(paths["sts"])
-    assert predict.asked[:2] == (("text", "text_b"), False)
+    assert predict.input_spec[:2] == (("text", "text_b"), False)
     pairs = [("good film", "the plot"), ("it", "it is"), ("", "bad")]
     first, *_ = answers = predict(pairs)
     assert all(0 <= x["prediction"] <= 5 for x in answers)
@@ -126,7 +126,7 @@ def test_a_question_is_answered_from_all_of_its_context(paths):
     one, two, both = (answer["null_odds"] for answer in answers)
     # The least of means over rows is no less than the mean of the least.
     assert both >= (one + two) / 2 - 1e-4 and one != two
-    with pytest.raises(UserError, match="Item 1.*`context`.*not empty"):
+    with pytest.raises(UserError, match="Item 1.*'context'.*not empty"):
         predict([("what", " ")])
 
 

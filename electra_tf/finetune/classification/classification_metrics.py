@@ -3,12 +3,12 @@
 Shares and correlations are in percent, as the original prints them.
 """
 
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from electra_tf.finetune.classification.examples import InputExample
+from electra_tf.finetune.examples import InputExample
 from electra_tf.finetune.scorer import (
     Outputs,
     Scorer,
@@ -90,17 +90,82 @@ def spearman(x: np.ndarray, y: np.ndarray) -> float:
     return pearson(_ranks(x), _ranks(y))
 
 
+def macro_f1(labels: np.ndarray, predictions: np.ndarray) -> float:
+    """Returns the mean of the F1 of all classes, in percent.
+
+    Args:
+      labels: int [n].
+      predictions: int [n].
+    """
+    classes = np.union1d(labels, predictions)
+    scores = [precision_recall_f1(labels, predictions, c)[2] for c in classes]
+    return float(np.mean(scores))
+
+
+def r2(targets: np.ndarray, predictions: np.ndarray) -> float:
+    """Returns the share of the variance that is explained, in percent.
+
+    Args:
+      targets: float [n].
+      predictions: float [n].
+
+    Returns:
+      0 where all targets are the same.
+    """
+    total = float(np.sum(np.square(targets - targets.mean())))
+    error = float(np.sum(np.square(targets - predictions)))
+    return 100 * (1 - error / total) if total else 0.0
+
+
+def mean_squared_error(targets: np.ndarray, predictions: np.ndarray) -> float:
+    """Returns the mean squared error.
+
+    Args:
+      targets: float [n].
+      predictions: float [n].
+    """
+    return float(np.mean(np.square(targets - predictions)))
+
+
+Metric = Callable[[np.ndarray, np.ndarray], float]
+
+CLASSIFICATION: Mapping[str, Metric] = {
+    "accuracy": accuracy,
+    "mcc": matthews_correlation,
+    "macro_f1": macro_f1,
+    "precision": lambda x, y: precision_recall_f1(x, y)[0],
+    "recall": lambda x, y: precision_recall_f1(x, y)[1],
+    "f1": lambda x, y: precision_recall_f1(x, y)[2],
+}
+"""Metrics of classification; the last three are of the second label."""
+
+REGRESSION: Mapping[str, Metric] = {
+    "pearson": pearson,
+    "spearman": spearman,
+    "mse": mean_squared_error,
+    "r2": r2,
+}
+"""Metrics of regression, of targets in [0, 1]."""
+
+
 class ClassificationScorer(Scorer):
     """Metrics of a classification.
 
     Args:
       label_list: the labels, in the order of the logits.
+      metrics: names in `CLASSIFICATION`.
+      main_metric: the one that chooses among checkpoints; "" for the first.
     """
 
-    main_metric: ClassVar[str] = "accuracy"
-
-    def __init__(self, label_list: Sequence[str]) -> None:
+    def __init__(
+        self,
+        label_list: Sequence[str],
+        metrics: Sequence[str] = ("accuracy",),
+        main_metric: str = "",
+    ) -> None:
         self.label_list = tuple(label_list)
+        self.metric_names = tuple(metrics)
+        self.main_metric = main_metric or metrics[0]
 
     def score(
         self, outputs: Outputs, examples: Sequence[InputExample]
@@ -132,7 +197,10 @@ class ClassificationScorer(Scorer):
           labels: int [n].
           predictions: int [n].
         """
-        return {"accuracy": accuracy(labels, predictions)}
+        return {
+            name: CLASSIFICATION[name](labels, predictions)
+            for name in self.metric_names
+        }
 
     def answers(
         self, outputs: Outputs, examples: Sequence[InputExample]
@@ -156,49 +224,32 @@ class ClassificationScorer(Scorer):
         logits = mean_log_probabilities([x["logits"] for x in outputs])
         return {**outputs[0], "logits": logits, "loss": mean(outputs, "loss")}
 
-    def has_collapsed(self, outputs: Outputs) -> bool:
+    def is_degenerate(self, outputs: Outputs) -> bool:
         return len(np.unique(np.argmax(outputs["logits"], -1))) == 1
 
 
-class MCCScorer(ClassificationScorer):
-    """Matthews' correlation beside the accuracy."""
-
-    main_metric: ClassVar[str] = "mcc"
-
-    def metrics(
-        self, labels: np.ndarray, predictions: np.ndarray
-    ) -> dict[str, float]:
-        mcc = matthews_correlation(labels, predictions)
-        return {"mcc": mcc, **super().metrics(labels, predictions)}
-
-
-class F1Scorer(ClassificationScorer):
-    """F1 of the second class beside the accuracy."""
-
-    def metrics(
-        self, labels: np.ndarray, predictions: np.ndarray
-    ) -> dict[str, float]:
-        names = ("precision", "recall", "f1")
-        values = precision_recall_f1(labels, predictions)
-        return {
-            **super().metrics(labels, predictions),
-            **dict(zip(names, values, strict=True)),
-        }
-
-
 class RegressionScorer(Scorer):
-    """Correlations of a regression.
+    """Metrics of a regression.
 
     Args:
       min_value: the least label.
       max_value: the greatest.
+      metrics: names in `REGRESSION`.
+      main_metric: the one that chooses among checkpoints; "" for Spearman's
+        correlation.
     """
 
-    main_metric: ClassVar[str] = "spearman"
-
-    def __init__(self, min_value: float, max_value: float) -> None:
+    def __init__(
+        self,
+        min_value: float,
+        max_value: float,
+        metrics: Sequence[str] = ("pearson", "spearman", "mse"),
+        main_metric: str = "",
+    ) -> None:
         self.min_value = min_value
         self.max_value = max_value
+        self.metric_names = tuple(metrics)
+        self.main_metric = main_metric or "spearman"
 
     def score(
         self, outputs: Outputs, examples: Sequence[InputExample]
@@ -232,9 +283,8 @@ class RegressionScorer(Scorer):
           predictions: float [n].
         """
         return {
-            "pearson": pearson(targets, predictions),
-            "spearman": spearman(targets, predictions),
-            "mse": float(np.mean(np.square(targets - predictions))),
+            name: REGRESSION[name](targets, predictions)
+            for name in self.metric_names
         }
 
     def answers(
@@ -252,7 +302,7 @@ class RegressionScorer(Scorer):
         means = {name: mean(outputs, name) for name in ("predictions", "loss")}
         return {**outputs[0], **means}
 
-    def has_collapsed(self, outputs: Outputs) -> bool:
+    def is_degenerate(self, outputs: Outputs) -> bool:
         return float(np.std(outputs["predictions"])) < _SAME
 
 

@@ -1,13 +1,16 @@
-"""Classification and regression of texts and pairs, whatever file they are in.
+"""The kinds classification and regression: labels, heads and metrics.
 
 Source: the original's finetune/classification/classification_tasks.py.
 """
 
+import collections
+import difflib
 import functools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from electra_tf.finetune import label_warnings
 from electra_tf.finetune.classification.classification_heads import (
     ClassificationHead,
     RegressionHead,
@@ -16,165 +19,153 @@ from electra_tf.finetune.classification.classification_metrics import (
     ClassificationScorer,
     RegressionScorer,
 )
-from electra_tf.finetune.classification.examples import InputExample
-from electra_tf.finetune.examples import EID, TOKENS, FeatureSpec
-from electra_tf.finetune.preprocessing import join, truncate_pair
+from electra_tf.finetune.classification.text_tasks import TextTask
+from electra_tf.finetune.examples import FeatureSpec
 from electra_tf.finetune.readers.reading import BadRowError
-from electra_tf.finetune.task import Head, Row, Task
+from electra_tf.finetune.readers.records import listed
+from electra_tf.finetune.task import Head
+from electra_tf.util.errors import UserError
 
 
-class SingleOutputTask(Task):
-    """A label or value for each text or pair.
-
-    Attributes:
-      IS_UNORDERED: whether both orders of a pair mean the same.
-      TARGET: the column of labels.
-    """
-
-    IS_UNORDERED: ClassVar[bool] = False
-    TARGET: ClassVar[FeatureSpec]
-
-    @property
-    def is_unordered(self) -> bool:
-        """Whether both orders of a pair mean the same."""
-        return self.IS_UNORDERED
-
-    @property
-    def is_pair(self) -> bool:
-        """Whether a row has two texts."""
-        raise NotImplementedError
-
-    @property
-    def input_names(self) -> tuple[str, ...]:
-        return ("text", "text_b") if self.is_pair else ("text",)
-
-    def make_example(self, eid: int, inputs: Sequence[str]) -> InputExample:
-        return InputExample(eid, *inputs)
-
-    def get_feature_specs(self) -> tuple[FeatureSpec, ...]:
-        return (*TOKENS, EID, self.TARGET)
-
-    def featurize(
-        self, examples: Sequence[InputExample], *, is_training: bool
-    ) -> Iterator[Row]:
-        """Yields a row for each example, then for the other order of pairs.
-
-        The second rows are there in training on pairs without an order, if
-        `double_unordered` says so.
-
-        Args:
-          examples: of one split.
-          is_training: whether the rows are to learn from.
-        """
-        doubles = self.is_unordered and self.config.task.double_unordered
-        first = self.tokenizer.tokenize([x.text_a for x in examples])
-        second = [None] * len(first)
-        if any(x.text_b is not None for x in examples):
-            second = self.tokenizer.tokenize([x.text_b or "" for x in examples])
-        orders = [(first, second)]
-        if is_training and doubles:
-            orders.append((second, first))
-        for one, other in orders:
-            for eid, example in enumerate(examples):
-                yield {
-                    **self._tokens(one[eid], other[eid]),
-                    "eid": eid,
-                    self.TARGET.name: self.target(example.label),
-                }
-
-    def _tokens(self, first: Any, second: Any) -> Row:  # noqa: ANN401
-        vocabulary, size = self.tokenizer.vocabulary, self.max_seq_length
-        if second is None:
-            return join(vocabulary, first[: size - 2])
-        return join(vocabulary, *truncate_pair(first, second, size - 3))
-
-    def parse_label(self, text: str) -> str | float:
-        """Checks a label as it stands in a file.
-
-        Args:
-          text: of the label.
-
-        Raises:
-          BadRowError: if there is no such label.
-        """
-        raise NotImplementedError
-
-    def target(self, label: str | float | None) -> int | float:
-        """Returns what the head learns for a label; 0 for an unknown one."""
-        raise NotImplementedError
-
-
-class ClassificationTask(SingleOutputTask):
-    """One of some labels for each text or pair.
-
-    Attributes:
-      LABELS: in the order of the logits.
-      SCORER: class of its metrics.
-    """
+class ClassificationTask(TextTask):
+    """One of some labels for each text or pair."""
 
     KIND: ClassVar[str] = "classification"
-    LABELS: ClassVar[tuple[str, ...]] = ("0", "1")
-    SCORER: ClassVar[type[ClassificationScorer]] = ClassificationScorer
     TARGET: ClassVar[FeatureSpec] = FeatureSpec("label_ids")
 
     def get_labels(self) -> tuple[str, ...]:
-        return self.LABELS
+        """Returns the labels as configured, or those of training rows, sorted.
+
+        Raises:
+          UserError: if there are too few, or too many for the metric.
+        """
+        if self.preset:
+            return self.preset.labels
+        path, column = self.path("train"), self.columns.label_column
+        labels = self.class_names(column) or _sorted(
+            str(row.example.label) for row in self.train_rows
+        )
+        if len(labels) < 2:
+            raise UserError(
+                "A classification must have two labels or more. Received: "
+                f"{', '.join(labels) or 'none'} in {path}, column {column!r}."
+            )
+        if self.columns.main_metric == "f1" and len(labels) > 2:
+            raise UserError(
+                "`main_metric` must be another than f1 where there are more "
+                f"than two labels. Received: {listed(labels)} in {path}. Set "
+                "--main_metric=macro_f1."
+            )
+        return labels
+
+    def remark(self) -> str:
+        if self.preset:
+            return ""
+        counts = collections.Counter(x.example.label for x in self.train_rows)
+        labels = [f"{label} {counts[label]:,}" for label in self.labels]
+        return f"Labels: {listed(labels)}."
+
+    def warnings(self) -> list[str]:
+        if self.preset:
+            return []
+        labels = [str(row.example.label) for row in self.train_rows]
+        return label_warnings.of_labels(labels)
+
+    @functools.cached_property
+    def _ids(self) -> dict[str, int]:
+        return {label: i for i, label in enumerate(self.labels)}
 
     def parse_label(self, text: str) -> str:
-        if text not in self.labels:
-            raise BadRowError(
-                f"A label must be one of {', '.join(self.labels)}. "
-                f"Received: {text!r}."
-            )
-        return text
+        if text in self._ids:
+            return text
+        where = f"those of the training rows in {self.path('train')}: "
+        if self.columns.labels:
+            where = "those in --labels: "
+        if self.preset:
+            where = ""
+        near = difflib.get_close_matches(text, self.labels, 1)
+        hint = f" Did you mean {near[0]}?" if near else ""
+        raise BadRowError(
+            f"A label must be one of {where}{listed(self.labels)}. "
+            f"Received: {text!r}.{hint}"
+        )
 
     def target(self, label: str | float | None) -> int:
-        return 0 if label is None else self.labels.index(str(label))
+        return 0 if label is None else self._ids[str(label)]
 
     def head(self) -> Head:
         kind = self.config.task.head
         return ClassificationHead(self.name, len(self.labels), kind)
 
     def get_scorer(self) -> ClassificationScorer:
-        return self.SCORER(self.labels)
+        if self.preset:
+            return ClassificationScorer(self.labels, self.preset.metrics)
+        binary = ("precision", "recall", "f1") * (len(self.labels) == 2)
+        return ClassificationScorer(
+            self.labels,
+            ("accuracy", "macro_f1", "mcc", *binary),
+            self.columns.main_metric,
+        )
 
 
-class RegressionTask(SingleOutputTask):
+class RegressionTask(TextTask):
     """A value for each text or pair.
 
     Differs: the original divides by the greatest value instead of the span,
     which is the same where the least is 0.
-
-    Attributes:
-      RANGE: the least and the greatest value, which become 0 and 1.
     """
 
     KIND: ClassVar[str] = "regression"
-    RANGE: ClassVar[tuple[float, float]]
     TARGET: ClassVar[FeatureSpec] = FeatureSpec("targets", is_float=True)
 
     @functools.cached_property
     def value_range(self) -> tuple[float, float]:
         """The least and the greatest value, which become 0 and 1."""
-        return tuple(self.known.get("value_range", ())) or self.get_range()
+        return tuple(
+            self.metadata.get("value_range")
+            or self._given_range
+            or self._range_of_rows()
+        )
 
-    def get_range(self) -> tuple[float, float]:
-        """Returns the range; it may read the training data."""
-        return self.RANGE
+    @property
+    def _given_range(self) -> tuple[float, ...]:
+        if self.preset:
+            return self.preset.value_range
+        return self.columns.value_range
+
+    def _range_of_rows(self) -> tuple[float, float]:
+        """Returns the range of the training rows.
+
+        Raises:
+          UserError: if they are the same.
+        """
+        texts = [str(row.example.label) for row in self.train_rows]
+        values = [value for value in map(_number, texts) if value is not None]
+        if len({*values}) < 2:
+            raise UserError(
+                "A regression must have two values or more. Received: "
+                f"{listed(sorted({*texts})) or 'none'} in "
+                f"{self.path('train')}, column {self.columns.label_column!r}."
+            )
+        return min(values), max(values)
 
     def describe(self) -> dict[str, Any]:
         return {**super().describe(), "value_range": self.value_range}
 
-    def parse_label(self, text: str) -> float:
+    def remark(self) -> str:
         low, high = self.value_range
-        try:
-            value = float(text)
-        except ValueError:
-            value = math.nan
-        if not low <= value <= high:
+        return "" if self.preset else f"Values: {low:g} to {high:g}."
+
+    def parse_label(self, text: str) -> float:
+        value, given = _number(text), self._given_range
+        if given and not (value is not None and given[0] <= value <= given[1]):
             raise BadRowError(
-                f"A value must be a number from {low:g} to {high:g}. "
+                f"A value must be a number from {given[0]:g} to {given[1]:g}. "
                 f"Received: {text!r}."
+            )
+        if value is None:
+            raise BadRowError(
+                f"A value must be a finite number. Received: {text!r}."
             )
         return value
 
@@ -186,4 +177,30 @@ class RegressionTask(SingleOutputTask):
         return RegressionHead(self.name, self.config.task.head)
 
     def get_scorer(self) -> RegressionScorer:
-        return RegressionScorer(*self.value_range)
+        metrics = ("pearson", "spearman", "mse", "r2")
+        return RegressionScorer(
+            *self.value_range,
+            self.preset.metrics if self.preset else metrics,
+            self.columns.main_metric,
+        )
+
+
+def _number(text: str) -> float | None:
+    """Returns a finite number, or None."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def _sorted(labels: Sequence[str]) -> tuple[str, ...]:
+    """Sorts labels, numbers by their values."""
+    different = {*labels}
+    if all(_number(label) is not None for label in different):
+        return tuple(sorted(different, key=lambda x: (float(x), x)))
+    return tuple(sorted(different))
+
+
+KINDS = {"classification": ClassificationTask, "regression": RegressionTask}
+"""The kinds of custom tasks, as `--task_kind` has them."""

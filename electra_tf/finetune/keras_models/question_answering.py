@@ -10,14 +10,13 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.config.qa import QAConfig
-from electra_tf.finetune.examples import TOKENS, FeatureSpec
+from electra_tf.finetune.examples import TOKENS, FeatureSpec, QAExample
 from electra_tf.finetune.keras_models.base import Batch
 from electra_tf.finetune.keras_models.finetuned import Finetuned
 from electra_tf.finetune.keras_models.fitting import mean_over_batch
 from electra_tf.finetune.keras_models.inputs import check_count, columns_of
 from electra_tf.finetune.keras_models.task_model import BATCH_SIZE, TaskModel
 from electra_tf.finetune.qa import qa_reading
-from electra_tf.finetune.qa.examples import QAExample
 from electra_tf.finetune.qa.qa_heads import make_head
 from electra_tf.finetune.qa.qa_reading import Answer, Context, Question
 from electra_tf.finetune.qa.qa_rows import SPECS, RowMaker

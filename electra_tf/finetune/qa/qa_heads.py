@@ -1,19 +1,333 @@
-"""Heads of question answering by their kinds, and Hugging Face's.
+"""Heads of question answering: the original's two, and Hugging Face's.
 
-Letters in shapes: B rows, L tokens.
+Source: the original's finetune/qa/qa_tasks.py.
+
+Letters in shapes: B rows, L tokens, H hidden, K places in a beam.
 """
+
+import abc
+from collections.abc import Mapping
 
 import keras
 import tensorflow as tf
 
 from electra_tf.config.qa import QAConfig
-from electra_tf.finetune.qa.answerable_heads import (
-    IndependentQAHead,
-    JointQAHead,
-)
-from electra_tf.finetune.qa.qa_head import NEVER, QAHead, Tensors, passed_on
-from electra_tf.model import layers
+from electra_tf.finetune.task import Head
+from electra_tf.model import layers, tensor_ops
 from electra_tf.model.modeling import EncoderOutput
+
+_HIDDEN = 512
+NEVER = -1000.0
+"""Added to a logit where no answer can be."""
+PASSED_ON = ("input_ids", "word_numbers", "is_max_context")
+"""Columns of the rows that the scorer reads."""
+
+Tensors = Mapping[str, tf.Tensor]
+
+
+class QAHead(Head):
+    """Base class of the heads.
+
+    Call arguments:
+      states: an `EncoderOutput`.
+      features: "input_mask" and "segment_ids", int32 [B, L], which together
+        say where the context is; and, but in serving, those of `PASSED_ON`,
+        int32 [B, L], and "start_positions", int32 [B], where the answer
+        starts.
+      keys: uint32 [B]; there is no dropout, but where they are None it is not
+        trained.
+
+    Returns:
+      "start_logits" and "end_logits", float32 [B, L], and the columns of
+      `PASSED_ON` as they came; further outputs see the head.
+    """
+
+    def compute_output_shape(
+        self, input_shape: tuple[int | None, ...]
+    ) -> dict[str, tuple[int | None, ...]]:
+        shape = (input_shape[0], None)
+        return {"start_logits": shape, "end_logits": shape}
+
+    def losses(self, outputs: Tensors, features: Tensors) -> tf.Tensor:
+        """Computes the mean of the losses of start and end, float32 [B].
+
+        Labels are "start_positions" and "end_positions", int32 [B]: 0, the
+        place of [CLS], where there is no answer.
+        """
+        sides = [
+            tf.nn.sparse_softmax_cross_entropy_with_logits(
+                features[f"{side}_positions"], outputs[f"{side}_logits"]
+            )
+            for side in ("start", "end")
+        ]
+        return sum(sides) / 2.0
+
+
+def passed_on(features: Tensors) -> dict[str, tf.Tensor]:
+    """Returns the columns of `PASSED_ON`; none where nothing is scored."""
+    is_scored = features.keys() >= {*PASSED_ON}
+    return {name: features[name] for name in PASSED_ON if is_scored}
+
+
+class AnswerableHead(QAHead):
+    """The start and the end of an answer, and whether there is one.
+
+    Args:
+      name: of the task.
+      answerable_classifier: see `QAConfig`, as all that follow.
+      answerable_uses_start_logits: what the classifier sees.
+      answerable_weight: of its loss.
+
+    Returns:
+      As `QAHead`, and "answerable_logit", float32 [B], more where there is no
+      answer, if there is the classifier.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        answerable_classifier: bool = True,
+        answerable_uses_start_logits: bool = True,
+        answerable_weight: float = QAConfig.answerable_weight,
+    ) -> None:
+        super().__init__(name=name)
+        self.answerable_classifier = answerable_classifier
+        self.answerable_uses_start_logits = answerable_uses_start_logits
+        self.answerable_weight = answerable_weight
+        self.start = layers.Linear(1, None, name="dense")
+        self.end = layers.Linear(1, None, name="dense_1")
+
+    def build(self, input_shape: tuple[int | None, ...]) -> None:
+        width = input_shape[-1]
+        self.start.build((None, width))
+        self.build_end(width)
+        if not self.answerable_classifier:
+            return
+        if self.answerable_uses_start_logits:
+            self.answerable_hidden = layers.Linear(
+                _HIDDEN, None, name="dense_2"
+            )
+            self.answerable_hidden.build((None, 2 * width))
+            self.answerable = layers.Linear(1, None, name="dense_3")
+            self.answerable.build((None, _HIDDEN))
+        else:
+            self.answerable = layers.Linear(1, None, name="dense_2")
+            self.answerable.build((None, width))
+
+    @abc.abstractmethod
+    def build_end(self, width: int) -> None:
+        """Makes the weights of the end of an answer, from states of H."""
+
+    @abc.abstractmethod
+    def ends(
+        self,
+        tokens: tf.Tensor,
+        start_logits: tf.Tensor,
+        features: Tensors,
+        *,
+        outside: tf.Tensor,
+        is_training: bool,
+    ) -> dict[str, tf.Tensor]:
+        """Returns "end_logits", and the beam where there is one.
+
+        Args:
+          tokens: float32 [B, L, H].
+          start_logits: float32 [B, L].
+          features: see `QAHead`.
+          outside: float32 [B, L], to add to logits.
+          is_training: whether it is trained.
+        """
+
+    def call(
+        self,
+        states: EncoderOutput,
+        features: Tensors,
+        keys: tf.Tensor | None = None,
+    ) -> dict[str, tf.Tensor]:
+        tokens = states.sequence_output
+        outside = _outside(features)
+        start_logits = tf.squeeze(self.start(tokens), -1) + outside  # [B, L]
+        outputs = {
+            **passed_on(features),
+            "start_logits": start_logits,
+            **self.ends(
+                tokens,
+                start_logits,
+                features,
+                outside=outside,
+                is_training=keys is not None,
+            ),
+        }
+        if self.answerable_classifier:
+            outputs["answerable_logit"] = self._answerable(tokens, start_logits)
+        return outputs
+
+    def _answerable(
+        self, tokens: tf.Tensor, start_logits: tf.Tensor
+    ) -> tf.Tensor:
+        """Returns how sure it is that there is no answer, float32 [B]."""
+        x = tokens[:, 0]  # [B, H]
+        if self.answerable_uses_start_logits:
+            weights = tf.nn.softmax(start_logits)
+            start = tf.einsum("bl,blh->bh", weights, tokens)
+            x = self.answerable_hidden(tf.concat([x, start], -1))
+            x = tensor_ops.gelu(x)
+        return tf.squeeze(self.answerable(x), -1)
+
+    def losses(self, outputs: Tensors, features: Tensors) -> tf.Tensor:
+        losses = super().losses(outputs, features)
+        if not self.answerable_classifier:
+            return losses
+        return losses + self.answerable_weight * (
+            tf.nn.sigmoid_cross_entropy_with_logits(
+                tf.cast(features["is_impossible"], tf.float32),
+                outputs["answerable_logit"],
+            )
+        )
+
+    def get_config(self) -> dict:
+        return {
+            "name": self.name,
+            "answerable_classifier": self.answerable_classifier,
+            "answerable_uses_start_logits": self.answerable_uses_start_logits,
+            "answerable_weight": self.answerable_weight,
+        }
+
+
+@keras.saving.register_keras_serializable("electra_tf")
+class IndependentQAHead(AnswerableHead):
+    """Without joint prediction: the end by itself."""
+
+    def build_end(self, width: int) -> None:
+        self.end.build((None, width))
+
+    def ends(
+        self,
+        tokens: tf.Tensor,
+        start_logits: tf.Tensor,
+        features: Tensors,
+        *,
+        outside: tf.Tensor,
+        is_training: bool,
+    ) -> dict[str, tf.Tensor]:
+        del start_logits, features, is_training
+        return {"end_logits": tf.squeeze(self.end(tokens), -1) + outside}
+
+
+@keras.saving.register_keras_serializable("electra_tf")
+class JointQAHead(AnswerableHead):
+    """Joint prediction: the end of an answer by its start.
+
+    In training the start is the right one. Otherwise the most probable starts
+    are tried, and the most probable ends of each.
+
+    Differs: the original gives the loss of logits 0 for the end, where it is
+    not trained. Starts are tried one by one, which takes as many times less
+    memory as there are; and half of the layer of the pair, that of the token
+    that may be the end, is computed once.
+
+    Args:
+      name: of the task.
+      beam_size: starts that are tried, and ends of each, K.
+      **answerable: of `AnswerableHead`.
+
+    Returns:
+      As `AnswerableHead`; the end's logits are those for the right start,
+      and not there where that is not given.
+      Where it is not trained also "start_top_log_probs", float32, and
+      "start_top_index", int32 [B, K], the best first, and for each of these
+      "end_top_log_probs" and "end_top_index" [B, K, K]. Rows of less than K
+      tokens are filled up with places at [CLS] of probability 0. Without a
+      classifier also "null_log_prob", float32 [B], of the span at [CLS].
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        beam_size: int = QAConfig.beam_size,
+        **answerable: bool | float,
+    ) -> None:
+        super().__init__(name, **answerable)
+        self.beam_size = beam_size
+
+    def build_end(self, width: int) -> None:
+        self.hidden = layers.Linear(_HIDDEN, None, name="qa_hidden")
+        self.hidden.build((None, 2 * width))
+        self.end.build((None, _HIDDEN))
+
+    def ends(
+        self,
+        tokens: tf.Tensor,
+        start_logits: tf.Tensor,
+        features: Tensors,
+        *,
+        outside: tf.Tensor,
+        is_training: bool,
+    ) -> dict[str, tf.Tensor]:
+        of_start, of_end = tf.split(self.hidden.kernel, 2)  # [H, 512] each
+        as_end = tensor_ops.linear(tokens, of_end, self.hidden.bias)
+
+        def logits(starts: tf.Tensor) -> tf.Tensor:  # [B] -> [B, L]
+            start = tf.gather(tokens, starts, batch_dims=1)  # [B, H]
+            pair = tf.matmul(start, of_start)[:, tf.newaxis] + as_end
+            x = tf.squeeze(self.end(tensor_ops.gelu(pair)), -1)
+            return x + outside
+
+        outputs = {}
+        if "start_positions" in features:
+            outputs["end_logits"] = logits(features["start_positions"])
+        if is_training:
+            return outputs
+        start_scores, starts = _top(start_logits, self.beam_size)
+        end_scores, ends = tf.map_fn(
+            lambda starts: _top(logits(starts), self.beam_size),
+            tf.transpose(starts),  # [K, B]
+            fn_output_signature=(tf.float32, tf.int32),
+            parallel_iterations=1,
+        )
+        if not self.answerable_classifier:
+            nowhere = tf.zeros_like(starts[:, 0])
+            outputs["null_log_prob"] = (
+                tf.nn.log_softmax(start_logits)[:, 0]
+                + tf.nn.log_softmax(logits(nowhere))[:, 0]
+            )
+        return {
+            **outputs,
+            "start_top_log_probs": start_scores,
+            "start_top_index": starts,
+            "end_top_log_probs": tf.transpose(end_scores, [1, 0, 2]),
+            "end_top_index": tf.transpose(ends, [1, 0, 2]),
+        }
+
+    def get_config(self) -> dict:
+        return {**super().get_config(), "beam_size": self.beam_size}
+
+
+def _outside(features: Tensors) -> tf.Tensor:
+    """Returns what is added to logits: 0 in the context and at [CLS]."""
+    in_context = features["input_mask"] * features["segment_ids"]  # [B, L]
+    length = tensor_ops.shape_of(in_context)[1]
+    is_allowed = tf.cast(in_context, tf.float32) + tf.one_hot(0, length)
+    return NEVER * (1.0 - is_allowed)
+
+
+def _top(logits: tf.Tensor, count: int) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns the log probabilities of the best K places, and the places.
+
+    Args:
+      logits: float32 [B, L].
+      count: K.
+    """
+    length = tensor_ops.shape_of(logits)[1]
+    found = tf.math.top_k(tf.nn.log_softmax(logits), tf.minimum(count, length))
+    missing = [[0, 0], [0, count - tf.minimum(count, length)]]
+    scores = tf.pad(found.values, missing, constant_values=tensor_ops.NEVER)
+    return (
+        tf.ensure_shape(scores, [None, count]),
+        tf.ensure_shape(tf.pad(found.indices, missing), [None, count]),
+    )
 
 
 @keras.saving.register_keras_serializable("electra_tf")
@@ -27,8 +341,6 @@ class HuggingFaceQAHead(QAHead):
     Args:
       name: of the task.
       initializer_range: of the layer.
-
-    See `QAHead` for arguments of the call and what it returns.
     """
 
     def __init__(self, name: str, *, initializer_range: float = 0.02) -> None:

@@ -1,15 +1,17 @@
-"""The official figures of SQuAD 1.1, SQuAD 2.0 and MRQA, in percent.
+"""The official figures of SQuAD 1.1, SQuAD 2.0 and MRQA, and their files.
 
-The scripts of SQuAD 1.1 and of MRQA compute the same.
+Figures are in percent. The scripts of SQuAD 1.1 and of MRQA compute the same.
 
 Source: the original's finetune/qa/squad_official_eval.py,
 squad_official_eval_v1.py and mrqa_official_eval.py.
 """
 
 import collections
+import json
 import re
 import string
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -21,22 +23,13 @@ Golden = Sequence[Sequence[str]]
 
 
 def normalize_answer(text: str) -> str:
-    """Lower-cases, and drops punctuation, articles and extra white space.
-
-    Args:
-      text: any.
-    """
+    """Lower-cases, and drops punctuation, articles and extra white space."""
     bare = text.lower().translate(_NO_PUNCTUATION)
     return " ".join(_ARTICLES.sub(" ", bare).split())
 
 
 def exact_score(golden: str, predicted: str) -> float:
-    """Says, as 1 or 0, whether two texts are the same when normalized.
-
-    Args:
-      golden: a right text.
-      predicted: a text.
-    """
+    """Says, as 1 or 0, whether two texts are the same when normalized."""
     return float(normalize_answer(golden) == normalize_answer(predicted))
 
 
@@ -44,10 +37,6 @@ def f1_score(golden: str, predicted: str) -> float:
     """Computes the F1 of the words that two texts have in common, in [0, 1].
 
     It is 0 if either has no words; see `f1_score_v2`.
-
-    Args:
-      golden: a right text.
-      predicted: a text.
     """
     right = normalize_answer(golden).split()
     found = normalize_answer(predicted).split()
@@ -75,10 +64,6 @@ def squad_v1(
     golden: Golden, predictions: Sequence[str]
 ) -> dict[str, float | int]:
     """Computes the figures of SQuAD 1.1 and of MRQA.
-
-    Args:
-      golden: right texts.
-      predictions: one for each question.
 
     Returns:
       "exact_match" and "f1".
@@ -180,3 +165,60 @@ def _best_threshold(
 
 def _percent(scores: Sequence[float] | np.ndarray) -> float:
     return 100.0 * float(np.sum(scores)) / max(1, len(scores))
+
+
+Answers = Sequence[Mapping[str, Any]]
+"""As `QAScorer.answers` returns them."""
+
+
+def answer_files(
+    name: str, answers: Answers, *, threshold: float | None = None
+) -> dict[str, str]:
+    """Writes the files of a split.
+
+    Args:
+      name: begins the names of the files.
+      answers: to all questions.
+      threshold: questions with greater odds are left without an answer; None
+        where every question has one.
+
+    Returns:
+      Name of a file -> JSON, keyed by the questions' own names:
+      <name>.json: answers, for a leaderboard.
+      <name>_preds.json: answers as if each question had one.
+      <name>_null_odds.json: how likely each has none, if any may.
+      <name>_nbest.json: the best answers with their probabilities.
+      <name>_eval.json: the official figures, where right answers are known.
+    """
+    guesses = [x["nbest"][0]["text"] if x["nbest"] else "" for x in answers]
+    columns: dict[str, Sequence[Any]] = {
+        "": [x["prediction"] for x in answers],
+        "_preds": guesses,
+        "_nbest": [x["nbest"] for x in answers],
+    }
+    odds = [x["null_odds"] for x in answers]
+    if threshold is not None:
+        columns["_null_odds"] = odds
+    keys = [x["qas_id"] for x in answers]
+    texts = {
+        f"{name}{end}.json": _json(dict(zip(keys, values, strict=True)))
+        for end, values in columns.items()
+    }
+    golden = [x["label"] for x in answers]
+    if any(golden):
+        figures = (
+            squad_v1(golden, guesses)
+            if threshold is None
+            else squad_v2(golden, guesses, odds, threshold)
+        )
+        texts[f"{name}_eval.json"] = _json(figures)
+    return texts
+
+
+def _json(values: Mapping[str, Any]) -> str:
+    """Writes one name and its value a line."""
+    lines = [
+        f"{json.dumps(name)}: {json.dumps(value, ensure_ascii=False)}"
+        for name, value in values.items()
+    ]
+    return "{\n" + ",\n".join(lines) + "\n}\n"

@@ -5,19 +5,18 @@ Source: the original's finetune/qa/qa_tasks.py.
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from electra_tf.config.qa import QAConfig
-from electra_tf.finetune.examples import EID, TOKENS, FeatureSpec
-from electra_tf.finetune.preprocessing import TextTokenizer, join
-from electra_tf.finetune.qa.examples import QAExample
-from electra_tf.finetune.qa.windows import (
-    Window,
-    find_tokens,
-    get_windows,
-    max_context,
+from electra_tf.finetune.examples import (
+    EID,
+    TOKENS,
+    FeatureSpec,
+    QAExample,
 )
+from electra_tf.finetune.preprocessing import TextTokenizer, join
 from electra_tf.finetune.task import Row
 
 SPECS = (
@@ -37,6 +36,18 @@ for other tokens; and `is_max_context`, 1 on tokens of the context of which no
 other row of the question shows more context around."""
 
 _NO_TOKENS = np.zeros(0, np.int32)
+
+
+class Window(NamedTuple):
+    """A part of a context.
+
+    Attributes:
+      start: number of its first token.
+      length: tokens in it.
+    """
+
+    start: int
+    length: int
 
 
 class RowMaker:
@@ -71,12 +82,7 @@ class RowMaker:
     def rows(
         self, examples: Sequence[QAExample], *, is_training: bool
     ) -> Iterator[Row]:
-        """Yields the rows of each question, window after window.
-
-        Args:
-          examples: of one split.
-          is_training: whether the rows are to learn from.
-        """
+        """Yields the rows of each question, window after window."""
         contexts = {example.context: example.words for example in examples}
         vocabulary = self._ids(itertools.chain.from_iterable(contexts.values()))
         texts = self.tokenizer.tokenize
@@ -192,3 +198,60 @@ def _labels(
 def _placed(values: np.ndarray, offset: int) -> np.ndarray:
     """Fills values up with zeros for the tokens before and after them."""
     return np.pad(values, (offset, 1)).astype(np.int32)
+
+
+def get_windows(num_tokens: int, room: int, stride: int) -> list[Window]:
+    """Covers a context with windows, each `stride` tokens after the last.
+
+    Args:
+      num_tokens: of the context; one window, an empty one, shows none.
+      room: tokens in a window.
+      stride: at most `room` counts, so that no token is left out.
+    """
+    windows = [Window(0, min(room, num_tokens))]
+    while sum(windows[-1]) < num_tokens:
+        start = windows[-1].start + min(room, stride)
+        windows.append(Window(start, min(room, num_tokens - start)))
+    return windows
+
+
+def max_context(windows: Sequence[Window], num_tokens: int) -> np.ndarray:
+    """Finds the window that shows the most context of each token.
+
+    That is the window where the shorter of the two sides is longest; a longer
+    window counts a little more, and of equals the first is taken.
+
+    Returns:
+      int64 [num_tokens], the number of a window for each token.
+    """
+    starts, lengths = np.array(windows).T[:, :, np.newaxis]  # [windows, 1]
+    places = np.arange(num_tokens)
+    left, right = places - starts, starts + lengths - 1 - places
+    shorter = np.minimum(left, right)  # [windows, tokens], < 0 outside
+    scores = np.where(shorter >= 0, shorter + 0.01 * lengths, -1.0)
+    return np.argmax(scores, axis=0)
+
+
+def find_tokens(
+    tokens: np.ndarray, answer: np.ndarray, first: int, end: int
+) -> tuple[int, int]:
+    """Finds an answer among the tokens of the words that hold it.
+
+    The first and last word may say more than the answer: of "(1895-1943)."
+    it may be 1895.
+
+    Args:
+      tokens: int [n], of the context.
+      answer: int [m], its tokens.
+      first: the first token of those words.
+      end: the first token after them.
+
+    Returns:
+      Numbers of the first and the last token: those of the words, where the
+      answer is not among them.
+    """
+    size = len(answer)
+    for start in range(first, end - size + 1):
+        if size and np.array_equal(tokens[start : start + size], answer):
+            return start, start + size - 1
+    return first, end - 1

@@ -2,6 +2,8 @@
 
 Differs: the original computes the n best answers and throws them away, and
 answers "empty" where no span may be an answer; that is the empty text here.
+
+Letters in shapes: n rows, L tokens, K places in a beam, M models.
 """
 
 from collections.abc import Hashable, Iterable, Sequence
@@ -10,14 +12,14 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from electra_tf.config.qa import QAConfig
+from electra_tf.finetune.examples import QAExample
 from electra_tf.finetune.preprocessing import TextTokenizer
-from electra_tf.finetune.qa import answer_spans, combination, qa_metrics
-from electra_tf.finetune.qa.answer_spans import Span
-from electra_tf.finetune.qa.answer_text import AnswerTexts
-from electra_tf.finetune.qa.examples import QAExample
-from electra_tf.finetune.scorer import Outputs, Scorer
+from electra_tf.finetune.qa import answer_spans, qa_metrics
+from electra_tf.finetune.qa.answer_spans import AnswerTexts, Span
+from electra_tf.finetune.scorer import Outputs, Scorer, mean
 
 _SAME = 1e-3  # logits
+_PLAIN = ("start_logits", "end_logits", "answerable_logit", "loss")
 
 
 class Candidate(NamedTuple):
@@ -73,12 +75,18 @@ class QAScorer(Scorer):
     Args:
       config: of question answering.
       tokenizer: that the tokens are from.
+      main_metric: "f1" or "exact_match", which chooses among checkpoints.
     """
 
-    main_metric: ClassVar[str] = "f1"
-
-    def __init__(self, config: QAConfig, tokenizer: TextTokenizer) -> None:
+    def __init__(
+        self,
+        config: QAConfig,
+        tokenizer: TextTokenizer,
+        *,
+        main_metric: str = "f1",
+    ) -> None:
         self.config = config
+        self.main_metric = main_metric
         self._texts = AnswerTexts(tokenizer)
 
     def score(
@@ -93,20 +101,11 @@ class QAScorer(Scorer):
     def metrics(
         self, golden: qa_metrics.Golden, answered: Sequence[Answered]
     ) -> dict[str, float | int]:
-        """Computes the metrics, in percent.
-
-        Args:
-          golden: right texts of each question.
-          answered: what is known of each.
-        """
+        """Computes the metrics, in percent."""
         return qa_metrics.squad_v1(golden, [x.text for x in answered])
 
     def prediction(self, answered: Answered) -> str:
-        """Returns the answer.
-
-        Args:
-          answered: what is known of it.
-        """
+        """Returns the answer."""
         return answered.text
 
     def answers(
@@ -127,9 +126,9 @@ class QAScorer(Scorer):
         ]
 
     def combine(self, outputs: Sequence[Outputs]) -> Outputs:
-        return combination.combine(outputs)
+        return combine(outputs)
 
-    def has_collapsed(self, outputs: Outputs) -> bool:
+    def is_degenerate(self, outputs: Outputs) -> bool:
         """Says whether the best span is at one place of all contexts.
 
         A classifier that there is must say the same of all rows, too.
@@ -224,15 +223,20 @@ class Squad2Scorer(QAScorer):
       config: of question answering.
       tokenizer: that the tokens are from.
       threshold: see `QAConfig.threshold`.
+      main_metric: "best_f1" or "best_exact", which chooses.
     """
 
-    main_metric: ClassVar[str] = "best_f1"
     tie_metrics: ClassVar[tuple[str, ...]] = ("span_f1",)
 
     def __init__(
-        self, config: QAConfig, tokenizer: TextTokenizer, *, threshold: float
+        self,
+        config: QAConfig,
+        tokenizer: TextTokenizer,
+        *,
+        threshold: float,
+        main_metric: str = "best_f1",
     ) -> None:
-        super().__init__(config, tokenizer)
+        super().__init__(config, tokenizer, main_metric=main_metric)
         self.threshold = threshold
 
     def metrics(
@@ -306,3 +310,72 @@ def _with_probabilities(
         }
         for candidate, share in zip(candidates, shares.tolist(), strict=True)
     ]
+
+
+def combine(outputs: Sequence[Outputs]) -> dict[str, np.ndarray]:
+    """Averages over models: probabilities of spans in beams, other logits.
+
+    To a model that has a span not in its beam it is impossible.
+
+    Args:
+      outputs: of the head of each model; see `QAScorer`.
+
+    Returns:
+      As of one model; the beams of all stand one after the other, M * K starts
+      with K ends each, so that a span may be there several times.
+    """
+    first = outputs[0]
+    joined = {
+        **first,
+        **{name: mean(outputs, name) for name in _PLAIN if name in first},
+    }
+    if "null_log_prob" in first:
+        scores = np.stack([x["null_log_prob"] for x in outputs])
+        total = np.logaddexp.reduce(scores, 0)
+        joined["null_log_prob"] = total - np.float32(np.log(len(outputs)))
+    if "start_top_index" not in first:
+        return joined
+    starts = _joined(outputs, "start_top_index")  # [n, M * K]
+    ends = _joined(outputs, "end_top_index")  # [n, M * K, K]
+    start_scores = _joined(outputs, "start_top_log_probs")
+    scores = start_scores[..., None] + _joined(outputs, "end_top_log_probs")
+    length = 1 + int(max(starts.max(initial=0), ends.max(initial=0)))
+    spans = starts[..., None].astype(np.int64) * length + ends
+    of_starts = _log_mean(starts, start_scores, len(outputs))
+    of_spans = _log_mean(spans, scores, len(outputs))
+    return {
+        **joined,
+        "start_top_index": starts,
+        "end_top_index": ends,
+        "start_top_log_probs": of_starts,
+        "end_top_log_probs": of_spans - of_starts[..., None],
+    }
+
+
+def _joined(outputs: Sequence[Outputs], name: str) -> np.ndarray:
+    return np.concatenate([part[name] for part in outputs], 1)
+
+
+def _log_mean(
+    keys: np.ndarray, log_probs: np.ndarray, count: int
+) -> np.ndarray:
+    """Averages probabilities that have the same key in the same row.
+
+    Args:
+      keys: int [n, ...], at least 0.
+      log_probs: float32 [n, ...], of each.
+      count: models, each of which has a key at most once in a row.
+
+    Returns:
+      float32 [n, ...], the logarithm of the mean.
+    """
+    n = len(keys)
+    keys = keys.reshape(n, -1).astype(np.int64)
+    rows = np.arange(n, dtype=np.int64)[:, None]
+    flat = (rows * (1 + keys.max(initial=0)) + keys).ravel()
+    _, groups = np.unique(flat, return_inverse=True)
+    values = log_probs.astype(np.float64).ravel()
+    sums = np.full(groups.max(initial=-1) + 1, -np.inf)
+    np.logaddexp.at(sums, groups, values)
+    means = sums[groups] - np.log(count)
+    return means.reshape(log_probs.shape).astype(np.float32)

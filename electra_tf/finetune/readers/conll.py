@@ -84,12 +84,7 @@ def read(
 
 
 def sentences(lines: Iterable[Line], columns: Columns) -> Iterator[list[Line]]:
-    """Yields the lines of each sentence, one for each word.
-
-    Args:
-      lines: of a file.
-      columns: where it has what.
-    """
+    """Yields the lines of each sentence, one for each word."""
     sentence: list[Line] = []
     for line in itertools.chain(lines, [Line(0, "")]):
         is_end = line.text is not None and not line.text.strip()
@@ -111,10 +106,6 @@ def _is_comment(line: Line, columns: Columns) -> bool:
 
 def word(line: Line, columns: Columns) -> Word:
     """Reads the word of a line.
-
-    Args:
-      line: of a sentence.
-      columns: where it has what.
 
     Raises:
       BadRowError: if it has none.

@@ -1,10 +1,10 @@
-"""What a trained model is given to answer: Python values, or lines of files.
+"""Inputs to be answered by a trained model: Python values, or rows of files.
 
 The formats of files, also of compressed ones:
   txt    a text a line
-  tsv    for a task of your own as its training files are, read by the same
-         flags; for others with columns that the first line names, as in GLUE's
-         files, or else with a column for each input and no line of names
+  tsv    for a custom task as its training files are, read by the same flags;
+         for others with columns that the first line names, as in GLUE's files,
+         or else with a column for each input and no line of names
   csv    likewise, with a line of names
   jsonl  an object a line, with a field for each input of the model
   conll  for a model that tags: a word a line, an empty line between sentences,
@@ -23,8 +23,7 @@ from electra_tf.config.columns import ColumnsConfig
 from electra_tf.finetune.readers import conll, tables
 from electra_tf.finetune.readers.reading import BadRowError, Line, decode
 from electra_tf.finetune.readers.records import Record
-from electra_tf.finetune.readers.tables import Table
-from electra_tf.finetune.task import Task
+from electra_tf.finetune.readers.tables import Layout, Table
 from electra_tf.util import compression, storage
 from electra_tf.util.errors import UserError, shown
 
@@ -60,16 +59,16 @@ class Source(NamedTuple):
     is_live: bool = False
 
 
-class Asked(NamedTuple):
-    """What a model is given.
+class InputSpec(NamedTuple):
+    """The inputs of a model, and the files that may hold them.
 
     Attributes:
-      names: of its inputs.
+      names: of the inputs.
       takes_words: whether they may be sequences of words.
-      columns: by which the files of a task of one's own were read.
+      columns: by which the files of a custom task were read.
       file_names: of the inputs in the first line of the task's own files, if
         these are tables.
-      bare_names: of all columns in those of its files that do not name them.
+      bare_layout: of those of its files that do not name their columns.
       word_files: ending -> columns of files with a word a line.
     """
 
@@ -77,43 +76,27 @@ class Asked(NamedTuple):
     takes_words: bool = False
     columns: ColumnsConfig = ColumnsConfig()
     file_names: tuple[str, ...] = ()
-    bare_names: tuple[str, ...] = ()
+    bare_layout: Layout | None = None
     word_files: Mapping[str, conll.Columns] = {}
 
 
-def asked_of(task: Task) -> Asked:
-    """Returns what a model of a task is given."""
-    return Asked(
-        task.input_names,
-        task.TAKES_WORDS,
-        columns=task.config.columns,
-        file_names=task.file_names,
-        bare_names=task.bare_names,
-        word_files=task.word_files,
-    )
-
-
-def inputs_of(item: Item, asked: Asked) -> Inputs:
+def inputs_of(item: Item, spec: InputSpec) -> Inputs:
     """Checks what a model is given.
-
-    Args:
-      item: see there.
-      asked: what it must be.
 
     Raises:
       BadRowError: if it is something else.
     """
-    names = asked.names
+    names = spec.names
     if isinstance(item, Mapping):
         record = Record(0, item)
         values = tuple(record.value(name) for name in names)
     else:
         values = (item,) if len(names) == 1 else _parts(item, names)
     for name, value in zip(names, values, strict=True):
-        is_list = asked.takes_words and isinstance(value, Sequence)
+        is_list = spec.takes_words and isinstance(value, Sequence)
         parts = value if is_list else [value]
         if not all(map(_is_text, parts)):
-            kind = "a text" + " or a list of words" * asked.takes_words
+            kind = "a text" + " or a list of words" * spec.takes_words
             raise BadRowError(
                 f"{name!r} must be {kind}. Received: {shown(value)}."
             )
@@ -144,27 +127,23 @@ def _parts(item: Item, names: Sequence[str]) -> tuple[Any, ...]:
     )
 
 
-def of_texts(texts: Sequence[str], asked: Asked) -> Source:
+def of_texts(texts: Sequence[str], spec: InputSpec) -> Source:
     """Makes a source of a single row.
-
-    Args:
-      texts: of it.
-      asked: what the model is given.
 
     Raises:
       UserError: if the model has not so many inputs.
     """
-    if len(texts) != len(asked.names):
-        is_pair = len(asked.names) > 1
+    if len(texts) != len(spec.names):
+        is_pair = len(spec.names) > 1
         right = "--text and --text_b" if is_pair else "--text alone"
         raise UserError(
-            f"The model must be given {_listed(asked.names)}. Received: "
+            f"The model must be given {_listed(spec.names)}. Received: "
             f"{len(texts)} of them. Set {right}."
         )
     return Source("--text", [(1, tuple(texts))], lambda texts: texts)
 
 
-def of_file(path: str, file_format: str, asked: Asked) -> Source:
+def of_file(path: str, file_format: str, spec: InputSpec) -> Source:
     """Makes a source of the rows of a file.
 
     Args:
@@ -172,7 +151,7 @@ def of_file(path: str, file_format: str, asked: Asked) -> Source:
       file_format: one of `FORMATS`, or "auto" for what the name ends in; of
         standard input a text a line or, where the model has several inputs,
         a column for each, which only GLUE's files may name.
-      asked: what the model is given.
+      spec: of the model.
 
     Raises:
       UserError: if there is no such file, if its format cannot be told, or if
@@ -183,8 +162,8 @@ def of_file(path: str, file_format: str, asked: Asked) -> Source:
             f"`input` must be a file. Received: {path!r}, which is none."
         )
     if file_format == "auto":
-        file_format = _format_of(path) if path else _format_of_input(asked)
-    rows, parse = _open(path, file_format, asked)
+        file_format = _format_of(path) if path else _format_of_input(spec)
+    rows, parse = _open(path, file_format, spec)
     is_live = not path and sys.stdin.isatty()
     return Source(path or "standard input", rows, parse, is_live)
 
@@ -204,17 +183,17 @@ def _format_of(path: str) -> str:
     return ending
 
 
-def _format_of_input(asked: Asked) -> str:
+def _format_of_input(spec: InputSpec) -> str:
     """Returns the format of standard input."""
-    if len(asked.names) == 1:
+    if len(spec.names) == 1:
         return "txt"
-    return _PLAIN if asked.columns.is_own else "tsv"
+    return _PLAIN if spec.columns.is_custom else "tsv"
 
 
-def _open(path: str, file_format: str, asked: Asked) -> Rows:
+def _open(path: str, file_format: str, spec: InputSpec) -> Rows:
     """Opens a file in the way that its format and the model ask for."""
     lines, kind = _lines(path), f".{file_format}"
-    if columns := asked.word_files.get(kind):
+    if columns := spec.word_files.get(kind):
         return _sentences(lines, columns)
     if file_format.startswith("conll"):
         raise UserError(
@@ -223,51 +202,54 @@ def _open(path: str, file_format: str, asked: Asked) -> Rows:
             "another --input_format."
         )
     if kind not in tables.ENDINGS:
-        return _plain(lines, file_format, asked)
+        return _plain(lines, file_format, spec)
     way_out = "Name the columns there" + (
         ", or set --input_format=txt for a text a line."
-        if len(asked.names) == 1
+        if len(spec.names) == 1
         else "."
     )
     table = Table(
         path or "standard input",
         lines,
         kind,
-        asked.columns,
+        spec.columns,
         no_header=way_out,
     )
-    if kind == ".tsv" and not asked.columns.is_own:
-        return _columns(table, asked)
-    return _records(table, asked.names, asked)
+    if kind == ".tsv" and not spec.columns.is_custom:
+        return _columns(table, spec)
+    return _records(table, spec.names, spec)
 
 
-def _columns(table: Table, asked: Asked) -> Rows:
+def _columns(table: Table, spec: InputSpec) -> Rows:
     """Returns the rows of a file in GLUE's layout, or of one without names."""
     first = next(iter(table.lines), b"")
     table = table._replace(lines=itertools.chain([first], table.lines))
     fields = first.rstrip(b"\r\n").decode(errors="replace").split("\t")
-    for names in (asked.names, asked.file_names):
+    for names in (spec.names, spec.file_names):
         if names and {*names} <= {*fields}:
-            return _records(table, names, asked)
-    if len(fields) == len(asked.bare_names):
-        table = table._replace(names=asked.bare_names)
-        return _records(table, asked.file_names, asked)
-    return _plain(table.lines, "tsv", asked)
+            return _records(table, names, spec)
+    layout = spec.bare_layout
+    if layout and len(fields) == layout.num_columns:
+        table = table._replace(layout=layout)
+        return _records(table, spec.names, spec)
+    return _plain(table.lines, "tsv", spec)
 
 
-def _records(table: Table, names: Sequence[str], asked: Asked) -> Rows:
+def _records(table: Table, names: Sequence[str], spec: InputSpec) -> Rows:
     """Returns the rows of a table, whose columns `names` are the inputs."""
     records = tables.records(table, names)
     rows = ((record.place, record) for record in records)
-    return rows, functools.partial(_parse_record, names=names, asked=asked)
+    return rows, functools.partial(_parse_record, names=names, spec=spec)
 
 
-def _parse_record(record: Record, names: Sequence[str], asked: Asked) -> Inputs:
-    """Returns the inputs; of a task of one's own no text may be empty."""
+def _parse_record(
+    record: Record, names: Sequence[str], spec: InputSpec
+) -> Inputs:
+    """Returns the inputs; of a custom task no text may be empty."""
     values = [record.value(name) for name in names]
-    if not asked.columns.is_own:
-        return inputs_of(dict(zip(asked.names, values, strict=True)), asked)
-    are_lists = [asked.takes_words and isinstance(x, list) for x in values]
+    if not spec.columns.is_custom:
+        return inputs_of(dict(zip(spec.names, values, strict=True)), spec)
+    are_lists = [spec.takes_words and isinstance(x, list) for x in values]
     return tuple(
         record.texts(name) if is_list else record.text(name)
         for name, is_list in zip(names, are_lists, strict=True)
@@ -285,19 +267,19 @@ def _sentences(lines: Iterable[bytes], columns: conll.Columns) -> Rows:
     return ((sentence[0].number, sentence) for sentence in found), parse
 
 
-def _plain(lines: Iterable[bytes], file_format: str, asked: Asked) -> Rows:
+def _plain(lines: Iterable[bytes], file_format: str, spec: InputSpec) -> Rows:
     """Returns rows of a text, or of as many columns as there are inputs."""
 
     def parse(line: bytes) -> Inputs:
         text = decode(line)
         if text is None:
             raise BadRowError("A row must be UTF-8 text.")
-        if file_format == "txt" and len(asked.names) == 1:
+        if file_format == "txt" and len(spec.names) == 1:
             return (text,)
         values = text.split("\t")
-        if len(values) != len(asked.names):
+        if len(values) != len(spec.names):
             raise BadRowError(
-                f"A row must have the columns {_listed(asked.names)}, with "
+                f"A row must have the columns {_listed(spec.names)}, with "
                 f"tabs between. Received: {len(values)} columns."
             )
         return tuple(values)

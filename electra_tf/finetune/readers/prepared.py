@@ -6,21 +6,22 @@ from typing import Any
 
 import numpy as np
 
-from electra_tf.configure_finetuning import FinetuningConfig
 from electra_tf.data.formats import prepared as prepared_datasets
 from electra_tf.finetune.readers.records import Record, received
 from electra_tf.util.errors import UserError
 
 
-def find(config: FinetuningConfig) -> pathlib.Path:
-    """Returns the directory of the data set that a configuration names.
+def find(name: str, data_dir: str) -> pathlib.Path:
+    """Returns the directory of a data set.
+
+    Args:
+      name: as of `tfds_name`.
+      data_dir: of prepared data sets; "" for the default.
 
     Raises:
       UserError: if it is not there, saying how to prepare it.
     """
-    name = config.columns.tfds_name
     asked = f"tfds_name={name!r}"
-    data_dir = config.files.tfds_data_dir
     return pathlib.Path(prepared_datasets.find(name, data_dir, asked))
 
 

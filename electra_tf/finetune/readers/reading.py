@@ -81,13 +81,7 @@ class BadRows:
     def leave_out(
         self, path: pathlib.Path, place: int | str, problem: str
     ) -> None:
-        """Counts a row.
-
-        Args:
-          path: of its file.
-          place: see `at`.
-          problem: what is wrong with it, a sentence.
-        """
+        """Counts a row."""
         self._places.setdefault(str(path), set()).add(place)
         self._first.setdefault(str(path), f"{_where(place)}: {problem}")
 
@@ -132,27 +126,6 @@ def read_lines(path: pathlib.Path) -> list[Line]:
         Line(number, decode(line.removesuffix(b"\r")))
         for number, line in enumerate(lines, start=1)
     ]
-
-
-def columns(line: Line, count: int) -> list[str]:
-    """Splits a line at its tabs.
-
-    Args:
-      line: of the file.
-      count: columns it must have.
-
-    Raises:
-      BadRowError: if it has another number, or is not UTF-8.
-    """
-    if line.text is None:
-        raise BadRowError("A row must be UTF-8 text.")
-    fields = line.text.split("\t")
-    if len(fields) != count:
-        raise BadRowError(
-            f"A row must have {count} columns, with tabs between. Received: "
-            f"{len(fields)}."
-        )
-    return fields
 
 
 def parse_json(text: str | None) -> Json:

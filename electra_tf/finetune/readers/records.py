@@ -1,11 +1,14 @@
-"""Rows of a table, whatever file or data set they are from."""
+"""Rows with named values, whatever file or data set they are from."""
 
 import difflib
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from electra_tf.finetune.readers.reading import BadRowError
+from electra_tf.finetune.readers.reading import BadRowError, Json
+from electra_tf.util.errors import shown
+
+_MOST_NAMED = 20
 
 
 class Record(NamedTuple):
@@ -62,8 +65,14 @@ class Record(NamedTuple):
         if not isinstance(value, str) or not value.strip():
             raise BadRowError(
                 f"{column!r} must be a text that is not empty. Received: "
-                f"{value!r}."
+                f"{shown(value)}."
             )
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            raise BadRowError(
+                f"{column!r} must be Unicode text. Received: {error}."
+            ) from error
         return value
 
     def label(self, column: str) -> str | None:
@@ -92,22 +101,86 @@ class Record(NamedTuple):
         if not is_list or not all(map(_is_text, values)):
             raise BadRowError(
                 f"{column!r} must be a list of texts that are not empty. "
-                f"Received: {json.dumps(values, ensure_ascii=False):.80}."
+                f"Received: {shown(values)}."
             )
         return tuple(map(str, values))
+
+    def identity(self, column: str) -> str:
+        """Returns the name of a question: a text, or a number as one.
+
+        Raises:
+          BadRowError: if there is none.
+        """
+        value = self.value(column)
+        is_number = isinstance(value, int) and not isinstance(value, bool)
+        return str(value) if is_number else self.text(column)
+
+    def items(self, column: str, *, is_optional: bool = False) -> list:
+        """Returns a list.
+
+        Args:
+          column: that holds it.
+          is_optional: whether the empty list stands for one that is not there.
+
+        Raises:
+          BadRowError: if there is none.
+        """
+        if is_optional and self._is_missing(column):
+            return []
+        return self._of_type(column, list, "a list")
+
+    def integer(self, column: str) -> int:
+        """Returns a whole number.
+
+        Raises:
+          BadRowError: if there is none.
+        """
+        return self._of_type(column, int, "a whole number")
+
+    def flag(self, column: str) -> bool:
+        """Returns a truth value; false for one that is not there.
+
+        Raises:
+          BadRowError: if it is something else.
+        """
+        if self._is_missing(column):
+            return False
+        return self._of_type(column, bool, "true or false")
+
+    def _is_missing(self, column: str) -> bool:
+        return not self.has(column) or self.value(column) is None
+
+    def _of_type(self, column: str, kind: type, expected: str) -> Any:  # noqa: ANN401
+        value = self.value(column)
+        is_flag = isinstance(value, bool)
+        if not isinstance(value, kind) or (is_flag and kind is int):
+            raise BadRowError(
+                f"{column!r} must be {expected}. Received: {shown(value)}."
+            )
+        return value
+
+
+def of_json(place: int | str, content: Json) -> Record:
+    """Makes a record of a JSON object; of anything else one with a problem."""
+    if isinstance(content, Mapping):
+        return Record(place, content)
+    problem = f"There must be a JSON object. Received: {shown(content)}."
+    return Record(place, {}, problem)
 
 
 def _is_text(value: Any) -> bool:  # noqa: ANN401 (any JSON)
     return isinstance(value, str | int) and bool(str(value).strip())
 
 
-def received(column: str, columns: Collection[str]) -> str:
-    """Says which columns there are, and which of them may be meant.
+def listed(names: Sequence[str]) -> str:
+    """Lists names, of many the first."""
+    text = ", ".join(names[:_MOST_NAMED])
+    rest = len(names) - _MOST_NAMED
+    return text + (f" and {rest} others" if rest > 0 else "")
 
-    Args:
-      column: that there is not.
-      columns: that there are.
-    """
+
+def received(column: str, columns: Collection[str]) -> str:
+    """Says which columns there are, and which of them may be meant."""
     near = difflib.get_close_matches(column, columns, 1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     return f"Received: {', '.join(map(repr, columns)) or 'nothing'}.{hint}"

@@ -1,18 +1,23 @@
-"""Where the rows of a split are: in a file, or in a prepared data set."""
+"""The file of a split, or the split of a prepared data set."""
 
 import pathlib
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
-from electra_tf.configure_finetuning import FinetuningConfig
+from electra_tf.config.columns import ColumnsConfig, FilesConfig
 from electra_tf.finetune.readers import prepared, tables
 from electra_tf.finetune.readers.records import Record
 from electra_tf.util import compression
 from electra_tf.util.errors import UserError
 
+_NO_DEV = (
+    "Set --dev_file; or --dev_fraction=0.1 to hold out a tenth of the training "
+    "rows; or --nodo_eval --checkpoint=last to do without."
+)
+
 
 class Source(NamedTuple):
-    """Where the rows of a split are.
+    """A file, or a split of a prepared data set.
 
     Attributes:
       path: of the file, or of the directory of the data set.
@@ -39,52 +44,68 @@ class Source(NamedTuple):
 
 
 def find(
-    config: FinetuningConfig,
-    name: str,
+    columns: ColumnsConfig,
+    files: FilesConfig,
+    directory: pathlib.Path,
     split: str,
     endings: Sequence[str] = tables.ENDINGS,
 ) -> Source:
     """Finds a split, whether it is there or not.
 
     Args:
-      config: the whole configuration.
-      name: of the task.
+      columns: of the task, with its files.
+      files: other places.
+      directory: of the task; its name is the task's.
       split: one of it.
       endings: a file in the task's directory may have.
 
+    Returns:
+      The source; of several files of a task that is known by its name, the
+      one that is not compressed.
+
     Raises:
-      UserError: if there is no such data set, or more than one file that it
-        might be.
+      UserError: if there is no such data set, or more than one file that a
+        custom task might mean.
     """
-    columns = config.columns
     given = {
         "train": columns.train_file,
         "dev": columns.dev_file,
-        "test": config.files.test_file,
+        "test": files.test_file,
     }.get(split)
-    if given:
+    if given and columns.is_custom:
         return Source(pathlib.Path(given).expanduser())
     if columns.tfds_name:
-        directory = prepared.find(config)
-        return Source(directory, columns.split_of_data_set(split))
-    directory = pathlib.Path(config.run.tasks_dir, name)
+        found = prepared.find(columns.tfds_name, files.tfds_data_dir)
+        return Source(found, columns.split_of_data_set(split))
     paths = [
         directory / f"{split}{ending}{packed}"
         for ending in endings
         for packed in ("", *compression.ENDINGS)
     ]
     there = [path for path in paths if path.exists()]
-    if len(there) > 1:
+    if len(there) > 1 and columns.is_custom:
         raise UserError(
-            f"The {split} rows of {name} must be in one file. Received: "
-            f"{' and '.join(map(str, there))}. Say which with --{split}_file."
+            f"The {split} rows of {directory.name} must be in one file. "
+            f"Received: {' and '.join(map(str, there))}. Say which with "
+            f"--{split}_file."
         )
     return Source([*there, paths[0]][0])
 
 
+def ways_out(source: Source, split: str, endings: Sequence[str]) -> str:
+    """Says what a custom task lacks and which flags give it."""
+    received = f"no {source}"
+    ways_out = _NO_DEV if split == "dev" else f"Set --{split}_file."
+    if source.split:
+        ways_out = f"Set --tfds_splits={split}=... Or: {ways_out}"
+    else:
+        received += f", nor one that ends in {', '.join(endings[1:])}"
+    return f"Received: {received}. {ways_out}"
+
+
 def read(
     source: Source,
-    config: FinetuningConfig,
+    columns: ColumnsConfig,
     required: Collection[str],
     optional: Collection[str] = (),
 ) -> Iterator[Record]:
@@ -92,7 +113,7 @@ def read(
 
     Args:
       source: where they are.
-      config: the whole configuration.
+      columns: how tables are written.
       required: columns that all rows must have.
       optional: columns that are read where they are there.
 
@@ -101,4 +122,4 @@ def read(
     """
     if source.split:
         return prepared.read(source.path, source.split, required, optional)
-    return tables.read(source.path, config.columns, required)
+    return tables.read(source.path, columns, required)

@@ -8,7 +8,7 @@ import pathlib
 import re
 import sys
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from electra_tf.config.columns import ColumnsConfig
@@ -30,6 +30,27 @@ _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 _NO_HEADER = "Set --nohas_header if the first line is a row."
 
 
+class Layout(NamedTuple):
+    """Columns by their positions, whatever the first line calls them.
+
+    Attributes:
+      positions: name -> position, from 0; -1 for the last.
+      num_columns: of a file without a line of names; None where there is one,
+        and rows have as many columns as names.
+    """
+
+    positions: Mapping[str, int]
+    num_columns: int | None = None
+
+    def names(self, count: int) -> list[str]:
+        """Returns names for all columns, "" for those that are not read."""
+        numbers = range(count)
+        names = [""] * count
+        for name, position in self.positions.items():
+            names[numbers[position]] = name
+        return names
+
+
 class Table(NamedTuple):
     """The lines of a file, and how to read them.
 
@@ -38,7 +59,8 @@ class Table(NamedTuple):
       lines: of it, in bytes, each with what ends it.
       kind: one of `ENDINGS`.
       config: whether the first line names the columns, and what is between.
-      names: of the columns, where no line has them. Default: their numbers.
+      layout: of the columns, where the first line does not tell. Default: its
+        names, or numbers.
       no_header: the way out where the first line does not name the columns.
     """
 
@@ -46,7 +68,7 @@ class Table(NamedTuple):
     lines: Iterable[bytes]
     kind: str
     config: ColumnsConfig
-    names: tuple[str, ...] = ()
+    layout: Layout | None = None
     no_header: str = _NO_HEADER
 
 
@@ -69,20 +91,25 @@ def ending(path: pathlib.Path) -> str:
 
 
 def read(
-    path: pathlib.Path, config: ColumnsConfig, required: Collection[str]
+    path: pathlib.Path,
+    config: ColumnsConfig,
+    required: Collection[str] = (),
+    *,
+    layout: Layout | None = None,
 ) -> Iterator[Record]:
     """Reads the rows of a file.
 
     Args:
       path: of the file.
-      config: what it holds.
+      config: how tables are written.
       required: see `records`.
+      layout: see `Table`.
 
     Raises:
       UserError: if the file cannot be read, and as `records`.
     """
     lines = io.BytesIO(read_bytes(path))
-    table = Table(str(path), lines, ending(path), config)
+    table = Table(str(path), lines, ending(path), config, layout)
     return records(table, required)
 
 
@@ -114,13 +141,37 @@ def records(table: Table, required: Collection[str]) -> Iterator[Record]:
     first = next(rows, None)
     if first is None:
         raise UserError(f"{table.origin} must hold rows. Received: none.")
-    has_header = table.config.has_header and not table.names
-    _check_delimiter(table, line, first, required)
-    if has_header:
-        names: Sequence[str] = _names(table, first)
+    if table.layout:
+        names, is_row = _positions(table.layout, table.origin, first)
     else:
-        numbers = [str(i + 1) for i in range(len(first.fields))]
-        names, rows = table.names or numbers, _chain(first, rows)
+        _check_delimiter(table, line, first, required)
+        names, is_row = _columns(table, first, required)
+    for row in itertools.chain([first] * is_row, rows):
+        yield _record(row, names)
+
+
+def _positions(
+    layout: Layout, origin: str, first: _Row
+) -> tuple[Sequence[str], bool]:
+    """Returns the names of a layout's columns, and whether `first` is a row."""
+    count = layout.num_columns or len(first.fields)
+    least = 1 + max(layout.positions.values())
+    if count < least:
+        raise UserError(
+            f"{origin}, line {first.number}: There must be {least} columns or "
+            f"more. Received: {count}."
+        )
+    return layout.names(count), layout.num_columns is not None
+
+
+def _columns(
+    table: Table, first: _Row, required: Collection[str]
+) -> tuple[Sequence[str], bool]:
+    """Returns the names of the columns, and whether the first line is a row."""
+    has_header = table.config.has_header
+    names = _fields(first.fields, has_header)
+    if has_header:
+        _check_names(table, first, names)
     for column in required:
         if column not in names:
             raise UserError(
@@ -129,8 +180,7 @@ def records(table: Table, required: Collection[str]) -> Iterator[Record]:
                 + f" {table.no_header}"
                 * has_header
             )
-    for row in rows:
-        yield _record(row, names)
+    return names, not has_header
 
 
 def _check_delimiter(
@@ -138,19 +188,13 @@ def _check_delimiter(
 ) -> None:
     """Refuses a file whose columns are there with another delimiter.
 
-    Args:
-      table: that is read.
-      line: the first of it.
-      first: what was made of it.
-      required: columns that must be there.
-
     Raises:
       UserError: naming that delimiter.
     """
     has_header = table.config.has_header
     names = _fields(first.fields, has_header)
     missing = [column for column in required if column not in names]
-    if table.names or not (missing or first.problem):
+    if not (missing or first.problem):
         return
     text = line.decode("utf-8", "replace").rstrip("\r\n")
     for delimiter, flag in _TRIED.items():
@@ -167,15 +211,10 @@ def _check_delimiter(
 
 
 def _fields(fields: Sequence[str], has_header: bool) -> list[str]:
-    """Returns the names of columns by the fields of the first line."""
+    """Returns the names of the columns: by the first line, or numbers."""
     if has_header:
         return [field.strip() for field in fields]
     return [str(i + 1) for i in range(len(fields))]
-
-
-def _chain(first: _Row, rows: Iterator[_Row]) -> Iterator[_Row]:
-    yield first
-    yield from rows
 
 
 def _record(row: _Row, names: Sequence[str]) -> Record:
@@ -193,9 +232,8 @@ def _record(row: _Row, names: Sequence[str]) -> Record:
     return Record(row.number, dict(zip(names, row.fields, strict=True)))
 
 
-def _names(table: Table, header: _Row) -> list[str]:
-    """Returns the names of the columns."""
-    names = [name.strip() for name in header.fields]
+def _check_names(table: Table, header: _Row, names: Sequence[str]) -> None:
+    """Refuses a line of names that cannot be read or has a name twice."""
     problem = header.problem
     if not problem and any(map(_NOT_UTF8.search, names)):
         problem = "The names of columns must be UTF-8 text."
@@ -207,7 +245,6 @@ def _names(table: Table, header: _Row) -> list[str]:
         )
     if problem:
         raise UserError(f"{table.origin}, line {header.number}: {problem}")
-    return names
 
 
 def _rows(table: Table) -> Iterator[_Row]:

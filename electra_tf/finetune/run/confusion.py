@@ -1,4 +1,4 @@
-"""Which label is taken for which, by the best trial of a classification.
+"""Confusion matrices of the best trial of a classification.
 
 Letter in shapes: C labels.
 """
@@ -44,10 +44,6 @@ class Confusion(NamedTuple):
 def write(experiment: Experiment, results: Results) -> list[Confusion]:
     """Writes and shows a table for each dev split of each classification.
 
-    Args:
-      experiment: whose predictions are written.
-      results: of its trials.
-
     Returns:
       What the tables show, and what is to be drawn: tasks of up to twelve
       labels have a table, of up to forty a picture, those of another kind
@@ -85,10 +81,6 @@ def count(
 ) -> np.ndarray:
     """Counts answers.
 
-    Args:
-      labels: of the task.
-      answers: with "label" and "prediction".
-
     Returns:
       int [C, C], see `Confusion`.
     """
@@ -100,11 +92,7 @@ def count(
 
 
 def table(confusion: Confusion) -> str:
-    """Writes counts, with the share of each label that is found.
-
-    Args:
-      confusion: what to show.
-    """
+    """Writes counts, with the share of each label that is found."""
     counts = confusion.counts
     hits = np.diag(counts)
     rows = [["right", *confusion.labels, "recall"]]

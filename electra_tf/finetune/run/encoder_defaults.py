@@ -55,12 +55,7 @@ def settle(
 
 
 def chosen(before: FinetuningConfig, settled: FinetuningConfig) -> str:
-    """Returns what was settled without a flag, as flags.
-
-    Args:
-      before: the configuration as the flags have it.
-      settled: of `settle`.
-    """
+    """Returns what was settled without a flag, as flags."""
     pairs = [(before.optimizer, settled.optimizer)]
     pairs.append((before.training, settled.training))
     if _has_questions(before):
@@ -80,10 +75,6 @@ def of_earlier_versions(
 
     They took Small's rates for narrower encoders, and no dropout where
     pre-training had none.
-
-    Args:
-      config: the whole configuration, as the flags have it.
-      weights: as of `settle`.
     """
     encoder = weights.architecture.encoder
     size = config.optimizer.model_size
@@ -110,5 +101,5 @@ def _row_length(config: FinetuningConfig, encoder: BertConfig) -> int:
 
 
 def _has_questions(config: FinetuningConfig) -> bool:
-    own = config.columns.task_kind == "qa"
-    return own or any(name in TASKS for name in config.task.task_names)
+    is_custom = config.columns.task_kind == "qa"
+    return is_custom or any(name in TASKS for name in config.task.task_names)

@@ -1,4 +1,4 @@
-"""What all trials of a run have in common, and what an evaluation says."""
+"""The experiment that all trials of a run share: tasks, rows, evaluation."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -49,7 +49,7 @@ class TaskData(NamedTuple):
 
 
 class Experiment(NamedTuple):
-    """What all trials have in common.
+    """Configuration, tasks and encoder that all trials share.
 
     Attributes:
       config: the whole configuration.
@@ -87,7 +87,7 @@ class Experiment(NamedTuple):
         )
 
     def turns(self, seed: int) -> np.ndarray:
-        """Returns which task gives the batch of each update.
+        """Returns the task of each update's batch.
 
         A batch has rows of one task, so that each task has its own length of
         rows, and only its own head to compute. In proportion (alpha = 1), each
@@ -95,9 +95,6 @@ class Experiment(NamedTuple):
 
         Differs: the original mixes the rows of all tasks in a batch, and fills
         all up to the same length.
-
-        Args:
-          seed: of the trial.
 
         Returns:
           int32 [num_train_steps], numbers of `tasks`.
@@ -118,9 +115,6 @@ class Experiment(NamedTuple):
 
     def lengths(self, seed: int) -> np.ndarray:
         """Returns the tokens in the rows of each update, padding included.
-
-        Args:
-          seed: of the trial.
 
         Returns:
           int64 [num_train_steps]; few different ones.
@@ -156,7 +150,7 @@ class Experiment(NamedTuple):
                 yield self.split_name(data.task, name), data.task, split
 
     def majority(self) -> dict[str, Mapping[str, float]]:
-        """Returns what answers without a model are worth: split -> metrics.
+        """Returns the metrics of answers without a model: split -> metrics.
 
         Splits are named as in the metrics of a trial.
         """
@@ -172,9 +166,6 @@ class Experiment(NamedTuple):
 
         It is the main metric of the first dev split; of several tasks, the
         mean over tasks.
-
-        Args:
-          metrics: split -> metric -> value.
         """
         values = [
             found[scorer.main_metric] for scorer, found in self._first(metrics)
@@ -188,9 +179,6 @@ class Experiment(NamedTuple):
 
         The score; of equals the tie metrics that there are; then the lower
         loss. Each is a mean over tasks, of their first dev splits.
-
-        Args:
-          metrics: split -> metric -> value.
         """
         firsts = self._first(metrics)
         ties = [

@@ -30,9 +30,6 @@ Done = tuple[Trial, dict[str, Any]]
 def run(config: FinetuningConfig) -> dict[str, Any]:
     """Trains, evaluates and predicts with every trial, and reports.
 
-    Args:
-      config: the whole configuration.
-
     Returns:
       What the results file holds.
 
@@ -55,9 +52,6 @@ def run(config: FinetuningConfig) -> dict[str, Any]:
 
 def prepare(config: FinetuningConfig) -> Experiment:
     """Reads encoder and data.
-
-    Args:
-      config: the whole configuration.
 
     Raises:
       UserError: if the encoder cannot be read, if it is too short for the
@@ -112,8 +106,8 @@ def _read_task(task: Task, digests: dict[str, str]) -> TaskData:
         train = Features(rows, task.get_feature_specs())
     dev = {}
     if run.do_eval:
-        first, *others = task.DEV_SPLITS
-        for split in (first, *task.splits_there(others)):
+        first, *others = task.dev_splits
+        for split in (first, *task.existing_splits(others)):
             dev[split] = predictions.read(task, split)
             digest = fingerprints.of_examples(dev[split].examples)
             digests[f"{task.name} {split}"] = digest
@@ -166,7 +160,7 @@ def _say_what_there_is(experiment: Experiment, chosen: str) -> None:
 
 
 def _run_trial(experiment: Experiment, number: int) -> Done:
-    """Runs a trial, and begins it anew while it fails.
+    """Runs a trial, and restarts it while it fails.
 
     Returns:
       The one that did not fail, or the best of those that did; "restarts" of
@@ -187,7 +181,7 @@ def _run_trial(experiment: Experiment, number: int) -> Done:
             break
         console.warn(
             f"Trial {number} failed: it answers all of the dev split alike. "
-            "It is begun anew under another seed."
+            "It is restarted under another seed."
         )
         done.append((again, again.run()))
     trial, result = done[-1]

@@ -1,4 +1,4 @@
-"""What a trial learns from besides its configuration: the encoder, and rows.
+"""Fingerprints of the encoder and the rows that a trial learns from.
 
 A trial that went on with others would be a mixture, and its result that of
 neither. So its directory keeps a digest of each, in `inputs.json`.
@@ -73,7 +73,7 @@ def hold(
         raise UserError(
             f"{directory} must go on with what it began with. Received: "
             f"another content of {', '.join(sorted(changed))}. Restore it, "
-            f"remove the directory to begin anew, or {way_out}."
+            f"remove the directory to start again, or {way_out}."
         )
     if write and digests.keys() - there.keys():
         files.write_json(path, {**there, **digests})

@@ -77,14 +77,7 @@ def write(
     results: Results,
     confusions: Sequence[Confusion],
 ) -> None:
-    """Draws <task>_curves.png, and <task>_confusion.png of classifications.
-
-    Args:
-      experiment: that is done.
-      directories: of its trials.
-      results: of its trials.
-      confusions: of its tasks.
-    """
+    """Draws <task>_curves.png, and <task>_confusion.png of classifications."""
     config = experiment.config
     target = trial_directories.of_tasks(
         config.results_dir, config.task.task_name
@@ -167,11 +160,7 @@ def draw_curves(
 
 
 def draw_confusions(confusions: Sequence[Confusion]) -> "Figure":
-    """Draws the counts of each split, shaded by their share of the row.
-
-    Args:
-      confusions: of one task.
-    """
+    """Draws the counts of each split, shaded by their share of the row."""
     cells = _cells(confusions[0].labels)
     size, length = len(cells.labels), max(map(len, cells.labels))
     width = 1.2 + cells.width * size + _CHARACTER * length

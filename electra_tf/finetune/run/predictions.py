@@ -1,4 +1,4 @@
-"""What trials answer on the dev and test splits, and their ensemble.
+"""Answers of trials, and of their ensemble, on dev and test splits.
 
     <model_dir>/dev_predictions/<task>_<split>_<who>_predictions.jsonl
     <model_dir>/test_predictions/   likewise
@@ -29,7 +29,7 @@ Metrics = dict[str, dict[str, float]]
 
 
 class Scores(NamedTuple):
-    """What answers are worth.
+    """Metrics of answers.
 
     Attributes:
       tests: of each trial, on the test splits whose right answers are known.
@@ -41,8 +41,8 @@ class Scores(NamedTuple):
     ensemble: Metrics
 
 
-class _Asked(NamedTuple):
-    """A split to answer.
+class _Target(NamedTuple):
+    """A split whose answers are written or scored.
 
     Attributes:
       task: of it.
@@ -69,12 +69,7 @@ class _Asked(NamedTuple):
 
 
 def read(task: Task, split: str) -> Split:
-    """Reads a split to evaluate or predict.
-
-    Args:
-      task: of it.
-      split: one of the task's.
-    """
+    """Reads a split to evaluate or predict."""
     examples = task.get_examples(split)
     rows = task.featurize(examples, is_training=False)
     return Split(examples, Features(rows, task.get_feature_specs()))
@@ -85,16 +80,11 @@ def test_splits(task: Task) -> list[str]:
     config = task.config
     if not (config.run.write_test_outputs or config.files.test_file):
         return []
-    return task.splits_there(task.TEST_SPLITS)
+    return task.existing_splits(task.test_splits)
 
 
 def write(experiment: Experiment, trials: Sequence[Trial]) -> Scores:
-    """Writes what each trial answers, and what all do together.
-
-    Args:
-      experiment: what they have in common.
-      trials: that are done.
-    """
+    """Writes the answers of each trial, and of their ensemble."""
     splits = _splits(experiment)
     tests, outputs = [], []
     for trial in trials:
@@ -104,34 +94,28 @@ def write(experiment: Experiment, trials: Sequence[Trial]) -> Scores:
     if not experiment.config.run.ensemble:
         return Scores(tests, {})
     metrics = {}
-    for asked, *parts in zip(splits, *outputs, strict=True):
-        joined = asked.task.get_scorer().combine(parts)
-        _write_answers(asked, joined, ENSEMBLE)
-        if asked.is_labelled:
-            found = asked.score(joined)
+    for target, *parts in zip(splits, *outputs, strict=True):
+        joined = target.task.get_scorer().combine(parts)
+        _write_answers(target, joined, ENSEMBLE)
+        if target.is_labelled:
+            found = target.score(joined)
             del found["loss"]
-            metrics[asked.title] = found
-    has_dev = any(not asked.is_test for asked in splits)
+            metrics[target.title] = found
+    has_dev = any(not target.is_test for target in splits)
     return Scores(tests, experiment.with_mean(metrics) if has_dev else metrics)
 
 
 def read_answers(task: Task, split: str, trial: int) -> list[dict[str, Any]]:
-    """Reads what a trial answered.
-
-    Args:
-      task: of it.
-      split: one of the dev splits.
-      trial: its number.
-    """
+    """Reads the answers of a trial."""
     path = _place(task, "dev_predictions") / _file_name(task, split, str(trial))
     with path.open(encoding="utf-8", newline="\n") as lines:
         return [json.loads(line) for line in lines]
 
 
 def _predict(
-    experiment: Experiment, trial: Trial, splits: Sequence[_Asked]
+    experiment: Experiment, trial: Trial, splits: Sequence[_Target]
 ) -> tuple[Metrics, list[Outputs]]:
-    """Writes what a trial answers.
+    """Writes the answers of a trial.
 
     Returns:
       Its metrics on labelled test splits, and its outputs on each split, where
@@ -141,38 +125,38 @@ def _predict(
     batch_size = experiment.config.runtime.eval_batch_size
     model = trial.model()
     scores, kept = {}, []
-    for asked in splits:
-        is_written = not asked.is_test or trial.number <= run.n_writes_test
-        is_scored = asked.is_test and asked.is_labelled
+    for target in splits:
+        is_written = not target.is_test or trial.number <= run.n_writes_test
+        is_scored = target.is_test and target.is_labelled
         if not (is_written or is_scored or run.ensemble):
             continue
-        features = asked.split.features
-        outputs = model.outputs_of(asked.task.name, features, batch_size)
+        features = target.split.features
+        outputs = model.outputs_of(target.task.name, features, batch_size)
         if is_written:
-            _write_answers(asked, outputs, str(trial.number))
+            _write_answers(target, outputs, str(trial.number))
         if is_scored:
-            scores[asked.title] = asked.score(outputs)
+            scores[target.title] = target.score(outputs)
         if run.ensemble:
             kept.append(outputs)
     return scores, kept
 
 
-def _splits(experiment: Experiment) -> list[_Asked]:
+def _splits(experiment: Experiment) -> list[_Target]:
     """Returns all splits to answer, the dev splits in their order."""
     splits = []
     for task, _, dev, _ in experiment.tasks:
         for name, split in dev.items():
             title = experiment.split_name(task, name)
-            splits.append(_Asked(task, name, title, split, is_test=False))
+            splits.append(_Target(task, name, title, split, is_test=False))
         for name in test_splits(task):
             title, split = experiment.split_name(task, name), read(task, name)
-            splits.append(_Asked(task, name, title, split, is_test=True))
+            splits.append(_Target(task, name, title, split, is_test=True))
     return splits
 
 
-def _write_answers(asked: _Asked, outputs: Outputs, who: str) -> None:
+def _write_answers(target: _Target, outputs: Outputs, who: str) -> None:
     """Writes the answers to a split, also as other programs read them."""
-    task, name, _, split, is_test = asked
+    task, name, _, split, is_test = target
     answers = task.get_scorer().answers(outputs, split.examples)
     kind = "test" if is_test else "dev"
     path = _place(task, f"{kind}_predictions") / _file_name(task, name, who)

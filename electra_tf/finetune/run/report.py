@@ -1,4 +1,4 @@
-"""What the trials of a run say together."""
+"""Statistics of the trials of a run, and tables of them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -183,7 +183,7 @@ def _note(result: Mapping[str, Any]) -> str:
     notes = []
     if result["restarts"]:
         where = result["directory"]
-        notes.append(f"begun anew {result['restarts']}x, now {where}")
+        notes.append(f"restarted {result['restarts']}x, now {where}")
     if result.get("collapsed"):
         notes.append("failed: answers all alike")
     return ", ".join(notes)

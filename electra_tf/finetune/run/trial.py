@@ -52,7 +52,7 @@ class Trial:
     Args:
       experiment: what all trials have in common.
       number: of the trial, from 1.
-      restart: how often it was begun anew.
+      restart: how often it was restarted.
 
     Attributes:
       directory: of all it writes.
@@ -110,7 +110,7 @@ class Trial:
             raise UserError(
                 f"{self._model_dir} must hold what the trial ended with. "
                 "Received: no checkpoint. Copy it there, or remove "
-                f"{self.directory} to train anew."
+                f"{self.directory} to train again."
             )
         return model
 

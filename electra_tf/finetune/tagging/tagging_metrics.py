@@ -4,42 +4,23 @@ Differs: the original adds each loss twice, and does not score words that it
 cut off.
 """
 
-import dataclasses
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
-from electra_tf.finetune.examples import Example
+from electra_tf.finetune.examples import TaggedSentence
 from electra_tf.finetune.scorer import (
     Outputs,
     Scorer,
     mean,
     mean_log_probabilities,
 )
-from electra_tf.finetune.tagging.tagging_utils import (
+from electra_tf.finetune.tagging.spans import (
     get_span_labels,
     get_tags,
 )
-
-
-@dataclasses.dataclass(frozen=True)
-class TaggedSentence(Example):
-    """A sentence to tag.
-
-    Attributes:
-      words: of the sentence.
-      tags: one for each word, in the encoding of the model; empty where they
-        are not known.
-    """
-
-    words: tuple[str, ...]
-    tags: tuple[str, ...] = ()
-
-    @property
-    def is_labelled(self) -> bool:
-        return bool(self.tags)
 
 
 class AccuracyScorer(Scorer):
@@ -128,7 +109,7 @@ class AccuracyScorer(Scorer):
             "loss": mean(outputs, "loss"),
         }
 
-    def has_collapsed(self, outputs: Outputs) -> bool:
+    def is_degenerate(self, outputs: Outputs) -> bool:
         scored = outputs["labels_mask"] > 0
         return len(np.unique(outputs["predictions"][scored])) == 1
 
@@ -139,10 +120,6 @@ class AccuracyScorer(Scorer):
         self, outputs: Outputs, examples: Sequence[TaggedSentence]
     ) -> tuple[list[list[str]], list[list[float]]]:
         """Puts the windows of each sentence together.
-
-        Args:
-          outputs: of the head, row by row.
-          examples: of the split.
 
         Returns:
           Of each sentence the predicted tags, and the probability of each.
@@ -168,9 +145,8 @@ class EntityScorer(AccuracyScorer):
       original_spans: whether spans go on where the kind changes, see
         `get_span_labels`.
       encoding: that answers are written in, see `get_tags`.
+      main_metric: the one that chooses among checkpoints.
     """
-
-    main_metric: ClassVar[str] = "f1"
 
     def __init__(
         self,
@@ -178,8 +154,10 @@ class EntityScorer(AccuracyScorer):
         *,
         original_spans: bool = False,
         encoding: str = "BIOES",
+        main_metric: str = "f1",
     ) -> None:
         super().__init__(label_list)
+        self.main_metric = main_metric
         self.original_spans = original_spans
         self.encoding = encoding
 

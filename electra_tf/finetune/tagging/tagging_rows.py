@@ -1,13 +1,13 @@
-"""Rows of tokens from sentences of words."""
+"""Rows of tokens from sentences of words: windows over long sentences."""
 
 import itertools
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from electra_tf.finetune.examples import FeatureSpec
 from electra_tf.finetune.preprocessing import TextTokenizer, join
-from electra_tf.finetune.tagging.tagging_utils import Window, get_windows
 from electra_tf.finetune.task import Row
 
 POSITIONS = FeatureSpec("labeled_positions", is_sequence=True)
@@ -18,6 +18,22 @@ COLUMNS = (
     POSITIONS,
 )
 """What rows have besides tokens, as `TaggingHead` reads it."""
+
+
+class Window(NamedTuple):
+    """A part of a sentence that fits into a row.
+
+    Attributes:
+      first: number of its first word.
+      end: of the first word after it.
+      first_scored: of the first word that is scored here.
+      end_scored: of the first word after those.
+    """
+
+    first: int
+    end: int
+    first_scored: int
+    end_scored: int
 
 
 def rows_of(
@@ -62,3 +78,49 @@ def _columns(window: Window, pieces: Sequence[np.ndarray]) -> Row:
         "labels_mask": is_scored.astype(np.float32),
         "labeled_positions": 1 + np.cumsum([0, *sizes[:-1]]),
     }
+
+
+def get_windows(sizes: Sequence[int], room: int) -> list[Window]:
+    """Covers a sentence with windows so that each word is scored once.
+
+    Neighbouring windows have words in common, about a quarter of the room:
+    of these each scores the half that it sees more around.
+
+    Args:
+      sizes: tokens of each word, each at most `room`.
+      room: tokens in a window.
+    """
+    spans = [(0, _end(sizes, 0, room))]
+    while spans[-1][1] < len(sizes):
+        first = _begin(sizes, spans[-1], room)
+        spans.append((first, _end(sizes, first, room)))
+    cuts = [
+        (end + first) // 2
+        for (_, end), (first, _) in zip(spans, spans[1:], strict=False)
+    ]
+    return [
+        Window(*span, first_scored, end_scored)
+        for span, first_scored, end_scored in zip(
+            spans, [0, *cuts], [*cuts, len(sizes)], strict=True
+        )
+    ]
+
+
+def _end(sizes: Sequence[int], first: int, room: int) -> int:
+    """Returns the end of the longest window from a word on."""
+    end, used = first, 0
+    while end < len(sizes) and used + sizes[end] <= room:
+        used += sizes[end]
+        end += 1
+    return end
+
+
+def _begin(sizes: Sequence[int], before: tuple[int, int], room: int) -> int:
+    """Returns where the next window begins, so that it also ends later."""
+    first, end = before
+    begin, used = end, 0
+    most = min(room // 4, room - sizes[end])
+    while begin - 1 > first and used + sizes[begin - 1] <= most:
+        begin -= 1
+        used += sizes[begin]
+    return begin

@@ -1,4 +1,4 @@
-"""Tagging tasks in columns, as of the CoNLL shared tasks and CoNLL-U.
+"""Tagging of words: in columns, as of the CoNLL shared tasks, or JSON lines.
 
 Differs: the original has chunking alone, takes its tags from all splits, and
 leaves out words that do not fit into a row. A word of which the tokenizer
@@ -6,62 +6,184 @@ leaves nothing is [UNK] here; there it shares the place of the next one. A word
 that reads "[SEP]" is one like any other.
 """
 
+import dataclasses
 import functools
-import pathlib
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from electra_tf.finetune.examples import EID, TOKENS, FeatureSpec
-from electra_tf.finetune.readers import conll
+from electra_tf.finetune import label_warnings
+from electra_tf.finetune.examples import (
+    EID,
+    TOKENS,
+    FeatureSpec,
+    TaggedSentence,
+)
+from electra_tf.finetune.readers import conll, sources, tables
 from electra_tf.finetune.readers.conll import CONLLU, Columns, Word
+from electra_tf.finetune.readers.inputs import InputSpec
 from electra_tf.finetune.readers.reading import BadRowError
+from electra_tf.finetune.readers.records import Record, listed
+from electra_tf.finetune.readers.sources import Source
 from electra_tf.finetune.tagging import tagging_rows
+from electra_tf.finetune.tagging.spans import (
+    check_span_tag,
+    find_encoding,
+    get_span_labels,
+    get_tags,
+    is_span_tag,
+)
 from electra_tf.finetune.tagging.tagging_head import TaggingHead
 from electra_tf.finetune.tagging.tagging_metrics import (
     AccuracyScorer,
     EntityScorer,
-    TaggedSentence,
 )
-from electra_tf.finetune.tagging.tagging_utils import (
-    find_encoding,
-    get_span_labels,
-    get_tags,
-)
-from electra_tf.finetune.task import Row, Task
+from electra_tf.finetune.task import Preset, Row, Task
 from electra_tf.util.errors import UserError
+
+_CONLL = {
+    ".txt": Columns(),
+    ".conll": Columns(),
+    ".tsv": Columns(separator="\t"),
+    ".conllu": CONLLU,
+}
+_PLACES_OF_SPANS = "BIES"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TaggingPreset(Preset):
+    """A task in files with a word a line.
+
+    Attributes:
+      ending: of the names of its files, which tells their columns.
+      is_spans: whether tags say where spans are, in any encoding.
+    """
+
+    ending: str = ".txt"
+    is_spans: bool = False
+
+
+class _Sentence(NamedTuple):
+    """A sentence whose tags are still as the file has them."""
+
+    eid: int
+    words: tuple[Word, ...]
 
 
 class TaggingTask(Task):
-    """One tag for each word, one word a line, an empty line between sentences.
+    """A tag for each word: spans, or words by themselves.
 
-    Attributes:
-      ENDING: of the names of the files.
-      COLUMNS: where they have what.
+    Spans are learned as BIOES, whatever their encoding in the files; answers
+    are written in that of the training rows.
     """
 
     KIND: ClassVar[str] = "tagging"
     DEFAULT_LENGTH: ClassVar[int] = 256
-    TAKES_WORDS: ClassVar[bool] = True
-    ENDING: ClassVar[str] = ".txt"
-    COLUMNS: ClassVar[Columns] = Columns()
+    ENDINGS: ClassVar[tuple[str, ...]] = (*tables.JSON_LINES, *_CONLL)
+    preset: TaggingPreset | None
 
-    def path(self, split: str) -> pathlib.Path:
-        return self.directory / f"{split}{self.ENDING}"
+    @property
+    def endings(self) -> tuple[str, ...]:
+        return (self.preset.ending,) if self.preset else self.ENDINGS
+
+    @functools.cached_property
+    def train_sentences(self) -> list[_Sentence]:
+        """All training sentences, those that are held out included."""
+        source = self.required_source("train")
+        return list(self._sentences(source, needs_tags=True))
+
+    @functools.cached_property
+    def is_spans(self) -> bool:
+        """Whether tags say where spans are."""
+        if self.preset:
+            return self.preset.is_spans
+        scheme = self.columns.tag_scheme
+        if scheme != "auto":
+            return scheme == "spans"
+        if "is_spans" in self.metadata:
+            return self.metadata["is_spans"]
+        tags = {str(word.tag) for x in self.train_sentences for word in x.words}
+        return tags != {"O"} and all(map(is_span_tag, tags))
+
+    @functools.cached_property
+    def encoding(self) -> str:
+        """The encoding of spans in the training rows, see `get_tags`."""
+        if self.metadata:
+            return self.metadata.get("encoding", "BIOES")
+        return find_encoding(
+            [str(word.tag) for word in x.words] for x in self.train_sentences
+        )
+
+    def describe(self) -> dict[str, Any]:
+        kind = {} if self.preset else {"is_spans": self.is_spans}
+        spans = {"encoding": self.encoding} if self.is_spans else {}
+        return {**super().describe(), **kind, **spans}
+
+    @functools.cached_property
+    def names(self) -> frozenset[str]:
+        """The kinds of spans, or else the tags, that may be in a file."""
+        if self.columns.labels:
+            return frozenset(self.columns.labels)
+        told = self.class_names(self._columns[1])
+        rows = (w.tag for x in self.train_sentences for w in x.words)
+        return frozenset(filter(None, map(self._name, {*(told or rows)})))
 
     def get_labels(self) -> tuple[str, ...]:
-        """Returns the tags of the training split, sorted."""
-        sentences = self.get_examples("train")
-        return tuple(sorted({tag for x in sentences for tag in x.tags}))
+        """Returns the tags of the model: for spans those of all kinds.
+
+        Of a task that is known by its name they are those of the training
+        split.
+
+        Raises:
+          UserError: if there are too few, or no spans for their F1.
+        """
+        if self.preset:
+            sentences = self.get_examples("train")
+            return tuple(sorted({tag for x in sentences for tag in x.tags}))
+        labels = names = self.columns.labels or tuple(sorted(self.names))
+        if self.columns.main_metric == "f1" and not self.is_spans:
+            raise UserError(
+                "`main_metric` must be accuracy where tags are no spans. "
+                f"Received: main_metric=f1, tags {', '.join(names)}."
+            )
+        if self.is_spans:
+            pairs = itertools.product(names, _PLACES_OF_SPANS)
+            labels = ("O", *(f"{place}-{name}" for name, place in pairs))
+        if len(labels) < 2:
+            raise UserError(
+                "Tagging must have two tags or more. Received: "
+                f"{', '.join(labels) or 'none'} in {self.source('train')}."
+            )
+        return labels
+
+    def remark(self) -> str:
+        what = "Spans" if self.is_spans else "Tags"
+        names = "" if self.preset else listed(sorted(self.names))
+        return f"{what}: {names}." if names else ""
+
+    def warnings(self) -> list[str]:
+        names = () if self.preset else sorted(self.names)
+        return label_warnings.of_names(names)
 
     @property
     def input_names(self) -> tuple[str, ...]:
-        return ("words",)
+        column = self.columns.words_column
+        return ("words",) if column.isdecimal() or not column else (column,)
 
     @property
-    def word_files(self) -> Mapping[str, Columns]:
-        return {".conll": Columns(), ".conllu": CONLLU}
+    def input_spec(self) -> InputSpec:
+        """As training files; but .txt is a text a line to be answered."""
+        column = self.columns.words_column
+        word = {"word": int(column) - 1} if column.isdecimal() else {}
+        plain = {".txt"} if not self.preset else {".txt", ".tsv"}
+        files = {
+            ending: columns._replace(**word)
+            for ending, columns in _CONLL.items()
+            if ending not in plain
+        }
+        return super().input_spec._replace(takes_words=True, word_files=files)
 
     def make_example(
         self, eid: int, inputs: Sequence[str | Sequence[str]]
@@ -73,38 +195,124 @@ class TaggingTask(Task):
             raise BadRowError("A sentence must have words. Received: none.")
         return TaggedSentence(eid, tuple(words))
 
-    def get_examples(self, split: str) -> list[TaggedSentence]:
-        path = self.path(split)
-        read = conll.read(path, self.COLUMNS, self.bad_rows, check=self._check)
-        sentences = [
-            self._sentence(eid, words) for eid, words in enumerate(read)
-        ]
-        if not sentences:
-            raise UserError(f"{path} must hold sentences. Received: none.")
-        return sentences
+    def text_of(self, example: TaggedSentence) -> str:
+        return " ".join(example.words)
 
-    def _check(self, word: Word) -> None:
-        if word.tag is None:
-            raise BadRowError(
-                "A row must have a word and its tag. Received: "
-                f"{word.text!r} alone."
-            )
-        self.check_tag(word.tag)
+    def read_examples(self, split: str, source: Source) -> list[TaggedSentence]:
+        """Reads sentences; one with a bad tag is a bad row."""
+        needs_tags = split not in self.test_splits
+        sentences = (
+            self.train_sentences
+            if source == self.source("train")
+            else self._sentences(source, needs_tags=needs_tags)
+        )
+        examples = []
+        for eid, words in sentences:
+            texts = tuple(word.text for word in words)
+            tags = [word.tag for word in words]
+            if None in tags or not (needs_tags or self._knows(words)):
+                examples.append(TaggedSentence(eid, texts))
+            elif self._is_good(source, words):
+                examples.append(TaggedSentence(eid, texts, self.encode(tags)))
+        return examples
+
+    def encode(self, tags: Sequence[str]) -> tuple[str, ...]:
+        """Returns the tags of a sentence in the encoding of the model."""
+        if not self.is_spans:
+            return tuple(tags)
+        original = self.config.task.original_spans
+        spans = get_span_labels(tags, original=original)
+        return tuple(get_tags(spans, len(tags)))
 
     def check_tag(self, tag: str) -> None:
-        """Refuses what is no tag.
+        """Refuses what is no tag, or, of a custom task, none of its own.
 
         Raises:
           BadRowError: saying what a tag is.
         """
+        if self.is_spans:
+            check_span_tag(tag)
+        name = self._name(tag)
+        if not self.preset and name and name not in self.names:
+            what = "A span's kind" if self.is_spans else "A tag"
+            raise BadRowError(
+                f"{what} must be one of {listed(sorted(self.names))}. "
+                f"Received: {tag!r}. Give all of them by --labels if the "
+                "training rows lack some."
+            )
 
-    def encode(self, tags: Sequence[str]) -> Sequence[str]:
-        """Returns the tags of a sentence in the encoding of the model."""
-        return tags
+    def _name(self, tag: str) -> str:
+        """Returns the kind of a tag's span, or the tag."""
+        return tag.partition("-")[2] if self.is_spans else tag
 
-    def _sentence(self, eid: int, words: Sequence[Word]) -> TaggedSentence:
-        tags = tuple(self.encode([str(word.tag) for word in words]))
-        return TaggedSentence(eid, tuple(word.text for word in words), tags)
+    def _knows(self, words: Sequence[Word]) -> bool:
+        """Says whether all tags are known; those of test rows may be others."""
+        try:
+            for word in words:
+                self.check_tag(str(word.tag))
+        except BadRowError:
+            return False
+        return True
+
+    def _is_good(self, source: Source, words: Sequence[Word]) -> bool:
+        """Checks the tags of a sentence, which is left out for a bad one."""
+        for word in words:
+            is_good = False
+            with self.bad_rows.at(source.path, word.place):
+                self.check_tag(str(word.tag))
+                is_good = True
+            if not is_good:
+                return False
+        return True
+
+    def _sentences(
+        self, source: Source, *, needs_tags: bool
+    ) -> Iterator[_Sentence]:
+        if source.ending not in _CONLL:
+            yield from self._records(source, needs_tags)
+            return
+
+        def check(word: Word) -> None:
+            if needs_tags and word.tag is None:
+                raise BadRowError(
+                    "A row must have a word and its tag. Received: "
+                    f"{word.text!r} alone."
+                )
+
+        columns = self._conll_columns(source)
+        read = conll.read(source.path, columns, self.bad_rows, check=check)
+        yield from map(_Sentence, itertools.count(), read)
+
+    @property
+    def _columns(self) -> tuple[str, str]:
+        """The names of the columns of words and tags."""
+        columns = self.columns
+        return columns.words_column or "words", columns.tags_column or "tags"
+
+    def _conll_columns(self, source: Source) -> Columns:
+        """Returns the columns of a file with a word a line."""
+        columns = _CONLL[source.ending]
+        for name, field in (("words_column", "word"), ("tags_column", "tag")):
+            text = getattr(self.columns, name)
+            if text and not (text.isdecimal() and int(text)):
+                raise UserError(
+                    f"`{name}` must be a column's number, from 1, in "
+                    f"{source}. Received: {name}={text!r}."
+                )
+            if text:
+                columns = columns._replace(**{field: int(text) - 1})
+        return columns
+
+    def _records(self, source: Source, needs_tags: bool) -> Iterator[_Sentence]:
+        columns = self._columns
+        needed = columns if needs_tags else columns[:1]
+        records = sources.read(source, self.columns, needed, columns)
+        for eid, record in enumerate(records):
+            words: tuple[Word, ...] = ()
+            with self.bad_rows.at(source.path, record.place):
+                words = _words(record, *columns, needs_tags=needs_tags)
+            if words:
+                yield _Sentence(eid, words)
 
     def get_feature_specs(self) -> tuple[FeatureSpec, ...]:
         return (
@@ -118,6 +326,7 @@ class TaggingTask(Task):
     def featurize(
         self, examples: Sequence[TaggedSentence], *, is_training: bool
     ) -> Iterator[Row]:
+        ids = {tag: i for i, tag in enumerate(self.labels)}
         sentences = [example.words for example in examples]
         for eid, window, row in tagging_rows.rows_of(
             sentences, self.tokenizer, self.max_seq_length
@@ -125,25 +334,30 @@ class TaggingTask(Task):
             words = examples[eid].words
             tags = examples[eid].tags or [""] * len(words)
             tags = tags[window.first : window.end]
-            is_known = np.array([tag in self._ids for tag in tags], np.float32)
+            is_known = np.array([tag in ids for tag in tags], np.float32)
             yield {
                 **row,
                 "eid": eid,
-                "labels": np.array([self._ids.get(tag, 0) for tag in tags]),
+                "labels": np.array([ids.get(tag, 0) for tag in tags]),
                 "loss_mask": row["labels_mask"] * is_known,
             }
-
-    @functools.cached_property
-    def _ids(self) -> dict[str, int]:
-        return {tag: i for i, tag in enumerate(self.labels)}
 
     def head(self) -> TaggingHead:
         return TaggingHead(self.name, len(self.labels))
 
     def get_scorer(self) -> AccuracyScorer:
-        return AccuracyScorer(self.labels)
+        if not self.is_spans:
+            return AccuracyScorer(self.labels)
+        return EntityScorer(
+            self.labels,
+            original_spans=self.config.task.original_spans,
+            encoding=self.encoding,
+            main_metric=self.columns.main_metric or "f1",
+        )
 
-    def files(self, split: str, answers: Sequence[dict]) -> dict[str, str]:
+    def files(
+        self, split: str, answers: Sequence[Mapping[str, Any]]
+    ) -> dict[str, str]:
         """Writes words, right tags if any, predicted tags, as for conlleval."""
         lines = []
         for answer in answers:
@@ -155,69 +369,32 @@ class TaggingTask(Task):
         return {f"{self.name}_{split}.txt": "\n".join(lines) + "\n"}
 
 
-def check_span_tag(tag: str) -> None:
-    """Refuses what says nothing about spans.
-
-    Raises:
-      BadRowError: saying what such a tag is.
-    """
-    place, dash, kind = tag.partition("-")
-    if tag != "O" and not (place in [*"BIES"] and dash and kind):
+def _words(
+    record: Record, words_column: str, tags_column: str, *, needs_tags: bool
+) -> tuple[Word, ...]:
+    """Returns the words of a record, with their tags if there are any."""
+    words = record.texts(words_column)
+    tags: Sequence[str | None] = [None] * len(words)
+    if needs_tags or (record.has(tags_column) and record.value(tags_column)):
+        tags = record.texts(tags_column)
+    if len(tags) != len(words):
         raise BadRowError(
-            "A tag must be O, or B, I, E or S with a dash and a kind. "
-            f"Received: {tag!r}."
+            f"{tags_column!r} must have a tag for each word. Received: "
+            f"{len(words)} words, {len(tags)} tags."
         )
+    return tuple(
+        Word(record.place, *pair) for pair in zip(words, tags, strict=True)
+    )
 
 
-class EntityTask(TaggingTask):
-    """Spans of words, whatever their encoding in the file.
-
-    Answers are written in that of the training file.
-    """
-
-    @functools.cached_property
-    def encoding(self) -> str:
-        """That of the training file, see `get_tags`."""
-        if self.known:
-            return self.known.get("encoding", "BIOES")
-        path = self.path("train")
-        read = conll.read(path, self.COLUMNS, self.bad_rows, check=self._check)
-        return find_encoding([str(x.tag) for x in words] for words in read)
-
-    def describe(self) -> dict[str, Any]:
-        return {**super().describe(), "encoding": self.encoding}
-
-    def check_tag(self, tag: str) -> None:
-        check_span_tag(tag)
-
-    def encode(self, tags: Sequence[str]) -> Sequence[str]:
-        original = self.config.task.original_spans
-        return get_tags(get_span_labels(tags, original=original), len(tags))
-
-    def get_scorer(self) -> EntityScorer:
-        original = self.config.task.original_spans
-        return EntityScorer(
-            self.labels, original_spans=original, encoding=self.encoding
-        )
-
-
-class Chunking(EntityTask):
-    """Phrases, as of CoNLL-2000: word, part of speech, tag."""
-
-
-class NER(EntityTask):
-    """Names, as of CoNLL-2003: word, part of speech, phrase, tag."""
-
-
-class CCG(TaggingTask):
-    """Supertags: the word first, its tag last."""
-
-
-class POS(TaggingTask):
-    """Parts of speech, as of CoNLL-U; words that stand for two are no rows."""
-
-    ENDING: ClassVar[str] = ".conllu"
-    COLUMNS: ClassVar[Columns] = CONLLU
-
-
-TASKS = {"chunk": Chunking, "ner": NER, "pos": POS, "ccg": CCG}
+TASKS: Mapping[str, TaggingPreset] = {
+    # Phrases, as of CoNLL-2000: word, part of speech, tag.
+    "chunk": TaggingPreset(kind=TaggingTask, is_spans=True),
+    # Names, as of CoNLL-2003: word, part of speech, phrase, tag.
+    "ner": TaggingPreset(kind=TaggingTask, is_spans=True),
+    # Parts of speech, as of CoNLL-U; words that stand for two are no rows.
+    "pos": TaggingPreset(kind=TaggingTask, ending=".conllu"),
+    # Supertags: the word first, its tag last.
+    "ccg": TaggingPreset(kind=TaggingTask),
+}
+KINDS = {"tagging": TaggingTask}

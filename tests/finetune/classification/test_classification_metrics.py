@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from electra_tf.finetune.classification import classification_metrics as metrics
-from electra_tf.finetune.classification.examples import InputExample
+from electra_tf.finetune.examples import InputExample
 
 GOLDEN = json.loads(
     (golden_arrays.ROOT / "finetune/metrics.json").read_text("utf-8")
@@ -122,13 +122,13 @@ def test_a_regression_answers_in_its_own_range():
 
 
 def test_a_scorer_knows_answers_that_are_all_alike():
-    scorer = metrics.MCCScorer(("0", "1"))
+    scorer = metrics.ClassificationScorer(("0", "1"))
     same = {"logits": np.array([[1.0, 0.0], [0.2, 0.1]])}
     other = {"logits": np.array([[1.0, 0.0], [0.1, 0.2]])}
-    assert scorer.has_collapsed(same) and not scorer.has_collapsed(other)
+    assert scorer.is_degenerate(same) and not scorer.is_degenerate(other)
     regression = metrics.RegressionScorer(0.0, 5.0)
-    assert regression.has_collapsed({"predictions": np.full(9, 0.3)})
-    assert not regression.has_collapsed({"predictions": np.array([0.3, 0.4])})
+    assert regression.is_degenerate({"predictions": np.full(9, 0.3)})
+    assert not regression.is_degenerate({"predictions": np.array([0.3, 0.4])})
 
 
 def _examples(*labels):
@@ -136,7 +136,7 @@ def _examples(*labels):
 
 
 def test_one_answer_fails_only_where_rows_have_several_labels():
-    scorer = metrics.MCCScorer(("0", "1"))
+    scorer = metrics.ClassificationScorer(("0", "1"))
     same = {"logits": np.array([[1.0, 0.0], [0.2, 0.1]])}
     assert scorer.has_failed(same, _examples("0", "1"))
     assert not scorer.has_failed(same, _examples("0", "0"))
@@ -152,7 +152,7 @@ def test_one_answer_fails_only_where_rows_have_several_labels():
 def test_the_majority_is_the_label_that_most_training_rows_have():
     train = [InputExample(i, "", None, x) for i, x in enumerate("abbc")]
     dev = [InputExample(i, "", None, x) for i, x in enumerate("aabac")]
-    scorer = metrics.MCCScorer(("a", "b", "c"))
+    scorer = metrics.ClassificationScorer("abc", ("mcc", "accuracy"))
     found = scorer.majority(train, dev)
     assert found == {"mcc": 0, "accuracy": pytest.approx(100 * 1 / 5)}
 
@@ -190,3 +190,26 @@ def test_an_ensemble_of_regressions_averages_values():
     ]
     joined = metrics.RegressionScorer(0.0, 1.0).combine(outputs)
     np.testing.assert_allclose(joined["predictions"], [0.2, 0.6], rtol=1e-6)
+
+
+def test_macro_f1_and_r2_are_their_formulas():
+    labels, predictions = np.array([0, 0, 1, 2, 2]), np.array([0, 1, 1, 2, 0])
+    # F1 = 2 hits / (gold + found), class by class.
+    f1 = [2 * 1 / (2 + 2), 2 * 1 / (1 + 2), 2 * 1 / (2 + 1)]
+    found = metrics.macro_f1(labels, predictions)
+    assert found == pytest.approx(100 * sum(f1) / 3)
+    never = metrics.macro_f1(np.array([0, 1]), np.array([0, 0]))
+    assert never == pytest.approx(100 * (2 / 3 + 0) / 2)
+    x, y = np.array([1.0, 2.0, 4.0]), np.array([1.5, 2.0, 3.0])
+    expected = 100 * (1 - (0.25 + 1) / (3 * np.var(x)))
+    assert metrics.r2(x, y) == pytest.approx(expected)
+    assert metrics.r2(np.ones(3), y) == 0
+
+
+def test_a_scorer_computes_the_metrics_it_is_given():
+    scorer = metrics.ClassificationScorer("ab", ("mcc", "f1", "recall"), "f1")
+    found = scorer.metrics(np.array([0, 1, 1]), np.array([1, 1, 0]))
+    assert list(found) == ["mcc", "f1", "recall"]
+    assert found["f1"] == pytest.approx(50) and scorer.main_metric == "f1"
+    plain = metrics.ClassificationScorer("ab", ("mcc", "accuracy"))
+    assert plain.main_metric == "mcc"

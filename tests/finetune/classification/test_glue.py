@@ -7,6 +7,7 @@ import tiny_finetuning as tiny
 
 from electra_tf.finetune import task_builder
 from electra_tf.finetune.classification import glue
+from electra_tf.finetune.examples import InputExample
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.readers import inputs
 from electra_tf.model.tokenization import Vocabulary
@@ -30,8 +31,8 @@ ROWS = {
     "rte": ("0\tA film\tThe plot\t{label}", "{i}\tA film\tThe plot"),
     "wnli": ("0\tA film\tThe plot\t{label}", "{i}\tA film\tThe plot"),
 }
-LABELS = {"sts": ["0.0", "5.0"], "mnli": [*glue.MNLI.LABELS]}
-LABELS |= {name: [*glue.ENTAILMENT] for name in ("qnli", "rte")}
+LABELS = {name: [*preset.labels] for name, preset in glue.TASKS.items()}
+LABELS["sts"] = ["0.0", "5.0"]
 
 
 def _task(name, data_dir="unused", *, vocabulary=tiny.VOCABULARY, **leaves):
@@ -51,9 +52,9 @@ def _write(task, split, rows, *, has_header=True):
 def test_columns_are_those_of_the_files_of_glue(name, tmp_path):
     task = _task(name, tmp_path)
     labelled, unlabelled = ROWS[name]
-    labels = LABELS.get(name, ["0", "1"])
+    labels = LABELS[name]
     is_pair = name not in ("cola", "sst")
-    for split in ("train", *task.DEV_SPLITS):
+    for split in ("train", *task.dev_splits):
         rows = [labelled.format(label=label) for label in labels]
         _write(task, split, rows, has_header=name != "cola")
         examples = task.get_examples(split)
@@ -63,7 +64,7 @@ def test_columns_are_those_of_the_files_of_glue(name, tmp_path):
         for x in examples:
             assert x.text_a == "A film"
             assert x.text_b == ("The plot" if is_pair else None)
-    for split in task.TEST_SPLITS:
+    for split in task.test_splits:
         form = "{i}\tA film\tThe plot" if split == "diagnostic" else unlabelled
         _write(task, split, [form.format(i=i) for i in range(3)])
         for x in task.get_examples(split):
@@ -101,10 +102,10 @@ def test_a_trained_model_reads_the_files_of_glue_as_training_does(
     name, tmp_path
 ):
     task = _task(name, tmp_path)
-    asked = inputs.asked_of(task)
+    asked = task.input_spec
     label = LABELS.get(name, ["0"])[0]
-    for split in ("train", *task.DEV_SPLITS, *task.TEST_SPLITS):
-        is_test = split in task.TEST_SPLITS
+    for split in ("train", *task.dev_splits, *task.test_splits):
+        is_test = split in task.test_splits
         header, row = HEADERS[name][is_test], ROWS[name][is_test]
         if split == "diagnostic":
             header, row = f"index\t{_SENTENCES}", "{i}\tA film\tThe plot"
@@ -129,7 +130,7 @@ def test_a_trained_model_reads_the_files_of_glue_as_training_does(
         (["A film\t1", "A film"], r"line 3: .* 2 columns.* Received: 1"),
         (["A film\t1", "A film\t1\t"], r"line 3: .* Received: 3"),
         (["A film\t2"], r"line 2: A label must be one of 0, 1\. .*'2'"),
-        (["A film\t1", "\t"], r"line 3: A label"),
+        (["A film\t1", "\t"], r"line 3: .label. must hold a label"),
     ],
 )
 def test_a_bad_row_is_an_error_with_file_and_line(rows, problem, tmp_path):
@@ -171,8 +172,8 @@ def test_submissions_are_what_the_server_takes():
 
 def test_only_pairs_without_an_order_are_doubled_and_only_in_training():
     examples = [
-        glue.InputExample(0, "good", "bad film", "1"),
-        glue.InputExample(1, "plot", "very", "0"),
+        InputExample(0, "good", "bad film", "1"),
+        InputExample(1, "plot", "very", "0"),
     ]
     ids = tiny.VOCABULARY.ids
 
@@ -232,6 +233,6 @@ def test_rows_are_those_of_the_original(tmp_path):
             for column in ("input_ids", "segment_ids"):
                 assert row[column].tolist() == there[column][:size], key
             target = task.TARGET.name
-            if split not in task.TEST_SPLITS:
+            if split not in task.test_splits:
                 theirs = there[f"{name}_{target}"]
                 assert row[target] == pytest.approx(theirs), key

@@ -13,7 +13,7 @@ import tiny_finetuning as tiny
 from electra_tf.config.model import BertConfig
 from electra_tf.config.qa import QAConfig
 from electra_tf.finetune.finetuning_model import FinetuningModel
-from electra_tf.finetune.qa import qa_head, qa_heads
+from electra_tf.finetune.qa import qa_heads
 from electra_tf.model.modeling import BertModel, EncoderOutput
 
 GOLDEN = dict(np.load(golden_arrays.HERE / "golden/finetune/head_qa.npz"))
@@ -118,7 +118,7 @@ def test_outputs_losses_and_gradients_are_those_of_the_original(case):
     np.testing.assert_allclose(
         head.losses(found, batch), golden["train/loss"], rtol=2e-5
     )
-    for name in qa_head.PASSED_ON:
+    for name in qa_heads.PASSED_ON:
         np.testing.assert_array_equal(found[name], batch[name])
 
 

@@ -7,12 +7,26 @@ import numpy as np
 import pytest
 import tiny_finetuning as tiny
 
+from electra_tf.config.columns import ColumnsConfig
 from electra_tf.config.qa import QAConfig
 from electra_tf.finetune.examples import EID, TOKENS
 from electra_tf.finetune.preprocessing import TextTokenizer
-from electra_tf.finetune.qa import qa_reading
-from electra_tf.finetune.qa.qa_rows import SPECS, RowMaker
+from electra_tf.finetune.qa.qa_files import QuestionReader
+from electra_tf.finetune.qa.qa_reading import (
+    Answer,
+    Context,
+    Question,
+    example,
+)
+from electra_tf.finetune.qa.qa_rows import (
+    SPECS,
+    RowMaker,
+    find_tokens,
+    get_windows,
+    max_context,
+)
 from electra_tf.finetune.readers.reading import BadRows
+from electra_tf.finetune.readers.sources import Source
 from electra_tf.model.tokenization import Vocabulary
 
 DATA = golden_arrays.HERE / "golden/finetune/data_dir/finetuning_data"
@@ -33,18 +47,16 @@ def _excerpt():
 
 
 def _examples(task, path):
-    is_training = path.name.startswith("train")
     bad_rows = BadRows(skip=False)
-    if task == "newsqa":
-        paragraphs = qa_reading.mrqa_paragraphs(path, bad_rows)
-        parse = qa_reading.mrqa_question
-    else:
-        paragraphs = qa_reading.squad_paragraphs(path)
-        parse = qa_reading.squad_question
-    examples = qa_reading.read_examples(
-        path, paragraphs, parse, bad_rows=bad_rows, is_training=is_training
+    reader = QuestionReader(
+        Source(path),
+        ColumnsConfig(),
+        bad_rows,
+        is_training=path.name.startswith("train"),
+        needs_answers=False,
+        has_unanswerable=task != "newsqa",
     )
-    return examples, bad_rows
+    return reader.read(), bad_rows
 
 
 def _compared(row):
@@ -94,8 +106,8 @@ def test_rows_of_all_splits_are_those_of_the_original(split):
     maker = RowMaker(TextTokenizer(vocabulary), QAConfig(**CONFIG), 64)
     rows = iter(maker.rows(examples, is_training=name == "train"))
     golden = json.loads((FULL / "features.json").read_text("utf-8"))[split]
-    for example, there in zip(examples, golden["rows"], strict=True):
-        assert list(example.words) == there["example"]["doc_tokens"]
+    for made, there in zip(examples, golden["rows"], strict=True):
+        assert list(made.words) == there["example"]["doc_tokens"]
         for features in there["features"]:
             row = next(rows)
             size = len(row["input_ids"])
@@ -121,12 +133,10 @@ def _maker(length=16, **fields):
 
 
 def _example(context, answer="", question="is it good"):
-    content = {"id": "q", "question": question}
-    if answer:
-        start = context.index(answer)
-        content["answers"] = [{"text": answer, "answer_start": start}]
-    question = qa_reading.squad_question(content)
-    return qa_reading.example(0, qa_reading.Context(context), question)
+    places = [Answer(answer, context.index(answer))] if answer else []
+    answers = tuple(place.text for place in places)
+    question = Question("q", question, answers, tuple(places))
+    return example(0, Context(context), question)
 
 
 def test_the_columns_are_those_that_are_told():
@@ -160,3 +170,48 @@ def test_a_long_question_is_cut():
     example = _example("a film", question="the plot is very bad film")
     (row,) = _maker().rows([example], is_training=False)
     assert row["segment_ids"].tolist() == [0] * 6 + [1] * 3
+
+
+def test_windows_begin_a_stride_apart_and_end_with_the_context():
+    assert get_windows(10, 4, 3) == [(0, 4), (3, 4), (6, 4)]
+    assert get_windows(11, 4, 3)[-1] == (9, 2)
+    assert get_windows(4, 4, 1) == [(0, 4)]
+    assert get_windows(0, 4, 3) == [(0, 0)]
+    # A stride that is too long leaves out no token.
+    assert get_windows(8, 3, 100) == [(0, 3), (3, 3), (6, 2)]
+
+
+def _most_context(spans, place):
+    """Returns the best window, as BERT's run_squad.py has it, in words."""
+    scores = {}
+    for number, (start, length) in enumerate(spans):
+        end = start + length - 1
+        if start <= place <= end:
+            sides = min(place - start, end - place)
+            scores[number] = sides + 0.01 * length
+    return max(scores, key=lambda number: (scores[number], -number))
+
+
+@pytest.mark.parametrize("room", [3, 10, 32])
+def test_a_token_belongs_to_the_window_that_shows_most_around_it(room):
+    random = np.random.default_rng(room)
+    for _ in range(20):
+        count, stride = random.integers(1, 120), random.integers(1, room + 1)
+        spans = get_windows(count, room, stride)
+        best = max_context(spans, count)
+        assert best.tolist() == [_most_context(spans, i) for i in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ([5], (2, 2)),
+        ([6, 7], (3, 4)),
+        ([9], (1, 4)),
+        ([], (1, 4)),
+        ([8], (1, 1)),
+    ],
+)
+def test_an_answer_is_found_within_its_words(answer, expected):
+    tokens = np.array([9, 8, 5, 6, 7, 9, 8])
+    assert find_tokens(tokens, np.array(answer), 1, 5) == expected

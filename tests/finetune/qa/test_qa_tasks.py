@@ -37,8 +37,9 @@ def _write(task, split, text):
 
 def test_defaults_are_those_of_question_answering_for_all():
     for name in ("squad", "squadv1", "naturalqs", "newsqa"):
-        assert task_builder.TASKS[name].DEFAULT_LENGTH == 512
-        assert task_builder.TASKS[name].DEFAULT_EPOCHS == 2
+        preset = task_builder.TASKS[name]
+        assert preset.kind.DEFAULT_LENGTH == 512
+        assert preset.kind.DEFAULT_EPOCHS == 2 and not preset.num_train_epochs
 
 
 @pytest.mark.parametrize(
@@ -100,7 +101,7 @@ def test_only_a_test_split_may_lack_answers(tmp_path):
     (example,) = task.get_examples("test")
     assert example.answers == () and not example.is_impossible
     for split in ("train", "dev"):
-        with pytest.raises(UserError, match=f"of {split} must .*impossible"):
+        with pytest.raises(UserError, match=f"{split}.json.*must.*impossible"):
             task.get_examples(split)
 
 

@@ -8,17 +8,17 @@ import pytest
 
 from electra_tf.config.columns import ColumnsConfig
 from electra_tf.finetune.readers import conll, inputs, tables
-from electra_tf.finetune.readers.inputs import Asked
+from electra_tf.finetune.readers.inputs import InputSpec
 from electra_tf.finetune.readers.reading import BadRowError, BadRows
 from electra_tf.util.errors import UserError
 
-TEXT = Asked(("text",))
-PAIR = Asked(("question", "context"))
-WORDS = Asked(("words",), takes_words=True)
+TEXT = InputSpec(("text",))
+PAIR = InputSpec(("question", "context"))
+WORDS = InputSpec(("words",), takes_words=True)
 
 
-def _read(path, asked, file_format="auto"):
-    source = inputs.of_file(str(path), file_format, asked)
+def _read(path, spec, file_format="auto"):
+    source = inputs.of_file(str(path), file_format, spec)
     return [(number, source.parse(row)) for number, row in source.rows]
 
 
@@ -64,7 +64,7 @@ def test_objects_are_read_by_the_names_of_inputs(tmp_path):
 def test_a_field_may_be_in_a_field(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text('{"r": {"body": "good"}}', "utf-8")
-    assert _read(path, Asked(("r.body",))) == [(1, ("good",))]
+    assert _read(path, InputSpec(("r.body",))) == [(1, ("good",))]
 
 
 def test_words_are_a_list_or_a_text(tmp_path):
@@ -74,7 +74,7 @@ def test_words_are_a_list_or_a_text(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("row", "asked", "file_format", "problem"),
+    ("row", "spec", "file_format", "problem"),
     [
         (b"a\tb", TEXT, "tsv", "columns 'text',.*Received: 2"),
         (b"a", PAIR, "txt", "'question', 'context'.*Received: 1"),
@@ -88,12 +88,12 @@ def test_words_are_a_list_or_a_text(tmp_path):
     ],
 )
 def test_a_bad_row_says_what_it_must_be(
-    row, asked, file_format, problem, tmp_path
+    row, spec, file_format, problem, tmp_path
 ):
     path = tmp_path / "a"
     path.write_bytes(row)
     with pytest.raises(BadRowError, match=problem):
-        _read(path, asked, file_format)
+        _read(path, spec, file_format)
 
 
 @pytest.mark.parametrize(
@@ -125,24 +125,24 @@ def test_a_file_that_cannot_be_used_is_named(tmp_path):
     assert _read(tmp_path / "a.doc", TEXT, "txt") == [(1, ("a",))]
 
 
-OWN = ColumnsConfig(
+CUSTOM = ColumnsConfig(
     task_kind="classification",
     text_column="review",
     text_b_column="reply",
     delimiter=";",
     quoting="true",
 )
-OWN_PAIR = Asked(("review", "reply"), columns=OWN)
+CUSTOM_PAIR = InputSpec(("review", "reply"), columns=CUSTOM)
 
 
-def test_tables_of_an_own_task_are_read_as_its_training_files_are(tmp_path):
+def test_tables_of_a_custom_task_are_read_as_its_training_files_are(tmp_path):
     path = tmp_path / "a.tsv"
     content = 'reply;stars;review\n"a;b";5;c\nd;"1\n2";\n\n'
     path.write_text(content, "utf-8")
-    records = list(tables.read(path, OWN, ("review", "reply")))
-    good, bad = inputs.of_file(str(path), "auto", OWN_PAIR).rows
+    records = list(tables.read(path, CUSTOM, ("review", "reply")))
+    good, bad = inputs.of_file(str(path), "auto", CUSTOM_PAIR).rows
     assert [good, bad] == [(record.place, record) for record in records]
-    source = inputs.of_file(str(path), "auto", OWN_PAIR)
+    source = inputs.of_file(str(path), "auto", CUSTOM_PAIR)
     assert source.parse(good[1]) == ("c", "a;b")
     with pytest.raises(BadRowError, match="'review' must be a text that is no"):
         source.parse(bad[1])
@@ -150,7 +150,7 @@ def test_tables_of_an_own_task_are_read_as_its_training_files_are(tmp_path):
 
 def test_columns_are_numbers_where_training_files_had_no_header(tmp_path):
     columns = dataclasses.replace(
-        OWN,
+        CUSTOM,
         has_header=False,
         text_column="3",
         text_b_column="1",
@@ -159,15 +159,15 @@ def test_columns_are_numbers_where_training_files_had_no_header(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("reply;stars;review\na;5;b\n", "utf-8")
     expected = [(1, ("review", "reply")), (2, ("b", "a"))]
-    assert _read(path, Asked(("3", "1"), columns=columns)) == expected
+    assert _read(path, InputSpec(("3", "1"), columns=columns)) == expected
 
 
-def test_objects_of_an_own_task_may_be_in_any_file(tmp_path):
+def test_objects_of_a_custom_task_may_be_in_any_file(tmp_path):
     arrow = pytest.importorskip("pyarrow")
     path = tmp_path / "a.ndjson.zst"
     content = b'{"review": "a", "reply": "b"}\n{"review": "", "reply": "b"}\n'
     path.write_bytes(arrow.compress(content, codec="zstd", asbytes=True))
-    source = inputs.of_file(str(path), "auto", OWN_PAIR)
+    source = inputs.of_file(str(path), "auto", CUSTOM_PAIR)
     (_, good), (_, bad) = source.rows
     assert source.parse(good) == ("a", "b")
     with pytest.raises(BadRowError, match="not empty"):
@@ -175,14 +175,14 @@ def test_objects_of_an_own_task_may_be_in_any_file(tmp_path):
 
 
 def test_rows_that_a_shell_passes_on_have_no_line_of_names(monkeypatch):
-    def read(asked, file_format="auto"):
+    def read(spec, file_format="auto"):
         file = io.BytesIO(b"review\treply\na\tb\n")
         monkeypatch.setattr(inputs, "_opened", lambda path: file)
-        return _read("", asked, file_format)
+        return _read("", spec, file_format)
 
     rows = [(1, ("review", "reply")), (2, ("a", "b"))]
-    columns = dataclasses.replace(OWN, delimiter="", quoting="auto")
-    own = Asked(("review", "reply"), columns=columns)
+    columns = dataclasses.replace(CUSTOM, delimiter="", quoting="auto")
+    own = InputSpec(("review", "reply"), columns=columns)
     assert read(own) == rows and read(own, "tsv") == rows[1:]
     assert (
         read(PAIR) == rows
@@ -208,11 +208,11 @@ WORD_FILES = {
 def test_a_tagger_reads_the_sentences_of_its_training_files(
     name, content, tmp_path
 ):
-    asked = WORDS._replace(word_files=WORD_FILES)
+    spec = WORDS._replace(word_files=WORD_FILES)
     path = tmp_path / name
     content = content.encode()
     path.write_bytes(gzip.compress(content) if ".gz" in name else content)
-    assert _read(path, asked) == [(3, (("In", "York"),)), (7, (("x",),))]
+    assert _read(path, spec) == [(3, (("In", "York"),)), (7, (("x",),))]
     check = lambda word: None  # noqa: E731
     read = conll.read(
         path,
@@ -225,18 +225,18 @@ def test_a_tagger_reads_the_sentences_of_its_training_files(
 
 
 def test_lines_of_a_txt_file_are_words_only_where_that_is_told(tmp_path):
-    asked = WORDS._replace(word_files=WORD_FILES)
+    spec = WORDS._replace(word_files=WORD_FILES)
     path = tmp_path / "a.txt"
     path.write_bytes(b"In O\nYork B\n")
-    assert _read(path, asked) == [(1, ("In O",)), (2, ("York B",))]
-    assert _read(path, asked, "conll") == [(1, (("In", "York"),))]
+    assert _read(path, spec) == [(1, ("In O",)), (2, ("York B",))]
+    assert _read(path, spec, "conll") == [(1, (("In", "York"),))]
 
 
 def test_a_word_that_cannot_be_read_makes_its_sentence_bad(tmp_path):
-    asked = WORDS._replace(word_files=WORD_FILES)
+    spec = WORDS._replace(word_files=WORD_FILES)
     path = tmp_path / "a.tsv"
     path.write_bytes(b"1\tIn\n2\n\n1\tx\n")
-    source = inputs.of_file(str(path), "auto", asked)
+    source = inputs.of_file(str(path), "auto", spec)
     (_, bad), (_, good) = source.rows
     assert source.parse(good) == (("x",),)
     with pytest.raises(BadRowError, match="word in column 2"):

@@ -87,7 +87,7 @@ def test_a_task_of_glue_is_as_from_its_files(data_dir):
             (2, "c", "1"),
         ]
     assert [x.label for x in task.get_examples("test")] == [None] * 3
-    assert task.splits_there(task.TEST_SPLITS) == ["test"]
+    assert task.existing_splits(task.test_splits) == ["test"]
 
 
 def test_classes_are_names_where_the_files_have_names(data_dir):
@@ -96,8 +96,8 @@ def test_classes_are_names_where_the_files_have_names(data_dir):
         (example,) = task.get_examples(split)
         assert (example.text_a, example.text_b) == ("p", "h")
         assert example.label == "contradiction"
-    assert task.splits_there(task.DEV_SPLITS) == ["dev_matched"]
-    assert task.splits_there(task.TEST_SPLITS) == ["test_mismatched"]
+    assert task.existing_splits(task.dev_splits) == ["dev_matched"]
+    assert task.existing_splits(task.test_splits) == ["test_mismatched"]
 
 
 def test_classes_are_the_labels_of_ones_own_task(data_dir):
@@ -107,7 +107,7 @@ def test_classes_are_the_labels_of_ones_own_task(data_dir):
     labels = [x.label for x in task.get_examples("dev")]
     assert labels == ["unacceptable", "acceptable", "acceptable"]
     assert [x.label for x in task.get_examples("test")] == [None] * 3
-    assert task.splits_there(["test"]) == ["test"]
+    assert task.existing_splits(["test"]) == ["test"]
     splits = ("dev=train[:1]", "train=train[1:]")
     other = _task(data_dir, "own", "glue/cola", **leaves, tfds_splits=splits)
     assert [x.text_a for x in other.get_examples("dev")] == ["b"]

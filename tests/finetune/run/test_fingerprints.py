@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tiny_finetuning as tiny
 
-from electra_tf.finetune.classification.examples import InputExample
+from electra_tf.finetune.examples import InputExample
 from electra_tf.finetune.run import fingerprints
 from electra_tf.util.errors import UserError
 

@@ -73,7 +73,7 @@ def test_one_trial_has_a_short_table_beside_the_majority():
         ["loss", "0.50", "0.75"],
     ]
     assert lines[3].index("0.75") == lines[1].index("60.00") + 1
-    assert lines[4] == "begun anew 1x, now m_1"
+    assert lines[4] == "restarted 1x, now m_1"
     assert max(map(len, lines)) <= 79
 
 
@@ -97,9 +97,7 @@ def test_the_table_names_every_trial_and_what_became_of_it():
         *("mismatched", "accuracy"),
     ]
     assert lines[1].split() == ["trial", "1", "70.00", "0.01", "71.00"]
-    assert lines[2].endswith(
-        "begun anew 1x, now m_2, failed: answers all alike"
-    )
+    assert lines[2].endswith("restarted 1x, now m_2, failed: answers all alike")
     names = [line.split()[0] for line in lines[3:]]
     assert names == ["median", "mean", "std", "best"]
     assert lines[3].split()[1:] == ["65.00", "0.02", "66.00"]

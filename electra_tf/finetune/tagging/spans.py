@@ -1,4 +1,4 @@
-"""Spans from tags and tags from spans, and windows over long sentences.
+"""Spans from tags and tags from spans.
 
 Tags are "O" outside of all spans, or say with B, I, E or S and a dash where in
 a span of which kind a word stands.
@@ -7,6 +7,8 @@ a span of which kind a word stands.
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
+
+from electra_tf.finetune.readers.reading import BadRowError
 
 
 class Span(NamedTuple):
@@ -21,22 +23,6 @@ class Span(NamedTuple):
     first: int
     last: int
     kind: str
-
-
-class Window(NamedTuple):
-    """A part of a sentence that fits into a row.
-
-    Attributes:
-      first: number of its first word.
-      end: of the first word after it.
-      first_scored: of the first word that is scored here.
-      end_scored: of the first word after those.
-    """
-
-    first: int
-    end: int
-    first_scored: int
-    end_scored: int
 
 
 def get_span_labels(
@@ -94,11 +80,7 @@ def get_tags(
 
 
 def find_encoding(sentences: Iterable[Sequence[str]]) -> str:
-    """Returns the encoding that tags are in, see `get_tags`.
-
-    Args:
-      sentences: the tags of each.
-    """
+    """Returns the encoding that tags are in, see `get_tags`."""
     starts: Counter[str] = Counter()
     for tags in sentences:
         kind_before = ""
@@ -111,47 +93,20 @@ def find_encoding(sentences: Iterable[Sequence[str]]) -> str:
     return "IOB1" if starts["I"] > starts["B"] else "BIO"
 
 
-def get_windows(sizes: Sequence[int], room: int) -> list[Window]:
-    """Covers a sentence with windows so that each word is scored once.
+def check_span_tag(tag: str) -> None:
+    """Refuses what says nothing about spans.
 
-    Neighbouring windows have words in common, about a quarter of the room:
-    of these each scores the half that it sees more around.
-
-    Args:
-      sizes: tokens of each word, each at most `room`.
-      room: tokens in a window.
+    Raises:
+      BadRowError: saying what such a tag is.
     """
-    spans = [(0, _end(sizes, 0, room))]
-    while spans[-1][1] < len(sizes):
-        first = _begin(sizes, spans[-1], room)
-        spans.append((first, _end(sizes, first, room)))
-    cuts = [
-        (end + first) // 2
-        for (_, end), (first, _) in zip(spans, spans[1:], strict=False)
-    ]
-    return [
-        Window(*span, first_scored, end_scored)
-        for span, first_scored, end_scored in zip(
-            spans, [0, *cuts], [*cuts, len(sizes)], strict=True
+    if not is_span_tag(tag):
+        raise BadRowError(
+            "A tag must be O, or B, I, E or S with a dash and a kind. "
+            f"Received: {tag!r}."
         )
-    ]
 
 
-def _end(sizes: Sequence[int], first: int, room: int) -> int:
-    """Returns the end of the longest window from a word on."""
-    end, used = first, 0
-    while end < len(sizes) and used + sizes[end] <= room:
-        used += sizes[end]
-        end += 1
-    return end
-
-
-def _begin(sizes: Sequence[int], before: tuple[int, int], room: int) -> int:
-    """Returns where the next window begins, so that it also ends later."""
-    first, end = before
-    begin, used = end, 0
-    most = min(room // 4, room - sizes[end])
-    while begin - 1 > first and used + sizes[begin - 1] <= most:
-        begin -= 1
-        used += sizes[begin]
-    return begin
+def is_span_tag(tag: str) -> bool:
+    """Says whether a tag is O, or B, I, E or S with a dash and a kind."""
+    place, dash, kind = tag.partition("-")
+    return tag == "O" or bool(place in [*"BIES"] and dash and kind)

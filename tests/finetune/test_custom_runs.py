@@ -1,4 +1,4 @@
-"""A whole run on a task of one's own."""
+"""A whole run on a custom task."""
 
 import csv
 import json
@@ -44,7 +44,7 @@ def test_a_bad_test_row_is_told_before_the_training(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_task_of_ones_own_is_learnt_and_answered(tmp_path):
+def test_a_custom_task_is_learnt_and_answered(tmp_path):
     tiny.write_model(tmp_path)
     for split, size in (("train", 96), ("test", 20)):
         _write(tmp_path / f"{split}.csv", size, seed=size)

@@ -4,7 +4,7 @@ import golden_arrays
 import numpy as np
 import pytest
 
-from electra_tf.finetune.tagging import tagging_utils as utils
+from electra_tf.finetune.tagging import spans as span_tags
 
 GOLDEN = json.loads(
     (golden_arrays.ROOT / "finetune/metrics.json").read_text("utf-8")
@@ -13,10 +13,10 @@ GOLDEN = json.loads(
 
 @pytest.mark.parametrize("case", GOLDEN["span_labels"])
 def test_spans_and_tags_are_those_of_the_original(case):
-    spans = utils.get_span_labels(case["tags"], original=True)
+    spans = span_tags.get_span_labels(case["tags"], original=True)
     assert [list(span) for span in spans] == case["spans"]
     for encoding in ("BIOES", "BIO"):
-        tags = utils.get_tags(spans, len(case["tags"]), encoding)
+        tags = span_tags.get_tags(spans, len(case["tags"]), encoding)
         assert tags == case[encoding]
 
 
@@ -32,7 +32,7 @@ def test_spans_and_tags_are_those_of_the_original(case):
     ],
 )
 def test_a_span_ends_where_the_kind_changes(tags, spans):
-    assert utils.get_span_labels(tags.split()) == spans
+    assert span_tags.get_span_labels(tags.split()) == spans
 
 
 def _random_tags(random):
@@ -50,42 +50,17 @@ def test_spans_are_those_of_seqeval():
     for _ in range(500):
         tags = _random_tags(random)
         expected = [(a, b, kind) for kind, a, b in get_entities(tags)]
-        assert utils.get_span_labels(tags) == expected
+        assert span_tags.get_span_labels(tags) == expected
 
 
 def test_tags_of_spans_say_the_same_spans():
     random = np.random.default_rng(1)
     for _ in range(100):
         tags = _random_tags(random)
-        spans = utils.get_span_labels(tags)
+        spans = span_tags.get_span_labels(tags)
         for encoding in ("BIOES", "BIO"):
-            again = utils.get_tags(spans, len(tags), encoding)
-            assert utils.get_span_labels(again) == spans
-
-
-def test_windows_score_every_word_once_and_fit():
-    random = np.random.default_rng(2)
-    for room in (3, 8, 21):
-        for _ in range(100):
-            count = random.integers(1, 40)
-            sizes = random.integers(1, room + 1, count).tolist()
-            windows = utils.get_windows(sizes, room)
-            scored = []
-            for first, end, first_scored, end_scored in windows:
-                assert sum(sizes[first:end]) <= room
-                assert first <= first_scored <= end_scored <= end
-                scored += range(first_scored, end_scored)
-            assert scored == list(range(count))
-
-
-def test_words_are_scored_where_there_is_context():
-    windows = utils.get_windows([1] * 100, 40)
-    assert windows == [
-        (0, 40, 0, 35),
-        (30, 70, 35, 65),
-        (60, 100, 65, 100),
-    ]
-    assert utils.get_windows([1] * 40, 40) == [(0, 40, 0, 40)]
+            again = span_tags.get_tags(spans, len(tags), encoding)
+            assert span_tags.get_span_labels(again) == spans
 
 
 @pytest.mark.parametrize(
@@ -102,17 +77,17 @@ def test_words_are_scored_where_there_is_context():
 )
 def test_the_encoding_of_a_file_is_known_by_its_tags(sentences, encoding):
     tags = [sentence.split() for sentence in sentences]
-    assert utils.find_encoding(tags) == encoding
+    assert span_tags.find_encoding(tags) == encoding
 
 
 def test_in_iob1_a_span_begins_with_b_only_beside_one_of_its_kind():
     tags = "I-X I-X B-X I-Y O I-Y B-Y I-Y".split()
-    spans = utils.get_span_labels(tags)
-    assert utils.get_tags(spans, len(tags), "IOB1") == tags
+    spans = span_tags.get_span_labels(tags)
+    assert span_tags.get_tags(spans, len(tags), "IOB1") == tags
     random = np.random.default_rng(2)
     for _ in range(100):
         tags = _random_tags(random)
-        spans = utils.get_span_labels(tags)
-        again = utils.get_tags(spans, len(tags), "IOB1")
-        assert utils.get_span_labels(again) == spans
+        spans = span_tags.get_span_labels(tags)
+        again = span_tags.get_tags(spans, len(tags), "IOB1")
+        assert span_tags.get_span_labels(again) == spans
         assert {tag[:1] for tag in again} <= {*"IOB"}

@@ -3,7 +3,7 @@
 import pytest
 import tiny_finetuning as tiny
 
-from electra_tf.finetune.custom import label_warnings
+from electra_tf.finetune import label_warnings
 from electra_tf.finetune.run import finetuning_run
 
 

@@ -1,4 +1,4 @@
-"""What looks like a slip in the labels of one's own rows."""
+"""Warnings about likely slips in the labels of custom tasks."""
 
 import math
 from collections import Counter, defaultdict

@@ -11,7 +11,7 @@ from electra_tf.finetune import task_builder
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.util import config_fields, config_flags
 
-CONFIGS = pathlib.Path(__file__).parents[3] / "configs" / "finetune"
+CONFIGS = pathlib.Path(__file__).parents[2] / "configs" / "finetune"
 FILES = sorted(CONFIGS.glob("own_*.cfg"))
 # "... train.csv:" or "... train.conll, a word a line, ...:", and what is
 # indented more below it.

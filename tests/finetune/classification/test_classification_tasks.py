@@ -2,25 +2,23 @@ import gzip
 import json
 import lzma
 
-import numpy as np
 import pytest
 import tiny_finetuning as tiny
 
 from electra_tf.finetune import task_builder
-from electra_tf.finetune.custom import custom_metrics
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.util.errors import UserError
 
 CSV = "text,label\ngood,pos\nbad,neg\nfilm,pos\n"
 
 
-def _task(tmp_path, *, known=None, **leaves):
+def _task(tmp_path, *, metadata=None, **leaves):
     values = {"task_names": ("own",), "task_kind": "classification", **leaves}
     return task_builder.get_task(
         tiny.config(tmp_path, **values),
         TextTokenizer(tiny.VOCABULARY),
         longest=32,
-        known=known,
+        metadata=metadata,
     )
 
 
@@ -222,12 +220,12 @@ def test_a_file_that_is_named_must_be_there_before_anything_is_read(tmp_path):
 def test_a_trained_model_does_without_files(tmp_path):
     _write(tmp_path, CSV)
     known = json.loads(json.dumps(_task(tmp_path).describe()))
-    task = _task("nowhere", known=known, train_file="nowhere.csv")
+    task = _task("nowhere", metadata=known, train_file="nowhere.csv")
     assert task.labels == ("neg", "pos") and task.input_names == ("text",)
 
 
 def test_names_of_tasks_have_two_ways_out():
-    with pytest.raises(UserError, match="mean cola.*own.*--task_kind to clas"):
+    with pytest.raises(UserError, match="cola.*custom.*--task_kind to clas"):
         _task("unused", task_names=("colla",), task_kind="registered")
     with pytest.raises(UserError, match="name of its own.*cola"):
         _task("unused", task_names=("cola",))
@@ -235,31 +233,10 @@ def test_names_of_tasks_have_two_ways_out():
         _task("unused", task_names=("a/b",))
     with pytest.raises(UserError, match="At most one .* a, b"):
         _task("unused", task_names=("a", "b"))
-    with pytest.raises(UserError, match="`test_file` is for tasks of your own"):
+    with pytest.raises(UserError, match="`test_file` is for custom tasks"):
         _task(
             "unused",
             task_names=("cola",),
             task_kind="registered",
             test_file="x",
         )
-
-
-def test_metrics_are_their_formulas():
-    labels, predictions = np.array([0, 0, 1, 2, 2]), np.array([0, 1, 1, 2, 0])
-    # F1 = 2 hits / (gold + found), class by class.
-    f1 = [2 * 1 / (2 + 2), 2 * 1 / (1 + 2), 2 * 1 / (2 + 1)]
-    found = custom_metrics.macro_f1(labels, predictions)
-    assert found == pytest.approx(100 * sum(f1) / 3)
-    never = custom_metrics.macro_f1(np.array([0, 1]), np.array([0, 0]))
-    assert never == pytest.approx(100 * (2 / 3 + 0) / 2)
-    scorer = custom_metrics.OwnClassificationScorer("abc", "mcc")
-    metrics = scorer.metrics(labels, predictions)
-    assert {*metrics} == {"accuracy", "macro_f1", "mcc"}
-    assert scorer.main_metric == "mcc"
-    scorer = custom_metrics.OwnClassificationScorer("ab", "")
-    metrics = scorer.metrics(np.array([0, 1, 1]), np.array([1, 1, 0]))
-    assert metrics["f1"] == pytest.approx(50) and "recall" in metrics
-    x, y = np.array([1.0, 2.0, 4.0]), np.array([1.5, 2.0, 3.0])
-    error, total = 0.25 + 1, 3 * np.var(x)
-    assert custom_metrics.r2(x, y) == pytest.approx(100 * (1 - error / total))
-    assert custom_metrics.r2(np.ones(3), y) == 0

@@ -3,7 +3,7 @@ import pytest
 from golden_qa import GOLDEN
 
 from electra_tf.finetune.preprocessing import TextTokenizer
-from electra_tf.finetune.qa.answer_text import AnswerTexts, get_final_text
+from electra_tf.finetune.qa.answer_spans import AnswerTexts, get_final_text
 from electra_tf.model import sentencepiece_model
 from electra_tf.model.tokenization import BasicTokenizer, Vocabulary
 

@@ -1,0 +1,279 @@
+"""Texts and pairs: rows of GLUE's files or of a custom task's tables.
+
+Source: the original's finetune/classification/classification_tasks.py.
+"""
+
+import csv
+import dataclasses
+import functools
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field
+from typing import Any, ClassVar, NamedTuple
+
+from electra_tf.finetune.examples import (
+    EID,
+    TOKENS,
+    FeatureSpec,
+    InputExample,
+)
+from electra_tf.finetune.preprocessing import pack
+from electra_tf.finetune.readers import prepared, sources, tables
+from electra_tf.finetune.readers.inputs import InputSpec
+from electra_tf.finetune.readers.reading import BadRowError
+from electra_tf.finetune.readers.records import Record
+from electra_tf.finetune.readers.sources import Source
+from electra_tf.finetune.readers.tables import Layout
+from electra_tf.finetune.task import Preset, Row, Task
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TextPreset(Preset):
+    """A task of GLUE, in tab-separated files or a prepared data set.
+
+    Attributes:
+      features: the texts as TensorFlow Datasets calls them.
+      labelled: positions of the columns "text", "text_b" and "label" in the
+        files of labelled splits.
+      unlabelled: in those of the other splits.
+      other_layouts: split -> positions in its file, where it has others.
+      header_names: the texts in the first line of files. Default: `features`.
+      labels: of a classification, in the order of the logits.
+      value_range: the least and the greatest value of a regression.
+      metrics: see the scorers.
+      is_unordered: whether both orders of a pair mean the same.
+      submissions: split -> name of the file that GLUE's server takes.
+    """
+
+    features: tuple[str, ...]
+    labelled: Layout
+    unlabelled: Layout
+    other_layouts: Mapping[str, Layout] = field(default_factory=dict)
+    header_names: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    value_range: tuple[float, float] | None = None
+    metrics: tuple[str, ...] = ("accuracy",)
+    is_unordered: bool = False
+    submissions: Mapping[str, str] = field(default_factory=dict)
+
+    def layout(self, split: str) -> Layout:
+        """Returns the column layout of the file of a split."""
+        is_test = split in self.test_splits
+        default = self.unlabelled if is_test else self.labelled
+        return self.other_layouts.get(split, default)
+
+
+class _RawExample(NamedTuple):
+    """An example whose label is still as its row has it."""
+
+    place: int | str
+    example: InputExample
+
+
+class TextTask(Task):
+    """A label or value for each text or pair.
+
+    Attributes:
+      TARGET: the column of labels.
+    """
+
+    TARGET: ClassVar[FeatureSpec]
+    preset: TextPreset | None
+
+    @property
+    def endings(self) -> tuple[str, ...]:
+        return (".tsv",) if self.preset else self.ENDINGS
+
+    @property
+    def is_unordered(self) -> bool:
+        """Whether both orders of a pair mean the same."""
+        if self.preset:
+            return self.preset.is_unordered
+        return self.columns.is_unordered_pair
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        if self.preset:
+            return ("text", "text_b")[: len(self.preset.features)]
+        names = (self.columns.text_column, self.columns.text_b_column)
+        return tuple(filter(None, names))
+
+    @property
+    def input_spec(self) -> InputSpec:
+        spec, preset = super().input_spec, self.preset
+        if not preset:
+            return spec
+        layout = preset.labelled
+        return spec._replace(
+            file_names=preset.header_names or preset.features,
+            bare_layout=layout if layout.num_columns else None,
+        )
+
+    def make_example(self, eid: int, inputs: Sequence[str]) -> InputExample:
+        return InputExample(eid, *inputs)
+
+    def text_of(self, example: InputExample) -> str:
+        texts = [example.text_a, example.text_b or ""]
+        return "\0".join(sorted(texts) if self.is_unordered else texts)
+
+    @functools.cached_property
+    def train_rows(self) -> list[_RawExample]:
+        """All training rows, those that are held out included."""
+        return self._read("train", self.required_source("train"))
+
+    def read_examples(self, split: str, source: Source) -> list[InputExample]:
+        is_test = split in self.test_splits
+        is_train = source == self.source("train")
+        rows = self.train_rows if is_train else self._read(split, source)
+        examples = []
+        for place, example in rows:
+            with self.bad_rows.at(source.path, place):
+                label = self._label(example.label, is_test)
+                examples.append(dataclasses.replace(example, label=label))
+        return sorted(examples, key=lambda example: example.eid)
+
+    def _label(self, text: str | None, is_test: bool) -> str | float | None:
+        """Checks a label; those of test rows may be anything."""
+        if text is None:
+            return None
+        try:
+            return self.parse_label(text)
+        except BadRowError:
+            if is_test:
+                return None
+            raise
+
+    def _read(self, split: str, source: Source) -> list[_RawExample]:
+        """Reads the rows of a split, with labels as they stand there."""
+        needs_label = split not in self.test_splits
+        is_glue = self.preset is not None
+        records = (
+            self._glue_records(split, source)
+            if is_glue
+            else self._custom_records(source, needs_label)
+        )
+        rows = []
+        for number, record in enumerate(records):
+            with self.bad_rows.at(source.path, record.place):
+                # Data sets of GLUE are not in the order of its files.
+                eid = record.value("idx") if record.has("idx") else number
+                example = self._example(
+                    eid if is_glue else number, record, needs_label
+                )
+                rows.append(_RawExample(record.place, example))
+        return rows
+
+    def _custom_records(
+        self, source: Source, needs_label: bool
+    ) -> Iterator[Record]:
+        label = (self.columns.label_column,)
+        required = self.input_names + label * needs_label
+        return sources.read(source, self.columns, required, label)
+
+    def _glue_records(self, split: str, source: Source) -> Iterator[Record]:
+        """Yields the rows of a split of GLUE, with our names of columns."""
+        preset = self.preset
+        if not source.split:
+            layout = preset.layout(split)
+            yield from tables.read(source.path, self.columns, layout=layout)
+            return
+        label = ("label",) * (split not in self.test_splits)
+        # A label of GLUE's files is a number, or else the name of the class.
+        class_names = "0" not in preset.labels
+        for record in prepared.read(
+            source.path,
+            source.split,
+            (*preset.features, "idx", *label),
+            class_names=class_names,
+        ):
+            values = dict(record.values)
+            for name, feature in zip(
+                self.input_names, preset.features, strict=True
+            ):
+                if feature in values:
+                    values[name] = values.pop(feature)
+            yield record._replace(values=values)
+
+    def _example(
+        self, eid: int, record: Record, needs_label: bool
+    ) -> InputExample:
+        # GLUE has a few pairs with an empty text.
+        read = record.value if self.preset else record.text
+        text_a, *text_b = map(read, self.input_names)
+        column = "label" if self.preset else self.columns.label_column
+        label = record.label(column) if record.has(column) else None
+        if needs_label and label is None:
+            record.value(column)
+            raise BadRowError(
+                f"{column!r} must hold a label. Received: nothing."
+            )
+        return InputExample(eid, text_a, *text_b or [None], label)
+
+    def get_feature_specs(self) -> tuple[FeatureSpec, ...]:
+        return (*TOKENS, EID, self.TARGET)
+
+    def featurize(
+        self, examples: Sequence[InputExample], *, is_training: bool
+    ) -> Iterator[Row]:
+        """Yields a row for each example, then for the other order of pairs.
+
+        The second rows are there in training on pairs without an order, if
+        `double_unordered` says so.
+        """
+        doubles = self.is_unordered and self.config.task.double_unordered
+        first = self.tokenizer.tokenize([x.text_a for x in examples])
+        second = [None] * len(first)
+        if any(x.text_b is not None for x in examples):
+            second = self.tokenizer.tokenize([x.text_b or "" for x in examples])
+        orders = [(first, second)]
+        if is_training and doubles:
+            orders.append((second, first))
+        vocabulary, length = self.tokenizer.vocabulary, self.max_seq_length
+        for one, other in orders:
+            for eid, example in enumerate(examples):
+                yield {
+                    **pack(vocabulary, one[eid], other[eid], length=length),
+                    "eid": eid,
+                    self.TARGET.name: self.target(example.label),
+                }
+
+    def parse_label(self, text: str) -> str | float:
+        """Checks a label as it stands in a file.
+
+        Args:
+          text: of the label.
+
+        Raises:
+          BadRowError: if there is no such label.
+        """
+        raise NotImplementedError
+
+    def target(self, label: str | float | None) -> int | float:
+        """Returns what the head learns for a label; 0 for an unknown one."""
+        raise NotImplementedError
+
+    def files(
+        self, split: str, answers: Sequence[Mapping[str, Any]]
+    ) -> dict[str, str]:
+        """Makes a table of a test split: number of the row, and prediction.
+
+        Returns:
+          Of GLUE the file that its server takes; of a custom task
+          <task>_<split>.csv, where rows count from 0 below the names of the
+          columns; none of a dev split.
+        """
+        if split not in self.test_splits:
+            return {}
+        if self.preset:
+            lines = ["index\tprediction"]
+            for answer in answers:
+                value = answer["prediction"]
+                text = value if isinstance(value, str) else f"{value:.3f}"
+                lines.append(f"{answer['eid']}\t{text}")
+            name = self.preset.submissions[split]
+            return {f"{name}.tsv": "\n".join(lines) + "\n"}
+        table = io.StringIO()
+        writer = csv.writer(table, lineterminator="\n")
+        writer.writerow(["row", "prediction"])
+        writer.writerows((x["eid"], x["prediction"]) for x in answers)
+        return {f"{self.name}_{split}.csv": table.getvalue()}

@@ -1,1 +1,0 @@
-"""Custom tasks: tables whose columns a configuration names."""

@@ -1,0 +1,352 @@
+"""Files of questions and contexts: tables, SQuAD's JSON, MRQA's JSON lines.
+
+Source: the original's finetune/qa/qa_tasks.py. Differs: what is wrong with a
+question is an error with its place; there it ends the run, or the question is
+left out.
+"""
+
+import json
+import pathlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+from electra_tf.config.columns import ColumnsConfig
+from electra_tf.finetune.examples import QAExample
+from electra_tf.finetune.qa.qa_reading import (
+    Answer,
+    Context,
+    Question,
+    example,
+)
+from electra_tf.finetune.readers import records, sources, tables
+from electra_tf.finetune.readers.reading import (
+    BadRowError,
+    BadRows,
+    Json,
+    parse_json,
+    read_bytes,
+    read_lines,
+)
+from electra_tf.finetune.readers.records import Record
+from electra_tf.finetune.readers.sources import Source
+from electra_tf.util.errors import UserError, shown
+
+SQUAD = ".json"
+"""The ending of files in the format of SQuAD."""
+
+_ID = "id"
+
+
+class _Paragraph(NamedTuple):
+    """A context with its questions: its place in the file, and JSON."""
+
+    place: int | str
+    content: Json
+
+
+class QuestionReader:
+    """Reads the questions of a split, in any of the formats.
+
+    Args:
+      source: of the rows; its name, and the first line of JSON lines, tell the
+        format.
+      columns: of tables.
+      bad_rows: what to do about questions that cannot be used.
+      is_training: whether they are to learn from, so that the answer must
+        stand in the context.
+      needs_answers: whether answers must be known.
+      has_unanswerable: whether a question may have no answer.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        columns: ColumnsConfig,
+        bad_rows: BadRows,
+        *,
+        is_training: bool,
+        needs_answers: bool,
+        has_unanswerable: bool,
+    ) -> None:
+        self.source = source
+        self.columns = columns
+        self.bad_rows = bad_rows
+        self.is_training = is_training
+        self.needs_answers = needs_answers
+        self.has_unanswerable = has_unanswerable
+        self._names: set[str] = set()
+
+    def read(self) -> list[QAExample]:
+        """Reads all questions.
+
+        Raises:
+          UserError: naming file and question, if one cannot be used.
+        """
+        source, path = self.source, self.source.path
+        if source.ending == SQUAD:
+            return self._examples(_squad_paragraphs(path), _squad_question)
+        if source.ending in tables.JSON_LINES and _is_mrqa(path):
+            paragraphs = _mrqa_paragraphs(path, self.bad_rows)
+            return self._examples(paragraphs, _mrqa_question)
+        return self._rows()
+
+    def _examples(
+        self,
+        paragraphs: Iterable[_Paragraph],
+        parse: Callable[[Record], Question],
+    ) -> list[QAExample]:
+        """Returns the examples of a file of paragraphs.
+
+        In training, those whose answer does not stand where the file has it
+        are left out, as in the original, and counted.
+        """
+        examples, path = [], self.source.path
+        for place, content in paragraphs:
+            context, questions = Context(""), []
+            with self.bad_rows.at(path, place):
+                paragraph = records.of_json(place, content)
+                context = Context(paragraph.text("context"))
+                questions = paragraph.items("qas")
+            where = f"line {place}" if isinstance(place, int) else place
+            for number, one in enumerate(questions, start=1):
+                there = f"{where}, question {_name(one) or number}"
+                with self.bad_rows.at(path, there):
+                    question = self._checked(parse(records.of_json(0, one)))
+                    made = example(len(examples), context, question)
+                    if self._is_lost(made):
+                        problem = _not_there(made, question)
+                        self.bad_rows.leave_out(path, there, problem)
+                    else:
+                        examples.append(made)
+        return examples
+
+    def _checked(self, question: Question) -> Question:
+        """Checks name and answers of a question from a file of paragraphs."""
+        if not self.has_unanswerable:
+            question = question._replace(is_impossible=False)
+        there = question.places if self.is_training else question.answers
+        if self.needs_answers and not (there or question.is_impossible):
+            way_out = ", or `is_impossible`" * self.has_unanswerable
+            raise BadRowError(
+                f"A question must have an answer{way_out}. Received: none."
+            )
+        if not self.is_training:
+            self._check_name(question.qas_id)
+        return question
+
+    def _is_lost(self, made: QAExample) -> bool:
+        """Says whether there is an answer to learn that is not found."""
+        return self.is_training and bool(made.answer_text) and not made.is_found
+
+    def _check_name(self, name: str) -> None:
+        """Refuses a name that another question has, and keeps it."""
+        if name in self._names:
+            raise BadRowError(
+                "Every question must have a name of its own, by which it is "
+                f"answered. Received: {name} for the second time."
+            )
+        self._names.add(name)
+
+    def _rows(self) -> list[QAExample]:
+        """Returns the examples of a table, a question a row."""
+        columns = self.columns
+        others = (columns.answer_column, columns.answer_start_column, _ID)
+        required = (columns.question_column, columns.context_column)
+        if self.needs_answers and not self.has_unanswerable:
+            required += (columns.answer_column,)
+        examples = []
+        rows = sources.read(self.source, columns, required, others)
+        for eid, record in enumerate(rows):
+            with self.bad_rows.at(self.source.path, record.place):
+                made = self._row(eid, record)
+                self._check_name(made.qas_id)
+                examples.append(made)
+        return examples
+
+    def _row(self, eid: int, record: Record) -> QAExample:
+        columns = self.columns
+        question = record.text(columns.question_column)
+        text = record.text(columns.context_column)
+        answers = _answers(record, columns.answer_column)
+        if self.needs_answers and not (answers or self.has_unanswerable):
+            raise BadRowError(
+                f"{columns.answer_column!r} must hold an answer. Received: "
+                "nothing. Set --has_unanswerable if contexts may lack it."
+            )
+        places = _places(record, columns.answer_start_column, text, answers)
+        if self.is_training and answers and not places:
+            raise BadRowError(
+                "An answer must stand in its context. Received: "
+                f"{answers[0]!r}."
+            )
+        name = record.label(_ID) if record.has(_ID) else None
+        asked = Question(
+            qas_id=name or str(eid),
+            text=question,
+            answers=answers,
+            places=places,
+            is_impossible=self.needs_answers and not answers,
+        )
+        made = example(eid, Context(text), asked)
+        if self._is_lost(made):
+            raise BadRowError(
+                f"{columns.answer_start_column!r} must be where the answer "
+                f"begins. Received: {places[0].start} for {answers[0]!r}."
+            )
+        return made
+
+
+def _name(content: Json) -> str:
+    """Returns the name of a question, if it has one."""
+    if not isinstance(content, dict):
+        return ""
+    return str(content.get("qid") or content.get("id") or "")
+
+
+def _not_there(made: QAExample, question: Question) -> str:
+    """Says that an answer does not stand where it should."""
+    start = question.places[0].start
+    there = made.context[start : start + len(made.answer_text)]
+    return (
+        f"{shown(made.answer_text)} must stand at character {start} of the "
+        f"context. Received: {shown(there)}."
+    )
+
+
+def _squad_paragraphs(path: pathlib.Path) -> Iterator[_Paragraph]:
+    """Yields the paragraphs of a file of SQuAD 1.1 or 2.0.
+
+    Raises:
+      UserError: if it is none.
+    """
+    try:
+        whole = json.loads(read_bytes(path))
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{path} must be JSON. Received: {error}.") from error
+    try:
+        articles = records.of_json(0, whole).items("data")
+        for i, article in enumerate(articles, start=1):
+            paragraphs = records.of_json(i, article).items("paragraphs")
+            for j, content in enumerate(paragraphs, start=1):
+                yield _Paragraph(f"article {i}, paragraph {j}", content)
+    except BadRowError as error:
+        raise UserError(
+            f"{path} must be in the format of SQuAD: data, a list of articles "
+            f"that have paragraphs. {error}"
+        ) from error
+
+
+def _squad_question(content: Record) -> Question:
+    """Reads a question of SQuAD.
+
+    Raises:
+      BadRowError: saying what is wrong.
+    """
+    places = []
+    for answer in content.items("answers", is_optional=True):
+        row = records.of_json(0, answer)
+        places.append(Answer(row.text("text"), row.integer("answer_start")))
+    return Question(
+        qas_id=content.identity("id"),
+        text=content.text("question"),
+        answers=tuple(answer.text for answer in places),
+        places=tuple(places),
+        is_impossible=content.flag("is_impossible"),
+    )
+
+
+def _mrqa_paragraphs(
+    path: pathlib.Path, bad_rows: BadRows
+) -> Iterator[_Paragraph]:
+    """Yields the paragraphs of a file of MRQA's shared task of 2019.
+
+    Raises:
+      UserError: if a line is none.
+    """
+    for line in read_lines(path):
+        if line.text is not None and not line.text.strip():
+            continue
+        content: Json = {"header": None}
+        with bad_rows.at(path, line.number):
+            content = parse_json(line.text)
+        if not (isinstance(content, dict) and "header" in content):
+            yield _Paragraph(line.number, content)
+
+
+def _is_mrqa(path: pathlib.Path) -> bool:
+    """Says whether the first JSON of a file is a header or context of MRQA."""
+    for line in read_lines(path):
+        try:
+            content = parse_json(line.text)
+        except BadRowError:  # which is told when the line is read
+            continue
+        return isinstance(content, dict) and bool(
+            {"header", "qas"} & {*content}
+        )
+    return False
+
+
+def _mrqa_question(content: Record) -> Question:
+    """Reads a question of MRQA.
+
+    Raises:
+      BadRowError: saying what is wrong.
+    """
+    found = content.items("detected_answers", is_optional=True)
+    answers = content.items("answers", is_optional=True)
+    return Question(
+        qas_id=content.identity("qid"),
+        text=content.text("question"),
+        answers=tuple(
+            Record(0, {"answers": x}).text("answers") for x in answers
+        ),
+        places=tuple(_detected(records.of_json(0, answer)) for answer in found),
+    )
+
+
+def _detected(content: Record) -> Answer:
+    """Returns an answer of MRQA, where it first stands."""
+    spans = content.items("char_spans")
+    first = spans[0] if spans else None
+    if not isinstance(first, list) or not first:
+        raise BadRowError(
+            "'char_spans' must be a list of pairs of numbers. Received: "
+            f"{shown(spans)}."
+        )
+    start = Record(0, {"char_spans": first[0]}).integer("char_spans")
+    return Answer(content.text("text"), start)
+
+
+def _answers(record: Record, column: str) -> tuple[str, ...]:
+    """Returns the right texts, none where the row has none."""
+    value = record.value(column) if record.has(column) else None
+    if value is None or value == [] or not str(value).strip():
+        return ()
+    return (value,) if isinstance(value, str) else record.texts(column)
+
+
+def _places(
+    record: Record, column: str, text: str, answers: tuple[str, ...]
+) -> tuple[Answer, ...]:
+    """Returns where answers stand: as the row says, or where found."""
+    value = record.value(column) if record.has(column) else None
+    if value is None or not str(value).strip():
+        found = ((answer, text.find(answer)) for answer in answers)
+        return tuple(Answer(*pair) for pair in found if pair[1] >= 0)
+    starts = value if isinstance(value, list) else [value]
+    if len(starts) != len(answers):
+        raise BadRowError(
+            f"{column!r} must have a number for each answer. Received: "
+            f"{len(answers)} answers, {len(starts)} numbers."
+        )
+    numbers = [_integer(start, column) for start in starts]
+    return tuple(map(Answer, answers, numbers))
+
+
+def _integer(value: Any, column: str) -> int:  # noqa: ANN401 (any JSON)
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    if not is_number and not (isinstance(value, str) and value.isdecimal()):
+        raise BadRowError(
+            f"{column!r} must be a whole number, from 0. Received: {value!r}."
+        )
+    return int(value)

@@ -1,0 +1,350 @@
+import gzip
+import json
+
+import pytest
+import tiny_finetuning as tiny
+
+from electra_tf.config.columns import ColumnsConfig
+from electra_tf.finetune import task_builder
+from electra_tf.finetune.preprocessing import TextTokenizer
+from electra_tf.finetune.qa import qa_files, qa_reading
+from electra_tf.finetune.readers.reading import BadRows
+from electra_tf.finetune.readers.sources import Source
+from electra_tf.util.errors import UserError
+
+ROW = {"question": "what", "context": "it is a good film", "answer": "good"}
+CONTEXT = "It was  a good\u202ffilm, they\u00a0said."
+
+
+def _question(**fields):
+    answer = {"text": "good", "answer_start": CONTEXT.index("good")}
+    return {"id": "q1", "question": "How?", "answers": [answer], **fields}
+
+
+def _squad(*questions, context=CONTEXT):
+    paragraph = {"context": context, "qas": list(questions)}
+    return {"version": "v2.0", "data": [{"paragraphs": [paragraph]}]}
+
+
+def _read(path, *, skip=False):
+    bad_rows = BadRows(skip=skip)
+    reader = qa_files.QuestionReader(
+        Source(path),
+        ColumnsConfig(),
+        bad_rows,
+        is_training=path.name.startswith("train"),
+        needs_answers=True,
+        has_unanswerable=True,
+    )
+    examples = reader.read()
+    return examples, bad_rows.counts.get(str(path), 0), *bad_rows.notes
+
+
+def _read_squad(tmp_path, content, *, skip=False, split="train"):
+    path = tmp_path / f"{split}.json"
+    text = content if isinstance(content, str) else json.dumps(content)
+    path.write_text(text, "utf-8")
+    return _read(path, skip=skip)
+
+
+def test_white_space_is_that_of_the_original():
+    words = ("It", "was", "a", "good", "film,", "they\u00a0said.")
+    assert qa_reading.Context(CONTEXT).words == words
+    assert qa_reading.Context(" \n").words == ()
+
+
+@pytest.mark.parametrize(
+    ("answer", "start", "words"),
+    [
+        ("good film", 10, (3, 4)),
+        ("GOOD", 10, (3, 3)),
+        ("said", CONTEXT.index("said"), (5, 5)),
+        ("a", 8, (2, 2)),
+        ("was", 4, (1, 1)),  # one character off
+        ("bad", 10, None),
+        ("good", 0, None),
+    ],
+)
+def test_an_answer_is_looked_for_in_the_words_at_its_place(
+    answer, start, words
+):
+    assert qa_reading.Context(CONTEXT).find(answer, start) == words
+
+
+def test_squad_is_read(tmp_path):
+    nothing = _question(id="q2", answers=[], is_impossible=True)
+    answers = [{"text": "film", "answer_start": 15}, *_question()["answers"]]
+    several = _question(id=3, answers=answers)
+    content = _squad(_question(), nothing, several)
+    (one, two, three), _ = _read_squad(tmp_path, content)
+    assert (one.eid, one.qas_id, one.question) == (0, "q1", "How?")
+    assert one.answers == ("good",) and one.answer_text == "good"
+    assert (one.first_word, one.last_word) == (3, 3)
+    assert two.is_impossible and two.answers == () and not two.is_found
+    assert three.qas_id == "3" and three.answers == ("film", "good")
+    assert (three.answer_text, three.first_word) == ("film", 4)
+    assert one.words is three.words
+
+
+def test_an_answer_that_is_not_there_is_not_learnt_but_evaluated(tmp_path):
+    wrong = {"text": "bad", "answer_start": 10}
+    content = _squad(_question(id="q0", answers=[wrong]), _question())
+    (only,), count, note = _read_squad(tmp_path, content)
+    assert only.qas_id == "q1" and only.eid == 0 and count == 1
+    assert "question q0: 'bad' must stand at character 10 of" in note
+    assert note.endswith("Received: 'goo'.")
+    (first, second), count = _read_squad(tmp_path, content, split="dev")
+    assert first.answers == ("bad",) and not first.is_found and count == 0
+    assert (first.eid, second.eid) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("question", "problem"),
+    [
+        (_question(question=" "), "'question' must be a text.*not empty"),
+        (_question(question="\ud800"), "'question' must be Unicode"),
+        (_question(id=None), "'id' must be a text.*Received: None"),
+        (_question(answers="good"), "'answers' must be a list"),
+        (_question(answers=["good"]), "must be a JSON object"),
+        (_question(is_impossible="no"), "'is_impossible' must be true or"),
+        (
+            _question(answers=[{"text": "said.", "answer_start": 27}]),
+            "must lie in the context, of 31 characters.*said.* at 27",
+        ),
+        (
+            _question(answers=[{"text": "It", "answer_start": -1}]),
+            "must lie in the context",
+        ),
+        (
+            _question(answers=[{"text": "It", "answer_start": "0"}]),
+            "'answer_start' must be a whole number",
+        ),
+        ([], r"must be a JSON object.*Received: \[\]"),
+    ],
+)
+def test_a_bad_question_is_an_error_with_its_place_or_counted(
+    tmp_path, question, problem
+):
+    content = _squad(_question(id="good"), question)
+    name = question["id"] if question and question["id"] else "2"
+    where = rf"train\.json, article 1, paragraph 1, question {name}: "
+    with pytest.raises(UserError, match=f"{where}.*{problem}.*skip_bad_rows"):
+        _read_squad(tmp_path, content)
+    (example,), count, _ = _read_squad(tmp_path, content, skip=True)
+    assert example.qas_id == "good" and count == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ("{", r"must be JSON\. Received: .*column 2"),
+        ("[" * 100_000, "must be JSON"),
+        ("[]", r"format of SQuAD.*must be a JSON object.*Received: \[\]"),
+        ({"data": {}}, "'data' must be a list"),
+        ({"data": [{"title": "x"}]}, "must have 'paragraphs'"),
+        (_squad(_question(), context=""), "paragraph 1: 'context' must be"),
+        ({"data": [{"paragraphs": [{"context": "x"}]}]}, "must have 'qas'"),
+    ],
+)
+def test_a_file_of_another_structure_is_named(tmp_path, content, problem):
+    with pytest.raises(UserError, match=rf"train\.json.*{problem}"):
+        _read_squad(tmp_path, content)
+
+
+def test_names_must_differ_where_answers_are_written_by_them(tmp_path):
+    content = _squad(_question(), _question())
+    assert len(_read_squad(tmp_path, content)[0]) == 2
+    with pytest.raises(UserError, match="name of its own.*q1 for the second"):
+        _read_squad(tmp_path, content, split="dev")
+
+
+def _mrqa_question(**fields):
+    start = CONTEXT.index("film")
+    spans = [[start, start + 3], [0, 3]]
+    found = {"text": "film", "char_spans": spans}
+    return {
+        "qid": "m1",
+        "id": "another name",
+        "question": "What?",
+        "answers": ["film", "a film"],
+        "detected_answers": [found],
+        **fields,
+    }
+
+
+def _read_mrqa(path, *lines, skip=False):
+    texts = [x if isinstance(x, str) else json.dumps(x) for x in lines]
+    content = ("\n".join(texts) + "\n").encode()
+    is_packed = path.suffix == ".gz"
+    path.write_bytes(gzip.compress(content) if is_packed else content)
+    return _read(path, skip=skip)[:2]
+
+
+@pytest.mark.parametrize("name", ["train.jsonl", "train.jsonl.gz"])
+def test_mrqa_is_read(tmp_path, name):
+    header = {"header": {"dataset": "x"}}
+    line = {"context": CONTEXT, "qas": [_mrqa_question()]}
+    (only,), _ = _read_mrqa(tmp_path / name, header, "", line)
+    assert (only.qas_id, only.question) == ("m1", "What?")
+    assert only.answers == ("film", "a film") and only.answer_text == "film"
+    assert (only.first_word, only.last_word) == (4, 4)
+
+
+@pytest.mark.parametrize(
+    ("line", "place", "problem"),
+    [
+        ("{", "line 2", "A row must be JSON"),
+        ("7", "line 2", "must be a JSON object"),
+        (
+            _mrqa_question(
+                detected_answers=[{"text": "film", "char_spans": 0}]
+            ),
+            "line 2, question m1",
+            "'char_spans' must be a list",
+        ),
+        (
+            _mrqa_question(
+                detected_answers=[{"text": "film", "char_spans": [7]}]
+            ),
+            "line 2, question m1",
+            r"list of pairs of numbers\. Received: \[7\]",
+        ),
+        (
+            _mrqa_question(
+                detected_answers=[{"text": "film", "char_spans": [[99, 102]]}]
+            ),
+            "line 2, question m1",
+            "must lie in the context",
+        ),
+    ],
+)
+def test_a_bad_line_is_an_error_with_its_place(tmp_path, line, place, problem):
+    good = {"context": CONTEXT, "qas": [_mrqa_question(qid="good")]}
+    if isinstance(line, dict):
+        line = {"context": CONTEXT, "qas": [line]}
+    path = tmp_path / "train.jsonl"
+    with pytest.raises(UserError, match=rf"train\.jsonl, {place}: .*{problem}"):
+        _read_mrqa(path, good, line)
+    (example,), count = _read_mrqa(path, good, line, skip=True)
+    assert example.qas_id == "good" and count == 1
+
+
+def _task(tmp_path, **leaves):
+    values = {"task_names": ("own",), "task_kind": "qa", **leaves}
+    config = tiny.config(tmp_path, max_query_length=6, doc_stride=8, **values)
+    tokenizer = TextTokenizer(tiny.VOCABULARY)
+    return task_builder.get_task(config, tokenizer, longest=32)
+
+
+def _write(tmp_path, rows, name="train.jsonl"):
+    path = tmp_path / "finetuning_data" / "own" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not isinstance(rows, str):
+        rows = "".join(json.dumps(row) + "\n" for row in rows)
+    path.write_text(rows, "utf-8")
+    return path
+
+
+def _words(example):
+    return example.words[example.first_word : example.last_word + 1]
+
+
+def test_an_answer_is_where_the_row_says_or_where_it_first_stands(tmp_path):
+    twice = {**ROW, "context": "good it is a good film"}
+    _write(tmp_path, [twice, {**twice, "answer_start": 13, "id": "b"}])
+    found, told = _task(tmp_path).get_examples("train")
+    assert (found.first_word, told.first_word) == (0, 4)
+    assert _words(found) == _words(told) == ("good",)
+    assert (found.qas_id, told.qas_id) == ("0", "b")
+    assert not found.is_impossible and found.answers == ("good",)
+
+
+def test_answers_may_be_lists_inside_an_object(tmp_path):
+    answers = {"text": ["a good", "good"], "answer_start": [6, 8]}
+    _write(tmp_path, [{**ROW, "answers": answers}])
+    names = {
+        "answer_column": "answers.text",
+        "answer_start_column": "answers.answer_start",
+    }
+    (example,) = _task(tmp_path, **names).get_examples("train")
+    assert _words(example) == ("a", "good")
+    assert example.answers == ("a good", "good")
+
+
+def test_tables_are_read_too(tmp_path):
+    text = "q,context,answer,answer_start\nwhat,it is good,good,6\n"
+    path = _write(tmp_path, text, "any.csv")
+    names = {"train_file": str(path), "question_column": "q"}
+    task = _task(tmp_path, **names)
+    (example,) = task.get_examples("train")
+    assert _words(example) == ("good",) and example.question == "what"
+    assert task.input_names == ("q", "context")
+
+
+def test_rows_without_an_answer_are_told_to_be_questions(tmp_path):
+    _write(tmp_path, [ROW, {**ROW, "answer": None}])
+    with pytest.raises(UserError, match="line 2: .*--has_unanswerable"):
+        _task(tmp_path).get_examples("train")
+    task = _task(tmp_path, has_unanswerable=True)
+    is_impossible = [x.is_impossible for x in task.get_examples("train")]
+    assert is_impossible == [False, True]
+    assert task.get_scorer().main_metric == "best_f1"
+    exact = _task(tmp_path, main_metric="exact_match")
+    assert exact.get_scorer().main_metric == "exact_match"
+    exact = _task(tmp_path, main_metric="exact_match", has_unanswerable=True)
+    assert exact.get_scorer().main_metric == "best_exact"
+    _write(tmp_path, [{"question": "a", "context": "b"}], "test.jsonl")
+    (example,) = _task(tmp_path).get_examples("test")
+    assert example.answers == () and not example.is_impossible
+
+
+def test_files_may_be_as_those_of_squad_and_mrqa(tmp_path):
+    answers = [{"text": "good", "answer_start": 8}]
+    question = {"id": "q", "question": "what", "answers": answers}
+    paragraph = {"context": ROW["context"], "qas": [question]}
+    squad = json.dumps({"data": [{"paragraphs": [paragraph]}]})
+    path = _write(tmp_path, squad, "a.json")
+    (example,) = _task(tmp_path, train_file=str(path)).get_examples("train")
+    assert example.qas_id == "q" and _words(example) == ("good",)
+    detected = [{"text": "good", "char_spans": [[8, 11]]}]
+    question = {"qid": "q", "question": "what", "answers": ["good"]}
+    question["detected_answers"] = detected
+    paragraph["qas"] = [question]
+    for lines in ([paragraph], [{"header": {}}, paragraph]):
+        path = _write(tmp_path, lines, "b.jsonl")
+        task = _task(tmp_path, train_file=str(path))
+        (example,) = task.get_examples("train")
+        assert example.qas_id == "q" and _words(example) == ("good",)
+
+
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        ({**ROW, "answer": "plot"}, "must stand in its context.*'plot'"),
+        ({**ROW, "answer_start": 2}, "where the answer begins.*2 for 'good'"),
+        ({**ROW, "answer_start": 99}, "must lie in the context"),
+        ({**ROW, "answer_start": "x"}, "whole number.*'x'"),
+        ({**ROW, "answer_start": [1, 2]}, "1 answers, 2 numbers"),
+        ({**ROW, "context": " "}, "'context' must be a text"),
+        ({"question": "a", "answer": "b"}, "must have 'context'"),
+        ({**ROW, "id": "a"}, "a for the second time"),
+    ],
+)
+def test_a_bad_row_is_an_error_with_its_line_or_counted(row, problem, tmp_path):
+    path = _write(tmp_path, [{**ROW, "id": "a"}, row])
+    with pytest.raises(UserError, match=rf"train\.jsonl, line 2: .*{problem}"):
+        _task(tmp_path).get_examples("train")
+    lenient = _task(tmp_path, skip_bad_rows=True)
+    assert [x.qas_id for x in lenient.get_examples("train")] == ["a"]
+    assert lenient.bad_rows.counts == {str(path): 1}
+
+
+def test_questions_on_a_text_are_held_out_together(tmp_path):
+    rows = [{**ROW, "context": f"good {i // 4}"} for i in range(200)]
+    _write(tmp_path, rows)
+    task = _task(tmp_path, dev_fraction=0.3)
+    parts = [
+        [x.context for x in task.get_examples(s)] for s in ("train", "dev")
+    ]
+    assert not {*parts[0]} & {*parts[1]} and len(parts[0] + parts[1]) == 200
+    assert len(parts[1]) > 12
