@@ -6,9 +6,9 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf import configure_pretraining as configure
+from electra_tf.config.objective_traits import TRAITS
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import pretraining_run
-from electra_tf.pretrain.objectives import OBJECTIVES
 from electra_tf.pretrain.pretrain_data import Inputs
 
 SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -26,7 +26,7 @@ TWO_STAGE = {
     "generator_num_attention_heads": 2,
     "embedding_size": 16,
 }
-VARIANTS = {name: {"objective": name} for name in OBJECTIVES} | {
+VARIANTS = {name: {"objective": name} for name in TRAITS} | {
     "coco_lm": {"objective": "coco_lm", "contrast_group": 2},
     "electra of neighbours' segments": {
         "objective": "electra_sentence",

@@ -8,7 +8,7 @@ import pytest
 
 from electra_tf.config import phases as phases_lib
 from electra_tf.data.records import RecordFile, Records
-from electra_tf.pretrain.batch_schedule import BatchSchedule
+from electra_tf.pretrain.pretrain_data import BatchSchedule
 
 NUM_STEPS = 2000
 SIZES = {32: 500, 64: 300, 128: 1200}  # records by length
@@ -48,7 +48,7 @@ def test_buckets_hold_the_records_of_a_length(schedule):
 
 
 def test_buckets_have_their_shares_of_the_updates_at_all_times(schedule):
-    turns = schedule.turns(0)
+    turns = schedule.interleaving(0)
     assert turns.shape == (NUM_STEPS,) and turns.dtype == np.int32
     done = np.arange(1, NUM_STEPS + 1)
     total = sum(SIZES.values())
@@ -58,7 +58,7 @@ def test_buckets_have_their_shares_of_the_updates_at_all_times(schedule):
 
 
 def test_no_bucket_waits_long_and_the_order_is_not_periodic(schedule):
-    turns = schedule.turns(0)
+    turns = schedule.interleaving(0)
     for bucket, size in enumerate(SIZES.values()):
         gaps = np.diff(np.flatnonzero(turns == bucket))
         assert gaps.max() <= 3 * sum(SIZES.values()) / size
@@ -68,10 +68,10 @@ def test_no_bucket_waits_long_and_the_order_is_not_periodic(schedule):
 
 
 def test_turns_are_a_function_of_the_seed_and_the_step(schedule):
-    whole = schedule.turns(0)
+    whole = schedule.interleaving(0)
     for step in (1, 777, NUM_STEPS - 1):
-        assert (schedule.turns(step) == whole[step:]).all()
-    other = dataclasses.replace(schedule, seed=4).turns(0)
+        assert (schedule.interleaving(step) == whole[step:]).all()
+    other = dataclasses.replace(schedule, seed=4).interleaving(0)
     assert (other != whole).any()
     # The formula of the module's text, in exact fractions.
     offset = int(np.random.SeedSequence(3).generate_state(1)[0])
@@ -83,7 +83,7 @@ def test_turns_are_a_function_of_the_seed_and_the_step(schedule):
 
 
 def test_each_bucket_goes_on_where_it_was(schedule):
-    whole = schedule.turns(0)
+    whole = schedule.interleaving(0)
     for step in (1, 777, NUM_STEPS - 1):
         expected = 8 * np.bincount(whole[:step], minlength=3)
         found = [source.first_row for source in schedule.sources(step)]
@@ -104,18 +104,18 @@ def test_phases_take_the_records_of_their_length():
         assert source.records is not None
         assert source.records.max_seq_length == length
         assert (source.batch_size, source.first_row) == (batch_size, first_row)
-        assert not schedule.turns(step).any()
-    assert len(schedule.turns(1700)) == 100
+        assert not schedule.interleaving(step).any()
+    assert len(schedule.interleaving(1700)) == 100
 
 
 def test_a_later_phase_of_the_same_length_goes_on_in_its_data():
     records = {64: bucketed({64: 10}), 128: bucketed(SIZES)}
     phases = plan("128:0.25:4,64:0.25,128:0.5")
     schedule = BatchSchedule(phases, records, 0)
-    before = 4 * np.bincount(schedule.turns(0), minlength=3)
+    before = 4 * np.bincount(schedule.interleaving(0), minlength=3)
     first_rows = [source.first_row for source in schedule.sources(1000)]
     assert first_rows == before.tolist()
-    now = 8 * np.bincount(schedule.turns(1000)[:10], minlength=3)
+    now = 8 * np.bincount(schedule.interleaving(1000)[:10], minlength=3)
     first_rows = [source.first_row for source in schedule.sources(1010)]
     assert first_rows == (before + now).tolist()
 
@@ -130,4 +130,4 @@ def test_phases_know_the_mean_length_of_their_rows(schedule):
 def test_data_of_any_size_can_be_shared_out():
     huge = RecordFile("a", 10**12, 10**15, 64), RecordFile("b", 1, 9, 128)
     schedule = BatchSchedule(plan(""), {128: Records(huge)}, 0)
-    assert not schedule.turns(0).any()
+    assert not schedule.interleaving(0).any()

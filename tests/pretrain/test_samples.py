@@ -5,7 +5,7 @@ import tensorflow as tf
 import tiny
 
 from electra_tf.model.tokenization import SPECIAL_TOKENS, Vocabulary
-from electra_tf.pretrain import pretraining_run, samples
+from electra_tf.pretrain import evaluation, pretraining_run
 from electra_tf.pretrain.pretrain_data import Inputs
 
 
@@ -23,8 +23,8 @@ def _dataset():
 
 
 def test_every_masked_token_has_a_line_with_its_verdict(model):
-    text = samples.table(model, _dataset(), 8)
-    keys = samples.evaluation_keys(tf.range(8))
+    text = evaluation.samples(model, _dataset(), 8)
+    keys = evaluation.evaluation_keys(tf.range(8))
     out = model.forward(tiny.batch(), keys=keys, training=False)
     fakes = int(tf.reduce_sum(out.fake.is_fake_tokens))
     verdicts = re.findall(r"(caught|missed|false alarm|same)$", text, re.M)
@@ -37,8 +37,8 @@ def test_every_masked_token_has_a_line_with_its_verdict(model):
 
 
 def test_rows_are_spread_over_the_batch(model):
-    parts = samples.table(model, _dataset(), 4).split("\n\n")
-    whole = samples.table(model, _dataset(), 8).split("\n\n")
+    parts = evaluation.samples(model, _dataset(), 4).split("\n\n")
+    whole = evaluation.samples(model, _dataset(), 8).split("\n\n")
     assert parts == whole[::2]
 
 
@@ -50,7 +50,7 @@ def test_of_several_documents_in_a_row_the_first_is_shown():
     )
     inputs = tiny.packed_batch()
     dataset = tf.data.Dataset.from_tensors(inputs)
-    parts = samples.table(packed, dataset, 8).split("\n\n")
+    parts = evaluation.samples(packed, dataset, 8).split("\n\n")
     for row, part in enumerate(parts):
         text = part.partition("\n")[0]
         length = (inputs.input_mask.numpy()[row] == 1).sum()
@@ -59,18 +59,18 @@ def test_of_several_documents_in_a_row_the_first_is_shown():
 
 
 def test_colour_is_only_for_terminals(model):
-    assert "\x1b[" not in samples.table(model, _dataset(), 2)
-    assert "\x1b[3" in samples.table(model, _dataset(), 2, in_colour=True)
+    assert "\x1b[" not in evaluation.samples(model, _dataset(), 2)
+    assert "\x1b[3" in evaluation.samples(model, _dataset(), 2, in_colour=True)
 
 
 def test_pieces_are_joined_to_words():
     words = Vocabulary((*SPECIAL_TOKENS, "play", "##ing", "now"))
-    assert samples._text([5, 6, 7], {}, words, False) == "playing now"
-    marked = samples._text([5, 6, 7], {1: "missed"}, words, False)
+    assert evaluation._text([5, 6, 7], {}, words, False) == "playing now"
+    marked = evaluation._text([5, 6, 7], {1: "missed"}, words, False)
     assert marked == "play[ing] now"
 
 
 def test_rows_of_padding_are_left_out(model):
     empty = Inputs(*(tf.zeros_like(x) for x in tiny.batch()))
     dataset = tf.data.Dataset.from_tensors(empty)
-    assert samples.table(model, dataset, 4) == ""
+    assert evaluation.samples(model, dataset, 4) == ""

@@ -8,7 +8,7 @@ import tensorflow as tf
 import tiny
 
 from electra_tf.config.objectives import ObjectiveConfig
-from electra_tf.pretrain import sampling
+from electra_tf.pretrain import generators
 from electra_tf.pretrain.pretrain_helpers import Masked
 from electra_tf.pretrain.random_keys import TrainingKeys
 from electra_tf.util import seeds
@@ -30,11 +30,11 @@ def _probabilities(logits):
 
 @pytest.mark.parametrize("temperature", [1.0, 2.0, 0.5])
 def test_unigram_logits_are_the_frequencies_to_a_power(temperature):
-    logits = sampling.constant_logits("unigram", tiny.COUNTED)
+    logits = generators.constant_logits("unigram", tiny.COUNTED)
     power = np.where(np.arange(SIZE) < 5, 0.0, COUNTS) ** (1 / temperature)
     power[:5] = 0  # special tokens, though they are counted here
     assert (COUNTS[5:] == 0).any() and (COUNTS[:5] > 0).any()
-    found = sampling.reshaped(
+    found = generators.reshaped(
         tf.constant(logits[None, None]),
         _masked(np.zeros((1, 1), np.int32)),
         ObjectiveConfig(),
@@ -46,11 +46,11 @@ def test_unigram_logits_are_the_frequencies_to_a_power(temperature):
 
 
 def test_uniform_logits_are_equal_and_counts_are_asked_for():
-    logits = sampling.constant_logits("uniform", tiny.VOCABULARY)
+    logits = generators.constant_logits("uniform", tiny.VOCABULARY)
     assert logits.shape == (SIZE,) and not logits.any()
     unknown = dataclasses.replace(tiny.COUNTED, counts=None)
     with pytest.raises(UserError, match="a vocabulary without counts"):
-        sampling.constant_logits("unigram", unknown)
+        generators.constant_logits("unigram", unknown)
 
 
 @pytest.mark.parametrize("disallow_correct", [False, True])
@@ -63,14 +63,14 @@ def test_only_the_likeliest_words_are_drawn_each_with_its_share(
     truth = best[:, 1].astype(np.int32)[None]  # the second of each slot
     config = ObjectiveConfig(top_k=3, disallow_correct=disallow_correct)
     rows = 4000
-    drawn_from = sampling.reshaped(
+    drawn_from = generators.reshaped(
         tf.constant(np.repeat(logits, rows, 0)),
         _masked(np.repeat(truth, rows, 0)),
         config,
         0.7,
     )
     keys = seeds.row_keys(0, tf.constant(0), tf.range(rows))
-    sampled = sampling.sample(drawn_from, config, keys).numpy()
+    sampled = generators.sample(drawn_from, config, keys).numpy()
     kept = best[:, [0, 2, 3]] if disallow_correct else best[:, :3]
     for slot in range(4):
         wanted = np.zeros(SIZE)
@@ -85,11 +85,11 @@ def test_gumbel_noise_draws_the_likeliest_words_alone_too():
     config = ObjectiveConfig(top_k=2, original_sampling=True)
     logits = tf.constant(np.arange(SIZE) / 10, tf.float32)
     logits = tf.tile(logits[tf.newaxis, tf.newaxis], [500, 2, 1])
-    drawn_from = sampling.reshaped(
+    drawn_from = generators.reshaped(
         logits, _masked(np.zeros((500, 2), np.int32)), config, 1.0
     )
     keys = seeds.row_keys(0, tf.constant(0), tf.range(500))
-    sampled = sampling.sample(drawn_from, config, keys).numpy()
+    sampled = generators.sample(drawn_from, config, keys).numpy()
     assert set(sampled.ravel()) == {SIZE - 2, SIZE - 1}
 
 
@@ -97,7 +97,7 @@ def test_the_temperature_follows_the_training_row_by_row():
     logits = np.random.default_rng(0).normal(size=(3, 2, SIZE))
     config = ObjectiveConfig(temperature=2.0, temperature_end=0.5)
     progress = tf.constant([[0.0], [0.5], [1.0]])
-    found = sampling.reshaped(
+    found = generators.reshaped(
         tf.constant(logits, tf.float32),
         _masked(np.zeros((3, 2), np.int32)),
         config,

@@ -5,10 +5,10 @@ import pytest
 import tensorflow as tf
 import tiny
 
+from electra_tf.config.objective_traits import TRAITS
 from electra_tf.model.modeling import BertModel
 from electra_tf.model.two_tower import TwoTowerModel
 from electra_tf.pretrain import export, pretraining_run
-from electra_tf.pretrain.objectives import OBJECTIVES
 from electra_tf.pretrain.random_keys import TrainingKeys
 from electra_tf.util import seeds
 from electra_tf.util.errors import UserError
@@ -288,7 +288,7 @@ def test_a_resumed_run_ends_with_the_same_bits(variant):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "variant", [name for name in tiny.VARIANTS if name in OBJECTIVES]
+    "variant", [name for name in tiny.VARIANTS if name in TRAITS]
 )
 def test_verdicts_are_those_of_the_saved_model(variant, tmp_path):
     model = _make_model(variant)
