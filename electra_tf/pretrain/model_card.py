@@ -278,7 +278,7 @@ In Keras, from this directory:
 
 ```python
 import numpy as np
-from electra_tf.model import loading
+from electra_tf.checkpoint import loading
 
 network = loading.load(".", "{network}")
 input_ids = np.array([[1, 2, 3]])  # of the vocabulary in vocab.txt

@@ -199,11 +199,8 @@ def _words_of_known_frequency(seed, num_rows=64):
     return inputs._replace(input_ids=tf.constant(words, tf.int32))
 
 
-@pytest.mark.parametrize(
-    "leaves",
-    [ELECTRIC, pytest.param(TWO_TOWER, marks=pytest.mark.slow)],
-    ids=["electric", "two towers"],
-)
+@pytest.mark.slow
+@BOTH
 def test_scores_of_a_language_become_its_probabilities(leaves):
     """They add up to 1 without a softmax, in rows of 5 to 16 tokens."""
     model = _model(
