@@ -127,8 +127,8 @@ class TrainingConfig:
 
     generator_checkpoint: str = ""
     """Start the generator, its embeddings and its head from the generator or
-    the masked language model of this checkpoint, named as `init_checkpoint`,
-    over which it goes; its slots and step are not taken."""
+    the masked language model of this checkpoint; takes precedence over
+    `init_checkpoint`. Its slots and step are not taken."""
 
     init_partially: bool = False
     """Let weights that `init_checkpoint` lacks start at random, and leave out
@@ -277,12 +277,13 @@ class PretrainingConfig:
                 "and that of each phase. Received: "
                 f"gradient_accumulation_steps={pieces}, batches of {odd} rows."
             )
-        check_generator(
-            self.objective,
-            self.model,
-            self.masking,
-            generator_learning_rate=self.optimizer.generator_learning_rate,
-        )
+        self._check_generator()
+        if self.objective.traits.judges_rows and self.corpus.is_packed:
+            raise UserError(
+                f"objective={self.objective.objective} says something of each "
+                "row as a whole, which must be one text. Received: "
+                "packing=packed. Give --packing=carry, or another objective."
+            )
         shortest = self.corpus.data_sets[0].row_lengths[0]
         if not self.masking.max_predictions_per_seq(shortest):
             raise UserError(
@@ -355,71 +356,42 @@ class PretrainingConfig:
         directory = storage.escape(self.records_dir)
         return os.path.join(directory, f"{name}.tfrecord*")
 
-
-def check_generator(
-    objective: ObjectiveConfig,
-    model: ModelConfig,
-    masking: MaskingConfig,
-    *,
-    generator_learning_rate: float | None,
-) -> None:
-    """Refuses a generator that does not fit the rest.
-
-    Args:
-      objective: says what the generator is.
-      model: says what it shares.
-      masking: says what it replaces.
-      generator_learning_rate: None where it has none of its own.
-
-    Raises:
-      UserError: saying what does not fit, and why.
-    """
-    if objective.has_two_towers:
-        _check_towers(objective, model.generator_sharing)
-    if objective.objective == "electric":
-        _check_noise(masking.masking_strategy)
-    if objective.has_frozen_generator:
-        _check_frozen(model.generator_sharing)
-    if generator_learning_rate is not None:
-        _check_rate(objective, model.generator_sharing)
-
-
-def _check_towers(objective: ObjectiveConfig, sharing: str) -> None:
-    if sharing not in ("embeddings", "none"):
-        raise UserError(
-            "`generator_sharing` must be embeddings or none with two towers: "
-            "each reads in one direction, the discriminator in both, and no "
-            f"table belongs to one of them. Received: generator_sharing="
-            f"{sharing}, objective={objective.objective}, "
-            f"generator_type={objective.generator_type}."
-        )
-
-
-def _check_noise(strategy: str) -> None:
-    if strategy == "unigram":
-        raise UserError(
-            "`masking_strategy` must not be unigram with objective=electric: "
-            "energies are log-probabilities only if every token is as likely "
-            f"as any other to be noise. Received: masking_strategy={strategy}."
-        )
-
-
-def _check_frozen(sharing: str) -> None:
-    if sharing not in ("none", "gradient_disentangled"):
-        raise UserError(
-            "`generator_sharing` must be none or gradient_disentangled with a "
-            "frozen generator: what else is shared could not be trained. "
-            f"Received: generator_sharing={sharing}."
-        )
-
-
-def _check_rate(objective: ObjectiveConfig, sharing: str) -> None:
-    if not objective.trains_generator or sharing == "all":
-        raise UserError(
-            "`generator_learning_rate` needs a generator with weights of its "
-            "own that are trained along. Received: "
+    def _check_generator(self) -> None:
+        """Refuses a generator that does not fit what it shares and replaces."""
+        objective, sharing = self.objective, self.model.generator_sharing
+        named = (
             f"objective={objective.objective}, "
-            f"generator_type={objective.generator_type}, "
-            f"generator_sharing={sharing}, "
-            f"freeze_generator={objective.freeze_generator}."
+            f"generator_type={objective.generator_type}"
         )
+        if objective.has_two_towers and sharing not in ("embeddings", "none"):
+            raise UserError(
+                "`generator_sharing` must be embeddings or none with two "
+                "towers: each reads in one direction, the discriminator in "
+                "both, and no table belongs to one of them. Received: "
+                f"generator_sharing={sharing}, {named}."
+            )
+        strategy = self.masking.masking_strategy
+        is_noise = objective.traits.needs_noise_probabilities
+        if is_noise and strategy == "unigram":
+            raise UserError(
+                "`masking_strategy` must not be unigram with "
+                f"objective={objective.objective}: energies are "
+                "log-probabilities only if every token is as likely as any "
+                f"other to be noise. Received: masking_strategy={strategy}."
+            )
+        is_apart = sharing in ("none", "gradient_disentangled")
+        if objective.has_frozen_generator and not is_apart:
+            raise UserError(
+                "`generator_sharing` must be none or gradient_disentangled "
+                "with a frozen generator: what else is shared could not be "
+                f"trained. Received: generator_sharing={sharing}."
+            )
+        has_weights = objective.trains_generator and sharing != "all"
+        has_rate = self.optimizer.generator_learning_rate is not None
+        if has_rate and not has_weights:
+            raise UserError(
+                "`generator_learning_rate` needs a generator with weights of "
+                f"its own that are trained along. Received: {named}, "
+                f"generator_sharing={sharing}, "
+                f"freeze_generator={objective.freeze_generator}."
+            )

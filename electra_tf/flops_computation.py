@@ -18,7 +18,7 @@ from typing import NamedTuple
 from electra_tf.config.model import BertConfig, ModelConfig
 from electra_tf.configure_pretraining import PretrainingConfig, RunConfig
 from electra_tf.model import flops
-from electra_tf.pretrain import compute
+from electra_tf.pretrain import training_flops
 from electra_tf.util import config_flags, console
 
 VOCAB_SIZE = 30522
@@ -55,8 +55,8 @@ class FlopsConfig(PretrainingConfig):
         Args:
           max_seq_length: tokens in a row; 0 for those of the longest rows.
         """
-        sizes = compute.sizes(self, self.vocab_size, max_seq_length)
-        return flops.passes(self.objective.objective, sizes)
+        sizes = training_flops.sizes_of(self, self.vocab_size, max_seq_length)
+        return training_flops.passes(self.objective.objective, sizes)
 
     def whole(self, **rule: bool) -> int:
         """Counts the whole training, in FLOPs.
@@ -65,7 +65,9 @@ class FlopsConfig(PretrainingConfig):
           **rule: of `flops.update_flops`.
         """
         num_steps = self.training.num_train_steps
-        return compute.training_flops(self, self.vocab_size, num_steps, **rule)
+        return training_flops.training_flops(
+            self, self.vocab_size, num_steps, **rule
+        )
 
 
 class Published(NamedTuple):
@@ -122,25 +124,25 @@ def _gpt() -> int:
 def _bert(
     network: BertConfig, batch_size: int, num_steps: int, num_tokens: int = 512
 ) -> int:
-    sizes = flops.Sizes(
+    sizes = training_flops.Sizes(
         discriminator=network,
         max_seq_length=num_tokens,
         max_predictions_per_seq=paper_predictions(num_tokens),
     )
-    parts = flops.passes("mlm", sizes)
+    parts = training_flops.passes("mlm", sizes)
     return num_steps * flops.update_flops(parts, batch_size)
 
 
 def _electra(
     model: ModelConfig, batch_size: int, num_steps: int, num_tokens: int = 512
 ) -> int:
-    sizes = flops.Sizes(
+    sizes = training_flops.Sizes(
         discriminator=model.discriminator(VOCAB_SIZE),
         generator=model.generator(VOCAB_SIZE),
         max_seq_length=num_tokens,
         max_predictions_per_seq=paper_predictions(num_tokens),
     )
-    parts = flops.passes("electra", sizes)
+    parts = training_flops.passes("electra", sizes)
     return num_steps * flops.update_flops(parts, batch_size)
 
 

@@ -7,7 +7,7 @@ import pytest
 from electra_tf.configure_finetuning import FinetuningConfig
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.finetune.task_builder import TASKS
-from electra_tf.pretrain.objectives import OBJECTIVES
+from electra_tf.pretrain.objectives import get_class
 from electra_tf.util import config_flags
 
 CONFIGS = pathlib.Path(__file__).parent.parent / "configs"
@@ -93,7 +93,7 @@ def test_a_row_of_table_5_changes_only_what_is_learned(row, size):
 )
 def test_an_ablation_can_be_trained_at_the_size_of_the_demo(path):
     config = _parse("demo", f"ablations/{path.stem}")
-    OBJECTIVES[config.objective.objective].check(config)
+    get_class(config.objective.objective).check(config)
 
 
 def test_the_row_of_bert_masks_as_bert():

@@ -5,10 +5,10 @@ import dataclasses
 import numpy as np
 import tensorflow as tf
 
+from electra_tf.config.objective_traits import TRAITS
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import pretraining_run
-from electra_tf.pretrain.objectives import OBJECTIVES
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.util import config_fields
 
@@ -27,7 +27,7 @@ TWO_STAGE = {
     "generator_num_attention_heads": 2,
     "embedding_size": 16,
 }
-VARIANTS = {name: {"objective": name} for name in OBJECTIVES} | {
+VARIANTS = {name: {"objective": name} for name in TRAITS} | {
     "coco_lm": {"objective": "coco_lm", "contrast_group": 2},
     "electra of neighbours' segments": {
         "objective": "electra_sentence",

@@ -4,6 +4,7 @@ import dataclasses
 import math
 
 from electra_tf.config.masking import Numbers
+from electra_tf.config.objective_traits import TRAITS, Traits
 from electra_tf.util.config_fields import one_of, require, require_choices
 from electra_tf.util.errors import UserError
 
@@ -12,22 +13,8 @@ from electra_tf.util.errors import UserError
 class ObjectiveConfig:
     """What is learned."""
 
-    objective: str = one_of(
-        "electra",
-        "adversarial",
-        "all_tokens_mlm",
-        "coco_lm",
-        "electra_15",
-        "electra_sentence",
-        "electric",
-        "fast_electra",
-        "mc_bert",
-        "mlm",
-        "mlm_sentence",
-        "replace_mlm",
-        "script",
-        "teams",
-        "two_stage",
+    objective: str = dataclasses.field(
+        default="electra", metadata={"choices": TRAITS.keys()}
     )
     """What is learned, each in a file of `pretrain/objectives`; see
     docs/objectives.md."""
@@ -97,21 +84,25 @@ class ObjectiveConfig:
                 "0 with generator_type=uniform, all of whose are as likely"
             )
             require(self, "top_k", expected, lambda k: k == 0)
-        if self.generator_type == "two_tower":
-            expected = "electra or electric with generator_type=two_tower"
-            names = ("electra", "electric")
-            require(self, "objective", expected, names.__contains__)
-        if self.objective == "electric":
+        self._check_generator()
+        if self.traits.needs_noise_probabilities:
             self._check_noise()
         if self.has_frozen_generator:
             self._check_frozen()
+        if self.traits.has_own_temperature:
+            expected = f"left out with {self.objective}: it has a schedule"
+            require(self, "temperature_end", expected, lambda _: False)
+
+    @property
+    def traits(self) -> Traits:
+        """What is the same in all trainings with the objective."""
+        return TRAITS[self.objective]
 
     @property
     def has_two_towers(self) -> bool:
         """Whether two towers predict the tokens of the clean text."""
-        return (
-            "two_tower" == self.generator_type or self.objective == "electric"
-        )
+        is_always = self.traits.two_towers == "always"
+        return is_always or self.generator_type == "two_tower"
 
     @property
     def has_generator(self) -> bool:
@@ -121,7 +112,8 @@ class ObjectiveConfig:
     @property
     def has_frozen_generator(self) -> bool:
         """Whether the generator is trained already."""
-        return self.freeze_generator or self.objective == "fast_electra"
+        is_always = self.traits.frozen_generator == "always"
+        return is_always or self.freeze_generator
 
     @property
     def trains_generator(self) -> bool:
@@ -131,8 +123,7 @@ class ObjectiveConfig:
     @property
     def has_own_generator(self) -> bool:
         """Whether a network beside the main encoder says what replaces."""
-        alone = ("mlm", "mlm_sentence", "script")
-        return self.has_generator and self.objective not in alone
+        return self.has_generator and self.traits.has_own_generator
 
     def temperature_at(self, progress: Numbers) -> Numbers | float:
         """Returns the temperature of sampling.
@@ -156,37 +147,49 @@ class ObjectiveConfig:
                 f"`disc_weight_start_step`. Received: disc_weight_start_step="
                 f"{first}, disc_weight_end_step={last}."
             )
-        others = (
-            "mlm mlm_sentence replace_mlm all_tokens_mlm mc_bert two_stage"
-        ).split()
-        if last:
+        traits = self.traits
+        if last and (traits.trains_generator_first or not traits.has_disc_loss):
             expected = (
                 "one that has a disc_loss from the first update on, with "
+                "disc_weight_end_step"
             )
-            expected += "disc_weight_end_step"
-            require(self, "objective", expected, lambda x: x not in others)
+            require(self, "objective", expected, lambda _: False)
+
+    def _check_generator(self) -> None:
+        """Refuses a generator that the objective cannot have."""
+        kind, traits = self.generator_type, self.traits
+        if traits.needs_transformer and kind != "transformer":
+            raise UserError(
+                "`generator_type` must be transformer with objective="
+                f"{self.objective}: {traits.needs_transformer}. Received: "
+                f"generator_type={kind}."
+            )
+        if traits.two_towers == "always":
+            towers = (
+                f"two_tower with objective={self.objective}, whose noise they "
+                "make"
+            )
+            kinds = ("two_tower", "transformer")  # the latter: not set
+            require(self, "generator_type", towers, kinds.__contains__)
+        elif kind == "two_tower":
+            names = [n for n, t in TRAITS.items() if t.two_towers != "never"]
+            expected = f"{' or '.join(names)} with generator_type=two_tower"
+            require(self, "objective", expected, names.__contains__)
 
     def _check_frozen(self) -> None:
         """A frozen generator is one network beside another, for ever."""
-        names = (
-            "electra electra_15 fast_electra replace_mlm all_tokens_mlm "
-            "mc_bert teams"
-        ).split()
+        names = [n for n, t in TRAITS.items() if t.frozen_generator != "never"]
         expected = f"one of {', '.join(names)} with freeze_generator"
         require(self, "objective", expected, names.__contains__)
         expected = "transformer where the generator is frozen"
-        kinds = ("transformer",)
-        require(self, "generator_type", expected, kinds.__contains__)
-        if self.objective == "fast_electra":
-            expected = "left out with fast_electra: see initial_temperature"
-            require(self, "temperature_end", expected, lambda _: False)
+        require(self, "generator_type", expected, "transformer".__eq__)
 
     def _check_noise(self) -> None:
         """Noise-contrastive estimation needs the probability of its noise."""
-        towers = "two_tower with objective=electric, whose noise they make"
-        names = ("two_tower", "transformer")  # the latter: not set
-        require(self, "generator_type", towers, names.__contains__)
-        noise = "with objective=electric, which samples what the towers predict"
+        noise = (
+            f"with objective={self.objective}, which samples what the towers "
+            "predict"
+        )
         temperatures = "temperature temperature_end"
         require(self, temperatures, f"1 {noise}", lambda x: x == 1)
         require(self, "top_k", f"0 {noise}", lambda k: k == 0)

@@ -1,8 +1,8 @@
 """Floating-point operations, by the paper's rules; needs no TensorFlow.
 
-What a step costs is a sum of passes. A `Pass` is one network reading each row
-once: an encoder, and what stands on it. An objective is a function from `Sizes`
-to named passes; to add one, write it and add a line to `OBJECTIVES`.
+The cost of an update is a sum of passes. A `Pass` is one network reading each
+row once: an encoder, and what stands on it. What passes an objective
+makes is in `pretrain/training_flops.py`.
 
 The rules:
 - One operation of mathematics is one FLOP, also a division or an exponential.
@@ -22,7 +22,7 @@ The rules:
   that says "replaced" counts every position, padding too.
 - Masking, sampling, the optimizer and a uniform or unigram generator count as
   nothing, nor does what makes a generator adversarial, or what is said of a
-  whole row.
+  whole row. A row counts as long as the longest of its phase.
 
 Counts are exact integers. Letters: L tokens in a row, H hidden, E embedding, V
 vocabulary, A heads.
@@ -31,18 +31,17 @@ Source: the original's flops_computation.py; paper tables 1 and 2.
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from electra_tf.config.model import BertConfig
-from electra_tf.model.flops_layers import (
-    binary_head,
-    block,
-    choice_head,
-    embedding,
-    vocabulary_head,
-)
-from electra_tf.util.config_fields import one_of, require, require_choices
-from electra_tf.util.errors import UserError
+from electra_tf.util.config_fields import require
+
+DROPOUT = 4  # draw, compare, multiply by the mask, rescale
+LAYER_NORM = 5  # mean, square, sum, scale, shift
+ACTIVATION = 8  # 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))
+SOFTMAX = 5  # maximum, difference, exponential, sum, quotient
+RESIDUAL = 1
+TARGET = 2  # the loss: a product with a one-hot vector
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -118,12 +117,9 @@ class Pass:
         )
         return (
             self.num_towers * encoder
-            + vocabulary_head(
-                self.network, self.num_predictions, num_towers=self.num_towers
-            )
+            + self._predictions(self.num_predictions + self.num_draws)
             + binary_head(self.network, self.num_decisions)
-            + choice_head(self.network, self.num_choices, self.num_candidates)
-            + self._draws()
+            + word_head(self.network, self.num_choices, self.num_candidates)
         )
 
     def update(self, *, sparse_embed_lookup: bool = False) -> int:
@@ -139,227 +135,12 @@ class Pass:
         forward = self.forward(sparse_embed_lookup=sparse_embed_lookup)
         if not self.is_trained:
             return forward
-        return 2 * forward - self._draws()
+        return 2 * forward - self._predictions(self.num_draws)
 
-    def _draws(self) -> int:
-        return vocabulary_head(
-            self.network, self.num_draws, num_towers=self.num_towers
-        )
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Sizes:
-    """What the cost of an update depends on, for any objective.
-
-    Raises:
-      UserError: if the type of the generator is unknown.
-    """
-
-    discriminator: BertConfig
-    """The shape of the main encoder."""
-
-    generator: BertConfig | None = None
-    """The shape of the generator, or of each of its towers; where it shares all
-    weights, the discriminator's. None where no network generates."""
-
-    max_seq_length: int
-    """Tokens in a row, L."""
-
-    max_predictions_per_seq: int
-    """Masked slots in a row, N."""
-
-    generator_type: str = one_of(
-        "transformer", "two_tower", "uniform", "unigram"
-    )
-    """What replaces tokens: an encoder that predicts the masked slots, two
-    towers that predict every token, or chance, which costs nothing."""
-
-    is_generator_trained: bool = True
-    """False for a frozen generator, which runs forward only."""
-
-    num_candidates: int = 5
-    """Words that are chosen from at a position (mc_bert, teams)."""
-
-    num_detection_layers: int = 1
-    """Layers that a network has twice (teams)."""
-
-    def __post_init__(self) -> None:
-        require_choices(self)
-
-
-Objective = Callable[[Sizes], dict[str, Pass]]
-
-
-def _electra(sizes: Sizes) -> dict[str, Pass]:
-    length = sizes.max_seq_length
-    discriminator = Pass(
-        network=sizes.discriminator, num_tokens=length, num_decisions=length
-    )
-    return {**generator_pass(sizes), "discriminator": discriminator}
-
-
-def _frozen(sizes: Sizes) -> dict[str, Pass]:
-    return _electra(dataclasses.replace(sizes, is_generator_trained=False))
-
-
-def _mlm(sizes: Sizes) -> dict[str, Pass]:
-    encoder = Pass(
-        network=sizes.discriminator,
-        num_tokens=sizes.max_seq_length,
-        num_predictions=sizes.max_predictions_per_seq,
-    )
-    return {"encoder": encoder}
-
-
-def _electric(sizes: Sizes) -> dict[str, Pass]:
-    return _electra(dataclasses.replace(sizes, generator_type="two_tower"))
-
-
-def _replace_mlm(sizes: Sizes) -> dict[str, Pass]:
-    return {**generator_pass(sizes), **_mlm(sizes)}
-
-
-def _all_tokens_mlm(sizes: Sizes) -> dict[str, Pass]:
-    length = sizes.max_seq_length
-    encoder = Pass(
-        network=sizes.discriminator,
-        num_tokens=length,
-        num_predictions=length,
-        num_decisions=length,
-    )
-    return {**generator_pass(sizes), "encoder": encoder}
-
-
-def _script(sizes: Sizes) -> dict[str, Pass]:
-    """One network reads twice; each score of a word is one of its verdicts."""
-    length = sizes.max_seq_length
-    critic = Pass(
-        network=sizes.discriminator, num_tokens=length, num_predictions=length
-    )
-    return {**_mlm(sizes), "critic": critic}
-
-
-def _mc_bert(sizes: Sizes) -> dict[str, Pass]:
-    """The generator reads again for the words that are offered."""
-    length = sizes.max_seq_length
-    parts = generator_pass(sizes)
-    parts["offers"] = dataclasses.replace(
-        parts["generator"],
-        num_predictions=0,
-        num_draws=length,
-        is_trained=False,
-    )
-    encoder = Pass(
-        network=sizes.discriminator,
-        num_tokens=length,
-        num_choices=length,
-        num_candidates=sizes.num_candidates + 1,  # <neither>, words, the truth
-    )
-    return {**parts, "encoder": encoder}
-
-
-def _coco_lm(sizes: Sizes) -> dict[str, Pass]:
-    """The crop is counted as long as the row."""
-    length = sizes.max_seq_length
-    parts = generator_pass(sizes)
-    if "generator" in parts and sizes.discriminator.has_dropout:
-        parts["sampler"] = dataclasses.replace(
-            parts["generator"], is_trained=False
-        )
-    encoder = Pass(
-        network=sizes.discriminator,
-        num_tokens=length,
-        num_predictions=sizes.max_predictions_per_seq,
-        num_decisions=length,
-    )
-    crop = Pass(network=sizes.discriminator, num_tokens=length)
-    return {**parts, "discriminator": encoder, "crop": crop}
-
-
-def _teams(sizes: Sizes) -> dict[str, Pass]:
-    """What the discriminator has of its own counts as further layers."""
-    bert = sizes.discriminator
-    num_layers = bert.num_hidden_layers + sizes.num_detection_layers
-    encoder = Pass(
-        network=dataclasses.replace(bert, num_hidden_layers=num_layers),
-        num_tokens=sizes.max_seq_length,
-        num_decisions=sizes.max_seq_length,
-        num_choices=sizes.max_predictions_per_seq,
-        num_candidates=sizes.num_candidates,
-    )
-    return {**generator_pass(sizes), "discriminator": encoder}
-
-
-OBJECTIVES: Mapping[str, Objective] = {
-    "adversarial": _electra,
-    "coco_lm": _coco_lm,
-    "electra": _electra,
-    "electra_15": _electra,
-    "electra_sentence": _electra,
-    "electric": _electric,
-    "fast_electra": _frozen,
-    "mc_bert": _mc_bert,
-    "mlm": _mlm,
-    "mlm_sentence": _mlm,
-    "replace_mlm": _replace_mlm,
-    "all_tokens_mlm": _all_tokens_mlm,
-    "script": _script,
-    "teams": _teams,
-    "two_stage": _frozen,  # once the generator is: before, `first_stage`
-}
-"""What each objective computes, by its name in `pretrain/objectives`."""
-
-
-def generator_pass(sizes: Sizes) -> dict[str, Pass]:
-    """Returns what the generator computes: one pass, or none.
-
-    Raises:
-      UserError: if its shape is not given.
-    """
-    if sizes.generator_type in ("uniform", "unigram"):
-        return {}
-    if sizes.generator is None:
-        raise UserError(
-            "`generator` must be a shape for "
-            f"generator_type={sizes.generator_type}. Received: None."
-        )
-    has_towers = sizes.generator_type == "two_tower"
-    length, slots = sizes.max_seq_length, sizes.max_predictions_per_seq
-    generator = Pass(
-        network=sizes.generator,
-        num_tokens=length,
-        num_predictions=length if has_towers else slots,
-        num_towers=2 if has_towers else 1,
-        is_trained=sizes.is_generator_trained,
-    )
-    return {"generator": generator}
-
-
-def first_stage(sizes: Sizes) -> dict[str, Pass]:
-    """Returns what an update of two_stage computes before the switch.
-
-    Raises:
-      UserError: if the generator's shape is not given.
-    """
-    return generator_pass(sizes)
-
-
-def passes(objective: str, sizes: Sizes) -> dict[str, Pass]:
-    """Returns what one update computes, by the name of the network.
-
-    Args:
-      objective: one of `OBJECTIVES`.
-      sizes: of networks and rows.
-
-    Raises:
-      UserError: if the objective is unknown, or its generator is not given.
-    """
-    if objective not in OBJECTIVES:
-        raise UserError(
-            f"`objective` must be one of {', '.join(OBJECTIVES)} for its FLOPs "
-            f"to be counted. Received: objective={objective!r}."
-        )
-    return OBJECTIVES[objective](sizes)
+    def _predictions(self, count: int) -> int:
+        """Counts words predicted by a softmax over the vocabulary."""
+        size, towers = self.network.vocab_size, self.num_towers
+        return word_head(self.network, count, size, num_towers=towers)
 
 
 def update_flops(
@@ -401,3 +182,119 @@ def inference_flops(
         network=network, num_tokens=num_tokens, num_decisions=num_tokens
     )
     return whole.forward(sparse_embed_lookup=sparse_embed_lookup)
+
+
+def block(
+    network: BertConfig,
+    num_tokens: int,
+    *,
+    attention_width: int | None = None,
+    num_attentions: int = 1,
+) -> int:
+    """Counts one Transformer layer's forward pass on one row.
+
+    Args:
+      network: the shape of the encoder.
+      num_tokens: tokens in the row.
+      attention_width: as in `Pass`.
+      num_attentions: as in `Pass`.
+
+    Returns:
+      FLOPs.
+    """
+    width = attention_width or network.hidden_size
+    attention = _attention(network, num_tokens, width)
+    return num_tokens * (num_attentions * attention + _feed_forward(network))
+
+
+def embedding(
+    network: BertConfig, num_tokens: int, *, sparse_embed_lookup: bool = False
+) -> int:
+    """Counts what turns the ids of one row into the first hidden vectors.
+
+    Args:
+      network: the shape of the encoder.
+      num_tokens: tokens in the row.
+      sparse_embed_lookup: whether to count the reading of words as nothing.
+
+    Returns:
+      FLOPs.
+    """
+    width, hidden = network.embedding_size, network.hidden_size
+    words = 0 if sparse_embed_lookup else 2 * width * network.vocab_size
+    others = 2 * width * (num_tokens + network.type_vocab_size)
+    add_and_normalise = width * (2 + LAYER_NORM + DROPOUT)
+    project = 0 if width == hidden else _linear(width, hidden)
+    return num_tokens * (words + others + add_and_normalise + project)
+
+
+def word_head(
+    network: BertConfig,
+    num_predictions: int,
+    num_words: int,
+    *,
+    num_towers: int = 1,
+) -> int:
+    """Counts the prediction of words on one row, softmax and loss included.
+
+    Args:
+      network: the shape of the encoder, or of each tower.
+      num_predictions: positions in the row whose word is predicted.
+      num_words: the softmax is over: the vocabulary, or a few candidates.
+      num_towers: encoders whose states are joined.
+
+    Returns:
+      FLOPs.
+    """
+    width = network.embedding_size
+    hidden = _linear(num_towers * network.hidden_size, width)
+    hidden += width * (ACTIVATION + LAYER_NORM)
+    words = num_words * (2 * width + SOFTMAX + TARGET)
+    return num_predictions * (hidden + words)
+
+
+def binary_head(network: BertConfig, num_decisions: int) -> int:
+    """Counts the classification of tokens on one row.
+
+    Args:
+      network: the shape of the encoder.
+      num_decisions: positions in the row that are classified.
+
+    Returns:
+      FLOPs.
+    """
+    hidden = network.hidden_size
+    return num_decisions * (_linear(hidden, hidden) + hidden * (ACTIVATION + 2))
+
+
+def _attention(network: BertConfig, num_keys: int, width: int) -> int:
+    """Counts self-attention, for one query.
+
+    The weighted sum and the output take H where they should take `width`: so
+    does the original, for T5.
+    """
+    hidden, heads = network.hidden_size, network.num_attention_heads
+    scores = 2 * width + heads * (1 + SOFTMAX + DROPOUT)  # 1: the scale
+    return (
+        3 * _linear(hidden, width)  # query, key, value
+        + num_keys * (scores + 2 * hidden)
+        + _linear(hidden, hidden)
+        + hidden * (DROPOUT + RESIDUAL)
+        + LAYER_NORM
+    )
+
+
+def _feed_forward(network: BertConfig) -> int:
+    """Counts the feed-forward half of a layer, for one token."""
+    hidden, wide = network.hidden_size, network.intermediate_size
+    return (
+        _linear(hidden, wide)
+        + wide * ACTIVATION
+        + _linear(wide, hidden)
+        + hidden * (DROPOUT + RESIDUAL + LAYER_NORM)
+    )
+
+
+def _linear(num_inputs: int, num_outputs: int) -> int:
+    """Counts a dense layer with its bias, for one vector."""
+    return 2 * num_inputs * num_outputs + num_outputs

@@ -52,9 +52,7 @@ import tensorflow as tf
 from electra_tf.model.graph_tokenization import make_tokenizer
 from electra_tf.model.modeling import BertModel
 from electra_tf.pretrain import model_card, pretrain_helpers
-from electra_tf.pretrain.objectives.all_tokens_mlm import AllTokensMlm
 from electra_tf.pretrain.objectives.electra import Electra
-from electra_tf.pretrain.objectives.electric import Electric
 from electra_tf.pretrain.objectives.replace_mlm import ReplaceMlm
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretraining_model import PretrainingModel
@@ -74,10 +72,9 @@ def export(
     An older SavedModel is replaced only by one that is complete.
 
     Args:
-      model: with the weights to export. Its attributes say which networks it
-        has: an `Electra` with a `detector` discriminates, and
-        `generator_predictions` stands on `generator`, or without one on
-        `electra`. A `ReplaceMlm` has a corrector.
+      model: with the weights to export. Its objective's traits say what its
+        main network `answers`; `generator_predictions` stands on `generator`,
+        or without one on `electra`.
       directory: where they go, each into a directory of its own.
 
     Returns:
@@ -283,8 +280,7 @@ class Corrector(Network):
     def __init__(self, model: ReplaceMlm, reader: TextReader) -> None:
         super().__init__(model.electra, model.corrector_predictions, reader)
         self.model = model
-        if isinstance(model, AllTokensMlm):
-            self.layers += (model.copy_predictions,)
+        self.layers = model.corrector
 
     def predict(self, inputs: Inputs) -> Outputs:
         """Returns the log-probabilities of all tokens at all positions."""
@@ -303,11 +299,12 @@ def _networks(model: PretrainingModel) -> dict[str, Network]:
     """Returns the networks that a model has, by name."""
     reader = TextReader(model)
     networks: dict[str, Network] = {}
-    if isinstance(model, Electra) and model.detector:
-        answer = Energies if isinstance(model, Electric) else Discriminator
-        networks["discriminator"] = answer(model, reader)
-    if isinstance(model, ReplaceMlm):
+    kind = model.config.objective.traits.answers
+    if kind == "words":
         networks["corrector"] = Corrector(model, reader)
+    elif kind:
+        answer = Energies if kind == "energies" else Discriminator
+        networks["discriminator"] = answer(model, reader)
     if head := getattr(model, "generator_predictions", None):
         encoder = getattr(model, "generator", model.electra)
         networks["generator"] = Generator(encoder, head, reader)

@@ -1,10 +1,41 @@
-"""The networks that generate, and what they share with the main encoder."""
+"""Generators: their networks, and the words that are drawn from them.
 
+A sample for a masked slot is drawn from
+
+    p ~ exp(z / T), over all words, or without the right one, or the k likeliest
+
+z are the generator's logits. Without a network z is constant, so that every
+word piece is as likely as any other (uniform), or log count, so that at T = 1
+words come as often as in the training records (unigram). Several different
+words, to choose the right one from, are drawn without replacement.
+
+Letters in shapes: B rows, L tokens in a row, N masked slots, E embedding, V
+vocabulary, K candidates.
+
+Source: paper sections 2 and 3.3 (figure 3, the unigram generator) and appendix
+H (temperature, `disallow_correct`); Fan et al., 2018, "Hierarchical Neural
+Story Generation" (top-k).
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from electra_tf.config.objectives import ObjectiveConfig
 from electra_tf.configure_pretraining import PretrainingConfig
+from electra_tf.model import tensor_ops, xla_kernels
 from electra_tf.model.layers import POLICIES
 from electra_tf.model.modeling import BertModel
+from electra_tf.model.sentencepiece_model import SPECIAL_TOKENS
 from electra_tf.model.shared_embeddings import TokenSharingEmbeddings
+from electra_tf.model.tokenization import Vocabulary
 from electra_tf.model.two_tower import TwoTowerModel
+from electra_tf.pretrain.pretrain_helpers import Masked
+from electra_tf.pretrain.random_keys import Keys, Purpose, draw
+from electra_tf.util import seeds
+from electra_tf.util.errors import UserError
 
 
 def make_encoder(
@@ -56,4 +87,221 @@ def make_towers(
         main.embeddings if is_shared else None,
         is_packed=config.corpus.is_packed,
         dtype=POLICIES[config.training.precision],
+    )
+
+
+def constant_logits(generator_type: str, vocabulary: Vocabulary) -> np.ndarray:
+    """Returns the logits of a generator that is no network.
+
+    Differs: the original's uniform generator draws special tokens too, and so
+    does this; a unigram generator never does.
+
+    Args:
+      generator_type: "uniform" or "unigram".
+      vocabulary: of the data; for unigram with its counts.
+
+    Returns:
+      float32 [V].
+
+    Raises:
+      UserError: if counts are needed and missing.
+    """
+    if generator_type == "uniform":
+        return np.zeros(vocabulary.size, np.float32)
+    if vocabulary.counts is None:
+        raise UserError(
+            "generator_type=unigram needs how often each token occurs. "
+            "Received: a vocabulary without counts. Take those of the data "
+            "set, as run_pretraining does."
+        )
+    counts = np.array(vocabulary.counts)
+    counts[[vocabulary.ids[token] for token in SPECIAL_TOKENS]] = 0
+    logits = np.log(np.maximum(counts, 1))
+    return np.where(counts > 0, logits, tensor_ops.NEVER).astype(np.float32)
+
+
+def reshaped(
+    logits: tf.Tensor,
+    masked: Masked,
+    config: ObjectiveConfig,
+    temperature: float | tf.Tensor,
+) -> tf.Tensor:
+    """Returns the logits that are drawn from.
+
+    Args:
+      logits: float32 [B, N, V], the generator's.
+      masked: the truth.
+      config: whether to draw the truth, and how many words to draw from.
+      temperature: T; a tensor is float32 [B, 1] or [1, 1].
+
+    Returns:
+      float32 [B, N, V].
+    """
+    if isinstance(temperature, tf.Tensor):
+        temperature = temperature[..., tf.newaxis]
+    logits = logits / temperature
+    if config.disallow_correct:
+        logits -= 1000.0 * tf.one_hot(masked.ids, logits.shape[-1])
+    if config.top_k:
+        logits = tensor_ops.keep_largest(logits, config.top_k)
+    return logits
+
+
+def sample(logits: tf.Tensor, config: ObjectiveConfig, keys: Keys) -> tf.Tensor:
+    """Draws from softmax(logits).
+
+    Args:
+      logits: float32 [B, N, V].
+      config: how.
+      keys: one random key a row, or draws.
+
+    Returns:
+      int32 [B, N].
+    """
+    if config.original_sampling:
+        draws = draw(keys, Purpose.SAMPLE, tuple(logits.shape[1:]))
+        return tensor_ops.sample_with_gumbel(logits, draws)
+    draws = draw(keys, Purpose.SAMPLE, tuple(logits.shape[1:2]))
+    return tensor_ops.sample_from_logits(logits, draws)
+
+
+_MAX_LOGITS = 2**25  # in a block: 128 MB
+
+
+class Scores(NamedTuple):
+    """What logits x table' + bias are made of.
+
+    Attributes:
+      x: float32 [B, L, E].
+      table: float32 [V, E].
+      bias: float32 [V].
+    """
+
+    x: tf.Tensor
+    table: tf.Tensor
+    bias: tf.Tensor
+
+
+def others(
+    logits: tf.Tensor, taken: tf.Tensor, uniform: tf.Tensor, num_words: int
+) -> tf.Tensor:
+    """Draws different words, none of them a given one.
+
+    That is softmax(logits) without that word, drawn from without replacement:
+    the largest of logits + Gumbel noise. To leave one out changes nothing about
+    the order of the rest, so that it need not be done beforehand.
+
+    Args:
+      logits: float32 [..., V].
+      taken: int32 [...], the words left out.
+      uniform: float32 [..., V] in [0, 1).
+      num_words: K, less than V.
+
+    Returns:
+      int32 [..., K], in the order of drawing.
+    """
+    return _largest(logits + tensor_ops.gumbel_noise(uniform), taken, num_words)
+
+
+def everywhere(
+    scores: Scores,
+    taken: tf.Tensor,
+    num_words: int,
+    keys: tf.Tensor | None = None,
+) -> tf.Tensor:
+    """Finds words for every token, each another, none of them a given one.
+
+    Args:
+      scores: of all words at every token.
+      taken: int32 [B, L], the words left out.
+      num_words: K, less than V.
+      keys: uint32 [B, L], a random key each, to draw as `others` does; None
+        for the likeliest words.
+
+    Returns:
+      int32 [B, L, K], in the order of drawing, or the likeliest first.
+    """
+    kernel = tf.transpose(scores.table)  # [E, V]
+
+    def find(x: tf.Tensor, taken: tf.Tensor, *keys: tf.Tensor) -> tf.Tensor:
+        logits = tensor_ops.linear(x, kernel, scores.bias)  # [M, V]
+        for key in keys:
+            logits += _noise(key, logits.shape[-1])
+        return _largest(logits, taken, num_words)
+
+    tokens = (scores.x, taken) if keys is None else (scores.x, taken, keys)
+    block = max(1, _MAX_LOGITS // scores.table.shape[0])
+    return _in_blocks(find, *tokens, block=block)
+
+
+def without(words: tf.Tensor, unwanted: tf.Tensor) -> tf.Tensor:
+    """Says which words of a row stay where one word must go.
+
+    Args:
+      words: int32 [..., K], each another.
+      unwanted: int32 [...].
+
+    Returns:
+      bool [..., K], False for the unwanted word, or for the last.
+    """
+    is_unwanted = words == unwanted[..., tf.newaxis]
+    is_missing = ~tf.reduce_any(is_unwanted, -1, keepdims=True)
+    is_last = tf.range(words.shape[-1]) == words.shape[-1] - 1
+    return ~(is_unwanted | (is_missing & is_last))
+
+
+def _largest(scores: tf.Tensor, taken: tf.Tensor, num_words: int) -> tf.Tensor:
+    """Returns the words with the largest scores but one, int32 [..., K]."""
+    best = tf.math.top_k(scores, num_words + 1).indices  # [..., K + 1]
+    is_taken = tf.cast(best == taken[..., tf.newaxis], tf.int32)
+    from_here = tf.cumsum(is_taken, -1)[..., :-1] > 0  # what comes one later
+    return tf.where(from_here, best[..., 1:], best[..., :-1])
+
+
+def _noise(keys: tf.Tensor, width: int) -> tf.Tensor:
+    """Draws Gumbel noise: uint32 [M] -> float32 [M, width]."""
+    is_large = width >= xla_kernels.MIN_SIZE // 8
+    return (_noise_kernel if is_large else _draw_noise)(keys, width)
+
+
+def _draw_noise(keys: tf.Tensor, width: int) -> tf.Tensor:
+    return tensor_ops.gumbel_noise(seeds.uniform(keys, (width,)))
+
+
+_noise_kernel = tf.function(_draw_noise, jit_compile=True)
+
+
+def _in_blocks(
+    function: Callable[..., tf.Tensor], *inputs: tf.Tensor, block: int
+) -> tf.Tensor:
+    """Applies a function to so many tokens at a time, one after the other.
+
+    Args:
+      function: of [M] or [M, n] each, to int32 [M, K].
+      *inputs: [B, L] or [B, L, n] each.
+      block: M, at most.
+
+    Returns:
+      int32 [B, L, K], without a gradient.
+    """
+    batch, length = tensor_ops.shape_of(inputs[0])[:2]
+    size = batch * length
+    block = tf.minimum(block, size)
+    num_blocks = -(-size // block)
+
+    def split(x: tf.Tensor) -> tf.Tensor:
+        width = x.shape[2:]
+        rows = tf.reshape(tf.stop_gradient(x), [-1, *width])
+        padding = [[0, num_blocks * block - size], *[[0, 0]] * len(width)]
+        return tf.reshape(tf.pad(rows, padding), [num_blocks, block, *width])
+
+    found = tf.map_fn(
+        lambda parts: function(*parts),
+        tuple(map(split, inputs)),
+        parallel_iterations=1,
+        fn_output_signature=tf.int32,
+    )  # [blocks, M, K]
+    num_words = found.shape[-1]
+    return tf.reshape(
+        tf.reshape(found, [-1, num_words])[:size], [batch, length, num_words]
     )

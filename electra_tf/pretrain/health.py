@@ -1,7 +1,7 @@
-"""Says in words when a run is not healthy.
+"""Warnings when the losses of a run are not those of a healthy one.
 
-What a healthy run looks like: it starts where networks start that guess, for
-ELECTRA at gen_weight ln V + disc_weight ln 2; after warm-up the discriminator's
+A healthy run starts at the loss of chance, for ELECTRA at
+gen_weight ln V + disc_weight ln 2; after warm-up the discriminator's
 loss lies below the entropy of the share of replaced tokens, which is what
 knowing the share alone gives; the generator stays wrong often enough to leave
 work to do.
@@ -27,7 +27,7 @@ class HealthMonitor(keras.callbacks.Callback):
 
     Args:
       warn: takes a sentence.
-      expected_start: the loss of guessing networks.
+      expected_start: the loss at chance.
       num_warmup_steps: nothing is said about learning in twice as many.
       generator_limit: share of right samples over which the generator counts
         as too good.
@@ -148,23 +148,13 @@ class HealthMonitor(keras.callbacks.Callback):
 
 
 def expected_start(model: PretrainingModel) -> float:
-    """Returns the total loss of a model that guesses.
-
-    A word costs ln V and a verdict ln 2, unless the model says otherwise.
+    """Returns the total loss of a model whose networks predict at random.
 
     Args:
       model: any objective.
     """
-    word = math.log(model.vocabulary.size)
-    guesses = {
-        "masked_lm_loss": word,
-        "cloze_loss": word,
-        "disc_loss": math.log(2),
-        **model.guesses(),
-    }
-    return sum(
-        weight * guesses[name] for name, weight in model.loss_weights.items()
-    )
+    declared = model.declare_losses().values()
+    return sum(loss.weight * loss.chance for loss in declared)
 
 
 def entropy(share: float) -> float:

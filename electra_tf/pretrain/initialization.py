@@ -22,7 +22,6 @@ from electra_tf.pretrain.pretraining_model import PretrainingModel
 from electra_tf.util import console
 from electra_tf.util.errors import UserError, listed, shape_differences
 
-_ONE_NETWORK = ("mlm", "mlm_sentence", "script")
 _OF_ROWS = {"sentence_predictions"}
 _COMMON = {field.name for field in dataclasses.fields(CommonConfig)}
 
@@ -111,9 +110,9 @@ def read(config: PretrainingConfig) -> Weights:
         config.model.generator(1) if loaded.architecture.generator else None,
     ) | {
         "generator_sharing": config.model.generator_sharing,
-        "objective": "mlm"
-        if config.objective.objective in _ONE_NETWORK
-        else config.objective.objective,
+        "objective": config.objective.objective
+        if config.objective.traits.has_own_generator
+        else "mlm",
         "generator_type": "two_tower"
         if config.objective.has_two_towers
         else config.objective.generator_type,

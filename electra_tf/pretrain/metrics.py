@@ -1,17 +1,119 @@
-"""The losses and metrics of generators and discriminators, as terms."""
+"""Records of a forward pass, and the losses and metrics computed from them.
+
+Letters in shapes: B rows, L tokens in a row, N masked slots, V vocabulary.
+"""
+
+import dataclasses
+from typing import Any, NamedTuple, TypeVar
 
 import tensorflow as tf
 
 from electra_tf.model import losses
 from electra_tf.model.heads import Cloze
-from electra_tf.pretrain import pretrain_helpers
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretrain_helpers import Masked
-from electra_tf.pretrain.pretraining_model import PretrainingModel, Terms
-from electra_tf.pretrain.random_keys import Keys
+from electra_tf.training.updates import Terms
 
 
-def cloze_terms(cloze: Cloze, ids: tf.Tensor, weights: tf.Tensor) -> Terms:
+class Loss(NamedTuple):
+    """A loss as an objective declares it.
+
+    Attributes:
+      weight: its factor in the total loss.
+      chance: its value while all networks predict at random, nats.
+      over: what it is a mean over, of `PretrainingModel.counts`.
+    """
+
+    weight: float
+    chance: float
+    over: str
+
+
+class FakeData(NamedTuple):
+    """The corrupted inputs: a batch with samples in the masked positions.
+
+    Attributes:
+      inputs: the batch with samples.
+      is_fake_tokens: int32 [B, L], 1 where the token counts as replaced.
+      sampled_ids: int32 [B, N], the sample for each slot.
+    """
+
+    inputs: Inputs
+    is_fake_tokens: tf.Tensor
+    sampled_ids: tf.Tensor
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Prediction:
+    """What a forward pass computes; objectives add fields of their own.
+
+    Attributes:
+      inputs: the batch, as the objective rearranged it.
+      masked: what the generator saw.
+      mlm_logits: float32 [B, N, V], of the generator.
+      fake: what the main encoder saw, and the truth about it; None where
+        nothing is replaced.
+      cloze: what two towers predict; None for other generators.
+      disc_logits: float32 [B, L]; over 0 means "replaced". None without
+        verdicts.
+    """
+
+    inputs: Inputs
+    masked: Masked
+    mlm_logits: tf.Tensor
+    fake: FakeData | None = None
+    cloze: Cloze | None = None
+    disc_logits: tf.Tensor | None = None
+
+    def extended(self, record: type["Record"], **fields: Any) -> "Record":  # noqa: ANN401 (of any record)
+        """Returns a record of another type with these fields and others.
+
+        Args:
+          record: a subclass.
+          **fields: new, or in the place of those here.
+        """
+        return record(**{**vars(self), **fields})
+
+
+Record = TypeVar("Record", bound=Prediction)
+
+
+def masked_lm_metrics(logits: tf.Tensor, masked: Masked) -> Terms:
+    """Computes the loss and the accuracy at the masked positions.
+
+    Args:
+      logits: float32 [B, N, V].
+      masked: the truth.
+
+    Returns:
+      `masked_lm_loss` (nats) and `masked_lm_accuracy`.
+    """
+    return softmax_metrics("masked_lm", logits, masked.ids, masked.weights)
+
+
+def softmax_metrics(
+    name: str, logits: tf.Tensor, ids: tf.Tensor, weights: tf.Tensor
+) -> Terms:
+    """Computes the loss and the accuracy of a softmax.
+
+    Args:
+      name: begins their names.
+      logits: float32 [..., V].
+      ids: int32 [...], the right ones.
+      weights: float32 [...].
+
+    Returns:
+      `<name>_loss` (nats) and `<name>_accuracy`.
+    """
+    loss = losses.softmax_cross_entropy(logits, ids)
+    best = tf.argmax(logits, -1, output_type=tf.int32)
+    return {
+        f"{name}_loss": losses.weighted(loss, weights),
+        f"{name}_accuracy": losses.weighted(best == ids, weights),
+    }
+
+
+def cloze_metrics(cloze: Cloze, ids: tf.Tensor, weights: tf.Tensor) -> Terms:
     """Computes the loss and the accuracy of two towers.
 
     Args:
@@ -28,46 +130,7 @@ def cloze_terms(cloze: Cloze, ids: tf.Tensor, weights: tf.Tensor) -> Terms:
     }
 
 
-def masked_lm_size(
-    model: PretrainingModel, inputs: Inputs, keys: Keys
-) -> tf.Tensor:
-    """Counts the tokens that `mask` chooses.
-
-    Args:
-      model: knows the masking.
-      inputs: a batch.
-      keys: one random key a row, or draws.
-
-    Returns:
-      float32 scalar.
-    """
-    masked = pretrain_helpers.mask(
-        inputs, model.config.masking, vocabulary=model.vocabulary, keys=keys
-    )
-    return tf.reduce_sum(masked.weights)
-
-
-def masked_lm_terms(logits: tf.Tensor, masked: Masked) -> Terms:
-    """Computes the loss and the accuracy at the masked positions.
-
-    Args:
-      logits: float32 [B, N, V].
-      masked: the truth.
-
-    Returns:
-      `masked_lm_loss` (nats) and `masked_lm_accuracy`.
-    """
-    loss = losses.softmax_cross_entropy(logits, masked.ids)
-    best = tf.argmax(logits, -1, output_type=tf.int32)
-    return {
-        "masked_lm_loss": losses.weighted(loss, masked.weights),
-        "masked_lm_accuracy": losses.weighted(
-            best == masked.ids, masked.weights
-        ),
-    }
-
-
-def discriminator_terms(
+def discriminator_metrics(
     logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor
 ) -> Terms:
     """Computes the loss and the counts over real tokens.

@@ -12,7 +12,7 @@ import electra_tf
 from electra_tf.config.model import BertConfig
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.data.dataset_files import MANIFEST
-from electra_tf.pretrain import compute
+from electra_tf.pretrain.training_flops import training_flops
 from electra_tf.util import config_flags, files, storage
 from electra_tf.util.errors import UserError
 
@@ -178,7 +178,7 @@ def _title(networks: tuple[str, ...], facts: Facts) -> str:
 
 def _about(network: str, facts: Facts) -> str:
     if facts.config is not None:
-        if facts.config.objective.objective == "electric":
+        if facts.config.objective.traits.answers == "energies":
             return _ABOUT_ENERGIES
     return _ABOUT[network]
 
@@ -199,7 +199,7 @@ def _training(step: int, facts: Facts) -> str:
         config, phases = facts.config, facts.config.phases
         vocab_size = facts.manifest.get("vocab_size")
         if step and vocab_size:
-            cost = compute.training_flops(config, vocab_size, step)
+            cost = training_flops(config, vocab_size, step)
             rows.append(("training FLOPs", f"{cost:.3e}"))
         rows += [
             ("objective", config.objective.objective),

@@ -1,8 +1,10 @@
 """What every objective shares: one update from one global batch.
 
-An objective subclasses `PretrainingModel`, builds its networks in `__init__`
-and writes `compute_losses`. The random keys are made here; micro-batches, the
-sum over replicas, the division and the clip are those of `training/updates.py`.
+An objective subclasses `PretrainingModel`, builds its networks in `__init__`,
+declares its losses (`declare_losses`), and writes `forward` and `measure`. Its
+traits are in `config/objective_traits.py`. The random keys are made here;
+micro-batches, the sum over replicas, the division and the clip are those of
+`training/updates.py`.
 """
 
 import abc
@@ -14,7 +16,10 @@ import tensorflow as tf
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import layers, optimization, tensor_ops
 from electra_tf.model.tokenization import Vocabulary
+from electra_tf.pretrain import pretrain_helpers
+from electra_tf.pretrain.metrics import Loss, Prediction
 from electra_tf.pretrain.pretrain_data import Inputs
+from electra_tf.pretrain.pretrain_helpers import Masked
 from electra_tf.pretrain.random_keys import Keys, TrainingKeys
 from electra_tf.training.updates import Terms, UpdatedModel
 from electra_tf.util import seeds
@@ -42,7 +47,6 @@ class PretrainingModel(UpdatedModel):
     Args:
       config: the whole configuration.
       vocabulary: of the data.
-
     """
 
     config: PretrainingConfig
@@ -54,6 +58,9 @@ class PretrainingModel(UpdatedModel):
         self.check(config)
         self.config = config
         self.vocabulary = vocabulary
+        self.loss_weights = {
+            name: loss.weight for name, loss in self.declare_losses().items()
+        }
 
     @property
     def policy(self) -> str:
@@ -72,8 +79,8 @@ class PretrainingModel(UpdatedModel):
         """
 
     @classmethod
-    def rows_together(cls, config: PretrainingConfig) -> int:
-        """Returns how many neighbouring rows no border may come between.
+    def batch_group_size(cls, config: PretrainingConfig) -> int:
+        """Returns how many neighbouring rows stay in one micro-batch.
 
         A micro-batch of a replica holds a multiple of them.
 
@@ -84,20 +91,89 @@ class PretrainingModel(UpdatedModel):
         return 1
 
     @abc.abstractmethod
-    def compute_losses(
+    def declare_losses(self) -> dict[str, Loss]:
+        """Returns the losses by name: weight, value at chance, divisor.
+
+        It is called before the networks are built. Names of other terms that
+        `measure` returns are metrics.
+        """
+
+    @abc.abstractmethod
+    def forward(
         self, inputs: Inputs, *, keys: Keys, training: bool
-    ) -> Terms:
-        """Computes every loss and metric of a batch.
+    ) -> Prediction:
+        """Does a forward pass.
 
         Args:
           inputs: a batch, or a part of it.
           keys: uint32 [B], one random key a row: masks, samples and dropout
-            are functions of it. Or draws, see `draws.Keys`.
+            are functions of it. Or draws, see `random_keys.Keys`.
           training: whether dropout is on.
+        """
+
+    @abc.abstractmethod
+    def measure(self, prediction: Prediction) -> Terms:
+        """Computes every loss and metric of a forward pass.
+
+        Args:
+          prediction: of `forward`.
 
         Returns:
           Name -> term; sums over the rows given, not divided.
         """
+
+    def compute_losses(
+        self, inputs: Inputs, *, keys: Keys, training: bool
+    ) -> Terms:
+        return self.measure(self.forward(inputs, keys=keys, training=training))
+
+    def loss_sizes(self, inputs: Inputs, *, keys: Keys) -> dict[str, tf.Tensor]:
+        counts = self.counts(inputs, keys)
+        return {
+            name: counts[loss.over]
+            for name, loss in self.declare_losses().items()
+        }
+
+    def counts(self, inputs: Inputs, keys: Keys) -> dict[str, tf.Tensor]:
+        """Counts what losses are means over, float32 scalars by name.
+
+        Args:
+          inputs: a batch, or a part of it.
+          keys: one random key a row, or draws.
+
+        Returns:
+          "masked": masked slots; "judged": tokens that get a verdict; "real":
+          tokens; "predictable": those but [CLS], [SEP] and [MASK]; "rows":
+          rows that are not padding, or those that are judged as a whole.
+        """
+        masked = self.mask(inputs, keys)
+        marks = {
+            "masked": masked.weights,
+            "judged": self._judged(inputs, masked),
+            "real": inputs.is_real,
+            "predictable": pretrain_helpers.candidates(inputs, self.vocabulary),
+            "rows": tf.reduce_any(inputs.is_real, -1),
+        }
+        return {
+            name: tf.reduce_sum(tf.cast(mark, tf.float32))
+            for name, mark in marks.items()
+        }
+
+    def mask(self, inputs: Inputs, keys: Keys) -> Masked:
+        """Chooses tokens and hides them, as the configuration says.
+
+        Args:
+          inputs: a batch.
+          keys: one random key a row, or draws.
+        """
+        return pretrain_helpers.mask(
+            inputs, self.config.masking, vocabulary=self.vocabulary, keys=keys
+        )
+
+    def _judged(self, inputs: Inputs, masked: Masked) -> tf.Tensor:
+        """Returns float32 [B, L]: 1 where a verdict is learned."""
+        del masked
+        return tf.cast(inputs.is_real, tf.float32)
 
     def evaluation_step(
         self, inputs: Inputs, *, keys: Keys
@@ -111,16 +187,21 @@ class PretrainingModel(UpdatedModel):
         Returns:
           The terms, and the verdicts if the objective has a discriminator.
         """
-        return self.compute_losses(inputs, keys=keys, training=False), None
+        return self.evaluated(self.forward(inputs, keys=keys, training=False))
 
-    def guesses(self) -> dict[str, float]:
-        """Returns what losses are while all networks guess.
-
-        Returns:
-          Name of a loss -> its mean, nats. `masked_lm_loss`, `cloze_loss` and
-          `disc_loss` are known without: ln V, ln V and ln 2.
-        """
-        return {}
+    def evaluated(
+        self, prediction: Prediction
+    ) -> tuple[Terms, Detection | None]:
+        """Returns the terms of a forward pass, and its verdicts if any."""
+        terms, verdicts = self.measure(prediction), prediction.disc_logits
+        if verdicts is None:
+            return terms, None
+        judged = self._judged(prediction.inputs, prediction.masked)
+        return terms, Detection(
+            verdicts,
+            prediction.fake.is_fake_tokens,
+            tf.cast(judged, tf.int32),
+        )
 
     def make_optimizer(self) -> optimization.AdamWeightDecayOptimizer:
         """Makes the optimizer of the configuration, with its slots built."""

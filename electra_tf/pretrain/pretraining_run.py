@@ -18,18 +18,17 @@ from electra_tf.data.records import Records, naming_faults
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import (
     agreement,
-    compute,
     evaluation,
     export,
     health,
     initialization,
+    objectives,
     pretrain_data,
-    samples,
 )
-from electra_tf.pretrain.batch_schedule import BatchSchedule, Source
 from electra_tf.pretrain.initialization import Start
-from electra_tf.pretrain.objectives import OBJECTIVES
+from electra_tf.pretrain.pretrain_data import BatchSchedule, Source
 from electra_tf.pretrain.pretraining_model import PretrainingModel
+from electra_tf.pretrain.training_flops import training_flops
 from electra_tf.training import callbacks, training_utils
 from electra_tf.training.updates import checkpoint_variables
 from electra_tf.util import config_flags, console, distribution, files
@@ -109,7 +108,8 @@ def make_model(
     """
     keras.utils.set_random_seed(config.training.seed)
     with strategy.scope():
-        model = OBJECTIVES[config.objective.objective](config, vocabulary)
+        make = objectives.get_class(config.objective.objective)
+        model = make(config, vocabulary)
         model.compile(optimizer=model.make_optimizer())
     model.jit_compile_step = {
         "true": True,
@@ -135,24 +135,25 @@ def _describe(model: PretrainingModel, strategy: tf.distribute.Strategy) -> str:
 def _check(config: PretrainingConfig, strategy: tf.distribute.Strategy) -> None:
     """Refuses what only shows once objectives and devices are known."""
     name = config.objective.objective
-    OBJECTIVES[name].check(config)
+    model_class = objectives.get_class(name)
+    model_class.check(config)
     replicas = strategy.num_replicas_in_sync
-    together = OBJECTIVES[name].rows_together(config)
+    group_size = model_class.batch_group_size(config)
     parts = replicas * config.runtime.gradient_accumulation_steps
     for batch_size in {phase.batch_size for phase in config.phases}:
-        if batch_size % (parts * together):
-            kept = f", times the {together} rows that stay together"
+        if batch_size % (parts * group_size):
+            kept = f", times the {group_size} rows that stay together"
             raise UserError(
                 "`train_batch_size`, and that of each phase, must be a "
                 "multiple of the number of replicas times "
                 "`gradient_accumulation_steps`"
-                f"{kept if together > 1 else ''}. Received: {batch_size} "
+                f"{kept if group_size > 1 else ''}. Received: {batch_size} "
                 f"rows, {replicas} replicas, gradient_accumulation_steps="
                 f"{config.runtime.gradient_accumulation_steps}."
             )
-    if config.runtime.eval_batch_size % together:
+    if config.runtime.eval_batch_size % group_size:
         raise UserError(
-            f"`eval_batch_size` must be a multiple of {together}, the rows "
+            f"`eval_batch_size` must be a multiple of {group_size}, the rows "
             f"that stay together with objective={name}. Received: "
             f"eval_batch_size={config.runtime.eval_batch_size}."
         )
@@ -277,7 +278,7 @@ def _batches(
 
     if len(sources) == 1:
         return iterator(sources[0])
-    turns = tf.data.Dataset.from_tensor_slices(schedule.turns(step))
+    turns = tf.data.Dataset.from_tensor_slices(schedule.interleaving(step))
     return training_utils.Turns(tuple(map(iterator, sources)), iter(turns))
 
 
@@ -310,7 +311,7 @@ def _callbacks(
 
 def _flops(model: PretrainingModel, step: int) -> int:
     """Counts the operations of the updates until a step."""
-    return compute.training_flops(model.config, model.vocabulary.size, step)
+    return training_flops(model.config, model.vocabulary.size, step)
 
 
 def _finish(model: PretrainingModel, held_out: Records | None) -> None:
@@ -358,10 +359,10 @@ def _evaluate(
     )
     for name, value in sorted(metrics.items()):
         console.say(f"  {name:28} {value:.4f}")
-    if config.run.num_samples and samples.has_verdicts(model):
+    if config.run.num_samples and evaluation.has_verdicts(model):
         console.say()
         console.say(
-            samples.table(
+            evaluation.samples(
                 model,
                 dataset,
                 config.run.num_samples,

@@ -28,7 +28,6 @@ import tensorflow as tf
 
 from electra_tf.pretrain import pretrain_helpers
 from electra_tf.pretrain.objectives.electra import Electra
-from electra_tf.pretrain.objectives.electric import Electric
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretraining_model import PretrainingModel
 from electra_tf.util.errors import UserError
@@ -91,10 +90,10 @@ def electra_log_probs(
 
 
 def _log_probs(model: PretrainingModel, inputs: Inputs) -> tf.Tensor:
-    if isinstance(model, Electric):
-        return -model.discriminate(inputs)
     objective = model.config.objective
-    if not (isinstance(model, Electra) and model.has_two_towers):
+    if objective.traits.answers == "energies":
+        return -model.discriminate(inputs)
+    if not objective.has_two_towers:
         raise UserError(
             "A score for every token needs objective=electric, or electra "
             "with generator_type=two_tower. Received: "

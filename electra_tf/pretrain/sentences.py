@@ -1,4 +1,4 @@
-"""What can be asked of a whole row: is its second segment the right one?
+"""Sentence-level objectives: is the second segment of a row the right one?
 
 A row is [CLS] A [SEP] B [SEP]. Rows without B are left as they are and count
 nothing. Packed rows, of several documents, are refused.
@@ -6,19 +6,22 @@ nothing. Packed rows, of several documents, are refused.
 Letters in shapes: B rows, L tokens in a row.
 """
 
+import dataclasses
+import math
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import tensorflow as tf
 
+from electra_tf.config.model import BertConfig
 from electra_tf.config.objectives import SentenceConfig
 from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.model import losses, tensor_ops
+from electra_tf.model import layers, losses, tensor_ops
 from electra_tf.model.tokenization import Vocabulary
+from electra_tf.pretrain.metrics import Loss, Prediction
 from electra_tf.pretrain.pretrain_data import Inputs
-from electra_tf.pretrain.pretraining_model import Terms
+from electra_tf.pretrain.pretraining_model import PretrainingModel, Terms
 from electra_tf.pretrain.random_keys import Keys, Purpose, draw
-from electra_tf.util.errors import UserError
 
 
 class Arranged(NamedTuple):
@@ -33,6 +36,60 @@ class Arranged(NamedTuple):
     inputs: Inputs
     labels: tf.Tensor
     weights: tf.Tensor
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SentencePrediction(Prediction):
+    """A forward pass over rearranged rows.
+
+    Attributes:
+      row: the rows as they were asked about, and the answers.
+      sentence_logits: float32 [B]; over 0 means 1.
+    """
+
+    row: Arranged
+    sentence_logits: tf.Tensor
+
+
+class SentenceModel(PretrainingModel):
+    """What objectives have in common that judge rows at [CLS]."""
+
+    @classmethod
+    def batch_group_size(cls, config: PretrainingConfig) -> int:
+        return 2 if config.sentence.sentence_loss == "next_sentence" else 1
+
+    def declare_sentence_loss(self) -> dict[str, Loss]:
+        """Returns the loss of the answers, by name."""
+        weight = self.config.sentence.sentence_weight
+        return {"sentence_loss": Loss(weight, math.log(2), over="rows")}
+
+    def build_sentence_head(self, bert: BertConfig) -> None:
+        """Makes the layer that answers."""
+        self.sentence_predictions = layers.Linear(
+            1, bert.initializer_range, name="sentence_predictions"
+        )
+        self.sentence_predictions.build((None, bert.hidden_size))
+
+    def arrange(self, inputs: Inputs, keys: Keys) -> Arranged:
+        """Does to some rows what the configuration asks about."""
+        return arrange(inputs, self.config.sentence, self.vocabulary, keys)
+
+    def counts(self, inputs: Inputs, keys: Keys) -> dict[str, tf.Tensor]:
+        row = self.arrange(inputs, keys)
+        counts = super().counts(row.inputs, keys)
+        return {**counts, "rows": tf.reduce_sum(row.weights)}
+
+    def measure(self, prediction: SentencePrediction) -> Terms:
+        row, logits = prediction.row, prediction.sentence_logits
+        answers = tf.cast(logits > 0, tf.int32)
+        loss = losses.sigmoid_cross_entropy(logits, row.labels)
+        return {
+            **super().measure(prediction),
+            "sentence_loss": losses.weighted(loss, row.weights),
+            "sentence_accuracy": losses.weighted(
+                answers == row.labels, row.weights
+            ),
+        }
 
 
 def swap_segments(
@@ -139,54 +196,6 @@ def arrange(
     is_clean = tf.cast(where < config.uncorrupted_share, tf.int32)
     is_text = tf.reduce_any(inputs.input_mask > 0, -1)
     return Arranged(inputs, is_clean, tf.cast(is_text, tf.float32))
-
-
-def check_rows(config: PretrainingConfig) -> None:
-    """Refuses rows that are not one text.
-
-    Args:
-      config: the whole configuration.
-
-    Raises:
-      UserError: if rows hold several documents.
-    """
-    if config.corpus.is_packed:
-        raise UserError(
-            f"objective={config.objective.objective} says something of each "
-            "row as a whole, which must be one text. Received: packing=packed. "
-            "Give --packing=carry, or another objective."
-        )
-
-
-def rows_together(config: SentenceConfig) -> int:
-    """Returns how many neighbouring rows a question needs.
-
-    Args:
-      config: says what is asked.
-    """
-    return 2 if config.sentence_loss == "next_sentence" else 1
-
-
-def sentence_terms(
-    logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor
-) -> Terms:
-    """Computes the loss and the accuracy of what is said of whole rows.
-
-    Args:
-      logits: float32 [B]; over 0 means 1.
-      labels: int32 [B].
-      weights: float32 [B].
-
-    Returns:
-      `sentence_loss` (nats) and `sentence_accuracy`.
-    """
-    said = tf.cast(logits > 0, tf.int32)
-    return {
-        "sentence_loss": losses.weighted(
-            losses.sigmoid_cross_entropy(logits, labels), weights
-        ),
-        "sentence_accuracy": losses.weighted(said == labels, weights),
-    }
 
 
 def _sizes(inputs: Inputs) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:

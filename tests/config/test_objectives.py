@@ -5,30 +5,62 @@ import re
 
 import pytest
 
+from electra_tf.config.objective_traits import TRAITS
 from electra_tf.config.objectives import ObjectiveConfig
 from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.pretrain.objectives import OBJECTIVES
 from electra_tf.util import config_flags
-from electra_tf.util.config_fields import leaves
 from electra_tf.util.errors import UserError
 
-README = pathlib.Path(__file__).parents[2] / "README.md"
+ROOT = pathlib.Path(__file__).parents[2]
 NUMBERS = (
     "ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen "
     "nineteen twenty"
 ).split()
 
 
-def test_the_names_are_those_of_the_registry():
-    leaf = next(leaves(ObjectiveConfig))
-    assert leaf.field.name == "objective"
-    assert sorted(leaf.field.metadata["choices"]) == sorted(OBJECTIVES)
+@pytest.mark.parametrize("name", TRAITS)
+def test_an_objective_is_the_class_of_a_file_of_its_name(name):
+    """Found without importing it, and so TensorFlow."""
+    module, _, class_name = TRAITS[name].model.partition(":")
+    path = ROOT / f"{module.replace('.', '/')}.py"
+    assert path.stem == name
+    assert f"class {class_name}(" in path.read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("field", "values"),
+    [
+        ("answers", {"verdicts", "energies", "words", ""}),
+        ("frozen_generator", {"never", "allowed", "always"}),
+        ("two_towers", {"never", "allowed", "always"}),
+    ],
+)
+def test_traits_have_one_of_their_values(field, values):
+    assert {getattr(traits, field) for traits in TRAITS.values()} == values
+
+
+def test_no_other_file_names_an_objective():
+    """But one: the original's names of hyperparameters."""
+    names = set(TRAITS) - {"electra"}
+    places = ("config/objective_traits.py", "configure_pretraining.py")
+    package = ROOT / "electra_tf"
+    sources = [
+        path
+        for room in ("config", "model", "pretrain", "checkpoint", "training")
+        for path in (package / room).rglob("*.py")
+        if path.parent.name != "objectives"
+        and str(path.relative_to(package)) not in places
+    ]
+    tests = re.compile(
+        rf"""objective\)? (?:==|!=|in) \(?"({"|".join(names)})"""
+    )
+    assert not [path for path in sources if tests.search(path.read_text())]
 
 
 def test_the_readme_says_how_many_objectives_there_are():
-    text = README.read_text("utf-8")
+    text = (ROOT / "README.md").read_text("utf-8")
     others = re.search(r"`electra`, and (\w+) others", text)[1]
-    assert NUMBERS.index(others) + 10 == len(OBJECTIVES) - 1
+    assert NUMBERS.index(others) + 10 == len(TRAITS) - 1
 
 
 def test_help_names_every_objective():
@@ -37,7 +69,7 @@ def test_help_names_every_objective():
     start = text.index(line)
     shown = "".join(text[start : text.index(">", start)].split())
     names = shown.removeprefix("--objective:<").split("|")
-    assert sorted(names) == sorted(OBJECTIVES)
+    assert sorted(names) == sorted(TRAITS)
 
 
 def test_an_unknown_objective_is_refused_with_all_names():

@@ -8,7 +8,9 @@ import pathlib
 import pytest
 
 from electra_tf.config.model import BertConfig, ModelConfig
+from electra_tf.config.objective_traits import TRAITS
 from electra_tf.model import flops
+from electra_tf.pretrain import training_flops
 from electra_tf.util.errors import UserError
 
 GOLDEN = json.loads(
@@ -70,11 +72,11 @@ def _sizes(**changes):
         "max_seq_length": 5,
         "max_predictions_per_seq": 2,
     }
-    return flops.Sizes(**values | changes)
+    return training_flops.Sizes(**values | changes)
 
 
 def _update(objective="electra", **changes):
-    parts = flops.passes(objective, _sizes(**changes))
+    parts = training_flops.passes(objective, _sizes(**changes))
     return flops.update_flops(parts, batch_size=3)
 
 
@@ -90,7 +92,7 @@ def test_parts_are_those_of_the_original(name):
         "emb_in": flops.embedding(
             network, num_tokens, sparse_embed_lookup=name == "sparse"
         ),
-        "emb_out": flops.vocabulary_head(network, num_predictions),
+        "emb_out": flops.word_head(network, num_predictions, vocab_size),
         "binary": flops.binary_head(network, num_tokens),
     }
     assert ours == GOLDEN["parts"][name]
@@ -125,13 +127,15 @@ def test_training_is_that_of_the_original(call):
         generator_width=width,
         generator_sharing="embeddings" if is_tied else "none",
     )
-    sizes = flops.Sizes(
+    sizes = training_flops.Sizes(
         discriminator=model.discriminator(30_522),
         generator=model.generator(30_522),
         max_seq_length=num_tokens,
         max_predictions_per_seq=num_tokens * 5 // 32,
     )
-    ours = steps * flops.update_flops(flops.passes("electra", sizes), rows)
+    ours = steps * flops.update_flops(
+        training_flops.passes("electra", sizes), rows
+    )
     assert ours == pytest.approx(GOLDEN["generic"][call], rel=1e-12)
 
 
@@ -148,7 +152,7 @@ def test_a_sparse_lookup_saves_the_product_with_words():
     dense = flops.inference_flops(TINY, 5)
     sparse = flops.inference_flops(TINY, 5, sparse_embed_lookup=True)
     assert dense - sparse == product
-    parts = flops.passes("electra", _sizes())
+    parts = training_flops.passes("electra", _sizes())
     saved = flops.update_flops(parts, 3) - flops.update_flops(
         parts, 3, sparse_embed_lookup=True
     )
@@ -189,7 +193,7 @@ def test_two_towers_predict_every_word_from_joined_states():
 
 
 def test_other_objectives_are_sums_of_passes():
-    generator = flops.generator_pass(_sizes())
+    generator = training_flops.generator_pass(_sizes())
     of_generator = flops.update_flops(generator, 1)
     fewer = flops.Pass(network=TINY, num_tokens=5, num_predictions=2)
     every = flops.Pass(
@@ -204,18 +208,18 @@ def test_other_objectives_are_sums_of_passes():
 
 
 def test_choices_are_counted_where_they_are_made():
-    generator = flops.update_flops(flops.generator_pass(_sizes()), 1)
+    generator = flops.update_flops(training_flops.generator_pass(_sizes()), 1)
     offers = flops.Pass(network=NARROW, num_tokens=5, num_draws=5).forward()
     only_read = flops.Pass(network=NARROW, num_tokens=5).forward()
     word = (2 * 2 * 3 + 3) + 3 * (8 + 5) + 10 * (2 * 3 + 5 + 2)
     assert offers == only_read + 5 * word
     # <neither>, 2 words and the truth: the choice is among 3 of these 4.
-    mc_bert = flops.passes("mc_bert", _sizes(num_candidates=3))
+    mc_bert = training_flops.passes("mc_bert", _sizes(num_candidates=3))
     assert flops.update_flops(mc_bert, 1) == (
         generator + offers + 2 * (ENCODER + 5 * CHOICE)
     )
     layer = 5 * (ATTENTION + FEED_FORWARD)
-    teams = flops.passes("teams", _sizes(num_candidates=4))
+    teams = training_flops.passes("teams", _sizes(num_candidates=4))
     assert flops.update_flops(teams, 1) == generator + 2 * (
         ENCODER + layer + 5 * DECISION + 2 * CHOICE
     )
@@ -224,26 +228,29 @@ def test_choices_are_counted_where_they_are_made():
 def test_what_contrasts_reads_a_crop_and_samples_without_dropout():
     generator = flops.Pass(network=NARROW, num_tokens=5, num_predictions=2)
     encoder = 2 * (2 * ENCODER + 2 * WORD + 5 * DECISION)
-    parts = flops.passes("coco_lm", _sizes())
+    parts = training_flops.passes("coco_lm", _sizes())
     assert flops.update_flops(parts, 1) == (
         generator.update() + generator.forward() + encoder
     )
     quiet = dataclasses.replace(
         TINY, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
     )
-    parts = flops.passes("coco_lm", _sizes(discriminator=quiet))
+    parts = training_flops.passes("coco_lm", _sizes(discriminator=quiet))
     assert flops.update_flops(parts, 1) == generator.update() + encoder
 
 
 @pytest.mark.parametrize(
     ("received", "act"),
     [
-        ("objective='magic'", lambda: flops.passes("magic", _sizes())),
+        ("objective='magic'", lambda: training_flops.passes("magic", _sizes())),
         (
-            ", ".join(flops.OBJECTIVES),
-            lambda: flops.passes("magic", _sizes()),
+            ", ".join(TRAITS),
+            lambda: training_flops.passes("magic", _sizes()),
         ),
-        ("None", lambda: flops.passes("electra", _sizes(generator=None))),
+        (
+            "None",
+            lambda: training_flops.passes("electra", _sizes(generator=None)),
+        ),
         ("generator_type='gan'", lambda: _sizes(generator_type="gan")),
         ("num_tokens=0", lambda: flops.Pass(network=TINY, num_tokens=0)),
         (

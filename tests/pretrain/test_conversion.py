@@ -14,8 +14,8 @@ from electra_tf.checkpoint import (
     weights,
 )
 from electra_tf.checkpoint.weights import Weights
+from electra_tf.config.objective_traits import TRAITS
 from electra_tf.pretrain import conversion, initialization, pretraining_run
-from electra_tf.pretrain.objectives import OBJECTIVES
 from electra_tf.util.errors import UserError
 
 _NEEDED = {
@@ -53,7 +53,7 @@ def _weights(model):
     )
 
 
-@pytest.fixture(scope="module", params=OBJECTIVES)
+@pytest.fixture(scope="module", params=TRAITS)
 def model(request):
     return _model(request.param)
 

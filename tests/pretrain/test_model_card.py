@@ -12,12 +12,12 @@ import tiny
 from electra_tf.checkpoint import checkpoint_formats
 from electra_tf.checkpoint.checkpoints import Checkpoints
 from electra_tf.pretrain import (
-    compute,
     conversion,
     export,
     model_card,
     pretraining_run,
 )
+from electra_tf.pretrain.training_flops import training_flops
 from electra_tf.util import config_flags
 
 MANIFEST = {
@@ -89,7 +89,7 @@ def test_the_card_tells_what_is_known_of_the_run(run, tmp_path):
     for expected in (
         "# tiny\n",
         "| updates | 12 |",
-        f"| training FLOPs | {compute.training_flops(config, 60, 12):.3e} |",
+        f"| training FLOPs | {training_flops(config, 60, 12):.3e} |",
         "| objective | electra |",
         "| sources | /a/*.txt, demo |",
         "| tokens read | 4,321 |",

@@ -60,10 +60,10 @@ def data_dir(tmp_path_factory):
     return directory
 
 
-def run(data_dir, name, **flags):
+def run(data_dir, name, callbacks=()):
     corpus = (str(data_dir / "corpus.txt"),)
-    flags = FLAGS | {"model_name": name, "corpus": corpus} | flags
-    pretraining_run.run(tiny.config(data_dir, **flags))
+    flags = FLAGS | {"model_name": name, "corpus": corpus}
+    pretraining_run.run(tiny.config(data_dir, **flags), callbacks)
 
 
 def tensors(data_dir, name, step=NUM_STEPS):
@@ -104,21 +104,19 @@ def test_lengths_are_logged_and_blocks_end_at_the_border(
         assert manifest["length_buckets"] == [16] * (length == 32)
 
 
+@pytest.mark.parametrize(
+    "stops", [(BORDER,), pytest.param((5, 15), marks=pytest.mark.slow)]
+)
 def test_a_run_stopped_around_the_border_ends_with_the_same_bits(
-    data_dir, uninterrupted, monkeypatch
+    data_dir, uninterrupted, stops
 ):
-    make = pretraining_run._callbacks
-    for stop in (BORDER, BORDER + 3):
-        with monkeypatch.context() as patch, pytest.raises(StoppedBySignal):
-            patch.setattr(
-                pretraining_run,
-                "_callbacks",
-                lambda *args, stop=stop: [*make(*args), _Stop(stop)],
-            )
-            run(data_dir, "stopped")
-    run(data_dir, "stopped")
-    found = tensors(data_dir, "stopped")
+    name = f"stopped at {stops}"
+    for stop in stops:
+        with pytest.raises(StoppedBySignal):
+            run(data_dir, name, callbacks=[_Stop(stop)])
+    run(data_dir, name)
+    found = tensors(data_dir, name)
     assert found.keys() == uninterrupted.keys()
-    for name, value in uninterrupted.items():
-        np.testing.assert_array_equal(found[name], value, err_msg=name)
-    assert log(data_dir, "stopped") == log(data_dir, "uninterrupted")
+    for path, value in uninterrupted.items():
+        np.testing.assert_array_equal(found[path], value, err_msg=path)
+    assert log(data_dir, name) == log(data_dir, "uninterrupted")

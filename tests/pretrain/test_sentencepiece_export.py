@@ -12,7 +12,7 @@ import tiny
 
 from electra_tf.model import sentencepiece_model
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.pretrain import export, samples
+from electra_tf.pretrain import evaluation, export
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.pretrain_data import Inputs
 
@@ -105,7 +105,7 @@ def test_samples_join_pieces_to_words(model):
     ids = expected_ids(model, ["the lazy dog"])
     mask = tf.ones_like(ids)
     inputs = Inputs(ids, mask, tf.zeros_like(ids))
-    table = samples.table(model, tf.data.Dataset.from_tensors(inputs), 1)
+    table = evaluation.samples(model, tf.data.Dataset.from_tensors(inputs), 1)
     text = table.splitlines()[0]
     # An untrained discriminator may flag, and so bracket, any token.
     assert text.lstrip("[").startswith("CLS]")

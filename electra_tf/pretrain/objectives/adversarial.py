@@ -41,8 +41,8 @@ Source: paper appendix F; Jang et al. 2017 (Gumbel-Softmax); Meng et al. 2022
 (AMOS), for the reversed gradient.
 """
 
+import dataclasses
 import math
-from typing import NamedTuple
 
 import tensorflow as tf
 
@@ -50,35 +50,32 @@ from electra_tf.config.objectives import AdversarialConfig
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import layers, losses, tensor_ops
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.pretrain import pretrain_helpers
-from electra_tf.pretrain.corruption import FakeData
-from electra_tf.pretrain.metrics import masked_lm_size
+from electra_tf.pretrain.metrics import Loss, Prediction
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretrain_helpers import Masked
 from electra_tf.pretrain.pretraining_model import Terms
-from electra_tf.pretrain.random_keys import Keys, Purpose, draw, dropout_keys
-from electra_tf.pretrain.schedules import risen, step_of
+from electra_tf.pretrain.random_keys import (
+    Keys,
+    Purpose,
+    draw,
+    dropout_keys,
+    risen,
+    step_of,
+)
 from electra_tf.util.errors import UserError
 
 
-class Prediction(NamedTuple):
-    """Everything a forward pass computes.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AdversarialPrediction(Prediction):
+    """A forward pass.
 
     Attributes:
-      masked: what the generator saw.
-      mlm_logits: float32 [B, N, V], of the generator.
-      fake: what the discriminator saw, and the truth about it.
-      disc_logits: float32 [B, L]; over 0 means "replaced".
       sampling_logits: float32 [B, N, V], that the samples are drawn from.
       baseline_logits: float32 [B, N], u; None without a baseline.
       share: float32 [B, 1] or [1, 1], beta.
     """
 
-    masked: Masked
-    mlm_logits: tf.Tensor
-    fake: FakeData
-    disc_logits: tf.Tensor
     sampling_logits: tf.Tensor
     baseline_logits: tf.Tensor | None
     share: tf.Tensor
@@ -96,28 +93,32 @@ class Adversarial(Electra):
         self, config: PretrainingConfig, vocabulary: Vocabulary
     ) -> None:
         super().__init__(config, vocabulary)
-        del self.loss_weights["masked_lm_loss"]  # a part of the generator's
-        self.loss_weights["generator_loss"] = config.objective.gen_weight
         self.is_relaxed = config.adversarial.adversarial_method == "gumbel"
         if not self.is_relaxed:
-            weight = config.adversarial.baseline_weight
-            self.loss_weights["baseline_loss"] = weight
             bert = self.generator.config
             self.baseline = layers.Linear(
                 1, bert.initializer_range, name="baseline_predictions"
             )
             self.baseline.build((None, None, bert.hidden_size))
 
+    def declare_losses(self) -> dict[str, Loss]:
+        """At chance a reward equals its baseline; beta is that of the start."""
+        objective, config = self.config.objective, self.config.adversarial
+        share = float(adversarial_share(tf.constant(0.0), config))
+        word = (1 - share) * math.log(self.vocabulary.size)
+        found = self.declare_main_losses()
+        found["generator_loss"] = Loss(objective.gen_weight, word, "masked")
+        if config.adversarial_method == "reinforce":
+            found["baseline_loss"] = Loss(
+                config.baseline_weight, math.log(2), over="masked"
+            )
+        return found
+
     @classmethod
     def check(cls, config: PretrainingConfig) -> None:
         objective, model = config.objective, config.model
         method = config.adversarial.adversarial_method
         refusals = (
-            (
-                objective.generator_type != "transformer",
-                f"generator_type={objective.generator_type}",
-                "only a transformer can learn from the discriminator",
-            ),
             (
                 model.generator_sharing == "all",
                 "generator_sharing=all",
@@ -143,7 +144,7 @@ class Adversarial(Electra):
 
     def forward(
         self, inputs: Inputs, *, keys: Keys, training: bool
-    ) -> Prediction:
+    ) -> AdversarialPrediction:
         """Masks, samples and discriminates.
 
         Args:
@@ -154,9 +155,7 @@ class Adversarial(Electra):
         Returns:
           The forward pass.
         """
-        masked = pretrain_helpers.mask(
-            inputs, self.config.masking, vocabulary=self.vocabulary, keys=keys
-        )
+        masked = self.mask(inputs, keys)
         states = self._read(
             masked, self._generator_dropout(keys, training)
         )  # [B, N, H]
@@ -175,9 +174,15 @@ class Adversarial(Electra):
             keys=dropout_keys(keys, Purpose.DISCRIMINATOR_DROPOUT, training),
             word_offsets=offsets,
         )
-        disc_logits = self.discriminator_predictions(output.sequence_output)
-        return Prediction(
-            masked, mlm_logits, fake, disc_logits, drawn_from, baseline, share
+        return AdversarialPrediction(
+            inputs=inputs,
+            masked=masked,
+            mlm_logits=mlm_logits,
+            fake=fake,
+            disc_logits=self.discriminator_predictions(output.sequence_output),
+            sampling_logits=drawn_from,
+            baseline_logits=baseline,
+            share=share,
         )
 
     def _sample(self, logits: tf.Tensor, keys: Keys) -> tf.Tensor:
@@ -217,27 +222,12 @@ class Adversarial(Electra):
         step = step_of(keys, self.config.training.num_train_steps)
         return adversarial_share(step, self.config.adversarial)
 
-    def guesses(self) -> dict[str, float]:
-        """Returns the losses of networks that guess: R_t equals b_t."""
-        first = adversarial_share(tf.constant(0.0), self.config.adversarial)
-        log_size = math.log(self.vocabulary.size)
-        return {
-            "generator_loss": (1 - float(first)) * log_size,
-            "baseline_loss": math.log(2),
-        }
-
-    def loss_sizes(self, inputs: Inputs, *, keys: Keys) -> dict[str, tf.Tensor]:
-        num_masked = masked_lm_size(self, inputs, keys)
-        num_tokens = tf.reduce_sum(tf.cast(inputs.is_real, tf.float32))
-        sizes = dict.fromkeys(self.loss_weights, num_masked)
-        return {**sizes, "disc_loss": num_tokens}
-
-    def _terms(self, inputs: Inputs, prediction: Prediction) -> Terms:
+    def measure(self, prediction: AdversarialPrediction) -> Terms:
         masked, logits = prediction.masked, prediction.mlm_logits
         share, weights = prediction.share, masked.weights
         likelihood = losses.softmax_cross_entropy(logits, masked.ids)
         loss = (1 - share) * likelihood  # [B, N]
-        terms = super()._terms(inputs, prediction)
+        terms = super().measure(prediction)
         if not self.is_relaxed:
             policy_loss, earned = self._earned(prediction)
             loss += share * policy_loss
@@ -250,7 +240,9 @@ class Adversarial(Electra):
             "adversarial_share": losses.weighted(share, weights),
         }
 
-    def _earned(self, prediction: Prediction) -> tuple[tf.Tensor, Terms]:
+    def _earned(
+        self, prediction: AdversarialPrediction
+    ) -> tuple[tf.Tensor, Terms]:
         """Computes what REINFORCE makes of each sample.
 
         Returns:

@@ -30,15 +30,17 @@ Source: paper section 3.4, table 5 ("All-Tokens MLM").
 
 import math
 
+import keras
 import tensorflow as tf
 
 from electra_tf.config.model import BertConfig
 from electra_tf.model import heads, losses
-from electra_tf.pretrain.metrics import masked_lm_size
-from electra_tf.pretrain.objectives.replace_mlm import Prediction, ReplaceMlm
-from electra_tf.pretrain.pretrain_data import Inputs
+from electra_tf.pretrain.metrics import Loss
+from electra_tf.pretrain.objectives.replace_mlm import (
+    CorrectorPrediction,
+    ReplaceMlm,
+)
 from electra_tf.pretrain.pretraining_model import Terms
-from electra_tf.pretrain.random_keys import Keys
 
 
 class AllTokensMlm(ReplaceMlm):
@@ -49,12 +51,23 @@ class AllTokensMlm(ReplaceMlm):
       vocabulary: of the data.
     """
 
+    def declare_main_losses(self) -> dict[str, Loss]:
+        """Its value at chance is that of a gate at 1/2, a uniform softmax."""
+        weight = self.config.objective.corrector_weight
+        log_size = math.log(self.vocabulary.size)
+        chance = math.log(2) + self.config.masking.mask_prob * log_size
+        return {"corrector_loss": Loss(weight, chance, over="real")}
+
     def _build_head(self, bert: BertConfig) -> None:
         super()._build_head(bert)
         self.copy_predictions = heads.DiscriminatorPredictions(
             bert.hidden_size, bert.initializer_range, name="copy_predictions"
         )
         self.copy_predictions.build((None, None, bert.hidden_size))
+
+    @property
+    def corrector(self) -> tuple[keras.layers.Layer, ...]:
+        return (*super().corrector, self.copy_predictions)
 
     def log_probabilities(
         self, states: tf.Tensor, input_ids: tf.Tensor
@@ -75,22 +88,8 @@ class AllTokensMlm(ReplaceMlm):
         is_input = input_ids[..., tf.newaxis] == tf.range(words.shape[-1])
         return tf.where(is_input, copied, corrected)
 
-    def guesses(self) -> dict[str, float]:
-        """Returns the loss of a gate at 1/2 and a uniform softmax."""
-        replaced_share = self.config.masking.mask_prob
-        log_size = math.log(self.vocabulary.size)
-        return {"corrector_loss": math.log(2) + replaced_share * log_size}
-
-    def loss_sizes(self, inputs: Inputs, *, keys: Keys) -> dict[str, tf.Tensor]:
-        sizes = {
-            "masked_lm_loss": masked_lm_size(self, inputs, keys),
-            "corrector_loss": tf.reduce_sum(
-                tf.cast(inputs.is_real, tf.float32)
-            ),
-        }
-        return {name: sizes[name] for name in self.loss_weights}
-
-    def _terms(self, inputs: Inputs, prediction: Prediction) -> Terms:
+    def measure(self, prediction: CorrectorPrediction) -> Terms:
+        inputs = prediction.inputs
         corrupted = prediction.fake.inputs.input_ids
         is_fake = prediction.fake.is_fake_tokens
         weights = tf.cast(inputs.is_real, tf.float32)
@@ -102,7 +101,7 @@ class AllTokensMlm(ReplaceMlm):
         predicted = likeliest(logits, log_sum, gate, corrupted)
         right = predicted == inputs.input_ids
         return {
-            **self._generator_terms(inputs, prediction),
+            **self._generator_metrics(prediction),
             "corrector_loss": losses.weighted(
                 copy_cross_entropy(gate, words, is_fake), weights
             ),

@@ -29,8 +29,8 @@ Source: Meng et al., 2021, "COCO-LM: Correcting and Contrasting Text Sequences
 for Language Model Pretraining"; its code, fairseq/models/cocolm/model.py.
 """
 
+import dataclasses
 import math
-from typing import NamedTuple
 
 import tensorflow as tf
 
@@ -38,34 +38,24 @@ from electra_tf.config.model import BertConfig
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import heads, losses, tensor_ops
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.pretrain.corruption import Corruption, FakeData
-from electra_tf.pretrain.metrics import masked_lm_size
+from electra_tf.pretrain.metrics import Loss, Prediction, softmax_metrics
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.pretrain_data import Inputs
-from electra_tf.pretrain.pretrain_helpers import Masked
 from electra_tf.pretrain.pretraining_model import Terms
 from electra_tf.pretrain.random_keys import Keys, Purpose, draw, dropout_keys
-from electra_tf.pretrain.sentences import check_rows
 
 _NEVER = -1e9  # similarity of what does not count
 
 
-class Prediction(NamedTuple):
-    """Everything a forward pass computes.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CocoPrediction(Prediction):
+    """A forward pass.
 
     Attributes:
-      masked: what the generator saw.
-      mlm_logits: float32 [B, N, V], of the generator.
-      fake: what the main encoder saw, and the truth about it.
-      disc_logits: float32 [B, L]; over 0 means "replaced".
       corrector_logits: float32 [B, N, V].
       views: float32 [B, 2, H], of the corrupted text and of the crop.
     """
 
-    masked: Masked
-    mlm_logits: tf.Tensor
-    fake: FakeData
-    disc_logits: tf.Tensor
     corrector_logits: tf.Tensor
     views: tf.Tensor
 
@@ -81,19 +71,21 @@ class CocoLm(Electra):
     shares_encoder = True
 
     @classmethod
-    def check(cls, config: PretrainingConfig) -> None:
-        check_rows(config)
-
-    @classmethod
-    def rows_together(cls, config: PretrainingConfig) -> int:
+    def batch_group_size(cls, config: PretrainingConfig) -> int:
         return config.contrast.contrast_group
+
+    def declare_main_losses(self) -> dict[str, Loss]:
+        """At chance words are equally likely and all views are alike."""
+        contrast, word = self.config.contrast, math.log(self.vocabulary.size)
+        weight = self.config.objective.corrector_weight
+        others = math.log(2 * contrast.contrast_group - 1)
+        return super().declare_main_losses() | {
+            "corrector_loss": Loss(weight, word, over="masked"),
+            "contrast_loss": Loss(contrast.contrast_weight, others, "rows"),
+        }
 
     def _build_head(self, bert: BertConfig) -> None:
         super()._build_head(bert)
-        self.loss_weights |= {
-            "corrector_loss": self.config.objective.corrector_weight,
-            "contrast_loss": self.config.contrast.contrast_weight,
-        }
         self.corrector_predictions = heads.GeneratorPredictions(
             bert.embedding_size,
             bert.vocab_size,
@@ -108,7 +100,7 @@ class CocoLm(Electra):
 
     def corrupt(
         self, inputs: Inputs, *, keys: Keys, training: bool
-    ) -> Corruption:
+    ) -> Prediction:
         """Masks, and replaces what is masked by samples without dropout.
 
         Args:
@@ -123,11 +115,11 @@ class CocoLm(Electra):
         if not (training and self.config.model.has_dropout):
             return made
         quiet = super().corrupt(inputs, keys=keys, training=False)
-        return made._replace(fake=quiet.fake)
+        return dataclasses.replace(made, fake=quiet.fake)
 
     def forward(
         self, inputs: Inputs, *, keys: Keys, training: bool
-    ) -> Prediction:
+    ) -> CocoPrediction:
         """Masks, samples, crops and encodes.
 
         Args:
@@ -149,14 +141,14 @@ class CocoLm(Electra):
             keys=dropout_keys(keys, Purpose.CROP_DROPOUT, training),
         )
         firsts = [output.pooled_output, cropped.pooled_output]  # 2 [B, H]
-        return Prediction(
-            *made[:3],
-            self.discriminator_predictions(states),
-            self.corrector_predictions(
+        return made.extended(
+            CocoPrediction,
+            disc_logits=self.discriminator_predictions(states),
+            corrector_logits=self.corrector_predictions(
                 tensor_ops.gather_positions(states, made.masked.positions),
                 tf.convert_to_tensor(self.electra.embeddings.word_embeddings),
             ),
-            self.contrast_predictions(tf.stack(firsts, 1)),
+            views=self.contrast_predictions(tf.stack(firsts, 1)),
         )
 
     def _crop(self, inputs: Inputs, keys: Keys) -> Inputs:
@@ -165,34 +157,21 @@ class CocoLm(Electra):
             inputs, self.config.contrast.crop_share, where, self.vocabulary
         )
 
-    def guesses(self) -> dict[str, float]:
-        """Returns the losses of a uniform softmax and of views all alike."""
+    def measure(self, prediction: CocoPrediction) -> Terms:
+        masked, config = prediction.masked, self.config.contrast
         return {
-            "corrector_loss": math.log(self.vocabulary.size),
-            "contrast_loss": math.log(2 * self.rows_together(self.config) - 1),
-        }
-
-    def loss_sizes(self, inputs: Inputs, *, keys: Keys) -> dict[str, tf.Tensor]:
-        return {
-            **super().loss_sizes(inputs, keys=keys),
-            "corrector_loss": masked_lm_size(self, inputs, keys),
-            "contrast_loss": tf.reduce_sum(_is_text(inputs)),
-        }
-
-    def _terms(self, inputs: Inputs, prediction: Prediction) -> Terms:
-        masked, logits = prediction.masked, prediction.corrector_logits
-        loss = losses.softmax_cross_entropy(logits, masked.ids)
-        best = tf.argmax(logits, -1, output_type=tf.int32)
-        config = self.config.contrast
-        return {
-            **super()._terms(inputs, prediction),
-            "corrector_loss": losses.weighted(loss, masked.weights),
-            "corrector_accuracy": losses.weighted(
-                best == masked.ids, masked.weights
+            **super().measure(prediction),
+            **softmax_metrics(
+                "corrector",
+                prediction.corrector_logits,
+                masked.ids,
+                masked.weights,
             ),
-            **contrast_terms(
+            **contrast_metrics(
                 prediction.views,
-                _is_text(inputs),
+                tf.cast(
+                    tf.reduce_any(prediction.inputs.is_real, -1), tf.float32
+                ),
                 group=config.contrast_group,
                 temperature=config.contrast_temperature,
             ),
@@ -231,7 +210,7 @@ def crop(
     return Inputs(ids, tf.cast(is_real, tf.int32), segments)
 
 
-def contrast_terms(
+def contrast_metrics(
     views: tf.Tensor, is_text: tf.Tensor, *, group: int, temperature: float
 ) -> Terms:
     """Computes how well each view is told by the other view of its row.
@@ -264,8 +243,3 @@ def contrast_terms(
         "contrast_loss": losses.weighted(loss, weights / 2),
         "contrast_accuracy": losses.weighted(best == partner, weights / 2),
     }
-
-
-def _is_text(inputs: Inputs) -> tf.Tensor:
-    """Returns float32 [B], 0 for rows of padding."""
-    return tf.cast(tf.reduce_any(inputs.input_mask > 0, -1), tf.float32)

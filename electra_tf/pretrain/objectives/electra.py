@@ -20,6 +20,8 @@ Source: paper sections 2 and 3.1; Electric's paper, section 3 (two towers); the
 original's run_pretraining.py.
 """
 
+import math
+
 import keras
 import tensorflow as tf
 
@@ -30,18 +32,18 @@ from electra_tf.model.heads import Cloze
 from electra_tf.model.modeling import BertModel
 from electra_tf.model.shared_embeddings import DisentangledEmbeddings
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.pretrain import generators, pretrain_helpers, sampling
-from electra_tf.pretrain.corruption import Corruption, FakeData, Prediction
+from electra_tf.pretrain import generators, pretrain_helpers
 from electra_tf.pretrain.metrics import (
-    cloze_terms,
-    discriminator_terms,
-    masked_lm_size,
-    masked_lm_terms,
+    FakeData,
+    Loss,
+    Prediction,
+    cloze_metrics,
+    discriminator_metrics,
+    masked_lm_metrics,
 )
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretrain_helpers import Masked
 from electra_tf.pretrain.pretraining_model import (
-    Detection,
     PretrainingModel,
     Rate,
     Terms,
@@ -49,10 +51,12 @@ from electra_tf.pretrain.pretraining_model import (
 from electra_tf.pretrain.random_keys import (
     Keys,
     Purpose,
+    RisenSteps,
     dropout_keys,
     progress,
+    risen,
+    step_of,
 )
-from electra_tf.pretrain.schedules import RisenSteps, risen, step_of
 
 # Begin the paths of what belongs to the generator.
 _GENERATOR = ("generator", "cloze_predictions", "baseline_predictions")
@@ -79,7 +83,6 @@ class Electra(PretrainingModel):
         self.has_generator = objective.has_generator
         self.has_two_towers = objective.has_two_towers
         self.is_frozen = objective.has_frozen_generator
-        self.loss_weights = {}
         bert = config.model.discriminator(vocabulary.size)
         tables, sharing = None, config.model.generator_sharing
         is_base = self.has_generator and sharing == "gradient_disentangled"
@@ -95,9 +98,6 @@ class Electra(PretrainingModel):
         )
         self.electra.build((None, None))
         self._build_head(bert)
-        if self.has_generator and not self.is_frozen:
-            name = "cloze_loss" if self.has_two_towers else "masked_lm_loss"
-            self.loss_weights[name] = objective.gen_weight
         if self.has_two_towers:
             self._build_towers()
         elif self.has_generator and not is_base:
@@ -107,9 +107,26 @@ class Electra(PretrainingModel):
             self.generator_predictions.trainable = False
         self.built = True
 
+    def declare_losses(self) -> dict[str, Loss]:
+        objective, word = self.config.objective, math.log(self.vocabulary.size)
+        found = self.declare_main_losses()
+        if objective.has_two_towers:
+            found["cloze_loss"] = Loss(
+                objective.gen_weight, word, over="predictable"
+            )
+        elif objective.has_generator and not objective.has_frozen_generator:
+            found["masked_lm_loss"] = Loss(
+                objective.gen_weight, word, over="masked"
+            )
+        return found
+
+    def declare_main_losses(self) -> dict[str, Loss]:
+        """Returns the losses of what stands on the main encoder, by name."""
+        weight = self.config.objective.disc_weight
+        return {"disc_loss": Loss(weight, math.log(2), over="judged")}
+
     def _build_head(self, bert: BertConfig) -> None:
-        """Makes what stands on the main encoder, and weighs its loss."""
-        self.loss_weights["disc_loss"] = self.config.objective.disc_weight
+        """Makes what stands on the main encoder."""
         self.discriminator_predictions = heads.DiscriminatorPredictions(
             bert.hidden_size, bert.initializer_range
         )
@@ -159,11 +176,11 @@ class Electra(PretrainingModel):
             made.fake.inputs,
             dropout_keys(keys, Purpose.DISCRIMINATOR_DROPOUT, training),
         )
-        return Prediction(*made[:3], disc_logits, made.cloze)
+        return made.extended(Prediction, disc_logits=disc_logits)
 
     def corrupt(
         self, inputs: Inputs, *, keys: Keys, training: bool
-    ) -> Corruption:
+    ) -> Prediction:
         """Masks, and replaces what is masked by samples.
 
         Args:
@@ -172,18 +189,22 @@ class Electra(PretrainingModel):
           training: whether the generator's dropout is on.
 
         Returns:
-          The corrupted batch.
+          The corrupted batch, without verdicts.
         """
-        masked = pretrain_helpers.mask(
-            inputs, self.config.masking, vocabulary=self.vocabulary, keys=keys
-        )
+        masked = self.mask(inputs, keys)
         mlm_logits, cloze = self._generate(
             inputs, masked, self._generator_dropout(keys, training)
         )
         if self.is_frozen:
             mlm_logits = tf.stop_gradient(mlm_logits)
         fake = self._corrupt(inputs, masked, mlm_logits, keys)
-        return Corruption(masked, mlm_logits, fake, cloze)
+        return Prediction(
+            inputs=inputs,
+            masked=masked,
+            mlm_logits=mlm_logits,
+            fake=fake,
+            cloze=cloze,
+        )
 
     def discriminate(
         self, inputs: Inputs, keys: tf.Tensor | None = None
@@ -227,7 +248,7 @@ class Electra(PretrainingModel):
         """Returns the generator's logits, float32 [B, N, V]."""
         if not self.has_generator:
             kind = self.config.objective.generator_type
-            logits = sampling.constant_logits(kind, self.vocabulary)
+            logits = generators.constant_logits(kind, self.vocabulary)
             shape = tensor_ops.shape_of(masked.positions)
             return tf.broadcast_to(logits, [*shape, len(logits)]), None
         if self.has_two_towers:
@@ -285,47 +306,13 @@ class Electra(PretrainingModel):
         self, logits: tf.Tensor, masked: Masked, keys: Keys
     ) -> tf.Tensor:
         """Returns the logits that are sampled from, float32 [B, N, V]."""
-        return sampling.reshaped(
+        return generators.reshaped(
             logits, masked, self.config.objective, self.temperature(keys)
         )
 
     def _sample(self, logits: tf.Tensor, keys: Keys) -> tf.Tensor:
         """Samples from softmax(logits), int32 [B, N]."""
-        return sampling.sample(logits, self.config.objective, keys)
-
-    def compute_losses(
-        self, inputs: Inputs, *, keys: Keys, training: bool
-    ) -> Terms:
-        return self._terms(
-            inputs, self.forward(inputs, keys=keys, training=training)
-        )
-
-    def loss_sizes(self, inputs: Inputs, *, keys: Keys) -> dict[str, tf.Tensor]:
-        sizes = {
-            "masked_lm_loss": lambda: masked_lm_size(self, inputs, keys),
-            "cloze_loss": lambda: tf.reduce_sum(self._cloze_weights(inputs)),
-            "disc_loss": lambda: tf.reduce_sum(
-                tf.cast(inputs.is_real, tf.float32)
-            ),
-        }
-        known = [name for name in self.loss_weights if name in sizes]
-        return {name: sizes[name]() for name in known}
-
-    def evaluation_step(
-        self, inputs: Inputs, *, keys: Keys
-    ) -> tuple[Terms, Detection]:
-        prediction = self.forward(inputs, keys=keys, training=False)
-        return self._evaluated(inputs, prediction)
-
-    def _evaluated(
-        self, inputs: Inputs, prediction: Prediction
-    ) -> tuple[Terms, Detection]:
-        """Returns the terms of a forward pass, and its verdicts."""
-        return self._terms(inputs, prediction), Detection(
-            prediction.disc_logits,
-            prediction.fake.is_fake_tokens,
-            tf.cast(self._judged(inputs, prediction.masked), tf.int32),
-        )
+        return generators.sample(logits, self.config.objective, keys)
 
     def loss_factors(self, keys: Keys) -> dict[str, float | tf.Tensor]:
         factors, objective = super().loss_factors(keys), self.config.objective
@@ -365,39 +352,29 @@ class Electra(PretrainingModel):
             paths -= {v.path for v in generator.trainable_variables}
         return {path for path in paths if not path.startswith(_GENERATOR)}
 
-    def _cloze_weights(self, inputs: Inputs) -> tf.Tensor:
-        """Returns float32 [B, L], 1 on the tokens that the towers learn."""
-        learned = pretrain_helpers.candidates(inputs, self.vocabulary)
-        return tf.cast(learned, tf.float32)
-
-    def _terms(self, inputs: Inputs, prediction: Prediction) -> Terms:
+    def measure(self, prediction: Prediction) -> Terms:
         return {
-            **self._generator_terms(inputs, prediction),
-            **discriminator_terms(
+            **self._generator_metrics(prediction),
+            **discriminator_metrics(
                 prediction.disc_logits,
                 prediction.fake.is_fake_tokens,
-                self._judged(inputs, prediction.masked),
+                self._judged(prediction.inputs, prediction.masked),
             ),
         }
 
-    def _generator_terms(
-        self, inputs: Inputs, made: Corruption | Prediction
-    ) -> Terms:
+    def _generator_metrics(self, made: Prediction) -> Terms:
         """Computes what the generator learns, and how often it is right."""
-        terms = {}
+        terms, masked = {}, made.masked
         if self.has_generator:
-            terms = masked_lm_terms(made.mlm_logits, made.masked)
+            terms = masked_lm_metrics(made.mlm_logits, masked)
         if self.has_two_towers:
-            terms |= cloze_terms(
-                made.cloze, inputs.input_ids, self._cloze_weights(inputs)
+            learned = pretrain_helpers.candidates(made.inputs, self.vocabulary)
+            terms |= cloze_metrics(
+                made.cloze, made.inputs.input_ids, tf.cast(learned, tf.float32)
             )
         return {
             **terms,
             "sampled_masked_lm_accuracy": losses.weighted(
-                made.fake.sampled_ids == made.masked.ids, made.masked.weights
+                made.fake.sampled_ids == masked.ids, masked.weights
             ),
         }
-
-    def _judged(self, inputs: Inputs, masked: Masked) -> tf.Tensor:
-        """Returns float32 [B, L]: 1 where the discriminator is to judge."""
-        return tf.cast(inputs.is_real, tf.float32)

@@ -16,7 +16,6 @@ from electra_tf.pretrain import pretrain_helpers
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretrain_helpers import Masked
-from electra_tf.pretrain.random_keys import Keys
 
 
 class Electra15(Electra):
@@ -26,16 +25,6 @@ class Electra15(Electra):
       config: the whole configuration.
       vocabulary: of the data.
     """
-
-    def loss_sizes(self, inputs: Inputs, *, keys: Keys) -> dict[str, tf.Tensor]:
-        masked = pretrain_helpers.mask(
-            inputs, self.config.masking, vocabulary=self.vocabulary, keys=keys
-        )
-        sizes = {
-            "masked_lm_loss": tf.reduce_sum(masked.weights),
-            "disc_loss": tf.reduce_sum(self._judged(inputs, masked)),
-        }
-        return {name: sizes[name] for name in self.loss_weights}
 
     def _judged(self, inputs: Inputs, masked: Masked) -> tf.Tensor:
         """Returns float32 [B, L]: 1 at chosen positions, each counted once."""

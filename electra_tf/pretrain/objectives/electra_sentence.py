@@ -23,55 +23,23 @@ which weight, and whether detection learns from clean rows: it does here.
 Source: paper appendix H (any_replaced); `sentences` for the others.
 """
 
-import math
-from typing import NamedTuple
+import dataclasses
 
 import tensorflow as tf
 
 from electra_tf.config.model import BertConfig
-from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.model import layers
-from electra_tf.pretrain.corruption import Corruption, FakeData
+from electra_tf.pretrain.metrics import Loss, Prediction
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.pretrain_data import Inputs
-from electra_tf.pretrain.pretrain_helpers import Masked
-from electra_tf.pretrain.pretraining_model import Detection, Terms
 from electra_tf.pretrain.random_keys import Keys, Purpose, dropout_keys
 from electra_tf.pretrain.sentences import (
     Arranged,
-    arrange,
-    check_rows,
-    rows_together,
-    sentence_terms,
+    SentenceModel,
+    SentencePrediction,
 )
 
 
-class Prediction(NamedTuple):
-    """Everything a forward pass computes.
-
-    Attributes:
-      masked: what the generator saw.
-      mlm_logits: float32 [B, N, V], of the generator.
-      fake: what the discriminator saw, and the truth about it.
-      disc_logits: float32 [B, L]; over 0 means "replaced".
-      row: the rows as they were asked about, and the answers.
-      sentence_logits: float32 [B].
-    """
-
-    masked: Masked
-    mlm_logits: tf.Tensor
-    fake: FakeData
-    disc_logits: tf.Tensor
-    row: Arranged
-    sentence_logits: tf.Tensor
-
-    @property
-    def inputs(self) -> Inputs:
-        """The rows before they were corrupted."""
-        return self.row.inputs
-
-
-class ElectraSentence(Electra):
+class ElectraSentence(SentenceModel, Electra):
     """Trains a generator, and a discriminator that judges rows too.
 
     Args:
@@ -81,27 +49,16 @@ class ElectraSentence(Electra):
 
     shares_encoder = True
 
-    @classmethod
-    def check(cls, config: PretrainingConfig) -> None:
-        check_rows(config)
-
-    @classmethod
-    def rows_together(cls, config: PretrainingConfig) -> int:
-        return rows_together(config.sentence)
+    def declare_main_losses(self) -> dict[str, Loss]:
+        return super().declare_main_losses() | self.declare_sentence_loss()
 
     def _build_head(self, bert: BertConfig) -> None:
         super()._build_head(bert)
-        self.loss_weights["sentence_loss"] = (
-            self.config.sentence.sentence_weight
-        )
-        self.sentence_predictions = layers.Linear(
-            1, bert.initializer_range, name="sentence_predictions"
-        )
-        self.sentence_predictions.build((None, bert.hidden_size))
+        self.build_sentence_head(bert)
 
     def forward(
         self, inputs: Inputs, *, keys: Keys, training: bool
-    ) -> Prediction:
+    ) -> SentencePrediction:
         """Rearranges, masks, samples and judges.
 
         Args:
@@ -112,7 +69,7 @@ class ElectraSentence(Electra):
         Returns:
           The forward pass.
         """
-        row = self._arrange(inputs, keys)
+        row = self.arrange(inputs, keys)
         made = self.corrupt(row.inputs, keys=keys, training=training)
         if self.config.sentence.sentence_loss == "any_replaced":
             made, row = self._leave_clean(made, row)
@@ -120,16 +77,18 @@ class ElectraSentence(Electra):
             *made.fake.inputs,
             keys=dropout_keys(keys, Purpose.DISCRIMINATOR_DROPOUT, training),
         )
-        return Prediction(
-            *made[:3],
-            self.discriminator_predictions(output.sequence_output),
-            row,
-            self.sentence_predictions(output.pooled_output)[:, 0],
+        return made.extended(
+            SentencePrediction,
+            disc_logits=self.discriminator_predictions(output.sequence_output),
+            row=row,
+            sentence_logits=self.sentence_predictions(output.pooled_output)[
+                :, 0
+            ],
         )
 
     def _leave_clean(
-        self, made: Corruption, row: Arranged
-    ) -> tuple[Corruption, Arranged]:
+        self, made: Prediction, row: Arranged
+    ) -> tuple[Prediction, Arranged]:
         """Takes the corruption of chosen rows back; labels what is left."""
         is_clean = row.labels[:, tf.newaxis] > 0
         fake, ids = made.fake, row.inputs.input_ids
@@ -139,35 +98,4 @@ class ElectraSentence(Electra):
             inputs=fake.inputs._replace(input_ids=ids), is_fake_tokens=is_fake
         )
         labels = tf.reduce_max(is_fake, -1)
-        return made._replace(fake=fake), row._replace(labels=labels)
-
-    def _arrange(self, inputs: Inputs, keys: Keys) -> Arranged:
-        return arrange(inputs, self.config.sentence, self.vocabulary, keys)
-
-    def guesses(self) -> dict[str, float]:
-        return {"sentence_loss": math.log(2)}
-
-    def loss_sizes(self, inputs: Inputs, *, keys: Keys) -> dict[str, tf.Tensor]:
-        row = self._arrange(inputs, keys)
-        sizes = super().loss_sizes(row.inputs, keys=keys)
-        return {**sizes, "sentence_loss": tf.reduce_sum(row.weights)}
-
-    def evaluation_step(
-        self, inputs: Inputs, *, keys: Keys
-    ) -> tuple[Terms, Detection]:
-        prediction = self.forward(inputs, keys=keys, training=False)
-        judged = self._judged(prediction.inputs, prediction.masked)
-        return self._terms(inputs, prediction), Detection(
-            prediction.disc_logits,
-            prediction.fake.is_fake_tokens,
-            tf.cast(judged, tf.int32),
-        )
-
-    def _terms(self, inputs: Inputs, prediction: Prediction) -> Terms:
-        row = prediction.row
-        return {
-            **super()._terms(row.inputs, prediction),
-            **sentence_terms(
-                prediction.sentence_logits, row.labels, row.weights
-            ),
-        }
+        return dataclasses.replace(made, fake=fake), row._replace(labels=labels)

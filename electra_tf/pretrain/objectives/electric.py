@@ -26,12 +26,13 @@ Source: Clark et al., 2020, "Pre-Training Transformers as Energy-Based Cloze
 Models", algorithm 2; the original with `electric_objective`.
 """
 
+import dataclasses
 import math
 
 import tensorflow as tf
 
 from electra_tf.pretrain import pretrain_helpers
-from electra_tf.pretrain.corruption import Prediction
+from electra_tf.pretrain.metrics import Loss, Prediction
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.random_keys import Keys
@@ -46,6 +47,18 @@ class Electric(Electra):
       config: the whole configuration.
       vocabulary: of the data.
     """
+
+    def declare_main_losses(self) -> dict[str, Loss]:
+        """Returns the loss of the verdicts.
+
+        Its value at chance is that of energies of 0, which call every word
+        certain: noise then costs ln V and the odds.
+        """
+        share = self.config.masking.mask_prob
+        surprise = math.log(self.vocabulary.size * (1 - share) / share)
+        chance = share * surprise + math.log1p(math.exp(-surprise))
+        loss = super().declare_main_losses()["disc_loss"]
+        return {"disc_loss": loss._replace(chance=chance)}
 
     def forward(
         self, inputs: Inputs, *, keys: Keys, training: bool
@@ -64,21 +77,13 @@ class Electric(Electra):
         fake = prediction.fake
         is_noise = tf.cast(pretrain_helpers.chosen(prediction.masked), tf.int32)
         log_q = prediction.cloze.log_probs(fake.inputs.input_ids)
-        return prediction._replace(
+        return dataclasses.replace(
+            prediction,
             fake=fake._replace(is_fake_tokens=is_noise),
             disc_logits=prediction.disc_logits
             + tf.stop_gradient(log_q)
             + self._log_odds(inputs, is_noise),
         )
-
-    def guesses(self) -> dict[str, float]:
-        """Returns the loss of energies of 0, which call every word certain.
-
-        Noise then costs ln V and the odds.
-        """
-        share = self.config.masking.mask_prob
-        surprise = math.log(self.vocabulary.size * (1 - share) / share)
-        return {"disc_loss": share * surprise + math.log1p(math.exp(-surprise))}
 
     def _log_odds(self, inputs: Inputs, is_noise: tf.Tensor) -> tf.Tensor:
         """Returns log(k / (m - k)), float32 [B, 1]."""

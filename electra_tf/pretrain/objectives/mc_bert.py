@@ -41,20 +41,19 @@ Source: Xu et al., 2020, "MC-BERT: Efficient Language Pre-Training via a Meta
 Controller"; its code, fairseq/models/mcbert/model.py.
 """
 
+import dataclasses
 import math
-from typing import NamedTuple
 
 import keras
 import tensorflow as tf
 
 from electra_tf.config.model import BertConfig
 from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.model import heads, losses
-from electra_tf.pretrain import candidates
-from electra_tf.pretrain.corruption import FakeData
+from electra_tf.model import heads
+from electra_tf.pretrain import generators
+from electra_tf.pretrain.metrics import Loss, Prediction, softmax_metrics
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.pretrain_data import Inputs
-from electra_tf.pretrain.pretrain_helpers import Masked
 from electra_tf.pretrain.pretraining_model import Detection, Terms
 from electra_tf.pretrain.random_keys import (
     Keys,
@@ -62,28 +61,21 @@ from electra_tf.pretrain.random_keys import (
     dropout_keys,
     position_keys,
 )
-from electra_tf.util.errors import UserError
 
 _NEVER = -1e9  # score of what cannot be chosen
 
 
-class Prediction(NamedTuple):
-    """Everything a forward pass computes.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SelectionPrediction(Prediction):
+    """A forward pass.
 
     Attributes:
-      masked: what the generator saw.
-      mlm_logits: float32 [B, N, V], of the generator.
-      fake: what the main encoder saw, and the truth about it.
-      disc_logits: float32 [B, L]; over 0 means "replaced".
-      words: int32 [B, L, K], those that are offered, then the truth.
+      words: int32 [B, L, K], those that are offered, then the truth; in teams
+        int32 [B, N, K], the candidates, the right one first.
       selection_logits: float32 [B, L, 1 + K], of <neither> and the words; -1e9
-        where one is not among C_t.
+        where one is not among C_t; in teams float32 [B, N, K].
     """
 
-    masked: Masked
-    mlm_logits: tf.Tensor
-    fake: FakeData
-    disc_logits: tf.Tensor
     words: tf.Tensor
     selection_logits: tf.Tensor
 
@@ -96,14 +88,10 @@ class McBert(Electra):
       vocabulary: of the data.
     """
 
-    @classmethod
-    def check(cls, config: PretrainingConfig) -> None:
-        check_generator(config)
+    def declare_main_losses(self) -> dict[str, Loss]:
+        return {"selection_loss": selection_loss(self.config, over="judged")}
 
     def _build_head(self, bert: BertConfig) -> None:
-        self.loss_weights["selection_loss"] = (
-            self.config.selection.selection_weight
-        )
         self.selection_predictions = heads.SelectionPredictions(
             bert.embedding_size, bert.initializer_range, has_neither=True
         )
@@ -120,7 +108,7 @@ class McBert(Electra):
 
     def forward(
         self, inputs: Inputs, *, keys: Keys, training: bool
-    ) -> Prediction:
+    ) -> SelectionPrediction:
         """Masks, samples and chooses.
 
         Args:
@@ -139,11 +127,12 @@ class McBert(Electra):
         words = tf.concat([offered, inputs.input_ids[..., tf.newaxis]], -1)
         inner = dropout_keys(keys, Purpose.DISCRIMINATOR_DROPOUT, training)
         logits = self._select(text, words, inner)
-        return Prediction(
-            *made[:3],
-            _verdicts(logits[..., :-1]),  # knows nothing of the truth
-            words,
-            tf.where(_choice(words, made.fake.is_fake_tokens), logits, _NEVER),
+        can_be_chosen = _choice(words, made.fake.is_fake_tokens)
+        return made.extended(
+            SelectionPrediction,
+            disc_logits=_verdicts(logits[..., :-1]),  # not of the truth
+            words=words,
+            selection_logits=tf.where(can_be_chosen, logits, _NEVER),
         )
 
     def discriminate(
@@ -166,7 +155,7 @@ class McBert(Electra):
         """Judges as an exported model does, on the likeliest words."""
         made = self.forward(inputs, keys=keys, training=False)
         verdicts = self.discriminate(made.fake.inputs)
-        return self._evaluated(inputs, made._replace(disc_logits=verdicts))
+        return self.evaluated(dataclasses.replace(made, disc_logits=verdicts))
 
     def _offer(self, text: Inputs, keys: tf.Tensor | None = None) -> tf.Tensor:
         """Returns words that may have stood where others stand.
@@ -179,13 +168,13 @@ class McBert(Electra):
           int32 [B, L, K - 1], none of them the one that is there.
         """
         states = self.generator(*text).sequence_output
-        scores = candidates.Scores(
+        scores = generators.Scores(
             self.generator_predictions.project(states),
             tf.convert_to_tensor(self.generator.embeddings.word_embeddings),
             tf.convert_to_tensor(self.generator_predictions.output_bias),
         )
         num_words = self.config.selection.num_candidates - 1
-        return candidates.everywhere(scores, text.input_ids, num_words, keys)
+        return generators.everywhere(scores, text.input_ids, num_words, keys)
 
     def _select(
         self, inputs: Inputs, words: tf.Tensor, keys: tf.Tensor | None
@@ -195,27 +184,28 @@ class McBert(Electra):
         table = tf.convert_to_tensor(self.electra.embeddings.word_embeddings)
         return self.selection_predictions(states, words, table)
 
-    def guesses(self) -> dict[str, float]:
-        return {
-            "selection_loss": math.log(self.config.selection.num_candidates)
-        }
-
-    def loss_sizes(self, inputs: Inputs, *, keys: Keys) -> dict[str, tf.Tensor]:
-        real = tf.cast(inputs.is_real, tf.float32)
-        sizes = super().loss_sizes(inputs, keys=keys)
-        return {**sizes, "selection_loss": tf.reduce_sum(real)}
-
-    def _terms(self, inputs: Inputs, prediction: Prediction) -> Terms:
+    def measure(self, prediction: SelectionPrediction) -> Terms:
         truth = self.config.selection.num_candidates  # the last; <neither> is 0
-        answers = truth * prediction.fake.is_fake_tokens
         return {
-            **super()._terms(inputs, prediction),
-            **selection_terms(
+            **super().measure(prediction),
+            **softmax_metrics(
+                "selection",
                 prediction.selection_logits,
-                answers,
-                self._judged(inputs, prediction.masked),
+                truth * prediction.fake.is_fake_tokens,
+                self._judged(prediction.inputs, prediction.masked),
             ),
         }
+
+
+def selection_loss(config: PretrainingConfig, over: str) -> Loss:
+    """Returns the loss of a choice among `num_candidates`.
+
+    Args:
+      config: the whole configuration.
+      over: as in `Loss`.
+    """
+    chance = math.log(config.selection.num_candidates)
+    return Loss(config.selection.selection_weight, chance, over)
 
 
 def _choice(words: tf.Tensor, is_fake: tf.Tensor) -> tf.Tensor:
@@ -231,49 +221,9 @@ def _choice(words: tf.Tensor, is_fake: tf.Tensor) -> tf.Tensor:
     """
     is_answer = is_fake[..., tf.newaxis] > 0  # [B, L, 1]
     offered, truth = words[..., :-1], words[..., -1]
-    is_kept = candidates.without(offered, truth) | ~is_answer
+    is_kept = generators.without(offered, truth) | ~is_answer
     neither = tf.ones_like(is_answer)
     return tf.concat([neither, is_kept, is_answer], -1)
-
-
-def selection_terms(
-    logits: tf.Tensor, answers: tf.Tensor, weights: tf.Tensor
-) -> Terms:
-    """Computes the loss and the accuracy of a choice.
-
-    Args:
-      logits: float32 [B, N, K].
-      answers: int32 [B, N], the right ones.
-      weights: float32 [B, N].
-
-    Returns:
-      `selection_loss` (nats) and `selection_accuracy`.
-    """
-    loss = losses.softmax_cross_entropy(logits, answers)
-    best = tf.argmax(logits, -1, output_type=tf.int32)
-    return {
-        "selection_loss": losses.weighted(loss, weights),
-        "selection_accuracy": losses.weighted(best == answers, weights),
-    }
-
-
-def check_generator(config: PretrainingConfig) -> None:
-    """Refuses a generator that offers no words to choose from.
-
-    Args:
-      config: the whole configuration.
-
-    Raises:
-      UserError: if the generator is not a transformer.
-    """
-    objective = config.objective
-    if objective.generator_type != "transformer":
-        raise UserError(
-            f"objective={objective.objective} needs "
-            "--generator_type=transformer: the words to choose from are what "
-            "a network takes for likely. Received: generator_type="
-            f"{objective.generator_type}."
-        )
 
 
 def _verdicts(logits: tf.Tensor) -> tf.Tensor:

@@ -9,7 +9,7 @@ original's 85/15/0 by default, BERT's with 0.8 and 0.1.
 Source: paper section 3.4 (BERT); the original with `electra_objective` false.
 """
 
-from typing import NamedTuple
+import math
 
 import tensorflow as tf
 
@@ -17,24 +17,10 @@ from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import heads, tensor_ops
 from electra_tf.model.modeling import BertModel
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.pretrain import pretrain_helpers
-from electra_tf.pretrain.metrics import masked_lm_size, masked_lm_terms
+from electra_tf.pretrain.metrics import Loss, Prediction, masked_lm_metrics
 from electra_tf.pretrain.pretrain_data import Inputs
-from electra_tf.pretrain.pretrain_helpers import Masked
 from electra_tf.pretrain.pretraining_model import PretrainingModel, Terms
 from electra_tf.pretrain.random_keys import Keys, Purpose, dropout_keys
-
-
-class Prediction(NamedTuple):
-    """Everything a forward pass computes.
-
-    Attributes:
-      masked: what the encoder saw.
-      mlm_logits: float32 [B, N, V].
-    """
-
-    masked: Masked
-    mlm_logits: tf.Tensor
 
 
 class MaskedLanguageModel(PretrainingModel):
@@ -49,7 +35,6 @@ class MaskedLanguageModel(PretrainingModel):
         self, config: PretrainingConfig, vocabulary: Vocabulary
     ) -> None:
         super().__init__(config, vocabulary)
-        self.loss_weights = {"masked_lm_loss": config.objective.gen_weight}
         bert = config.model.discriminator(vocabulary.size)
         self.electra = BertModel(
             bert, is_packed=config.corpus.is_packed, dtype=self.policy
@@ -60,6 +45,10 @@ class MaskedLanguageModel(PretrainingModel):
         )
         self.generator_predictions.build((None, None, bert.hidden_size))
         self.built = True
+
+    def declare_losses(self) -> dict[str, Loss]:
+        weight, word = self.config.objective.gen_weight, self.vocabulary.size
+        return {"masked_lm_loss": Loss(weight, math.log(word), over="masked")}
 
     def forward(
         self, inputs: Inputs, *, keys: Keys, training: bool
@@ -74,9 +63,13 @@ class MaskedLanguageModel(PretrainingModel):
         Returns:
           The forward pass.
         """
-        masked = pretrain_helpers.mask(
-            inputs, self.config.masking, vocabulary=self.vocabulary, keys=keys
-        )
+        return self._fill(inputs, keys, training)[0]
+
+    def _fill(
+        self, inputs: Inputs, keys: Keys, training: bool
+    ) -> tuple[Prediction, tf.Tensor]:
+        """Masks and predicts; returns the state of [CLS] too, [B, H]."""
+        masked = self.mask(inputs, keys)
         output = self.electra(
             *masked.inputs,
             keys=dropout_keys(keys, Purpose.GENERATOR_DROPOUT, training),
@@ -85,13 +78,12 @@ class MaskedLanguageModel(PretrainingModel):
             output.sequence_output, masked.positions
         )
         table = tf.convert_to_tensor(self.electra.embeddings.word_embeddings)
-        return Prediction(masked, self.generator_predictions(states, table))
+        prediction = Prediction(
+            inputs=inputs,
+            masked=masked,
+            mlm_logits=self.generator_predictions(states, table),
+        )
+        return prediction, output.pooled_output
 
-    def loss_sizes(self, inputs: Inputs, *, keys: Keys) -> dict[str, tf.Tensor]:
-        return {"masked_lm_loss": masked_lm_size(self, inputs, keys)}
-
-    def compute_losses(
-        self, inputs: Inputs, *, keys: Keys, training: bool
-    ) -> Terms:
-        prediction = self.forward(inputs, keys=keys, training=training)
-        return masked_lm_terms(prediction.mlm_logits, prediction.masked)
+    def measure(self, prediction: Prediction) -> Terms:
+        return masked_lm_metrics(prediction.mlm_logits, prediction.masked)

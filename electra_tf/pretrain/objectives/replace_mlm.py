@@ -15,36 +15,29 @@ the generator's.
 Source: paper section 3.4, table 5 ("Replace MLM").
 """
 
+import dataclasses
 import math
-from typing import NamedTuple
 
 import keras
 import tensorflow as tf
 
 from electra_tf.config.model import BertConfig
-from electra_tf.model import heads, losses, tensor_ops
-from electra_tf.pretrain.corruption import FakeData
-from electra_tf.pretrain.metrics import masked_lm_size
+from electra_tf.model import heads, tensor_ops
+from electra_tf.pretrain.metrics import Loss, Prediction, softmax_metrics
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.pretrain_data import Inputs
-from electra_tf.pretrain.pretrain_helpers import Masked
-from electra_tf.pretrain.pretraining_model import Detection, Terms
+from electra_tf.pretrain.pretraining_model import Terms
 from electra_tf.pretrain.random_keys import Keys, Purpose, dropout_keys
 
 
-class Prediction(NamedTuple):
-    """Everything a forward pass computes.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CorrectorPrediction(Prediction):
+    """A forward pass.
 
     Attributes:
-      masked: what the generator saw.
-      mlm_logits: float32 [B, N, V], of the generator.
-      fake: what the corrector saw, and the truth about it.
       states: float32 [B, L, H], of the corrector.
     """
 
-    masked: Masked
-    mlm_logits: tf.Tensor
-    fake: FakeData
     states: tf.Tensor
 
 
@@ -56,9 +49,11 @@ class ReplaceMlm(Electra):
       vocabulary: of the data.
     """
 
+    def declare_main_losses(self) -> dict[str, Loss]:
+        weight, word = self.config.objective.corrector_weight, self.vocabulary
+        return {"corrector_loss": Loss(weight, math.log(word.size), "masked")}
+
     def _build_head(self, bert: BertConfig) -> None:
-        weight = self.config.objective.corrector_weight
-        self.loss_weights["corrector_loss"] = weight
         self.corrector_predictions = heads.GeneratorPredictions(
             bert.embedding_size,
             bert.vocab_size,
@@ -72,9 +67,14 @@ class ReplaceMlm(Electra):
         """Nothing: the corrector gives no verdicts."""
         return ()
 
+    @property
+    def corrector(self) -> tuple[keras.layers.Layer, ...]:
+        """What `log_probabilities` takes, the encoder first."""
+        return (self.electra, self.corrector_predictions)
+
     def forward(
         self, inputs: Inputs, *, keys: Keys, training: bool
-    ) -> Prediction:
+    ) -> CorrectorPrediction:
         """Masks, samples and encodes.
 
         Args:
@@ -90,7 +90,7 @@ class ReplaceMlm(Electra):
             *made.fake.inputs,
             keys=dropout_keys(keys, Purpose.DISCRIMINATOR_DROPOUT, training),
         )
-        return Prediction(*made[:3], output.sequence_output)
+        return made.extended(CorrectorPrediction, states=output.sequence_output)
 
     def logits(self, states: tf.Tensor) -> tf.Tensor:
         """Scores every word of the vocabulary.
@@ -119,31 +119,13 @@ class ReplaceMlm(Electra):
         del input_ids  # says nothing beyond the states
         return tf.nn.log_softmax(self.logits(states))
 
-    def guesses(self) -> dict[str, float]:
-        return {"corrector_loss": math.log(self.vocabulary.size)}
-
-    def loss_sizes(self, inputs: Inputs, *, keys: Keys) -> dict[str, tf.Tensor]:
-        return dict.fromkeys(
-            self.loss_weights, masked_lm_size(self, inputs, keys)
-        )
-
-    def evaluation_step(
-        self, inputs: Inputs, *, keys: Keys
-    ) -> tuple[Terms, Detection | None]:
-        return self.compute_losses(inputs, keys=keys, training=False), None
-
-    def _terms(self, inputs: Inputs, prediction: Prediction) -> Terms:
+    def measure(self, prediction: CorrectorPrediction) -> Terms:
         masked = prediction.masked
         states = tensor_ops.gather_positions(
             prediction.states, masked.positions
         )
         logits = self.logits(states)  # [B, N, V]
-        loss = losses.softmax_cross_entropy(logits, masked.ids)
-        best = tf.argmax(logits, -1, output_type=tf.int32)
         return {
-            **self._generator_terms(inputs, prediction),
-            "corrector_loss": losses.weighted(loss, masked.weights),
-            "corrector_accuracy": losses.weighted(
-                best == masked.ids, masked.weights
-            ),
+            **self._generator_metrics(prediction),
+            **softmax_metrics("corrector", logits, masked.ids, masked.weights),
         }

@@ -45,13 +45,6 @@ class Script(Electra):
 
     @classmethod
     def check(cls, config: PretrainingConfig) -> None:
-        kind = config.objective.generator_type
-        if kind != "transformer":
-            raise UserError(
-                "objective=script fills masks with its one network: it needs "
-                "--generator_type=transformer. Received: "
-                f"generator_type={kind}."
-            )
         sharing = config.model.generator_sharing
         if sharing == "gradient_disentangled":
             raise UserError(
@@ -60,7 +53,6 @@ class Script(Electra):
             )
 
     def _build_head(self, bert: BertConfig) -> None:
-        self.loss_weights["disc_loss"] = self.config.objective.disc_weight
         self.generator_predictions = heads.GeneratorPredictions(
             bert.embedding_size, bert.vocab_size, bert.initializer_range
         )

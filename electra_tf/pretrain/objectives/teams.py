@@ -24,9 +24,6 @@ Source: Shen et al., 2021, "Training ELECTRA Augmented with Multi-word
 Selection"; its code, official/projects/teams of tensorflow/models.
 """
 
-import math
-from typing import NamedTuple
-
 import keras
 import tensorflow as tf
 
@@ -34,42 +31,20 @@ from electra_tf.config.model import BertConfig
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import heads, tensor_ops
 from electra_tf.model.modeling import EncoderOutput, TransformerBlock
-from electra_tf.pretrain import candidates
-from electra_tf.pretrain.corruption import FakeData
-from electra_tf.pretrain.metrics import masked_lm_size
+from electra_tf.pretrain import generators
+from electra_tf.pretrain.metrics import Loss, softmax_metrics
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.objectives.mc_bert import (
-    check_generator,
-    selection_terms,
+    SelectionPrediction,
+    selection_loss,
 )
 from electra_tf.pretrain.pretrain_data import Inputs
-from electra_tf.pretrain.pretrain_helpers import Masked
 from electra_tf.pretrain.pretraining_model import Terms
 from electra_tf.pretrain.random_keys import Keys, Purpose, draw, dropout_keys
 from electra_tf.util import seeds
 from electra_tf.util.errors import UserError
 
 _OWN_DROPOUT = 1000  # beyond the keys of the encoder's layers
-
-
-class Prediction(NamedTuple):
-    """Everything a forward pass computes.
-
-    Attributes:
-      masked: what the generator saw.
-      mlm_logits: float32 [B, N, V], of the generator.
-      fake: what the main encoder saw, and the truth about it.
-      disc_logits: float32 [B, L]; over 0 means "replaced".
-      words: int32 [B, N, K], the candidates, the right one first.
-      selection_logits: float32 [B, N, K].
-    """
-
-    masked: Masked
-    mlm_logits: tf.Tensor
-    fake: FakeData
-    disc_logits: tf.Tensor
-    words: tf.Tensor
-    selection_logits: tf.Tensor
 
 
 class Teams(Electra):
@@ -84,7 +59,6 @@ class Teams(Electra):
 
     @classmethod
     def check(cls, config: PretrainingConfig) -> None:
-        check_generator(config)
         num_own = config.selection.num_detection_layers
         num_layers = config.model.discriminator(1).num_hidden_layers
         if num_own > num_layers:
@@ -94,10 +68,14 @@ class Teams(Electra):
                 f"{num_own}."
             )
 
+    def declare_main_losses(self) -> dict[str, Loss]:
+        return super().declare_main_losses() | {
+            "selection_loss": selection_loss(self.config, over="masked")
+        }
+
     def _build_head(self, bert: BertConfig) -> None:
         super()._build_head(bert)
         config = self.config.selection
-        self.loss_weights["selection_loss"] = config.selection_weight
         self.selection_predictions = heads.SelectionPredictions(
             bert.embedding_size, bert.initializer_range, has_neither=False
         )
@@ -118,7 +96,7 @@ class Teams(Electra):
 
     def forward(
         self, inputs: Inputs, *, keys: Keys, training: bool
-    ) -> Prediction:
+    ) -> SelectionPrediction:
         """Masks, samples, discriminates and chooses.
 
         Args:
@@ -132,7 +110,7 @@ class Teams(Electra):
         made = self.corrupt(inputs, keys=keys, training=training)
         masked, logits = made.masked, tf.stop_gradient(made.mlm_logits)
         uniform = draw(keys, Purpose.CANDIDATES, tuple(logits.shape[1:]))
-        wrong = candidates.others(
+        wrong = generators.others(
             logits,
             masked.ids,
             uniform,
@@ -148,11 +126,11 @@ class Teams(Electra):
             words,
             tf.convert_to_tensor(self.electra.embeddings.word_embeddings),
         )
-        return Prediction(
-            *made[:3],
-            self._detect(output, made.fake.inputs, inner),
-            words,
-            selection_logits,
+        return made.extended(
+            SelectionPrediction,
+            disc_logits=self._detect(output, made.fake.inputs, inner),
+            words=words,
+            selection_logits=selection_logits,
         )
 
     def discriminate(
@@ -184,20 +162,12 @@ class Teams(Electra):
             x = block(x, bias, own)
         return self.discriminator_predictions(x)
 
-    def guesses(self) -> dict[str, float]:
-        return {
-            "selection_loss": math.log(self.config.selection.num_candidates)
-        }
-
-    def loss_sizes(self, inputs: Inputs, *, keys: Keys) -> dict[str, tf.Tensor]:
-        sizes = super().loss_sizes(inputs, keys=keys)
-        return {**sizes, "selection_loss": masked_lm_size(self, inputs, keys)}
-
-    def _terms(self, inputs: Inputs, prediction: Prediction) -> Terms:
+    def measure(self, prediction: SelectionPrediction) -> Terms:
         masked = prediction.masked
         return {
-            **super()._terms(inputs, prediction),
-            **selection_terms(
+            **super().measure(prediction),
+            **softmax_metrics(
+                "selection",
                 prediction.selection_logits,
                 tf.zeros_like(masked.ids),  # the right one comes first
                 masked.weights,

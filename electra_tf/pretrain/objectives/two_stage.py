@@ -29,13 +29,15 @@ import tensorflow as tf
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import optimization
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.pretrain.corruption import Corruption
-from electra_tf.pretrain.metrics import discriminator_terms
+from electra_tf.pretrain.metrics import (
+    Loss,
+    Prediction,
+    discriminator_metrics,
+)
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretraining_model import Rate, Terms
-from electra_tf.pretrain.random_keys import Keys
-from electra_tf.pretrain.schedules import step_of
+from electra_tf.pretrain.random_keys import Keys, step_of
 from electra_tf.util.errors import UserError
 
 _GENERATOR = ("generator/", "generator_predictions/")
@@ -60,13 +62,13 @@ class TwoStage(Electra):
             config.training.num_train_steps
         )
 
+    def declare_main_losses(self) -> dict[str, Loss]:
+        """Returns the loss of the verdicts, 0 in the first stage."""
+        loss = super().declare_main_losses()["disc_loss"]
+        return {"disc_loss": loss._replace(chance=0.0)}
+
     @classmethod
     def check(cls, config: PretrainingConfig) -> None:
-        if config.objective.generator_type != "transformer":
-            raise UserError(
-                "objective=two_stage needs a generator that is trained. "
-                f"Received: generator_type={config.objective.generator_type}."
-            )
         sharing = config.model.generator_sharing
         if sharing != "none":
             raise UserError(
@@ -103,9 +105,6 @@ class TwoStage(Electra):
             for variable in self.trainable_variables
         }
 
-    def guesses(self) -> dict[str, float]:
-        return {"disc_loss": 0.0}
-
     def update_with_keys(self, inputs: Inputs, *, keys: Keys) -> Terms:
         if self.config.two_stage.init_discriminator_from_generator:
             is_due = tf.equal(self.optimizer.iterations.value, self.switch_step)
@@ -140,7 +139,7 @@ class TwoStage(Electra):
 
     def corrupt(
         self, inputs: Inputs, *, keys: Keys, training: bool
-    ) -> Corruption:
+    ) -> Prediction:
         """Masks, and replaces what is masked by a frozen generator's samples.
 
         Args:
@@ -152,7 +151,9 @@ class TwoStage(Electra):
           The corrupted batch; no gradient passes through.
         """
         made = super().corrupt(inputs, keys=keys, training=False)
-        return made._replace(mlm_logits=tf.stop_gradient(made.mlm_logits))
+        return dataclasses.replace(
+            made, mlm_logits=tf.stop_gradient(made.mlm_logits)
+        )
 
     def compute_losses(
         self, inputs: Inputs, *, keys: Keys, training: bool
@@ -173,8 +174,8 @@ class TwoStage(Electra):
         made = super().corrupt(inputs, keys=keys, training=training)
         nothing = tf.zeros(tf.shape(inputs.input_ids))
         return {
-            **self._generator_terms(inputs, made),
-            **discriminator_terms(nothing, made.fake.is_fake_tokens, nothing),
+            **self._generator_metrics(made),
+            **discriminator_metrics(nothing, made.fake.is_fake_tokens, nothing),
         }
 
 

@@ -229,6 +229,7 @@ def test_before_its_start_it_is_electra(method):
     assert not found["generator_predictions/dense/kernel"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "raised"), [("reinforce", "reward"), ("gumbel", "disc_loss")]
 )
@@ -291,6 +292,7 @@ def test_what_does_not_fit_is_refused_with_the_reason(received, leaves):
         _model(**leaves)
 
 
+@pytest.mark.slow
 def test_a_resumed_run_ends_with_the_same_bits():
     """The share of the adversarial loss comes with the restored step."""
     leaves = {

@@ -45,7 +45,7 @@ def test_the_contrast_is_that_of_both_views_within_a_group(group):
     rng = np.random.default_rng(0)
     views = rng.normal(size=(8, 2, 5)).astype(np.float32)
     views[:, 1] += 2 * views[:, 0]
-    terms = coco_lm.contrast_terms(
+    terms = coco_lm.contrast_metrics(
         views, tf.ones([8]), group=group, temperature=0.5
     )
     expected = _contrast(views, group, 0.5)
@@ -58,7 +58,7 @@ def test_the_contrast_is_that_of_both_views_within_a_group(group):
 def test_rows_of_padding_are_no_negatives():
     views = np.random.default_rng(0).normal(size=(4, 2, 5)).astype(np.float32)
     is_text = tf.constant([1.0, 1.0, 1.0, 0.0])
-    terms = coco_lm.contrast_terms(views, is_text, group=4, temperature=1.0)
+    terms = coco_lm.contrast_metrics(views, is_text, group=4, temperature=1.0)
     expected = _contrast(views[:3], 3, 1.0)
     np.testing.assert_allclose(
         terms["contrast_loss"].mean(), expected.mean(), rtol=1e-5

@@ -1,19 +1,28 @@
 """What every registered objective keeps, checked without further code."""
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
 import tiny
 
+from electra_tf.config.objective_traits import TRAITS
 from electra_tf.model.modeling import BertModel
 from electra_tf.model.two_tower import TwoTowerModel
 from electra_tf.pretrain import export, pretraining_run
-from electra_tf.pretrain.objectives import OBJECTIVES
 from electra_tf.pretrain.random_keys import TrainingKeys
 from electra_tf.util import seeds
 from electra_tf.util.errors import UserError
 
 KEYS = seeds.row_keys(0, tf.constant(0), tf.range(8))
+
+
+VARIANTS = [
+    name if name in TRAITS else pytest.param(name, marks=pytest.mark.slow)
+    for name in tiny.VARIANTS
+]
+"""Each objective; the choices that make another computation of it are slow."""
 
 
 def _make_model(variant, **leaves):
@@ -24,141 +33,185 @@ def _make_model(variant, **leaves):
     )
 
 
-@pytest.fixture(scope="module", params=tiny.VARIANTS)
-def model(request):
-    return _make_model(request.param)
-
-
 def _terms(model, inputs, keys=KEYS, training=True):
     terms = model.compute_losses(inputs, keys=keys, training=training)
     return {name: np.array(term) for name, term in terms.items()}
 
 
-def test_every_loss_is_a_term(model):
-    assert set(model.loss_weights) <= set(_terms(model, tiny.batch()))
+class Case:
+    """A variant's model, and what is computed of it once for all rules."""
+
+    def __init__(self, variant):
+        self.variant = variant
+        self.model = _make_model(variant)
+        self.inputs = tiny.batch()
+
+    @functools.cached_property
+    def values(self):
+        return [v.value for v in self.model.trainable_variables]
+
+    @functools.cached_property
+    def sizes(self):
+        return self.model.loss_sizes(self.inputs, keys=KEYS)
+
+    @functools.cached_property
+    def sums(self):
+        return self.model.forward_backward(self.inputs, KEYS, self.sizes)
+
+    @functools.cached_property
+    def terms(self):
+        return {k: np.array(term) for k, term in self.sums.terms.items()}
+
+    @functools.cached_property
+    def gradients_of_losses(self):
+        """Name -> gradients of a loss's mean, by automatic differentiation."""
+        with tf.GradientTape(persistent=True) as tape:
+            terms = self.model.compute_losses(
+                self.inputs, keys=KEYS, training=True
+            )
+            names = self.model.loss_weights
+            means = {name: terms[name].mean() for name in names}
+        return {k: tape.gradient(x, self.values) for k, x in means.items()}
 
 
-def test_sizes_of_losses_are_the_weights_of_their_terms(model):
-    sizes = model.loss_sizes(tiny.batch(), keys=KEYS)
-    terms = _terms(model, tiny.batch())
-    assert sizes.keys() == model.loss_weights.keys()
-    for name, size in sizes.items():
-        assert float(size) == terms[name][1]
+@pytest.fixture(scope="module", params=VARIANTS)
+def case(request):
+    return Case(request.param)
 
 
-def test_the_same_keys_give_the_same_terms(model):
-    first, second = (_terms(model, tiny.batch()) for _ in range(2))
-    for name, term in first.items():
-        np.testing.assert_array_equal(second[name], term)
+def test_every_loss_is_a_term(case):
+    assert set(case.model.loss_weights) <= set(case.terms)
 
 
-def test_other_keys_give_other_losses(model):
+def test_traits_say_which_losses_and_networks_there_are(case):
+    objective = case.model.config.objective
+    traits = objective.traits
+    if traits.answers in ("verdicts", "energies"):
+        assert ("disc_loss" in case.model.loss_weights) == traits.has_disc_loss
+        prediction = case.model.forward(case.inputs, keys=KEYS, training=False)
+        assert prediction.disc_logits is not None
+    else:
+        assert "disc_loss" not in case.terms
+    scopes = {v.path.partition("/")[0] for v in case.model.weights}
+    networks = {s for s in scopes if s.startswith("generator")}
+    networks -= {"generator_predictions"}
+    assert objective.has_own_generator == bool(networks)
+
+
+def test_sizes_of_losses_are_the_weights_of_their_terms(case):
+    assert case.sizes.keys() == case.model.loss_weights.keys()
+    for name, size in case.sizes.items():
+        assert float(size) == case.terms[name][1]
+
+
+def test_the_same_keys_give_the_same_terms(case):
+    for name, term in _terms(case.model, case.inputs).items():
+        np.testing.assert_array_equal(case.terms[name], term)
+
+
+def test_other_keys_give_other_losses(case):
     other = seeds.row_keys(1, tf.constant(0), tf.range(8))
-    first = _terms(model, tiny.batch())
-    second = _terms(model, tiny.batch(), other)
-    for name in model.loss_weights:
+    terms = _terms(case.model, case.inputs, other)
+    for name in case.model.loss_weights:
         # Two towers read the clean text: without dropout they draw nothing.
         if name != "cloze_loss":
-            assert first[name][0] != second[name][0]
+            assert case.terms[name][0] != terms[name][0]
 
 
-def test_terms_of_parts_add_up(model):
-    inputs = tiny.batch()
-    whole = _terms(model, inputs)
+def test_terms_of_parts_add_up(case):
     halves = [
-        _terms(model, type(inputs)(*(x[rows] for x in inputs)), KEYS[rows])
+        _terms(
+            case.model,
+            type(case.inputs)(*(x[rows] for x in case.inputs)),
+            KEYS[rows],
+        )
         for rows in (slice(0, 4), slice(4, 8))
     ]
-    for name, term in whole.items():
+    for name, term in case.terms.items():
         total = halves[0][name] + halves[1][name]
         np.testing.assert_allclose(total, term, rtol=1e-4, atol=1e-4)
 
 
-def test_rows_of_padding_count_nothing(model):
-    inputs = tiny.batch()
+def test_rows_of_padding_count_nothing(case):
+    inputs = case.inputs
     padded = type(inputs)(*(tf.pad(x, [[0, 8], [0, 0]]) for x in inputs))
     keys = seeds.row_keys(0, tf.constant(0), tf.range(16))
-    expected = _terms(model, inputs)
-    for name, term in _terms(model, padded, keys).items():
-        np.testing.assert_allclose(term, expected[name], rtol=1e-5, atol=1e-5)
+    for name, term in _terms(case.model, padded, keys).items():
+        np.testing.assert_allclose(term, case.terms[name], rtol=1e-5, atol=1e-5)
 
 
-def test_a_batch_of_nothing_has_finite_losses_and_gradients(model):
-    empty = type(tiny.batch())(*(tf.zeros_like(x) for x in tiny.batch()))
-    weights = dict.fromkeys(model.loss_weights, tf.constant(0.0))
-    terms, gradients, _ = model.forward_backward(empty, KEYS, weights)
+def test_a_batch_of_nothing_has_finite_losses_and_gradients(case):
+    empty = type(case.inputs)(*(tf.zeros_like(x) for x in case.inputs))
+    weights = dict.fromkeys(case.model.loss_weights, tf.constant(0.0))
+    terms, gradients, _ = case.model.forward_backward(empty, KEYS, weights)
     assert all(np.isfinite(np.array(term)).all() for term in terms.values())
     assert all(np.isfinite(gradient).all() for gradient in gradients)
 
 
-def test_what_a_late_discriminator_delays_no_other_loss_trains(model):
-    if "disc_loss" not in model.loss_weights:
+def test_what_a_late_discriminator_delays_no_other_loss_trains(case):
+    if "disc_loss" not in case.model.loss_weights:
         return
-    variables = model.trainable_variables
-    with tf.GradientTape(persistent=True) as tape:
-        terms = model.compute_losses(tiny.batch(), keys=KEYS, training=True)
-        means = {name: terms[name].mean() for name in model.loss_weights}
     trained = {
         name: {
-            v.path
-            for v, gradient in zip(
-                variables,
-                tape.gradient(mean, [v.value for v in variables]),
-                strict=True,
+            variable.path
+            for variable, gradient in zip(
+                case.model.trainable_variables, gradients, strict=True
             )
             if gradient is not None
         }
-        for name, mean in means.items()
+        for name, gradients in case.gradients_of_losses.items()
     }
     alone = trained.pop("disc_loss").difference(*trained.values())
-    assert model.late_paths == alone
+    assert case.model.late_paths == alone
 
 
-def test_gradients_are_those_of_the_total_loss(model):
-    inputs = tiny.batch()
-    weights = model.loss_sizes(inputs, keys=KEYS)
-    _, gradients, _ = model.forward_backward(inputs, KEYS, weights)
+def test_gradients_are_those_of_the_total_loss(case):
     # The generator's samples make the loss piecewise smooth, so the check is
-    # by automatic differentiation of the total, not by differences.
-    with tf.GradientTape() as tape:
-        terms = model.compute_losses(inputs, keys=KEYS, training=True)
-        loss = model.total_loss(terms)
-    values = [variable.value for variable in model.trainable_variables]
-    zero = tf.UnconnectedGradients.ZERO
-    wanted = tape.gradient(loss, values, unconnected_gradients=zero)
-    for actual, expected in zip(gradients, wanted, strict=True):
-        np.testing.assert_allclose(
-            actual, tf.convert_to_tensor(expected), rtol=1e-4, atol=1e-6
+    # by automatic differentiation of each loss, not by differences.
+    weights = case.model.loss_weights
+    for i, found in enumerate(case.sums.gradients):
+        parts = {k: g[i] for k, g in case.gradients_of_losses.items()}
+        expected = sum(
+            weights[name] * np.array(tf.convert_to_tensor(part))
+            for name, part in parts.items()
+            if part is not None
         )
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=2e-6)
 
 
-def test_every_variable_gets_a_gradient_first_or_last(model):
-    inputs, largest = tiny.batch(), 0.0
-    for keys in (TrainingKeys(KEYS, tf.zeros([8])), KEYS):
-        weights = model.loss_sizes(inputs, keys=keys)
-        _, gradients, _ = model.forward_backward(inputs, keys, weights)
-        largest += np.array([np.abs(gradient).max() for gradient in gradients])
-    for variable, value in zip(model.trainable_variables, largest, strict=True):
+def test_every_variable_gets_a_gradient_first_or_last(case):
+    keys = TrainingKeys(KEYS, tf.zeros([8]))
+    first = case.model.forward_backward(case.inputs, keys, case.sizes)
+    for variable, *gradients in zip(
+        case.model.trainable_variables,
+        first.gradients,
+        case.sums.gradients,
+        strict=True,
+    ):
         # A bias on all keys alike cancels in the softmax.
         if "/key/bias" not in variable.path:
-            assert value > 0, variable.path
+            assert max(np.abs(x).max() for x in gradients) > 0, variable.path
 
 
-OF_WHOLE_ROWS = {
-    name
-    for name, leaves in tiny.VARIANTS.items()
-    if leaves.get("objective", "").endswith(("_sentence", "coco_lm"))
-}
+def _of_whole_rows(variant):
+    return TRAITS[
+        tiny.VARIANTS[variant].get("objective", "electra")
+    ].judges_rows
 
 
-@pytest.mark.parametrize("variant", sorted(OF_WHOLE_ROWS))
+@pytest.mark.parametrize("variant", list(filter(_of_whole_rows, tiny.VARIANTS)))
 def test_what_is_said_of_whole_rows_needs_one_document_in_each(variant):
     with pytest.raises(UserError, match="Received: packing=packed"):
-        _make_model(variant, packing="packed")
+        tiny.config(**tiny.VARIANTS[variant], packing="packed")
 
 
 @pytest.mark.parametrize(
-    "variant", sorted(tiny.VARIANTS.keys() - OF_WHOLE_ROWS)
+    "variant",
+    [
+        name if name in TRAITS else pytest.param(name, marks=pytest.mark.slow)
+        for name in tiny.VARIANTS
+        if not _of_whole_rows(name)
+    ],
 )
 def test_documents_that_share_a_row_know_nothing_of_each_other(variant):
     """A sum over two documents: what one adds does not depend on the other."""
@@ -196,7 +249,8 @@ def test_documents_that_share_a_row_know_nothing_of_each_other(variant):
             assert np.abs(gradient).max() > 0, variable.path
 
 
-def test_the_checkpoint_holds_every_variable(model):
+def test_the_checkpoint_holds_every_variable(case):
+    model = case.model
     held = pretraining_run.checkpoint_variables(model)
     weights = {variable.path for variable in model.variables}
     assert len(model.variables) == len(weights)
@@ -243,11 +297,8 @@ def test_micro_batches_of_two_replicas_learn_what_one_batch_does(name, pair):
     assert any(np.abs(slot).max() > 1e-3 for slot in whole.values())
 
 
-def test_bfloat16_is_for_products_of_encoders_alone(
-    model, request, products_in_bfloat16
-):
-    variant = request.node.callspec.params["model"]
-    rounded = _make_model(variant, precision="bfloat16")
+def test_bfloat16_is_for_products_of_encoders_alone(case, products_in_bfloat16):
+    rounded = _make_model(case.variant, precision="bfloat16")
     policies = {
         layer.compute_dtype
         for layer in rounded.layers
@@ -255,10 +306,9 @@ def test_bfloat16_is_for_products_of_encoders_alone(
     }
     assert policies == {"bfloat16"}
     assert {variable.dtype for variable in rounded.variables} == {"float32"}
-    terms = _terms(rounded, tiny.batch())
-    exact = _terms(model, tiny.batch())
-    for name in model.loss_weights:
-        found, expected = (x[name][0] / x[name][1] for x in (terms, exact))
+    terms = _terms(rounded, case.inputs)
+    for name in rounded.loss_weights:
+        found, expected = (x[name][0] / x[name][1] for x in (terms, case.terms))
         assert found != expected
         assert found == pytest.approx(expected, rel=0.1), name
 
@@ -288,7 +338,7 @@ def test_a_resumed_run_ends_with_the_same_bits(variant):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "variant", [name for name in tiny.VARIANTS if name in OBJECTIVES]
+    "variant", [name for name in tiny.VARIANTS if name in TRAITS]
 )
 def test_verdicts_are_those_of_the_saved_model(variant, tmp_path):
     model = _make_model(variant)

@@ -326,18 +326,18 @@ def test_padding_changes_nothing():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("num_steps", "leaves"),
     [
         (150, {"generator_type": "unigram"}),
-        pytest.param(
+        (
             300,
             {
                 "generator_sharing": "gradient_disentangled",
                 "temperature": 1.5,
                 "temperature_end": 1.0,
             },
-            marks=pytest.mark.slow,
         ),
     ],
     ids=["unigram", "disentangled"],

@@ -50,7 +50,9 @@ def test_all_else_is_electra():
     ours = model.forward(inputs, keys=KEYS, training=False)
     theirs = electra.forward(inputs, keys=KEYS, training=False)
     for one, other in zip(
-        tf.nest.flatten(ours), tf.nest.flatten(theirs), strict=True
+        tf.nest.flatten(vars(ours)),
+        tf.nest.flatten(vars(theirs)),
+        strict=True,
     ):
         np.testing.assert_array_equal(one, other)
     terms = electra.compute_losses(inputs, keys=KEYS, training=False)

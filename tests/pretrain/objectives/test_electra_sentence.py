@@ -4,7 +4,7 @@ import tensorflow as tf
 import tiny
 import tiny_language
 
-from electra_tf.pretrain import evaluation, health, pretraining_run, samples
+from electra_tf.pretrain import evaluation, health, pretraining_run
 from electra_tf.util import seeds
 from electra_tf.util.errors import UserError
 
@@ -117,7 +117,7 @@ def test_the_loss_reaches_the_encoder_and_its_head():
 def test_samples_show_the_rows_that_were_read():
     model = _model("sentence_order", initializer_range=0.3, mask_prob=0.4)
     inputs = tiny.batch()
-    table = samples.table(model, tf.data.Dataset.from_tensors(inputs), 8)
+    table = evaluation.samples(model, tf.data.Dataset.from_tensors(inputs), 8)
     keys = evaluation.evaluation_keys(tf.range(8))
     out = model.forward(inputs, keys=keys, training=False)
     ids = out.row.inputs.input_ids.numpy()[0]

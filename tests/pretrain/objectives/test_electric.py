@@ -14,14 +14,14 @@ from electra_tf import configure_pretraining as configure
 from electra_tf.checkpoint import architecture
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import (
+    evaluation,
     export,
     health,
     initialization,
     pretraining_run,
     pseudo_likelihood,
-    samples,
 )
-from electra_tf.pretrain.objectives import OBJECTIVES
+from electra_tf.pretrain.objectives import get_class
 from electra_tf.util import config_flags, seeds
 from electra_tf.util.errors import UserError
 
@@ -136,7 +136,7 @@ def test_right_samples_are_noise_to_electric_alone(leaves, count_as_noise):
     np.testing.assert_array_equal(out.fake.inputs.input_ids, ids)
     expected = _chosen(out.masked) * count_as_noise
     np.testing.assert_array_equal(out.fake.is_fake_tokens, expected)
-    text = samples.table(model, tf.data.Dataset.from_tensors(inputs), 8)
+    text = evaluation.samples(model, tf.data.Dataset.from_tensors(inputs), 8)
     verdicts = text.count("caught") + text.count("missed")
     assert verdicts == expected.sum()
 
@@ -199,11 +199,8 @@ def _words_of_known_frequency(seed, num_rows=64):
     return inputs._replace(input_ids=tf.constant(words, tf.int32))
 
 
-@pytest.mark.parametrize(
-    "leaves",
-    [ELECTRIC, pytest.param(TWO_TOWER, marks=pytest.mark.slow)],
-    ids=["electric", "two towers"],
-)
+@pytest.mark.slow
+@BOTH
 def test_scores_of_a_language_become_its_probabilities(leaves):
     """They add up to 1 without a softmax, in rows of 5 to 16 tokens."""
     model = _model(
@@ -251,7 +248,7 @@ def test_names_and_shapes_at_full_size_are_the_originals(name, leaves):
         objective=configure.ObjectiveConfig(**leaves),
     )
     tokens = tiny.SPECIALS + tuple(f"w{i}" for i in range(30522 - 5))
-    objective = OBJECTIVES[config.objective.objective]
+    objective = get_class(config.objective.objective)
     model = objective(config, Vocabulary(tokens))
     shapes = {v.path: tuple(v.shape) for v in model.trainable_variables}
     assert sum(map(math.prod, shapes.values())) == 14_812_475

@@ -230,7 +230,7 @@ def test_a_checkpoint_of_a_generator_needs_one_that_fills_masks(leaves):
         ("--generator_type=uniform", "`generator_type` must be transformer"),
         ("--temperature_end=2", "`temperature_end` must be left out"),
         ("--temperature_time=0", "`temperature_time` must be positive"),
-        ("--objective=two_stage --freeze_generator", "one of electra, elec"),
+        ("--objective=two_stage --freeze_generator", "one of electra, all_tok"),
         ("--objective=mlm --freeze_generator", "with freeze_generator"),
     ],
 )

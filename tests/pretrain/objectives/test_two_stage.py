@@ -95,8 +95,15 @@ def test_what_is_frozen_keeps_its_bits(is_copied):
         assert np.any(end[path] != after[path]), path
 
 
-def test_a_resumed_run_ends_with_the_same_bits():
-    tiny.assert_resumes(_model, [4, 10, 13], 14)
+@pytest.mark.parametrize(
+    "stops",
+    [
+        pytest.param([10], id="between the stages"),
+        pytest.param([4, 13], id="in each stage", marks=pytest.mark.slow),
+    ],
+)
+def test_a_resumed_run_ends_with_the_same_bits(stops):
+    tiny.assert_resumes(_model, stops, stops[-1] + 1)
 
 
 def test_each_stage_warms_up_and_decays():

@@ -6,7 +6,7 @@ import tensorflow as tf
 from electra_tf.model import losses
 from electra_tf.model.modeling import BertModel
 from electra_tf.pretrain import pretrain_helpers
-from electra_tf.pretrain.corruption import Prediction
+from electra_tf.pretrain.metrics import Prediction
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.objectives.electric import Electric
 from electra_tf.pretrain.pretrain_data import Inputs

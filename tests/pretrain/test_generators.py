@@ -1,4 +1,4 @@
-"""What samples are drawn from, against distributions written out in NumPy."""
+"""Distributions that samples are drawn from, against NumPy."""
 
 import dataclasses
 
@@ -8,7 +8,8 @@ import tensorflow as tf
 import tiny
 
 from electra_tf.config.objectives import ObjectiveConfig
-from electra_tf.pretrain import sampling
+from electra_tf.model import xla_kernels
+from electra_tf.pretrain import generators
 from electra_tf.pretrain.pretrain_helpers import Masked
 from electra_tf.pretrain.random_keys import TrainingKeys
 from electra_tf.util import seeds
@@ -30,11 +31,11 @@ def _probabilities(logits):
 
 @pytest.mark.parametrize("temperature", [1.0, 2.0, 0.5])
 def test_unigram_logits_are_the_frequencies_to_a_power(temperature):
-    logits = sampling.constant_logits("unigram", tiny.COUNTED)
+    logits = generators.constant_logits("unigram", tiny.COUNTED)
     power = np.where(np.arange(SIZE) < 5, 0.0, COUNTS) ** (1 / temperature)
     power[:5] = 0  # special tokens, though they are counted here
     assert (COUNTS[5:] == 0).any() and (COUNTS[:5] > 0).any()
-    found = sampling.reshaped(
+    found = generators.reshaped(
         tf.constant(logits[None, None]),
         _masked(np.zeros((1, 1), np.int32)),
         ObjectiveConfig(),
@@ -46,11 +47,11 @@ def test_unigram_logits_are_the_frequencies_to_a_power(temperature):
 
 
 def test_uniform_logits_are_equal_and_counts_are_asked_for():
-    logits = sampling.constant_logits("uniform", tiny.VOCABULARY)
+    logits = generators.constant_logits("uniform", tiny.VOCABULARY)
     assert logits.shape == (SIZE,) and not logits.any()
     unknown = dataclasses.replace(tiny.COUNTED, counts=None)
     with pytest.raises(UserError, match="a vocabulary without counts"):
-        sampling.constant_logits("unigram", unknown)
+        generators.constant_logits("unigram", unknown)
 
 
 @pytest.mark.parametrize("disallow_correct", [False, True])
@@ -63,14 +64,14 @@ def test_only_the_likeliest_words_are_drawn_each_with_its_share(
     truth = best[:, 1].astype(np.int32)[None]  # the second of each slot
     config = ObjectiveConfig(top_k=3, disallow_correct=disallow_correct)
     rows = 4000
-    drawn_from = sampling.reshaped(
+    drawn_from = generators.reshaped(
         tf.constant(np.repeat(logits, rows, 0)),
         _masked(np.repeat(truth, rows, 0)),
         config,
         0.7,
     )
     keys = seeds.row_keys(0, tf.constant(0), tf.range(rows))
-    sampled = sampling.sample(drawn_from, config, keys).numpy()
+    sampled = generators.sample(drawn_from, config, keys).numpy()
     kept = best[:, [0, 2, 3]] if disallow_correct else best[:, :3]
     for slot in range(4):
         wanted = np.zeros(SIZE)
@@ -85,11 +86,11 @@ def test_gumbel_noise_draws_the_likeliest_words_alone_too():
     config = ObjectiveConfig(top_k=2, original_sampling=True)
     logits = tf.constant(np.arange(SIZE) / 10, tf.float32)
     logits = tf.tile(logits[tf.newaxis, tf.newaxis], [500, 2, 1])
-    drawn_from = sampling.reshaped(
+    drawn_from = generators.reshaped(
         logits, _masked(np.zeros((500, 2), np.int32)), config, 1.0
     )
     keys = seeds.row_keys(0, tf.constant(0), tf.range(500))
-    sampled = sampling.sample(drawn_from, config, keys).numpy()
+    sampled = generators.sample(drawn_from, config, keys).numpy()
     assert set(sampled.ravel()) == {SIZE - 2, SIZE - 1}
 
 
@@ -97,7 +98,7 @@ def test_the_temperature_follows_the_training_row_by_row():
     logits = np.random.default_rng(0).normal(size=(3, 2, SIZE))
     config = ObjectiveConfig(temperature=2.0, temperature_end=0.5)
     progress = tf.constant([[0.0], [0.5], [1.0]])
-    found = sampling.reshaped(
+    found = generators.reshaped(
         tf.constant(logits, tf.float32),
         _masked(np.zeros((3, 2), np.int32)),
         config,
@@ -123,3 +124,68 @@ def test_a_model_samples_at_the_temperature_of_its_step():
     np.testing.assert_array_equal(
         evaluated.fake.sampled_ids, made.fake.sampled_ids
     )
+
+
+def _softmax_parts(size, words, width=3, seed=0):
+    rng = np.random.default_rng(seed)
+    shapes = ((2, size, width), (words, width), (words,))
+    return [rng.normal(size=s).astype(np.float32) for s in shapes]
+
+
+def test_others_are_the_noisiest_words_but_the_truth():
+    rng = np.random.default_rng(0)
+    logits = 3 * rng.normal(size=(4, 5, 9)).astype(np.float32)
+    uniform = rng.random((4, 5, 9)).astype(np.float32)
+    truth = rng.integers(0, 9, (4, 5)).astype(np.int32)
+    found = generators.others(logits, truth, uniform, 3).numpy()
+    noisy = logits - np.log(-np.log(uniform.astype(np.float64)))
+    was_drawn = 0
+    for row, slot in np.ndindex(4, 5):
+        order = np.argsort(-noisy[row, slot])
+        was_drawn += truth[row, slot] in order[:3]
+        order = order[order != truth[row, slot]]
+        np.testing.assert_array_equal(found[row, slot], order[:3])
+    assert 0 < was_drawn < 20
+
+
+def test_others_follow_the_softmax_without_the_truth():
+    logits = np.tile(np.float32([0.0, 1.0, 2.0, 3.0]), (1, 30_000, 1))
+    truth = np.full((1, 30_000), 3, np.int32)
+    uniform = np.random.default_rng(0).random(logits.shape).astype(np.float32)
+    first = generators.others(logits, truth, uniform, 2).numpy()[0, :, 0]
+    p = np.exp([0.0, 1.0, 2.0])
+    shares = np.bincount(first, minlength=4) / 30_000
+    np.testing.assert_allclose(shares, [*(p / p.sum()), 0], atol=0.01)
+
+
+@pytest.mark.parametrize("max_logits", [1, 70, 2**25])
+def test_blocks_find_what_the_whole_would(max_logits, monkeypatch):
+    monkeypatch.setattr(generators, "_MAX_LOGITS", max_logits)
+    x, table, bias = _softmax_parts(7, words=30)
+    logits = x @ table.T + bias
+    taken = np.argsort(-logits, -1)[..., 1]
+    scores = generators.Scores(x, table, bias)
+    best = generators.everywhere(scores, tf.constant(taken, tf.int32), 3)
+    np.testing.assert_array_equal(best, np.argsort(-logits, -1)[..., [0, 2, 3]])
+    keys = seeds.random_bits(tf.constant([3, 4], tf.uint32), (7,))
+    uniform = seeds.uniform(tf.reshape(keys, [-1]), (30,))
+    uniform = tf.reshape(uniform, [2, 7, 30])
+    np.testing.assert_array_equal(
+        generators.everywhere(scores, tf.constant(taken, tf.int32), 3, keys),
+        generators.others(logits, taken, uniform, 3),
+    )
+
+
+def test_large_and_small_vocabularies_have_the_same_noise(monkeypatch):
+    keys = tf.constant([3, 4, 5], tf.uint32)
+    plain = generators._noise(keys, 40)
+    monkeypatch.setattr(xla_kernels, "MIN_SIZE", 8)
+    np.testing.assert_allclose(generators._noise(keys, 40), plain, rtol=1e-5)
+    uniform = seeds.uniform(keys, (40,)).numpy().astype(np.float64)
+    np.testing.assert_allclose(plain, -np.log(-np.log(uniform)), rtol=1e-4)
+
+
+def test_without_leaves_one_word_fewer():
+    words = np.array([[4, 7, 2], [4, 7, 2], [4, 7, 2]], np.int32)
+    kept = generators.without(words, np.array([7, 2, 9], np.int32)).numpy()
+    np.testing.assert_array_equal(kept, [[1, 0, 1], [1, 1, 0], [1, 1, 0]])

@@ -3,7 +3,7 @@
 import tiny
 
 from electra_tf.model import flops
-from electra_tf.pretrain import compute
+from electra_tf.pretrain.training_flops import training_flops
 
 LENGTH, ROWS = 16, 8  # of tiny.config
 
@@ -29,7 +29,7 @@ def test_updates_cost_their_rows_passes():
     generator, discriminator = _passes(config)
     row = 2 * generator.forward() + 2 * discriminator.forward()
     for step in (0, 1, 7, 20):
-        found = compute.training_flops(config, 60, step)
+        found = training_flops(config, 60, step)
         assert found == step * ROWS * row
 
 
@@ -41,7 +41,7 @@ def test_each_stage_costs_what_it_trains():
         expected = ROWS * (
             first * 2 * generator + second * (generator + 2 * discriminator)
         )
-        assert compute.training_flops(config, 60, step) == expected
+        assert training_flops(config, 60, step) == expected
 
 
 def test_each_phase_costs_its_rows():
@@ -53,4 +53,4 @@ def test_each_phase_costs_its_rows():
     for step in (5, 15, 18):
         early, late = min(step, 15), max(0, step - 15)
         expected = 4 * early * costs[8] + ROWS * late * costs[16]
-        assert compute.training_flops(config, 60, step) == expected
+        assert training_flops(config, 60, step) == expected

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.pretrain import schedules
+from electra_tf.pretrain import random_keys
 from electra_tf.pretrain.random_keys import TrainingKeys
 
 STEPS = np.array([0, 3, 4, 7, 10, 11, 20], np.float32)
@@ -18,7 +18,7 @@ STEPS = np.array([0, 3, 4, 7, 10, 11, 20], np.float32)
     ],
 )
 def test_it_rises_linearly_between_two_steps(first, last, expected):
-    found = schedules.risen(tf.constant(STEPS), first, last)
+    found = random_keys.risen(tf.constant(STEPS), first, last)
     np.testing.assert_allclose(found, expected, atol=1e-7)
 
 
@@ -27,9 +27,9 @@ def test_the_step_is_told_exactly_from_the_share_that_is_done(num_steps):
     steps = np.linspace(0, num_steps, 1000).astype(np.int64)
     progress = tf.constant(steps, tf.float32) / num_steps
     keys = TrainingKeys(tf.zeros([1000], tf.uint32), progress)
-    found = schedules.step_of(keys, num_steps)
+    found = random_keys.step_of(keys, num_steps)
     np.testing.assert_array_equal(found[:, 0], steps)
-    evaluated = schedules.step_of(tf.zeros([3], tf.uint32), num_steps)
+    evaluated = random_keys.step_of(tf.zeros([3], tf.uint32), num_steps)
     np.testing.assert_array_equal(evaluated, [[num_steps]])
 
 
@@ -58,7 +58,7 @@ def _weights(first, last, num_steps):
     ("first", "last"), [(5, 5), (5, 6), (0, 40), (300, 1100)]
 )
 def test_the_factor_is_adams_root_of_the_weights(first, last, beta_2):
-    factor = schedules.RisenSteps(first, last, beta_2)
+    factor = random_keys.RisenSteps(first, last, beta_2)
     mean = 0.0
     for step, weight in enumerate(_weights(first, last, 2000)):
         mean = beta_2 * mean + (1 - beta_2) * weight**2
@@ -76,7 +76,7 @@ def test_no_step_is_larger_than_usual(mean, first, last, beta_2):
     rng = np.random.default_rng(0)
     weights = _weights(first, last, 12_000)
     gradients = rng.normal(mean, 1, (12_000, 40)) * weights[:, None]
-    schedule = schedules.RisenSteps(first, last, beta_2)
+    schedule = random_keys.RisenSteps(first, last, beta_2)
     factors = schedule(tf.range(12_000)).numpy().astype(float)
     size = np.sqrt(np.mean(_adam(gradients, beta_2, factors) ** 2, 1))
     plain = np.sqrt(np.mean(_adam(gradients, beta_2, factors > -1) ** 2, 1))

@@ -1,0 +1,205 @@
+"""What the program must know of each objective; needs no TensorFlow.
+
+An objective is one file in `pretrain/objectives`, with its networks and losses,
+and one entry of `TRAITS`. The entry stands here, and not in that file, because
+the flags, their checks, `--help` and the count of FLOPs read it before
+TensorFlow is imported. Nothing else in the package names an objective.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class Reading(NamedTuple):
+    """One network reads each row of an update once: what stands on it.
+
+    Positions are "masked" for the masked slots, "all" for all tokens, or "".
+
+    Attributes:
+      predictions: positions whose word is predicted by a softmax over the
+        vocabulary.
+      decisions: positions that are classified, replaced or not.
+      choices: positions whose word is chosen among `num_candidates`.
+      draws: positions whose word is scored by that softmax but not learned.
+      of_generator: the generator reads, forward only; else the main encoder.
+      more_candidates: words to choose from beyond `num_candidates`.
+      has_more_layers: `num_detection_layers` of its layers are there twice.
+      needs_dropout: it reads only if the networks have dropout.
+    """
+
+    predictions: str = ""
+    decisions: str = ""
+    choices: str = ""
+    draws: str = ""
+    of_generator: bool = False
+    more_candidates: int = 0
+    has_more_layers: bool = False
+    needs_dropout: bool = False
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Traits:
+    """What the program must know of an objective."""
+
+    model: str
+    """Where its class is, "module:Class"."""
+
+    reads: Mapping[str, Reading]
+    """What the networks read in an update after the generator's own pass, by
+    the name of the network: what an update costs."""
+
+    answers: str = "verdicts"
+    """What the main network says of each token of a text, which is what is
+    exported and scored: "verdicts" (replaced or not), "energies", "words"
+    (which stood there); "" if it fills masks and nothing else."""
+
+    has_disc_loss: bool = True
+    """Whether the verdicts have a loss of their own, `disc_loss`."""
+
+    has_own_generator: bool = True
+    """Whether the network that fills masks is beside the main encoder."""
+
+    trains_generator_first: bool = False
+    """Whether the generator is trained alone, and then no longer."""
+
+    frozen_generator: str = "never"
+    """Whether the generator may be one that is trained already: "never",
+    "allowed" (with `freeze_generator`) or "always"."""
+
+    two_towers: str = "never"
+    """Whether the generator may be two towers: "never", "allowed" or
+    "always"."""
+
+    needs_transformer: str = ""
+    """Why the generator must be a network that fills masks; "" if it need
+    not."""
+
+    needs_noise_probabilities: bool = False
+    """Whether the loss needs the generator's own probability of each sample, so
+    that samples must be unchanged and as likely at any token."""
+
+    has_own_temperature: bool = False
+    """Whether the temperature of sampling follows a schedule of its own."""
+
+    judges_rows: bool = False
+    """Whether something is learned of each row, which then must be one text."""
+
+
+_HERE = "electra_tf.pretrain.objectives."
+_VERDICTS = {"discriminator": Reading(decisions="all")}
+_FILLED = {"encoder": Reading(predictions="masked")}
+_CHOOSES = "the words to choose from are what a network takes for likely"
+
+TRAITS: dict[str, Traits] = {
+    "electra": Traits(
+        model=_HERE + "electra:Electra",
+        reads=_VERDICTS,
+        frozen_generator="allowed",
+        two_towers="allowed",
+    ),
+    "adversarial": Traits(
+        model=_HERE + "adversarial:Adversarial",
+        reads=_VERDICTS,
+        needs_transformer="only that learns from the discriminator",
+    ),
+    "all_tokens_mlm": Traits(
+        model=_HERE + "all_tokens_mlm:AllTokensMlm",
+        reads={"encoder": Reading(predictions="all", decisions="all")},
+        answers="words",
+        has_disc_loss=False,
+        frozen_generator="allowed",
+    ),
+    "coco_lm": Traits(
+        model=_HERE + "coco_lm:CocoLm",
+        reads={
+            "sampler": Reading(
+                predictions="masked", of_generator=True, needs_dropout=True
+            ),
+            "discriminator": Reading(predictions="masked", decisions="all"),
+            "crop": Reading(),  # counted as long as the row
+        },
+        judges_rows=True,
+    ),
+    "electra_15": Traits(
+        model=_HERE + "electra_15:Electra15",
+        reads=_VERDICTS,
+        frozen_generator="allowed",
+    ),
+    "electra_sentence": Traits(
+        model=_HERE + "electra_sentence:ElectraSentence",
+        reads=_VERDICTS,
+        judges_rows=True,
+    ),
+    "electric": Traits(
+        model=_HERE + "electric:Electric",
+        reads=_VERDICTS,
+        answers="energies",
+        two_towers="always",
+        needs_noise_probabilities=True,
+    ),
+    "fast_electra": Traits(
+        model=_HERE + "fast_electra:FastElectra",
+        reads=_VERDICTS,
+        frozen_generator="always",
+        has_own_temperature=True,
+    ),
+    "mc_bert": Traits(
+        model=_HERE + "mc_bert:McBert",
+        reads={
+            "offers": Reading(draws="all", of_generator=True),
+            # <neither>, the words that are offered, and the truth.
+            "encoder": Reading(choices="all", more_candidates=1),
+        },
+        has_disc_loss=False,
+        frozen_generator="allowed",
+        needs_transformer=_CHOOSES,
+    ),
+    "mlm": Traits(
+        model=_HERE + "mlm:MaskedLanguageModel",
+        reads=_FILLED,
+        answers="",
+        has_disc_loss=False,
+        has_own_generator=False,
+    ),
+    "mlm_sentence": Traits(
+        model=_HERE + "mlm_sentence:MlmSentence",
+        reads=_FILLED,
+        answers="",
+        has_disc_loss=False,
+        has_own_generator=False,
+        judges_rows=True,
+    ),
+    "replace_mlm": Traits(
+        model=_HERE + "replace_mlm:ReplaceMlm",
+        reads=_FILLED,
+        answers="words",
+        has_disc_loss=False,
+        frozen_generator="allowed",
+    ),
+    "script": Traits(
+        model=_HERE + "script:Script",
+        # One network reads twice; each score of a word is part of a verdict.
+        reads={**_FILLED, "critic": Reading(predictions="all")},
+        has_own_generator=False,
+        needs_transformer="its one network fills the masks",
+    ),
+    "teams": Traits(
+        model=_HERE + "teams:Teams",
+        # What the discriminator has of its own counts as further layers.
+        reads={
+            "discriminator": Reading(
+                decisions="all", choices="masked", has_more_layers=True
+            )
+        },
+        frozen_generator="allowed",
+        needs_transformer=_CHOOSES,
+    ),
+    "two_stage": Traits(
+        model=_HERE + "two_stage:TwoStage",
+        reads=_VERDICTS,
+        trains_generator_first=True,
+        needs_transformer="it is trained alone first",
+    ),
+}
+"""The objectives, by name; docs/objectives.md says what each is."""

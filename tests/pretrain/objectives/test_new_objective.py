@@ -1,0 +1,100 @@
+"""An objective is one class and one entry of `TRAITS`: this file adds one."""
+
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny
+
+from electra_tf.config.objective_traits import TRAITS, Reading, Traits
+from electra_tf.model import losses
+from electra_tf.pretrain import evaluation, export, health
+from electra_tf.pretrain.metrics import Loss
+from electra_tf.pretrain.objectives.electra import Electra
+from electra_tf.pretrain.training_flops import passes, sizes_of
+from electra_tf.util.errors import UserError
+
+NAME = "confident_electra"
+
+
+class ConfidentElectra(Electra):
+    """ELECTRA whose verdicts also cost the square of their logits."""
+
+    def declare_main_losses(self):
+        return super().declare_main_losses() | {
+            "size_loss": Loss(0.5, chance=0.0, over="judged")
+        }
+
+    def measure(self, prediction):
+        judged = self._judged(prediction.inputs, prediction.masked)
+        squares = prediction.disc_logits**2
+        return super().measure(prediction) | {
+            "size_loss": losses.weighted(squares, judged)
+        }
+
+
+@pytest.fixture(scope="module", autouse=True)
+def registered():
+    TRAITS[NAME] = Traits(
+        model=f"{__name__}:{ConfidentElectra.__name__}",
+        reads={"discriminator": Reading(decisions="all")},
+        needs_transformer="tests ask for one",
+    )
+    yield
+    del TRAITS[NAME]
+
+
+def _model():
+    return tiny.model(tiny.config(objective=NAME, num_hidden_layers=1))
+
+
+def test_it_is_a_name_with_checks_of_its_own():
+    with pytest.raises(UserError, match="uniform") as raised:
+        tiny.config(objective=NAME, generator_type="uniform")
+    assert "tests ask for one" in str(raised.value)
+    with pytest.raises(UserError, match="freeze_generator"):
+        tiny.config(objective=NAME, freeze_generator=True)
+
+
+def test_its_updates_have_a_cost():
+    parts = passes(NAME, sizes_of(tiny.config(objective=NAME), 60))
+    assert list(parts) == ["generator", "discriminator"]
+
+
+def test_it_starts_at_its_declared_chance():
+    found = health.expected_start(_model())
+    expected = math.log(tiny.VOCABULARY.size) + 50 * math.log(2)
+    assert found == pytest.approx(expected)
+
+
+def test_it_trains_and_resumes_with_the_same_bits():
+    end = tiny.assert_resumes(_model, [2], 3)
+    assert end["global_step"] == 3
+
+
+def test_it_is_scored_shown_and_exported(tmp_path):
+    model, inputs = _model(), tiny.batch()
+    dataset = tf.data.Dataset.from_tensors(inputs)
+    metrics = evaluation.evaluate(model, dataset)
+    assert {"size_loss", "disc_auc", "masked_lm_loss"} <= metrics.keys()
+    assert metrics["loss"] == pytest.approx(
+        metrics["masked_lm_loss"]
+        + 50 * metrics["disc_loss"]
+        + 0.5 * metrics["size_loss"]
+    )
+    assert evaluation.has_verdicts(model)
+    assert "P(replaced)" in evaluation.samples(model, dataset, 2)
+    paths = export.export(model, tmp_path)
+    assert [path.parts[-3] for path in paths] == [
+        *["discriminator"] * 2,
+        *["generator"] * 2,
+    ]
+    loaded = tf.saved_model.load(str(paths[1]))
+    served = loaded.serving_default(*inputs)
+    expected = tf.sigmoid(model.discriminate(inputs)) * tf.cast(
+        inputs.is_real, tf.float32
+    )
+    np.testing.assert_allclose(
+        served["probability_replaced"], expected, rtol=1e-4, atol=1e-6
+    )
