@@ -112,24 +112,10 @@ def build(
                 lock = DirectoryLock(output, LOCK, "give another --output_dir")
                 stack.enter_context(lock)
         _check_free(outputs, overwrite)  # one may have been built meanwhile
-        whole = plan(sources, config, vocabulary, output_dir)
+        shards = plan(sources, config, vocabulary, output_dir)
         try:
-            shards = whole
-            if config.drop_duplicates:
-                _map(Job("hash", config, vocabulary), whole, runner, report)
-                dropped = deduplication.find([s.hashes_path for s in whole])
-                shards = list(map(Shard.without, whole, dropped))
-            _remove_strangers([*whole, *shards], output_dir)
-            _map(Job("build", config, vocabulary), shards, runner, report)
-            manifest = merge(
-                shards,
-                config,
-                vocabulary,
-                output_dir=output_dir,
-                runner=runner,
-                report=lambda number, total: report(
-                    Progress(0, 0, 0, 0, False, number, total)
-                ),
+            manifest = _build_and_merge(
+                shards, config, vocabulary, output_dir, runner, report
             )
         except BrokenPipeError:
             raise  # of what listens to `report`, not of the data set
@@ -143,6 +129,34 @@ def build(
                 _remove_incomplete(output)
         remove_shards(output_dir)
     return manifest
+
+
+def _build_and_merge(
+    shards: list[Shard],
+    config: CorpusConfig,
+    vocabulary: Vocabulary,
+    output_dir: str,
+    runner: Runner,
+    report: Report,
+) -> dict[str, Any]:
+    """Builds the shards that are missing, and merges all of them."""
+    planned = shards
+    if config.drop_duplicates:
+        _map(Job("hash", config, vocabulary), planned, runner, report)
+        dropped = deduplication.find([s.hashes_path for s in planned])
+        shards = list(map(Shard.without, planned, dropped))
+    _remove_strangers([*planned, *shards], output_dir)
+    _map(Job("build", config, vocabulary), shards, runner, report)
+    return merge(
+        shards,
+        config,
+        vocabulary,
+        output_dir=output_dir,
+        runner=runner,
+        report=lambda number, total: report(
+            Progress(0, 0, 0, 0, False, number, total)
+        ),
+    )
 
 
 def _check_free(outputs: Iterable[str], overwrite: bool) -> None:

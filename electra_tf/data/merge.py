@@ -80,30 +80,46 @@ def merge(
         last = build_undecided(decided, config, vocabulary, output_dir)
         shards = [*shards, last]
         _add(last, total, num_records)
+    try:
+        manifests = [
+            _manifest(total, number, data_set, vocabulary)
+            for number, data_set in enumerate(config.data_sets)
+        ]
+    except UserError:
+        remove_shards(output_dir)  # this text gives nothing
+        raise
     with contextlib.ExitStack() as stack:
         merged = []
         for number, data_set in enumerate(config.data_sets):
-            try:
-                manifest = _manifest(total, number, data_set, vocabulary)
-            except UserError:
-                remove_shards(output_dir)  # this text gives nothing
-                raise
             output = config.directory_of(data_set, output_dir)
             num_bytes = total.statistics.text_bytes
             writers = _writers(data_set, output, num_bytes, stack)
-            numbers = {kind: num_records[kind] for kind in writers}
-            of_all = sum(map(sum, numbers.values()))
-            runner.distribute_records(
-                shards, writers, numbers, lambda n, of=of_all: report(n, of)
-            )
-            for writer in writers.values():
-                writer.close()
+            _distribute(shards, writers, num_records, runner, report)
             unigrams = total.packed[number].unigrams.tolist()
             merged.append(
-                _Merged(output, manifest, unigrams, [*writers.values()])
+                _Merged(
+                    output, manifests[number], unigrams, [*writers.values()]
+                )
             )
         _publish(merged)
-    return merged[-1].manifest
+    return manifests[-1]
+
+
+def _distribute(
+    shards: list[Shard],
+    writers: Mapping[RecordKind, RecordWriter],
+    num_records: Mapping[RecordKind, list[int]],
+    runner: Runner,
+    report: Callable[[int, int], None],
+) -> None:
+    """Writes the records of one data set to its files."""
+    of_each = {kind: num_records[kind] for kind in writers}
+    total = sum(map(sum, of_each.values()))
+    runner.distribute_records(
+        shards, writers, of_each, lambda number: report(number, total)
+    )
+    for writer in writers.values():
+        writer.close()
 
 
 def _add(
