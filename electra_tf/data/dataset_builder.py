@@ -1,4 +1,4 @@
-"""From a corpus to a data set: TFRecord files and a manifest.
+"""Builds the data sets of a corpus: TFRecord files and a manifest.
 
 Where a training has phases of several lengths there is a data set of each, all
 made from one pass over the text, with the same documents held out.
@@ -170,7 +170,7 @@ def _check_free(outputs: Iterable[str], overwrite: bool) -> None:
 
 
 def _map(job: Job, shards: list[Shard], runner: Runner, report: Report) -> None:
-    """Does a job for the shards for which no earlier build did it."""
+    """Maps a job over the shards for which no earlier build did it."""
     missing, before = [], corpus.Statistics()
     for shard in shards:
         if statistics := _done_before(job, shard):
@@ -195,7 +195,7 @@ def _map(job: Job, shards: list[Shard], runner: Runner, report: Report) -> None:
 
 
 def _done_before(job: Job, shard: Shard) -> corpus.Statistics | None:
-    """Returns what an earlier build read of a shard; None if it did not."""
+    """Returns the statistics of a job that an earlier build did, or None."""
     if job.step == "build":
         if shard.is_done:
             return Summary.read(shard.summary_path).statistics

@@ -1,4 +1,4 @@
-"""The end of a build: the shards of a corpus are merged into its data sets.
+"""Merging the shards of a corpus into its data sets, the end of a build.
 
 The records of the shards are distributed over the files of the data sets, and
 these get their names when all of them are complete.
@@ -208,7 +208,7 @@ def _writers(
 
 
 def _publish(merged: Iterable[_Merged]) -> None:
-    """Puts the complete data sets in the place of older ones."""
+    """Replaces older data sets by the complete new ones."""
     for data_set in merged:
         remove_files(find_data_set(data_set.directory))
     try:

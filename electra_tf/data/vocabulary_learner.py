@@ -235,7 +235,7 @@ def _pieces_above(words: list[tuple[str, int]], count: int) -> list[str]:
 
 
 def _cut(pieces: list[str], number: int) -> list[str]:
-    """Returns the first pieces, those at the cut chosen by their hash.
+    """Returns the first pieces; a hash chooses among those of one count.
 
     The learner returns no counts. Pieces of one count are in the order of
     the alphabet, so that where this order ends another count begins.
