@@ -20,7 +20,7 @@ from electra_tf.util.errors import UserError
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class OpenWebTextConfig:
-    """Where OpenWebText is, and how it becomes records."""
+    """Configuration of OpenWebText and its records."""
 
     corpus: CorpusConfig = CorpusConfig()
 
@@ -31,8 +31,8 @@ class OpenWebTextConfig:
     """Replace a data set that lies in <data_dir>/pretrain_tfrecords."""
 
     num_processes: int = 0
-    """Processes that build at the same time; 0: one a core. The records are
-    the same for any number."""
+    """Number of processes; 0: one a core. The records are the same for any
+    number."""
 
     ORIGINAL_FLAGS: ClassVar[Mapping[str, str]] = ORIGINAL_FLAGS
 
@@ -45,10 +45,10 @@ class OpenWebTextConfig:
         require(self, "num_processes", "at least 0", lambda n: n >= 0)
 
     def corpus_config(self) -> CorpusConfig:
-        """Returns the corpus with the places where the original has them.
+        """Returns the corpus with the paths of the original.
 
         Raises:
-          UserError: if one is not there.
+          UserError: if a file is missing.
         """
         archives = os.path.join(self.data_dir, "openwebtext")
         corpus = dataclasses.replace(

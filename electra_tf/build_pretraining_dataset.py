@@ -19,7 +19,7 @@ from electra_tf.util.errors import UserError
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BuildConfig:
-    """A corpus and where its records go."""
+    """Configuration of a corpus and its records."""
 
     corpus: CorpusConfig = CorpusConfig()
 
@@ -30,16 +30,16 @@ class BuildConfig:
     """Replace a data set that lies in `output_dir`."""
 
     num_processes: int = 0
-    """Processes that build at the same time; 0: one a core. The records are
-    the same for any number."""
+    """Number of processes; 0: one a core. The records are the same for any
+    number."""
 
     engine: str = one_of("local", "beam")
-    """What reads the corpus and builds: processes of this machine, or Apache
-    Beam on any number of machines. The records are the same."""
+    """Runner of the build: processes of this machine, or Apache Beam on any
+    number of machines. The records are the same."""
 
     runner: str = "DirectRunner"
-    """Of Beam: DirectRunner for this machine, DataflowRunner, FlinkRunner,
-    SparkRunner."""
+    """Runner of Beam: DirectRunner for this machine, DataflowRunner,
+    FlinkRunner, SparkRunner."""
 
     beam_options: tuple[str, ...] = ()
     """Options of Beam and its runner, as in

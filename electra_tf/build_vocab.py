@@ -15,7 +15,7 @@ from electra_tf.util.errors import UserError
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class VocabConfig:
-    """A corpus and where its vocabulary goes."""
+    """Configuration of a corpus and its vocabulary."""
 
     corpus: CorpusConfig = CorpusConfig()
 

@@ -13,12 +13,12 @@ ORIGINAL_FLAGS: Mapping[str, str] = {
     "do_strip_accents": "strip_accents",
     "no_strip_accents": "nostrip_accents",
 }
-"""The flags of the original's builders that are others here."""
+"""Flags of the original's builders -> flags here."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CorpusConfig:
-    """The text, and how it becomes records."""
+    """Configuration of a corpus and its records."""
 
     corpus: tuple[str, ...] = ()
     """Text files (plain, JSON lines, Parquet, tar archives; also as .gz, .xz,
@@ -40,16 +40,17 @@ class CorpusConfig:
     ~/tensorflow_datasets."""
 
     drop_duplicates: bool = False
-    """Leave out documents whose text the corpus has before, whatever its white
-    space and, where text is lower-cased, its case. The text is read twice."""
+    """Leave out documents whose text occurs earlier in the corpus, whatever its
+    white space and, where text is lower-cased, its case. The text is read
+    twice."""
 
     max_member_bytes: int = 2**26
     """Size of a text file in an archive above which it is left out, in
     bytes."""
 
     tokenizer: str = one_of("wordpiece", "sentencepiece")
-    """How words are split: into BERT's word pieces, or by a SentencePiece
-    model, which needs no spaces between words."""
+    """Tokenizer: BERT's word pieces, or a SentencePiece model, which needs no
+    spaces between words."""
 
     vocab_file: str = ""
     """Word pieces, one on a line, or a SentencePiece model. Default:
@@ -68,7 +69,7 @@ class CorpusConfig:
     corpus; 0 for all of them. It is held in memory."""
 
     sentencepiece_model_type: str = one_of("unigram", "bpe")
-    """What a SentencePiece model is learned as."""
+    """Type of a SentencePiece model that is learned."""
 
     do_lower_case: bool = True
     """Lower-case the text."""
@@ -98,10 +99,10 @@ class CorpusConfig:
     """A blank line ends a document."""
 
     packing: str = one_of("carry", "original", "packed")
-    """What becomes of text that a row does not hold, and of room that a
-    document leaves: the overflow starts the next row and room is padding; the
-    overflow is dropped, as by the original; or it starts the next row and
-    documents share rows, without reading each other."""
+    """Packing of documents into rows. carry: text that a row does not hold
+    starts the next row, and room that a document leaves is padding. original:
+    such text is dropped, as by the original. packed: such text starts the next
+    row, and documents share rows, without reading each other."""
 
     split_sentences: bool = False
     """Take each sentence for a line, so that the second segment of a row
@@ -181,10 +182,10 @@ class CorpusConfig:
         return (*buckets, self.max_seq_length)
 
     def directory_of(self, data_set: "CorpusConfig", directory: str) -> str:
-        """Returns where one of `data_sets` lies.
+        """Returns the directory of one of `data_sets`.
 
         Args:
-          data_set: which.
+          data_set: one of them.
           directory: of the data set with the longest rows.
         """
         length = data_set.max_seq_length

@@ -56,7 +56,7 @@ class BeamRunner:
     def map_shards(
         self, job: Job, shards: list[Shard], report: ReportText
     ) -> None:
-        """Does a job shard by shard, on many machines."""
+        """Maps a job over shards on many machines."""
         del report  # Beam's runner has its own
         beam = self._beam
         with self._pipeline() as pipeline:
@@ -109,7 +109,7 @@ class BeamRunner:
 
 
 def _do(shard: Shard, job: Job) -> None:
-    """Does a job for a shard; one core of many does.
+    """Does a job for a shard on one core of a worker.
 
     An error is left in a file: Beam's runners change its type and text.
     """

@@ -1,4 +1,4 @@
-"""A build with lines for the log: its progress, and what became of the text."""
+"""Builds data sets and logs the progress and the counts of the result."""
 
 import os
 import time
@@ -99,7 +99,7 @@ def _check_held_out(manifest: Mapping[str, Any]) -> None:
 
 
 def summary(manifests: Sequence[dict[str, Any]]) -> str:
-    """Returns lines on what became of a corpus.
+    """Returns a report on the records of a corpus and on what was left out.
 
     Args:
       manifests: of its data sets, which agree on what was read.

@@ -6,13 +6,13 @@ from electra_tf.data import demo_corpus
 from electra_tf.data.formats import prepared, text_files
 from electra_tf.data.formats.text_files import Options
 from electra_tf.data.formats.text_lines import Line, Statistics
-from electra_tf.data.sources import DEMO, Source, expand
+from electra_tf.data.sources import DEMO, TextSource, expand
 from electra_tf.util.errors import UserError
 
 __all__ = [
     "DEMO",
     "Options",
-    "Source",
+    "TextSource",
     "Statistics",
     "check_text",
     "expand",
@@ -23,7 +23,7 @@ MAX_DOCUMENT_CHARACTERS = 2**17
 
 
 def read_documents(
-    sources: Iterable[Source],
+    sources: Iterable[TextSource],
     *,
     blanks_separate_docs: bool,
     statistics: Statistics,
@@ -99,7 +99,7 @@ def check_text(statistics: Statistics) -> None:
 
 
 def _read(
-    source: Source, options: Options, statistics: Statistics
+    source: TextSource, options: Options, statistics: Statistics
 ) -> Iterator[Line]:
     """Yields the lines of a source, stripped."""
     if source.path == DEMO:

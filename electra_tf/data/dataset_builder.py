@@ -1,4 +1,4 @@
-"""From a corpus to a data set: TFRecord files and a manifest.
+"""Builds the data sets of a corpus: TFRecord files and a manifest.
 
 Where a training has phases of several lengths there is a data set of each, all
 made from one pass over the text, with the same documents held out.
@@ -112,24 +112,10 @@ def build(
                 lock = DirectoryLock(output, LOCK, "give another --output_dir")
                 stack.enter_context(lock)
         _check_free(outputs, overwrite)  # one may have been built meanwhile
-        whole = plan(sources, config, vocabulary, output_dir)
+        shards = plan(sources, config, vocabulary, output_dir)
         try:
-            shards = whole
-            if config.drop_duplicates:
-                _map(Job("hash", config, vocabulary), whole, runner, report)
-                dropped = deduplication.find([s.hashes_path for s in whole])
-                shards = list(map(Shard.without, whole, dropped))
-            _remove_strangers([*whole, *shards], output_dir)
-            _map(Job("build", config, vocabulary), shards, runner, report)
-            manifest = merge(
-                shards,
-                config,
-                vocabulary,
-                output_dir=output_dir,
-                runner=runner,
-                report=lambda number, total: report(
-                    Progress(0, 0, 0, 0, False, number, total)
-                ),
+            manifest = _build_and_merge(
+                shards, config, vocabulary, output_dir, runner, report
             )
         except BrokenPipeError:
             raise  # of what listens to `report`, not of the data set
@@ -145,6 +131,34 @@ def build(
     return manifest
 
 
+def _build_and_merge(
+    shards: list[Shard],
+    config: CorpusConfig,
+    vocabulary: Vocabulary,
+    output_dir: str,
+    runner: Runner,
+    report: Report,
+) -> dict[str, Any]:
+    """Builds the shards that are missing, and merges all of them."""
+    planned = shards
+    if config.drop_duplicates:
+        _map(Job("hash", config, vocabulary), planned, runner, report)
+        dropped = deduplication.find([s.hashes_path for s in planned])
+        shards = list(map(Shard.without, planned, dropped))
+    _remove_strangers([*planned, *shards], output_dir)
+    _map(Job("build", config, vocabulary), shards, runner, report)
+    return merge(
+        shards,
+        config,
+        vocabulary,
+        output_dir=output_dir,
+        runner=runner,
+        report=lambda number, total: report(
+            Progress(0, 0, 0, 0, False, number, total)
+        ),
+    )
+
+
 def _check_free(outputs: Iterable[str], overwrite: bool) -> None:
     """Checks that there is no data set, unless it may be replaced."""
     for output in outputs:
@@ -156,7 +170,7 @@ def _check_free(outputs: Iterable[str], overwrite: bool) -> None:
 
 
 def _map(job: Job, shards: list[Shard], runner: Runner, report: Report) -> None:
-    """Does a job for the shards for which no earlier build did it."""
+    """Maps a job over the shards for which no earlier build did it."""
     missing, before = [], corpus.Statistics()
     for shard in shards:
         if statistics := _done_before(job, shard):
@@ -181,7 +195,7 @@ def _map(job: Job, shards: list[Shard], runner: Runner, report: Report) -> None:
 
 
 def _done_before(job: Job, shard: Shard) -> corpus.Statistics | None:
-    """Returns what an earlier build read of a shard; None if it did not."""
+    """Returns the statistics of a job that an earlier build did, or None."""
     if job.step == "build":
         if shard.is_done:
             return Summary.read(shard.summary_path).statistics

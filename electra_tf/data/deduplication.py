@@ -42,7 +42,7 @@ class Hashes(NamedTuple):
 
 
 def document_hash(lines: Iterable[str], *, do_lower_case: bool) -> bytes:
-    """Returns 16 bytes that are the same for the same text.
+    """Returns a hash of 16 bytes, the same for the same text.
 
     Args:
       lines: of the document.
@@ -136,7 +136,7 @@ def _mark(bits: np.ndarray, numbers: np.ndarray) -> None:
 def leave_out(
     documents: Iterable[list[str]], dropped: bytes, statistics: Statistics
 ) -> Iterator[list[str]]:
-    """Yields the documents of a shard that stay.
+    """Yields the documents of a shard that are no duplicates.
 
     Args:
       documents: the lines of each.

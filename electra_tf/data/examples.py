@@ -169,7 +169,7 @@ class ExampleBuilder:
         return [self._create_example()] if self._num_tokens else []
 
     def _create_example(self) -> Example:
-        """Takes everything and drops what does not fit."""
+        """Creates an example of all tokens; drops those that do not fit."""
         if self._rng.random() < ONE_SEGMENT_SHARE:
             first_target = _NO_LIMIT
         else:

@@ -56,7 +56,7 @@ class Splitter:
                 yield document
 
     def _release(self, lines: list[str]) -> list[Document]:
-        """Takes a document; returns those whose split is known now."""
+        """Returns the documents whose split is known with one more document."""
         document = Document(lines, document_key(lines, self._seed), TRAIN)
         if document.key < self._threshold:
             released, self.undecided = self.undecided, []
@@ -99,7 +99,7 @@ def decide(undecided: Iterable[Document], splits: set[str]) -> list[Document]:
 
 
 def document_key(lines: list[str], seed: int) -> int:
-    """Returns 128 bits that are a function of a text and a seed.
+    """Returns a 128-bit hash of a text and a seed.
 
     Args:
       lines: the text.

@@ -1,4 +1,4 @@
-"""The end of a build: the shards of a corpus are merged into its data sets.
+"""Merging the shards of a corpus into its data sets, the end of a build.
 
 The records of the shards are distributed over the files of the data sets, and
 these get their names when all of them are complete.
@@ -80,30 +80,46 @@ def merge(
         last = build_undecided(decided, config, vocabulary, output_dir)
         shards = [*shards, last]
         _add(last, total, num_records)
+    try:
+        manifests = [
+            _manifest(total, number, data_set, vocabulary)
+            for number, data_set in enumerate(config.data_sets)
+        ]
+    except UserError:
+        remove_shards(output_dir)  # this text gives nothing
+        raise
     with contextlib.ExitStack() as stack:
         merged = []
         for number, data_set in enumerate(config.data_sets):
-            try:
-                manifest = _manifest(total, number, data_set, vocabulary)
-            except UserError:
-                remove_shards(output_dir)  # this text gives nothing
-                raise
             output = config.directory_of(data_set, output_dir)
             num_bytes = total.statistics.text_bytes
             writers = _writers(data_set, output, num_bytes, stack)
-            numbers = {kind: num_records[kind] for kind in writers}
-            of_all = sum(map(sum, numbers.values()))
-            runner.distribute_records(
-                shards, writers, numbers, lambda n, of=of_all: report(n, of)
-            )
-            for writer in writers.values():
-                writer.close()
+            _distribute(shards, writers, num_records, runner, report)
             unigrams = total.packed[number].unigrams.tolist()
             merged.append(
-                _Merged(output, manifest, unigrams, [*writers.values()])
+                _Merged(
+                    output, manifests[number], unigrams, [*writers.values()]
+                )
             )
         _publish(merged)
-    return merged[-1].manifest
+    return manifests[-1]
+
+
+def _distribute(
+    shards: list[Shard],
+    writers: Mapping[RecordKind, RecordWriter],
+    num_records: Mapping[RecordKind, list[int]],
+    runner: Runner,
+    report: Callable[[int, int], None],
+) -> None:
+    """Writes the records of one data set to its files."""
+    of_each = {kind: num_records[kind] for kind in writers}
+    total = sum(map(sum, of_each.values()))
+    runner.distribute_records(
+        shards, writers, of_each, lambda number: report(number, total)
+    )
+    for writer in writers.values():
+        writer.close()
 
 
 def _add(
@@ -192,7 +208,7 @@ def _writers(
 
 
 def _publish(merged: Iterable[_Merged]) -> None:
-    """Puts the complete data sets in the place of older ones."""
+    """Replaces older data sets by the complete new ones."""
     for data_set in merged:
         remove_files(find_data_set(data_set.directory))
     try:

@@ -26,7 +26,7 @@ SPLITS = (TRAIN, HELD_OUT)
 
 
 class RecordKind(NamedTuple):
-    """Records that are written to the same files.
+    """A kind of records, which are written to the same files.
 
     Attributes:
       max_seq_length: of their data set.
@@ -153,7 +153,7 @@ def by_length(rows: Rows, lengths: Sequence[int]) -> Iterator[tuple[int, Rows]]:
 
 
 def serialize(rows: Rows) -> list[bytes]:
-    """Makes the serialized `tf.train.Example` of each row.
+    """Serializes each row as a `tf.train.Example`.
 
     All rows are encoded at once: a message made and filled for each takes ten
     times as long.

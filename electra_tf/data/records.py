@@ -1,4 +1,4 @@
-"""TFRecord files that are verified before anything trains on them, and while.
+"""TFRecord files that are verified before and while a run reads them.
 
 A file that is removed, replaced or rewritten while a run reads it would end it
 with an error that names no file, or change the result without any.
@@ -98,7 +98,7 @@ class Records:
         *,
         skip_corrupt_records: bool = False,
     ) -> "Records":
-        """Opens files and checks them.
+        """Opens files and verifies them.
 
         A manifest beside the files must agree with the configuration, and the
         files with the manifest. Files are read in full if there is no
@@ -156,7 +156,7 @@ def find(patterns: str) -> list[str]:
 
 
 def locate_damage(paths: Iterable[str]) -> str:
-    """Finds the record that cannot be read; TensorFlow does not name it.
+    """Finds the first damaged record; TensorFlow does not name it.
 
     Args:
       paths: the files that were being read.
@@ -241,7 +241,7 @@ def _open_file(
     *,
     in_full: bool,
 ) -> RecordFile:
-    """Checks a file, and against what is known of it if anything is."""
+    """Verifies a file, against its entry in a manifest if there is one."""
     size, *_ = version = tuple(storage.version(path))
     if not size:
         raise UserError(
@@ -294,7 +294,7 @@ def check_unchanged(files: Iterable[RecordFile]) -> None:
 
 @contextlib.contextmanager
 def naming_faults(data_sets: Mapping[int, Records]) -> Iterator[None]:
-    """Turns errors of TensorFlow while records are read into their causes.
+    """Replaces errors of TensorFlow while records are read by their causes.
 
     Args:
       data_sets: that are read, by their `max_seq_length`.

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from electra_tf.config.corpus import CorpusConfig
 from electra_tf.data.formats.text_lines import Statistics
-from electra_tf.data.sources import Source
+from electra_tf.data.sources import TextSource
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import console
 from electra_tf.util.errors import ExitCode, UserError, explain
@@ -88,7 +88,7 @@ class Runner(Protocol):
     def map_shards(
         self, job: Job, shards: "list[Shard]", report: ReportText
     ) -> None:
-        """Does a job for each shard, in any order.
+        """Maps a job over shards, in any order.
 
         Args:
           job: to do.
@@ -132,7 +132,7 @@ class LocalRunner:
     def map_shards(
         self, job: Job, shards: "list[Shard]", report: ReportText
     ) -> None:
-        """Does a job in several processes, or in this one."""
+        """Maps a job in several processes, or in this one."""
         number = self._num_processes
         if not number:  # each takes seconds to start
             number = min(num_cores(), len(shards) // SHARDS_PER_PROCESS)
@@ -208,7 +208,7 @@ class _Shared(NamedTuple):
     """
 
     job: Job
-    shards: list[tuple[tuple[Source, ...], str, bytes]]
+    shards: list[tuple[tuple[TextSource, ...], str, bytes]]
     numbers: Any
     outcomes: Any
     totals: Any
@@ -217,7 +217,7 @@ class _Shared(NamedTuple):
 def _run_processes(
     job: Job, shards: "list[Shard]", num_processes: int, report: ReportText
 ) -> None:
-    """Does a job for each shard, in several processes.
+    """Maps a job over shards in several processes.
 
     Raises:
       UserError: if the text cannot be read or the records be written.
@@ -302,7 +302,7 @@ def _next_outcome(
 
 
 def _work(shared: _Shared) -> None:
-    """Takes shards until there are no more."""
+    """Runs in a process of the pool: takes shards until there are no more."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     with console.quiet_imports():
         import tensorflow as tf

@@ -23,7 +23,7 @@ from electra_tf.data import corpus, deduplication, packing
 from electra_tf.data.dataset_files import FORMAT_VERSION, SHARDS_DIRECTORY
 from electra_tf.data.held_out import Document, Splitter
 from electra_tf.data.record_format import RecordKind, kinds
-from electra_tf.data.sources import Source, split_source
+from electra_tf.data.sources import TextSource, split_source
 from electra_tf.data.summaries import Summary, no_lengths
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import files, storage
@@ -60,7 +60,7 @@ class Shard:
         out, see `deduplication.leave_out`.
     """
 
-    sources: tuple[Source, ...]
+    sources: tuple[TextSource, ...]
     directory: str
     dropped: bytes = b""
 
@@ -104,7 +104,7 @@ class Shard:
 
 
 def plan(
-    sources: Iterable[Source],
+    sources: Iterable[TextSource],
     config: CorpusConfig,
     vocabulary: Vocabulary,
     output_dir: str,
@@ -248,10 +248,10 @@ def _read(
 
 
 def _group(
-    sources: Iterable[Source], blanks_separate_docs: bool
-) -> Iterator[tuple[Source, ...]]:
+    sources: Iterable[TextSource], blanks_separate_docs: bool
+) -> Iterator[tuple[TextSource, ...]]:
     """Splits large sources and joins small ones."""
-    group: list[Source] = []
+    group: list[TextSource] = []
     size = 0
     for source in sources:
         for piece in split_source(
@@ -266,7 +266,9 @@ def _group(
     yield tuple(group)
 
 
-def _fingerprint(sources: tuple[Source, ...], settings: dict[str, Any]) -> str:
+def _fingerprint(
+    sources: tuple[TextSource, ...], settings: dict[str, Any]
+) -> str:
     content = [
         [*dataclasses.astuple(source), *_version(source.path)]
         for source in sources

@@ -15,7 +15,7 @@ _SCAN_BYTES = 2**16
 
 
 @dataclasses.dataclass(frozen=True)
-class Source:
+class TextSource:
     """A file of a corpus or a range of it, a data set, or the demo corpus.
 
     Attributes:
@@ -41,7 +41,9 @@ class Source:
         return (end - self.start) * compression.expansion(self.path)
 
 
-def expand(patterns: Iterable[str], *, tfds_data_dir: str = "") -> list[Source]:
+def expand(
+    patterns: Iterable[str], *, tfds_data_dir: str = ""
+) -> list[TextSource]:
     """Finds the sources of a corpus.
 
     Args:
@@ -62,7 +64,7 @@ def expand(patterns: Iterable[str], *, tfds_data_dir: str = "") -> list[Source]:
         for pattern in patterns
         for source in _matches(pattern, tfds_data_dir)
     ]
-    sources: dict[Source, Source] = {}
+    sources: dict[TextSource, TextSource] = {}
     for source in found:
         sources.setdefault(_identity(source), source)
     if repeated := [s for s in found if s is not sources[_identity(s)]]:
@@ -79,8 +81,8 @@ def expand(patterns: Iterable[str], *, tfds_data_dir: str = "") -> list[Source]:
 
 
 def split_source(
-    source: Source, num_bytes: int, *, blanks_separate_docs: bool
-) -> list[Source]:
+    source: TextSource, num_bytes: int, *, blanks_separate_docs: bool
+) -> list[TextSource]:
     """Splits a source into ranges that can be read apart.
 
     Only plain text and JSON lines can be split, and plain text only if a
@@ -106,8 +108,8 @@ def split_source(
 
 
 def split_source_at(
-    source: Source, cuts: Iterable[int], *, blanks_separate_docs: bool
-) -> list[Source]:
+    source: TextSource, cuts: Iterable[int], *, blanks_separate_docs: bool
+) -> list[TextSource]:
     """Splits a source at the first documents at or after given bytes.
 
     Args:
@@ -137,19 +139,19 @@ def split_source_at(
                 break
     ends = [*borders[1:], None]
     return [
-        Source(source.path, start=start, end=end)
+        TextSource(source.path, start=start, end=end)
         for start, end in zip(borders, ends, strict=True)
     ]
 
 
-def _identity(source: Source) -> Source:
+def _identity(source: TextSource) -> TextSource:
     """Returns the source under its canonical name, equal for all its names."""
     if not _is_file(source):
         return source
-    return Source(storage.real_path(source.path))
+    return TextSource(storage.real_path(source.path))
 
 
-def _is_file(source: Source) -> bool:
+def _is_file(source: TextSource) -> bool:
     return not (source.path == DEMO or source.split or source.start)
 
 
@@ -170,17 +172,17 @@ def _next_document(path: str, position: int, is_json: bool) -> int:
         return file.tell()
 
 
-def _matches(pattern: str, tfds_data_dir: str) -> list[Source]:
+def _matches(pattern: str, tfds_data_dir: str) -> list[TextSource]:
     if pattern == DEMO or storage.is_file(pattern):
-        return [Source(pattern)]
+        return [TextSource(pattern)]
     if pattern.startswith(prepared.PREFIX):
-        return [Source(*prepared.find_source(pattern, tfds_data_dir))]
+        return [TextSource(*prepared.find_source(pattern, tfds_data_dir))]
     if storage.is_directory(pattern):
         paths = storage.files_below(pattern)
     else:
         paths = filter(storage.is_file, storage.glob(pattern))
     if found := sorted(paths):
-        return [Source(path) for path in found]
+        return [TextSource(path) for path in found]
     raise UserError(
         "A corpus must name files, globs, directories that hold files, "
         f'"{prepared.PREFIX}NAME" or "demo". Received: '

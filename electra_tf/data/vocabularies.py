@@ -115,7 +115,7 @@ def _read(
 def sample(
     documents: Iterable[list[str]], num_bytes: int
 ) -> Iterator[list[str]]:
-    """Chooses documents by their text: the same wherever they lie.
+    """Samples documents by a hash of their text, wherever they lie.
 
     Args:
       documents: the lines of each.

@@ -78,13 +78,7 @@ def learn_vocabulary(
             f"{len(SPECIAL_TOKENS)} are special tokens. Set a larger "
             "--vocab_size."
         )
-    num_left_out = len(set().union(*counts) - tokens)
-    if num_left_out:
-        share = 1 - sum(words.values()) / sum(counts.values())
-        log(
-            f"Left out: {num_left_out:,} rare characters; {share:.3%} of the "
-            "words become [UNK]."
-        )
+    _log_left_out(counts, words, tokens, log)
     alphabet = sorted(tokens, key=lambda token: (len(token), token))
     tokens = [*SPECIAL_TOKENS, *alphabet]
     pieces = _learn_pieces(words, vocab_size - len(tokens), progress)
@@ -96,6 +90,28 @@ def learn_vocabulary(
             "more text, or a smaller --vocab_size."
         )
     return tokens
+
+
+def _log_left_out(
+    counts: Mapping[str, int],
+    words: Mapping[str, int],
+    tokens: set[str],
+    log: Log,
+) -> None:
+    """Logs how many characters have no token, and what this costs.
+
+    Args:
+      counts: of all words.
+      words: counts of those that can be spelt.
+      tokens: of the alphabet.
+      log: receives the line.
+    """
+    if num_left_out := len(set().union(*counts) - tokens):
+        share = 1 - sum(words.values()) / sum(counts.values())
+        log(
+            f"Left out: {num_left_out:,} rare characters; {share:.3%} of the "
+            "words become [UNK]."
+        )
 
 
 def _count_words(
@@ -219,7 +235,7 @@ def _pieces_above(words: list[tuple[str, int]], count: int) -> list[str]:
 
 
 def _cut(pieces: list[str], number: int) -> list[str]:
-    """Returns the first pieces, those at the cut chosen by their hash.
+    """Returns the first pieces; a hash chooses among those of one count.
 
     The learner returns no counts. Pieces of one count are in the order of
     the alphabet, so that where this order ends another count begins.

@@ -3,7 +3,6 @@
 import pytest
 
 from electra_tf.config import phases as phases_lib
-from electra_tf.config.corpus import CorpusConfig
 from electra_tf.util.errors import UserError
 
 
@@ -67,39 +66,3 @@ def test_phases_that_cannot_be_read_are_refused(text, message):
 def test_a_phase_without_updates_is_refused():
     with pytest.raises(UserError, match="Raise --num_train_steps"):
         plan("128:0.9,512:0.1", 4)
-
-
-def test_data_sets_are_of_each_length_once_and_in_directories_of_their_own():
-    config = CorpusConfig(
-        max_seq_length=512,
-        seq_length_phases="128:0.5,64:0.2,128:0.2,512:0.1",
-        length_buckets=(32, 64, 256),
-    )
-    data_sets = config.data_sets
-    assert [d.max_seq_length for d in data_sets] == [64, 128, 512]
-    assert [d.row_lengths for d in data_sets] == [
-        (32, 64),
-        (32, 64, 128),
-        (32, 64, 256, 512),
-    ]
-    assert [d.seq_length_phases for d in data_sets] == [""] * 3
-    directories = [config.directory_of(d, "a/b/") for d in data_sets]
-    assert directories == ["a/b_64", "a/b_128", "a/b/"]
-    assert CorpusConfig().data_sets == (CorpusConfig(),)
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"seq_length_phases": "64:0.5,512:0.5"}, "--max_seq_length=512"),
-        ({"seq_length_phases": "32:0.5,64:0.5"}, "--max_seq_length=64"),
-        ({"seq_length_phases": "4:0.5,128:0.5"}, "none below 5"),
-        ({"length_buckets": (64, 32)}, "rising"),
-        ({"length_buckets": (32, 32)}, "rising"),
-        ({"length_buckets": (4, 32)}, "from 5"),
-        ({"length_buckets": (32, 129)}, "max_seq_length=128"),
-    ],
-)
-def test_lengths_that_do_not_fit_are_refused(values, message):
-    with pytest.raises(UserError, match=message):
-        CorpusConfig(**values)

@@ -19,7 +19,7 @@ from tiny_corpus import VOCABULARY, contents
 from electra_tf.config.corpus import CorpusConfig
 from electra_tf.data import runners, shards
 from electra_tf.data.runners import Job, LocalRunner
-from electra_tf.data.sources import Source
+from electra_tf.data.sources import TextSource
 from electra_tf.util.errors import (
     DirectoryInUseError,
     ExitCode,
@@ -99,7 +99,7 @@ def test_the_exit_code_is_that_of_the_error_of_a_shard(monkeypatch, code):
     nobody = contextlib.nullcontext([])
     monkeypatch.setattr(runners, "_started", lambda *_: nobody)
     monkeypatch.setattr(runners, "_next_outcome", lambda *_: outcome)
-    shard = shards.Shard((Source(__file__),), "shard")
+    shard = shards.Shard((TextSource(__file__),), "shard")
     job = Job("build", CorpusConfig(), VOCABULARY)
     with pytest.raises(UserError) as error:
         runners._run_processes(job, [shard], 1, lambda *_: None)
@@ -138,11 +138,11 @@ import sys
 from electra_tf.config.corpus import CorpusConfig
 from electra_tf.data.runners import Job, LocalRunner
 from electra_tf.data.shards import Shard
-from electra_tf.data.sources import Source
+from electra_tf.data.sources import TextSource
 from electra_tf.model.tokenization import Vocabulary
 
 vocab_file, *paths = sys.argv[1:]
-shards = [Shard((Source(path),), path + ".shard") for path in paths]
+shards = [Shard((TextSource(path),), path + ".shard") for path in paths]
 job = Job("build", CorpusConfig(), Vocabulary.from_file(vocab_file))
 LocalRunner(2).map_shards(job, shards, lambda *_: None)
 """

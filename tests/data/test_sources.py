@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from electra_tf.data import corpus, sources
 from electra_tf.data.formats import text_files, text_lines
 from electra_tf.data.formats.text_files import Options
-from electra_tf.data.sources import Source
+from electra_tf.data.sources import TextSource
 from electra_tf.util.errors import UserError
 
 NEWLINES = [
@@ -51,7 +51,7 @@ def split(source, num_bytes):
 
 def check(path, cuts, blanks):
     """Reads a file whole and in ranges; returns the ranges."""
-    whole = Source(str(path))
+    whole = TextSource(str(path))
     with mock.patch.object(text_lines, "MAX_BAD_LINE_SHARE", 1):
         return _check(whole, cuts, blanks)
 
@@ -123,7 +123,7 @@ def test_ranges_are_about_as_large_as_asked_for(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("line of text\n\n" * 1000)
     ranges = sources.split_source(
-        Source(str(path)), 1000, blanks_separate_docs=True
+        TextSource(str(path)), 1000, blanks_separate_docs=True
     )
     sizes = [part.num_text_bytes for part in ranges]
     assert sum(sizes) == path.stat().st_size
@@ -150,12 +150,12 @@ def test_what_cannot_be_split_stays_whole(tmp_path, name, content):
             archive.addfile(info, io.BytesIO(b"a\n\n" * 1000))
         content = buffer.getvalue()
     pathlib.Path(tmp_path, name).write_bytes(content)
-    source = Source(str(tmp_path / name))
+    source = TextSource(str(tmp_path / name))
     assert split(source, 10) == [source]
 
 
 @pytest.mark.parametrize(
-    "source", [Source("demo"), Source("directory", split="train")]
+    "source", [TextSource("demo"), TextSource("directory", split="train")]
 )
 def test_what_is_no_file_stays_whole(source):
     assert split(source, 10) == [source]
@@ -165,7 +165,7 @@ def test_a_bad_line_of_a_range_is_counted_from_the_files_start(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text('{"text": "x"}\n' * 9 + "bad\n")
     *_, last = sources.split_source(
-        Source(str(path)), 30, blanks_separate_docs=True
+        TextSource(str(path)), 30, blanks_separate_docs=True
     )
     assert last.start > 0
     with pytest.raises(UserError, match=r"a\.jsonl, line 10: no JSON"):
@@ -191,7 +191,7 @@ def test_a_range_that_begins_with_an_object_is_of_the_files_kind(tmp_path):
 def test_what_is_no_text_stays_whole_whatever_its_name(tmp_path, content):
     path = tmp_path / "a.txt"
     path.write_bytes(content)
-    source = Source(str(path))
+    source = TextSource(str(path))
     assert split(source, 10) == [source]
 
 
@@ -199,7 +199,7 @@ def test_ranges_are_read_in_blocks(tmp_path, monkeypatch):
     path = tmp_path / "a.txt"
     path.write_text("line of text\n\n" * 10_000)
     *_, last = sources.split_source_at(
-        Source(str(path)), [1000], blanks_separate_docs=True
+        TextSource(str(path)), [1000], blanks_separate_docs=True
     )
     sizes, readinto = [], text_files._Range.readinto
 

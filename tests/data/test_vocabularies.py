@@ -76,13 +76,6 @@ def test_a_model_makes_records_that_open_again(config, tmp_path, model_type):
         Records.open(f"{out}/pretrain_data*", unpadded, built)
 
 
-def test_the_tokenizer_and_the_files_ending_must_agree():
-    with pytest.raises(UserError, match="tokenizer='wordpiece'"):
-        CorpusConfig(vocab_file="spm.model")
-    with pytest.raises(UserError, match="must end in .model"):
-        CorpusConfig(vocab_file="vocab.txt", tokenizer="sentencepiece")
-
-
 @pytest.mark.parametrize(
     ("changes", "advice"),
     [

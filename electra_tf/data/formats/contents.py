@@ -47,7 +47,7 @@ class ContentKind(enum.Enum):
 
 
 class ForeignContentError(Exception):
-    """A file whose content a corpus may not have.
+    """A file of a format that is not read.
 
     Attributes:
       what: it is.
@@ -138,7 +138,7 @@ def _share_of_separators(sample: bytes, encoding: str) -> float:
 
 
 def read_fully(file: BinaryIO, size: int) -> bytes:
-    """Reads so many bytes or all there are; one read may give fewer."""
+    """Reads `size` bytes or all there are; one `read` may return fewer."""
     parts = []
     while size and (part := file.read(size)):
         parts.append(part)

@@ -25,7 +25,7 @@ _TABLES = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options:
-    """How files are read.
+    """Options of reading files.
 
     Attributes:
       text_field: of an object of JSON lines, or the column of a Parquet file.
@@ -246,7 +246,7 @@ def _is_safe(name: str) -> bool:
 
 
 class _Range(io.RawIOBase):
-    """Some bytes of a file.
+    """A range of bytes of a file.
 
     Args:
       file: the file.

@@ -61,7 +61,7 @@ class Statistics:
     duplicate_bytes: int = 0
 
     def add(self, other: "Statistics") -> None:
-        """Adds what was read elsewhere."""
+        """Adds the counts of another reading."""
         for name, number in vars(other).items():
             setattr(self, name, getattr(self, name) + number)
 
@@ -80,7 +80,7 @@ class BadLinesError(Exception):
 
 @dataclasses.dataclass
 class Tally:
-    """The lines of a file, or of all files in an archive.
+    """Counts of good and bad lines, of a file or of all files in an archive.
 
     Attributes:
       num_good: in UTF-8; blank ones are not counted.

@@ -19,7 +19,7 @@ _BATCH_ROWS = 256  # of Parquet
 
 
 class BadRowError(UserError):
-    """A line or row without a text in the field or column.
+    """A line or row without a text in its field or column.
 
     Attributes:
       number: of the line or row, counted from 1 at the start of the stream.
@@ -71,7 +71,7 @@ def read_json_lines(
 
 
 def _text(raw: bytes, text_field: str) -> tuple[str, str]:
-    """Returns the text of a line, and what is wrong with it, if anything."""
+    """Returns the text of a line, and its problem; one of both is ""."""
     if len(raw) > MAX_LINE_BYTES:
         return "", f"more than {MAX_LINE_BYTES} bytes"
     try:
