@@ -141,6 +141,7 @@ def test_event_files_lie_in_the_directory_of_the_trial(
         for callback in logged._callbacks(0)
         if isinstance(callback, callbacks.TensorBoardLog)
     )
+    pytest.importorskip("tensorboard")
     log.on_epoch_end(1, {"loss": 0.5})
     log.on_train_end()
     assert len(list(logged.directory.glob("events.out.tfevents.*"))) == 1
