@@ -75,47 +75,6 @@ def pack(
     return join(vocabulary, *truncate_pair(first, second, length - 3))
 
 
-def pack_batch(
-    vocabulary: Vocabulary,
-    first: tf.RaggedTensor,
-    second: tf.RaggedTensor | None = None,
-    *,
-    length: int,
-) -> dict[str, tf.Tensor]:
-    """Makes the rows of `pack` in a graph, filled up with zeros.
-
-    Args:
-      vocabulary: of the tokens.
-      first: int32 [B, (n)], ids.
-      second: int32 [B, (m)], ids; None for single texts.
-      length: L, tokens of each row.
-
-    Returns:
-      "input_ids", "input_mask" and "segment_ids", int32 [B, L].
-    """
-    rows = first.nrows(out_type=tf.int32)
-    cls = tf.fill([rows, 1], vocabulary.cls_id)
-    sep = tf.fill([rows, 1], vocabulary.sep_id)
-    if second is None:
-        parts = [tf.concat([cls, first[:, : length - 2], sep], 1)]
-    else:
-        first, second = _truncate_pairs(first, second, length - 3)
-        parts = [
-            tf.concat([cls, first, sep], 1),
-            tf.concat([second, sep], 1),
-        ]
-    ids = tf.concat(parts, 1)
-    segments = tf.concat(
-        [tf.ones_like(part) * i for i, part in enumerate(parts)], 1
-    )
-    shape = [None, length]
-    return {
-        "input_ids": ids.to_tensor(shape=shape),
-        "input_mask": tf.sequence_mask(ids.row_lengths(), length, tf.int32),
-        "segment_ids": segments.to_tensor(shape=shape),
-    }
-
-
 def join(
     vocabulary: Vocabulary, first: np.ndarray, second: np.ndarray | None = None
 ) -> dict[str, np.ndarray]:
@@ -163,24 +122,3 @@ def truncate_pair(
     else:
         n, m = size - half, half
     return first[:n], second[:m]
-
-
-def _truncate_pairs(
-    first: tf.RaggedTensor, second: tf.RaggedTensor, size: int
-) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-    """Does what `truncate_pair` does, in a graph."""
-    n, m = first.row_lengths(), second.row_lengths()
-    half = tf.constant(size // 2, n.dtype)
-    rest = size - half
-    kept_n = tf.where(m <= half, size - m, tf.minimum(n, rest))
-    kept_m = tf.where(m <= half, m, tf.maximum(half, size - n))
-    fits = n + m <= size
-    return (
-        _cut(first, tf.where(fits, n, kept_n)),
-        _cut(second, tf.where(fits, m, kept_m)),
-    )
-
-
-def _cut(tokens: tf.RaggedTensor, sizes: tf.Tensor) -> tf.RaggedTensor:
-    places = tf.ragged.range(tokens.row_lengths())
-    return tf.ragged.boolean_mask(tokens, places < sizes[:, tf.newaxis])

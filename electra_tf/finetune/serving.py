@@ -38,8 +38,8 @@ from electra_tf.finetune.classification.classification_tasks import (
 )
 from electra_tf.finetune.features import Batch
 from electra_tf.finetune.finetuning_model import FinetuningModel
+from electra_tf.finetune.keras_models.rows import pack
 from electra_tf.finetune.predictor import Predictor
-from electra_tf.finetune.preprocessing import pack_batch
 from electra_tf.finetune.tagging.tagging_head import TaggingHead
 from electra_tf.finetune.task import Task
 from electra_tf.model import tensor_ops
@@ -114,11 +114,8 @@ class _Served(abc.ABC):
         self, first: tf.RaggedTensor, second: tf.RaggedTensor | None = None
     ) -> Batch:
         """Makes rows of tokens, filled up to the longest."""
-        vocabulary, length = (
-            self.task.tokenizer.vocabulary,
-            self.task.max_seq_length,
-        )
-        batch = pack_batch(vocabulary, first, second, length=length)
+        vocabulary = self.task.tokenizer.vocabulary
+        batch = pack(first, second, vocabulary, self.task.max_seq_length)
         sizes = tf.reduce_sum(batch["input_mask"], 1)
         longest = tf.reduce_max(sizes)
         return {name: column[:, :longest] for name, column in batch.items()}
