@@ -27,7 +27,7 @@ from electra_tf.util.errors import UserError
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SamplingConfig:
-    """How several tasks share a training."""
+    """Sampling of several tasks in one training."""
 
     task_sampling_alpha: float = 1.0
     """Each of several tasks gets a share of the updates in proportion to
@@ -72,7 +72,7 @@ DROPOUT = 0.1
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunConfig:
-    """What to do, and where."""
+    """Steps of a run, and its directories."""
 
     data_dir: str = ""
     """Root of vocabulary, models and data of the tasks. Required."""
@@ -137,7 +137,7 @@ class RunConfig:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TaskConfig:
-    """What is learned from which rows."""
+    """Tasks, their rows and heads."""
 
     task_names: tuple[str, ...] = given_once()
     """The task, as cola or mnli, or any name for a custom task: see
@@ -152,8 +152,7 @@ class TaskConfig:
     """Train on both orders of a pair, where the order means nothing."""
 
     head: str = one_of("electra", "hugging_face")
-    """What stands on the encoder: the original's layers, or Hugging
-    Face's."""
+    """Output layers: the original's, or Hugging Face's."""
 
     original_spans: bool = False
     """Let a phrase or name go on where the kind of its tags changes, as the
@@ -231,7 +230,7 @@ class OptimizerConfig:
     """Added to the root of the mean of squared gradients."""
 
     loss_reduction: str = one_of("sum", "mean")
-    """What the gradient is of: the sum over the batch, as the original's,
+    """Loss whose gradient is taken: the sum over the batch, as the original's,
     which the clip nearly always cuts, or the mean."""
 
     clip_norm: float = 1.0
@@ -266,7 +265,7 @@ class OptimizerConfig:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
-    """How long, how wide and from which seed."""
+    """Length, batch size, seed and restarts of a training."""
 
     num_train_epochs: float | None = None
     """Times each row is seen. Default: each task's own; 10 for rte and sts,
@@ -300,7 +299,7 @@ class TrainingConfig:
     epoch."""
 
     checkpoint: str = one_of("best", "last")
-    """What a trial ends with: the weights of the best evaluation, of equals
+    """Weights that a trial ends with: those of the best evaluation, of equals
     the one with the lower loss; or the last ones."""
 
     early_stopping: int = 0
@@ -327,7 +326,7 @@ class TrainingConfig:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RuntimeConfig:
-    """What may change between runs of an experiment but not its result."""
+    """Settings that change the speed of a run but not its result."""
 
     eval_batch_size: int = 64
     """Rows in a batch of evaluation and prediction."""
@@ -342,7 +341,7 @@ class RuntimeConfig:
     """Updates between two checkpoints; each evaluation has one too."""
 
     strategy: str = one_of("auto", "one", "mirrored", "multi_worker", "tpu")
-    """Where to compute: one device, all GPUs of this machine, the machines of
+    """Devices: one device, all GPUs of this machine, the machines of
     TF_CONFIG, or a TPU; auto takes what it finds."""
 
     jit_compile: str = one_of("auto", "true", "false")

@@ -118,7 +118,7 @@ class ColumnsConfig:
     otherwise a column is its number, from 1."""
 
     delimiter: str = ""
-    """What stands between columns: one character, or "tab". Default: a comma
+    """Delimiter of columns: one character, or "tab". Default: a comma
     in .csv files, a tab in .tsv files."""
 
     quoting: str = one_of("auto", "true", "false")
@@ -138,7 +138,7 @@ class ColumnsConfig:
     """Whether both orders of a pair mean the same; see `double_unordered`."""
 
     tag_scheme: str = one_of("auto", "spans", "tags")
-    """What tags mean: spans, with B, I, E or S, a dash and a kind, scored by
+    """Meaning of tags: spans, with B, I, E or S, a dash and a kind, scored by
     F1; or a tag for each word, scored by accuracy. Auto: spans if all tags
     are such."""
 

@@ -17,7 +17,7 @@ _QUESTION, _STRIDE = 64, 128  # the original's
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class QAConfig:
-    """How a context is read, and an answer found in it."""
+    """Windows on the context, head and decoding of question answering."""
 
     max_query_length: int | None = None
     """Tokens of a question that are read; what is longer is cut. Default: 64;

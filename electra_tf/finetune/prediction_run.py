@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import TextIO
 
 from electra_tf.finetune.predictor import BLOCK_SIZE, Answer, Predictor
-from electra_tf.finetune.readers.inputs import Source
+from electra_tf.finetune.readers.inputs import InputSource
 from electra_tf.finetune.readers.reading import BadRows
 from electra_tf.util.errors import UserError
 
@@ -23,7 +23,11 @@ _SECONDS_BETWEEN_LINES = 10.0
 
 
 def run(
-    predictor: Predictor, source: Source, output: str, *, skip_bad_rows: bool
+    predictor: Predictor,
+    source: InputSource,
+    output: str,
+    *,
+    skip_bad_rows: bool,
 ) -> None:
     """Answers all rows of a source.
 
@@ -51,7 +55,7 @@ def run(
 
 
 def _blocks(
-    predictor: Predictor, source: Source, bad_rows: BadRows
+    predictor: Predictor, source: InputSource, bad_rows: BadRows
 ) -> Iterator[list[tuple[int, Answer]]]:
     """Yields blocks of the numbers of rows and their answers."""
     rows = iter(source.rows)

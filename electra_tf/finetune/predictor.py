@@ -29,7 +29,7 @@ BLOCK_SIZE = 1024
 _OF_DATA_SETS = ("eid", "label", "qas_id")  # what new text has not
 
 Answer = dict[str, Any]
-"""What is predicted, as JSON values; see `Predictor`."""
+"""A prediction as JSON values; see `Predictor`."""
 
 
 class Predictor:
@@ -159,7 +159,7 @@ class _Trained(NamedTuple):
 
     @property
     def tokenizer(self) -> tuple[Vocabulary | None, bool | None, bool | None]:
-        """What decides about the ids of a text."""
+        """Vocabulary and switches, which decide the ids of a text."""
         weights = self.weights
         switches = (weights.do_lower_case, weights.strip_accents)
         return (weights.vocabulary, *switches)

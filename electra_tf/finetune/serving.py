@@ -98,7 +98,7 @@ class _Served(abc.ABC):
 
     @property
     def assets(self) -> list[tf.Module]:
-        """What the tokenizer needs beside its graph."""
+        """Resources of the tokenizer outside of its graph."""
         is_asset = isinstance(self.tokenizer, tf.Module)
         return [self.tokenizer] if is_asset else []
 

@@ -29,7 +29,7 @@ _TRAINING = FinetuningConfig.FREE_PARTS | {
 }
 
 Description = Mapping[str, Any]
-"""What `task.json` holds."""
+"""The content of `task.json`."""
 
 
 def describe(tasks: Sequence[Task]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import lzma
 
 import keras
 import pytest
@@ -154,6 +155,21 @@ def test_a_model_asks_its_task_anew_without_any_file(name, tmp_path):
     assert all(word in texts for text in inputs for word in text.split())
     rows = list(again.featurize([example], is_training=False))
     assert {s.name for s in again.get_feature_specs()} == rows[0].keys()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_files_may_be_compressed(name, tmp_path):
+    config, tokenizer = _config(tmp_path, name), TextTokenizer(tiny.VOCABULARY)
+    task = get_task(config, tokenizer, longest=32)
+    _write(task)
+    plain, path = task.get_examples("train"), task.path("train")
+    path.with_name(f"{path.name}.xz").write_bytes(
+        lzma.compress(path.read_bytes())
+    )
+    path.unlink()
+    assert task.path("train").suffix == ".xz"
+    again = get_task(config, tokenizer, longest=32)
+    assert again.get_examples("train") == plain
 
 
 def test_a_model_reads_files_in_the_way_that_its_training_did(tmp_path):

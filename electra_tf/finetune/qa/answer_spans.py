@@ -29,7 +29,7 @@ _BEAM = (
 )
 
 
-class Span(NamedTuple):
+class AnswerSpan(NamedTuple):
     """One of `Spans`.
 
     Attributes:
@@ -69,13 +69,13 @@ class Spans(NamedTuple):
         """The score of each span, float32 [S]."""
         return self.start_scores + self.end_scores
 
-    def at(self, number: int) -> Span:
+    def at(self, number: int) -> AnswerSpan:
         """Returns one of them.
 
         Args:
           number: of the span, below S.
         """
-        return Span(*(values[number].item() for values in self))
+        return AnswerSpan(*(values[number].item() for values in self))
 
 
 def find_spans(outputs: Outputs, config: QAConfig) -> Spans:

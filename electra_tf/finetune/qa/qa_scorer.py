@@ -1,4 +1,4 @@
-"""What the outputs of a head of question answering are worth.
+"""Scorers of question answering: best spans, official figures, ensembles.
 
 Differs: the original computes the n best answers and throws them away, and
 answers "empty" where no span may be an answer; that is the empty text here.
@@ -15,7 +15,7 @@ from electra_tf.config.qa import QAConfig
 from electra_tf.finetune.examples import QAExample
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.qa import answer_spans, qa_metrics
-from electra_tf.finetune.qa.answer_spans import AnswerTexts, Span
+from electra_tf.finetune.qa.answer_spans import AnswerSpan, AnswerTexts
 from electra_tf.finetune.scorer import Outputs, Scorer, mean
 
 _SAME = 1e-3  # logits
@@ -23,7 +23,7 @@ _PLAIN = ("start_logits", "end_logits", "answerable_logit", "loss")
 
 
 class Candidate(NamedTuple):
-    """What may be the answer.
+    """A candidate answer.
 
     Attributes:
       text: of the context.
@@ -37,7 +37,7 @@ class Candidate(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """What is known of the answer to a question.
+    """The predicted answer to a question.
 
     Attributes:
       candidates: the best first, each text once.
@@ -172,7 +172,7 @@ class QAScorer(Scorer):
         self,
         outputs: Outputs,
         example: QAExample,
-        spans: Iterable[Span],
+        spans: Iterable[AnswerSpan],
         count: int,
     ) -> list[Candidate]:
         """Returns the first different texts of spans."""

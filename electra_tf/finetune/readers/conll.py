@@ -19,7 +19,7 @@ _DOCUMENT = "-DOCSTART-"
 
 
 class Columns(NamedTuple):
-    """Where a line has what, as numbers of columns from 0.
+    """Column layout of a file with a word a line; numbers are from 0.
 
     Attributes:
       word: the column of words.
@@ -62,7 +62,7 @@ def read(
 
     Args:
       path: of the file.
-      columns: where it has what.
+      columns: its layout.
       bad_rows: what to do about words that cannot be read.
       check: word -> None; raises `BadRowError` if it cannot be used.
 

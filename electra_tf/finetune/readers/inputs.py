@@ -21,7 +21,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from electra_tf.config.columns import ColumnsConfig
 from electra_tf.finetune.readers import conll, tables
-from electra_tf.finetune.readers.reading import BadRowError, Line, decode
+from electra_tf.finetune.readers.reading import BadRowError, Line, numbered
 from electra_tf.finetune.readers.records import Record
 from electra_tf.finetune.readers.tables import Layout, Table
 from electra_tf.util import compression, storage
@@ -32,7 +32,7 @@ _SAME_AS = {"ndjson": "jsonl"}
 _PLAIN = "columns"  # with tabs between, and no line of names
 
 Item = str | Sequence[str] | Mapping[str, Any]
-"""What is answered at once: a text; a sequence of texts, or of one text's
+"""One input to be answered: a text; a sequence of texts, or of one text's
 words where the model tags; or a mapping from the names of inputs, where dots
 name a field of a field."""
 Inputs = tuple[str | Sequence[str], ...]
@@ -40,11 +40,11 @@ Inputs = tuple[str | Sequence[str], ...]
 
 
 Rows = tuple[Iterable[tuple[int, Any]], Callable[[Any], Inputs]]
-"""The rows and the parser of a `Source`."""
+"""The rows and the parser of a `InputSource`."""
 
 
-class Source(NamedTuple):
-    """Where items come from.
+class InputSource(NamedTuple):
+    """Rows to be answered, and their parser.
 
     Attributes:
       name: for messages.
@@ -127,7 +127,7 @@ def _parts(item: Item, names: Sequence[str]) -> tuple[Any, ...]:
     )
 
 
-def of_texts(texts: Sequence[str], spec: InputSpec) -> Source:
+def of_texts(texts: Sequence[str], spec: InputSpec) -> InputSource:
     """Makes a source of a single row.
 
     Raises:
@@ -140,10 +140,10 @@ def of_texts(texts: Sequence[str], spec: InputSpec) -> Source:
             f"The model must be given {_listed(spec.names)}. Received: "
             f"{len(texts)} of them. Set {right}."
         )
-    return Source("--text", [(1, tuple(texts))], lambda texts: texts)
+    return InputSource("--text", [(1, tuple(texts))], lambda texts: texts)
 
 
-def of_file(path: str, file_format: str, spec: InputSpec) -> Source:
+def of_file(path: str, file_format: str, spec: InputSpec) -> InputSource:
     """Makes a source of the rows of a file.
 
     Args:
@@ -165,7 +165,7 @@ def of_file(path: str, file_format: str, spec: InputSpec) -> Source:
         file_format = _format_of(path) if path else _format_of_input(spec)
     rows, parse = _open(path, file_format, spec)
     is_live = not path and sys.stdin.isatty()
-    return Source(path or "standard input", rows, parse, is_live)
+    return InputSource(path or "standard input", rows, parse, is_live)
 
 
 def _format_of(path: str) -> str:
@@ -258,8 +258,7 @@ def _parse_record(
 
 def _sentences(lines: Iterable[bytes], columns: conll.Columns) -> Rows:
     """Returns the sentences of a file with a word a line."""
-    texts = ((n, decode(line)) for n, line in _numbered(lines))
-    found = conll.sentences(itertools.starmap(Line, texts), columns)
+    found = conll.sentences(numbered(lines), columns)
 
     def parse(sentence: Sequence[Line]) -> Inputs:
         return (tuple(conll.word(line, columns).text for line in sentence),)
@@ -270,8 +269,7 @@ def _sentences(lines: Iterable[bytes], columns: conll.Columns) -> Rows:
 def _plain(lines: Iterable[bytes], file_format: str, spec: InputSpec) -> Rows:
     """Returns rows of a text, or of as many columns as there are inputs."""
 
-    def parse(line: bytes) -> Inputs:
-        text = decode(line)
+    def parse(text: str | None) -> Inputs:
         if text is None:
             raise BadRowError("A row must be UTF-8 text.")
         if file_format == "txt" and len(spec.names) == 1:
@@ -284,13 +282,7 @@ def _plain(lines: Iterable[bytes], file_format: str, spec: InputSpec) -> Rows:
             )
         return tuple(values)
 
-    return _numbered(lines), parse
-
-
-def _numbered(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
-    """Yields the number of each line, and it without what ends it."""
-    for number, line in enumerate(lines, start=1):
-        yield number, line.removesuffix(b"\n").removesuffix(b"\r")
+    return map(tuple, numbered(lines)), parse
 
 
 def _lines(path: str) -> Iterator[bytes]:

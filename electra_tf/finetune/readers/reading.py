@@ -4,7 +4,7 @@ import contextlib
 import io
 import json
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from electra_tf.util import compression
@@ -49,7 +49,7 @@ class BadRows:
 
     @property
     def notes(self) -> list[str]:
-        """What was left out of each file, and what was wrong first."""
+        """A note for each file: rows left out, and the first problem."""
         return [
             f"{count:,} bad rows of {path} are left out. The first, "
             f"{self._first[path]}"
@@ -121,11 +121,14 @@ def read_lines(path: pathlib.Path) -> list[Line]:
     Raises:
       UserError: as `read_bytes`.
     """
-    lines = read_bytes(path).removesuffix(b"\n").split(b"\n")
-    return [
-        Line(number, decode(line.removesuffix(b"\r")))
-        for number, line in enumerate(lines, start=1)
-    ]
+    return list(numbered(io.BytesIO(read_bytes(path))))
+
+
+def numbered(lines: Iterable[bytes]) -> Iterator[Line]:
+    """Yields lines with their numbers, without what ends them."""
+    for number, line in enumerate(lines, start=1):
+        text = line.removesuffix(b"\n").removesuffix(b"\r")
+        yield Line(number, decode(text))
 
 
 def parse_json(text: str | None) -> Json:

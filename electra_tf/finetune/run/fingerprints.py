@@ -19,7 +19,7 @@ from electra_tf.util.errors import UserError
 FILE_NAME = "inputs.json"
 
 Digests = Mapping[str, str]
-"""What is learned from -> its SHA-256."""
+"""Name of the encoder or split -> its SHA-256."""
 
 
 def of_encoder(weights: Weights) -> str:

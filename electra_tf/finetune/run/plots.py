@@ -27,7 +27,7 @@ _MOST_LARGE = 12  # labels whose cells also have their share
 
 
 class _Cells(NamedTuple):
-    """How the cells of a picture of confusion look.
+    """Sizes of the cells of a confusion matrix.
 
     Attributes:
       labels: that are shown.
@@ -45,7 +45,7 @@ class _Cells(NamedTuple):
 
 
 class Curve(NamedTuple):
-    """What a trial did.
+    """Learning curve of a trial.
 
     Attributes:
       trial: its number.

@@ -11,13 +11,13 @@ from electra_tf.finetune.preprocessing import TextTokenizer, join
 from electra_tf.finetune.task import Row
 
 POSITIONS = FeatureSpec("labeled_positions", is_sequence=True)
-"""Where the first token of each word stands."""
+"""Position of the first token of each word."""
 COLUMNS = (
     FeatureSpec("first_word"),
     FeatureSpec("labels_mask", is_float=True, is_sequence=True),
     POSITIONS,
 )
-"""What rows have besides tokens, as `TaggingHead` reads it."""
+"""Columns besides tokens, as `TaggingHead` reads them."""
 
 
 class Window(NamedTuple):
