@@ -79,6 +79,56 @@ def as_tuples(
     return data.map(divide).prefetch(tf.data.AUTOTUNE)
 
 
+def check_rows(data: tf.data.Dataset) -> None:
+    """Checks that a dataset holds batches of rows, as `dataset` makes them.
+
+    Args:
+      data: of a user.
+
+    Raises:
+      UserError: saying what to do with it.
+    """
+    spec = data.element_spec
+    inputs = spec[0] if isinstance(spec, tuple) else spec
+    if not isinstance(inputs, dict) or "input_ids" not in inputs:
+        raise UserError(
+            "A dataset must hold batches as `model.dataset(x, y)` makes them. "
+            f"Received: {inputs}. Map it to these, or to (texts, labels) where "
+            "the model takes texts."
+        )
+    if inputs["input_ids"].shape.rank == 1:
+        raise UserError(
+            "A dataset must hold batches. Received: single rows, "
+            f"{inputs}. Batch it: data.batch(32)."
+        )
+
+
+def weigh_inputs(
+    rows: Sequence[dict[str, Any]],
+    weights: np.ndarray,
+    count: int,
+    name: str,
+) -> None:
+    """Multiplies the weights of rows by those of their inputs.
+
+    Args:
+      rows: each with "eid", the number of its input.
+      weights: float32 [count].
+      count: number of inputs.
+      name: column of the weights.
+
+    Raises:
+      UserError: if there is not one weight for each input.
+    """
+    if weights.shape != (count,):
+        raise UserError(
+            f"`sample_weight` must have a number for each of {count} inputs. "
+            f"Received: shape {list(weights.shape)}."
+        )
+    for row in rows:
+        row[name] = row.get(name, 1.0) * weights[row["eid"]]
+
+
 def split(
     rows: list[dict[str, Any]], share: float, count: int
 ) -> tuple[list, list]:

@@ -328,19 +328,7 @@ class TaskModel(ElectraModel, abc.ABC):
         Raises:
           UserError: if they are something else.
         """
-        spec = data.element_spec
-        inputs = spec[0] if isinstance(spec, tuple) else spec
-        if not isinstance(inputs, dict) or "input_ids" not in inputs:
-            raise UserError(
-                "A dataset must hold batches as `model.dataset(x, y)` makes "
-                f"them. Received: {inputs}. Map it to these, or to "
-                "(texts, labels) where the model takes texts."
-            )
-        if inputs["input_ids"].shape.rank == 1:
-            raise UserError(
-                "A dataset must hold batches. Received: single rows, "
-                f"{inputs}. Batch it: data.batch(32)."
-            )
+        batches.check_rows(data)
         return data
 
     def _labelled(self, data: Data) -> list[dict[str, Any]]:
@@ -360,18 +348,10 @@ class TaskModel(ElectraModel, abc.ABC):
     def _rows(self, data: Data) -> list[dict[str, Any]]:
         """Makes rows, with their weights if there are any."""
         rows = [dict(row) for row in self.rows(data.x, data.y)]
-        if data.sample_weight is None:
-            return rows
-        weights = np.asarray(data.sample_weight, np.float32)
-        count = self.num_inputs(data.x)
-        if weights.shape != (count,):
-            raise UserError(
-                f"`sample_weight` must have a number for each of {count} "
-                f"inputs. Received: shape {list(weights.shape)}."
-            )
-        for row in rows:
-            weight = row.get(self.WEIGHT.name, 1.0)
-            row[self.WEIGHT.name] = weight * weights[row["eid"]]
+        if data.sample_weight is not None:
+            weights = np.asarray(data.sample_weight, np.float32)
+            count = self.num_inputs(data.x)
+            batches.weigh_inputs(rows, weights, count, self.WEIGHT.name)
         return rows
 
     def _weigh(
