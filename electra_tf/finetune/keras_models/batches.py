@@ -1,13 +1,27 @@
 """Batches of rows as Keras' loops read them."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from electra_tf.finetune.features import Batch, Features
 from electra_tf.util.errors import UserError
+
+
+class Data(NamedTuple):
+    """Data to learn from or to answer.
+
+    Attributes:
+      x: the inputs.
+      y: the target of each input; None if not known.
+      sample_weight: the weight of each input; None for 1.
+    """
+
+    x: Any
+    y: Any = None
+    sample_weight: Sequence[float] | None = None
 
 
 def padded_to_longest(

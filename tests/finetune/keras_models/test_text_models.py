@@ -10,7 +10,7 @@ import tiny_finetuning as tiny
 
 import electra_tf
 from electra_tf.checkpoint import weights as weights_lib
-from electra_tf.finetune.keras_models.task_model import Data
+from electra_tf.finetune.keras_models.batches import Data
 from electra_tf.util.errors import ElectraWarning, UserError
 
 TEXTS = ["the good film is very", "it was a bad plot"] * 8
