@@ -1,13 +1,27 @@
 """Batches of rows as Keras' loops read them."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from electra_tf.finetune.features import Batch, Features
 from electra_tf.util.errors import UserError
+
+
+class Data(NamedTuple):
+    """Data to learn from or to answer.
+
+    Attributes:
+      x: the inputs.
+      y: the target of each input; None if not known.
+      sample_weight: the weight of each input; None for 1.
+    """
+
+    x: Any
+    y: Any = None
+    sample_weight: Sequence[float] | None = None
 
 
 def padded_to_longest(
@@ -77,6 +91,56 @@ def as_tuples(
         return (inputs, y) if weights is None else (inputs, y, weights)
 
     return data.map(divide).prefetch(tf.data.AUTOTUNE)
+
+
+def check_rows(data: tf.data.Dataset) -> None:
+    """Checks that a dataset holds batches of rows, as `dataset` makes them.
+
+    Args:
+      data: of a user.
+
+    Raises:
+      UserError: saying what to do with it.
+    """
+    spec = data.element_spec
+    inputs = spec[0] if isinstance(spec, tuple) else spec
+    if not isinstance(inputs, dict) or "input_ids" not in inputs:
+        raise UserError(
+            "A dataset must hold batches as `model.dataset(x, y)` makes them. "
+            f"Received: {inputs}. Map it to these, or to (texts, labels) where "
+            "the model takes texts."
+        )
+    if inputs["input_ids"].shape.rank == 1:
+        raise UserError(
+            "A dataset must hold batches. Received: single rows, "
+            f"{inputs}. Batch it: data.batch(32)."
+        )
+
+
+def weigh_inputs(
+    rows: Sequence[dict[str, Any]],
+    weights: np.ndarray,
+    count: int,
+    name: str,
+) -> None:
+    """Multiplies the weights of rows by those of their inputs.
+
+    Args:
+      rows: each with "eid", the number of its input.
+      weights: float32 [count].
+      count: number of inputs.
+      name: column of the weights.
+
+    Raises:
+      UserError: if there is not one weight for each input.
+    """
+    if weights.shape != (count,):
+        raise UserError(
+            f"`sample_weight` must have a number for each of {count} inputs. "
+            f"Received: shape {list(weights.shape)}."
+        )
+    for row in rows:
+        row[name] = row.get(name, 1.0) * weights[row["eid"]]
 
 
 def split(

@@ -4,6 +4,8 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import keras
+
 from electra_tf.checkpoint import checkpoint_formats
 from electra_tf.checkpoint.weights import Weights, select
 from electra_tf.finetune import task_description
@@ -57,6 +59,18 @@ class Finetuned(NamedTuple):
     def kind(self) -> str:
         """The task's `Task.KIND`; empty if not known."""
         return self.metadata.get("kind", "")
+
+    def restore(self, head: keras.layers.Layer) -> None:
+        """Assigns the weights of the head, whatever its name.
+
+        Args:
+          head: of the same modules, built in the scope `task_specific`.
+        """
+        for variable in head.variables:
+            name = variable.path.removeprefix(f"task_specific/{head.name}/")
+            variable.assign(
+                self.weights.arrays[f"task_specific/{self.task}/{name}"]
+            )
 
 
 def read(path: str, task: str = "", *, vocab_file: str = "") -> Finetuned:

@@ -3,7 +3,7 @@
 import abc
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import keras
 import numpy as np
@@ -13,6 +13,7 @@ from electra_tf.finetune.examples import TOKENS, FeatureSpec
 from electra_tf.finetune.features import Features
 from electra_tf.finetune.keras_models import batches, finetuned, fitting
 from electra_tf.finetune.keras_models.base import Batch, ElectraModel
+from electra_tf.finetune.keras_models.batches import Data
 from electra_tf.finetune.keras_models.finetuned import Finetuned
 from electra_tf.finetune.keras_models.inputs import Labels
 from electra_tf.finetune.task import Row
@@ -21,20 +22,6 @@ from electra_tf.util.errors import ElectraWarning, UserError
 BATCH_SIZE = 32
 
 Outputs = tf.Tensor | dict[str, tf.Tensor]
-
-
-class Data(NamedTuple):
-    """Data to learn from or to answer.
-
-    Attributes:
-      x: the inputs.
-      y: the target of each input; None if not known.
-      sample_weight: the weight of each input; None for 1.
-    """
-
-    x: Any
-    y: Any = None
-    sample_weight: Sequence[float] | None = None
 
 
 class TaskModel(ElectraModel, abc.ABC):
@@ -133,12 +120,7 @@ class TaskModel(ElectraModel, abc.ABC):
         if "max_seq_length" in found.metadata:
             known["max_seq_length"] = found.metadata["max_seq_length"]
         model = cls._from_weights(found.weights, **known | options)
-        mine = f"task_specific/{model.head.name}/"
-        for variable in model.head.variables:
-            name = variable.path.removeprefix(mine)
-            variable.assign(
-                found.weights.arrays[f"task_specific/{found.task}/{name}"]
-            )
+        found.restore(model.head)
         return model
 
     @property
@@ -328,19 +310,7 @@ class TaskModel(ElectraModel, abc.ABC):
         Raises:
           UserError: if they are something else.
         """
-        spec = data.element_spec
-        inputs = spec[0] if isinstance(spec, tuple) else spec
-        if not isinstance(inputs, dict) or "input_ids" not in inputs:
-            raise UserError(
-                "A dataset must hold batches as `model.dataset(x, y)` makes "
-                f"them. Received: {inputs}. Map it to these, or to "
-                "(texts, labels) where the model takes texts."
-            )
-        if inputs["input_ids"].shape.rank == 1:
-            raise UserError(
-                "A dataset must hold batches. Received: single rows, "
-                f"{inputs}. Batch it: data.batch(32)."
-            )
+        batches.check_rows(data)
         return data
 
     def _labelled(self, data: Data) -> list[dict[str, Any]]:
@@ -360,18 +330,10 @@ class TaskModel(ElectraModel, abc.ABC):
     def _rows(self, data: Data) -> list[dict[str, Any]]:
         """Makes rows, with their weights if there are any."""
         rows = [dict(row) for row in self.rows(data.x, data.y)]
-        if data.sample_weight is None:
-            return rows
-        weights = np.asarray(data.sample_weight, np.float32)
-        count = self.num_inputs(data.x)
-        if weights.shape != (count,):
-            raise UserError(
-                f"`sample_weight` must have a number for each of {count} "
-                f"inputs. Received: shape {list(weights.shape)}."
-            )
-        for row in rows:
-            weight = row.get(self.WEIGHT.name, 1.0)
-            row[self.WEIGHT.name] = weight * weights[row["eid"]]
+        if data.sample_weight is not None:
+            weights = np.asarray(data.sample_weight, np.float32)
+            count = self.num_inputs(data.x)
+            batches.weigh_inputs(rows, weights, count, self.WEIGHT.name)
         return rows
 
     def _weigh(
