@@ -40,14 +40,14 @@ def _sums(num_replicas=1, **leaves):
     leaves = {"num_train_steps": NUM_STEPS, "num_hidden_layers": 1, **leaves}
     config = tiny.config(**leaves)
     model = pretraining_run.make_model(config, tiny.VOCABULARY, strategy)
-    block = training_utils._make_block(model, strategy)
+    block = training_utils.make_block(model, strategy)
     return model, block(_batches(strategy), NUM_STEPS)
 
 
 def _train(num_replicas=1, **leaves):
     """Returns the loss at each step, and the weights at the end."""
     model, sums = _sums(num_replicas, **leaves)
-    losses = training_utils._losses(sums, model.loss_weights)
+    losses = training_utils.losses(sums, model.loss_weights)
     return losses, {v.path: v.numpy() for v in model.trainable_variables}
 
 

@@ -14,8 +14,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.model import heads, tensor_ops
-from electra_tf.model.modeling import BertModel
+from electra_tf.model.modeling import BertModel, ElectraGenerator
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import pretrain_helpers
 from electra_tf.pretrain.metrics import masked_lm_size, masked_lm_terms
@@ -55,10 +54,8 @@ class MaskedLanguageModel(PretrainingModel):
             bert, is_packed=config.corpus.is_packed, dtype=self.policy
         )
         self.electra.build((None, None))
-        self.generator_predictions = heads.GeneratorPredictions(
-            bert.embedding_size, bert.vocab_size, bert.initializer_range
-        )
-        self.generator_predictions.build((None, None, bert.hidden_size))
+        self.generator_model = ElectraGenerator(bert, encoder=self.electra)
+        self.generator_predictions = self.generator_model.head
         self.built = True
 
     def forward(
@@ -77,15 +74,11 @@ class MaskedLanguageModel(PretrainingModel):
         masked = pretrain_helpers.mask(
             inputs, self.config.masking, vocabulary=self.vocabulary, keys=keys
         )
-        output = self.electra(
-            *masked.inputs,
+        outputs = self.generator_model(
+            masked.inputs._asdict() | {"positions": masked.positions},
             keys=dropout_keys(keys, Purpose.GENERATOR_DROPOUT, training),
         )
-        states = tensor_ops.gather_positions(
-            output.sequence_output, masked.positions
-        )
-        table = tf.convert_to_tensor(self.electra.embeddings.word_embeddings)
-        return Prediction(masked, self.generator_predictions(states, table))
+        return Prediction(masked, outputs["logits"])
 
     def loss_sizes(self, inputs: Inputs, *, keys: Keys) -> dict[str, tf.Tensor]:
         return {"masked_lm_loss": masked_lm_size(self, inputs, keys)}
