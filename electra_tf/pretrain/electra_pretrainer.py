@@ -10,16 +10,11 @@ from typing import Any, Self
 import keras
 import tensorflow as tf
 
-from electra_tf.checkpoint import (
-    architecture,
-    checkpoint_formats,
-    loading,
-    weights,
-)
-from electra_tf.checkpoint.weights import Weights
+from electra_tf.checkpoint import checkpoint_formats, loading, weights
 from electra_tf.config.model import CommonConfig
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.data import vocabularies
+from electra_tf.model import text_reader
 from electra_tf.model.modeling import (
     Batch,
     ElectraDiscriminator,
@@ -28,10 +23,6 @@ from electra_tf.model.modeling import (
     complete_ids,
 )
 from electra_tf.model.optimization import AdamWeightDecayOptimizer
-from electra_tf.model.text_reader import (
-    vocabulary_config,
-    vocabulary_from_config,
-)
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import (
     evaluation,
@@ -42,8 +33,8 @@ from electra_tf.pretrain import (
 )
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.texts import Data
+from electra_tf.training import callbacks as callbacks_lib
 from electra_tf.training import training_utils
-from electra_tf.training.updates import checkpoint_variables
 from electra_tf.util import config_fields
 from electra_tf.util.errors import UserError
 
@@ -98,7 +89,9 @@ class ElectraPretrainer(keras.Model):
     ) -> None:
         super().__init__(name=name, autocast=False)
         self.supports_jit = False  # strings have no place in XLA
-        self.config = _config(config)
+        if isinstance(config, Mapping):
+            config = PretrainingConfig.from_flags(_NO_FILES | dict(config))
+        self.config = config
         if not isinstance(vocabulary, Vocabulary):
             vocabulary = vocabularies.open_vocabulary(
                 self.config.corpus, vocabulary or self.config.vocab_file
@@ -114,6 +107,7 @@ class ElectraPretrainer(keras.Model):
             self.config, vocabulary, strategy
         )
         self._network = next(iter(export.networks_of(self.objective).values()))
+        self._epoch = callbacks_lib.EpochMeans(self.objective.loss_weights)
         self.built = True
 
     @classmethod
@@ -136,15 +130,15 @@ class ElectraPretrainer(keras.Model):
         Raises:
           UserError: if they do not fit each other or the configuration.
         """
-        merged = weights.merge(
-            loading.weights_of(discriminator), loading.weights_of(generator)
-        )
         reader = discriminator.reader
         if reader is None:
             raise UserError(
                 "The discriminator must have its vocabulary. Received: "
                 f"{discriminator.name}, which has none."
             )
+        merged = weights.merge(
+            loading.weights_of(discriminator), loading.weights_of(generator)
+        )
         common = {x.name for x in dataclasses.fields(CommonConfig)}
         encoder = discriminator.config.to_dict()
         values = {
@@ -214,7 +208,7 @@ class ElectraPretrainer(keras.Model):
         """
         training = self.config.training
         size = batch_size or training.train_batch_size
-        data = self._batches(x, size, seed=training.seed)
+        data = self._batches(x, size, training.seed)
         if validation_data is not None:
             size = self.config.runtime.eval_batch_size
             validation_data = self._batches(validation_data, size)
@@ -222,7 +216,7 @@ class ElectraPretrainer(keras.Model):
         return super().fit(
             data,
             validation_data=validation_data,
-            callbacks=[_EpochMeans(), *(callbacks or ())],
+            callbacks=[self._epoch, *(callbacks or ())],
             **{"shuffle": False, **arguments},  # it is done
         )
 
@@ -243,10 +237,10 @@ class ElectraPretrainer(keras.Model):
         )
 
         def train(iterator: Iterator) -> dict[str, float]:
-            step = int(self.optimizer.iterations)
+            step = int(self.optimizer.iterations.numpy())
             sums = block(iterator, self.steps_per_execution)
             training_utils.check_finite(sums, step)
-            self.epoch_sums.append(sums)
+            self._epoch.sums.append(sums)
             return training_utils.means([sums], self.objective.loss_weights)
 
         self.train_function = train
@@ -291,9 +285,6 @@ class ElectraPretrainer(keras.Model):
           x: as `fit` takes it, but each text is a row.
           batch_size: B, where `x` is no dataset. Default: `eval_batch_size`.
           **arguments: of `keras.Model.predict`.
-
-        Returns:
-          Arrays with a row for each row of `x`.
         """
         size = batch_size or self.config.runtime.eval_batch_size
         if not isinstance(x, tf.data.Dataset | Mapping):
@@ -323,18 +314,16 @@ class ElectraPretrainer(keras.Model):
         Raises:
           UserError: if the objective has no such network.
         """
-        alone = weights.without_slots(weights.select(self._weights(), network))
+        alone = weights.select(export.weights_of(self.objective), network)
+        alone = weights.without_slots(alone)
         corpus = self.config.corpus
         return loading.make(alone, max_seq_length=corpus.max_seq_length)
 
     def export(self, filepath: str) -> list[pathlib.Path]:
-        """Writes SavedModels that answer without electra_tf, text or ids in.
+        """Writes SavedModels, as `pretrain/export.py` says; returns their paths.
 
         Args:
-          filepath: of a directory; see `pretrain/export.py`.
-
-        Returns:
-          The directory of each SavedModel.
+          filepath: of a directory.
         """
         return export.export(self.objective, pathlib.Path(filepath))
 
@@ -347,20 +336,24 @@ class ElectraPretrainer(keras.Model):
         Args:
           directory: must not exist or be empty.
         """
-        checkpoint_formats.write(directory, self._weights(), "electra_tf")
+        checkpoint_formats.write(
+            directory, export.weights_of(self.objective), "electra_tf"
+        )
 
     def get_config(self) -> dict[str, Any]:
         return {
             # Lists: Keras writes a tuple as a dict that nobody reads back.
             "config": json.loads(json.dumps(dataclasses.asdict(self.config))),
-            "vocabulary": vocabulary_config(self.objective.vocabulary),
+            "vocabulary": text_reader.vocabulary_config(
+                self.objective.vocabulary
+            ),
             "name": self.name,
         }
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
         values = config_fields.flatten(config["config"])
-        vocabulary = vocabulary_from_config(config["vocabulary"])
+        vocabulary = text_reader.vocabulary_from_config(config["vocabulary"])
         made = config_fields.build(PretrainingConfig, values)
         return cls(made, vocabulary, name=config["name"])
 
@@ -390,7 +383,7 @@ class ElectraPretrainer(keras.Model):
         """Warns of updates at a rate of 0, or of a rate that only rises."""
         steps = arguments.get("steps_per_epoch") or int(data.cardinality())
         epochs = arguments.get("epochs", 1) - arguments.get("initial_epoch", 0)
-        last = int(self.optimizer.iterations) + max(0, steps) * epochs
+        last = int(self.optimizer.iterations.numpy()) + max(0, steps) * epochs
         end = self.config.training.num_train_steps
         warmup = self.config.optimizer.num_warmup_steps
         if steps <= 0 or self._has_own_optimizer or warmup < last <= end:
@@ -401,55 +394,3 @@ class ElectraPretrainer(keras.Model):
             "(num_train_steps). Configure a schedule that is as long as `fit`.",
             stacklevel=3,
         )
-
-    def _weights(self) -> Weights:
-        """Returns weights, slots and step, with what is known of them."""
-        model, size = self.config.model, self.objective.vocabulary.size
-        arrays = {
-            name: variable.numpy()
-            for name, variable in checkpoint_variables(self.objective).items()
-        }
-        encoder, generator = model.discriminator(size), model.generator(size)
-        found = architecture.infer(
-            {name: array.shape for name, array in arrays.items()},
-            num_attention_heads=encoder.num_attention_heads,
-            generator_num_attention_heads=generator.num_attention_heads,
-        )
-        return Weights(
-            origin=self.name,
-            arrays=arrays,
-            architecture=dataclasses.replace(
-                found,
-                encoder=encoder,
-                generator=found.generator and generator,
-            ),
-            vocabulary=self.objective.vocabulary,
-            do_lower_case=self.config.corpus.do_lower_case,
-            strip_accents=self.config.corpus.strip_accents,
-        )
-
-
-class _EpochMeans(keras.callbacks.Callback):
-    """Has the logs of an epoch tell of all its updates, not of the last."""
-
-    def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
-        self.model.epoch_sums = []
-
-    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
-        weights = self.model.objective.loss_weights
-        logs.update(training_utils.means(self.model.epoch_sums, weights))
-
-
-def _config(config: PretrainingConfig | Mapping[str, Any]) -> PretrainingConfig:
-    """Makes the configuration of name -> value."""
-    if isinstance(config, PretrainingConfig):
-        return config
-    known = {x.field.name for x in config_fields.leaves(PretrainingConfig)}
-    if unknown := sorted(config.keys() - known):
-        raise UserError(
-            "`config` must have flags of run_pretraining. Received: "
-            f"{', '.join(unknown)}. See run_pretraining --help."
-        )
-    values = _NO_FILES | dict(config)
-    config_fields.check_types(PretrainingConfig, values)
-    return config_fields.build(PretrainingConfig, values)

@@ -1,4 +1,4 @@
-"""The networks of a pre-training model as SavedModels.
+"""The networks of a pre-training model as SavedModels, or as arrays.
 
     <directory>/discriminator/{text,ids}/1
     <directory>/generator/{text,ids}/1
@@ -30,6 +30,8 @@ import pathlib
 
 import tensorflow as tf
 
+from electra_tf.checkpoint import architecture
+from electra_tf.checkpoint.weights import Weights
 from electra_tf.model.text_reader import Ids, TextReader
 from electra_tf.pretrain import model_card, pretrain_helpers
 from electra_tf.pretrain.objectives.all_tokens_mlm import AllTokensMlm
@@ -41,6 +43,7 @@ from electra_tf.pretrain.pretraining_model import PretrainingModel
 from electra_tf.serving import networks
 from electra_tf.serving.networks import Network
 from electra_tf.serving.saved_models import Outputs
+from electra_tf.training.updates import checkpoint_variables
 
 
 def export(
@@ -73,7 +76,7 @@ def export(
         },
         model_card.facts_of(model.config),
         "saved_model",
-        step=int(optimizer.iterations) if optimizer else 0,
+        step=int(optimizer.iterations.numpy()) if optimizer else 0,
     )
     return written
 
@@ -95,6 +98,38 @@ def networks_of(model: PretrainingModel) -> dict[str, Network]:
     if hasattr(model, "generator_predictions"):
         found["generator"] = _generator(model)
     return found
+
+
+def weights_of(model: PretrainingModel) -> Weights:
+    """Returns copies of a model's weights, its slots and its step.
+
+    Args:
+      model: with its optimizer.
+    """
+    sizes, vocabulary = model.config.model, model.vocabulary
+    arrays = {
+        name: variable.numpy()
+        for name, variable in checkpoint_variables(model).items()
+    }
+    encoder = sizes.discriminator(vocabulary.size)
+    generator = sizes.generator(vocabulary.size)
+    found = architecture.infer(
+        {name: array.shape for name, array in arrays.items()},
+        num_attention_heads=encoder.num_attention_heads,
+        generator_num_attention_heads=generator.num_attention_heads,
+    )
+    if found.generator is None:
+        generator = None
+    return Weights(
+        origin=model.name,
+        arrays=arrays,
+        architecture=dataclasses.replace(
+            found, encoder=encoder, generator=generator
+        ),
+        vocabulary=vocabulary,
+        do_lower_case=model.config.corpus.do_lower_case,
+        strip_accents=model.config.corpus.strip_accents,
+    )
 
 
 def reader_of(

@@ -21,7 +21,7 @@ def _words(rows):
     return ids[ids > tiny.VOCABULARY.mask_id].tolist()
 
 
-@pytest.mark.parametrize("packing", ["rows", "packed"])
+@pytest.mark.parametrize("packing", ["carry", "packed"])
 def test_no_word_is_lost(packing):
     config = dataclasses.replace(CORPUS, packing=packing)
     rows = texts.pack(DOCUMENTS, config, READER)
@@ -38,6 +38,10 @@ def _batches(data, seed=None):
     return list(texts.batches(data, CORPUS, READER, batch_size=4, seed=seed))
 
 
+def _dataset(rows):
+    return tf.data.Dataset.from_tensor_slices(rows).batch(4)
+
+
 def test_training_leaves_an_incomplete_batch_out_and_evaluation_none():
     rows = tiny.batch(6)
     assert [len(x.input_ids) for x in _batches(rows)] == [4, 2]
@@ -50,11 +54,9 @@ def test_training_leaves_an_incomplete_batch_out_and_evaluation_none():
     [
         lambda rows: rows,
         lambda rows: rows._asdict(),
-        lambda rows: tf.data.Dataset.from_tensor_slices(rows).batch(4),
-        lambda rows: tf.data.Dataset.from_tensor_slices(tuple(rows)).batch(4),
-        lambda rows: tf.data.Dataset.from_tensor_slices(rows._asdict()).batch(
-            4
-        ),
+        lambda rows: _dataset(rows),
+        lambda rows: _dataset(tuple(rows)),
+        lambda rows: _dataset(rows._asdict()),
     ],
     ids=["Inputs", "dict", "dataset", "tuples", "dicts"],
 )
