@@ -320,7 +320,7 @@ class ElectraPretrainer(keras.Model):
         return loading.make(alone, max_seq_length=corpus.max_seq_length)
 
     def export(self, filepath: str) -> list[pathlib.Path]:
-        """Writes SavedModels, as `pretrain/export.py` says; returns their paths.
+        """Writes SavedModels, see `pretrain/export.py`; returns their paths.
 
         Args:
           filepath: of a directory.
