@@ -387,6 +387,7 @@ def test_a_directory_that_cannot_be_written_is_named(model, tmp_path):
         export.export(model, tmp_path)
 
 
+@pytest.mark.slow
 def test_replicas_leave_no_trace(model, tmp_path):
     with tf.distribute.MirroredStrategy(["CPU:1", "CPU:2"]).scope():
         mirrored = Electra(_config(), tiny.VOCABULARY)
@@ -401,6 +402,7 @@ def test_replicas_leave_no_trace(model, tmp_path):
     assert devices <= {"", "/device:CPU:0", "/device:CPU:*"}  # to restore
 
 
+@pytest.mark.slow
 def test_an_export_of_a_training_in_bfloat16_is_exact(
     model, tmp_path, products_in_bfloat16
 ):
@@ -418,6 +420,7 @@ def test_an_export_of_a_training_in_bfloat16_is_exact(
         assert np.abs(found - compute(rounded, inputs)).max() > 1e-3
 
 
+@pytest.mark.slow
 def test_an_export_adds_differences_to_the_generators_tables(tmp_path):
     config = _config(generator_sharing="gradient_disentangled")
     model = Electra(config, tiny.VOCABULARY)
@@ -442,7 +445,13 @@ def test_an_export_adds_differences_to_the_generators_tables(tmp_path):
     assert f"| {size:,} |" in (tmp_path / "README.md").read_text()
 
 
-@pytest.mark.parametrize("objective", ["replace_mlm", "all_tokens_mlm"])
+@pytest.mark.parametrize(
+    "objective",
+    [
+        pytest.param("replace_mlm", marks=pytest.mark.slow),
+        "all_tokens_mlm",
+    ],
+)
 def test_a_corrector_says_what_stood_there(objective, tmp_path):
     config = _config(objective=objective)
     model = OBJECTIVES[objective](config, tiny.VOCABULARY)
