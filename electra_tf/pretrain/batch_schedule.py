@@ -26,7 +26,7 @@ import numpy as np
 from electra_tf.config import phases as phases_lib
 from electra_tf.config.phases import Phase
 from electra_tf.data.records import Records
-from electra_tf.util.interleaving import UNIT, take_turns
+from electra_tf.util.interleaving import UNIT, interleave_schedule
 
 
 class Source(NamedTuple):
@@ -104,7 +104,7 @@ class BatchSchedule:
         """Returns the source of each update of a phase."""
         sizes = [bucket.num_records for bucket in self._buckets(phase)]
         ends = [n * UNIT // sum(sizes) for n in itertools.accumulate(sizes)]
-        return take_turns(np.array(ends), phase.num_steps, self.seed)
+        return interleave_schedule(np.array(ends), phase.num_steps, self.seed)
 
     def _phase_at(self, step: int) -> Phase:
         return self.phases[phases_lib.phase_at(self.phases, step)]

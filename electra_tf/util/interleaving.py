@@ -1,13 +1,14 @@
-"""Who gives the batch of each update, where several sources take turns.
+"""Interleaves sources of batches by their shares, without randomness.
 
-Turn g goes to the source into whose share of [0, 1) the number
+Update g takes its batch from the source into whose share of [0, 1) the number
 
     (offset + g * 0.618...) mod 1
 
 falls, with the golden ratio and an offset made from the seed. Of all such
-sequences this one is spread most evenly: after any number of turns each source
-has had its share of them to within a few, in an irregular order, and none waits
-for long. Turns are a function of seed and position: a run may start at any.
+sequences this one is spread most evenly: after any number of updates each
+source has had its share of them to within a few, in an irregular order, and
+none waits for long. The schedule is a function of seed and position: a run may
+start at any.
 """
 
 import numpy as np
@@ -18,8 +19,10 @@ UNIT = 2**32
 _GOLDEN = 2_654_435_769  # 0.618... * UNIT
 
 
-def take_turns(ends: np.ndarray, num_turns: int, seed: int) -> np.ndarray:
-    """Returns the source of each turn.
+def interleave_schedule(
+    ends: np.ndarray, num_turns: int, seed: int
+) -> np.ndarray:
+    """Returns the source of each update.
 
     Args:
       ends: int64 [k] or, if shares change, [num_turns, k]: where the shares of

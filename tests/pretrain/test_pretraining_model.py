@@ -60,7 +60,7 @@ def reference():
     ("num_replicas", "num_parts"),
     [
         (1, 4),
-        (4, 1),
+        pytest.param(4, 1, marks=pytest.mark.slow),
         pytest.param(1, 2, marks=pytest.mark.slow),
         pytest.param(2, 1, marks=pytest.mark.slow),
         pytest.param(2, 2, marks=pytest.mark.slow),

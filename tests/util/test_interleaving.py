@@ -1,6 +1,6 @@
 import numpy as np
 
-from electra_tf.util.interleaving import UNIT, take_turns
+from electra_tf.util.interleaving import UNIT, interleave_schedule
 
 
 def _ends(shares):
@@ -9,7 +9,7 @@ def _ends(shares):
 
 def test_every_source_has_its_share_of_the_turns_at_all_times():
     shares = np.array([0.15, 0.05, 0.8])
-    turns = take_turns(_ends(shares), 3000, 7)
+    turns = interleave_schedule(_ends(shares), 3000, 7)
     assert turns.shape == (3000,) and turns.dtype == np.int32
     done = np.arange(1, 3001)
     for source, share in enumerate(shares):
@@ -19,7 +19,9 @@ def test_every_source_has_its_share_of_the_turns_at_all_times():
 
 def test_shares_may_change_from_turn_to_turn():
     first = np.linspace(0.9, 0.3, 4000)
-    turns = take_turns(_ends(np.stack([first, 1 - first], -1)), 4000, 1)
+    turns = interleave_schedule(
+        _ends(np.stack([first, 1 - first], -1)), 4000, 1
+    )
     for part in np.split(np.arange(4000), 8):
         expected = first[part].sum()
         assert abs((turns[part] == 0).sum() - expected) < 8
@@ -27,10 +29,10 @@ def test_shares_may_change_from_turn_to_turn():
 
 def test_turns_are_a_function_of_seed_and_position():
     ends = _ends([0.5, 0.5])
-    whole = take_turns(ends, 100, 3)
-    np.testing.assert_array_equal(take_turns(ends, 40, 3), whole[:40])
-    assert (take_turns(ends, 100, 4) != whole).any()
+    whole = interleave_schedule(ends, 100, 3)
+    np.testing.assert_array_equal(interleave_schedule(ends, 40, 3), whole[:40])
+    assert (interleave_schedule(ends, 100, 4) != whole).any()
 
 
 def test_a_single_source_has_every_turn():
-    assert not take_turns(_ends([1.0]), 9, 0).any()
+    assert not interleave_schedule(_ends([1.0]), 9, 0).any()

@@ -17,7 +17,7 @@ from electra_tf.finetune.run.report import ALL_TASKS, MEAN
 from electra_tf.finetune.scorer import Scorer
 from electra_tf.finetune.task import Task
 from electra_tf.util.errors import UserError
-from electra_tf.util.interleaving import UNIT, take_turns
+from electra_tf.util.interleaving import UNIT, interleave_schedule
 
 _RARE = 0.05
 """Share of the updates that is worth a length of rows of its own: tracing an
@@ -103,7 +103,9 @@ class Experiment(NamedTuple):
           int32 [num_train_steps], numbers of `tasks`.
         """
         ends = np.cumsum(self.shares(), -1) * UNIT
-        return take_turns(ends.astype(np.int64), self.num_train_steps, seed)
+        return interleave_schedule(
+            ends.astype(np.int64), self.num_train_steps, seed
+        )
 
     def shares(self) -> np.ndarray:
         """Returns the share of each task in each update, [updates, tasks]."""
