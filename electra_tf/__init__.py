@@ -7,18 +7,24 @@ from electra_tf.util import keras_registration
 __version__ = "0.1.0"
 
 _MODELS = "electra_tf.finetune.keras_models"
-_PUBLIC = {
+_KERAS = {
     "ElectraBackbone": f"{_MODELS}.backbone",
     "ElectraClassifier": f"{_MODELS}.text_models",
+    "ElectraDiscriminator": "electra_tf.model.modeling",
+    "ElectraGenerator": "electra_tf.model.modeling",
+    "ElectraPretrainer": "electra_tf.pretrain.electra_pretrainer",
     "ElectraQA": f"{_MODELS}.question_answering",
     "ElectraRegressor": f"{_MODELS}.text_models",
     "ElectraTagger": f"{_MODELS}.tagger",
+}
+_PUBLIC = {
+    **_KERAS,
     "Predictor": "electra_tf.finetune.predictor",
+    "PretrainingConfig": "electra_tf.configure_pretraining",
+    "Vocabulary": "electra_tf.model.tokenization",
 }
 _SAVED = {
-    **{
-        name: path for name, path in _PUBLIC.items() if path.startswith(_MODELS)
-    },
+    **_KERAS,
     "TaggingLoss": f"{_MODELS}.tagger",
     "FittedDecay": f"{_MODELS}.fitting",
     "AdamWeightDecayOptimizer": "electra_tf.model.optimization",

@@ -28,6 +28,9 @@ from electra_tf.config.optimizer import OptimizerConfig
 from electra_tf.config.phases import Phase
 from electra_tf.util import storage
 from electra_tf.util.config_fields import (
+    build,
+    check_types,
+    leaves,
     one_of,
     require,
     require_choices,
@@ -291,6 +294,25 @@ class PretrainingConfig:
                 f"Received: mask_prob={self.masking.mask_prob}, rows of "
                 f"{shortest} tokens."
             )
+
+    @classmethod
+    def from_flags(cls, values: Mapping[str, Any]) -> "PretrainingConfig":
+        """Makes a configuration in Python.
+
+        Args:
+          values: flag -> value; the rest are defaults.
+
+        Raises:
+          UserError: if there is no such flag, or it has no such value.
+        """
+        known = {leaf.field.name for leaf in leaves(cls)}
+        if unknown := sorted(values.keys() - known):
+            raise UserError(
+                "A configuration must have flags of run_pretraining. Received: "
+                f"{', '.join(unknown)}. See run_pretraining --help."
+            )
+        check_types(cls, values)
+        return build(cls, values)
 
     @property
     def vocab_file(self) -> str:

@@ -75,9 +75,9 @@ def go_on(model, num_steps):
     strategy = tf.distribute.get_strategy()
     size = model.config.training.train_batch_size
     data = tf.data.Dataset.from_tensor_slices(rows(size * num_steps, seed=1))
-    block = training_utils._make_block(model, strategy)
+    block = training_utils.make_block(model, strategy)
     sums = block(iter(data.batch(size)), num_steps)
-    return {name: training_utils._ratio(x) for name, x in sums.items()}
+    return {name: training_utils.ratio(x) for name, x in sums.items()}
 
 
 def evaluate(model):

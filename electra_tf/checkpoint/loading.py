@@ -1,81 +1,125 @@
-"""Networks in Keras from a checkpoint of any format."""
+"""Networks in Keras from a checkpoint of any format, and back."""
 
-from typing import NamedTuple
-
-import keras
+import warnings
+from typing import Any
 
 from electra_tf.checkpoint import checkpoint_formats
 from electra_tf.checkpoint.architecture import (
     DISCRIMINATOR_HEAD,
     GENERATOR_HEAD,
+    Architecture,
 )
 from electra_tf.checkpoint.weights import Weights, select
-from electra_tf.model import heads
 from electra_tf.model.layers import Policy
-from electra_tf.model.modeling import BertModel
+from electra_tf.model.modeling import (
+    ElectraDiscriminator,
+    ElectraGenerator,
+    EncoderWithHead,
+)
+from electra_tf.util.errors import UserError
+
+_CLASSES = {
+    DISCRIMINATOR_HEAD: ElectraDiscriminator,
+    GENERATOR_HEAD: ElectraGenerator,
+}
 
 
-class Network(NamedTuple):
-    """An encoder with its pre-training head.
-
-    Attributes:
-      encoder: reads `input_ids`, `input_mask` and `segment_ids`.
-      head: a `DiscriminatorPredictions`, which reads the encoder's states; a
-        `GeneratorPredictions`, which reads them and the table of word
-        embeddings; or None if the checkpoint has none.
-      weights: what they were read from, with vocabulary and sizes.
-    """
-
-    encoder: BertModel
-    head: keras.layers.Layer | None
-    weights: Weights
-
-
-def load(path: str, network: str = "") -> Network:
+def load(
+    path: str,
+    network: str = "",
+    expected: type[EncoderWithHead] = EncoderWithHead,
+    *,
+    vocab_file: str = "",
+    **options: Any,  # noqa: ANN401 (those of the class)
+) -> EncoderWithHead:
     """Loads a network that stands alone.
 
     Where no file says how many attention heads it has, one for every 64 of its
-    width is taken, and `weights.heads_are_assumed` is set.
+    width is taken, with a warning.
 
     Args:
       path: of a checkpoint of the original's, of ours, or of Hugging Face's;
         as `checkpoint_formats.read` takes it.
-      network: "discriminator", "corrector" or "generator". Default: the
-        first of these that there is.
+      network: "discriminator", "corrector" or "generator". Default: that of
+        `expected`, or the first of these that there is.
+      expected: the class that it must be of.
+      vocab_file: of the tokens. Default: the one beside the checkpoint.
+      **options: of the class.
 
     Returns:
-      The network, with its weights.
+      An `ElectraDiscriminator` or an `ElectraGenerator` with its weights; an
+      `EncoderWithHead` without a head if the checkpoint has none.
 
     Raises:
       UserError: if the checkpoint cannot be read or has no such network.
     """
-    loaded = checkpoint_formats.read(path)
-    return make(select(loaded, network or loaded.networks[0]))
+    weights = checkpoint_formats.read(path, vocab_file=vocab_file)
+    network = network or expected.NETWORK or weights.networks[0]
+    weights = select(weights, network)
+    if weights.heads_are_assumed:
+        config = weights.architecture.encoder
+        warnings.warn(
+            f"No file beside {weights.origin} says how many attention heads "
+            f"it has: {config.num_attention_heads} are assumed. Of others, "
+            "convert it with electra_tf.convert_checkpoint "
+            "--num_attention_heads.",
+            stacklevel=3,
+        )
+    made = make(weights, **options)
+    if not isinstance(made, expected):
+        raise UserError(
+            f"{weights.origin} must hold an {expected.__name__}. Received: "
+            f"{type(made).__name__}, as its {network}. Take the class of this "
+            "name, or electra_tf.ElectraBackbone for the encoder alone."
+        )
+    return made
 
 
-def make(weights: Weights, dtype: Policy = None) -> Network:
-    """Makes the layers of a network and gives them its weights.
+def make(
+    weights: Weights,
+    dtype: Policy = None,
+    **options: Any,  # noqa: ANN401 (those of the class)
+) -> EncoderWithHead:
+    """Makes a network with its weights.
 
     Args:
       weights: of one network, as `weights.select` returns it.
       dtype: policy of the encoder. Default: Keras' global one.
+      **options: of the class.
     """
-    config = weights.architecture.encoder
-    encoder = BertModel(config, name="electra", dtype=dtype)
-    encoder.build((None, None))
-    head = None
-    if DISCRIMINATOR_HEAD in weights.architecture.heads:
-        head = heads.DiscriminatorPredictions(
-            config.hidden_size, config.initializer_range
-        )
-    elif GENERATOR_HEAD in weights.architecture.heads:
-        head = heads.GeneratorPredictions(
-            config.embedding_size, config.vocab_size, config.initializer_range
-        )
-    if head is not None:
-        head.build((None, None, config.hidden_size))
-    layers = [encoder] if head is None else [encoder, head]
-    for layer in layers:
-        for variable in layer.variables:
-            variable.assign(weights.arrays[variable.path])
-    return Network(encoder, head, weights)
+    names = [name for name in _CLASSES if name in weights.architecture.heads]
+    cls = _CLASSES[names[0]] if names else EncoderWithHead
+    told = {
+        "do_lower_case": weights.do_lower_case is not False,
+        "strip_accents": weights.strip_accents is not False,
+    }
+    made = cls(
+        weights.architecture.encoder,
+        weights.vocabulary,
+        dtype=dtype,
+        **told | options,
+    )
+    for variable in made.weights:
+        variable.assign(weights.arrays[variable.path])
+    return made
+
+
+def weights_of(network: EncoderWithHead) -> Weights:
+    """Returns the weights of a network that stands alone, as copies.
+
+    Args:
+      network: made by `make` or its class, sharing nothing with another.
+    """
+    reader = network.reader
+    heads = {cls: name for name, cls in _CLASSES.items()}
+    return Weights(
+        origin=network.name,
+        arrays={v.path: v.numpy() for v in network.weights},
+        architecture=Architecture(
+            encoder=network.config,
+            heads=tuple(filter(None, [heads.get(type(network))])),
+        ),
+        vocabulary=network.vocabulary,
+        do_lower_case=reader and reader.do_lower_case,
+        strip_accents=reader and reader.strip_accents,
+    )

@@ -254,7 +254,11 @@ def _loading(networks: tuple[str, ...], target: str, head: str) -> str:
     name = networks[0]
     parts = []
     if not head and target != "saved_model":
-        parts.append(_IN_KERAS.format(network=name, call=_CALLS[name]))
+        parts.append(
+            _IN_KERAS.format(
+                name=_OF_KERAS[name], network=name, logits=_LOGITS[name]
+            )
+        )
     if target == "saved_model":
         parts.append(_IN_TENSORFLOW.format(network=name))
     elif target == "hf":
@@ -264,28 +268,28 @@ def _loading(networks: tuple[str, ...], target: str, head: str) -> str:
     return "## How to load it\n\n" + "\n".join(parts)
 
 
-_WORDS_CALL = (
-    "network.head(states, network.encoder.embeddings"
-    ".word_embeddings)  # [B, L, V]"
-)
-_CALLS = {
-    "discriminator": "network.head(states)  # [B, L], over 0: replaced",
-    "generator": _WORDS_CALL,
-    "corrector": _WORDS_CALL,
+_OF_KERAS = {
+    "discriminator": "ElectraDiscriminator",
+    "generator": "ElectraGenerator",
+    "corrector": "ElectraGenerator",
+}
+_LOGITS = {
+    "discriminator": "[B, L], over 0: replaced",
+    "generator": "[B, L, V], of each word",
+    "corrector": "[B, L, V], of each word",
 }
 _IN_KERAS = """\
 In Keras, from this directory:
 
 ```python
 import numpy as np
-from electra_tf.checkpoint import loading
+import electra_tf
 
-network = loading.load(".", "{network}")
-input_ids = np.array([[1, 2, 3]])  # of the vocabulary in vocab.txt
-states = network.encoder(
-    input_ids, np.ones_like(input_ids), np.zeros_like(input_ids)
-).sequence_output  # [B, L, H]
-{call}
+network = electra_tf.{name}.from_checkpoint(".", "{network}")
+input_ids = np.array([[1, 2, 3]])  # of the vocabulary; or texts
+outputs = network({{"input_ids": input_ids}})
+outputs["sequence_output"]  # [B, L, H]
+outputs["logits"]  # {logits}
 ```
 """
 _IN_TENSORFLOW = """\

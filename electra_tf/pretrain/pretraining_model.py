@@ -243,19 +243,6 @@ class PretrainingModel(UpdatedModel):
             ahead=int(config.original_lr_step),
         )
 
-    def train_step(self, inputs: Inputs) -> dict[str, tf.Tensor]:
-        """Does one update; the hook that Keras' `fit` calls.
-
-        Args:
-          inputs: this replica's rows of the global batch.
-
-        Returns:
-          The means over the global batch of every loss and metric, and "loss".
-        """
-        terms = self.update(Inputs(*inputs))
-        logs = {name: term.mean() for name, term in terms.items()}
-        return {"loss": self.total_loss(terms), **logs}
-
     def update(self, inputs: Inputs) -> Terms:
         """Does one update and returns the sums over the global batch.
 

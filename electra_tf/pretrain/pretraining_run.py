@@ -255,7 +255,7 @@ def _batches(
     schedule: BatchSchedule,
     step: int,
     strategy: tf.distribute.Strategy,
-) -> Iterator | training_utils.Turns:
+) -> training_utils.Batches:
     """Opens each replica's rows of the phase at a step, from there on."""
     sources = schedule.sources(step)
 
@@ -278,8 +278,12 @@ def _batches(
 
     if len(sources) == 1:
         return iterator(sources[0])
-    turns = tf.data.Dataset.from_tensor_slices(schedule.interleaving(step))
-    return training_utils.Turns(tuple(map(iterator, sources)), iter(turns))
+    interleaving = tf.data.Dataset.from_tensor_slices(
+        schedule.interleaving(step)
+    )
+    return training_utils.InterleavedBatches(
+        tuple(map(iterator, sources)), iter(interleaving)
+    )
 
 
 def _callbacks(

@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from electra_tf.config import phases as phases_lib
 from electra_tf.config.phases import Phase
+from electra_tf.training import training_utils
 from electra_tf.util import files
 from electra_tf.util.errors import UserError
 
@@ -167,6 +168,28 @@ class JsonLog(keras.callbacks.Callback):
         record["sequences_per_second"] = speed * phase.batch_size
         record["tokens_per_second"] = speed * phase.tokens_per_step
         files.append_text(self.path, json.dumps(record) + "\n")
+
+
+class EpochMeans(keras.callbacks.Callback):
+    """Replaces the logs of an epoch's last update by means over the epoch.
+
+    Args:
+      loss_weights: name of a loss -> its factor in the total loss.
+
+    Attributes:
+      sums: of the updates of this epoch, as `training_utils` makes them.
+    """
+
+    def __init__(self, loss_weights: dict[str, float]) -> None:
+        super().__init__()
+        self.loss_weights = loss_weights
+        self.sums: list[training_utils.Sums] = []
+
+    def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
+        self.sums.clear()
+
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+        logs.update(training_utils.means(self.sums, self.loss_weights))
 
 
 def check_tensorboard() -> None:

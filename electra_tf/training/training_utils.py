@@ -81,21 +81,26 @@ class Schedule(NamedTuple):
         )
 
 
-class Turns(NamedTuple):
-    """Batches of several shapes: updates take them in turns.
+class InterleavedBatches(NamedTuple):
+    """Batches of several shapes, and the order that updates take them in.
 
     Attributes:
       iterators: over what each replica's `update` takes, of one shape each.
-      turns: over int32 scalars, the iterator that each update takes from.
+      order: over int32 scalars, the iterator that each update takes from.
     """
 
     iterators: tuple[Iterator, ...]
-    turns: Iterator
+    order: Iterator
+
+
+Batches = Iterator | InterleavedBatches
+Sums = dict[str, np.ndarray]
+"""Metric -> float32 [n, 2], its total and weight at each of n updates."""
 
 
 def train(
     model: Trainable,
-    batches: Callable[[int], Iterator | Turns],
+    batches: Callable[[int], Batches],
     schedule: Schedule,
     *,
     strategy: tf.distribute.Strategy,
@@ -107,7 +112,7 @@ def train(
     Args:
       model: with its optimizer, whose `iterations` say where to start.
       batches: step -> iterator over what each replica's `update` takes, from
-        that step on to the next border; or `Turns` of several.
+        that step on to the next border; or `InterleavedBatches`.
       schedule: when to stop and save.
       strategy: that the model was made under.
       save: writes the checkpoint of a step. All workers call it and wait for
@@ -127,7 +132,7 @@ def train(
     """
     step = int(model.optimizer.iterations.numpy())
     runner = keras.callbacks.CallbackList(list(callbacks), model=model)
-    block = _make_block(model, strategy)
+    block = make_block(model, strategy)
     workers = distribution.Workers(strategy)
     pace = _Pace(is_free=workers.count == 1)
     model.stop_training = is_ended = False
@@ -141,11 +146,13 @@ def train(
             while step < stop_at and not (pace.is_free and stop.received):
                 with pace.of(stop_at - step) as size:
                     parts.append(block(iterator, size))
-                _check_finite(parts[-1], step)
+                check_finite(parts[-1], step)
                 step += size
-                runner.on_train_batch_end(step, _logs(parts[-1:], model, pace))
+                logs = means(parts[-1:], model.loss_weights) | pace.logs()
+                runner.on_train_batch_end(step, logs)
             if step == stop_at:
-                runner.on_epoch_end(step, _logs(parts, model, pace))
+                logs = means(parts, model.loss_weights) | pace.logs()
+                runner.on_epoch_end(step, logs)
             flags = workers.any(stop.received, model.stop_training)
             if schedule.saves_at(step) or any(flags):
                 _save_together(save, step, workers)
@@ -197,6 +204,10 @@ class _Pace:
         yield size
         self.steps_per_second = size / (time.monotonic() - began)
 
+    def logs(self) -> dict[str, float]:
+        """Returns the speed for callbacks."""
+        return {"steps_per_second": self.steps_per_second}
+
 
 class StopSignal:
     """Remembers SIGTERM, SIGINT or SIGHUP while open.
@@ -232,63 +243,108 @@ def _next_multiple(step: int, every: int) -> int:
     return (step // every + 1) * every
 
 
-def _make_block(
-    model: Trainable, strategy: tf.distribute.Strategy
-) -> Callable[[Iterator | Turns, int], dict[str, np.ndarray]]:
-    """Returns a function that runs n updates in one graph.
+def make_block(
+    model: Trainable,
+    strategy: tf.distribute.Strategy,
+    *,
+    run_eagerly: bool = False,
+) -> Callable[[Batches, int], Sums]:
+    """Makes a function that runs n updates in one graph.
 
-    An update is traced once for each shape of batches. The function returns
-    name -> float32 [n, 2], the total and the weight at each update.
+    An update is traced once for each shape of batches.
+
+    Args:
+      model: with its optimizer.
+      strategy: that the model was made under.
+      run_eagerly: whether to trace nothing, for debugging.
+
+    Returns:
+      Function of batches and n that returns the sums of the n updates.
     """
     names: list[str] = []
 
     def one_update(iterator: Iterator) -> tf.Tensor:
-        terms = strategy.run(model.update, args=(next(iterator),))
-        names[:] = sorted(terms)
+        metrics = strategy.run(model.update, args=(next(iterator),))
+        names[:] = sorted(metrics)
         local = strategy.experimental_local_results
         return tf.stack(
-            [tf.stack([local(x)[0] for x in terms[n]]) for n in names]
+            [tf.stack([local(x)[0] for x in metrics[n]]) for n in names]
         )
 
-    def next_update(batches: Iterator | Turns) -> tf.Tensor:
-        if not isinstance(batches, Turns):
+    def next_update(batches: Batches) -> tf.Tensor:
+        if not isinstance(batches, InterleavedBatches):
             return one_update(batches)
         each = [functools.partial(one_update, x) for x in batches.iterators]
-        return tf.switch_case(next(batches.turns), each)
+        return tf.switch_case(next(batches.order), each)
 
-    @tf.function
-    def updates(batches: Iterator | Turns, num_steps: tf.Tensor) -> tf.Tensor:
+    def updates(batches: Batches, num_steps: tf.Tensor) -> tf.Tensor:
         records = tf.TensorArray(tf.float32, size=num_steps)
         for i in tf.range(num_steps):
             records = records.write(i, next_update(batches))
-        return records.stack()  # [n, terms, 2]
+        return records.stack()  # [n, metrics, 2]
 
-    def block(
-        batches: Iterator | Turns, num_steps: int
-    ) -> dict[str, np.ndarray]:
+    if not run_eagerly:
+        updates = tf.function(updates)
+
+    def block(batches: Batches, num_steps: int) -> Sums:
         records = updates(batches, tf.constant(num_steps)).numpy()
         return {name: records[:, i] for i, name in enumerate(names)}
 
     return block
 
 
-def _losses(
-    sums: dict[str, np.ndarray], loss_weights: dict[str, float]
-) -> np.ndarray:
-    """Returns the total loss at each update of a block, float64 [n]."""
+def losses(sums: Sums, loss_weights: dict[str, float]) -> np.ndarray:
+    """Returns the total loss at each update, float64 [n].
+
+    Args:
+      sums: of the updates.
+      loss_weights: name of a loss -> its factor.
+    """
     return sum(
-        weight * _ratio(sums[name]) for name, weight in loss_weights.items()
+        weight * ratio(sums[name]) for name, weight in loss_weights.items()
     )
 
 
-def _ratio(sums: np.ndarray) -> np.ndarray:
-    """Divides totals by weights, [..., 2] -> [...]; 0 where the weight is 0."""
+def ratio(sums: np.ndarray) -> np.ndarray:
+    """Divides totals by weights, [..., 2] -> [...]; 0 where the weight is 0.
+
+    Args:
+      sums: totals and weights.
+    """
     total, weight = sums[..., 0].astype(float), sums[..., 1].astype(float)
     return np.where(weight == 0, 0.0, total / np.where(weight == 0, 1, weight))
 
 
-def _check_finite(sums: dict[str, np.ndarray], start: int) -> None:
-    """Refuses a block in which any term is not finite, [n, 2] each."""
+def means(
+    parts: Sequence[Sums], loss_weights: dict[str, float]
+) -> dict[str, float]:
+    """Returns the means of the total loss, "loss", and of each metric.
+
+    A metric that had no weight in any update, as the loss of a task that had
+    no batch, has no mean.
+
+    Args:
+      parts: sums of consecutive updates.
+      loss_weights: name of a loss -> its factor.
+    """
+    sums = {name: np.concatenate([x[name] for x in parts]) for name in parts[0]}
+    found = {"loss": float(np.mean(losses(sums, loss_weights)))}
+    for name, values in sums.items():
+        if values[:, 1].any():
+            found[name] = float(ratio(values.astype(float).sum(0)))
+    return found
+
+
+def check_finite(sums: Sums, start: int) -> None:
+    """Refuses updates of which any metric is not finite.
+
+    Args:
+      sums: of the updates.
+      start: updates before them.
+
+    Raises:
+      NonFiniteLossError: naming the first of them.
+    """
     values = np.concatenate(list(sums.values()), 1)
     bad = np.flatnonzero(~np.isfinite(values).all(1))
     if bad.size:
@@ -299,22 +355,3 @@ def _check_finite(sums: dict[str, np.ndarray], start: int) -> None:
             "(--init_checkpoint), or anew, with a lower --learning_rate under "
             "another --model_name, or look at the data."
         )
-
-
-def _logs(
-    parts: list[dict[str, np.ndarray]], model: Trainable, pace: _Pace
-) -> dict[str, float]:
-    """Returns the speed, and the means of the total loss and of each term.
-
-    A term that had no weight in any update, as the loss of a task that had no
-    batch, has no mean.
-    """
-    sums = {
-        name: np.concatenate([part[name] for part in parts])
-        for name in parts[0]
-    }
-    logs = {"loss": float(np.mean(_losses(sums, model.loss_weights)))}
-    for name, values in sums.items():
-        if values[:, 1].any():
-            logs[name] = float(_ratio(values.astype(float).sum(0)))
-    return {**logs, "steps_per_second": pace.steps_per_second}

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tiny
 
+import electra_tf
 from electra_tf.checkpoint import checkpoint_formats, checkpoints, loading
 from electra_tf.pretrain import pretraining_run
 from electra_tf.util.errors import UserError
@@ -57,12 +58,25 @@ def test_each_format_keeps_the_function(
     else:
         loaded = loading.load(str(out), network)
     inputs = tiny.batch()
-    states = loaded.encoder(*inputs).sequence_output
-    table = [loaded.encoder.embeddings.word_embeddings]
-    is_generator = network == "generator"
-    ours = loaded.head(states, *(table if is_generator else [])).numpy()
+    ours = loaded(inputs._asdict())["logits"]
     np.testing.assert_array_equal(ours, logits(model, network, inputs))
-    assert loaded.weights.vocabulary == tiny.VOCABULARY
+    assert loaded.vocabulary == tiny.VOCABULARY
+    cls = {"discriminator": electra_tf.ElectraDiscriminator}
+    assert type(loaded) is cls.get(network, electra_tf.ElectraGenerator)
+    again = loading.weights_of(loaded)
+    assert again.arrays.keys() == {v.path for v in loaded.weights}
+
+
+def test_a_class_takes_its_own_network_and_refuses_others(directory):
+    with pytest.warns(UserWarning, match="1 are assumed"):
+        found = electra_tf.ElectraGenerator.from_checkpoint(
+            str(directory), max_seq_length=8
+        )
+    assert found.reader.max_seq_length == 8
+    with pytest.warns(UserWarning), pytest.raises(UserError, match="hold an"):
+        electra_tf.ElectraDiscriminator.from_checkpoint(
+            str(directory), "generator"
+        )
 
 
 def test_a_full_directory_is_not_written_to(directory):

@@ -387,6 +387,7 @@ def test_a_directory_that_cannot_be_written_is_named(model, tmp_path):
         export.export(model, tmp_path)
 
 
+@pytest.mark.slow
 def test_replicas_leave_no_trace(model, tmp_path):
     with tf.distribute.MirroredStrategy(["CPU:1", "CPU:2"]).scope():
         mirrored = Electra(_config(), tiny.VOCABULARY)
@@ -401,6 +402,7 @@ def test_replicas_leave_no_trace(model, tmp_path):
     assert devices <= {"", "/device:CPU:0", "/device:CPU:*"}  # to restore
 
 
+@pytest.mark.slow
 def test_an_export_of_a_training_in_bfloat16_is_exact(
     model, tmp_path, products_in_bfloat16
 ):
@@ -418,6 +420,7 @@ def test_an_export_of_a_training_in_bfloat16_is_exact(
         assert np.abs(found - compute(rounded, inputs)).max() > 1e-3
 
 
+@pytest.mark.slow
 def test_an_export_adds_differences_to_the_generators_tables(tmp_path):
     config = _config(generator_sharing="gradient_disentangled")
     model = Electra(config, tiny.VOCABULARY)

@@ -224,7 +224,7 @@ def test_updates_take_turns_and_are_traced_once_for_each_shape(num_replicas):
 
     def batches(step):
         rest = tf.data.Dataset.from_tensor_slices(np.int32(turns[step:]))
-        return training_utils.Turns(
+        return training_utils.InterleavedBatches(
             tuple(iterator(i) for i in range(3)), iter(rest)
         )
 
@@ -255,7 +255,7 @@ def test_handlers_are_put_back():
 
 def test_zero_weight_counts_as_zero():
     sums = np.array([[5.0, 0.0], [6.0, 2.0]])
-    np.testing.assert_array_equal(training_utils._ratio(sums), [0.0, 3.0])
+    np.testing.assert_array_equal(training_utils.ratio(sums), [0.0, 3.0])
 
 
 def test_blocks_are_cut_so_that_the_host_has_its_turn(monkeypatch):

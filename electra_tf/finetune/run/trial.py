@@ -321,7 +321,7 @@ class Trial:
             texts
         )
 
-    def _batches(self, step: int) -> Iterator | training_utils.Turns:
+    def _batches(self, step: int) -> training_utils.Batches:
         """Opens each replica's rows of all tasks, from a step on."""
         turns = self.experiment.turns(self.seed)
         lengths = self.experiment.lengths(self.seed)
@@ -340,7 +340,7 @@ class Trial:
             return iterators[0]
         rest = order.reshape(-1)[step:].astype(np.int32)
         rest = tf.data.Dataset.from_tensor_slices(rest)
-        return training_utils.Turns(tuple(iterators), iter(rest))
+        return training_utils.InterleavedBatches(tuple(iterators), iter(rest))
 
     def _task_batches(
         self, data: TaskData, steps: np.ndarray, length: int

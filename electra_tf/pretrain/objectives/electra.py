@@ -29,7 +29,11 @@ from electra_tf.config.model import BertConfig
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import heads, losses, tensor_ops
 from electra_tf.model.heads import Cloze
-from electra_tf.model.modeling import BertModel
+from electra_tf.model.modeling import (
+    BertModel,
+    ElectraDiscriminator,
+    ElectraGenerator,
+)
 from electra_tf.model.shared_embeddings import DisentangledEmbeddings
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import generators, pretrain_helpers
@@ -127,21 +131,20 @@ class Electra(PretrainingModel):
 
     def _build_head(self, bert: BertConfig) -> None:
         """Makes what stands on the main encoder."""
-        self.discriminator_predictions = heads.DiscriminatorPredictions(
-            bert.hidden_size, bert.initializer_range
+        self.discriminator_model = ElectraDiscriminator(
+            bert, encoder=self.electra
         )
-        self.discriminator_predictions.build((None, None, bert.hidden_size))
+        self.discriminator_predictions = self.discriminator_model.head
 
     def _build_generator(self) -> None:
         """Makes the generator, sharing what `generator_sharing` says."""
         main = getattr(self, "electra", None)
         size = self.vocabulary.size
         self.generator = generators.make_encoder(self.config, size, main)
-        bert = self.generator.config
-        self.generator_predictions = heads.GeneratorPredictions(
-            bert.embedding_size, bert.vocab_size, bert.initializer_range
+        self.generator_model = ElectraGenerator(
+            self.generator.config, encoder=self.generator
         )
-        self.generator_predictions.build((None, None, bert.hidden_size))
+        self.generator_predictions = self.generator_model.head
 
     def _build_towers(self) -> None:
         """Makes the two towers; by default all read the same embeddings."""
@@ -218,8 +221,7 @@ class Electra(PretrainingModel):
         Returns:
           float32 [B, L].
         """
-        output = self.electra(*inputs, keys=keys)
-        return self.discriminator_predictions(output.sequence_output)
+        return self.discriminator_model(inputs._asdict(), keys=keys)["logits"]
 
     def cloze(
         self, inputs: Inputs, keys: tf.Tensor | None = None
@@ -255,7 +257,8 @@ class Electra(PretrainingModel):
             cloze, states = self.cloze(inputs, keys)
             states = tensor_ops.gather_positions(states, masked.positions)
             return self.cloze_predictions(states, cloze.table), cloze
-        return self._score(self._read(masked, keys)), None
+        ids = masked.inputs._asdict() | {"positions": masked.positions}
+        return self.generator_model(ids, keys=keys)["logits"], None
 
     def _generator_dropout(
         self, keys: Keys, training: bool
@@ -271,8 +274,7 @@ class Electra(PretrainingModel):
 
     def _score(self, states: tf.Tensor) -> tf.Tensor:
         """Returns the logits of the generator's states, float32 [B, N, V]."""
-        table = tf.convert_to_tensor(self.generator.embeddings.word_embeddings)
-        return self.generator_predictions(states, table)
+        return self.generator_model.score(states)
 
     def _corrupt(
         self,

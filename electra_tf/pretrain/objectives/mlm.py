@@ -14,8 +14,7 @@ import math
 import tensorflow as tf
 
 from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.model import heads, tensor_ops
-from electra_tf.model.modeling import BertModel
+from electra_tf.model.modeling import BertModel, ElectraGenerator
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain.metrics import Loss, Prediction, masked_lm_metrics
 from electra_tf.pretrain.pretrain_data import Inputs
@@ -40,10 +39,8 @@ class MaskedLanguageModel(PretrainingModel):
             bert, is_packed=config.corpus.is_packed, dtype=self.policy
         )
         self.electra.build((None, None))
-        self.generator_predictions = heads.GeneratorPredictions(
-            bert.embedding_size, bert.vocab_size, bert.initializer_range
-        )
-        self.generator_predictions.build((None, None, bert.hidden_size))
+        self.generator_model = ElectraGenerator(bert, encoder=self.electra)
+        self.generator_predictions = self.generator_model.head
         self.built = True
 
     def declare_losses(self) -> dict[str, Loss]:
@@ -70,20 +67,14 @@ class MaskedLanguageModel(PretrainingModel):
     ) -> tuple[Prediction, tf.Tensor]:
         """Masks and predicts; returns the state of [CLS] too, [B, H]."""
         masked = self.mask(inputs, keys)
-        output = self.electra(
-            *masked.inputs,
+        outputs = self.generator_model(
+            masked.inputs._asdict() | {"positions": masked.positions},
             keys=dropout_keys(keys, Purpose.GENERATOR_DROPOUT, training),
         )
-        states = tensor_ops.gather_positions(
-            output.sequence_output, masked.positions
-        )
-        table = tf.convert_to_tensor(self.electra.embeddings.word_embeddings)
         prediction = Prediction(
-            inputs=inputs,
-            masked=masked,
-            mlm_logits=self.generator_predictions(states, table),
+            inputs=inputs, masked=masked, mlm_logits=outputs["logits"]
         )
-        return prediction, output.pooled_output
+        return prediction, outputs["pooled_output"]
 
     def measure(self, prediction: Prediction) -> Terms:
         return masked_lm_metrics(prediction.mlm_logits, prediction.masked)

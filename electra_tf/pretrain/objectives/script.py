@@ -29,7 +29,8 @@ import tensorflow as tf
 
 from electra_tf.config.model import BertConfig
 from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.model import heads, vocabulary_softmax
+from electra_tf.model import vocabulary_softmax
+from electra_tf.model.modeling import ElectraGenerator
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.util.errors import UserError
@@ -53,10 +54,8 @@ class Script(Electra):
             )
 
     def _build_head(self, bert: BertConfig) -> None:
-        self.generator_predictions = heads.GeneratorPredictions(
-            bert.embedding_size, bert.vocab_size, bert.initializer_range
-        )
-        self.generator_predictions.build((None, None, bert.hidden_size))
+        self.generator_model = ElectraGenerator(bert, encoder=self.electra)
+        self.generator_predictions = self.generator_model.head
 
     def _build_generator(self) -> None:
         self.generator = self.electra

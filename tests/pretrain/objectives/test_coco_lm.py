@@ -183,7 +183,7 @@ def test_a_run_starts_where_networks_guess():
 
 
 def test_its_verdicts_are_exported():
-    assert set(export._networks(_model())) == {"discriminator", "generator"}
+    assert set(export.networks_of(_model())) == {"discriminator", "generator"}
 
 
 @pytest.mark.slow

@@ -166,9 +166,11 @@ def test_each_loss_reaches_its_own_network():
 
 def test_its_verdicts_are_exported():
     model, inputs = _model(initializer_range=0.3), tiny.batch()
-    networks = export._networks(model)
+    networks = export.networks_of(model)
     assert list(networks) == ["discriminator", "generator"]
-    found = networks["discriminator"].predict(inputs)["probability_replaced"]
+    found = networks["discriminator"].predict(inputs._asdict())[
+        "probability_replaced"
+    ]
     head = model.generator_predictions
     states = model.generator(*inputs).sequence_output
     table = model.generator.embeddings.word_embeddings

@@ -91,9 +91,11 @@ def test_a_generator_that_is_not_the_network_is_refused(name, value):
 
 def test_its_verdicts_are_exported():
     model, inputs = _model(initializer_range=0.3), tiny.batch()
-    networks = export._networks(model)
+    networks = export.networks_of(model)
     assert list(networks) == ["discriminator", "generator"]
-    found = networks["discriminator"].predict(inputs)["probability_replaced"]
+    found = networks["discriminator"].predict(inputs._asdict())[
+        "probability_replaced"
+    ]
     odds = np.exp(_scores(model, inputs)).mean(-1)
     expected = odds / (1 + odds) * inputs.input_mask.numpy()
     np.testing.assert_allclose(found, expected, rtol=1e-4)

@@ -72,9 +72,9 @@ def test_each_of_the_detector_s_layers_reads_the_one_before(num_own, first):
     expected = _verdicts(model, inputs, first)
     found = model.discriminate(inputs)
     np.testing.assert_array_equal(found, expected)
-    detector = export._networks(model)["discriminator"]
+    detector = export.networks_of(model)["discriminator"]
     np.testing.assert_allclose(
-        detector.predict(inputs)["probability_replaced"],
+        detector.predict(inputs._asdict())["probability_replaced"],
         tf.sigmoid(expected) * tf.cast(inputs.input_mask, tf.float32),
         rtol=1e-6,
     )

@@ -17,6 +17,7 @@ LAST = {
     "compare_sentences": "['",
     "custom_model": " [",
     "frozen_features": "layer 0: accuracy",
+    "pretrain_with_keras": "P(replaced): [[",
     "rate_texts": "stars: The end",
     "tag_words": "Then/",
 }
@@ -39,6 +40,8 @@ def eagerly():
 
 def _run(script, path, tmp_path, monkeypatch, capfd):
     arguments = [str(script), f"--model={path}"]
+    if script.stem == "pretrain_with_keras":
+        arguments = [str(script), f"--output={tmp_path}/trained"]
     if script.stem != "frozen_features":
         arguments.append("--epochs=1")
     if script.stem == "classify_reviews":

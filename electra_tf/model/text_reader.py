@@ -1,0 +1,145 @@
+"""Text to rows of token ids, [CLS] word pieces [SEP], inside a graph.
+
+Letters in shapes: B rows, L tokens in a row.
+"""
+
+import base64
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from electra_tf.model.graph_tokenization import Tokenizer, make_tokenizer
+from electra_tf.model.tokenization import Vocabulary
+
+Ids = dict[str, tf.Tensor]
+"""int32 [B, L] each: "input_ids", 0 past the end; "input_mask", 1 on tokens;
+"segment_ids", 0 or 1."""
+MASK = "[MASK]"
+
+
+class TextReader:
+    """Tokenizes text and adds [CLS] and [SEP].
+
+    Differs: "[MASK]" in text is a mask where masks are read; the original's
+    tokenizer has no such word and splits it in three.
+
+    Args:
+      vocabulary: of the tokens.
+      do_lower_case: whether the tokenizer lower-cases.
+      strip_accents: whether it then drops accents.
+      max_seq_length: L, tokens in the longest row; what is longer is cut.
+      reads_masks: whether "[MASK]" in text is a mask.
+    """
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        *,
+        do_lower_case: bool = True,
+        strip_accents: bool = True,
+        max_seq_length: int = 128,
+        reads_masks: bool = False,
+    ) -> None:
+        self.vocabulary = vocabulary
+        self.do_lower_case = do_lower_case
+        self.strip_accents = strip_accents
+        self.max_seq_length = max_seq_length
+        self.reads_masks = reads_masks
+
+    @functools.cached_property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer; it needs tensorflow_text, so only text makes it."""
+        with tf.init_scope():
+            return make_tokenizer(
+                self.vocabulary, self.do_lower_case, self.strip_accents
+            )
+
+    @property
+    def assets(self) -> list[tf.Module]:
+        """The tokenizer's files, which a SavedModel must track."""
+        is_asset = isinstance(self.tokenizer, tf.Module)
+        return [self.tokenizer] if is_asset else []
+
+    def read(self, text: tf.Tensor, *, is_padded: bool = False) -> Ids:
+        """Returns the rows of texts.
+
+        Args:
+          text: string [B].
+          is_padded: whether rows have `max_seq_length` tokens, rather than
+            those of the longest.
+        """
+        column = [tf.size(text), 1]
+        first = tf.fill(column, self.vocabulary.cls_id)
+        last = tf.fill(column, self.vocabulary.sep_id)
+        pieces = self.tokenize(text)[:, : self.max_seq_length - 2]
+        ids = tf.concat([first, pieces, last], axis=1)
+        shape = [None, self.max_seq_length if is_padded else None]
+        input_ids = ids.to_tensor(shape=shape)  # [B, L]
+        input_mask = tf.ones_like(ids).to_tensor(shape=shape)
+        return {
+            "input_ids": input_ids,
+            "input_mask": input_mask,
+            "segment_ids": tf.zeros_like(input_ids),
+        }
+
+    def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
+        """Returns the ids of the word pieces, int32 [B, (pieces)].
+
+        Args:
+          text: string [B].
+        """
+        if not self.reads_masks:
+            return self.tokenizer.tokenize(text)
+        parts = tf.strings.split(text, MASK)  # [B, (parts)]
+        pieces = self.tokenizer.tokenize(parts.values)  # [parts, (pieces)]
+        masks = tf.fill([pieces.nrows(), 1], self.vocabulary.mask_id)
+        pieces = tf.concat([masks, pieces], axis=1)  # a mask before each part
+        return parts.with_values(pieces).merge_dims(1, 2)[:, 1:]  # or between
+
+    def tokens(self, ids: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        """Returns the word pieces, string [B, L], "" on padding.
+
+        Args:
+          ids: of `read`.
+        """
+        tokens = tf.gather(self.vocabulary.tokens, ids["input_ids"])
+        return tf.where(ids["input_mask"] > 0, tokens, "")
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of the class, as JSON."""
+        return {
+            "vocabulary": vocabulary_config(self.vocabulary),
+            "do_lower_case": self.do_lower_case,
+            "strip_accents": self.strip_accents,
+            "max_seq_length": self.max_seq_length,
+        }
+
+
+def vocabulary_config(vocabulary: Vocabulary) -> dict[str, Any]:
+    """Returns a vocabulary as JSON.
+
+    Args:
+      vocabulary: with or without counts.
+    """
+    counts = vocabulary.counts
+    return {
+        "tokens": list(vocabulary.tokens),
+        "sentencepiece": base64.b64encode(vocabulary.sentencepiece).decode(),
+        "counts": None if counts is None else list(map(int, counts)),
+    }
+
+
+def vocabulary_from_config(config: Mapping[str, Any]) -> Vocabulary:
+    """Makes the vocabulary that `vocabulary_config` describes.
+
+    Args:
+      config: of `vocabulary_config`.
+    """
+    counts = config.get("counts")
+    return Vocabulary(
+        tuple(config["tokens"]),
+        sentencepiece=base64.b64decode(config["sentencepiece"]),
+        counts=None if counts is None else tuple(counts),
+    )

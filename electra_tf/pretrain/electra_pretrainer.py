@@ -1,0 +1,396 @@
+"""Pre-training as a Keras model: compile, fit, evaluate, predict, save."""
+
+import dataclasses
+import json
+import pathlib
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Self
+
+import keras
+import tensorflow as tf
+
+from electra_tf.checkpoint import checkpoint_formats, loading, weights
+from electra_tf.config.model import CommonConfig
+from electra_tf.configure_pretraining import PretrainingConfig
+from electra_tf.data import vocabularies
+from electra_tf.model import text_reader
+from electra_tf.model.modeling import (
+    Batch,
+    ElectraDiscriminator,
+    ElectraGenerator,
+    EncoderWithHead,
+    complete_ids,
+)
+from electra_tf.model.optimization import AdamWeightDecayOptimizer
+from electra_tf.model.tokenization import Vocabulary
+from electra_tf.pretrain import (
+    evaluation,
+    export,
+    initialization,
+    pretraining_run,
+    texts,
+)
+from electra_tf.pretrain.pretrain_data import Inputs
+from electra_tf.pretrain.texts import Data
+from electra_tf.training import callbacks as callbacks_lib
+from electra_tf.training import training_utils
+from electra_tf.util import config_fields
+from electra_tf.util.errors import UserError
+
+_NO_FILES = {"data_dir": ".", "model_name": "keras"}
+
+
+@keras.saving.register_keras_serializable("electra_tf")
+class ElectraPretrainer(keras.Model):
+    """Trains a generator and a discriminator, or any other objective.
+
+    Example:
+      pretrainer = electra_tf.ElectraPretrainer(
+          {"max_seq_length": 64, "num_train_steps": 1000}, "vocab.txt"
+      )
+      pretrainer.compile()
+      pretrainer.fit(texts, epochs=3, validation_data=held_out_texts)
+      discriminator = pretrainer.extract("discriminator")
+
+    An update is that of `run_pretraining`, to the bit; its schedule is as long
+    as `num_train_steps`. Under `tf.distribute.MirroredStrategy`, whose scope
+    the model is made in, the replicas share each batch.
+
+    Differs from `run_pretraining`: nothing is resumed within an epoch, and
+    several workers are refused.
+
+    Args:
+      config: a `PretrainingConfig`, or flag of `run_pretraining` -> value.
+      vocabulary: of the texts, or its path. Default: `vocab_file` of the
+        configuration.
+      name: of the model.
+
+    Call arguments:
+      inputs: a dict of ids, or texts; see `EncoderWithHead`.
+
+    Returns:
+      What the exported model answers, of the main network: see
+      `pretrain/export.py`.
+
+    Attributes:
+      objective: the `PretrainingModel` that knows the losses.
+
+    Raises:
+      UserError: if the configuration does not fit.
+    """
+
+    def __init__(
+        self,
+        config: PretrainingConfig | Mapping[str, Any],
+        vocabulary: Vocabulary | str | None = None,
+        *,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(name=name, autocast=False)
+        self.supports_jit = False  # strings have no place in XLA
+        if isinstance(config, Mapping):
+            config = PretrainingConfig.from_flags(_NO_FILES | dict(config))
+        self.config = config
+        if not isinstance(vocabulary, Vocabulary):
+            vocabulary = vocabularies.open_vocabulary(
+                self.config.corpus, vocabulary or self.config.vocab_file
+            )
+        strategy = tf.distribute.get_strategy()
+        if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+            raise UserError(
+                "`fit` works on one machine. Received: "
+                "MultiWorkerMirroredStrategy, which Keras 3 cannot train "
+                "under. Run electra_tf.run_pretraining --strategy=multi_worker."
+            )
+        self.objective = pretraining_run.make_model(
+            self.config, vocabulary, strategy
+        )
+        self._network = next(iter(export.networks_of(self.objective).values()))
+        self._epoch = callbacks_lib.EpochMeans(self.objective.loss_weights)
+        self.built = True
+
+    @classmethod
+    def from_networks(
+        cls,
+        generator: ElectraGenerator,
+        discriminator: ElectraDiscriminator,
+        config: Mapping[str, Any] | None = None,
+    ) -> Self:
+        """Makes a pre-trainer with copies of two networks' weights.
+
+        They share what is equal, bit for bit: all embeddings, those of words,
+        all weights, or nothing.
+
+        Args:
+          generator: of the same vocabulary as the discriminator.
+          discriminator: with its vocabulary.
+          config: flag of `run_pretraining` -> value, but for sizes.
+
+        Raises:
+          UserError: if they do not fit each other or the configuration.
+        """
+        reader = discriminator.reader
+        if reader is None:
+            raise UserError(
+                "The discriminator must have its vocabulary. Received: "
+                f"{discriminator.name}, which has none."
+            )
+        merged = weights.merge(
+            loading.weights_of(discriminator), loading.weights_of(generator)
+        )
+        common = {x.name for x in dataclasses.fields(CommonConfig)}
+        encoder = discriminator.config.to_dict()
+        values = {
+            **{k: encoder[k] for k in common},
+            "do_lower_case": reader.do_lower_case,
+            "strip_accents": reader.strip_accents,
+            "max_seq_length": reader.max_seq_length,
+            **initialization.size_flags(merged.architecture),
+            **(config or {}),
+        }
+        made = cls(values, reader.vocabulary)
+        initialization.assign(made.objective, merged)
+        return made
+
+    def compile(
+        self,
+        optimizer: AdamWeightDecayOptimizer | None = None,
+        **arguments: Any,  # noqa: ANN401 (those of Keras)
+    ) -> None:
+        """Says how to learn.
+
+        Args:
+          optimizer: by default that of the configuration, with its schedule.
+          **arguments: `run_eagerly` and `steps_per_execution` of
+            `keras.Model.compile`. The losses are the objective's.
+
+        Raises:
+          UserError: if the optimizer is another one.
+        """
+        self._has_own_optimizer = optimizer is not None
+        if optimizer is None:
+            optimizer = self.objective.optimizer
+        if not isinstance(optimizer, AdamWeightDecayOptimizer):
+            raise UserError(
+                "`optimizer` must be an AdamWeightDecayOptimizer, which clips "
+                "after the sum over replicas. Received: "
+                f"{type(optimizer).__name__}. Leave it out for that of the "
+                "configuration: learning_rate, weight_decay_rate, ..."
+            )
+        optimizer.build(self.objective.trainable_variables)
+        self.objective.compile(optimizer=optimizer)
+        super().compile(optimizer=optimizer, jit_compile=False, **arguments)
+
+    def fit(
+        self,
+        x: Data,
+        *,
+        validation_data: Data | None = None,
+        batch_size: int | None = None,
+        callbacks: Sequence[keras.callbacks.Callback] | None = None,
+        **arguments: Any,  # noqa: ANN401 (those of Keras)
+    ) -> keras.callbacks.History:
+        """Trains.
+
+        Args:
+          x: documents, whose lines are sentences; or rows, a dict of ids
+            [rows, L]; or a `tf.data.Dataset` of batches of strings or ids,
+            whose batches stay as they are.
+          validation_data: likewise, evaluated after each epoch.
+          batch_size: B, where `x` is no dataset. Default: `train_batch_size`.
+          callbacks: of Keras. The logs of an epoch are means over its updates.
+          **arguments: `epochs`, `steps_per_epoch`, `verbose`, ... of
+            `keras.Model.fit`.
+
+        Raises:
+          UserError: if there is no batch.
+        """
+        training = self.config.training
+        size = batch_size or training.train_batch_size
+        data = self._batches(x, size, training.seed)
+        if validation_data is not None:
+            size = self.config.runtime.eval_batch_size
+            validation_data = self._batches(validation_data, size)
+        self._check_length(data, arguments)
+        return super().fit(
+            data,
+            validation_data=validation_data,
+            callbacks=[self._epoch, *(callbacks or ())],
+            **{"shuffle": False, **arguments},  # it is done
+        )
+
+    def make_train_function(
+        self, force: bool = False
+    ) -> Callable[[Iterator], dict[str, float]]:
+        """Makes what `fit` calls: a block of updates of the training loop.
+
+        Args:
+          force: whether to make it anew.
+        """
+        if self.train_function is not None and not force:
+            return self.train_function
+        block = training_utils.make_block(
+            self.objective,
+            self.distribute_strategy,
+            run_eagerly=self.run_eagerly,
+        )
+
+        def train(iterator: Iterator) -> dict[str, float]:
+            step = int(self.optimizer.iterations.numpy())
+            sums = block(iterator, self.steps_per_execution)
+            training_utils.check_finite(sums, step)
+            self._epoch.sums.append(sums)
+            return training_utils.means([sums], self.objective.loss_weights)
+
+        self.train_function = train
+        return train
+
+    def evaluate(
+        self,
+        x: Data,
+        *,
+        batch_size: int | None = None,
+        steps: int | None = None,
+        **arguments: Any,  # noqa: ANN401 (Keras' own; nothing is shown)
+    ) -> dict[str, float]:
+        """Computes what `run_pretraining` computes on held-out records.
+
+        Masks and samples are functions of the number of a row: the same
+        weights have the same metrics every time.
+
+        Args:
+          x: as `fit` takes it.
+          batch_size: B, where `x` is no dataset. Default: `eval_batch_size`.
+          steps: batches to evaluate on. Default: all.
+          **arguments: of `keras.Model.evaluate`, without effect.
+
+        Returns:
+          Metric -> value; a dict whatever `return_dict` says.
+        """
+        del arguments
+        size = batch_size or self.config.runtime.eval_batch_size
+        data = self._batches(x, size).take(steps or -1)
+        return evaluation.evaluate(self.objective, data)
+
+    def predict(
+        self,
+        x: Data,
+        batch_size: int | None = None,
+        **arguments: Any,  # noqa: ANN401 (those of Keras)
+    ) -> dict[str, Any]:
+        """Computes what the main network answers; see the class.
+
+        Args:
+          x: as `fit` takes it, but each text is a row.
+          batch_size: B, where `x` is no dataset. Default: `eval_batch_size`.
+          **arguments: of `keras.Model.predict`.
+        """
+        size = batch_size or self.config.runtime.eval_batch_size
+        if not isinstance(x, tf.data.Dataset | Mapping):
+            x = tf.data.Dataset.from_tensor_slices(x).batch(size)
+        data = self._batches(x, size).map(Inputs._asdict)
+        return super().predict(data, **arguments)
+
+    def call(
+        self, inputs: Batch, training: bool = False
+    ) -> dict[str, tf.Tensor]:
+        del training  # the answer has no dropout
+        if isinstance(inputs, Mapping):
+            return self._network.predict(complete_ids(inputs))
+        ids = self._network.reader.read(tf.reshape(inputs, [-1]))
+        return self._network.predict_for_text(ids)
+
+    def extract(self, network: str) -> EncoderWithHead:
+        """Returns a network as a model that stands alone.
+
+        Args:
+          network: "discriminator", "generator" or "corrector".
+
+        Returns:
+          An `ElectraDiscriminator` or `ElectraGenerator` with copies of the
+          weights.
+
+        Raises:
+          UserError: if the objective has no such network.
+        """
+        alone = weights.select(export.weights_of(self.objective), network)
+        alone = weights.without_slots(alone)
+        corpus = self.config.corpus
+        return loading.make(alone, max_seq_length=corpus.max_seq_length)
+
+    def export(self, filepath: str) -> list[pathlib.Path]:
+        """Writes SavedModels, see `pretrain/export.py`; returns their paths.
+
+        Args:
+          filepath: of a directory.
+        """
+        return export.export(self.objective, pathlib.Path(filepath))
+
+    def save_checkpoint(self, directory: str) -> None:
+        """Writes a checkpoint that all of electra_tf reads.
+
+        As the `path` of `from_checkpoint`, the input of `convert_checkpoint`,
+        and the `init_checkpoint` of `run_pretraining` and `run_finetuning`.
+
+        Args:
+          directory: must not exist or be empty.
+        """
+        checkpoint_formats.write(
+            directory, export.weights_of(self.objective), "electra_tf"
+        )
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            # Lists: Keras writes a tuple as a dict that nobody reads back.
+            "config": json.loads(json.dumps(dataclasses.asdict(self.config))),
+            "vocabulary": text_reader.vocabulary_config(
+                self.objective.vocabulary
+            ),
+            "name": self.name,
+        }
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
+        values = config_fields.flatten(config["config"])
+        vocabulary = text_reader.vocabulary_from_config(config["vocabulary"])
+        made = config_fields.build(PretrainingConfig, values)
+        return cls(made, vocabulary, name=config["name"])
+
+    def get_compile_config(self) -> dict[str, Any]:
+        optimizer = None
+        if self._has_own_optimizer:
+            optimizer = keras.saving.serialize_keras_object(self.optimizer)
+        return {"optimizer": optimizer}
+
+    def compile_from_config(self, config: Mapping[str, Any]) -> None:
+        self.compile(**keras.saving.deserialize_keras_object(config))
+
+    def _batches(
+        self, data: Data, batch_size: int, seed: int | None = None
+    ) -> tf.data.Dataset:
+        return texts.batches(
+            data,
+            self.config.corpus,
+            export.reader_of(self.objective),
+            batch_size=batch_size,
+            seed=seed,
+        )
+
+    def _check_length(
+        self, data: tf.data.Dataset, arguments: Mapping[str, Any]
+    ) -> None:
+        """Warns of updates at a rate of 0, or of a rate that only rises."""
+        steps = arguments.get("steps_per_epoch") or int(data.cardinality())
+        epochs = arguments.get("epochs", 1) - arguments.get("initial_epoch", 0)
+        last = int(self.optimizer.iterations.numpy()) + max(0, steps) * epochs
+        end = self.config.training.num_train_steps
+        warmup = self.config.optimizer.num_warmup_steps
+        if steps <= 0 or self._has_own_optimizer or warmup < last <= end:
+            return
+        warnings.warn(
+            f"`fit` ends at update {last:,}, but the learning rate rises until "
+            f"{warmup:,} (num_warmup_steps) and falls to 0 at {end:,} "
+            "(num_train_steps). Configure a schedule that is as long as `fit`.",
+            stacklevel=3,
+        )

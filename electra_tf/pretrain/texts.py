@@ -1,0 +1,117 @@
+"""Data in memory to batches of packed text, for Keras' `fit`."""
+
+import random
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from electra_tf.config.corpus import CorpusConfig
+from electra_tf.data.record_format import layout
+from electra_tf.data.shared_rows import share
+from electra_tf.data.spans import Span, carry
+from electra_tf.model.modeling import complete_ids
+from electra_tf.model.text_reader import TextReader
+from electra_tf.pretrain.pretrain_data import Inputs
+from electra_tf.util.errors import UserError, shown
+
+Data = Sequence[str] | Mapping[str, np.ndarray] | Inputs | tf.data.Dataset
+"""Documents, whose lines are sentences; or rows of ids; or batches of rows: of
+strings, of `Inputs`, or of dicts with "input_ids"."""
+
+
+def pack(
+    texts: Sequence[str], config: CorpusConfig, reader: TextReader
+) -> Inputs:
+    """Packs documents into rows as the training records are packed.
+
+    Args:
+      texts: documents; their lines are kept together where that is possible.
+      config: says how long rows are, and whether documents share them.
+      reader: tokenizes.
+
+    Returns:
+      Arrays, int32 [rows, L].
+
+    Raises:
+      UserError: if there is no text.
+    """
+    if isinstance(texts, str) or not all(isinstance(x, str) for x in texts):
+        raise UserError(
+            "Texts must be a sequence of strings, or a tf.data.Dataset. "
+            f"Received: {shown(texts)}."
+        )
+    documents = [text.splitlines() for text in texts]
+    lines = [line for document in documents for line in document]
+    if not any(line.strip() for line in lines):
+        raise UserError("There must be text to learn from. Received: none.")
+    pieces = reader.tokenize(tf.constant(lines))  # [lines, (pieces)]
+    sizes = iter(pieces.row_lengths().numpy().tolist())
+    length, start = reader.max_seq_length, 0
+    spans: list[Span] = []
+    for number, document in enumerate(documents):
+        mine = [next(sizes) for _ in document]
+        rng = random.Random(f"{config.data_seed} {number}")
+        cut = carry(mine, length, rng)
+        spans += [Span(*(start + end for end in span)) for span in cut]
+        start += sum(mine)
+    rows = [[span] for span in spans]
+    if config.is_packed:
+        shared = share([span.num_tokens for span in spans], length)
+        rows = [[spans[i] for i in row] for row in shared]
+    made = layout(pieces.values.numpy(), rows, length, reader.vocabulary)
+    return Inputs(*(feature.astype(np.int32) for feature in made))
+
+
+def batches(
+    data: Data,
+    config: CorpusConfig,
+    reader: TextReader,
+    *,
+    batch_size: int,
+    seed: int | None = None,
+) -> tf.data.Dataset:
+    """Makes batches of rows from whatever `fit` is given.
+
+    Args:
+      data: see `Data`; the batches of a `tf.data.Dataset` stay as they are.
+      config: says how texts are packed.
+      reader: tokenizes.
+      batch_size: B, of data that are no `tf.data.Dataset`.
+      seed: of their order, another one in each epoch, of which the last
+        incomplete batch is left out; None for all, as they are.
+
+    Returns:
+      Dataset of `Inputs`, int32 [B, L].
+    """
+    if isinstance(data, tf.data.Dataset):
+        return data.map(
+            lambda *x: _inputs(x, reader), num_parallel_calls=tf.data.AUTOTUNE
+        ).prefetch(tf.data.AUTOTUNE)
+    if isinstance(data, Inputs):
+        rows = data
+    elif isinstance(data, Mapping):
+        rows = Inputs(**complete_ids(data))
+    else:
+        rows = pack(data, config, reader)
+    made = tf.data.Dataset.from_tensor_slices(rows)
+    if seed is None:
+        return made.batch(batch_size)
+    num_rows = len(rows.input_ids)
+    if num_rows < batch_size:
+        raise UserError(
+            f"There must be at least {batch_size} rows, one batch. Received: "
+            f"{num_rows}. Give more text, or a smaller batch_size."
+        )
+    made = made.shuffle(num_rows, seed=seed)
+    return made.batch(batch_size, drop_remainder=True).prefetch(1)
+
+
+def _inputs(element: tuple, reader: TextReader) -> Inputs:
+    """Turns a batch of a user's dataset into rows."""
+    x = element[0] if len(element) == 1 else element
+    if isinstance(x, Mapping):
+        return Inputs(**complete_ids(x))
+    if isinstance(x, tuple):
+        return Inputs(*(tf.cast(feature, tf.int32) for feature in x))
+    return Inputs(**reader.read(tf.reshape(x, [-1]), is_padded=True))

@@ -1,0 +1,163 @@
+"""Generator and discriminator as Keras models."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny
+
+import electra_tf
+from electra_tf.config.model import BertConfig
+from electra_tf.model import shared_embeddings
+from electra_tf.model.modeling import BertModel, EncoderWithHead
+from electra_tf.util.errors import UserError
+
+CONFIG = BertConfig(
+    vocab_size=tiny.VOCABULARY.size,
+    embedding_size=8,
+    hidden_size=16,
+    num_hidden_layers=1,
+    intermediate_size=32,
+    num_attention_heads=2,
+    max_position_embeddings=32,
+    initializer_range=0.3,
+    hidden_dropout_prob=0.5,
+)
+CLASSES = (electra_tf.ElectraDiscriminator, electra_tf.ElectraGenerator)
+INPUTS = tiny.batch(4)._asdict()
+
+
+@pytest.fixture(scope="module", params=CLASSES, ids=lambda x: x.NETWORK)
+def network(request):
+    keras.utils.set_random_seed(0)
+    return request.param(CONFIG, tiny.VOCABULARY, max_seq_length=tiny.LENGTH)
+
+
+@pytest.fixture(scope="module")
+def outputs(network):
+    return network(INPUTS)
+
+
+def test_outputs_have_the_shapes_that_are_documented(network, outputs):
+    rows, length = 4, tiny.LENGTH
+    last = {"discriminator": (), "generator": (tiny.VOCABULARY.size,)}
+    assert {name: tuple(x.shape) for name, x in outputs.items()} == {
+        "logits": (rows, length, *last[network.NETWORK]),
+        "sequence_output": (rows, length, 16),
+        "pooled_output": (rows, 16),
+    }
+    assert {x.dtype for x in outputs.values()} == {tf.float32}
+
+
+def test_variables_have_the_names_of_checkpoints(network):
+    scopes = {v.path.partition("/")[0] for v in network.weights}
+    assert scopes == {"electra", f"{network.NETWORK}_predictions"}
+
+
+def test_mask_and_segments_have_defaults_and_any_type_of_ids_will_do(network):
+    full = {**INPUTS, "segment_ids": np.zeros_like(INPUTS["input_ids"])}
+    expected = network(full)["logits"]
+    found = network({"input_ids": tf.cast(INPUTS["input_ids"], tf.float32)})
+    np.testing.assert_array_equal(found["logits"], expected)
+
+
+def test_text_is_read_as_ids(network):
+    found = network(tf.constant(["w1 [MASK] w3", "w1"]))
+    ids = {name: found[name] for name in ("input_ids", "input_mask")}
+    is_generator = network.NETWORK == "generator"
+    assert (4 in ids["input_ids"].numpy()) == is_generator
+    np.testing.assert_array_equal(found["logits"], network(ids)["logits"])
+
+
+def test_dropout_needs_training_and_follows_its_keys(network, outputs):
+    def logits(**arguments):
+        return network(INPUTS, **arguments)["logits"].numpy()
+
+    one, other = (logits(training=True) for _ in range(2))
+    assert (one != other).any() and (one != outputs["logits"].numpy()).any()
+    keys = tf.constant([1, 2, 3, 4], tf.uint32)
+    np.testing.assert_array_equal(logits(keys=keys), logits(keys=keys))
+
+
+def test_a_keras_file_holds_it(network, outputs, tmp_path):
+    network.save(tmp_path / "network.keras")
+    again = keras.saving.load_model(tmp_path / "network.keras")
+    np.testing.assert_array_equal(again(INPUTS)["logits"], outputs["logits"])
+    text = tf.constant(["W1 w2"])
+    np.testing.assert_array_equal(
+        again(text)["logits"], network(text)["logits"]
+    )
+
+
+@pytest.mark.parametrize("is_text", [True, False], ids=["text", "ids"])
+def test_it_stands_in_a_functional_model(is_text, network, tmp_path):
+    if is_text:
+        inputs = keras.Input((), dtype="string")
+        rows = tf.constant(["w1 w2", "w3"])
+        states = network(inputs)["sequence_output"]
+    else:
+        inputs = keras.Input((tiny.LENGTH,), dtype="int32")
+        rows = INPUTS["input_ids"]
+        states = network({"input_ids": inputs})["sequence_output"]
+    pooled = keras.layers.GlobalMaxPooling1D()(states)
+    model = keras.Model(inputs, keras.layers.Dense(2)(pooled))
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(again(rows), model(rows))
+
+
+def test_summary_names_encoder_and_head(network, capsys):
+    network.summary()
+    shown = capsys.readouterr().out
+    assert "electra (BertModel)" in shown
+    assert f"{network.count_params():,}" in shown
+
+
+def test_a_generator_scores_words_where_it_is_asked_to():
+    generator = electra_tf.ElectraGenerator(CONFIG)
+    positions = tf.constant([[1, 3], [2, 2], [4, 1], [1, 2]])
+    everywhere = generator(INPUTS)["logits"]
+    found = generator({**INPUTS, "positions": positions})["logits"]
+    expected = tf.gather(everywhere, positions, batch_dims=1)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_packed_rows_and_directions_are_saved(tmp_path):
+    encoder = BertModel(CONFIG, is_packed=True, direction="left_to_right")
+    network = electra_tf.ElectraDiscriminator(CONFIG, encoder=encoder)
+    again = type(network).from_config(network.get_config())
+    assert again.encoder.is_packed
+    assert again.encoder.direction == "left_to_right"
+
+
+def test_text_without_a_vocabulary_is_refused():
+    network = electra_tf.ElectraDiscriminator(CONFIG)
+    with pytest.raises(UserError, match="must have a vocabulary"):
+        network.read(tf.constant(["w1"]))
+
+
+def test_embeddings_of_two_networks_are_not_saved_with_one():
+    base = BertModel(CONFIG)
+    base.build((None, None))
+    tables = shared_embeddings.TokenSharingEmbeddings(
+        CONFIG, base.embeddings.word_embeddings
+    )
+    encoder = BertModel(CONFIG, embeddings=tables)
+    network = electra_tf.ElectraGenerator(CONFIG, encoder=encoder)
+    with pytest.raises(UserError, match="embeddings of its own"):
+        network.get_config()
+
+
+@pytest.mark.slow
+def test_an_exported_network_reads_ids(tmp_path):
+    network = electra_tf.ElectraDiscriminator(CONFIG)
+    network.export(str(tmp_path / "exported"), verbose=False)
+    served = tf.saved_model.load(tmp_path / "exported")
+    np.testing.assert_allclose(
+        served.serve(INPUTS)["logits"], network(INPUTS)["logits"], atol=1e-5
+    )
+
+
+def test_an_encoder_may_have_no_head():
+    network = EncoderWithHead(CONFIG)
+    assert set(network(INPUTS)) == {"sequence_output", "pooled_output"}

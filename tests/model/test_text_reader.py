@@ -1,0 +1,44 @@
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny
+
+from electra_tf.model import text_reader
+from electra_tf.model.text_reader import TextReader
+
+
+@pytest.mark.parametrize(("is_padded", "length"), [(False, 5), (True, 8)])
+def test_rows_are_as_long_as_the_longest_or_all_that_fits(is_padded, length):
+    reader = TextReader(tiny.VOCABULARY, max_seq_length=8)
+    ids = reader.read(tf.constant(["w1 w2 w3", "W1"]), is_padded=is_padded)
+    expected = np.zeros((2, length), int)
+    expected[0, :5] = 2, 6, 7, 8, 3
+    expected[1, :3] = 2, 6, 3
+    np.testing.assert_array_equal(ids["input_ids"], expected)
+    np.testing.assert_array_equal(ids["input_mask"], expected > 0)
+    assert not ids["segment_ids"].numpy().any()
+    assert reader.tokens(ids)[1, 2:4].numpy().tolist() == [b"[SEP]", b""]
+
+
+def test_a_long_text_is_cut():
+    reader = TextReader(tiny.VOCABULARY, max_seq_length=4)
+    ids = reader.read(tf.constant(["w1 w2 w3 w4"]))
+    assert ids["input_ids"].numpy().tolist() == [[2, 6, 7, 3]]
+
+
+@pytest.mark.parametrize(
+    ("reads_masks", "pieces"), [(True, [6, 4, 7]), (False, [6, 1, 1, 1, 7])]
+)
+def test_masks_are_read_where_asked_for(reads_masks, pieces):
+    reader = TextReader(tiny.VOCABULARY, reads_masks=reads_masks)
+    found = reader.tokenize(tf.constant(["w1[MASK] w2", "w3"]))
+    assert found.to_list() == [pieces, [8]]
+
+
+@pytest.mark.parametrize("vocabulary", [tiny.VOCABULARY, tiny.COUNTED])
+def test_a_vocabulary_survives_json(vocabulary):
+    stored = json.loads(json.dumps(text_reader.vocabulary_config(vocabulary)))
+    again = text_reader.vocabulary_from_config(stored)
+    assert again == vocabulary and again.counts == vocabulary.counts

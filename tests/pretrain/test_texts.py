@@ -1,0 +1,89 @@
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny
+
+from electra_tf.model.text_reader import TextReader
+from electra_tf.pretrain import texts
+from electra_tf.pretrain.pretrain_data import Inputs
+from electra_tf.util.errors import UserError
+
+CORPUS = tiny.config().corpus
+READER = TextReader(tiny.VOCABULARY, max_seq_length=tiny.LENGTH)
+DOCUMENTS = ["w1 w2 w3\nw4 w5", "w6 w7 w8 " * 10, "", "w9"]
+WORDS = [6, 7, 8, 9, 10] + [11, 12, 13] * 10 + [14]
+
+
+def _words(rows):
+    ids = np.asarray(rows.input_ids)
+    return ids[ids > tiny.VOCABULARY.mask_id].tolist()
+
+
+@pytest.mark.parametrize("packing", ["carry", "packed"])
+def test_no_word_is_lost(packing):
+    config = dataclasses.replace(CORPUS, packing=packing)
+    rows = texts.pack(DOCUMENTS, config, READER)
+    assert sorted(_words(rows)) == sorted(WORDS)
+    assert rows.input_ids.shape[1] == tiny.LENGTH
+    assert (rows.input_mask.max() > 1) == (packing == "packed")
+
+
+def test_rows_are_in_the_order_of_the_text():
+    assert _words(texts.pack(DOCUMENTS, CORPUS, READER)) == WORDS
+
+
+def _batches(data, seed=None):
+    return list(texts.batches(data, CORPUS, READER, batch_size=4, seed=seed))
+
+
+def _dataset(rows):
+    return tf.data.Dataset.from_tensor_slices(rows).batch(4)
+
+
+def test_training_leaves_an_incomplete_batch_out_and_evaluation_none():
+    rows = tiny.batch(6)
+    assert [len(x.input_ids) for x in _batches(rows)] == [4, 2]
+    (only,) = _batches(rows, seed=0)
+    assert len(only.input_ids) == 4
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda rows: rows,
+        lambda rows: rows._asdict(),
+        lambda rows: _dataset(rows),
+        lambda rows: _dataset(tuple(rows)),
+        lambda rows: _dataset(rows._asdict()),
+    ],
+    ids=["Inputs", "dict", "dataset", "tuples", "dicts"],
+)
+def test_rows_of_any_kind_are_the_same_batches(make):
+    rows = tiny.batch(8)
+    (first, second) = _batches(make(rows))
+    for name in Inputs._fields:
+        found = tf.concat([getattr(first, name), getattr(second, name)], 0)
+        np.testing.assert_array_equal(found, getattr(rows, name))
+
+
+def test_a_dataset_of_strings_has_rows_of_one_length():
+    data = tf.data.Dataset.from_tensor_slices(["w1", "w2 w3"]).batch(2)
+    (rows,) = _batches(data)
+    assert rows.input_ids.shape == (2, tiny.LENGTH)
+    assert _words(rows) == [6, 7, 8]
+
+
+@pytest.mark.parametrize(
+    ("data", "seed", "message"),
+    [
+        ("w1 w2", None, "sequence of strings.*'w1 w2'"),
+        ([b"w1"], None, "sequence of strings"),
+        (["", "\n "], None, "text to learn from"),
+        (["w1 w2"], 0, "at least 4 rows, one batch. Received: 1"),
+    ],
+)
+def test_what_cannot_be_batched_is_refused(data, seed, message):
+    with pytest.raises(UserError, match=message):
+        _batches(data, seed)
