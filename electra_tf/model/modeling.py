@@ -10,7 +10,6 @@ hidden, F feed-forward, V vocabulary.
 Source: the original's model/modeling.py; variable paths are its names.
 """
 
-import importlib
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
@@ -449,8 +448,9 @@ class EncoderWithHead(keras.Model):
         Raises:
           UserError: if it cannot be read, or holds no such network.
         """
-        # Checkpoints know networks; networks find them only when asked to.
-        loading = importlib.import_module("electra_tf.checkpoint.loading")
+        # Checkpoints know networks; a network finds them only when asked to.
+        from electra_tf.checkpoint import loading
+
         return loading.load(
             path, network, cls, vocab_file=vocab_file, **options
         )
