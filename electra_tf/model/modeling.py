@@ -361,7 +361,8 @@ class EncoderWithHead(keras.Model):
       config: sizes of the encoder.
       vocabulary: of its tokens; None for a model that reads ids only.
       encoder: to stand on, built; by default a new one.
-      seed: of dropout where `training=True` comes without `keys`.
+      seed: of dropout where `training=True` comes without `keys`; None for
+        dropout with `keys` alone.
       dtype: policy; see `BertModel`. Default: Keras' global one.
       name: of the model.
       **reading: how text is read, see `TextReader`: `do_lower_case`,
@@ -391,7 +392,7 @@ class EncoderWithHead(keras.Model):
         vocabulary: Vocabulary | None = None,
         *,
         encoder: BertModel | None = None,
-        seed: int = 0,
+        seed: int | None = 0,
         dtype: layers.Policy = None,
         name: str | None = None,
         **reading: Any,  # noqa: ANN401 (those of TextReader)
@@ -400,7 +401,7 @@ class EncoderWithHead(keras.Model):
         self.supports_jit = False  # strings have no place in XLA
         self.config = config
         self.seed = seed
-        self._calls = keras.random.SeedGenerator(seed)
+        self._calls = None if seed is None else keras.random.SeedGenerator(seed)
         self.reader = None
         if vocabulary is not None:
             longest = min(128, config.max_position_embeddings)
@@ -463,7 +464,7 @@ class EncoderWithHead(keras.Model):
     ) -> dict[str, tf.Tensor]:
         is_text = not isinstance(inputs, Mapping)
         ids = self.read(inputs) if is_text else complete_ids(inputs)
-        if training and keys is None:
+        if training and keys is None and self._calls is not None:
             keys = self._new_keys(tf.shape(ids["input_ids"])[0])
         states = self.encoder(
             ids["input_ids"], ids["input_mask"], ids["segment_ids"], keys

@@ -7,9 +7,8 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.config.corpus import CorpusConfig
+from electra_tf.data.examples import ExampleSpan, carry, fill_rows
 from electra_tf.data.record_format import layout
-from electra_tf.data.shared_rows import share
-from electra_tf.data.spans import Span, carry
 from electra_tf.model.modeling import complete_ids
 from electra_tf.model.text_reader import TextReader
 from electra_tf.pretrain.pretrain_data import Inputs
@@ -48,16 +47,16 @@ def pack(
     pieces = reader.tokenize(tf.constant(lines))  # [lines, (pieces)]
     sizes = iter(pieces.row_lengths().numpy().tolist())
     length, start = reader.max_seq_length, 0
-    spans: list[Span] = []
+    spans: list[ExampleSpan] = []
     for number, document in enumerate(documents):
         mine = [next(sizes) for _ in document]
         rng = random.Random(f"{config.data_seed} {number}")
         cut = carry(mine, length, rng)
-        spans += [Span(*(start + end for end in span)) for span in cut]
+        spans += [ExampleSpan(*(start + end for end in span)) for span in cut]
         start += sum(mine)
     rows = [[span] for span in spans]
     if config.is_packed:
-        shared = share([span.num_tokens for span in spans], length)
+        shared = fill_rows([span.num_tokens for span in spans], length)
         rows = [[spans[i] for i in row] for row in shared]
     made = layout(pieces.values.numpy(), rows, length, reader.vocabulary)
     return Inputs(*(feature.astype(np.int32) for feature in made))

@@ -1,6 +1,5 @@
 """The encoder and the tokenizer that all Keras models have."""
 
-import base64
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,6 +18,10 @@ from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.model import optimization
 from electra_tf.model.graph_tokenization import pack_rows
 from electra_tf.model.modeling import BertModel, EncoderOutput
+from electra_tf.model.text_reader import (
+    vocabulary_config,
+    vocabulary_from_config,
+)
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import seeds
 from electra_tf.util.errors import ElectraWarning, UserError
@@ -350,14 +353,9 @@ class ElectraModel(keras.Model):
         )
 
     def get_config(self) -> dict[str, Any]:
-        vocabulary = self.vocabulary
-        model = base64.b64encode(vocabulary.sentencepiece).decode()
         return {
             "encoder_config": self.encoder.config.to_dict(),
-            "vocabulary": {
-                "tokens": list(vocabulary.tokens),
-                "sentencepiece": model,
-            },
+            "vocabulary": vocabulary_config(self.vocabulary),
             "do_lower_case": self.tokenizer.do_lower_case,
             "strip_accents": self.tokenizer.strip_accents,
             "max_seq_length": self.max_seq_length,
@@ -370,11 +368,7 @@ class ElectraModel(keras.Model):
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
         values = dict(config)
-        stored = values.pop("vocabulary")
-        vocabulary = Vocabulary(
-            tuple(stored["tokens"]),
-            sentencepiece=base64.b64decode(stored["sentencepiece"]),
-        )
+        vocabulary = vocabulary_from_config(values.pop("vocabulary"))
         encoder = BertConfig.from_dict(values.pop("encoder_config"))
         frozen = values.pop("frozen", ())
         model = cls(encoder, vocabulary, **values)

@@ -132,7 +132,7 @@ class Electra(PretrainingModel):
     def _build_head(self, bert: BertConfig) -> None:
         """Makes what stands on the main encoder."""
         self.discriminator_model = ElectraDiscriminator(
-            bert, encoder=self.electra
+            bert, encoder=self.electra, seed=None
         )
         self.discriminator_predictions = self.discriminator_model.head
 
@@ -142,7 +142,7 @@ class Electra(PretrainingModel):
         size = self.vocabulary.size
         self.generator = generators.make_encoder(self.config, size, main)
         self.generator_model = ElectraGenerator(
-            self.generator.config, encoder=self.generator
+            self.generator.config, encoder=self.generator, seed=None
         )
         self.generator_predictions = self.generator_model.head
 

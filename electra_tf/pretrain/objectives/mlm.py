@@ -39,7 +39,9 @@ class MaskedLanguageModel(PretrainingModel):
             bert, is_packed=config.corpus.is_packed, dtype=self.policy
         )
         self.electra.build((None, None))
-        self.generator_model = ElectraGenerator(bert, encoder=self.electra)
+        self.generator_model = ElectraGenerator(
+            bert, encoder=self.electra, seed=None
+        )
         self.generator_predictions = self.generator_model.head
         self.built = True
 

@@ -54,7 +54,9 @@ class Script(Electra):
             )
 
     def _build_head(self, bert: BertConfig) -> None:
-        self.generator_model = ElectraGenerator(bert, encoder=self.electra)
+        self.generator_model = ElectraGenerator(
+            bert, encoder=self.electra, seed=None
+        )
         self.generator_predictions = self.generator_model.head
 
     def _build_generator(self) -> None:

@@ -51,7 +51,7 @@ def trial():
 def _taken(trial, step):
     """Returns task, length and row numbers of each update from a step on."""
     batches, taken = trial._batches(step), []
-    for turn in batches.turns:
+    for turn in batches.order:
         ((name, batch),) = next(batches.iterators[int(turn)]).items()
         length = batch["input_ids"].shape[1]
         assert batch["input_mask"].numpy().sum(1).max() <= length
