@@ -30,7 +30,7 @@ _SAVED = {
     "AdamWeightDecayOptimizer": "electra_tf.model.optimization",
     "WarmupPolynomialDecay": "electra_tf.model.optimization",
 }
-"""What `.keras` files name at their top, or beside layers of Keras' own."""
+"""Classes that `.keras` files name: registered when they are asked for."""
 
 keras_registration.register(_SAVED)
 

@@ -41,7 +41,7 @@ from electra_tf.util.errors import UserError
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunConfig:
-    """What to do, and where."""
+    """The run: its directories and its steps."""
 
     data_dir: str = ""
     """Root of vocabulary, records and models. Required."""
@@ -85,7 +85,7 @@ class RunConfig:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DataConfig:
-    """Which records are read, and in what order."""
+    """Records of a training, and their order."""
 
     pretrain_tfrecords: str = ""
     """Comma-separated globs of training records, of `max_seq_length`; for
@@ -106,7 +106,7 @@ class DataConfig:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
-    """How long, how wide and from which seed."""
+    """Length, batch size, precision and seed of a training."""
 
     num_train_steps: int = 1_000_000
     """Updates."""
@@ -149,7 +149,7 @@ class TrainingConfig:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RuntimeConfig:
-    """What may change between runs of an experiment but not its result."""
+    """Settings that an experiment may change without changing its result."""
 
     num_processes: int = 0
     """Processes that build records; 0: one a core."""

@@ -29,7 +29,7 @@ _INFERENCE_TOKENS = 128  # in the paper's table 1
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AnyRunConfig(RunConfig):
-    """What to do, and where; without effect here."""
+    """Fields of a run, so that its flagfile can be given; without effect."""
 
     data_dir: str = "unused"
     """Root of vocabulary, records and models; without effect here."""
@@ -71,7 +71,7 @@ class FlopsConfig(PretrainingConfig):
 
 
 class Published(NamedTuple):
-    """What the paper prints of a model, and where it is counted here.
+    """A row of the paper's table, and the configuration that is counted.
 
     Attributes:
       name: in the paper.

@@ -83,7 +83,7 @@ class Architecture:
 
     @property
     def generator_sharing(self) -> str:
-        """What the generator shares; all weights if it is not there."""
+        """Weights that the generator shares; all of them if it is absent."""
         return "all" if self.generator is None else self.sharing
 
     def shapes(self) -> dict[str, Shape]:

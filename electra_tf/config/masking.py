@@ -12,7 +12,7 @@ Numbers = TypeVar("Numbers")  # a float or a tensor
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MaskingConfig:
-    """Which tokens are chosen, and what is shown in their place."""
+    """Choice of the masked tokens, and what is shown in their place."""
 
     mask_prob: float = 0.15
     """Share of the tokens of a row that are chosen."""

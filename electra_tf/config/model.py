@@ -17,7 +17,7 @@ DIFFERENCE = "_difference"
 
 
 class Size(NamedTuple):
-    """What the name of a size stands for.
+    """Sizes that a name stands for.
 
     Attributes:
       hidden_size: width of the hidden vectors, H.
@@ -40,7 +40,7 @@ SIZES = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CommonConfig:
-    """What the discriminator and the generator have in common."""
+    """Fields that discriminator and generator have in common."""
 
     hidden_dropout_prob: float = 0.1
     """Share of hidden values dropped in training."""
@@ -58,7 +58,7 @@ class CommonConfig:
     """Standard deviation of the truncated normal that weights start from."""
 
     attention_initializer: str = one_of("truncated_normal", "neighbours")
-    """How attention starts: uniform, as the original's, or leaning towards one
+    """Initial attention: uniform, as the original's, or leaning towards one
     of the nearest tokens in each head, from which small budgets learn far
     sooner. How far it leans depends on width, length and `initializer_range`;
     in the demo a third of the first layer's attention, a twentieth of the

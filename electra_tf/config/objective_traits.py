@@ -1,4 +1,4 @@
-"""What the program must know of each objective; needs no TensorFlow.
+"""Traits of each objective; needs no TensorFlow.
 
 An objective is one file in `pretrain/objectives`, with its networks and losses,
 and one entry of `TRAITS`. The entry stands here, and not in that file, because
@@ -40,14 +40,14 @@ class Reading(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Traits:
-    """What the program must know of an objective."""
+    """Traits of an objective."""
 
     model: str
-    """Where its class is, "module:Class"."""
+    """Its class, as "module:Class"."""
 
     reads: Mapping[str, Reading]
-    """What the networks read in an update after the generator's own pass, by
-    the name of the network: what an update costs."""
+    """Forward passes of an update after the generator's own, by the name of
+    the network: what an update costs."""
 
     answers: str = "verdicts"
     """What the main network says of each token of a text, which is what is

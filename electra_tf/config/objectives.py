@@ -11,12 +11,12 @@ from electra_tf.util.errors import UserError
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ObjectiveConfig:
-    """What is learned."""
+    """The pre-training objective."""
 
     objective: str = dataclasses.field(
         default="electra", metadata={"choices": TRAITS.keys()}
     )
-    """What is learned, each in a file of `pretrain/objectives`; see
+    """The pre-training objective, each in a file of `pretrain/objectives`; see
     docs/objectives.md."""
 
     gen_weight: float = 1.0
@@ -54,10 +54,11 @@ class ObjectiveConfig:
     generator_type: str = one_of(
         "transformer", "two_tower", "uniform", "unigram"
     )
-    """What replaces tokens: a network that is trained along to fill masks, two
-    that predict each token of the clean text from its left and its right, any
-    word piece with equal probability, or each as often as it occurs in the
-    training records. The objective electric always has two towers."""
+    """Source of the replacements: a network that is trained along to fill
+    masks, two that predict each token of the clean text from its left and its
+    right, any word piece with equal probability, or each as often as it
+    occurs in the training records. The objective electric always has two
+    towers."""
 
     freeze_generator: bool = False
     """Take the generator from `generator_checkpoint` or `init_checkpoint` and
@@ -95,7 +96,7 @@ class ObjectiveConfig:
 
     @property
     def traits(self) -> Traits:
-        """What is the same in all trainings with the objective."""
+        """Traits of the objective, the same in all trainings."""
         return TRAITS[self.objective]
 
     @property
@@ -198,10 +199,10 @@ class ObjectiveConfig:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AdversarialConfig:
-    """How the generator works against the discriminator (adversarial)."""
+    """Adversarial training of the generator (adversarial)."""
 
     adversarial_method: str = one_of("reinforce", "gumbel")
-    """How the generator learns from the discriminator: from rewards
+    """Gradient of the generator from the discriminator: from rewards
     (REINFORCE, the paper's), or by a gradient through relaxed samples
     (straight-through Gumbel-Softmax)."""
 
@@ -213,7 +214,7 @@ class AdversarialConfig:
     """Updates after which that share begins to rise from 0."""
 
     adversarial_end_step: int = 0
-    """Updates after which it has risen; it does so linearly."""
+    """Updates after which that share has risen, linearly."""
 
     baseline_weight: float = 1.0
     """Weight of the loss of the baseline that REINFORCE learns."""
@@ -239,7 +240,7 @@ class AdversarialConfig:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FastElectraConfig:
-    """How a frozen generator is made hard by and by (fast_electra)."""
+    """Temperature schedule of a frozen generator (fast_electra)."""
 
     initial_temperature: float = 2.0
     """Temperature of sampling at the start; it falls towards `temperature`."""
@@ -254,7 +255,7 @@ class FastElectraConfig:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TwoStageConfig:
-    """How a generator and then a discriminator are trained (two_stage)."""
+    """Training of a generator, then of a discriminator (two_stage)."""
 
     generator_steps: int = 0
     """Updates of the generator alone, before those of the discriminator; 0 for
@@ -279,10 +280,10 @@ class TwoStageConfig:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SelectionConfig:
-    """How the right word is chosen among a few (mc_bert, teams)."""
+    """Selection of the right word among candidates (mc_bert, teams)."""
 
     num_candidates: int = 5
-    """What is chosen from at each position: the right word and others drawn
+    """Candidates at each position: the right word and others drawn
     from the generator (teams); or <neither>, the right word if the token was
     replaced, and others (mc_bert)."""
 
@@ -302,10 +303,10 @@ class SelectionConfig:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ContrastConfig:
-    """How a text is told from others by a crop of it (coco_lm)."""
+    """Contrastive learning of texts and crops of them (coco_lm)."""
 
     contrast_weight: float = 1.0
-    """Weight of the loss of that."""
+    """Weight of the contrastive loss."""
 
     contrast_group: int = 8
     """Neighbouring rows of a batch that are told from each other. They stay in
@@ -327,7 +328,7 @@ class ContrastConfig:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SentenceConfig:
-    """What is asked of a whole row (electra_sentence, mlm_sentence)."""
+    """Losses of a whole row (electra_sentence, mlm_sentence)."""
 
     sentence_loss: str = one_of(
         "sentence_order", "next_sentence", "any_replaced"
@@ -337,7 +338,7 @@ class SentenceConfig:
     of it (electra_sentence)."""
 
     sentence_weight: float = 1.0
-    """Weight of the loss of that."""
+    """Weight of the loss named by `sentence_loss`."""
 
     uncorrupted_share: float = 0.2
     """Share of the rows that are not corrupted, with any_replaced."""

@@ -69,7 +69,7 @@ def tokens_after(phases: Sequence[Phase], step: int) -> float:
 
 
 class Share(NamedTuple):
-    """What the configuration says of a phase.
+    """A phase as the configuration gives it.
 
     Attributes:
       max_seq_length: tokens in a row.

@@ -1,4 +1,4 @@
-"""What stands on an encoder during pre-training: the prediction heads.
+"""The prediction heads of pre-training.
 
 Letters in shapes: B rows, L tokens, N masked slots, H hidden, E embedding, V
 vocabulary.

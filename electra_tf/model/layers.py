@@ -6,7 +6,7 @@ import tensorflow as tf
 from electra_tf.model import tensor_ops
 
 Policy = str | dict | keras.DTypePolicy | None
-"""What Keras takes as a layer's `dtype`; None for the global policy."""
+"""A layer's `dtype` as Keras takes it; None for the global policy."""
 
 POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
 """Precision of a configuration -> policy of its encoders."""

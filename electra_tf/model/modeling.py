@@ -39,7 +39,7 @@ from electra_tf.util.errors import UserError
 
 
 class EncoderOutput(NamedTuple):
-    """What an encoder computes for a batch.
+    """Outputs of an encoder for a batch.
 
     Attributes:
       sequence_output: float32 [B, L, H], the last block's states.

@@ -1,4 +1,4 @@
-"""What the workers of a run must have in common, each with a text to compare.
+"""Settings and state that all workers of a run must share, as texts.
 
 Devices are no part of it, nor where data lie: workers may read copies.
 """

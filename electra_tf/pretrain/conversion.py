@@ -1,4 +1,4 @@
-"""What `convert_checkpoint` does between reading and writing."""
+"""Conversion of checkpoints: choice of networks, new vocabulary, new sizes."""
 
 import dataclasses
 import pathlib

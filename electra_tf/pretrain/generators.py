@@ -169,7 +169,7 @@ _MAX_LOGITS = 2**25  # in a block: 128 MB
 
 
 class Scores(NamedTuple):
-    """What logits x table' + bias are made of.
+    """Factors of the logits x table' + bias.
 
     Attributes:
       x: float32 [B, L, E].

@@ -27,7 +27,7 @@ _COMMON = {field.name for field in dataclasses.fields(CommonConfig)}
 
 
 class Start(NamedTuple):
-    """What a run starts from; nothing by default.
+    """Weights that a run starts from; none by default.
 
     Attributes:
       whole: of `init_checkpoint`.

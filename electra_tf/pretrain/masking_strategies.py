@@ -1,4 +1,4 @@
-"""How the tokens to hide are chosen. To add a way: one function, one line.
+"""Masking strategies. To add one: one function, one line.
 
 A strategy is a function of the rows and their random keys. It gives positions
 that are distinct and all candidates; the first `budget` of them are hidden.

@@ -45,7 +45,7 @@ class FakeData(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Prediction:
-    """What a forward pass computes; objectives add fields of their own.
+    """Record of a forward pass; objectives add fields of their own.
 
     Attributes:
       inputs: the batch, as the objective rearranged it.

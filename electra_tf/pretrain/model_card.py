@@ -68,7 +68,7 @@ class Part(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """What is known of the run that trained a model.
+    """Facts of the run that trained a model.
 
     Attributes:
       config: of the run; None if not known.

@@ -71,7 +71,7 @@ class Inputs(NamedTuple):
 
     @property
     def is_real(self) -> tf.Tensor:
-        """Where there are tokens and no padding, bool [B, L]."""
+        """Mask of the tokens that are no padding, bool [B, L]."""
         return self.input_mask > 0
 
 
@@ -261,7 +261,7 @@ def _parser(records: Records) -> Callable[[tf.Tensor], Inputs]:
 
 
 class Source(NamedTuple):
-    """Where batches of one shape come from.
+    """Source of batches of one shape.
 
     Attributes:
       records: of one length.

@@ -1,4 +1,4 @@
-"""What every objective shares: one update from one global batch.
+"""Base class of the objectives: one update from one global batch.
 
 An objective subclasses `PretrainingModel`, builds its networks in `__init__`,
 declares its losses (`declare_losses`), and writes `forward` and `measure`. Its

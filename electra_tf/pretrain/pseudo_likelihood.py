@@ -1,4 +1,4 @@
-"""How likely each token is given all others, from one pass over the text.
+"""Pseudo-log-likelihood of each token, from one pass over the text.
 
 Electric:
 
@@ -34,7 +34,7 @@ from electra_tf.util.errors import UserError
 
 
 class TokenScores(NamedTuple):
-    """How likely each token is given all others.
+    """Pseudo-log-likelihood of each token, given all others.
 
     Attributes:
       log_probs: float32 [B, L], nats; 0 where there is no score.

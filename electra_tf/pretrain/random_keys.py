@@ -17,7 +17,7 @@ from electra_tf.util import seeds
 
 
 class Purpose(enum.IntEnum):
-    """What random numbers are drawn for: one number each, never reused."""
+    """Purposes of random numbers: one number each, never reused."""
 
     MASK_POSITIONS = 0
     MASK_CONTENT = 1

@@ -52,7 +52,7 @@ class SentencePrediction(Prediction):
 
 
 class SentenceModel(PretrainingModel):
-    """What objectives have in common that judge rows at [CLS]."""
+    """Base class of objectives that judge rows at [CLS]."""
 
     @classmethod
     def batch_group_size(cls, config: PretrainingConfig) -> int:
@@ -171,7 +171,7 @@ ARRANGEMENTS: Mapping[str, Arrangement] = {
     "sentence_order": swap_segments,
     "next_sentence": exchange_segments,
 }
-"""What is done to rows, by the name of the question whether it was done."""
+"""Corruptions of rows, by the name of the loss that detects them."""
 
 
 def arrange(

@@ -1,4 +1,4 @@
-"""What an update and a training cost, in FLOPs; needs no TensorFlow.
+"""FLOPs of an update and of a training; needs no TensorFlow.
 
 Counted by the rules of `model/flops`, the paper's: equal numbers are equal
 compute. An objective says in its traits (`config/objective_traits.py`) what its
@@ -18,7 +18,7 @@ from electra_tf.util.errors import UserError
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """What the cost of an update depends on, for any objective.
+    """Sizes that the cost of an update depends on, for any objective.
 
     Raises:
       UserError: if the type of the generator is unknown.
@@ -40,7 +40,7 @@ class Sizes:
     generator_type: str = one_of(
         "transformer", "two_tower", "uniform", "unigram"
     )
-    """What replaces tokens: an encoder that predicts the masked slots, two
+    """The generator: an encoder that predicts the masked slots, two
     towers that predict every token, or chance, which costs nothing."""
 
     is_generator_trained: bool = True

@@ -1,4 +1,4 @@
-"""What a person and a program read while a run goes on: Keras callbacks."""
+"""Keras callbacks of a run: progress bar, JSON log, TensorBoard."""
 
 import importlib.util
 import json

@@ -33,7 +33,7 @@ _SECONDS_BETWEEN_LOOKS = 5.0
 
 
 class Trainable(Protocol):
-    """What the loop needs of a model."""
+    """The part of a model that the loop calls."""
 
     optimizer: keras.optimizers.Optimizer
     loss_weights: dict[str, float]
@@ -44,7 +44,7 @@ class Trainable(Protocol):
 
 
 class Schedule(NamedTuple):
-    """When the loop stops and saves, in updates.
+    """Stops and checkpoints of the loop, in updates.
 
     Attributes:
       num_train_steps: the last update.

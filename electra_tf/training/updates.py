@@ -22,27 +22,27 @@ Keys = Any
 
 
 class ClipConfig(Protocol):
-    """How gradients are clipped; see `OptimizerConfig`."""
+    """Clipping of gradients; see `OptimizerConfig`."""
 
     clip_norm: float
     original_clip_norm: bool
 
 
 class AccumulationConfig(Protocol):
-    """How a batch is divided; see `RuntimeConfig`."""
+    """Division of a batch into micro-batches; see `RuntimeConfig`."""
 
     gradient_accumulation_steps: int
 
 
 class UpdateConfig(Protocol):
-    """What an update needs of a configuration."""
+    """The parts of a configuration that an update reads."""
 
     optimizer: ClipConfig
     runtime: AccumulationConfig
 
 
 class Sums(NamedTuple):
-    """What micro-batches and replicas add up.
+    """Sums over micro-batches and replicas.
 
     Attributes:
       terms: of losses and metrics.

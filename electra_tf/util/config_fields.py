@@ -1,4 +1,4 @@
-"""What configurations are made of: fields, their checks, their meanings."""
+"""Fields of configurations: their choices, checks and help texts."""
 
 import ast
 import dataclasses

@@ -33,7 +33,7 @@ _SYSTEM_TEXTS = tuple(f"; {os.strerror(n)}" for n in errno.errorcode)
 
 
 class ExitCode(enum.IntEnum):
-    """How a command ended; the module's table says when."""
+    """Exit codes of the commands; see the module's table."""
 
     DONE = 0
     ERROR = 1
@@ -48,13 +48,13 @@ class ExitCode(enum.IntEnum):
 
 
 class UserError(ValueError):
-    """What the user gave cannot be used; the text says what would do."""
+    """Input that cannot be used; the text says what would do."""
 
     exit_code: ClassVar[ExitCode] = ExitCode.BAD_INPUT
 
 
 class ElectraWarning(UserWarning):
-    """What the user asked for works, but probably not as intended."""
+    """Input that works, but probably not as intended."""
 
 
 class DirectoryInUseError(UserError):

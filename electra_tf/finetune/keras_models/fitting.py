@@ -1,4 +1,4 @@
-"""What `compile` and `fit` check: losses of logits, length of the schedule."""
+"""Checks of `compile` and `fit`: losses of logits, length of the schedule."""
 
 import inspect
 import warnings

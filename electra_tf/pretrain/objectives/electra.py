@@ -5,8 +5,8 @@
 
 with y_t = 1 where the generator's sample differs from the data. A sample that
 equals the data counts as real, and no gradient passes through the sample;
-`sampling` says how it is drawn. Two towers read the clean text and learn from
-all of it; their loss is
+`generators.sample` says how it is drawn. Two towers read the clean text and
+learn from all of it; their loss is
 
     mean over all tokens but [CLS], [SEP], [MASK] of -log q(x_t | others)
 
@@ -158,7 +158,7 @@ class Electra(PretrainingModel):
 
     @property
     def detector(self) -> tuple[keras.layers.Layer, ...]:
-        """What `discriminate` takes; nothing where no verdict is learned."""
+        """Layers of `discriminate`; none where no verdict is learned."""
         return (self.electra, self.discriminator_predictions)
 
     def forward(

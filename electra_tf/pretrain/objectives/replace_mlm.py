@@ -69,7 +69,7 @@ class ReplaceMlm(Electra):
 
     @property
     def corrector(self) -> tuple[keras.layers.Layer, ...]:
-        """What `log_probabilities` takes, the encoder first."""
+        """Layers of `log_probabilities`, the encoder first."""
         return (self.electra, self.corrector_predictions)
 
     def forward(
