@@ -145,16 +145,7 @@ class Adversarial(Electra):
     def forward(
         self, inputs: Inputs, *, keys: Keys, training: bool
     ) -> AdversarialPrediction:
-        """Masks, samples and discriminates.
-
-        Args:
-          inputs: a batch.
-          keys: one random key a row, or draws.
-          training: whether dropout is on.
-
-        Returns:
-          The forward pass.
-        """
+        """Masks, samples and discriminates."""
         masked = self.mask(inputs, keys)
         states = self._read(
             masked, self._generator_dropout(keys, training)

@@ -74,10 +74,6 @@ class AllTokensMlm(ReplaceMlm):
     ) -> tf.Tensor:
         """Computes log p(v | z)_t.
 
-        Args:
-          states: float32 [B, L, H], of the corrector.
-          input_ids: int32 [B, L], what it read.
-
         Returns:
           float32 [B, L, V].
         """

@@ -101,16 +101,7 @@ class CocoLm(Electra):
     def corrupt(
         self, inputs: Inputs, *, keys: Keys, training: bool
     ) -> Prediction:
-        """Masks, and replaces what is masked by samples without dropout.
-
-        Args:
-          inputs: a batch.
-          keys: one random key a row, or draws.
-          training: whether the generator learns with dropout.
-
-        Returns:
-          The corrupted batch.
-        """
+        """Masks, and replaces what is masked by samples without dropout."""
         made = super().corrupt(inputs, keys=keys, training=training)
         if not (training and self.config.model.has_dropout):
             return made
@@ -120,16 +111,7 @@ class CocoLm(Electra):
     def forward(
         self, inputs: Inputs, *, keys: Keys, training: bool
     ) -> CocoPrediction:
-        """Masks, samples, crops and encodes.
-
-        Args:
-          inputs: a batch.
-          keys: one random key a row, or draws.
-          training: whether dropout is on.
-
-        Returns:
-          The forward pass.
-        """
+        """Masks, samples, crops and encodes."""
         made = self.corrupt(inputs, keys=keys, training=training)
         output = self.electra(
             *made.fake.inputs,

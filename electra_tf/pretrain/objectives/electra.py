@@ -164,16 +164,7 @@ class Electra(PretrainingModel):
     def forward(
         self, inputs: Inputs, *, keys: Keys, training: bool
     ) -> Prediction:
-        """Masks, samples and discriminates.
-
-        Args:
-          inputs: a batch.
-          keys: one random key a row, or draws.
-          training: whether dropout is on.
-
-        Returns:
-          The forward pass.
-        """
+        """Masks, samples and discriminates."""
         made = self.corrupt(inputs, keys=keys, training=training)
         disc_logits = self.discriminate(
             made.fake.inputs,

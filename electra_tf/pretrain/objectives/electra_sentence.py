@@ -59,16 +59,7 @@ class ElectraSentence(SentenceModel, Electra):
     def forward(
         self, inputs: Inputs, *, keys: Keys, training: bool
     ) -> SentencePrediction:
-        """Rearranges, masks, samples and judges.
-
-        Args:
-          inputs: a batch.
-          keys: one random key a row, or draws.
-          training: whether dropout is on.
-
-        Returns:
-          The forward pass.
-        """
+        """Rearranges, masks, samples and judges."""
         row = self.arrange(inputs, keys)
         made = self.corrupt(row.inputs, keys=keys, training=training)
         if self.config.sentence.sentence_loss == "any_replaced":

@@ -65,11 +65,6 @@ class Electric(Electra):
     ) -> Prediction:
         """Samples noise and tells it from the data.
 
-        Args:
-          inputs: a batch.
-          keys: one random key a row, or draws.
-          training: whether dropout is on.
-
         Returns:
           The forward pass; its `disc_logits` are z.
         """

@@ -42,11 +42,7 @@ class FastElectra(Electra):
     """
 
     def temperature(self, keys: Keys) -> tf.Tensor:
-        """Returns T(u), float32 [B, 1], or [1, 1] after the training.
-
-        Args:
-          keys: of a batch; those of an update say how far the training is.
-        """
+        """Returns T(u), float32 [B, 1], or [1, 1] after the training."""
         config = self.config.fast_electra
         last = self.config.objective.temperature
         left = math.exp(-1 / config.temperature_time) ** progress(keys)

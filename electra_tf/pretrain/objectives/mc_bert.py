@@ -109,16 +109,7 @@ class McBert(Electra):
     def forward(
         self, inputs: Inputs, *, keys: Keys, training: bool
     ) -> SelectionPrediction:
-        """Masks, samples and chooses.
-
-        Args:
-          inputs: a batch.
-          keys: one random key a row, or draws.
-          training: whether dropout is on.
-
-        Returns:
-          The forward pass.
-        """
+        """Masks, samples and chooses."""
         made = self.corrupt(inputs, keys=keys, training=training)
         text, length = made.fake.inputs, inputs.input_ids.shape[1]
         offered = self._offer(
@@ -138,15 +129,7 @@ class McBert(Electra):
     def discriminate(
         self, inputs: Inputs, keys: tf.Tensor | None = None
     ) -> tf.Tensor:
-        """Scores each token of some text.
-
-        Args:
-          inputs: a batch.
-          keys: uint32 [B], one random key a row; None switches dropout off.
-
-        Returns:
-          float32 [B, L].
-        """
+        """Scores each token of some text."""
         return _verdicts(self._select(inputs, self._offer(inputs), keys))
 
     def evaluation_step(

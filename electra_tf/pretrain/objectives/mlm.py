@@ -52,16 +52,7 @@ class MaskedLanguageModel(PretrainingModel):
     def forward(
         self, inputs: Inputs, *, keys: Keys, training: bool
     ) -> Prediction:
-        """Masks and predicts.
-
-        Args:
-          inputs: a batch.
-          keys: one random key a row, or draws.
-          training: whether dropout is on.
-
-        Returns:
-          The forward pass.
-        """
+        """Masks and predicts."""
         return self._fill(inputs, keys, training)[0]
 
     def _fill(

@@ -50,16 +50,7 @@ class MlmSentence(SentenceModel, MaskedLanguageModel):
     def forward(
         self, inputs: Inputs, *, keys: Keys, training: bool
     ) -> SentencePrediction:
-        """Rearranges, masks and predicts.
-
-        Args:
-          inputs: a batch.
-          keys: one random key a row, or draws.
-          training: whether dropout is on.
-
-        Returns:
-          The forward pass.
-        """
+        """Rearranges, masks and predicts."""
         row = self.arrange(inputs, keys)
         made, first = self._fill(row.inputs, keys, training)
         return made.extended(

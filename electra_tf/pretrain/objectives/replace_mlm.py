@@ -75,16 +75,7 @@ class ReplaceMlm(Electra):
     def forward(
         self, inputs: Inputs, *, keys: Keys, training: bool
     ) -> CorrectorPrediction:
-        """Masks, samples and encodes.
-
-        Args:
-          inputs: a batch.
-          keys: one random key a row, or draws.
-          training: whether dropout is on.
-
-        Returns:
-          The forward pass.
-        """
+        """Masks, samples and encodes."""
         made = self.corrupt(inputs, keys=keys, training=training)
         output = self.electra(
             *made.fake.inputs,

@@ -71,10 +71,6 @@ class Script(Electra):
     ) -> tf.Tensor:
         """Scores each token of some text.
 
-        Args:
-          inputs: a batch.
-          keys: uint32 [B], one random key a row; None switches dropout off.
-
         Returns:
           s, float32 [B, L]; without meaning on padding.
         """

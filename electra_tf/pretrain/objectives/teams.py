@@ -97,16 +97,7 @@ class Teams(Electra):
     def forward(
         self, inputs: Inputs, *, keys: Keys, training: bool
     ) -> SelectionPrediction:
-        """Masks, samples, discriminates and chooses.
-
-        Args:
-          inputs: a batch.
-          keys: one random key a row, or draws.
-          training: whether dropout is on.
-
-        Returns:
-          The forward pass.
-        """
+        """Masks, samples, discriminates and chooses."""
         made = self.corrupt(inputs, keys=keys, training=training)
         masked, logits = made.masked, tf.stop_gradient(made.mlm_logits)
         uniform = draw(keys, Purpose.CANDIDATES, tuple(logits.shape[1:]))
@@ -136,15 +127,7 @@ class Teams(Electra):
     def discriminate(
         self, inputs: Inputs, keys: tf.Tensor | None = None
     ) -> tf.Tensor:
-        """Scores each token of some text.
-
-        Args:
-          inputs: a batch.
-          keys: uint32 [B], one random key a row; None switches dropout off.
-
-        Returns:
-          float32 [B, L].
-        """
+        """Scores each token of some text."""
         output = self.electra(*inputs, keys=keys)
         return self._detect(output, inputs, keys)
 
