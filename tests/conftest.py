@@ -1,12 +1,16 @@
 """Four logical CPU devices for every test, made before TensorFlow starts."""
 
 import os
+import signal
 
 import pytest
 
 from electra_tf.util import memory
 
 memory.keep()
+# Tests of signals also run where they are ignored, as under nohup.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 
