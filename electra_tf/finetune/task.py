@@ -288,8 +288,11 @@ class Task(abc.ABC):
     def class_names(self, column: str) -> tuple[str, ...]:
         """Returns the labels of `--labels`, or the classes of a data set.
 
+        Args:
+          column: of the labels.
+
         Returns:
-          None if only the rows tell them.
+          The labels; none if only the rows tell them.
         """
         if self.columns.labels or not self.columns.tfds_name:
             return self.columns.labels
