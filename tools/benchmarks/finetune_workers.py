@@ -111,7 +111,7 @@ def electra_tf(setting: Setting) -> Peer:
         config, encoder, [head], seed=0, num_train_steps=10_000
     )
     model.compile(optimizer=model.make_optimizer())
-    block = training_utils._make_block(model, tf.distribute.get_strategy())
+    block = training_utils.make_block(model, tf.distribute.get_strategy())
     arrays = batch(setting)
     rows = {
         "input_ids": arrays["ids"],

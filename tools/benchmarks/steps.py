@@ -38,7 +38,7 @@ class Steps:
         strategy = distribution.make_strategy(config.runtime.strategy)
         self.model = pretraining_run.make_model(config, vocabulary, strategy)
         self._batches = _batches(config, strategy)
-        self._block = training_utils._make_block(self.model, strategy)
+        self._block = training_utils.make_block(self.model, strategy)
 
     def seconds(self, num_steps: int) -> float:
         """Makes updates, and returns the seconds that one took."""
