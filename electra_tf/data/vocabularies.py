@@ -103,10 +103,7 @@ def _read(
         return f"Reading: {statistics.documents:,} documents, {rate}{of}"
 
     for document in corpus.read_documents(
-        sources,
-        blanks_separate_docs=config.blanks_separate_docs,
-        statistics=statistics,
-        options=corpus.Options.of(config),
+        sources, config, statistics=statistics
     ):
         progress(text)
         yield document

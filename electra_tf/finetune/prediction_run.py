@@ -14,9 +14,9 @@ import time
 from collections.abc import Iterator
 from typing import TextIO
 
+from electra_tf.data.formats.rows import BadRows
 from electra_tf.finetune.predictor import BLOCK_SIZE, Answer, Predictor
 from electra_tf.finetune.readers.inputs import InputSource
-from electra_tf.finetune.readers.reading import BadRows
 from electra_tf.util.errors import UserError
 
 _SECONDS_BETWEEN_LINES = 10.0

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from electra_tf.config.corpus import CorpusConfig
 from electra_tf.data import corpus
 from electra_tf.util.errors import UserError
 
@@ -19,7 +20,7 @@ def read(*paths, blanks_separate_docs=True, **kwargs):
     statistics = corpus.Statistics()
     documents = corpus.read_documents(
         corpus.expand(map(str, paths)),
-        blanks_separate_docs=blanks_separate_docs,
+        CorpusConfig(blanks_separate_docs=blanks_separate_docs),
         statistics=statistics,
         **kwargs,
     )
@@ -194,7 +195,7 @@ def test_memory_does_not_grow_with_a_line(tmp_path):
     statistics = corpus.Statistics()
     documents = corpus.read_documents(
         corpus.expand([str(path)]),
-        blanks_separate_docs=True,
+        CorpusConfig(),
         statistics=statistics,
     )
     tracemalloc.start()
@@ -210,7 +211,7 @@ def test_demo_documents_are_counted():
     statistics = corpus.Statistics()
     documents = corpus.read_documents(
         corpus.expand(["demo"]),
-        blanks_separate_docs=True,
+        CorpusConfig(),
         statistics=statistics,
     )
     document = next(documents)

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from electra_tf.config.corpus import CorpusConfig
 from electra_tf.data import corpus, sources
 from electra_tf.data.formats import text_files, text_lines
-from electra_tf.data.formats.text_files import Options
 from electra_tf.data.sources import TextSource
 from electra_tf.util.errors import UserError
 
@@ -32,14 +32,13 @@ WORDS = ["word", "é字😀", " ", "\t", "x" * 50, "\u00a0", "\0", "#"]
 pieces = st.lists(st.sampled_from(NEWLINES + WORDS), max_size=60)
 
 
-def read(found, *, blanks_separate_docs=True, **options):
+def read(found, **options):
     statistics = corpus.Statistics()
     documents = corpus.read_documents(
         found,
-        blanks_separate_docs=blanks_separate_docs,
+        CorpusConfig(**options),
         statistics=statistics,
         max_characters=100,
-        options=Options(**options),
         must_have_text=False,
     )
     return list(documents), statistics
@@ -168,7 +167,7 @@ def test_a_bad_line_of_a_range_is_counted_from_the_files_start(tmp_path):
         TextSource(str(path)), 30, blanks_separate_docs=True
     )
     assert last.start > 0
-    with pytest.raises(UserError, match=r"a\.jsonl, line 10: no JSON"):
+    with pytest.raises(UserError, match=r"a\.jsonl, line 10: A row must"):
         read([last])
 
 

@@ -192,6 +192,6 @@ def test_each_kind_has_its_line():
 
 
 def test_long_lists_end_with_how_many_more():
-    names = [f"n{i}" for i in range(12)]
-    assert listed(names[:10]).endswith("n8, n9")
-    assert listed(names).endswith("n8, n9 and 2 more")
+    names = [f"n{i}" for i in range(22)]
+    assert listed(names[:20]).endswith("n18, n19")
+    assert listed(names).endswith("n18, n19 and 2 more")

@@ -175,9 +175,8 @@ def _write_sample(config: CorpusConfig, num_bytes: int, path: str) -> None:
         from electra_tf.data import corpus, vocabularies
     documents = corpus.read_documents(
         corpus.expand(config.corpus, tfds_data_dir=config.tfds_data_dir),
-        blanks_separate_docs=config.blanks_separate_docs,
+        config,
         statistics=corpus.Statistics(),
-        options=corpus.Options.of(config),
     )
     if num_bytes:
         documents = vocabularies.sample(documents, num_bytes)

@@ -212,9 +212,8 @@ def _batches(lines: Iterable[str]) -> Iterator[list[str]]:
 def _lines(config: CorpusConfig) -> Iterator[str]:
     documents = corpus.read_documents(
         corpus.expand(config.corpus, tfds_data_dir=config.tfds_data_dir),
-        blanks_separate_docs=config.blanks_separate_docs,
+        config,
         statistics=corpus.Statistics(),
-        options=corpus.Options.of(config),
     )
     return itertools.chain.from_iterable(documents)
 

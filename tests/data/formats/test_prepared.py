@@ -4,8 +4,8 @@ import pytest
 import tensorflow as tf
 import tensorflow_datasets as tfds
 
+from electra_tf.config.corpus import CorpusConfig
 from electra_tf.data import corpus
-from electra_tf.data.formats.text_files import Options
 from electra_tf.util.errors import UserError
 
 TEXTS = {
@@ -42,10 +42,7 @@ def read(pattern, data_dir, **options):
     statistics = corpus.Statistics()
     sources = corpus.expand([pattern], tfds_data_dir=data_dir)
     documents = corpus.read_documents(
-        sources,
-        blanks_separate_docs=True,
-        statistics=statistics,
-        options=Options(**options),
+        sources, CorpusConfig(**options), statistics=statistics
     )
     return list(documents), statistics, sources
 

@@ -7,9 +7,10 @@ import json
 import pytest
 
 from electra_tf.config.columns import ColumnsConfig
-from electra_tf.finetune.readers import conll, inputs, tables
+from electra_tf.data.formats import conll, contents
+from electra_tf.data.formats.rows import BadRowError, BadRows
+from electra_tf.finetune.readers import inputs, sources
 from electra_tf.finetune.readers.inputs import InputSpec
-from electra_tf.finetune.readers.reading import BadRowError, BadRows
 from electra_tf.util.errors import UserError
 
 TEXT = InputSpec(("text",))
@@ -139,7 +140,8 @@ def test_tables_of_a_custom_task_are_read_as_its_training_files_are(tmp_path):
     path = tmp_path / "a.tsv"
     content = 'reply;stars;review\n"a;b";5;c\nd;"1\n2";\n\n'
     path.write_text(content, "utf-8")
-    records = list(tables.read(path, CUSTOM, ("review", "reply")))
+    file = sources.Source(path)
+    records = list(sources.read(file, CUSTOM, ("review", "reply")))
     good, bad = inputs.of_file(str(path), "auto", CUSTOM_PAIR).rows
     assert [good, bad] == [(record.place, record) for record in records]
     source = inputs.of_file(str(path), "auto", CUSTOM_PAIR)
@@ -190,6 +192,12 @@ def test_rows_that_a_shell_passes_on_have_no_line_of_names(monkeypatch):
     )
 
 
+def test_a_byte_order_mark_of_standard_input_is_no_text(monkeypatch):
+    file = io.BytesIO(b"\xef\xbb\xbfa\nb\n")
+    monkeypatch.setattr(io, "FileIO", lambda *args, **kwargs: file)
+    assert _read("", TEXT) == [(1, ("a",)), (2, ("b",))]
+
+
 WORD_FILES = {
     ".conll": conll.Columns(),
     ".tsv": conll.Columns(1, separator="\t"),
@@ -216,8 +224,9 @@ def test_a_tagger_reads_the_sentences_of_its_training_files(
     check = lambda word: None  # noqa: E731
     read = conll.read(
         path,
-        WORD_FILES[tables.ending(path)],
-        BadRows(skip=False),
+        sources.read_lines(path),
+        WORD_FILES[contents.ending(path.name)],
+        bad_rows=BadRows(skip=False),
         check=check,
     )
     words = [tuple(word.text for word in words) for words in read]

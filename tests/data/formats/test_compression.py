@@ -6,7 +6,7 @@ import lzma
 import pyarrow
 import pytest
 
-from electra_tf.util import compression
+from electra_tf.data.formats import compression
 
 COMPRESS = {
     ".gz": gzip.compress,

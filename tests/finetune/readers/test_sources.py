@@ -1,5 +1,10 @@
-"""Tasks from data sets that TensorFlow Datasets prepared before."""
+"""Tasks from files, and from data sets that were prepared before."""
 
+import bz2
+import gzip
+import lzma
+
+import pyarrow
 import pytest
 import tensorflow as tf
 import tensorflow_datasets as tfds
@@ -7,7 +12,55 @@ import tiny_finetuning as tiny
 
 from electra_tf.finetune import task_builder
 from electra_tf.finetune.preprocessing import TextTokenizer
+from electra_tf.finetune.readers import sources
 from electra_tf.util.errors import UserError
+
+
+@pytest.mark.parametrize("content", [None, b"", b"\n \n"])
+def test_a_file_must_be_there_and_hold_something(tmp_path, content):
+    path = tmp_path / "x.tsv"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(UserError, match=r"x\.tsv must .* Received: "):
+        sources.read_lines(path)
+
+
+def _zstd(content):
+    return pyarrow.compress(content, codec="zstd", asbytes=True)
+
+
+@pytest.mark.parametrize(
+    ("ending", "pack"),
+    [("gz", gzip.compress), ("xz", lzma.compress), ("bz2", bz2.compress)]
+    + [("zst", _zstd)],
+)
+def test_a_compressed_file_is_read_if_it_is_whole(ending, pack, tmp_path):
+    path = tmp_path / f"x.jsonl.{ending}"
+    packed = pack(b"\xef\xbb\xbfa\nb\n")
+    path.write_bytes(packed)
+    assert [line.text for line in sources.read_lines(path)] == ["a", "b"]
+    unnamed = tmp_path / "x.jsonl"
+    unnamed.write_bytes(packed)
+    assert sources.read_bytes(unnamed) == b"a\nb\n"
+    for content in (packed[:-9], packed[:2] + b"?" + packed[3:], b"a\n"):
+        path.write_bytes(content)
+        refused = rf"{ending} must be a whole \.{ending} file"
+        with pytest.raises(UserError, match=refused):
+            sources.read_lines(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        ("a,b".encode("utf-16"), "UTF-16 text. Convert it: iconv"),
+        (b"PK\x03\x04", "a ZIP archive. Unpack it"),
+        (b"PAR1", "a Parquet file. Write it as JSON lines"),
+    ],
+)
+def test_a_file_that_is_no_text_is_named(tmp_path, content, what):
+    (tmp_path / "x.csv").write_bytes(content)
+    with pytest.raises(UserError, match=rf"x\.csv must be text.*: {what}"):
+        sources.read_bytes(tmp_path / "x.csv")
 
 
 def _store(directory, name, config, features, splits):
