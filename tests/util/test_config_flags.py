@@ -155,7 +155,7 @@ def test_mistakes_in_a_flagfile_are_named(tmp_path, content, message):
         (["--fractions=1,x"], "--fractions=1,x"),
         (
             ["--device=gpu"],
-            "must be one of auto, cpu .on the command",
+            "should be one of <auto.cpu> .on the command",
         ),
         (["--nouse_cache=true"], "does not take"),
         (["--steps"], "Missing value"),
