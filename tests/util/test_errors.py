@@ -54,15 +54,13 @@ def caused(error, cause):
             5,
             "Received: OOM when allocating",
         ),
+        (MemoryError("x"), 5, "--gradient_accumulation_steps"),
         (PermissionError(errno.EACCES, "Permission denied", "/d/x"), 2, "/d/x"),
-        (OSError(errno.EROFS, "Read-only file system", "/d/x"), 2, "/d/x"),
         (FileNotFoundError(errno.ENOENT, "No such file", "/d/x"), 2, "/d/x"),
         (
-            op_error(
-                tf.errors.NotFoundError, "/d/x; No such file or directory"
-            ),
+            op_error(tf.errors.NotFoundError, "/d; No such file or directory"),
             2,
-            "Received: /d/x; No such file or directory. Check",
+            "Received: /d; No such file or directory. Check",
         ),
         (
             op_error(
