@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from electra_tf.config.corpus import CorpusConfig
 from electra_tf.data import demo_corpus
 from electra_tf.data.formats import prepared, text_files
-from electra_tf.data.formats.text_lines import Line, Statistics
+from electra_tf.data.formats.text_lines import Statistics, TextLine
 from electra_tf.data.sources import DEMO, TextSource, expand
 from electra_tf.util.errors import UserError
 
@@ -96,7 +96,7 @@ def check_text(statistics: Statistics) -> None:
 
 def _read(
     source: TextSource, config: CorpusConfig, statistics: Statistics
-) -> Iterator[Line]:
+) -> Iterator[TextLine]:
     """Yields the lines of a source, stripped."""
     if source.path == DEMO:
         yield from _demo_lines(statistics)
@@ -114,7 +114,7 @@ def _read(
         )
 
 
-def _demo_lines(statistics: Statistics) -> Iterator[Line]:
+def _demo_lines(statistics: Statistics) -> Iterator[TextLine]:
     for document in demo_corpus.documents():
         for line in [*document, ""]:
             statistics.text_bytes += len(line.encode()) + 1
@@ -122,7 +122,7 @@ def _demo_lines(statistics: Statistics) -> Iterator[Line]:
 
 
 def _group(
-    lines: Iterable[Line],
+    lines: Iterable[TextLine],
     blanks_separate_docs: bool,
     max_characters: int,
     statistics: Statistics,

@@ -354,7 +354,7 @@ def _hparams_words(
 
 
 def _is_plain(value: Any) -> bool:  # noqa: ANN401 (any JSON)
-    """Says whether a value is one that a flag can have."""
+    """Returns whether a value is one that a flag can have."""
     items = value if isinstance(value, list) else ()
     return not any(isinstance(item, list | dict) for item in items)
 

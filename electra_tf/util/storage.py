@@ -49,7 +49,7 @@ def _os_errors() -> Iterator[None]:
 
 
 def is_remote(path: str | os.PathLike[str]) -> bool:
-    """Says whether a path is one of a store."""
+    """Returns whether a path is one of a store."""
     return "://" in os.fspath(path)
 
 
@@ -60,18 +60,18 @@ def normalize(path: str) -> str:
 
 @_os_errors()
 def exists(path: str) -> bool:
-    """Says whether there is a file or a directory."""
+    """Returns whether there is a file or a directory."""
     return _gfile().exists(path) if is_remote(path) else os.path.exists(path)
 
 
 @_os_errors()
 def is_directory(path: str) -> bool:
-    """Says whether there is a directory."""
+    """Returns whether there is a directory."""
     return _gfile().isdir(path) if is_remote(path) else os.path.isdir(path)
 
 
 def is_file(path: str) -> bool:
-    """Says whether there is a file that can be read more than once."""
+    """Returns whether there is a file that can be read more than once."""
     if is_remote(path):
         return exists(path) and not is_directory(path)
     return os.path.isfile(path)

@@ -106,21 +106,17 @@ def _check(whole, cuts, blanks):
 
 
 @settings(max_examples=300, deadline=None)
-@given(pieces, st.lists(st.integers(1, 600), max_size=6), st.booleans())
-def test_the_ranges_of_a_text_hold_its_documents(text, cuts, blanks):
+@given(
+    pieces.map(lambda text: "".join(text).encode())
+    | st.binary(max_size=300).map(b"#".__add__),
+    st.lists(st.integers(1, 600), max_size=6),
+    st.booleans(),
+)
+def test_the_ranges_of_a_text_hold_its_documents(content, cuts, blanks):
     with tempfile.NamedTemporaryFile(suffix=".txt") as file:
-        file.write("".join(text).encode())
+        file.write(content)
         file.flush()
         check(file.name, cuts, blanks)
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.binary(max_size=300), st.lists(st.integers(1, 300), max_size=6))
-def test_the_ranges_of_any_bytes_hold_its_documents(content, cuts):
-    with tempfile.NamedTemporaryFile(suffix=".txt") as file:
-        file.write(b"#" + content)
-        file.flush()
-        check(file.name, cuts, blanks=True)
 
 
 @settings(max_examples=100, deadline=None)

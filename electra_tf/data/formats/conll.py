@@ -93,7 +93,7 @@ def sentences(lines: Iterable[Line], columns: Columns) -> Iterator[list[Line]]:
 
 
 def _is_comment(line: Line, columns: Columns) -> bool:
-    """Says whether a line is none of a sentence."""
+    """Returns whether a line is none of a sentence."""
     text = line.text or ""
     if not columns.is_conllu:
         return text.startswith(_DOCUMENT)

@@ -13,7 +13,7 @@ import numpy as np
 
 from electra_tf.data.formats import text_lines
 from electra_tf.data.formats.rows import Record, received
-from electra_tf.data.formats.text_lines import Line, Statistics
+from electra_tf.data.formats.text_lines import Statistics, TextLine
 from electra_tf.util import storage
 from electra_tf.util.errors import UserError
 
@@ -74,7 +74,7 @@ def find_source(pattern: str, data_dir: str) -> tuple[str, str]:
 
 
 def has_split(directory: str, split: str) -> bool:
-    """Says whether a data set has a split.
+    """Returns whether a data set has a split.
 
     Args:
       directory: of the data set.
@@ -134,7 +134,7 @@ def class_names(directory: str, column: str) -> tuple[str, ...]:
 
 def read_texts(
     directory: str, split: str, text_field: str, statistics: Statistics
-) -> Iterator[Line]:
+) -> Iterator[TextLine]:
     """Reads the texts of a split, in the order of the files.
 
     Args:

@@ -77,7 +77,7 @@ class Record(NamedTuple):
         return value
 
     def has(self, column: str) -> bool:
-        """Says whether there is such a column, and the row can be read."""
+        """Returns whether there is such a column, and the row can be read."""
         try:
             self.value(column)
         except BadRowError:

@@ -18,7 +18,7 @@ from electra_tf.data.formats import (
 )
 from electra_tf.data.formats.contents import ContentKind
 from electra_tf.data.formats.rows import BadRowError, Record, json_records
-from electra_tf.data.formats.text_lines import Line, Statistics, Tally
+from electra_tf.data.formats.text_lines import Statistics, Tally, TextLine
 from electra_tf.util import storage
 from electra_tf.util.errors import UserError
 
@@ -32,7 +32,7 @@ def read_file(
     *,
     start: int = 0,
     end: int | None = None,
-) -> Iterator[Line]:
+) -> Iterator[TextLine]:
     """Reads a file.
 
     Its content is identified by its first bytes, JSON lines by the first line;
@@ -139,7 +139,9 @@ class _Reader:
     config: CorpusConfig
     tally: Tally = dataclasses.field(default_factory=Tally)
 
-    def read(self, name: str, file: BinaryIO, depth: int = 0) -> Iterator[Line]:
+    def read(
+        self, name: str, file: BinaryIO, depth: int = 0
+    ) -> Iterator[TextLine]:
         """Yields the lines of a stream, whatever it holds."""
         name, kind, content = contents.unpack(name, file)
         if kind is ContentKind.TEXT:
@@ -155,7 +157,7 @@ class _Reader:
 
     def lines(
         self, kind: ContentKind, file: BinaryIO, depth: int = 0
-    ) -> Iterator[Line]:
+    ) -> Iterator[TextLine]:
         """Yields the lines of a stream of a kind."""
         if kind is ContentKind.ARCHIVE:
             yield from self._members(file, depth)
@@ -177,7 +179,7 @@ class _Reader:
                 content, self.statistics, self.tally
             )
 
-    def _documents(self, records: Iterable[Record]) -> Iterator[Line]:
+    def _documents(self, records: Iterable[Record]) -> Iterator[TextLine]:
         """Yields the lines of documents, one a record."""
         for record in records:
             try:
@@ -190,7 +192,7 @@ class _Reader:
                 content = text.encode(errors="surrogatepass")
                 yield from text_lines.read_document(content, self.statistics)
 
-    def _members(self, file: BinaryIO, depth: int) -> Iterator[Line]:
+    def _members(self, file: BinaryIO, depth: int) -> Iterator[TextLine]:
         """Yields the lines of the files in an archive."""
         if depth > MAX_DEPTH:
             self.statistics.skipped_members += 1

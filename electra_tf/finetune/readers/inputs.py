@@ -103,7 +103,7 @@ def inputs_of(item: Item, spec: InputSpec) -> Inputs:
 
 
 def _is_text(value: Any) -> bool:  # noqa: ANN401 (anything)
-    """Says whether a value is a text, of whole characters."""
+    """Returns whether a value is a text, of whole characters."""
     if not isinstance(value, str):
         return False
     try:

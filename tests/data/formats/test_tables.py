@@ -16,32 +16,47 @@ def _read(content, name="x.csv", columns=("text", "label"), **config):
     return list(tables.read(table, columns))
 
 
-def _pairs(records):
-    return [(r.place, r.value("text"), r.value("label")) for r in records]
-
-
-def test_a_quoted_field_holds_delimiters_quotes_and_line_breaks():
-    content = b'text,label\r\n"a, ""b""\r\n\r\nc",1\r\n\r\nd\xe2\x80\xa8,2\r\n'
-    assert _pairs(_read(content)) == [
-        (2, 'a, "b"\r\n\r\nc', "1"),
-        (6, "d\u2028", "2"),
-    ]
-
-
-def test_quotes_of_a_tsv_file_are_characters_unless_told():
-    content = b'text\tlabel\n"a\t1\n"b"\t2\r\n'
-    plain = _read(content, "x.tsv")
-    assert _pairs(plain) == [(2, '"a', "1"), (3, '"b"', "2")]
-    content = b'text\tlabel\n"a\tb\n"\t1\n'
-    quoted = _read(content, "x.tsv", quoting="true")
-    assert _pairs(quoted) == [(2, "a\tb\n", "1")]
-
-
-def test_the_delimiter_can_be_another():
-    content = b"text; label\nx,y;1\n"
-    assert _pairs(_read(content, delimiter=";")) == [(2, "x,y", "1")]
-    content = b"text\tlabel\nx,y\t1\n"
-    assert _pairs(_read(content, delimiter="tab"))[0][1] == "x,y"
+@pytest.mark.parametrize(
+    ("name", "content", "config", "expected"),
+    [
+        (
+            "x.csv",
+            b'text,label\r\n"a, ""b""\r\n\r\nc",1\r\n\r\nd\xe2\x80\xa8,2\r\n',
+            {},
+            [(2, 'a, "b"\r\n\r\nc', "1"), (6, "d\u2028", "2")],
+        ),
+        (
+            "x.tsv",
+            b'text\tlabel\n"a\t1\n"b"\t2\r\n',
+            {},
+            [(2, '"a', "1"), (3, '"b"', "2")],
+        ),
+        (
+            "x.tsv",
+            b'text\tlabel\n"a\tb\n"\t1\n',
+            {"quoting": "true"},
+            [(2, "a\tb\n", "1")],
+        ),
+        (
+            "x.csv",
+            b"text; label\nx,y;1\n",
+            {"delimiter": ";"},
+            [(2, "x,y", "1")],
+        ),
+        (
+            "x.csv",
+            b"text\tlabel\nx,y\t1\n",
+            {"delimiter": "tab"},
+            [(2, "x,y", "1")],
+        ),
+    ],
+)
+def test_rows_are_split_as_the_ending_and_flags_say(
+    name, content, config, expected
+):
+    records = _read(content, name, **config)
+    found = [(r.place, r.value("text"), r.value("label")) for r in records]
+    assert found == expected
 
 
 @pytest.mark.parametrize(
