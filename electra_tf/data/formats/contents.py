@@ -3,13 +3,13 @@
 import codecs
 import enum
 import io
-import json
 import os
 import re
 import tarfile
 from typing import BinaryIO
 
 from electra_tf.data.formats import compression, rows, text_lines
+from electra_tf.util import files
 
 HEAD_BYTES = 512  # the header of a tar archive
 JSON_LINES = (".jsonl", ".ndjson")
@@ -224,8 +224,8 @@ def _is_archive(head: bytes) -> bool:
 def _kind_of_line(line: bytes, head: bytes, has_json_name: bool) -> ContentKind:
     """Distinguishes JSON lines and text by the first line."""
     try:
-        value = json.loads(line)
-    except (ValueError, RecursionError):
+        value = files.parse_json(line)
+    except ValueError:
         value = None
     if isinstance(value, dict) and (value or has_json_name):
         return ContentKind.JSON_LINES

@@ -7,6 +7,7 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from electra_tf.util import files
 from electra_tf.util.errors import UserError, shown
 
 MAX_JSON_BYTES = 2**27
@@ -349,10 +350,10 @@ def parse_json(text: str | None) -> Json:
     if text is None:
         raise BadRowError("A row must be UTF-8 text.")
     try:
-        return json.loads(text.removeprefix("\ufeff"))
+        return files.parse_json(text.removeprefix("\ufeff"))
     except json.JSONDecodeError as error:
         problem = f"{error.msg} at column {error.colno}"
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         problem = str(error)
     raise BadRowError(f"A row must be JSON. Received: {problem}.")
 

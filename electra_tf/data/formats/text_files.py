@@ -2,7 +2,6 @@
 
 import dataclasses
 import io
-import itertools
 import posixpath
 import tarfile
 from collections.abc import Iterable, Iterator
@@ -278,9 +277,7 @@ class _Range(io.RawIOBase):
 
 def _num_lines(path: str, end: int) -> int:
     """Counts the lines before a byte."""
-    count = 0
     with storage.open_binary(path) as file:
-        for start in itertools.count(step=2**20):
-            if start >= end:
-                return count
-            count += file.read(min(2**20, end - start)).count(b"\n")
+        before = io.BufferedReader(_Range(file, 0, end))
+        blocks = iter(lambda: before.read(2**20), b"")
+        return sum(block.count(b"\n") for block in blocks)

@@ -12,6 +12,7 @@ The formats of files, also of compressed ones:
 """
 
 import codecs
+import contextlib
 import functools
 import io
 import itertools
@@ -310,14 +311,17 @@ def _lines(path: str) -> Iterator[bytes]:
         )
 
 
-def _opened(path: str) -> io.BufferedReader:
+@contextlib.contextmanager
+def _opened(path: str) -> Iterator[io.BufferedReader]:
     """Opens a file, or standard input, which is plain and may be live."""
     if path:
-        return contents.open_text(path, storage.open_binary(path))
+        with storage.open_binary(path) as file:
+            yield contents.open_text(path, file)
+        return
     file = io.BufferedReader(io.FileIO(0, closefd=False))
     if file.peek(3).startswith(codecs.BOM_UTF8):
         file.read(3)
-    return file
+    yield file
 
 
 def _listed(names: Iterable[str]) -> str:

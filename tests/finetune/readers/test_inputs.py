@@ -181,7 +181,7 @@ def test_tables_of_a_custom_task_are_read_as_its_training_files_are(tmp_path):
 def test_rows_that_a_shell_passes_on_have_no_line_of_names(monkeypatch):
     def read(spec, file_format="auto"):
         file = io.BytesIO(b"review\treply\na\tb\n")
-        monkeypatch.setattr(inputs, "_opened", lambda path: file)
+        monkeypatch.setattr(io, "FileIO", lambda *args, **kwargs: file)
         return _read("", spec, file_format)
 
     rows = [(1, ("review", "reply")), (2, ("a", "b"))]
