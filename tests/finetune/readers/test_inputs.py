@@ -9,9 +9,9 @@ import pytest
 from corpora import write
 
 from electra_tf.config.columns import ColumnsConfig
-from electra_tf.data.formats import conll, contents
-from electra_tf.data.formats.rows import BadRowError, BadRows
-from electra_tf.finetune.readers import inputs, sources
+from electra_tf.data.formats import conll
+from electra_tf.data.formats.rows import BadRowError
+from electra_tf.finetune.readers import inputs
 from electra_tf.finetune.readers.inputs import InputSpec
 from electra_tf.util.errors import UserError
 
@@ -84,7 +84,20 @@ OBJECTS = b"""{"context": "c", "id": 7, "question": "q"}
             {1: (["a", "b c"],), 2: ("a b",)},
         ),
         ("a.txt", b"In O\nYork B\n", TAGGER, {1: ("In O",), 2: ("York B",)}),
-        ("a.conll", b"In O\nYork B\n", TAGGER, {1: (("In", "York"),)}),
+        *[
+            (name, content, TAGGER, {3: (("In", "York"),), 7: (("x",),)})
+            for name, content in (
+                ("a.conll", b"-DOCSTART- O\n\nIn O\nYork B\n\n\nx O"),
+                ("a.tsv", b"\n\n1\tIn\n2\tYork\n\n\n1\tx"),
+                ("a.conllu.gz", b"# a\n\n1\tIn\n2\tYork\n\n# b\n1\tx\tx\n"),
+            )
+        ],
+        (
+            "a.tsv",
+            b'reply;stars;review\n"a;b";5;c\n"d\n";"1\n2";e\n',
+            CUSTOM_PAIR,
+            {2: ("c", "a;b"), 3: ("e", "d\n")},
+        ),
         (
             "a.csv",
             b"reply;stars;review\na;5;b\n",
@@ -120,6 +133,7 @@ def test_a_file_is_read_by_its_ending_and_the_model(
         (b'{"words": [1]}', WORDS, "jsonl", "text or a list of words"),
         (b"1\tIn\n2\n\n1\tx\n", TAGGER, "tsv", "word in column 2"),
         (b'{"review": "", "reply": "b"}', CUSTOM_PAIR, "jsonl", "not empty"),
+        (b"reply;review\na;\n", CUSTOM_PAIR, "tsv", "'review' must be a text"),
     ],
 )
 def test_a_bad_row_says_what_it_must_be(
@@ -164,20 +178,6 @@ def test_a_file_that_cannot_be_used_is_named(tmp_path):
     assert _read(tmp_path / "a.doc", TEXT, "txt") == [(1, ("a",))]
 
 
-def test_tables_of_a_custom_task_are_read_as_its_training_files_are(tmp_path):
-    path = tmp_path / "a.tsv"
-    content = 'reply;stars;review\n"a;b";5;c\nd;"1\n2";\n\n'
-    path.write_text(content, "utf-8")
-    file = sources.Source(path)
-    records = list(sources.read(file, CUSTOM, ("review", "reply")))
-    good, bad = inputs.of_file(str(path), "auto", CUSTOM_PAIR).rows
-    assert [good, bad] == [(record.place, record) for record in records]
-    source = inputs.of_file(str(path), "auto", CUSTOM_PAIR)
-    assert source.parse(good[1]) == ("c", "a;b")
-    with pytest.raises(BadRowError, match="'review' must be a text that is no"):
-        source.parse(bad[1])
-
-
 def test_rows_that_a_shell_passes_on_have_no_line_of_names(monkeypatch):
     def read(spec, file_format="auto"):
         file = io.BytesIO(b"review\treply\na\tb\n")
@@ -196,33 +196,6 @@ def test_a_byte_order_mark_of_standard_input_is_no_text(monkeypatch):
     file = io.BytesIO(b"\xef\xbb\xbfa\nb\n")
     monkeypatch.setattr(io, "FileIO", lambda *args, **kwargs: file)
     assert _read("", TEXT) == [(1, ("a",)), (2, ("b",))]
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("a.conll", "-DOCSTART- O\n\nIn O\nYork B\n\n\nx O"),
-        ("a.tsv", "\n\n1\tIn\n2\tYork\n\n\n1\tx"),
-        ("a.conllu.gz", "# a\n\n1\tIn\tx\n2\tYork\tx\n\n# b\n1\tx\tx\n"),
-    ],
-)
-def test_a_tagger_reads_the_sentences_of_its_training_files(
-    name, content, tmp_path
-):
-    path = tmp_path / name
-    content = content.encode()
-    path.write_bytes(gzip.compress(content) if ".gz" in name else content)
-    assert _read(path, TAGGER) == [(3, (("In", "York"),)), (7, (("x",),))]
-    check = lambda word: None  # noqa: E731
-    read = conll.read(
-        path,
-        sources.read_lines(path),
-        WORD_FILES[contents.ending(path.name)],
-        bad_rows=BadRows(skip=False),
-        check=check,
-    )
-    words = [tuple(word.text for word in words) for words in read]
-    assert words == [("In", "York"), ("x",)]
 
 
 def test_texts_of_the_command_line_are_as_many_as_the_model_reads():
