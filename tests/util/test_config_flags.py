@@ -153,10 +153,7 @@ def test_mistakes_in_a_flagfile_are_named(tmp_path, content, message):
         (["--steps=1e3"], "--steps=1e3"),
         (["--rate=fast"], "--rate=fast"),
         (["--fractions=1,x"], "--fractions=1,x"),
-        (
-            ["--device=gpu"],
-            "should be one of <auto.cpu> .on the command",
-        ),
+        (["--device=gpu"], "should be one of <auto.cpu> .on the command"),
         (["--nouse_cache=true"], "does not take"),
         (["--steps"], "Missing value"),
         (["--steps=0"], "`steps` must be at least 1. Received: steps=0."),
