@@ -214,8 +214,6 @@ def test_the_summary_tells_the_lengths_of_buckets(config):
     lengths = [bucket.max_seq_length for bucket in train.buckets]
     assert lengths[-1] == 16 and len(lengths) > 1
     assert any("records of 8/12/16 tokens, " in line for line in said)
-    with pytest.raises(UserError, match=r"length_buckets is \[8, 12\] there"):
-        prepare(replace(config, "corpus", length_buckets=(8,)))
 
 
 def test_the_vocabulary_has_counts_where_they_are_needed(prepared):
