@@ -68,8 +68,9 @@ def read_file(
     except BadRowError as error:
         number = error.place + _num_lines(path, start)
         raise UserError(
-            f"{path}, line {number}: {error} Set --text_field to the name of "
-            "the text, or --skip_bad_lines to leave such lines out."
+            f"{path}, line {number}: {error} Set --text_field, now "
+            f"{config.text_field}, to the name of the text; or "
+            "--skip_bad_lines to leave such lines out."
         ) from error
     except contents.ForeignContentError as error:
         raise _foreign(path, error) from error
