@@ -205,13 +205,8 @@ def _open(path: str, file_format: str, spec: InputSpec) -> Rows:
         if len(spec.names) == 1
         else "."
     )
-    table = Table(
-        path or "standard input",
-        lines,
-        kind,
-        spec.columns,
-        no_header=way_out,
-    )
+    origin = path or "standard input"
+    table = Table(origin, lines, kind, spec.columns, no_header=way_out)
     if kind == ".tsv" and not spec.columns.is_custom:
         return _columns(table, spec)
     return _records(table, spec.names, spec)
