@@ -18,18 +18,10 @@ from electra_tf.data.formats import text_files, text_lines
 from electra_tf.data.sources import TextSource
 from electra_tf.util.errors import UserError
 
-NEWLINES = [
-    "\n",
-    "\r\n",
-    "\n\n",
-    "\n \t\r\n",
-    "\r\n\r\n",
-    "\r",
-    "\x0b",
-    "\u2028",
-]
-WORDS = ["word", "é字😀", " ", "\t", "x" * 50, "\u00a0", "\0", "#"]
-pieces = st.lists(st.sampled_from(NEWLINES + WORDS), max_size=60)
+NEWLINES = "\n", "\r\n", "\n\n", "\n \t\r\n", "\r\n\r\n", "\r", "\x0b", "\u2028"
+WORDS = "word", "é字😀", " ", "\t", "x" * 50, "\u00a0", "\0", "#"
+texts = st.lists(st.sampled_from(NEWLINES + WORDS), max_size=60).map("".join)
+LIMITS = {"max_characters": 100, "must_have_text": False}
 
 
 def test_files_come_sorted_within_a_pattern_and_each_once(tmp_path):
@@ -79,22 +71,15 @@ def split(path, num_bytes):
     )
 
 
+@mock.patch.object(text_lines, "MAX_BAD_LINE_SHARE", 1)
 def check(path, cuts, blanks):
     """Reads a file whole and in ranges; returns the ranges."""
     whole = TextSource(str(path))
-    with mock.patch.object(text_lines, "MAX_BAD_LINE_SHARE", 1):
-        return _check(whole, cuts, blanks)
-
-
-def _check(whole, cuts, blanks):
     ranges = sources.split_source_at(
         whole, sorted(cuts), blanks_separate_docs=blanks
     )
-    options = {
-        "limits": {"max_characters": 100, "must_have_text": False},
-        "blanks_separate_docs": blanks,
-        "skip_bad_lines": True,
-    }
+    options = {"blanks_separate_docs": blanks, "skip_bad_lines": True}
+    options["limits"] = LIMITS
     documents, statistics = read(sources=[whole], **options)
     apart = [read(sources=[part], **options) for part in ranges]
     assert [d for part, _ in apart for d in part] == documents
@@ -107,8 +92,7 @@ def _check(whole, cuts, blanks):
 
 @settings(max_examples=300, deadline=None)
 @given(
-    pieces.map(lambda text: "".join(text).encode())
-    | st.binary(max_size=300).map(b"#".__add__),
+    texts.map(str.encode) | st.binary(max_size=300).map(b"#".__add__),
     st.lists(st.integers(1, 600), max_size=6),
     st.booleans(),
 )
@@ -121,7 +105,7 @@ def test_the_ranges_of_a_text_hold_its_documents(content, cuts, blanks):
 
 @settings(max_examples=100, deadline=None)
 @given(
-    st.lists(st.one_of(pieces.map("".join), st.none()), max_size=9),
+    st.lists(texts | st.none(), max_size=9),
     st.sampled_from(["\n", "\r\n", "\n\n"]),
     st.booleans(),
     st.lists(st.integers(1, 2000), max_size=9),
