@@ -6,17 +6,8 @@ from electra_tf.config.corpus import CorpusConfig
 from electra_tf.data import demo_corpus
 from electra_tf.data.formats import prepared, text_files
 from electra_tf.data.formats.text_lines import Statistics, TextLine
-from electra_tf.data.sources import DEMO, TextSource, expand
+from electra_tf.data.sources import DEMO, TextSource
 from electra_tf.util.errors import UserError
-
-__all__ = [
-    "DEMO",
-    "TextSource",
-    "Statistics",
-    "check_text",
-    "expand",
-    "read_documents",
-]
 
 MAX_DOCUMENT_CHARACTERS = 2**17
 

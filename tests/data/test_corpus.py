@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from electra_tf.config.corpus import CorpusConfig
 from electra_tf.data import corpus
+from electra_tf.data.sources import expand
 from electra_tf.util.errors import UserError
 
 
@@ -104,7 +105,7 @@ def test_memory_does_not_grow_with_a_line(tmp_path):
             file.write(b"word " * 2**18)
     statistics = corpus.Statistics()
     documents = corpus.read_documents(
-        corpus.expand([str(path)]), CorpusConfig(), statistics=statistics
+        expand([str(path)]), CorpusConfig(), statistics=statistics
     )
     tracemalloc.start()
     for _ in documents:
@@ -118,7 +119,7 @@ def test_memory_does_not_grow_with_a_line(tmp_path):
 def test_demo_documents_are_counted():
     statistics = corpus.Statistics()
     documents = corpus.read_documents(
-        corpus.expand(["demo"]), CorpusConfig(), statistics=statistics
+        expand(["demo"]), CorpusConfig(), statistics=statistics
     )
     document = next(documents)
     assert statistics.documents == 1

@@ -173,8 +173,9 @@ def _write_sample(config: CorpusConfig, num_bytes: int, path: str) -> None:
     """Writes documents of a corpus to a file of plain text."""
     with console.quiet_imports():
         from electra_tf.data import corpus, vocabularies
+        from electra_tf.data.sources import expand
     documents = corpus.read_documents(
-        corpus.expand(config.corpus, tfds_data_dir=config.tfds_data_dir),
+        expand(config.corpus, tfds_data_dir=config.tfds_data_dir),
         config,
         statistics=corpus.Statistics(),
     )

@@ -6,7 +6,7 @@ import tensorflow as tf
 import tensorflow_datasets as tfds
 from corpora import read
 
-from electra_tf.data import corpus
+from electra_tf.data.sources import expand
 from electra_tf.util.errors import UserError
 
 TEXTS = {
@@ -33,7 +33,7 @@ def data_dir(tmp_path_factory):
 
 
 def read_found(pattern, data_dir, **options):
-    sources = corpus.expand([pattern], tfds_data_dir=data_dir)
+    sources = expand([pattern], tfds_data_dir=data_dir)
     return *read(sources=sources, **options), sources
 
 
@@ -60,7 +60,7 @@ def test_version_and_split_can_be_named(data_dir):
 )
 def test_a_data_set_that_is_not_there_is_never_downloaded(data_dir, name):
     with pytest.raises(UserError, match="prepared.*nothing is downloaded"):
-        corpus.expand([f"tfds:{name}"], tfds_data_dir=data_dir)
+        expand([f"tfds:{name}"], tfds_data_dir=data_dir)
 
 
 def test_the_default_directory_is_that_of_tfds(data_dir, monkeypatch):
@@ -70,7 +70,7 @@ def test_the_default_directory_is_that_of_tfds(data_dir, monkeypatch):
 
 def test_an_unknown_split_is_named(data_dir):
     with pytest.raises(UserError, match="books/plain:dev.*train"):
-        corpus.expand(["tfds:books/plain:dev"], tfds_data_dir=data_dir)
+        expand(["tfds:books/plain:dev"], tfds_data_dir=data_dir)
 
 
 @pytest.mark.parametrize("field", ["year", "body"])
