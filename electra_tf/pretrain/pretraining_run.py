@@ -13,8 +13,8 @@ from electra_tf.checkpoint.checkpoints import Checkpoints
 from electra_tf.config import phases
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.data import preparation
+from electra_tf.data.corpus import DEMO
 from electra_tf.data.records import Records, naming_faults
-from electra_tf.data.sources import DEMO
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import (
     agreement,
