@@ -9,6 +9,7 @@ import abc
 import dataclasses
 import functools
 import hashlib
+import inspect
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
@@ -73,6 +74,11 @@ class Head(keras.layers.Layer, abc.ABC):
         Returns:
           float32 [B].
         """
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of the class, which its attributes keep."""
+        _, *names = inspect.signature(type(self).__init__).parameters
+        return {name: getattr(self, name) for name in names}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
