@@ -15,6 +15,7 @@ from electra_tf.configure_finetuning import OptimizerConfig
 from electra_tf.finetune.examples import TOKENS, FeatureSpec
 from electra_tf.finetune.keras_models.fitting import FittedDecay
 from electra_tf.finetune.preprocessing import TextTokenizer
+from electra_tf.finetune.task import Head
 from electra_tf.model import optimization
 from electra_tf.model.graph_tokenization import pack_rows
 from electra_tf.model.modeling import BertModel, EncoderOutput
@@ -83,7 +84,7 @@ class ElectraModel(keras.Model):
             )
         self.seed = seed
         self.tokenizer = TextTokenizer(vocabulary, do_lower_case, strip_accents)
-        self.head: keras.layers.Layer | None = None
+        self.head: Head | None = None
         self._calls = keras.random.SeedGenerator(seed)
         with self._policy():
             self.encoder = BertModel(encoder_config)
@@ -115,14 +116,10 @@ class ElectraModel(keras.Model):
         finally:
             keras.config.set_dtype_policy(before)
 
-    def _built(
-        self, make: Callable[[], keras.layers.Layer]
-    ) -> keras.layers.Layer:
-        """Builds the head, with the original's names of its variables."""
+    def _built(self, make: Callable[[], Head]) -> Head:
+        """Makes and builds the head."""
         with self._policy():
-            head = make()
-            with keras.name_scope("task_specific"):
-                head.build((None, self.encoder.config.hidden_size))
+            head = make().build_for(self.encoder.config.hidden_size)
         self.built = True
         return head
 

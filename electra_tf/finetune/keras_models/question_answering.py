@@ -179,10 +179,7 @@ class ElectraQA(TaskModel):
     def outputs_of(
         self, head_outputs: Mapping[str, tf.Tensor]
     ) -> dict[str, tf.Tensor]:
-        return {
-            name: tf.cast(x, tf.float32) if x.dtype.is_floating else x
-            for name, x in head_outputs.items()
-        }
+        return dict(head_outputs)
 
     def compute_loss(
         self,

@@ -1,6 +1,6 @@
 """A tag for every word."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import keras
@@ -199,9 +199,6 @@ class ElectraTagger(TaskModel):
             )
             for i, tags in enumerate(y)
         ]
-
-    def outputs_of(self, head_outputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
-        return tf.cast(head_outputs["logits"], tf.float32)
 
     def predict(
         self,

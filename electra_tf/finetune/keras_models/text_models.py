@@ -23,11 +23,7 @@ from electra_tf.finetune.keras_models.inputs import (
     columns_of,
 )
 from electra_tf.finetune.keras_models.task_model import TaskModel
-from electra_tf.finetune.preprocessing import (
-    TextTokenizer,
-    join,
-    truncate_pair,
-)
+from electra_tf.finetune.preprocessing import TextTokenizer, pack
 from electra_tf.finetune.task import Row
 from electra_tf.util.errors import ElectraWarning, UserError
 
@@ -42,12 +38,8 @@ def rows_of(
       tokenizer: of the encoder.
       length: tokens in the longest row; longer texts are cut.
     """
-    vocabulary = tokenizer.vocabulary
     for ids in zip(*map(tokenizer.tokenize, columns), strict=True):
-        if len(ids) == 1:
-            yield join(vocabulary, ids[0][: length - 2])
-        else:
-            yield join(vocabulary, *truncate_pair(*ids, length - 3))
+        yield pack(tokenizer.vocabulary, *ids, length=length)
 
 
 class TextModel(TaskModel):
@@ -243,9 +235,6 @@ class ElectraClassifier(TextModel):
     def target(self, value: str | int, place: int) -> int:
         return self.classes.number(value, str(place))
 
-    def outputs_of(self, head_outputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
-        return tf.cast(head_outputs["logits"], tf.float32)
-
     def classify(self, texts: Texts, batch_size: int = 32) -> list[str | int]:
         """Returns the most likely class of each text.
 
@@ -368,7 +357,7 @@ class ElectraRegressor(TextModel):
         # Keras takes the mean of the last axis before it weighs samples.
         outputs = head_outputs["predictions"][:, tf.newaxis]
         low, high = self.value_range
-        return low + (high - low) * tf.cast(outputs, tf.float32)
+        return low + (high - low) * outputs
 
     def get_config(self) -> dict[str, Any]:
         return {

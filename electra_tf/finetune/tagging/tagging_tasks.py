@@ -57,7 +57,7 @@ class TaggingPreset(Preset):
     """A task in files with a word a line.
 
     Attributes:
-      ending: of the names of its files, which tells their columns.
+      ending: also tells the columns of its files.
       is_spans: whether tags say where spans are, in any encoding.
     """
 
@@ -83,10 +83,6 @@ class TaggingTask(Task):
     DEFAULT_LENGTH: ClassVar[int] = 256
     ENDINGS: ClassVar[tuple[str, ...]] = (*tables.JSON_LINES, *_CONLL)
     preset: TaggingPreset | None
-
-    @property
-    def endings(self) -> tuple[str, ...]:
-        return (self.preset.ending,) if self.preset else self.ENDINGS
 
     @functools.cached_property
     def train_sentences(self) -> list[_Sentence]:
@@ -257,12 +253,10 @@ class TaggingTask(Task):
     def _is_good(self, source: Source, words: Sequence[Word]) -> bool:
         """Checks the tags of a sentence, which is left out for a bad one."""
         for word in words:
-            is_good = False
             with self.bad_rows.at(source.path, word.place):
                 self.check_tag(str(word.tag))
-                is_good = True
-            if not is_good:
-                return False
+                continue
+            return False
         return True
 
     def _sentences(

@@ -2,7 +2,6 @@
 
 import json
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -95,9 +94,7 @@ def _trial(name, tmp_path, head):
         lines = [*header, *CASES[name][0]]
         task.path(split).write_text("\n".join(lines) + "\n", "utf-8")
     encoder = loading.make(tiny.weights()).encoder
-    layer = task.head()
-    with keras.name_scope("task_specific"):
-        layer.build((None, 16))
+    layer = task.head().build_for(16)
     random = np.random.default_rng(3)
     for variable in layer.variables:
         variable.assign(random.normal(size=variable.shape))

@@ -98,7 +98,7 @@ def test_a_file_of_keras_is_no_checkpoint():
 def test_classes_count_as_much_as_they_are_told(model):
     rows = model._rows(Data(TEXTS, LABELS, np.full(16, 2.0)))
     model._weigh(rows, {"bad": 3})
-    features = model._features(rows)
+    features = model._batches(rows).features
     batch = features.batch(tf.range(16), features.length)
     assert batch["sample_weight"].numpy().tolist() == [2, 6] * 8
     with pytest.raises(UserError, match="'dull' at class_weight"):
