@@ -1,3 +1,4 @@
+import functools
 import json
 import shutil
 
@@ -6,11 +7,7 @@ import pytest
 import tensorflow as tf
 import tiny_finetuning as tiny
 
-from electra_tf.checkpoint import loading
-from electra_tf.finetune import task_builder
 from electra_tf.finetune.features import Features
-from electra_tf.finetune.finetuning_model import FinetuningModel
-from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.readers import inputs
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util.errors import UserError
@@ -18,15 +15,17 @@ from electra_tf.util.errors import UserError
 GOLDEN = golden_arrays.FULL / "finetune"
 
 
-def _task(name, tmp_path, *, vocabulary=tiny.VOCABULARY, **leaves):
-    config = tiny.config(tmp_path, task_names=(name,), **leaves)
-    tokenizer = TextTokenizer(vocabulary)
-    return task_builder.get_task(config, tokenizer, longest=64)
+_task = functools.partial(tiny.task, longest=64)
+_custom = functools.partial(tiny.task, "tagging")
 
 
 def _write(task, split, text):
     task.directory.mkdir(parents=True, exist_ok=True)
     task.path(split).write_text(text, "utf-8")
+
+
+def _put(tmp_path, content, name="train.jsonl"):
+    return tiny.write(tmp_path, "own", name, content)
 
 
 def test_names_of_any_encoding_become_bioes(tmp_path):
@@ -91,33 +90,21 @@ def test_long_sentences_are_tagged_to_the_last_word(tmp_path):
     examples = task.get_examples("train")
     rows = list(task.featurize(examples, is_training=True))
     assert len(rows) > 1 and max(len(r["input_ids"]) for r in rows) == 10
-    head = task.head().build_for(16)
-    encoder = loading.make(tiny.weights()).encoder
-    model = FinetuningModel(
-        task.config, encoder, [head], seed=0, num_train_steps=1
-    )
-    features = Features(rows, task.get_feature_specs())
-    outputs = model.outputs_of(task.name, features, 3)
-    places = Features(rows, task.get_feature_specs()).batch(
+    batch = Features(rows, task.get_feature_specs()).batch(
         tf.range(len(rows)), 16
     )
-    width = outputs["predictions"].shape[1]
-    outputs["predictions"] = places["labels"].numpy()[:, :width]
+    outputs = {name: batch[name].numpy() for name in batch}
+    outputs["predictions"] = outputs["labels"]
+    outputs["confidences"] = outputs["loss"] = outputs["labels_mask"]
     scores = task.get_scorer().score(outputs, examples)
     assert scores["accuracy"] == 100, "each word has its own label"
 
 
-def _golden_task(tmp_path, **leaves):
-    shutil.copytree(GOLDEN / "data_dir", tmp_path, dirs_exist_ok=True)
-    vocabulary = Vocabulary.from_file(str(golden_arrays.VOCAB_FILE))
-    return _task(
-        "chunk", tmp_path, vocabulary=vocabulary, max_seq_length=64, **leaves
-    )
-
-
 @pytest.mark.skipif(not GOLDEN.exists(), reason="needs the golden arrays")
 def test_rows_are_those_of_the_original(tmp_path):
-    task = _golden_task(tmp_path, original_spans=True)
+    shutil.copytree(GOLDEN / "data_dir", tmp_path, dirs_exist_ok=True)
+    vocabulary = Vocabulary.from_file(str(golden_arrays.VOCAB_FILE))
+    task = _task("chunk", tmp_path, vocabulary=vocabulary, original_spans=True)
     golden = json.loads((GOLDEN / "features.json").read_text("utf-8"))
     mapping = golden["chunk/label_mapping"]
     names = {number: tag for tag, number in mapping.items()}
@@ -149,25 +136,6 @@ LINES = [
 ]
 
 
-def _custom(tmp_path, *, metadata=None, **leaves):
-    values = {"task_names": ("own",), "task_kind": "tagging", **leaves}
-    return task_builder.get_task(
-        tiny.config(tmp_path, **values),
-        TextTokenizer(tiny.VOCABULARY),
-        longest=32,
-        metadata=metadata,
-    )
-
-
-def _put(tmp_path, content, name="train.jsonl"):
-    path = tmp_path / "finetuning_data" / "own" / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if not isinstance(content, str):
-        content = "".join(json.dumps(line) + "\n" for line in content)
-    path.write_text(content, "utf-8")
-    return path
-
-
 def test_spans_are_known_by_their_tags(tmp_path):
     _put(tmp_path, LINES)
     task = _custom(tmp_path)
@@ -181,7 +149,7 @@ def test_spans_are_known_by_their_tags(tmp_path):
     plain = _custom(tmp_path, tag_scheme="tags")
     assert plain.labels == ("B-X", "I-X", "I-Y", "O")
     assert plain.get_scorer().main_metric == "accuracy"
-    again = _custom("nowhere", metadata=json.loads(json.dumps(task.describe())))
+    again = _custom(metadata=json.loads(json.dumps(task.describe())))
     assert again.labels == task.labels and again.is_spans
 
 
@@ -196,9 +164,9 @@ def test_answers_have_the_encoding_of_the_training_rows(
     task = _custom(tmp_path)
     assert task.get_scorer().encoding == encoding
     known = json.loads(json.dumps(task.describe()))
-    assert _custom("nowhere", metadata=known).get_scorer().encoding == encoding
+    assert _custom(metadata=known).get_scorer().encoding == encoding
     del known["encoding"]  # as earlier versions wrote it
-    assert _custom("nowhere", metadata=known).get_scorer().encoding == "BIOES"
+    assert _custom(metadata=known).get_scorer().encoding == "BIOES"
 
 
 def test_tags_that_are_no_spans_are_scored_word_by_word(tmp_path):
