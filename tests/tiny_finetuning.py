@@ -10,7 +10,7 @@ from electra_tf.checkpoint.architecture import Architecture
 from electra_tf.checkpoint.weights import Weights
 from electra_tf.config.model import BertConfig
 from electra_tf.configure_finetuning import FinetuningConfig
-from electra_tf.finetune import pretrained, task_builder, task_description
+from electra_tf.finetune import task_builder, task_description
 from electra_tf.finetune.finetuning_model import FinetuningModel
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.model.modeling import BertModel
@@ -135,23 +135,20 @@ def write_model(data_dir):
     checkpoint_formats.write(str(directory), weights(), "electra_tf")
 
 
-def write_trained(directory, task_name, seed=0, **known):
+def write_trained(directory, learnt, seed=0, **known):
     """Writes a model of a task, with random weights, as a trial ends with one.
 
     Args:
       directory: of the model; made here.
-      task_name: of the task.
+      learnt: the task, or its name.
       seed: of the weights.
-      **known: what the task would read from its data.
+      **known: what a task that is named would read from its data.
     """
     read = weights(seed)
-    task = task_builder.get_task(
-        config(task_names=(task_name,), max_query_length=8, doc_stride=8),
-        pretrained.tokenizer(read),
-        longest=ENCODER.max_position_embeddings,
-        metadata=known,
-    )
-    head = task.head().build_for(ENCODER.hidden_size)
+    if isinstance(learnt, str):
+        room = {"max_query_length": 8, "doc_stride": 8}
+        learnt = task(learnt, **room, metadata=known)
+    head = learnt.head().build_for(ENCODER.hidden_size)
     random = np.random.default_rng(seed)
     heads = {v.path: random.normal(size=v.shape) for v in head.variables}
     arrays = {k: np.float32(v * 0.3) for k, v in heads.items()}
@@ -162,7 +159,7 @@ def write_trained(directory, task_name, seed=0, **known):
         architecture=architecture.infer(shapes, num_attention_heads=2),
     )
     checkpoint_formats.write(str(directory), written, "electra_tf")
-    task_description.write(directory, [task])
+    task_description.write(directory, [learnt])
     return str(directory)
 
 

@@ -1,3 +1,4 @@
+import functools
 import gzip
 import json
 
@@ -5,8 +6,6 @@ import pytest
 import tiny_finetuning as tiny
 
 from electra_tf.config.columns import ColumnsConfig
-from electra_tf.finetune import task_builder
-from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.qa import qa_files, qa_reading
 from electra_tf.finetune.readers.reading import BadRows
 from electra_tf.finetune.readers.sources import Source
@@ -229,20 +228,11 @@ def test_a_bad_line_is_an_error_with_its_place(tmp_path, line, place, problem):
     assert example.qas_id == "good" and count == 1
 
 
-def _task(tmp_path, **leaves):
-    values = {"task_names": ("own",), "task_kind": "qa", **leaves}
-    config = tiny.config(tmp_path, max_query_length=6, doc_stride=8, **values)
-    tokenizer = TextTokenizer(tiny.VOCABULARY)
-    return task_builder.get_task(config, tokenizer, longest=32)
+_task = functools.partial(tiny.task, "qa", max_query_length=6, doc_stride=8)
 
 
 def _write(tmp_path, rows, name="train.jsonl"):
-    path = tmp_path / "finetuning_data" / "own" / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if not isinstance(rows, str):
-        rows = "".join(json.dumps(row) + "\n" for row in rows)
-    path.write_text(rows, "utf-8")
-    return path
+    return tiny.write(tmp_path, "own", name, rows)
 
 
 def _words(example):
@@ -298,23 +288,25 @@ def test_rows_without_an_answer_are_told_to_be_questions(tmp_path):
     assert example.answers == () and not example.is_impossible
 
 
-def test_files_may_be_as_those_of_squad_and_mrqa(tmp_path):
-    answers = [{"text": "good", "answer_start": 8}]
-    question = {"id": "q", "question": "what", "answers": answers}
-    paragraph = {"context": ROW["context"], "qas": [question]}
-    squad = json.dumps({"data": [{"paragraphs": [paragraph]}]})
-    path = _write(tmp_path, squad, "a.json")
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.json", json.dumps(_squad(_question()))),
+        ("a.jsonl", [{"context": CONTEXT, "qas": [_mrqa_question(qid="q1")]}]),
+        (
+            "b.jsonl",
+            [
+                {"header": {}},
+                {"context": CONTEXT, "qas": [_mrqa_question(qid="q1")]},
+            ],
+        ),
+    ],
+)
+def test_files_may_be_as_those_of_squad_and_mrqa(name, content, tmp_path):
+    path = _write(tmp_path, content, name)
     (example,) = _task(tmp_path, train_file=str(path)).get_examples("train")
-    assert example.qas_id == "q" and _words(example) == ("good",)
-    detected = [{"text": "good", "char_spans": [[8, 11]]}]
-    question = {"qid": "q", "question": "what", "answers": ["good"]}
-    question["detected_answers"] = detected
-    paragraph["qas"] = [question]
-    for lines in ([paragraph], [{"header": {}}, paragraph]):
-        path = _write(tmp_path, lines, "b.jsonl")
-        task = _task(tmp_path, train_file=str(path))
-        (example,) = task.get_examples("train")
-        assert example.qas_id == "q" and _words(example) == ("good",)
+    assert example.qas_id == "q1"
+    assert _words(example) == (("good",) if name == "a.json" else ("film,",))
 
 
 @pytest.mark.parametrize(

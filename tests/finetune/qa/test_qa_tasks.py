@@ -1,3 +1,4 @@
+import functools
 import json
 import re
 
@@ -6,22 +7,17 @@ import pytest
 import tiny_finetuning as tiny
 
 from electra_tf.finetune import task_builder
-from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.run import finetuning_run
 from electra_tf.util.errors import UserError
 
 ROOM = {"max_query_length": 6, "doc_stride": 8}
 
 
-def _task(name, tmp_path, **leaves):
-    config = tiny.config(tmp_path, task_names=(name,), **{**ROOM, **leaves})
-    return task_builder.get_task(
-        config, TextTokenizer(tiny.VOCABULARY), longest=32
-    )
+_task = functools.partial(tiny.task, **ROOM)
 
 
-def _squad(*questions):
-    paragraph = {"context": "it is a very good film", "qas": questions}
+def _squad(*questions, context="it is a very good film"):
+    paragraph = {"context": context, "qas": questions}
     return json.dumps({"data": [{"paragraphs": [paragraph]}]})
 
 
@@ -83,10 +79,12 @@ def test_packed_files_are_taken_where_there_are_no_others(tmp_path):
 def test_only_squad_2_has_questions_without_an_answer(tmp_path):
     content = _squad(_question(answers=[], is_impossible=True))
     task = _task("squad", tmp_path)
+    assert task.describe()["has_unanswerable"]
     _write(task, "train", content)
     (example,) = task.get_examples("train")
     assert example.is_impossible
     task = _task("squadv1", tmp_path)
+    assert not task.describe()["has_unanswerable"]
     _write(task, "train", content)
     with pytest.raises(UserError, match="question q: .* must have an answer"):
         task.get_examples("train")
@@ -109,8 +107,8 @@ def test_only_a_test_split_may_lack_answers(tmp_path):
 def test_a_run_says_how_many_windows_lack_the_answer(tmp_path, drops):
     leaves = {"max_seq_length": 20, "drop_unanswered_windows": drops}
     task = _task("squad", tmp_path, **leaves)
-    paragraph = {"context": "it is a very good film " * 3, "qas": [_question()]}
-    _write(task, "train", json.dumps({"data": [{"paragraphs": [paragraph]}]}))
+    content = _squad(_question(), context="it is a very good film " * 3)
+    _write(task, "train", content)
     assert task.remark() == ""
     examples = task.get_examples("train")
     # A question of one token leaves 16 of 18; the answer is the fifth.
@@ -152,29 +150,22 @@ def test_a_run_learns_where_the_answer_is(tmp_path, head):
         **ROOM,
     )
     tiny.write_model(tmp_path)
-    directory = tmp_path / "finetuning_data/squad"
-    directory.mkdir(parents=True)
     random = np.random.default_rng(0)
     for split, size in (("train", 96), ("dev", 32), ("test", 4)):
         paragraphs = []
         for number in range(size):
             words = list(random.choice(tiny.WORDS[2:], 30))
-            has_answer = bool(number % 2)
-            if has_answer:
+            if number % 2:
                 words[random.integers(30)] = "good"
             context = " ".join(words)
-            start = context.find("good")
-            question = {
-                "id": f"{split}{number}",
-                "question": "what",
-                "is_impossible": not has_answer,
-                "answers": [{"text": "good", "answer_start": start}],
-            }
-            if not has_answer or split == "test":
-                del question["answers"]
+            question = {"id": f"{split}{number}", "question": "what"}
+            if split != "test":
+                answer = {"text": "good", "answer_start": context.find("good")}
+                question["answers"] = [answer] * (number % 2)
+                question["is_impossible"] = not number % 2
             paragraphs.append({"context": context, "qas": [question]})
         text = json.dumps({"data": [{"paragraphs": paragraphs}]})
-        (directory / f"{split}.json").write_text(text, "utf-8")
+        tiny.write(tmp_path, "squad", f"{split}.json", text)
     finetuning_run.run(config)
     model_dir = tmp_path / "models/tiny"
     results = json.loads(
@@ -188,12 +179,3 @@ def test_a_run_learns_where_the_answer_is(tmp_path, head):
     assert len(preds) == 32 and preds["dev1"] == "good"
     there = model_dir / "submissions/trial_1/squad_test.json"
     assert len(json.loads(there.read_text("utf-8"))) == 4
-
-
-@pytest.mark.parametrize(
-    ("name", "there"), [("squad", True), ("squadv1", False)]
-)
-def test_a_task_describes_whether_questions_may_lack_an_answer(
-    name, there, tmp_path
-):
-    assert _task(name, tmp_path).describe()["has_unanswerable"] is there
