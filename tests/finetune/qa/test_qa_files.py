@@ -179,11 +179,11 @@ def _read_mrqa(path, *lines, skip=False):
     return _read(path, skip=skip)[:2]
 
 
+@pytest.mark.parametrize("header", [(), ({"header": {"dataset": "x"}}, "")])
 @pytest.mark.parametrize("name", ["train.jsonl", "train.jsonl.gz"])
-def test_mrqa_is_read(tmp_path, name):
-    header = {"header": {"dataset": "x"}}
+def test_mrqa_is_read(tmp_path, name, header):
     line = {"context": CONTEXT, "qas": [_mrqa_question()]}
-    (only,), _ = _read_mrqa(tmp_path / name, header, "", line)
+    (only,), _ = _read_mrqa(tmp_path / name, *header, line)
     assert (only.qas_id, only.question) == ("m1", "What?")
     assert only.answers == ("film", "a film") and only.answer_text == "film"
     assert (only.first_word, only.last_word) == (4, 4)
@@ -286,27 +286,6 @@ def test_rows_without_an_answer_are_told_to_be_questions(tmp_path):
     _write(tmp_path, [{"question": "a", "context": "b"}], "test.jsonl")
     (example,) = _task(tmp_path).get_examples("test")
     assert example.answers == () and not example.is_impossible
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("a.json", json.dumps(_squad(_question()))),
-        ("a.jsonl", [{"context": CONTEXT, "qas": [_mrqa_question(qid="q1")]}]),
-        (
-            "b.jsonl",
-            [
-                {"header": {}},
-                {"context": CONTEXT, "qas": [_mrqa_question(qid="q1")]},
-            ],
-        ),
-    ],
-)
-def test_files_may_be_as_those_of_squad_and_mrqa(name, content, tmp_path):
-    path = _write(tmp_path, content, name)
-    (example,) = _task(tmp_path, train_file=str(path)).get_examples("train")
-    assert example.qas_id == "q1"
-    assert _words(example) == (("good",) if name == "a.json" else ("film,",))
 
 
 @pytest.mark.parametrize(

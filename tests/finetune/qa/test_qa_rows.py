@@ -9,7 +9,6 @@ import tiny_finetuning as tiny
 
 from electra_tf.config.columns import ColumnsConfig
 from electra_tf.config.qa import QAConfig
-from electra_tf.finetune.examples import EID, TOKENS
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.qa.qa_files import QuestionReader
 from electra_tf.finetune.qa.qa_reading import (
@@ -19,7 +18,6 @@ from electra_tf.finetune.qa.qa_reading import (
     example,
 )
 from electra_tf.finetune.qa.qa_rows import (
-    SPECS,
     RowMaker,
     find_tokens,
     get_windows,
@@ -137,12 +135,6 @@ def _example(context, answer="", question="is it good"):
     answers = tuple(place.text for place in places)
     question = Question("q", question, answers, tuple(places))
     return example(0, Context(context), question)
-
-
-def test_the_columns_are_those_that_are_told():
-    (row,) = _maker().rows([_example("a film")], is_training=False)
-    assert row.keys() == {spec.name for spec in SPECS}
-    assert {*TOKENS, EID} <= {*SPECS}
 
 
 def test_windows_without_the_answer_are_left_out_on_request():
