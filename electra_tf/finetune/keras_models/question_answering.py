@@ -9,6 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from electra_tf.config.model import BertConfig
 from electra_tf.config.qa import QAConfig
 from electra_tf.finetune.examples import TOKENS, FeatureSpec, QAExample
 from electra_tf.finetune.keras_models.base import Batch
@@ -21,8 +22,10 @@ from electra_tf.finetune.qa.qa_heads import make_head
 from electra_tf.finetune.qa.qa_reading import Answer, Context, Question
 from electra_tf.finetune.qa.qa_rows import SPECS, RowMaker
 from electra_tf.finetune.qa.qa_scorer import QAScorer, Squad2Scorer
+from electra_tf.finetune.qa.qa_tasks import QATask
 from electra_tf.finetune.readers.reading import BadRowError
 from electra_tf.finetune.task import Row
+from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util.errors import UserError
 
 Questions = tuple[Sequence[str], Sequence[str]] | Sequence[tuple[str, str]]
@@ -67,8 +70,8 @@ class ElectraQA(TaskModel):
       Name -> tensor [B, ...], as the head, for each window.
     """
 
-    DEFAULT_LENGTH = 512
-    KIND: ClassVar[str] = "question answering"
+    DEFAULT_LENGTH = QATask.DEFAULT_LENGTH
+    KIND: ClassVar[str] = QATask.KIND
     COLUMNS: ClassVar[tuple[FeatureSpec, ...]] = tuple(
         spec for spec in SPECS if spec not in TOKENS
     )
@@ -77,8 +80,8 @@ class ElectraQA(TaskModel):
 
     def __init__(
         self,
-        encoder_config: Any,  # noqa: ANN401
-        vocabulary: Any,  # noqa: ANN401
+        encoder_config: BertConfig,
+        vocabulary: Vocabulary,
         *,
         has_unanswerable: bool = True,
         head: str = "electra",
@@ -158,13 +161,10 @@ class ElectraQA(TaskModel):
         context: Context,
         answer: tuple[int, str] | None,
     ) -> QAExample:
-        places = ()
-        if answer is not None:
-            places = (_place(answer, eid),)
+        places = () if answer is None else (_place(answer, eid),)
         texts = tuple(place.text for place in places)
-        asked = Question(
-            str(eid), question, texts, places, is_impossible=not places
-        )
+        is_impossible = not places
+        asked = Question(str(eid), question, texts, places, is_impossible)
         try:
             made = qa_reading.example(eid, context, asked)
             if places and not made.is_found:

@@ -7,6 +7,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from electra_tf.config.model import BertConfig
 from electra_tf.finetune.examples import FeatureSpec
 from electra_tf.finetune.keras_models.finetuned import Finetuned
 from electra_tf.finetune.keras_models.fitting import mean_over_batch
@@ -18,7 +19,9 @@ from electra_tf.finetune.keras_models.inputs import (
 from electra_tf.finetune.keras_models.task_model import BATCH_SIZE, TaskModel
 from electra_tf.finetune.tagging import tagging_rows
 from electra_tf.finetune.tagging.tagging_head import TaggingHead
+from electra_tf.finetune.tagging.tagging_tasks import TaggingTask
 from electra_tf.finetune.task import Row
+from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util.errors import UserError
 
 Sentences = Sequence[Sequence[str]]
@@ -101,8 +104,8 @@ class ElectraTagger(TaskModel):
       float32 [B, L, C], logits, word by word of each window.
     """
 
-    DEFAULT_LENGTH = 256
-    KIND: ClassVar[str] = "tagging"
+    DEFAULT_LENGTH = TaggingTask.DEFAULT_LENGTH
+    KIND: ClassVar[str] = TaggingTask.KIND
     IS_BY_TOKEN: ClassVar[bool] = True
     COLUMNS: ClassVar[tuple[FeatureSpec, ...]] = tagging_rows.COLUMNS
     SERVED_COLUMNS: ClassVar[tuple[FeatureSpec, ...]] = (
@@ -117,8 +120,8 @@ class ElectraTagger(TaskModel):
 
     def __init__(
         self,
-        encoder_config: Any,  # noqa: ANN401
-        vocabulary: Any,  # noqa: ANN401
+        encoder_config: BertConfig,
+        vocabulary: Vocabulary,
         num_tags: int | None = None,
         *,
         labels: Sequence[str] = (),

@@ -8,9 +8,14 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from electra_tf.config.model import BertConfig
 from electra_tf.finetune.classification.classification_heads import (
     ClassificationHead,
     RegressionHead,
+)
+from electra_tf.finetune.classification.classification_tasks import (
+    ClassificationTask,
+    RegressionTask,
 )
 from electra_tf.finetune.examples import FeatureSpec
 from electra_tf.finetune.keras_models.base import Batch
@@ -25,6 +30,7 @@ from electra_tf.finetune.keras_models.inputs import (
 from electra_tf.finetune.keras_models.task_model import TaskModel
 from electra_tf.finetune.preprocessing import TextTokenizer, pack
 from electra_tf.finetune.task import Row
+from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util.errors import ElectraWarning, UserError
 
 
@@ -179,13 +185,13 @@ class ElectraClassifier(TextModel):
       float32 [B, C], logits.
     """
 
-    KIND: ClassVar[str] = "classification"
-    TARGETS: ClassVar[tuple[FeatureSpec, ...]] = (FeatureSpec("label_ids"),)
+    KIND: ClassVar[str] = ClassificationTask.KIND
+    TARGETS: ClassVar[tuple[FeatureSpec, ...]] = (ClassificationTask.TARGET,)
 
     def __init__(
         self,
-        encoder_config: Any,  # noqa: ANN401
-        vocabulary: Any,  # noqa: ANN401
+        encoder_config: BertConfig,
+        vocabulary: Vocabulary,
         num_classes: int | None = None,
         *,
         labels: Sequence[str] = (),
@@ -290,15 +296,13 @@ class ElectraRegressor(TextModel):
       float32 [B, 1], in the units of `value_range`.
     """
 
-    KIND: ClassVar[str] = "regression"
-    TARGETS: ClassVar[tuple[FeatureSpec, ...]] = (
-        FeatureSpec("targets", is_float=True),
-    )
+    KIND: ClassVar[str] = RegressionTask.KIND
+    TARGETS: ClassVar[tuple[FeatureSpec, ...]] = (RegressionTask.TARGET,)
 
     def __init__(
         self,
-        encoder_config: Any,  # noqa: ANN401
-        vocabulary: Any,  # noqa: ANN401
+        encoder_config: BertConfig,
+        vocabulary: Vocabulary,
         value_range: tuple[float, float] = (0.0, 1.0),
         *,
         head: str = "electra",

@@ -165,7 +165,7 @@ class QuestionReader:
 
     def _row(self, eid: int, record: Record) -> QAExample:
         columns = self.columns
-        question = record.text(columns.question_column)
+        question_text = record.text(columns.question_column)
         text = record.text(columns.context_column)
         answers = _answers(record, columns.answer_column)
         if self.needs_answers and not (answers or self.has_unanswerable):
@@ -180,14 +180,14 @@ class QuestionReader:
                 f"{answers[0]!r}."
             )
         name = record.label(_ID) if record.has(_ID) else None
-        asked = Question(
+        question = Question(
             qas_id=name or str(eid),
-            text=question,
+            text=question_text,
             answers=answers,
             places=places,
             is_impossible=self.needs_answers and not answers,
         )
-        made = example(eid, Context(text), asked)
+        made = example(eid, Context(text), question)
         if self._is_lost(made):
             raise BadRowError(
                 f"{columns.answer_start_column!r} must be where the answer "

@@ -122,9 +122,10 @@ class TaggingTask(Task):
         """The kinds of spans, or else the tags, that may be in a file."""
         if self.columns.labels:
             return frozenset(self.columns.labels)
-        told = self.class_names(self._columns[1])
-        rows = (w.tag for x in self.train_sentences for w in x.words)
-        return frozenset(filter(None, map(self._name, {*(told or rows)})))
+        tags = self.class_names(self._columns[1]) or [
+            word.tag for x in self.train_sentences for word in x.words
+        ]
+        return frozenset(filter(None, map(self._name, {*tags})))
 
     def get_labels(self) -> tuple[str, ...]:
         """Returns the tags of the model: for spans those of all kinds.

@@ -202,23 +202,12 @@ def test_files_are_those_that_evaluators_read():
     assert files["x_eval.json"] == setup["results"]
     assert [*files["x.json"].values()] == [x["prediction"] for x in answers]
     assert files["x_nbest.json"]["id01"] == answers[1]["nbest"]
-
-
-def test_files_without_right_answers_have_no_figures():
-    setup = BEAM_V1
-    questions = [dataclasses.replace(x, answers=()) for x in examples(setup)]
-    answers = _scorer(setup).answers(outputs(setup), questions)
-    names = {"x.json", "x_preds.json", "x_nbest.json"}
-    assert answer_files("x", answers).keys() == names
-
-
-def test_a_question_has_a_line_of_its_own():
-    setup = BEAM_V1
-    answers = _scorer(setup).answers(outputs(setup), examples(setup))
-    text = answer_files("x", answers)["x_nbest.json"]
-    first, *lines, last = text.splitlines()
+    first, *lines, last = texts["x_nbest.json"].splitlines()
     assert (first, last) == ("{", "}") and len(lines) == len(answers)
-    assert json.loads(lines[-1].join("{}")).keys() == {answers[-1]["qas_id"]}
+    assert json.loads(lines[-1].join("{}")).keys() == {keys[-1]}
+    unlabelled = [{**answer, "label": ()} for answer in answers]
+    names = {"x.json", "x_preds.json", "x_nbest.json"}
+    assert answer_files("x", unlabelled).keys() == names
 
 
 def test_the_majority_of_questions_is_left_without_an_answer():

@@ -47,17 +47,6 @@ def test_a_row_must_have_room_for_windows_that_overlap(
     assert _task("squad", tmp_path, doc_stride=23).max_seq_length == 32
 
 
-@pytest.mark.parametrize("length", [8, 12, 31])
-def test_the_way_out_of_short_rows_is_one(tmp_path, length):
-    leaves = {"max_seq_length": length, "max_query_length": 64}
-    with pytest.raises(UserError) as error:
-        _task("squad", tmp_path, **leaves)
-    _, _, way_out = str(error.value).partition("Set for example ")
-    way_out = re.findall(r"(\w+)=(\d+)", way_out)
-    leaves |= {name: int(value) for name, value in way_out}
-    assert _task("squad", tmp_path, **leaves).max_seq_length == length
-
-
 def test_packed_files_are_taken_where_there_are_no_others(tmp_path):
     task = _task("newsqa", tmp_path)
     task.directory.mkdir(parents=True)

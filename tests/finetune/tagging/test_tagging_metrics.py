@@ -66,19 +66,6 @@ def test_f1_of_spans_is_that_of_the_original_on_request():
         assert found[name] == pytest.approx(expected[name], rel=1e-12)
 
 
-@pytest.mark.huggingface
-def test_f1_of_spans_is_that_of_seqeval():
-    from seqeval import metrics
-
-    labels, outputs, examples, _ = _golden("tagging_entity_f1")
-    scorer = EntityScorer(labels)
-    found = scorer.score(outputs, examples)
-    predicted, _ = scorer.tags(outputs, examples)
-    golden = [list(example.tags) for example in examples]
-    expected = 100 * metrics.f1_score(golden, predicted)
-    assert found["f1"] == pytest.approx(expected)
-
-
 def test_f1_counts_whole_spans():
     examples = [TaggedSentence(0, ("a",) * 5, ("B-X", "E-X", "O", "S-Y", "O"))]
     labels = ("B-X", "E-X", "O", "S-X", "S-Y")
