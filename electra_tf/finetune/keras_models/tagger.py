@@ -153,22 +153,6 @@ class ElectraTagger(TaskModel):
             ],
         }
 
-    def compile(
-        self,
-        optimizer: str | keras.optimizers.Optimizer,
-        loss: Any = "auto",  # noqa: ANN401 (as Keras has it)
-        *,
-        metrics: Any = "auto",  # noqa: ANN401
-        **arguments: Any,  # noqa: ANN401
-    ) -> None:
-        """Configures training; metrics are of words alone, see the class."""
-        if metrics and metrics != "auto":
-            metrics = metrics if isinstance(metrics, list) else [metrics]
-            weighted = arguments.get("weighted_metrics") or []
-            arguments["weighted_metrics"] = [*metrics, *weighted]
-            metrics = None
-        super().compile(optimizer, loss, metrics=metrics, **arguments)
-
     def rows(self, x: Sentences, y: Tags | None = None) -> Iterator[Row]:
         sentences = _checked(x)
         tags = None if y is None else self._numbers(y, sentences)

@@ -161,7 +161,7 @@ class TaskModel(ElectraModel, abc.ABC):
         Args:
           optimizer: of `make_optimizer`, or any of Keras'.
           loss: any loss of Keras that takes logits. Default: the class's.
-          metrics: likewise.
+          metrics: likewise; where weights are of words, weighted by them.
           **arguments: of `keras.Model.compile`.
 
         Raises:
@@ -175,6 +175,9 @@ class TaskModel(ElectraModel, abc.ABC):
             loss = default_loss
         if isinstance(metrics, str) and metrics == "auto":
             arguments = {**defaults, **arguments}
+        elif metrics and self.WEIGHT.is_sequence:
+            given = metrics if isinstance(metrics, list) else [metrics]
+            arguments["weighted_metrics"] = [*given, *(weighted or [])]
         else:
             arguments["metrics"] = metrics
         super().compile(optimizer=optimizer, loss=loss, **arguments)

@@ -146,15 +146,6 @@ def test_answers_are_labels_where_there_are_any(path, model):
         model.fit(TEXTS[:2], ["good", "fine"])
 
 
-def test_long_texts_are_cut(path):
-    model = electra_tf.ElectraClassifier.from_checkpoint(
-        path, 2, max_seq_length=8
-    )
-    long, cut = "the film was good it is bad a plot", "the film was good it is"
-    logits = model.predict([long, cut], verbose=0)
-    np.testing.assert_allclose(logits[0], logits[1], rtol=1e-5)
-
-
 def test_the_package_is_imported_without_tensorflow():
     code = (
         "import sys, electra_tf; assert 'tensorflow' not in sys.modules;"

@@ -119,7 +119,9 @@ def test_files_have_the_name_of_the_task_and_of_a_test_split(tmp_path):
 def test_a_run_learns_where_the_answer_is(tmp_path, head):
     config = tiny.config(
         tmp_path,
-        task_names=("squad",),
+        task_names=("own",),
+        task_kind="qa",
+        has_unanswerable=True,
         head=head,
         num_train_epochs=30.0,
         layerwise_lr_decay=1.0,
@@ -131,30 +133,25 @@ def test_a_run_learns_where_the_answer_is(tmp_path, head):
     tiny.write_model(tmp_path)
     random = np.random.default_rng(0)
     for split, size in (("train", 96), ("dev", 32), ("test", 4)):
-        paragraphs = []
+        rows = []
         for number in range(size):
             words = list(random.choice(tiny.WORDS[2:], 30))
-            if number % 2:
-                words[random.integers(30)] = "good"
-            context = " ".join(words)
-            question = {"id": f"{split}{number}", "question": "what"}
-            if split != "test":
-                answer = {"text": "good", "answer_start": context.find("good")}
-                question["answers"] = [answer] * (number % 2)
-                question["is_impossible"] = not number % 2
-            paragraphs.append({"context": context, "qas": [question]})
-        text = json.dumps({"data": [{"paragraphs": paragraphs}]})
-        tiny.write(tmp_path, "squad", f"{split}.json", text)
+            answer = "good" if number % 2 else None
+            if answer:
+                words[random.integers(30)] = answer
+            row = {"question": "what", "context": " ".join(words)}
+            rows.append({**row, "id": f"{split}{number}", "answer": answer})
+        tiny.write(tmp_path, "own", f"{split}.jsonl", rows)
     finetuning_run.run(config)
     model_dir = tmp_path / "models/tiny"
     results = json.loads(
-        (model_dir / "results/squad_results.json").read_text("utf-8")
+        (model_dir / "results/own_results.json").read_text("utf-8")
     )
     (trial,) = results["trials"]
     metrics = trial["metrics"]["dev"]
     assert metrics["best_f1"] > 95 and metrics["best_exact"] > 95
-    there = model_dir / "results/squad_qa/trial_1/squad_preds.json"
+    there = model_dir / "results/own_qa/trial_1/own_preds.json"
     preds = json.loads(there.read_text("utf-8"))
     assert len(preds) == 32 and preds["dev1"] == "good"
-    there = model_dir / "submissions/trial_1/squad_test.json"
+    there = model_dir / "submissions/trial_1/own_test.json"
     assert len(json.loads(there.read_text("utf-8"))) == 4
