@@ -1,6 +1,5 @@
 """The encoder and the tokenizer that all Keras models have."""
 
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, ClassVar, Self
@@ -8,7 +7,7 @@ from typing import Any, ClassVar, Self
 import keras
 import tensorflow as tf
 
-from electra_tf.checkpoint import checkpoint_formats
+from electra_tf.checkpoint import checkpoint_formats, loading
 from electra_tf.checkpoint.weights import ENCODER, Weights, select
 from electra_tf.config.model import BertConfig
 from electra_tf.configure_finetuning import OptimizerConfig
@@ -25,7 +24,7 @@ from electra_tf.model.text_reader import (
 )
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import seeds
-from electra_tf.util.errors import ElectraWarning, UserError
+from electra_tf.util.errors import UserError
 
 Batch = Mapping[str, tf.Tensor]
 """The inputs of a model: "input_ids", "input_mask" and "segment_ids", int32
@@ -162,22 +161,9 @@ class ElectraModel(keras.Model):
                 "The encoder's vocabulary must be known. Received: none "
                 f"beside {weights.origin}. Give vocab_file."
             )
-        if weights.heads_are_assumed:
-            warnings.warn(
-                f"No file beside {weights.origin} says how many attention "
-                f"heads it has: {config.num_attention_heads} are assumed. Of "
-                "others, convert it with electra_tf.convert_checkpoint "
-                "--num_attention_heads.",
-                ElectraWarning,
-                stacklevel=3,
-            )
-        switches = {
-            "do_lower_case": weights.do_lower_case is not False,
-            "strip_accents": weights.strip_accents is not False,
-        }
-        model = cls(
-            config, weights.vocabulary, *arguments, **switches | options
-        )
+        loading.warn_of_assumed_heads(weights)
+        options = loading.tokenizer_options(weights) | options
+        model = cls(config, weights.vocabulary, *arguments, **options)
         for variable in model.encoder.variables:
             variable.assign(weights.arrays[variable.path])
         return model
