@@ -51,7 +51,8 @@ class ElectraModel(keras.Model):
       head: the layer on it; None of a backbone.
       tokenizer: a `TextTokenizer`.
       COLUMNS: columns that the head reads besides tokens.
-      SERVED_COLUMNS: those of them that it needs at inference, too.
+      SERVED_COLUMNS: those of them that it needs at inference, too, int32
+        sequences.
     """
 
     DEFAULT_LENGTH = 128
@@ -319,14 +320,10 @@ class ElectraModel(keras.Model):
             of any size and length.
           **options: of `keras.Model.export`.
         """
-        mask = FeatureSpec("input_mask", is_sequence=True)
+        columns = [spec.name for spec in (*TOKENS, *self.SERVED_COLUMNS)]
         default = {
-            spec.name: keras.InputSpec(
-                dtype="float32" if spec.is_float else "int32",
-                shape=(None, None) if spec.is_sequence else (None,),
-                name=spec.name,
-            )
-            for spec in (*TOKENS, mask, *self.SERVED_COLUMNS)
+            name: keras.InputSpec(dtype="int32", shape=(None, None), name=name)
+            for name in ("input_mask", *columns)
         }
         signature = input_signature or [default]
         super().export(
