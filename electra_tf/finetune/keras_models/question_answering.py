@@ -132,9 +132,6 @@ class ElectraQA(TaskModel):
         maker = RowMaker(self.tokenizer, self.qa, self.max_seq_length)
         return maker.rows(examples, is_training=y is not None)
 
-    def num_inputs(self, x: Questions) -> int:
-        return len(columns_of(x)[0])
-
     def _examples(self, x: Questions, y: Answers | None) -> list[QAExample]:
         """Checks questions, and makes examples of them."""
         columns = columns_of(x)

@@ -14,7 +14,7 @@ from electra_tf.finetune.keras_models import batches, finetuned, fitting
 from electra_tf.finetune.keras_models.base import Batch, ElectraModel
 from electra_tf.finetune.keras_models.batches import Data, RowBatches
 from electra_tf.finetune.keras_models.finetuned import Finetuned
-from electra_tf.finetune.keras_models.inputs import Labels
+from electra_tf.finetune.keras_models.inputs import Labels, columns_of
 from electra_tf.finetune.task import Row
 from electra_tf.util.errors import ElectraWarning, UserError
 
@@ -61,9 +61,9 @@ class TaskModel(ElectraModel, abc.ABC):
           UserError: naming what cannot be used.
         """
 
-    @abc.abstractmethod
     def num_inputs(self, x: Any) -> int:  # noqa: ANN401
         """Returns the number of inputs in what `rows` takes."""
+        return len(columns_of(x)[0])
 
     def outputs_of(self, head_outputs: Mapping[str, tf.Tensor]) -> Outputs:
         """Returns the model's outputs, float32, from those of its head."""

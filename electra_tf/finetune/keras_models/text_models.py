@@ -61,9 +61,6 @@ class TextModel(TaskModel):
                 target[self.TARGETS[0].name] = targets[eid]
             yield {"eid": eid, **row, **target}
 
-    def num_inputs(self, x: Texts) -> int:
-        return len(columns_of(x)[0])
-
     def _targets(self, y: Sequence, count: int) -> list[int] | list[float]:
         y = np.asarray(y).tolist() if hasattr(y, "__array__") else list(y)
         check_count(y, count, "`y`", "texts")
