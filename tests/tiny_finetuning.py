@@ -10,7 +10,8 @@ from electra_tf.checkpoint.architecture import Architecture
 from electra_tf.checkpoint.weights import Weights
 from electra_tf.config.model import BertConfig
 from electra_tf.configure_finetuning import FinetuningConfig
-from electra_tf.finetune import pretrained, task_builder, task_description
+from electra_tf.finetune import task_builder, task_description
+from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import config_fields
 
@@ -89,7 +90,7 @@ def write_trained(directory, task_name, seed=0, **known):
     read = weights(seed)
     task = task_builder.get_task(
         config(task_names=(task_name,), max_query_length=8, doc_stride=8),
-        pretrained.tokenizer(read),
+        TextTokenizer.of(read),
         longest=ENCODER.max_position_embeddings,
         metadata=known,
     )

@@ -12,10 +12,11 @@ import keras
 
 from electra_tf.checkpoint import checkpoint_formats, loading
 from electra_tf.checkpoint.weights import Weights
-from electra_tf.finetune import pretrained, task_description
+from electra_tf.finetune import task_description
 from electra_tf.finetune.examples import Example
 from electra_tf.finetune.features import Features
 from electra_tf.finetune.finetuning_model import FinetuningModel
+from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.readers.inputs import (
     InputSource,
     InputSpec,
@@ -222,7 +223,7 @@ def _make_task(loaded: Sequence[_Trained], name: str) -> Task:
                 f"{first.directory}, of {name}, and {other.directory}, of "
                 f"{', '.join(other.description['tasks'])}."
             )
-    tokenizer = pretrained.tokenizer(first.weights)
+    tokenizer = TextTokenizer.of(first.weights)
     return task_description.make_task(first.description, tokenizer, name=name)
 
 

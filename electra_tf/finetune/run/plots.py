@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from electra_tf.finetune.run.confusion import Confusion, best_trial
+from electra_tf.finetune.run import report
 from electra_tf.finetune.run.experiment import Experiment
-from electra_tf.finetune.run.report import Results
+from electra_tf.finetune.run.report import Confusion, Results
 from electra_tf.training import callbacks
 from electra_tf.util import console, files, trial_directories
 from electra_tf.util.errors import UserError
@@ -83,12 +83,10 @@ def write(
         config.results_dir, config.task.task_name
     )
     target.mkdir(parents=True, exist_ok=True)
-    names = (name for name, _, _ in experiment.dev_splits())
-    for task, _, dev, _ in experiment.tasks:
-        splits = [next(names) for _ in dev]
-        split = [x for x in splits if x in results[0]["metrics"]][:1]
-        metric = task.get_scorer().main_metric
-        best = best_trial(metric, *split, results)["trial"] if split else None
+    for data in experiment.tasks:
+        task, metric = data.task, data.task.get_scorer().main_metric
+        best = report.best_trial(data, results)
+        split = () if best is None else (data.dev[0].title,)
         curves = [
             read_curve(path, result["trial"], task.name, metric, *split)
             for path, result in zip(directories, results, strict=True)

@@ -90,7 +90,7 @@ class Trial:
         with self._held():
             if self.result_path.exists():
                 result = files.read_object(self.result_path)
-                splits = {name for name, *_ in self.experiment.dev_splits()}
+                splits = {x.title for x in self.experiment.dev_splits}
                 with files.shape_of(self.result_path):
                     missing = splits - result["metrics"].keys()
                 if not missing:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tiny_finetuning as tiny
 
-from electra_tf.finetune.run.experiment import Experiment, TaskData
+from electra_tf.finetune.run.experiment import Experiment, Split, TaskData
 from electra_tf.util.errors import UserError
 
 ROWS = {"cola": 1600, "sst": 400}
@@ -26,23 +26,16 @@ def _task(name, epochs, collapsed=False):
 
 def _experiment(epochs=(1.0, 1.0), collapsed=(False, False), **leaves):
     config = tiny.config(task_names=tuple(ROWS), **leaves)
-    split = types.SimpleNamespace(examples=(), features=None)
-    return Experiment(
-        config,
-        tuple(
-            TaskData(
-                _task(name, *rest),
-                types.SimpleNamespace(num_rows=num_rows),
-                {"dev": split, "dev_other": split},
-            )
-            for (name, num_rows), *rest in zip(
-                ROWS.items(), epochs, collapsed, strict=True
-            )
-        ),
-        None,
-        None,
-        {},
-    )
+    data = []
+    for name, *rest in zip(ROWS, epochs, collapsed, strict=True):
+        task = _task(name, *rest)
+        dev = [
+            Split(task, split, f"{name}_{split}", (), None)
+            for split in ("dev", "dev_other")
+        ]
+        rows = types.SimpleNamespace(num_rows=ROWS[name])
+        data.append(TaskData(task, rows, dev))
+    return Experiment(config, tuple(data), None, None, {})
 
 
 @pytest.mark.parametrize("alpha", [1.0, 0.5, 0.0])

@@ -11,7 +11,7 @@ import tiny_finetuning as tiny
 from electra_tf.finetune.examples import EID, TOKENS
 from electra_tf.finetune.features import Features
 from electra_tf.finetune.run import finetuning_run
-from electra_tf.finetune.run.experiment import Experiment, TaskData
+from electra_tf.finetune.run.experiment import Experiment, Split, TaskData
 from electra_tf.finetune.run.trial import Trial
 from electra_tf.training import callbacks
 from electra_tf.util import seeds
@@ -37,7 +37,7 @@ def trial():
         TaskData(
             types.SimpleNamespace(name=name, num_train_epochs=2.0),
             _features(num_rows, longest),
-            {},
+            (),
         )
         for (name, num_rows), longest in zip(
             NUM_ROWS.items(), (40, 60), strict=True
@@ -92,7 +92,8 @@ def _evaluated(data_dir="unused", **leaves):
     """Returns a trial that knows how to compare evaluations."""
     scorer = types.SimpleNamespace(main_metric="accuracy", tie_metrics=())
     task = types.SimpleNamespace(name="sst", get_scorer=lambda: scorer)
-    data = (TaskData(task, None, {"dev": None}),)
+    dev = [Split(task, "dev", "dev", (), None)]
+    data = (TaskData(task, None, dev),)
     config = tiny.config(data_dir, **leaves)
     return Trial(Experiment(config, data, None, None, {}), 1, 0)
 

@@ -1,16 +1,102 @@
-"""What the encoder decides where no flag does."""
+"""The encoder that is read, and what it decides where no flag does."""
 
 import dataclasses
 import json
+import pathlib
+import shutil
 
+import numpy as np
 import pytest
 import tiny_finetuning as tiny
 
+from electra_tf.checkpoint import checkpoint_formats
+from electra_tf.checkpoint.architecture import DISCRIMINATOR_HEAD
 from electra_tf.finetune import task_builder
 from electra_tf.finetune.preprocessing import TextTokenizer
-from electra_tf.finetune.run import encoder_defaults, finetuning_run
+from electra_tf.finetune.run import finetuning_run, pretrained
 from electra_tf.util import config_flags, files
 from electra_tf.util.errors import UserError
+
+
+def _write(directory, **changes):
+    """Writes a fine-tuned encoder; returns its path."""
+    weights = tiny.weights()
+    heads = {
+        "task_specific/mnli/dense/kernel": np.ones((16, 3), np.float32),
+        "task_specific/mnli/dense/bias": np.ones(3, np.float32),
+        f"{DISCRIMINATOR_HEAD}/dense/kernel": np.ones((16, 16), np.float32),
+        f"{DISCRIMINATOR_HEAD}/dense/bias": np.ones(16, np.float32),
+        f"{DISCRIMINATOR_HEAD}/dense_1/kernel": np.ones((16, 1), np.float32),
+        f"{DISCRIMINATOR_HEAD}/dense_1/bias": np.ones(1, np.float32),
+    }
+    arrays = {**weights.arrays, **heads}
+    arrays |= {f"{name}/adam_m": 0 * x for name, x in arrays.items()}
+    arrays |= {
+        name.replace("adam_m", "adam_v"): x for name, x in arrays.items()
+    }
+    arrays["global_step"] = np.array(7)
+    architecture = dataclasses.replace(
+        weights.architecture,
+        heads=(DISCRIMINATOR_HEAD,),
+        tasks={"mnli": {"dense": (16, 3)}},
+    )
+    written = dataclasses.replace(
+        weights, arrays=arrays, architecture=architecture, **changes
+    )
+    checkpoint_formats.write(str(directory), written, "electra_tf")
+    return str(directory)
+
+
+def _read(path, **leaves):
+    return pretrained.read(tiny.config(init_checkpoint=path, **leaves))
+
+
+def test_the_encoder_is_taken_without_heads_and_slots(tmp_path):
+    read = _read(_write(tmp_path / "mnli"))
+    expected = tiny.weights().arrays
+    assert read.arrays.keys() - {"global_step"} == expected.keys()
+    for name, value in expected.items():
+        np.testing.assert_array_equal(read.arrays[name], value)
+
+
+def test_it_is_the_model_directorys_unless_another_is_given(tmp_path):
+    tiny.write_model(tmp_path)
+    read = pretrained.read(tiny.config(tmp_path))
+    assert read.architecture.encoder == tiny.ENCODER
+
+
+def test_a_trial_stands_for_the_model_that_it_ended_with(tmp_path):
+    trial = tmp_path / "sst_model_1"
+    expected = pathlib.Path(tiny.write_trained(trial / "model", "sst", seed=3))
+    shutil.copy(expected / "architecture.json", trial / "config.json")
+    for path in expected.glob("model.ckpt-*"):  # the newest weights
+        shutil.copy(path, trial / path.name.replace("ckpt-0", "ckpt-9"))
+    read = _read(str(trial))
+    assert pathlib.Path(read.origin).parent == expected
+    assert read.architecture.encoder.num_attention_heads == 2
+
+
+def test_tokenizer_and_dropout_are_those_of_pre_training(tmp_path):
+    path = _write(tmp_path / "cased", do_lower_case=False, strip_accents=None)
+    read = _read(path)
+    assert not TextTokenizer.of(read).do_lower_case
+    assert TextTokenizer.of(read).strip_accents
+    assert read.architecture.encoder.hidden_dropout_prob == 0.1
+    given = _read(path, do_lower_case="true", strip_accents="false")
+    assert TextTokenizer.of(given).do_lower_case
+    assert not TextTokenizer.of(given).strip_accents
+
+
+def test_the_vocabulary_must_be_known_and_fit(tmp_path):
+    path = _write(tmp_path / "unknown", vocabulary=None)
+    with pytest.raises(UserError, match="Received: none.*--vocab_file"):
+        _read(path)
+    vocab_file = tmp_path / "vocab.txt"
+    vocab_file.write_bytes(tiny.VOCABULARY.content)
+    assert _read(path, vocab_file=str(vocab_file)).vocabulary == tiny.VOCABULARY
+    vocab_file.write_bytes(tiny.VOCABULARY.content + b"more\n")
+    with pytest.raises(UserError, match="at most 16 tokens"):
+        _read(path, vocab_file=str(vocab_file))
 
 
 def _weights(dropout=0.1, **sizes):
@@ -27,7 +113,7 @@ def _weights(dropout=0.1, **sizes):
 
 def _settled(weights, **leaves):
     leaves = {"learning_rate": None, **leaves}
-    return encoder_defaults.settle(tiny.config(**leaves), weights)
+    return pretrained.settle(tiny.config(**leaves), weights)
 
 
 def test_an_encoder_of_the_demos_size_has_what_it_was_measured_with():
@@ -63,7 +149,7 @@ def test_flags_win_over_the_encoder():
         for field in dataclasses.fields(part):
             if field.name in given:
                 assert getattr(part, field.name) == given[field.name]
-    assert "learning_rate" not in encoder_defaults.chosen(
+    assert "learning_rate" not in pretrained.chosen(
         tiny.config(**given), config
     )
 
@@ -118,8 +204,8 @@ def test_an_earlier_run_goes_on_as_it_was_or_not_at_all(
     parts = json.loads(path.read_text("utf-8"))
     parts["qa"] |= {"max_query_length": 64, "doc_stride": 128}
     files.write_json(path, parts)  # as earlier versions wrote it
-    config, _ = encoder_defaults.settle(before, weights)
-    unset = encoder_defaults.of_earlier_versions(before, weights)
+    config, _ = pretrained.settle(before, weights)
+    unset = pretrained.of_earlier_versions(before, weights)
 
     def check():
         config_flags.check_same_experiment(path, config, unset=unset)
@@ -134,7 +220,7 @@ def test_an_earlier_run_goes_on_as_it_was_or_not_at_all(
         hidden_dropout_prob=dropout,
         attention_probs_dropout_prob=dropout,
     )
-    config, _ = encoder_defaults.settle(given, weights)
+    config, _ = pretrained.settle(given, weights)
     check()  # with the flags of the values that are there
 
 
@@ -142,8 +228,8 @@ def test_another_dropout_than_an_earlier_runs_is_refused(tmp_path):
     before = tiny.config()
     config_flags.save_config(tmp_path / "config.json", before)
     given = tiny.config(hidden_dropout_prob=0.3)
-    config, _ = encoder_defaults.settle(given, _weights(0.1))
-    unset = encoder_defaults.of_earlier_versions(given, _weights(0.1))
+    config, _ = pretrained.settle(given, _weights(0.1))
+    unset = pretrained.of_earlier_versions(given, _weights(0.1))
     with pytest.raises(UserError, match="prob: 0.1 there, 0.3 now"):
         config_flags.check_same_experiment(
             tmp_path / "config.json", config, unset=unset
