@@ -29,6 +29,23 @@ def _config(data_dir, **leaves):
     return tiny.config(data_dir, iterations_per_loop=5, **leaves)
 
 
+def _lines(path):
+    """Reads JSON lines."""
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def _accuracy(rows):
+    """Returns the share, in percent, of labels that answers have right."""
+    hits = [np.array(x["label"]) == np.array(x["prediction"]) for x in rows]
+    return pytest.approx(100 * np.mean(np.hstack(hits)))
+
+
+def _untrained(data_dir, to):
+    """Copies data and encoder, without any trial."""
+    ignored = shutil.ignore_patterns("finetuning_models")
+    return shutil.copytree(data_dir, to, ignore=ignored)
+
+
 @pytest.fixture(scope="module")
 def data_dir(tmp_path_factory):
     directory = tmp_path_factory.mktemp("data")
@@ -89,51 +106,50 @@ def test_predictions_agree_with_the_metrics(done):
     _, model_dir, whole = done
     for result in whole["trials"]:
         name = f"sst_dev_{result['trial']}_predictions.jsonl"
-        text = (model_dir / "dev_predictions" / name).read_text("utf-8")
-        rows = [json.loads(line) for line in text.splitlines()]
+        rows = _lines(model_dir / "dev_predictions" / name)
         assert [row["eid"] for row in rows] == list(range(16))
-        hits = [row["label"] == row["prediction"] for row in rows]
-        expected = result["metrics"]["dev"]["accuracy"]
-        assert 100 * np.mean(hits) == pytest.approx(expected)
+        metrics = result["metrics"]["dev"]
+        assert metrics["accuracy"] == _accuracy(rows)
         likelihoods = [row["probabilities"][row["label"]] for row in rows]
         loss = -np.mean(np.log(likelihoods))
-        expected = result["metrics"]["dev"]["loss"]
-        assert loss == pytest.approx(expected, rel=1e-4)
+        assert loss == pytest.approx(metrics["loss"], rel=1e-4)
 
 
 def test_the_ensemble_is_the_mean_of_the_trials(done):
     _, model_dir, whole = done
-    found = []
-    for who in (1, 2, "ensemble"):
-        name = f"sst_dev_{who}_predictions.jsonl"
-        text = (model_dir / "dev_predictions" / name).read_text("utf-8")
-        found.append([json.loads(line) for line in text.splitlines()])
+    found = [
+        _lines(model_dir / f"dev_predictions/sst_dev_{who}_predictions.jsonl")
+        for who in (1, 2, "ensemble")
+    ]
     for one, two, both in zip(*found, strict=True):
         shares = (one["probabilities"]["1"] + two["probabilities"]["1"]) / 2
         assert both["probabilities"]["1"] == pytest.approx(shares, abs=1e-6)
         assert both["prediction"] == str(int(shares > 0.5))
-    hits = [row["label"] == row["prediction"] for row in found[2]]
-    expected = {"accuracy": pytest.approx(100 * np.mean(hits))}
+    expected = {"accuracy": _accuracy(found[2])}
     assert whole["ensemble"] == {"metrics": {"dev": expected}}
     table = (model_dir / "results/sst_results.txt").read_text("utf-8")
     assert table.splitlines()[-1].startswith("ensemble")
     assert (model_dir / "submissions/ensemble/SST-2.tsv").exists()
 
 
-def test_new_text_is_answered_as_the_dev_split_was(done, data_dir):
+def test_predict_and_keras_answer_as_the_run_did(done, data_dir):
     _, model_dir, _ = done
     path = data_dir / "finetuning_data/sst/dev.tsv"
     _, *rows = path.read_text("utf-8").splitlines()
     texts = [row.partition("\t")[0] for row in rows]
     trial = model_dir / "finetuning_models/sst_model_2"
     answers = electra_tf.Predictor(trial)(texts)
-    path = model_dir / "dev_predictions/sst_dev_2_predictions.jsonl"
-    lines = path.read_text("utf-8").splitlines()
-    for answer, line in zip(answers, lines, strict=True):
-        expected = json.loads(line)
-        assert answer["prediction"] == expected["prediction"]
-        shares = pytest.approx(expected["probabilities"], abs=1e-6)
-        assert answer["probabilities"] == shares
+    model = electra_tf.ElectraClassifier.from_finetuned(str(trial))
+    assert model.labels == ("0", "1")
+    logits = model.predict(texts, verbose=0)
+    found = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    lines = _lines(model_dir / "dev_predictions/sst_dev_2_predictions.jsonl")
+    for answer, row, line in zip(answers, found, lines, strict=True):
+        assert answer["prediction"] == line["prediction"]
+        expected = line["probabilities"]
+        assert answer["probabilities"] == pytest.approx(expected, abs=1e-6)
+        values = list(expected.values())
+        np.testing.assert_allclose(row, values, rtol=1e-3, atol=1e-4)
 
 
 def test_the_best_trial_shows_which_label_is_taken_for_which(done):
@@ -141,8 +157,7 @@ def test_the_best_trial_shows_which_label_is_taken_for_which(done):
     values = [t["metrics"]["dev"]["accuracy"] for t in whole["trials"]]
     best = 1 + int(np.argmax(values))
     name = f"sst_dev_{best}_predictions.jsonl"
-    text = (model_dir / "dev_predictions" / name).read_text("utf-8")
-    rows = [json.loads(line) for line in text.splitlines()]
+    rows = _lines(model_dir / "dev_predictions" / name)
     pairs = [(row["label"], row["prediction"]) for row in rows]
     text = (model_dir / "results/sst_confusion.txt").read_text("utf-8")
     title, _, *lines = text.splitlines()
@@ -167,8 +182,7 @@ def test_test_rows_are_answered_for_the_server(done):
         "sst_test_1_predictions.jsonl",
         "sst_test_ensemble_predictions.jsonl",
     ]
-    answers = (model_dir / "test_predictions" / names[0]).read_text("utf-8")
-    answers = [json.loads(line) for line in answers.splitlines()]
+    answers = _lines(model_dir / "test_predictions" / names[0])
     assert [a["prediction"] for a in answers] == [
         line.split("\t")[1] for line in lines[1:]
     ]
@@ -181,21 +195,6 @@ def test_what_a_trial_ends_with_is_a_checkpoint_for_every_command(done):
     assert read.architecture.tasks == {"sst": {"dense": (16, 2)}}
     assert read.architecture.encoder == tiny.ENCODER
     assert read.vocabulary == tiny.VOCABULARY and read.labels == ("0", "1")
-
-
-def test_keras_takes_a_trained_model_with_its_head_and_labels(done):
-    _, model_dir, _ = done
-    path = model_dir / "finetuning_models/sst_model_1"
-    model = electra_tf.ElectraClassifier.from_finetuned(str(path))
-    assert model.labels == ("0", "1")
-    answers = model_dir / "dev_predictions/sst_dev_1_predictions.jsonl"
-    rows = map(json.loads, answers.read_text("utf-8").splitlines())
-    lines = (model_dir.parents[1] / "finetuning_data/sst/dev.tsv").read_text()
-    texts = [line.split("\t")[0] for line in lines.splitlines()[1:]]
-    logits = model.predict(texts, verbose=0)
-    found = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
-    expected = [[*row["probabilities"].values()] for row in rows]
-    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
 
 
 def test_a_trial_that_is_done_is_kept(done, monkeypatch):
@@ -262,11 +261,13 @@ def test_a_trial_never_goes_on_from_anything_else(change, name, trained):
         finetuning_run.run(config)
 
 
-def test_a_trial_whose_directory_is_removed_begins_again(trained):
+def test_a_trial_whose_directory_is_removed_begins_again(trained, monkeypatch):
+    begun = {"metrics": {}, "restarts": 0}
+    monkeypatch.setattr(Trial, "_train", lambda self: begun)
     data_dir, config = trained
     _other_encoder(data_dir)
     shutil.rmtree(config.trial_dir(1, 0))
-    finetuning_run.run(config)
+    assert Trial(finetuning_run.prepare(config), 1, 0).run() == begun
 
 
 def test_a_trial_without_its_model_answers_nothing(trained):
@@ -322,20 +323,13 @@ def test_each_of_two_tasks_has_its_table_answers_and_head(together):
     assert read.architecture.tasks == heads and read.labels == ()
 
 
-def _right(path):
-    """Returns the share of words that a file of answers has right."""
-    rows = map(json.loads, path.read_text("utf-8").splitlines())
-    hits = [np.array(x["label"]) == np.array(x["prediction"]) for x in rows]
-    return 100 * np.mean(np.concatenate(hits))
-
-
 def test_test_rows_are_scored_where_the_right_answers_are_known(together):
     whole, model_dir = together
     (trial,) = whole["trials"]
     assert trial["metrics"].keys() == {"sst_dev", "pos_dev", "pos_test", "all"}
     path = model_dir / "test_predictions/sst+pos/pos_test_1_predictions.jsonl"
     accuracy = trial["metrics"]["pos_test"]["accuracy"]
-    assert accuracy == pytest.approx(_right(path))
+    assert accuracy == _accuracy(_lines(path))
     assert whole["summary"]["pos_test"]["accuracy"]["best"] == accuracy
     text = (model_dir / "results/sst+pos_results.txt").read_text("utf-8")
     _, pos, _ = text.split("\n\n")
@@ -372,11 +366,7 @@ def test_a_resume_is_bit_exact(
     }
     weights = []
     for name in ("whole", "killed"):
-        copy = tmp_path / name
-        shutil.copytree(
-            data_dir, copy, ignore=shutil.ignore_patterns("finetuning_models")
-        )
-        config = _config(copy, **leaves)
+        config = _config(_untrained(data_dir, tmp_path / name), **leaves)
         if name == "killed":
             with monkeypatch.context() as patch:
                 patch.setattr(
@@ -387,8 +377,7 @@ def test_a_resume_is_bit_exact(
         finetuning_run.run(config)
         trial = pathlib.Path(config.trial_dir(1, 0))
         weights.append(bundles.read(trial / f"model.ckpt-{num_steps}"))
-        log = (trial / "metrics.jsonl").read_text("utf-8").splitlines()
-        steps = [json.loads(line)["step"] for line in log]
+        steps = [line["step"] for line in _lines(trial / "metrics.jsonl")]
         assert steps == sorted(set(steps)) and steps[-1] == num_steps
     assert weights[0].keys() == weights[1].keys()
     for key, value in weights[0].items():
@@ -429,13 +418,7 @@ def _start(data_dir, strategy, **environment):
 
 @pytest.mark.slow
 def test_two_workers_equal_one_process(data_dir, tmp_path):
-    directories = [tmp_path / "one", tmp_path / "two"]
-    for directory in directories:
-        shutil.copytree(
-            data_dir,
-            directory,
-            ignore=shutil.ignore_patterns("finetuning_models"),
-        )
+    directories = [_untrained(data_dir, tmp_path / x) for x in ("one", "two")]
     with socket.socket() as first, socket.socket() as second:
         for port in (first, second):
             port.bind(("localhost", 0))
@@ -509,15 +492,6 @@ def test_a_trial_is_restarted_while_it_fails_and_the_best_is_kept(
     assert result["restarts"] == restarts
 
 
-def test_each_trial_and_each_restart_has_its_own_seed():
-    experiment = Experiment(tiny.config(seed=7), (), None, None, {})
-    pairs = [(number, restart) for number in (1, 2, 3) for restart in (0, 1)]
-    trials = [Trial(experiment, *pair) for pair in pairs]
-    assert trials[0].seed == 7 and trials[2].seed == 8
-    assert len({trial.seed for trial in trials}) == len(pairs)
-    assert len({trial.directory for trial in trials}) == len(pairs)
-
-
 @pytest.mark.slow
 def test_a_failed_trial_is_restarted_and_counted(tmp_path):
     data_dir = _fresh(tmp_path, labels="1")
@@ -564,9 +538,7 @@ def test_a_trial_without_metrics_gets_them_later(tmp_path, monkeypatch):
     config = _config(data_dir, do_train=False, **leaves)
     (trial,) = finetuning_run.run(config)["trials"]
     path = data_dir / "models/tiny/dev_predictions/sst_dev_1_predictions.jsonl"
-    rows = [json.loads(line) for line in path.read_text().splitlines()]
-    share = np.mean([row["label"] == row["prediction"] for row in rows])
-    assert trial["metrics"]["dev"]["accuracy"] == pytest.approx(100 * share)
+    assert trial["metrics"]["dev"]["accuracy"] == _accuracy(_lines(path))
     assert files.read_json(f"{config.trial_dir(1, 0)}/result.json") == trial
 
 
@@ -623,9 +595,8 @@ def test_both_precisions_learn_the_task_alike(tmp_path):
         config = _config(data_dir, precision=precision, num_train_epochs=8.0)
         whole = finetuning_run.run(config)
         assert whole["summary"]["dev"]["accuracy"]["median"] > 85
-        log = data_dir / "models/tiny/finetuning_models/sst_model_1"
-        lines = (log / "metrics.jsonl").read_text("utf-8").splitlines()
-        losses[precision] = [json.loads(line)["loss"] for line in lines]
+        path = pathlib.Path(config.trial_dir(1, 0), "metrics.jsonl")
+        losses[precision] = [line["loss"] for line in _lines(path)]
     exact, rounded = losses["float32"], losses["bfloat16"]
     assert (rounded != exact) == distribution.has_bfloat16()
     assert exact[-1] < exact[0] / 2

@@ -2,7 +2,6 @@
 
 import dataclasses
 
-import keras
 import numpy as np
 
 from electra_tf.checkpoint import architecture, checkpoint_formats
@@ -94,9 +93,7 @@ def write_trained(directory, task_name, seed=0, **known):
         longest=ENCODER.max_position_embeddings,
         metadata=known,
     )
-    head = task.head()
-    with keras.name_scope("task_specific"):
-        head.build((None, ENCODER.hidden_size))
+    head = task.head().build_for(ENCODER.hidden_size)
     random = np.random.default_rng(seed)
     heads = {v.path: random.normal(size=v.shape) for v in head.variables}
     arrays = {k: np.float32(v * 0.3) for k, v in heads.items()}

@@ -8,8 +8,6 @@ import pathlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import keras
-
 from electra_tf.checkpoint import checkpoint_formats, loading
 from electra_tf.checkpoint.weights import Weights
 from electra_tf.finetune import task_description
@@ -230,9 +228,7 @@ def _make_task(loaded: Sequence[_Trained], name: str) -> Task:
 def _model(task: Task, weights: Weights, policy: str) -> FinetuningModel:
     """Makes the layers and gives them their weights."""
     encoder = loading.make(weights, policy).encoder
-    head = task.head()
-    with keras.name_scope("task_specific"):
-        head.build((None, encoder.config.hidden_size))
+    head = task.head().build_for(encoder.config.hidden_size)
     _restore(head, weights)
     return FinetuningModel(
         task.config, encoder, [head], seed=0, num_train_steps=1

@@ -11,7 +11,7 @@ import functools
 import hashlib
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import keras
 import numpy as np
@@ -57,6 +57,16 @@ class Head(keras.layers.Layer, abc.ABC):
         keys: tf.Tensor | None = None,
     ) -> dict[str, tf.Tensor]:
         """Computes the outputs; see the class."""
+
+    def build_for(self, hidden_size: int) -> Self:
+        """Makes its weights, which have the original's names.
+
+        Args:
+          hidden_size: width H of the encoder.
+        """
+        with keras.name_scope("task_specific"):
+            self.build((None, hidden_size))
+        return self
 
     @abc.abstractmethod
     def losses(

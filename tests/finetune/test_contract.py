@@ -4,7 +4,6 @@ import dataclasses
 import json
 import lzma
 
-import keras
 import pytest
 import tensorflow as tf
 import tiny_finetuning as tiny
@@ -107,9 +106,7 @@ def test_a_task_answers_its_questions(name, tmp_path, encoder):
     rows = list(task.featurize(examples, is_training=False))
     assert {spec.name for spec in specs} == rows[0].keys()
     features = Features(rows, specs)
-    head = task.head()
-    with keras.name_scope("task_specific"):
-        head.build((None, 16))
+    head = task.head().build_for(16)
     assert all(v.path.startswith("task_specific/") for v in head.variables)
     model = FinetuningModel(config, encoder, [head], seed=0, num_train_steps=1)
     batch = features.batch(tf.range(2), features.length)

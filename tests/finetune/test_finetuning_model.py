@@ -23,9 +23,7 @@ def _model(others=(), **leaves):
     keras.utils.set_random_seed(1)
     encoder = loading.make(tiny.weights()).encoder
     heads = [ClassificationHead("sst", 2), *others]
-    with keras.name_scope("task_specific"):
-        for head in heads:
-            head.build((None, 16))
+    heads = [head.build_for(16) for head in heads]
     model = FinetuningModel(
         tiny.config(**leaves), encoder, heads, seed=5, num_train_steps=10
     )
@@ -187,13 +185,10 @@ def test_the_rate_warms_up_and_decays_as_the_original():
 
 
 def test_a_restart_may_learn_more_slowly():
-    encoder, head = loading.make(tiny.weights()).encoder, RegressionHead("sts")
-    with keras.name_scope("task_specific"):
-        head.build((None, 16))
     model = FinetuningModel(
         tiny.config(learning_rate=0.5, warmup_proportion=0.0),
-        encoder,
-        [head],
+        loading.make(tiny.weights()).encoder,
+        [RegressionHead("sts").build_for(16)],
         seed=0,
         num_train_steps=10,
         learning_rate_factor=0.25,

@@ -156,10 +156,9 @@ class Trial:
             encoder = loading.make(
                 experiment.weights, POLICIES[self.config.training.precision]
             ).encoder
-            heads = [data.task.head() for data in experiment.tasks]
-            for head in heads:
-                with keras.name_scope("task_specific"):
-                    head.build((None, encoder.config.hidden_size))
+            size = encoder.config.hidden_size
+            tasks = [data.task for data in experiment.tasks]
+            heads = [task.head().build_for(size) for task in tasks]
             model = FinetuningModel(
                 self.config,
                 encoder,
