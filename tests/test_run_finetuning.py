@@ -350,38 +350,36 @@ class _Killer(keras.callbacks.Callback):
 
 
 @pytest.mark.parametrize(
-    ("tasks", "num_steps"),
+    ("run", "tasks", "num_steps"),
     [
-        (("sst",), 18),
-        pytest.param(("sst", "pos"), 29, marks=pytest.mark.slow),
+        ("done", ("sst",), 48),
+        pytest.param("together", ("sst", "pos"), 78, marks=pytest.mark.slow),
     ],
 )
 def test_a_resume_is_bit_exact(
-    tasks, num_steps, data_dir, tmp_path, monkeypatch
+    run, tasks, num_steps, data_dir, tmp_path, monkeypatch, request
 ):
-    leaves = {
-        "task_names": tasks,
-        "num_train_epochs": 3.0,
-        "save_checkpoints_steps": 4,
-    }
-    weights = []
-    for name in ("whole", "killed"):
-        config = _config(_untrained(data_dir, tmp_path / name), **leaves)
-        if name == "killed":
-            with monkeypatch.context() as patch:
-                patch.setattr(
-                    callbacks, "ProgressBar", lambda *a, **k: _Killer()
-                )
-                with pytest.raises(StoppedBySignal):
-                    finetuning_run.run(config)
-        finetuning_run.run(config)
-        trial = pathlib.Path(config.trial_dir(1, 0))
-        weights.append(bundles.read(trial / f"model.ckpt-{num_steps}"))
-        steps = [line["step"] for line in _lines(trial / "metrics.jsonl")]
-        assert steps == sorted(set(steps)) and steps[-1] == num_steps
-    assert weights[0].keys() == weights[1].keys()
-    for key, value in weights[0].items():
-        np.testing.assert_array_equal(weights[1][key], value, err_msg=key)
+    _, model_dir, *_ = request.getfixturevalue(run)
+    config = _config(
+        _untrained(data_dir, tmp_path / "killed"),
+        task_names=tasks,
+        num_train_epochs=8.0,
+        save_checkpoints_steps=4,
+    )
+    with monkeypatch.context() as patch:
+        patch.setattr(callbacks, "ProgressBar", lambda *a, **k: _Killer())
+        with pytest.raises(StoppedBySignal):
+            finetuning_run.run(config)
+    finetuning_run.run(config)
+    killed = pathlib.Path(config.trial_dir(1, 0))
+    steps = [line["step"] for line in _lines(killed / "metrics.jsonl")]
+    assert steps == sorted(set(steps)) and steps[-1] == num_steps
+    name = f"model.ckpt-{num_steps}"
+    whole = model_dir / "finetuning_models" / killed.name
+    expected, found = (bundles.read(path / name) for path in (whole, killed))
+    assert found.keys() == expected.keys()
+    for key, value in expected.items():
+        np.testing.assert_array_equal(found[key], value, err_msg=key)
 
 
 _WORKER = """

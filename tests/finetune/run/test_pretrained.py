@@ -116,20 +116,16 @@ def _settled(weights, **leaves):
     return pretrained.settle(tiny.config(**leaves), weights)
 
 
-def test_an_encoder_of_the_demos_size_has_what_it_was_measured_with():
-    config, weights = _settled(_weights(0.0, hidden_size=128))
+@pytest.mark.parametrize(("before", "expected"), [(0.0, 0.1), (0.2, 0.2)])
+def test_rates_are_by_the_width_and_dropout_as_in_pre_training(
+    before, expected
+):
+    config, weights = _settled(_weights(before, hidden_size=128))
     assert config.optimizer.learning_rate == 1e-3
     assert config.optimizer.layerwise_lr_decay == 0.8
-    assert config.training.hidden_dropout_prob == 0.1
-    assert config.training.attention_probs_dropout_prob == 0.1
-    assert weights.architecture.encoder.hidden_dropout_prob == 0.1
-    assert weights.architecture.encoder.attention_probs_dropout_prob == 0.1
-
-
-def test_dropout_of_pre_training_stays():
-    config, weights = _settled(_weights(0.2))
-    assert config.training.hidden_dropout_prob == 0.2
-    assert weights.architecture.encoder.hidden_dropout_prob == 0.2
+    for part in (config.training, weights.architecture.encoder):
+        assert part.hidden_dropout_prob == expected
+        assert part.attention_probs_dropout_prob == expected
 
 
 def test_flags_win_over_the_encoder():
@@ -186,51 +182,38 @@ def test_what_is_chosen_is_told(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("hidden_size", "dropout", "problem"),
+    ("hidden_size", "dropout", "given", "problem"),
     [
-        (256, 0.1, None),
-        (128, 0.1, "learning_rate: 0.0003 there, 0.001 now"),
-        (256, 0.0, "hidden_dropout_prob: 0.0 there, 0.1 now"),
-        (256, 0.2, None),
+        (256, 0.1, None, None),
+        (128, 0.1, None, "learning_rate: 0.0003 there, 0.001 now"),
+        (256, 0.0, None, "hidden_dropout_prob: 0.0 there, 0.1 now"),
+        (256, 0.2, None, None),
+        (256, 0.1, 0.3, "hidden_dropout_prob: 0.1 there, 0.3 now"),
     ],
 )
 def test_an_earlier_run_goes_on_as_it_was_or_not_at_all(
-    hidden_size, dropout, problem, tmp_path
+    hidden_size, dropout, given, problem, tmp_path
 ):
     weights = _weights(dropout, hidden_size=hidden_size)
-    before = tiny.config(learning_rate=None)
     path = tmp_path / "config.json"
-    config_flags.save_config(path, before)
+    config_flags.save_config(path, tiny.config(learning_rate=None))
     parts = json.loads(path.read_text("utf-8"))
     parts["qa"] |= {"max_query_length": 64, "doc_stride": 128}
     files.write_json(path, parts)  # as earlier versions wrote it
-    config, _ = pretrained.settle(before, weights)
-    unset = pretrained.of_earlier_versions(before, weights)
 
-    def check():
+    def check(**leaves):
+        now = tiny.config(**{"learning_rate": None, **leaves})
+        unset = pretrained.of_earlier_versions(now, weights)
+        config, _ = pretrained.settle(now, weights)
         config_flags.check_same_experiment(path, config, unset=unset)
 
     if problem is None:
         check()
         return
     with pytest.raises(UserError, match=problem):
-        check()
-    given = tiny.config(
+        check(hidden_dropout_prob=given)
+    check(  # with the flags of the values that are there
         learning_rate=3e-4 if hidden_size == 128 else None,
         hidden_dropout_prob=dropout,
         attention_probs_dropout_prob=dropout,
     )
-    config, _ = pretrained.settle(given, weights)
-    check()  # with the flags of the values that are there
-
-
-def test_another_dropout_than_an_earlier_runs_is_refused(tmp_path):
-    before = tiny.config()
-    config_flags.save_config(tmp_path / "config.json", before)
-    given = tiny.config(hidden_dropout_prob=0.3)
-    config, _ = pretrained.settle(given, _weights(0.1))
-    unset = pretrained.of_earlier_versions(given, _weights(0.1))
-    with pytest.raises(UserError, match="prob: 0.1 there, 0.3 now"):
-        config_flags.check_same_experiment(
-            tmp_path / "config.json", config, unset=unset
-        )
