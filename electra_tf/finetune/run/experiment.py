@@ -182,7 +182,7 @@ class Experiment(NamedTuple):
             {max(1, round(last * i / count)) for i in range(1, count + 1)}
         )
 
-    def turns(self, seed: int) -> np.ndarray:
+    def task_schedule(self, seed: int) -> np.ndarray:
         """Returns the task of each update's batch.
 
         A batch has rows of one task, so that each task has its own length of
@@ -215,12 +215,15 @@ class Experiment(NamedTuple):
         Returns:
           int64 [num_train_steps]; few different ones.
         """
-        turns, size = self.turns(seed), self.config.training.train_batch_size
-        lengths = np.zeros(turns.size, np.int64)
+        schedule, size = (
+            self.task_schedule(seed),
+            self.config.training.train_batch_size,
+        )
+        lengths = np.zeros(schedule.size, np.int64)
         for number, data in enumerate(self.tasks):
-            is_its = turns == number
+            is_its = schedule == number
             lengths[is_its] = data.train.training_lengths(
-                size, is_its.sum(), seed, least=_RARE * turns.size
+                size, is_its.sum(), seed, least=_RARE * schedule.size
             )
         return lengths
 

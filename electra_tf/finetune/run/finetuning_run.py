@@ -41,7 +41,7 @@ def run(config: FinetuningConfig) -> dict[str, Any]:
     numbers = range(1, config.run.num_trials + 1)
     done = [_run_trial(experiment, number) for number in numbers]
     is_chief = distribution.is_chief(experiment.strategy)
-    whole = (_report if is_chief else _whole)(experiment, done)
+    whole = (_report if is_chief else _results)(experiment, done)
     distribution.barrier(experiment.strategy)  # the chief is the last to end
     return whole
 
@@ -75,7 +75,7 @@ def prepare(config: FinetuningConfig) -> Experiment:
     experiment = Experiment(config, data, weights, strategy, digests, unset)
     if config.run.do_train:
         experiment.check_shares()
-    _say_what_there_is(experiment, pretrained.chosen(given, config))
+    _log_data(experiment, pretrained.chosen(given, config))
     return experiment
 
 
@@ -91,7 +91,7 @@ def _check_batch(config: FinetuningConfig, replicas: int) -> None:
         )
 
 
-def _say_what_there_is(experiment: Experiment, chosen: str) -> None:
+def _log_data(experiment: Experiment, chosen: str) -> None:
     """Says what is learned from what, and what the encoder has chosen."""
     if not distribution.is_chief(experiment.strategy):
         return
@@ -155,7 +155,7 @@ def _report(experiment: Experiment, done: Sequence[Done]) -> dict[str, Any]:
         {**result, "metrics": result["metrics"] | tests}
         for (_, result), tests in zip(done, scores.tests, strict=True)
     ]
-    whole = _whole(experiment, list(zip(trials, results, strict=True)))
+    whole = _results(experiment, list(zip(trials, results, strict=True)))
     if majority := experiment.majority:
         whole["majority"] = {"metrics": majority}
     if scores.ensemble:
@@ -168,7 +168,7 @@ def _report(experiment: Experiment, done: Sequence[Done]) -> dict[str, Any]:
     return whole
 
 
-def _whole(experiment: Experiment, done: Sequence[Done]) -> dict[str, Any]:
+def _results(experiment: Experiment, done: Sequence[Done]) -> dict[str, Any]:
     """Returns what the results file holds."""
     results = [result for _, result in done]
     tasks = [data.task for data in experiment.tasks]

@@ -12,6 +12,7 @@ What lies in the directory of a trial:
 """
 
 import contextlib
+import dataclasses
 import pathlib
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
@@ -23,7 +24,6 @@ import tensorflow as tf
 from electra_tf.checkpoint import checkpoint_formats, loading
 from electra_tf.checkpoint.architecture import STEP, Architecture
 from electra_tf.checkpoint.checkpoints import Checkpoints
-from electra_tf.checkpoint.weights import Weights
 from electra_tf.config.phases import Phase
 from electra_tf.finetune import task_description
 from electra_tf.finetune.features import Batch
@@ -70,7 +70,7 @@ class Trial:
         base = config.training.seed + number - 1
         self.seed = base + restart * _SEEDS_OF_RESTARTS
         self._evaluations: list[dict[str, Any]] = []
-        self._gone: set[int] = set()  # steps whose weights are not kept
+        self._discarded: set[int] = set()  # steps whose weights are not kept
 
     @property
     def result_path(self) -> pathlib.Path:
@@ -220,7 +220,7 @@ class Trial:
             with files.shape_of(path):
                 self._evaluations = [e for e in there if e["step"] <= step]
         steps = {evaluation["step"] for evaluation in self._evaluations}
-        self._gone = steps - {*kept} if steps & {*kept} else set()
+        self._discarded = steps - {*kept} if steps & {*kept} else set()
 
     def _open_best(self, model: FinetuningModel) -> Checkpoints:
         """Opens the directory of what the trial ends with."""
@@ -228,19 +228,16 @@ class Trial:
         variables = _weights_of(model)
         if self._is_chief:
             directory.mkdir(exist_ok=True)
-            start = self.experiment.weights
-            labels = [data.task.labels for data in self.experiment.tasks]
-            described = Weights(
+            weights = self.experiment.weights
+            tasks = [data.task for data in self.experiment.tasks]
+            described = dataclasses.replace(
+                weights,
                 origin=str(directory),
                 arrays={},
-                architecture=Architecture(encoder=start.architecture.encoder),
-                vocabulary=start.vocabulary,
-                do_lower_case=start.do_lower_case,
-                strip_accents=start.strip_accents,
-                labels=labels[0] if len(labels) == 1 else (),
+                architecture=Architecture(encoder=weights.architecture.encoder),
+                labels=tasks[0].labels if len(tasks) == 1 else (),
             )
             checkpoint_formats.describe(directory, described)
-            tasks = [data.task for data in self.experiment.tasks]
             task_description.write(directory, tasks)
         return Checkpoints(directory, variables, keep_max=1)
 
@@ -256,19 +253,19 @@ class Trial:
         is_due = step in self.experiment.evaluation_steps
         is_done = any(e["step"] == step for e in self._evaluations)
         if not is_due or is_done or not self.config.run.do_eval:
-            self._look_back(model)
+            self._stop_early(model)
             return
         evaluation = {"step": step, **self.experiment.evaluate(model)}
         self._evaluations.append(evaluation)
-        self._look_back(model)
+        self._stop_early(model)
         if self._is_chief:
             if self._chosen() is evaluation:
                 best.save(step)
             path = self.directory / "evaluations.json"
             files.write_json(path, self._evaluations)
-            console.say(self._line(evaluation))
+            console.say(self._log_line(evaluation))
 
-    def _look_back(self, model: FinetuningModel) -> None:
+    def _stop_early(self, model: FinetuningModel) -> None:
         """Stops a training whose score, whatever its loss, gets no better."""
         patience = self.config.training.early_stopping
         if patience and self._evaluations:
@@ -279,7 +276,9 @@ class Trial:
     def _best(self) -> dict[str, Any]:
         """Returns the best evaluation; see `Experiment.rank`."""
         rank = self.experiment.rank
-        there = [e for e in self._evaluations if e["step"] not in self._gone]
+        there = [
+            e for e in self._evaluations if e["step"] not in self._discarded
+        ]
         return max(there, key=lambda e: rank(e["metrics"]))
 
     def _chosen(self) -> dict[str, Any]:
@@ -309,7 +308,7 @@ class Trial:
             "last_metrics": self._evaluations[-1]["metrics"],
         }
 
-    def _line(self, evaluation: Mapping[str, Any]) -> str:
+    def _log_line(self, evaluation: Mapping[str, Any]) -> str:
         """Says what an evaluation found."""
         texts = [
             f"{split} " + "  ".join(f"{k} {v:.2f}" for k, v in values.items())
@@ -322,15 +321,15 @@ class Trial:
 
     def _batches(self, step: int) -> training_utils.Batches:
         """Opens each replica's rows of all tasks, from a step on."""
-        turns = self.experiment.turns(self.seed)
+        schedule = self.experiment.task_schedule(self.seed)
         lengths = self.experiment.lengths(self.seed)
         kinds, order = np.unique(
-            np.stack([turns, lengths]), axis=1, return_inverse=True
+            np.stack([schedule, lengths]), axis=1, return_inverse=True
         )
         iterators = []
         for number, length in kinds.T:
-            mine = lengths[turns == number] == length
-            mine[: (turns[:step] == number).sum()] = False
+            mine = lengths[schedule == number] == length
+            mine[: (schedule[:step] == number).sum()] = False
             data = self.experiment.tasks[number]
             iterators.append(
                 self._task_batches(data, np.flatnonzero(mine), int(length))

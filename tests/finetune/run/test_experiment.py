@@ -41,10 +41,10 @@ def _experiment(epochs=(1.0, 1.0), collapsed=(False, False), **leaves):
 @pytest.mark.parametrize("alpha", [1.0, 0.5, 0.0])
 def test_a_task_has_the_share_that_alpha_gives_its_size(alpha):
     experiment = _experiment(train_batch_size=4, task_sampling_alpha=alpha)
-    turns = experiment.turns(0)
-    assert len(turns) == experiment.num_train_steps == 500
+    schedule = experiment.task_schedule(0)
+    assert len(schedule) == experiment.num_train_steps == 500
     expected = 500 * 1600**alpha / (1600**alpha + 400**alpha)
-    assert abs((turns == 0).sum() - expected) < 3
+    assert abs((schedule == 0).sum() - expected) < 3
 
 
 def test_alpha_may_change_in_a_straight_line():
@@ -53,14 +53,14 @@ def test_alpha_may_change_in_a_straight_line():
     )
     alphas = 1.0 - 0.8 * np.arange(1000) / 999
     shares = 1 / (1 + (400 / 1600) ** alphas)
-    first = experiment.turns(0) == 0
+    first = experiment.task_schedule(0) == 0
     for part in np.split(np.arange(1000), 4):
         assert abs(first[part].sum() - shares[part].sum()) < 4
 
 
 def test_in_proportion_each_task_has_its_own_epochs():
     experiment = _experiment(epochs=(1.0, 10.0), train_batch_size=4)
-    counts = np.bincount(experiment.turns(0))
+    counts = np.bincount(experiment.task_schedule(0))
     assert experiment.num_train_steps == (1600 + 4000) / 4
     np.testing.assert_allclose(counts, [400, 1000], atol=2)
     # A row is seen 2.8 times in the mean.

@@ -107,10 +107,10 @@ def test_a_lower_loss_chooses_but_only_a_better_score_delays_the_end(
     trial._evaluations += EVALUATIONS
     assert trial._chosen()["step"] == expected
     model = types.SimpleNamespace(stop_training=False)
-    trial._look_back(model)
+    trial._stop_early(model)
     assert not model.stop_training
     trial._evaluations.append({**EVALUATIONS[-1], "step": 6})
-    trial._look_back(model)
+    trial._stop_early(model)
     assert model.stop_training  # four after the second, the first of its score
 
 
