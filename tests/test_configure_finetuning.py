@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from electra_tf.configure_finetuning import FinetuningConfig, OptimizerConfig
+from electra_tf.configure_finetuning import FinetuningConfig
 from electra_tf.util import config_flags
 from electra_tf.util.errors import UserError
 
@@ -11,28 +11,6 @@ GIVEN = ("--data_dir=d", "--model_name=m", "--task_names=cola")
 
 def _parse(*arguments):
     return config_flags.parse(FinetuningConfig, [*GIVEN, *arguments])
-
-
-@pytest.mark.parametrize(
-    ("hidden_size", "rates"),
-    [
-        *((width, (1e-3, 0.8)) for width in (16, 128, 255)),  # not the paper's
-        *((width, (3e-4, 0.8)) for width in (256, 512)),
-        (768, (1e-4, 0.8)),
-        (1024, (5e-5, 0.9)),
-    ],
-)
-def test_rates_are_those_of_table_7_by_width(hidden_size, rates):
-    config = OptimizerConfig()
-    assert config.rates(hidden_size) == rates
-    assert config.weight_decay_rate == 0 and config.warmup_proportion == 0.1
-    small = OptimizerConfig(model_size="small")
-    assert small.rates(hidden_size) == (3e-4, 0.8)
-
-
-def test_given_rates_win():
-    config = _parse("--model_size=large", "--learning_rate=1e-3").optimizer
-    assert config.rates(256) == (1e-3, 0.9)
 
 
 def test_the_originals_command_line_works():

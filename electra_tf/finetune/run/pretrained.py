@@ -21,12 +21,9 @@ from electra_tf.checkpoint.weights import (
     select,
     without_slots,
 )
+from electra_tf.config.finetuning_optimizer import OptimizerConfig
 from electra_tf.config.model import BertConfig
-from electra_tf.configure_finetuning import (
-    DROPOUT,
-    FinetuningConfig,
-    OptimizerConfig,
-)
+from electra_tf.configure_finetuning import FinetuningConfig
 from electra_tf.finetune.qa.qa_tasks import TASKS, QATask
 from electra_tf.util.errors import UserError
 
@@ -124,9 +121,10 @@ def of_earlier_versions(
 
 
 def _dropout(given: float | None, of_pre_training: float) -> float:
+    """Returns what is given, else that of pre-training, else 0.1."""
     if given is not None:
         return given
-    return of_pre_training or DROPOUT
+    return of_pre_training or 0.1
 
 
 def _row_length(config: FinetuningConfig, encoder: BertConfig) -> int:
