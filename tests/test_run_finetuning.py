@@ -41,8 +41,9 @@ def _accuracy(rows):
 
 
 def _untrained(data_dir, to):
-    """Copies data and encoder, without any trial."""
-    ignored = shutil.ignore_patterns("finetuning_models")
+    """Copies data and encoder, without what runs have written."""
+    names = ("finetuning_models", "results", "*_predictions", "submissions")
+    ignored = shutil.ignore_patterns(*names)
     return shutil.copytree(data_dir, to, ignore=ignored)
 
 
@@ -382,62 +383,49 @@ def test_a_resume_is_bit_exact(
         np.testing.assert_array_equal(found[key], value, err_msg=key)
 
 
-_WORKER = """
-import sys
-sys.path.insert(0, {tests!r})
-import tiny_finetuning as tiny
-from electra_tf.finetune.run import finetuning_run
-config = tiny.config({data_dir!r}, iterations_per_loop=5,
-                     task_names=("sst", "pos"), num_train_epochs=2.0,
-                     strategy={strategy!r}, write_test_outputs=True)
-print(finetuning_run.run(config)["summary"]["all"]["mean"]["median"])
-"""
-
-
-def _start(data_dir, strategy, **environment):
-    tests = str(pathlib.Path(__file__).parent)
+def _start_worker(data_dir, hosts, index):
+    """Starts the command that equals `together` in one of several workers."""
+    place = {"task": {"type": "worker", "index": index}}
+    cluster = json.dumps({"cluster": {"worker": hosts}, **place})
+    flags = [
+        f"--data_dir={data_dir}",
+        "--model_name=tiny",
+        "--task_names=sst,pos",
+        "--num_train_epochs=8",
+        "--train_batch_size=8",
+        "--learning_rate=3e-3",
+        "--max_restarts=0",
+        "--iterations_per_loop=5",
+        "--write_test_outputs",
+        "--strategy=multi_worker",
+    ]
     return subprocess.Popen(
-        [
-            sys.executable,
-            "-c",
-            _WORKER.format(
-                tests=tests, data_dir=str(data_dir), strategy=strategy
-            ),
-        ],
-        env={
-            **os.environ,
-            "PYTHONPATH": str(pathlib.Path(tests).parent),
-            **environment,
-        },
+        [sys.executable, "-m", "electra_tf.run_finetuning", *flags],
+        env={**os.environ, "TF_CONFIG": cluster},
+        cwd=pathlib.Path(__file__).parents[1],
         stdout=subprocess.PIPE,
         text=True,
     )
 
 
 @pytest.mark.slow
-def test_two_workers_equal_one_process(data_dir, tmp_path):
-    directories = [_untrained(data_dir, tmp_path / x) for x in ("one", "two")]
+def test_two_workers_equal_one_process(together, data_dir, tmp_path):
+    _, one = together
+    copy = _untrained(data_dir, tmp_path / "two")
     with socket.socket() as first, socket.socket() as second:
         for port in (first, second):
             port.bind(("localhost", 0))
         hosts = [f"localhost:{s.getsockname()[1]}" for s in (first, second)]
-    processes = [_start(directories[0], "one")]
-    for index in (0, 1):
-        place = {"task": {"type": "worker", "index": index}}
-        cluster = json.dumps({"cluster": {"worker": hosts}, **place})
-        two = directories[1]
-        processes.append(_start(two, "multi_worker", TF_CONFIG=cluster))
-    outputs = [process.communicate(timeout=600)[0] for process in processes]
-    assert [process.returncode for process in processes] == [0, 0, 0], outputs
-    means = {output.split()[-1] for output in outputs}
-    assert len(means) == 1
+    workers = [_start_worker(copy, hosts, index) for index in (0, 1)]
+    outputs = [worker.communicate(timeout=600)[0] for worker in workers]
+    assert [worker.returncode for worker in workers] == [0, 0], outputs
+    two = copy / "models/tiny"
     names = [
         "finetuning_models/sst+pos_model_1/model",
         "results/sst+pos_results.json",
         "dev_predictions/sst+pos/pos_dev_1_predictions.jsonl",
         "test_predictions/sst+pos/sst_test_1_predictions.jsonl",
     ]
-    one, two = (directory / "models/tiny" for directory in directories)
     assert all((two / name).exists() for name in names)
     weights = [bundles.read(bundles.find(x / names[0])) for x in (one, two)]
     for name, value in weights[0].items():
