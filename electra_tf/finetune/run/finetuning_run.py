@@ -1,4 +1,4 @@
-"""One fine-tuning run from beginning to end, as the command line starts it."""
+"""A fine-tuning run: read encoder and data, train the trials, report."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -92,7 +92,7 @@ def _check_batch(config: FinetuningConfig, replicas: int) -> None:
 
 
 def _log_data(experiment: Experiment, chosen: str) -> None:
-    """Says what is learned from what, and what the encoder has chosen."""
+    """Logs the rows of each task, the encoder, and what it has chosen."""
     if not distribution.is_chief(experiment.strategy):
         return
     is_alone = len(experiment.tasks) == 1
@@ -115,7 +115,7 @@ def _log_data(experiment: Experiment, chosen: str) -> None:
 
 
 def _run_trial(experiment: Experiment, number: int) -> Done:
-    """Runs a trial, and restarts it while it fails.
+    """Runs a trial, and restarts it while it is degenerate.
 
     Returns:
       The one that did not fail, or the best of those that did; "restarts" of

@@ -1,4 +1,4 @@
-"""Pictures of a run: learning curves and confusion; needs matplotlib."""
+"""Plots of a run: learning curves and confusion matrices; by matplotlib."""
 
 import importlib.util
 import pathlib
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 _BEST, _OTHER, _INK, _FAINT = "#1f5fa8", "#b9c2cc", "#222222", "#e6e9ed"
 _DPI = 150
-_LOG_FROM = 8.0  # times the least loss that the greatest is
+_LOG_FROM = 8.0  # ratio of greatest to least loss on a linear axis
 _LONGEST = 32  # characters of a label
-_CHARACTER = 0.083  # inches that one is wide
-_MOST_LARGE = 12  # labels whose cells also have their share
+_CHARACTER = 0.083  # width of a character, inches
+_MOST_LARGE = 12  # labels whose cells have room for shares
 
 
 class _Cells(NamedTuple):
@@ -234,7 +234,7 @@ def _set_titles(axes: "Axes", title: str) -> None:
 
 
 def _use_log_scale(axes: "Axes", losses: Sequence[float]) -> None:
-    """Lets the first losses leave room for the others."""
+    """Makes the axis logarithmic where first losses dwarf the others."""
     from matplotlib.ticker import LogLocator, NullLocator
 
     positive = [loss for loss in losses if loss > 0]

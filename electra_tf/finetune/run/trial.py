@@ -87,7 +87,7 @@ class Trial:
           is.
         """
         files.ensure_writable(self.directory)
-        with self._held():
+        with self._locked():
             if self.result_path.exists():
                 result = files.read_object(self.result_path)
                 splits = {x.title for x in self.experiment.dev_splits}
@@ -123,8 +123,8 @@ class Trial:
         return distribution.is_chief(self.experiment.strategy)
 
     @contextlib.contextmanager
-    def _held(self) -> Iterator[None]:
-        """Holds the directory for this process and this experiment alone."""
+    def _locked(self) -> Iterator[None]:
+        """Locks the directory, and checks configuration and inputs."""
         start = self.config.training.init_checkpoint
         start = start or self.config.run.model_dir
         way_out = f"give another --model_name, with --init_checkpoint={start}"
@@ -140,7 +140,7 @@ class Trial:
                 )
             elif self._is_chief:
                 config_flags.save_config(path, self.config)
-            fingerprints.hold(
+            fingerprints.check(
                 self.directory,
                 self.experiment.digests,
                 way_out=way_out,
@@ -223,7 +223,7 @@ class Trial:
         self._discarded = steps - {*kept} if steps & {*kept} else set()
 
     def _open_best(self, model: FinetuningModel) -> Checkpoints:
-        """Opens the directory of what the trial ends with."""
+        """Opens the checkpoint that the trial ends with, and describes it."""
         directory = self._model_dir
         variables = _weights_of(model)
         if self._is_chief:
@@ -244,10 +244,9 @@ class Trial:
     def _evaluate(
         self, model: FinetuningModel, step: int, best: Checkpoints
     ) -> None:
-        """Evaluates where it is due, once, and keeps the best weights.
+        """Evaluates if it is due, once, and keeps the best weights.
 
-        It sets `model.stop_training` if there has been no better evaluation
-        for long enough.
+        It sets `model.stop_training`, see `--early_stopping`.
         """
         model.stop_training = False
         is_due = step in self.experiment.evaluation_steps
@@ -266,7 +265,7 @@ class Trial:
             console.say(self._log_line(evaluation))
 
     def _stop_early(self, model: FinetuningModel) -> None:
-        """Stops a training whose score, whatever its loss, gets no better."""
+        """Sets `model.stop_training` by the score of the evaluations."""
         patience = self.config.training.early_stopping
         if patience and self._evaluations:
             metrics = [e["metrics"] for e in self._evaluations]
@@ -309,7 +308,7 @@ class Trial:
         }
 
     def _log_line(self, evaluation: Mapping[str, Any]) -> str:
-        """Says what an evaluation found."""
+        """Returns the log line of an evaluation."""
         texts = [
             f"{split} " + "  ".join(f"{k} {v:.2f}" for k, v in values.items())
             for split, values in evaluation["metrics"].items()
@@ -320,7 +319,7 @@ class Trial:
         )
 
     def _batches(self, step: int) -> training_utils.Batches:
-        """Opens each replica's rows of all tasks, from a step on."""
+        """Makes iterators over each replica's batches, from a step on."""
         schedule = self.experiment.task_schedule(self.seed)
         lengths = self.experiment.lengths(self.seed)
         kinds, order = np.unique(
