@@ -14,7 +14,7 @@ What lies in the directory of a trial:
 import contextlib
 import dataclasses
 import pathlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import keras
@@ -29,6 +29,7 @@ from electra_tf.finetune import task_description
 from electra_tf.finetune.features import Batch
 from electra_tf.finetune.finetuning_model import FinetuningModel
 from electra_tf.finetune.run import fingerprints
+from electra_tf.finetune.run.evaluations import Evaluations
 from electra_tf.finetune.run.experiment import Experiment, TaskData
 from electra_tf.model.layers import POLICIES
 from electra_tf.training import callbacks, training_utils
@@ -69,8 +70,8 @@ class Trial:
         self.directory = pathlib.Path(config.trial_dir(number, restart))
         base = config.training.seed + number - 1
         self.seed = base + restart * _SEEDS_OF_RESTARTS
-        self._evaluations: list[dict[str, Any]] = []
-        self._discarded: set[int] = set()  # steps whose weights are not kept
+        path = self.directory / "evaluations.json"
+        self._evaluations = Evaluations(experiment, path)
 
     @property
     def result_path(self) -> pathlib.Path:
@@ -183,7 +184,7 @@ class Trial:
         )
         best = self._open_best(model)
         step = store.restore_latest() or 0
-        self._read_evaluations(step, best.steps())
+        self._evaluations.read(step, best.steps())
 
         def save(step: int) -> None:
             (store.save if self._is_chief else store.check)(step)
@@ -205,22 +206,6 @@ class Trial:
                 callbacks=self._callbacks(step) if self._is_chief else (),
             )
         return self._result(model, best)
-
-    def _read_evaluations(self, step: int, kept: Collection[int]) -> None:
-        """Reads the evaluations up to a step.
-
-        Args:
-          step: where the trial stands.
-          kept: the steps whose weights are there. Other versions chose the
-            first of equals; what they did not keep cannot be chosen any more.
-        """
-        path = self.directory / "evaluations.json"
-        if path.exists():
-            there = files.read_json(path)
-            with files.shape_of(path):
-                self._evaluations = [e for e in there if e["step"] <= step]
-        steps = {evaluation["step"] for evaluation in self._evaluations}
-        self._discarded = steps - {*kept} if steps & {*kept} else set()
 
     def _open_best(self, model: FinetuningModel) -> Checkpoints:
         """Opens the checkpoint that the trial ends with, and describes it."""
@@ -248,42 +233,17 @@ class Trial:
 
         It sets `model.stop_training`, see `--early_stopping`.
         """
-        model.stop_training = False
-        is_due = step in self.experiment.evaluation_steps
-        is_done = any(e["step"] == step for e in self._evaluations)
-        if not is_due or is_done or not self.config.run.do_eval:
-            self._stop_early(model)
-            return
-        evaluation = {"step": step, **self.experiment.evaluate(model)}
-        self._evaluations.append(evaluation)
-        self._stop_early(model)
-        if self._is_chief:
-            if self._chosen() is evaluation:
-                best.save(step)
-            path = self.directory / "evaluations.json"
-            files.write_json(path, self._evaluations)
-            console.say(self._log_line(evaluation))
-
-    def _stop_early(self, model: FinetuningModel) -> None:
-        """Sets `model.stop_training` by the score of the evaluations."""
-        patience = self.config.training.early_stopping
-        if patience and self._evaluations:
-            metrics = [e["metrics"] for e in self._evaluations]
-            best = int(np.argmax([*map(self.experiment.score, metrics)]))
-            model.stop_training = len(metrics) - 1 - best >= patience
-
-    def _best(self) -> dict[str, Any]:
-        """Returns the best evaluation; see `Experiment.rank`."""
-        rank = self.experiment.rank
-        there = [
-            e for e in self._evaluations if e["step"] not in self._discarded
-        ]
-        return max(there, key=lambda e: rank(e["metrics"]))
-
-    def _chosen(self) -> dict[str, Any]:
-        """Returns the evaluation whose weights the trial ends with."""
-        takes_best = self.config.training.checkpoint == "best"
-        return self._best() if takes_best else self._evaluations[-1]
+        evaluations, steps = self._evaluations, self.experiment.evaluation_steps
+        is_due = step in steps and not evaluations.has(step)
+        if is_due and self.config.run.do_eval:
+            evaluation = {"step": step, **self.experiment.evaluate(model)}
+            evaluations.add(evaluation)
+            if self._is_chief:
+                if evaluations.chosen is evaluation:
+                    best.save(step)
+                evaluations.write()
+                console.say(self._log_line(evaluation))
+        model.stop_training = evaluations.patience_is_over
 
     def _result(
         self, model: FinetuningModel, best: Checkpoints
@@ -296,16 +256,13 @@ class Trial:
             "num_steps": int(model.optimizer.iterations.numpy()),
         }
         takes_last = self.config.training.checkpoint == "last"
-        last = self._evaluations[-1]["step"] if self._evaluations else 0
-        if not last or (takes_last and last < result["num_steps"]):
+        last = self._evaluations.last
+        if not last or (takes_last and last["step"] < result["num_steps"]):
             if self._is_chief:
                 best.save(result["num_steps"])
             return {**result, "step": result["num_steps"], "metrics": {}}
-        return {
-            **result,
-            **self._chosen(),
-            "last_metrics": self._evaluations[-1]["metrics"],
-        }
+        chosen = self._evaluations.chosen
+        return {**result, **chosen, "last_metrics": last["metrics"]}
 
     def _log_line(self, evaluation: Mapping[str, Any]) -> str:
         """Returns the log line of an evaluation."""

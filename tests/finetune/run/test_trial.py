@@ -1,6 +1,5 @@
 """The batches of a trial: whose, how long, and in which order."""
 
-import json
 import types
 
 import numpy as np
@@ -11,7 +10,7 @@ import tiny_finetuning as tiny
 from electra_tf.finetune.examples import EID, TOKENS
 from electra_tf.finetune.features import Features
 from electra_tf.finetune.run import finetuning_run
-from electra_tf.finetune.run.experiment import Experiment, Split, TaskData
+from electra_tf.finetune.run.experiment import Experiment, TaskData
 from electra_tf.finetune.run.trial import Trial
 from electra_tf.training import callbacks
 from electra_tf.util import seeds
@@ -78,56 +77,6 @@ def test_a_resume_takes_what_is_left(trial):
     whole = _taken(trial, 0)
     for step in (1, 30, 74):
         assert _taken(trial, step) == whole[step:]
-
-
-EVALUATIONS = [
-    {"step": step, "metrics": {"dev": {"accuracy": accuracy, "loss": loss}}}
-    for step, accuracy, loss in (
-        *((1, 70.0, 0.1), (2, 80.0, 0.9), (3, 80.0, 0.8)),
-        *((4, 80.0, 0.7), (5, 80.0, 0.8)),
-    )
-]
-
-
-def _evaluated(data_dir="unused", **leaves):
-    """Returns a trial that knows how to compare evaluations."""
-    scorer = types.SimpleNamespace(main_metric="accuracy", tie_metrics=())
-    task = types.SimpleNamespace(name="sst", get_scorer=lambda: scorer)
-    dev = [Split(task, "dev", "dev", (), None)]
-    data = (TaskData(task, None, dev),)
-    config = tiny.config(data_dir, **leaves)
-    return Trial(Experiment(config, data, None, None, {}), 1, 0)
-
-
-@pytest.mark.parametrize(("checkpoint", "expected"), [("best", 4), ("last", 5)])
-def test_a_lower_loss_chooses_but_only_a_better_score_delays_the_end(
-    checkpoint, expected
-):
-    trial = _evaluated(early_stopping=4, checkpoint=checkpoint)
-    trial._evaluations += EVALUATIONS
-    assert trial._chosen()["step"] == expected
-    model = types.SimpleNamespace(stop_training=False)
-    trial._stop_early(model)
-    assert not model.stop_training
-    trial._evaluations.append({**EVALUATIONS[-1], "step": 6})
-    trial._stop_early(model)
-    assert model.stop_training  # four after the second, the first of its score
-
-
-@pytest.mark.parametrize(
-    ("kept", "expected"), [([4], 4), ([2], 2), ([], 4), ([6], 4)]
-)
-def test_only_weights_that_are_there_are_chosen_after_a_resume(
-    kept, expected, tmp_path
-):
-    trial = _evaluated(tmp_path)
-    trial.directory.mkdir(parents=True)
-    path = trial.directory / "evaluations.json"
-    later = {**EVALUATIONS[-1], "step": 6}
-    path.write_text(json.dumps([*EVALUATIONS, later]), "utf-8")
-    trial._read_evaluations(5, kept)
-    assert [e["step"] for e in trial._evaluations] == [1, 2, 3, 4, 5]
-    assert trial._chosen()["step"] == expected
 
 
 def test_event_files_lie_in_the_directory_of_the_trial(
