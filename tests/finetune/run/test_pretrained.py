@@ -19,22 +19,19 @@ from electra_tf.util.errors import UserError
 
 
 def _write(directory, **changes):
-    """Writes a fine-tuned encoder; returns its path."""
+    """Writes a fine-tuned encoder, with heads and slots; returns its path."""
     weights = tiny.weights()
-    heads = {
-        "task_specific/mnli/dense/kernel": np.ones((16, 3), np.float32),
-        "task_specific/mnli/dense/bias": np.ones(3, np.float32),
-        f"{DISCRIMINATOR_HEAD}/dense/kernel": np.ones((16, 16), np.float32),
-        f"{DISCRIMINATOR_HEAD}/dense/bias": np.ones(16, np.float32),
-        f"{DISCRIMINATOR_HEAD}/dense_1/kernel": np.ones((16, 1), np.float32),
-        f"{DISCRIMINATOR_HEAD}/dense_1/bias": np.ones(1, np.float32),
+    shapes = {
+        "task_specific/mnli/dense": (16, 3),
+        f"{DISCRIMINATOR_HEAD}/dense": (16, 16),
+        f"{DISCRIMINATOR_HEAD}/dense_1": (16, 1),
     }
-    arrays = {**weights.arrays, **heads}
-    arrays |= {f"{name}/adam_m": 0 * x for name, x in arrays.items()}
-    arrays |= {
-        name.replace("adam_m", "adam_v"): x for name, x in arrays.items()
-    }
-    arrays["global_step"] = np.array(7)
+    arrays = {"global_step": np.array(7), **weights.arrays}
+    for name, shape in shapes.items():
+        arrays[f"{name}/kernel"] = np.ones(shape, np.float32)
+        arrays[f"{name}/bias"] = np.ones(shape[1:], np.float32)
+    for name in {*arrays} - {"global_step"}:
+        arrays[f"{name}/adam_m"] = arrays[f"{name}/adam_v"] = 0 * arrays[name]
     architecture = dataclasses.replace(
         weights.architecture,
         heads=(DISCRIMINATOR_HEAD,),

@@ -82,10 +82,18 @@ def test_one_trial_has_a_short_table_beside_the_majority():
     assert max(map(len, lines)) <= 79
 
 
-def test_the_majority_stands_below_the_statistics_of_several_trials():
+def test_majority_and_ensemble_stand_below_the_statistics():
     majority = {"dev_matched": {"accuracy": 35.0}}
-    text = report.table("mnli", _results(70.0, 60.0), majority=majority)
-    assert text.splitlines()[-1].split() == ["majority", "35.00"]
+    ensemble = {
+        "dev_matched": {"accuracy": 81.0},
+        "dev_mismatched": {"accuracy": 82.0},
+    }
+    results = _results(70.0, 60.0)
+    text = report.table("mnli", results, ensemble, majority=majority)
+    lines = text.splitlines()
+    assert lines[-2].split() == ["majority", "35.00"]
+    assert lines[-1].split() == ["ensemble", "81.00", "82.00"]  # has no loss
+    assert lines[-1].index("82") == lines[3].index("66")
     both = {"mnli_dev_matched": {"accuracy": 35.0}, "sst_dev": {"mcc": 0.0}}
     metrics = {"mnli_dev_matched": {"accuracy": 70.0}, "sst_dev": {"mcc": 9.0}}
     results = [{"trial": i, "restarts": 0, "metrics": metrics} for i in (1, 2)]
@@ -118,18 +126,6 @@ def test_what_a_trial_lacks_is_left_empty():
         cells = [line.split()[2:] for line in lines[1:3]]
         assert cells[results.index(second)] == []
         assert lines[-1].split() == ["ensemble"]
-
-
-def test_an_ensemble_stands_last_without_a_loss():
-    ensemble = {
-        "dev_matched": {"accuracy": 81.0},
-        "dev_mismatched": {"accuracy": 82.0},
-    }
-    text = report.table("mnli", _results(70.0, 60.0), ensemble)
-    *others, last = text.splitlines()
-    assert last.split() == ["ensemble", "81.00", "82.00"]
-    ends = [line.index(x) for line, x in ((last, "82"), (others[3], "66"))]
-    assert ends[0] == ends[1]
 
 
 def _answers(*pairs):
