@@ -403,7 +403,9 @@ def _concat(tensors: Sequence[tf.Variable | tf.Tensor]) -> tf.Tensor:
     """Returns one tensor as it is, and several as one vector."""
     if len(tensors) == 1:
         return tf.convert_to_tensor(tensors[0])
-    return tf.concat([tf.reshape(x, [-1]) for x in tensors], 0)
+    return tf.concat(
+        [x if len(x.shape) == 1 else tf.reshape(x, [-1]) for x in tensors], 0
+    )
 
 
 def _assign_parts(variables: Sequence[tf.Variable], values: tf.Tensor) -> None:
@@ -413,4 +415,5 @@ def _assign_parts(variables: Sequence[tf.Variable], values: tf.Tensor) -> None:
         return
     sizes = [variable.shape.num_elements() for variable in variables]
     for variable, part in zip(variables, tf.split(values, sizes), strict=True):
-        variable.assign(tf.reshape(part, variable.shape))
+        is_vector = len(variable.shape) == 1
+        variable.assign(part if is_vector else tf.reshape(part, variable.shape))
