@@ -30,7 +30,7 @@ from electra_tf.finetune.task import Task
 from electra_tf.model import tensor_ops
 from electra_tf.model.graph_tokenization import pack_rows
 from electra_tf.serving import saved_models
-from electra_tf.serving.saved_models import Outputs, Served
+from electra_tf.serving.saved_models import Outputs, Signatures
 from electra_tf.util import files
 from electra_tf.util.errors import UserError
 
@@ -47,23 +47,23 @@ def export(predictor: Predictor, directory: pathlib.Path) -> list[pathlib.Path]:
       UserError: if it is an ensemble or answers questions, or if `directory`
         cannot be written to.
     """
-    model = _served(predictor)
+    model = _model_of(predictor)
     is_pair = len(predictor.input_spec.names) == 2
     of_text = model.answer_pair if is_pair else model.answer_text
-    served = Served(
+    signatures = Signatures(
         of_text={"serving_default": of_text},
         of_ids={"serving_default": model.answer},
         num_texts=1 + is_pair,
         assets=model.assets,
     )
-    paths = saved_models.export(served, directory)
+    paths = saved_models.export(signatures, directory)
     if predictor.task.labels:
         lines = "".join(f"{label}\n" for label in predictor.task.labels)
         files.atomic_write_text(directory / "labels.txt", lines)
     return paths
 
 
-class _Served(abc.ABC):
+class _Model(abc.ABC):
     """A model that answers rows of ids and texts.
 
     Args:
@@ -107,7 +107,7 @@ class _Served(abc.ABC):
         return {name: column[:, :longest] for name, column in batch.items()}
 
 
-class _Classifier(_Served):
+class _Classifier(_Model):
     def answer(self, batch: Batch) -> Outputs:
         logits = self.model.outputs(self.task.name, batch)["logits"]
         return {
@@ -116,7 +116,7 @@ class _Classifier(_Served):
         }
 
 
-class _Regressor(_Served):
+class _Regressor(_Model):
     task: RegressionTask
 
     def answer(self, batch: Batch) -> Outputs:
@@ -126,7 +126,7 @@ class _Regressor(_Served):
         return {"prediction": tf.clip_by_value(values, low, high)}
 
 
-class _Tagger(_Served):
+class _Tagger(_Model):
     def answer(self, batch: Batch) -> Outputs:
         logits = self.head.dense(self.model.states(batch, None).sequence_output)
         is_real = batch["input_mask"][..., tf.newaxis] > 0
@@ -170,14 +170,14 @@ class _Tagger(_Served):
         return pieces[:, : self.task.max_seq_length - 2]
 
 
-_SERVED = {
+_KINDS = {
     "classification": _Classifier,
     "regression": _Regressor,
     "tagging": _Tagger,
 }
 
 
-def _served(predictor: Predictor) -> _Served:
+def _model_of(predictor: Predictor) -> _Model:
     task = predictor.task
     if len(predictor.models) > 1:
         raise UserError(
@@ -185,7 +185,7 @@ def _served(predictor: Predictor) -> _Served:
             f"{len(predictor.models)}. Export them one by one."
         )
     (model,) = predictor.models
-    kind = _SERVED.get(task.KIND)
+    kind = _KINDS.get(task.KIND)
     if kind is None:
         raise UserError(
             "A model of classification, regression or tagging can be "

@@ -62,7 +62,7 @@ def export(
     written = [
         path
         for name, network in found.items()
-        for path in saved_models.export(network.served, directory / name)
+        for path in saved_models.export(network.signatures, directory / name)
     ]
     optimizer = getattr(model, "optimizer", None)
     model_card.write(

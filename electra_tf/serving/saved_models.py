@@ -5,9 +5,9 @@
 
 `text` needs the operations of tensorflow_text: import it before loading. `ids`
 has TensorFlow's own only and runs in programs that cannot load others. Each
-has the signature "serving_default", and any others of `Served`. Those of text
-read `text`, string [B], and of pairs `text_b`, string [B]; those of ids read
-`input_ids`, `input_mask` and `segment_ids`, int32 [B, L].
+has the signature "serving_default", and may have others. Signatures of text
+read `text`, string [B], and of pairs `text_b`, string [B]; signatures of ids
+read `input_ids`, `input_mask` and `segment_ids`, int32 [B, L].
 
 Letters in shapes: B rows, L tokens in a row, H hidden, V vocabulary.
 """
@@ -45,8 +45,8 @@ Endpoints = Mapping[str, Callable[..., Outputs]]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Served:
-    """What the two SavedModels of a model compute.
+class Signatures:
+    """Signatures of the two SavedModels of a model, by their names.
 
     Attributes:
       of_text: functions of `text`, or of `text` and `text_b`, string [B] each.
@@ -95,9 +95,9 @@ class Network:
         )
 
     @property
-    def served(self) -> Served:
+    def signatures(self) -> Signatures:
         """The signatures."""
-        return Served(
+        return Signatures(
             of_text={
                 "serving_default": self._predict_text,
                 "encode": self._encode_text,
@@ -123,13 +123,15 @@ class Network:
         }
 
 
-def export(served: Served, directory: pathlib.Path) -> list[pathlib.Path]:
+def export(
+    signatures: Signatures, directory: pathlib.Path
+) -> list[pathlib.Path]:
     """Writes the two SavedModels of a model.
 
     An older SavedModel is replaced only by one that is complete.
 
     Args:
-      served: what they compute.
+      signatures: what they compute.
       directory: where they go, each into a directory of its own.
 
     Returns:
@@ -140,8 +142,13 @@ def export(served: Served, directory: pathlib.Path) -> list[pathlib.Path]:
       DirectoryInUseError: if another process writes there.
     """
     text, ids = (directory / kind / "1" for kind in ("text", "ids"))
-    of_ids = {name: _of_ids(f) for name, f in served.of_ids.items()}
-    write(text, served.of_text, _TEXTS[: served.num_texts], served.assets)
+    of_ids = {name: _of_ids(f) for name, f in signatures.of_ids.items()}
+    write(
+        text,
+        signatures.of_text,
+        _TEXTS[: signatures.num_texts],
+        signatures.assets,
+    )
     write(ids, of_ids, _IDS)
     return [text, ids]
 
