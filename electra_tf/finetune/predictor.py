@@ -15,6 +15,7 @@ from electra_tf.finetune import task_description
 from electra_tf.finetune.examples import Example
 from electra_tf.finetune.features import Features
 from electra_tf.finetune.finetuning_model import FinetuningModel
+from electra_tf.finetune.head import Head
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.readers.inputs import (
     InputSource,
@@ -22,7 +23,7 @@ from electra_tf.finetune.readers.inputs import (
     Item,
     inputs_of,
 )
-from electra_tf.finetune.task import Head, Task
+from electra_tf.finetune.task import Task
 from electra_tf.finetune.task_description import Description
 from electra_tf.model.layers import POLICIES
 from electra_tf.model.tokenization import Vocabulary
