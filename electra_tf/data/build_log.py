@@ -13,7 +13,6 @@ from electra_tf.data.runners import Runner
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import console, files
 
-SECONDS_BETWEEN_LOGS = 10
 MAX_RATIO = 2  # of the share of records held out to its target, either way
 
 _RECORDS = (
@@ -58,7 +57,7 @@ def build_records(
     outputs = [config.directory_of(c, output_dir) for c in config.data_sets]
     log(f"Building records in {', '.join(outputs)}")
     start = time.monotonic()
-    progress = _ProgressLog(log, start)
+    progress = _ProgressLog(log)
     manifest = dataset_builder.build(
         config,
         vocabulary,
@@ -160,33 +159,31 @@ class _ProgressLog:
       bytes_before: of text, read by an earlier build.
     """
 
-    def __init__(self, log: Log, start: float) -> None:
+    def __init__(self, log: Log) -> None:
         self.bytes_before = 0
-        self._log = log
-        self._start = start
-        self._next = start + SECONDS_BETWEEN_LOGS
+        self._log = console.Periodic(log)
+        self._start = 0.0
         self._is_search = False
 
     def __call__(self, progress: Progress) -> None:
-        now = time.monotonic()
         if progress.total_records:
-            text = f"Writing: {progress.num_records:,} of "
-            text += f"{progress.total_records:,} records"
-        else:
-            text = self._text(progress, now)
-        if now >= self._next and text:
-            self._next = now + SECONDS_BETWEEN_LOGS
-            self._log(text)
-
-    def _text(self, progress: Progress, now: float) -> str:
-        """Returns a line on the text read so far; "" if none was."""
+            self._log(
+                lambda: (
+                    f"Writing: {progress.num_records:,} of "
+                    f"{progress.total_records:,} records"
+                )
+            )
+            return
         self.bytes_before = progress.bytes_before
         num_bytes = progress.num_bytes - progress.bytes_before
         if not num_bytes or progress.is_search != self._is_search:
-            self._start = now  # processes take seconds to start
+            self._start = time.monotonic()  # processes take seconds to start
             self._is_search = progress.is_search
-        if now < self._next or not num_bytes:
-            return ""
+        if num_bytes:
+            self._log(lambda: self._text(progress, num_bytes))
+
+    def _text(self, progress: Progress, num_bytes: int) -> str:
+        """Returns a line on the text read so far, `num_bytes` of it now."""
         text = "Looking for duplicates: " if progress.is_search else ""
         text += f"{progress.num_documents:,} documents, "
         text += console.rate(num_bytes, self._start)
@@ -194,7 +191,7 @@ class _ProgressLog:
             text += f" after {progress.bytes_before / 1e6:.1f} MB before"
         left = progress.total_bytes - progress.num_bytes
         if left > 0:
-            seconds = left / num_bytes * (now - self._start)
+            seconds = left / num_bytes * (time.monotonic() - self._start)
             text += f", about {_duration(seconds)} left"
         return text
 

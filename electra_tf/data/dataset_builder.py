@@ -58,10 +58,10 @@ class Progress(NamedTuple):
       total_records: of the data set; 0 while text is read.
     """
 
-    num_documents: int
-    num_bytes: int
-    total_bytes: int
-    bytes_before: int
+    num_documents: int = 0
+    num_bytes: int = 0
+    total_bytes: int = 0
+    bytes_before: int = 0
     is_search: bool = False
     num_records: int = 0
     total_records: int = 0
@@ -154,7 +154,7 @@ def _build_and_merge(
         output_dir=output_dir,
         runner=runner,
         report=lambda number, total: report(
-            Progress(0, 0, 0, 0, False, number, total)
+            Progress(num_records=number, total_records=total)
         ),
     )
 

@@ -25,7 +25,7 @@ def build(config, directory):
 
 
 def test_progress_is_told_from_time_to_time(config, tmp_path, monkeypatch):
-    monkeypatch.setattr(build_log, "SECONDS_BETWEEN_LOGS", 0)
+    monkeypatch.setattr(build_log.console, "SECONDS_BETWEEN_LOGS", 0)
     said = build(config, tmp_path)
     number = f"{len(DOCUMENTS)} documents, "
     assert any(line.startswith(number) for line in said)
