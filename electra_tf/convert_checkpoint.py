@@ -22,6 +22,7 @@ but arrays, JSON and text is read.
 """
 
 import dataclasses
+import pathlib
 
 from electra_tf.util import config_flags, console
 from electra_tf.util.config_fields import one_of, require, require_choices
@@ -111,8 +112,8 @@ class ConvertConfig:
 def main(config: ConvertConfig) -> None:
     """Converts a checkpoint."""
     with console.quiet_imports():
-        from electra_tf.checkpoint import checkpoint_formats
-        from electra_tf.pretrain import conversion
+        from electra_tf.checkpoint import checkpoint_formats, conversion
+        from electra_tf.pretrain import run_facts
 
     loaded = checkpoint_formats.read(
         config.input,
@@ -138,6 +139,9 @@ def main(config: ConvertConfig) -> None:
         config.target_format,
         network=config.network,
         head=config.head,
+        facts=run_facts.of_directory(
+            pathlib.Path(loaded.origin).parent, ready.step
+        ),
     )
     for path in paths:
         console.say(f"Wrote {path}")

@@ -14,6 +14,7 @@ from electra_tf.config.model import (
     DIFFERENCE,
     TABLES,
     BertConfig,
+    CommonConfig,
     attention_heads,
 )
 from electra_tf.util.errors import UserError, listed, shape_differences
@@ -36,6 +37,9 @@ EXTRAS = (
     "sentence_predictions",
 )
 """Scopes of what only some objectives have, and no network by itself."""
+
+COMMON_FIELDS = frozenset(f.name for f in dataclasses.fields(CommonConfig))
+"""Settings that discriminator and generator have in common."""
 
 Shape = tuple[int, ...]
 Shapes = Mapping[str, Shape]
@@ -165,6 +169,55 @@ def infer(
     _compare(architecture.shapes(), weights)
     _check_slots(shapes, weights)
     return architecture
+
+
+def size_flags(architecture: Architecture) -> dict[str, int | str]:
+    """Returns the flags of run_pretraining that make these networks.
+
+    Args:
+      architecture: of a checkpoint.
+    """
+    flags = encoder_flags(architecture.encoder, architecture.generator)
+    if architecture.generator is not None or len(architecture.heads) > 1:
+        flags["generator_sharing"] = architecture.generator_sharing
+    if architecture.is_two_tower:
+        flags["generator_type"] = "two_tower"
+    scopes = {name.partition("/")[0] for name in architecture.extras}
+    is_one = architecture.generator is None and scopes <= {
+        "sentence_predictions"
+    }
+    if is_one and architecture.heads == (GENERATOR_HEAD,):
+        flags["objective"] = "mlm"
+    return flags
+
+
+def encoder_flags(
+    encoder: BertConfig, generator: BertConfig | None
+) -> dict[str, int | str]:
+    """Returns the flags of run_pretraining that make encoders of these sizes.
+
+    Args:
+      encoder: the main one.
+      generator: None where there is none of its own.
+    """
+    flags = {
+        name: value
+        for name, value in encoder.to_dict().items()
+        if name not in COMMON_FIELDS and name != "vocab_size"
+    }
+    if generator is not None:
+        flags |= generator_flags(generator)
+    return flags
+
+
+def generator_flags(generator: BertConfig) -> dict[str, int]:
+    """Returns the flags of run_pretraining that make a generator."""
+    return {
+        "generator_width": generator.hidden_size,
+        "generator_num_hidden_layers": generator.num_hidden_layers,
+        "generator_num_attention_heads": generator.num_attention_heads,
+        "generator_intermediate_size": generator.intermediate_size,
+    }
 
 
 def _is_extra(name: str) -> bool:

@@ -24,7 +24,6 @@ import tensorflow as tf
 from electra_tf.checkpoint import architecture, bundles, checkpoints, weights
 from electra_tf.checkpoint.hugging_face import directory as hugging_face
 from electra_tf.checkpoint.weights import NETWORKS, Weights
-from electra_tf.config.model import CommonConfig
 from electra_tf.model.tokenization import FILE_NAMES, Vocabulary
 from electra_tf.util import files, trial_directories
 from electra_tf.util.errors import UserError
@@ -206,8 +205,8 @@ def _read_bundle(path: str, heads: tuple[int | None, int | None]) -> Weights:
         )
     except UserError as error:
         raise UserError(f"{prefix}: {error}") from error
-    common = {field.name for field in dataclasses.fields(CommonConfig)}
-    common -= {"max_position_embeddings", "type_vocab_size"}
+    told = {"max_position_embeddings", "type_vocab_size"}  # by shapes
+    common = architecture.COMMON_FIELDS - told
     values = {name: stored[name] for name in common & stored.keys()}
     found = dataclasses.replace(
         found,

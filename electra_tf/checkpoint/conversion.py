@@ -4,16 +4,21 @@ import dataclasses
 import pathlib
 from collections.abc import Mapping
 
-from electra_tf.checkpoint import checkpoint_formats, resizing, weights
+from electra_tf.checkpoint import (
+    checkpoint_formats,
+    model_card,
+    resizing,
+    weights,
+)
 from electra_tf.checkpoint.architecture import (
     GENERATOR_HEAD,
     SLOTS,
     STEP,
     Shape,
+    size_flags,
 )
 from electra_tf.checkpoint.weights import NETWORKS, Weights
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.pretrain import initialization, model_card
 from electra_tf.util import console, files
 from electra_tf.util.errors import UserError
 
@@ -51,7 +56,7 @@ def describe(loaded: Weights) -> str:
     names = {*loaded.arrays}
     num_slots = sum(name.endswith(SLOTS) for name in names)
     num_weights = len(names) - num_slots - (STEP in names)
-    flags = initialization.size_flags(loaded.architecture)
+    flags = size_flags(loaded.architecture)
     sizes = checkpoint_formats.sizes(loaded)
     extras = loaded.architecture.extras
     lines = [
@@ -112,12 +117,12 @@ def prepare(
         loaded, rows = resizing.resize_vocabulary(
             loaded, size, vocabulary, seed=seed
         )
-        console.say(initialization.resized("Word embeddings", rows))
+        console.say(rows.describe("Word embeddings"))
     if max_position_embeddings:
         loaded, rows = resizing.resize_positions(
             loaded, max_position_embeddings
         )
-        console.say(initialization.resized("Position embeddings", rows))
+        console.say(rows.describe("Position embeddings"))
     ready = weights.with_slots(loaded)
     if reset_step:
         step = {STEP: ready.arrays[STEP] * 0}
@@ -132,6 +137,7 @@ def write(
     *,
     network: str = "both",
     head: str = "auto",
+    facts: model_card.Facts = model_card.NO_FACTS,
 ) -> list[pathlib.Path]:
     """Writes the weights and a model card.
 
@@ -142,6 +148,7 @@ def write(
       network: "both" for all there is, "discriminator", "generator",
         "corrector" or "encoder".
       head: of a fine-tuned model for hf; "auto" knows the original's tasks.
+      facts: of the run that trained them, for the card.
 
     Returns:
       Paths of the checkpoints.
@@ -156,7 +163,6 @@ def write(
     paths = checkpoint_formats.write(
         directory, ready, target_format, networks=networks, kind=kind
     )
-    facts = model_card.facts_of_run(pathlib.Path(ready.origin).parent)
     for path in paths:
         place = path if target_format == "hf" else path.parent
         names = (path.name,) if len(paths) > 1 else networks
@@ -169,7 +175,7 @@ def write(
             head=kind,
         )
     if target_format != "hf" and network == "both":
-        flags = initialization.size_flags(ready.architecture)
+        flags = size_flags(ready.architecture)
         lines = [f"--{name}={value}\n" for name, value in flags.items()]
         files.atomic_write_text(pathlib.Path(directory, _FLAGS), "".join(lines))
     return paths

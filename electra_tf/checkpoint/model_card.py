@@ -3,28 +3,26 @@
 Its first lines are the metadata that model hubs read.
 """
 
-import itertools
 import pathlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import electra_tf
+from electra_tf.checkpoint.hugging_face.config import (
+    KINDS,
+    MASKED_LM,
+    PRE_TRAINING,
+)
 from electra_tf.config.model import BertConfig
-from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.data.dataset_files import MANIFEST
-from electra_tf.pretrain.training_flops import training_flops
-from electra_tf.util import config_flags, files, storage
-from electra_tf.util.errors import UserError
+from electra_tf.util import files
 
 NAME = "README.md"
 
 _CLASSES = {
-    "discriminator": "ElectraForPreTraining",
-    "generator": "ElectraForMaskedLM",
-    "corrector": "ElectraForMaskedLM",
-    "sequence_classification": "ElectraForSequenceClassification",
-    "token_classification": "ElectraForTokenClassification",
-    "question_answering": "ElectraForQuestionAnswering",
+    "discriminator": PRE_TRAINING,
+    "generator": MASKED_LM,
+    "corrector": MASKED_LM,
+    **KINDS,
 }
 _PIPELINES = {
     "generator": "fill-mask",
@@ -68,48 +66,24 @@ class Part(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """Facts of the run that trained a model.
+    """Facts of the run that trained a model, as far as they are known.
 
     Attributes:
-      config: of the run; None if not known.
-      manifest: of its data set; empty if not known.
-      metrics: on held-out text; empty if there are none.
+      model_name: of the run.
+      has_energies: whether the discriminator gives tokens energies.
+      training: name of a setting, or of a cost -> its value.
+      manifest: of its data set.
+      metrics: on held-out text.
     """
 
-    config: PretrainingConfig | None = None
+    model_name: str = ""
+    has_energies: bool = False
+    training: Mapping[str, str] = {}
     manifest: Mapping[str, Any] = {}
     metrics: Mapping[str, float] = {}
 
 
-def facts_of_run(model_dir: pathlib.Path) -> Facts:
-    """Collects what lies in the directory of a run.
-
-    Args:
-      model_dir: of a run, or any directory.
-    """
-    path = model_dir / "config.json"
-    if not path.exists():
-        return Facts()
-    try:
-        config = config_flags.load_config(path, PretrainingConfig)
-    except UserError:  # somebody else's config.json
-        return Facts()
-    results = model_dir / "results" / "pretraining_eval.json"
-    return Facts(
-        config=config,
-        manifest=_manifest(config),
-        metrics=files.read_json(results) if results.exists() else {},
-    )
-
-
-def facts_of(config: PretrainingConfig) -> Facts:
-    """Collects what is known of a run, by its configuration.
-
-    Args:
-      config: of the run.
-    """
-    found = facts_of_run(pathlib.Path(config.run.model_dir))
-    return found._replace(config=config, manifest=_manifest(config))
+NO_FACTS = Facts()
 
 
 def write(
@@ -132,9 +106,10 @@ def write(
       head: of a fine-tuned model in hf.
     """
     names = tuple(networks)
+    title = " and ".join(f"ELECTRA {name}" for name in names)
     parts = [
         _header(names, facts, target, head),
-        f"# {_title(names, facts)}\n",
+        f"# {facts.model_name or title}\n",
         *(_about(name, facts) + "\n" for name in names if not head),
         _sizes(networks),
         _training(step, facts),
@@ -145,13 +120,6 @@ def write(
     ]
     text = "\n".join(part for part in parts if part)
     files.atomic_write_text(directory / NAME, text)
-
-
-def _manifest(config: PretrainingConfig) -> Mapping[str, Any]:
-    named = storage.split_patterns(config.data.pretrain_tfrecords)[0]
-    directory = pathlib.Path(named).parent if named else config.records_dir
-    path = pathlib.Path(directory, MANIFEST)
-    return files.read_json(path) if path.exists() else {}
 
 
 def _header(
@@ -170,17 +138,8 @@ def _header(
     return "\n".join(lines)
 
 
-def _title(networks: tuple[str, ...], facts: Facts) -> str:
-    if facts.config is not None:
-        return facts.config.run.model_name
-    return " and ".join(f"ELECTRA {name}" for name in networks)
-
-
 def _about(network: str, facts: Facts) -> str:
-    if facts.config is not None:
-        if facts.config.objective.traits.answers == "energies":
-            return _ABOUT_ENERGIES
-    return _ABOUT[network]
+    return _ABOUT_ENERGIES if facts.has_energies else _ABOUT[network]
 
 
 def _sizes(networks: Mapping[str, Part]) -> str:
@@ -195,29 +154,10 @@ def _sizes(networks: Mapping[str, Part]) -> str:
 
 def _training(step: int, facts: Facts) -> str:
     rows = [("updates", f"{step:,}")] if step else []
-    if facts.config is not None:
-        config, phases = facts.config, facts.config.phases
-        vocab_size = facts.manifest.get("vocab_size")
-        if step and vocab_size:
-            cost = training_flops(config, vocab_size, step)
-            rows.append(("training FLOPs", f"{cost:.3e}"))
-        rows += [
-            ("objective", config.objective.objective),
-            ("rows in an update", _in_turn(p.batch_size for p in phases)),
-            ("tokens in a row", _in_turn(p.max_seq_length for p in phases)),
-            ("share of tokens chosen", f"{config.masking.mask_prob}"),
-            ("learning rate", f"{config.optimizer.learning_rate}"),
-            ("seed", f"{config.training.seed}"),
-        ]
+    rows += facts.training.items()
     if not rows:
         return ""
     return "## Pre-training\n\n" + _table(("", ""), rows)
-
-
-def _in_turn(numbers: Iterable[int]) -> str:
-    """Lists the numbers of phases, those that do not change once."""
-    changes = (number for number, _ in itertools.groupby(numbers))
-    return ", then ".join(f"{number:,}" for number in changes)
 
 
 def _corpus(manifest: Mapping[str, Any]) -> str:

@@ -10,12 +10,13 @@ import tiny
 from electra_tf.checkpoint import (
     architecture,
     checkpoint_formats,
+    conversion,
     loading,
     weights,
 )
 from electra_tf.checkpoint.weights import Weights
 from electra_tf.config.objective_traits import TRAITS
-from electra_tf.pretrain import conversion, initialization, pretraining_run
+from electra_tf.pretrain import initialization, pretraining_run
 from electra_tf.util.errors import UserError
 
 _NEEDED = {
@@ -72,7 +73,7 @@ def test_every_weight_of_an_objective_has_its_place(model):
 
 
 def test_its_flags_make_the_same_networks(model):
-    flags = initialization.size_flags(_weights(model).architecture)
+    flags = architecture.size_flags(_weights(model).architecture)
     config = model.config
     told = {
         **dataclasses.asdict(config.model),

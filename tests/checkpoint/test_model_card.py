@@ -9,14 +9,9 @@ import pytest
 import tensorflow as tf
 import tiny
 
-from electra_tf.checkpoint import checkpoint_formats
+from electra_tf.checkpoint import checkpoint_formats, conversion, model_card
 from electra_tf.checkpoint.checkpoints import Checkpoints
-from electra_tf.pretrain import (
-    conversion,
-    export,
-    model_card,
-    pretraining_run,
-)
+from electra_tf.pretrain import export, pretraining_run, run_facts
 from electra_tf.pretrain.training_flops import training_flops
 from electra_tf.util import config_flags
 
@@ -62,7 +57,8 @@ def run(tmp_path_factory):
 
 def convert(run, directory, target, **options):
     ready = conversion.prepare(checkpoint_formats.read(str(run[0])))
-    conversion.write(str(directory), ready, target, **options)
+    facts = run_facts.of_directory(run[0], ready.step)
+    conversion.write(str(directory), ready, target, facts=facts, **options)
 
 
 def snippets(directory):
@@ -139,6 +135,6 @@ def test_what_the_card_prints_for_transformers_works(run, tmp_path):
 
 
 def test_a_card_needs_no_run(tmp_path):
-    assert model_card.facts_of_run(tmp_path) == model_card.Facts()
+    assert run_facts.of_directory(tmp_path, 7) == model_card.NO_FACTS
     (tmp_path / "config.json").write_text('{"model_type": "electra"}')
-    assert model_card.facts_of_run(tmp_path) == model_card.Facts()
+    assert run_facts.of_directory(tmp_path, 7) == model_card.NO_FACTS
