@@ -20,6 +20,8 @@ from electra_tf.configure_pretraining import CorpusConfig
 from electra_tf.util import config_flags
 from electra_tf.util.errors import UserError
 
+CORPUS = CorpusConfig(vocab_file="vocab.txt")
+
 
 @pytest.fixture
 def corpus(tmp_path):
@@ -46,13 +48,23 @@ def test_text_becomes_a_vocabulary_and_records(corpus, tmp_path, capsys):
     assert "MB/s" in said
 
 
-def test_a_missing_file_name_is_named(corpus):
-    with pytest.raises(UserError, match="output_dir=''"):
-        BuildConfig(corpus=corpus)
-    with pytest.raises(UserError, match="vocab_file=''"):
-        BuildConfig(output_dir="out")
-    with pytest.raises(UserError, match="--vocab_file"):
-        VocabConfig()
+@pytest.mark.parametrize(
+    ("config_class", "leaves", "message"),
+    [
+        (BuildConfig, {"corpus": CORPUS}, "output_dir=''"),
+        (BuildConfig, {"output_dir": "out"}, "vocab_file=''"),
+        (
+            BuildConfig,
+            {"corpus": CORPUS, "output_dir": "o", "beam_options": ("--a=b",)},
+            "--engine=beam",
+        ),
+        (VocabConfig, {}, "--vocab_file"),
+        (OpenWebTextConfig, {}, "--data_dir"),
+    ],
+)
+def test_bad_flags_are_named(config_class, leaves, message):
+    with pytest.raises(UserError, match=message):
+        config_class(**leaves)
 
 
 @pytest.fixture
@@ -91,8 +103,6 @@ def test_openwebtext_is_built_as_the_original_does(openwebtext):
 
 
 def test_openwebtext_says_what_is_missing(openwebtext):
-    with pytest.raises(UserError, match="--data_dir"):
-        OpenWebTextConfig()
     config = OpenWebTextConfig(data_dir=str(openwebtext / "elsewhere"))
     with pytest.raises(UserError, match="no directory .*openwebtext"):
         build_openwebtext(config)

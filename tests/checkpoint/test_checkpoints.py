@@ -3,7 +3,6 @@ import logging
 import os
 import pathlib
 import random
-import re
 import resource
 import shutil
 import signal
@@ -224,11 +223,10 @@ def test_variables_that_differ_are_listed_and_none_is_assigned(tmp_path):
     variables = _variables(7.0)
     variables["other"] = variables.pop(f"{_KERNEL}/adam_m")
     variables["global_step"] = tf.Variable([1, 2])
-    variables |= {f"v{i:02}": tf.Variable(0.0) for i in range(29)}
     with pytest.raises(UserError) as error:
         Checkpoints(tmp_path, variables).restore_latest()
     text = str(error.value)
-    assert re.search(r"missing: other, v00, v01, .*, v08 and 20 more\n", text)
+    assert "missing: other\n" in text
     assert f"unexpected: {_KERNEL}/adam_m\n" in text
     assert "of another shape: global_step [], expected [2]\n" in text
     np.testing.assert_array_equal(variables[_KERNEL], np.full([3, 2], 7.0))

@@ -78,7 +78,8 @@ def dropping(config):
 
 
 def test_the_records_are_those_of_the_distinct_documents(dropping, tmp_path):
-    counts = build(dropping, tmp_path / "out")["counts"]
+    manifest = build(dropping, tmp_path / "out")
+    counts, lengths = manifest["counts"], manifest["document_tokens"].values()
     in_order = DOCUMENTS[::2] + DOCUMENTS[1::2]
     plain = tiny_corpus.write(tmp_path / "distinct", distinct(in_order))
     expected = build(plain, tmp_path / "expected")["counts"]
@@ -98,10 +99,6 @@ def test_the_records_are_those_of_the_distinct_documents(dropping, tmp_path):
         if document not in distinct(in_order)
         for line in document
     )
-
-
-def test_the_lengths_are_those_of_the_distinct_documents(dropping, tmp_path):
-    lengths = build(dropping, tmp_path)["document_tokens"].values()
     sizes = [len(" ".join(d).split()) for d in distinct(DOCUMENTS)]
     assert sum(each["documents"] for each in lengths) == len(sizes)
     assert min(each["min"] for each in lengths) == min(sizes)

@@ -66,16 +66,6 @@ def test_one_pass_gives_what_a_build_of_each_length_gives(
     assert contents(tmp_path / "both_16") == contents(tmp_path / "short")
 
 
-def test_no_data_set_is_replaced_unasked(config, built, tmp_path):
-    (tmp_path / "out_16").mkdir()
-    for path in built.iterdir():
-        (tmp_path / "out_16" / path.name).write_bytes(path.read_bytes())
-    phases = dataclasses.replace(config, seq_length_phases="16:0.9,32:0.1")
-    with pytest.raises(UserError, match="out_16.*--overwrite"):
-        build(phases, tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-
-
 def test_all_data_sets_are_published_or_none(config, tmp_path, monkeypatch):
     publish = merge.RecordWriter.publish
 
@@ -89,6 +79,7 @@ def test_all_data_sets_are_published_or_none(config, tmp_path, monkeypatch):
         patch.setattr(merge.RecordWriter, "publish", fail)
         with pytest.raises(UserError, match="the same command goes on"):
             build(phases, tmp_path / "out")
+    assert [path.name for path in (tmp_path / "out").iterdir()] == [".parts"]
     assert not list((tmp_path / "out_16").iterdir())
     build(phases, tmp_path / "out")
     for name in ("out", "out_16"):

@@ -43,20 +43,26 @@ def make_documents(number=250, seed=0):
 DOCUMENTS = make_documents()
 
 
-def pack(way, documents=DOCUMENTS):
-    """Returns the counts, and per split the features, int [rows, 3, L]."""
+def make_packer(way):
+    """Returns a packer, its counts, and its writers."""
     config = CorpusConfig(packing=way, max_seq_length=LENGTH)
     writers = {kind: _List() for kind in kinds(config)}
     (packed,) = Summary.empty(1, VOCABULARY.size).packed
     packer = Packer(config, VOCABULARY, writers, packed)
-    for document in documents:
+    return packer, packed.counts, writers
+
+
+def pack(way):
+    """Returns the counts, and per split the features, int [rows, 3, L]."""
+    packer, counts, writers = make_packer(way)
+    for document in DOCUMENTS:
         packer.add(document)
     packer.flush()
     features = {
         kind.split: record_format.parse(tf.constant(records), LENGTH)
         for kind, records in writers.items()
     }
-    return packed.counts, {
+    return counts, {
         split: np.stack([parsed[name] for name in record_format.FEATURES], 1)
         for split, parsed in features.items()
     }
@@ -135,13 +141,9 @@ def test_the_counts_are_those_of_the_rows(way):
 
 def test_the_buffer_is_bounded(monkeypatch):
     monkeypatch.setattr(packing, "ROWS_AT_ONCE", 4)
-    config = CorpusConfig(packing="packed", max_seq_length=LENGTH)
-    writers = {kind: _List() for kind in kinds(config)}
-    (packed,) = Summary.empty(1, VOCABULARY.size).packed
-    packer = Packer(config, VOCABULARY, writers, packed)
+    packer, counts, writers = make_packer("packed")
     for document in DOCUMENTS:
         packer.add(document)
-        counts = packed.counts
         buffered = counts["tokens_read"] - counts["tokens_kept"]
         assert buffered < len(writers) * 4 * LENGTH
 
