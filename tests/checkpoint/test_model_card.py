@@ -9,8 +9,9 @@ import pytest
 import tensorflow as tf
 import tiny
 
-from electra_tf.checkpoint import checkpoint_formats, conversion, model_card
+from electra_tf.checkpoint import model_card
 from electra_tf.checkpoint.checkpoints import Checkpoints
+from electra_tf.convert_checkpoint import ConvertConfig, main
 from electra_tf.pretrain import export, pretraining_run, run_facts
 from electra_tf.pretrain.training_flops import training_flops
 from electra_tf.util import config_flags
@@ -55,10 +56,12 @@ def run(tmp_path_factory):
     return model_dir, model
 
 
-def convert(run, directory, target, **options):
-    ready = conversion.prepare(checkpoint_formats.read(str(run[0])))
-    facts = run_facts.of_directory(run[0], ready.step)
-    conversion.write(str(directory), ready, target, facts=facts, **options)
+def convert(run, directory, target):
+    main(
+        ConvertConfig(
+            input=str(run[0]), output=str(directory), target_format=target
+        )
+    )
 
 
 def snippets(directory):
