@@ -9,34 +9,65 @@ from typing import Any, NamedTuple
 
 import electra_tf
 from electra_tf.checkpoint.hugging_face.config import (
-    KINDS,
     MASKED_LM,
     PRE_TRAINING,
+    QUESTION_ANSWERING,
+    SEQUENCE_CLASSIFICATION,
+    TOKEN_CLASSIFICATION,
 )
 from electra_tf.config.model import BertConfig
 from electra_tf.util import files
 
 NAME = "README.md"
 
-_CLASSES = {
-    "discriminator": PRE_TRAINING,
-    "generator": MASKED_LM,
-    "corrector": MASKED_LM,
-    **KINDS,
-}
-_PIPELINES = {
-    "generator": "fill-mask",
-    "sequence_classification": "text-classification",
-    "token_classification": "token-classification",
-    "question_answering": "question-answering",
-}
-_ABOUT = {
-    "discriminator": "The discriminator tells which tokens of a text were "
-    "replaced: a logit over 0 means replaced. Its encoder is what is "
-    "fine-tuned.",
-    "generator": "The generator fills in masks.",
-    "corrector": "The corrector tells which token stood where, of a text in "
-    "which some were replaced. Its encoder is what is fine-tuned.",
+
+class _Described(NamedTuple):
+    """What the card says of a network, or of a fine-tuned model.
+
+    Attributes:
+      transformers: its class there.
+      pipeline: its task on model hubs; "" for none.
+      about: what it does.
+      keras: its class here.
+      logits: of this class.
+    """
+
+    transformers: str
+    pipeline: str = ""
+    about: str = ""
+    keras: str = ""
+    logits: str = ""
+
+
+_DESCRIBED = {
+    "discriminator": _Described(
+        PRE_TRAINING,
+        about="The discriminator tells which tokens of a text were replaced: "
+        "a logit over 0 means replaced. Its encoder is what is fine-tuned.",
+        keras="ElectraDiscriminator",
+        logits="[B, L], over 0: replaced",
+    ),
+    "generator": _Described(
+        MASKED_LM,
+        "fill-mask",
+        "The generator fills in masks.",
+        "ElectraGenerator",
+        "[B, L, V], of each word",
+    ),
+    "corrector": _Described(
+        MASKED_LM,
+        about="The corrector tells which token stood where, of a text in which "
+        "some were replaced. Its encoder is what is fine-tuned.",
+        keras="ElectraGenerator",
+        logits="[B, L, V], of each word",
+    ),
+    "sequence_classification": _Described(
+        SEQUENCE_CLASSIFICATION, "text-classification"
+    ),
+    "token_classification": _Described(
+        TOKEN_CLASSIFICATION, "token-classification"
+    ),
+    "question_answering": _Described(QUESTION_ANSWERING, "question-answering"),
 }
 _ABOUT_ENERGIES = (
     "The network gives each token an energy E: exp(-E) is its probability "
@@ -127,7 +158,7 @@ def _header(
 ) -> str:
     library = "transformers" if target == "hf" else "tf-keras"
     lines = ["---", f"library_name: {library}"]
-    pipeline = _PIPELINES.get(head or networks[0])
+    pipeline = _DESCRIBED[head or networks[0]].pipeline
     if pipeline and len(networks) == 1:
         lines.append(f"pipeline_tag: {pipeline}")
     lines += ["tags:", "- electra", "- electra_tf"]
@@ -139,7 +170,8 @@ def _header(
 
 
 def _about(network: str, facts: Facts) -> str:
-    return _ABOUT_ENERGIES if facts.has_energies else _ABOUT[network]
+    known = _DESCRIBED[network].about
+    return _ABOUT_ENERGIES if facts.has_energies else known
 
 
 def _sizes(networks: Mapping[str, Part]) -> str:
@@ -149,15 +181,13 @@ def _sizes(networks: Mapping[str, Part]) -> str:
     for size in _SIZES:
         values = (f"{getattr(part.config, size):,}" for part in parts)
         rows.append((size, *values))
-    return "## Networks\n\n" + _table(("", *networks), rows)
+    return _table("Networks", ("", *networks), rows)
 
 
 def _training(step: int, facts: Facts) -> str:
     rows = [("updates", f"{step:,}")] if step else []
     rows += facts.training.items()
-    if not rows:
-        return ""
-    return "## Pre-training\n\n" + _table(("", ""), rows)
+    return _table("Pre-training", ("", ""), rows)
 
 
 def _corpus(manifest: Mapping[str, Any]) -> str:
@@ -175,49 +205,38 @@ def _corpus(manifest: Mapping[str, Any]) -> str:
         ("lower-cased", str(manifest["do_lower_case"])),
         ("accents removed", str(manifest["strip_accents"])),
     ]
-    return "## Corpus\n\n" + _table(("", ""), rows)
+    return _table("Corpus", ("", ""), rows)
 
 
 def _metrics(metrics: Mapping[str, float]) -> str:
-    if not metrics:
-        return ""
     rows = [(name, f"{value:.6g}") for name, value in metrics.items()]
-    return "## On held-out text\n\n" + _table(("metric", "value"), rows)
+    return _table("On held-out text", ("metric", "value"), rows)
 
 
-def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def _table(
+    title: str, head: tuple[str, ...], rows: list[tuple[str, ...]]
+) -> str:
+    """Returns a section with a table; "" if it has no rows."""
     lines = [head, tuple("---" for _ in head), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    text = "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    return f"## {title}\n\n{text}" if rows else ""
 
 
 def _loading(networks: tuple[str, ...], target: str, head: str) -> str:
     name = networks[0]
+    known = _DESCRIBED[head or name]
     parts = []
     if not head and target != "saved_model":
-        parts.append(
-            _IN_KERAS.format(
-                name=_OF_KERAS[name], network=name, logits=_LOGITS[name]
-            )
-        )
+        parts.append(_IN_KERAS.format(network=name, **known._asdict()))
     if target == "saved_model":
         parts.append(_IN_TENSORFLOW.format(network=name))
     elif target == "hf":
-        parts.append(_IN_TRANSFORMERS.format(name=_CLASSES[head or name]))
+        parts.append(_IN_TRANSFORMERS.format(name=known.transformers))
     else:
         parts.append(_CONVERT)
     return "## How to load it\n\n" + "\n".join(parts)
 
 
-_OF_KERAS = {
-    "discriminator": "ElectraDiscriminator",
-    "generator": "ElectraGenerator",
-    "corrector": "ElectraGenerator",
-}
-_LOGITS = {
-    "discriminator": "[B, L], over 0: replaced",
-    "generator": "[B, L, V], of each word",
-    "corrector": "[B, L, V], of each word",
-}
 _IN_KERAS = """\
 In Keras, from this directory:
 
@@ -225,7 +244,7 @@ In Keras, from this directory:
 import numpy as np
 import electra_tf
 
-network = electra_tf.{name}.from_checkpoint(".", "{network}")
+network = electra_tf.{keras}.from_checkpoint(".", "{network}")
 input_ids = np.array([[1, 2, 3]])  # of the vocabulary; or texts
 outputs = network({{"input_ids": input_ids}})
 outputs["sequence_output"]  # [B, L, H]
