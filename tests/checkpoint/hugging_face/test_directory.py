@@ -147,17 +147,6 @@ def test_the_files_are_those_of_transformers(class_name, tmp_path):
     assert "generator_lm_head.weight" not in header
 
 
-def test_the_start_is_the_first_row_of_question_answering(tmp_path):
-    written = weights("ElectraForQuestionAnswering")
-    hugging_face.write(tmp_path, written, kind="question_answering")
-    tensors = load_file(tmp_path / "model.safetensors")
-    for leaf, name in {"kernel": "weight", "bias": "bias"}.items():
-        rows = tensors[f"qa_outputs.{name}"]
-        for row, module in zip(rows, ("dense", "dense_1"), strict=True):
-            ours = written.arrays[f"task_specific/squad/{module}/{leaf}"]
-            np.testing.assert_array_equal(row, np.squeeze(ours))
-
-
 def use_old_names(directory):
     """Writes a bare encoder as transformers once did."""
     name = "embeddings.LayerNorm"
