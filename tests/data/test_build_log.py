@@ -13,7 +13,7 @@ from electra_tf.data.runners import LocalRunner
 def build(config, directory):
     """Builds a data set; returns the lines of the log."""
     said = []
-    build_log.build_records(
+    dataset_builder.build_records(
         config,
         VOCABULARY,
         str(directory),
