@@ -2,8 +2,6 @@
 
 import io
 import json
-import subprocess
-import sys
 import tarfile
 
 import pytest
@@ -117,12 +115,3 @@ def test_the_originals_flags_are_understood():
     assert config.corpus.corpus == ("in",)
     assert config.output_dir == "out"
     assert not config.corpus.do_lower_case
-
-
-def test_help_needs_no_tensorflow():
-    names = "build_openwebtext_pretraining_dataset, build_pretraining_dataset"
-    code = (
-        f"import sys; from electra_tf import {names}, build_vocab; "
-        "sys.exit('tensorflow' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

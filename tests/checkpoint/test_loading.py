@@ -98,12 +98,3 @@ def test_a_vocabulary_larger_than_the_table_is_refused(directory, tmp_path):
         checkpoint_formats.read(
             str(directory), vocab_file=str(tmp_path / "words.txt")
         )
-
-
-def test_a_damaged_bundle_is_named(directory, tmp_path):
-    for path in directory.iterdir():
-        (tmp_path / path.name).write_bytes(path.read_bytes())
-    data = tmp_path / "model.ckpt-0.data-00000-of-00001"
-    data.write_bytes(data.read_bytes()[:-100])
-    with pytest.raises(UserError, match="model.ckpt-0 must be a checkpoint"):
-        read(tmp_path)
