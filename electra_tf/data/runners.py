@@ -186,14 +186,6 @@ class _Outcome(NamedTuple):
     code: ExitCode = ExitCode.DONE
 
 
-class _ShardError(UserError):
-    """The error of a shard, as its process reports it."""
-
-    def __init__(self, outcome: _Outcome) -> None:
-        super().__init__(outcome.error)
-        self.exit_code = outcome.code
-
-
 class _Shared(NamedTuple):
     """State that is shared by all processes.
 
@@ -236,7 +228,9 @@ def _run_processes(
             if outcome.code == ExitCode.ERROR:
                 raise RuntimeError(outcome.error)
             if outcome.error:
-                raise _ShardError(outcome)
+                error = UserError(outcome.error)
+                error.exit_code = outcome.code
+                raise error
     report(*shared.totals)
 
 

@@ -72,15 +72,13 @@ def read(directory: str | os.PathLike[str]) -> Weights:
     labels = ()
     if class_name in LABELLED:
         labels = config.labels(_num_outputs(architecture))
-    weights = Weights(
+    return Weights(
         origin=str(directory),
         arrays=arrays,
         architecture=architecture,
         labels=labels,
         **tokenizer.read(directory)._asdict(),
     )
-    check_vocabulary(weights)
-    return weights
 
 
 def write(
