@@ -120,14 +120,3 @@ def test_a_stopped_search_goes_on(dropping, tmp_path, monkeypatch):
     monkeypatch.setattr(shards, "write_hashes", None)
     assert build(dropping, out) == manifest
     assert contents(out) == contents(whole)
-
-
-def test_another_text_drops_others(tmp_path):
-    config = dataclasses.replace(
-        tiny_corpus.write(tmp_path / "corpus"), drop_duplicates=True
-    )
-    build(config, tmp_path / "first")
-    with (tmp_path / "corpus" / "a.txt").open("a") as file:
-        file.write("\n\nw1 w2 w3\n\nW1 W2\nw3\n\nw4")
-    counts = build(config, tmp_path / "second")["counts"]
-    assert counts["duplicate_documents"] == NUM_COPIES + 1
