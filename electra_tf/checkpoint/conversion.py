@@ -25,27 +25,11 @@ from electra_tf.util import console, files
 from electra_tf.util.errors import UserError
 
 _FLAGS = "model.cfg"
-_HEADS = {
-    "sequence_classification": (
-        "cola",
-        "sst",
-        "mrpc",
-        "sts",
-        "qqp",
-        "mnli",
-        "qnli",
-        "rte",
-        "wnli",
-    ),
-    "token_classification": ("chunk", "ner", "pos", "ccg"),
-    "question_answering": (
-        "squad",
-        "squadv1",
-        "newsqa",
-        "naturalqs",
-        "triviaqa",
-        "searchqa",
-    ),
+# Kind of a head -> the original's tasks that have it.
+_TASKS = {
+    "sequence_classification": "cola sst mrpc sts qqp mnli qnli rte wnli",
+    "token_classification": "chunk ner pos ccg",
+    "question_answering": "squad squadv1 newsqa naturalqs triviaqa searchqa",
 }
 
 
@@ -205,8 +189,8 @@ def _kind(tasks: Mapping[str, Mapping[str, Shape]]) -> str:
         return "sequence_classification"
     if len(modules) > 1:
         return "question_answering"
-    for kind, names in _HEADS.items():
-        if task in names:
+    for kind, names in _TASKS.items():
+        if task in names.split():
             return kind
     raise UserError(
         "`head` must say what the fine-tuned head does. Received: head=auto "

@@ -56,9 +56,9 @@ class ProgressLog:
 
     def __init__(self, log: Log) -> None:
         self._bytes_before = 0
-        self._begin = time.monotonic()
+        self._start = time.monotonic()
         self._log = console.Periodic(log)
-        self._start = 0.0
+        self._text_start = 0.0
         self._is_search = False
 
     def __call__(self, progress: Progress) -> None:
@@ -73,7 +73,9 @@ class ProgressLog:
         self._bytes_before = progress.bytes_before
         num_bytes = progress.num_bytes - progress.bytes_before
         if not num_bytes or progress.is_search != self._is_search:
-            self._start = time.monotonic()  # processes take seconds to start
+            self._text_start = (
+                time.monotonic()
+            )  # processes take seconds to start
             self._is_search = progress.is_search
         if num_bytes:
             self._log(lambda: self._text(progress, num_bytes))
@@ -82,12 +84,12 @@ class ProgressLog:
         """Returns a line on the text read so far, `num_bytes` of it now."""
         text = "Looking for duplicates: " if progress.is_search else ""
         text += f"{progress.num_documents:,} documents, "
-        text += console.rate(num_bytes, self._start)
+        text += console.rate(num_bytes, self._text_start)
         if progress.bytes_before:
             text += f" after {progress.bytes_before / 1e6:.1f} MB before"
         left = progress.total_bytes - progress.num_bytes
         if left > 0:
-            seconds = left / num_bytes * (time.monotonic() - self._start)
+            seconds = left / num_bytes * (time.monotonic() - self._text_start)
             text += f", about {_duration(seconds)} left"
         return text
 
@@ -98,7 +100,7 @@ class ProgressLog:
           num_bytes: of the text.
         """
         before = self._bytes_before
-        rate = console.rate(num_bytes - before, self._begin)
+        rate = console.rate(num_bytes - before, self._start)
         if not before:
             return f"Built from {rate}:"
         return (
