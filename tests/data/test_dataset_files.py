@@ -12,7 +12,7 @@ from electra_tf.data.dataset_files import (
     find_data_set,
     read_unigram_counts,
 )
-from electra_tf.data.record_format import TRAIN
+from electra_tf.data.record_format import TRAIN, RecordKind
 from electra_tf.util.errors import UserError
 
 
@@ -33,7 +33,7 @@ def read(directory, entries):
     ],
 )
 def test_records_go_to_the_files_in_turn(tmp_path, num_records, expected):
-    with RecordWriter(str(tmp_path), TRAIN, 3) as writer:
+    with RecordWriter(str(tmp_path), RecordKind(8, TRAIN, 8), 3) as writer:
         for i in range(num_records):
             writer.write(b"%d" % i)
         writer.close()

@@ -13,7 +13,12 @@ from electra_tf.configure_pretraining import CorpusConfig
 from electra_tf.data import records
 from electra_tf.data.dataset_files import MANIFEST, RecordWriter, settings
 from electra_tf.data.examples import ExampleSpan
-from electra_tf.data.record_format import TRAIN, layout, serialize
+from electra_tf.data.record_format import (
+    TRAIN,
+    RecordKind,
+    layout,
+    serialize,
+)
 from electra_tf.data.records import (
     RecordFile,
     Records,
@@ -34,7 +39,8 @@ CONFIG = CorpusConfig(max_seq_length=LENGTH)
 @pytest.fixture
 def data_set(tmp_path):
     """Two files with 5 and 4 records and their manifest."""
-    with RecordWriter(str(tmp_path), TRAIN, 2) as writer:
+    kind = RecordKind(LENGTH, TRAIN, LENGTH)
+    with RecordWriter(str(tmp_path), kind, 2) as writer:
         for i in range(9):
             ids, span = np.array([5, 6] + [7] * i), ExampleSpan(0, 2, 2 + i)
             rows = layout(ids, [[span]], LENGTH, VOCABULARY)
