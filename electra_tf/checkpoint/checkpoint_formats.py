@@ -73,7 +73,10 @@ def read(
     if source_format == "hf":
         read_weights = _read_hugging_face(path)
     else:
-        heads = (num_attention_heads, generator_num_attention_heads)
+        heads = {
+            "num_attention_heads": num_attention_heads,
+            "generator_num_attention_heads": generator_num_attention_heads,
+        }
         read_weights = _read_bundle(path, heads)
     if vocab_file:
         vocabulary = Vocabulary.from_file(vocab_file)
@@ -189,20 +192,17 @@ def _read_hugging_face(path: str) -> Weights:
     return read_all[0] if len(read_all) == 1 else weights.merge(*read_all)
 
 
-def _read_bundle(path: str, heads: tuple[int | None, int | None]) -> Weights:
+def _read_bundle(path: str, heads: Mapping[str, int | None]) -> Weights:
     prefix = bundles.find(path)
     arrays = bundles.read(prefix)
     stored = _metadata(prefix.parent)
     shapes = {name: array.shape for name, array in arrays.items()}
-    names = ("num_attention_heads", "generator_num_attention_heads")
     try:
-        found = architecture.infer(
-            shapes,
-            **{
-                name: _number(name, given, stored.get(name), prefix)
-                for name, given in zip(names, heads, strict=True)
-            },
-        )
+        heads = {
+            name: _number(name, given, stored.get(name), prefix)
+            for name, given in heads.items()
+        }
+        found = architecture.infer(shapes, **heads)
     except UserError as error:
         raise UserError(f"{prefix}: {error}") from error
     told = {"max_position_embeddings", "type_vocab_size"}  # by shapes
@@ -222,7 +222,7 @@ def _read_bundle(path: str, heads: tuple[int | None, int | None]) -> Weights:
         do_lower_case=stored.get("do_lower_case"),
         strip_accents=stored.get("strip_accents"),
         labels=tuple(stored.get("labels", ())),
-        heads_are_assumed=heads[0] is stored.get("num_attention_heads") is None,
+        heads_are_assumed=heads["num_attention_heads"] is None,
     )
 
 
