@@ -205,8 +205,8 @@ def _read_bundle(path: str, heads: Mapping[str, int | None]) -> Weights:
         found = architecture.infer(shapes, **heads)
     except UserError as error:
         raise UserError(f"{prefix}: {error}") from error
-    told = {"max_position_embeddings", "type_vocab_size"}  # by shapes
-    common = architecture.COMMON_FIELDS - told
+    inferred = {"max_position_embeddings", "type_vocab_size"}  # from shapes
+    common = architecture.COMMON_FIELDS - inferred
     values = {name: stored[name] for name in common & stored.keys()}
     found = dataclasses.replace(
         found,

@@ -89,7 +89,7 @@ def make(
     """
     names = [name for name in _CLASSES if name in weights.architecture.heads]
     cls = _CLASSES[names[0]] if names else EncoderWithHead
-    told = {
+    settings = {
         "do_lower_case": weights.do_lower_case is not False,
         "strip_accents": weights.strip_accents is not False,
     }
@@ -97,7 +97,7 @@ def make(
         weights.architecture.encoder,
         weights.vocabulary,
         dtype=dtype,
-        **told | options,
+        **settings | options,
     )
     for variable in made.weights:
         variable.assign(weights.arrays[variable.path])

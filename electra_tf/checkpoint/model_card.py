@@ -21,7 +21,7 @@ from electra_tf.util import files
 NAME = "README.md"
 
 
-class _Described(NamedTuple):
+class _CardText(NamedTuple):
     """What the card says of a network, or of a fine-tuned model.
 
     Attributes:
@@ -39,35 +39,35 @@ class _Described(NamedTuple):
     logits: str = ""
 
 
-_DESCRIBED = {
-    "discriminator": _Described(
+_TEXTS = {
+    "discriminator": _CardText(
         PRE_TRAINING,
         about="The discriminator tells which tokens of a text were replaced: "
         "a logit over 0 means replaced. Its encoder is what is fine-tuned.",
         keras="ElectraDiscriminator",
         logits="[B, L], over 0: replaced",
     ),
-    "generator": _Described(
+    "generator": _CardText(
         MASKED_LM,
         "fill-mask",
         "The generator fills in masks.",
         "ElectraGenerator",
         "[B, L, V], of each word",
     ),
-    "corrector": _Described(
+    "corrector": _CardText(
         MASKED_LM,
         about="The corrector tells which token stood where, of a text in which "
         "some were replaced. Its encoder is what is fine-tuned.",
         keras="ElectraGenerator",
         logits="[B, L, V], of each word",
     ),
-    "sequence_classification": _Described(
+    "sequence_classification": _CardText(
         SEQUENCE_CLASSIFICATION, "text-classification"
     ),
-    "token_classification": _Described(
+    "token_classification": _CardText(
         TOKEN_CLASSIFICATION, "token-classification"
     ),
-    "question_answering": _Described(QUESTION_ANSWERING, "question-answering"),
+    "question_answering": _CardText(QUESTION_ANSWERING, "question-answering"),
 }
 _ABOUT_ENERGIES = (
     "The network gives each token an energy E: exp(-E) is its probability "
@@ -158,7 +158,7 @@ def _header(
 ) -> str:
     library = "transformers" if target == "hf" else "tf-keras"
     lines = ["---", f"library_name: {library}"]
-    pipeline = _DESCRIBED[head or networks[0]].pipeline
+    pipeline = _TEXTS[head or networks[0]].pipeline
     if pipeline and len(networks) == 1:
         lines.append(f"pipeline_tag: {pipeline}")
     lines += ["tags:", "- electra", "- electra_tf"]
@@ -170,7 +170,7 @@ def _header(
 
 
 def _about(network: str, facts: Facts) -> str:
-    known = _DESCRIBED[network].about
+    known = _TEXTS[network].about
     return _ABOUT_ENERGIES if facts.has_energies else known
 
 
@@ -224,7 +224,7 @@ def _table(
 
 def _loading(networks: tuple[str, ...], target: str, head: str) -> str:
     name = networks[0]
-    known = _DESCRIBED[head or name]
+    known = _TEXTS[head or name]
     parts = []
     if not head and target != "saved_model":
         parts.append(_IN_KERAS.format(network=name, **known._asdict()))
