@@ -16,7 +16,7 @@ from electra_tf.model.vocabulary_softmax import Partition
 
 
 @keras.saving.register_keras_serializable("electra_tf")
-class GeneratorPredictions(keras.layers.Layer):
+class GeneratorPredictions(layers.ConfiguredLayer):
     """Scores every word of the vocabulary at some positions.
 
     The scores are LayerNorm(gelu(x W + b)) T' + c, with T the table of word
@@ -67,14 +67,6 @@ class GeneratorPredictions(keras.layers.Layer):
     def project(self, x: tf.Tensor) -> tf.Tensor:
         """Turns states [..., H] into what words are compared with, [..., E]."""
         return self.layer_norm(tensor_ops.gelu(self.dense(x)))
-
-    def get_config(self) -> dict:
-        return {
-            "embedding_size": self.embedding_size,
-            "vocab_size": self.vocab_size,
-            "initializer_range": self.initializer_range,
-            "name": self.name,
-        }
 
 
 class Cloze(NamedTuple):
@@ -160,7 +152,7 @@ class ClozePredictions(GeneratorPredictions):
 
 
 @keras.saving.register_keras_serializable("electra_tf")
-class DiscriminatorPredictions(keras.layers.Layer):
+class DiscriminatorPredictions(layers.ConfiguredLayer):
     """Scores each token: a logit over 0 means "replaced".
 
     Differs: the paper's D is the probability that a token is real; the sign
@@ -199,16 +191,9 @@ class DiscriminatorPredictions(keras.layers.Layer):
         hidden = tensor_ops.gelu(self.dense(x))  # [B, L, H]
         return tf.squeeze(self.dense_1(hidden), -1)  # [B, L]
 
-    def get_config(self) -> dict:
-        return {
-            "hidden_size": self.hidden_size,
-            "initializer_range": self.initializer_range,
-            "name": self.name,
-        }
-
 
 @keras.saving.register_keras_serializable("electra_tf")
-class SelectionPredictions(keras.layers.Layer):
+class SelectionPredictions(layers.ConfiguredLayer):
     """Scores a few words at each position: which of them stood there?
 
     A word's score is <LayerNorm(gelu(x W + b)), e(word)>, with e(word) its row
@@ -270,17 +255,9 @@ class SelectionPredictions(keras.layers.Layer):
         neither = tensor_ops.linear(x, self.neither, tf.zeros([1]))
         return tf.concat([neither, scores], -1)
 
-    def get_config(self) -> dict:
-        return {
-            "embedding_size": self.embedding_size,
-            "initializer_range": self.initializer_range,
-            "has_neither": self.has_neither,
-            "name": self.name,
-        }
-
 
 @keras.saving.register_keras_serializable("electra_tf")
-class ContrastPredictions(keras.layers.Layer):
+class ContrastPredictions(layers.ConfiguredLayer):
     """Turns a state into what texts are compared by: LayerNorm(gelu(x W + b)).
 
     Args:
@@ -314,10 +291,3 @@ class ContrastPredictions(keras.layers.Layer):
 
     def call(self, x: tf.Tensor) -> tf.Tensor:
         return self.layer_norm(tensor_ops.gelu(self.dense(x)))
-
-    def get_config(self) -> dict:
-        return {
-            "hidden_size": self.hidden_size,
-            "initializer_range": self.initializer_range,
-            "name": self.name,
-        }
