@@ -19,11 +19,12 @@ import tensorflow as tf
 
 from electra_tf.config.columns import ColumnsConfig
 from electra_tf.configure_finetuning import FinetuningConfig
+from electra_tf.data.formats import prepared, tables
+from electra_tf.data.formats.rows import BadRows
 from electra_tf.finetune.examples import Example, FeatureSpec
 from electra_tf.finetune.preprocessing import TextTokenizer
-from electra_tf.finetune.readers import prepared, sources, tables
+from electra_tf.finetune.readers import sources
 from electra_tf.finetune.readers.inputs import InputSpec
-from electra_tf.finetune.readers.reading import BadRows
 from electra_tf.finetune.readers.sources import Source
 from electra_tf.finetune.scorer import Scorer
 from electra_tf.model.modeling import EncoderOutput
@@ -296,7 +297,7 @@ class Task(abc.ABC):
         """
         if self.columns.labels or not self.columns.tfds_name:
             return self.columns.labels
-        return prepared.class_names(self.path("train"), column)
+        return prepared.class_names(str(self.path("train")), column)
 
     def get_examples(self, split: str) -> Sequence[Example]:
         """Reads the examples of a split.

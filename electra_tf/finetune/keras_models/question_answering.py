@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.config.qa import QAConfig
+from electra_tf.data.formats.rows import BadRowError
 from electra_tf.finetune.examples import TOKENS, FeatureSpec, QAExample
 from electra_tf.finetune.keras_models.base import Batch
 from electra_tf.finetune.keras_models.finetuned import Finetuned
@@ -21,7 +22,6 @@ from electra_tf.finetune.qa.qa_heads import make_head
 from electra_tf.finetune.qa.qa_reading import Answer, Context, Question
 from electra_tf.finetune.qa.qa_rows import SPECS, RowMaker
 from electra_tf.finetune.qa.qa_scorer import QAScorer, Squad2Scorer
-from electra_tf.finetune.readers.reading import BadRowError
 from electra_tf.finetune.task import Row
 from electra_tf.util.errors import UserError
 

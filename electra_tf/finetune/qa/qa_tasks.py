@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from electra_tf.configure_finetuning import FinetuningConfig
+from electra_tf.data.formats.contents import JSON_LINES
 from electra_tf.finetune.examples import FeatureSpec, QAExample
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.qa import qa_files, qa_reading
@@ -17,7 +18,6 @@ from electra_tf.finetune.qa.qa_heads import QAHead, make_head
 from electra_tf.finetune.qa.qa_metrics import answer_files
 from electra_tf.finetune.qa.qa_rows import SPECS, RowMaker
 from electra_tf.finetune.qa.qa_scorer import QAScorer, Squad2Scorer
-from electra_tf.finetune.readers import tables
 from electra_tf.finetune.readers.sources import Source
 from electra_tf.finetune.task import Preset, Row, Task
 
@@ -50,7 +50,7 @@ class QATask(Task):
     DEFAULT_EPOCHS: ClassVar[float] = 2.0
     FILES: ClassVar[str] = "qa"
     ENDINGS: ClassVar[tuple[str, ...]] = (
-        *tables.JSON_LINES,
+        *JSON_LINES,
         ".csv",
         ".tsv",
         qa_files.SQUAD,

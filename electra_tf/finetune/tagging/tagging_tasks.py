@@ -14,6 +14,10 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from electra_tf.data.formats import conll
+from electra_tf.data.formats.conll import CONLLU, Columns, Word
+from electra_tf.data.formats.contents import JSON_LINES
+from electra_tf.data.formats.rows import BadRowError, Record
 from electra_tf.finetune import label_warnings
 from electra_tf.finetune.examples import (
     EID,
@@ -21,11 +25,8 @@ from electra_tf.finetune.examples import (
     FeatureSpec,
     TaggedSentence,
 )
-from electra_tf.finetune.readers import conll, sources, tables
-from electra_tf.finetune.readers.conll import CONLLU, Columns, Word
+from electra_tf.finetune.readers import sources
 from electra_tf.finetune.readers.inputs import InputSpec
-from electra_tf.finetune.readers.reading import BadRowError
-from electra_tf.finetune.readers.records import Record, listed
 from electra_tf.finetune.readers.sources import Source
 from electra_tf.finetune.tagging import tagging_rows
 from electra_tf.finetune.tagging.spans import (
@@ -41,7 +42,7 @@ from electra_tf.finetune.tagging.tagging_metrics import (
     EntityScorer,
 )
 from electra_tf.finetune.task import Preset, Row, Task
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import UserError, listed
 
 _CONLL = {
     ".txt": Columns(),
@@ -81,7 +82,7 @@ class TaggingTask(Task):
 
     KIND: ClassVar[str] = "tagging"
     DEFAULT_LENGTH: ClassVar[int] = 256
-    ENDINGS: ClassVar[tuple[str, ...]] = (*tables.JSON_LINES, *_CONLL)
+    ENDINGS: ClassVar[tuple[str, ...]] = (*JSON_LINES, *_CONLL)
     preset: TaggingPreset | None
 
     @property
@@ -279,8 +280,13 @@ class TaggingTask(Task):
                     f"{word.text!r} alone."
                 )
 
-        columns = self._conll_columns(source)
-        read = conll.read(source.path, columns, self.bad_rows, check=check)
+        read = conll.read(
+            source.path,
+            sources.read_lines(source.path),
+            self._conll_columns(source),
+            bad_rows=self.bad_rows,
+            check=check,
+        )
         yield from map(_Sentence, itertools.count(), read)
 
     @property

@@ -5,10 +5,10 @@ import pytest
 import tiny_finetuning as tiny
 
 from electra_tf.config.columns import ColumnsConfig
+from electra_tf.data.formats.rows import BadRows
 from electra_tf.finetune import task_builder
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.qa import qa_files, qa_reading
-from electra_tf.finetune.readers.reading import BadRows
 from electra_tf.finetune.readers.sources import Source
 from electra_tf.util.errors import UserError
 

@@ -9,6 +9,7 @@ import tiny_finetuning as tiny
 
 from electra_tf.config.columns import ColumnsConfig
 from electra_tf.config.qa import QAConfig
+from electra_tf.data.formats.rows import BadRows
 from electra_tf.finetune.examples import EID, TOKENS
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.qa.qa_files import QuestionReader
@@ -25,7 +26,6 @@ from electra_tf.finetune.qa.qa_rows import (
     get_windows,
     max_context,
 )
-from electra_tf.finetune.readers.reading import BadRows
 from electra_tf.finetune.readers.sources import Source
 from electra_tf.model.tokenization import Vocabulary
 
