@@ -81,10 +81,6 @@ class TextTask(Task):
     preset: TextPreset | None
 
     @property
-    def endings(self) -> tuple[str, ...]:
-        return (".tsv",) if self.preset else self.ENDINGS
-
-    @property
     def is_unordered(self) -> bool:
         """Whether both orders of a pair mean the same."""
         if self.preset:

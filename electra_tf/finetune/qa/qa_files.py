@@ -5,6 +5,7 @@ question is an error with its place; there it ends the run, or the question is
 left out.
 """
 
+import dataclasses
 import json
 import pathlib
 from collections.abc import Callable, Iterable, Iterator
@@ -44,6 +45,7 @@ class _Paragraph(NamedTuple):
     content: Json
 
 
+@dataclasses.dataclass
 class QuestionReader:
     """Reads the questions of a split, in any of the formats.
 
@@ -58,22 +60,15 @@ class QuestionReader:
       has_unanswerable: whether a question may have no answer.
     """
 
-    def __init__(
-        self,
-        source: Source,
-        columns: ColumnsConfig,
-        bad_rows: BadRows,
-        *,
-        is_training: bool,
-        needs_answers: bool,
-        has_unanswerable: bool,
-    ) -> None:
-        self.source = source
-        self.columns = columns
-        self.bad_rows = bad_rows
-        self.is_training = is_training
-        self.needs_answers = needs_answers
-        self.has_unanswerable = has_unanswerable
+    source: Source
+    columns: ColumnsConfig
+    bad_rows: BadRows
+    _: dataclasses.KW_ONLY
+    is_training: bool
+    needs_answers: bool
+    has_unanswerable: bool
+
+    def __post_init__(self) -> None:
         self._names: set[str] = set()
 
     def read(self) -> list[QAExample]:
@@ -165,7 +160,7 @@ class QuestionReader:
 
     def _row(self, eid: int, record: Record) -> QAExample:
         columns = self.columns
-        question = record.text(columns.question_column)
+        question_text = record.text(columns.question_column)
         text = record.text(columns.context_column)
         answers = _answers(record, columns.answer_column)
         if self.needs_answers and not (answers or self.has_unanswerable):
@@ -180,14 +175,14 @@ class QuestionReader:
                 f"{answers[0]!r}."
             )
         name = record.label(_ID) if record.has(_ID) else None
-        asked = Question(
+        question = Question(
             qas_id=name or str(eid),
-            text=question,
+            text=question_text,
             answers=answers,
             places=places,
             is_impossible=self.needs_answers and not answers,
         )
-        made = example(eid, Context(text), asked)
+        made = example(eid, Context(text), question)
         if self._is_lost(made):
             raise BadRowError(
                 f"{columns.answer_start_column!r} must be where the answer "

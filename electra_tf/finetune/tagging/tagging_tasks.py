@@ -58,7 +58,7 @@ class TaggingPreset(Preset):
     """A task in files with a word a line.
 
     Attributes:
-      ending: of the names of its files, which tells their columns.
+      ending: also tells the columns of its files.
       is_spans: whether tags say where spans are, in any encoding.
     """
 
@@ -84,10 +84,6 @@ class TaggingTask(Task):
     DEFAULT_LENGTH: ClassVar[int] = 256
     ENDINGS: ClassVar[tuple[str, ...]] = (*JSON_LINES, *_CONLL)
     preset: TaggingPreset | None
-
-    @property
-    def endings(self) -> tuple[str, ...]:
-        return (self.preset.ending,) if self.preset else self.ENDINGS
 
     @functools.cached_property
     def train_sentences(self) -> list[_Sentence]:
@@ -127,9 +123,10 @@ class TaggingTask(Task):
         """The kinds of spans, or else the tags, that may be in a file."""
         if self.columns.labels:
             return frozenset(self.columns.labels)
-        told = self.class_names(self._columns[1])
-        rows = (w.tag for x in self.train_sentences for w in x.words)
-        return frozenset(filter(None, map(self._name, {*(told or rows)})))
+        tags = self.class_names(self._columns[1]) or [
+            word.tag for x in self.train_sentences for word in x.words
+        ]
+        return frozenset(filter(None, map(self._name, {*tags})))
 
     def get_labels(self) -> tuple[str, ...]:
         """Returns the tags of the model: for spans those of all kinds.
@@ -258,12 +255,10 @@ class TaggingTask(Task):
     def _is_good(self, source: Source, words: Sequence[Word]) -> bool:
         """Checks the tags of a sentence, which is left out for a bad one."""
         for word in words:
-            is_good = False
             with self.bad_rows.at(source.path, word.place):
                 self.check_tag(str(word.tag))
-                is_good = True
-            if not is_good:
-                return False
+                continue
+            return False
         return True
 
     def _sentences(
