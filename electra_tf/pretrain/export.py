@@ -30,10 +30,10 @@ import pathlib
 
 import tensorflow as tf
 
-from electra_tf.checkpoint import architecture
+from electra_tf.checkpoint import architecture, model_card
 from electra_tf.checkpoint.weights import Weights
 from electra_tf.model.text_reader import Ids, TextReader
-from electra_tf.pretrain import model_card, pretrain_helpers
+from electra_tf.pretrain import pretrain_helpers, run_facts
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.objectives.replace_mlm import ReplaceMlm
 from electra_tf.pretrain.pretrain_data import Inputs
@@ -65,15 +65,16 @@ def export(
         for path in saved_models.export(network.signatures, directory / name)
     ]
     optimizer = getattr(model, "optimizer", None)
+    step = int(optimizer.iterations.numpy()) if optimizer else 0
     model_card.write(
         directory,
         {
             name: model_card.Part(network.encoder.config, network.num_weights)
             for name, network in found.items()
         },
-        model_card.facts_of(model.config),
+        run_facts.of_run(model.config, step),
         "saved_model",
-        step=int(optimizer.iterations.numpy()) if optimizer else 0,
+        step=step,
     )
     return written
 
