@@ -11,8 +11,7 @@ from electra_tf import flops_computation
 from electra_tf.config.objective_traits import TRAITS
 from electra_tf.config.objectives import ObjectiveConfig
 from electra_tf.flops_computation import FlopsConfig
-from electra_tf.model import flops
-from electra_tf.pretrain import training_flops
+from electra_tf.pretrain import flops
 from electra_tf.util import config_flags
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -134,8 +133,8 @@ def test_a_frozen_generator_is_counted_forward():
 
 def _stage(config, length, batch_size):
     """Counts an update of the first of two stages."""
-    sizes = training_flops.sizes_of(config, config.vocab_size, length)
-    parts = training_flops.generator_pass(sizes)
+    sizes = flops.sizes_of(config, config.vocab_size, length)
+    parts = flops.generator_pass(sizes)
     return flops.update_flops(parts, batch_size)
 
 
@@ -154,7 +153,8 @@ def test_phases_cost_what_runs_of_their_lengths_cost(capsys):
     stages = ("--objective=two_stage", "--generator_sharing=none")
     first = ("--generator_steps=95",)
     config = _parse(phases, longest, *stages, *first, "--num_train_steps=100")
-    assert config.whole() == 90 * _stage(config, 128, 64) + 5 * (
+    whole = flops_computation.config_flops(config)["whole run"]
+    assert whole == 90 * _stage(config, 128, 64) + 5 * (
         _stage(config, 512, 16)
         + flops.update_flops(config.passes(512), batch_size=16)
     )
@@ -189,7 +189,7 @@ def test_every_objective_says_what_it_costs(name):
 def test_every_type_of_generator_says_what_it_costs():
     ours, theirs = (
         config_class.__dataclass_fields__["generator_type"].metadata["choices"]
-        for config_class in (training_flops.Sizes, ObjectiveConfig)
+        for config_class in (flops.Sizes, ObjectiveConfig)
     )
     assert set(theirs) <= set(ours)
 

@@ -25,10 +25,10 @@ from electra_tf.pretrain import (
     objectives,
     pretrain_data,
 )
+from electra_tf.pretrain.flops import training_flops
 from electra_tf.pretrain.initialization import Start
 from electra_tf.pretrain.pretrain_data import BatchSchedule, Source
 from electra_tf.pretrain.pretraining_model import PretrainingModel
-from electra_tf.pretrain.training_flops import training_flops
 from electra_tf.training import callbacks, training_utils
 from electra_tf.training.updates import checkpoint_variables
 from electra_tf.util import config_flags, console, distribution, files

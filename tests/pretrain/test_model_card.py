@@ -17,7 +17,7 @@ from electra_tf.pretrain import (
     model_card,
     pretraining_run,
 )
-from electra_tf.pretrain.training_flops import training_flops
+from electra_tf.pretrain.flops import training_flops
 from electra_tf.util import config_flags
 
 MANIFEST = {

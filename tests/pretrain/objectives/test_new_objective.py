@@ -10,9 +10,9 @@ import tiny
 from electra_tf.config.objective_traits import TRAITS, Reading, Traits
 from electra_tf.model import losses
 from electra_tf.pretrain import evaluation, export, health
+from electra_tf.pretrain.flops import passes, sizes_of
 from electra_tf.pretrain.metrics import Loss
 from electra_tf.pretrain.objectives.electra import Electra
-from electra_tf.pretrain.training_flops import passes, sizes_of
 from electra_tf.util.errors import UserError
 
 NAME = "confident_electra"
