@@ -10,8 +10,8 @@ _MODELS = "electra_tf.finetune.keras_models"
 _KERAS = {
     "ElectraBackbone": f"{_MODELS}.backbone",
     "ElectraClassifier": f"{_MODELS}.text_models",
-    "ElectraDiscriminator": "electra_tf.model.modeling",
-    "ElectraGenerator": "electra_tf.model.modeling",
+    "ElectraDiscriminator": "electra_tf.model.networks",
+    "ElectraGenerator": "electra_tf.model.networks",
     "ElectraPretrainer": "electra_tf.pretrain.electra_pretrainer",
     "ElectraQA": f"{_MODELS}.question_answering",
     "ElectraRegressor": f"{_MODELS}.text_models",

@@ -23,7 +23,7 @@ ROOMS = (
 TASKS = ("pretrain", "finetune", "analysis")
 CONFIGURATION = ("util", "config", "configure")
 # What a class method imports when it is called.
-LATE = {("electra_tf.model.modeling", "electra_tf.checkpoint.loading")}
+LATE = {("electra_tf.model.networks", "electra_tf.checkpoint.loading")}
 
 
 def _imported(path):

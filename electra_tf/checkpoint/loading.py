@@ -11,7 +11,7 @@ from electra_tf.checkpoint.architecture import (
 )
 from electra_tf.checkpoint.weights import Weights, select
 from electra_tf.model.layers import Policy
-from electra_tf.model.modeling import (
+from electra_tf.model.networks import (
     ElectraDiscriminator,
     ElectraGenerator,
     EncoderWithHead,

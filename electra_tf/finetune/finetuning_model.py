@@ -92,12 +92,9 @@ class FinetuningModel(UpdatedModel):
         Returns:
           As `update_with_keys`.
         """
-        replica = tf.distribute.get_replica_context()
         _, batch = _only(inputs)
         num_rows = tensor_ops.shape_of(batch["input_ids"])[0]
-        first = replica.replica_id_in_sync_group * num_rows
-        rows = tf.range(num_rows) + first
-        keys = seeds.row_keys(self.seed, self.optimizer.iterations, rows)
+        keys = seeds.batch_keys(self.seed, self.optimizer.iterations, num_rows)
         return self.update_with_keys(inputs, keys=keys)
 
     def variables_of(self, inputs: TaskBatch) -> list[keras.Variable]:

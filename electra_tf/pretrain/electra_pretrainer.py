@@ -15,7 +15,7 @@ from electra_tf.config.model import CommonConfig
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.data import vocabularies
 from electra_tf.model import text_reader
-from electra_tf.model.modeling import (
+from electra_tf.model.networks import (
     Batch,
     ElectraDiscriminator,
     ElectraGenerator,
@@ -36,7 +36,7 @@ from electra_tf.pretrain.texts import Data
 from electra_tf.training import callbacks as callbacks_lib
 from electra_tf.training import training_utils
 from electra_tf.util import config_fields
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import ElectraWarning, UserError
 
 _NO_FILES = {"data_dir": ".", "model_name": "keras"}
 
@@ -91,6 +91,7 @@ class ElectraPretrainer(keras.Model):
         self.supports_jit = False  # strings have no place in XLA
         if isinstance(config, Mapping):
             config = PretrainingConfig.from_flags(_NO_FILES | dict(config))
+        texts.check(config.corpus)
         self.config = config
         if not isinstance(vocabulary, Vocabulary):
             vocabulary = vocabularies.open_vocabulary(
@@ -392,5 +393,6 @@ class ElectraPretrainer(keras.Model):
             f"`fit` ends at update {last:,}, but the learning rate rises until "
             f"{warmup:,} (num_warmup_steps) and falls to 0 at {end:,} "
             "(num_train_steps). Configure a schedule that is as long as `fit`.",
+            ElectraWarning,
             stacklevel=3,
         )

@@ -252,13 +252,9 @@ class PretrainingModel(UpdatedModel):
         Returns:
           As `update_with_keys`.
         """
-        replica = tf.distribute.get_replica_context()
         num_rows = tensor_ops.shape_of(inputs.input_ids)[0]
-        first = replica.replica_id_in_sync_group * num_rows
         step = self.optimizer.iterations
-        keys = seeds.row_keys(
-            self.config.training.seed, step, tf.range(num_rows) + first
-        )
+        keys = seeds.batch_keys(self.config.training.seed, step, num_rows)
         num_steps = self.config.training.num_train_steps
         progress = tf.cast(step, tf.float32) / num_steps
         progress = tf.fill([num_rows], tf.minimum(progress, 1.0))

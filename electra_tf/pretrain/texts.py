@@ -9,7 +9,7 @@ import tensorflow as tf
 from electra_tf.config.corpus import CorpusConfig
 from electra_tf.data.examples import ExampleSpan, carry, fill_rows
 from electra_tf.data.record_format import layout
-from electra_tf.model.modeling import complete_ids
+from electra_tf.model.networks import complete_ids
 from electra_tf.model.text_reader import TextReader
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.util.errors import UserError, shown
@@ -17,6 +17,32 @@ from electra_tf.util.errors import UserError, shown
 Data = Sequence[str] | Mapping[str, np.ndarray] | Inputs | tf.data.Dataset
 """Documents, whose lines are sentences; or rows of ids; or batches of rows: of
 strings, of `Inputs`, or of dicts with "input_ids"."""
+
+
+def check(config: CorpusConfig) -> None:
+    """Refuses what only records on disk can have, rather than ignore it.
+
+    Args:
+      config: how the user wants text to become rows.
+
+    Raises:
+      UserError: naming the options.
+    """
+    refused = {
+        "packing=original": config.packing == "original",
+        "seq_length_phases": config.seq_length_phases,
+        "length_buckets": config.length_buckets,
+        "split_sentences": config.split_sentences,
+        "drop_duplicates": config.drop_duplicates,
+    }
+    given = [name for name, is_given in refused.items() if is_given]
+    if given:
+        raise UserError(
+            "`fit` packs text by carry or packed into rows of one length, and "
+            f"takes lines and documents as they are. Received: "
+            f"{', '.join(given)}. Leave it out, or build records with it and "
+            "train with electra_tf.run_pretraining."
+        )
 
 
 def pack(

@@ -55,6 +55,24 @@ def row_keys(seed: int, step: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
     return _mix(key ^ _words(rows))
 
 
+def batch_keys(seed: int, step: tf.Tensor, num_rows: tf.Tensor) -> tf.Tensor:
+    """Makes the keys of this replica's rows of the global batch.
+
+    Outside of a replica the rows are the first of the batch.
+
+    Args:
+      seed: the run's seed.
+      step: int scalar, the number of updates done so far.
+      num_rows: int32 scalar, B, the same on each replica.
+
+    Returns:
+      uint32 [B].
+    """
+    replica = tf.distribute.get_replica_context()
+    first = replica.replica_id_in_sync_group * num_rows if replica else 0
+    return row_keys(seed, step, tf.range(num_rows) + first)
+
+
 def fold_in(keys: tf.Tensor, purpose: int) -> tf.Tensor:
     """Derives independent keys for one purpose (masking, a layer, ...).
 

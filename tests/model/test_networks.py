@@ -9,7 +9,8 @@ import tiny
 import electra_tf
 from electra_tf.config.model import BertConfig
 from electra_tf.model import shared_embeddings
-from electra_tf.model.modeling import BertModel, EncoderWithHead
+from electra_tf.model.modeling import BertModel
+from electra_tf.model.networks import EncoderWithHead
 from electra_tf.util.errors import UserError
 
 CONFIG = BertConfig(

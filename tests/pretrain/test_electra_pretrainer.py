@@ -224,6 +224,7 @@ def test_each_objective_fits_answers_and_is_saved(variant, tmp_path):
     [
         (({"hiden_size": 16}, tiny.VOCABULARY), "flags.*hiden_size"),
         (({"hidden_size": "16"}, tiny.VOCABULARY), "hidden_size"),
+        (({"packing": "original"}, tiny.VOCABULARY), "packing=original"),
     ],
 )
 def test_what_is_no_configuration_is_refused(arguments, message):

@@ -34,6 +34,23 @@ def test_rows_are_in_the_order_of_the_text():
     assert _words(texts.pack(DOCUMENTS, CORPUS, READER)) == WORDS
 
 
+@pytest.mark.parametrize(
+    "flag",
+    [
+        {"packing": "original"},
+        {"seq_length_phases": f"8:0.5,{tiny.LENGTH}:0.5"},
+        {"length_buckets": (8,)},
+        {"split_sentences": True},
+        {"drop_duplicates": True},
+    ],
+    ids=lambda flag: next(iter(flag)),
+)
+def test_an_option_of_records_on_disk_is_refused_not_ignored(flag):
+    texts.check(CORPUS)
+    with pytest.raises(UserError, match=next(iter(flag))):
+        texts.check(dataclasses.replace(CORPUS, **flag))
+
+
 def _batches(data, seed=None):
     return list(texts.batches(data, CORPUS, READER, batch_size=4, seed=seed))
 

@@ -28,6 +28,18 @@ def test_a_row_draws_the_same_numbers_in_any_batch():
     np.testing.assert_array_equal(whole[2:], part)
 
 
+def test_replicas_have_the_keys_of_their_rows():
+    strategy = tf.distribute.MirroredStrategy(
+        ["/cpu:0", "/cpu:1"],
+        cross_device_ops=tf.distribute.ReductionToOneDevice(),
+    )
+    made = strategy.run(lambda: seeds.batch_keys(7, tf.constant(3), 2))
+    both = tf.concat(strategy.experimental_local_results(made), 0)
+    np.testing.assert_array_equal(both, _keys([0, 1, 2, 3]))
+    alone = seeds.batch_keys(7, tf.constant(3), 4)
+    np.testing.assert_array_equal(alone, both)
+
+
 def test_seed_step_row_and_purpose_each_change_the_numbers():
     keys = [
         _keys([0]),

@@ -229,11 +229,9 @@ class ElectraModel(keras.Model):
         """
         keys = None
         if training:
-            size = tf.shape(inputs["input_ids"])[0]
-            replica = tf.distribute.get_replica_context()
-            first = replica.replica_id_in_sync_group * size if replica else 0
-            step = tf.cast(self._calls.next()[1], tf.int32)
-            keys = seeds.row_keys(self.seed, step, tf.range(size) + first)
+            call = tf.cast(self._calls.next()[1], tf.int32)
+            num_rows = tf.shape(inputs["input_ids"])[0]
+            keys = seeds.batch_keys(self.seed, call, num_rows)
         states = self.encoder(
             inputs["input_ids"],
             inputs["input_mask"],

@@ -29,11 +29,8 @@ from electra_tf.config.model import BertConfig
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import heads, losses, tensor_ops
 from electra_tf.model.heads import Cloze
-from electra_tf.model.modeling import (
-    BertModel,
-    ElectraDiscriminator,
-    ElectraGenerator,
-)
+from electra_tf.model.modeling import BertModel
+from electra_tf.model.networks import ElectraDiscriminator, ElectraGenerator
 from electra_tf.model.shared_embeddings import DisentangledEmbeddings
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import generators, pretrain_helpers

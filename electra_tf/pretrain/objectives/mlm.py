@@ -14,7 +14,8 @@ import math
 import tensorflow as tf
 
 from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.model.modeling import BertModel, ElectraGenerator
+from electra_tf.model.modeling import BertModel
+from electra_tf.model.networks import ElectraGenerator
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain.metrics import Loss, Prediction, masked_lm_metrics
 from electra_tf.pretrain.pretrain_data import Inputs

@@ -30,7 +30,7 @@ import tensorflow as tf
 from electra_tf.config.model import BertConfig
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import vocabulary_softmax
-from electra_tf.model.modeling import ElectraGenerator
+from electra_tf.model.networks import ElectraGenerator
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.util.errors import UserError

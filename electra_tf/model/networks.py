@@ -1,0 +1,340 @@
+"""The networks users hold: an encoder with a pre-training head, and a reader.
+
+`ElectraDiscriminator` and `ElectraGenerator` are Keras models: called on ids
+or on texts, made from a checkpoint, saved, exported. The objectives train the
+same two.
+
+Letters in shapes: B rows, L tokens in a row, N positions, H hidden, V
+vocabulary.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import keras
+import tensorflow as tf
+
+from electra_tf.config.model import BertConfig
+from electra_tf.model import layers, tensor_ops
+from electra_tf.model.heads import (
+    DiscriminatorPredictions,
+    GeneratorPredictions,
+)
+from electra_tf.model.modeling import BertModel, Embeddings
+from electra_tf.model.text_reader import (
+    Ids,
+    TextReader,
+    vocabulary_from_config,
+)
+from electra_tf.model.tokenization import Vocabulary
+from electra_tf.util import seeds
+from electra_tf.util.errors import UserError
+
+Batch = Mapping[str, tf.Tensor] | tf.Tensor
+"""A dict of ids, or texts, string [B]."""
+
+
+@keras.saving.register_keras_serializable("electra_tf")
+class EncoderWithHead(keras.Model):
+    """An encoder, and the pre-training head that stands on it, if any.
+
+    Args:
+      config: sizes of the encoder.
+      vocabulary: of its tokens; None for a model that reads ids only.
+      encoder: to stand on, built; by default a new one.
+      seed: of dropout where `training=True` comes without `keys`; None for
+        dropout with `keys` alone.
+      dtype: policy; see `BertModel`. Default: Keras' global one.
+      name: of the model.
+      **reading: how text is read, see `TextReader`: `do_lower_case`,
+        `strip_accents`, and `max_seq_length`, by default 128 or what the
+        encoder can read.
+
+    Call arguments:
+      inputs: "input_ids", int32 [B, L], and optionally "input_mask", by
+        default 1 where ids are not 0, and "segment_ids", by default 0; or
+        texts, string [B], if the vocabulary is known.
+      training: whether dropout is on.
+      keys: uint32 [B], one random key a row, for dropout that is a function of
+        them. Default: it differs from call to call.
+
+    Returns:
+      A dict: "sequence_output", float32 [B, L, H], and "pooled_output",
+      float32 [B, H], the encoder's states and that of [CLS]; what the head
+      answers; and of texts "input_ids" and "input_mask", int32 [B, L].
+    """
+
+    NETWORK = ""
+    """Name in checkpoints, of `weights.NETWORKS`."""
+
+    def __init__(
+        self,
+        config: BertConfig,
+        vocabulary: Vocabulary | None = None,
+        *,
+        encoder: BertModel | None = None,
+        seed: int | None = 0,
+        dtype: layers.Policy = None,
+        name: str | None = None,
+        **reading: Any,  # noqa: ANN401 (those of TextReader)
+    ) -> None:
+        super().__init__(name=name, dtype=dtype, autocast=False)
+        self.supports_jit = False  # strings have no place in XLA
+        self.config = config
+        self.seed = seed
+        self._calls = None if seed is None else keras.random.SeedGenerator(seed)
+        self.reader = None
+        if vocabulary is not None:
+            longest = min(128, config.max_position_embeddings)
+            self.reader = TextReader(
+                vocabulary,
+                reads_masks=self.NETWORK == "generator",
+                **{"max_seq_length": longest, **reading},
+            )
+        self.encoder = encoder or BertModel(config, dtype=self.dtype_policy)
+        if not self.encoder.built:
+            self.encoder.build((None, None))
+        self.head = self.make_head()
+        if self.head is not None:
+            self.head.build((None, None, config.hidden_size))
+        self.built = True
+
+    def make_head(self) -> keras.layers.Layer | None:
+        """Makes the head; this class has none."""
+        return None
+
+    @property
+    def vocabulary(self) -> Vocabulary | None:
+        """The tokens, where they are known."""
+        return self.reader and self.reader.vocabulary
+
+    @classmethod
+    def from_checkpoint(
+        cls,
+        path: str,
+        network: str = "",
+        *,
+        vocab_file: str = "",
+        **options: Any,  # noqa: ANN401 (those of the class)
+    ) -> Self:
+        """Makes a network with the weights of a checkpoint.
+
+        Args:
+          path: of a checkpoint of the original's, of ours, or of Hugging
+            Face's.
+          network: "discriminator", "generator" or "corrector". Default: that
+            of the class.
+          vocab_file: of the tokens. Default: the one beside the checkpoint.
+          **options: of the class, but for `config` and `vocabulary`.
+
+        Raises:
+          UserError: if it cannot be read, or holds no such network.
+        """
+        # Checkpoints know networks; a network finds them only when asked to.
+        from electra_tf.checkpoint import loading
+
+        return loading.load(
+            path, network, cls, vocab_file=vocab_file, **options
+        )
+
+    def call(
+        self,
+        inputs: Batch,
+        training: bool = False,
+        keys: tf.Tensor | None = None,
+    ) -> dict[str, tf.Tensor]:
+        is_text = not isinstance(inputs, Mapping)
+        ids = self.read(inputs) if is_text else complete_ids(inputs)
+        if training and keys is None and self._calls is not None:
+            call = tf.cast(self._calls.next()[1], tf.int32)
+            num_rows = tf.shape(ids["input_ids"])[0]
+            keys = seeds.batch_keys(self.seed, call, num_rows)
+        states = self.encoder(
+            ids["input_ids"], ids["input_mask"], ids["segment_ids"], keys
+        )
+        outputs = self.answer(states.sequence_output, ids) | {
+            "sequence_output": states.sequence_output,
+            "pooled_output": states.pooled_output,
+        }
+        if is_text:
+            outputs |= {k: ids[k] for k in ("input_ids", "input_mask")}
+        return outputs
+
+    def answer(
+        self, states: tf.Tensor, ids: Mapping[str, tf.Tensor]
+    ) -> dict[str, tf.Tensor]:
+        """Returns what the head answers.
+
+        Args:
+          states: float32 [B, L, H], of the encoder.
+          ids: what it read.
+        """
+        del states, ids
+        return {}
+
+    def read(self, texts: tf.Tensor) -> Ids:
+        """Turns texts into ids; also inside `tf.data`.
+
+        Args:
+          texts: string [B].
+
+        Raises:
+          UserError: if the vocabulary is not known.
+        """
+        if self.reader is None:
+            raise UserError(
+                "A network that reads text must have a vocabulary. Received: "
+                "texts, without one. Give `vocabulary` or `vocab_file`, or "
+                '{"input_ids": ids}.'
+            )
+        return self.reader.read(tf.reshape(texts, [-1]))
+
+    def export(
+        self,
+        filepath: str,
+        *arguments: Any,  # noqa: ANN401 (those of Keras)
+        input_signature: Any = None,  # noqa: ANN401
+        **options: Any,  # noqa: ANN401
+    ) -> None:
+        """Writes a SavedModel that answers without electra_tf.
+
+        Args:
+          filepath: of its directory.
+          *arguments: of `keras.Model.export`.
+          input_signature: what it is called with. Default: "input_ids",
+            "input_mask" and "segment_ids", int32, of any size.
+          **options: of `keras.Model.export`.
+        """
+        ids = {
+            name: keras.InputSpec(dtype="int32", shape=(None, None), name=name)
+            for name in ("input_ids", "input_mask", "segment_ids")
+        }
+        signature = input_signature or [ids]
+        super().export(
+            filepath, *arguments, input_signature=signature, **options
+        )
+
+    def get_config(self) -> dict[str, Any]:
+        encoder = self.encoder
+        if type(encoder.embeddings) is not Embeddings:
+            raise UserError(
+                "A network that is saved must have embeddings of its own. "
+                f"Received: {self.name}, with "
+                f"{type(encoder.embeddings).__name__}. Save the "
+                "ElectraPretrainer, or what its `extract` returns."
+            )
+        return {
+            "config": self.config.to_dict(),
+            **({} if self.reader is None else self.reader.get_config()),
+            "direction": encoder.direction,
+            "is_packed": encoder.is_packed,
+            "seed": self.seed,
+            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
+            "name": self.name,
+        }
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
+        values = dict(config)
+        if "vocabulary" in values:
+            values["vocabulary"] = vocabulary_from_config(values["vocabulary"])
+        values["config"] = BertConfig(**values["config"])
+        values["encoder"] = BertModel(
+            values["config"],
+            direction=values.pop("direction"),
+            is_packed=values.pop("is_packed"),
+            dtype=values["dtype"],
+        )
+        return cls(**values)
+
+
+@keras.saving.register_keras_serializable("electra_tf")
+class ElectraDiscriminator(EncoderWithHead):
+    """Tells which tokens of a text were replaced.
+
+    Example:
+      discriminator = electra_tf.ElectraDiscriminator.from_checkpoint(path)
+      discriminator(tf.constant(["the chef ate the meal"]))["logits"]  # [1, L]
+
+    Args: see `EncoderWithHead`.
+
+    Returns:
+      As `EncoderWithHead`, and "logits", float32 [B, L]: over 0 means
+      "replaced". Of the objective electric they are the energies, -log of an
+      unnormalised probability, in nats.
+    """
+
+    NETWORK = "discriminator"
+
+    def make_head(self) -> keras.layers.Layer:
+        config = self.config
+        return DiscriminatorPredictions(
+            config.hidden_size, config.initializer_range
+        )
+
+    def answer(
+        self, states: tf.Tensor, ids: Mapping[str, tf.Tensor]
+    ) -> dict[str, tf.Tensor]:
+        return {"logits": self.head(states)}  # [B, L]
+
+
+@keras.saving.register_keras_serializable("electra_tf")
+class ElectraGenerator(EncoderWithHead):
+    """Predicts masked tokens; "[MASK]" in text is a mask.
+
+    Example:
+      generator = electra_tf.ElectraGenerator.from_checkpoint(path)
+      generator(tf.constant(["the [MASK] ate the meal"]))["logits"]  # [1, L, V]
+
+    Args: see `EncoderWithHead`.
+
+    Call arguments:
+      inputs: as `EncoderWithHead`; of ids also "positions", int32 [B, N], for
+        logits at these positions alone: the product with all words is most of
+        the work.
+
+    Returns:
+      As `EncoderWithHead`, and "logits", float32 [B, L, V] or [B, N, V].
+    """
+
+    NETWORK = "generator"
+
+    def make_head(self) -> keras.layers.Layer:
+        config = self.config
+        return GeneratorPredictions(
+            config.embedding_size, config.vocab_size, config.initializer_range
+        )
+
+    def answer(
+        self, states: tf.Tensor, ids: Mapping[str, tf.Tensor]
+    ) -> dict[str, tf.Tensor]:
+        if "positions" in ids:
+            states = tensor_ops.gather_positions(states, ids["positions"])
+        return {"logits": self.score(states)}
+
+    def score(self, states: tf.Tensor) -> tf.Tensor:
+        """Returns the logits of all words.
+
+        Args:
+          states: float32 [..., H], of the encoder.
+
+        Returns:
+          float32 [..., V].
+        """
+        table = tf.convert_to_tensor(self.encoder.embeddings.word_embeddings)
+        return self.head(states, table)
+
+
+def complete_ids(inputs: Mapping[str, tf.Tensor]) -> Ids:
+    """Fills in what a batch of ids leaves out, and casts all to int32.
+
+    The cast is for Keras, which traces models under a strategy with float32.
+
+    Args:
+      inputs: "input_ids", [B, L], and optionally the others of `Ids`.
+    """
+    ids = {name: tf.cast(x, tf.int32) for name, x in inputs.items()}
+    if "input_mask" not in ids:
+        ids["input_mask"] = tf.cast(ids["input_ids"] > 0, tf.int32)
+    ids.setdefault("segment_ids", tf.zeros_like(ids["input_ids"]))
+    return ids
