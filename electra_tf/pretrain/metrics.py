@@ -78,19 +78,6 @@ class Prediction:
 Record = TypeVar("Record", bound=Prediction)
 
 
-def masked_lm_metrics(logits: tf.Tensor, masked: Masked) -> Terms:
-    """Computes the loss and the accuracy at the masked positions.
-
-    Args:
-      logits: float32 [B, N, V].
-      masked: the truth.
-
-    Returns:
-      `masked_lm_loss` (nats) and `masked_lm_accuracy`.
-    """
-    return softmax_metrics("masked_lm", logits, masked.ids, masked.weights)
-
-
 def softmax_metrics(
     name: str, logits: tf.Tensor, ids: tf.Tensor, weights: tf.Tensor
 ) -> Terms:

@@ -59,7 +59,6 @@ from electra_tf.pretrain.random_keys import (
     Keys,
     Purpose,
     draw,
-    dropout_keys,
     risen,
     step_of,
 )
@@ -147,10 +146,10 @@ class Adversarial(Electra):
     ) -> AdversarialPrediction:
         """Masks, samples and discriminates."""
         masked = self.mask(inputs, keys)
-        states = self._read(
-            masked, self._generator_dropout(keys, training)
-        )  # [B, N, H]
-        mlm_logits = self._score(states)
+        inner = self._generator_dropout(keys, training)
+        states = self.generator(*masked.inputs, keys=inner).sequence_output
+        states = tensor_ops.gather_positions(states, masked.positions)
+        mlm_logits = self.generator_model.score(states)  # [B, N, H -> V]
         fake = self._corrupt(inputs, masked, mlm_logits, keys)
         share = self.adversarial_share(keys)
         drawn_from = self._sampling_logits(mlm_logits, masked, keys)
@@ -162,7 +161,7 @@ class Adversarial(Electra):
             baseline = self.baseline(tf.stop_gradient(states))[..., 0]
         output = self.electra(
             *fake.inputs,
-            keys=dropout_keys(keys, Purpose.DISCRIMINATOR_DROPOUT, training),
+            keys=self.main_dropout(keys, training),
             word_offsets=offsets,
         )
         return AdversarialPrediction(
@@ -196,8 +195,7 @@ class Adversarial(Electra):
         """
         scale = -share * self.config.objective.gen_weight * masked.weights
         scale = scale[..., tf.newaxis]  # [B, N, 1]
-        table = tf.convert_to_tensor(self.electra.embeddings.word_embeddings)
-        table = tf.stop_gradient(table)
+        table = tf.stop_gradient(self.word_table)
         zeros = scale * (soft - tf.stop_gradient(soft))  # [B, N, V]
         zeros = tensor_ops.linear(zeros, table, tf.zeros(table.shape[1]))
         length = masked.inputs.input_ids.shape[1]

@@ -44,12 +44,7 @@ from electra_tf.pretrain.pretraining_model import Terms
 
 
 class AllTokensMlm(ReplaceMlm):
-    """Trains a generator, and an encoder that copies or corrects each token.
-
-    Args:
-      config: the whole configuration.
-      vocabulary: of the data.
-    """
+    """Trains a generator, and an encoder that copies or corrects each token."""
 
     def declare_main_losses(self) -> dict[str, Loss]:
         """Its value at chance is that of a gate at 1/2, a uniform softmax."""

@@ -40,7 +40,7 @@ from electra_tf.pretrain.metrics import (
     Prediction,
     cloze_metrics,
     discriminator_metrics,
-    masked_lm_metrics,
+    softmax_metrics,
 )
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretrain_helpers import Masked
@@ -163,10 +163,8 @@ class Electra(PretrainingModel):
     ) -> Prediction:
         """Masks, samples and discriminates."""
         made = self.corrupt(inputs, keys=keys, training=training)
-        disc_logits = self.discriminate(
-            made.fake.inputs,
-            dropout_keys(keys, Purpose.DISCRIMINATOR_DROPOUT, training),
-        )
+        inner = self.main_dropout(keys, training)
+        disc_logits = self.discriminate(made.fake.inputs, inner)
         return made.extended(Prediction, disc_logits=disc_logits)
 
     def corrupt(
@@ -248,21 +246,21 @@ class Electra(PretrainingModel):
         ids = masked.inputs._asdict() | {"positions": masked.positions}
         return self.generator_model(ids, keys=keys)["logits"], None
 
+    def main_dropout(self, keys: Keys, training: bool) -> tf.Tensor | None:
+        """Returns the keys of the main encoder's dropout, uint32 [B]."""
+        return dropout_keys(keys, Purpose.DISCRIMINATOR_DROPOUT, training)
+
+    @property
+    def word_table(self) -> tf.Tensor:
+        """The word embeddings of the main encoder, float32 [V, E]."""
+        return tf.convert_to_tensor(self.electra.embeddings.word_embeddings)
+
     def _generator_dropout(
         self, keys: Keys, training: bool
     ) -> tf.Tensor | None:
         """Returns keys of the generator's dropout; a frozen one has none."""
         is_on = training and not self.is_frozen
         return dropout_keys(keys, Purpose.GENERATOR_DROPOUT, is_on)
-
-    def _read(self, masked: Masked, keys: tf.Tensor | None) -> tf.Tensor:
-        """Returns the generator's states at masked slots, float32 [B, N, H]."""
-        states = self.generator(*masked.inputs, keys=keys).sequence_output
-        return tensor_ops.gather_positions(states, masked.positions)
-
-    def _score(self, states: tf.Tensor) -> tf.Tensor:
-        """Returns the logits of the generator's states, float32 [B, N, V]."""
-        return self.generator_model.score(states)
 
     def _corrupt(
         self,
@@ -356,7 +354,9 @@ class Electra(PretrainingModel):
         """Computes what the generator learns, and how often it is right."""
         terms, masked = {}, made.masked
         if self.has_generator:
-            terms = masked_lm_metrics(made.mlm_logits, masked)
+            terms = softmax_metrics(
+                "masked_lm", made.mlm_logits, masked.ids, masked.weights
+            )
         if self.has_two_towers:
             learned = pretrain_helpers.candidates(made.inputs, self.vocabulary)
             terms |= cloze_metrics(

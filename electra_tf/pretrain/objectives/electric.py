@@ -42,10 +42,6 @@ class Electric(Electra):
     """Trains two towers and the energies jointly.
 
     `discriminate` returns the energies E.
-
-    Args:
-      config: the whole configuration.
-      vocabulary: of the data.
     """
 
     def declare_main_losses(self) -> dict[str, Loss]:

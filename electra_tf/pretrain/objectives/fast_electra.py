@@ -34,12 +34,7 @@ from electra_tf.pretrain.random_keys import Keys, progress
 
 
 class FastElectra(Electra):
-    """Trains a discriminator on the samples of a frozen generator.
-
-    Args:
-      config: the whole configuration.
-      vocabulary: of the data.
-    """
+    """Trains a discriminator on the samples of a frozen generator."""
 
     def temperature(self, keys: Keys) -> tf.Tensor:
         """Returns T(u), float32 [B, 1], or [1, 1] after the training."""

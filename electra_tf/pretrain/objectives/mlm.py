@@ -17,7 +17,7 @@ from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model.modeling import BertModel
 from electra_tf.model.networks import ElectraGenerator
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.pretrain.metrics import Loss, Prediction, masked_lm_metrics
+from electra_tf.pretrain.metrics import Loss, Prediction, softmax_metrics
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretraining_model import PretrainingModel, Terms
 from electra_tf.pretrain.random_keys import Keys, Purpose, dropout_keys
@@ -71,4 +71,7 @@ class MaskedLanguageModel(PretrainingModel):
         return prediction, outputs["pooled_output"]
 
     def measure(self, prediction: Prediction) -> Terms:
-        return masked_lm_metrics(prediction.mlm_logits, prediction.masked)
+        masked = prediction.masked
+        return softmax_metrics(
+            "masked_lm", prediction.mlm_logits, masked.ids, masked.weights
+        )

@@ -111,7 +111,7 @@ def test_entropy_is_that_of_the_generator():
 def _disc_gradient(model, inputs, logits):
     """Returns the gradient of the weighted discriminator loss with respect to
     the generator's logits, as the model passes it on."""
-    model._score = lambda states: logits
+    model.generator_model.score = lambda states: logits
     with tf.GradientTape() as tape:
         tape.watch(logits)
         terms = model.compute_losses(inputs, keys=KEYS, training=True)

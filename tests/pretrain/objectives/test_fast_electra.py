@@ -155,7 +155,9 @@ def test_the_generator_is_that_of_any_checkpoint_that_has_one(tmp_path):
         table = tf.convert_to_tensor(encoder.embeddings.word_embeddings)
         expected = source.generator_predictions(states, table)
         states = model.generator(*inputs).sequence_output
-        np.testing.assert_allclose(model._score(states), expected, atol=1e-5)
+        np.testing.assert_allclose(
+            model.generator_model.score(states), expected, atol=1e-5
+        )
 
 
 def test_a_trained_generator_may_start_from_a_checkpoint_too(tmp_path):

@@ -122,7 +122,7 @@ def _copying(**leaves):
 def test_an_untrained_encoder_is_at_chance_whatever_the_generator_knows():
     model, inputs = _copying(mask_prob=0.3), tiny.batch(128)
     states = model.generator(*inputs).sequence_output
-    best = np.argmax(model._score(states), -1)
+    best = np.argmax(model.generator_model.score(states), -1)
     real = inputs.input_mask.numpy() > 0
     assert np.mean((best == inputs.input_ids.numpy())[real]) > 0.99
     keys = seeds.row_keys(0, tf.constant(0), tf.range(128))
