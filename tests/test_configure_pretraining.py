@@ -9,6 +9,7 @@ from electra_tf.util import config_flags
 from electra_tf.util.config_fields import leaves
 from electra_tf.util.errors import UserError
 
+_FAST = "--objective=fast_electra --generator_sharing"
 _RUN = configure.RunConfig(data_dir="d", model_name="m")
 
 
@@ -148,6 +149,28 @@ def test_milestones_are_steps():
             "has a disc_loss from",
         ),
         ("--disc_weight_end_step=2 --objective=two_stage", "objective='two_st"),
+        ("--objective=electric --generator_type=uniform", "whose noise they"),
+        ("--objective=electric --temperature=2", "`temperature` must be 1"),
+        ("--objective=electric --temperature_end=2", "`temperature_end` must"),
+        ("--objective=electric --top_k=5", "`top_k` must be 0 with objective"),
+        ("--objective=electric --disallow_correct", "must be False with"),
+        ("--objective=electric --generator_sharing=all", "in one direction"),
+        ("--objective=electric --masking_strategy=unigram", "not be unigram"),
+        (
+            "--generator_type=two_tower --generator_sharing=all",
+            "`generator_sharing` must be embeddings or none",
+        ),
+        ("--generator_type=two_tower --objective=mlm", "electra or electric"),
+        (f"{_FAST}=embeddings", "must be none or gradient_disent"),
+        (f"{_FAST}=all", "must be none or gradient_disentangled"),
+        (f"{_FAST}=none --generator_type=uniform", "type` must be transformer"),
+        (f"{_FAST}=none --temperature_end=2", "_end` must be left out"),
+        (f"{_FAST}=none --temperature_time=0", "_time` must be positive"),
+        (
+            "--objective=two_stage --generator_sharing=none --freeze_generator",
+            "one of electra, all_tok",
+        ),
+        ("--objective=mlm --freeze_generator", "with freeze_generator"),
         ("--train_batch_size=0", "`train_batch_size` must be at least 1"),
         ("--num_warmup_steps=-1", "`num_warmup_steps` must be at least 0"),
         ("--learning_rate=nan", "`learning_rate` must be positive"),

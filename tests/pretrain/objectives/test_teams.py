@@ -3,21 +3,14 @@ import pytest
 import tensorflow as tf
 import tiny
 import tiny_language
+from tiny import KEYS
 
 from electra_tf.model.attention import attention_bias
-from electra_tf.pretrain import export, health, pretraining_run
-from electra_tf.util import seeds
-from electra_tf.util.errors import UserError
-
-KEYS = seeds.row_keys(0, tf.constant(0), tf.range(8))
+from electra_tf.pretrain import export
 
 
 def _model(**leaves):
-    return pretraining_run.make_model(
-        tiny.config(**{"objective": "teams", **leaves}),
-        tiny.VOCABULARY,
-        tf.distribute.get_strategy(),
-    )
+    return tiny.model(tiny.config(**{"objective": "teams", **leaves}))
 
 
 def test_the_loss_is_that_of_a_choice_among_words():
@@ -25,8 +18,7 @@ def test_the_loss_is_that_of_a_choice_among_words():
         initializer_range=0.3, selection_weight=3.0, gen_weight=2, disc_weight=5
     )
     inputs = tiny.batch()
-    out = model.forward(inputs, keys=KEYS, training=False)
-    terms = model.compute_losses(inputs, keys=KEYS, training=False)
+    out, terms = tiny.forward(model, inputs)
     words, truth = out.words.numpy(), out.masked.ids.numpy()
     used = out.masked.weights.numpy() > 0
     np.testing.assert_array_equal(words[..., 0], truth)
@@ -142,28 +134,3 @@ def test_each_loss_reaches_its_layers_and_what_they_share(num_own):
         assert reached == expected, path
         for loss in () if "/key/bias" in path else reached:
             assert found[loss][path] > 0, path
-
-
-def test_a_run_starts_where_networks_guess():
-    model = _model(disc_weight=5)
-    terms = model.compute_losses(tiny.batch(), keys=KEYS, training=True)
-    np.testing.assert_allclose(
-        model.total_loss(terms), health.expected_start(model), rtol=0.05
-    )
-
-
-def test_more_own_layers_than_layers_are_refused():
-    with pytest.raises(UserError, match="at most 2.*num_detection_layers=3"):
-        _model(num_detection_layers=3)
-
-
-@pytest.mark.slow
-def test_it_learns_a_tiny_language():
-    model, terms = tiny_language.train(
-        250, objective="teams", disc_weight=20, num_candidates=4
-    )
-    for name in ("selection_loss", "disc_loss"):
-        assert terms[name][-20:].mean() < 0.4 * terms[name][:5].mean(), name
-    metrics = tiny_language.evaluate(model)
-    assert metrics["disc_auc"] > 0.9
-    assert metrics["selection_accuracy"] > 0.9
