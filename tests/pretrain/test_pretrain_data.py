@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.config import phases as phases_lib
-from electra_tf.data.records import RecordFile, Records
+from electra_tf.data.records import RecordFile, Records, locate_damage
 from electra_tf.data.recovery import FaultTolerantReader
 from electra_tf.pretrain.pretrain_data import (
     BatchSchedule,
@@ -19,7 +19,6 @@ from electra_tf.pretrain.pretrain_data import (
     _training_groups,
     _worker_share,
     evaluation_dataset,
-    locate_damage,
     training_dataset,
 )
 

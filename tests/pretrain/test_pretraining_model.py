@@ -6,7 +6,6 @@ import tiny
 from electra_tf.pretrain import pretraining_run
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.training import training_utils
-from electra_tf.util import seeds
 
 NUM_STEPS = 20
 
@@ -186,14 +185,11 @@ def test_a_resumed_run_masks_the_share_of_its_step_and_evaluation_the_last():
     config = tiny.config(
         num_train_steps=NUM_STEPS, mask_prob=0.46, mask_prob_end=0.1
     )
-    model = pretraining_run.make_model(
-        config, tiny.VOCABULARY, tf.distribute.get_strategy()
-    )
+    model = tiny.model(config)
     model.optimizer.iterations.assign(13)
     terms = model.update(tiny.batch(seed=13))
     assert terms["masked_lm_loss"].weight == _masked_at(13, 0.46, 0.1)
-    keys = seeds.row_keys(0, tf.constant(0), tf.range(8))
-    terms, _ = model.evaluation_step(tiny.batch(seed=13), keys=keys)
+    terms, _ = model.evaluation_step(tiny.batch(seed=13), keys=tiny.KEYS)
     sizes = tiny.batch(seed=13).input_mask.numpy().sum(1)
     expected = np.maximum(1, np.round(sizes * 0.1)).sum()
     assert terms["masked_lm_loss"].weight == expected
