@@ -245,9 +245,44 @@ def test_each_loss_reaches_exactly_its_networks(case):
                 assert np.any(tf.convert_to_tensor(gradient)), (loss, path)
 
 
-def test_a_run_starts_where_networks_guess(case):
+def test_losses_of_generators_and_of_verdicts_equal_their_formulas(case):
+    """Those of one objective alone are in its file."""
+    out, terms = tiny.forward(case.model, case.inputs)
+    means = {name: float(term.mean()) for name, term in terms.items()}
+    if "masked_lm_loss" in terms:
+        nats = tiny.softmax_nats(out.mlm_logits, out.masked.ids)
+        expected = nats[out.masked.weights.numpy() > 0].mean()
+        assert means["masked_lm_loss"] == pytest.approx(expected, rel=1e-5)
+    if "disc_loss" in terms and case.variant != "electra_15":
+        labels = out.fake.is_fake_tokens.numpy() > 0
+        if case.variant != "electric":
+            is_other = out.fake.inputs.input_ids != out.inputs.input_ids
+            np.testing.assert_array_equal(labels, is_other)
+        real = out.inputs.is_real.numpy()
+        expected = tiny.sigmoid_nats(out.disc_logits, labels)[real].mean()
+        assert means["disc_loss"] == pytest.approx(expected, rel=1e-5)
+    total = sum(w * means[k] for k, w in case.model.loss_weights.items())
+    assert float(case.model.total_loss(terms)) == pytest.approx(total)
+
+
+WEIGHTS = {
+    "gen_weight": 2.0,
+    "disc_weight": 3.0,
+    "corrector_weight": 5.0,
+    "selection_weight": 7.0,
+    "contrast_weight": 11.0,
+    "sentence_weight": 13.0,
+    "baseline_weight": 17.0,
+}
+OTHER_NAMES = {"masked_lm": "gen", "generator": "gen", "cloze": "gen"}
+
+
+def test_a_run_starts_where_networks_guess_with_the_weights_of_flags(case):
     """All but energies, which are 0 only nearly and surprise by as much."""
-    model = _make_model(case.variant, initializer_range=0.02)
+    model = _make_model(case.variant, initializer_range=0.02, **WEIGHTS)
+    for loss, weight in model.loss_weights.items():
+        name = loss.removesuffix("_loss")
+        assert weight == WEIGHTS[f"{OTHER_NAMES.get(name, name)}_weight"]
     first = TrainingKeys(KEYS, tf.zeros([8]))
     terms = model.compute_losses(case.inputs, keys=first, training=True)
     tolerance = 0.15 if case.variant == "electric" else 0.05

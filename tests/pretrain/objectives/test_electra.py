@@ -17,21 +17,6 @@ def _paths(layer):
     return {variable.path for variable in layer.trainable_variables}
 
 
-def test_losses_equal_their_formulas():
-    model, inputs = _model(), tiny.batch()
-    out, terms = tiny.forward(model, inputs)
-    nats = tiny.softmax_nats(out.mlm_logits, out.masked.ids)
-    mlm = nats[out.masked.weights.numpy() > 0].mean()
-    labels = out.fake.inputs.input_ids != inputs.input_ids
-    nats = tiny.sigmoid_nats(out.disc_logits, labels)
-    disc = nats[inputs.input_mask.numpy() > 0].mean()
-    np.testing.assert_allclose(terms["masked_lm_loss"].mean(), mlm, rtol=1e-5)
-    np.testing.assert_allclose(terms["disc_loss"].mean(), disc, rtol=1e-5)
-    np.testing.assert_allclose(
-        model.total_loss(terms), mlm + 50 * disc, rtol=1e-5
-    )
-
-
 def test_counts_equal_their_definitions():
     model, inputs = _model(initializer_range=0.5), tiny.batch()
     out, terms = tiny.forward(model, inputs)
@@ -89,35 +74,23 @@ def test_a_low_temperature_samples_the_best():
     )
 
 
-def test_a_uniform_generator_samples_every_word_alike():
-    model = _model(generator_type="uniform", mask_prob=0.5)
-    inputs = tiny.batch(num_rows=512)
-    keys = seeds.row_keys(0, tf.constant(0), tf.range(512))
-    prediction = model.forward(inputs, keys=keys, training=False)
-    used = prediction.masked.weights.numpy() > 0
-    sampled = prediction.fake.sampled_ids.numpy()[used]
-    counts = np.bincount(sampled, minlength=tiny.VOCABULARY.size)
-    assert abs(counts - counts.mean()).max() < 6 * np.sqrt(counts.mean())
-    assert not any("generator" in v.path for v in model.trainable_variables)
-    assert set(model.loss_weights) == {"disc_loss"}
-
-
-def test_a_unigram_generator_samples_words_as_often_as_the_data_has_them():
-    config = tiny.config(generator_type="unigram", mask_prob=0.5)
+@pytest.mark.parametrize("kind", ["uniform", "unigram"])
+def test_a_generator_without_weights_samples_words_by_their_shares(kind):
+    config = tiny.config(generator_type=kind, mask_prob=0.5)
     model = tiny.model(config, tiny.COUNTED)
     inputs = tiny.batch(num_rows=512)
     keys = seeds.row_keys(0, tf.constant(0), tf.range(512))
-    prediction = model.forward(inputs, keys=keys, training=False)
-    used = prediction.masked.weights.numpy() > 0
-    sampled = prediction.fake.sampled_ids.numpy()[used]
+    made = model.forward(inputs, keys=keys, training=False)
+    used = made.masked.weights.numpy() > 0
+    sampled = made.fake.sampled_ids.numpy()[used]
     found = np.bincount(sampled, minlength=tiny.COUNTED.size)
-    wanted = np.array(tiny.COUNTED.counts)
-    wanted[: len(tiny.SPECIALS)] = 0
+    wanted = np.ones(tiny.COUNTED.size)
+    if kind == "unigram":
+        wanted = np.array(tiny.COUNTED.counts)
+        wanted[: len(tiny.SPECIALS)] = 0
     wanted = wanted / wanted.sum() * sampled.size
     assert not found[wanted == 0].any()
     assert abs(found - wanted).max() < 6 * np.sqrt(wanted.max())
-    assert not any("generator" in v.path for v in model.trainable_variables)
-    assert set(model.loss_weights) == {"disc_loss"}
 
 
 @pytest.mark.parametrize(
@@ -258,21 +231,6 @@ def test_variables_have_the_originals_names():
             scope = f"{network}/encoder/layer_{layer}"
             expected |= {f"{scope}/{name}" for name in block}
     assert names == expected  # the tiny generator is as wide as the tables
-
-
-def test_padding_changes_nothing():
-    model, inputs = _model(initializer_range=0.5), tiny.batch()
-    row = 3
-    length = int(tf.reduce_sum(inputs.input_mask[row]))
-    assert length < tiny.LENGTH
-    alone = [x[row : row + 1, :length] for x in inputs]
-    junk = inputs.input_ids + 7 * (1 - inputs.input_mask)
-    whole = model.electra(junk, inputs.input_mask, inputs.segment_ids)
-    np.testing.assert_allclose(
-        whole.sequence_output[row, :length],
-        model.electra(*alone).sequence_output[0],
-        atol=1e-5,
-    )
 
 
 @pytest.mark.slow

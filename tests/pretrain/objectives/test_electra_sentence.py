@@ -16,17 +16,14 @@ def _model(loss, objective="electra_sentence", **leaves):
     )
 
 
-def _cross_entropy(logits, labels, weights):
-    return np.average(tiny.sigmoid_nats(logits, labels), weights=weights)
-
-
 def _assert_sentence_loss(model, out, terms, read):
     states = model.electra(*read).sequence_output.numpy()[:, 0]
     head = model.sentence_predictions
     logits = (states @ head.kernel.numpy() + head.bias.numpy())[:, 0]
     labels, weights = out.row.labels.numpy(), out.row.weights.numpy()
     assert 0 < labels[weights > 0].mean() < 1
-    expected = _cross_entropy(logits, labels, weights)
+    nats = tiny.sigmoid_nats(logits, labels)
+    expected = np.average(nats, weights=weights)
     np.testing.assert_allclose(
         terms["sentence_loss"].mean(), expected, rtol=1e-4
     )
@@ -36,30 +33,16 @@ def _assert_sentence_loss(model, out, terms, read):
         (right * weights).sum() / weights.sum(),
         rtol=1e-6,
     )
-    return expected
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_losses_equal_their_formulas(loss):
-    model = _model(
-        loss,
-        initializer_range=0.3,
-        sentence_weight=3.0,
-        uncorrupted_share=0.5,
-    )
+def test_the_loss_of_answers_equals_its_formula(loss):
+    model = _model(loss, initializer_range=0.3, uncorrupted_share=0.5)
     inputs = tiny.batch()
     out, terms = tiny.forward(model, inputs)
-    sentence = _assert_sentence_loss(model, out, terms, out.fake.inputs)
+    _assert_sentence_loss(model, out, terms, out.fake.inputs)
     read = out.row.inputs
     fake = out.fake.inputs.input_ids.numpy() != read.input_ids.numpy()
-    real = read.input_mask.numpy() > 0
-    disc = _cross_entropy(out.disc_logits.numpy(), fake, real)
-    np.testing.assert_allclose(terms["disc_loss"].mean(), disc, rtol=1e-5)
-    np.testing.assert_allclose(
-        model.total_loss(terms),
-        terms["masked_lm_loss"].mean() + 50 * disc + 3 * sentence,
-        rtol=1e-5,
-    )
     if loss == "any_replaced":
         np.testing.assert_array_equal(out.row.labels, fake.any(1))
         np.testing.assert_array_equal(read.input_ids, inputs.input_ids)
@@ -86,8 +69,6 @@ def test_mlm_learns_from_rearranged_rows():
         out.row.inputs.input_ids.numpy(), out.masked.positions.numpy(), 1
     )
     np.testing.assert_array_equal(out.masked.ids.numpy()[used], at[used])
-    nats = tiny.softmax_nats(out.mlm_logits, at)[used].mean()
-    np.testing.assert_allclose(terms["masked_lm_loss"].mean(), nats, rtol=1e-5)
 
 
 def test_samples_show_the_rows_that_were_read():

@@ -26,10 +26,7 @@ def _answers(model, inputs, words):
 
 
 def test_the_loss_is_that_of_a_choice_among_words_and_neither():
-    model = _model(
-        initializer_range=0.3, selection_weight=3.0, mask_prob=0.5, gen_weight=2
-    )
-    inputs = tiny.batch()
+    model, inputs = _model(initializer_range=0.3, mask_prob=0.5), tiny.batch()
     out, terms = tiny.forward(model, inputs)
     truth, words = inputs.input_ids.numpy(), out.words.numpy()
     fake = out.fake.inputs.input_ids.numpy() != truth
@@ -57,11 +54,6 @@ def test_the_loss_is_that_of_a_choice_among_words_and_neither():
     np.testing.assert_allclose(terms["selection_loss"].mean(), nats, rtol=1e-5)
     np.testing.assert_allclose(
         terms["selection_accuracy"].mean(), right, rtol=1e-6
-    )
-    np.testing.assert_allclose(
-        model.total_loss(terms),
-        2 * terms["masked_lm_loss"].mean() + 3 * nats,
-        rtol=1e-5,
     )
 
 

@@ -39,17 +39,6 @@ def test_the_first_stage_has_the_generators_loss_alone():
     np.testing.assert_allclose(model.total_loss(terms), nats, rtol=1e-5)
 
 
-def test_the_second_stage_has_the_discriminators_loss():
-    model, inputs = _model(initializer_range=0.3), tiny.batch()
-    out, terms = tiny.forward(model, inputs, SECOND)
-    fake = out.fake.inputs.input_ids != inputs.input_ids
-    nats = tiny.sigmoid_nats(out.disc_logits, fake)
-    real = inputs.input_mask.numpy() > 0
-    np.testing.assert_allclose(
-        terms["disc_loss"].mean(), nats[real].mean(), rtol=1e-5
-    )
-
-
 @pytest.mark.parametrize("keys", [FIRST, SECOND])
 def test_each_stage_reaches_exactly_its_own_network(keys):
     model, inputs = _model(initializer_range=0.2), tiny.batch()
