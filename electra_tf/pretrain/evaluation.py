@@ -98,8 +98,8 @@ def evaluate(
         inputs = Inputs(*inputs)
         rows = tf.range(inputs.input_ids.shape[0]) + first
         first += inputs.input_ids.shape[0]
-        terms, detection = step(inputs, keys=evaluation_keys(rows))
-        for name, term in terms.items():
+        found, detection = step(inputs, keys=evaluation_keys(rows))
+        for name, term in found.items():
             old = sums.get(name, LossTerm(0.0, 0.0))
             new = (float(x) for x in term)
             sums[name] = LossTerm(*map(sum, zip(old, new, strict=True)))

@@ -67,7 +67,7 @@ class Pass:
     num_decisions: int = 0
     """Positions in a row that are classified: "replaced" or not."""
 
-    num_draws: int = 0
+    num_scored: int = 0
     """Positions in a row whose word is scored by the same softmax without
     being learned; forward only."""
 
@@ -95,7 +95,7 @@ class Pass:
 
     def __post_init__(self) -> None:
         positive = "num_tokens num_towers attention_width num_attentions"
-        positions = "num_predictions num_decisions num_draws num_choices"
+        positions = "num_predictions num_decisions num_scored num_choices"
         expected = f"from 0 to num_tokens={self.num_tokens}"
         require(self, positive, "at least 1", lambda n: n >= 1)
         require(self, positions, expected, lambda n: 0 <= n <= self.num_tokens)
@@ -107,7 +107,7 @@ class Pass:
         )
         return (
             self.num_towers * encoder
-            + self._predictions(self.num_predictions + self.num_draws)
+            + self._predictions(self.num_predictions + self.num_scored)
             + self.word_head(self.num_choices, self.num_candidates)
             + self.binary_head()
         )
@@ -116,7 +116,7 @@ class Pass:
         """Counts one row's share of an update, forward and backward."""
         if not self.is_trained:
             return self.forward()
-        return 2 * self.forward() - self._predictions(self.num_draws)
+        return 2 * self.forward() - self._predictions(self.num_scored)
 
     def embedding(self) -> int:
         """Counts what turns the ids of a row into the first hidden vectors."""
@@ -345,7 +345,7 @@ def _reading_pass(
         num_tokens=length,
         num_predictions=counts[reading.predictions],
         num_decisions=counts[reading.decisions],
-        num_draws=counts[reading.draws],
+        num_scored=counts[reading.scored],
         num_choices=counts[reading.choices],
         num_candidates=sizes.num_candidates + reading.more_candidates
         if reading.choices

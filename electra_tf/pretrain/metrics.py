@@ -12,7 +12,7 @@ from electra_tf.model import losses
 from electra_tf.model.heads import Cloze
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretrain_helpers import Masked
-from electra_tf.training.updates import Terms
+from electra_tf.training.updates import Metrics
 
 
 class Loss(NamedTuple):
@@ -80,7 +80,7 @@ Record = TypeVar("Record", bound=Prediction)
 
 def softmax_metrics(
     name: str, logits: tf.Tensor, ids: tf.Tensor, weights: tf.Tensor
-) -> Terms:
+) -> Metrics:
     """Computes the loss and the accuracy of a softmax.
 
     Args:
@@ -100,7 +100,7 @@ def softmax_metrics(
     }
 
 
-def cloze_metrics(cloze: Cloze, ids: tf.Tensor, weights: tf.Tensor) -> Terms:
+def cloze_metrics(cloze: Cloze, ids: tf.Tensor, weights: tf.Tensor) -> Metrics:
     """Computes the loss and the accuracy of two towers.
 
     Args:
@@ -119,7 +119,7 @@ def cloze_metrics(cloze: Cloze, ids: tf.Tensor, weights: tf.Tensor) -> Terms:
 
 def discriminator_metrics(
     logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor
-) -> Terms:
+) -> Metrics:
     """Computes the loss and the counts over real tokens.
 
     Args:

@@ -208,7 +208,7 @@ def test_other_objectives_are_sums_of_passes():
 
 def test_choices_are_counted_where_they_are_made():
     generator = flops.update_flops(flops.generator_pass(_sizes()), 1)
-    offers = flops.Pass(network=NARROW, num_tokens=5, num_draws=5).forward()
+    offers = flops.Pass(network=NARROW, num_tokens=5, num_scored=5).forward()
     only_read = flops.Pass(network=NARROW, num_tokens=5).forward()
     word = (2 * 2 * 3 + 3) + 3 * (8 + 5) + 10 * (2 * 3 + 5 + 2)
     assert offers == only_read + 5 * word

@@ -40,7 +40,7 @@ from electra_tf.pretrain.objectives.replace_mlm import (
     CorrectorPrediction,
     ReplaceMlm,
 )
-from electra_tf.pretrain.pretraining_model import Terms
+from electra_tf.pretrain.pretraining_model import Metrics
 
 
 class AllTokensMlm(ReplaceMlm):
@@ -79,7 +79,7 @@ class AllTokensMlm(ReplaceMlm):
         is_input = input_ids[..., tf.newaxis] == tf.range(words.shape[-1])
         return tf.where(is_input, copied, corrected)
 
-    def measure(self, prediction: CorrectorPrediction) -> Terms:
+    def measure(self, prediction: CorrectorPrediction) -> Metrics:
         inputs = prediction.inputs
         corrupted = prediction.fake.inputs.input_ids
         is_fake = prediction.fake.is_fake_tokens

@@ -45,8 +45,13 @@ from electra_tf.pretrain.objectives.replace_mlm import (
     corrector_loss,
 )
 from electra_tf.pretrain.pretrain_data import Inputs
-from electra_tf.pretrain.pretraining_model import Terms
-from electra_tf.pretrain.random_keys import Keys, Purpose, draw, dropout_keys
+from electra_tf.pretrain.pretraining_model import Metrics
+from electra_tf.pretrain.random_keys import (
+    Purpose,
+    RandomKeys,
+    draw,
+    dropout_keys,
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -89,7 +94,7 @@ class CocoLm(Electra):
         self.contrast_predictions.build((None, None, bert.hidden_size))
 
     def corrupt(
-        self, inputs: Inputs, *, keys: Keys, training: bool
+        self, inputs: Inputs, *, keys: RandomKeys, training: bool
     ) -> Prediction:
         """Masks, and replaces what is masked by samples without dropout."""
         made = super().corrupt(inputs, keys=keys, training=training)
@@ -99,7 +104,7 @@ class CocoLm(Electra):
         return dataclasses.replace(made, fake=quiet.fake)
 
     def forward(
-        self, inputs: Inputs, *, keys: Keys, training: bool
+        self, inputs: Inputs, *, keys: RandomKeys, training: bool
     ) -> CocoPrediction:
         """Masks, samples, crops and encodes."""
         made = self.corrupt(inputs, keys=keys, training=training)
@@ -121,13 +126,13 @@ class CocoLm(Electra):
             views=self.contrast_predictions(tf.stack(firsts, 1)),
         )
 
-    def _crop(self, inputs: Inputs, keys: Keys) -> Inputs:
+    def _crop(self, inputs: Inputs, keys: RandomKeys) -> Inputs:
         where = draw(keys, Purpose.CROP, ())  # [B]
         return crop(
             inputs, self.config.contrast.crop_share, where, self.vocabulary
         )
 
-    def measure(self, prediction: CocoPrediction) -> Terms:
+    def measure(self, prediction: CocoPrediction) -> Metrics:
         masked, config = prediction.masked, self.config.contrast
         return {
             **super().measure(prediction),
@@ -182,7 +187,7 @@ def crop(
 
 def contrast_metrics(
     views: tf.Tensor, is_text: tf.Tensor, *, group: int, temperature: float
-) -> Terms:
+) -> Metrics:
     """Computes how well each view is told by the other view of its row.
 
     Args:

@@ -31,7 +31,7 @@ from electra_tf.config.model import BertConfig
 from electra_tf.pretrain.metrics import Loss, Prediction
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.pretrain_data import Inputs
-from electra_tf.pretrain.random_keys import Keys
+from electra_tf.pretrain.random_keys import RandomKeys
 from electra_tf.pretrain.sentences import (
     Arranged,
     SentenceModel,
@@ -52,7 +52,7 @@ class ElectraSentence(SentenceModel, Electra):
         self.build_sentence_head(bert)
 
     def forward(
-        self, inputs: Inputs, *, keys: Keys, training: bool
+        self, inputs: Inputs, *, keys: RandomKeys, training: bool
     ) -> SentencePrediction:
         """Rearranges, masks, samples and judges."""
         row = self.arrange(inputs, keys)

@@ -55,10 +55,10 @@ from electra_tf.pretrain import generators
 from electra_tf.pretrain.metrics import Loss, Prediction, softmax_metrics
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.pretrain_data import Inputs
-from electra_tf.pretrain.pretraining_model import Detection, Terms
+from electra_tf.pretrain.pretraining_model import Detection, Metrics
 from electra_tf.pretrain.random_keys import (
-    Keys,
     Purpose,
+    RandomKeys,
     position_keys,
 )
 
@@ -97,7 +97,7 @@ class McBert(Electra):
         )
 
     def forward(
-        self, inputs: Inputs, *, keys: Keys, training: bool
+        self, inputs: Inputs, *, keys: RandomKeys, training: bool
     ) -> SelectionPrediction:
         """Masks, samples and chooses."""
         made = self.corrupt(inputs, keys=keys, training=training)
@@ -123,8 +123,8 @@ class McBert(Electra):
         return _verdicts(self._select(inputs, self._offer(inputs), keys))
 
     def evaluation_step(
-        self, inputs: Inputs, *, keys: Keys
-    ) -> tuple[Terms, Detection]:
+        self, inputs: Inputs, *, keys: RandomKeys
+    ) -> tuple[Metrics, Detection]:
         """Judges as an exported model does, on the likeliest words."""
         made = self.forward(inputs, keys=keys, training=False)
         verdicts = self.discriminate(made.fake.inputs)
@@ -156,7 +156,7 @@ class McBert(Electra):
         states = self.electra(*inputs, keys=keys).sequence_output
         return self.selection_predictions(states, words, self.word_table)
 
-    def measure(self, prediction: SelectionPrediction) -> Terms:
+    def measure(self, prediction: SelectionPrediction) -> Metrics:
         truth = self.config.selection.num_candidates  # the last; <neither> is 0
         return {
             **super().measure(prediction),

@@ -28,8 +28,8 @@ from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain.metrics import Loss, Prediction, softmax_metrics
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.pretrain_data import Inputs
-from electra_tf.pretrain.pretraining_model import Terms
-from electra_tf.pretrain.random_keys import Keys
+from electra_tf.pretrain.pretraining_model import Metrics
+from electra_tf.pretrain.random_keys import RandomKeys
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -63,7 +63,7 @@ class ReplaceMlm(Electra):
         return (self.electra, self.corrector_predictions)
 
     def forward(
-        self, inputs: Inputs, *, keys: Keys, training: bool
+        self, inputs: Inputs, *, keys: RandomKeys, training: bool
     ) -> CorrectorPrediction:
         """Masks, samples and encodes."""
         made = self.corrupt(inputs, keys=keys, training=training)
@@ -97,7 +97,7 @@ class ReplaceMlm(Electra):
         del input_ids  # says nothing beyond the states
         return tf.nn.log_softmax(self.logits(states))
 
-    def measure(self, prediction: CorrectorPrediction) -> Terms:
+    def measure(self, prediction: CorrectorPrediction) -> Metrics:
         masked = prediction.masked
         states = tensor_ops.gather_positions(
             prediction.states, masked.positions

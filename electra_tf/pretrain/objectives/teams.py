@@ -40,8 +40,8 @@ from electra_tf.pretrain.objectives.mc_bert import (
     selection_loss,
 )
 from electra_tf.pretrain.pretrain_data import Inputs
-from electra_tf.pretrain.pretraining_model import Terms
-from electra_tf.pretrain.random_keys import Keys, Purpose, draw
+from electra_tf.pretrain.pretraining_model import Metrics
+from electra_tf.pretrain.random_keys import Purpose, RandomKeys, draw
 from electra_tf.util import seeds
 from electra_tf.util.errors import UserError
 
@@ -88,7 +88,7 @@ class Teams(Electra):
         return (self.electra, *self.blocks, self.discriminator_predictions)
 
     def forward(
-        self, inputs: Inputs, *, keys: Keys, training: bool
+        self, inputs: Inputs, *, keys: RandomKeys, training: bool
     ) -> SelectionPrediction:
         """Masks, samples, discriminates and chooses."""
         made = self.corrupt(inputs, keys=keys, training=training)
@@ -138,7 +138,7 @@ class Teams(Electra):
             x = block(x, bias, own)
         return self.discriminator_predictions(x)
 
-    def measure(self, prediction: SelectionPrediction) -> Terms:
+    def measure(self, prediction: SelectionPrediction) -> Metrics:
         masked = prediction.masked
         return {
             **super().measure(prediction),

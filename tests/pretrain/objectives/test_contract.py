@@ -129,7 +129,7 @@ class Case:
 
     @functools.cached_property
     def terms(self):
-        return {k: np.array(term) for k, term in self.sums.terms.items()}
+        return {k: np.array(term) for k, term in self.sums.metrics.items()}
 
     @functools.cached_property
     def gradients_of_losses(self):
