@@ -285,54 +285,36 @@ def test_a_directory_in_use_is_refused(data_dir):
     assert str(process.pid) in output
 
 
-@pytest.mark.slow
-def test_the_mlm_objective_runs_from_end_to_end(data_dir):
-    output = run(
-        data_dir,
-        "mlm",
-        "--objective=mlm",
-        "--num_train_steps=10",
-        "--do_eval",
-        "--do_export",
-    )
-    assert "masked_lm_accuracy" in output and "disc_auc" not in output
-
-
-@pytest.mark.slow
-def test_a_run_masks_rare_pieces_and_ever_more_of_them(data_dir):
-    run(
-        data_dir,
-        "unigram",
-        "--masking_strategy=unigram",
-        "--mask_prob_end=0.4",
-        "--num_train_steps=10",
-        "--do_eval",
-    )
-    path = data_dir / "models" / "unigram" / "config.json"
-    masking = json.loads(path.read_text())["masking"]
-    assert masking["masking_strategy"] == "unigram"
-    assert masking["mask_prob_end"] == 0.4
+TOWERS = ("cloze_accuracy", "disc_auc", "P(replaced)", "Exported")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "flag", ["--objective=electric", "--generator_type=two_tower"]
+    ("name", "flags", "words"),
+    [
+        ("mlm", ["--objective=mlm"], ("masked_lm_accuracy", "Exported")),
+        (
+            "unigram",
+            ["--masking_strategy=unigram", "--mask_prob_end=0.4"],
+            ("disc_auc", "P(replaced)"),
+        ),
+        ("electric", ["--objective=electric"], TOWERS),
+        ("two_tower", ["--generator_type=two_tower"], TOWERS),
+    ],
 )
-def test_two_towers_run_from_end_to_end(data_dir, flag):
-    name = flag.partition("=")[2]
-    flags = (flag, "--do_eval", "--do_export", "--num_samples=2")
+def test_other_trainings_run_from_end_to_end_and_go_on(
+    data_dir, name, flags, words
+):
+    flags = [*flags, "--do_eval", "--do_export", "--num_samples=2"]
     run(data_dir, name, *flags, "--num_train_steps=5")
     output = run(data_dir, name, *flags, "--num_train_steps=5")
     assert "Restored the checkpoint of step 5" in output
-    for word in ("cloze_accuracy", "disc_auc", "P(replaced)", "Exported"):
+    for word in words:
         assert word in output
-    first = data_dir / "models" / name
+    assert (name == "mlm") == ("disc_auc" not in output)
+    start = f"--init_checkpoint={data_dir}/models/{name}"
     output = run(
-        data_dir,
-        f"{name}_again",
-        flag,
-        f"--init_checkpoint={first}",
-        "--num_train_steps=8",
+        data_dir, f"{name}_again", flags[0], start, "--num_train_steps=8"
     )
     assert "slots of Adam, to go on at step 5" in output
 

@@ -82,28 +82,16 @@ def test_losses_equal_their_formulas(leaves):
     np.testing.assert_allclose(terms["cloze_loss"].mean(), cloze, rtol=1e-5)
     np.testing.assert_allclose(terms["disc_loss"].mean(), disc, rtol=1e-5)
     np.testing.assert_allclose(
-        model.total_loss(terms), cloze + 50 * disc, rtol=1e-5
-    )
-    np.testing.assert_allclose(
         out.disc_logits.numpy()[real], z[real], rtol=1e-4, atol=1e-4
     )
     masked_lm = -_of(log_q, inputs.input_ids)[_chosen(out.masked)].mean()
     np.testing.assert_allclose(
         terms["masked_lm_loss"].mean(), masked_lm, rtol=1e-5
     )
-
-
-@BOTH
-def test_counts_equal_their_definitions(leaves):
-    model, inputs = _model(**leaves), tiny.batch()
-    out, terms = tiny.forward(model, inputs)
-    best = _log_q(model, inputs).argmax(-1)
-    right = (best == inputs.input_ids.numpy())[_candidates(inputs)]
+    right = (log_q.argmax(-1) == inputs.input_ids.numpy())[_candidates(inputs)]
     np.testing.assert_allclose(terms["cloze_accuracy"].mean(), right.mean())
-    real = inputs.input_mask.numpy() > 0
-    replaced = out.fake.is_fake_tokens.numpy()[real].mean()
     np.testing.assert_allclose(
-        terms["replaced_share"].mean(), replaced, rtol=1e-6
+        terms["replaced_share"].mean(), labels[real].mean(), rtol=1e-6
     )
 
 

@@ -69,9 +69,8 @@ def test_each_of_the_detector_s_layers_reads_the_one_before(num_own, first):
     }
 
 
-@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-def test_the_detector_s_layers_have_the_encoder_s_policy(precision):
-    model = _model(precision=precision, num_detection_layers=2)
+def test_the_detector_s_layers_have_the_encoder_s_policy():
+    model = _model(precision="bfloat16", num_detection_layers=2)
     pairs = zip(model.blocks, model.electra.blocks, strict=True)
     for own, shared in pairs:
         for ours, theirs in zip(
@@ -98,29 +97,10 @@ def test_the_detector_s_layers_start_on_neighbours_too():
         assert np.argmax(shares) == 8 + neighbour
 
 
-@pytest.mark.parametrize("num_own", [1, 2])
-def test_each_loss_reaches_its_layers_and_what_they_share(num_own):
-    model = _model(
-        num_detection_layers=num_own,
-        initializer_range=0.2,
-        generator_sharing="none",
-    )
-    found = {
-        loss: tiny_language.gradients(model, loss, tiny.batch(), KEYS)
-        for loss in ("masked_lm_loss", "disc_loss", "selection_loss")
-    }
-    shared = tuple(f"electra/encoder/layer_{i}/" for i in range(2 - num_own))
-    shared += ("electra/embeddings",)
-    for path in found["disc_loss"]:
-        if path.startswith("generator"):
-            expected = {"masked_lm_loss"}
-        elif path.startswith("discriminator"):
-            expected = {"disc_loss"}
-        elif path.startswith(shared):
-            expected = {"disc_loss", "selection_loss"}
-        else:
-            expected = {"selection_loss"}
-        reached = {loss for loss in found if found[loss][path] is not None}
-        assert reached == expected, path
-        for loss in () if "/key/bias" in path else reached:
-            assert found[loss][path] > 0, path
+def test_two_layers_of_its_own_leave_the_tables_to_share():
+    model = _model(num_detection_layers=2, initializer_range=0.2)
+    found = tiny_language.gradients(model, "disc_loss", tiny.batch(), KEYS)
+    reached = {path for path, largest in found.items() if largest is not None}
+    shared = {p for p in found if p.startswith("electra/embeddings")}
+    assert {p for p in reached if p.startswith("electra/")} == shared
+    assert any(path.startswith("discriminator_encoder") for path in reached)
