@@ -120,26 +120,27 @@ def _gpt() -> int:
 def _bert(
     network: BertConfig, batch_size: int, num_steps: int, num_tokens: int = 512
 ) -> int:
-    sizes = flops.Sizes(
-        discriminator=network,
-        max_seq_length=num_tokens,
-        max_predictions_per_seq=paper_predictions(num_tokens),
-    )
-    parts = flops.passes("mlm", sizes)
+    parts = flops.passes("mlm", _sizes(network, None, num_tokens))
     return num_steps * flops.update_flops(parts, batch_size)
 
 
 def _electra(
     model: ModelConfig, batch_size: int, num_steps: int, num_tokens: int = 512
 ) -> int:
-    sizes = flops.Sizes(
-        discriminator=model.discriminator(VOCAB_SIZE),
-        generator=model.generator(VOCAB_SIZE),
+    shapes = model.discriminator(VOCAB_SIZE), model.generator(VOCAB_SIZE)
+    parts = flops.passes("electra", _sizes(*shapes, num_tokens))
+    return num_steps * flops.update_flops(parts, batch_size)
+
+
+def _sizes(
+    discriminator: BertConfig, generator: BertConfig | None, num_tokens: int
+) -> flops.Sizes:
+    return flops.Sizes(
+        discriminator=discriminator,
+        generator=generator,
         max_seq_length=num_tokens,
         max_predictions_per_seq=paper_predictions(num_tokens),
     )
-    parts = flops.passes("electra", sizes)
-    return num_steps * flops.update_flops(parts, batch_size)
 
 
 def _t5() -> int:

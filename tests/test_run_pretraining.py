@@ -12,7 +12,7 @@ import time
 
 import numpy as np
 import pytest
-import tensorflow as tf
+import run_files
 
 from electra_tf.checkpoint.checkpoints import Checkpoints
 from electra_tf.configure_pretraining import PretrainingConfig
@@ -115,27 +115,12 @@ def run(data_dir, model_name, *flags, code=0):
     return output
 
 
-def _tensors(data_dir, model_name, step=NUM_STEPS):
-    prefix = data_dir / "models" / model_name / f"model.ckpt-{step}"
-    reader = tf.train.load_checkpoint(str(prefix))
-    names = reader.get_variable_to_shape_map()
-    return {name: reader.get_tensor(name) for name in names}
+def _tensors(data_dir, model_name):
+    return run_files.tensors(data_dir / "models" / model_name, NUM_STEPS)
 
 
 def _log(data_dir, model_name):
-    """Returns the metrics of a run without its speeds."""
-    path = data_dir / "models" / model_name / "metrics.jsonl"
-    if not path.exists():
-        return []
-    records = [
-        json.loads(x)
-        for x in path.read_text().splitlines(True)
-        if x[-1] == "\n"
-    ]
-    for record in records:
-        record.pop("sequences_per_second")
-        record.pop("tokens_per_second")
-    return records
+    return run_files.log(data_dir / "models" / model_name)
 
 
 def _assert_equal_bits(actual, expected):

@@ -6,7 +6,7 @@ update.
 """
 
 import abc
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
@@ -20,26 +20,6 @@ Inputs = Any
 """Tensors of a batch, [B, ...], nested in any way."""
 RandomKeys = Any
 """uint32 [B], one random key a row; or tensors that say more, [B, ...]."""
-
-
-class ClipConfig(Protocol):
-    """Clipping of gradients; see `OptimizerConfig`."""
-
-    clip_norm: float
-    original_clip_norm: bool
-
-
-class AccumulationConfig(Protocol):
-    """Division of a batch into micro-batches; see `RuntimeConfig`."""
-
-    gradient_accumulation_steps: int
-
-
-class UpdateConfig(Protocol):
-    """The parts of a configuration that an update reads."""
-
-    optimizer: ClipConfig
-    runtime: AccumulationConfig
 
 
 class Sums(NamedTuple):
@@ -60,13 +40,15 @@ class UpdatedModel(keras.Model, abc.ABC):
     """A model that knows its losses.
 
     Attributes:
-      config: the whole configuration, set by the subclass.
+      config: the whole configuration, set by the subclass. An update reads
+        its `optimizer.clip_norm`, `optimizer.original_clip_norm` and
+        `runtime.gradient_accumulation_steps`.
       jit_compile_step: whether forward and backward pass compile with XLA.
       loss_weights: name of a loss -> its factor in the total loss. Other
         names that `compute_losses` returns are metrics alone.
     """
 
-    config: UpdateConfig
+    config: Any
     loss_weights: dict[str, float]
 
     def __init__(self) -> None:
