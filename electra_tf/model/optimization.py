@@ -4,6 +4,7 @@ Source: the original's model/optimization.py. Gradients are clipped by the
 training step, after they are summed over replicas and micro-batches.
 """
 
+import collections
 import functools
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -278,14 +279,15 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
         learning_rate: tf.Tensor,
     ) -> None:
         index = self._get_variable_index(variable)
+        of_build = self._trainable_variables[index]
         self._update(
             variable,
-            tf.convert_to_tensor(gradient),
-            self.means[index].value,
-            self.squares[index].value,
-            learning_rate,
-            self._rate_of(self._trainable_variables[index]),
-            self._decay_of(self._trainable_variables[index]),
+            [variable],
+            [tf.convert_to_tensor(gradient)],
+            [self.means[index].value],
+            [self.squares[index].value],
+            learning_rate * self._rate_of(of_build),
+            self._decay_of(of_build),
         )
 
     def apply_reduced(self, gradients: Sequence[tf.Tensor | None]) -> None:
@@ -309,52 +311,60 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
         gradients: list[tf.Tensor | None],
         learning_rate: tf.Tensor,
     ) -> None:
-        rows = zip(
-            self._trainable_variables,
-            gradients,
-            self.means,
-            self.squares,
-            strict=True,
-        )
-        for variable, gradient, mean, square in rows:
-            if gradient is None:
-                continue
+        for indices in self._groups(gradients):
+            first = self._trainable_variables[indices[0]]
             strategy.extended.update(
-                variable.value,
+                first.value,
                 self._update,
                 args=(
-                    gradient,
-                    mean.value,
-                    square.value,
-                    learning_rate,
-                    self._rate_of(variable),
-                    self._decay_of(variable),
+                    [self._trainable_variables[i].value for i in indices],
+                    [gradients[i] for i in indices],
+                    [self.means[i].value for i in indices],
+                    [self.squares[i].value for i in indices],
+                    learning_rate * self._rate_of(first),
+                    self._decay_of(first),
                 ),
                 group=False,
             )
         self.iterations.assign_add(1)
 
+    def _groups(
+        self, gradients: Sequence[tf.Tensor | None]
+    ) -> Iterable[list[int]]:
+        """Groups small variables of one rate and decay, to update as a vector.
+
+        An operation on each of hundreds of biases costs its start and its
+        tracing, and nothing else.
+        """
+        groups = collections.defaultdict(list)
+        for i, variable in enumerate(self._trainable_variables):
+            if gradients[i] is None:
+                continue
+            is_large = xla_kernels.is_worth_compiling(variable.value)
+            rate = self.rates.get(variable.path, 1.0)
+            alike = (rate, self._decay_of(variable))
+            groups[i if is_large else alike].append(i)
+        return groups.values()
+
     def _update(
         self,
-        variable: tf.Variable,
-        gradient: tf.Tensor,
-        mean: tf.Variable,
-        square: tf.Variable,
-        learning_rate: tf.Tensor,
-        rate: float,
+        _: tf.Variable,
+        variables: list[tf.Variable],
+        gradients: list[tf.Tensor],
+        means: list[tf.Variable],
+        squares: list[tf.Variable],
+        rate: tf.Tensor,
         decay: float,
     ) -> None:
-        tensors = [
-            tf.convert_to_tensor(x) for x in (variable, gradient, mean, square)
-        ]
-        scalars = learning_rate * rate, tf.constant(decay)
+        """Updates variables of one rate and decay on one device."""
+        tensors = map(_concat, (variables, gradients, means, squares))
         step = self._step
-        if xla_kernels.is_worth_compiling(tensors[0]):
+        if any(map(xla_kernels.is_worth_compiling, variables)):
             step = functools.partial(xla_kernels.on_vectors, self._kernel)
-        weights, m, v = step(*tensors, *scalars)
-        mean.assign(m)
-        square.assign(v)
-        variable.assign(weights)
+        results = step(*tensors, rate, tf.constant(decay))
+        slots = (variables, means, squares)
+        for targets, result in zip(slots, results, strict=True):
+            _assign_parts(targets, result)
 
     def _step(
         self,
@@ -387,3 +397,23 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
             "name": self.name,
             **{name: getattr(self, name) for name in names},
         }
+
+
+def _concat(tensors: Sequence[tf.Variable | tf.Tensor]) -> tf.Tensor:
+    """Returns one tensor as it is, and several as one vector."""
+    if len(tensors) == 1:
+        return tf.convert_to_tensor(tensors[0])
+    return tf.concat(
+        [x if len(x.shape) == 1 else tf.reshape(x, [-1]) for x in tensors], 0
+    )
+
+
+def _assign_parts(variables: Sequence[tf.Variable], values: tf.Tensor) -> None:
+    """Assigns to variables what `_concat` made of them."""
+    if len(variables) == 1:
+        variables[0].assign(values)
+        return
+    sizes = [variable.shape.num_elements() for variable in variables]
+    for variable, part in zip(variables, tf.split(values, sizes), strict=True):
+        is_vector = len(variable.shape) == 1
+        variable.assign(part if is_vector else tf.reshape(part, variable.shape))

@@ -121,7 +121,7 @@ def train(
         of the schedule with the means over the updates since the last one,
         `on_train_batch_end(step, logs)` every few seconds in between. If one
         of them, or `save`, sets `model.stop_training`, training ends with a
-        checkpoint.
+        checkpoint: at once, or of several workers at the end of the block.
 
     Raises:
       NonFiniteLossError: if a loss or a gradient is not finite; nothing is
@@ -143,7 +143,9 @@ def train(
             if iterator is None or step in schedule.borders:
                 iterator = batches(step)
             stop_at, parts = schedule.next_stop(step), []
-            while step < stop_at and not (pace.is_free and stop.received):
+            while step < stop_at and not (
+                pace.is_free and (stop.received or model.stop_training)
+            ):
                 with pace.of(stop_at - step) as size:
                     parts.append(block(iterator, size))
                 check_finite(parts[-1], step)
@@ -156,7 +158,9 @@ def train(
             flags = workers.any(stop.received, model.stop_training)
             if schedule.saves_at(step) or any(flags):
                 _save_together(save, step, workers)
-                flags = workers.any(stop.received, model.stop_training)
+                flags = workers.any(
+                    stop.received, model.stop_training or flags[1]
+                )
             is_stopped, is_ended = flags
             if is_stopped:  # at the end, too: more trials may follow
                 raise StoppedBySignal(step)
@@ -278,13 +282,19 @@ def make_block(
         return tf.switch_case(next(batches.order), each)
 
     def updates(batches: Batches, num_steps: tf.Tensor) -> tf.Tensor:
+        def run(i: tf.Tensor, records: tf.TensorArray) -> tuple:
+            return i + 1, records.write(i, next_update(batches))
+
         records = tf.TensorArray(tf.float32, size=num_steps)
-        for i in tf.range(num_steps):
-            records = records.write(i, next_update(batches))
+        records = tf.while_loop(
+            lambda i, _: i < num_steps, run, (tf.constant(0), records)
+        )[1]
         return records.stack()  # [n, metrics, 2]
 
     if not run_eagerly:
-        updates = tf.function(updates)
+        # Nothing in an update branches in Python on a tensor, and to look for
+        # it (autograph) would take half of the tracing.
+        updates = tf.function(updates, autograph=False)
 
     def block(batches: Batches, num_steps: int) -> Sums:
         records = updates(batches, tf.constant(num_steps)).numpy()

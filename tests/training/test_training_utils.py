@@ -104,6 +104,19 @@ def test_a_callback_can_end_the_training_with_a_checkpoint():
     assert list(logs) == [12, 16, 20], "it can be taken up again"
 
 
+def test_a_callback_ends_the_training_within_a_block(monkeypatch):
+    monkeypatch.setattr(training_utils, "_SECONDS_BETWEEN_LOOKS", 0.0)
+    model, recorder = _Model(), _Recorder()
+
+    def on_train_batch_end(step, logs):
+        model.stop_training = step == 3
+
+    recorder.on_train_batch_end = on_train_batch_end
+    schedule = training_utils.Schedule(200, 100, 100)
+    saved, logs = _train(model, schedule, recorder=recorder)
+    assert saved == [3] and list(logs) == [1]
+
+
 def test_a_finished_run_does_nothing():
     model = _Model()
     model.optimizer.iterations.assign(10)

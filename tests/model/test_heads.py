@@ -1,0 +1,120 @@
+"""The heads against their formulas in NumPy."""
+
+import math
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf.model import heads
+
+H, E, V = 6, 4, 9
+RNG = np.random.default_rng(0)
+STATES = RNG.normal(size=(2, 3, H))
+TABLE = RNG.normal(size=(V, E))
+WORDS = np.array([[[1, 2], [8, 8], [0, 5]], [[3, 1], [4, 0], [7, 6]]])
+
+_erf = np.vectorize(math.erf)
+
+
+def _gelu(x):
+    return x * 0.5 * (1 + _erf(x / math.sqrt(2)))
+
+
+def _normalized(x, gamma, beta):
+    x = x - x.mean(-1, keepdims=True)
+    return x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-12) * gamma + beta
+
+
+def _filled(head):
+    """Builds a head, gives it random weights, and returns them by name."""
+    head.build((None, None, H))
+    found = {}
+    for variable in head.weights:
+        value = RNG.normal(size=variable.shape)
+        variable.assign(value)
+        found[variable.path.split("/", 1)[1].replace("/", "_")] = value
+    return found
+
+
+def _project(w):
+    hidden = _gelu(STATES @ w["dense_kernel"] + w["dense_bias"])
+    return _normalized(hidden, w["LayerNorm_gamma"], w["LayerNorm_beta"])
+
+
+def _call(head, *arguments):
+    x, table = tf.constant(STATES, "float32"), tf.constant(TABLE, "float32")
+    return head(x, *arguments, table).numpy()
+
+
+@pytest.mark.parametrize(
+    "kind", [heads.GeneratorPredictions, heads.ClozePredictions]
+)
+def test_the_generator_compares_a_projected_state_with_every_word(kind):
+    head = kind(E, V, 0.02)
+    w = _filled(head)
+    expected = _project(w) @ TABLE.T + w["output_bias"]
+    np.testing.assert_allclose(_call(head), expected, 1e-4, 1e-5)
+
+
+def test_cloze_log_probabilities_are_the_softmax_at_the_token():
+    head = heads.ClozePredictions(E, V, 0.02)
+    w = _filled(head)
+    logits = _project(w) @ TABLE.T + w["output_bias"]
+    log_z = np.log(np.exp(logits).sum(-1))
+    ids = np.array([[0, 3, 8], [5, 5, 1]])
+    chosen = np.take_along_axis(logits, ids[..., None], -1)[..., 0]
+    cloze = head.everywhere(
+        tf.constant(STATES, "float32"),
+        tf.constant(TABLE, "float32"),
+        tf.ones([2, 3], tf.bool),
+    )
+    found = cloze.log_probs(tf.constant(ids)).numpy()
+    np.testing.assert_allclose(found, chosen - log_z, 1e-4, 1e-5)
+
+
+def test_the_discriminator_scores_each_token():
+    head = heads.DiscriminatorPredictions(H, 0.02)
+    w = _filled(head)
+    hidden = _gelu(STATES @ w["dense_kernel"] + w["dense_bias"])
+    expected = hidden @ w["dense_1_kernel"] + w["dense_1_bias"]
+    found = head(tf.constant(STATES, "float32"))
+    np.testing.assert_allclose(found, expected[..., 0], 1e-4, 1e-5)
+
+
+@pytest.mark.parametrize("has_neither", [False, True])
+def test_selection_compares_a_projected_state_with_the_words_given(has_neither):
+    head = heads.SelectionPredictions(E, 0.02, has_neither=has_neither)
+    w = _filled(head)
+    x = _project(w)
+    expected = np.einsum("bne,bnke->bnk", x, TABLE[WORDS])
+    if has_neither:
+        expected = np.concatenate([x @ w["neither"], expected], -1)
+    found = _call(head, tf.constant(WORDS))
+    np.testing.assert_allclose(found, expected, 1e-4, 1e-5)
+
+
+def test_contrast_projects_to_the_width_of_the_encoder():
+    head = heads.ContrastPredictions(H, 0.02)
+    w = _filled(head)
+    found = head(tf.constant(STATES, "float32"))
+    np.testing.assert_allclose(found, _project(w), 1e-4, 1e-5)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        heads.GeneratorPredictions(E, V, 0.02),
+        heads.ClozePredictions(E, V, 0.02),
+        heads.DiscriminatorPredictions(H, 0.02),
+        heads.SelectionPredictions(E, 0.02, has_neither=True),
+        heads.ContrastPredictions(H, 0.02),
+    ],
+    ids=lambda head: type(head).__name__,
+)
+def test_heads_come_back_from_their_configuration(head):
+    config = keras.saving.serialize_keras_object(head)
+    again = keras.saving.deserialize_keras_object(config)
+    assert type(again) is type(head)
+    assert again.get_config() == head.get_config()

@@ -1,0 +1,167 @@
+"""The update on a model whose losses and gradients NumPy can compute."""
+
+import types
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf.model.losses import LossTerm
+from electra_tf.model.optimization import AdamWeightDecayOptimizer
+from electra_tf.training import updates
+
+RATE, CLIP, ROWS = 0.1, 1.0, 8
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(ROWS, 3)).astype("f")
+Y = RNG.normal(size=ROWS).astype("f")
+WEIGHTS = np.arange(ROWS, dtype="f")  # the first row counts nothing
+START = np.array([0.5, -1.0, 2.0], "f")
+
+
+class _Regression(updates.UpdatedModel):
+    """Two losses over rows of unequal weight: squares, and absolute values."""
+
+    loss_weights = {"square": 2.0, "absolute": 0.5}
+
+    def __init__(self, num_parts=1, clip_norm=CLIP):
+        super().__init__()
+        self.config = types.SimpleNamespace(
+            optimizer=types.SimpleNamespace(
+                clip_norm=clip_norm, original_clip_norm=False
+            ),
+            runtime=types.SimpleNamespace(
+                gradient_accumulation_steps=num_parts
+            ),
+        )
+        self.theta = self.add_weight(shape=(3,), name="theta")
+        self.theta.assign(START)
+        self.unread = self.add_weight(
+            shape=(2,), initializer="ones", name="bias"
+        )
+        self.built = True
+        self.optimizer = AdamWeightDecayOptimizer(RATE, weight_decay_rate=0.0)
+        self.optimizer.build(self.trainable_variables)
+
+    def compute_losses(self, inputs, *, keys, training):
+        assert training and keys.shape[0] == inputs["x"].shape[0]
+        error = tf.linalg.matvec(inputs["x"], self.theta) - inputs["y"]
+        weight = inputs["weight"]
+        count = tf.reduce_sum(weight)
+        is_odd = weight % 2
+        return {
+            "square": LossTerm(tf.reduce_sum(weight * error**2), count),
+            "absolute": LossTerm(
+                tf.reduce_sum(is_odd * tf.abs(error)), tf.reduce_sum(is_odd)
+            ),
+        }
+
+
+def _gradient():
+    """The gradient of both losses over the whole batch, float64 [3]."""
+    error = (X.astype("d") @ START) - Y
+    is_odd = WEIGHTS % 2
+    square = (2 * WEIGHTS * error) @ X / WEIGHTS.sum()
+    absolute = (is_odd * np.sign(error)) @ X / is_odd.sum()
+    return 2.0 * square + 0.5 * absolute
+
+
+def _batch(rows=slice(None)):
+    return {"x": X[rows], "y": Y[rows], "weight": WEIGHTS[rows]}
+
+
+def _update(num_replicas=1, num_parts=1, **options):
+    """Does one update; returns the model and its terms as (total, weight)."""
+    strategy = tf.distribute.get_strategy()
+    if num_replicas > 1:
+        strategy = tf.distribute.MirroredStrategy(
+            [f"CPU:{i}" for i in range(num_replicas)],
+            cross_device_ops=tf.distribute.ReductionToOneDevice(),
+        )
+    with strategy.scope():
+        model = _Regression(num_parts, **options)
+    size = ROWS // num_replicas
+
+    def mine(context):
+        start = context.replica_id_in_sync_group * size
+        return tf.nest.map_structure(
+            tf.constant, _batch(slice(start, start + size))
+        )
+
+    batch = strategy.experimental_distribute_values_from_function(mine)
+    if num_replicas == 1:
+        batch = tf.nest.map_structure(tf.constant, _batch())
+
+    @tf.function
+    def run():
+        return strategy.run(
+            lambda rows: model.update_with_keys(
+                rows, keys=tf.zeros([size], tf.uint32)
+            ),
+            args=(batch,),
+        )
+
+    terms = {
+        name: [float(strategy.experimental_local_results(x)[0]) for x in term]
+        for name, term in run().items()
+    }
+    return model, terms
+
+
+@pytest.mark.parametrize(
+    ("num_replicas", "num_parts"), [(1, 1), (1, 2), (1, 4), (2, 1), (2, 2)]
+)
+def test_an_update_is_adams_with_the_clipped_gradient_of_the_whole_batch(
+    num_replicas, num_parts
+):
+    model, terms = _update(num_replicas, num_parts)
+    gradient = _gradient()
+    norm = np.linalg.norm(gradient)
+    assert norm > CLIP, "else nothing is clipped"
+    clipped = gradient * CLIP / norm
+    step = 0.1 * clipped / (np.sqrt(0.001 * clipped**2) + 1e-6)
+    np.testing.assert_allclose(model.theta.numpy(), START - RATE * step, 1e-5)
+    np.testing.assert_allclose(terms["gradient_norm"][0], norm, 1e-5)
+    assert model.optimizer.iterations.numpy() == 1
+
+
+@pytest.mark.parametrize(("num_replicas", "num_parts"), [(1, 1), (2, 2)])
+def test_terms_are_sums_over_the_whole_batch(num_replicas, num_parts):
+    _, terms = _update(num_replicas, num_parts)
+    error = (X.astype("d") @ START) - Y
+    is_odd = WEIGHTS % 2
+    square = [(WEIGHTS * error**2).sum(), WEIGHTS.sum()]
+    absolute = [(is_odd * np.abs(error)).sum(), is_odd.sum()]
+    np.testing.assert_allclose(terms["square"], square, 1e-5)
+    np.testing.assert_allclose(terms["absolute"], absolute, 1e-5)
+
+
+def test_a_gradient_below_the_clip_stays_as_it_is():
+    model, _ = _update(clip_norm=1e6)
+    gradient = _gradient()
+    step = 0.1 * gradient / (np.sqrt(0.001 * gradient**2) + 1e-6)
+    np.testing.assert_allclose(model.theta.numpy(), START - RATE * step, 1e-5)
+
+
+def test_a_variable_that_no_loss_reads_stays_as_it_is():
+    model, _ = _update()
+    np.testing.assert_array_equal(model.unread.numpy(), np.ones(2, "f"))
+
+
+def test_a_batch_without_weight_changes_nothing():
+    model = _Regression()
+    empty = _batch() | {"weight": np.zeros(ROWS, "f")}
+    terms = tf.function(model.update_with_keys)(
+        tf.nest.map_structure(tf.constant, empty),
+        keys=tf.zeros([ROWS], tf.uint32),
+    )
+    assert float(terms["square"].weight) == 0
+    assert float(terms["gradient_norm"].total) == 0
+    np.testing.assert_array_equal(model.theta.numpy(), START)
+
+
+def test_a_checkpoint_holds_weights_slots_and_the_step():
+    model = _Regression()
+    names = {*updates.checkpoint_variables(model)}
+    paths = {v.path for v in model.trainable_variables}
+    slots = {f"{path}/adam_{x}" for path in paths for x in "mv"}
+    assert names == {"global_step", *paths, *slots}
