@@ -18,7 +18,7 @@ from electra_tf.checkpoint.checkpoints import Checkpoints
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.pretrain import pretraining_run
 from electra_tf.util import config_flags
-from electra_tf.util.errors import NonFiniteLossError, UserError
+from electra_tf.util.errors import UserError
 
 ROOT = pathlib.Path(__file__).parent.parent
 NUM_STEPS = 30
@@ -252,12 +252,6 @@ def test_evaluation_gives_the_same_numbers_every_time(data_dir, uninterrupted):
     assert results[0] == results[1]
     for name, value in results[0].items():
         assert results[2][name] == pytest.approx(value, rel=1e-4), name
-
-
-def test_a_loss_that_is_not_finite_stops_the_run(data_dir):
-    flags = ("--learning_rate=1e30", "--num_warmup_steps=0")
-    with pytest.raises(NonFiniteLossError, match="not finite at step"):
-        pretraining_run.run(_parsed(data_dir, "infinite", *flags))
 
 
 @pytest.mark.slow
