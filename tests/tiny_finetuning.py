@@ -1,8 +1,8 @@
 """A tiny task and encoder that the tests of fine-tuning share."""
 
 import dataclasses
+import json
 
-import keras
 import numpy as np
 
 from electra_tf.checkpoint import architecture, checkpoint_formats
@@ -10,7 +10,10 @@ from electra_tf.checkpoint.architecture import Architecture
 from electra_tf.checkpoint.weights import Weights
 from electra_tf.config.model import BertConfig
 from electra_tf.configure_finetuning import FinetuningConfig
-from electra_tf.finetune import pretrained, task_builder, task_description
+from electra_tf.finetune import task_builder, task_description
+from electra_tf.finetune.finetuning_model import FinetuningModel
+from electra_tf.finetune.preprocessing import TextTokenizer
+from electra_tf.model.modeling import BertModel
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import config_fields
 
@@ -71,31 +74,81 @@ def weights(seed=0):
     )
 
 
+def task(name, data_dir="unused", *, longest=32, **leaves):
+    """Makes a task.
+
+    Args:
+      name: of one that is known, or of a kind for a custom task, "own".
+      data_dir: of the run.
+      longest: tokens in the longest row.
+      **leaves: of the configuration, and `vocabulary` and `metadata`.
+    """
+    vocabulary = leaves.pop("vocabulary", VOCABULARY)
+    metadata = leaves.pop("metadata", None)
+    if name in task_builder.KINDS:
+        leaves = {"task_kind": name, "task_names": ("own",), **leaves}
+    return task_builder.get_task(
+        config(data_dir, **{"task_names": (name,), **leaves}),
+        TextTokenizer(vocabulary),
+        longest=longest,
+        metadata=metadata,
+    )
+
+
+def write(data_dir, task_name, file_name, content):
+    """Writes a file of a task: text, or JSON lines of some objects.
+
+    Returns:
+      Its path.
+    """
+    path = data_dir / "finetuning_data" / task_name / file_name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not isinstance(content, str):
+        content = "".join(json.dumps(line) + "\n" for line in content)
+    path.write_text(content, "utf-8")
+    return path
+
+
+def golden_model(head):
+    """Makes an encoder as the original's golden heads have it, and a head."""
+    encoder = BertModel(
+        BertConfig(
+            vocab_size=30522,
+            hidden_size=32,
+            num_hidden_layers=2,
+            num_attention_heads=2,
+            intermediate_size=64,
+            embedding_size=16,
+            hidden_dropout_prob=0.0,
+            attention_probs_dropout_prob=0.0,
+        )
+    )
+    encoder.build((None, None))
+    return FinetuningModel(
+        config(), encoder, [head.build_for(32)], seed=0, num_train_steps=1
+    )
+
+
 def write_model(data_dir):
     """Writes the encoder where a run looks for it."""
     directory = data_dir / "models" / "tiny"
     checkpoint_formats.write(str(directory), weights(), "electra_tf")
 
 
-def write_trained(directory, task_name, seed=0, **known):
+def write_trained(directory, learnt, seed=0, **known):
     """Writes a model of a task, with random weights, as a trial ends with one.
 
     Args:
       directory: of the model; made here.
-      task_name: of the task.
+      learnt: the task, or its name.
       seed: of the weights.
-      **known: what the task would read from its data.
+      **known: what a task that is named would read from its data.
     """
     read = weights(seed)
-    task = task_builder.get_task(
-        config(task_names=(task_name,), max_query_length=8, doc_stride=8),
-        pretrained.tokenizer(read),
-        longest=ENCODER.max_position_embeddings,
-        metadata=known,
-    )
-    head = task.head()
-    with keras.name_scope("task_specific"):
-        head.build((None, ENCODER.hidden_size))
+    if isinstance(learnt, str):
+        room = {"max_query_length": 8, "doc_stride": 8}
+        learnt = task(learnt, **room, metadata=known)
+    head = learnt.head().build_for(ENCODER.hidden_size)
     random = np.random.default_rng(seed)
     heads = {v.path: random.normal(size=v.shape) for v in head.variables}
     arrays = {k: np.float32(v * 0.3) for k, v in heads.items()}
@@ -106,7 +159,7 @@ def write_trained(directory, task_name, seed=0, **known):
         architecture=architecture.infer(shapes, num_attention_heads=2),
     )
     checkpoint_formats.write(str(directory), written, "electra_tf")
-    task_description.write(directory, [task])
+    task_description.write(directory, [learnt])
     return str(directory)
 
 

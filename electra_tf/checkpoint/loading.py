@@ -16,7 +16,7 @@ from electra_tf.model.networks import (
     ElectraGenerator,
     EncoderWithHead,
 )
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import ElectraWarning, UserError
 
 _CLASSES = {
     DISCRIMINATOR_HEAD: ElectraDiscriminator,
@@ -56,15 +56,7 @@ def load(
     weights = checkpoint_formats.read(path, vocab_file=vocab_file)
     network = network or expected.NETWORK or weights.networks[0]
     weights = select(weights, network)
-    if weights.heads_are_assumed:
-        config = weights.architecture.encoder
-        warnings.warn(
-            f"No file beside {weights.origin} says how many attention heads "
-            f"it has: {config.num_attention_heads} are assumed. Of others, "
-            "convert it with electra_tf.convert_checkpoint "
-            "--num_attention_heads.",
-            stacklevel=3,
-        )
+    warn_of_assumed_heads(weights)
     made = make(weights, **options)
     if not isinstance(made, expected):
         raise UserError(
@@ -73,6 +65,27 @@ def load(
             "name, or electra_tf.ElectraBackbone for the encoder alone."
         )
     return made
+
+
+def warn_of_assumed_heads(weights: Weights) -> None:
+    """Warns the caller's caller if nothing says how many heads there are."""
+    if weights.heads_are_assumed:
+        heads = weights.architecture.encoder.num_attention_heads
+        warnings.warn(
+            f"No file beside {weights.origin} says how many attention heads "
+            f"it has: {heads} are assumed. Of others, convert it with "
+            "electra_tf.convert_checkpoint --num_attention_heads.",
+            ElectraWarning,
+            stacklevel=4,
+        )
+
+
+def tokenizer_options(weights: Weights) -> dict[str, bool]:
+    """Returns what the tokenizer does; what nothing says it does."""
+    return {
+        "do_lower_case": weights.do_lower_case is not False,
+        "strip_accents": weights.strip_accents is not False,
+    }
 
 
 def make(
@@ -89,15 +102,11 @@ def make(
     """
     names = [name for name in _CLASSES if name in weights.architecture.heads]
     cls = _CLASSES[names[0]] if names else EncoderWithHead
-    told = {
-        "do_lower_case": weights.do_lower_case is not False,
-        "strip_accents": weights.strip_accents is not False,
-    }
     made = cls(
         weights.architecture.encoder,
         weights.vocabulary,
         dtype=dtype,
-        **told | options,
+        **tokenizer_options(weights) | options,
     )
     for variable in made.weights:
         variable.assign(weights.arrays[variable.path])

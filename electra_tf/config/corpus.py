@@ -27,8 +27,8 @@ class CorpusConfig:
     documentation. Comma-separated; may be repeated."""
 
     text_field: str = "text"
-    """Field of an object of JSON lines, column of a Parquet file or feature of
-    a tfds example that is its text."""
+    """Field of an object of JSON lines (with dots for a field of a field),
+    column of a Parquet file or feature of a tfds example that is its text."""
 
     skip_bad_lines: bool = False
     """Count lines of JSON lines that are no object with a text, and rows of

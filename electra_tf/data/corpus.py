@@ -2,33 +2,22 @@
 
 from collections.abc import Iterable, Iterator
 
+from electra_tf.config.corpus import CorpusConfig
 from electra_tf.data import demo_corpus
 from electra_tf.data.formats import prepared, text_files
-from electra_tf.data.formats.text_files import Options
-from electra_tf.data.formats.text_lines import Line, Statistics
-from electra_tf.data.sources import DEMO, TextSource, expand
+from electra_tf.data.formats.text_lines import Statistics, TextLine
+from electra_tf.data.sources import DEMO, TextSource
 from electra_tf.util.errors import UserError
-
-__all__ = [
-    "DEMO",
-    "Options",
-    "TextSource",
-    "Statistics",
-    "check_text",
-    "expand",
-    "read_documents",
-]
 
 MAX_DOCUMENT_CHARACTERS = 2**17
 
 
 def read_documents(
     sources: Iterable[TextSource],
+    config: CorpusConfig,
     *,
-    blanks_separate_docs: bool,
     statistics: Statistics,
     max_characters: int = MAX_DOCUMENT_CHARACTERS,
-    options: Options | None = None,
     must_have_text: bool = True,
 ) -> Iterator[list[str]]:
     """Reads the documents of sources one after the other.
@@ -42,11 +31,10 @@ def read_documents(
 
     Args:
       sources: what to read, in this order.
-      blanks_separate_docs: whether a blank line ends a document; otherwise
-        blank lines are left out.
+      config: how to read them; where `blanks_separate_docs` is not set, blank
+        lines are left out.
       statistics: counts what is read.
       max_characters: of a document.
-      options: how to read files; None for the defaults.
       must_have_text: whether sources without a document are an error.
 
     Yields:
@@ -55,13 +43,12 @@ def read_documents(
     Raises:
       UserError: if a file cannot be read, naming it, or if there is no text.
     """
-    options = options or Options()
     for source in sources:
         statistics.files += source.start == 0
         num_before = statistics.documents
-        lines = _read(source, options, statistics)
+        lines = _read(source, config, statistics)
         for document in _group(
-            lines, blanks_separate_docs, max_characters, statistics
+            lines, config.blanks_separate_docs, max_characters, statistics
         ):
             statistics.documents += 1
             statistics.lines += len(document)
@@ -99,26 +86,26 @@ def check_text(statistics: Statistics) -> None:
 
 
 def _read(
-    source: TextSource, options: Options, statistics: Statistics
-) -> Iterator[Line]:
+    source: TextSource, config: CorpusConfig, statistics: Statistics
+) -> Iterator[TextLine]:
     """Yields the lines of a source, stripped."""
     if source.path == DEMO:
         yield from _demo_lines(statistics)
     elif source.split:
         yield from prepared.read_texts(
-            source.path, source.split, options.text_field, statistics
+            source.path, source.split, config.text_field, statistics
         )
     else:
         yield from text_files.read_file(
             source.path,
             statistics,
-            options,
+            config,
             start=source.start,
             end=source.end,
         )
 
 
-def _demo_lines(statistics: Statistics) -> Iterator[Line]:
+def _demo_lines(statistics: Statistics) -> Iterator[TextLine]:
     for document in demo_corpus.documents():
         for line in [*document, ""]:
             statistics.text_bytes += len(line.encode()) + 1
@@ -126,7 +113,7 @@ def _demo_lines(statistics: Statistics) -> Iterator[Line]:
 
 
 def _group(
-    lines: Iterable[Line],
+    lines: Iterable[TextLine],
     blanks_separate_docs: bool,
     max_characters: int,
     statistics: Statistics,

@@ -29,6 +29,7 @@ from electra_tf.data.dataset_files import (
 from electra_tf.data.merge import merge, remove_files, remove_shards
 from electra_tf.data.runners import Job, LocalRunner, Runner
 from electra_tf.data.shards import HASHES, Shard, plan
+from electra_tf.data.sources import expand
 from electra_tf.data.summaries import Summary
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import files, storage
@@ -104,7 +105,7 @@ def build(
     """
     outputs = [config.directory_of(c, output_dir) for c in config.data_sets]
     _check_free(outputs, overwrite)
-    sources = corpus.expand(config.corpus, tfds_data_dir=config.tfds_data_dir)
+    sources = expand(config.corpus, tfds_data_dir=config.tfds_data_dir)
     with contextlib.ExitStack() as stack:
         for output in outputs:
             files.ensure_writable(output)

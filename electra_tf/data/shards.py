@@ -235,14 +235,13 @@ def _read(
     """Yields all documents of a shard, duplicates included."""
     return corpus.read_documents(
         shard.sources,
-        blanks_separate_docs=config.blanks_separate_docs,
+        config,
         statistics=statistics,
         max_characters=(
             ORIGINAL_MAX_CHARACTERS
             if config.packing == "original"
             else corpus.MAX_DOCUMENT_CHARACTERS
         ),
-        options=corpus.Options.of(config),
         must_have_text=False,
     )
 

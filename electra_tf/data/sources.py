@@ -1,11 +1,12 @@
 """The sources of a corpus: files, ranges of files, data sets, the demo."""
 
 import dataclasses
+import itertools
 from collections.abc import Iterable
 
-from electra_tf.data.formats import prepared, text_files
+from electra_tf.data.formats import compression, prepared, text_files
 from electra_tf.data.formats.contents import ContentKind
-from electra_tf.util import compression, console, storage
+from electra_tf.util import console, storage
 from electra_tf.util.errors import UserError
 
 DEMO = "demo"
@@ -97,7 +98,7 @@ def split_source(
     Returns:
       The ranges, in order, or the source as it is.
     """
-    if not _is_file(source) or compression.is_compressed(source.path):
+    if not _is_file(source):
         return [source]
     size = storage.size(source.path)
     return split_source_at(
@@ -123,8 +124,6 @@ def split_source_at(
     cuts = list(cuts)
     if not cuts or not _is_file(source):
         return [source]
-    if compression.is_compressed(source.path):
-        return [source]
     kind = text_files.kind_of(source.path)
     is_json = kind is ContentKind.JSON_LINES
     if not is_json and not (kind is ContentKind.TEXT and blanks_separate_docs):
@@ -133,14 +132,11 @@ def split_source_at(
     borders = [0]
     for cut in cuts:
         if borders[-1] < cut < size:
-            border = _next_document(source.path, cut, is_json)
-            borders += [border] if border < size else []
-            if border >= size:
-                break
-    ends = [*borders[1:], None]
+            borders.append(_next_document(source.path, cut, is_json))
+    starts = [0, *(border for border in borders[1:] if border < size)]
     return [
         TextSource(source.path, start=start, end=end)
-        for start, end in zip(borders, ends, strict=True)
+        for start, end in itertools.zip_longest(starts, starts[1:])
     ]
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from electra_tf.config.corpus import CorpusConfig
 from electra_tf.data import corpus, held_out
+from electra_tf.data.sources import expand
 from electra_tf.data.vocabulary_learner import learn_vocabulary
 from electra_tf.model import sentencepiece_model
 from electra_tf.model.tokenization import Vocabulary
@@ -93,7 +94,7 @@ def _read(
     progress: console.Periodic,
 ) -> Iterator[list[str]]:
     """Yields the documents of a corpus and logs the progress."""
-    sources = corpus.expand(config.corpus, tfds_data_dir=config.tfds_data_dir)
+    sources = expand(config.corpus, tfds_data_dir=config.tfds_data_dir)
     total = sum(source.num_text_bytes for source in sources)
     start = time.monotonic()
 
@@ -103,10 +104,7 @@ def _read(
         return f"Reading: {statistics.documents:,} documents, {rate}{of}"
 
     for document in corpus.read_documents(
-        sources,
-        blanks_separate_docs=config.blanks_separate_docs,
-        statistics=statistics,
-        options=corpus.Options.of(config),
+        sources, config, statistics=statistics
     ):
         progress(text)
         yield document

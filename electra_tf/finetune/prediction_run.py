@@ -7,16 +7,16 @@ come in the order of the rows.
 import contextlib
 import itertools
 import json
-import os
 import pathlib
 import sys
 import time
 from collections.abc import Iterator
 from typing import TextIO
 
+from electra_tf.data.formats.rows import BadRows
 from electra_tf.finetune.predictor import BLOCK_SIZE, Answer, Predictor
 from electra_tf.finetune.readers.inputs import InputSource
-from electra_tf.finetune.readers.reading import BadRows
+from electra_tf.util import console, files
 from electra_tf.util.errors import UserError
 
 _SECONDS_BETWEEN_LINES = 10.0
@@ -83,22 +83,16 @@ def _opened(output: str) -> Iterator[TextIO]:
         try:
             yield sys.stdout
         except BrokenPipeError:
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, sys.stdout.fileno())
+            console.discard_output()
         return
-    path = pathlib.Path(output)
-    unfinished = path.with_name(f"tmp-{path.name}-{os.getpid()}")
     try:
-        with unfinished.open("w", encoding="utf-8") as file:
+        with files.atomic_open(output, "w") as file:
             yield file
-        unfinished.replace(path)
     except OSError as error:
         raise UserError(
             f"`output` must be a file that can be written. Received: {output}: "
             f"{error.strerror}."
         ) from error
-    finally:
-        unfinished.unlink(missing_ok=True)
 
 
 class _Progress:

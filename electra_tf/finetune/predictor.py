@@ -10,12 +10,12 @@ import keras
 
 from electra_tf.checkpoint import checkpoint_formats, loading
 from electra_tf.checkpoint.weights import Weights
+from electra_tf.data.formats.rows import BadRowError
 from electra_tf.finetune import pretrained, task_description
 from electra_tf.finetune.examples import Example
 from electra_tf.finetune.features import Features
 from electra_tf.finetune.finetuning_model import FinetuningModel
 from electra_tf.finetune.readers.inputs import InputSpec, Item, inputs_of
-from electra_tf.finetune.readers.reading import BadRowError
 from electra_tf.finetune.task import Head, Task
 from electra_tf.finetune.task_description import Description
 from electra_tf.model.layers import POLICIES

@@ -9,9 +9,10 @@ import abc
 import dataclasses
 import functools
 import hashlib
+import inspect
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import keras
 import numpy as np
@@ -19,11 +20,12 @@ import tensorflow as tf
 
 from electra_tf.config.columns import ColumnsConfig
 from electra_tf.configure_finetuning import FinetuningConfig
+from electra_tf.data.formats import prepared, tables
+from electra_tf.data.formats.rows import BadRows
 from electra_tf.finetune.examples import Example, FeatureSpec
 from electra_tf.finetune.preprocessing import TextTokenizer
-from electra_tf.finetune.readers import prepared, sources, tables
+from electra_tf.finetune.readers import sources
 from electra_tf.finetune.readers.inputs import InputSpec
-from electra_tf.finetune.readers.reading import BadRows
 from electra_tf.finetune.readers.sources import Source
 from electra_tf.finetune.scorer import Scorer
 from electra_tf.model.modeling import EncoderOutput
@@ -58,6 +60,16 @@ class Head(keras.layers.Layer, abc.ABC):
     ) -> dict[str, tf.Tensor]:
         """Computes the outputs; see the class."""
 
+    def build_for(self, hidden_size: int) -> Self:
+        """Makes its weights, which have the original's names.
+
+        Args:
+          hidden_size: width H of the encoder.
+        """
+        with keras.name_scope("task_specific"):
+            self.build((None, hidden_size))
+        return self
+
     @abc.abstractmethod
     def losses(
         self,
@@ -74,6 +86,11 @@ class Head(keras.layers.Layer, abc.ABC):
           float32 [B].
         """
 
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of the class, which its attributes keep."""
+        _, *names = inspect.signature(type(self).__init__).parameters
+        return {name: getattr(self, name) for name in names}
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Preset:
@@ -81,6 +98,7 @@ class Preset:
 
     Attributes:
       kind: class of the task.
+      ending: of the names of its files, which tells their format.
       num_train_epochs: times each row is seen. Default: the kind's.
       dev_splits: labelled splits to evaluate on; the first chooses among
         checkpoints, others may be missing.
@@ -88,6 +106,7 @@ class Preset:
     """
 
     kind: "type[Task]"
+    ending: str = ".tsv"
     num_train_epochs: float | None = None
     dev_splits: tuple[str, ...] = ("dev",)
     test_splits: tuple[str, ...] = ("test",)
@@ -247,7 +266,7 @@ class Task(abc.ABC):
     @property
     def endings(self) -> tuple[str, ...]:
         """The endings that the names of the task's files may have."""
-        return self.ENDINGS
+        return (self.preset.ending,) if self.preset else self.ENDINGS
 
     def source(self, split: str) -> Source:
         """Returns the file or data set of a split, be it there or not.
@@ -296,7 +315,7 @@ class Task(abc.ABC):
         """
         if self.columns.labels or not self.columns.tfds_name:
             return self.columns.labels
-        return prepared.class_names(self.path("train"), column)
+        return prepared.class_names(str(self.path("train")), column)
 
     def get_examples(self, split: str) -> Sequence[Example]:
         """Reads the examples of a split.

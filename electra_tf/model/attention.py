@@ -43,7 +43,7 @@ def attention_bias(
 
 
 @keras.saving.register_keras_serializable("electra_tf")
-class SelfAttention(keras.layers.Layer):
+class SelfAttention(layers.ConfiguredLayer):
     """Multi-head self-attention: softmax(Q K' / sqrt(d)) V, projected.
 
     Query, key and value keep the original's separate kernels and run as one
@@ -125,14 +125,3 @@ class SelfAttention(keras.layers.Layer):
         y = tensor_ops.linear(x, kernel, bias, self.compute_dtype)  # [B, L, 3H]
         y = tf.reshape(y, [batch, length, 3, heads, width // heads])
         return tf.unstack(tf.transpose(y, [2, 0, 3, 1, 4]))  # 3 [B, A, L, d]
-
-    def get_config(self) -> dict:
-        return {
-            "config": self.config.to_dict(),
-            "name": self.name,
-            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
-        }
-
-    @classmethod
-    def from_config(cls, config: dict) -> "SelfAttention":
-        return cls(**config | {"config": BertConfig(**config["config"])})

@@ -15,8 +15,35 @@ from electra_tf.model import layers, tensor_ops, vocabulary_softmax
 from electra_tf.model.vocabulary_softmax import Partition
 
 
+class _Projection(layers.ConfiguredLayer):
+    """Projects states to what is compared: LayerNorm(gelu(x W + b)).
+
+    Args:
+      width: P of what is compared.
+      initializer_range: of the dense kernel.
+      name: root of the variables' paths.
+    """
+
+    def __init__(
+        self, width: int, initializer_range: float, *, name: str
+    ) -> None:
+        super().__init__(name=name, dtype="float32")
+        self.width = width
+        self.initializer_range = initializer_range
+        self.dense = layers.Linear(width, initializer_range, name="dense")
+        self.layer_norm = layers.LayerNorm()
+
+    def build(self, input_shape: tuple[int | None, ...]) -> None:
+        self.dense.build(input_shape)
+        self.layer_norm.build((*input_shape[:-1], self.width))
+
+    def project(self, x: tf.Tensor) -> tf.Tensor:
+        """Turns states [..., H] into what is compared, [..., P]."""
+        return self.layer_norm(tensor_ops.gelu(self.dense(x)))
+
+
 @keras.saving.register_keras_serializable("electra_tf")
-class GeneratorPredictions(keras.layers.Layer):
+class GeneratorPredictions(_Projection):
     """Scores every word of the vocabulary at some positions.
 
     The scores are LayerNorm(gelu(x W + b)) T' + c, with T the table of word
@@ -44,18 +71,12 @@ class GeneratorPredictions(keras.layers.Layer):
         *,
         name: str = "generator_predictions",
     ) -> None:
-        super().__init__(name=name, dtype="float32")
+        super().__init__(embedding_size, initializer_range, name=name)
         self.embedding_size = embedding_size
         self.vocab_size = vocab_size
-        self.initializer_range = initializer_range
-        self.dense = layers.Linear(
-            embedding_size, initializer_range, name="dense"
-        )
-        self.layer_norm = layers.LayerNorm()
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
-        self.dense.build(input_shape)
-        self.layer_norm.build((*input_shape[:-1], self.embedding_size))
+        super().build(input_shape)
         self.output_bias = self.add_weight(
             shape=(self.vocab_size,), initializer="zeros", name="output_bias"
         )
@@ -63,18 +84,6 @@ class GeneratorPredictions(keras.layers.Layer):
     def call(self, x: tf.Tensor, table: tf.Tensor) -> tf.Tensor:
         x = self.project(x)  # [B, N, E]
         return tensor_ops.linear(x, tf.transpose(table), self.output_bias)
-
-    def project(self, x: tf.Tensor) -> tf.Tensor:
-        """Turns states [..., H] into what words are compared with, [..., E]."""
-        return self.layer_norm(tensor_ops.gelu(self.dense(x)))
-
-    def get_config(self) -> dict:
-        return {
-            "embedding_size": self.embedding_size,
-            "vocab_size": self.vocab_size,
-            "initializer_range": self.initializer_range,
-            "name": self.name,
-        }
 
 
 class Cloze(NamedTuple):
@@ -160,7 +169,7 @@ class ClozePredictions(GeneratorPredictions):
 
 
 @keras.saving.register_keras_serializable("electra_tf")
-class DiscriminatorPredictions(keras.layers.Layer):
+class DiscriminatorPredictions(layers.ConfiguredLayer):
     """Scores each token: a logit over 0 means "replaced".
 
     Differs: the paper's D is the probability that a token is real; the sign
@@ -199,16 +208,9 @@ class DiscriminatorPredictions(keras.layers.Layer):
         hidden = tensor_ops.gelu(self.dense(x))  # [B, L, H]
         return tf.squeeze(self.dense_1(hidden), -1)  # [B, L]
 
-    def get_config(self) -> dict:
-        return {
-            "hidden_size": self.hidden_size,
-            "initializer_range": self.initializer_range,
-            "name": self.name,
-        }
-
 
 @keras.saving.register_keras_serializable("electra_tf")
-class SelectionPredictions(keras.layers.Layer):
+class SelectionPredictions(_Projection):
     """Scores a few words at each position: which of them stood there?
 
     A word's score is <LayerNorm(gelu(x W + b)), e(word)>, with e(word) its row
@@ -240,18 +242,12 @@ class SelectionPredictions(keras.layers.Layer):
         has_neither: bool,
         name: str = "selection_predictions",
     ) -> None:
-        super().__init__(name=name, dtype="float32")
+        super().__init__(embedding_size, initializer_range, name=name)
         self.embedding_size = embedding_size
-        self.initializer_range = initializer_range
         self.has_neither = has_neither
-        self.dense = layers.Linear(
-            embedding_size, initializer_range, name="dense"
-        )
-        self.layer_norm = layers.LayerNorm()
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
-        self.dense.build(input_shape)
-        self.layer_norm.build((*input_shape[:-1], self.embedding_size))
+        super().build(input_shape)
         if self.has_neither:
             self.neither = self.add_weight(
                 shape=(self.embedding_size, 1),
@@ -262,7 +258,7 @@ class SelectionPredictions(keras.layers.Layer):
     def call(
         self, x: tf.Tensor, words: tf.Tensor, table: tf.Tensor
     ) -> tf.Tensor:
-        x = self.layer_norm(tensor_ops.gelu(self.dense(x)))  # [B, N, E]
+        x = self.project(x)  # [B, N, E]
         rows = tf.gather(table, words)  # [B, N, K, E]
         scores = tf.linalg.matvec(rows, x)  # [B, N, K]
         if not self.has_neither:
@@ -270,17 +266,9 @@ class SelectionPredictions(keras.layers.Layer):
         neither = tensor_ops.linear(x, self.neither, tf.zeros([1]))
         return tf.concat([neither, scores], -1)
 
-    def get_config(self) -> dict:
-        return {
-            "embedding_size": self.embedding_size,
-            "initializer_range": self.initializer_range,
-            "has_neither": self.has_neither,
-            "name": self.name,
-        }
-
 
 @keras.saving.register_keras_serializable("electra_tf")
-class ContrastPredictions(keras.layers.Layer):
+class ContrastPredictions(_Projection):
     """Turns a state into what texts are compared by: LayerNorm(gelu(x W + b)).
 
     Args:
@@ -302,22 +290,8 @@ class ContrastPredictions(keras.layers.Layer):
         *,
         name: str = "contrast_predictions",
     ) -> None:
-        super().__init__(name=name, dtype="float32")
+        super().__init__(hidden_size, initializer_range, name=name)
         self.hidden_size = hidden_size
-        self.initializer_range = initializer_range
-        self.dense = layers.Linear(hidden_size, initializer_range, name="dense")
-        self.layer_norm = layers.LayerNorm()
-
-    def build(self, input_shape: tuple[int | None, ...]) -> None:
-        self.dense.build(input_shape)
-        self.layer_norm.build(input_shape)
 
     def call(self, x: tf.Tensor) -> tf.Tensor:
-        return self.layer_norm(tensor_ops.gelu(self.dense(x)))
-
-    def get_config(self) -> dict:
-        return {
-            "hidden_size": self.hidden_size,
-            "initializer_range": self.initializer_range,
-            "name": self.name,
-        }
+        return self.project(x)

@@ -1,8 +1,12 @@
-"""The two layers everything is made of: an affine map and a normalization."""
+"""The layers everything is made of: an affine map and a normalization."""
+
+import inspect
+from typing import Any, ClassVar, Self
 
 import keras
 import tensorflow as tf
 
+from electra_tf.config.model import BertConfig
 from electra_tf.model import tensor_ops
 
 Policy = str | dict | keras.DTypePolicy | None
@@ -12,8 +16,44 @@ POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
 """Precision of a configuration -> policy of its encoders."""
 
 
+class ConfiguredLayer(keras.layers.Layer):
+    """A layer whose attributes keep the arguments of its class.
+
+    Its configuration, in `.keras` files, is those arguments.
+    """
+
+    SHARED: ClassVar[tuple[str, ...]] = ()
+    """Arguments that are layers of others, which a configuration leaves out."""
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of the class, as JSON."""
+        _, *names = inspect.signature(type(self).__init__).parameters
+        config = {
+            name: getattr(self, name)
+            for name in names
+            if name not in self.SHARED
+        }
+        if "dtype" in config:
+            policy = keras.dtype_policies.serialize(self.dtype_policy)
+            config["dtype"] = policy
+        if isinstance(config.get("config"), BertConfig):
+            config["config"] = self.config.to_dict()
+        return config
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        """Makes the layer that `get_config` describes.
+
+        Args:
+          config: of `get_config`.
+        """
+        if "config" in config:
+            config = config | {"config": BertConfig(**config["config"])}
+        return cls(**config)
+
+
 @keras.saving.register_keras_serializable("electra_tf")
-class Linear(keras.layers.Layer):
+class Linear(ConfiguredLayer):
     """Computes x @ kernel + bias on the last axis, as one matrix product.
 
     Args:
@@ -60,17 +100,9 @@ class Linear(keras.layers.Layer):
     ) -> tuple[int | None, ...]:
         return (*input_shape[:-1], self.units)
 
-    def get_config(self) -> dict:
-        return {
-            "units": self.units,
-            "initializer_range": self.initializer_range,
-            "name": self.name,
-            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
-        }
-
 
 @keras.saving.register_keras_serializable("electra_tf")
-class LayerNorm(keras.layers.Layer):
+class LayerNorm(ConfiguredLayer):
     """Normalizes the last axis: (x - mean) / sqrt(var + 1e-12) * gamma + beta.
 
     It computes in float32 under any policy.
@@ -97,9 +129,6 @@ class LayerNorm(keras.layers.Layer):
         return tensor_ops.layer_norm(
             x, self.gamma, self.beta, epsilon=self.epsilon
         )
-
-    def get_config(self) -> dict:
-        return {"name": self.name}
 
 
 def initializer(

@@ -45,7 +45,7 @@ class EncoderOutput(NamedTuple):
 
 
 @keras.saving.register_keras_serializable("electra_tf")
-class Embeddings(keras.layers.Layer):
+class Embeddings(layers.ConfiguredLayer):
     """Sums word, position and segment vectors, then normalizes, in float32.
 
     Args:
@@ -119,16 +119,9 @@ class Embeddings(keras.layers.Layer):
         """
         return tf.gather(tf.convert_to_tensor(self.word_embeddings), input_ids)
 
-    def get_config(self) -> dict:
-        return {"config": self.config.to_dict(), "name": self.name}
-
-    @classmethod
-    def from_config(cls, config: dict) -> "Embeddings":
-        return cls(BertConfig(**config["config"]), name=config["name"])
-
 
 @keras.saving.register_keras_serializable("electra_tf")
-class TransformerBlock(keras.layers.Layer):
+class TransformerBlock(layers.ConfiguredLayer):
     """Attention, then a feed-forward network; each adds to x and normalizes.
 
     Args:
@@ -180,20 +173,9 @@ class TransformerBlock(keras.layers.Layer):
     ) -> tuple[int | None, ...]:
         return input_shape
 
-    def get_config(self) -> dict:
-        return {
-            "config": self.config.to_dict(),
-            "name": self.name,
-            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
-        }
-
-    @classmethod
-    def from_config(cls, config: dict) -> "TransformerBlock":
-        return cls(**config | {"config": BertConfig(**config["config"])})
-
 
 @keras.saving.register_keras_serializable("electra_tf")
-class BertModel(keras.layers.Layer):
+class BertModel(layers.ConfiguredLayer):
     """The encoder of ELECTRA's discriminator, and of its generator.
 
     Args:
@@ -222,6 +204,8 @@ class BertModel(keras.layers.Layer):
     Returns:
       An `EncoderOutput`.
     """
+
+    SHARED = ("embeddings",)
 
     def __init__(
         self,
@@ -323,19 +307,6 @@ class BertModel(keras.layers.Layer):
         return attention_bias(
             input_mask, self.direction, is_packed=self.is_packed
         )
-
-    def get_config(self) -> dict:
-        return {
-            "config": self.config.to_dict(),
-            "name": self.name,
-            "direction": self.direction,
-            "is_packed": self.is_packed,
-            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
-        }
-
-    @classmethod
-    def from_config(cls, config: dict) -> "BertModel":
-        return cls(**config | {"config": BertConfig(**config["config"])})
 
 
 def _initial_positions(config: BertConfig) -> keras.initializers.Initializer:

@@ -286,7 +286,8 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
             [tf.convert_to_tensor(gradient)],
             [self.means[index].value],
             [self.squares[index].value],
-            learning_rate * self._rate_of(of_build),
+            learning_rate,
+            self._rate_of(of_build),
             self._decay_of(of_build),
         )
 
@@ -321,7 +322,8 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
                     [gradients[i] for i in indices],
                     [self.means[i].value for i in indices],
                     [self.squares[i].value for i in indices],
-                    learning_rate * self._rate_of(first),
+                    learning_rate,
+                    self._rate_of(first),
                     self._decay_of(first),
                 ),
                 group=False,
@@ -353,7 +355,8 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
         gradients: list[tf.Tensor],
         means: list[tf.Variable],
         squares: list[tf.Variable],
-        rate: tf.Tensor,
+        learning_rate: tf.Tensor,
+        rate: float | tf.Tensor,
         decay: float,
     ) -> None:
         """Updates variables of one rate and decay on one device."""
@@ -361,7 +364,7 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
         step = self._step
         if any(map(xla_kernels.is_worth_compiling, variables)):
             step = functools.partial(xla_kernels.on_vectors, self._kernel)
-        results = step(*tensors, rate, tf.constant(decay))
+        results = step(*tensors, learning_rate * rate, tf.constant(decay))
         slots = (variables, means, squares)
         for targets, result in zip(slots, results, strict=True):
             _assign_parts(targets, result)

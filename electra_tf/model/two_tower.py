@@ -29,7 +29,7 @@ TOWERS = {"generator_ltr": "left_to_right", "generator_rtl": "right_to_left"}
 
 
 @keras.saving.register_keras_serializable("electra_tf")
-class TwoTowerModel(keras.layers.Layer):
+class TwoTowerModel(layers.ConfiguredLayer):
     """Reads clean text from both sides.
 
     The towers are built at once, so that their variables' paths begin with
@@ -53,6 +53,8 @@ class TwoTowerModel(keras.layers.Layer):
     Returns:
       float32 [B, L, 2H], what is known about each token from all others.
     """
+
+    SHARED = ("embeddings",)
 
     def __init__(
         self,
@@ -112,15 +114,3 @@ class TwoTowerModel(keras.layers.Layer):
             before = tf.roll(before, 1, axis=1)
             after = tf.roll(after, -1, axis=1)
         return tf.concat([before, after], -1)
-
-    def get_config(self) -> dict:
-        return {
-            "config": self.config.to_dict(),
-            "name": self.name,
-            "is_packed": self.is_packed,
-            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
-        }
-
-    @classmethod
-    def from_config(cls, config: dict) -> "TwoTowerModel":
-        return cls(**config | {"config": BertConfig(**config["config"])})

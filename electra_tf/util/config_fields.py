@@ -80,7 +80,7 @@ def require(
 
 
 def _is_met(is_met: Callable[[Any], bool], value: Any) -> bool:  # noqa: ANN401
-    """Says whether a value is as it must be; one of another type is not."""
+    """Returns whether a value is as it must be; one of another type is not."""
     try:
         return is_met(value)
     except TypeError:
@@ -108,7 +108,7 @@ def check_types(config_class: type, values: Mapping[str, Any]) -> None:
 
 
 def _has_type(value: Any, hint: Any) -> bool:  # noqa: ANN401
-    """Says whether a value of JSON may stand in a field of a type."""
+    """Returns whether a value of JSON may stand in a field of a type."""
     kinds = typing.get_args(hint)
     if isinstance(value, list | tuple):
         is_tuple = typing.get_origin(hint) is tuple

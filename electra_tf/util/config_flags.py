@@ -215,9 +215,7 @@ def _make_flag(leaf: Leaf) -> flags.Flag:
     if leaf.type is bool:
         return flags.BooleanFlag(name, default, leaf.help)
     if choices := leaf.field.metadata.get("choices"):
-        flag = flags.EnumFlag(name, default, leaf.help, choices)
-        flag.parser = _ChoiceParser(choices)
-        return flag
+        return flags.EnumFlag(name, default, leaf.help, choices)
     kind, *_ = typing.get_args(leaf.type) or [leaf.type]
     if typing.get_origin(leaf.type) is tuple:
         adds = kind is str and not leaf.field.metadata.get("given_once")
@@ -231,15 +229,6 @@ def _make_flag(leaf: Leaf) -> flags.Flag:
     }[kind]
     serializer = flags.ArgumentSerializer()
     return flags.Flag(parser, serializer, name, default, leaf.help)
-
-
-class _ChoiceParser(flags.EnumParser):
-    """Parses one of several words; the error names all of them."""
-
-    def parse(self, argument: str) -> str:
-        if argument not in self.enum_values:
-            raise ValueError(f"must be one of {', '.join(self.enum_values)}")
-        return argument
 
 
 class _TupleParser(flags.ArgumentParser):
@@ -365,7 +354,7 @@ def _hparams_words(
 
 
 def _is_plain(value: Any) -> bool:  # noqa: ANN401 (any JSON)
-    """Says whether a value is one that a flag can have."""
+    """Returns whether a value is one that a flag can have."""
     items = value if isinstance(value, list) else ()
     return not any(isinstance(item, list | dict) for item in items)
 

@@ -57,7 +57,7 @@ def describe(strategy: tf.distribute.Strategy) -> str:
 
 
 def is_chief(strategy: tf.distribute.Strategy) -> bool:
-    """Says whether this process is the one that writes files."""
+    """Returns whether this process is the one that writes files."""
     return worker(strategy)[0] == 0
 
 
@@ -163,7 +163,7 @@ class Workers:
 
 
 def has_accelerator() -> bool:
-    """Says whether TensorFlow sees a GPU or a TPU."""
+    """Returns whether TensorFlow sees a GPU or a TPU."""
     return bool(
         tf.config.list_logical_devices("GPU")
         or tf.config.list_logical_devices("TPU")
@@ -172,7 +172,7 @@ def has_accelerator() -> bool:
 
 @functools.cache
 def has_bfloat16() -> bool:
-    """Says whether matrix products in bfloat16 are of use on this machine.
+    """Returns whether matrix products in bfloat16 are of use on this machine.
 
     On a CPU without instructions for it TensorFlow's product truncates where
     it should round, which shrinks every sum by half a unit in its last place,

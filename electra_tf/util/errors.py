@@ -25,7 +25,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
-MAX_LISTED = 10
+MAX_LISTED = 20
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _FULL_TEXTS = tuple(map(os.strerror, _FULL))
@@ -207,7 +207,7 @@ def _no_space(error: BaseException) -> str:
 
 
 def _is_of_full_disk(error: BaseException | None) -> bool:
-    """Says whether an error, or one that it comes from, is a full disk's."""
+    """Returns whether an error, or one that it comes from, is a full disk's."""
     while error is not None:
         is_full = getattr(error, "errno", None) in _FULL
         if is_full or any(text in str(error) for text in _FULL_TEXTS):

@@ -6,7 +6,7 @@ import os
 import pathlib
 import tempfile
 from collections.abc import Iterator
-from typing import Any
+from typing import IO, Any
 
 from electra_tf.util import storage
 from electra_tf.util.errors import UserError, naming, shown
@@ -32,11 +32,24 @@ def atomic_write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
     if storage.is_remote(path):
         storage.write_bytes(os.fspath(path), content)
         return
+    with atomic_open(path, "wb") as file:
+        file.write(content)
+
+
+@contextlib.contextmanager
+def atomic_open(path: str | os.PathLike[str], mode: str) -> Iterator[IO]:
+    """Opens a file of this machine that appears when it is complete.
+
+    Args:
+      path: of the file; its directory must exist.
+      mode: "w" for text in UTF-8, or "wb".
+    """
     path = pathlib.Path(path)
     unfinished = path.with_name(f"tmp-{path.name}-{os.getpid()}")
+    encoding = None if "b" in mode else "utf-8"
     try:
-        with naming(path), unfinished.open("wb") as file:
-            file.write(content)
+        with naming(path), unfinished.open(mode, encoding=encoding) as file:
+            yield file
             file.flush()
             os.fsync(file.fileno())
         unfinished.replace(path)

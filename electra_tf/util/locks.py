@@ -70,7 +70,7 @@ class DirectoryLock:
             ) from error
 
     def _is_current(self) -> bool:
-        """Says whether the locked file was not removed by who had it before."""
+        """Returns whether who had the locked file before left it there."""
         try:
             return os.path.samestat(
                 os.fstat(self._file.fileno()), os.stat(self.path)

@@ -25,8 +25,31 @@ class StoreError(UserError, OSError):
     """A store cannot be used."""
 
 
+def _gfile() -> Any:  # noqa: ANN401 (a module)
+    import tensorflow as tf
+
+    return tf.io.gfile
+
+
+@contextlib.contextmanager
+def _os_errors() -> Iterator[None]:
+    """Raises TensorFlow's errors as `OSError`s."""
+    try:
+        yield
+    except Exception as error:  # known by their names, so without TensorFlow
+        names = {base.__name__ for base in type(error).__mro__}
+        if "OpError" not in names:
+            raise
+        if "NotFoundError" in names:
+            raise FileNotFoundError(error.message) from error
+        raise StoreError(
+            f"A store must be one that TensorFlow reaches. Received: "
+            f"{error.message}"
+        ) from error
+
+
 def is_remote(path: str | os.PathLike[str]) -> bool:
-    """Says whether a path is one of a store."""
+    """Returns whether a path is one of a store."""
     return "://" in os.fspath(path)
 
 
@@ -35,24 +58,20 @@ def normalize(path: str) -> str:
     return path if is_remote(path) else os.path.normpath(path)
 
 
+@_os_errors()
 def exists(path: str) -> bool:
-    """Says whether there is a file or a directory."""
-    if is_remote(path):
-        with _os_errors():
-            return _gfile().exists(path)
-    return os.path.exists(path)
+    """Returns whether there is a file or a directory."""
+    return _gfile().exists(path) if is_remote(path) else os.path.exists(path)
 
 
+@_os_errors()
 def is_directory(path: str) -> bool:
-    """Says whether there is a directory."""
-    if is_remote(path):
-        with _os_errors():
-            return _gfile().isdir(path)
-    return os.path.isdir(path)
+    """Returns whether there is a directory."""
+    return _gfile().isdir(path) if is_remote(path) else os.path.isdir(path)
 
 
 def is_file(path: str) -> bool:
-    """Says whether there is a file that can be read more than once."""
+    """Returns whether there is a file that can be read more than once."""
     if is_remote(path):
         return exists(path) and not is_directory(path)
     return os.path.isfile(path)
@@ -63,11 +82,11 @@ def size(path: str) -> int:
     return version(path)[0]
 
 
+@_os_errors()
 def version(path: str) -> list[int]:
     """Returns size in bytes and time of change of a file."""
     if is_remote(path):
-        with _os_errors():
-            stat = _gfile().stat(path)
+        stat = _gfile().stat(path)
         return [stat.length, stat.mtime_nsec]
     stat = os.stat(path)
     return [stat.st_size, stat.st_mtime_ns]
@@ -86,12 +105,14 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
         return file.read()
 
 
+@_os_errors()
 def write_bytes(path: str, content: bytes) -> None:
     """Writes a file of a store, which shows it when it is complete."""
-    with _os_errors(), _gfile().GFile(path, "wb") as file:
+    with _gfile().GFile(path, "wb") as file:
         file.write(content)
 
 
+@_os_errors()
 def glob(pattern: str) -> list[str]:
     """Returns the paths that match a pattern; `**` is any depth, locally.
 
@@ -99,8 +120,7 @@ def glob(pattern: str) -> list[str]:
     directory and then the whole of it: names may hold `[`, `*` and `?`.
     """
     if is_remote(pattern):
-        with _os_errors():
-            return _gfile().glob(pattern)
+        return _gfile().glob(pattern)
     directory, name = os.path.split(pattern)
     in_directory = os.path.join(local_glob.escape(directory), name)
     for tried in (pattern, in_directory, local_glob.escape(pattern)):
@@ -175,30 +195,30 @@ def find(directory: str, patterns: Iterable[str]) -> list[str]:
     ]
 
 
+@_os_errors()
 def make_directories(path: str) -> None:
     """Makes a directory and those above it, where they are not there."""
     if is_remote(path):
-        with _os_errors():
-            _gfile().makedirs(path)
+        _gfile().makedirs(path)
     else:
         os.makedirs(path, exist_ok=True)
 
 
+@_os_errors()
 def move(path: str, to: str) -> None:
     """Renames a file, replacing one that has the new name."""
     if is_remote(path):
-        with _os_errors():
-            _gfile().rename(path, to, overwrite=True)
+        _gfile().rename(path, to, overwrite=True)
     else:
         os.replace(path, to)
 
 
+@_os_errors()
 def remove(path: str) -> None:
     """Removes a file, or a directory with all in it."""
     if is_remote(path):
-        with _os_errors():
-            gfile = _gfile()
-            (gfile.rmtree if gfile.isdir(path) else gfile.remove)(path)
+        gfile = _gfile()
+        (gfile.rmtree if gfile.isdir(path) else gfile.remove)(path)
     elif os.path.isdir(path):
         shutil.rmtree(path)
     else:
@@ -208,10 +228,10 @@ def remove(path: str) -> None:
 class _RemoteFile(io.RawIOBase):
     """A file of a store as Python has them."""
 
+    @_os_errors()
     def __init__(self, path: str) -> None:
         self._file = _gfile().GFile(path, "rb")
-        with _os_errors():
-            self._file.seek(0)  # opens it, so that errors show here
+        self._file.seek(0)  # opens it, so that errors show here
 
     def readable(self) -> bool:
         return True
@@ -219,42 +239,20 @@ class _RemoteFile(io.RawIOBase):
     def seekable(self) -> bool:
         return True
 
+    @_os_errors()
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        with _os_errors():
-            self._file.seek(offset, whence)
-            return self._file.tell()
+        self._file.seek(offset, whence)
+        return self._file.tell()
 
     def tell(self) -> int:
         return self._file.tell()
 
+    @_os_errors()
     def readinto(self, buffer: memoryview) -> int:
-        with _os_errors():
-            content = self._file.read(len(buffer))
+        content = self._file.read(len(buffer))
         buffer[: len(content)] = content
         return len(content)
 
     def close(self) -> None:
         self._file.close()
         super().close()
-
-
-def _gfile() -> Any:  # noqa: ANN401 (a module)
-    import tensorflow as tf
-
-    return tf.io.gfile
-
-
-@contextlib.contextmanager
-def _os_errors() -> Iterator[None]:
-    """Raises TensorFlow's errors as `OSError`s."""
-    import tensorflow as tf
-
-    try:
-        yield
-    except tf.errors.NotFoundError as error:
-        raise FileNotFoundError(error.message) from error
-    except tf.errors.OpError as error:
-        raise StoreError(
-            f"A store must be one that TensorFlow reaches. Received: "
-            f"{error.message}"
-        ) from error

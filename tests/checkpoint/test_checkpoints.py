@@ -245,7 +245,7 @@ def test_variables_that_differ_are_listed_and_none_is_assigned(tmp_path):
 def test_long_lists_of_differences_are_cut(tmp_path):
     _saved(tmp_path, 1)
     variables = {f"v{i}": tf.Variable(0.0) for i in range(30)}
-    with pytest.raises(UserError, match="v9?.* and 20 more"):
+    with pytest.raises(UserError, match="v9?.* and 10 more"):
         Checkpoints(tmp_path, variables).restore_latest()
 
 

@@ -6,8 +6,8 @@ import pytest
 from tiny_corpus import DOCUMENTS, VOCABULARY, stop_after
 
 from electra_tf.data import build_log, dataset_builder, shards
-from electra_tf.data.corpus import expand
 from electra_tf.data.runners import LocalRunner
+from electra_tf.data.sources import expand
 from electra_tf.data.summaries import Lengths
 
 

@@ -2,36 +2,18 @@
 
 import gzip
 import itertools
-import lzma
-import os
 import tempfile
 import tracemalloc
 
 import pytest
+from corpora import read, write
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from electra_tf.config.corpus import CorpusConfig
 from electra_tf.data import corpus
+from electra_tf.data.sources import expand
 from electra_tf.util.errors import UserError
-
-
-def read(*paths, blanks_separate_docs=True, **kwargs):
-    statistics = corpus.Statistics()
-    documents = corpus.read_documents(
-        corpus.expand(map(str, paths)),
-        blanks_separate_docs=blanks_separate_docs,
-        statistics=statistics,
-        **kwargs,
-    )
-    return list(documents), statistics
-
-
-def write(path, content):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(
-        content if isinstance(content, bytes) else content.encode()
-    )
-    return path
 
 
 def test_a_document_ends_at_a_blank_line_and_with_its_file(tmp_path):
@@ -53,59 +35,6 @@ def test_blank_lines_are_left_out_where_they_separate_nothing(tmp_path):
     assert documents == [["one", "two"]]
 
 
-def test_compressed_files_read_as_plain_ones(tmp_path):
-    text = "Grüße\naus\n\nWien\n"
-    write(tmp_path / "a.txt", text)
-    write(tmp_path / "b.txt.gz", gzip.compress(text.encode()))
-    write(tmp_path / "c.txt.xz", lzma.compress(text.encode()))
-    documents, statistics = read(tmp_path)
-    assert documents == [["Grüße", "aus"], ["Wien"]] * 3
-    assert statistics.text_bytes == 3 * len(text.encode())
-
-
-def test_files_come_sorted_within_a_pattern_and_each_once(tmp_path):
-    for name in ("b.txt", "a.txt", "deep/c.txt", ".hidden", ".git/x"):
-        write(tmp_path / name, "x")
-    wanted = [str(tmp_path / "b.txt"), str(tmp_path / "*.txt"), str(tmp_path)]
-    paths = [source.path for source in corpus.expand(wanted)]
-    found = [os.path.relpath(path, tmp_path) for path in paths]
-    assert found == ["b.txt", "a.txt", os.path.join("deep", "c.txt")]
-
-
-def test_a_file_of_several_names_is_read_once_and_it_is_said(
-    tmp_path, monkeypatch, capsys
-):
-    write(tmp_path / "a.txt", "one")
-    write(tmp_path / "b.txt", "two")
-    (tmp_path / "link.txt").symlink_to(tmp_path / "a.txt")
-    monkeypatch.chdir(tmp_path)
-    documents, statistics = read("a.txt", tmp_path, "*.txt")
-    assert documents == [["one"], ["two"]] and statistics.files == 2
-    assert "5 file(s) or data set(s)" in capsys.readouterr().err
-
-
-def test_the_size_of_compressed_text_is_estimated(tmp_path):
-    write(tmp_path / "a.txt", "x" * 100)
-    write(tmp_path / "b.gz", "x" * 100)
-    sources = corpus.expand([str(tmp_path), "demo"])
-    assert [s.num_text_bytes for s in sources] == [100, 300, 0]
-
-
-def test_an_unmatched_pattern_is_named(tmp_path):
-    with pytest.raises(UserError, match=r"corpus='.*nothing\*'"):
-        corpus.expand([str(tmp_path / "nothing*")])
-
-
-def test_a_directory_without_files_is_named(tmp_path):
-    with pytest.raises(UserError, match=tmp_path.name):
-        corpus.expand([str(tmp_path)])
-
-
-def test_no_corpus_is_an_error():
-    with pytest.raises(UserError, match="--corpus=demo"):
-        corpus.expand([])
-
-
 @pytest.mark.parametrize("content", ["", "\n \n\t\n", b"\0\1\2\n" * 9])
 def test_a_corpus_without_text_is_an_error(tmp_path, content):
     with pytest.raises(UserError, match="text in UTF-8"):
@@ -116,23 +45,6 @@ def test_a_file_without_text_is_counted(tmp_path):
     write(tmp_path / "a.txt", "")
     write(tmp_path / "b.txt", "x")
     assert read(tmp_path)[1].empty_files == 1
-
-
-@pytest.mark.parametrize(
-    ("name", "compress"), [("a.gz", gzip.compress), ("a.xz", lzma.compress)]
-)
-@pytest.mark.parametrize("damage", ["truncated", "flipped", "foreign"])
-def test_a_damaged_file_is_named(tmp_path, name, compress, damage):
-    content = bytearray(compress(os.urandom(3000).hex().encode()))
-    if damage == "truncated":
-        content = content[:-20]
-    elif damage == "flipped":
-        content[len(content) // 2] ^= 0xFF
-    else:
-        content = b"plain text\n"
-    path = write(tmp_path / name, bytes(content))
-    with pytest.raises(UserError, match=name):
-        read(path)
 
 
 def test_a_long_line_is_cut_at_white_space(tmp_path):
@@ -154,7 +66,7 @@ def test_a_long_word_is_cut_between_characters(tmp_path):
 def test_a_long_document_is_cut_between_lines(tmp_path):
     long = "x" * 20
     path = write(tmp_path / "a.txt", f"12345\n12345\n1\n\n{long}\n\n12\n")
-    documents, statistics = read(path, max_characters=10)
+    documents, statistics = read(path, limits={"max_characters": 10})
     assert documents == [["12345", "12345"], ["1"], [long], ["12"]]
     assert statistics.cut_documents == 1
 
@@ -193,9 +105,7 @@ def test_memory_does_not_grow_with_a_line(tmp_path):
             file.write(b"word " * 2**18)
     statistics = corpus.Statistics()
     documents = corpus.read_documents(
-        corpus.expand([str(path)]),
-        blanks_separate_docs=True,
-        statistics=statistics,
+        expand([str(path)]), CorpusConfig(), statistics=statistics
     )
     tracemalloc.start()
     for _ in documents:
@@ -209,9 +119,7 @@ def test_memory_does_not_grow_with_a_line(tmp_path):
 def test_demo_documents_are_counted():
     statistics = corpus.Statistics()
     documents = corpus.read_documents(
-        corpus.expand(["demo"]),
-        blanks_separate_docs=True,
-        statistics=statistics,
+        expand(["demo"]), CorpusConfig(), statistics=statistics
     )
     document = next(documents)
     assert statistics.documents == 1

@@ -3,68 +3,87 @@
 import gzip
 import io
 import json
-import pathlib
+import os
 import tarfile
 import tempfile
 from unittest import mock
 
 import pytest
+from corpora import read, write
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from electra_tf.data import corpus, sources
+from electra_tf.data import sources
 from electra_tf.data.formats import text_files, text_lines
-from electra_tf.data.formats.text_files import Options
 from electra_tf.data.sources import TextSource
 from electra_tf.util.errors import UserError
 
-NEWLINES = [
-    "\n",
-    "\r\n",
-    "\n\n",
-    "\n \t\r\n",
-    "\r\n\r\n",
-    "\r",
-    "\x0b",
-    "\u2028",
-]
-WORDS = ["word", "é字😀", " ", "\t", "x" * 50, "\u00a0", "\0", "#"]
-pieces = st.lists(st.sampled_from(NEWLINES + WORDS), max_size=60)
+NEWLINES = "\n", "\r\n", "\n\n", "\n \t\r\n", "\r\n\r\n", "\r", "\x0b", "\u2028"
+WORDS = "word", "é字😀", " ", "\t", "x" * 50, "\u00a0", "\0", "#"
+texts = st.lists(st.sampled_from(NEWLINES + WORDS), max_size=60).map("".join)
+LIMITS = {"max_characters": 100, "must_have_text": False}
 
 
-def read(found, *, blanks_separate_docs=True, **options):
-    statistics = corpus.Statistics()
-    documents = corpus.read_documents(
-        found,
-        blanks_separate_docs=blanks_separate_docs,
-        statistics=statistics,
-        max_characters=100,
-        options=Options(**options),
-        must_have_text=False,
+def test_files_come_sorted_within_a_pattern_and_each_once(tmp_path):
+    for name in ("b.txt", "a.txt", "deep/c.txt", ".hidden", ".git/x"):
+        write(tmp_path / name, "x")
+    wanted = [str(tmp_path / "b.txt"), str(tmp_path / "*.txt"), str(tmp_path)]
+    paths = [source.path for source in sources.expand(wanted)]
+    found = [os.path.relpath(path, tmp_path) for path in paths]
+    assert found == ["b.txt", "a.txt", os.path.join("deep", "c.txt")]
+
+
+def test_a_file_of_several_names_is_read_once_and_it_is_said(
+    tmp_path, monkeypatch, capsys
+):
+    write(tmp_path / "a.txt", "one")
+    write(tmp_path / "b.txt", "two")
+    (tmp_path / "link.txt").symlink_to(tmp_path / "a.txt")
+    monkeypatch.chdir(tmp_path)
+    documents, statistics = read("a.txt", tmp_path, "*.txt")
+    assert documents == [["one"], ["two"]] and statistics.files == 2
+    assert "5 file(s) or data set(s)" in capsys.readouterr().err
+
+
+def test_the_size_of_compressed_text_is_estimated(tmp_path):
+    write(tmp_path / "a.txt", "x" * 100)
+    write(tmp_path / "b.gz", "x" * 100)
+    found = sources.expand([str(tmp_path), "demo"])
+    assert [source.num_text_bytes for source in found] == [100, 300, 0]
+
+
+@pytest.mark.parametrize(
+    ("patterns", "message"),
+    [
+        ([], "--corpus=demo"),
+        (["nothing*"], r"corpus='.*nothing\*'"),
+        ([""], "which matches no file"),
+    ],
+)
+def test_a_corpus_of_no_file_is_named(tmp_path, patterns, message):
+    with pytest.raises(UserError, match=message):
+        sources.expand([str(tmp_path / pattern) for pattern in patterns])
+
+
+def split(path, num_bytes):
+    return sources.split_source(
+        TextSource(str(path)), num_bytes, blanks_separate_docs=True
     )
-    return list(documents), statistics
 
 
-def split(source, num_bytes):
-    return sources.split_source(source, num_bytes, blanks_separate_docs=True)
-
-
+@mock.patch.object(text_lines, "MAX_BAD_LINE_SHARE", 1)
 def check(path, cuts, blanks):
     """Reads a file whole and in ranges; returns the ranges."""
     whole = TextSource(str(path))
-    with mock.patch.object(text_lines, "MAX_BAD_LINE_SHARE", 1):
-        return _check(whole, cuts, blanks)
-
-
-def _check(whole, cuts, blanks):
     ranges = sources.split_source_at(
         whole, sorted(cuts), blanks_separate_docs=blanks
     )
     options = {"blanks_separate_docs": blanks, "skip_bad_lines": True}
-    documents, statistics = read([whole], **options)
-    apart = [read([part], **options) for part in ranges]
+    options["limits"] = LIMITS
+    documents, statistics = read(sources=[whole], **options)
+    apart = [read(sources=[part], **options) for part in ranges]
     assert [d for part, _ in apart for d in part] == documents
-    together, statistics_together = read(ranges, **options)
+    together, statistics_together = read(sources=ranges, **options)
     assert together == documents
     statistics.empty_files = statistics_together.empty_files
     assert statistics_together == statistics
@@ -72,26 +91,21 @@ def _check(whole, cuts, blanks):
 
 
 @settings(max_examples=300, deadline=None)
-@given(pieces, st.lists(st.integers(1, 600), max_size=6), st.booleans())
-def test_the_ranges_of_a_text_hold_its_documents(text, cuts, blanks):
+@given(
+    texts.map(str.encode) | st.binary(max_size=300).map(b"#".__add__),
+    st.lists(st.integers(1, 600), max_size=6),
+    st.booleans(),
+)
+def test_the_ranges_of_a_text_hold_its_documents(content, cuts, blanks):
     with tempfile.NamedTemporaryFile(suffix=".txt") as file:
-        file.write("".join(text).encode())
+        file.write(content)
         file.flush()
         check(file.name, cuts, blanks)
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.binary(max_size=300), st.lists(st.integers(1, 300), max_size=6))
-def test_the_ranges_of_any_bytes_hold_its_documents(content, cuts):
-    with tempfile.NamedTemporaryFile(suffix=".txt") as file:
-        file.write(b"#" + content)
-        file.flush()
-        check(file.name, cuts, blanks=True)
-
-
-@settings(max_examples=100, deadline=None)
 @given(
-    st.lists(st.one_of(pieces.map("".join), st.none()), max_size=9),
+    st.lists(texts | st.none(), max_size=9),
     st.sampled_from(["\n", "\r\n", "\n\n"]),
     st.booleans(),
     st.lists(st.integers(1, 2000), max_size=9),
@@ -120,11 +134,8 @@ def test_huge_lines_stay_whole(tmp_path, blanks, newline, last):
 
 
 def test_ranges_are_about_as_large_as_asked_for(tmp_path):
-    path = tmp_path / "a.txt"
-    path.write_text("line of text\n\n" * 1000)
-    ranges = sources.split_source(
-        TextSource(str(path)), 1000, blanks_separate_docs=True
-    )
+    path = write(tmp_path / "a.txt", "line of text\n\n" * 1000)
+    ranges = split(path, 1000)
     sizes = [part.num_text_bytes for part in ranges]
     assert sum(sizes) == path.stat().st_size
     assert len(ranges) == 14
@@ -135,8 +146,9 @@ def test_ranges_are_about_as_large_as_asked_for(tmp_path):
     ("name", "content"),
     [
         ("a.txt.gz", gzip.compress(b"a\n\n" * 100, mtime=0)),
-        ("a.jsonl.gz", gzip.compress(b"{}\n" * 1000, mtime=0)),
         ("a.tar", None),
+        ("gzipped.txt", gzip.compress(b"a\n\n" * 100, mtime=0)),
+        ("parquet.txt", b"PAR1" * 50),
         ("one.txt", b"a line\n" * 1000),
         ("small.txt", b"a\n\nb\n"),
     ],
@@ -149,58 +161,35 @@ def test_what_cannot_be_split_stays_whole(tmp_path, name, content):
             info.size = 3000
             archive.addfile(info, io.BytesIO(b"a\n\n" * 1000))
         content = buffer.getvalue()
-    pathlib.Path(tmp_path, name).write_bytes(content)
-    source = TextSource(str(tmp_path / name))
-    assert split(source, 10) == [source]
-
-
-@pytest.mark.parametrize(
-    "source", [TextSource("demo"), TextSource("directory", split="train")]
-)
-def test_what_is_no_file_stays_whole(source):
-    assert split(source, 10) == [source]
+    path = write(tmp_path / name, content)
+    assert split(path, 10) == [TextSource(str(path))]
+    for whole in TextSource("demo"), TextSource(str(path), split="train"):
+        found = sources.split_source_at(whole, [9], blanks_separate_docs=True)
+        assert found == [whole]
 
 
 def test_a_bad_line_of_a_range_is_counted_from_the_files_start(tmp_path):
-    path = tmp_path / "a.jsonl"
-    path.write_text('{"text": "x"}\n' * 9 + "bad\n")
-    *_, last = sources.split_source(
-        TextSource(str(path)), 30, blanks_separate_docs=True
-    )
+    path = write(tmp_path / "a.jsonl", '{"text": "x"}\n' * 9 + "bad\n")
+    *_, last = split(path, 30)
     assert last.start > 0
-    with pytest.raises(UserError, match=r"a\.jsonl, line 10: no JSON"):
-        read([last])
+    with pytest.raises(UserError, match=r"a\.jsonl, line 10: A row must"):
+        read(sources=[last])
 
 
 @pytest.mark.parametrize("name", ["a.json", "a"])
 def test_json_lines_are_split_whatever_their_name(tmp_path, name):
-    path = tmp_path / name
-    path.write_text('{"text": "x"}\n' * 100)
+    path = write(tmp_path / name, '{"text": "x"}\n' * 100)
     assert len(check(path, [300, 700], blanks=False)) == 3
 
 
 def test_a_range_that_begins_with_an_object_is_of_the_files_kind(tmp_path):
-    path = tmp_path / "a.txt"
-    path.write_text("text\n\n" + '{"text": "x"}\n\n' * 9)
+    path = write(tmp_path / "a.txt", "text\n\n" + '{"text": "x"}\n\n' * 9)
     assert len(check(path, [7, 60], blanks=True)) == 3
 
 
-@pytest.mark.parametrize(
-    "content", [gzip.compress(b"a\n\n" * 100, mtime=0), b"PAR1" * 50]
-)
-def test_what_is_no_text_stays_whole_whatever_its_name(tmp_path, content):
-    path = tmp_path / "a.txt"
-    path.write_bytes(content)
-    source = TextSource(str(path))
-    assert split(source, 10) == [source]
-
-
 def test_ranges_are_read_in_blocks(tmp_path, monkeypatch):
-    path = tmp_path / "a.txt"
-    path.write_text("line of text\n\n" * 10_000)
-    *_, last = sources.split_source_at(
-        TextSource(str(path)), [1000], blanks_separate_docs=True
-    )
+    path = write(tmp_path / "a.txt", "line of text\n\n" * 10_000)
+    *_, last = split(path, 100_000)
     sizes, readinto = [], text_files._Range.readinto
 
     def counting(file, buffer):
@@ -208,5 +197,5 @@ def test_ranges_are_read_in_blocks(tmp_path, monkeypatch):
         return readinto(file, buffer)
 
     monkeypatch.setattr(text_files._Range, "readinto", counting)
-    read([last])
+    read(sources=[last])
     assert last.start > 0 and len(sizes) < 5

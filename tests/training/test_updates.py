@@ -7,7 +7,10 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.model.losses import LossTerm
-from electra_tf.model.optimization import AdamWeightDecayOptimizer
+from electra_tf.model.optimization import (
+    AdamWeightDecayOptimizer,
+    WarmupPolynomialDecay,
+)
 from electra_tf.training import updates
 
 RATE, CLIP, ROWS = 0.1, 1.0, 8
@@ -39,7 +42,8 @@ class _Regression(updates.UpdatedModel):
             shape=(2,), initializer="ones", name="bias"
         )
         self.built = True
-        self.optimizer = AdamWeightDecayOptimizer(RATE, weight_decay_rate=0.0)
+        rate = WarmupPolynomialDecay(RATE, 10, 0, 0.0)  # constant
+        self.optimizer = AdamWeightDecayOptimizer(rate, weight_decay_rate=0.0)
         self.optimizer.build(self.trainable_variables)
 
     def compute_losses(self, inputs, *, keys, training):

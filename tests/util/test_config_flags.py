@@ -98,8 +98,8 @@ def test_repeated_and_comma_separated_texts_add_up():
 
 
 def test_the_originals_dashes_are_underscores():
-    assert _parse("--data-dir", "x-y").free.data_dir == "x-y"
-    assert _parse("--data-dir=x-y").free.data_dir == "x-y"
+    for words in (["--data-dir", "x-y"], ["--data-dir=x-y"]):
+        assert _parse(*words).free.data_dir == "x-y"
 
 
 def test_later_words_win(tmp_path):
@@ -153,10 +153,7 @@ def test_mistakes_in_a_flagfile_are_named(tmp_path, content, message):
         (["--steps=1e3"], "--steps=1e3"),
         (["--rate=fast"], "--rate=fast"),
         (["--fractions=1,x"], "--fractions=1,x"),
-        (
-            ["--device=gpu"],
-            "must be one of auto, cpu .on the command",
-        ),
+        (["--device=gpu"], "should be one of <auto.cpu> .on the command"),
         (["--nouse_cache=true"], "does not take"),
         (["--steps"], "Missing value"),
         (["--steps=0"], "`steps` must be at least 1. Received: steps=0."),
@@ -204,13 +201,6 @@ def test_explicit_flags_win_over_hparams_wherever_they_stand(tmp_path):
     assert (config.fast.steps, config.fast.rate) == (2, 2.0)
 
 
-def test_stored_configuration_can_be_given_as_hparams(tmp_path):
-    config = _parse("--steps=3", "--sources=a,b", "--device=cpu")
-    path = tmp_path / "config.json"
-    config_flags.save_config(path, config)
-    assert _parse(f"--hparams={path}") == config
-
-
 @pytest.mark.parametrize(
     ("hparams", "message"),
     [
@@ -235,10 +225,6 @@ def test_mistakes_in_hparams_are_named(hparams, message):
         _parse(f"--hparams={hparams}")
 
 
-class ResourceExhaustedError(Exception):
-    """Stands for TensorFlow's, which is known by its name."""
-
-
 @pytest.mark.parametrize(
     ("error", "code", "shown"),
     [
@@ -247,8 +233,6 @@ class ResourceExhaustedError(Exception):
         (UserError("bad flag"), 2, "bad flag\n"),
         (DirectoryInUseError("in use"), 3, "in use\n"),
         (NonFiniteLossError("nan"), 4, "nan\n"),
-        (MemoryError("x"), 5, "--gradient_accumulation_steps"),
-        (ResourceExhaustedError("OOM when\nx"), 5, "OOM when\n"),
         (StoppedBySignal(7), 42, "step 7"),
     ],
 )
@@ -259,9 +243,9 @@ def test_each_end_has_its_exit_code(monkeypatch, capsys, error, code, shown):
             raise error
 
     assert _run(monkeypatch, main) == code
-    shown_text = capsys.readouterr().err
-    assert shown in shown_text
-    assert ("Traceback" in shown_text) == (code == 1)
+    text = capsys.readouterr().err
+    assert shown in text
+    assert ("Traceback" in text) == (code == 1)
 
 
 def test_mistaken_flags_end_with_2_before_main(monkeypatch, capsys):
@@ -270,38 +254,54 @@ def test_mistaken_flags_end_with_2_before_main(monkeypatch, capsys):
 
 
 def test_help_lists_flags_meanings_and_defaults(monkeypatch, capsys):
-    def main(_):
-        raise AssertionError("must not run")
-
-    assert _run(monkeypatch, main, "--help") == 0
+    assert _run(monkeypatch, pytest.fail, "--help") == 0
     text = capsys.readouterr().out
-    assert "--rate: Updates per second.\n    (default: '0.5')" in text
-    assert "--[no]use_cache: Keep it." in text
-    assert "--device: <auto|cpu>: Where to compute." in text
-    assert "(default: '0.25,0.5')" in text
-    assert "--flagfile" in text
-    assert "--hparams" in text
+    for line in (
+        "--rate: Updates per second.\n    (default: '0.5')",
+        "--[no]use_cache: Keep it.",
+        "--device: <auto|cpu>: Where to compute.",
+        "(default: '0.25,0.5')",
+        "--flagfile",
+        "--hparams",
+    ):
+        assert line in text
     parts = [line[:-1] for line in text.splitlines() if line.endswith(":")]
     assert parts == ["free", "fast", "general"], "in the configuration's order"
 
 
-def test_stored_configuration_comes_back(tmp_path):
-    config = _parse("--steps=3", "--sources=a,b", "--width=5")
-    path = tmp_path / "config.json"
+@pytest.fixture
+def path(tmp_path):
+    """A file for a configuration."""
+    return tmp_path / "config.json"
+
+
+def _store(path, **changes):
+    """Stores the default with other values of fields, whatever their parts."""
+    stored = json.loads(json.dumps(dataclasses.asdict(_Config())))
+    for name, value in changes.items():
+        parts = (stored["free"], stored["fast"], stored)
+        next(part for part in parts if name in part)[name] = value
+    path.write_text(json.dumps(stored))
+
+
+def test_stored_configuration_comes_back(path):
+    config = _parse("--steps=3", "--sources=a,b", "--width=5", "--device=cpu")
     config_flags.save_config(path, config)
     assert config_flags.load_config(path, _Config) == config
+    assert _parse(f"--hparams={path}") == config
     config_flags.check_same_experiment(path, config)
 
 
-def test_free_parts_may_differ(tmp_path):
-    path = tmp_path / "config.json"
-    config_flags.save_config(path, _parse("--data_dir=a"))
+def test_free_parts_may_differ_and_their_fields_come_and_go(path):
+    _store(path, data_dir="a")
     config_flags.check_same_experiment(path, _parse("--nouse_cache"))
+    _store(path, free={})
+    assert config_flags.load_config(path, _Config) == _Config()
+    config_flags.check_same_experiment(path, _Config())
 
 
-def test_every_field_that_differs_is_listed(tmp_path):
-    path = tmp_path / "config.json"
-    config_flags.save_config(path, _parse("--steps=3", "--sources=a"))
+def test_every_field_that_differs_is_listed(path):
+    _store(path, steps=3, sources=["a"])
     with pytest.raises(UserError) as error:
         config_flags.check_same_experiment(path, _parse("--rate=1"))
     text = str(error.value)
@@ -312,27 +312,14 @@ def test_every_field_that_differs_is_listed(tmp_path):
     assert "--model_name" in text
 
 
-def test_fields_of_another_version_are_named(tmp_path):
-    path = tmp_path / "config.json"
-    config_flags.save_config(path, _Config())
-    parts = json.loads(path.read_text())
-    parts["fast"] |= {"old": 1}
-    del parts["fast"]["steps"]
-    del parts["free"]["data_dir"]
-    path.write_text(json.dumps(parts))
+def test_fields_of_another_version_are_named(path):
+    _store(path, free={}, fast={"rate": 0.5, "fractions": [0.25], "old": 1})
     with pytest.raises(UserError, match=r"missing \['steps'\].*\['old'\]"):
         config_flags.load_config(path, _Config)
     with pytest.raises(UserError, match="another version") as error:
         config_flags.check_same_experiment(path, _Config())
     assert "  steps: 'absent' there, 10 now\n" in str(error.value)
     assert "  old: 1 there, 'absent' now\n" in str(error.value)
-
-
-def test_fields_of_free_parts_may_come_and_go(tmp_path):
-    path = tmp_path / "config.json"
-    path.write_text(json.dumps(dataclasses.asdict(_Config()) | {"free": {}}))
-    assert config_flags.load_config(path, _Config) == _Config()
-    config_flags.check_same_experiment(path, _Config())
 
 
 @pytest.mark.parametrize(
@@ -351,29 +338,19 @@ def test_fields_of_free_parts_may_come_and_go(tmp_path):
         ("device", None),
     ],
 )
-def test_a_stored_value_of_another_type_is_named(tmp_path, name, value):
-    path = tmp_path / "config.json"
-    stored = json.loads(json.dumps(dataclasses.asdict(_Config())))
-    part = next(
-        p for p in (stored["free"], stored["fast"], stored) if name in p
-    )
-    part[name] = value
-    path.write_text(json.dumps(stored))
+def test_a_stored_value_of_another_type_is_named(path, name, value):
+    _store(path, **{name: value})
     with pytest.raises(UserError, match=rf"config\.json: `{name}` must be of"):
         config_flags.load_config(path, _Config)
 
 
-def test_a_whole_number_may_stand_for_a_real_one(tmp_path):
-    path = tmp_path / "config.json"
-    stored = dataclasses.asdict(_Config())
-    stored["fast"] |= {"rate": 2, "fractions": [1, 0]}
-    path.write_text(json.dumps(stored | {"width": None}))
+def test_a_whole_number_may_stand_for_a_real_one(path):
+    _store(path, rate=2, fractions=[1, 0], width=None)
     assert config_flags.load_config(path, _Config).fast.rate == 2
 
 
 @pytest.mark.parametrize("text", ["[]", "3", "x"])
-def test_file_that_is_no_configuration_is_refused(tmp_path, text):
-    path = tmp_path / "config.json"
+def test_file_that_is_no_configuration_is_refused(path, text):
     path.write_text(text)
     with pytest.raises(UserError, match=r"config\.json must"):
         config_flags.load_config(path, _Config)

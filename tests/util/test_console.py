@@ -1,5 +1,7 @@
 import os
 
+import pytest
+
 from electra_tf.util import console
 
 
@@ -13,11 +15,9 @@ def test_notes_of_imports_go_nowhere_and_later_ones_come(capfd, monkeypatch):
 
 
 def test_standard_error_comes_back_after_a_failed_import(capfd):
-    try:
-        with console.quiet_imports():
-            raise ImportError("no such module")
-    except ImportError:
-        os.write(2, b"said\n")
+    with pytest.raises(ImportError), console.quiet_imports():
+        raise ImportError("no such module")
+    os.write(2, b"said\n")
     assert capfd.readouterr().err == "said\n"
 
 

@@ -13,29 +13,36 @@ from electra_tf.util.errors import UserError
 from tests.several_workers import Meeting
 
 
-def test_one_device_is_the_default_strategy():
-    strategy = distribution.make_strategy("one")
-    assert strategy.num_replicas_in_sync == 1
-    assert distribution.is_chief(strategy)
-    assert distribution.worker(strategy) == (0, 1)
+@pytest.fixture
+def tf_config(monkeypatch):
+    """Returns a function that sets the environment variable."""
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    return lambda text: monkeypatch.setenv("TF_CONFIG", text)
 
 
-def test_mirrored_takes_the_logical_cpus_of_a_machine_without_gpus():
+def test_a_strategy_is_made_of_what_a_machine_has(tf_config):
+    one = tf.distribute.get_strategy()
+    assert distribution.make_strategy("one") is one
+    assert distribution.make_strategy("auto") is one
+    assert distribution.is_chief(one) and distribution.worker(one) == (0, 1)
     assert distribution.make_strategy("mirrored").num_replicas_in_sync == 4
+    cluster = {"worker": ["localhost:1", "localhost:2"]}
+    tf_config(json.dumps({"cluster": cluster}))
+    assert distribution._automatic() == "multi_worker"
 
 
-def test_auto_is_one_device_on_a_plain_machine(monkeypatch):
-    monkeypatch.delenv("TF_CONFIG", raising=False)
-    assert distribution.make_strategy("auto") is tf.distribute.get_strategy()
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("multi_worker", "TF_CONFIG in every worker"), ("tpu", "--strategy=auto")],
+)
+def test_what_a_strategy_lacks_is_explained(tf_config, name, message):
+    with pytest.raises(UserError, match=message):
+        distribution.make_strategy(name)
 
 
-def test_multi_worker_without_a_cluster_is_explained(monkeypatch):
-    monkeypatch.delenv("TF_CONFIG", raising=False)
-    with pytest.raises(UserError, match="TF_CONFIG in every worker"):
-        distribution.make_strategy("multi_worker")
-
-
-TWO = ["host0:2222", "host1:2222"]
+def _of_task(task):
+    cluster = {"worker": ["host0:2222", "host1:2222"]}
+    return json.dumps({"cluster": cluster, "task": task})
 
 
 @pytest.mark.parametrize(
@@ -46,35 +53,24 @@ TWO = ["host0:2222", "host1:2222"]
         ('{"cluster": "host:1"}', "`cluster` is 'host:1'"),
         ('{"cluster": {"worker": "host:1"}}', "'worker' in `cluster` is 'h"),
         ('{"cluster": {"chief": ["host"]}}', "'chief' in `cluster` is ..host"),
+        (_of_task(None), "`task` is None"),
+        (_of_task({"index": 0}), "`type` in `task` is None"),
+        (_of_task({"type": "boss", "index": 0}), "`type` in `task` is 'boss'"),
+        (_of_task({"type": "worker"}), "`index` in `task` is None"),
+        (
+            _of_task({"type": "worker", "index": "0"}),
+            "`index` in `task` is '0'",
+        ),
+        (_of_task({"type": "worker", "index": 2}), "2, of 2 of .* 'worker'"),
+        (_of_task({"type": "worker", "index": -1}), "is -1, of 2"),
+        (_of_task({"type": "chief", "index": 0}), "0, of 0 of .* 'chief'"),
     ],
 )
 @pytest.mark.parametrize("name", ["auto", "multi_worker"])
-def test_a_broken_tf_config_is_explained(monkeypatch, name, text, received):
-    monkeypatch.setenv("TF_CONFIG", text)
+def test_a_broken_tf_config_is_explained(tf_config, name, text, received):
+    tf_config(text)
     with pytest.raises(UserError, match=f"JSON dictionary.*ed: .*{received}"):
         distribution.make_strategy(name)
-
-
-@pytest.mark.parametrize(
-    ("task", "received"),
-    [
-        (None, "`task` is None"),
-        ({"index": 0}, "`type` in `task` is None"),
-        ({"type": "boss", "index": 0}, "`type` in `task` is 'boss'"),
-        ({"type": "worker"}, "`index` in `task` is None"),
-        ({"type": "worker", "index": "0"}, "`index` in `task` is '0'"),
-        ({"type": "worker", "index": 2}, "is 2, of 2 of the type 'worker'"),
-        ({"type": "worker", "index": -1}, "is -1, of 2"),
-        ({"type": "chief", "index": 0}, "is 0, of 0 of the type 'chief'"),
-    ],
-)
-def test_a_task_that_is_none_of_the_cluster_is_refused(
-    monkeypatch, task, received
-):
-    config = {"cluster": {"worker": TWO}, "task": task}
-    monkeypatch.setenv("TF_CONFIG", json.dumps(config))
-    with pytest.raises(UserError, match=received):
-        distribution.make_strategy("auto")
 
 
 @pytest.mark.slow
@@ -102,17 +98,6 @@ def test_signals_are_heard_although_tensorflow_has_its_own_handler():
     assert "Interrupted: Stopped by a signal" in ended.stderr
 
 
-def test_auto_follows_tf_config(monkeypatch):
-    cluster = {"worker": ["localhost:1", "localhost:2"]}
-    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster}))
-    assert distribution._automatic() == "multi_worker"
-
-
-def test_tpu_without_a_tpu_is_explained():
-    with pytest.raises(UserError, match="--strategy=auto"):
-        distribution.make_strategy("tpu")
-
-
 def _product(value):
     return lambda x, y: tf.fill([64, 64], tf.constant(value, tf.bfloat16))
 
@@ -130,11 +115,12 @@ def test_bfloat16_is_there_where_products_are_rounded(
     assert ("computed in float32" in said) != is_rounded
 
 
-def test_one_worker_agrees_with_itself():
+def test_workers_that_are_alike_go_on():
     workers = distribution.Workers(tf.distribute.get_strategy())
     assert workers.any(True, False) == (True, False)
     workers.check_alike({"a": "1"})
     distribution.barrier(tf.distribute.get_strategy())
+    assert _check_alike(*[{"a": "1", "b": "2"}] * 2) == [None] * 2
 
 
 def test_a_worker_counts_once_however_many_replicas_it_has():
@@ -150,12 +136,6 @@ def _check_alike(*values):
     meeting = Meeting(len(values))
     one = tf.distribute.get_strategy()
     return meeting.run(lambda i: meeting.workers(one).check_alike(values[i]))
-
-
-def test_workers_that_are_alike_go_on():
-    assert (
-        _check_alike({"a": "1", "b": "2"}, {"a": "1", "b": "2"}) == [None] * 2
-    )
 
 
 def test_workers_that_differ_all_end_and_name_what_differs():

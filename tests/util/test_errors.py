@@ -39,14 +39,6 @@ def caused(error, cause):
     [
         (OSError(errno.ENOSPC, "No space left", "/d/x"), 6, "'/d/x'"),
         (OSError(errno.EDQUOT, "Disk quota exceeded", "/d/x"), 6, "'/d/x'"),
-        (
-            op_error(
-                tf.errors.ResourceExhaustedError,
-                "/d/x; No space left on device",
-            ),
-            6,
-            "Received: /d/x; No space left on device. Make room",
-        ),
         (RuntimeError("/d/x: No space left on device (os error 28)"), 6, "/d/"),
         (caused(UserError("/d"), OSError(errno.ENOSPC, "full")), 6, "/d"),
         (
@@ -54,15 +46,13 @@ def caused(error, cause):
             5,
             "Received: OOM when allocating",
         ),
+        (MemoryError("x"), 5, "--gradient_accumulation_steps"),
         (PermissionError(errno.EACCES, "Permission denied", "/d/x"), 2, "/d/x"),
-        (OSError(errno.EROFS, "Read-only file system", "/d/x"), 2, "/d/x"),
         (FileNotFoundError(errno.ENOENT, "No such file", "/d/x"), 2, "/d/x"),
         (
-            op_error(
-                tf.errors.NotFoundError, "/d/x; No such file or directory"
-            ),
+            op_error(tf.errors.NotFoundError, "/d; No such file or directory"),
             2,
-            "Received: /d/x; No such file or directory. Check",
+            "Received: /d; No such file or directory. Check",
         ),
         (
             op_error(
@@ -174,11 +164,8 @@ def test_ctrl_c_ends_a_command_with_one_line():
     assert time.monotonic() - start < 10
 
 
-def test_equal_shapes_give_no_text():
+def test_differences_of_shapes_are_listed_up_to_a_number():
     assert shape_differences({"a": (2,)}, {"a": [2]}) == ""
-
-
-def test_each_kind_has_its_line():
     text = shape_differences(
         {"a": (2,), "b": (1, 3), "c": ()},
         {"b": [1, 4], "c": (), "d": (5,)},
@@ -189,9 +176,6 @@ def test_each_kind_has_its_line():
         "\n  too many: d"
         "\n  of another shape: b [1, 4], expected [1, 3]"
     )
-
-
-def test_long_lists_end_with_how_many_more():
-    names = [f"n{i}" for i in range(12)]
-    assert listed(names[:10]).endswith("n8, n9")
-    assert listed(names).endswith("n8, n9 and 2 more")
+    names = [f"n{i}" for i in range(22)]
+    assert listed(names[:20]).endswith("n18, n19")
+    assert listed(names).endswith("n18, n19 and 2 more")

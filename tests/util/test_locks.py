@@ -25,15 +25,18 @@ def lock(directory):
     return DirectoryLock(directory, "lock", "go elsewhere")
 
 
+def enter(directory):
+    with lock(directory):
+        pass
+
+
 def test_a_second_one_is_kept_out_and_told_by_whom(tmp_path):
     with lock(tmp_path):
         with pytest.raises(DirectoryInUseError, match="go elsewhere") as error:
-            with lock(tmp_path):
-                pass
+            enter(tmp_path)
     assert f"process {os.getpid()} on {os.uname().nodename}" in str(error.value)
     assert not list(tmp_path.iterdir())
-    with lock(tmp_path):
-        pass
+    enter(tmp_path)
 
 
 def test_a_killed_one_keeps_nobody_out(tmp_path):
@@ -42,8 +45,7 @@ def test_a_killed_one_keeps_nobody_out(tmp_path):
     )
     child.stdout.readline()
     with pytest.raises(DirectoryInUseError, match=f"process {child.pid} on"):
-        with lock(tmp_path):
-            pass
+        enter(tmp_path)
     child.kill()
     child.wait()
     assert (tmp_path / "lock").exists()
@@ -66,8 +68,7 @@ def test_a_file_that_was_removed_meanwhile_locks_nobody(tmp_path, monkeypatch):
     with lock(tmp_path):
         assert len(opened) == 2
         with pytest.raises(DirectoryInUseError):
-            with lock(tmp_path):
-                pass
+            enter(tmp_path)
 
 
 def test_a_file_that_cannot_be_removed_hides_no_result(tmp_path, monkeypatch):
@@ -76,14 +77,12 @@ def test_a_file_that_cannot_be_removed_hides_no_result(tmp_path, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(pathlib.Path, "unlink", refuse)
-        with lock(tmp_path):
-            pass
+        enter(tmp_path)
         with pytest.raises(ZeroDivisionError):
             with lock(tmp_path):
                 raise ZeroDivisionError
     assert (tmp_path / "lock").exists()
-    with lock(tmp_path):
-        pass
+    enter(tmp_path)
 
 
 def test_a_file_that_cannot_be_locked_is_named(tmp_path, monkeypatch):
@@ -92,12 +91,8 @@ def test_a_file_that_cannot_be_locked_is_named(tmp_path, monkeypatch):
 
     monkeypatch.setattr(fcntl, "flock", refuse)
     with pytest.raises(UserError, match="lock must be .*No locks.*elsewhere"):
-        with lock(tmp_path):
-            pass
-
-
-def test_a_directory_in_the_place_of_the_file_is_named(tmp_path):
+        enter(tmp_path)
+    (tmp_path / "lock").unlink()
     (tmp_path / "lock").mkdir()
     with pytest.raises(UserError, match="lock must be a file"):
-        with lock(tmp_path):
-            pass
+        enter(tmp_path)

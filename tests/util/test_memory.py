@@ -47,9 +47,6 @@ def test_the_log_says_what_is_done(monkeypatch):
     assert "--nokeep_memory" in memory.keep_if(True)
     monkeypatch.setattr(memory, "keep", lambda: False)
     assert "no mallopt" in memory.keep_if(True)
-
-
-def test_nothing_is_kept_where_that_is_not_wanted(monkeypatch):
     monkeypatch.setattr(memory, "keep", lambda: pytest.fail("kept"))
     assert "returned" in memory.keep_if(False)
 

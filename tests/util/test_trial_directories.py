@@ -59,7 +59,6 @@ def test_where_all_trials_failed_the_results_say_which_counts(trial):
 
 
 def test_only_several_tasks_have_a_directory_of_their_own():
-    alone = trial_directories.of_tasks("results", "sst")
-    assert alone == pathlib.Path("results")
-    together = trial_directories.of_tasks("results", "sst+pos")
-    assert together == pathlib.Path("results/sst+pos")
+    for name, place in (("sst", "results"), ("sst+pos", "results/sst+pos")):
+        found = trial_directories.of_tasks("results", name)
+        assert found == pathlib.Path(place)

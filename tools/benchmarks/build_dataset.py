@@ -173,11 +173,11 @@ def _write_sample(config: CorpusConfig, num_bytes: int, path: str) -> None:
     """Writes documents of a corpus to a file of plain text."""
     with console.quiet_imports():
         from electra_tf.data import corpus, vocabularies
+        from electra_tf.data.sources import expand
     documents = corpus.read_documents(
-        corpus.expand(config.corpus, tfds_data_dir=config.tfds_data_dir),
-        blanks_separate_docs=config.blanks_separate_docs,
+        expand(config.corpus, tfds_data_dir=config.tfds_data_dir),
+        config,
         statistics=corpus.Statistics(),
-        options=corpus.Options.of(config),
     )
     if num_bytes:
         documents = vocabularies.sample(documents, num_bytes)

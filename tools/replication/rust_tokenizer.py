@@ -33,6 +33,7 @@ import tokenizers
 
 from electra_tf.config.corpus import CorpusConfig
 from electra_tf.data import corpus
+from electra_tf.data.sources import expand
 from electra_tf.model import graph_tokenization
 from electra_tf.model.tokenization import SPECIAL_TOKENS, Vocabulary
 from electra_tf.util import config_flags
@@ -211,10 +212,9 @@ def _batches(lines: Iterable[str]) -> Iterator[list[str]]:
 
 def _lines(config: CorpusConfig) -> Iterator[str]:
     documents = corpus.read_documents(
-        corpus.expand(config.corpus, tfds_data_dir=config.tfds_data_dir),
-        blanks_separate_docs=config.blanks_separate_docs,
+        expand(config.corpus, tfds_data_dir=config.tfds_data_dir),
+        config,
         statistics=corpus.Statistics(),
-        options=corpus.Options.of(config),
     )
     return itertools.chain.from_iterable(documents)
 

@@ -1,1 +1,1 @@
-"""The formats that text comes in, each read as a stream of lines."""
+"""The formats of files: the text of corpora, and the rows of tasks."""

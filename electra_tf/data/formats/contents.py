@@ -1,18 +1,20 @@
-"""The content of a file, identified by its first bytes whatever its name."""
+"""The content of a file, unpacked and identified by its first bytes."""
 
+import codecs
 import enum
 import io
-import json
+import os
 import re
 import tarfile
 from typing import BinaryIO
 
-from electra_tf.data.formats import text_lines, text_tables
-from electra_tf.util import compression, storage
+from electra_tf.data.formats import compression, rows, text_lines
+from electra_tf.util import files
 
 HEAD_BYTES = 512  # the header of a tar archive
+JSON_LINES = (".jsonl", ".ndjson")
+"""Endings of the names of files with a JSON object a line."""
 
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _JSON_EXTENSION = ".json"
 _JSON_START = re.compile(rb"\s*[\[{]")
 _JSON_DOCUMENT = re.compile(rb'\s*(\[\s*\{\s*"|\{\s*"[^"\n]*"\s*:)')
@@ -60,20 +62,71 @@ class ForeignContentError(Exception):
         self.way_out = way_out
 
 
-def identify(
-    name: str, file: BinaryIO, *, is_member: bool = False
-) -> tuple[ContentKind, BinaryIO]:
-    """Identifies the content of a stream.
+def ending(name: str) -> str:
+    """Returns the ending of a file's name, of a packed file that inside."""
+    if compression.is_compressed(name):
+        name = os.path.splitext(name)[0]
+    return os.path.splitext(name)[1].lower()
+
+
+def unpack(
+    name: str, file: BinaryIO
+) -> tuple[str, ContentKind, io.BufferedReader]:
+    """Decompresses a stream as its name or else its first bytes tell.
 
     Args:
-      name: of the file, without the ending of a compression.
+      name: of the file.
       file: at its first byte.
-      is_member: whether it is a file in an archive. One that is no JSON by its
-        name is text there, however it begins.
 
     Returns:
-      The kind of its content, and the stream at its first byte, or behind its
-      byte-order mark.
+      The name without the ending of a compression, the kind of the content,
+      and the content from its first byte, or from behind its byte-order mark.
+
+    Raises:
+      ForeignContentError: if it is nothing that can be read.
+    """
+    plain_name, file = compression.decompress(name, file)
+    is_packed = plain_name != name
+    kind, content = identify(file)
+    if kind is ContentKind.COMPRESSED:
+        is_packed = True
+        kind, content = identify(compression.decompress_content(content))
+    if is_packed and kind in (ContentKind.COMPRESSED, ContentKind.PARQUET):
+        what = f"{kind.name.lower()} and packed once more"
+        raise ForeignContentError(what, "Unpack it")
+    return plain_name, kind, content
+
+
+def open_text(name: str, file: BinaryIO) -> io.BufferedReader:
+    """Opens a text, whatever it is compressed by.
+
+    Args:
+      name: of the file.
+      file: at its first byte.
+
+    Returns:
+      The text in bytes, without a byte-order mark.
+
+    Raises:
+      ForeignContentError: if it is no text.
+    """
+    _, kind, content = unpack(name, file)
+    if kind is ContentKind.ARCHIVE:
+        raise ForeignContentError("a tar archive", _UNPACK)
+    if kind is ContentKind.PARQUET:
+        raise ForeignContentError("a Parquet file", "Write it as JSON lines")
+    return content
+
+
+def identify(file: BinaryIO) -> tuple[ContentKind, io.BufferedReader]:
+    """Identifies the content of a stream by its first bytes.
+
+    Args:
+      file: at its first byte.
+
+    Returns:
+      The kind of its content, of all lines "TEXT"; and the stream at its first
+      byte, or behind its byte-order mark.
 
     Raises:
       ForeignContentError: if it is nothing that can be read.
@@ -82,31 +135,36 @@ def identify(
     for magic, (what, way_out) in _FOREIGN.items():
         if head.startswith(magic):
             raise ForeignContentError(what, way_out)
-    head = head.removeprefix(_BYTE_ORDER_MARK)
-    kind = _kind_of_head(head)
-    if kind is not ContentKind.TEXT:
-        return kind, _buffered(head, file)
-    name = name.lower()
-    if name.endswith(text_tables.JSON_LINES_EXTENSIONS):
-        return ContentKind.JSON_LINES, _buffered(head, file)
-    has_json_name = name.endswith(_JSON_EXTENSION)
-    if is_member and not has_json_name or not _JSON_START.match(head):
-        return ContentKind.TEXT, _buffered(head, file)
-    line, file = _first_line(_buffered(head, file))
-    return _kind_of_line(line, head, has_json_name), file
+    head = head.removeprefix(codecs.BOM_UTF8)
+    return _kind_of_head(head), _buffered(head, file)
 
 
-def kind_of(path: str) -> ContentKind:
-    """Identifies the content of a file that its name says is not compressed.
+def identify_lines(
+    name: str, file: io.BufferedReader, *, is_member: bool = False
+) -> tuple[ContentKind, io.BufferedReader]:
+    """Distinguishes JSON lines from text by the name and the first line.
 
     Args:
-      path: of the file.
+      name: of the file, without the ending of a compression.
+      file: of lines, at its first byte.
+      is_member: whether it is a file in an archive. One that is no JSON by its
+        name is text there, however it begins.
+
+    Returns:
+      "JSON_LINES" or "TEXT", and the stream at its first byte.
 
     Raises:
-      ForeignContentError: if it is nothing that can be read.
+      ForeignContentError: if it is one JSON document.
     """
-    with storage.open_binary(path) as file:
-        return identify(path, file)[0]
+    name = name.lower()
+    if name.endswith(JSON_LINES):
+        return ContentKind.JSON_LINES, file
+    has_json_name = name.endswith(_JSON_EXTENSION)
+    head = file.peek(HEAD_BYTES)[:HEAD_BYTES]
+    if is_member and not has_json_name or not _JSON_START.match(head):
+        return ContentKind.TEXT, file
+    line, file = _first_line(file)
+    return _kind_of_line(line, head, has_json_name), file
 
 
 def likely_encodings(sample: bytes) -> list[str]:
@@ -166,8 +224,8 @@ def _is_archive(head: bytes) -> bool:
 def _kind_of_line(line: bytes, head: bytes, has_json_name: bool) -> ContentKind:
     """Distinguishes JSON lines and text by the first line."""
     try:
-        value = json.loads(line)
-    except (ValueError, RecursionError):
+        value = files.parse_json(line)
+    except ValueError:
         value = None
     if isinstance(value, dict) and (value or has_json_name):
         return ContentKind.JSON_LINES
@@ -180,7 +238,7 @@ def _kind_of_line(line: bytes, head: bytes, has_json_name: bool) -> ContentKind:
     return ContentKind.TEXT
 
 
-def _first_line(file: BinaryIO) -> tuple[bytes, BinaryIO]:
+def _first_line(file: BinaryIO) -> tuple[bytes, io.BufferedReader]:
     """Reads the first line that is not blank.
 
     Returns:
@@ -188,11 +246,11 @@ def _first_line(file: BinaryIO) -> tuple[bytes, BinaryIO]:
     """
     line = b"\n"
     while line and not line.strip():
-        line = file.readline(text_tables.MAX_LINE_BYTES)
+        line = file.readline(rows.MAX_JSON_BYTES)
     return line, _buffered(line, file)
 
 
-def _buffered(head: bytes, file: BinaryIO) -> BinaryIO:
+def _buffered(head: bytes, file: BinaryIO) -> io.BufferedReader:
     return io.BufferedReader(_Rewound(head, file), text_lines.MAX_LINE_BYTES)
 
 

@@ -1,4 +1,4 @@
-"""Data sets that TensorFlow Datasets prepared before: directories, and text.
+"""Data sets that TensorFlow Datasets prepared before: texts, and records.
 
 Only their directories are opened: nothing is downloaded, and the code that
 made them is not needed.
@@ -6,11 +6,14 @@ made them is not needed.
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
+import numpy as np
+
 from electra_tf.data.formats import text_lines
-from electra_tf.data.formats.text_lines import Line, Statistics
+from electra_tf.data.formats.rows import Record, received
+from electra_tf.data.formats.text_lines import Statistics, TextLine
 from electra_tf.util import storage
 from electra_tf.util.errors import UserError
 
@@ -49,35 +52,220 @@ def find(name: str, data_dir: str, asked: str) -> str:
     return directory
 
 
+def find_source(pattern: str, data_dir: str) -> tuple[str, str]:
+    """Finds the data set that a corpus names.
+
+    Args:
+      pattern: "tfds:NAME", "tfds:NAME/CONFIG" or one of them with /VERSION,
+        and with :SPLIT; by default the newest version and "train".
+      data_dir: that holds it; "" for that of TensorFlow Datasets.
+
+    Returns:
+      The directory of its files, and the split.
+
+    Raises:
+      UserError: if it is not there, or the split is none of its.
+    """
+    name, _, split = pattern.removeprefix(PREFIX).partition(":")
+    split, asked = split or _DEFAULT_SPLIT, f"corpus={pattern!r}"
+    directory = find(name, data_dir, asked)
+    check_split(directory, split, asked)
+    return directory, split
+
+
+def has_split(directory: str, split: str) -> bool:
+    """Returns whether a data set has a split.
+
+    Args:
+      directory: of the data set.
+      split: its name, or an expression as "train[:10%]".
+    """
+    try:
+        check_split(directory, split, "")
+    except UserError:
+        return False
+    return True
+
+
 def check_split(directory: str, split: str, asked: str) -> None:
     """Checks that a data set has a split.
 
     Args:
       directory: of the data set.
-      split: its name, or an expression as "train[:10%]".
+      split: see `has_split`.
       asked: the flag and its value, for errors.
 
     Raises:
       UserError: saying which there are.
     """
     try:
-        split_info(directory, split)
+        _builder(directory).info.splits[split]
     except (ValueError, KeyError) as error:
         raise UserError(
             f"A split must be one of the data set's. Received: {asked}: {error}"
         ) from error
 
 
-def split_info(directory: str, split: str) -> Any:  # noqa: ANN401 (tfds' own)
-    """Returns the metadata of a split: `num_bytes` and others.
+def num_bytes(directory: str, split: str) -> int:
+    """Returns the size of a split in bytes, about that of its text.
 
     Args:
       directory: of the data set.
-      split: its name, or an expression.
+      split: see `has_split`.
+    """
+    return _builder(directory).info.splits[split].num_bytes
+
+
+def class_names(directory: str, column: str) -> tuple[str, ...]:
+    """Returns the names of the classes of a feature; none if it has none.
+
+    Args:
+      directory: of the data set.
+      column: the feature: a class, or a list of them.
     """
     import tensorflow_datasets as tfds
 
-    return tfds.builder_from_directory(directory).info.splits[split]
+    feature = _features(_builder(directory)).get(column)
+    if isinstance(feature, tfds.features.Sequence):
+        feature = feature.feature
+    is_class = isinstance(feature, tfds.features.ClassLabel)
+    return tuple(feature.names) if is_class else ()
+
+
+def read_texts(
+    directory: str, split: str, text_field: str, statistics: Statistics
+) -> Iterator[TextLine]:
+    """Reads the texts of a split, in the order of the files.
+
+    Args:
+      directory: of the data set.
+      split: see `has_split`.
+      text_field: the feature that is the text.
+      statistics: counts what is read.
+
+    Yields:
+      The lines of a document that are not blank, and None at its end.
+
+    Raises:
+      UserError: if the data set has no such text or is damaged.
+    """
+    import tensorflow_datasets as tfds
+
+    builder = _builder(directory)
+    if not isinstance(_features(builder).get(text_field), tfds.features.Text):
+        raise UserError(
+            "`text_field` must name a text in the data set. Received: "
+            f"text_field={text_field!r}; {directory} has "
+            f"{builder.info.features}. Set --text_field."
+        )
+    for example in _examples(builder, split, {text_field}):
+        yield from text_lines.read_document(example[text_field], statistics)
+
+
+def read_records(
+    directory: str,
+    split: str,
+    required: Collection[str],
+    optional: Collection[str] = (),
+    *,
+    class_names: bool = True,
+) -> Iterator[Record]:
+    """Reads the examples of a split, in the order of the files.
+
+    Args:
+      directory: of the data set.
+      split: see `has_split`.
+      required: features that the data set must have.
+      optional: others that are read where it has them.
+      class_names: whether a class is its name, and not its number.
+
+    Yields:
+      Feature -> value as JSON has it; None for a class that is not known.
+
+    Raises:
+      UserError: if there is no such split or feature, or the data set is
+        damaged.
+    """
+    check_split(directory, split, f"{directory}, split {split!r}")
+    builder = _builder(directory)
+    features = _features(builder)
+    for column in required:
+        if column.partition(".")[0] not in features:
+            raise UserError(
+                f"{directory}: `{column}` must be a feature. "
+                f"{received(column, features)}"
+            )
+    roots = {column.partition(".")[0] for column in (*required, *optional)}
+    examples = _examples(builder, split, roots & features.keys())
+    for number, example in enumerate(examples, 1):
+        place = f"{split}, example {number}"
+        try:
+            values = {
+                name: _value(features[name], value, class_names)
+                for name, value in example.items()
+            }
+        except UnicodeDecodeError:
+            yield Record(place, {}, "A row must be UTF-8 text.")
+        else:
+            yield Record(place, values)
+
+
+def _builder(directory: str) -> Any:  # noqa: ANN401 (tfds' own)
+    import tensorflow_datasets as tfds
+
+    return tfds.builder_from_directory(directory)
+
+
+def _features(builder: Any) -> dict[str, Any]:  # noqa: ANN401
+    return dict(builder.info.features.items())
+
+
+def _examples(
+    builder: Any,  # noqa: ANN401
+    split: str,
+    names: Collection[str],
+) -> Iterator[dict[str, Any]]:
+    """Yields some features of the examples of a split, in order."""
+    import tensorflow as tf
+    import tensorflow_datasets as tfds
+
+    in_order = tfds.ReadConfig(interleave_cycle_length=1)
+    dataset = builder.as_dataset(split=split, read_config=in_order)
+    dataset = dataset.map(lambda example: {k: example[k] for k in names})
+    try:
+        yield from dataset.as_numpy_iterator()
+    except tf.errors.OpError as error:
+        raise UserError(
+            f"The data set in {builder.data_dir} must be readable. Received: "
+            f"{error.message}. Prepare it again."
+        ) from error
+
+
+def _value(feature: Any, value: Any, class_names: bool) -> Any:  # noqa: ANN401
+    """Returns a value of a feature of tfds as JSON has it."""
+    import tensorflow_datasets as tfds
+
+    if isinstance(feature, tfds.features.FeaturesDict):
+        return {k: _value(f, value[k], class_names) for k, f in feature.items()}
+    if isinstance(feature, tfds.features.Sequence):
+        inner = feature.feature
+        if isinstance(inner, tfds.features.FeaturesDict):
+            return {
+                k: [_value(f, item, class_names) for item in value[k]]
+                for k, f in inner.items()
+            }
+        return [_value(inner, item, class_names) for item in value]
+    if isinstance(feature, tfds.features.ClassLabel):
+        name = feature.int2str if class_names else int
+        return None if value < 0 else name(int(value))
+    return _plain(value)
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 (of NumPy)
+    if isinstance(value, bytes):
+        return value.decode()
+    is_array = isinstance(value, np.ndarray | np.generic)
+    return value.tolist() if is_array else value
 
 
 def _command(name: str) -> str:
@@ -100,75 +288,3 @@ def _newest_version(directory: str) -> str | None:
         return None
     newest = max(versions, key=lambda name: [*map(int, name.split("."))])
     return os.path.join(directory, newest)
-
-
-def find_source(pattern: str, data_dir: str) -> tuple[str, str]:
-    """Finds the data set that a corpus names.
-
-    Args:
-      pattern: "tfds:NAME", "tfds:NAME/CONFIG" or one of them with /VERSION,
-        and with :SPLIT; by default the newest version and "train".
-      data_dir: that holds it; "" for that of TensorFlow Datasets.
-
-    Returns:
-      The directory of its files, and the split.
-
-    Raises:
-      UserError: if it is not there, or the split is none of its.
-    """
-    name, _, split = pattern.removeprefix(PREFIX).partition(":")
-    split, asked = split or _DEFAULT_SPLIT, f"corpus={pattern!r}"
-    directory = find(name, data_dir, asked)
-    check_split(directory, split, asked)
-    return directory, split
-
-
-def num_bytes(directory: str, split: str) -> int:
-    """Returns the size of a split in bytes, about that of its text.
-
-    Args:
-      directory: of the data set.
-      split: its name, or an expression as "train[:10%]".
-    """
-    return split_info(directory, split).num_bytes
-
-
-def read_texts(
-    directory: str, split: str, text_field: str, statistics: Statistics
-) -> Iterator[Line]:
-    """Reads the texts of a split, in the order of the files.
-
-    Args:
-      directory: of the data set.
-      split: its name, or an expression.
-      text_field: the feature that is the text.
-      statistics: counts what is read.
-
-    Yields:
-      The lines of a document that are not blank, and None at its end.
-
-    Raises:
-      UserError: if the data set has no such text or is damaged.
-    """
-    import tensorflow as tf
-    import tensorflow_datasets as tfds
-
-    builder = tfds.builder_from_directory(directory)
-    feature = dict(builder.info.features.items()).get(text_field)
-    if not isinstance(feature, tfds.features.Text):
-        raise UserError(
-            "`text_field` must name a text in the data set. Received: "
-            f"text_field={text_field!r}; {directory} has "
-            f"{builder.info.features}. Set --text_field."
-        )
-    in_order = tfds.ReadConfig(interleave_cycle_length=1)
-    dataset = builder.as_dataset(split=split, read_config=in_order)
-    dataset = dataset.map(lambda example: example[text_field])
-    try:
-        for text in dataset.as_numpy_iterator():
-            yield from text_lines.read_document(text, statistics)
-    except tf.errors.OpError as error:
-        raise UserError(
-            f"The data set in {directory} must be readable. Received: "
-            f"{error.message}. Prepare it again."
-        ) from error

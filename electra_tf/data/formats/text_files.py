@@ -2,56 +2,36 @@
 
 import dataclasses
 import io
-import itertools
 import posixpath
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import BinaryIO
 
 from electra_tf.config.corpus import CorpusConfig
-from electra_tf.data.formats import contents, text_lines, text_tables
+from electra_tf.data.formats import (
+    compression,
+    contents,
+    parquet,
+    rows,
+    text_lines,
+)
 from electra_tf.data.formats.contents import ContentKind
-from electra_tf.data.formats.text_lines import Line, Statistics, Tally
-from electra_tf.util import compression, storage
+from electra_tf.data.formats.rows import BadRowError, Record, json_records
+from electra_tf.data.formats.text_lines import Statistics, Tally, TextLine
+from electra_tf.util import storage
 from electra_tf.util.errors import UserError
 
 MAX_DEPTH = 2  # archives in an archive; OpenWebText has one level
-
-_TABLES = {
-    ContentKind.JSON_LINES: text_tables.read_json_lines,
-    ContentKind.PARQUET: text_tables.read_parquet,
-}
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Options:
-    """Options of reading files.
-
-    Attributes:
-      text_field: of an object of JSON lines, or the column of a Parquet file.
-      skip_bad_lines: whether to leave lines or rows without a text out.
-      max_member_bytes: of a text file in an archive.
-    """
-
-    text_field: str = "text"
-    skip_bad_lines: bool = False
-    max_member_bytes: int = 2**26
-
-    @classmethod
-    def of(cls, config: CorpusConfig) -> "Options":
-        """Returns the options of a corpus."""
-        names = [field.name for field in dataclasses.fields(cls)]
-        return cls(**{name: getattr(config, name) for name in names})
 
 
 def read_file(
     path: str,
     statistics: Statistics,
-    options: Options,
+    config: CorpusConfig,
     *,
     start: int = 0,
     end: int | None = None,
-) -> Iterator[Line]:
+) -> Iterator[TextLine]:
     """Reads a file.
 
     Its content is identified by its first bytes, JSON lines by the first line;
@@ -61,7 +41,8 @@ def read_file(
     Args:
       path: of the file.
       statistics: counts what is read.
-      options: how to read it.
+      config: how to read it: `text_field`, `skip_bad_lines` and
+        `max_member_bytes`.
       start: byte to begin at; only of plain text and JSON lines.
       end: byte to end before; None for the file's end.
 
@@ -78,19 +59,18 @@ def read_file(
                 content = io.BufferedReader(
                     _Range(file, start, end), text_lines.MAX_LINE_BYTES
                 )
-            reader = _Reader(statistics, options)
+            reader = _Reader(statistics, config)
             if start:
-                yield from reader.lines(contents.kind_of(path), content)
+                yield from reader.lines(kind_of(path), content)
             else:
                 yield from reader.read(path, content)
             reader.tally.check()
-    except text_tables.BadRowError as error:
-        number = error.number + _num_lines(path, start)
+    except BadRowError as error:
+        number = error.place + _num_lines(path, start)
         raise UserError(
-            f"A line or row must be an object with a text in "
-            f"{options.text_field!r}. Received: {path}, line {number}: "
-            f"{error.problem}. Set --text_field, or --skip_bad_lines to leave "
-            "such lines out."
+            f"{path}, line {number}: {error} Set --text_field, now "
+            f"{config.text_field}, to the name of the text; or "
+            "--skip_bad_lines to leave such lines out."
         ) from error
     except contents.ForeignContentError as error:
         raise _foreign(path, error) from error
@@ -104,7 +84,7 @@ def read_file(
 
 
 def kind_of(path: str) -> ContentKind:
-    """Identifies the content of a file that its name says is not compressed.
+    """Identifies the content of a file; nothing is decompressed.
 
     Args:
       path: of the file.
@@ -112,8 +92,14 @@ def kind_of(path: str) -> ContentKind:
     Raises:
       UserError: if it is nothing that can be read, saying what it is.
     """
+    if compression.is_compressed(path):
+        return ContentKind.COMPRESSED
     try:
-        return contents.kind_of(path)
+        with storage.open_binary(path) as file:
+            kind, content = contents.identify(file)
+            if kind is ContentKind.TEXT:
+                kind, _ = contents.identify_lines(path, content)
+            return kind
     except contents.ForeignContentError as error:
         raise _foreign(path, error) from error
 
@@ -145,50 +131,46 @@ class _Reader:
 
     Attributes:
       statistics: counts what is read.
-      options: how to read it.
+      config: how to read it.
       tally: of the lines of all texts.
     """
 
     statistics: Statistics
-    options: Options
+    config: CorpusConfig
     tally: Tally = dataclasses.field(default_factory=Tally)
 
-    def read(self, name: str, file: BinaryIO, depth: int = 0) -> Iterator[Line]:
+    def read(
+        self, name: str, file: BinaryIO, depth: int = 0
+    ) -> Iterator[TextLine]:
         """Yields the lines of a stream, whatever it holds."""
-        name, unpacked = compression.decompress(name, file)
-        is_member = depth > 0
-        kind, content = contents.identify(name, unpacked, is_member=is_member)
-        if kind is ContentKind.COMPRESSED:
-            unpacked = compression.decompress_content(content)
-            kind, content = contents.identify(
-                name, unpacked, is_member=is_member
+        name, kind, content = contents.unpack(name, file)
+        if kind is ContentKind.TEXT:
+            kind, content = contents.identify_lines(
+                name, content, is_member=depth > 0
             )
-        if kind is ContentKind.PARQUET and unpacked is file and not is_member:
+        elif kind is ContentKind.PARQUET:
+            if depth:
+                raise contents.ForeignContentError("Parquet", "Unpack it")
             file.seek(0)
             content = file  # whose rows do not come one after the other
-        elif kind in (ContentKind.PARQUET, ContentKind.COMPRESSED):
-            raise contents.ForeignContentError(
-                f"{kind.name.lower()} and packed once more", "Unpack it"
-            )
         yield from self.lines(kind, content, depth)
 
     def lines(
         self, kind: ContentKind, file: BinaryIO, depth: int = 0
-    ) -> Iterator[Line]:
+    ) -> Iterator[TextLine]:
         """Yields the lines of a stream of a kind."""
         if kind is ContentKind.ARCHIVE:
             yield from self._members(file, depth)
-        elif kind in _TABLES:
-            yield from _TABLES[kind](
-                file,
-                self.statistics,
-                text_field=self.options.text_field,
-                skip_bad_lines=self.options.skip_bad_lines,
-            )
+        elif kind is ContentKind.JSON_LINES:
+            records = json_records(_json_lines(file), allows_surrogates=True)
+            yield from self._documents(records)
+        elif kind is ContentKind.PARQUET:
+            records = parquet.read(file, self.config.text_field)
+            yield from self._documents(records)
         elif not depth:
             yield from text_lines.read_lines(file, self.statistics, self.tally)
         else:
-            max_bytes = self.options.max_member_bytes
+            max_bytes = self.config.max_member_bytes
             content = contents.read_fully(file, max_bytes + 1)
             if len(content) > max_bytes:
                 self.statistics.oversized_members += 1
@@ -197,7 +179,20 @@ class _Reader:
                 content, self.statistics, self.tally
             )
 
-    def _members(self, file: BinaryIO, depth: int) -> Iterator[Line]:
+    def _documents(self, records: Iterable[Record]) -> Iterator[TextLine]:
+        """Yields the lines of documents, one a record."""
+        for record in records:
+            try:
+                text = record.string(self.config.text_field)
+            except BadRowError as error:
+                if not self.config.skip_bad_lines:
+                    raise BadRowError(str(error), record.place) from error
+                self.statistics.bad_json_lines += 1
+            else:
+                content = text.encode(errors="surrogatepass")
+                yield from text_lines.read_document(content, self.statistics)
+
+    def _members(self, file: BinaryIO, depth: int) -> Iterator[TextLine]:
         """Yields the lines of the files in an archive."""
         if depth > MAX_DEPTH:
             self.statistics.skipped_members += 1
@@ -207,9 +202,17 @@ class _Reader:
                 yield from self.read(name, member, depth + 1)
             except contents.ForeignContentError:
                 self.statistics.skipped_members += 1
-            except text_tables.BadRowError as error:
-                problem = f"of {name}: {error.problem}"
-                raise text_tables.BadRowError(error.number, problem) from error
+            except BadRowError as error:
+                problem = f"of {name}: {error}"
+                raise BadRowError(problem, error.place) from error
+
+
+def _json_lines(file: BinaryIO) -> Iterator[bytes]:
+    """Yields lines, of those that are too long a part that is too long."""
+    while line := file.readline(rows.MAX_JSON_BYTES + 1):
+        yield line
+        while line and not line.endswith(b"\n"):
+            line = file.readline(rows.MAX_JSON_BYTES)
 
 
 def _archived_files(
@@ -275,9 +278,7 @@ class _Range(io.RawIOBase):
 
 def _num_lines(path: str, end: int) -> int:
     """Counts the lines before a byte."""
-    count = 0
     with storage.open_binary(path) as file:
-        for start in itertools.count(step=2**20):
-            if start >= end:
-                return count
-            count += file.read(min(2**20, end - start)).count(b"\n")
+        before = io.BufferedReader(_Range(file, 0, end))
+        blocks = iter(lambda: before.read(2**20), b"")
+        return sum(block.count(b"\n") for block in blocks)

@@ -16,7 +16,7 @@ MAX_BAD_LINE_SHARE = 0.2  # of a file
 _BAD_LINES_BETWEEN_CHECKS = 10_000
 _SAMPLE_BYTES = 2**16
 
-Line = str | None
+TextLine = str | None
 
 
 @dataclasses.dataclass
@@ -113,7 +113,7 @@ class Tally:
 
 def read_lines(
     file: BinaryIO, statistics: Statistics, tally: Tally | None = None
-) -> Iterator[Line]:
+) -> Iterator[TextLine]:
     """Reads lines, stripped of white space.
 
     A line of more than `MAX_LINE_BYTES` is cut, at white space if there is
@@ -149,7 +149,7 @@ def read_lines(
 
 def read_document(
     content: bytes, statistics: Statistics, tally: Tally | None = None
-) -> Iterator[Line]:
+) -> Iterator[TextLine]:
     """Reads one document.
 
     Args:

@@ -72,24 +72,13 @@ class ClassificationHead(Head):
         features: Tensors,
         keys: tf.Tensor | None = None,
     ) -> dict[str, tf.Tensor]:
-        return {"logits": self.project(states.pooled_output, keys)}
-
-    def project(self, x: tf.Tensor, keys: tf.Tensor | None) -> tf.Tensor:
-        """Computes the outputs from the states of [CLS].
-
-        Args:
-          x: float32 [B, H].
-          keys: uint32 [B], or None.
-
-        Returns:
-          float32 [B, C].
-        """
-        x = self.dense(tensor_ops.dropout(x, _DROPOUT, keys))
-        if self.kind == "electra":
-            return x
-        second = None if keys is None else seeds.fold_in(keys, 1)
-        x = tensor_ops.dropout(tensor_ops.gelu(x), _DROPOUT, second)
-        return self.out_proj(x)
+        x = tensor_ops.dropout(states.pooled_output, _DROPOUT, keys)  # [B, H]
+        x = self.dense(x)
+        if self.kind == "hugging_face":
+            second = None if keys is None else seeds.fold_in(keys, 1)
+            x = tensor_ops.dropout(tensor_ops.gelu(x), _DROPOUT, second)
+            x = self.out_proj(x)
+        return {"logits": x}
 
     def compute_output_shape(
         self, input_shape: tuple[int | None, ...]
@@ -101,28 +90,12 @@ class ClassificationHead(Head):
             features["label_ids"], outputs["logits"]
         )
 
-    def get_config(self) -> dict:
-        return {
-            "name": self.name,
-            "num_outputs": self.num_outputs,
-            "kind": self.kind,
-            "initializer_range": self.initializer_range,
-        }
-
 
 @keras.saving.register_keras_serializable("electra_tf")
 class RegressionHead(ClassificationHead):
     """The same with one output, which is compared with a value in [0, 1].
 
-    Args:
-      name: of the task.
-      kind: see `ClassificationHead`.
-      initializer_range: of Hugging Face's layers.
-
-    Call arguments:
-      states: an `EncoderOutput`.
-      features: not needed.
-      keys: uint32 [B], one random key a row; None switches dropout off.
+    Args and call arguments: see `ClassificationHead`.
 
     Returns:
       "predictions": float32 [B].
@@ -143,8 +116,8 @@ class RegressionHead(ClassificationHead):
         features: Tensors,
         keys: tf.Tensor | None = None,
     ) -> dict[str, tf.Tensor]:
-        outputs = self.project(states.pooled_output, keys)
-        return {"predictions": tf.squeeze(outputs, -1)}
+        outputs = super().call(states, features, keys)
+        return {"predictions": tf.squeeze(outputs["logits"], -1)}
 
     def compute_output_shape(
         self, input_shape: tuple[int | None, ...]
@@ -153,8 +126,3 @@ class RegressionHead(ClassificationHead):
 
     def losses(self, outputs: Tensors, features: Tensors) -> tf.Tensor:
         return tf.square(outputs["predictions"] - features["targets"])
-
-    def get_config(self) -> dict:
-        config = super().get_config()
-        del config["num_outputs"]
-        return config

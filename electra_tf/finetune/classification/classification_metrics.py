@@ -1,6 +1,8 @@
 """Metrics of classification and regression: functions of whole splits.
 
-Shares and correlations are in percent, as the original prints them.
+Shares and correlations are in percent, as the original prints them. Of a
+classification, labels and predictions are numbers of classes, int [n]; of a
+regression, targets and predictions are float [n].
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,12 +22,7 @@ _SAME = 1e-4  # targets lie in [0, 1]
 
 
 def accuracy(labels: np.ndarray, predictions: np.ndarray) -> float:
-    """Returns the share of right predictions, in percent.
-
-    Args:
-      labels: int [n].
-      predictions: int [n].
-    """
+    """Returns the share of right predictions, in percent."""
     return 100.0 * float(np.mean(labels == predictions))
 
 
@@ -57,10 +54,6 @@ def matthews_correlation(labels: np.ndarray, predictions: np.ndarray) -> float:
 
     Source: Gorodkin, 2004, for any number of classes; 0 if either side has
     but one.
-
-    Args:
-      labels: int [n].
-      predictions: int [n].
     """
     classes = np.unique(np.concatenate([labels, predictions]))
     one_hot = np.stack(
@@ -71,32 +64,17 @@ def matthews_correlation(labels: np.ndarray, predictions: np.ndarray) -> float:
 
 
 def pearson(x: np.ndarray, y: np.ndarray) -> float:
-    """Computes the linear correlation, in percent; 0 if a side is constant.
-
-    Args:
-      x: float [n].
-      y: float [n].
-    """
+    """Computes the linear correlation, in percent; 0 if a side is constant."""
     return 100.0 * _cosine(x - x.mean(), y - y.mean())
 
 
 def spearman(x: np.ndarray, y: np.ndarray) -> float:
-    """Computes the correlation of ranks, in percent; equals share a rank.
-
-    Args:
-      x: float [n].
-      y: float [n].
-    """
+    """Computes the correlation of ranks, in percent; equals share a rank."""
     return pearson(_ranks(x), _ranks(y))
 
 
 def macro_f1(labels: np.ndarray, predictions: np.ndarray) -> float:
-    """Returns the mean of the F1 of all classes, in percent.
-
-    Args:
-      labels: int [n].
-      predictions: int [n].
-    """
+    """Returns the mean of the F1 of all classes, in percent."""
     classes = np.union1d(labels, predictions)
     scores = [precision_recall_f1(labels, predictions, c)[2] for c in classes]
     return float(np.mean(scores))
@@ -104,10 +82,6 @@ def macro_f1(labels: np.ndarray, predictions: np.ndarray) -> float:
 
 def r2(targets: np.ndarray, predictions: np.ndarray) -> float:
     """Returns the share of the variance that is explained, in percent.
-
-    Args:
-      targets: float [n].
-      predictions: float [n].
 
     Returns:
       0 where all targets are the same.
@@ -118,12 +92,7 @@ def r2(targets: np.ndarray, predictions: np.ndarray) -> float:
 
 
 def mean_squared_error(targets: np.ndarray, predictions: np.ndarray) -> float:
-    """Returns the mean squared error.
-
-    Args:
-      targets: float [n].
-      predictions: float [n].
-    """
+    """Returns the mean squared error."""
     return float(np.mean(np.square(targets - predictions)))
 
 

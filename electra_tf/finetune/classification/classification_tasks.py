@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from electra_tf.data.formats.rows import BadRowError
 from electra_tf.finetune import label_warnings
 from electra_tf.finetune.classification.classification_heads import (
     ClassificationHead,
@@ -21,10 +22,8 @@ from electra_tf.finetune.classification.classification_metrics import (
 )
 from electra_tf.finetune.classification.text_tasks import TextTask
 from electra_tf.finetune.examples import FeatureSpec
-from electra_tf.finetune.readers.reading import BadRowError
-from electra_tf.finetune.readers.records import listed
 from electra_tf.finetune.task import Head
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import UserError, listed
 
 
 class ClassificationTask(TextTask):

@@ -6,12 +6,12 @@ alone, and passes over rows it cannot read.
 
 from collections.abc import Mapping
 
+from electra_tf.data.formats.tables import Layout
 from electra_tf.finetune.classification.classification_tasks import (
     ClassificationTask,
     RegressionTask,
 )
 from electra_tf.finetune.classification.text_tasks import TextPreset
-from electra_tf.finetune.readers.tables import Layout
 
 _BINARY = ("0", "1")
 _ENTAILMENT = ("entailment", "not_entailment")

@@ -11,6 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any, ClassVar, NamedTuple
 
+from electra_tf.data.formats import prepared
+from electra_tf.data.formats.rows import BadRowError, Record
+from electra_tf.data.formats.tables import Layout
 from electra_tf.finetune.examples import (
     EID,
     TOKENS,
@@ -18,12 +21,9 @@ from electra_tf.finetune.examples import (
     InputExample,
 )
 from electra_tf.finetune.preprocessing import pack
-from electra_tf.finetune.readers import prepared, sources, tables
+from electra_tf.finetune.readers import sources
 from electra_tf.finetune.readers.inputs import InputSpec
-from electra_tf.finetune.readers.reading import BadRowError
-from electra_tf.finetune.readers.records import Record
 from electra_tf.finetune.readers.sources import Source
-from electra_tf.finetune.readers.tables import Layout
 from electra_tf.finetune.task import Preset, Row, Task
 
 
@@ -79,10 +79,6 @@ class TextTask(Task):
 
     TARGET: ClassVar[FeatureSpec]
     preset: TextPreset | None
-
-    @property
-    def endings(self) -> tuple[str, ...]:
-        return (".tsv",) if self.preset else self.ENDINGS
 
     @property
     def is_unordered(self) -> bool:
@@ -175,13 +171,13 @@ class TextTask(Task):
         preset = self.preset
         if not source.split:
             layout = preset.layout(split)
-            yield from tables.read(source.path, self.columns, layout=layout)
+            yield from sources.read(source, self.columns, layout=layout)
             return
         label = ("label",) * (split not in self.test_splits)
         # A label of GLUE's files is a number, or else the name of the class.
         class_names = "0" not in preset.labels
-        for record in prepared.read(
-            source.path,
+        for record in prepared.read_records(
+            str(source.path),
             source.split,
             (*preset.features, "idx", *label),
             class_names=class_names,

@@ -1,6 +1,5 @@
 """The encoder and the tokenizer that all Keras models have."""
 
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, ClassVar, Self
@@ -8,13 +7,14 @@ from typing import Any, ClassVar, Self
 import keras
 import tensorflow as tf
 
-from electra_tf.checkpoint import checkpoint_formats
+from electra_tf.checkpoint import checkpoint_formats, loading
 from electra_tf.checkpoint.weights import ENCODER, Weights, select
 from electra_tf.config.model import BertConfig
 from electra_tf.configure_finetuning import OptimizerConfig
 from electra_tf.finetune.examples import TOKENS, FeatureSpec
 from electra_tf.finetune.keras_models.fitting import FittedDecay
 from electra_tf.finetune.preprocessing import TextTokenizer
+from electra_tf.finetune.task import Head
 from electra_tf.model import optimization
 from electra_tf.model.graph_tokenization import pack_rows
 from electra_tf.model.modeling import BertModel, EncoderOutput
@@ -24,7 +24,7 @@ from electra_tf.model.text_reader import (
 )
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import seeds
-from electra_tf.util.errors import ElectraWarning, UserError
+from electra_tf.util.errors import UserError
 
 Batch = Mapping[str, tf.Tensor]
 """The inputs of a model: "input_ids", "input_mask" and "segment_ids", int32
@@ -51,7 +51,8 @@ class ElectraModel(keras.Model):
       head: the layer on it; None of a backbone.
       tokenizer: a `TextTokenizer`.
       COLUMNS: columns that the head reads besides tokens.
-      SERVED_COLUMNS: those of them that it needs at inference, too.
+      SERVED_COLUMNS: those of them that it needs at inference, too, int32
+        sequences.
     """
 
     DEFAULT_LENGTH = 128
@@ -83,7 +84,7 @@ class ElectraModel(keras.Model):
             )
         self.seed = seed
         self.tokenizer = TextTokenizer(vocabulary, do_lower_case, strip_accents)
-        self.head: keras.layers.Layer | None = None
+        self.head: Head | None = None
         self._calls = keras.random.SeedGenerator(seed)
         with self._policy():
             self.encoder = BertModel(encoder_config)
@@ -115,14 +116,10 @@ class ElectraModel(keras.Model):
         finally:
             keras.config.set_dtype_policy(before)
 
-    def _built(
-        self, make: Callable[[], keras.layers.Layer]
-    ) -> keras.layers.Layer:
-        """Builds the head, with the original's names of its variables."""
+    def _built(self, make: Callable[[], Head]) -> Head:
+        """Makes and builds the head."""
         with self._policy():
-            head = make()
-            with keras.name_scope("task_specific"):
-                head.build((None, self.encoder.config.hidden_size))
+            head = make().build_for(self.encoder.config.hidden_size)
         self.built = True
         return head
 
@@ -165,22 +162,9 @@ class ElectraModel(keras.Model):
                 "The encoder's vocabulary must be known. Received: none "
                 f"beside {weights.origin}. Give vocab_file."
             )
-        if weights.heads_are_assumed:
-            warnings.warn(
-                f"No file beside {weights.origin} says how many attention "
-                f"heads it has: {config.num_attention_heads} are assumed. Of "
-                "others, convert it with electra_tf.convert_checkpoint "
-                "--num_attention_heads.",
-                ElectraWarning,
-                stacklevel=3,
-            )
-        switches = {
-            "do_lower_case": weights.do_lower_case is not False,
-            "strip_accents": weights.strip_accents is not False,
-        }
-        model = cls(
-            config, weights.vocabulary, *arguments, **switches | options
-        )
+        loading.warn_of_assumed_heads(weights)
+        options = loading.tokenizer_options(weights) | options
+        model = cls(config, weights.vocabulary, *arguments, **options)
         for variable in model.encoder.variables:
             variable.assign(weights.arrays[variable.path])
         return model
@@ -336,14 +320,10 @@ class ElectraModel(keras.Model):
             of any size and length.
           **options: of `keras.Model.export`.
         """
-        mask = FeatureSpec("input_mask", is_sequence=True)
+        columns = [spec.name for spec in (*TOKENS, *self.SERVED_COLUMNS)]
         default = {
-            spec.name: keras.InputSpec(
-                dtype="float32" if spec.is_float else "int32",
-                shape=(None, None) if spec.is_sequence else (None,),
-                name=spec.name,
-            )
-            for spec in (*TOKENS, mask, *self.SERVED_COLUMNS)
+            name: keras.InputSpec(dtype="int32", shape=(None, None), name=name)
+            for name in ("input_mask", *columns)
         }
         signature = input_signature or [default]
         super().export(

@@ -6,7 +6,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from electra_tf.finetune.examples import FeatureSpec
 from electra_tf.finetune.features import Batch, Features
+from electra_tf.finetune.task import Row
 from electra_tf.util.errors import UserError
 
 
@@ -24,73 +26,78 @@ class Data(NamedTuple):
     sample_weight: Sequence[float] | None = None
 
 
-def padded_to_longest(
-    features: Features, batch_size: int, seed: int | None
-) -> tf.data.Dataset:
-    """Makes batches in which all rows are as long as the longest of all.
+class RowBatches:
+    """Batches of rows: inputs, or tuples of these, targets and weights.
 
     Args:
-      features: the rows.
-      batch_size: rows in all batches but the last.
-      seed: of the order, which is another in every epoch; None to keep it.
-    """
-    order = tf.data.Dataset.range(features.num_rows)
-    if seed is not None:
-        order = order.shuffle(features.num_rows, seed=seed)
-    return order.batch(batch_size).map(
-        lambda indices: features.batch(indices, features.length),
-        num_parallel_calls=tf.data.AUTOTUNE,
-    )
-
-
-def grouped_by_length(
-    features: Features, batch_size: int
-) -> tuple[tf.data.Dataset, np.ndarray]:
-    """Makes batches of rows of about the same length.
-
-    Args:
-      features: the rows.
-      batch_size: rows in all batches but the last.
-
-    Returns:
-      The batches, and the position of each row of `features` in them,
-      int64 [n].
-    """
-    example = features.batch(tf.range(1), features.length)
-    order = np.concatenate([i for i, _ in features.batches(batch_size)])
-    batches = tf.data.Dataset.from_generator(
-        lambda: (batch for _, batch in features.batches(batch_size)),
-        output_signature={
-            name: tf.TensorSpec([None] * x.shape.rank, x.dtype)
-            for name, x in example.items()
-        },
-    )
-    size = -(-features.num_rows // batch_size)
-    batches = batches.apply(tf.data.experimental.assert_cardinality(size))
-    return batches, np.argsort(order, kind="stable")
-
-
-def as_tuples(
-    data: tf.data.Dataset, targets: Sequence[str], weight: str
-) -> tf.data.Dataset:
-    """Splits batches into Keras' tuples: inputs, targets, sample weights.
-
-    Args:
-      data: batches of columns; targets and weights may be missing.
-      targets: names of the targets.
-      weight: name of the weights.
+      rows: of one kind, at least one; targets and weights may be missing.
+      inputs: columns of the inputs.
+      targets: columns of the targets.
+      weight: column of the weights.
     """
 
-    def divide(batch: Batch) -> Batch | tuple:
+    def __init__(
+        self,
+        rows: Sequence[Row],
+        inputs: Sequence[FeatureSpec],
+        targets: Sequence[FeatureSpec],
+        weight: FeatureSpec,
+    ) -> None:
+        specs = [x for x in (*inputs, *targets, weight) if x.name in rows[0]]
+        self.features = Features(rows, specs)
+        self._targets = [spec.name for spec in targets if spec in specs]
+        self._weight = weight.name
+
+    def padded(self, batch_size: int, seed: int | None) -> tf.data.Dataset:
+        """Makes batches in which all rows are as long as the longest of all.
+
+        Args:
+          batch_size: rows in all batches but the last.
+          seed: of the order, which is another in every epoch; None to keep it.
+        """
+        features = self.features
+        order = tf.data.Dataset.range(features.num_rows)
+        if seed is not None:
+            order = order.shuffle(features.num_rows, seed=seed)
+        made = order.batch(batch_size).map(
+            lambda indices: features.batch(indices, features.length),
+            num_parallel_calls=tf.data.AUTOTUNE,
+        )
+        return made.map(self._tuple).prefetch(tf.data.AUTOTUNE)
+
+    def grouped(self, batch_size: int) -> tuple[tf.data.Dataset, np.ndarray]:
+        """Makes batches of rows of about the same length.
+
+        Args:
+          batch_size: rows in all batches but the last.
+
+        Returns:
+          The batches, and the position of each row in them, int64 [n].
+        """
+        features = self.features
+        example = features.batch(tf.range(1), features.length)
+        order = np.concatenate([i for i, _ in features.batches(batch_size)])
+        made = tf.data.Dataset.from_generator(
+            lambda: (batch for _, batch in features.batches(batch_size)),
+            output_signature={
+                name: tf.TensorSpec([None] * x.shape.rank, x.dtype)
+                for name, x in example.items()
+            },
+        )
+        size = -(-features.num_rows // batch_size)
+        made = made.apply(tf.data.experimental.assert_cardinality(size))
+        made = made.map(self._tuple).prefetch(tf.data.AUTOTUNE)
+        return made, np.argsort(order, kind="stable")
+
+    def _tuple(self, batch: Batch) -> Batch | tuple:
+        """Splits a batch as Keras' loops take it."""
         inputs = dict(batch)
-        found = [inputs.pop(name) for name in targets if name in batch]
-        weights = inputs.pop(weight, None)
+        found = [inputs.pop(name) for name in self._targets]
+        weights = inputs.pop(self._weight, None)
         if not found:
             return inputs if weights is None else (inputs, None, weights)
         y = found[0] if len(found) == 1 else tuple(found)
         return (inputs, y) if weights is None else (inputs, y, weights)
-
-    return data.map(divide).prefetch(tf.data.AUTOTUNE)
 
 
 def check_rows(data: tf.data.Dataset) -> None:

@@ -9,7 +9,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from electra_tf.config.model import BertConfig
 from electra_tf.config.qa import QAConfig
+from electra_tf.data.formats.rows import BadRowError
 from electra_tf.finetune.examples import TOKENS, FeatureSpec, QAExample
 from electra_tf.finetune.keras_models.base import Batch
 from electra_tf.finetune.keras_models.finetuned import Finetuned
@@ -21,8 +23,9 @@ from electra_tf.finetune.qa.qa_heads import make_head
 from electra_tf.finetune.qa.qa_reading import Answer, Context, Question
 from electra_tf.finetune.qa.qa_rows import SPECS, RowMaker
 from electra_tf.finetune.qa.qa_scorer import QAScorer, Squad2Scorer
-from electra_tf.finetune.readers.reading import BadRowError
+from electra_tf.finetune.qa.qa_tasks import QATask
 from electra_tf.finetune.task import Row
+from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util.errors import UserError
 
 Questions = tuple[Sequence[str], Sequence[str]] | Sequence[tuple[str, str]]
@@ -67,8 +70,8 @@ class ElectraQA(TaskModel):
       Name -> tensor [B, ...], as the head, for each window.
     """
 
-    DEFAULT_LENGTH = 512
-    KIND: ClassVar[str] = "question answering"
+    DEFAULT_LENGTH = QATask.DEFAULT_LENGTH
+    KIND: ClassVar[str] = QATask.KIND
     COLUMNS: ClassVar[tuple[FeatureSpec, ...]] = tuple(
         spec for spec in SPECS if spec not in TOKENS
     )
@@ -77,8 +80,8 @@ class ElectraQA(TaskModel):
 
     def __init__(
         self,
-        encoder_config: Any,  # noqa: ANN401
-        vocabulary: Any,  # noqa: ANN401
+        encoder_config: BertConfig,
+        vocabulary: Vocabulary,
         *,
         has_unanswerable: bool = True,
         head: str = "electra",
@@ -129,9 +132,6 @@ class ElectraQA(TaskModel):
         maker = RowMaker(self.tokenizer, self.qa, self.max_seq_length)
         return maker.rows(examples, is_training=y is not None)
 
-    def num_inputs(self, x: Questions) -> int:
-        return len(columns_of(x)[0])
-
     def _examples(self, x: Questions, y: Answers | None) -> list[QAExample]:
         """Checks questions, and makes examples of them."""
         columns = columns_of(x)
@@ -158,13 +158,10 @@ class ElectraQA(TaskModel):
         context: Context,
         answer: tuple[int, str] | None,
     ) -> QAExample:
-        places = ()
-        if answer is not None:
-            places = (_place(answer, eid),)
+        places = () if answer is None else (_place(answer, eid),)
         texts = tuple(place.text for place in places)
-        asked = Question(
-            str(eid), question, texts, places, is_impossible=not places
-        )
+        is_impossible = not places
+        asked = Question(str(eid), question, texts, places, is_impossible)
         try:
             made = qa_reading.example(eid, context, asked)
             if places and not made.is_found:
@@ -179,10 +176,7 @@ class ElectraQA(TaskModel):
     def outputs_of(
         self, head_outputs: Mapping[str, tf.Tensor]
     ) -> dict[str, tf.Tensor]:
-        return {
-            name: tf.cast(x, tf.float32) if x.dtype.is_floating else x
-            for name, x in head_outputs.items()
-        }
+        return dict(head_outputs)
 
     def compute_loss(
         self,

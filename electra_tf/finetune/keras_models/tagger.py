@@ -1,12 +1,13 @@
 """A tag for every word."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+from electra_tf.config.model import BertConfig
 from electra_tf.finetune.examples import FeatureSpec
 from electra_tf.finetune.keras_models.finetuned import Finetuned
 from electra_tf.finetune.keras_models.fitting import mean_over_batch
@@ -18,7 +19,9 @@ from electra_tf.finetune.keras_models.inputs import (
 from electra_tf.finetune.keras_models.task_model import BATCH_SIZE, TaskModel
 from electra_tf.finetune.tagging import tagging_rows
 from electra_tf.finetune.tagging.tagging_head import TaggingHead
+from electra_tf.finetune.tagging.tagging_tasks import TaggingTask
 from electra_tf.finetune.task import Row
+from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util.errors import UserError
 
 Sentences = Sequence[Sequence[str]]
@@ -101,8 +104,8 @@ class ElectraTagger(TaskModel):
       float32 [B, L, C], logits, word by word of each window.
     """
 
-    DEFAULT_LENGTH = 256
-    KIND: ClassVar[str] = "tagging"
+    DEFAULT_LENGTH = TaggingTask.DEFAULT_LENGTH
+    KIND: ClassVar[str] = TaggingTask.KIND
     IS_BY_TOKEN: ClassVar[bool] = True
     COLUMNS: ClassVar[tuple[FeatureSpec, ...]] = tagging_rows.COLUMNS
     SERVED_COLUMNS: ClassVar[tuple[FeatureSpec, ...]] = (
@@ -117,8 +120,8 @@ class ElectraTagger(TaskModel):
 
     def __init__(
         self,
-        encoder_config: Any,  # noqa: ANN401
-        vocabulary: Any,  # noqa: ANN401
+        encoder_config: BertConfig,
+        vocabulary: Vocabulary,
         num_tags: int | None = None,
         *,
         labels: Sequence[str] = (),
@@ -149,22 +152,6 @@ class ElectraTagger(TaskModel):
                 keras.metrics.SparseCategoricalAccuracy("accuracy")
             ],
         }
-
-    def compile(
-        self,
-        optimizer: str | keras.optimizers.Optimizer,
-        loss: Any = "auto",  # noqa: ANN401 (as Keras has it)
-        *,
-        metrics: Any = "auto",  # noqa: ANN401
-        **arguments: Any,  # noqa: ANN401
-    ) -> None:
-        """Configures training; metrics are of words alone, see the class."""
-        if metrics and metrics != "auto":
-            metrics = metrics if isinstance(metrics, list) else [metrics]
-            weighted = arguments.get("weighted_metrics") or []
-            arguments["weighted_metrics"] = [*metrics, *weighted]
-            metrics = None
-        super().compile(optimizer, loss, metrics=metrics, **arguments)
 
     def rows(self, x: Sentences, y: Tags | None = None) -> Iterator[Row]:
         sentences = _checked(x)
@@ -199,9 +186,6 @@ class ElectraTagger(TaskModel):
             )
             for i, tags in enumerate(y)
         ]
-
-    def outputs_of(self, head_outputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
-        return tf.cast(head_outputs["logits"], tf.float32)
 
     def predict(
         self,

@@ -10,12 +10,11 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.finetune.examples import TOKENS, FeatureSpec
-from electra_tf.finetune.features import Features
 from electra_tf.finetune.keras_models import batches, finetuned, fitting
 from electra_tf.finetune.keras_models.base import Batch, ElectraModel
-from electra_tf.finetune.keras_models.batches import Data
+from electra_tf.finetune.keras_models.batches import Data, RowBatches
 from electra_tf.finetune.keras_models.finetuned import Finetuned
-from electra_tf.finetune.keras_models.inputs import Labels
+from electra_tf.finetune.keras_models.inputs import Labels, columns_of
 from electra_tf.finetune.task import Row
 from electra_tf.util.errors import ElectraWarning, UserError
 
@@ -62,13 +61,13 @@ class TaskModel(ElectraModel, abc.ABC):
           UserError: naming what cannot be used.
         """
 
-    @abc.abstractmethod
     def num_inputs(self, x: Any) -> int:  # noqa: ANN401
         """Returns the number of inputs in what `rows` takes."""
+        return len(columns_of(x)[0])
 
-    @abc.abstractmethod
     def outputs_of(self, head_outputs: Mapping[str, tf.Tensor]) -> Outputs:
         """Returns the model's outputs, float32, from those of its head."""
+        return head_outputs["logits"]
 
     @abc.abstractmethod
     def compile_defaults(self) -> dict[str, Any]:
@@ -162,7 +161,7 @@ class TaskModel(ElectraModel, abc.ABC):
         Args:
           optimizer: of `make_optimizer`, or any of Keras'.
           loss: any loss of Keras that takes logits. Default: the class's.
-          metrics: likewise.
+          metrics: likewise; where weights are of words, weighted by them.
           **arguments: of `keras.Model.compile`.
 
         Raises:
@@ -176,6 +175,9 @@ class TaskModel(ElectraModel, abc.ABC):
             loss = default_loss
         if isinstance(metrics, str) and metrics == "auto":
             arguments = {**defaults, **arguments}
+        elif metrics and self.WEIGHT.is_sequence:
+            given = metrics if isinstance(metrics, list) else [metrics]
+            arguments["weighted_metrics"] = [*given, *(weighted or [])]
         else:
             arguments["metrics"] = metrics
         super().compile(optimizer=optimizer, loss=loss, **arguments)
@@ -218,7 +220,8 @@ class TaskModel(ElectraModel, abc.ABC):
           weights if there are any.
         """
         rows = self._rows(Data(x, y, sample_weight))
-        return self._padded(rows, batch_size, self.seed if shuffle else None)
+        seed = self.seed if shuffle else None
+        return self._batches(rows).padded(batch_size, seed)
 
     def fit(
         self,
@@ -246,10 +249,10 @@ class TaskModel(ElectraModel, abc.ABC):
             share = arguments.pop("validation_split", 0.0)
             if share and held_out is None:
                 rows, rest = batches.split(rows, share, self.num_inputs(x))
-                held_out = self._batches(rest, held_out_size, in_order)
+                held_out, _ = self._grouped(rest, held_out_size, in_order)
             self._weigh(rows, arguments.pop("class_weight", None))
             seed = self.seed if arguments.pop("shuffle", True) else None
-            made = self._padded(rows, size, seed)
+            made = self._batches(rows).padded(size, seed)
         fitting.fit_schedule(self.optimizer, made, arguments)
         arguments["shuffle"] = False  # it is done
         return super().fit(made, validation_data=held_out, **arguments)
@@ -294,10 +297,8 @@ class TaskModel(ElectraModel, abc.ABC):
                 "`steps` must be left out where inputs are a sequence: give "
                 f"fewer of them. Received: steps={arguments['steps']}."
             )
-        if self.IS_BY_TOKEN:  # Keras joins outputs of one length
-            made = self._padded(rows, batch_size, None)
-            return super().predict(made, **arguments)
-        made, places = self._grouped(rows, batch_size)
+        # Keras joins outputs of one length.
+        made, places = self._grouped(rows, batch_size, self.IS_BY_TOKEN)
         outputs = super().predict(made, **arguments)
         return keras.tree.map_structure(lambda x: x[places], outputs)
 
@@ -350,49 +351,27 @@ class TaskModel(ElectraModel, abc.ABC):
             factor = factors[row[self.TARGETS[0].name]]
             row[self.WEIGHT.name] = weight * factor
 
-    def _features(self, rows: Sequence[Row]) -> Features:
-        specs = (*TOKENS, *self.COLUMNS, *self.TARGETS, self.WEIGHT)
-        return Features(rows, [spec for spec in specs if spec.name in rows[0]])
-
     def _evaluated(
         self, data: Data, batch_size: int, in_order: bool
     ) -> tf.data.Dataset:
         """Makes batches with targets, of a dataset or of sequences."""
         if isinstance(data.x, tf.data.Dataset):
             return self.read(data.x)
-        return self._batches(self._labelled(data), batch_size, in_order)
-
-    def _batches(
-        self, rows: Sequence[Row], batch_size: int, in_order: bool
-    ) -> tf.data.Dataset:
-        """Makes batches to evaluate on; in order if only some are read."""
-        if in_order:
-            return self._padded(rows, batch_size, None)
-        return self._grouped(rows, batch_size)[0]
-
-    def _padded(
-        self, rows: Sequence[Row], batch_size: int, seed: int | None
-    ) -> tf.data.Dataset:
-        """Makes batches of one length; see `batches.padded_to_longest`."""
-        features = self._features(rows)
-        return self._tuples(
-            batches.padded_to_longest(features, batch_size, seed)
-        )
+        return self._grouped(self._labelled(data), batch_size, in_order)[0]
 
     def _grouped(
-        self, rows: Sequence[Row], batch_size: int
+        self, rows: Sequence[Row], batch_size: int, in_order: bool
     ) -> tuple[tf.data.Dataset, np.ndarray]:
-        """Makes batches with little padding; see `batches.grouped_by_length`.
+        """Makes batches with little padding; see `RowBatches.grouped`.
 
-        XLA, which would compile every length, gets batches of one length.
+        Batches are of one length if rows must stay in order, as where only
+        some are read; and for XLA, which would compile every length.
         """
-        if self.jit_compile:
-            return self._padded(rows, batch_size, None), np.arange(len(rows))
-        made, places = batches.grouped_by_length(
-            self._features(rows), batch_size
-        )
-        return self._tuples(made), places
+        made = self._batches(rows)
+        if in_order or self.jit_compile:
+            return made.padded(batch_size, None), np.arange(len(rows))
+        return made.grouped(batch_size)
 
-    def _tuples(self, data: tf.data.Dataset) -> tf.data.Dataset:
-        targets = [spec.name for spec in self.TARGETS]
-        return batches.as_tuples(data, targets, self.WEIGHT.name)
+    def _batches(self, rows: Sequence[Row]) -> RowBatches:
+        inputs = (*TOKENS, *self.COLUMNS)
+        return RowBatches(rows, inputs, self.TARGETS, self.WEIGHT)

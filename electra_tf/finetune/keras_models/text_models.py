@@ -8,9 +8,14 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from electra_tf.config.model import BertConfig
 from electra_tf.finetune.classification.classification_heads import (
     ClassificationHead,
     RegressionHead,
+)
+from electra_tf.finetune.classification.classification_tasks import (
+    ClassificationTask,
+    RegressionTask,
 )
 from electra_tf.finetune.examples import FeatureSpec
 from electra_tf.finetune.keras_models.base import Batch
@@ -23,12 +28,9 @@ from electra_tf.finetune.keras_models.inputs import (
     columns_of,
 )
 from electra_tf.finetune.keras_models.task_model import TaskModel
-from electra_tf.finetune.preprocessing import (
-    TextTokenizer,
-    join,
-    truncate_pair,
-)
+from electra_tf.finetune.preprocessing import TextTokenizer, pack
 from electra_tf.finetune.task import Row
+from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util.errors import ElectraWarning, UserError
 
 
@@ -42,12 +44,8 @@ def rows_of(
       tokenizer: of the encoder.
       length: tokens in the longest row; longer texts are cut.
     """
-    vocabulary = tokenizer.vocabulary
     for ids in zip(*map(tokenizer.tokenize, columns), strict=True):
-        if len(ids) == 1:
-            yield join(vocabulary, ids[0][: length - 2])
-        else:
-            yield join(vocabulary, *truncate_pair(*ids, length - 3))
+        yield pack(tokenizer.vocabulary, *ids, length=length)
 
 
 class TextModel(TaskModel):
@@ -62,9 +60,6 @@ class TextModel(TaskModel):
             if targets is not None:
                 target[self.TARGETS[0].name] = targets[eid]
             yield {"eid": eid, **row, **target}
-
-    def num_inputs(self, x: Texts) -> int:
-        return len(columns_of(x)[0])
 
     def _targets(self, y: Sequence, count: int) -> list[int] | list[float]:
         y = np.asarray(y).tolist() if hasattr(y, "__array__") else list(y)
@@ -187,13 +182,13 @@ class ElectraClassifier(TextModel):
       float32 [B, C], logits.
     """
 
-    KIND: ClassVar[str] = "classification"
-    TARGETS: ClassVar[tuple[FeatureSpec, ...]] = (FeatureSpec("label_ids"),)
+    KIND: ClassVar[str] = ClassificationTask.KIND
+    TARGETS: ClassVar[tuple[FeatureSpec, ...]] = (ClassificationTask.TARGET,)
 
     def __init__(
         self,
-        encoder_config: Any,  # noqa: ANN401
-        vocabulary: Any,  # noqa: ANN401
+        encoder_config: BertConfig,
+        vocabulary: Vocabulary,
         num_classes: int | None = None,
         *,
         labels: Sequence[str] = (),
@@ -242,9 +237,6 @@ class ElectraClassifier(TextModel):
 
     def target(self, value: str | int, place: int) -> int:
         return self.classes.number(value, str(place))
-
-    def outputs_of(self, head_outputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
-        return tf.cast(head_outputs["logits"], tf.float32)
 
     def classify(self, texts: Texts, batch_size: int = 32) -> list[str | int]:
         """Returns the most likely class of each text.
@@ -301,15 +293,13 @@ class ElectraRegressor(TextModel):
       float32 [B, 1], in the units of `value_range`.
     """
 
-    KIND: ClassVar[str] = "regression"
-    TARGETS: ClassVar[tuple[FeatureSpec, ...]] = (
-        FeatureSpec("targets", is_float=True),
-    )
+    KIND: ClassVar[str] = RegressionTask.KIND
+    TARGETS: ClassVar[tuple[FeatureSpec, ...]] = (RegressionTask.TARGET,)
 
     def __init__(
         self,
-        encoder_config: Any,  # noqa: ANN401
-        vocabulary: Any,  # noqa: ANN401
+        encoder_config: BertConfig,
+        vocabulary: Vocabulary,
         value_range: tuple[float, float] = (0.0, 1.0),
         *,
         head: str = "electra",
@@ -368,7 +358,7 @@ class ElectraRegressor(TextModel):
         # Keras takes the mean of the last axis before it weighs samples.
         outputs = head_outputs["predictions"][:, tf.newaxis]
         low, high = self.value_range
-        return low + (high - low) * tf.cast(outputs, tf.float32)
+        return low + (high - low) * outputs
 
     def get_config(self) -> dict[str, Any]:
         return {

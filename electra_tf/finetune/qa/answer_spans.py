@@ -29,24 +29,6 @@ _BEAM = (
 )
 
 
-class AnswerSpan(NamedTuple):
-    """One of `Spans`.
-
-    Attributes:
-      row: its row.
-      start: its first token.
-      end: its last token.
-      start_score: of its first token.
-      end_score: of its last token.
-    """
-
-    row: int
-    start: int
-    end: int
-    start_score: float
-    end_score: float
-
-
 class Spans(NamedTuple):
     """Spans within the context, of all rows, in the order of the rows.
 
@@ -68,14 +50,6 @@ class Spans(NamedTuple):
     def scores(self) -> np.ndarray:
         """The score of each span, float32 [S]."""
         return self.start_scores + self.end_scores
-
-    def at(self, number: int) -> AnswerSpan:
-        """Returns one of them.
-
-        Args:
-          number: of the span, below S.
-        """
-        return AnswerSpan(*(values[number].item() for values in self))
 
 
 def find_spans(outputs: Outputs, config: QAConfig) -> Spans:

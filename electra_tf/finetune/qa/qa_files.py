@@ -5,12 +5,22 @@ question is an error with its place; there it ends the run, or the question is
 left out.
 """
 
+import dataclasses
 import json
 import pathlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from electra_tf.config.columns import ColumnsConfig
+from electra_tf.data.formats.contents import JSON_LINES
+from electra_tf.data.formats.rows import (
+    BadRowError,
+    BadRows,
+    Json,
+    Record,
+    of_json,
+    parse_json,
+)
 from electra_tf.finetune.examples import QAExample
 from electra_tf.finetune.qa.qa_reading import (
     Answer,
@@ -18,16 +28,7 @@ from electra_tf.finetune.qa.qa_reading import (
     Question,
     example,
 )
-from electra_tf.finetune.readers import records, sources, tables
-from electra_tf.finetune.readers.reading import (
-    BadRowError,
-    BadRows,
-    Json,
-    parse_json,
-    read_bytes,
-    read_lines,
-)
-from electra_tf.finetune.readers.records import Record
+from electra_tf.finetune.readers import sources
 from electra_tf.finetune.readers.sources import Source
 from electra_tf.util.errors import UserError, shown
 
@@ -44,6 +45,7 @@ class _Paragraph(NamedTuple):
     content: Json
 
 
+@dataclasses.dataclass
 class QuestionReader:
     """Reads the questions of a split, in any of the formats.
 
@@ -58,22 +60,15 @@ class QuestionReader:
       has_unanswerable: whether a question may have no answer.
     """
 
-    def __init__(
-        self,
-        source: Source,
-        columns: ColumnsConfig,
-        bad_rows: BadRows,
-        *,
-        is_training: bool,
-        needs_answers: bool,
-        has_unanswerable: bool,
-    ) -> None:
-        self.source = source
-        self.columns = columns
-        self.bad_rows = bad_rows
-        self.is_training = is_training
-        self.needs_answers = needs_answers
-        self.has_unanswerable = has_unanswerable
+    source: Source
+    columns: ColumnsConfig
+    bad_rows: BadRows
+    _: dataclasses.KW_ONLY
+    is_training: bool
+    needs_answers: bool
+    has_unanswerable: bool
+
+    def __post_init__(self) -> None:
         self._names: set[str] = set()
 
     def read(self) -> list[QAExample]:
@@ -85,7 +80,7 @@ class QuestionReader:
         source, path = self.source, self.source.path
         if source.ending == SQUAD:
             return self._examples(_squad_paragraphs(path), _squad_question)
-        if source.ending in tables.JSON_LINES and _is_mrqa(path):
+        if source.ending in JSON_LINES and _is_mrqa(path):
             paragraphs = _mrqa_paragraphs(path, self.bad_rows)
             return self._examples(paragraphs, _mrqa_question)
         return self._rows()
@@ -104,14 +99,14 @@ class QuestionReader:
         for place, content in paragraphs:
             context, questions = Context(""), []
             with self.bad_rows.at(path, place):
-                paragraph = records.of_json(place, content)
+                paragraph = of_json(place, content)
                 context = Context(paragraph.text("context"))
                 questions = paragraph.items("qas")
             where = f"line {place}" if isinstance(place, int) else place
             for number, one in enumerate(questions, start=1):
                 there = f"{where}, question {_name(one) or number}"
                 with self.bad_rows.at(path, there):
-                    question = self._checked(parse(records.of_json(0, one)))
+                    question = self._checked(parse(of_json(0, one)))
                     made = example(len(examples), context, question)
                     if self._is_lost(made):
                         problem = _not_there(made, question)
@@ -165,7 +160,7 @@ class QuestionReader:
 
     def _row(self, eid: int, record: Record) -> QAExample:
         columns = self.columns
-        question = record.text(columns.question_column)
+        question_text = record.text(columns.question_column)
         text = record.text(columns.context_column)
         answers = _answers(record, columns.answer_column)
         if self.needs_answers and not (answers or self.has_unanswerable):
@@ -180,14 +175,14 @@ class QuestionReader:
                 f"{answers[0]!r}."
             )
         name = record.label(_ID) if record.has(_ID) else None
-        asked = Question(
+        question = Question(
             qas_id=name or str(eid),
-            text=question,
+            text=question_text,
             answers=answers,
             places=places,
             is_impossible=self.needs_answers and not answers,
         )
-        made = example(eid, Context(text), asked)
+        made = example(eid, Context(text), question)
         if self._is_lost(made):
             raise BadRowError(
                 f"{columns.answer_start_column!r} must be where the answer "
@@ -220,13 +215,13 @@ def _squad_paragraphs(path: pathlib.Path) -> Iterator[_Paragraph]:
       UserError: if it is none.
     """
     try:
-        whole = json.loads(read_bytes(path))
+        whole = json.loads(sources.read_bytes(path))
     except (ValueError, RecursionError) as error:
         raise UserError(f"{path} must be JSON. Received: {error}.") from error
     try:
-        articles = records.of_json(0, whole).items("data")
+        articles = of_json(0, whole).items("data")
         for i, article in enumerate(articles, start=1):
-            paragraphs = records.of_json(i, article).items("paragraphs")
+            paragraphs = of_json(i, article).items("paragraphs")
             for j, content in enumerate(paragraphs, start=1):
                 yield _Paragraph(f"article {i}, paragraph {j}", content)
     except BadRowError as error:
@@ -244,7 +239,7 @@ def _squad_question(content: Record) -> Question:
     """
     places = []
     for answer in content.items("answers", is_optional=True):
-        row = records.of_json(0, answer)
+        row = of_json(0, answer)
         places.append(Answer(row.text("text"), row.integer("answer_start")))
     return Question(
         qas_id=content.identity("id"),
@@ -263,7 +258,7 @@ def _mrqa_paragraphs(
     Raises:
       UserError: if a line is none.
     """
-    for line in read_lines(path):
+    for line in sources.read_lines(path):
         if line.text is not None and not line.text.strip():
             continue
         content: Json = {"header": None}
@@ -275,7 +270,7 @@ def _mrqa_paragraphs(
 
 def _is_mrqa(path: pathlib.Path) -> bool:
     """Says whether the first JSON of a file is a header or context of MRQA."""
-    for line in read_lines(path):
+    for line in sources.read_lines(path):
         try:
             content = parse_json(line.text)
         except BadRowError:  # which is told when the line is read
@@ -300,7 +295,7 @@ def _mrqa_question(content: Record) -> Question:
         answers=tuple(
             Record(0, {"answers": x}).text("answers") for x in answers
         ),
-        places=tuple(_detected(records.of_json(0, answer)) for answer in found),
+        places=tuple(_detected(of_json(0, answer)) for answer in found),
     )
 
 

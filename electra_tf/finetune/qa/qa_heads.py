@@ -5,7 +5,6 @@ Source: the original's finetune/qa/qa_tasks.py.
 Letters in shapes: B rows, L tokens, H hidden, K places in a beam.
 """
 
-import abc
 from collections.abc import Mapping
 
 import keras
@@ -26,7 +25,11 @@ Tensors = Mapping[str, tf.Tensor]
 
 
 class QAHead(Head):
-    """Base class of the heads.
+    """Base class: a dense layer for the start and one for the end.
+
+    Args:
+      name: of the task.
+      initializer_range: of the layers; None for Glorot uniform.
 
     Call arguments:
       states: an `EncoderOutput`.
@@ -41,6 +44,69 @@ class QAHead(Head):
       "start_logits" and "end_logits", float32 [B, L], and the columns of
       `PASSED_ON` as they came; further outputs see the head.
     """
+
+    def __init__(
+        self, name: str, initializer_range: float | None = None
+    ) -> None:
+        super().__init__(name=name)
+        self.initializer_range = initializer_range
+        self.start = layers.Linear(1, initializer_range, name="dense")
+        self.end = layers.Linear(1, initializer_range, name="dense_1")
+
+    def build(self, input_shape: tuple[int | None, ...]) -> None:
+        self.start.build(input_shape)
+        self.build_end(input_shape[-1])
+
+    def build_end(self, width: int) -> None:
+        """Makes the weights of the end of an answer, from states of H."""
+        self.end.build((None, width))
+
+    def call(
+        self,
+        states: EncoderOutput,
+        features: Tensors,
+        keys: tf.Tensor | None = None,
+    ) -> dict[str, tf.Tensor]:
+        tokens = states.sequence_output
+        outside = NEVER * (1.0 - self.is_allowed(features))  # [B, L]
+        start_logits = tf.squeeze(self.start(tokens), -1) + outside  # [B, L]
+        ends = self.ends(
+            tokens,
+            start_logits,
+            features,
+            outside=outside,
+            is_training=keys is not None,
+        )
+        is_scored = features.keys() >= {*PASSED_ON}
+        passed_on = {name: features[name] for name in PASSED_ON if is_scored}
+        return {**passed_on, "start_logits": start_logits, **ends}
+
+    def is_allowed(self, features: Tensors) -> tf.Tensor:
+        """Returns 1 where an answer may be, else 0, float32 [B, L]."""
+        in_context = features["input_mask"] * features["segment_ids"]
+        length = tensor_ops.shape_of(in_context)[1]
+        return tf.cast(in_context, tf.float32) + tf.one_hot(0, length)  # [CLS]
+
+    def ends(
+        self,
+        tokens: tf.Tensor,
+        start_logits: tf.Tensor,
+        features: Tensors,
+        *,
+        outside: tf.Tensor,
+        is_training: bool,
+    ) -> dict[str, tf.Tensor]:
+        """Returns "end_logits", and the beam where there is one.
+
+        Args:
+          tokens: float32 [B, L, H].
+          start_logits: float32 [B, L].
+          features: see the class.
+          outside: float32 [B, L], to add to logits.
+          is_training: whether it is trained.
+        """
+        del start_logits, features, is_training
+        return {"end_logits": tf.squeeze(self.end(tokens), -1) + outside}
 
     def compute_output_shape(
         self, input_shape: tuple[int | None, ...]
@@ -63,14 +129,29 @@ class QAHead(Head):
         return sum(sides) / 2.0
 
 
-def passed_on(features: Tensors) -> dict[str, tf.Tensor]:
-    """Returns the columns of `PASSED_ON`; none where nothing is scored."""
-    is_scored = features.keys() >= {*PASSED_ON}
-    return {name: features[name] for name in PASSED_ON if is_scored}
+@keras.saving.register_keras_serializable("electra_tf")
+class HuggingFaceQAHead(QAHead):
+    """One dense layer: the start and the end each by itself, on any token.
+
+    Source: transformers' `ElectraForQuestionAnswering`, whose layer
+    `qa_outputs` stands here in two, `dense` and `dense_1`. Differs: there an
+    answer may also be at padding, so that losses depend on how much there is.
+
+    Args:
+      name: of the task.
+      initializer_range: of the layer.
+    """
+
+    def __init__(self, name: str, *, initializer_range: float = 0.02) -> None:
+        super().__init__(name, initializer_range)
+
+    def is_allowed(self, features: Tensors) -> tf.Tensor:
+        return tf.cast(features["input_mask"], tf.float32)
 
 
-class AnswerableHead(QAHead):
-    """The start and the end of an answer, and whether there is one.
+@keras.saving.register_keras_serializable("electra_tf")
+class IndependentQAHead(QAHead):
+    """The start and the end each by itself, and whether there is an answer.
 
     Args:
       name: of the task.
@@ -91,53 +172,22 @@ class AnswerableHead(QAHead):
         answerable_uses_start_logits: bool = True,
         answerable_weight: float = QAConfig.answerable_weight,
     ) -> None:
-        super().__init__(name=name)
+        super().__init__(name)
         self.answerable_classifier = answerable_classifier
         self.answerable_uses_start_logits = answerable_uses_start_logits
         self.answerable_weight = answerable_weight
-        self.start = layers.Linear(1, None, name="dense")
-        self.end = layers.Linear(1, None, name="dense_1")
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
-        width = input_shape[-1]
-        self.start.build((None, width))
-        self.build_end(width)
+        super().build(input_shape)
         if not self.answerable_classifier:
             return
+        width, name = input_shape[-1], "dense_2"
         if self.answerable_uses_start_logits:
-            self.answerable_hidden = layers.Linear(
-                _HIDDEN, None, name="dense_2"
-            )
+            self.answerable_hidden = layers.Linear(_HIDDEN, None, name=name)
             self.answerable_hidden.build((None, 2 * width))
-            self.answerable = layers.Linear(1, None, name="dense_3")
-            self.answerable.build((None, _HIDDEN))
-        else:
-            self.answerable = layers.Linear(1, None, name="dense_2")
-            self.answerable.build((None, width))
-
-    @abc.abstractmethod
-    def build_end(self, width: int) -> None:
-        """Makes the weights of the end of an answer, from states of H."""
-
-    @abc.abstractmethod
-    def ends(
-        self,
-        tokens: tf.Tensor,
-        start_logits: tf.Tensor,
-        features: Tensors,
-        *,
-        outside: tf.Tensor,
-        is_training: bool,
-    ) -> dict[str, tf.Tensor]:
-        """Returns "end_logits", and the beam where there is one.
-
-        Args:
-          tokens: float32 [B, L, H].
-          start_logits: float32 [B, L].
-          features: see `QAHead`.
-          outside: float32 [B, L], to add to logits.
-          is_training: whether it is trained.
-        """
+            width, name = _HIDDEN, "dense_3"
+        self.answerable = layers.Linear(1, None, name=name)
+        self.answerable.build((None, width))
 
     def call(
         self,
@@ -145,22 +195,11 @@ class AnswerableHead(QAHead):
         features: Tensors,
         keys: tf.Tensor | None = None,
     ) -> dict[str, tf.Tensor]:
-        tokens = states.sequence_output
-        outside = _outside(features)
-        start_logits = tf.squeeze(self.start(tokens), -1) + outside  # [B, L]
-        outputs = {
-            **passed_on(features),
-            "start_logits": start_logits,
-            **self.ends(
-                tokens,
-                start_logits,
-                features,
-                outside=outside,
-                is_training=keys is not None,
-            ),
-        }
+        outputs = super().call(states, features, keys)
         if self.answerable_classifier:
-            outputs["answerable_logit"] = self._answerable(tokens, start_logits)
+            outputs["answerable_logit"] = self._answerable(
+                states.sequence_output, outputs["start_logits"]
+            )
         return outputs
 
     def _answerable(
@@ -186,38 +225,10 @@ class AnswerableHead(QAHead):
             )
         )
 
-    def get_config(self) -> dict:
-        return {
-            "name": self.name,
-            "answerable_classifier": self.answerable_classifier,
-            "answerable_uses_start_logits": self.answerable_uses_start_logits,
-            "answerable_weight": self.answerable_weight,
-        }
-
 
 @keras.saving.register_keras_serializable("electra_tf")
-class IndependentQAHead(AnswerableHead):
-    """Without joint prediction: the end by itself."""
-
-    def build_end(self, width: int) -> None:
-        self.end.build((None, width))
-
-    def ends(
-        self,
-        tokens: tf.Tensor,
-        start_logits: tf.Tensor,
-        features: Tensors,
-        *,
-        outside: tf.Tensor,
-        is_training: bool,
-    ) -> dict[str, tf.Tensor]:
-        del start_logits, features, is_training
-        return {"end_logits": tf.squeeze(self.end(tokens), -1) + outside}
-
-
-@keras.saving.register_keras_serializable("electra_tf")
-class JointQAHead(AnswerableHead):
-    """Joint prediction: the end of an answer by its start.
+class JointQAHead(IndependentQAHead):
+    """Joint prediction: as its base, but the end of an answer by its start.
 
     In training the start is the right one. Otherwise the most probable starts
     are tried, and the most probable ends of each.
@@ -230,11 +241,13 @@ class JointQAHead(AnswerableHead):
     Args:
       name: of the task.
       beam_size: starts that are tried, and ends of each, K.
-      **answerable: of `AnswerableHead`.
+      answerable_classifier: see `IndependentQAHead`, as all that follow.
+      answerable_uses_start_logits: what the classifier sees.
+      answerable_weight: of its loss.
 
     Returns:
-      As `AnswerableHead`; the end's logits are those for the right start,
-      and not there where that is not given.
+      As the base; the end's logits are those for the right start, and not
+      there where that is not given.
       Where it is not trained also "start_top_log_probs", float32, and
       "start_top_index", int32 [B, K], the best first, and for each of these
       "end_top_log_probs" and "end_top_index" [B, K, K]. Rows of less than K
@@ -247,9 +260,16 @@ class JointQAHead(AnswerableHead):
         name: str,
         *,
         beam_size: int = QAConfig.beam_size,
-        **answerable: bool | float,
+        answerable_classifier: bool = True,
+        answerable_uses_start_logits: bool = True,
+        answerable_weight: float = QAConfig.answerable_weight,
     ) -> None:
-        super().__init__(name, **answerable)
+        super().__init__(
+            name,
+            answerable_classifier=answerable_classifier,
+            answerable_uses_start_logits=answerable_uses_start_logits,
+            answerable_weight=answerable_weight,
+        )
         self.beam_size = beam_size
 
     def build_end(self, width: int) -> None:
@@ -301,17 +321,6 @@ class JointQAHead(AnswerableHead):
             "end_top_index": tf.transpose(ends, [1, 0, 2]),
         }
 
-    def get_config(self) -> dict:
-        return {**super().get_config(), "beam_size": self.beam_size}
-
-
-def _outside(features: Tensors) -> tf.Tensor:
-    """Returns what is added to logits: 0 in the context and at [CLS]."""
-    in_context = features["input_mask"] * features["segment_ids"]  # [B, L]
-    length = tensor_ops.shape_of(in_context)[1]
-    is_allowed = tf.cast(in_context, tf.float32) + tf.one_hot(0, length)
-    return NEVER * (1.0 - is_allowed)
-
 
 def _top(logits: tf.Tensor, count: int) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns the log probabilities of the best K places, and the places.
@@ -328,51 +337,6 @@ def _top(logits: tf.Tensor, count: int) -> tuple[tf.Tensor, tf.Tensor]:
         tf.ensure_shape(scores, [None, count]),
         tf.ensure_shape(tf.pad(found.indices, missing), [None, count]),
     )
-
-
-@keras.saving.register_keras_serializable("electra_tf")
-class HuggingFaceQAHead(QAHead):
-    """One dense layer: the start and the end each by itself, on any token.
-
-    Source: transformers' `ElectraForQuestionAnswering`, whose layer
-    `qa_outputs` stands here in two, `dense` and `dense_1`. Differs: there an
-    answer may also be at padding, so that losses depend on how much there is.
-
-    Args:
-      name: of the task.
-      initializer_range: of the layer.
-    """
-
-    def __init__(self, name: str, *, initializer_range: float = 0.02) -> None:
-        super().__init__(name=name)
-        self.initializer_range = initializer_range
-        self.start = layers.Linear(1, initializer_range, name="dense")
-        self.end = layers.Linear(1, initializer_range, name="dense_1")
-
-    def build(self, input_shape: tuple[int | None, ...]) -> None:
-        self.start.build(input_shape)
-        self.end.build(input_shape)
-
-    def call(
-        self,
-        states: EncoderOutput,
-        features: Tensors,
-        keys: tf.Tensor | None = None,
-    ) -> dict[str, tf.Tensor]:
-        tokens = states.sequence_output
-        is_padding = 1.0 - tf.cast(features["input_mask"], tf.float32)
-        outside = NEVER * is_padding  # [B, L]
-        return {
-            **passed_on(features),
-            "start_logits": tf.squeeze(self.start(tokens), -1) + outside,
-            "end_logits": tf.squeeze(self.end(tokens), -1) + outside,
-        }
-
-    def get_config(self) -> dict:
-        return {
-            "name": self.name,
-            "initializer_range": self.initializer_range,
-        }
 
 
 def make_head(

@@ -190,10 +190,10 @@ def answer_files(
       <name>_nbest.json: the best answers with their probabilities.
       <name>_eval.json: the official figures, where right answers are known.
     """
-    guesses = [x["nbest"][0]["text"] if x["nbest"] else "" for x in answers]
+    best_texts = [x["nbest"][0]["text"] if x["nbest"] else "" for x in answers]
     columns: dict[str, Sequence[Any]] = {
         "": [x["prediction"] for x in answers],
-        "_preds": guesses,
+        "_preds": best_texts,
         "_nbest": [x["nbest"] for x in answers],
     }
     odds = [x["null_odds"] for x in answers]
@@ -207,9 +207,9 @@ def answer_files(
     golden = [x["label"] for x in answers]
     if any(golden):
         figures = (
-            squad_v1(golden, guesses)
+            squad_v1(golden, best_texts)
             if threshold is None
-            else squad_v2(golden, guesses, odds, threshold)
+            else squad_v2(golden, best_texts, odds, threshold)
         )
         texts[f"{name}_eval.json"] = _json(figures)
     return texts

@@ -4,9 +4,8 @@ import bisect
 import re
 from typing import NamedTuple
 
+from electra_tf.data.formats.rows import BadRowError, Record
 from electra_tf.finetune.examples import QAExample
-from electra_tf.finetune.readers.reading import BadRowError
-from electra_tf.finetune.readers.records import Record
 from electra_tf.util.errors import shown
 
 # As the original's: what else Unicode calls white space is part of a word.

@@ -15,7 +15,7 @@ from electra_tf.config.qa import QAConfig
 from electra_tf.finetune.examples import QAExample
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.qa import answer_spans, qa_metrics
-from electra_tf.finetune.qa.answer_spans import AnswerSpan, AnswerTexts
+from electra_tf.finetune.qa.answer_spans import AnswerTexts, Spans
 from electra_tf.finetune.scorer import Outputs, Scorer, mean
 
 _SAME = 1e-3  # logits
@@ -126,7 +126,24 @@ class QAScorer(Scorer):
         ]
 
     def combine(self, outputs: Sequence[Outputs]) -> Outputs:
-        return combine(outputs)
+        """Averages over models: probabilities of spans in beams, other logits.
+
+        To a model that has a span not in its beam it is impossible.
+
+        Returns:
+          As of one model; the beams of all stand one after the other, M * K
+          starts with K ends each, so that a span may be there several times.
+        """
+        first = outputs[0]
+        plain = {name: mean(outputs, name) for name in _PLAIN if name in first}
+        joined = {**first, **plain}
+        if "null_log_prob" in first:
+            scores = np.stack([x["null_log_prob"] for x in outputs])
+            total = np.logaddexp.reduce(scores, 0)
+            joined["null_log_prob"] = total - np.float32(np.log(len(outputs)))
+        if "start_top_index" in first:
+            joined.update(_combined_beams(outputs))
+        return joined
 
     def is_degenerate(self, outputs: Outputs) -> bool:
         """Says whether the best span is at one place of all contexts.
@@ -163,7 +180,7 @@ class QAScorer(Scorer):
         candidates: list[list[Candidate]] = [[] for _ in examples]
         for number, order in answer_spans.ranked(spans, numbers):
             candidates[number] = self._candidates(
-                outputs, examples[number], map(spans.at, order), count
+                outputs, examples[number].words, spans, order, count
             )
         odds = self.null_odds(outputs, numbers, candidates)
         return [*map(Answered, candidates, odds)]
@@ -171,23 +188,21 @@ class QAScorer(Scorer):
     def _candidates(
         self,
         outputs: Outputs,
-        example: QAExample,
-        spans: Iterable[AnswerSpan],
+        words: Sequence[str],
+        spans: Spans,
+        order: Iterable[int],
         count: int,
     ) -> list[Candidate]:
-        """Returns the first different texts of spans."""
+        """Returns the first different texts of spans, in an order."""
         found: dict[str, Candidate] = {}
-        for span in spans:
-            first, last = outputs["word_numbers"][
-                span.row, [span.start, span.end]
-            ].tolist()
+        for number in order:
+            row, start, end, *scores = (x[number].item() for x in spans)
+            first, last = outputs["word_numbers"][row, [start, end]].tolist()
             text = self._texts.text(
-                example.words[first - 1 : last],
-                outputs["input_ids"][span.row, span.start : span.end + 1],
+                words[first - 1 : last],
+                outputs["input_ids"][row, start : end + 1],
             )
-            found.setdefault(
-                text, Candidate(text, span.start_score, span.end_score)
-            )
+            found.setdefault(text, Candidate(text, *scores))
             if len(found) == count:
                 break
         return [*found.values()]
@@ -280,11 +295,6 @@ class Squad2Scorer(QAScorer):
         """Returns the least score of no answer among the rows of a question.
 
         Without a classifier, it is compared with the best answer's.
-
-        Args:
-          outputs: see the class.
-          numbers: int [n], the question of each row.
-          candidates: of each question.
         """
         odds = np.full(len(candidates), answer_spans.NO_ROW)
         np.minimum.at(odds, numbers, answer_spans.null_scores(outputs))
@@ -312,29 +322,8 @@ def _with_probabilities(
     ]
 
 
-def combine(outputs: Sequence[Outputs]) -> dict[str, np.ndarray]:
-    """Averages over models: probabilities of spans in beams, other logits.
-
-    To a model that has a span not in its beam it is impossible.
-
-    Args:
-      outputs: of the head of each model; see `QAScorer`.
-
-    Returns:
-      As of one model; the beams of all stand one after the other, M * K starts
-      with K ends each, so that a span may be there several times.
-    """
-    first = outputs[0]
-    joined = {
-        **first,
-        **{name: mean(outputs, name) for name in _PLAIN if name in first},
-    }
-    if "null_log_prob" in first:
-        scores = np.stack([x["null_log_prob"] for x in outputs])
-        total = np.logaddexp.reduce(scores, 0)
-        joined["null_log_prob"] = total - np.float32(np.log(len(outputs)))
-    if "start_top_index" not in first:
-        return joined
+def _combined_beams(outputs: Sequence[Outputs]) -> dict[str, np.ndarray]:
+    """Puts beams one after the other, with the mean probabilities of spans."""
     starts = _joined(outputs, "start_top_index")  # [n, M * K]
     ends = _joined(outputs, "end_top_index")  # [n, M * K, K]
     start_scores = _joined(outputs, "start_top_log_probs")
@@ -344,7 +333,6 @@ def combine(outputs: Sequence[Outputs]) -> dict[str, np.ndarray]:
     of_starts = _log_mean(starts, start_scores, len(outputs))
     of_spans = _log_mean(spans, scores, len(outputs))
     return {
-        **joined,
         "start_top_index": starts,
         "end_top_index": ends,
         "start_top_log_probs": of_starts,

@@ -9,15 +9,13 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
-from electra_tf.configure_finetuning import FinetuningConfig
+from electra_tf.data.formats.contents import JSON_LINES
 from electra_tf.finetune.examples import FeatureSpec, QAExample
-from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.qa import qa_files, qa_reading
 from electra_tf.finetune.qa.qa_heads import QAHead, make_head
 from electra_tf.finetune.qa.qa_metrics import answer_files
 from electra_tf.finetune.qa.qa_rows import SPECS, RowMaker
 from electra_tf.finetune.qa.qa_scorer import QAScorer, Squad2Scorer
-from electra_tf.finetune.readers import tables
 from electra_tf.finetune.readers.sources import Source
 from electra_tf.finetune.task import Preset, Row, Task
 
@@ -29,11 +27,9 @@ class QAPreset(Preset):
     """A task in files of a known format.
 
     Attributes:
-      ending: of the names of its files: .json of SQuAD's, .jsonl of MRQA's.
       has_unanswerable: whether questions may have no answer.
     """
 
-    ending: str
     has_unanswerable: bool = False
 
 
@@ -50,38 +46,19 @@ class QATask(Task):
     DEFAULT_EPOCHS: ClassVar[float] = 2.0
     FILES: ClassVar[str] = "qa"
     ENDINGS: ClassVar[tuple[str, ...]] = (
-        *tables.JSON_LINES,
+        *JSON_LINES,
         ".csv",
         ".tsv",
         qa_files.SQUAD,
     )
     preset: QAPreset | None
 
-    def __init__(
-        self,
-        name: str,
-        config: FinetuningConfig,
-        tokenizer: TextTokenizer,
-        *,
-        longest: int,
-        preset: QAPreset | None = None,
-        metadata: Mapping[str, Any] | None = None,
-    ) -> None:
-        super().__init__(
-            name,
-            config,
-            tokenizer,
-            longest=longest,
-            preset=preset,
-            metadata=metadata,
-        )
-        config.qa.fitted(self.max_seq_length).check_room(self.max_seq_length)
-        self._maker = RowMaker(tokenizer, config.qa, self.max_seq_length)
-        self._threshold = config.qa.threshold(config.task.head)
-
-    @property
-    def endings(self) -> tuple[str, ...]:
-        return (self.preset.ending,) if self.preset else self.ENDINGS
+    def __init__(self, *arguments: Any, **options: Any) -> None:  # noqa: ANN401
+        super().__init__(*arguments, **options)
+        length, config = self.max_seq_length, self.config.qa
+        config.fitted(length).check_room(length)
+        self._maker = RowMaker(self.tokenizer, config, length)
+        self._threshold = config.threshold(self.config.task.head)
 
     @property
     def has_unanswerable(self) -> bool:
@@ -89,10 +66,8 @@ class QATask(Task):
         return (self.preset or self.columns).has_unanswerable
 
     def describe(self) -> dict[str, Any]:
-        return {
-            **super().describe(),
-            "has_unanswerable": self.has_unanswerable,
-        }
+        described = super().describe()
+        return {**described, "has_unanswerable": self.has_unanswerable}
 
     def remark(self) -> str:
         answers, lacking = self._maker.num_answers, self._maker.num_lacking

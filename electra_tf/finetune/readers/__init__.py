@@ -1,1 +1,1 @@
-"""Readers of labelled rows: tables, JSON lines, CoNLL, prepared data sets."""
+"""Readers of the splits of a task, and of the inputs of a model."""

@@ -11,20 +11,20 @@ The formats of files, also of compressed ones:
          as in its training files; conllu likewise
 """
 
+import codecs
+import contextlib
 import functools
 import io
 import itertools
-import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 from electra_tf.config.columns import ColumnsConfig
-from electra_tf.finetune.readers import conll, tables
-from electra_tf.finetune.readers.reading import BadRowError, Line, numbered
-from electra_tf.finetune.readers.records import Record
-from electra_tf.finetune.readers.tables import Layout, Table
-from electra_tf.util import compression, storage
+from electra_tf.data.formats import compression, conll, contents, tables
+from electra_tf.data.formats.rows import BadRowError, Line, Record, numbered
+from electra_tf.data.formats.tables import Layout, Table
+from electra_tf.util import storage
 from electra_tf.util.errors import UserError, shown
 
 FORMATS = ("txt", "tsv", "jsonl", "csv", "conll", "conllu")
@@ -104,7 +104,7 @@ def inputs_of(item: Item, spec: InputSpec) -> Inputs:
 
 
 def _is_text(value: Any) -> bool:  # noqa: ANN401 (anything)
-    """Says whether a value is a text, of whole characters."""
+    """Returns whether a value is a text, of whole characters."""
     if not isinstance(value, str):
         return False
     try:
@@ -169,10 +169,7 @@ def of_file(path: str, file_format: str, spec: InputSpec) -> InputSource:
 
 
 def _format_of(path: str) -> str:
-    name = path
-    if compression.is_compressed(path):
-        name = os.path.splitext(path)[0]
-    ending = os.path.splitext(name)[1].lower().removeprefix(".")
+    ending = contents.ending(path).removeprefix(".")
     ending = _SAME_AS.get(ending, ending)
     if ending not in FORMATS:
         raise UserError(
@@ -208,13 +205,8 @@ def _open(path: str, file_format: str, spec: InputSpec) -> Rows:
         if len(spec.names) == 1
         else "."
     )
-    table = Table(
-        path or "standard input",
-        lines,
-        kind,
-        spec.columns,
-        no_header=way_out,
-    )
+    origin = path or "standard input"
+    table = Table(origin, lines, kind, spec.columns, no_header=way_out)
     if kind == ".tsv" and not spec.columns.is_custom:
         return _columns(table, spec)
     return _records(table, spec.names, spec)
@@ -237,7 +229,7 @@ def _columns(table: Table, spec: InputSpec) -> Rows:
 
 def _records(table: Table, names: Sequence[str], spec: InputSpec) -> Rows:
     """Returns the rows of a table, whose columns `names` are the inputs."""
-    records = tables.records(table, names)
+    records = tables.read(table, names)
     rows = ((record.place, record) for record in records)
     return rows, functools.partial(_parse_record, names=names, spec=spec)
 
@@ -289,14 +281,19 @@ def _lines(path: str) -> Iterator[bytes]:
     """Yields the lines of a file, without a byte-order mark.
 
     Raises:
-      UserError: if it cannot be read, or is empty.
+      UserError: if it cannot be read, is no text, or is empty.
     """
     number = 0
     try:
         with _opened(path) as file:
-            for number, line in enumerate(file, start=1):
-                is_first = number == 1
-                yield line.removeprefix(b"\xef\xbb\xbf") if is_first else line
+            for line in file:
+                number += 1
+                yield line
+    except contents.ForeignContentError as error:
+        raise UserError(
+            f"`input` must be text in UTF-8. Received: {path}, which is "
+            f"{error.what}. {error.way_out}."
+        ) from error
     except compression.ERRORS as error:
         raise UserError(
             f"`input` must be a file that can be read. Received: {path}, after "
@@ -309,11 +306,17 @@ def _lines(path: str) -> Iterator[bytes]:
         )
 
 
-def _opened(path: str) -> BinaryIO:
-    if not path:
-        return io.BufferedReader(io.FileIO(0, closefd=False))
-    _, file = compression.decompress(path, storage.open_binary(path))
-    return io.BufferedReader(file)
+@contextlib.contextmanager
+def _opened(path: str) -> Iterator[io.BufferedReader]:
+    """Opens a file, or standard input, which is plain and may be live."""
+    if path:
+        with storage.open_binary(path) as file:
+            yield contents.open_text(path, file)
+        return
+    file = io.BufferedReader(io.FileIO(0, closefd=False))
+    if file.peek(3).startswith(codecs.BOM_UTF8):
+        file.read(3)
+    yield file
 
 
 def _listed(names: Iterable[str]) -> str:

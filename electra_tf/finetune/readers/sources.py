@@ -1,13 +1,14 @@
 """The file of a split, or the split of a prepared data set."""
 
+import io
 import pathlib
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from electra_tf.config.columns import ColumnsConfig, FilesConfig
-from electra_tf.finetune.readers import prepared, tables
-from electra_tf.finetune.readers.records import Record
-from electra_tf.util import compression
+from electra_tf.data.formats import compression, contents, prepared, tables
+from electra_tf.data.formats.rows import Line, Record, numbered
+from electra_tf.data.formats.tables import Layout, Table
 from electra_tf.util.errors import UserError
 
 _NO_DEV = (
@@ -34,13 +35,13 @@ class Source(NamedTuple):
     def exists(self) -> bool:
         """Whether it is there."""
         if self.split:
-            return prepared.has_split(self.path, self.split)
+            return prepared.has_split(str(self.path), self.split)
         return self.path.exists()
 
     @property
     def ending(self) -> str:
         """The ending of the file's name; "" of a data set."""
-        return "" if self.split else tables.ending(self.path)
+        return "" if self.split else contents.ending(self.path.name)
 
 
 def find(
@@ -75,8 +76,9 @@ def find(
     if given and columns.is_custom:
         return Source(pathlib.Path(given).expanduser())
     if columns.tfds_name:
-        found = prepared.find(columns.tfds_name, files.tfds_data_dir)
-        return Source(found, columns.split_of_data_set(split))
+        name = columns.tfds_name
+        found = prepared.find(name, files.tfds_data_dir, f"tfds_name={name!r}")
+        return Source(pathlib.Path(found), columns.split_of_data_set(split))
     paths = [
         directory / f"{split}{ending}{packed}"
         for ending in endings
@@ -106,8 +108,10 @@ def ways_out(source: Source, split: str, endings: Sequence[str]) -> str:
 def read(
     source: Source,
     columns: ColumnsConfig,
-    required: Collection[str],
+    required: Collection[str] = (),
     optional: Collection[str] = (),
+    *,
+    layout: Layout | None = None,
 ) -> Iterator[Record]:
     """Reads the rows of a split, bad ones among them.
 
@@ -116,10 +120,58 @@ def read(
       columns: how tables are written.
       required: columns that all rows must have.
       optional: columns that are read where they are there.
+      layout: see `Table`.
 
     Raises:
       UserError: if the source cannot be read or lacks a column.
     """
     if source.split:
-        return prepared.read(source.path, source.split, required, optional)
-    return tables.read(source.path, columns, required)
+        directory = str(source.path)
+        return prepared.read_records(
+            directory, source.split, required, optional
+        )
+    lines = io.BytesIO(read_bytes(source.path))
+    table = Table(str(source), lines, source.ending, columns, layout)
+    return tables.read(table, required)
+
+
+def read_lines(path: pathlib.Path) -> list[Line]:
+    """Reads the lines of a text file, as they end in a line feed.
+
+    No other character ends a line: text may hold those that Unicode calls
+    line separators.
+
+    Raises:
+      UserError: as `read_bytes`.
+    """
+    return list(numbered(io.BytesIO(read_bytes(path))))
+
+
+def read_bytes(path: pathlib.Path) -> bytes:
+    """Reads a text file, a compressed one unpacked, without a byte-order mark.
+
+    Raises:
+      UserError: if the file is missing, empty or damaged, or is no text.
+    """
+    try:
+        packed = path.read_bytes()
+    except OSError as error:
+        raise UserError(
+            f"{path} must be a file of the task. Received: {error.strerror}. "
+            "Set --finetuning_data_dir to the directory that holds a "
+            "directory for each task."
+        ) from error
+    try:
+        content = contents.open_text(path.name, io.BytesIO(packed)).read()
+    except contents.ForeignContentError as error:
+        raise UserError(
+            f"{path} must be text in UTF-8. Received: {error.what}. "
+            f"{error.way_out}."
+        ) from error
+    except compression.ERRORS as error:
+        raise UserError(
+            f"{path} must be a whole {path.suffix} file. Received: {error}"
+        ) from error
+    if not content.strip():
+        raise UserError(f"{path} must hold examples. Received: an empty file.")
+    return content

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from electra_tf.finetune.readers.reading import BadRowError
+from electra_tf.data.formats.rows import BadRowError
 
 
 class Span(NamedTuple):

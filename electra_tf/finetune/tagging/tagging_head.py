@@ -79,6 +79,3 @@ class TaggingHead(Head):
             features["labels"], outputs["logits"]
         )
         return tf.reduce_sum(losses * features["loss_mask"], -1)
-
-    def get_config(self) -> dict:
-        return {"name": self.name, "num_tags": self.num_tags}

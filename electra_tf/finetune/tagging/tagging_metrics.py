@@ -184,9 +184,11 @@ class EntityScorer(AccuracyScorer):
         self, pairs: Sequence[tuple[Sequence[str], Sequence[str]]]
     ) -> dict[str, float]:
         right = predicted = hits = 0
-        for gold, guess in pairs:
-            golden = get_span_labels(gold, original=self.original_spans)
-            found = get_span_labels(guess, original=self.original_spans)
+        for tags, predicted_tags in pairs:
+            golden = get_span_labels(tags, original=self.original_spans)
+            found = get_span_labels(
+                predicted_tags, original=self.original_spans
+            )
             right += len(golden)
             predicted += len(found)
             hits += len({*golden} & {*found})

@@ -14,6 +14,10 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from electra_tf.data.formats import conll
+from electra_tf.data.formats.conll import CONLLU, Columns, Word
+from electra_tf.data.formats.contents import JSON_LINES
+from electra_tf.data.formats.rows import BadRowError, Record
 from electra_tf.finetune import label_warnings
 from electra_tf.finetune.examples import (
     EID,
@@ -21,11 +25,8 @@ from electra_tf.finetune.examples import (
     FeatureSpec,
     TaggedSentence,
 )
-from electra_tf.finetune.readers import conll, sources, tables
-from electra_tf.finetune.readers.conll import CONLLU, Columns, Word
+from electra_tf.finetune.readers import sources
 from electra_tf.finetune.readers.inputs import InputSpec
-from electra_tf.finetune.readers.reading import BadRowError
-from electra_tf.finetune.readers.records import Record, listed
 from electra_tf.finetune.readers.sources import Source
 from electra_tf.finetune.tagging import tagging_rows
 from electra_tf.finetune.tagging.spans import (
@@ -41,7 +42,7 @@ from electra_tf.finetune.tagging.tagging_metrics import (
     EntityScorer,
 )
 from electra_tf.finetune.task import Preset, Row, Task
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import UserError, listed
 
 _CONLL = {
     ".txt": Columns(),
@@ -57,7 +58,7 @@ class TaggingPreset(Preset):
     """A task in files with a word a line.
 
     Attributes:
-      ending: of the names of its files, which tells their columns.
+      ending: also tells the columns of its files.
       is_spans: whether tags say where spans are, in any encoding.
     """
 
@@ -81,12 +82,8 @@ class TaggingTask(Task):
 
     KIND: ClassVar[str] = "tagging"
     DEFAULT_LENGTH: ClassVar[int] = 256
-    ENDINGS: ClassVar[tuple[str, ...]] = (*tables.JSON_LINES, *_CONLL)
+    ENDINGS: ClassVar[tuple[str, ...]] = (*JSON_LINES, *_CONLL)
     preset: TaggingPreset | None
-
-    @property
-    def endings(self) -> tuple[str, ...]:
-        return (self.preset.ending,) if self.preset else self.ENDINGS
 
     @functools.cached_property
     def train_sentences(self) -> list[_Sentence]:
@@ -126,9 +123,10 @@ class TaggingTask(Task):
         """The kinds of spans, or else the tags, that may be in a file."""
         if self.columns.labels:
             return frozenset(self.columns.labels)
-        told = self.class_names(self._columns[1])
-        rows = (w.tag for x in self.train_sentences for w in x.words)
-        return frozenset(filter(None, map(self._name, {*(told or rows)})))
+        tags = self.class_names(self._columns[1]) or [
+            word.tag for x in self.train_sentences for word in x.words
+        ]
+        return frozenset(filter(None, map(self._name, {*tags})))
 
     def get_labels(self) -> tuple[str, ...]:
         """Returns the tags of the model: for spans those of all kinds.
@@ -257,12 +255,10 @@ class TaggingTask(Task):
     def _is_good(self, source: Source, words: Sequence[Word]) -> bool:
         """Checks the tags of a sentence, which is left out for a bad one."""
         for word in words:
-            is_good = False
             with self.bad_rows.at(source.path, word.place):
                 self.check_tag(str(word.tag))
-                is_good = True
-            if not is_good:
-                return False
+                continue
+            return False
         return True
 
     def _sentences(
@@ -279,8 +275,13 @@ class TaggingTask(Task):
                     f"{word.text!r} alone."
                 )
 
-        columns = self._conll_columns(source)
-        read = conll.read(source.path, columns, self.bad_rows, check=check)
+        read = conll.read(
+            source.path,
+            sources.read_lines(source.path),
+            self._conll_columns(source),
+            bad_rows=self.bad_rows,
+            check=check,
+        )
         yield from map(_Sentence, itertools.count(), read)
 
     @property

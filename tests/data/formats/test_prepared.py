@@ -1,11 +1,12 @@
 """Prepared data sets are read; what is not there is said, never fetched."""
 
+import prepared_datasets
 import pytest
 import tensorflow as tf
 import tensorflow_datasets as tfds
+from corpora import read
 
-from electra_tf.data import corpus
-from electra_tf.data.formats.text_files import Options
+from electra_tf.data.sources import expand
 from electra_tf.util.errors import UserError
 
 TEXTS = {
@@ -18,40 +19,26 @@ TEXTS = {
 def data_dir(tmp_path_factory):
     directory = tmp_path_factory.mktemp("tfds")
     for version in ("1.0.0", "1.10.0", "1.9.0"):
-        tfds.dataset_builders.store_as_tfds_dataset(
-            name="books",
-            version=version,
-            config="plain",
-            data_dir=directory,
-            description="for tests",
-            features=tfds.features.FeaturesDict(
-                {"text": tfds.features.Text(), "year": tf.int64}
-            ),
-            split_datasets={
-                split: tf.data.Dataset.from_tensor_slices(
-                    {"text": texts, "year": [int(version[2:-2])] * len(texts)}
-                )
+        year = int(version[2:-2])
+        prepared_datasets.store(
+            directory,
+            f"books/plain/{version}",
+            {"text": tfds.features.Text(), "year": tf.int64},
+            {
+                split: {"text": texts, "year": [year] * len(texts)}
                 for split, texts in TEXTS.items()
             },
-            disable_shuffling=True,
         )
     return str(directory)
 
 
-def read(pattern, data_dir, **options):
-    statistics = corpus.Statistics()
-    sources = corpus.expand([pattern], tfds_data_dir=data_dir)
-    documents = corpus.read_documents(
-        sources,
-        blanks_separate_docs=True,
-        statistics=statistics,
-        options=Options(**options),
-    )
-    return list(documents), statistics, sources
+def read_found(pattern, data_dir, **options):
+    sources = expand([pattern], tfds_data_dir=data_dir)
+    return *read(sources=sources, **options), sources
 
 
 def test_an_example_is_a_document(data_dir):
-    documents, statistics, sources = read("tfds:books/plain", data_dir)
+    documents, statistics, sources = read_found("tfds:books/plain", data_dir)
     assert documents == [[f"title {i}", f"line {i} ☃"] for i in range(9)]
     assert statistics.files == 1
     assert sources[0].path.endswith("books/plain/1.10.0")
@@ -59,10 +46,10 @@ def test_an_example_is_a_document(data_dir):
 
 
 def test_version_and_split_can_be_named(data_dir):
-    documents, _, sources = read("tfds:books/plain/1.9.0:test", data_dir)
+    documents, _, sources = read_found("tfds:books/plain/1.9.0:test", data_dir)
     assert documents == [["other"]]
     assert sources[0].path.endswith("1.9.0")
-    half, _, _ = read("tfds:books/plain:train[:3]", data_dir)
+    half, _, _ = read_found("tfds:books/plain:train[:3]", data_dir)
     assert [document[0] for document in half] == [
         f"title {i}" for i in range(3)
     ]
@@ -73,20 +60,20 @@ def test_version_and_split_can_be_named(data_dir):
 )
 def test_a_data_set_that_is_not_there_is_never_downloaded(data_dir, name):
     with pytest.raises(UserError, match="prepared.*nothing is downloaded"):
-        corpus.expand([f"tfds:{name}"], tfds_data_dir=data_dir)
+        expand([f"tfds:{name}"], tfds_data_dir=data_dir)
 
 
 def test_the_default_directory_is_that_of_tfds(data_dir, monkeypatch):
     monkeypatch.setenv("TFDS_DATA_DIR", data_dir)
-    assert read("tfds:books/plain:test", "")[0] == [["other"]]
+    assert read_found("tfds:books/plain:test", "")[0] == [["other"]]
 
 
 def test_an_unknown_split_is_named(data_dir):
     with pytest.raises(UserError, match="books/plain:dev.*train"):
-        corpus.expand(["tfds:books/plain:dev"], tfds_data_dir=data_dir)
+        expand(["tfds:books/plain:dev"], tfds_data_dir=data_dir)
 
 
 @pytest.mark.parametrize("field", ["year", "body"])
 def test_the_text_must_be_a_text(data_dir, field):
     with pytest.raises(UserError, match=f"text_field='{field}'"):
-        read("tfds:books/plain", data_dir, text_field=field)
+        read_found("tfds:books/plain", data_dir, text_field=field)

@@ -1,32 +1,19 @@
-import gzip
+import functools
 import json
-import lzma
 
 import pytest
 import tiny_finetuning as tiny
 
-from electra_tf.finetune import task_builder
-from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.util.errors import UserError
 
 CSV = "text,label\ngood,pos\nbad,neg\nfilm,pos\n"
 
 
-def _task(tmp_path, *, metadata=None, **leaves):
-    values = {"task_names": ("own",), "task_kind": "classification", **leaves}
-    return task_builder.get_task(
-        tiny.config(tmp_path, **values),
-        TextTokenizer(tiny.VOCABULARY),
-        longest=32,
-        metadata=metadata,
-    )
+_task = functools.partial(tiny.task, "classification")
 
 
 def _write(tmp_path, text, name="train.csv"):
-    path = tmp_path / "finetuning_data" / "own" / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, "utf-8")
-    return path
+    return tiny.write(tmp_path, "own", name, text)
 
 
 def test_labels_are_those_of_the_training_rows_sorted(tmp_path):
@@ -44,10 +31,9 @@ def test_labels_are_those_of_the_training_rows_sorted(tmp_path):
 
 
 def test_files_can_be_anywhere_and_columns_have_any_name(tmp_path):
-    path = tmp_path / "reviews.jsonl"
     rows = [{"r": {"body": "good"}, "stars": 5, "by": "a"}]
     rows.append({"r": {"body": "bad"}, "stars": 1, "by": "it"})
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    path = _write(tmp_path, rows, "reviews.jsonl")
     leaves = {
         "train_file": str(path),
         "text_column": "r.body",
@@ -189,17 +175,6 @@ def test_a_pair_without_an_order_is_held_out_in_both(tmp_path):
     assert 10 < len(dev) < 50
 
 
-@pytest.mark.parametrize(
-    ("ending", "pack"), [("gz", gzip.compress), ("xz", lzma.compress)]
-)
-def test_a_file_may_be_packed(ending, pack, tmp_path):
-    path = _write(tmp_path, "")
-    path.unlink()
-    path = path.with_name(f"train.csv.{ending}")
-    path.write_bytes(pack(CSV.encode()))
-    assert len(_task(tmp_path).get_examples("train")) == 3
-
-
 def test_dev_rows_are_in_one_place(tmp_path):
     _write(tmp_path, CSV)
     with pytest.raises(UserError, match="own must have dev rows.*no .*--dev_f"):
@@ -224,19 +199,17 @@ def test_a_trained_model_does_without_files(tmp_path):
     assert task.labels == ("neg", "pos") and task.input_names == ("text",)
 
 
-def test_names_of_tasks_have_two_ways_out():
-    with pytest.raises(UserError, match="cola.*custom.*--task_kind to clas"):
-        _task("unused", task_names=("colla",), task_kind="registered")
-    with pytest.raises(UserError, match="name of its own.*cola"):
-        _task("unused", task_names=("cola",))
-    with pytest.raises(UserError, match="must be a letter.*'a/b'"):
-        _task("unused", task_names=("a/b",))
-    with pytest.raises(UserError, match="At most one .* a, b"):
-        _task("unused", task_names=("a", "b"))
-    with pytest.raises(UserError, match="`test_file` is for custom tasks"):
-        _task(
-            "unused",
-            task_names=("cola",),
-            task_kind="registered",
-            test_file="x",
-        )
+@pytest.mark.parametrize(
+    ("name", "leaves", "problem"),
+    [
+        ("colla", {}, "cola.*mean cola.*custom.*--task_kind to clas"),
+        ("cola", {"task_kind": "classification"}, "name of its own.*cola"),
+        ("own", {"task_names": ("a/b",)}, "must be a letter.*'a/b'"),
+        ("own", {"task_names": ("a", "b")}, "At most one .* a, b"),
+        ("cola", {"test_file": "x"}, "`test_file` is for custom tasks"),
+    ],
+)
+def test_names_of_tasks_have_ways_out(name, leaves, problem):
+    kind = {"task_kind": "classification"} if name == "own" else {}
+    with pytest.raises(UserError, match=problem):
+        tiny.task(name, **kind, **leaves)

@@ -63,7 +63,7 @@ CASES = {
         lambda x: x == 1,
     ),
     "ElectraQA": Case(
-        {"max_seq_length": 20},
+        {"max_seq_length": 20, "qa": {"beam_size": 4}},
         (OTHERS, CONTEXTS),
         [(text.index("film"), "film") for text in CONTEXTS[:-1]] + [None],
         list(zip(OTHERS, CONTEXTS, strict=True)),

@@ -2,19 +2,13 @@
 
 import json
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 import tiny_finetuning as tiny
 
 import electra_tf
-from electra_tf.checkpoint import architecture, checkpoint_formats, loading
-from electra_tf.checkpoint.weights import Weights
-from electra_tf.finetune import task_builder, task_description
 from electra_tf.finetune.features import Features
-from electra_tf.finetune.finetuning_model import FinetuningModel
-from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.util.errors import UserError
 
 SENTENCES = ["the good film", "it was a bad plot and it was very very bad"] * 2
@@ -74,48 +68,24 @@ CASES = {
 """Words that the vocabulary does not have are in them, too."""
 
 
-def _trial(name, tmp_path, head):
-    """Returns the task, its model with random weights, and its directory."""
-    config = tiny.config(
+def _trial(name, tmp_path, head="electra"):
+    """Returns a task with its files, and its model with random weights."""
+    task = tiny.task(
+        name,
         tmp_path,
-        task_names=(name,),
         max_seq_length=12,
         head=head,
         max_query_length=2,
         doc_stride=3,
-        loss_reduction="mean",
     )
-    task = task_builder.get_task(
-        config, TextTokenizer(tiny.VOCABULARY), longest=32
-    )
-    header = [] if name in ("ccg", "squad") else ["\t".join(["x"] * 10)]
-    header = ["sentence\tlabel"] if name == "sst" else header
-    task.directory.mkdir(parents=True)
+    header = {"sst": ["sentence\tlabel"], "sts": ["\t".join("x" * 10)]}
+    lines = [*header.get(name, ()), *CASES[name][0]]
     for split in ("train", "dev"):
-        lines = [*header, *CASES[name][0]]
-        task.path(split).write_text("\n".join(lines) + "\n", "utf-8")
-    encoder = loading.make(tiny.weights()).encoder
-    layer = task.head()
-    with keras.name_scope("task_specific"):
-        layer.build((None, 16))
-    random = np.random.default_rng(3)
-    for variable in layer.variables:
-        variable.assign(random.normal(size=variable.shape))
-    model = FinetuningModel(config, encoder, [layer], seed=0, num_train_steps=1)
-    arrays = {v.path: v.numpy() for v in model.trainable_variables}
-    written = Weights(
-        origin="test",
-        arrays=arrays,
-        architecture=architecture.infer(
-            {k: v.shape for k, v in arrays.items()}, num_attention_heads=2
-        ),
-        vocabulary=tiny.VOCABULARY,
-        labels=task.labels,
-    )
+        file_name = task.path(split).name
+        tiny.write(tmp_path, name, file_name, "\n".join(lines) + "\n")
     directory = tmp_path / "trial/model"
-    checkpoint_formats.write(str(directory), written, "electra_tf")
-    task_description.write(directory, [task])
-    return task, model, directory
+    tiny.write_trained(directory, task)
+    return task, directory
 
 
 @pytest.mark.parametrize("head", ["electra", "hugging_face"])
@@ -123,7 +93,8 @@ def _trial(name, tmp_path, head):
 def test_rows_outputs_and_gradients_are_those_of_run_finetuning(
     name, head, tmp_path
 ):
-    task, theirs, directory = _trial(name, tmp_path, head)
+    task, directory = _trial(name, tmp_path, head)
+    (theirs,) = electra_tf.Predictor(directory).models
     _, class_name, x, y = CASES[name]
     cls = getattr(electra_tf, class_name)
     mine = cls.from_finetuned(str(directory.parent))
@@ -183,7 +154,7 @@ def _gradients(tape, loss, model):
 
 
 def test_a_head_of_another_task_is_refused(tmp_path):
-    _, _, directory = _trial("ccg", tmp_path, "electra")
+    _, directory = _trial("ccg", tmp_path)
     path = str(directory)
     for name in ("ElectraClassifier", "ElectraRegressor"):
         with pytest.raises(UserError, match=f"{name}.*ccg.*tagging"):
@@ -202,7 +173,7 @@ def test_a_checkpoint_without_a_head_is_refused(path):
 
 
 def test_what_was_learnt_is_told_by_the_task_and_not_by_its_inputs(tmp_path):
-    _, _, directory = _trial("ccg", tmp_path, "electra")
+    _, directory = _trial("ccg", tmp_path)
     path = directory / "task.json"
     described = json.loads(path.read_text("utf-8"))
     assert described["tasks"]["ccg"]["inputs"] == ["words"]
@@ -218,7 +189,7 @@ def test_what_was_learnt_is_told_by_the_task_and_not_by_its_inputs(tmp_path):
 def test_a_model_knows_whether_its_questions_may_lack_an_answer(
     has_unanswerable, tmp_path
 ):
-    _, _, directory = _trial("squad", tmp_path, "electra")
+    _, directory = _trial("squad", tmp_path)
     path = directory / "task.json"
     described = json.loads(path.read_text("utf-8"))
     described["tasks"]["squad"]["has_unanswerable"] = has_unanswerable

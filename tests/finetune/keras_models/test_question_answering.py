@@ -9,6 +9,11 @@ CONTEXTS = ["it was a good film", "the plot is bad " * 8, "very bad"]
 ANSWERS = [(9, "good film"), (4, "plot is"), None]
 
 
+@pytest.fixture(scope="module")
+def model(path):
+    return electra_tf.ElectraQA.from_checkpoint(path)
+
+
 @pytest.mark.parametrize("head", ["electra", "hugging_face"])
 def test_answers_are_spans_and_scores_those_of_squad(path, head):
     keras.utils.set_random_seed(0)  # an article alone scores nothing
@@ -47,14 +52,12 @@ def test_answers_are_spans_and_scores_those_of_squad(path, head):
         ),
     ],
 )
-def test_what_cannot_be_asked_is_named(path, x, y, message):
-    model = electra_tf.ElectraQA.from_checkpoint(path)
+def test_what_cannot_be_asked_is_named(model, x, y, message):
     with pytest.raises(UserError, match=message):
         model.dataset(x, y)
 
 
-def test_the_loss_is_the_one_of_the_head(path):
-    model = electra_tf.ElectraQA.from_checkpoint(path)
+def test_the_loss_is_the_one_of_the_head(model):
     with pytest.raises(UserError, match="`loss` must be left out.*'mse'"):
         model.compile("sgd", "mse")
 

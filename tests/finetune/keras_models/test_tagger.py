@@ -44,8 +44,12 @@ def test_the_loss_is_summed_over_words_and_a_mean_of_rows():
     assert float(found) == pytest.approx(terms.sum() / 2, rel=1e-5)
 
 
-def test_metrics_are_of_words_alone(path):
-    model = electra_tf.ElectraTagger.from_checkpoint(path, labels=("A", "B"))
+@pytest.fixture(scope="module")
+def model(path):
+    return electra_tf.ElectraTagger.from_checkpoint(path, labels=("A", "B"))
+
+
+def test_metrics_are_of_words_alone(model):
     x, y = [["the"], ["the", "good", "film"] * 3], [["A"], ["A", "B", "B"] * 3]
     found = []
     for metrics in ("auto", "accuracy", ["accuracy"]):
@@ -75,7 +79,6 @@ def test_metrics_are_of_words_alone(path):
         ([["the", "film"]], [["A", "X"]], "one of A, B. .*'X' at sentence 0"),
     ],
 )
-def test_what_is_no_tagged_sentence_is_named(path, sentences, tags, message):
-    model = electra_tf.ElectraTagger.from_checkpoint(path, labels=("A", "B"))
+def test_what_is_no_tagged_sentence_is_named(model, sentences, tags, message):
     with pytest.raises(UserError, match=message):
         model.dataset(sentences, tags)

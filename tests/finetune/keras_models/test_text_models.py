@@ -33,18 +33,14 @@ def test_batches_of_strings_are_data_too(model):
     found = model.evaluate(data, verbose=0, return_dict=True)
     scores = model.evaluate(TEXTS, LABELS, verbose=0, return_dict=True)
     assert found["loss"] == pytest.approx(scores["loss"], rel=1e-4)
-    texts = tf.data.Dataset.from_tensors(TEXTS[:3])
-    pairs = tf.data.Dataset.from_tensors((TEXTS[:3], TEXTS[1:4]))
-    for strings, same in (
-        (texts, TEXTS[:3]),
-        (pairs.map(lambda *pair: (pair,)), (TEXTS[:3], TEXTS[1:4])),
-    ):
-        np.testing.assert_allclose(
-            model.predict(strings, verbose=0),
-            model.predict(same, verbose=0),
-            rtol=1e-4,
-            atol=1e-5,
-        )
+    pair = (TEXTS[:3], TEXTS[1:4])
+    strings = tf.data.Dataset.from_tensors(pair).map(lambda *pair: (pair,))
+    np.testing.assert_allclose(
+        model.predict(strings, verbose=0),
+        model.predict(pair, verbose=0),
+        rtol=1e-4,
+        atol=1e-5,
+    )
 
 
 def test_the_way_from_other_data_to_batches_of_strings_is_told(model):
@@ -98,7 +94,7 @@ def test_a_file_of_keras_is_no_checkpoint():
 def test_classes_count_as_much_as_they_are_told(model):
     rows = model._rows(Data(TEXTS, LABELS, np.full(16, 2.0)))
     model._weigh(rows, {"bad": 3})
-    features = model._features(rows)
+    features = model._batches(rows).features
     batch = features.batch(tf.range(16), features.length)
     assert batch["sample_weight"].numpy().tolist() == [2, 6] * 8
     with pytest.raises(UserError, match="'dull' at class_weight"):
@@ -113,16 +109,6 @@ def test_labels_may_stand_in_a_column(model):
         list(model.rows(TEXTS, np.eye(2, dtype=int)[1 - np.array(LABELS)]))
 
 
-def test_data_that_are_given_go_before_a_share(model):
-    model.compile(keras.optimizers.SGD(0.0), run_eagerly=True)
-    given = (TEXTS[:2], LABELS[:2])
-    found = model.fit(
-        TEXTS, LABELS, validation_data=given, validation_split=0.5, verbose=0
-    )
-    scores = model.evaluate(*given, verbose=0, return_dict=True)
-    assert found.history["val_loss"][0] == pytest.approx(scores["loss"])
-
-
 def test_labels_of_classes_weigh_batches_too(model):
     model.compile(keras.optimizers.SGD(0.0), run_eagerly=True)
     data = model.dataset(TEXTS, LABELS, batch_size=16)
@@ -134,13 +120,18 @@ def test_labels_of_classes_weigh_batches_too(model):
     assert losses[0] > 1.3 * losses[2]
 
 
-def test_the_last_inputs_can_be_held_out(model):
+def test_the_last_inputs_can_be_held_out_unless_others_are_given(model):
     model.compile(keras.optimizers.SGD(0.0), run_eagerly=True)
-    found = model.fit(
-        TEXTS, ["good"] * 12 + ["bad"] * 4, validation_split=0.25, verbose=0
-    )
-    scores = model.evaluate(TEXTS[12:], [0] * 4, verbose=0, return_dict=True)
-    assert found.history["val_loss"][0] == pytest.approx(scores["loss"])
+    names = ["good"] * 12 + ["bad"] * 4
+    for given, held_out in (
+        ({}, (TEXTS[12:], [0] * 4)),
+        ({"validation_data": (TEXTS[:2], LABELS[:2])}, (TEXTS[:2], LABELS[:2])),
+    ):
+        found = model.fit(
+            TEXTS, names, validation_split=0.25, verbose=0, **given
+        )
+        scores = model.evaluate(*held_out, verbose=0, return_dict=True)
+        assert found.history["val_loss"] == [pytest.approx(scores["loss"])]
 
 
 def test_answers_are_labels_where_there_are_any(path, model):
@@ -153,15 +144,6 @@ def test_answers_are_labels_where_there_are_any(path, model):
         electra_tf.ElectraClassifier.from_checkpoint(path)
     with pytest.raises(UserError, match="one of bad, good.*'fine' at 1"):
         model.fit(TEXTS[:2], ["good", "fine"])
-
-
-def test_long_texts_are_cut(path):
-    model = electra_tf.ElectraClassifier.from_checkpoint(
-        path, 2, max_seq_length=8
-    )
-    long, cut = "the film was good it is bad a plot", "the film was good it is"
-    logits = model.predict([long, cut], verbose=0)
-    np.testing.assert_allclose(logits[0], logits[1], rtol=1e-5)
 
 
 def test_the_package_is_imported_without_tensorflow():

@@ -1,3 +1,4 @@
+import functools
 import gzip
 import json
 
@@ -5,10 +6,8 @@ import pytest
 import tiny_finetuning as tiny
 
 from electra_tf.config.columns import ColumnsConfig
-from electra_tf.finetune import task_builder
-from electra_tf.finetune.preprocessing import TextTokenizer
+from electra_tf.data.formats.rows import BadRows
 from electra_tf.finetune.qa import qa_files, qa_reading
-from electra_tf.finetune.readers.reading import BadRows
 from electra_tf.finetune.readers.sources import Source
 from electra_tf.util.errors import UserError
 
@@ -26,25 +25,39 @@ def _squad(*questions, context=CONTEXT):
     return {"version": "v2.0", "data": [{"paragraphs": [paragraph]}]}
 
 
-def _read(path, *, skip=False):
+def _mrqa(**fields):
+    """Returns a line with a question."""
+    start = CONTEXT.index("film")
+    found = {"text": "film", "char_spans": [[start, start + 3], [0, 3]]}
+    question = {
+        "qid": "m1",
+        "id": "another name",
+        "question": "What?",
+        "answers": ["film", "a film"],
+        "detected_answers": [{**found, **fields.pop("detected", {})}],
+        **fields,
+    }
+    return {"context": CONTEXT, "qas": [question]}
+
+
+def _read(directory, name, content, *, skip=False):
+    """Writes JSON, or lines of it, and reads the questions."""
+    path = directory / name
+    lines = content if ".jsonl" in name else [content]
+    texts = [x if isinstance(x, str) else json.dumps(x) for x in lines]
+    text = ("\n".join(texts) + "\n").encode()
+    path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
     bad_rows = BadRows(skip=skip)
     reader = qa_files.QuestionReader(
         Source(path),
         ColumnsConfig(),
         bad_rows,
-        is_training=path.name.startswith("train"),
+        is_training=name.startswith("train"),
         needs_answers=True,
         has_unanswerable=True,
     )
     examples = reader.read()
     return examples, bad_rows.counts.get(str(path), 0), *bad_rows.notes
-
-
-def _read_squad(tmp_path, content, *, skip=False, split="train"):
-    path = tmp_path / f"{split}.json"
-    text = content if isinstance(content, str) else json.dumps(content)
-    path.write_text(text, "utf-8")
-    return _read(path, skip=skip)
 
 
 def test_white_space_is_that_of_the_original():
@@ -76,7 +89,7 @@ def test_squad_is_read(tmp_path):
     answers = [{"text": "film", "answer_start": 15}, *_question()["answers"]]
     several = _question(id=3, answers=answers)
     content = _squad(_question(), nothing, several)
-    (one, two, three), _ = _read_squad(tmp_path, content)
+    (one, two, three), _ = _read(tmp_path, "train.json", content)
     assert (one.eid, one.qas_id, one.question) == (0, "q1", "How?")
     assert one.answers == ("good",) and one.answer_text == "good"
     assert (one.first_word, one.last_word) == (3, 3)
@@ -89,55 +102,94 @@ def test_squad_is_read(tmp_path):
 def test_an_answer_that_is_not_there_is_not_learnt_but_evaluated(tmp_path):
     wrong = {"text": "bad", "answer_start": 10}
     content = _squad(_question(id="q0", answers=[wrong]), _question())
-    (only,), count, note = _read_squad(tmp_path, content)
+    (only,), count, note = _read(tmp_path, "train.json", content)
     assert only.qas_id == "q1" and only.eid == 0 and count == 1
     assert "question q0: 'bad' must stand at character 10 of" in note
     assert note.endswith("Received: 'goo'.")
-    (first, second), count = _read_squad(tmp_path, content, split="dev")
+    (first, second), count = _read(tmp_path, "dev.json", content)
     assert first.answers == ("bad",) and not first.is_found and count == 0
     assert (first.eid, second.eid) == (0, 1)
 
 
-@pytest.mark.parametrize(
-    ("question", "problem"),
-    [
-        (_question(question=" "), "'question' must be a text.*not empty"),
-        (_question(question="\ud800"), "'question' must be Unicode"),
-        (_question(id=None), "'id' must be a text.*Received: None"),
-        (_question(answers="good"), "'answers' must be a list"),
-        (_question(answers=["good"]), "must be a JSON object"),
-        (_question(is_impossible="no"), "'is_impossible' must be true or"),
-        (
-            _question(answers=[{"text": "said.", "answer_start": 27}]),
-            "must lie in the context, of 31 characters.*said.* at 27",
-        ),
-        (
-            _question(answers=[{"text": "It", "answer_start": -1}]),
-            "must lie in the context",
-        ),
-        (
-            _question(answers=[{"text": "It", "answer_start": "0"}]),
-            "'answer_start' must be a whole number",
-        ),
-        ([], r"must be a JSON object.*Received: \[\]"),
-    ],
-)
+SQUAD_ERRORS = [
+    ({"question": " "}, "'question' must be a text.*not empty"),
+    ({"question": "\ud800"}, "'question' must be Unicode"),
+    ({"answers": "good"}, "'answers' must be a list"),
+    ({"answers": ["good"]}, "must be a JSON object"),
+    ({"is_impossible": "no"}, "'is_impossible' must be true or"),
+    (
+        {"answers": [{"text": "said.", "answer_start": 27}]},
+        "must lie in the context, of 31 characters.*said.* at 27",
+    ),
+    (
+        {"answers": [{"text": "It", "answer_start": -1}]},
+        "must lie in the context",
+    ),
+    (
+        {"answers": [{"text": "It", "answer_start": "0"}]},
+        "'answer_start' must be a whole number",
+    ),
+]
+MRQA_ERRORS = [
+    ("{", "line 2", "A row must be JSON"),
+    ("7", "line 2", "must be a JSON object"),
+    *(
+        (_mrqa(detected={"char_spans": spans}), "line 2, question m1", problem)
+        for spans, problem in (
+            (0, "'char_spans' must be a list"),
+            ([7], r"list of pairs of numbers\. Received: \[7\]"),
+            ([[99, 102]], "must lie in the context"),
+        )
+    ),
+]
+ROW_ERRORS = [
+    ({**ROW, "answer": "plot"}, "must stand in its context.*'plot'"),
+    ({**ROW, "answer_start": 2}, "where the answer begins.*2 for 'good'"),
+    ({**ROW, "answer_start": 99}, "must lie in the context"),
+    ({**ROW, "answer_start": "x"}, "whole number.*'x'"),
+    ({**ROW, "answer_start": [1, 2]}, "1 answers, 2 numbers"),
+    ({**ROW, "context": " "}, "'context' must be a text"),
+    ({"question": "a", "answer": "b"}, "must have 'context'"),
+    ({**ROW, "id": "good"}, "good for the second time"),
+]
+SQUAD_PLACE = "article 1, paragraph 1, question"
+ERRORS = [
+    *(
+        ("train.json", _question(**fields), f"{SQUAD_PLACE} q1", problem)
+        for fields, problem in SQUAD_ERRORS
+    ),
+    (
+        "train.json",
+        _question(id=None),
+        f"{SQUAD_PLACE} 2",
+        "'id' must be a text.*Received: None",
+    ),
+    ("train.json", [], f"{SQUAD_PLACE} 2", r"JSON object.*Received: \[\]"),
+    *(("train.jsonl", *error) for error in MRQA_ERRORS),
+    *(("train.jsonl", row, "line 2", problem) for row, problem in ROW_ERRORS),
+]
+
+
+@pytest.mark.parametrize(("name", "bad", "place", "problem"), ERRORS)
 def test_a_bad_question_is_an_error_with_its_place_or_counted(
-    tmp_path, question, problem
+    name, bad, place, problem, tmp_path
 ):
-    content = _squad(_question(id="good"), question)
-    name = question["id"] if question and question["id"] else "2"
-    where = rf"train\.json, article 1, paragraph 1, question {name}: "
-    with pytest.raises(UserError, match=f"{where}.*{problem}.*skip_bad_rows"):
-        _read_squad(tmp_path, content)
-    (example,), count, _ = _read_squad(tmp_path, content, skip=True)
+    content = [_mrqa(qid="good"), bad]
+    if name == "train.json":
+        content = _squad(_question(id="good"), bad)
+    elif isinstance(bad, dict) and "question" in bad:
+        content[0] = {**ROW, "id": "good"}
+    where = rf"{name}, {place}: .*{problem}"
+    with pytest.raises(UserError, match=f"{where}.*skip_bad_rows"):
+        _read(tmp_path, name, content)
+    (example,), count, _ = _read(tmp_path, name, content, skip=True)
     assert example.qas_id == "good" and count == 1
 
 
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        ("{", r"must be JSON\. Received: .*column 2"),
+        ("{", r"must be JSON\. Received: .*line 2 column 1"),
         ("[" * 100_000, "must be JSON"),
         ("[]", r"format of SQuAD.*must be a JSON object.*Received: \[\]"),
         ({"data": {}}, "'data' must be a list"),
@@ -148,101 +200,30 @@ def test_a_bad_question_is_an_error_with_its_place_or_counted(
 )
 def test_a_file_of_another_structure_is_named(tmp_path, content, problem):
     with pytest.raises(UserError, match=rf"train\.json.*{problem}"):
-        _read_squad(tmp_path, content)
+        _read(tmp_path, "train.json", content)
 
 
 def test_names_must_differ_where_answers_are_written_by_them(tmp_path):
     content = _squad(_question(), _question())
-    assert len(_read_squad(tmp_path, content)[0]) == 2
+    assert len(_read(tmp_path, "train.json", content)[0]) == 2
     with pytest.raises(UserError, match="name of its own.*q1 for the second"):
-        _read_squad(tmp_path, content, split="dev")
+        _read(tmp_path, "dev.json", content)
 
 
-def _mrqa_question(**fields):
-    start = CONTEXT.index("film")
-    spans = [[start, start + 3], [0, 3]]
-    found = {"text": "film", "char_spans": spans}
-    return {
-        "qid": "m1",
-        "id": "another name",
-        "question": "What?",
-        "answers": ["film", "a film"],
-        "detected_answers": [found],
-        **fields,
-    }
-
-
-def _read_mrqa(path, *lines, skip=False):
-    texts = [x if isinstance(x, str) else json.dumps(x) for x in lines]
-    content = ("\n".join(texts) + "\n").encode()
-    is_packed = path.suffix == ".gz"
-    path.write_bytes(gzip.compress(content) if is_packed else content)
-    return _read(path, skip=skip)[:2]
-
-
+@pytest.mark.parametrize("header", [[], [{"header": {"dataset": "x"}}, ""]])
 @pytest.mark.parametrize("name", ["train.jsonl", "train.jsonl.gz"])
-def test_mrqa_is_read(tmp_path, name):
-    header = {"header": {"dataset": "x"}}
-    line = {"context": CONTEXT, "qas": [_mrqa_question()]}
-    (only,), _ = _read_mrqa(tmp_path / name, header, "", line)
+def test_mrqa_is_read(tmp_path, name, header):
+    (only,), _ = _read(tmp_path, name, [*header, _mrqa()])
     assert (only.qas_id, only.question) == ("m1", "What?")
     assert only.answers == ("film", "a film") and only.answer_text == "film"
     assert (only.first_word, only.last_word) == (4, 4)
 
 
-@pytest.mark.parametrize(
-    ("line", "place", "problem"),
-    [
-        ("{", "line 2", "A row must be JSON"),
-        ("7", "line 2", "must be a JSON object"),
-        (
-            _mrqa_question(
-                detected_answers=[{"text": "film", "char_spans": 0}]
-            ),
-            "line 2, question m1",
-            "'char_spans' must be a list",
-        ),
-        (
-            _mrqa_question(
-                detected_answers=[{"text": "film", "char_spans": [7]}]
-            ),
-            "line 2, question m1",
-            r"list of pairs of numbers\. Received: \[7\]",
-        ),
-        (
-            _mrqa_question(
-                detected_answers=[{"text": "film", "char_spans": [[99, 102]]}]
-            ),
-            "line 2, question m1",
-            "must lie in the context",
-        ),
-    ],
-)
-def test_a_bad_line_is_an_error_with_its_place(tmp_path, line, place, problem):
-    good = {"context": CONTEXT, "qas": [_mrqa_question(qid="good")]}
-    if isinstance(line, dict):
-        line = {"context": CONTEXT, "qas": [line]}
-    path = tmp_path / "train.jsonl"
-    with pytest.raises(UserError, match=rf"train\.jsonl, {place}: .*{problem}"):
-        _read_mrqa(path, good, line)
-    (example,), count = _read_mrqa(path, good, line, skip=True)
-    assert example.qas_id == "good" and count == 1
-
-
-def _task(tmp_path, **leaves):
-    values = {"task_names": ("own",), "task_kind": "qa", **leaves}
-    config = tiny.config(tmp_path, max_query_length=6, doc_stride=8, **values)
-    tokenizer = TextTokenizer(tiny.VOCABULARY)
-    return task_builder.get_task(config, tokenizer, longest=32)
+_task = functools.partial(tiny.task, "qa", max_query_length=6, doc_stride=8)
 
 
 def _write(tmp_path, rows, name="train.jsonl"):
-    path = tmp_path / "finetuning_data" / "own" / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if not isinstance(rows, str):
-        rows = "".join(json.dumps(row) + "\n" for row in rows)
-    path.write_text(rows, "utf-8")
-    return path
+    return tiny.write(tmp_path, "own", name, rows)
 
 
 def _words(example):
@@ -296,47 +277,6 @@ def test_rows_without_an_answer_are_told_to_be_questions(tmp_path):
     _write(tmp_path, [{"question": "a", "context": "b"}], "test.jsonl")
     (example,) = _task(tmp_path).get_examples("test")
     assert example.answers == () and not example.is_impossible
-
-
-def test_files_may_be_as_those_of_squad_and_mrqa(tmp_path):
-    answers = [{"text": "good", "answer_start": 8}]
-    question = {"id": "q", "question": "what", "answers": answers}
-    paragraph = {"context": ROW["context"], "qas": [question]}
-    squad = json.dumps({"data": [{"paragraphs": [paragraph]}]})
-    path = _write(tmp_path, squad, "a.json")
-    (example,) = _task(tmp_path, train_file=str(path)).get_examples("train")
-    assert example.qas_id == "q" and _words(example) == ("good",)
-    detected = [{"text": "good", "char_spans": [[8, 11]]}]
-    question = {"qid": "q", "question": "what", "answers": ["good"]}
-    question["detected_answers"] = detected
-    paragraph["qas"] = [question]
-    for lines in ([paragraph], [{"header": {}}, paragraph]):
-        path = _write(tmp_path, lines, "b.jsonl")
-        task = _task(tmp_path, train_file=str(path))
-        (example,) = task.get_examples("train")
-        assert example.qas_id == "q" and _words(example) == ("good",)
-
-
-@pytest.mark.parametrize(
-    ("row", "problem"),
-    [
-        ({**ROW, "answer": "plot"}, "must stand in its context.*'plot'"),
-        ({**ROW, "answer_start": 2}, "where the answer begins.*2 for 'good'"),
-        ({**ROW, "answer_start": 99}, "must lie in the context"),
-        ({**ROW, "answer_start": "x"}, "whole number.*'x'"),
-        ({**ROW, "answer_start": [1, 2]}, "1 answers, 2 numbers"),
-        ({**ROW, "context": " "}, "'context' must be a text"),
-        ({"question": "a", "answer": "b"}, "must have 'context'"),
-        ({**ROW, "id": "a"}, "a for the second time"),
-    ],
-)
-def test_a_bad_row_is_an_error_with_its_line_or_counted(row, problem, tmp_path):
-    path = _write(tmp_path, [{**ROW, "id": "a"}, row])
-    with pytest.raises(UserError, match=rf"train\.jsonl, line 2: .*{problem}"):
-        _task(tmp_path).get_examples("train")
-    lenient = _task(tmp_path, skip_bad_rows=True)
-    assert [x.qas_id for x in lenient.get_examples("train")] == ["a"]
-    assert lenient.bad_rows.counts == {str(path): 1}
 
 
 def test_questions_on_a_text_are_held_out_together(tmp_path):

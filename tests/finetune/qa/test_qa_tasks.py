@@ -1,3 +1,4 @@
+import functools
 import json
 import re
 
@@ -5,23 +6,17 @@ import numpy as np
 import pytest
 import tiny_finetuning as tiny
 
-from electra_tf.finetune import task_builder
-from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.run import finetuning_run
 from electra_tf.util.errors import UserError
 
 ROOM = {"max_query_length": 6, "doc_stride": 8}
 
 
-def _task(name, tmp_path, **leaves):
-    config = tiny.config(tmp_path, task_names=(name,), **{**ROOM, **leaves})
-    return task_builder.get_task(
-        config, TextTokenizer(tiny.VOCABULARY), longest=32
-    )
+_task = functools.partial(tiny.task, **ROOM)
 
 
-def _squad(*questions):
-    paragraph = {"context": "it is a very good film", "qas": questions}
+def _squad(*questions, context="it is a very good film"):
+    paragraph = {"context": context, "qas": questions}
     return json.dumps({"data": [{"paragraphs": [paragraph]}]})
 
 
@@ -33,13 +28,6 @@ def _question(name="q", **fields):
 def _write(task, split, text):
     task.directory.mkdir(parents=True, exist_ok=True)
     task.path(split).write_text(text, "utf-8")
-
-
-def test_defaults_are_those_of_question_answering_for_all():
-    for name in ("squad", "squadv1", "naturalqs", "newsqa"):
-        preset = task_builder.TASKS[name]
-        assert preset.kind.DEFAULT_LENGTH == 512
-        assert preset.kind.DEFAULT_EPOCHS == 2 and not preset.num_train_epochs
 
 
 @pytest.mark.parametrize(
@@ -59,17 +47,6 @@ def test_a_row_must_have_room_for_windows_that_overlap(
     assert _task("squad", tmp_path, doc_stride=23).max_seq_length == 32
 
 
-@pytest.mark.parametrize("length", [8, 12, 31])
-def test_the_way_out_of_short_rows_is_one(tmp_path, length):
-    leaves = {"max_seq_length": length, "max_query_length": 64}
-    with pytest.raises(UserError) as error:
-        _task("squad", tmp_path, **leaves)
-    _, _, way_out = str(error.value).partition("Set for example ")
-    way_out = re.findall(r"(\w+)=(\d+)", way_out)
-    leaves |= {name: int(value) for name, value in way_out}
-    assert _task("squad", tmp_path, **leaves).max_seq_length == length
-
-
 def test_packed_files_are_taken_where_there_are_no_others(tmp_path):
     task = _task("newsqa", tmp_path)
     task.directory.mkdir(parents=True)
@@ -83,10 +60,12 @@ def test_packed_files_are_taken_where_there_are_no_others(tmp_path):
 def test_only_squad_2_has_questions_without_an_answer(tmp_path):
     content = _squad(_question(answers=[], is_impossible=True))
     task = _task("squad", tmp_path)
+    assert task.describe()["has_unanswerable"]
     _write(task, "train", content)
     (example,) = task.get_examples("train")
     assert example.is_impossible
     task = _task("squadv1", tmp_path)
+    assert not task.describe()["has_unanswerable"]
     _write(task, "train", content)
     with pytest.raises(UserError, match="question q: .* must have an answer"):
         task.get_examples("train")
@@ -109,8 +88,8 @@ def test_only_a_test_split_may_lack_answers(tmp_path):
 def test_a_run_says_how_many_windows_lack_the_answer(tmp_path, drops):
     leaves = {"max_seq_length": 20, "drop_unanswered_windows": drops}
     task = _task("squad", tmp_path, **leaves)
-    paragraph = {"context": "it is a very good film " * 3, "qas": [_question()]}
-    _write(task, "train", json.dumps({"data": [{"paragraphs": [paragraph]}]}))
+    content = _squad(_question(), context="it is a very good film " * 3)
+    _write(task, "train", content)
     assert task.remark() == ""
     examples = task.get_examples("train")
     # A question of one token leaves 16 of 18; the answer is the fifth.
@@ -120,7 +99,7 @@ def test_a_run_says_how_many_windows_lack_the_answer(tmp_path, drops):
     assert re.search(f"^1 of the rows .* 1 windows .* {kept}", task.remark())
 
 
-def test_files_are_those_of_the_official_scorers(tmp_path):
+def test_files_have_the_name_of_the_task_and_of_a_test_split(tmp_path):
     answer = {
         "qas_id": "q",
         "prediction": "",
@@ -128,13 +107,11 @@ def test_files_are_those_of_the_official_scorers(tmp_path):
         "nbest": [{"text": "good"}],
         "label": (),
     }
-    files = _task("squad", tmp_path).files("dev", [answer])
-    assert json.loads(files["squad.json"]) == {"q": ""}
-    assert json.loads(files["squad_preds.json"]) == {"q": "good"}
-    assert json.loads(files["squad_null_odds.json"]) == {"q": 1.5}
-    files = _task("newsqa", tmp_path).files("test", [answer])
-    assert "newsqa_test.json" in files
-    assert "newsqa_test_null_odds.json" not in files
+    ends = ("", "_preds", "_nbest")
+    names = {f"squad{end}.json" for end in (*ends, "_null_odds")}
+    assert _task("squad", tmp_path).files("dev", [answer]).keys() == names
+    names = {f"newsqa_test{end}.json" for end in ends}
+    assert _task("newsqa", tmp_path).files("test", [answer]).keys() == names
 
 
 @pytest.mark.slow
@@ -142,7 +119,9 @@ def test_files_are_those_of_the_official_scorers(tmp_path):
 def test_a_run_learns_where_the_answer_is(tmp_path, head):
     config = tiny.config(
         tmp_path,
-        task_names=("squad",),
+        task_names=("own",),
+        task_kind="qa",
+        has_unanswerable=True,
         head=head,
         num_train_epochs=30.0,
         layerwise_lr_decay=1.0,
@@ -152,48 +131,27 @@ def test_a_run_learns_where_the_answer_is(tmp_path, head):
         **ROOM,
     )
     tiny.write_model(tmp_path)
-    directory = tmp_path / "finetuning_data/squad"
-    directory.mkdir(parents=True)
     random = np.random.default_rng(0)
     for split, size in (("train", 96), ("dev", 32), ("test", 4)):
-        paragraphs = []
+        rows = []
         for number in range(size):
             words = list(random.choice(tiny.WORDS[2:], 30))
-            has_answer = bool(number % 2)
-            if has_answer:
-                words[random.integers(30)] = "good"
-            context = " ".join(words)
-            start = context.find("good")
-            question = {
-                "id": f"{split}{number}",
-                "question": "what",
-                "is_impossible": not has_answer,
-                "answers": [{"text": "good", "answer_start": start}],
-            }
-            if not has_answer or split == "test":
-                del question["answers"]
-            paragraphs.append({"context": context, "qas": [question]})
-        text = json.dumps({"data": [{"paragraphs": paragraphs}]})
-        (directory / f"{split}.json").write_text(text, "utf-8")
+            answer = "good" if number % 2 else None
+            if answer:
+                words[random.integers(30)] = answer
+            row = {"question": "what", "context": " ".join(words)}
+            rows.append({**row, "id": f"{split}{number}", "answer": answer})
+        tiny.write(tmp_path, "own", f"{split}.jsonl", rows)
     finetuning_run.run(config)
     model_dir = tmp_path / "models/tiny"
     results = json.loads(
-        (model_dir / "results/squad_results.json").read_text("utf-8")
+        (model_dir / "results/own_results.json").read_text("utf-8")
     )
     (trial,) = results["trials"]
     metrics = trial["metrics"]["dev"]
     assert metrics["best_f1"] > 95 and metrics["best_exact"] > 95
-    there = model_dir / "results/squad_qa/trial_1/squad_preds.json"
+    there = model_dir / "results/own_qa/trial_1/own_preds.json"
     preds = json.loads(there.read_text("utf-8"))
     assert len(preds) == 32 and preds["dev1"] == "good"
-    there = model_dir / "submissions/trial_1/squad_test.json"
+    there = model_dir / "submissions/trial_1/own_test.json"
     assert len(json.loads(there.read_text("utf-8"))) == 4
-
-
-@pytest.mark.parametrize(
-    ("name", "there"), [("squad", True), ("squadv1", False)]
-)
-def test_a_task_describes_whether_questions_may_lack_an_answer(
-    name, there, tmp_path
-):
-    assert _task(name, tmp_path).describe()["has_unanswerable"] is there

@@ -30,15 +30,24 @@ def _golden(name):
             zip(case["labels"], mask, strict=True)
         )
     ]
-    outputs = {
-        "predictions": np.array(case["preds"]),
-        "confidences": np.ones(mask.shape),
-        "labels_mask": mask,
-        "eid": np.arange(len(mask)),
-        "first_word": np.zeros(len(mask), int),
-        "loss": np.array(case["loss"]),
-    }
+    loss = np.array(case["loss"])
+    outputs = _outputs(case["preds"], labels_mask=mask, loss=loss)
     return labels, outputs, examples, case["result"]
+
+
+def _outputs(predictions, **others):
+    """Returns the outputs of rows, each a whole sentence."""
+    predictions = np.array(predictions)
+    count = len(predictions)
+    return {
+        "predictions": predictions,
+        "confidences": np.ones(predictions.shape),
+        "labels_mask": np.ones(predictions.shape),
+        "eid": np.arange(count),
+        "first_word": np.zeros(count, int),
+        "loss": np.ones(count),
+        **others,
+    }
 
 
 def test_accuracy_is_that_of_the_original():
@@ -57,31 +66,11 @@ def test_f1_of_spans_is_that_of_the_original_on_request():
         assert found[name] == pytest.approx(expected[name], rel=1e-12)
 
 
-@pytest.mark.huggingface
-def test_f1_of_spans_is_that_of_seqeval():
-    from seqeval import metrics
-
-    labels, outputs, examples, _ = _golden("tagging_entity_f1")
-    scorer = EntityScorer(labels)
-    found = scorer.score(outputs, examples)
-    predicted, _ = scorer.tags(outputs, examples)
-    golden = [list(example.tags) for example in examples]
-    expected = 100 * metrics.f1_score(golden, predicted)
-    assert found["f1"] == pytest.approx(expected)
-
-
 def test_f1_counts_whole_spans():
     examples = [TaggedSentence(0, ("a",) * 5, ("B-X", "E-X", "O", "S-Y", "O"))]
     labels = ("B-X", "E-X", "O", "S-X", "S-Y")
-    predictions = np.array([[0, 1, 2, 3, 4]])  # one of three, one of two
-    outputs = {
-        "predictions": predictions,
-        "confidences": np.ones((1, 5)),
-        "labels_mask": np.ones((1, 5)),
-        "eid": np.zeros(1, int),
-        "first_word": np.zeros(1, int),
-        "loss": np.array([10.0]),
-    }
+    # One span of three that are found, of two.
+    outputs = _outputs([[0, 1, 2, 3, 4]], loss=np.array([10.0]))
     found = EntityScorer(labels).score(outputs, examples)
     assert found["precision"] == pytest.approx(100 / 3)
     assert found["recall"] == pytest.approx(100 / 2)
@@ -91,14 +80,13 @@ def test_f1_counts_whole_spans():
 
 def test_windows_of_a_sentence_are_put_together():
     examples = [TaggedSentence(0, ("a", "b", "c"), ("X", "Y", "X"))]
-    outputs = {
-        "predictions": np.array([[1, 0, 0], [0, 1, 0]]),
-        "confidences": np.array([[0.1, 0.2, 0], [0.3, 0.4, 0]]),
-        "labels_mask": np.array([[0, 1, 0], [1, 0, 0]]),
-        "eid": np.array([0, 0]),
-        "first_word": np.array([1, 0]),
-        "loss": np.array([1.0, 1.0]),
-    }
+    outputs = _outputs(
+        [[1, 0, 0], [0, 1, 0]],
+        confidences=np.array([[0.1, 0.2, 0], [0.3, 0.4, 0]]),
+        labels_mask=np.array([[0, 1, 0], [1, 0, 0]]),
+        eid=np.array([0, 0]),
+        first_word=np.array([1, 0]),
+    )
     # Word 2 is the second of the first window, word 0 the first of the other.
     scorer = AccuracyScorer(("X", "Y"))
     (answer,) = scorer.answers(outputs, examples)
@@ -109,11 +97,7 @@ def test_windows_of_a_sentence_are_put_together():
 def test_an_ensemble_tags_by_the_mean_probability():
     shares = np.array([[0.9, 0.05, 0.05], [0.1, 0.5, 0.4], [0.1, 0.2, 0.7]])
     others = np.array([[0.2, 0.6, 0.2], [0.1, 0.3, 0.6], [0.3, 0.3, 0.4]])
-    common = {
-        "labels_mask": np.array([[1.0, 1.0, 0.0]]),
-        "eid": np.zeros(1, int),
-        "first_word": np.zeros(1, int),
-    }
+    common = _outputs([[0] * 3], labels_mask=np.array([[1.0, 1.0, 0.0]]))
     outputs = [
         {**common, "logits": np.log(part)[None] + 7, "loss": np.full(1, i)}
         for i, part in enumerate((shares, others))
@@ -130,10 +114,7 @@ def test_one_tag_for_all_words_fails_only_where_there_are_several(
     tag, expected
 ):
     examples = [TaggedSentence(0, ("w", "w"), ("A", tag))]
-    outputs = {
-        "predictions": np.array([[1, 1, 0]]),
-        "labels_mask": np.array([[1, 1, 0]]),
-    }
+    outputs = _outputs([[1, 1, 0]], labels_mask=np.array([[1, 1, 0]]))
     scorer = AccuracyScorer(("A", "B"))
     assert scorer.has_failed(outputs, examples) is expected
 
@@ -162,13 +143,7 @@ def test_the_majority_is_the_tag_that_each_word_has_most_often():
 )
 def test_answers_are_in_the_encoding_of_the_file(encoding, label, prediction):
     labels = ("O", "B-X", "E-X", "S-X")
-    outputs = {
-        "predictions": np.array([[3, 1, 2, 0]]),
-        "confidences": np.ones((1, 4)),
-        "labels_mask": np.ones((1, 4)),
-        "eid": np.zeros(1, int),
-        "first_word": np.zeros(1, int),
-    }
+    outputs = _outputs([[3, 1, 2, 0]])
     examples = [TaggedSentence(0, ("a",) * 4, ("B-X", "E-X", "S-X", "O"))]
     scorer = EntityScorer(labels, encoding=encoding)
     (answer,) = scorer.answers(outputs, examples)

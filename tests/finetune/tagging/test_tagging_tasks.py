@@ -1,39 +1,31 @@
+import functools
 import json
 import shutil
 
 import golden_arrays
-import keras
-import numpy as np
 import pytest
 import tensorflow as tf
 import tiny_finetuning as tiny
 
-from electra_tf.checkpoint import loading
-from electra_tf.config.model import BertConfig
-from electra_tf.finetune import task_builder
 from electra_tf.finetune.features import Features
-from electra_tf.finetune.finetuning_model import FinetuningModel
-from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.readers import inputs
-from electra_tf.finetune.tagging.tagging_head import TaggingHead
-from electra_tf.model.modeling import BertModel
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util.errors import UserError
 
 GOLDEN = golden_arrays.FULL / "finetune"
-HEAD = GOLDEN / "head_chunk.npz"
-TABLE = "electra/embeddings/word_embeddings"
 
 
-def _task(name, tmp_path, *, vocabulary=tiny.VOCABULARY, **leaves):
-    config = tiny.config(tmp_path, task_names=(name,), **leaves)
-    tokenizer = TextTokenizer(vocabulary)
-    return task_builder.get_task(config, tokenizer, longest=64)
+_task = functools.partial(tiny.task, longest=64)
+_custom = functools.partial(tiny.task, "tagging")
 
 
 def _write(task, split, text):
     task.directory.mkdir(parents=True, exist_ok=True)
     task.path(split).write_text(text, "utf-8")
+
+
+def _put(tmp_path, content, name="train.jsonl"):
+    return tiny.write(tmp_path, "own", name, content)
 
 
 def test_names_of_any_encoding_become_bioes(tmp_path):
@@ -98,35 +90,21 @@ def test_long_sentences_are_tagged_to_the_last_word(tmp_path):
     examples = task.get_examples("train")
     rows = list(task.featurize(examples, is_training=True))
     assert len(rows) > 1 and max(len(r["input_ids"]) for r in rows) == 10
-    head = task.head()
-    with keras.name_scope("task_specific"):
-        head.build((None, 16))
-    encoder = loading.make(tiny.weights()).encoder
-    model = FinetuningModel(
-        task.config, encoder, [head], seed=0, num_train_steps=1
-    )
-    features = Features(rows, task.get_feature_specs())
-    outputs = model.outputs_of(task.name, features, 3)
-    places = Features(rows, task.get_feature_specs()).batch(
+    batch = Features(rows, task.get_feature_specs()).batch(
         tf.range(len(rows)), 16
     )
-    width = outputs["predictions"].shape[1]
-    outputs["predictions"] = places["labels"].numpy()[:, :width]
+    outputs = {name: batch[name].numpy() for name in batch}
+    outputs["predictions"] = outputs["labels"]
+    outputs["confidences"] = outputs["loss"] = outputs["labels_mask"]
     scores = task.get_scorer().score(outputs, examples)
     assert scores["accuracy"] == 100, "each word has its own label"
 
 
-def _golden_task(tmp_path, **leaves):
-    shutil.copytree(GOLDEN / "data_dir", tmp_path, dirs_exist_ok=True)
-    vocabulary = Vocabulary.from_file(str(golden_arrays.VOCAB_FILE))
-    return _task(
-        "chunk", tmp_path, vocabulary=vocabulary, max_seq_length=64, **leaves
-    )
-
-
 @pytest.mark.skipif(not GOLDEN.exists(), reason="needs the golden arrays")
 def test_rows_are_those_of_the_original(tmp_path):
-    task = _golden_task(tmp_path, original_spans=True)
+    shutil.copytree(GOLDEN / "data_dir", tmp_path, dirs_exist_ok=True)
+    vocabulary = Vocabulary.from_file(str(golden_arrays.VOCAB_FILE))
+    task = _task("chunk", tmp_path, vocabulary=vocabulary, original_spans=True)
     golden = json.loads((GOLDEN / "features.json").read_text("utf-8"))
     mapping = golden["chunk/label_mapping"]
     names = {number: tag for tag, number in mapping.items()}
@@ -152,70 +130,10 @@ def test_rows_are_those_of_the_original(tmp_path):
     assert compared == 4
 
 
-@pytest.mark.skipif(not HEAD.exists(), reason="needs the golden arrays")
-def test_logits_and_losses_are_those_of_the_original():
-    golden = dict(np.load(HEAD))
-    table = np.zeros((30522, 16), np.float32)
-    table[golden["used_ids"]] = golden[f"var/{TABLE}__rows_used_ids"]
-    golden[f"var/{TABLE}"] = table
-    config = BertConfig(
-        vocab_size=30522,
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=64,
-        embedding_size=16,
-    )
-    encoder, head = BertModel(config), TaggingHead("chunk", 11)
-    encoder.build((None, None))
-    with keras.name_scope("task_specific"):
-        head.build((None, 32))
-    model = FinetuningModel(
-        tiny.config(), encoder, [head], seed=0, num_train_steps=1
-    )
-    for variable in model.trainable_variables:
-        variable.assign(golden[f"var/{variable.path}"])
-    names = ("labels", "labels_mask", "labeled_positions")
-    batch = {name: tf.constant(golden[f"in/chunk_{name}"]) for name in names}
-    for name in ("input_ids", "input_mask", "segment_ids"):
-        batch[name] = tf.constant(golden[f"in/{name}"])
-    batch["loss_mask"] = batch["labels_mask"]
-    batch["first_word"] = tf.zeros(4, tf.int32)
-    outputs = model.outputs("chunk", batch)
-    np.testing.assert_allclose(
-        outputs["logits"], golden["train/logits"], rtol=1e-4, atol=1e-5
-    )
-    np.testing.assert_array_equal(
-        outputs["predictions"], golden["train/predictions"]
-    )
-    np.testing.assert_allclose(
-        head.losses(outputs, batch), golden["train/loss"], rtol=2e-5
-    )
-
-
 LINES = [
     {"words": ["good", "film"], "tags": ["B-X", "I-X"]},
     {"words": ["a", "plot"], "tags": ["O", "I-Y"]},
 ]
-
-
-def _custom(tmp_path, *, metadata=None, **leaves):
-    values = {"task_names": ("own",), "task_kind": "tagging", **leaves}
-    return task_builder.get_task(
-        tiny.config(tmp_path, **values),
-        TextTokenizer(tiny.VOCABULARY),
-        longest=32,
-        metadata=metadata,
-    )
-
-
-def _put(tmp_path, content, name="train.jsonl"):
-    path = tmp_path / "finetuning_data" / "own" / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if not isinstance(content, str):
-        content = "".join(json.dumps(line) + "\n" for line in content)
-    path.write_text(content, "utf-8")
-    return path
 
 
 def test_spans_are_known_by_their_tags(tmp_path):
@@ -231,7 +149,7 @@ def test_spans_are_known_by_their_tags(tmp_path):
     plain = _custom(tmp_path, tag_scheme="tags")
     assert plain.labels == ("B-X", "I-X", "I-Y", "O")
     assert plain.get_scorer().main_metric == "accuracy"
-    again = _custom("nowhere", metadata=json.loads(json.dumps(task.describe())))
+    again = _custom(metadata=json.loads(json.dumps(task.describe())))
     assert again.labels == task.labels and again.is_spans
 
 
@@ -246,9 +164,9 @@ def test_answers_have_the_encoding_of_the_training_rows(
     task = _custom(tmp_path)
     assert task.get_scorer().encoding == encoding
     known = json.loads(json.dumps(task.describe()))
-    assert _custom("nowhere", metadata=known).get_scorer().encoding == encoding
+    assert _custom(metadata=known).get_scorer().encoding == encoding
     del known["encoding"]  # as earlier versions wrote it
-    assert _custom("nowhere", metadata=known).get_scorer().encoding == "BIOES"
+    assert _custom(metadata=known).get_scorer().encoding == "BIOES"
 
 
 def test_tags_that_are_no_spans_are_scored_word_by_word(tmp_path):

@@ -4,16 +4,11 @@ As of the CoNLL shared tasks, and CoNLL-U.
 """
 
 import itertools
-import pathlib
+import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from electra_tf.finetune.readers.reading import (
-    BadRowError,
-    BadRows,
-    Line,
-    read_lines,
-)
+from electra_tf.data.formats.rows import BadRowError, BadRows, Line
 
 _DOCUMENT = "-DOCSTART-"
 
@@ -52,16 +47,18 @@ class Word(NamedTuple):
 
 
 def read(
-    path: pathlib.Path,
+    path: str | os.PathLike[str],
+    lines: Iterable[Line],
     columns: Columns,
-    bad_rows: BadRows,
     *,
+    bad_rows: BadRows,
     check: Callable[[Word], None],
 ) -> Iterator[tuple[Word, ...]]:
     """Reads the sentences of a file.
 
     Args:
-      path: of the file.
+      path: of the file, for messages.
+      lines: of it.
       columns: its layout.
       bad_rows: what to do about words that cannot be read.
       check: word -> None; raises `BadRowError` if it cannot be used.
@@ -72,9 +69,9 @@ def read(
     Raises:
       UserError: naming file and line of what cannot be read.
     """
-    for lines in sentences(read_lines(path), columns):
+    for sentence in sentences(lines, columns):
         words: list[Word] = []
-        for line in lines:
+        for line in sentence:
             with bad_rows.at(path, line.number):
                 found = word(line, columns)
                 check(found)
@@ -96,7 +93,7 @@ def sentences(lines: Iterable[Line], columns: Columns) -> Iterator[list[Line]]:
 
 
 def _is_comment(line: Line, columns: Columns) -> bool:
-    """Says whether a line is none of a sentence."""
+    """Returns whether a line is none of a sentence."""
     text = line.text or ""
     if not columns.is_conllu:
         return text.startswith(_DOCUMENT)

@@ -70,7 +70,7 @@ _BZ2_BLOCK = (b"1AY&SY", b"\x17rE8P\x90")  # after "BZh" and a digit
 
 
 def is_compressed(name: str) -> bool:
-    """Says whether the name is that of a compressed file."""
+    """Returns whether the name is that of a compressed file."""
     return _extension(name) in _CODECS
 
 
@@ -96,7 +96,7 @@ def decompress(name: str, file: BinaryIO) -> tuple[str, BinaryIO]:
 
 
 def is_compressed_content(head: bytes) -> bool:
-    """Says whether a file begins as a compressed one does.
+    """Returns whether a file begins as a compressed one does.
 
     Args:
       head: its first `HEAD_BYTES` or more.

@@ -1,10 +1,7 @@
-"""Rows of .csv, .tsv and .jsonl files, for training and for prediction."""
+"""Tables with a record a row: .csv, .tsv and JSON lines."""
 
 import csv
-import io
 import itertools
-import json
-import pathlib
 import re
 import sys
 from collections import Counter
@@ -12,17 +9,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from electra_tf.config.columns import ColumnsConfig
-from electra_tf.finetune.readers.reading import (
-    BadRowError,
-    decode,
-    parse_object,
-    read_bytes,
-)
-from electra_tf.finetune.readers.records import Record, received
-from electra_tf.util import compression
+from electra_tf.data.formats.contents import JSON_LINES
+from electra_tf.data.formats.rows import Record, json_records, received
 from electra_tf.util.errors import UserError
 
-JSON_LINES = (".jsonl", ".ndjson")
 ENDINGS = (".csv", ".tsv", *JSON_LINES)
 
 _NOT_UTF8 = re.compile("[\udc80-\udcff]")  # what "surrogateescape" makes
@@ -84,36 +74,7 @@ class _Row(NamedTuple):
     problem: str = ""
 
 
-def ending(path: pathlib.Path) -> str:
-    """Returns the ending of a file's name, of a packed file that inside."""
-    is_packed = compression.is_compressed(path.name)
-    return pathlib.Path(path.stem if is_packed else path.name).suffix.lower()
-
-
-def read(
-    path: pathlib.Path,
-    config: ColumnsConfig,
-    required: Collection[str] = (),
-    *,
-    layout: Layout | None = None,
-) -> Iterator[Record]:
-    """Reads the rows of a file.
-
-    Args:
-      path: of the file.
-      config: how tables are written.
-      required: see `records`.
-      layout: see `Table`.
-
-    Raises:
-      UserError: if the file cannot be read, and as `records`.
-    """
-    lines = io.BytesIO(read_bytes(path))
-    table = Table(str(path), lines, ending(path), config, layout)
-    return records(table, required)
-
-
-def records(table: Table, required: Collection[str]) -> Iterator[Record]:
+def read(table: Table, required: Collection[str]) -> Iterator[Record]:
     """Reads the rows of a table, one after the other.
 
     Args:
@@ -128,7 +89,7 @@ def records(table: Table, required: Collection[str]) -> Iterator[Record]:
         column or has one twice.
     """
     if table.kind in JSON_LINES:
-        yield from _json_lines(table.lines)
+        yield from json_records(table.lines)
         return
     if table.kind not in _DELIMITERS:
         raise UserError(
@@ -295,29 +256,3 @@ def _next(origin: str, reader: "csv.Reader") -> _Row | None:
         return _Row(number, (), f"A row must be as RFC 4180 says: {error}.")
     finally:
         csv.field_size_limit(before)
-
-
-def _json_lines(lines: Iterable[bytes]) -> Iterator[Record]:
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            yield Record(number, _object(line))
-        except BadRowError as error:
-            yield Record(number, {}, str(error))
-
-
-def _object(line: bytes) -> dict:
-    value = parse_object(decode(line))
-    if b"\\u" in line and not _is_unicode(value):
-        raise BadRowError("A row must be Unicode text. Received: a surrogate.")
-    return value
-
-
-def _is_unicode(value: dict) -> bool:
-    """Says whether all texts in a value can be written as UTF-8."""
-    try:
-        json.dumps(value, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -1,29 +1,55 @@
-"""Tasks from data sets that TensorFlow Datasets prepared before."""
+"""Tasks from files, and from data sets that were prepared before."""
 
+import prepared_datasets
 import pytest
 import tensorflow as tf
 import tensorflow_datasets as tfds
 import tiny_finetuning as tiny
+from corpora import COMPRESS
 
 from electra_tf.finetune import task_builder
 from electra_tf.finetune.preprocessing import TextTokenizer
+from electra_tf.finetune.readers import sources
 from electra_tf.util.errors import UserError
 
 
-def _store(directory, name, config, features, splits):
-    tfds.dataset_builders.store_as_tfds_dataset(
-        name=name,
-        version="1.0.0",
-        config=config,
-        data_dir=directory,
-        description="for tests",
-        features=tfds.features.FeaturesDict(features),
-        split_datasets={
-            split: tf.data.Dataset.from_tensor_slices(values)
-            for split, values in splits.items()
-        },
-        disable_shuffling=True,
-    )
+@pytest.mark.parametrize("content", [None, b"", b"\n \n"])
+def test_a_file_must_be_there_and_hold_something(tmp_path, content):
+    path = tmp_path / "x.tsv"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(UserError, match=r"x\.tsv must .* Received: "):
+        sources.read_lines(path)
+
+
+@pytest.mark.parametrize("ending", COMPRESS)
+def test_a_compressed_file_is_read_if_it_is_whole(ending, tmp_path):
+    path = tmp_path / f"x.jsonl{ending}"
+    packed = COMPRESS[ending](b"\xef\xbb\xbfa\nb\n")
+    path.write_bytes(packed)
+    assert [line.text for line in sources.read_lines(path)] == ["a", "b"]
+    unnamed = tmp_path / "x.jsonl"
+    unnamed.write_bytes(packed)
+    assert sources.read_bytes(unnamed) == b"a\nb\n"
+    for content in (packed[:-9], packed[:2] + b"?" + packed[3:], b"a\n"):
+        path.write_bytes(content)
+        refused = rf"{ending} must be a whole {ending} file"
+        with pytest.raises(UserError, match=refused):
+            sources.read_lines(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        ("a,b".encode("utf-16"), "UTF-16 text. Convert it: iconv"),
+        (b"PK\x03\x04", "a ZIP archive. Unpack it"),
+        (b"PAR1", "a Parquet file. Write it as JSON lines"),
+    ],
+)
+def test_a_file_that_is_no_text_is_named(tmp_path, content, what):
+    (tmp_path / "x.csv").write_bytes(content)
+    with pytest.raises(UserError, match=rf"x\.csv must be text.*: {what}"):
+        sources.read_bytes(tmp_path / "x.csv")
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +66,7 @@ def data_dir(tmp_path_factory):
     rows["idx"] = [1, 0, 2]
     unknown = {**rows, "label": [-1, -1, -1]}
     splits = {"train": rows, "validation": rows, "test": unknown}
-    _store(directory, "glue", "cola", features, splits)
+    prepared_datasets.store(directory, "glue/cola/1.0.0", features, splits)
     names = ["entailment", "neutral", "contradiction"]
     features = {
         "premise": text,
@@ -51,7 +77,7 @@ def data_dir(tmp_path_factory):
     rows = {"premise": ["p"], "hypothesis": ["h"], "label": [2], "idx": [0]}
     splits = dict.fromkeys(["train", "validation_matched"], rows)
     splits["test_mismatched"] = rows
-    _store(directory, "glue", "mnli", features, splits)
+    prepared_datasets.store(directory, "glue/mnli/1.0.0", features, splits)
     features = {
         "tokens": tfds.features.Sequence(text),
         "ner": tfds.features.Sequence(
@@ -62,7 +88,7 @@ def data_dir(tmp_path_factory):
     }
     rows = {"tokens": [["a", "film"]] * 2, "ner": [[0, 1]] * 2}
     rows |= {"stars": [1.5, 4.0], "deep": {"text": ["good", "bad"]}}
-    _store(directory, "mine", None, features, {"train": rows})
+    prepared_datasets.store(directory, "mine//1.0.0", features, {"train": rows})
     return directory
 
 

@@ -1,0 +1,368 @@
+"""Rows of files and data sets: their values, and what becomes of bad ones."""
+
+import contextlib
+import difflib
+import json
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from electra_tf.util import files
+from electra_tf.util.errors import UserError, shown
+
+MAX_JSON_BYTES = 2**27
+"""Bytes of a line of JSON, which is in memory as a whole."""
+
+Json = bool | int | float | str | list | dict | None
+
+
+class BadRowError(ValueError):
+    """A row cannot be used; the text says what it must be.
+
+    Attributes:
+      place: line or row of the stream, from 1; 0 where only the reader of the
+        stream knows it.
+    """
+
+    def __init__(self, problem: str, place: int = 0) -> None:
+        super().__init__(problem)
+        self.place = place
+
+
+class Line(NamedTuple):
+    """A line of a file.
+
+    Attributes:
+      number: from 1.
+      text: without the line break; None if it is not UTF-8.
+    """
+
+    number: int
+    text: str | None
+
+
+class Record(NamedTuple):
+    """A row.
+
+    Attributes:
+      place: where it begins: a line, from 1, or what else tells it.
+      values: column -> value; empty where the row cannot be read.
+      problem: what is wrong with it; "" for nothing.
+    """
+
+    place: int | str
+    values: Mapping[str, Any]
+    problem: str = ""
+
+    def value(self, column: str) -> Any:  # noqa: ANN401 (as the file has it)
+        """Returns what is in a column.
+
+        Args:
+          column: its name; with dots for a field of a field.
+
+        Raises:
+          BadRowError: if the row has no such column or cannot be read.
+        """
+        if self.problem:
+            raise BadRowError(self.problem)
+        if column in self.values:
+            return self.values[column]
+        value: Any = self.values
+        for part in column.split("."):
+            if not isinstance(value, Mapping) or part not in value:
+                raise BadRowError(
+                    f"A row must have {column!r}. "
+                    + received(column, self.values)
+                )
+            value = value[part]
+        return value
+
+    def has(self, column: str) -> bool:
+        """Returns whether there is such a column, and the row can be read."""
+        try:
+            self.value(column)
+        except BadRowError:
+            return False
+        return True
+
+    def string(self, column: str) -> str:
+        """Returns a text, be it empty or have parts of characters.
+
+        Raises:
+          BadRowError: if it is none.
+        """
+        return self._of_type(column, str, "a text")
+
+    def text(self, column: str) -> str:
+        """Returns a text.
+
+        Raises:
+          BadRowError: if it is none, or holds nothing.
+        """
+        value = self.value(column)
+        if not isinstance(value, str) or not value.strip():
+            raise BadRowError(
+                f"{column!r} must be a text that is not empty. Received: "
+                f"{shown(value)}."
+            )
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            raise BadRowError(
+                f"{column!r} must be Unicode text. Received: {error}."
+            ) from error
+        return value
+
+    def label(self, column: str) -> str | None:
+        """Returns a label or value as text, None where there is none.
+
+        Raises:
+          BadRowError: if it is a list or an object.
+        """
+        value = self.value(column)
+        if isinstance(value, list | dict):
+            raise BadRowError(
+                f"{column!r} must be a text or a number. Received: {value!r}."
+            )
+        if value is None or isinstance(value, str):
+            return (value or "").strip() or None
+        return json.dumps(value)
+
+    def texts(self, column: str) -> tuple[str, ...]:
+        """Returns a list of texts, none of them empty; numbers as texts.
+
+        Raises:
+          BadRowError: if it is anything else.
+        """
+        values = self.value(column)
+        is_list = isinstance(values, list) and values
+        if not is_list or not all(map(_is_text, values)):
+            raise BadRowError(
+                f"{column!r} must be a list of texts that are not empty. "
+                f"Received: {shown(values)}."
+            )
+        return tuple(map(str, values))
+
+    def identity(self, column: str) -> str:
+        """Returns the name of a question: a text, or a number as one.
+
+        Raises:
+          BadRowError: if there is none.
+        """
+        value = self.value(column)
+        is_number = isinstance(value, int) and not isinstance(value, bool)
+        return str(value) if is_number else self.text(column)
+
+    def items(self, column: str, *, is_optional: bool = False) -> list:
+        """Returns a list.
+
+        Args:
+          column: that holds it.
+          is_optional: whether the empty list stands for one that is not there.
+
+        Raises:
+          BadRowError: if there is none.
+        """
+        if is_optional and self._is_missing(column):
+            return []
+        return self._of_type(column, list, "a list")
+
+    def integer(self, column: str) -> int:
+        """Returns a whole number.
+
+        Raises:
+          BadRowError: if there is none.
+        """
+        return self._of_type(column, int, "a whole number")
+
+    def flag(self, column: str) -> bool:
+        """Returns a truth value; false for one that is not there.
+
+        Raises:
+          BadRowError: if it is something else.
+        """
+        if self._is_missing(column):
+            return False
+        return self._of_type(column, bool, "true or false")
+
+    def _is_missing(self, column: str) -> bool:
+        return not self.has(column) or self.value(column) is None
+
+    def _of_type(self, column: str, kind: type, expected: str) -> Any:  # noqa: ANN401
+        value = self.value(column)
+        is_flag = isinstance(value, bool)
+        if not isinstance(value, kind) or (is_flag and kind is int):
+            raise BadRowError(
+                f"{column!r} must be {expected}. Received: {shown(value)}."
+            )
+        return value
+
+
+def of_json(place: int | str, content: Json) -> Record:
+    """Makes a record of a JSON object; of anything else one with a problem."""
+    if isinstance(content, Mapping):
+        return Record(place, content)
+    problem = f"There must be a JSON object. Received: {shown(content)}."
+    return Record(place, {}, problem)
+
+
+def _is_text(value: Any) -> bool:  # noqa: ANN401 (any JSON)
+    return isinstance(value, str | int) and bool(str(value).strip())
+
+
+def received(column: str, columns: Collection[str]) -> str:
+    """Says which columns there are, and which of them may be meant."""
+    near = difflib.get_close_matches(column, columns, 1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    return f"Received: {', '.join(map(repr, columns)) or 'nothing'}.{hint}"
+
+
+class BadRows:
+    """Refuses rows that cannot be used, or counts them.
+
+    Args:
+      skip: whether to leave them out and count them.
+    """
+
+    def __init__(self, *, skip: bool) -> None:
+        self.skip = skip
+        self._places: dict[str, set[int | str]] = {}
+        self._first: dict[str, str] = {}
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """File -> rows left out; a file may be read more than once."""
+        return {path: len(places) for path, places in self._places.items()}
+
+    @property
+    def notes(self) -> list[str]:
+        """A note for each file: rows left out, and the first problem."""
+        return [
+            f"{count:,} bad rows of {path} are left out. The first, "
+            f"{self._first[path]}"
+            for path, count in self.counts.items()
+        ]
+
+    @contextlib.contextmanager
+    def at(
+        self, path: str | os.PathLike[str], place: int | str
+    ) -> Iterator[None]:
+        """Stands around the reading of one row.
+
+        Args:
+          path: of the file.
+          place: where the row begins: a line, from 1, or what else tells it.
+
+        Raises:
+          UserError: naming file and place, if a `BadRowError` is raised inside
+            and bad rows are not left out.
+        """
+        try:
+            yield
+        except BadRowError as error:
+            if not self.skip:
+                raise UserError(
+                    f"{path}, {_where(place)}: {error} Mend it, or set "
+                    "--skip_bad_rows to leave such rows out."
+                ) from error
+            self.leave_out(path, place, str(error))
+
+    def leave_out(
+        self, path: str | os.PathLike[str], place: int | str, problem: str
+    ) -> None:
+        """Counts a row."""
+        self._places.setdefault(str(path), set()).add(place)
+        self._first.setdefault(str(path), f"{_where(place)}: {problem}")
+
+
+def _where(place: int | str) -> str:
+    return f"line {place}" if isinstance(place, int) else place
+
+
+def numbered(lines: Iterable[bytes]) -> Iterator[Line]:
+    """Yields lines with their numbers, without what ends them."""
+    for number, line in enumerate(lines, start=1):
+        text = line.removesuffix(b"\n").removesuffix(b"\r")
+        yield Line(number, decode(text))
+
+
+def decode(line: bytes) -> str | None:
+    """Returns the text of a line, None if it is not UTF-8."""
+    try:
+        return line.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def json_records(
+    lines: Iterable[bytes], *, allows_surrogates: bool = False
+) -> Iterator[Record]:
+    """Reads JSON lines.
+
+    Args:
+      lines: of a file.
+      allows_surrogates: whether texts may hold parts of characters, as a JSON
+        escape can say.
+
+    Yields:
+      A record a line, of which blank ones are none; bad ones have a problem.
+    """
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            values = parse_object(line)
+            if not allows_surrogates and b"\\u" in line:
+                _check_unicode(values)
+        except BadRowError as error:
+            yield Record(number, {}, str(error))
+        else:
+            yield Record(number, values)
+
+
+def parse_object(line: bytes) -> dict[str, Json]:
+    """Reads a line of JSON that must be an object.
+
+    Raises:
+      BadRowError: if it is anything else.
+    """
+    if len(line) > MAX_JSON_BYTES:
+        raise BadRowError(
+            f"A row must have {MAX_JSON_BYTES} bytes or fewer. Received: more."
+        )
+    value = parse_json(decode(line))
+    if not isinstance(value, dict):
+        raise BadRowError(
+            f"A row must be a JSON object. Received: {shown(value)}."
+        )
+    return value
+
+
+def parse_json(text: str | None) -> Json:
+    """Reads a line of JSON, of which each may have a byte-order mark.
+
+    Args:
+      text: of the line; None if it is not UTF-8.
+
+    Raises:
+      BadRowError: if it is no JSON.
+    """
+    if text is None:
+        raise BadRowError("A row must be UTF-8 text.")
+    try:
+        return files.parse_json(text.removeprefix("\ufeff"))
+    except json.JSONDecodeError as error:
+        problem = f"{error.msg} at column {error.colno}"
+    except ValueError as error:
+        problem = str(error)
+    raise BadRowError(f"A row must be JSON. Received: {problem}.")
+
+
+def _check_unicode(value: Json) -> None:
+    """Checks that all texts in a value can be written as UTF-8."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise BadRowError(
+            "A row must be Unicode text. Received: a surrogate."
+        ) from error

@@ -1,0 +1,88 @@
+"""What heads of every kind promise, against arrays of the original."""
+
+import json
+
+import golden_arrays
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny_finetuning as tiny
+
+from electra_tf.config.qa import QAConfig
+from electra_tf.finetune.classification.classification_heads import (
+    ClassificationHead,
+    RegressionHead,
+)
+from electra_tf.finetune.qa.qa_heads import make_head
+from electra_tf.finetune.tagging.tagging_head import TaggingHead
+
+TABLE = "electra/embeddings/word_embeddings"
+HEADS = {
+    "cola": lambda: ClassificationHead("cola", 2),
+    "sts": lambda: RegressionHead("sts"),
+    "chunk": lambda: TaggingHead("chunk", 11),
+}
+
+
+def _golden(task):
+    path = golden_arrays.ROOT / f"finetune/head_{task}.npz"
+    if not path.exists():
+        pytest.skip("needs the golden arrays")
+    arrays = dict(np.load(path))
+    for kind in ("var", "grad"):
+        rows = arrays.pop(f"{kind}/{TABLE}__rows_used_ids")
+        table = np.zeros((30522, rows.shape[1]), np.float32)
+        table[arrays["used_ids"]] = rows
+        arrays[f"{kind}/{TABLE}"] = table
+    return arrays
+
+
+@pytest.mark.parametrize("task", HEADS)
+def test_outputs_losses_and_gradients_are_those_of_the_original(task):
+    golden, head = _golden(task), HEADS[task]()
+    model = tiny.golden_model(head)
+    variables = model.trainable_variables
+    for variable in variables:
+        variable.assign(golden[f"var/{variable.path}"])
+    batch = {
+        name.removeprefix("in/").removeprefix(f"{task}_"): tf.constant(value)
+        for name, value in golden.items()
+        if name.startswith("in/")
+    }
+    batch["loss_mask"] = batch.get("labels_mask")
+    with tf.GradientTape() as tape:
+        outputs = model.outputs(task, batch)
+        losses = head.losses(outputs, batch)
+        total = tf.reduce_sum(losses)
+    np.testing.assert_allclose(losses, golden["train/loss"], rtol=2e-5)
+    names = {name for name in outputs if f"train/{name}" in golden}
+    assert names & {"logits", "predictions"}
+    for name in names:
+        np.testing.assert_allclose(
+            outputs[name], golden[f"train/{name}"], rtol=2e-5, atol=5e-6
+        )
+    gradients = tape.gradient(total, [v.value for v in variables])
+    for variable, gradient in zip(variables, gradients, strict=True):
+        expected = golden[f"grad/{variable.path}"]
+        scale = np.abs(expected).max()
+        np.testing.assert_allclose(
+            tf.convert_to_tensor(gradient), expected, atol=3e-5 * scale + 1e-7
+        )
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        ClassificationHead("a", 3, "hugging_face", initializer_range=0.1),
+        RegressionHead("a", "hugging_face"),
+        TaggingHead("a", 3),
+        make_head("a", "hugging_face", QAConfig()),
+        make_head("a", "electra", QAConfig(beam_size=3, answerable_weight=2)),
+        make_head("a", "electra", QAConfig(joint_prediction=False)),
+    ],
+    ids=lambda head: type(head).__name__,
+)
+def test_a_head_can_be_made_from_its_configuration(head):
+    config = json.loads(json.dumps(head.get_config()))
+    again = type(head).from_config(config)
+    assert again.name == "a" and again.get_config() == config
