@@ -125,7 +125,7 @@ def test_milestones_are_steps():
             "batches of .9. rows",
         ),
         ("--mask_prob_end=1", r"`mask_prob_end` must be in \(0, 1\)"),
-        ("--masking_strategy=words", "one of uniform, whole_word, ngram"),
+        ("--masking_strategy=words", "one of .uniform.whole_word.ngram"),
         ("--original_masking --masking_strategy=span", "Drop one of the two"),
         ("--max_ngram=0", "`max_ngram` must be at least 1"),
         ("--unigram_alpha=-1", "`unigram_alpha` must be at least 0"),
