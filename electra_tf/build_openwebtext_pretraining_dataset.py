@@ -78,9 +78,9 @@ def main(config: OpenWebTextConfig) -> None:
     """Builds the records."""
     corpus = config.corpus_config()
     with console.quiet_imports():
-        from electra_tf.data import build_log, runners, vocabularies
+        from electra_tf.data import dataset_builder, runners, vocabularies
 
-    build_log.build_records(
+    dataset_builder.build_records(
         corpus,
         vocabularies.open_vocabulary(corpus, corpus.vocab_file),
         os.path.join(config.data_dir, "pretrain_tfrecords"),

@@ -69,7 +69,7 @@ def main(config: BuildConfig) -> None:
     with console.quiet_imports():
         from electra_tf.data import (
             beam_runner,
-            build_log,
+            dataset_builder,
             runners,
             vocabularies,
         )
@@ -78,7 +78,7 @@ def main(config: BuildConfig) -> None:
         runner = beam_runner.BeamRunner(config.runner, config.beam_options)
     else:
         runner = runners.LocalRunner(config.num_processes)
-    build_log.build_records(
+    dataset_builder.build_records(
         config.corpus,
         vocabularies.open_vocabulary(config.corpus, config.corpus.vocab_file),
         config.output_dir,

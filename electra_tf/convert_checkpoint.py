@@ -21,98 +21,17 @@ made 0 where there are none (not in hf, which has no place for them). Nothing
 but arrays, JSON and text is read.
 """
 
-import dataclasses
+import pathlib
 
+from electra_tf.config.conversion import ConvertConfig
 from electra_tf.util import config_flags, console
-from electra_tf.util.config_fields import one_of, require, require_choices
-from electra_tf.util.errors import UserError
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ConvertConfig:
-    """Input, output and changes of a conversion."""
-
-    input: str = ""
-    """The checkpoint to read. Required."""
-
-    output: str = ""
-    """A new or empty directory to write to. Required."""
-
-    source_format: str = one_of("auto", "tf1", "hf", "electra_tf")
-    """Format of the input; auto recognizes it by the files."""
-
-    target_format: str = one_of("electra_tf", "tf1", "hf")
-    """Format of the output."""
-
-    network: str = one_of(
-        "both", "discriminator", "generator", "corrector", "encoder"
-    )
-    """Networks to write: both, one that stands alone, or the main encoder
-    without a head. The corrector of an objective that predicts words becomes a
-    masked language model."""
-
-    extra_heads: bool = True
-    """Write the weights that only some objectives have, as the copy head of
-    all_tokens_mlm; never written to hf, nor with one network alone."""
-
-    vocab_file: str = ""
-    """Vocabulary of the input. Default: vocab.txt beside it."""
-
-    new_vocab_file: str = ""
-    """Vocabulary of the output: words that both have keep their rows."""
-
-    vocab_size: int | None = None
-    """Rows of the word embeddings in the output. Default: as many as the
-    new vocabulary has words, or as the input has."""
-
-    max_position_embeddings: int | None = None
-    """Rows of the position embeddings in the output, the longest row it can
-    read; new ones repeat the old. Default: as the input has."""
-
-    reset_step: bool = False
-    """Write step 0, so that a schedule starts anew; slots stay."""
-
-    slots: bool = True
-    """Write Adam's slots, which training needs to go on."""
-
-    head: str = one_of(
-        "auto",
-        "sequence_classification",
-        "token_classification",
-        "question_answering",
-    )
-    """Kind of a fine-tuned head, for hf; auto knows the original's tasks."""
-
-    num_attention_heads: int | None = None
-    """Attention heads in each layer of the encoder, where no file says it."""
-
-    generator_num_attention_heads: int | None = None
-    """Attention heads in each layer of the generator, likewise."""
-
-    seed: int = 0
-    """Seed of new rows."""
-
-    def __post_init__(self) -> None:
-        require_choices(self)
-        require(
-            self,
-            "vocab_size max_position_embeddings num_attention_heads "
-            "generator_num_attention_heads",
-            "at least 1",
-            lambda n: n >= 1,
-        )
-        for name in ("input", "output"):
-            if not getattr(self, name):
-                raise UserError(
-                    f"`{name}` must be a path. Received: nothing. Set --{name}."
-                )
 
 
 def main(config: ConvertConfig) -> None:
     """Converts a checkpoint."""
     with console.quiet_imports():
-        from electra_tf.checkpoint import checkpoint_formats
-        from electra_tf.pretrain import conversion
+        from electra_tf.checkpoint import checkpoint_formats, conversion
+        from electra_tf.pretrain import run_facts
 
     loaded = checkpoint_formats.read(
         config.input,
@@ -122,28 +41,13 @@ def main(config: ConvertConfig) -> None:
         generator_num_attention_heads=config.generator_num_attention_heads,
     )
     console.say(conversion.describe(loaded))
-    ready = conversion.prepare(
-        loaded,
-        new_vocab_file=config.new_vocab_file,
-        vocab_size=config.vocab_size,
-        max_position_embeddings=config.max_position_embeddings,
-        reset_step=config.reset_step,
-        slots=config.slots,
-        extra_heads=config.extra_heads,
-        seed=config.seed,
-    )
-    paths = conversion.write(
-        config.output,
-        ready,
-        config.target_format,
-        network=config.network,
-        head=config.head,
-    )
+    ready = conversion.prepare(loaded, config)
+    model_dir = pathlib.Path(loaded.origin).parent
+    facts = run_facts.of_directory(model_dir, ready.step)
+    paths = conversion.write(ready, config, facts)
     for path in paths:
         console.say(f"Wrote {path}")
-    console.say(
-        conversion.next_steps(ready, config.output, config.target_format)
-    )
+    console.say(conversion.next_steps(ready, config))
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@ r"""Writes SavedModels: of a pre-training run, or of a fine-tuned model.
 python -m electra_tf.export_saved_model --data_dir=DIR --model_name=NAME
 python -m electra_tf.export_saved_model --model=DIR_OF_A_TRIAL
 
-pretrain/export.py and finetune/serving.py list their signatures. In Python
+pretrain/export.py and finetune/export.py list their signatures. In Python
 they need TensorFlow and, for text, TensorFlow Text:
 
     import tensorflow as tf, tensorflow_text
@@ -86,12 +86,12 @@ def _export_run(config: ExportConfig) -> list[pathlib.Path]:
 
 def _export_trained(config: ExportConfig) -> list[pathlib.Path]:
     with console.quiet_imports():
-        from electra_tf.finetune import serving
+        from electra_tf.finetune import export
         from electra_tf.finetune.predictor import Predictor
 
     predictor = Predictor(config.model, task=config.task)
     output_dir = config.output_dir or f"{config.model}/saved_model"
-    return serving.export(predictor, pathlib.Path(output_dir))
+    return export.export(predictor, pathlib.Path(output_dir))
 
 
 if __name__ == "__main__":

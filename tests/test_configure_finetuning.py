@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from electra_tf.configure_finetuning import FinetuningConfig, OptimizerConfig
+from electra_tf.configure_finetuning import FinetuningConfig
 from electra_tf.util import config_flags
 from electra_tf.util.errors import UserError
 
@@ -11,30 +11,6 @@ GIVEN = ("--data_dir=d", "--model_name=m", "--task_names=cola")
 
 def _parse(*arguments):
     return config_flags.parse(FinetuningConfig, [*GIVEN, *arguments])
-
-
-@pytest.mark.parametrize(
-    ("hidden_size", "rates"),
-    [(256, (3e-4, 0.8)), (512, (3e-4, 0.8)), (768, (1e-4, 0.8))]
-    + [(1024, (5e-5, 0.9))],
-)
-def test_rates_are_those_of_table_7_by_width(hidden_size, rates):
-    config = OptimizerConfig()
-    assert config.rates(hidden_size) == rates
-    assert config.weight_decay_rate == 0 and config.warmup_proportion == 0.1
-
-
-@pytest.mark.parametrize("hidden_size", [16, 128, 255])
-def test_encoders_narrower_than_small_have_a_rate_of_their_own(hidden_size):
-    assert OptimizerConfig().rates(hidden_size) == (1e-3, 0.8)
-    small = OptimizerConfig(model_size="small")
-    assert small.rates(hidden_size) == (3e-4, 0.8)
-    assert OptimizerConfig(model_size="tiny").rates(1024) == (1e-3, 0.8)
-
-
-def test_given_rates_win():
-    config = _parse("--model_size=large", "--learning_rate=1e-3").optimizer
-    assert config.rates(256) == (1e-3, 0.9)
 
 
 def test_the_originals_command_line_works():
@@ -61,6 +37,10 @@ def test_directories_are_the_originals():
     assert config.trial_dir(2, 0) == trial
     assert config.trial_dir(2, 1) == f"{trial}_restart_1"
     assert config.results_dir == "d/models/m/results"
+    several = _parse("--task_names=cola,sst,chunk")
+    assert several.task.task_names == ("cola", "sst", "chunk")
+    trial = "d/models/m/finetuning_models/cola+sst+chunk_model_1"
+    assert several.trial_dir(1, 0) == trial
 
 
 @pytest.mark.parametrize(
@@ -87,13 +67,6 @@ def test_directories_are_the_originals():
 def test_what_cannot_be_is_refused_with_the_way_out(arguments, problem):
     with pytest.raises(UserError, match=problem):
         _parse(*arguments)
-
-
-def test_several_tasks_share_a_directory():
-    config = _parse("--task_names=cola,sst,chunk")
-    assert config.task.task_names == ("cola", "sst", "chunk")
-    trial = "d/models/m/finetuning_models/cola+sst+chunk_model_1"
-    assert config.trial_dir(1, 0) == trial
 
 
 def test_of_two_lists_of_tasks_the_later_counts():

@@ -7,7 +7,7 @@ import pytest
 import tiny_finetuning as tiny
 
 from electra_tf import predict
-from electra_tf.finetune import prediction_run
+from electra_tf.finetune import prediction_run, predictor
 from electra_tf.util import config_flags
 from electra_tf.util.errors import UserError
 
@@ -38,7 +38,7 @@ def test_rows_are_answered_in_order_and_bad_ones_counted(
         "in.tsv",
         "out.jsonl",
     ]
-    monkeypatch.setattr(prediction_run, "BLOCK_SIZE", 2)  # of bad rows, too
+    monkeypatch.setattr(predictor, "BLOCK_SIZE", 2)  # of bad rows, too
     _main(*flags, "--skip_bad_rows")
     lines = output.read_text("utf-8").splitlines()
     answers = [json.loads(line) for line in lines]

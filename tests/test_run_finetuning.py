@@ -29,6 +29,24 @@ def _config(data_dir, **leaves):
     return tiny.config(data_dir, iterations_per_loop=5, **leaves)
 
 
+def _lines(path):
+    """Reads JSON lines."""
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def _accuracy(rows):
+    """Returns the share, in percent, of labels that answers have right."""
+    hits = [np.array(x["label"]) == np.array(x["prediction"]) for x in rows]
+    return pytest.approx(100 * np.mean(np.hstack(hits)))
+
+
+def _untrained(data_dir, to):
+    """Copies data and encoder, without what runs have written."""
+    names = ("finetuning_models", "results", "*_predictions", "submissions")
+    ignored = shutil.ignore_patterns(*names)
+    return shutil.copytree(data_dir, to, ignore=ignored)
+
+
 @pytest.fixture(scope="module")
 def data_dir(tmp_path_factory):
     directory = tmp_path_factory.mktemp("data")
@@ -89,51 +107,50 @@ def test_predictions_agree_with_the_metrics(done):
     _, model_dir, whole = done
     for result in whole["trials"]:
         name = f"sst_dev_{result['trial']}_predictions.jsonl"
-        text = (model_dir / "dev_predictions" / name).read_text("utf-8")
-        rows = [json.loads(line) for line in text.splitlines()]
+        rows = _lines(model_dir / "dev_predictions" / name)
         assert [row["eid"] for row in rows] == list(range(16))
-        hits = [row["label"] == row["prediction"] for row in rows]
-        expected = result["metrics"]["dev"]["accuracy"]
-        assert 100 * np.mean(hits) == pytest.approx(expected)
+        metrics = result["metrics"]["dev"]
+        assert metrics["accuracy"] == _accuracy(rows)
         likelihoods = [row["probabilities"][row["label"]] for row in rows]
         loss = -np.mean(np.log(likelihoods))
-        expected = result["metrics"]["dev"]["loss"]
-        assert loss == pytest.approx(expected, rel=1e-4)
+        assert loss == pytest.approx(metrics["loss"], rel=1e-4)
 
 
 def test_the_ensemble_is_the_mean_of_the_trials(done):
     _, model_dir, whole = done
-    found = []
-    for who in (1, 2, "ensemble"):
-        name = f"sst_dev_{who}_predictions.jsonl"
-        text = (model_dir / "dev_predictions" / name).read_text("utf-8")
-        found.append([json.loads(line) for line in text.splitlines()])
+    found = [
+        _lines(model_dir / f"dev_predictions/sst_dev_{who}_predictions.jsonl")
+        for who in (1, 2, "ensemble")
+    ]
     for one, two, both in zip(*found, strict=True):
         shares = (one["probabilities"]["1"] + two["probabilities"]["1"]) / 2
         assert both["probabilities"]["1"] == pytest.approx(shares, abs=1e-6)
         assert both["prediction"] == str(int(shares > 0.5))
-    hits = [row["label"] == row["prediction"] for row in found[2]]
-    expected = {"accuracy": pytest.approx(100 * np.mean(hits))}
+    expected = {"accuracy": _accuracy(found[2])}
     assert whole["ensemble"] == {"metrics": {"dev": expected}}
     table = (model_dir / "results/sst_results.txt").read_text("utf-8")
     assert table.splitlines()[-1].startswith("ensemble")
     assert (model_dir / "submissions/ensemble/SST-2.tsv").exists()
 
 
-def test_new_text_is_answered_as_the_dev_split_was(done, data_dir):
+def test_predict_and_keras_answer_as_the_run_did(done, data_dir):
     _, model_dir, _ = done
     path = data_dir / "finetuning_data/sst/dev.tsv"
     _, *rows = path.read_text("utf-8").splitlines()
     texts = [row.partition("\t")[0] for row in rows]
     trial = model_dir / "finetuning_models/sst_model_2"
     answers = electra_tf.Predictor(trial)(texts)
-    path = model_dir / "dev_predictions/sst_dev_2_predictions.jsonl"
-    lines = path.read_text("utf-8").splitlines()
-    for answer, line in zip(answers, lines, strict=True):
-        expected = json.loads(line)
-        assert answer["prediction"] == expected["prediction"]
-        shares = pytest.approx(expected["probabilities"], abs=1e-6)
-        assert answer["probabilities"] == shares
+    model = electra_tf.ElectraClassifier.from_finetuned(str(trial))
+    assert model.labels == ("0", "1")
+    logits = model.predict(texts, verbose=0)
+    found = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    lines = _lines(model_dir / "dev_predictions/sst_dev_2_predictions.jsonl")
+    for answer, row, line in zip(answers, found, lines, strict=True):
+        assert answer["prediction"] == line["prediction"]
+        expected = line["probabilities"]
+        assert answer["probabilities"] == pytest.approx(expected, abs=1e-6)
+        values = list(expected.values())
+        np.testing.assert_allclose(row, values, rtol=1e-3, atol=1e-4)
 
 
 def test_the_best_trial_shows_which_label_is_taken_for_which(done):
@@ -141,8 +158,7 @@ def test_the_best_trial_shows_which_label_is_taken_for_which(done):
     values = [t["metrics"]["dev"]["accuracy"] for t in whole["trials"]]
     best = 1 + int(np.argmax(values))
     name = f"sst_dev_{best}_predictions.jsonl"
-    text = (model_dir / "dev_predictions" / name).read_text("utf-8")
-    rows = [json.loads(line) for line in text.splitlines()]
+    rows = _lines(model_dir / "dev_predictions" / name)
     pairs = [(row["label"], row["prediction"]) for row in rows]
     text = (model_dir / "results/sst_confusion.txt").read_text("utf-8")
     title, _, *lines = text.splitlines()
@@ -167,8 +183,7 @@ def test_test_rows_are_answered_for_the_server(done):
         "sst_test_1_predictions.jsonl",
         "sst_test_ensemble_predictions.jsonl",
     ]
-    answers = (model_dir / "test_predictions" / names[0]).read_text("utf-8")
-    answers = [json.loads(line) for line in answers.splitlines()]
+    answers = _lines(model_dir / "test_predictions" / names[0])
     assert [a["prediction"] for a in answers] == [
         line.split("\t")[1] for line in lines[1:]
     ]
@@ -181,21 +196,6 @@ def test_what_a_trial_ends_with_is_a_checkpoint_for_every_command(done):
     assert read.architecture.tasks == {"sst": {"dense": (16, 2)}}
     assert read.architecture.encoder == tiny.ENCODER
     assert read.vocabulary == tiny.VOCABULARY and read.labels == ("0", "1")
-
-
-def test_keras_takes_a_trained_model_with_its_head_and_labels(done):
-    _, model_dir, _ = done
-    path = model_dir / "finetuning_models/sst_model_1"
-    model = electra_tf.ElectraClassifier.from_finetuned(str(path))
-    assert model.labels == ("0", "1")
-    answers = model_dir / "dev_predictions/sst_dev_1_predictions.jsonl"
-    rows = map(json.loads, answers.read_text("utf-8").splitlines())
-    lines = (model_dir.parents[1] / "finetuning_data/sst/dev.tsv").read_text()
-    texts = [line.split("\t")[0] for line in lines.splitlines()[1:]]
-    logits = model.predict(texts, verbose=0)
-    found = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
-    expected = [[*row["probabilities"].values()] for row in rows]
-    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
 
 
 def test_a_trial_that_is_done_is_kept(done, monkeypatch):
@@ -262,11 +262,13 @@ def test_a_trial_never_goes_on_from_anything_else(change, name, trained):
         finetuning_run.run(config)
 
 
-def test_a_trial_whose_directory_is_removed_begins_again(trained):
+def test_a_trial_whose_directory_is_removed_begins_again(trained, monkeypatch):
+    begun = {"metrics": {}, "restarts": 0}
+    monkeypatch.setattr(Trial, "_train", lambda self: begun)
     data_dir, config = trained
     _other_encoder(data_dir)
     shutil.rmtree(config.trial_dir(1, 0))
-    finetuning_run.run(config)
+    assert Trial(finetuning_run.prepare(config), 1, 0).run() == begun
 
 
 def test_a_trial_without_its_model_answers_nothing(trained):
@@ -322,20 +324,13 @@ def test_each_of_two_tasks_has_its_table_answers_and_head(together):
     assert read.architecture.tasks == heads and read.labels == ()
 
 
-def _right(path):
-    """Returns the share of words that a file of answers has right."""
-    rows = map(json.loads, path.read_text("utf-8").splitlines())
-    hits = [np.array(x["label"]) == np.array(x["prediction"]) for x in rows]
-    return 100 * np.mean(np.concatenate(hits))
-
-
 def test_test_rows_are_scored_where_the_right_answers_are_known(together):
     whole, model_dir = together
     (trial,) = whole["trials"]
     assert trial["metrics"].keys() == {"sst_dev", "pos_dev", "pos_test", "all"}
     path = model_dir / "test_predictions/sst+pos/pos_test_1_predictions.jsonl"
     accuracy = trial["metrics"]["pos_test"]["accuracy"]
-    assert accuracy == pytest.approx(_right(path))
+    assert accuracy == _accuracy(_lines(path))
     assert whole["summary"]["pos_test"]["accuracy"]["best"] == accuracy
     text = (model_dir / "results/sst+pos_results.txt").read_text("utf-8")
     _, pos, _ = text.split("\n\n")
@@ -356,107 +351,81 @@ class _Killer(keras.callbacks.Callback):
 
 
 @pytest.mark.parametrize(
-    ("tasks", "num_steps"),
+    ("run", "tasks", "num_steps"),
     [
-        (("sst",), 18),
-        pytest.param(("sst", "pos"), 29, marks=pytest.mark.slow),
+        ("done", ("sst",), 48),
+        pytest.param("together", ("sst", "pos"), 78, marks=pytest.mark.slow),
     ],
 )
 def test_a_resume_is_bit_exact(
-    tasks, num_steps, data_dir, tmp_path, monkeypatch
+    run, tasks, num_steps, data_dir, tmp_path, monkeypatch, request
 ):
-    leaves = {
-        "task_names": tasks,
-        "num_train_epochs": 3.0,
-        "save_checkpoints_steps": 4,
-    }
-    weights = []
-    for name in ("whole", "killed"):
-        copy = tmp_path / name
-        shutil.copytree(
-            data_dir, copy, ignore=shutil.ignore_patterns("finetuning_models")
-        )
-        config = _config(copy, **leaves)
-        if name == "killed":
-            with monkeypatch.context() as patch:
-                patch.setattr(
-                    callbacks, "ProgressBar", lambda *a, **k: _Killer()
-                )
-                with pytest.raises(StoppedBySignal):
-                    finetuning_run.run(config)
-        finetuning_run.run(config)
-        trial = pathlib.Path(config.trial_dir(1, 0))
-        weights.append(bundles.read(trial / f"model.ckpt-{num_steps}"))
-        log = (trial / "metrics.jsonl").read_text("utf-8").splitlines()
-        steps = [json.loads(line)["step"] for line in log]
-        assert steps == sorted(set(steps)) and steps[-1] == num_steps
-    assert weights[0].keys() == weights[1].keys()
-    for key, value in weights[0].items():
-        np.testing.assert_array_equal(weights[1][key], value, err_msg=key)
+    _, model_dir, *_ = request.getfixturevalue(run)
+    config = _config(
+        _untrained(data_dir, tmp_path / "killed"),
+        task_names=tasks,
+        num_train_epochs=8.0,
+        save_checkpoints_steps=4,
+    )
+    with monkeypatch.context() as patch:
+        patch.setattr(callbacks, "ProgressBar", lambda *a, **k: _Killer())
+        with pytest.raises(StoppedBySignal):
+            finetuning_run.run(config)
+    finetuning_run.run(config)
+    killed = pathlib.Path(config.trial_dir(1, 0))
+    steps = [line["step"] for line in _lines(killed / "metrics.jsonl")]
+    assert steps == sorted(set(steps)) and steps[-1] == num_steps
+    name = f"model.ckpt-{num_steps}"
+    whole = model_dir / "finetuning_models" / killed.name
+    expected, found = (bundles.read(path / name) for path in (whole, killed))
+    assert found.keys() == expected.keys()
+    for key, value in expected.items():
+        np.testing.assert_array_equal(found[key], value, err_msg=key)
 
 
-_WORKER = """
-import sys
-sys.path.insert(0, {tests!r})
-import tiny_finetuning as tiny
-from electra_tf.finetune.run import finetuning_run
-config = tiny.config({data_dir!r}, iterations_per_loop=5,
-                     task_names=("sst", "pos"), num_train_epochs=2.0,
-                     strategy={strategy!r}, write_test_outputs=True)
-print(finetuning_run.run(config)["summary"]["all"]["mean"]["median"])
-"""
-
-
-def _start(data_dir, strategy, **environment):
-    tests = str(pathlib.Path(__file__).parent)
+def _start_worker(data_dir, hosts, index):
+    """Starts the command that equals `together` in one of several workers."""
+    place = {"task": {"type": "worker", "index": index}}
+    cluster = json.dumps({"cluster": {"worker": hosts}, **place})
+    flags = [
+        f"--data_dir={data_dir}",
+        "--model_name=tiny",
+        "--task_names=sst,pos",
+        "--num_train_epochs=8",
+        "--train_batch_size=8",
+        "--learning_rate=3e-3",
+        "--max_restarts=0",
+        "--iterations_per_loop=5",
+        "--write_test_outputs",
+        "--strategy=multi_worker",
+    ]
     return subprocess.Popen(
-        [
-            sys.executable,
-            "-c",
-            _WORKER.format(
-                tests=tests, data_dir=str(data_dir), strategy=strategy
-            ),
-        ],
-        env={
-            **os.environ,
-            "PYTHONPATH": str(pathlib.Path(tests).parent),
-            **environment,
-        },
+        [sys.executable, "-m", "electra_tf.run_finetuning", *flags],
+        env={**os.environ, "TF_CONFIG": cluster},
+        cwd=pathlib.Path(__file__).parents[1],
         stdout=subprocess.PIPE,
         text=True,
     )
 
 
 @pytest.mark.slow
-def test_two_workers_equal_one_process(data_dir, tmp_path):
-    directories = [tmp_path / "one", tmp_path / "two"]
-    for directory in directories:
-        shutil.copytree(
-            data_dir,
-            directory,
-            ignore=shutil.ignore_patterns("finetuning_models"),
-        )
+def test_two_workers_equal_one_process(together, data_dir, tmp_path):
+    _, one = together
+    copy = _untrained(data_dir, tmp_path / "two")
     with socket.socket() as first, socket.socket() as second:
         for port in (first, second):
             port.bind(("localhost", 0))
         hosts = [f"localhost:{s.getsockname()[1]}" for s in (first, second)]
-    processes = [_start(directories[0], "one")]
-    for index in (0, 1):
-        place = {"task": {"type": "worker", "index": index}}
-        cluster = json.dumps({"cluster": {"worker": hosts}, **place})
-        two = directories[1]
-        processes.append(_start(two, "multi_worker", TF_CONFIG=cluster))
-    outputs = [process.communicate(timeout=600)[0] for process in processes]
-    assert [process.returncode for process in processes] == [0, 0, 0], outputs
-    means = {output.split()[-1] for output in outputs}
-    assert len(means) == 1
+    workers = [_start_worker(copy, hosts, index) for index in (0, 1)]
+    outputs = [worker.communicate(timeout=600)[0] for worker in workers]
+    assert [worker.returncode for worker in workers] == [0, 0], outputs
+    two = copy / "models/tiny"
     names = [
         "finetuning_models/sst+pos_model_1/model",
         "results/sst+pos_results.json",
         "dev_predictions/sst+pos/pos_dev_1_predictions.jsonl",
         "test_predictions/sst+pos/sst_test_1_predictions.jsonl",
     ]
-    one, two = (directory / "models/tiny" for directory in directories)
     assert all((two / name).exists() for name in names)
     weights = [bundles.read(bundles.find(x / names[0])) for x in (one, two)]
     for name, value in weights[0].items():
@@ -509,15 +478,6 @@ def test_a_trial_is_restarted_while_it_fails_and_the_best_is_kept(
     assert result["restarts"] == restarts
 
 
-def test_each_trial_and_each_restart_has_its_own_seed():
-    experiment = Experiment(tiny.config(seed=7), (), None, None, {})
-    pairs = [(number, restart) for number in (1, 2, 3) for restart in (0, 1)]
-    trials = [Trial(experiment, *pair) for pair in pairs]
-    assert trials[0].seed == 7 and trials[2].seed == 8
-    assert len({trial.seed for trial in trials}) == len(pairs)
-    assert len({trial.directory for trial in trials}) == len(pairs)
-
-
 @pytest.mark.slow
 def test_a_failed_trial_is_restarted_and_counted(tmp_path):
     data_dir = _fresh(tmp_path, labels="1")
@@ -564,9 +524,7 @@ def test_a_trial_without_metrics_gets_them_later(tmp_path, monkeypatch):
     config = _config(data_dir, do_train=False, **leaves)
     (trial,) = finetuning_run.run(config)["trials"]
     path = data_dir / "models/tiny/dev_predictions/sst_dev_1_predictions.jsonl"
-    rows = [json.loads(line) for line in path.read_text().splitlines()]
-    share = np.mean([row["label"] == row["prediction"] for row in rows])
-    assert trial["metrics"]["dev"]["accuracy"] == pytest.approx(100 * share)
+    assert trial["metrics"]["dev"]["accuracy"] == _accuracy(_lines(path))
     assert files.read_json(f"{config.trial_dir(1, 0)}/result.json") == trial
 
 
@@ -623,9 +581,8 @@ def test_both_precisions_learn_the_task_alike(tmp_path):
         config = _config(data_dir, precision=precision, num_train_epochs=8.0)
         whole = finetuning_run.run(config)
         assert whole["summary"]["dev"]["accuracy"]["median"] > 85
-        log = data_dir / "models/tiny/finetuning_models/sst_model_1"
-        lines = (log / "metrics.jsonl").read_text("utf-8").splitlines()
-        losses[precision] = [json.loads(line)["loss"] for line in lines]
+        path = pathlib.Path(config.trial_dir(1, 0), "metrics.jsonl")
+        losses[precision] = [line["loss"] for line in _lines(path)]
     exact, rounded = losses["float32"], losses["bfloat16"]
     assert (rounded != exact) == distribution.has_bfloat16()
     assert exact[-1] < exact[0] / 2

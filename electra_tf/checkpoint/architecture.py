@@ -10,10 +10,13 @@ import dataclasses
 import re
 from collections.abc import Iterator, Mapping
 
+from electra_tf.checkpoint import weight_map
+from electra_tf.checkpoint.weight_map import module_shapes
 from electra_tf.config.model import (
     DIFFERENCE,
     TABLES,
     BertConfig,
+    CommonConfig,
     attention_heads,
 )
 from electra_tf.util.errors import UserError, listed, shape_differences
@@ -36,6 +39,9 @@ EXTRAS = (
     "sentence_predictions",
 )
 """Scopes of what only some objectives have, and no network by itself."""
+
+COMMON_FIELDS = frozenset(f.name for f in dataclasses.fields(CommonConfig))
+"""Settings that discriminator and generator have in common."""
 
 Shape = tuple[int, ...]
 Shapes = Mapping[str, Shape]
@@ -99,22 +105,23 @@ class Architecture:
             shapes |= self._head_shapes(head)
         for task, modules in self.tasks.items():
             for module, shape in modules.items():
-                shapes |= _linear(f"task_specific/{task}/{module}", *shape)
+                shapes |= module_shapes(f"task_specific/{task}/{module}", shape)
         return shapes | self.extras
 
     def _head_shapes(self, head: str) -> dict[str, Shape]:
         width = self.encoder.hidden_size
         if head == DISCRIMINATOR_HEAD:
             return {
-                **_linear(f"{head}/dense", width, width),
-                **_linear(f"{head}/dense_1", width, 1),
+                **module_shapes(f"{head}/dense", (width, width)),
+                **module_shapes(f"{head}/dense_1", (width, 1)),
             }
         is_generator = self.generator and head != CORRECTOR_HEAD
         reader = self.generator if is_generator else self.encoder
         width = reader.hidden_size * (2 if self.is_two_tower else 1)
+        embedding = reader.embedding_size
         return {
-            **_linear(f"{head}/dense", width, reader.embedding_size),
-            **_norm(f"{head}/LayerNorm", reader.embedding_size),
+            **module_shapes(f"{head}/dense", (width, embedding)),
+            **module_shapes(f"{head}/LayerNorm", (embedding,)),
             f"{head}/output_bias": (reader.vocab_size,),
         }
 
@@ -165,6 +172,55 @@ def infer(
     _compare(architecture.shapes(), weights)
     _check_slots(shapes, weights)
     return architecture
+
+
+def size_flags(architecture: Architecture) -> dict[str, int | str]:
+    """Returns the flags of run_pretraining that make these networks.
+
+    Args:
+      architecture: of a checkpoint.
+    """
+    flags = encoder_flags(architecture.encoder, architecture.generator)
+    if architecture.generator is not None or len(architecture.heads) > 1:
+        flags["generator_sharing"] = architecture.generator_sharing
+    if architecture.is_two_tower:
+        flags["generator_type"] = "two_tower"
+    scopes = {name.partition("/")[0] for name in architecture.extras}
+    is_one = architecture.generator is None and scopes <= {
+        "sentence_predictions"
+    }
+    if is_one and architecture.heads == (GENERATOR_HEAD,):
+        flags["objective"] = "mlm"
+    return flags
+
+
+def encoder_flags(
+    encoder: BertConfig, generator: BertConfig | None
+) -> dict[str, int | str]:
+    """Returns the flags of run_pretraining that make encoders of these sizes.
+
+    Args:
+      encoder: the main one.
+      generator: None where there is none of its own.
+    """
+    flags = {
+        name: value
+        for name, value in encoder.to_dict().items()
+        if name not in COMMON_FIELDS and name != "vocab_size"
+    }
+    if generator is not None:
+        flags |= generator_flags(generator)
+    return flags
+
+
+def generator_flags(generator: BertConfig) -> dict[str, int]:
+    """Returns the flags of run_pretraining that make a generator."""
+    return {
+        "generator_width": generator.hidden_size,
+        "generator_num_hidden_layers": generator.num_hidden_layers,
+        "generator_num_attention_heads": generator.num_attention_heads,
+        "generator_intermediate_size": generator.intermediate_size,
+    }
 
 
 def _is_extra(name: str) -> bool:
@@ -283,35 +339,24 @@ def _check_slots(shapes: Shapes, weights: Shapes) -> None:
 def _encoder_shapes(
     scope: str, config: BertConfig, tables: tuple[str, ...]
 ) -> Iterator[tuple[str, Shape]]:
-    embedding, hidden = config.embedding_size, config.hidden_size
-    wide = config.intermediate_size
-    sizes = {
+    widths = {
+        "E": config.embedding_size,
+        "H": config.hidden_size,
+        "I": config.intermediate_size,
+    }
+    num_rows = {
         "word_embeddings": config.vocab_size,
         "token_type_embeddings": config.type_vocab_size,
         "position_embeddings": config.max_position_embeddings,
     }
     for table in tables:
-        size = sizes[table.removesuffix(DIFFERENCE)]
-        yield f"{scope}/embeddings/{table}", (size, embedding)
-    if tables:
-        yield from _norm(f"{scope}/embeddings/LayerNorm", embedding).items()
-    if embedding != hidden:
-        projection = f"{scope}/embeddings_project"
-        yield from _linear(projection, embedding, hidden).items()
+        rows = num_rows[table.removesuffix(DIFFERENCE)]
+        yield f"{scope}/embeddings/{table}", (rows, config.embedding_size)
+    modules = [weight_map.EMBEDDINGS_NORM] if tables else []
+    if config.embedding_size != config.hidden_size:
+        modules.append(weight_map.EMBEDDINGS_PROJECT)
     for i in range(config.num_hidden_layers):
-        layer = f"{scope}/encoder/layer_{i}"
-        for part in ("self/query", "self/key", "self/value", "output/dense"):
-            name = f"{layer}/attention/{part}"
-            yield from _linear(name, hidden, hidden).items()
-        yield from _norm(f"{layer}/attention/output/LayerNorm", hidden).items()
-        yield from _linear(f"{layer}/intermediate/dense", hidden, wide).items()
-        yield from _linear(f"{layer}/output/dense", wide, hidden).items()
-        yield from _norm(f"{layer}/output/LayerNorm", hidden).items()
-
-
-def _linear(name: str, width: int, units: int) -> dict[str, Shape]:
-    return {f"{name}/kernel": (width, units), f"{name}/bias": (units,)}
-
-
-def _norm(name: str, width: int) -> dict[str, Shape]:
-    return {f"{name}/gamma": (width,), f"{name}/beta": (width,)}
+        modules += [(m.format(i=i), sizes) for m, sizes in weight_map.LAYER]
+    for module, sizes in modules:
+        shape = [widths[size] for size in sizes]
+        yield from module_shapes(f"{scope}/{module}", shape).items()

@@ -24,7 +24,6 @@ import tensorflow as tf
 from electra_tf.checkpoint import architecture, bundles, checkpoints, weights
 from electra_tf.checkpoint.hugging_face import directory as hugging_face
 from electra_tf.checkpoint.weights import NETWORKS, Weights
-from electra_tf.config.model import CommonConfig
 from electra_tf.model.tokenization import FILE_NAMES, Vocabulary
 from electra_tf.util import files, trial_directories
 from electra_tf.util.errors import UserError
@@ -74,7 +73,10 @@ def read(
     if source_format == "hf":
         read_weights = _read_hugging_face(path)
     else:
-        heads = (num_attention_heads, generator_num_attention_heads)
+        heads = {
+            "num_attention_heads": num_attention_heads,
+            "generator_num_attention_heads": generator_num_attention_heads,
+        }
         read_weights = _read_bundle(path, heads)
     if vocab_file:
         vocabulary = Vocabulary.from_file(vocab_file)
@@ -190,24 +192,21 @@ def _read_hugging_face(path: str) -> Weights:
     return read_all[0] if len(read_all) == 1 else weights.merge(*read_all)
 
 
-def _read_bundle(path: str, heads: tuple[int | None, int | None]) -> Weights:
+def _read_bundle(path: str, heads: Mapping[str, int | None]) -> Weights:
     prefix = bundles.find(path)
     arrays = bundles.read(prefix)
     stored = _metadata(prefix.parent)
     shapes = {name: array.shape for name, array in arrays.items()}
-    names = ("num_attention_heads", "generator_num_attention_heads")
     try:
-        found = architecture.infer(
-            shapes,
-            **{
-                name: _number(name, given, stored.get(name), prefix)
-                for name, given in zip(names, heads, strict=True)
-            },
-        )
+        heads = {
+            name: _number(name, given, stored.get(name), prefix)
+            for name, given in heads.items()
+        }
+        found = architecture.infer(shapes, **heads)
     except UserError as error:
         raise UserError(f"{prefix}: {error}") from error
-    common = {field.name for field in dataclasses.fields(CommonConfig)}
-    common -= {"max_position_embeddings", "type_vocab_size"}
+    inferred = {"max_position_embeddings", "type_vocab_size"}  # from shapes
+    common = architecture.COMMON_FIELDS - inferred
     values = {name: stored[name] for name in common & stored.keys()}
     found = dataclasses.replace(
         found,
@@ -223,7 +222,7 @@ def _read_bundle(path: str, heads: tuple[int | None, int | None]) -> Weights:
         do_lower_case=stored.get("do_lower_case"),
         strip_accents=stored.get("strip_accents"),
         labels=tuple(stored.get("labels", ())),
-        heads_are_assumed=heads[0] is stored.get("num_attention_heads") is None,
+        heads_are_assumed=heads["num_attention_heads"] is None,
     )
 
 

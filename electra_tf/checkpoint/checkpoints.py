@@ -30,6 +30,7 @@ from electra_tf.util.errors import (
     NonFiniteLossError,
     UserError,
     listed,
+    reason,
     shape_differences,
 )
 
@@ -96,7 +97,7 @@ class Checkpoints:
             )
             raise UserError(
                 f"The checkpoint of step {step} needs {num_bytes:,} bytes in "
-                f"{self.directory}. Received: {bundles.reason(error)}. Older "
+                f"{self.directory}. Received: {reason(error)}. Older "
                 "checkpoints are intact: make room and run again."
             ) from error
         return self._path(step)
@@ -200,7 +201,7 @@ class Checkpoints:
         except bundles.READ_ERRORS as error:
             raise UserError(
                 f"{os.fspath(path)} must be a checkpoint. Received: "
-                f"{bundles.reason(error)}"
+                f"{reason(error)}"
             ) from error
         self.check_finite(
             os.fspath(path),

@@ -28,6 +28,13 @@ class Resizing(NamedTuple):
     new: int
     dropped: int
 
+    def describe(self, table: str) -> str:
+        """Returns a line on what became of the rows of a table."""
+        return (
+            f"{table}: {self.kept:,} rows kept, {self.new:,} new, "
+            f"{self.dropped:,} dropped."
+        )
+
 
 def resize_vocabulary(
     weights: Weights,

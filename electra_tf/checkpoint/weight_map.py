@@ -1,15 +1,11 @@
-"""The names of each weight: ours and the original's, and Hugging Face's.
+"""The names and shapes of all weights: ours and the original's, Hugging Face's.
 
 Our variable paths are the original's TF1 names, so that one table of two
 columns is enough. `{i}` stands for the number of a layer and `{task}` for the
 name of a fine-tuning task.
 
-| module here and in the original | module in Hugging Face's transformers |
-|---|---|
-| of the encoder: `_ENCODER` | below `electra.` |
-| of the heads: `_HEADS` | beside it |
-
-Inside a module the leaves are
+Hugging Face's transformers have a dot for each slash of a module's name, but
+for the `_RENAMED`. Inside a module the leaves are
 
 | here | Hugging Face | |
 |---|---|---|
@@ -18,64 +14,57 @@ Inside a module the leaves are
 | gamma, beta | weight, bias | LayerNorm |
 
 Hugging Face keeps one network in a directory, so that a generator is `electra`
-there; `weights.subnetwork` renames it.
+there; `weights.select` renames it.
 
 Source: the original's model/modeling.py and run_pretraining.py; transformers,
 models/electra/modeling_electra.py.
 """
 
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from electra_tf.config.model import TABLES
 
+# The modules of an encoder and their sizes, two of a dense layer and one of a
+# LayerNorm: E of embeddings, H of hidden vectors, I of intermediate ones.
+EMBEDDINGS_NORM = ("embeddings/LayerNorm", "E")
+EMBEDDINGS_PROJECT = ("embeddings_project", "EH")
+LAYER = tuple(
+    (f"encoder/layer_{{i}}/{module}", sizes)
+    for module, sizes in (
+        ("attention/self/query", "HH"),
+        ("attention/self/key", "HH"),
+        ("attention/self/value", "HH"),
+        ("attention/output/dense", "HH"),
+        ("attention/output/LayerNorm", "H"),
+        ("intermediate/dense", "HI"),
+        ("output/dense", "IH"),
+        ("output/LayerNorm", "H"),
+    )
+)
+_ENCODER = (EMBEDDINGS_NORM, EMBEDDINGS_PROJECT, *LAYER)
+_HEADS = (
+    "discriminator_predictions/dense",
+    "discriminator_predictions/dense_1",
+    "generator_predictions/dense",
+    "generator_predictions/LayerNorm",
+    # Token classification; its function is the original's tagging head.
+    "task_specific/{task}/dense",
+    # Sequence classification: Hugging Face's own head, under its names.
+    "task_specific/{task}/classifier/dense",
+    "task_specific/{task}/classifier/out_proj",
+)
+_RENAMED = {
+    "discriminator_predictions/dense_1": (
+        "discriminator_predictions.dense_prediction"
+    ),
+    "task_specific/{task}/dense": "classifier",
+    "task_specific/{task}/classifier/dense": "classifier.dense",
+    "task_specific/{task}/classifier/out_proj": "classifier.out_proj",
+}
 _LINEAR = {"kernel": "weight", "bias": "bias"}
 _NORM = {"gamma": "weight", "beta": "bias"}
-
-_ENCODER = (
-    ("embeddings/LayerNorm", "embeddings.LayerNorm", _NORM),
-    ("embeddings_project", "embeddings_project", _LINEAR),
-    *(
-        (f"encoder/layer_{{i}}/{ours}", f"encoder.layer.{{i}}.{theirs}", leaves)
-        for ours, theirs, leaves in (
-            ("attention/self/query", "attention.self.query", _LINEAR),
-            ("attention/self/key", "attention.self.key", _LINEAR),
-            ("attention/self/value", "attention.self.value", _LINEAR),
-            ("attention/output/dense", "attention.output.dense", _LINEAR),
-            ("attention/output/LayerNorm", "attention.output.LayerNorm", _NORM),
-            ("intermediate/dense", "intermediate.dense", _LINEAR),
-            ("output/dense", "output.dense", _LINEAR),
-            ("output/LayerNorm", "output.LayerNorm", _NORM),
-        )
-    ),
-)
-_HEADS = (
-    (
-        "discriminator_predictions/dense",
-        "discriminator_predictions.dense",
-        _LINEAR,
-    ),
-    (
-        "discriminator_predictions/dense_1",
-        "discriminator_predictions.dense_prediction",
-        _LINEAR,
-    ),
-    ("generator_predictions/dense", "generator_predictions.dense", _LINEAR),
-    (
-        "generator_predictions/LayerNorm",
-        "generator_predictions.LayerNorm",
-        _NORM,
-    ),
-    # Token classification; its function is the original's tagging head.
-    ("task_specific/{task}/dense", "classifier", _LINEAR),
-    # Sequence classification: Hugging Face's own head, under its names.
-    ("task_specific/{task}/classifier/dense", "classifier.dense", _LINEAR),
-    (
-        "task_specific/{task}/classifier/out_proj",
-        "classifier.out_proj",
-        _LINEAR,
-    ),
-)
 
 
 class Row(NamedTuple):
@@ -92,37 +81,48 @@ class Row(NamedTuple):
     is_transposed: bool
 
 
-def _rows() -> tuple[Row, ...]:
-    modules = [
-        *(
-            (f"electra/{a}", f"electra.{b}", leaves)
-            for a, b, leaves in _ENCODER
-        ),
-        *_HEADS,
-    ]
-    return (
-        *(
-            Row(
-                f"electra/embeddings/{table}",
-                f"electra.embeddings.{table}.weight",
-                is_transposed=False,
-            )
-            for table in TABLES
-        ),
-        *(
-            Row(f"{ours}/{leaf}", f"{theirs}.{their_leaf}", leaf == "kernel")
-            for ours, theirs, leaves in modules
-            for leaf, their_leaf in leaves.items()
-        ),
+def _row(module: str, leaf: str, their_leaf: str) -> Row:
+    theirs = module.replace("/", ".").replace("layer_", "layer.")
+    theirs = _RENAMED.get(module, theirs)
+    return Row(f"{module}/{leaf}", f"{theirs}.{their_leaf}", leaf == "kernel")
+
+
+ROWS = (
+    *(
         Row(
-            "generator_predictions/output_bias",
-            "generator_lm_head.bias",
+            f"electra/embeddings/{table}",
+            f"electra.embeddings.{table}.weight",
             is_transposed=False,
-        ),
-    )
+        )
+        for table in TABLES
+    ),
+    *(
+        _row(module, *leaves)
+        for module in (*(f"electra/{m}" for m, _ in _ENCODER), *_HEADS)
+        for leaves in (
+            _NORM if module.endswith("LayerNorm") else _LINEAR
+        ).items()
+    ),
+    Row(
+        "generator_predictions/output_bias",
+        "generator_lm_head.bias",
+        is_transposed=False,
+    ),
+)
 
 
-ROWS = _rows()
+def module_shapes(
+    module: str, sizes: Sequence[int]
+) -> dict[str, tuple[int, ...]]:
+    """Returns the shape of each weight of a module.
+
+    Args:
+      module: its name.
+      sizes: width and units of a dense layer, or width of a LayerNorm.
+    """
+    if len(sizes) == 1:
+        return {f"{module}/{leaf}": (*sizes,) for leaf in _NORM}
+    return {f"{module}/kernel": (*sizes,), f"{module}/bias": (sizes[-1],)}
 
 
 def to_hugging_face(name: str) -> Row | None:

@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -72,14 +71,9 @@ class Weights:
     def networks(self) -> tuple[str, ...]:
         """The networks that `select` can take out, of `NETWORKS`."""
         heads = self.architecture.heads
-        names = []
-        if DISCRIMINATOR_HEAD in heads or GENERATOR_HEAD not in heads:
-            names.append("discriminator")
-        if CORRECTOR_HEAD in heads:
-            names.append("corrector")
-        if GENERATOR_HEAD in heads:
-            names.append("generator")
-        return tuple(names)
+        if GENERATOR_HEAD not in heads:
+            heads = (*heads, DISCRIMINATOR_HEAD)  # or an encoder alone
+        return tuple(name for name in NETWORKS if _HEADS[name] in heads)
 
 
 def check_vocabulary(weights: Weights) -> None:
@@ -116,12 +110,12 @@ def select(weights: Weights, network: str) -> Weights:
       UserError: if there is no such network.
     """
     if network not in (*weights.networks, ENCODER):
-        towers = " A two-tower generator cannot stand alone."
+        towers = ""
+        if weights.architecture.is_two_tower:
+            towers = " A two-tower generator cannot stand alone."
         raise UserError(
             f"{weights.origin} must hold a {network}. Received: "
-            f"{' and '.join(weights.networks)}."
-            + towers
-            * weights.architecture.is_two_tower
+            f"{' and '.join(weights.networks)}.{towers}"
         )
     if network != "generator":
         weights = with_whole_tables(weights)
@@ -200,14 +194,8 @@ def merge(discriminator: Weights, generator: Weights) -> Weights:
     for kind, tables in _SHARED.items():
         if sharing == "none" and _are_equal(generator, discriminator, tables):
             sharing = kind
+    is_one = _are_equal(generator, discriminator, "electra")
     config = generator.architecture.encoder
-    if _are_equal(generator, discriminator, "electra"):
-        heads = {
-            name: array
-            for name, array in generator.arrays.items()
-            if name.startswith(GENERATOR_HEAD)
-        }
-        return _joined(discriminator, generator, heads, generator=None)
     if sharing == "none" and config.embedding_size != config.hidden_size:
         raise UserError(
             "A discriminator and a generator must have the same embeddings, "
@@ -217,20 +205,24 @@ def merge(discriminator: Weights, generator: Weights) -> Weights:
             f"hidden_size={config.hidden_size} in the generator. Convert one "
             "of them alone with --network."
         )
-    shared = _SHARED.get(sharing, STEP)
-    renamed = {
+    shared = "electra" if is_one else _SHARED.get(sharing, STEP)
+    own = {
         "generator" + name.removeprefix("electra")
         if name.startswith("electra/")
         else name: array
         for name, array in generator.arrays.items()
         if not _is_in(name, shared) and name != STEP
     }
-    return _joined(
+    return dataclasses.replace(
         discriminator,
-        generator,
-        renamed,
-        generator=config,
-        sharing=sharing,
+        origin=f"{discriminator.origin},{generator.origin}",
+        arrays={**discriminator.arrays, **own},
+        architecture=dataclasses.replace(
+            discriminator.architecture,
+            generator=None if is_one else config,
+            sharing=sharing,
+            heads=(DISCRIMINATOR_HEAD, GENERATOR_HEAD),
+        ),
     )
 
 
@@ -246,24 +238,6 @@ def _are_equal(one: Weights, other: Weights, scope: str) -> bool:
 def _is_in(name: str, scope: str) -> bool:
     """Returns whether a name is a scope's, or that of a weight with slots."""
     return name == scope or name.startswith(f"{scope}/")
-
-
-def _joined(
-    discriminator: Weights,
-    other: Weights,
-    arrays: Mapping[str, np.ndarray],
-    **changes: Any,  # noqa: ANN401 (fields of an Architecture)
-) -> Weights:
-    return dataclasses.replace(
-        discriminator,
-        origin=f"{discriminator.origin},{other.origin}",
-        arrays={**discriminator.arrays, **arrays},
-        architecture=dataclasses.replace(
-            discriminator.architecture,
-            heads=(DISCRIMINATOR_HEAD, GENERATOR_HEAD),
-            **changes,
-        ),
-    )
 
 
 def with_slots(weights: Weights) -> Weights:

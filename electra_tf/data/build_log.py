@@ -1,19 +1,11 @@
-"""Builds data sets and logs the progress and the counts of the result."""
+"""The log of a build: its progress, and the counts of the result."""
 
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from electra_tf.config.corpus import CorpusConfig
-from electra_tf.data import dataset_builder
-from electra_tf.data.dataset_builder import Progress
-from electra_tf.data.dataset_files import MANIFEST
-from electra_tf.data.runners import Runner
-from electra_tf.model.tokenization import Vocabulary
-from electra_tf.util import console, files
+from electra_tf.util import console
 
-SECONDS_BETWEEN_LOGS = 10
 MAX_RATIO = 2  # of the share of records held out to its target, either way
 
 _RECORDS = (
@@ -33,61 +25,96 @@ _LEFT_OUT = {
 Log = Callable[[str], None]
 
 
-def build_records(
-    config: CorpusConfig,
-    vocabulary: Vocabulary,
-    output_dir: str,
-    *,
-    overwrite: bool = False,
-    runner: Runner,
-    log: Log = console.say,
-) -> dict[str, Any]:
-    """Builds the data sets of a corpus and logs the progress.
+class Progress(NamedTuple):
+    """Progress of a build.
+
+    Attributes:
+      num_documents: read so far.
+      num_bytes: of text, read so far.
+      total_bytes: of all text, about; 0 if that is not known.
+      bytes_before: read by an earlier build that was stopped.
+      is_search: whether duplicates are looked for, and nothing built yet.
+      num_records: written to the files of a data set so far.
+      total_records: of the data set; 0 while text is read.
+    """
+
+    num_documents: int = 0
+    num_bytes: int = 0
+    total_bytes: int = 0
+    bytes_before: int = 0
+    is_search: bool = False
+    num_records: int = 0
+    total_records: int = 0
+
+
+class ProgressLog:
+    """Logs the progress of a build from time to time.
 
     Args:
-      config: the corpus and how to pack it.
-      vocabulary: of its tokens.
-      output_dir: where the files go, see `dataset_builder.build`.
-      overwrite: whether to replace a data set that lies there.
-      runner: of the build.
-      log: receives lines on the progress.
-
-    Returns:
-      The manifest of the data set with the longest rows.
+      log: receives the lines.
     """
-    outputs = [config.directory_of(c, output_dir) for c in config.data_sets]
-    log(f"Building records in {', '.join(outputs)}")
-    start = time.monotonic()
-    progress = _ProgressLog(log, start)
-    manifest = dataset_builder.build(
-        config,
-        vocabulary,
-        output_dir=output_dir,
-        overwrite=overwrite,
-        runner=runner,
-        report=progress,
-    )
-    num_bytes = manifest["counts"]["text_bytes"]
-    log(_built_from(num_bytes, progress.bytes_before, start))
-    paths = (os.path.join(output, MANIFEST) for output in outputs)
-    log(summary([files.read_json(path) for path in paths]))
-    _check_held_out(manifest)
-    return manifest
+
+    def __init__(self, log: Log) -> None:
+        self._bytes_before = 0
+        self._start = time.monotonic()
+        self._log = console.Periodic(log)
+        self._text_start = 0.0
+        self._is_search = False
+
+    def __call__(self, progress: Progress) -> None:
+        if progress.total_records:
+            self._log(
+                lambda: (
+                    f"Writing: {progress.num_records:,} of "
+                    f"{progress.total_records:,} records"
+                )
+            )
+            return
+        self._bytes_before = progress.bytes_before
+        num_bytes = progress.num_bytes - progress.bytes_before
+        if not num_bytes or progress.is_search != self._is_search:
+            self._text_start = (
+                time.monotonic()
+            )  # processes take seconds to start
+            self._is_search = progress.is_search
+        if num_bytes:
+            self._log(lambda: self._text(progress, num_bytes))
+
+    def _text(self, progress: Progress, num_bytes: int) -> str:
+        """Returns a line on the text read so far, `num_bytes` of it now."""
+        text = "Looking for duplicates: " if progress.is_search else ""
+        text += f"{progress.num_documents:,} documents, "
+        text += console.rate(num_bytes, self._text_start)
+        if progress.bytes_before:
+            text += f" after {progress.bytes_before / 1e6:.1f} MB before"
+        left = progress.total_bytes - progress.num_bytes
+        if left > 0:
+            seconds = left / num_bytes * (time.monotonic() - self._text_start)
+            text += f", about {_duration(seconds)} left"
+        return text
+
+    def total(self, num_bytes: int) -> str:
+        """Returns a line on all text, also that of a build that was stopped.
+
+        Args:
+          num_bytes: of the text.
+        """
+        before = self._bytes_before
+        rate = console.rate(num_bytes - before, self._start)
+        if not before:
+            return f"Built from {rate}:"
+        return (
+            f"Built from {num_bytes / 1e6:.1f} MB, {before / 1e6:.1f} MB of "
+            f"them by an earlier build that was stopped, and now {rate}:"
+        )
 
 
-def _built_from(num_bytes: int, bytes_before: int, start: float) -> str:
-    """Returns a line on the text read, now and by a build that was stopped."""
-    rate = console.rate(num_bytes - bytes_before, start)
-    if not bytes_before:
-        return f"Built from {rate}:"
-    return (
-        f"Built from {num_bytes / 1e6:.1f} MB, {bytes_before / 1e6:.1f} MB of "
-        f"them by an earlier build that was stopped, and now {rate}:"
-    )
+def check_held_out(manifest: Mapping[str, Any]) -> None:
+    """Warns where the share of records held out is far from the target.
 
-
-def _check_held_out(manifest: Mapping[str, Any]) -> None:
-    """Warns where the share of records held out is far from the target."""
+    Args:
+      manifest: of the data set.
+    """
     target, counts = manifest["held_out_fraction"], manifest["counts"]
     share = counts["held_out_records"] / counts["records"]
     if target and not target / MAX_RATIO <= share <= target * MAX_RATIO:
@@ -151,52 +178,6 @@ def _records_made(manifest: dict[str, Any]) -> str:
     return _RECORDS.format(
         lengths="/".join(map(str, rows)), **manifest["counts"]
     )
-
-
-class _ProgressLog:
-    """Logs the progress of a build from time to time.
-
-    Attributes:
-      bytes_before: of text, read by an earlier build.
-    """
-
-    def __init__(self, log: Log, start: float) -> None:
-        self.bytes_before = 0
-        self._log = log
-        self._start = start
-        self._next = start + SECONDS_BETWEEN_LOGS
-        self._is_search = False
-
-    def __call__(self, progress: Progress) -> None:
-        now = time.monotonic()
-        if progress.total_records:
-            text = f"Writing: {progress.num_records:,} of "
-            text += f"{progress.total_records:,} records"
-        else:
-            text = self._text(progress, now)
-        if now >= self._next and text:
-            self._next = now + SECONDS_BETWEEN_LOGS
-            self._log(text)
-
-    def _text(self, progress: Progress, now: float) -> str:
-        """Returns a line on the text read so far; "" if none was."""
-        self.bytes_before = progress.bytes_before
-        num_bytes = progress.num_bytes - progress.bytes_before
-        if not num_bytes or progress.is_search != self._is_search:
-            self._start = now  # processes take seconds to start
-            self._is_search = progress.is_search
-        if now < self._next or not num_bytes:
-            return ""
-        text = "Looking for duplicates: " if progress.is_search else ""
-        text += f"{progress.num_documents:,} documents, "
-        text += console.rate(num_bytes, self._start)
-        if progress.bytes_before:
-            text += f" after {progress.bytes_before / 1e6:.1f} MB before"
-        left = progress.total_bytes - progress.num_bytes
-        if left > 0:
-            seconds = left / num_bytes * (now - self._start)
-            text += f", about {_duration(seconds)} left"
-        return text
 
 
 def _duration(seconds: float) -> str:

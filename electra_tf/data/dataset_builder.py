@@ -15,13 +15,15 @@ see `merge`. A runner does both steps, see `runners`.
 import contextlib
 import os
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 import tensorflow as tf
 
 from electra_tf.config.corpus import CorpusConfig
-from electra_tf.data import corpus, deduplication
+from electra_tf.data import build_log, corpus, deduplication
+from electra_tf.data.build_log import Progress
 from electra_tf.data.dataset_files import (
+    MANIFEST,
     SHARDS_DIRECTORY,
     find_data_set,
     find_unfinished,
@@ -32,7 +34,7 @@ from electra_tf.data.shards import HASHES, Shard, plan
 from electra_tf.data.sources import expand
 from electra_tf.data.summaries import Summary
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.util import files, storage
+from electra_tf.util import console, files, storage
 from electra_tf.util.errors import UserError
 from electra_tf.util.locks import DirectoryLock
 
@@ -45,30 +47,47 @@ STORAGE_ERRORS = (
     tf.errors.UnavailableError,
 )
 
-
-class Progress(NamedTuple):
-    """Progress of a build.
-
-    Attributes:
-      num_documents: read so far.
-      num_bytes: of text, read so far.
-      total_bytes: of all text, about; 0 if that is not known.
-      bytes_before: read by an earlier build that was stopped.
-      is_search: whether duplicates are looked for, and nothing built yet.
-      num_records: written to the files of a data set so far.
-      total_records: of the data set; 0 while text is read.
-    """
-
-    num_documents: int
-    num_bytes: int
-    total_bytes: int
-    bytes_before: int
-    is_search: bool = False
-    num_records: int = 0
-    total_records: int = 0
-
-
 Report = Callable[[Progress], None]
+
+
+def build_records(
+    config: CorpusConfig,
+    vocabulary: Vocabulary,
+    output_dir: str,
+    *,
+    overwrite: bool = False,
+    runner: Runner,
+    log: build_log.Log = console.say,
+) -> dict[str, Any]:
+    """Builds the data sets of a corpus and logs the progress.
+
+    Args:
+      config: the corpus and how to pack it.
+      vocabulary: of its tokens.
+      output_dir: where the files go, see `build`.
+      overwrite: whether to replace a data set that lies there.
+      runner: of the build.
+      log: receives lines on the progress.
+
+    Returns:
+      The manifest of the data set with the longest rows.
+    """
+    outputs = [config.directory_of(c, output_dir) for c in config.data_sets]
+    log(f"Building records in {', '.join(outputs)}")
+    progress = build_log.ProgressLog(log)
+    manifest = build(
+        config,
+        vocabulary,
+        output_dir=output_dir,
+        overwrite=overwrite,
+        runner=runner,
+        report=progress,
+    )
+    log(progress.total(manifest["counts"]["text_bytes"]))
+    paths = (os.path.join(output, MANIFEST) for output in outputs)
+    log(build_log.summary([files.read_json(path) for path in paths]))
+    build_log.check_held_out(manifest)
+    return manifest
 
 
 def build(
@@ -155,7 +174,7 @@ def _build_and_merge(
         output_dir=output_dir,
         runner=runner,
         report=lambda number, total: report(
-            Progress(0, 0, 0, 0, False, number, total)
+            Progress(num_records=number, total_records=total)
         ),
     )
 

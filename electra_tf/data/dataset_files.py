@@ -14,7 +14,7 @@ from typing import Any
 import tensorflow as tf
 
 from electra_tf.config.corpus import CorpusConfig
-from electra_tf.data.record_format import HELD_OUT, TRAIN
+from electra_tf.data.record_format import HELD_OUT, TRAIN, RecordKind
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import files, storage
 from electra_tf.util.errors import UserError
@@ -240,10 +240,8 @@ class RecordWriter:
 
     Args:
       directory: where the files go.
-      split: "train" or "held_out".
+      kind: of the records.
       num_files: number of files; fewer if there are fewer records.
-      length: numbers in each feature, where that is less than the data set's
-        `max_seq_length`; None where it is not.
 
     Attributes:
       num_files: number of files at most.
@@ -252,21 +250,15 @@ class RecordWriter:
     """
 
     def __init__(
-        self,
-        directory: str,
-        split: str,
-        num_files: int,
-        *,
-        length: int | None = None,
+        self, directory: str, kind: RecordKind, num_files: int
     ) -> None:
         self.num_records = 0
-        self._directory = directory
-        self._split = split
         self.num_files = num_files
-        self._length = length
-        self._prefix = f"{PREFIXES[split]}.tfrecord-"
-        if length is not None:
-            self._prefix += f"{length}-tokens-"
+        self._directory = directory
+        self._kind = kind
+        self._prefix = f"{PREFIXES[kind.split]}.tfrecord-"
+        if kind.is_short:
+            self._prefix += f"{kind.length}-tokens-"
         self._writers: list[tf.io.TFRecordWriter] = []
         self._stack = contextlib.ExitStack()
 
@@ -292,7 +284,8 @@ class RecordWriter:
     def publish(self) -> list[dict[str, Any]]:
         """Gives the files their names; returns their entries in a manifest."""
         num_files = min(self.num_files, self.num_records)
-        lengths = {"max_seq_length": self._length} if self._length else {}
+        kind = self._kind
+        lengths = {"max_seq_length": kind.length} if kind.is_short else {}
         entries = []
         for file_number in range(num_files):
             name = f"{self._prefix}{file_number}-of-{num_files}"
@@ -302,7 +295,7 @@ class RecordWriter:
             entries.append(
                 {
                     "name": name,
-                    "split": self._split,
+                    "split": kind.split,
                     "num_records": len(
                         range(file_number, self.num_records, num_files)
                     ),

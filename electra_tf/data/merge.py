@@ -194,17 +194,12 @@ def _writers(
         TRAIN: max(1, num_train // len(config.row_lengths)),
         HELD_OUT: max(1, round(num_train * config.held_out_fraction)),
     }
-    writers = {}
-    for kind in kinds(config):
-        is_short = kind.length < config.max_seq_length
-        writer = RecordWriter(
-            output_dir,
-            kind.split,
-            num_files[kind.split],
-            length=kind.length if is_short else None,
+    return {
+        kind: stack.enter_context(
+            RecordWriter(output_dir, kind, num_files[kind.split])
         )
-        writers[kind] = stack.enter_context(writer)
-    return writers
+        for kind in kinds(config)
+    }
 
 
 def _publish(merged: Iterable[_Merged]) -> None:

@@ -29,7 +29,7 @@ from electra_tf.data.record_format import (
     layout,
     serialize,
 )
-from electra_tf.data.summaries import Lengths, Packed
+from electra_tf.data.summaries import Packed, Summary
 from electra_tf.model.graph_tokenization import make_tokenizer
 from electra_tf.model.tokenization import Vocabulary
 
@@ -67,11 +67,11 @@ def pack(
     config: CorpusConfig,
     vocabulary: Vocabulary,
     writers: Mapping[RecordKind, Writer],
+    summary: Summary,
     *,
-    lengths: Mapping[str, Lengths],
     num_threads: int = 0,
     report: Callable[[], None] = lambda: None,
-) -> list[Packed]:
+) -> None:
     """Tokenizes documents once and packs them for each data set.
 
     Args:
@@ -79,24 +79,24 @@ def pack(
       config: how to pack them.
       vocabulary: of the tokens.
       writers: of the records of each kind.
-      lengths: counters of the documents of each split, to which is added.
+      summary: counts documents, tokens and records.
       num_threads: that tokenize; 0 for one a core, up to `MAX_THREADS`.
       report: called after each document.
-
-    Returns:
-      The counts of each data set.
     """
     packers = [
-        Packer(data_set, vocabulary, writers) for data_set in config.data_sets
+        Packer(data_set, vocabulary, writers, packed)
+        for data_set, packed in zip(
+            config.data_sets, summary.packed, strict=True
+        )
     ]
     for tokenized in _tokenize(documents, config, vocabulary, num_threads):
         for packer in packers:
             packer.add(tokenized)
-        lengths[tokenized.document.split].count(len(tokenized.ids))
+        lengths = summary.lengths[tokenized.document.split]
+        lengths.count(len(tokenized.ids))
         report()
     for packer in packers:
         packer.flush()
-    return [Packed(packer.counts, packer.unigrams) for packer in packers]
 
 
 class _Buffer:
@@ -136,11 +136,7 @@ class Packer:
       config: of one data set.
       vocabulary: of the tokens.
       writers: of the records of each kind.
-
-    Attributes:
-      counts: documents, tokens and records of a kind -> their number.
-      unigrams: int64 [V], how often each token occurs in training records,
-        special ones not counted.
+      packed: counts what is packed.
     """
 
     def __init__(
@@ -148,9 +144,9 @@ class Packer:
         config: CorpusConfig,
         vocabulary: Vocabulary,
         writers: Mapping[RecordKind, Writer],
+        packed: Packed,
     ) -> None:
-        self.counts: collections.Counter[str] = collections.Counter()
-        self.unigrams = np.zeros(vocabulary.size, np.int64)
+        self._counts, self._unigrams = packed
         self._max_seq_length = config.max_seq_length
         self._row_lengths = {
             TRAIN: config.row_lengths,
@@ -182,9 +178,9 @@ class Packer:
             self._buffers[split].add(ids, cut)
         if self._num_rows(self._buffers[split]) >= ROWS_AT_ONCE:
             self._write(split)
-        self.counts["tokens_read"] += len(ids)
-        self.counts["documents_without_tokens"] += not len(ids)
-        self.counts["held_out_documents"] += split == HELD_OUT
+        self._counts["tokens_read"] += len(ids)
+        self._counts["documents_without_tokens"] += not len(ids)
+        self._counts["held_out_documents"] += split == HELD_OUT
 
     def flush(self) -> None:
         """Writes the examples that are still buffered."""
@@ -219,20 +215,20 @@ class Packer:
             sizes = [span.num_tokens for span in spans]
             shared = fill_rows(sizes, self._max_seq_length)
             rows = [[spans[i] for i in row] for row in shared]
-        self.counts["tokens_kept"] += len(ids)
-        self.counts["special_tokens"] += buffer.num_tokens - len(ids)
-        self.counts["examples"] += len(spans)
-        self.counts["records"] += len(rows)
-        self.counts["held_out_records"] += len(rows) * (split == HELD_OUT)
+        self._counts["tokens_kept"] += len(ids)
+        self._counts["special_tokens"] += buffer.num_tokens - len(ids)
+        self._counts["examples"] += len(spans)
+        self._counts["records"] += len(rows)
+        self._counts["held_out_records"] += len(rows) * (split == HELD_OUT)
         if split == TRAIN:
-            self.unigrams += np.bincount(
-                ids.astype(np.int64), minlength=len(self.unigrams)
+            self._unigrams += np.bincount(
+                ids.astype(np.int64), minlength=len(self._unigrams)
             )
         made = layout(ids, rows, self._max_seq_length, self._vocabulary)
         for length, cut in by_length(made, self._row_lengths[split]):
-            self.counts["slots"] += cut.input_ids.size
+            self._counts["slots"] += cut.input_ids.size
             kind = RecordKind(self._max_seq_length, split, length)
-            self.counts[kind.counter] += len(cut.input_ids)
+            self._counts[kind.counter] += len(cut.input_ids)
             writer = self._writers[kind]
             for record in serialize(cut):
                 writer.write(record)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.data.build_log import build_records
+from electra_tf.data.dataset_builder import build_records
 from electra_tf.data.dataset_files import check_choices, read_unigram_counts
 from electra_tf.data.records import Records, find
 from electra_tf.data.runners import LocalRunner

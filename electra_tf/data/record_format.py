@@ -40,6 +40,11 @@ class RecordKind(NamedTuple):
     length: int
 
     @property
+    def is_short(self) -> bool:
+        """Whether the records have less than `max_seq_length` numbers."""
+        return self.length < self.max_seq_length
+
+    @property
     def counter(self) -> str:
         """The name of their number in the counts of a packer."""
         return "-".join(("records", *map(str, self)))

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from electra_tf.config.corpus import CorpusConfig
 from electra_tf.data.formats.text_lines import Statistics
-from electra_tf.data.sources import TextSource
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import console
 from electra_tf.util.errors import ExitCode, UserError, explain
@@ -187,29 +186,19 @@ class _Outcome(NamedTuple):
     code: ExitCode = ExitCode.DONE
 
 
-class _ShardError(UserError):
-    """The error of a shard, as its process reports it."""
-
-    def __init__(self, outcome: _Outcome) -> None:
-        super().__init__(outcome.error)
-        self.exit_code = outcome.code
-
-
 class _Shared(NamedTuple):
     """State that is shared by all processes.
 
     Attributes:
       job: to do.
-      shards: the fields of all `Shard`s; not these themselves, as to receive
-        one is to import TensorFlow.
-      numbers: queue of the shards to take; None ends a process.
+      shards: queue of those to take, as to receive one is to import
+        TensorFlow; None ends a process.
       outcomes: queue of `_Outcome`s.
       totals: array of the documents and bytes that were read.
     """
 
     job: Job
-    shards: list[tuple[tuple[TextSource, ...], str, bytes]]
-    numbers: Any
+    shards: Any
     outcomes: Any
     totals: Any
 
@@ -227,20 +216,21 @@ def _run_processes(
     ordered = sorted(shards, key=lambda shard: -shard.num_text_bytes)
     shared = _Shared(
         job,
-        [(shard.sources, shard.directory, shard.dropped) for shard in ordered],
         context.Queue(),
         context.Queue(),
         context.Array("q", 2),
     )
-    for number in [*range(len(shards)), *[None] * num_processes]:
-        shared.numbers.put(number)
+    for shard in [*ordered, *[None] * num_processes]:
+        shared.shards.put(shard)
     with _started(context, shared, num_processes) as processes:
         for _ in shards:
             outcome = _next_outcome(shared, processes, report)
             if outcome.code == ExitCode.ERROR:
                 raise RuntimeError(outcome.error)
             if outcome.error:
-                raise _ShardError(outcome)
+                error = UserError(outcome.error)
+                error.exit_code = outcome.code
+                raise error
     report(*shared.totals)
 
 
@@ -259,7 +249,7 @@ def _started(
                 process.start()
         yield processes
     finally:
-        shared.numbers.cancel_join_thread()
+        shared.shards.cancel_join_thread()
         for process in processes:
             if process.pid is not None:
                 process.terminate()
@@ -307,11 +297,11 @@ def _work(shared: _Shared) -> None:
     with console.quiet_imports():
         import tensorflow as tf
 
-        from electra_tf.data import shards
+        import electra_tf.data.shards  # noqa: F401 (those of the queue)
     tf.config.set_visible_devices([], "GPU")
     tf.config.threading.set_inter_op_parallelism_threads(1)
     tf.config.threading.set_intra_op_parallelism_threads(1)
-    while (number := shared.numbers.get()) is not None:
+    while (shard := shared.shards.get()) is not None:
         seen = [0, 0]
 
         def report(now: Statistics, seen: list[int] = seen) -> None:
@@ -322,7 +312,6 @@ def _work(shared: _Shared) -> None:
             seen[:] = read
 
         try:
-            shard = shards.Shard(*shared.shards[number])
             shared.job.do(shard, report=report, num_threads=1)
         except Exception as error:
             code, text = explain(error)

@@ -24,7 +24,7 @@ from electra_tf.data.dataset_files import FORMAT_VERSION, SHARDS_DIRECTORY
 from electra_tf.data.held_out import Document, Splitter
 from electra_tf.data.record_format import RecordKind, kinds
 from electra_tf.data.sources import TextSource, split_source
-from electra_tf.data.summaries import Summary, no_lengths
+from electra_tf.data.summaries import Summary
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import files, storage
 
@@ -158,12 +158,12 @@ def build(
     Returns:
       The statistics of the reading.
     """
-    statistics = corpus.Statistics()
+    summary = Summary.empty(len(config.data_sets), vocabulary.size)
+    statistics = summary.statistics
     splitter = Splitter(config.held_out_fraction, config.data_seed)
     documents = deduplication.leave_out(
         _read(shard, config, statistics), shard.dropped, statistics
     )
-    summary = Summary(statistics, [], no_lengths())
     _write(
         shard,
         summary,
@@ -195,7 +195,7 @@ def build_undecided(
     """
     root = os.path.join(output_dir, SHARDS_DIRECTORY)
     shard = Shard((), os.path.join(root, "undecided"))
-    summary = Summary(corpus.Statistics(), [], no_lengths())
+    summary = Summary.empty(len(config.data_sets), vocabulary.size)
     _write(shard, summary, documents, config, vocabulary)
     _finish(shard, summary, config)
     return shard
@@ -300,12 +300,12 @@ def _write(
             )
             for kind in kinds(config)
         }
-        summary.packed = packing.pack(
+        packing.pack(
             documents,
             config,
             vocabulary,
             writers,
-            lengths=summary.lengths,
+            summary,
             num_threads=num_threads,
             report=report,
         )

@@ -106,7 +106,7 @@ class Summary:
                 Packed(collections.Counter(), np.zeros(vocab_size, np.int64))
                 for _ in range(num_data_sets)
             ],
-            no_lengths(),
+            {split: Lengths() for split in SPLITS},
         )
 
     def add(self, other: "Summary") -> None:
@@ -151,8 +151,3 @@ class Summary:
             set(values["splits"]),
             [Document(*document) for document in values["waiting"]],
         )
-
-
-def no_lengths() -> dict[str, Lengths]:
-    """Returns counters of the documents of each split, without any."""
-    return {split: Lengths() for split in SPLITS}

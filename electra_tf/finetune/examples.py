@@ -1,4 +1,4 @@
-"""Examples of tasks, and the columns of the rows of token ids made of them."""
+"""Examples of tasks, and the columns of their rows of token ids."""
 
 import abc
 import dataclasses
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 @dataclasses.dataclass(frozen=True)
 class Example(abc.ABC):
-    """One thing to learn from or to answer.
+    """An example of a task: its inputs, and its label if that is known.
 
     Attributes:
       eid: its number among the rows of its file, from 0.

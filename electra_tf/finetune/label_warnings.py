@@ -10,7 +10,7 @@ _MOST_NAMED = 5
 
 
 def of_labels(labels: Sequence[str]) -> list[str]:
-    """Returns sentences about labels that are hardly meant so.
+    """Returns warnings about missing, misspelt or too many labels.
 
     Args:
       labels: one of each training row.
@@ -24,7 +24,7 @@ def of_labels(labels: Sequence[str]) -> list[str]:
 
 
 def of_names(names: Iterable[str]) -> list[str]:
-    """Returns a sentence about names that are one name in two spellings.
+    """Returns a warning about names that differ by their spelling alone.
 
     Args:
       names: of labels or of kinds of spans, or tags.
@@ -69,7 +69,7 @@ def _as_many_as_rows(counts: Counter[str]) -> list[str]:
 
 
 def _meaning(name: str) -> str | float:
-    """Returns what a name has in common with other spellings of it."""
+    """Returns the number that a name stands for, or the name in one case."""
     try:
         value = float(name)
     except ValueError:

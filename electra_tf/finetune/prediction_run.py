@@ -5,7 +5,7 @@ come in the order of the rows.
 """
 
 import contextlib
-import itertools
+import functools
 import json
 import pathlib
 import sys
@@ -14,12 +14,10 @@ from collections.abc import Iterator
 from typing import TextIO
 
 from electra_tf.data.formats.rows import BadRows
-from electra_tf.finetune.predictor import BLOCK_SIZE, Answer, Predictor
+from electra_tf.finetune.predictor import Predictor
 from electra_tf.finetune.readers.inputs import InputSource
 from electra_tf.util import console, files
 from electra_tf.util.errors import UserError
-
-_SECONDS_BETWEEN_LINES = 10.0
 
 
 def run(
@@ -43,34 +41,19 @@ def run(
       UserError: naming what cannot be read or written.
     """
     bad_rows = BadRows(skip=skip_bad_rows)
-    progress = _Progress(sys.stderr)
+    at = functools.partial(bad_rows.at, pathlib.Path(source.name))
+    log, start, count = console.Periodic(_say), time.monotonic(), 0
     with _opened(output) as file:
-        for block in _blocks(predictor, source, bad_rows):
+        for block in predictor.blocks(source, at):
             for number, answer in block:
                 line = {"line": number, **answer}
                 file.write(json.dumps(line, ensure_ascii=False) + "\n")
             file.flush()
-            progress.add(len(block))
-    progress.end(sum(bad_rows.counts.values()))
-
-
-def _blocks(
-    predictor: Predictor, source: InputSource, bad_rows: BadRows
-) -> Iterator[list[tuple[int, Answer]]]:
-    """Yields blocks of the numbers of rows and their answers."""
-    rows = iter(source.rows)
-    path = pathlib.Path(source.name)
-    size = 1 if source.is_live else BLOCK_SIZE
-    while block := list(itertools.islice(rows, size)):
-        numbers, examples = [], []
-        for number, content in block:
-            with bad_rows.at(path, number):
-                inputs = source.parse(content)
-                example = predictor.task.make_example(len(examples), inputs)
-                examples.append(example)
-                numbers.append(number)
-        answers = predictor.answers(examples)
-        yield list(zip(numbers, answers, strict=True))
+            count += len(block)
+            log(functools.partial(_progress, count, start))
+    num_bad = sum(bad_rows.counts.values())
+    bad = f", bad rows left out: {num_bad:,}" * bool(num_bad)
+    _say(_progress(count, start) + bad)
 
 
 @contextlib.contextmanager
@@ -95,35 +78,14 @@ def _opened(output: str) -> Iterator[TextIO]:
         ) from error
 
 
-class _Progress:
-    """Says from time to time how many rows are answered.
+def _progress(count: int, start: float) -> str:
+    """Says how many rows are answered since a time of `time.monotonic`."""
+    seconds = time.monotonic() - start
+    speed = count / max(seconds, 1e-9)
+    return f"Answers: {count:,} in {seconds:.1f} s ({speed:,.1f}/s)"
 
-    Args:
-      stream: where to say it.
-    """
 
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-        self._start = self._last = time.monotonic()
-        self._count = 0
-
-    def add(self, count: int) -> None:
-        """Counts rows that are answered."""
-        self._count += count
-        now = time.monotonic()
-        if now - self._last > _SECONDS_BETWEEN_LINES:
-            self._last = now
-            self._say("")
-
-    def end(self, num_bad: int) -> None:
-        """Sums up."""
-        self._say(f", bad rows left out: {num_bad:,}" * bool(num_bad))
-
-    def _say(self, more: str) -> None:
-        seconds = time.monotonic() - self._start
-        speed = self._count / max(seconds, 1e-9)
-        self._stream.write(
-            f"Answers: {self._count:,} in {seconds:.1f} s "
-            f"({speed:,.1f}/s){more}\n"
-        )
-        self._stream.flush()
+def _say(text: str) -> None:
+    """Writes a line to standard error; standard output is for answers."""
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()

@@ -1,22 +1,29 @@
 """Answers about new text, from the directory of a trained model."""
 
+import contextlib
+import functools
 import itertools
 import os
 import pathlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
-
-import keras
 
 from electra_tf.checkpoint import checkpoint_formats, loading
 from electra_tf.checkpoint.weights import Weights
 from electra_tf.data.formats.rows import BadRowError
-from electra_tf.finetune import pretrained, task_description
+from electra_tf.finetune import task_description
 from electra_tf.finetune.examples import Example
 from electra_tf.finetune.features import Features
 from electra_tf.finetune.finetuning_model import FinetuningModel
-from electra_tf.finetune.readers.inputs import InputSpec, Item, inputs_of
-from electra_tf.finetune.task import Head, Task
+from electra_tf.finetune.head import Head
+from electra_tf.finetune.preprocessing import TextTokenizer
+from electra_tf.finetune.readers.inputs import (
+    InputSource,
+    InputSpec,
+    Item,
+    inputs_of,
+)
+from electra_tf.finetune.task import Task
 from electra_tf.finetune.task_description import Description
 from electra_tf.model.layers import POLICIES
 from electra_tf.model.tokenization import Vocabulary
@@ -115,25 +122,37 @@ class Predictor:
                 f"Received: a single {type(items).__name__}, {shown(items)}. "
                 "Put one item in a list; of a table, give a column."
             )
-        spec = self.input_spec
-        numbered = enumerate(items, start=1)
-        while block := list(itertools.islice(numbered, BLOCK_SIZE)):
-            examples = []
-            for eid, (number, item) in enumerate(block):
-                try:
-                    examples.append(
-                        self.task.make_example(eid, inputs_of(item, spec))
-                    )
-                except BadRowError as error:
-                    raise UserError(f"Item {number}: {error}") from error
-            yield from self.answers(examples)
+        parse = functools.partial(inputs_of, spec=self.input_spec)
+        source = InputSource("items", enumerate(items, start=1), parse)
+        for block in self.blocks(source, _refused_with_its_number):
+            yield from (answer for _, answer in block)
 
-    def answers(self, examples: Sequence[Example]) -> list[Answer]:
-        """Returns the answers to a block.
+    def blocks(
+        self,
+        source: InputSource,
+        at: Callable[[int], contextlib.AbstractContextManager],
+    ) -> Iterator[list[tuple[int, Answer]]]:
+        """Yields blocks of the numbers of rows and their answers.
 
         Args:
-          examples: that `task.make_example` made, numbered from 0.
+          source: of the rows.
+          at: makes of a row's number the context in which it is read, which
+            may pass over a `BadRowError`: the row then has no answer.
         """
+        rows = iter(source.rows)
+        size = 1 if source.is_live else BLOCK_SIZE
+        while block := list(itertools.islice(rows, size)):
+            numbers, examples = [], []
+            for number, content in block:
+                with at(number):
+                    inputs = source.parse(content)
+                    example = self.task.make_example(len(examples), inputs)
+                    examples.append(example)
+                    numbers.append(number)
+            yield list(zip(numbers, self._answers(examples), strict=True))
+
+    def _answers(self, examples: Sequence[Example]) -> list[Answer]:
+        """Returns the answers to examples, numbered from 0."""
         if not examples:
             return []
         rows = self.task.featurize(examples, is_training=False)
@@ -148,6 +167,14 @@ class Predictor:
             {k: v for k, v in answer.items() if k not in _OF_DATA_SETS}
             for answer in self._scorer.answers(joined, examples)
         ]
+
+
+@contextlib.contextmanager
+def _refused_with_its_number(number: int) -> Iterator[None]:
+    try:
+        yield
+    except BadRowError as error:
+        raise UserError(f"Item {number}: {error}") from error
 
 
 class _Trained(NamedTuple):
@@ -195,16 +222,14 @@ def _make_task(loaded: Sequence[_Trained], name: str) -> Task:
                 f"{first.directory}, of {name}, and {other.directory}, of "
                 f"{', '.join(other.description['tasks'])}."
             )
-    tokenizer = pretrained.tokenizer(first.weights)
+    tokenizer = TextTokenizer.of(first.weights)
     return task_description.make_task(first.description, tokenizer, name=name)
 
 
 def _model(task: Task, weights: Weights, policy: str) -> FinetuningModel:
     """Makes the layers and gives them their weights."""
     encoder = loading.make(weights, policy).encoder
-    head = task.head()
-    with keras.name_scope("task_specific"):
-        head.build((None, encoder.config.hidden_size))
+    head = task.head().build_for(encoder.config.hidden_size)
     _restore(head, weights)
     return FinetuningModel(
         task.config, encoder, [head], seed=0, num_train_steps=1

@@ -1,10 +1,12 @@
 """From text to rows of token ids: [CLS] first [SEP] second [SEP]."""
 
 from collections.abc import Sequence
+from typing import Self
 
 import numpy as np
 import tensorflow as tf
 
+from electra_tf.checkpoint.weights import Weights
 from electra_tf.model.graph_tokenization import make_tokenizer
 from electra_tf.model.tokenization import Vocabulary
 
@@ -33,6 +35,16 @@ class TextTokenizer:
         self.do_lower_case = do_lower_case
         self.strip_accents = strip_accents
         self.in_graph = make_tokenizer(vocabulary, do_lower_case, strip_accents)
+
+    @classmethod
+    def of(cls, weights: Weights) -> Self:
+        """Makes the tokenizer of an encoder.
+
+        Args:
+          weights: with a vocabulary, and what to do to case and accents.
+        """
+        switches = (weights.do_lower_case, weights.strip_accents)
+        return cls(weights.vocabulary, *switches)
 
     def tokenize(self, texts: Sequence[str]) -> list[np.ndarray]:
         """Returns the ids of each text's tokens, int32 each."""

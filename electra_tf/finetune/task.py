@@ -9,87 +9,27 @@ import abc
 import dataclasses
 import functools
 import hashlib
-import inspect
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
-import keras
 import numpy as np
-import tensorflow as tf
 
 from electra_tf.config.columns import ColumnsConfig
 from electra_tf.configure_finetuning import FinetuningConfig
 from electra_tf.data.formats import prepared, tables
 from electra_tf.data.formats.rows import BadRows
 from electra_tf.finetune.examples import Example, FeatureSpec
+from electra_tf.finetune.head import Head
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.readers import sources
 from electra_tf.finetune.readers.inputs import InputSpec
 from electra_tf.finetune.readers.sources import Source
 from electra_tf.finetune.scorer import Scorer
-from electra_tf.model.modeling import EncoderOutput
 from electra_tf.util.errors import UserError
 
 Row = Mapping[str, int | float | np.ndarray]
 """The features of one row: name -> number, or sequence of numbers."""
-
-
-class Head(keras.layers.Layer, abc.ABC):
-    """Output layers on the encoder; its name is the task's.
-
-    Call arguments:
-      states: an `EncoderOutput`.
-      features: name -> tensor [B, ...], the task's columns; of a head that
-        needs none, may be empty.
-      keys: uint32 [B], one random key a row; None switches dropout off.
-
-    Returns:
-      Name -> tensor [B, ...].
-    """
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name=name, dtype="float32")
-
-    @abc.abstractmethod
-    def call(
-        self,
-        states: EncoderOutput,
-        features: Mapping[str, tf.Tensor],
-        keys: tf.Tensor | None = None,
-    ) -> dict[str, tf.Tensor]:
-        """Computes the outputs; see the class."""
-
-    def build_for(self, hidden_size: int) -> Self:
-        """Makes its weights, which have the original's names.
-
-        Args:
-          hidden_size: width H of the encoder.
-        """
-        with keras.name_scope("task_specific"):
-            self.build((None, hidden_size))
-        return self
-
-    @abc.abstractmethod
-    def losses(
-        self,
-        outputs: Mapping[str, tf.Tensor],
-        features: Mapping[str, tf.Tensor],
-    ) -> tf.Tensor:
-        """Computes the loss of each row.
-
-        Args:
-          outputs: of `call`.
-          features: with the labels.
-
-        Returns:
-          float32 [B].
-        """
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the arguments of the class, which its attributes keep."""
-        _, *names = inspect.signature(type(self).__init__).parameters
-        return {name: getattr(self, name) for name in names}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -11,6 +11,7 @@ import keras
 import tensorflow as tf
 
 from electra_tf.checkpoint import checkpoint_formats, loading, weights
+from electra_tf.checkpoint.architecture import size_flags
 from electra_tf.config.model import CommonConfig
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.data import vocabularies
@@ -147,7 +148,7 @@ class ElectraPretrainer(keras.Model):
             "do_lower_case": reader.do_lower_case,
             "strip_accents": reader.strip_accents,
             "max_seq_length": reader.max_seq_length,
-            **initialization.size_flags(merged.architecture),
+            **size_flags(merged.architecture),
             **(config or {}),
         }
         made = cls(values, reader.vocabulary)

@@ -6,8 +6,8 @@
                                             the objectives that predict every
                                             token
 
-What `text` and `ids` read, and their signature "encode", is told in
-`serving/networks.py`. A masked language model has a generator and no
+`serving/saved_models.py` says what `text` and `ids` read, and what their
+signature "encode" returns. A masked language model has a generator and no
 discriminator; a generator of two towers, which fills no masks, is left out.
 The signature "serving_default" returns
 
@@ -30,17 +30,16 @@ import pathlib
 
 import tensorflow as tf
 
-from electra_tf.checkpoint import architecture
+from electra_tf.checkpoint import architecture, model_card
 from electra_tf.checkpoint.weights import Weights
 from electra_tf.model.text_reader import Ids, TextReader
-from electra_tf.pretrain import model_card, pretrain_helpers
+from electra_tf.pretrain import pretrain_helpers, run_facts
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.objectives.replace_mlm import ReplaceMlm
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretraining_model import PretrainingModel
-from electra_tf.serving import networks
-from electra_tf.serving.networks import Network
-from electra_tf.serving.saved_models import Outputs
+from electra_tf.serving import saved_models
+from electra_tf.serving.saved_models import Network, Outputs
 from electra_tf.training.updates import checkpoint_variables
 
 
@@ -63,18 +62,19 @@ def export(
     written = [
         path
         for name, network in found.items()
-        for path in networks.write(network, directory / name)
+        for path in saved_models.export(network.signatures, directory / name)
     ]
     optimizer = getattr(model, "optimizer", None)
+    step = int(optimizer.iterations.numpy()) if optimizer else 0
     model_card.write(
         directory,
         {
             name: model_card.Part(network.encoder.config, network.num_weights)
             for name, network in found.items()
         },
-        model_card.facts_of(model.config),
+        run_facts.of_run(model.config, step),
         "saved_model",
-        step=int(optimizer.iterations.numpy()) if optimizer else 0,
+        step=step,
     )
     return written
 
@@ -202,7 +202,9 @@ def _generator(model: PretrainingModel) -> Network:
         is_mask = ids["input_ids"] == vocabulary.mask_id
         states = encoder(**ids).sequence_output
         states = tf.boolean_mask(states, is_mask)  # [M, H]
-        return networks.top_tokens(logits(states), is_mask, vocabulary.tokens)
+        return saved_models.top_tokens(
+            logits(states), is_mask, vocabulary.tokens
+        )
 
     return Network(
         encoder=encoder,
@@ -224,7 +226,7 @@ def _corrector(model: ReplaceMlm) -> Network:
     def predict_for_text(ids: Ids) -> Outputs:
         is_real = ids["input_mask"] > 0
         logits = predict(ids)["log_probabilities"]
-        return networks.top_tokens(
+        return saved_models.top_tokens(
             tf.boolean_mask(logits, is_real), is_real, model.vocabulary.tokens
         )
 

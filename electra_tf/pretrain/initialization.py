@@ -4,26 +4,21 @@ A checkpoint in the run's own directory comes first: `init_checkpoint` counts
 only where there is none.
 """
 
-import dataclasses
 from typing import NamedTuple
 
 from electra_tf.checkpoint import checkpoint_formats, resizing, weights
 from electra_tf.checkpoint.architecture import (
-    GENERATOR_HEAD,
     SLOTS,
     STEP,
-    Architecture,
+    encoder_flags,
+    generator_flags,
+    size_flags,
 )
-from electra_tf.checkpoint.resizing import Resizing
 from electra_tf.checkpoint.weights import Weights
-from electra_tf.config.model import BertConfig, CommonConfig
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.pretrain.pretraining_model import PretrainingModel
 from electra_tf.util import console
 from electra_tf.util.errors import UserError, listed, shape_differences
-
-_OF_ROWS = {"sentence_predictions"}
-_COMMON = {field.name for field in dataclasses.fields(CommonConfig)}
 
 
 class Start(NamedTuple):
@@ -105,7 +100,7 @@ def read(config: PretrainingConfig) -> Weights:
             1
         ).num_attention_heads,
     )
-    wanted = _flags(
+    wanted = encoder_flags(
         config.model.discriminator(1),
         config.model.generator(1) if loaded.architecture.generator else None,
     ) | {
@@ -162,7 +157,7 @@ def read_generator(config: PretrainingConfig) -> Weights:
     path = config.training.generator_checkpoint
     loaded = weights.select(checkpoint_formats.read(path), "generator")
     flags, given = (
-        {**_generator_flags(bert), "embedding_size": bert.embedding_size}
+        {**generator_flags(bert), "embedding_size": bert.embedding_size}
         for bert in (loaded.architecture.encoder, config.model.generator(1))
     )
     if loaded.heads_are_assumed:
@@ -260,59 +255,6 @@ def assign(model: PretrainingModel, loaded: Weights) -> set[str]:
     return used
 
 
-def size_flags(architecture: Architecture) -> dict[str, int | str]:
-    """Returns the flags of run_pretraining that make these networks.
-
-    Args:
-      architecture: of a checkpoint.
-    """
-    flags = _flags(architecture.encoder, architecture.generator)
-    if architecture.generator is not None or len(architecture.heads) > 1:
-        flags["generator_sharing"] = architecture.generator_sharing
-    if architecture.is_two_tower:
-        flags["generator_type"] = "two_tower"
-    scopes = {name.partition("/")[0] for name in architecture.extras}
-    is_one = architecture.generator is None and scopes <= _OF_ROWS
-    if is_one and architecture.heads == (GENERATOR_HEAD,):
-        flags["objective"] = "mlm"
-    return flags
-
-
-def resized(table: str, rows: Resizing) -> str:
-    """Says what became of the rows of a table.
-
-    Args:
-      table: its name.
-      rows: what became of them.
-    """
-    return (
-        f"{table}: {rows.kept:,} rows kept, {rows.new:,} new, "
-        f"{rows.dropped:,} dropped."
-    )
-
-
-def _flags(
-    encoder: BertConfig, generator: BertConfig | None
-) -> dict[str, int | str]:
-    flags = {
-        name: value
-        for name, value in encoder.to_dict().items()
-        if name not in _COMMON and name != "vocab_size"
-    }
-    if generator is not None:
-        flags |= _generator_flags(generator)
-    return flags
-
-
-def _generator_flags(generator: BertConfig) -> dict[str, int]:
-    return {
-        "generator_width": generator.hidden_size,
-        "generator_num_hidden_layers": generator.num_hidden_layers,
-        "generator_num_attention_heads": generator.num_attention_heads,
-        "generator_intermediate_size": generator.intermediate_size,
-    }
-
-
 def _fit(model: PretrainingModel, loaded: Weights) -> Weights:
     """Gives tables the number of rows that the model has, and says so."""
     vocabulary = model.vocabulary
@@ -325,11 +267,11 @@ def _fit(model: PretrainingModel, loaded: Weights) -> Weights:
             vocabulary,
             seed=model.config.training.seed,
         )
-        console.say(resized("Word embeddings", change))
+        console.say(change.describe("Word embeddings"))
     positions = model.config.model.max_position_embeddings
     if positions != loaded.architecture.encoder.max_position_embeddings:
         loaded, change = resizing.resize_positions(loaded, positions)
-        console.say(resized("Position embeddings", change))
+        console.say(change.describe("Position embeddings"))
     return loaded
 
 

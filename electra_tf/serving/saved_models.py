@@ -1,6 +1,20 @@
-"""SavedModels that are there in full or not at all."""
+"""SavedModels of any kind of model, of text and of ids.
+
+    <directory>/text/1    strings in, tokenized in the graph
+    <directory>/ids/1     ids in
+
+`text` needs the operations of tensorflow_text: import it before loading. `ids`
+has TensorFlow's own only and runs in programs that cannot load others. Each
+has the signature "serving_default", and may have others. Signatures of text
+read `text`, string [B], and of pairs `text_b`, string [B]; signatures of ids
+read `input_ids`, `input_mask` and `segment_ids`, int32 [B, L].
+
+Letters in shapes: B rows, L tokens in a row, H hidden, V vocabulary.
+"""
 
 import contextlib
+import dataclasses
+import math
 import pathlib
 import shutil
 import tempfile
@@ -9,9 +23,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import keras
 import tensorflow as tf
 
+from electra_tf.model.modeling import BertModel
+from electra_tf.model.text_reader import Ids, TextReader
 from electra_tf.util import files
 from electra_tf.util.locks import DirectoryLock
 
+NUM_TOP_TOKENS = 10
+
+_TEXTS = [tf.TensorSpec([None], tf.string, name) for name in ("text", "text_b")]
+_IDS = [
+    tf.TensorSpec([None, None], tf.int32, name)
+    for name in ("input_ids", "input_mask", "segment_ids")
+]
 _LOCK = ".lock"
 _SCRATCH = "tmp-"
 _NEW, _OLD = "new", "old"
@@ -19,6 +42,141 @@ _NEW, _OLD = "new", "old"
 Outputs = dict[str, tf.Tensor]
 Endpoints = Mapping[str, Callable[..., Outputs]]
 """Name of a signature -> what it computes."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Signatures:
+    """Signatures of the two SavedModels of a model, by their names.
+
+    Attributes:
+      of_text: functions of `text`, or of `text` and `text_b`, string [B] each.
+      of_ids: functions of `Ids`.
+      num_texts: 1, or 2 of a model of pairs.
+      assets: files of the tokenizer beside the graph.
+    """
+
+    of_text: Endpoints
+    of_ids: Endpoints
+    num_texts: int = 1
+    assets: Sequence[tf.Module] = ()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Network:
+    """An encoder with a head, served with the signature "encode", too.
+
+    It returns sequence_output, float32 [B, L, H], and pooled_output, float32
+    [B, H]. Text is cut to the reader's `max_seq_length` and padded to the
+    longest row; both signatures of text return `input_ids` and `input_mask`,
+    int32 [B, L], as well, "serving_default" also `tokens`, string [B, L], ""
+    on padding.
+
+    Attributes:
+      encoder: reads ids, as many as it has position embeddings.
+      layers: all that it consists of, to count its weights.
+      reader: reads text.
+      predict: ids -> what "serving_default" of ids returns.
+      predict_for_text: ids -> the same of text.
+    """
+
+    encoder: BertModel
+    layers: Sequence[keras.layers.Layer]
+    reader: TextReader
+    predict: Callable[[Ids], Outputs]
+    predict_for_text: Callable[[Ids], Outputs]
+
+    @property
+    def num_weights(self) -> int:
+        """Weights of encoder and head, each once."""
+        return sum(
+            math.prod(variable.shape)
+            for layer in self.layers
+            for variable in layer.weights
+        )
+
+    @property
+    def signatures(self) -> Signatures:
+        """The signatures."""
+        return Signatures(
+            of_text={
+                "serving_default": self._predict_text,
+                "encode": self._encode_text,
+            },
+            of_ids={"serving_default": self.predict, "encode": self._encode},
+            assets=self.reader.assets,
+        )
+
+    def _predict_text(self, text: tf.Tensor) -> Outputs:
+        ids = self.reader.read(text)
+        tokens = {"tokens": self.reader.tokens(ids)}
+        return tokens | _shown(ids) | self.predict_for_text(ids)
+
+    def _encode_text(self, text: tf.Tensor) -> Outputs:
+        ids = self.reader.read(text)
+        return _shown(ids) | self._encode(ids)
+
+    def _encode(self, ids: Ids) -> Outputs:
+        output = self.encoder(**ids)
+        return {
+            "sequence_output": output.sequence_output,
+            "pooled_output": output.pooled_output,
+        }
+
+
+def export(
+    signatures: Signatures, directory: pathlib.Path
+) -> list[pathlib.Path]:
+    """Writes the two SavedModels of a model.
+
+    An older SavedModel is replaced only by one that is complete.
+
+    Args:
+      signatures: what they compute.
+      directory: where they go, each into a directory of its own.
+
+    Returns:
+      The directory of each SavedModel.
+
+    Raises:
+      UserError: if `directory` cannot be written to.
+      DirectoryInUseError: if another process writes there.
+    """
+    text, ids = (directory / kind / "1" for kind in ("text", "ids"))
+    of_ids = {name: _of_ids(f) for name, f in signatures.of_ids.items()}
+    write(
+        text,
+        signatures.of_text,
+        _TEXTS[: signatures.num_texts],
+        signatures.assets,
+    )
+    write(ids, of_ids, _IDS)
+    return [text, ids]
+
+
+def top_tokens(
+    logits: tf.Tensor, is_shown: tf.Tensor, tokens: Sequence[str]
+) -> Outputs:
+    """Returns the likeliest tokens at some positions.
+
+    Args:
+      logits: float32 [M, V].
+      is_shown: bool [B, L], True at M positions.
+      tokens: the V tokens.
+
+    Returns:
+      "top_tokens", string [B, L, 10], and "top_probabilities", float32
+      [B, L, 10], in descending order; "" and 0 at other positions.
+    """
+    num_top = min(NUM_TOP_TOKENS, len(tokens))
+    top = tf.math.top_k(tf.nn.softmax(logits), num_top)  # [M, 10]
+    shape = tf.concat([tf.shape(is_shown), [num_top]], 0)
+    indices = tf.cast(tf.where(is_shown), tf.int32)  # [M, 2]
+    return {
+        "top_tokens": tf.scatter_nd(
+            indices, tf.gather(tokens, top.indices), shape
+        ),
+        "top_probabilities": tf.scatter_nd(indices, top.values, shape),
+    }
 
 
 def write(
@@ -52,6 +210,22 @@ def write(
     ):
         archive.write_out(scratch / _NEW, verbose=False)
         _replace(path, scratch)
+
+
+def _of_ids(answer: Callable[[Ids], Outputs]) -> Callable[..., Outputs]:
+    """Returns a function whose arguments are those of the signature."""
+
+    def function(
+        input_ids: tf.Tensor, input_mask: tf.Tensor, segment_ids: tf.Tensor
+    ) -> Outputs:
+        ids = {"input_ids": input_ids, "input_mask": input_mask}
+        return answer(ids | {"segment_ids": segment_ids})
+
+    return function
+
+
+def _shown(ids: Ids) -> Outputs:
+    return {name: ids[name] for name in ("input_ids", "input_mask")}
 
 
 @contextlib.contextmanager

@@ -9,15 +9,21 @@ from electra_tf.util.errors import UserError
 ARRAYS = {"a/b": np.arange(6.0).reshape(2, 3), "step": np.array(7, np.int64)}
 
 
-def test_what_is_written_is_read(tmp_path):
-    bundles.write(tmp_path / "x", ARRAYS)
-    read = bundles.read(tmp_path / "x")
+@pytest.mark.parametrize("name", ["x", "m [1]", "*?", "b\\[", "{a,b}"])
+def test_what_is_written_is_read_whatever_the_name(tmp_path, name):
+    (tmp_path / name).mkdir()
+    prefix = tmp_path / name / name
+    bundles.write(prefix, ARRAYS)
+    assert bundles.find(prefix) == bundles.find(tmp_path / name) == prefix
+    read = bundles.read(prefix)
     assert read.keys() == ARRAYS.keys()
     for name, array in ARRAYS.items():
         np.testing.assert_array_equal(read[name], array)
         assert read[name].dtype == array.dtype
-    assert bundles.damage(tmp_path / "x", ARRAYS) is None
-    assert "2 variables, not 1" in bundles.damage(tmp_path / "x", ["a/b"])
+    assert bundles.damage(prefix, ARRAYS) is None
+    assert "2 variables, not 1" in bundles.damage(prefix, ["a/b"])
+    with pytest.raises(UserError, match="must be a checkpoint that can be re"):
+        bundles.read(tmp_path / name / "none")
 
 
 @pytest.mark.parametrize(

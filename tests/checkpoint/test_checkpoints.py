@@ -16,13 +16,11 @@ import tensorflow as tf
 from electra_tf.checkpoint import bundles
 from electra_tf.checkpoint.checkpoints import Checkpoints
 from electra_tf.util.errors import (
-    DirectoryInUseError,
     ExitCode,
     NonFiniteLossError,
     UserError,
     explain,
 )
-from electra_tf.util.locks import DirectoryLock
 
 _KERNEL = "electra/embeddings_project/kernel"
 _ENDINGS = ("data-00000-of-00001", "index")
@@ -30,15 +28,13 @@ _SAVING_CHILD = """
 import sys
 import tensorflow as tf
 from electra_tf.checkpoint.checkpoints import Checkpoints
-from electra_tf.util.locks import DirectoryLock
 
 table = tf.Variable(tf.zeros([1_000_000]))
 saved = Checkpoints(sys.argv[1], {"table": table}, keep_max=2)
-with DirectoryLock(sys.argv[1], "lock", "go"):
-    for step in range(1_000):
-        table.assign(tf.fill([1_000_000], float(step)))
-        saved.save(step)
-        print(step, flush=True)
+for step in range(1_000):
+    table.assign(tf.fill([1_000_000], float(step)))
+    saved.save(step)
+    print(step, flush=True)
 """
 
 
@@ -95,6 +91,7 @@ def _flip(path, position):
 
 
 def test_restored_variables_equal_the_saved_ones(tmp_path):
+    assert _restored(tmp_path) is _restored(tmp_path / "missing") is None
     path = _saved(tmp_path, 3).save(5)
     assert path == tmp_path / "model.ckpt-5"
     variables = _variables(-1.0)
@@ -121,27 +118,16 @@ def test_mirrored_variables_are_saved_once_and_restored_everywhere(tmp_path):
 
 
 def test_other_programs_find_the_newest_and_its_names(tmp_path):
-    _saved(tmp_path, 9, 10)
-    path = tf.train.latest_checkpoint(str(tmp_path))
-    assert path == str(tmp_path / "model.ckpt-10")
+    _saved(tmp_path / "a", 9, 10)
+    moved = shutil.move(tmp_path / "a", tmp_path / "b")
+    assert _restored(moved) == 10
+    path = tf.train.latest_checkpoint(str(moved))
+    assert path == str(moved / "model.ckpt-10")
     assert dict(tf.train.list_variables(path)) == {
         _KERNEL: [3, 2],
         f"{_KERNEL}/adam_m": [3, 2],
         "global_step": [],
     }
-
-
-def test_moved_directory_is_restored(tmp_path):
-    _saved(tmp_path / "a", 1)
-    shutil.move(tmp_path / "a", tmp_path / "b")
-    assert _restored(tmp_path / "b") == 1
-    latest = tf.train.latest_checkpoint(str(tmp_path / "b"))
-    assert latest == str(tmp_path / "b" / "model.ckpt-1")
-
-
-def test_new_directory_holds_nothing(tmp_path):
-    assert _restored(tmp_path) is None
-    assert _restored(tmp_path / "missing") is None
 
 
 @pytest.mark.parametrize(
@@ -240,18 +226,8 @@ def test_variables_that_differ_are_listed_and_none_is_assigned(tmp_path):
     assert f"unexpected: {_KERNEL}/adam_m\n" in text
     assert "of another shape: global_step [], expected [2]\n" in text
     np.testing.assert_array_equal(variables[_KERNEL], np.full([3, 2], 7.0))
-
-
-def test_long_lists_of_differences_are_cut(tmp_path):
-    _saved(tmp_path, 1)
-    variables = {f"v{i}": tf.Variable(0.0) for i in range(30)}
-    with pytest.raises(UserError, match="v9?.* and 10 more"):
-        Checkpoints(tmp_path, variables).restore_latest()
-
-
-def test_path_that_is_no_checkpoint_is_named(tmp_path):
     with pytest.raises(UserError, match="nowhere must be a checkpoint"):
-        Checkpoints(tmp_path, _variables()).restore(tmp_path / "nowhere")
+        Checkpoints(tmp_path, variables).restore(tmp_path / "nowhere")
 
 
 def test_orphans_of_dead_runs_are_swept(tmp_path):
@@ -319,20 +295,6 @@ def test_old_checkpoint_goes_only_after_the_new_one_is_read_back(
     assert _restored(tmp_path) == 1
 
 
-@pytest.mark.parametrize("name", ["a [1]", "*?", "b\\[", "{a,b}"])
-def test_a_directory_may_have_any_name(tmp_path, name):
-    directory = tmp_path / name
-    _saved(directory, 3)
-    assert _restored(directory) == 3
-    prefix = bundles.find(directory)
-    assert bundles.read(prefix)[_KERNEL].shape == (3, 2)
-    strange = directory / "m[1]"
-    bundles.write(strange, {"x": np.arange(3)})
-    assert bundles.read(bundles.find(strange))["x"].tolist() == [0, 1, 2]
-    with pytest.raises(UserError, match="must be a checkpoint that can be re"):
-        bundles.read(directory / "none")
-
-
 def test_full_disk_is_named_and_leaves_the_older_checkpoint(tmp_path):
     _saved(tmp_path, 1)
     before = sorted(os.listdir(tmp_path))
@@ -366,7 +328,7 @@ def test_full_disk_at_the_sync_leaves_the_older_checkpoint(
     assert saved.steps() == [1]
 
 
-def test_killed_run_leaves_a_whole_checkpoint_and_no_lock(tmp_path):
+def test_killed_run_leaves_a_whole_checkpoint(tmp_path):
     child = subprocess.Popen(
         [sys.executable, "-c", _SAVING_CHILD, tmp_path],
         stdout=subprocess.PIPE,
@@ -374,20 +336,16 @@ def test_killed_run_leaves_a_whole_checkpoint_and_no_lock(tmp_path):
         text=True,
     )
     steps = [int(child.stdout.readline()) for _ in range(5)]
-    with pytest.raises(DirectoryInUseError, match=f"process {child.pid} on"):
-        with DirectoryLock(tmp_path, "lock", "go"):
-            pass
     child.send_signal(signal.SIGKILL)
     steps += map(int, child.stdout)
     child.wait()
     table = tf.Variable(tf.zeros([1_000_000]))
     saved = Checkpoints(tmp_path, {"table": table}, keep_max=2)
-    with DirectoryLock(tmp_path, "lock", "go"):
-        restored = saved.restore_latest()
-        # One may be complete though its step was not printed.
-        assert restored - steps[-1] in (0, 1)
-        assert (table.numpy() == restored).all()
-        saved.save(restored + 1)
+    restored = saved.restore_latest()
+    # One may be complete though its step was not printed.
+    assert restored - steps[-1] in (0, 1)
+    assert (table.numpy() == restored).all()
+    saved.save(restored + 1)
     assert len(os.listdir(tmp_path)) == 2 * 2 + 1  # and `checkpoint`
 
 

@@ -91,19 +91,15 @@ def test_numbers_of_heads_must_agree(directory, tmp_path):
         checkpoint_formats.read(str(out), num_attention_heads=4)
 
 
-def test_a_vocabulary_larger_than_the_table_is_refused(directory, tmp_path):
+@pytest.mark.parametrize("target", ["tf1", "hf"])
+def test_a_vocabulary_larger_than_the_table_is_refused(
+    directory, tmp_path, target
+):
+    source = tmp_path / "out"
+    checkpoint_formats.write(
+        str(source), read(directory), target, networks=["discriminator"]
+    )
     words = [*tiny.VOCABULARY.tokens, "more"]
-    (tmp_path / "words.txt").write_text("\n".join(words))
+    (source / "vocab.txt").write_text("\n".join(words))
     with pytest.raises(UserError, match="at most 60 tokens.*61.*--vocab_file"):
-        checkpoint_formats.read(
-            str(directory), vocab_file=str(tmp_path / "words.txt")
-        )
-
-
-def test_a_damaged_bundle_is_named(directory, tmp_path):
-    for path in directory.iterdir():
-        (tmp_path / path.name).write_bytes(path.read_bytes())
-    data = tmp_path / "model.ckpt-0.data-00000-of-00001"
-    data.write_bytes(data.read_bytes()[:-100])
-    with pytest.raises(UserError, match="model.ckpt-0 must be a checkpoint"):
-        read(tmp_path)
+        checkpoint_formats.read(str(source))

@@ -8,8 +8,6 @@ import pytest
 import tiny_corpus
 from tiny_corpus import VOCABULARY, contents, stop_after
 
-from electra_tf.build_pretraining_dataset import BuildConfig
-from electra_tf.config.corpus import CorpusConfig
 from electra_tf.data import beam_runner, shards
 from electra_tf.util.errors import UserError
 
@@ -39,15 +37,6 @@ def test_without_beam_the_way_to_it_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "apache_beam", None)
     with pytest.raises(UserError, match=r"pip install 'electra_tf\[beam\]'"):
         beam_runner.BeamRunner("DirectRunner")
-
-
-def test_options_of_beam_need_beam():
-    with pytest.raises(UserError, match="--engine=beam"):
-        BuildConfig(
-            corpus=CorpusConfig(vocab_file="v.txt"),
-            output_dir="out",
-            beam_options=("--project=p",),
-        )
 
 
 @pytest.mark.beam

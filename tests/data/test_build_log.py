@@ -8,13 +8,12 @@ from tiny_corpus import DOCUMENTS, VOCABULARY, stop_after
 from electra_tf.data import build_log, dataset_builder, shards
 from electra_tf.data.runners import LocalRunner
 from electra_tf.data.sources import expand
-from electra_tf.data.summaries import Lengths
 
 
 def build(config, directory):
     """Builds a data set; returns the lines of the log."""
     said = []
-    build_log.build_records(
+    dataset_builder.build_records(
         config,
         VOCABULARY,
         str(directory),
@@ -25,7 +24,7 @@ def build(config, directory):
 
 
 def test_progress_is_told_from_time_to_time(config, tmp_path, monkeypatch):
-    monkeypatch.setattr(build_log, "SECONDS_BETWEEN_LOGS", 0)
+    monkeypatch.setattr(build_log.console, "SECONDS_BETWEEN_LOGS", 0)
     said = build(config, tmp_path)
     number = f"{len(DOCUMENTS)} documents, "
     assert any(line.startswith(number) for line in said)
@@ -84,20 +83,3 @@ def test_pieces_of_long_documents_on_both_sides_are_said(
     told = "\n".join(build(config, tmp_path))
     assert "times, in documents that are too long" in told
     assert ("others of its document are trained on" in told) == (fraction > 0)
-
-
-def test_the_table_has_a_column_for_each_split():
-    train, held_out = Lengths(), Lengths()
-    for number in [0, 0, 1, 2, 3, 4, 7, 8, 127, 128, 2**20]:
-        train.count(number)
-    summaries = {"train": train.summary(), "held_out": held_out.summary()}
-    rows = [
-        line.split("  ")
-        for line in build_log.length_table(summaries).splitlines()
-    ]
-    cells = [[cell.strip() for cell in row if cell.strip()] for row in rows]
-    assert cells[0] == ["tokens in a document", "train", "held_out"]
-    assert cells[1] == ["0", "2", "0"]
-    assert cells[3] == ["2 to 3", "2", "0"]
-    assert cells[-4] == ["1,048,576 to 2,097,151", "1", "0"]
-    assert cells[-1] == ["max", "1,048,576", "-"]

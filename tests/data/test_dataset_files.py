@@ -12,44 +12,42 @@ from electra_tf.data.dataset_files import (
     find_data_set,
     read_unigram_counts,
 )
-from electra_tf.data.record_format import HELD_OUT, TRAIN
+from electra_tf.data.record_format import TRAIN, RecordKind
 from electra_tf.util.errors import UserError
 
 
 def read(directory, entries):
     paths = [os.path.join(directory, entry["name"]) for entry in entries]
     return [
-        [record.numpy() for record in tf.data.TFRecordDataset(path)]
+        [record.numpy().decode() for record in tf.data.TFRecordDataset(path)]
         for path in paths
     ]
 
 
-def test_records_go_to_the_files_in_turn(tmp_path):
-    with RecordWriter(str(tmp_path), TRAIN, 3) as writer:
-        for i in range(7):
+@pytest.mark.parametrize(
+    ("num_records", "expected"),
+    [
+        (0, []),  # no file is left empty
+        (2, [["0"], ["1"]]),
+        (7, [["0", "3", "6"], ["1", "4"], ["2", "5"]]),
+    ],
+)
+def test_records_go_to_the_files_in_turn(tmp_path, num_records, expected):
+    with RecordWriter(str(tmp_path), RecordKind(8, TRAIN, 8), 3) as writer:
+        for i in range(num_records):
             writer.write(b"%d" % i)
         writer.close()
         assert not find_data_set(str(tmp_path))
         entries = writer.publish()
-    assert read(tmp_path, entries) == [
-        [b"0", b"3", b"6"],
-        [b"1", b"4"],
-        [b"2", b"5"],
+    assert read(tmp_path, entries) == expected
+    assert [entry["num_records"] for entry in entries] == [*map(len, expected)]
+    assert [entry["name"] for entry in entries] == [
+        f"pretrain_data.tfrecord-{i}-of-{len(expected)}"
+        for i in range(len(expected))
     ]
-    assert [entry["num_records"] for entry in entries] == [3, 2, 2]
-    assert entries[0]["name"] == "pretrain_data.tfrecord-0-of-3"
-    sizes = [(tmp_path / entry["name"]).stat().st_size for entry in entries]
-    assert [entry["num_bytes"] for entry in entries] == sizes
-
-
-@pytest.mark.parametrize("num_records", [0, 2])
-def test_no_file_is_left_empty(tmp_path, num_records):
-    with RecordWriter(str(tmp_path), HELD_OUT, 5) as writer:
-        for _ in range(num_records):
-            writer.write(b"x")
-        writer.close()
-        entries = writer.publish()
-    assert len(entries) == len(list(tmp_path.iterdir())) == num_records
+    assert {path.name: path.stat().st_size for path in tmp_path.iterdir()} == {
+        entry["name"]: entry["num_bytes"] for entry in entries
+    }
 
 
 def test_counts_of_several_data_sets_add_up(built, tmp_path):

@@ -78,7 +78,8 @@ def dropping(config):
 
 
 def test_the_records_are_those_of_the_distinct_documents(dropping, tmp_path):
-    counts = build(dropping, tmp_path / "out")["counts"]
+    manifest = build(dropping, tmp_path / "out")
+    counts, lengths = manifest["counts"], manifest["document_tokens"].values()
     in_order = DOCUMENTS[::2] + DOCUMENTS[1::2]
     plain = tiny_corpus.write(tmp_path / "distinct", distinct(in_order))
     expected = build(plain, tmp_path / "expected")["counts"]
@@ -98,10 +99,6 @@ def test_the_records_are_those_of_the_distinct_documents(dropping, tmp_path):
         if document not in distinct(in_order)
         for line in document
     )
-
-
-def test_the_lengths_are_those_of_the_distinct_documents(dropping, tmp_path):
-    lengths = build(dropping, tmp_path)["document_tokens"].values()
     sizes = [len(" ".join(d).split()) for d in distinct(DOCUMENTS)]
     assert sum(each["documents"] for each in lengths) == len(sizes)
     assert min(each["min"] for each in lengths) == min(sizes)
@@ -123,14 +120,3 @@ def test_a_stopped_search_goes_on(dropping, tmp_path, monkeypatch):
     monkeypatch.setattr(shards, "write_hashes", None)
     assert build(dropping, out) == manifest
     assert contents(out) == contents(whole)
-
-
-def test_another_text_drops_others(tmp_path):
-    config = dataclasses.replace(
-        tiny_corpus.write(tmp_path / "corpus"), drop_duplicates=True
-    )
-    build(config, tmp_path / "first")
-    with (tmp_path / "corpus" / "a.txt").open("a") as file:
-        file.write("\n\nw1 w2 w3\n\nW1 W2\nw3\n\nw4")
-    counts = build(config, tmp_path / "second")["counts"]
-    assert counts["duplicate_documents"] == NUM_COPIES + 1

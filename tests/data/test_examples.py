@@ -59,6 +59,7 @@ def test_segments_end_with_lines_where_lines_are_short():
 def test_an_empty_document_gives_no_example():
     assert carry([], 128, random.Random(0)) == []
     assert carry([0, 0], 128, random.Random(0)) == []
+    assert pack_as_the_original([0, 0], 128, seed=0) == []
 
 
 def pack_as_the_original(lengths, max_seq_length, seed):
@@ -83,10 +84,6 @@ def test_examples_hold_no_token_twice_and_fit(lengths, max_seq_length, seed):
 def test_the_overflow_is_dropped():
     made = pack_as_the_original([100], 16, seed=0)
     assert [len(e.first) + len(e.second) for e in made] == [14]
-
-
-def test_the_original_makes_no_example_of_an_empty_document():
-    assert pack_as_the_original([0, 0], 128, seed=0) == []
 
 
 @settings(max_examples=200, deadline=None)
@@ -119,8 +116,3 @@ def test_a_row_has_no_more_examples_than_one_byte_can_number():
     rows = fill_rows([3] * 1000, 512)
     assert max(map(len, rows)) == MAX_EXAMPLES < 512 // 3
     assert sum(map(len, rows)) == 1000
-
-
-@pytest.mark.parametrize("sizes", [[], [5], [8, 8]])
-def test_examples_that_fit_no_other_have_rows_of_their_own(sizes):
-    assert fill_rows(sizes, 8) == [[i] for i in range(len(sizes))]

@@ -66,16 +66,6 @@ def test_one_pass_gives_what_a_build_of_each_length_gives(
     assert contents(tmp_path / "both_16") == contents(tmp_path / "short")
 
 
-def test_no_data_set_is_replaced_unasked(config, built, tmp_path):
-    (tmp_path / "out_16").mkdir()
-    for path in built.iterdir():
-        (tmp_path / "out_16" / path.name).write_bytes(path.read_bytes())
-    phases = dataclasses.replace(config, seq_length_phases="16:0.9,32:0.1")
-    with pytest.raises(UserError, match="out_16.*--overwrite"):
-        build(phases, tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-
-
 def test_all_data_sets_are_published_or_none(config, tmp_path, monkeypatch):
     publish = merge.RecordWriter.publish
 
@@ -89,6 +79,7 @@ def test_all_data_sets_are_published_or_none(config, tmp_path, monkeypatch):
         patch.setattr(merge.RecordWriter, "publish", fail)
         with pytest.raises(UserError, match="the same command goes on"):
             build(phases, tmp_path / "out")
+    assert [path.name for path in (tmp_path / "out").iterdir()] == [".parts"]
     assert not list((tmp_path / "out_16").iterdir())
     build(phases, tmp_path / "out")
     for name in ("out", "out_16"):
@@ -98,45 +89,29 @@ def test_all_data_sets_are_published_or_none(config, tmp_path, monkeypatch):
 def test_a_training_record_has_the_shortest_length_that_holds_it(
     built, bucketed, bucketed_config
 ):
-    rows = {
-        length: rows_of(
-            bucketed.glob(f"pretrain_data.tfrecord-{name}[0-9]-of-*"), length
-        )
-        for length, name in ((8, "8-tokens-"), (16, "16-tokens-"), (LENGTH, ""))
-    }
-    for shorter, (length, some) in zip((0, 8, 16), rows.items(), strict=True):
+    train = Records.open(f"{bucketed}/pretrain*", bucketed_config, VOCABULARY)
+    assert len(train.files) == bucketed_config.num_shards
+    buckets = train.buckets
+    assert [bucket.max_seq_length for bucket in buckets] == [8, 16, LENGTH]
+    rows, num_slots = [], 0
+    for shorter, bucket in zip((0, 8, 16), buckets, strict=True):
+        length = bucket.max_seq_length
+        some = rows_of([file.path for file in bucket.files], length)
+        assert bucket.num_records == len(some)
         sizes = [len(row) for row in some]
         assert shorter < min(sizes) and max(sizes) <= length
-    whole = rows_of(built.glob("pretrain_data*"), LENGTH)
-    assert sorted(sum(rows.values(), [])) == sorted(whole)
+        rows += some
+        num_slots += length * len(some)
+    assert sorted(rows) == sorted(rows_of(built.glob("pretrain_data*")))
     held_out = [path.name for path in bucketed.glob("held_out_data*")]
     assert held_out == ["held_out_data.tfrecord-0-of-1"]
     assert contents(bucketed)[held_out[0]] == contents(built)[held_out[0]]
-    num_files = len(list(bucketed.glob("pretrain_data*")))
-    assert num_files == bucketed_config.num_shards
-
-
-def test_the_padding_of_each_length_is_counted(bucketed, bucketed_config):
+    rows += (others := rows_of([bucketed / held_out[0]]))
+    num_slots += LENGTH * len(others)
     counts = json.loads((bucketed / "manifest.json").read_text())["counts"]
-    train = Records.open(
-        f"{bucketed}/pretrain*", bucketed_config, VOCABULARY
-    ).buckets
-    held_out = Records.open(
-        f"{bucketed}/held_out*", bucketed_config, VOCABULARY
-    )
-    assert [bucket.max_seq_length for bucket in train] == [8, 16, LENGTH]
-    tokens = slots = 0
-    for bucket in (*train, held_out):
-        rows = rows_of(
-            [file.path for file in bucket.files], bucket.max_seq_length
-        )
-        assert bucket.num_records == len(rows)
-        tokens += sum(map(len, rows))
-        slots += bucket.max_seq_length * len(rows)
-    assert counts["padding_share"] == pytest.approx(
-        1 - tokens / slots, abs=1e-6
-    )
-    assert counts["padding_share"] < 0.3
+    share = 1 - sum(map(len, rows)) / num_slots
+    assert counts["padding_share"] == pytest.approx(share, abs=1e-6)
+    assert share < 0.3
 
 
 def test_records_of_other_buckets_are_refused(

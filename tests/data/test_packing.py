@@ -12,7 +12,7 @@ from electra_tf.data import packing, record_format
 from electra_tf.data.held_out import Document
 from electra_tf.data.packing import Packer, Tokenized
 from electra_tf.data.record_format import HELD_OUT, TRAIN, RecordKind, kinds
-from electra_tf.data.summaries import no_lengths
+from electra_tf.data.summaries import Summary
 from electra_tf.model.tokenization import Vocabulary
 
 LENGTH = 64
@@ -43,19 +43,26 @@ def make_documents(number=250, seed=0):
 DOCUMENTS = make_documents()
 
 
-def pack(way, documents=DOCUMENTS):
-    """Returns the counts, and per split the features, int [rows, 3, L]."""
+def make_packer(way):
+    """Returns a packer, its counts, and its writers."""
     config = CorpusConfig(packing=way, max_seq_length=LENGTH)
     writers = {kind: _List() for kind in kinds(config)}
-    packer = Packer(config, VOCABULARY, writers)
-    for document in documents:
+    (packed,) = Summary.empty(1, VOCABULARY.size).packed
+    packer = Packer(config, VOCABULARY, writers, packed)
+    return packer, packed.counts, writers
+
+
+def pack(way):
+    """Returns the counts, and per split the features, int [rows, 3, L]."""
+    packer, counts, writers = make_packer(way)
+    for document in DOCUMENTS:
         packer.add(document)
     packer.flush()
     features = {
         kind.split: record_format.parse(tf.constant(records), LENGTH)
         for kind, records in writers.items()
     }
-    return packer.counts, {
+    return counts, {
         split: np.stack([parsed[name] for name in record_format.FEATURES], 1)
         for split, parsed in features.items()
     }
@@ -134,12 +141,9 @@ def test_the_counts_are_those_of_the_rows(way):
 
 def test_the_buffer_is_bounded(monkeypatch):
     monkeypatch.setattr(packing, "ROWS_AT_ONCE", 4)
-    config = CorpusConfig(packing="packed", max_seq_length=LENGTH)
-    writers = {kind: _List() for kind in kinds(config)}
-    packer = Packer(config, VOCABULARY, writers)
+    packer, counts, writers = make_packer("packed")
     for document in DOCUMENTS:
         packer.add(document)
-        counts = packer.counts
         buffered = counts["tokens_read"] - counts["tokens_kept"]
         assert buffered < len(writers) * 4 * LENGTH
 
@@ -168,7 +172,7 @@ def pack_text(**settings):
         config,
         SENTENCES,
         writers,
-        lengths=no_lengths(),
+        Summary.empty(1, SENTENCES.size),
         num_threads=1,
     )
     records = tf.constant(writers[RecordKind(LENGTH, TRAIN, LENGTH)])

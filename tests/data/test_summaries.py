@@ -2,17 +2,19 @@
 
 import json
 import random
+import re
 
 import numpy as np
 import pytest
 
+from electra_tf.data import build_log
 from electra_tf.data.record_format import RecordKind
 from electra_tf.data.summaries import Lengths, Summary
 
 NUMBERS = [0, 0, 1, 2, 3, 4, 7, 8, 127, 128, 2**20]
 
 
-def test_a_summary_is_that_of_the_numbers():
+def test_a_summary_and_its_table_are_those_of_the_numbers():
     shards = [Lengths() for _ in range(4)]
     for number in random.Random(0).sample(NUMBERS, len(NUMBERS)):
         shards[number % 3].count(number)
@@ -29,6 +31,15 @@ def test_a_summary_is_that_of_the_numbers():
     assert list(found["histogram"].items()) == [
         (edge, number) for edge, number in expected if number
     ]
+    table = build_log.length_table(
+        {"train": found, "held_out": Lengths().summary()}
+    )
+    cells = [re.split(r"  +", line) for line in table.splitlines()]
+    assert cells[0] == ["tokens in a document", "train", "held_out"]
+    assert cells[1] == ["0", "2", "0"]
+    assert cells[3] == ["2 to 3", "2", "0"]
+    assert cells[-4] == ["1,048,576 to 2,097,151", "1", "0"]
+    assert cells[-1] == ["max", "1,048,576", "-"]
 
 
 ON_DISK = {  # of a version that called shards parts

@@ -76,29 +76,21 @@ def test_a_model_makes_records_that_open_again(config, tmp_path, model_type):
         Records.open(f"{out}/pretrain_data*", unpadded, built)
 
 
-@pytest.mark.parametrize(
-    ("changes", "advice"),
-    [
-        ({"do_lower_case": False}, "--do_lower_case --strip_accents"),
-        ({"strip_accents": False}, "--do_lower_case --strip_accents"),
-    ],
-)
-def test_other_letter_case_than_the_models_is_refused(
-    config, tmp_path, changes, advice
-):
+def test_a_model_of_other_letter_case_is_refused(config, tmp_path):
     config = dataclasses.replace(config, tokenizer="sentencepiece")
-    build(config, tmp_path / "spm.model")
-    config = dataclasses.replace(config, **changes)
-    with pytest.raises(UserError, match=f"Set {advice}"):
-        open_vocabulary(config, str(tmp_path / "spm.model"))
-
-
-def test_a_cased_model_strips_nothing(config, tmp_path):
-    config = dataclasses.replace(
-        config, tokenizer="sentencepiece", do_lower_case=False
+    cased = dataclasses.replace(config, do_lower_case=False)
+    uncased_model, cased_model = (
+        str(tmp_path / name) for name in ("uncased.model", "cased.model")
     )
-    build(config, tmp_path / "spm.model")
-    assert open_vocabulary(config, str(tmp_path / "spm.model"))
+    build(config, uncased_model)
+    build(cased, cased_model)
+    accented = dataclasses.replace(config, strip_accents=False)
+    for other in (cased, accented):
+        with pytest.raises(
+            UserError, match="Set --do_lower_case --strip_accents"
+        ):
+            open_vocabulary(other, uncased_model)
+    assert open_vocabulary(cased, cased_model)  # strips nothing
 
 
 def test_a_vocabulary_larger_than_asked_for_is_refused(config, tmp_path):
@@ -125,25 +117,18 @@ def size(documents):
     return sum(len(line.encode()) + 1 for d in documents for line in d)
 
 
-@pytest.mark.parametrize("num_bytes", [100, 1000, 10**6])
-def test_a_sample_is_of_the_size_asked_for(num_bytes):
+@pytest.mark.parametrize("num_bytes", [1, 100, 1000, 10**6])
+def test_a_sample_is_of_the_size_asked_for_or_one_document(num_bytes):
     chosen = list(sample(DOCUMENTS, num_bytes))
     assert chosen == [d for d in DOCUMENTS if d in chosen]
-    assert size(chosen) <= num_bytes
+    assert size(chosen) <= num_bytes or len(chosen) == 1
     assert size(chosen) > num_bytes - 40 or chosen == DOCUMENTS
-
-
-def test_a_sample_does_not_depend_on_the_order():
-    chosen = list(sample(DOCUMENTS, 1000))
-    backwards = list(sample(DOCUMENTS[::-1], 1000))
+    backwards = list(sample(DOCUMENTS[::-1], num_bytes))
     assert sorted(chosen) == sorted(backwards)
     numbers = [int(document[0].split()[1]) for document in chosen]
-    assert min(numbers) < 50
-    assert max(numbers) > 150
-
-
-def test_a_sample_has_one_document_at_least():
-    assert len(list(sample(DOCUMENTS, 1))) == 1
+    if len(chosen) > 30:
+        assert min(numbers) < 50
+        assert max(numbers) > 150
 
 
 def test_only_the_sample_is_learned_from(config, tmp_path, monkeypatch):

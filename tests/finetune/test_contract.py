@@ -4,7 +4,6 @@ import dataclasses
 import json
 import lzma
 
-import keras
 import pytest
 import tensorflow as tf
 import tiny_finetuning as tiny
@@ -73,11 +72,12 @@ def encoder():
     return loading.make(tiny.weights()).encoder
 
 
-def _config(tmp_path, name, **leaves):
+def _task(tmp_path, name, **leaves):
     if name not in TASKS:
         leaves["task_kind"] = name.removeprefix("own_")
     room = {"max_query_length": 8, "doc_stride": 8}
-    return tiny.config(tmp_path, task_names=(name,), **room, **leaves)
+    config = tiny.config(tmp_path, task_names=(name,), **room, **leaves)
+    return get_task(config, TextTokenizer(tiny.VOCABULARY), longest=32)
 
 
 def _write(task):
@@ -97,8 +97,7 @@ def _write(task):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_task_answers_its_questions(name, tmp_path, encoder):
-    config = _config(tmp_path, name)
-    task = get_task(config, TextTokenizer(tiny.VOCABULARY), longest=32)
+    task = _task(tmp_path, name)
     _write(task)
     examples = task.get_examples(task.dev_splits[0])
     assert len(examples) == 2 and [x.eid for x in examples] == [0, 1]
@@ -107,11 +106,11 @@ def test_a_task_answers_its_questions(name, tmp_path, encoder):
     rows = list(task.featurize(examples, is_training=False))
     assert {spec.name for spec in specs} == rows[0].keys()
     features = Features(rows, specs)
-    head = task.head()
-    with keras.name_scope("task_specific"):
-        head.build((None, 16))
+    head = task.head().build_for(16)
     assert all(v.path.startswith("task_specific/") for v in head.variables)
-    model = FinetuningModel(config, encoder, [head], seed=0, num_train_steps=1)
+    model = FinetuningModel(
+        task.config, encoder, [head], seed=0, num_train_steps=1
+    )
     batch = features.batch(tf.range(2), features.length)
     outputs = model._outputs_and_losses(name, batch)
     assert outputs["loss"].shape == [2]
@@ -134,18 +133,16 @@ def test_a_task_answers_its_questions(name, tmp_path, encoder):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_model_asks_its_task_anew_without_any_file(name, tmp_path):
-    config = _config(tmp_path, name, max_seq_length=20, learning_rate=1.0)
-    tokenizer = TextTokenizer(tiny.VOCABULARY)
-    task = get_task(config, tokenizer, longest=32)
+    task = _task(tmp_path, name, max_seq_length=20, learning_rate=1.0)
     _write(task)
     facts = task.describe()
     there = tmp_path / "model"
     there.mkdir()
     task_description.write(there, [task])
     description = task_description.read(there)
-    again = task_description.make_task(description, tokenizer)
+    again = task_description.make_task(description, task.tokenizer)
     assert (again.name, again.describe()) == (name, facts)
-    assert again.max_seq_length == 20 and again.config.task == config.task
+    assert again.max_seq_length == 20 and again.config.task == task.config.task
     assert not again.directory.exists()
     assert "optimizer" not in description["config"]
     inputs = ["a film", "the plot"][: len(task.input_names)]
@@ -159,8 +156,7 @@ def test_a_model_asks_its_task_anew_without_any_file(name, tmp_path):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_files_may_be_compressed(name, tmp_path):
-    config, tokenizer = _config(tmp_path, name), TextTokenizer(tiny.VOCABULARY)
-    task = get_task(config, tokenizer, longest=32)
+    task = _task(tmp_path, name)
     _write(task)
     plain, path = task.get_examples("train"), task.path("train")
     path.with_name(f"{path.name}.xz").write_bytes(
@@ -168,16 +164,13 @@ def test_files_may_be_compressed(name, tmp_path):
     )
     path.unlink()
     assert task.path("train").suffix == ".xz"
-    again = get_task(config, tokenizer, longest=32)
-    assert again.get_examples("train") == plain
+    assert _task(tmp_path, name).get_examples("train") == plain
 
 
 def test_a_model_reads_files_in_the_way_that_its_training_did(tmp_path):
     flags = {"has_header": False, "delimiter": "|", "quoting": "true"}
     numbers = {"text_column": "2", "label_column": "1"}
-    config = _config(tmp_path, "own_classification", **flags, **numbers)
-    tokenizer = TextTokenizer(tiny.VOCABULARY)
-    task = get_task(config, tokenizer, longest=32)
+    task = _task(tmp_path, "own_classification", **flags, **numbers)
     path = task.path("train")
     path.parent.mkdir(parents=True)
     path.write_text('bad|"a|film"\ngood|"the\n""plot"""\n', "utf-8")
@@ -185,7 +178,7 @@ def test_a_model_reads_files_in_the_way_that_its_training_did(tmp_path):
     expected = [example.text_a for example in task.get_examples("train")]
     assert expected == ["a|film", 'the\n"plot"']
     description = task_description.read(tmp_path)
-    again = task_description.make_task(description, tokenizer)
+    again = task_description.make_task(description, task.tokenizer)
     source = inputs.of_file(str(path), "auto", again.input_spec)
     assert [source.parse(row) for _, row in source.rows] == [
         (text,) for text in expected
@@ -193,11 +186,7 @@ def test_a_model_reads_files_in_the_way_that_its_training_did(tmp_path):
 
 
 def test_a_description_without_reading_flags_has_their_defaults(tmp_path):
-    task = get_task(
-        _config(tmp_path, "own_classification", labels=("bad", "good")),
-        TextTokenizer(tiny.VOCABULARY),
-        longest=32,
-    )
+    task = _task(tmp_path, "own_classification", labels=("bad", "good"))
     description = json.loads(json.dumps(task_description.describe([task])))
     for name in ("has_header", "delimiter", "quoting"):
         del description["config"]["columns"][name]
@@ -221,7 +210,6 @@ def test_a_model_of_other_tasks_is_refused(tmp_path):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_missing_file_is_named(name, tmp_path):
-    config = _config(tmp_path, name)
-    task = get_task(config, TextTokenizer(tiny.VOCABULARY), longest=32)
+    task = _task(tmp_path, name)
     with pytest.raises(ValueError, match=str(task.path("train"))):
         task.get_examples("train")

@@ -11,8 +11,23 @@ from electra_tf.finetune.run import finetuning_run
 from electra_tf.util.errors import UserError
 
 
-def _write(path, num_rows, seed):
+def _config(directory, sizes, **leaves):
     """Writes rows whose label is whether the word "good" is there."""
+    tiny.write_model(directory)
+    for split, size in sizes.items():
+        leaves[f"{split}_file"] = str(directory / f"{split}.csv")
+        _write(directory / f"{split}.csv", size, seed=size)
+    return tiny.config(
+        directory,
+        task_names=("reviews",),
+        task_kind="classification",
+        text_column="review",
+        label_column="stars",
+        **leaves,
+    )
+
+
+def _write(path, num_rows, seed):
     random = np.random.default_rng(seed)
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
@@ -24,38 +39,18 @@ def _write(path, num_rows, seed):
 
 
 def test_a_bad_test_row_is_told_before_the_training(tmp_path):
-    tiny.write_model(tmp_path)
-    for split in ("train", "dev", "test"):
-        _write(tmp_path / f"{split}.csv", 8, seed=1)
-    path = tmp_path / "test.csv"
-    path.write_text(path.read_text("utf-8") + "9,,up\n", "utf-8")
-    config = tiny.config(
-        tmp_path,
-        task_names=("reviews",),
-        task_kind="classification",
-        text_column="review",
-        label_column="stars",
-        train_file=str(tmp_path / "train.csv"),
-        dev_file=str(tmp_path / "dev.csv"),
-        test_file=str(path),
-    )
+    config = _config(tmp_path, {"train": 8, "dev": 8, "test": 8})
+    with (tmp_path / "test.csv").open("a", encoding="utf-8") as file:
+        file.write("9,,up\n")
     with pytest.raises(UserError, match=r"test\.csv, line 50: 'review'"):
         finetuning_run.prepare(config)
 
 
 @pytest.mark.slow
 def test_a_custom_task_is_learnt_and_answered(tmp_path):
-    tiny.write_model(tmp_path)
-    for split, size in (("train", 96), ("test", 20)):
-        _write(tmp_path / f"{split}.csv", size, seed=size)
-    config = tiny.config(
+    config = _config(
         tmp_path,
-        task_names=("reviews",),
-        task_kind="classification",
-        text_column="review",
-        label_column="stars",
-        train_file=str(tmp_path / "train.csv"),
-        test_file=str(tmp_path / "test.csv"),
+        {"train": 96, "test": 20},
         dev_fraction=0.2,
         main_metric="mcc",
         num_train_epochs=10.0,

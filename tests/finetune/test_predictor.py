@@ -126,26 +126,23 @@ def test_a_question_is_answered_from_all_of_its_context(paths):
     one, two, both = (answer["null_odds"] for answer in answers)
     # The least of means over rows is no less than the mean of the least.
     assert both >= (one + two) / 2 - 1e-4 and one != two
-    with pytest.raises(UserError, match="Item 1.*'context'.*not empty"):
-        predict([("what", " ")])
 
 
 @pytest.mark.parametrize(
-    ("items", "problem"),
+    ("model", "items", "problem"),
     [
-        ("a film", "Put one item in a list"),
-        ({"sentence": "a film"}, "a single dict.*Put one item in a list"),
-        (["a", 3], "Item 2.*Received: 3"),
+        ("sst", "a film", "Put one item in a list"),
+        ("sst", {"sentence": "a film"}, "a single dict.*Put one item in"),
+        ("sst", ["a", 3], "Item 2.*Received: 3"),
+        ("ner", ["a", " "], "Item 2: A sentence must have words"),
+        ("squad", [("what", " ")], "Item 1.*'context'.*not empty"),
     ],
 )
-def test_what_is_no_text_is_refused_with_its_number(sst, items, problem):
+def test_what_cannot_be_answered_is_refused_with_its_number(
+    model, items, problem, paths
+):
     with pytest.raises(UserError, match=problem):
-        sst(items)
-
-
-def test_a_sentence_without_words_is_refused(paths):
-    with pytest.raises(UserError, match="Item 2: A sentence must have words"):
-        electra_tf.Predictor(paths["ner"])(["a", " "])
+        electra_tf.Predictor(paths[model])(items)
 
 
 def test_models_that_differ_are_no_ensemble(paths):

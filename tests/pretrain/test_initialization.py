@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tiny
 
-from electra_tf.checkpoint import checkpoint_formats, loading
+from electra_tf.checkpoint import architecture, checkpoint_formats, loading
 from electra_tf.checkpoint.checkpoints import Checkpoints
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import initialization, pretraining_run
@@ -185,7 +185,7 @@ def test_flags_make_the_sizes_they_name(source):
     loaded = checkpoint_formats.read(
         str(source[0]), num_attention_heads=2, generator_num_attention_heads=1
     )
-    flags = initialization.size_flags(loaded.architecture)
+    flags = architecture.size_flags(loaded.architecture)
     config = tiny.config(**{"generator_hidden_size": 0.25, **flags})
     made = config.model.discriminator(60), config.model.generator(60)
     told = loaded.architecture.encoder, loaded.architecture.generator

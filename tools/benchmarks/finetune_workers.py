@@ -104,9 +104,7 @@ def electra_tf(setting: Setting) -> Peer:
     encoder.build((None, None))
     head = classification_heads.ClassificationHead(
         "sst", _NUM_CLASSES, "hugging_face"
-    )
-    with keras.name_scope("task_specific"):
-        head.build((None, encoder.config.hidden_size))
+    ).build_for(encoder.config.hidden_size)
     model = FinetuningModel(
         config, encoder, [head], seed=0, num_train_steps=10_000
     )

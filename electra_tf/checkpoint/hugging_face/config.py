@@ -1,14 +1,19 @@
-"""config.json of a directory of Hugging Face's: sizes, head, labels.
+"""config.json of a directory of Hugging Face's: class, sizes, labels.
 
-Source: transformers, models/electra/configuration_electra.py.
+Source: transformers, models/electra/configuration_electra.py and
+modeling_electra.py.
 """
 
 import dataclasses
 import json
 import pathlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
+from electra_tf.checkpoint.architecture import (
+    DISCRIMINATOR_HEAD,
+    GENERATOR_HEAD,
+)
 from electra_tf.config.model import BertConfig
 from electra_tf.util import files
 from electra_tf.util.errors import UserError
@@ -21,15 +26,64 @@ MASKED_LM = "ElectraForMaskedLM"
 SEQUENCE_CLASSIFICATION = "ElectraForSequenceClassification"
 TOKEN_CLASSIFICATION = "ElectraForTokenClassification"
 QUESTION_ANSWERING = "ElectraForQuestionAnswering"
-CLASSES = (
-    ENCODER,
-    PRE_TRAINING,
-    MASKED_LM,
-    SEQUENCE_CLASSIFICATION,
-    TOKEN_CLASSIFICATION,
-    QUESTION_ANSWERING,
-)
 LABELLED = (SEQUENCE_CLASSIFICATION, TOKEN_CLASSIFICATION)
+
+QA_MODULES = ("dense", "dense_1")
+"""Scores of the start and of the end."""
+
+
+class ModelClass(NamedTuple):
+    """A class of transformers, which is an encoder and a head or none.
+
+    Attributes:
+      tensors: beginnings of the names of the head's tensors.
+      heads: our names of pre-trained heads that it is; None for fine-tuned.
+      kind: of a fine-tuned head; "" for others.
+      modules: that a fine-tuned head must be made of.
+      reason: why no other modules will do.
+    """
+
+    tensors: tuple[str, ...] = ()
+    heads: tuple[str, ...] | None = None
+    kind: str = ""
+    modules: tuple[str, ...] = ()
+    reason: str = ""
+
+
+CLASSES = {
+    ENCODER: ModelClass(heads=()),
+    PRE_TRAINING: ModelClass(
+        ("discriminator_predictions.",), (DISCRIMINATOR_HEAD,)
+    ),
+    MASKED_LM: ModelClass(
+        ("generator_predictions.", "generator_lm_head."), (GENERATOR_HEAD,)
+    ),
+    SEQUENCE_CLASSIFICATION: ModelClass(
+        ("classifier.dense.", "classifier.out_proj."),
+        kind="sequence_classification",
+        modules=("classifier/dense", "classifier/out_proj"),
+        reason="Hugging Face's head is two dense layers with a GELU between "
+        "them on [CLS]; the original's, of classification and of regression, "
+        "is one dense layer, which is another function",
+    ),
+    TOKEN_CLASSIFICATION: ModelClass(
+        ("classifier.weight", "classifier.bias"),
+        kind="token_classification",
+        modules=("dense",),
+        reason="Hugging Face's head is one dense layer on each token",
+    ),
+    QUESTION_ANSWERING: ModelClass(
+        ("qa_outputs.",),
+        kind="question_answering",
+        modules=QA_MODULES,
+        reason="Hugging Face's head is a linear score of the start and one of "
+        "the end, each of its own; it has no place for a score of the end "
+        "that depends on the start (joint_prediction), nor for one of "
+        "answerability (answerable_classifier)",
+    ),
+}
+KINDS = {known.kind: name for name, known in CLASSES.items() if known.kind}
+"""Kind of a fine-tuned head -> its class."""
 
 # All that our network can be; a field that is left out has this value.
 _FIXED = {

@@ -18,66 +18,23 @@ Source: transformers, models/electra/modeling_electra.py; the names are in
 """
 
 import dataclasses
-import json
 import os
 import pathlib
 from collections.abc import Iterable, Mapping
 
-from electra_tf.checkpoint.architecture import (
-    DISCRIMINATOR_HEAD,
-    GENERATOR_HEAD,
-    Architecture,
-    Shape,
-    infer,
-)
+from electra_tf.checkpoint.architecture import Architecture, Shape, infer
 from electra_tf.checkpoint.hugging_face import config as configs
 from electra_tf.checkpoint.hugging_face import files, tensors, tokenizer
 from electra_tf.checkpoint.hugging_face.config import (
+    CLASSES,
     CONFIG_FILE,
-    ENCODER,
+    KINDS,
     LABELLED,
-    MASKED_LM,
-    PRE_TRAINING,
     QUESTION_ANSWERING,
-    SEQUENCE_CLASSIFICATION,
-    TOKEN_CLASSIFICATION,
     Config,
 )
 from electra_tf.checkpoint.weights import Weights, check_vocabulary
 from electra_tf.util.errors import UserError
-
-# What kinds of fine-tuned heads both sides have.
-KINDS = {
-    "sequence_classification": SEQUENCE_CLASSIFICATION,
-    "token_classification": TOKEN_CLASSIFICATION,
-    "question_answering": QUESTION_ANSWERING,
-}
-
-_CLASS_OF_HEADS = {
-    (): ENCODER,
-    (DISCRIMINATOR_HEAD,): PRE_TRAINING,
-    (GENERATOR_HEAD,): MASKED_LM,
-}
-# The modules that a head is made of, and why no other will do.
-_MODULES = {
-    SEQUENCE_CLASSIFICATION: (
-        {"classifier/dense", "classifier/out_proj"},
-        "Hugging Face's head is two dense layers with a GELU between them on "
-        "[CLS]; the original's, of classification and of regression, is one "
-        "dense layer, which is another function",
-    ),
-    TOKEN_CLASSIFICATION: (
-        {"dense"},
-        "Hugging Face's head is one dense layer on each token",
-    ),
-    QUESTION_ANSWERING: (
-        {*tensors.QA_MODULES},
-        "Hugging Face's head is a linear score of the start and one of the "
-        "end, each of its own; it has no place for a score of the end that "
-        "depends on the start (joint_prediction), nor for one of "
-        "answerability (answerable_classifier)",
-    ),
-}
 
 
 def read(directory: str | os.PathLike[str]) -> Weights:
@@ -115,15 +72,13 @@ def read(directory: str | os.PathLike[str]) -> Weights:
     labels = ()
     if class_name in LABELLED:
         labels = config.labels(_num_outputs(architecture))
-    weights = Weights(
+    return Weights(
         origin=str(directory),
         arrays=arrays,
         architecture=architecture,
         labels=labels,
         **tokenizer.read(directory)._asdict(),
     )
-    check_vocabulary(weights)
-    return weights
 
 
 def write(
@@ -154,8 +109,8 @@ def write(
         task=next(iter(architecture.tasks), ""),
         labels=_labels(weights) if class_name in LABELLED else (),
     )
-    texts = {
-        CONFIG_FILE: json.dumps(config, indent=2, ensure_ascii=False) + "\n",
+    contents = {
+        CONFIG_FILE: config,
         **tokenizer.contents(
             weights.vocabulary,
             do_lower_case=weights.do_lower_case is not False,
@@ -164,7 +119,7 @@ def write(
         ),
     }
     arrays = tensors.to_hugging_face(weights, class_name)
-    files.write(pathlib.Path(directory), texts, arrays)
+    files.write(pathlib.Path(directory), contents, arrays)
 
 
 def _class_to_write(architecture: Architecture, kind: str) -> str:
@@ -180,13 +135,14 @@ def _class_to_write(architecture: Architecture, kind: str) -> str:
         )
     if architecture.tasks:
         return _class_of_task(*architecture.tasks.items(), kind=kind)
-    if kind or heads not in _CLASS_OF_HEADS:
+    found = [n for n, known in CLASSES.items() if known.heads == heads]
+    if kind or not found:
         raise UserError(
             "Hugging Face has encoders with the head of a discriminator, a "
             "generator or none; `kind` is for fine-tuned heads. Received: "
             f"kind={kind!r}, heads={', '.join(heads) or 'none'}."
         )
-    return _CLASS_OF_HEADS[heads]
+    return found[0]
 
 
 def _class_of_task(item: tuple[str, Mapping[str, Shape]], *, kind: str) -> str:
@@ -208,16 +164,17 @@ def _class_of_task(item: tuple[str, Mapping[str, Shape]], *, kind: str) -> str:
 
 def _check_modules(modules: Mapping[str, Shape], class_name: str) -> None:
     """Checks that a head is made of what the class's head is made of."""
-    expected, reason = _MODULES[class_name]
+    expected = CLASSES[class_name].modules
     widths = {shape[1] for shape in modules.values()}
     fits = class_name != QUESTION_ANSWERING or widths == {1}
-    if modules.keys() != expected or not fits:
+    if modules.keys() != {*expected} or not fits:
         shapes = (f"{name} {list(shape)}" for name, shape in modules.items())
         raise UserError(
             f"The head of {class_name} must be made of {_joined(expected)}: "
-            f"{reason}. Received: {_joined(shapes)}. Serve another head with "
-            "electra_tf, fine-tune with --head=hugging_face, or convert the "
-            "encoder alone (--network=encoder)."
+            f"{CLASSES[class_name].reason}. Received: {_joined(shapes)}. "
+            "Serve another head with electra_tf, fine-tune with "
+            "--head=hugging_face, or convert the encoder alone "
+            "(--network=encoder)."
         )
 
 

@@ -11,6 +11,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from types import ModuleType
+from typing import Any
 
 import ml_dtypes  # noqa: F401  numpy then knows bfloat16
 import numpy as np
@@ -113,7 +114,7 @@ def read_tensors(path: pathlib.Path) -> dict[str, np.ndarray]:
 
 def write(
     directory: pathlib.Path,
-    texts: Mapping[str, str],
+    contents: Mapping[str, Any],
     tensors: Mapping[str, np.ndarray],
 ) -> None:
     """Writes all files; a crash leaves no weights in the directory.
@@ -123,7 +124,7 @@ def write(
 
     Args:
       directory: made if it is not there.
-      texts: name -> content of the other files.
+      contents: name -> text of another file, or value to write as JSON.
       tensors: name -> float32 array.
 
     Raises:
@@ -140,15 +141,19 @@ def write(
     # Inside, so that it is on the same disk even if `directory` is a mount.
     with tempfile.TemporaryDirectory(prefix="tmp-", dir=directory) as name:
         unfinished = pathlib.Path(name)
-        for name, text in texts.items():
-            files.atomic_write_text(unfinished / name, text)
+        for name, content in contents.items():
+            is_text = isinstance(content, str)
+            write_file = (
+                files.atomic_write_text if is_text else files.write_json
+            )
+            write_file(unfinished / name, content)
         _save(unfinished / WEIGHTS_FILE, tensors)
         # Version 0.8 of save_file lets only the owner read the file.
         shutil.copymode(
-            unfinished / next(iter(texts)), unfinished / WEIGHTS_FILE
+            unfinished / next(iter(contents)), unfinished / WEIGHTS_FILE
         )
         files.sync(unfinished / WEIGHTS_FILE)
-        for name in (*texts, WEIGHTS_FILE):
+        for name in (*contents, WEIGHTS_FILE):
             files.sync(directory)
             os.replace(unfinished / name, directory / name)
     files.sync(directory)

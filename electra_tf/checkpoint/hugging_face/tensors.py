@@ -15,33 +15,21 @@ import numpy as np
 
 from electra_tf.checkpoint import weight_map
 from electra_tf.checkpoint.hugging_face.config import (
+    CLASSES,
     ENCODER,
     MASKED_LM,
-    PRE_TRAINING,
+    QA_MODULES,
     QUESTION_ANSWERING,
-    SEQUENCE_CLASSIFICATION,
-    TOKEN_CLASSIFICATION,
     Config,
 )
 from electra_tf.checkpoint.weights import Weights
 from electra_tf.util.errors import UserError, listed
-
-QA_MODULES = ("dense", "dense_1")  # scores of the start and of the end
 
 _PREFIX = "electra."
 _ENCODER = ("embeddings.", "embeddings_project.", "encoder.")
 _TIED = "generator_lm_head.weight"
 _TABLE = "electra.embeddings.word_embeddings.weight"
 _QA_LEAVES = {"kernel": "qa_outputs.weight", "bias": "qa_outputs.bias"}
-
-# How the names of a head's tensors begin.
-_HEADS = {
-    PRE_TRAINING: ("discriminator_predictions.",),
-    MASKED_LM: ("generator_predictions.", "generator_lm_head."),
-    SEQUENCE_CLASSIFICATION: ("classifier.dense.", "classifier.out_proj."),
-    TOKEN_CLASSIFICATION: ("classifier.weight", "classifier.bias"),
-    QUESTION_ANSWERING: ("qa_outputs.",),
-}
 
 Arrays = dict[str, np.ndarray]
 
@@ -114,8 +102,8 @@ def _check_class(path: pathlib.Path, tensors: Arrays, config: Config) -> str:
     """Returns the class whose head is there, if it is the one config names."""
     found = [
         class_name
-        for class_name, starts in _HEADS.items()
-        if any(name.startswith(starts) for name in tensors)
+        for class_name, known in CLASSES.items()
+        if any(name.startswith(known.tensors) for name in tensors)
     ] or [ENCODER]
     named = config.class_name
     if len(found) > 1 or named not in ("", ENCODER, *found):

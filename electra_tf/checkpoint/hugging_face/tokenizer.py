@@ -125,8 +125,8 @@ def contents(
     do_lower_case: bool,
     strip_accents: bool,
     max_length: int,
-) -> dict[str, str]:
-    """Returns the text of each file by its name.
+) -> dict[str, Any]:
+    """Returns the text of each file by its name, or its value where it is JSON.
 
     Args:
       vocabulary: of the tokens.
@@ -156,10 +156,8 @@ def contents(
     }
     return {
         VOCAB_FILE: "".join(f"{token}\n" for token in vocabulary.tokens),
-        TOKENIZER_FILE: _json(
-            _tokenizer(vocabulary, do_lower_case, strip_accents)
-        ),
-        CONFIG_FILE: _json(config),
+        TOKENIZER_FILE: _tokenizer(vocabulary, do_lower_case, strip_accents),
+        CONFIG_FILE: config,
     }
 
 
@@ -278,7 +276,3 @@ def _post_processor(vocabulary: Vocabulary) -> dict[str, Any]:
             for token in ("[CLS]", "[SEP]")
         },
     }
-
-
-def _json(value: Any) -> str:  # noqa: ANN401
-    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"

@@ -22,7 +22,7 @@ from electra_tf.finetune.classification.classification_metrics import (
 )
 from electra_tf.finetune.classification.text_tasks import TextTask
 from electra_tf.finetune.examples import FeatureSpec
-from electra_tf.finetune.task import Head
+from electra_tf.finetune.head import Head
 from electra_tf.util.errors import UserError, listed
 
 

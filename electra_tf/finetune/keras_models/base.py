@@ -12,9 +12,9 @@ from electra_tf.checkpoint.weights import ENCODER, Weights, select
 from electra_tf.config.model import BertConfig
 from electra_tf.configure_finetuning import OptimizerConfig
 from electra_tf.finetune.examples import TOKENS, FeatureSpec
+from electra_tf.finetune.head import Head
 from electra_tf.finetune.keras_models.fitting import FittedDecay
 from electra_tf.finetune.preprocessing import TextTokenizer
-from electra_tf.finetune.task import Head
 from electra_tf.model import optimization
 from electra_tf.model.graph_tokenization import pack_rows
 from electra_tf.model.modeling import BertModel, EncoderOutput

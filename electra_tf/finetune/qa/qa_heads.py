@@ -11,7 +11,7 @@ import keras
 import tensorflow as tf
 
 from electra_tf.config.qa import QAConfig
-from electra_tf.finetune.task import Head
+from electra_tf.finetune.head import Head
 from electra_tf.model import layers, tensor_ops
 from electra_tf.model.modeling import EncoderOutput
 

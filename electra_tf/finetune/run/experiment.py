@@ -1,6 +1,6 @@
-"""The experiment that all trials of a run share: tasks, rows, evaluation."""
+"""The experiment that all trials of a run share: rows, order, evaluation."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -12,10 +12,11 @@ from electra_tf.configure_finetuning import FinetuningConfig
 from electra_tf.finetune.examples import Example
 from electra_tf.finetune.features import Features
 from electra_tf.finetune.finetuning_model import FinetuningModel
+from electra_tf.finetune.run import fingerprints
 from electra_tf.finetune.run.fingerprints import Digests
-from electra_tf.finetune.run.report import ALL_TASKS, MEAN
-from electra_tf.finetune.scorer import Scorer
+from electra_tf.finetune.scorer import Outputs
 from electra_tf.finetune.task import Task
+from electra_tf.util import seeds
 from electra_tf.util.errors import UserError
 from electra_tf.util.interleaving import UNIT, interleave_schedule
 
@@ -23,12 +24,46 @@ _RARE = 0.05
 """Share of the updates that is worth a length of rows of its own: tracing an
 update takes as long as dozens of them."""
 
+ALL_TASKS = "all"
+"""Stands among the splits of several tasks, with `MEAN`."""
+MEAN = "mean"
+"""The mean of the tasks' main metrics."""
+
+Metrics = Mapping[str, Mapping[str, float]]
+"""Title of a split -> metric -> value."""
+
 
 class Split(NamedTuple):
-    """Examples and their rows."""
+    """A split to evaluate or to predict.
 
+    Attributes:
+      task: of it.
+      name: of the split.
+      title: that its metrics have: the name; of several tasks, with the
+        task's before it.
+      examples: in order.
+      features: their rows.
+    """
+
+    task: Task
+    name: str
+    title: str
     examples: Sequence[Example]
     features: Features
+
+    @property
+    def is_test(self) -> bool:
+        """Whether it is a test split."""
+        return self.name in self.task.test_splits
+
+    @property
+    def is_labelled(self) -> bool:
+        """Whether all right answers are known."""
+        return all(example.is_labelled for example in self.examples)
+
+    def score(self, outputs: Outputs) -> dict[str, float]:
+        """Returns the metrics of a model's outputs."""
+        return self.task.get_scorer().score(outputs, self.examples)
 
 
 class TaskData(NamedTuple):
@@ -37,15 +72,76 @@ class TaskData(NamedTuple):
     Attributes:
       task: the task.
       train: the rows to learn from; None if nothing is trained.
-      dev: split -> its examples, the one that chooses first.
-      majority: split, dev or labelled test -> the metrics of answers that need
-        no model, see `Scorer.majority`; empty if nothing is trained.
+      dev: splits to evaluate, the one that chooses first.
+      test: splits to predict.
+      majority: of dev and labelled test splits, the metrics of answers that
+        need no model, see `Scorer.majority`; empty if nothing is trained.
     """
 
     task: Task
     train: Features | None
-    dev: Mapping[str, Split]
-    majority: Mapping[str, Mapping[str, float]] = MappingProxyType({})
+    dev: Sequence[Split]
+    test: Sequence[Split] = ()
+    majority: Metrics = MappingProxyType({})
+
+
+def read_task(task: Task, digests: dict[str, str]) -> TaskData:
+    """Reads what a run needs of a task's splits.
+
+    Args:
+      task: whose configuration says what that is.
+      digests: gets those of the training and dev examples.
+
+    Raises:
+      UserError: if a file cannot be used.
+    """
+    run = task.config.run
+    train, examples = None, []
+    if run.do_train:
+        examples = _examples_to_learn(task)
+        digests[f"{task.name} train"] = fingerprints.of_examples(examples)
+        rows = task.featurize(examples, is_training=True)
+        train = Features(rows, task.get_feature_specs())
+    first, *others = task.dev_splits
+    names = (first, *task.existing_splits(others)) if run.do_eval else ()
+    dev = [_read_split(task, name) for name in names]
+    for split in dev:
+        digest = fingerprints.of_examples(split.examples)
+        digests[f"{task.name} {split.name}"] = digest
+    predicts = run.write_test_outputs or task.config.files.test_file
+    names = task.existing_splits(task.test_splits) if predicts else ()
+    test = [_read_split(task, name) for name in names]
+    majority = {}
+    if examples:
+        scorer = task.get_scorer()
+        for split in (*dev, *(x for x in test if x.is_labelled)):
+            if found := scorer.majority(examples, split.examples):
+                majority[split.title] = found
+    return TaskData(task, train, dev, test, majority)
+
+
+def _examples_to_learn(task: Task) -> list[Example]:
+    """Reads the training examples; a part of them if so configured."""
+    examples = list(task.get_examples("train"))
+    config = task.config
+    count = config.task.max_train_examples
+    if count:
+        order = seeds.permutation(len(examples), config.training.seed)
+        examples = [examples[i] for i in sorted(order[:count])]
+    return examples
+
+
+def _read_split(task: Task, name: str) -> Split:
+    examples = task.get_examples(name)
+    rows = task.featurize(examples, is_training=False)
+    is_alone = len(task.config.task.task_names) == 1
+    return Split(
+        task=task,
+        name=name,
+        title=name if is_alone else f"{task.name}_{name}",
+        examples=examples,
+        features=Features(rows, task.get_feature_specs()),
+    )
 
 
 class Experiment(NamedTuple):
@@ -86,7 +182,7 @@ class Experiment(NamedTuple):
             {max(1, round(last * i / count)) for i in range(1, count + 1)}
         )
 
-    def turns(self, seed: int) -> np.ndarray:
+    def task_schedule(self, seed: int) -> np.ndarray:
         """Returns the task of each update's batch.
 
         A batch has rows of one task, so that each task has its own length of
@@ -119,12 +215,15 @@ class Experiment(NamedTuple):
         Returns:
           int64 [num_train_steps]; few different ones.
         """
-        turns, size = self.turns(seed), self.config.training.train_batch_size
-        lengths = np.zeros(turns.size, np.int64)
+        schedule, size = (
+            self.task_schedule(seed),
+            self.config.training.train_batch_size,
+        )
+        lengths = np.zeros(schedule.size, np.int64)
         for number, data in enumerate(self.tasks):
-            is_its = turns == number
+            is_its = schedule == number
             lengths[is_its] = data.train.training_lengths(
-                size, is_its.sum(), seed, least=_RARE * turns.size
+                size, is_its.sum(), seed, least=_RARE * schedule.size
             )
         return lengths
 
@@ -143,63 +242,42 @@ class Experiment(NamedTuple):
                     f"{data.task.name}. Set a lower --task_sampling_alpha."
                 )
 
-    def dev_splits(self) -> Iterator[tuple[str, Task, Split]]:
-        """Yields the name that metrics have, the task and the split."""
-        for data in self.tasks:
-            for name, split in data.dev.items():
-                yield self.split_name(data.task, name), data.task, split
+    @property
+    def majority(self) -> Metrics:
+        """The metrics of answers without a model, of all tasks."""
+        return {k: v for data in self.tasks for k, v in data.majority.items()}
 
-    def majority(self) -> dict[str, Mapping[str, float]]:
-        """Returns the metrics of answers without a model: split -> metrics.
+    @property
+    def dev_splits(self) -> list[Split]:
+        """The splits to evaluate, of all tasks."""
+        return [split for data in self.tasks for split in data.dev]
 
-        Splits are named as in the metrics of a trial.
-        """
-        return {
-            self.split_name(data.task, split): metrics
-            for data in self.tasks
-            for split, metrics in data.majority.items()
-            if metrics
-        }
-
-    def score(self, metrics: Mapping[str, Mapping[str, float]]) -> float:
+    def score(self, metrics: Metrics) -> float:
         """Returns the value that chooses among checkpoints.
 
         It is the main metric of the first dev split; of several tasks, the
         mean over tasks.
         """
         values = [
-            found[scorer.main_metric] for scorer, found in self._first(metrics)
+            metrics[data.dev[0].title][data.task.get_scorer().main_metric]
+            for data in self.tasks
         ]
         return float(np.mean(values))
 
-    def rank(
-        self, metrics: Mapping[str, Mapping[str, float]]
-    ) -> tuple[float, ...]:
+    def rank(self, metrics: Metrics) -> tuple[float, ...]:
         """Returns what orders checkpoints, the greatest being the best.
 
         The score; of equals the tie metrics that there are; then the lower
         loss. Each is a mean over tasks, of their first dev splits.
         """
-        firsts = self._first(metrics)
-        ties = [
-            found[name]
-            for scorer, found in firsts
-            for name in scorer.tie_metrics
-            if name in found
-        ]
-        loss = np.mean([found["loss"] for _, found in firsts])
-        return self.score(metrics), float(np.mean(ties or [0.0])), -float(loss)
-
-    def _first(
-        self, metrics: Mapping[str, Mapping[str, float]]
-    ) -> list[tuple[Scorer, Mapping[str, float]]]:
-        """Returns each task's scorer and the metrics of its first dev split."""
-        names = [
-            self.split_name(data.task, next(iter(data.dev)))
-            for data in self.tasks
-        ]
-        scorers = [data.task.get_scorer() for data in self.tasks]
-        return [*zip(scorers, map(metrics.__getitem__, names), strict=True)]
+        ties, losses = [], []
+        for data in self.tasks:
+            found = metrics[data.dev[0].title]
+            names = data.task.get_scorer().tie_metrics
+            ties += [found[name] for name in names if name in found]
+            losses.append(found["loss"])
+        tie = float(np.mean(ties or [0.0]))
+        return self.score(metrics), tie, -float(np.mean(losses))
 
     def evaluate(self, model: FinetuningModel) -> dict[str, Any]:
         """Evaluates a model on all dev splits.
@@ -213,28 +291,22 @@ class Experiment(NamedTuple):
         """
         metrics, collapsed = {}, {}
         batch_size = self.config.runtime.eval_batch_size
-        for name, task, split in self.dev_splits():
-            scorer = task.get_scorer()
+        for split in self.dev_splits:
+            task = split.task
             outputs = model.outputs_of(task.name, split.features, batch_size)
-            metrics[name] = scorer.score(outputs, split.examples)
-            failed = scorer.has_failed(outputs, split.examples)
+            metrics[split.title] = split.score(outputs)
+            failed = task.get_scorer().has_failed(outputs, split.examples)
             collapsed.setdefault(task.name, failed)
         return {
             "collapsed": all(collapsed.values()),
             "metrics": self.with_mean(metrics),
         }
 
-    def with_mean(
-        self, metrics: dict[str, dict[str, float]]
-    ) -> dict[str, dict[str, float]]:
+    def with_mean(self, metrics: Metrics) -> Metrics:
         """Adds to the metrics of several tasks the mean that chooses."""
         if len(self.tasks) == 1:
             return metrics
         return {**metrics, ALL_TASKS: {MEAN: self.score(metrics)}}
-
-    def split_name(self, task: Task, split: str) -> str:
-        """Names a split for metrics; of several tasks, with its task."""
-        return f"{task.name}_{split}" if len(self.tasks) > 1 else split
 
     @property
     def _seen(self) -> list[float]:

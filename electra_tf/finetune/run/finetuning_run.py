@@ -1,26 +1,22 @@
-"""One fine-tuning run from beginning to end, as the command line starts it."""
+"""A fine-tuning run: read encoder and data, train the trials, report."""
 
-import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from electra_tf.configure_finetuning import FinetuningConfig
-from electra_tf.finetune import pretrained, task_builder
-from electra_tf.finetune.examples import Example
-from electra_tf.finetune.features import Features
+from electra_tf.finetune import task_builder
+from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.run import (
-    confusion,
-    encoder_defaults,
     fingerprints,
     plots,
     predictions,
+    pretrained,
     report,
 )
-from electra_tf.finetune.run.experiment import Experiment, TaskData
+from electra_tf.finetune.run.experiment import MEAN, Experiment, read_task
 from electra_tf.finetune.run.trial import Trial
-from electra_tf.finetune.task import Task
 from electra_tf.training import callbacks
-from electra_tf.util import console, distribution, files, seeds
+from electra_tf.util import console, distribution
 from electra_tf.util.errors import UserError
 
 Done = tuple[Trial, dict[str, Any]]
@@ -45,7 +41,7 @@ def run(config: FinetuningConfig) -> dict[str, Any]:
     numbers = range(1, config.run.num_trials + 1)
     done = [_run_trial(experiment, number) for number in numbers]
     is_chief = distribution.is_chief(experiment.strategy)
-    whole = (_report if is_chief else _whole)(experiment, done)
+    whole = (_report if is_chief else _results)(experiment, done)
     distribution.barrier(experiment.strategy)  # the chief is the last to end
     return whole
 
@@ -60,10 +56,10 @@ def prepare(config: FinetuningConfig) -> Experiment:
     strategy = distribution.make_strategy(config.runtime.strategy)
     _check_batch(config, strategy.num_replicas_in_sync)
     given, weights = config, pretrained.read(config)
-    unset = encoder_defaults.of_earlier_versions(config, weights)
-    config, weights = encoder_defaults.settle(config, weights)
+    unset = pretrained.of_earlier_versions(config, weights)
+    config, weights = pretrained.settle(config, weights)
     longest = weights.architecture.encoder.max_position_embeddings
-    tokenizer = pretrained.tokenizer(weights)
+    tokenizer = TextTokenizer.of(weights)
     tasks = [
         task_builder.get_task(config, tokenizer, longest=longest, name=name)
         for name in config.task.task_names
@@ -75,11 +71,11 @@ def prepare(config: FinetuningConfig) -> Experiment:
             f"it has: {heads} are assumed."
         )
     digests = {"encoder": fingerprints.of_encoder(weights)}
-    data = tuple(_read_task(task, digests) for task in tasks)
+    data = tuple(read_task(task, digests) for task in tasks)
     experiment = Experiment(config, data, weights, strategy, digests, unset)
     if config.run.do_train:
         experiment.check_shares()
-    _say_what_there_is(experiment, encoder_defaults.chosen(given, config))
+    _log_data(experiment, pretrained.chosen(given, config))
     return experiment
 
 
@@ -95,61 +91,20 @@ def _check_batch(config: FinetuningConfig, replicas: int) -> None:
         )
 
 
-def _read_task(task: Task, digests: dict[str, str]) -> TaskData:
-    """Reads what a run needs of a task's splits, and adds their digests."""
-    run = task.config.run
-    train, examples, scored = None, [], {}
-    if run.do_train:
-        examples = _examples_to_learn(task)
-        digests[f"{task.name} train"] = fingerprints.of_examples(examples)
-        rows = task.featurize(examples, is_training=True)
-        train = Features(rows, task.get_feature_specs())
-    dev = {}
-    if run.do_eval:
-        first, *others = task.dev_splits
-        for split in (first, *task.existing_splits(others)):
-            dev[split] = predictions.read(task, split)
-            digest = fingerprints.of_examples(dev[split].examples)
-            digests[f"{task.name} {split}"] = digest
-            scored[split] = dev[split].examples
-    for split in predictions.test_splits(task):  # errors before a training
-        found = task.get_examples(split)
-        if all(example.is_labelled for example in found):
-            scored[split] = found
-    majority = task.get_scorer().majority if examples else None
-    return TaskData(
-        task,
-        train,
-        dev,
-        {k: majority(examples, v) for k, v in scored.items() if majority},
-    )
-
-
-def _examples_to_learn(task: Task) -> list[Example]:
-    """Reads the training examples; a part of them if so configured."""
-    examples = list(task.get_examples("train"))
-    config = task.config
-    count = config.task.max_train_examples
-    if count:
-        order = seeds.permutation(len(examples), config.training.seed)
-        examples = [examples[i] for i in sorted(order[:count])]
-    return examples
-
-
-def _say_what_there_is(experiment: Experiment, chosen: str) -> None:
-    """Says what is learned from what, and what the encoder has chosen."""
+def _log_data(experiment: Experiment, chosen: str) -> None:
+    """Logs the rows of each task, the encoder, and what it has chosen."""
     if not distribution.is_chief(experiment.strategy):
         return
     is_alone = len(experiment.tasks) == 1
-    for number, (task, train, dev, _) in enumerate(experiment.tasks):
-        parts = []
-        if train is not None:
-            parts.append(f"{train.num_rows:,} rows to train on")
-        if train is not None and not is_alone:
+    for number, data in enumerate(experiment.tasks):
+        task, parts = data.task, []
+        if data.train is not None:
+            parts.append(f"{data.train.num_rows:,} rows to train on")
+        if data.train is not None and not is_alone:
             share = 100 * experiment.shares()[:, number].mean()
             parts.append(f"{share:.1f} % of the updates")
-        for name, split in dev.items():
-            parts.append(f"{len(split.examples):,} in {name}")
+        for split in data.dev:
+            parts.append(f"{len(split.examples):,} in {split.name}")
         there = ", ".join(parts) or "nothing to do"
         console.say(f"{task.name}: {there}. {task.remark()}".rstrip())
         for note in (*task.bad_rows.notes, *task.warnings()):
@@ -160,7 +115,7 @@ def _say_what_there_is(experiment: Experiment, chosen: str) -> None:
 
 
 def _run_trial(experiment: Experiment, number: int) -> Done:
-    """Runs a trial, and restarts it while it fails.
+    """Runs a trial, and restarts it while it is degenerate.
 
     Returns:
       The one that did not fail, or the best of those that did; "restarts" of
@@ -200,20 +155,20 @@ def _report(experiment: Experiment, done: Sequence[Done]) -> dict[str, Any]:
         {**result, "metrics": result["metrics"] | tests}
         for (_, result), tests in zip(done, scores.tests, strict=True)
     ]
-    whole = _whole(experiment, list(zip(trials, results, strict=True)))
-    if majority := experiment.majority():
+    whole = _results(experiment, list(zip(trials, results, strict=True)))
+    if majority := experiment.majority:
         whole["majority"] = {"metrics": majority}
     if scores.ensemble:
         whole["ensemble"] = {"metrics": scores.ensemble}
-    _write(config, whole, results)
-    confusions = confusion.write(experiment, results)
+    report.write(config, whole)
+    confusions = report.write_confusions(experiment, results)
     if config.run.write_plots:
         directories = [trial.directory for trial in trials]
         plots.write(experiment, directories, results, confusions)
     return whole
 
 
-def _whole(experiment: Experiment, done: Sequence[Done]) -> dict[str, Any]:
+def _results(experiment: Experiment, done: Sequence[Done]) -> dict[str, Any]:
     """Returns what the results file holds."""
     results = [result for _, result in done]
     tasks = [data.task for data in experiment.tasks]
@@ -221,7 +176,7 @@ def _whole(experiment: Experiment, done: Sequence[Done]) -> dict[str, Any]:
     is_one = len(tasks) == 1
     return {
         "task": experiment.config.task.task_name,
-        "main_metric": metrics[tasks[0].name] if is_one else report.MEAN,
+        "main_metric": metrics[tasks[0].name] if is_one else MEAN,
         **({} if is_one else {"main_metrics": metrics}),
         "encoder": experiment.weights.origin,
         "num_trials": len(results),
@@ -235,26 +190,3 @@ def _whole(experiment: Experiment, done: Sequence[Done]) -> dict[str, Any]:
         "summary": report.summarize(results),
         "trials": results,
     }
-
-
-def _write(
-    config: FinetuningConfig,
-    whole: Mapping[str, Any],
-    results: list[dict[str, Any]],
-) -> None:
-    """Writes the results as JSON and as a table, and shows the table."""
-    directory = pathlib.Path(config.results_dir)
-    files.ensure_writable(directory)
-    name = config.task.task_name
-    files.write_json(directory / f"{name}_results.json", whole)
-    if not whole["summary"]:
-        return
-    others = {
-        who: whole.get(who, {}).get("metrics")
-        for who in ("majority", "ensemble")
-    }
-    text = report.tables(config.task.task_names, results, **others)
-    files.atomic_write_text(directory / f"{name}_results.txt", text)
-    console.say()
-    console.say(text)
-    console.say(f"Results: {directory}/{name}_results.{{json,txt}}")

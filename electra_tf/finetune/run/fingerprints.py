@@ -1,7 +1,7 @@
-"""Fingerprints of the encoder and the rows that a trial learns from.
+"""Fingerprints of the encoder and the data that a trial learns from.
 
-A trial that went on with others would be a mixture, and its result that of
-neither. So its directory keeps a digest of each, in `inputs.json`.
+They lie in `inputs.json` in its directory, so that a trial never goes on with
+another encoder or other data.
 """
 
 import hashlib
@@ -47,10 +47,10 @@ def of_examples(examples: Iterable[Example]) -> str:
     return digest.hexdigest()
 
 
-def hold(
+def check(
     directory: pathlib.Path, digests: Digests, *, way_out: str, write: bool
 ) -> None:
-    """Refuses what a trial did not begin with, and adds what it first sees.
+    """Compares digests with those of a trial's start, and adds new ones.
 
     Args:
       directory: of the trial.

@@ -1,4 +1,4 @@
-"""Pictures of a run: learning curves and confusion; needs matplotlib."""
+"""Plots of a run: learning curves and confusion matrices; by matplotlib."""
 
 import importlib.util
 import pathlib
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from electra_tf.finetune.run.confusion import Confusion, best_trial
+from electra_tf.finetune.run import report
 from electra_tf.finetune.run.experiment import Experiment
-from electra_tf.finetune.run.report import Results
+from electra_tf.finetune.run.report import Confusion, Results
 from electra_tf.training import callbacks
 from electra_tf.util import console, files, trial_directories
 from electra_tf.util.errors import UserError
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 _BEST, _OTHER, _INK, _FAINT = "#1f5fa8", "#b9c2cc", "#222222", "#e6e9ed"
 _DPI = 150
-_LOG_FROM = 8.0  # times the least loss that the greatest is
+_LOG_FROM = 8.0  # ratio of greatest to least loss on a linear axis
 _LONGEST = 32  # characters of a label
-_CHARACTER = 0.083  # inches that one is wide
-_MOST_LARGE = 12  # labels whose cells also have their share
+_CHARACTER = 0.083  # width of a character, inches
+_MOST_LARGE = 12  # labels whose cells have room for shares
 
 
 class _Cells(NamedTuple):
@@ -83,12 +83,10 @@ def write(
         config.results_dir, config.task.task_name
     )
     target.mkdir(parents=True, exist_ok=True)
-    names = (name for name, _, _ in experiment.dev_splits())
-    for task, _, dev, _ in experiment.tasks:
-        splits = [next(names) for _ in dev]
-        split = [x for x in splits if x in results[0]["metrics"]][:1]
-        metric = task.get_scorer().main_metric
-        best = best_trial(metric, *split, results)["trial"] if split else None
+    for data in experiment.tasks:
+        task, metric = data.task, data.task.get_scorer().main_metric
+        best = report.best_trial(data, results)
+        split = () if best is None else (data.dev[0].title,)
         curves = [
             read_curve(path, result["trial"], task.name, metric, *split)
             for path, result in zip(directories, results, strict=True)
@@ -236,7 +234,7 @@ def _set_titles(axes: "Axes", title: str) -> None:
 
 
 def _use_log_scale(axes: "Axes", losses: Sequence[float]) -> None:
-    """Lets the first losses leave room for the others."""
+    """Makes the axis logarithmic where first losses dwarf the others."""
     from matplotlib.ticker import LogLocator, NullLocator
 
     positive = [loss for loss in losses if loss > 0]

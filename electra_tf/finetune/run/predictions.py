@@ -11,21 +11,16 @@ directory in each of these, as sst+pos.
 
 import json
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from electra_tf.finetune.features import Features
-from electra_tf.finetune.run.experiment import Experiment, Split
+from electra_tf.finetune.run.experiment import Experiment, Metrics, Split
 from electra_tf.finetune.run.trial import Trial
 from electra_tf.finetune.scorer import Outputs
 from electra_tf.finetune.task import Task
 from electra_tf.util import files, trial_directories
 
 ENSEMBLE = "ensemble"
-
-
-Metrics = dict[str, dict[str, float]]
-"""Split -> metric -> value."""
 
 
 class Scores(NamedTuple):
@@ -41,51 +36,11 @@ class Scores(NamedTuple):
     ensemble: Metrics
 
 
-class _Target(NamedTuple):
-    """A split whose answers are written or scored.
-
-    Attributes:
-      task: of it.
-      name: of the split.
-      title: that its metrics have.
-      split: its examples and rows.
-      is_test: whether it is a test split.
-    """
-
-    task: Task
-    name: str
-    title: str
-    split: Split
-    is_test: bool
-
-    @property
-    def is_labelled(self) -> bool:
-        """Whether all right answers are known."""
-        return all(example.is_labelled for example in self.split.examples)
-
-    def score(self, outputs: Outputs) -> dict[str, float]:
-        """Returns the metrics of a model's outputs."""
-        return self.task.get_scorer().score(outputs, self.split.examples)
-
-
-def read(task: Task, split: str) -> Split:
-    """Reads a split to evaluate or predict."""
-    examples = task.get_examples(split)
-    rows = task.featurize(examples, is_training=False)
-    return Split(examples, Features(rows, task.get_feature_specs()))
-
-
-def test_splits(task: Task) -> list[str]:
-    """Returns the test splits of a task that a run is to answer."""
-    config = task.config
-    if not (config.run.write_test_outputs or config.files.test_file):
-        return []
-    return task.existing_splits(task.test_splits)
-
-
 def write(experiment: Experiment, trials: Sequence[Trial]) -> Scores:
     """Writes the answers of each trial, and of their ensemble."""
-    splits = _splits(experiment)
+    splits = [
+        split for data in experiment.tasks for split in (*data.dev, *data.test)
+    ]
     tests, outputs = [], []
     for trial in trials:
         scores, kept = _predict(experiment, trial, splits)
@@ -94,14 +49,13 @@ def write(experiment: Experiment, trials: Sequence[Trial]) -> Scores:
     if not experiment.config.run.ensemble:
         return Scores(tests, {})
     metrics = {}
-    for target, *parts in zip(splits, *outputs, strict=True):
-        joined = target.task.get_scorer().combine(parts)
-        _write_answers(target, joined, ENSEMBLE)
-        if target.is_labelled:
-            found = target.score(joined)
-            del found["loss"]
-            metrics[target.title] = found
-    has_dev = any(not target.is_test for target in splits)
+    for split, *parts in zip(splits, *outputs, strict=True):
+        joined = split.task.get_scorer().combine(parts)
+        _write_answers(split, joined, ENSEMBLE)
+        if split.is_labelled:
+            metrics[split.title] = split.score(joined)
+            del metrics[split.title]["loss"]
+    has_dev = any(not split.is_test for split in splits)
     return Scores(tests, experiment.with_mean(metrics) if has_dev else metrics)
 
 
@@ -113,7 +67,7 @@ def read_answers(task: Task, split: str, trial: int) -> list[dict[str, Any]]:
 
 
 def _predict(
-    experiment: Experiment, trial: Trial, splits: Sequence[_Target]
+    experiment: Experiment, trial: Trial, splits: Sequence[Split]
 ) -> tuple[Metrics, list[Outputs]]:
     """Writes the answers of a trial.
 
@@ -125,44 +79,31 @@ def _predict(
     batch_size = experiment.config.runtime.eval_batch_size
     model = trial.model()
     scores, kept = {}, []
-    for target in splits:
-        is_written = not target.is_test or trial.number <= run.n_writes_test
-        is_scored = target.is_test and target.is_labelled
+    for split in splits:
+        is_written = not split.is_test or trial.number <= run.n_writes_test
+        is_scored = split.is_test and split.is_labelled
         if not (is_written or is_scored or run.ensemble):
             continue
-        features = target.split.features
-        outputs = model.outputs_of(target.task.name, features, batch_size)
+        outputs = model.outputs_of(split.task.name, split.features, batch_size)
         if is_written:
-            _write_answers(target, outputs, str(trial.number))
+            _write_answers(split, outputs, str(trial.number))
         if is_scored:
-            scores[target.title] = target.score(outputs)
+            scores[split.title] = split.score(outputs)
         if run.ensemble:
             kept.append(outputs)
     return scores, kept
 
 
-def _splits(experiment: Experiment) -> list[_Target]:
-    """Returns all splits to answer, the dev splits in their order."""
-    splits = []
-    for task, _, dev, _ in experiment.tasks:
-        for name, split in dev.items():
-            title = experiment.split_name(task, name)
-            splits.append(_Target(task, name, title, split, is_test=False))
-        for name in test_splits(task):
-            title, split = experiment.split_name(task, name), read(task, name)
-            splits.append(_Target(task, name, title, split, is_test=True))
-    return splits
-
-
-def _write_answers(target: _Target, outputs: Outputs, who: str) -> None:
+def _write_answers(split: Split, outputs: Outputs, who: str) -> None:
     """Writes the answers to a split, also as other programs read them."""
-    task, name, _, split, is_test = target
+    task, name = split.task, split.name
     answers = task.get_scorer().answers(outputs, split.examples)
-    kind = "test" if is_test else "dev"
+    kind = "test" if split.is_test else "dev"
     path = _place(task, f"{kind}_predictions") / _file_name(task, name, who)
-    _write_text(path, _lines(answers))
+    lines = [json.dumps(answer, ensure_ascii=False) for answer in answers]
+    _write_text(path, "".join(f"{line}\n" for line in lines))
     results = _place(task, "results") / f"{task.name}_{task.FILES}"
-    directory = _place(task, "submissions") if is_test else results
+    directory = _place(task, "submissions") if split.is_test else results
     directory /= who if who == ENSEMBLE else f"trial_{who}"
     for file_name, text in task.files(name, answers).items():
         _write_text(directory / file_name, text)
@@ -176,11 +117,6 @@ def _place(task: Task, kind: str) -> pathlib.Path:
 
 def _file_name(task: Task, split: str, who: str) -> str:
     return f"{task.name}_{split}_{who}_predictions.jsonl"
-
-
-def _lines(answers: Sequence[Mapping[str, Any]]) -> str:
-    lines = [json.dumps(answer, ensure_ascii=False) for answer in answers]
-    return "".join(line + "\n" for line in lines)
 
 
 def _write_text(path: pathlib.Path, text: str) -> None:

@@ -1,23 +1,85 @@
-"""Statistics of the trials of a run, and tables of them."""
+"""The report of a run: statistics of its trials, and tables of them.
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+    <model_dir>/results/<task>_results.json
+    <model_dir>/results/<task>_results.txt
+    <model_dir>/results/<task>_confusion.txt   of the best trial
+
+Letter in shapes: C labels.
+"""
+
+import pathlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-ALL_TASKS = "all"
-"""Stands among the splits of several tasks, with `MEAN`."""
-MEAN = "mean"
-"""The mean of the tasks' main metrics."""
+from electra_tf.configure_finetuning import FinetuningConfig
+from electra_tf.finetune.run import predictions
+from electra_tf.finetune.run.experiment import (
+    ALL_TASKS,
+    Experiment,
+    Metrics,
+    TaskData,
+)
+from electra_tf.util import console, files, trial_directories
 
 _LESS_IS_BETTER = ("loss", "mse")
+_MAX_LABELS = 12  # that a page is wide enough for
+_MAX_DRAWN = 40  # that a picture is
 
 Results = Sequence[Mapping[str, Any]]
 """Of trials, as `result.json` holds them."""
-Metrics = Mapping[str, Mapping[str, float]]
-"""Split -> metric -> value."""
 Summary = dict[str, dict[str, dict[str, float]]]
 """Split -> metric -> "median", "mean", "std" and "best"."""
+
+
+class Confusion(NamedTuple):
+    """The answers of a trial on a split.
+
+    Attributes:
+      task_name: of the task.
+      split: of its data.
+      trial: the number of the trial.
+      labels: in the order of the counts.
+      counts: int [C, C], of the rows with a right label, down, and a
+        predicted one, across.
+    """
+
+    task_name: str
+    split: str
+    trial: int
+    labels: Sequence[str]
+    counts: np.ndarray
+
+    @property
+    def title(self) -> str:
+        """Says of what it is."""
+        return f"{self.task_name} {self.split}, trial {self.trial}"
+
+
+def write(config: FinetuningConfig, whole: Mapping[str, Any]) -> None:
+    """Writes what the results file holds, and a table, and shows the table.
+
+    Args:
+      config: the whole configuration.
+      whole: "trials", their "summary", and metrics of "majority" and
+        "ensemble" if there are any.
+    """
+    directory = pathlib.Path(config.results_dir)
+    files.ensure_writable(directory)
+    name = config.task.task_name
+    files.write_json(directory / f"{name}_results.json", whole)
+    if not whole["summary"]:
+        return
+    others = {
+        who: whole.get(who, {}).get("metrics")
+        for who in ("majority", "ensemble")
+    }
+    text = tables(config.task.task_names, whole["trials"], **others)
+    files.atomic_write_text(directory / f"{name}_results.txt", text)
+    console.say()
+    console.say(text)
+    console.say(f"Results: {directory}/{name}_results.{{json,txt}}")
 
 
 def summarize(results: Results) -> Summary:
@@ -55,9 +117,7 @@ def _columns(results: Results) -> list[tuple[str, str]]:
     return list(columns)
 
 
-def _value(
-    metrics: Mapping[str, Mapping[str, float]], split: str, name: str
-) -> float | None:
+def _value(metrics: Metrics, split: str, name: str) -> float | None:
     return metrics.get(split, {}).get(name)
 
 
@@ -86,9 +146,7 @@ def tables(
     return "\n".join(parts)
 
 
-def _of_task(
-    name: str, metrics: Mapping[str, Mapping[str, float]]
-) -> dict[str, Mapping[str, float]]:
+def _of_task(name: str, metrics: Metrics) -> Metrics:
     """Returns the metrics of one of several tasks, by its own splits."""
     mine = (f"{name}_dev", f"{name}_test")
     return {
@@ -120,20 +178,19 @@ def table(
     if len(results) == 1 and not ensemble:
         return _short_table(task_name, results[0], majority or {})
     columns = _columns(results)
-    rows = [[task_name, *(_title(*column) for column in columns), ""]]
+    rows = [[task_name, *(_title(*column) for column in columns)]]
     for result in results:
         cells = [_cell(result["metrics"], *column) for column in columns]
-        label = f"trial {result['trial']}"
-        rows.append([label, *cells, _note(result)])
+        rows.append([f"trial {result['trial']}", *cells])
     summary = summarize(results)
     for statistic in ("median", "mean", "std", "best"):
         values = [summary[s][n][statistic] for s, n in columns]
-        rows.append([statistic, *map(_number, values), ""])
+        rows.append([statistic, *map(_number, values)])
     for who, metrics in (("majority", majority), ("ensemble", ensemble)):
         if metrics:
             cells = [_cell(metrics, *column) for column in columns]
-            rows.append([who, *cells, ""])
-    return _aligned(rows)
+            rows.append([who, *cells])
+    return _aligned(rows, ["", *map(_note, results)])
 
 
 def _short_table(
@@ -153,10 +210,10 @@ def _short_table(
         if split in majority:
             columns.append((split, "majority", majority))
     title = f"{task_name}, trial {result['trial']}"
-    rows = [[title, *(head for _, head, _ in columns), ""]]
+    rows = [[title, *(head for _, head, _ in columns)]]
     for name in dict.fromkeys(name for x in metrics.values() for name in x):
         cells = [_cell(values, split, name) for split, _, values in columns]
-        rows.append([name, *cells, ""])
+        rows.append([name, *cells])
     note = _note(result)
     return _aligned(rows) + f"{note}\n" * bool(note)
 
@@ -172,9 +229,7 @@ def _number(value: float) -> str:
     return f"{value:.2f}"
 
 
-def _cell(
-    metrics: Mapping[str, Mapping[str, float]], split: str, name: str
-) -> str:
+def _cell(metrics: Metrics, split: str, name: str) -> str:
     value = _value(metrics, split, name)
     return "" if value is None else _number(value)
 
@@ -189,16 +244,108 @@ def _note(result: Mapping[str, Any]) -> str:
     return ", ".join(notes)
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> str:
+def write_confusions(
+    experiment: Experiment, results: Results
+) -> list[Confusion]:
+    """Writes and shows a table for each dev split of each classification.
+
+    Returns:
+      What the tables show, and what is to be drawn: tasks of up to twelve
+      labels have a table, of up to forty a picture, those of another kind
+      neither.
+    """
+    config, drawn = experiment.config, []
+    directory = trial_directories.of_tasks(
+        config.results_dir, config.task.task_name
+    )
+    directory.mkdir(parents=True, exist_ok=True)
+    for data in experiment.tasks:
+        mine = _confusions(data, results)
+        drawn += mine
+        if mine and len(data.task.labels) <= _MAX_LABELS:
+            text = "\n".join(map(confusion_table, mine))
+            path = directory / f"{data.task.name}_confusion.txt"
+            files.atomic_write_text(path, text)
+            console.say()
+            console.say(text)
+    return drawn
+
+
+def best_trial(data: TaskData, results: Results) -> int | None:
+    """Returns the number of the best trial of a task, of equals the first.
+
+    Args:
+      data: of the task, whose first dev split chooses; more is better.
+      results: of the trials.
+
+    Returns:
+      None if that split is not evaluated.
+    """
+    if not data.dev or data.dev[0].title not in results[0]["metrics"]:
+        return None
+    split, metric = data.dev[0].title, data.task.get_scorer().main_metric
+    best = max(results, key=lambda result: result["metrics"][split][metric])
+    return best["trial"]
+
+
+def _confusions(data: TaskData, results: Results) -> list[Confusion]:
+    """Counts what the best trial has answered on the dev splits of a task."""
+    task, trial, found = data.task, best_trial(data, results), []
+    if trial is None or not 0 < len(task.labels) <= _MAX_DRAWN:
+        return []
+    for split in data.dev:
+        answers = predictions.read_answers(task, split.name, trial)
+        if all(isinstance(x["label"], str) for x in answers):
+            counts = count(task.labels, answers)
+            args = (task.name, split.name, trial, task.labels, counts)
+            found.append(Confusion(*args))
+    return found
+
+
+def count(
+    labels: Sequence[str], answers: Iterable[Mapping[str, Any]]
+) -> np.ndarray:
+    """Counts answers.
+
+    Returns:
+      int [C, C], see `Confusion`.
+    """
+    numbers = {label: i for i, label in enumerate(labels)}
+    counts = np.zeros((len(labels), len(labels)), int)
+    for answer in answers:
+        counts[numbers[answer["label"]], numbers[answer["prediction"]]] += 1
+    return counts
+
+
+def confusion_table(confusion: Confusion) -> str:
+    """Writes counts, with the share of each label that is found."""
+    counts = confusion.counts
+    hits = np.diag(counts)
+    rows = [["right", *confusion.labels, "recall"]]
+    for label, row, hit in zip(confusion.labels, counts, hits, strict=True):
+        cells = [f"{value:,}" for value in row]
+        rows.append([label, *cells, _share(hit, row.sum())])
+    pairs = zip(hits, counts.sum(0), strict=True)
+    rows.append(["precision", *(_share(*pair) for pair in pairs), ""])
+    title = f"{confusion.title}: right labels down, predicted ones across\n"
+    return title + _aligned(rows)
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.1f} %" if whole else "-"
+
+
+def _aligned(rows: Sequence[Sequence[str]], notes: Sequence[str] = ()) -> str:
+    """Writes rows, the first column to the left and the others to the right.
+
+    Args:
+      rows: cells.
+      notes: at the end of each row, if there are any.
+    """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "".join(_line(row, widths) + "\n" for row in rows)
-
-
-def _line(row: Sequence[str], widths: Sequence[int]) -> str:
-    first, *numbers, note = row
-    cells = [first.ljust(widths[0])]
-    cells += [
-        text.rjust(width)
-        for text, width in zip(numbers, widths[1:-1], strict=True)
-    ]
-    return "  ".join([*cells, note]).rstrip()
+    lines = []
+    for number, (first, *others) in enumerate(rows):
+        cells = [first.ljust(widths[0])]
+        cells += [x.rjust(n) for x, n in zip(others, widths[1:], strict=True)]
+        lines.append("  ".join([*cells, *notes[number : number + 1]]))
+    return "".join(f"{line.rstrip()}\n" for line in lines)

@@ -12,8 +12,9 @@ What lies in the directory of a trial:
 """
 
 import contextlib
+import dataclasses
 import pathlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import keras
@@ -23,12 +24,12 @@ import tensorflow as tf
 from electra_tf.checkpoint import checkpoint_formats, loading
 from electra_tf.checkpoint.architecture import STEP, Architecture
 from electra_tf.checkpoint.checkpoints import Checkpoints
-from electra_tf.checkpoint.weights import Weights
 from electra_tf.config.phases import Phase
 from electra_tf.finetune import task_description
 from electra_tf.finetune.features import Batch
 from electra_tf.finetune.finetuning_model import FinetuningModel
 from electra_tf.finetune.run import fingerprints
+from electra_tf.finetune.run.evaluations import Evaluations
 from electra_tf.finetune.run.experiment import Experiment, TaskData
 from electra_tf.model.layers import POLICIES
 from electra_tf.training import callbacks, training_utils
@@ -69,8 +70,8 @@ class Trial:
         self.directory = pathlib.Path(config.trial_dir(number, restart))
         base = config.training.seed + number - 1
         self.seed = base + restart * _SEEDS_OF_RESTARTS
-        self._evaluations: list[dict[str, Any]] = []
-        self._gone: set[int] = set()  # steps whose weights are not kept
+        path = self.directory / "evaluations.json"
+        self._evaluations = Evaluations(experiment, path)
 
     @property
     def result_path(self) -> pathlib.Path:
@@ -87,10 +88,10 @@ class Trial:
           is.
         """
         files.ensure_writable(self.directory)
-        with self._held():
+        with self._locked():
             if self.result_path.exists():
                 result = files.read_object(self.result_path)
-                splits = {name for name, *_ in self.experiment.dev_splits()}
+                splits = {x.title for x in self.experiment.dev_splits}
                 with files.shape_of(self.result_path):
                     missing = splits - result["metrics"].keys()
                 if not missing:
@@ -123,8 +124,8 @@ class Trial:
         return distribution.is_chief(self.experiment.strategy)
 
     @contextlib.contextmanager
-    def _held(self) -> Iterator[None]:
-        """Holds the directory for this process and this experiment alone."""
+    def _locked(self) -> Iterator[None]:
+        """Locks the directory, and checks configuration and inputs."""
         start = self.config.training.init_checkpoint
         start = start or self.config.run.model_dir
         way_out = f"give another --model_name, with --init_checkpoint={start}"
@@ -140,7 +141,7 @@ class Trial:
                 )
             elif self._is_chief:
                 config_flags.save_config(path, self.config)
-            fingerprints.hold(
+            fingerprints.check(
                 self.directory,
                 self.experiment.digests,
                 way_out=way_out,
@@ -156,10 +157,9 @@ class Trial:
             encoder = loading.make(
                 experiment.weights, POLICIES[self.config.training.precision]
             ).encoder
-            heads = [data.task.head() for data in experiment.tasks]
-            for head in heads:
-                with keras.name_scope("task_specific"):
-                    head.build((None, encoder.config.hidden_size))
+            size = encoder.config.hidden_size
+            tasks = [data.task for data in experiment.tasks]
+            heads = [task.head().build_for(size) for task in tasks]
             model = FinetuningModel(
                 self.config,
                 encoder,
@@ -184,7 +184,7 @@ class Trial:
         )
         best = self._open_best(model)
         step = store.restore_latest() or 0
-        self._read_evaluations(step, best.steps())
+        self._evaluations.read(step, best.steps())
 
         def save(step: int) -> None:
             (store.save if self._is_chief else store.check)(step)
@@ -207,86 +207,43 @@ class Trial:
             )
         return self._result(model, best)
 
-    def _read_evaluations(self, step: int, kept: Collection[int]) -> None:
-        """Reads the evaluations up to a step.
-
-        Args:
-          step: where the trial stands.
-          kept: the steps whose weights are there. Other versions chose the
-            first of equals; what they did not keep cannot be chosen any more.
-        """
-        path = self.directory / "evaluations.json"
-        if path.exists():
-            there = files.read_json(path)
-            with files.shape_of(path):
-                self._evaluations = [e for e in there if e["step"] <= step]
-        steps = {evaluation["step"] for evaluation in self._evaluations}
-        self._gone = steps - {*kept} if steps & {*kept} else set()
-
     def _open_best(self, model: FinetuningModel) -> Checkpoints:
-        """Opens the directory of what the trial ends with."""
+        """Opens the checkpoint that the trial ends with, and describes it."""
         directory = self._model_dir
         variables = _weights_of(model)
         if self._is_chief:
             directory.mkdir(exist_ok=True)
-            start = self.experiment.weights
-            labels = [data.task.labels for data in self.experiment.tasks]
-            described = Weights(
+            weights = self.experiment.weights
+            tasks = [data.task for data in self.experiment.tasks]
+            described = dataclasses.replace(
+                weights,
                 origin=str(directory),
                 arrays={},
-                architecture=Architecture(encoder=start.architecture.encoder),
-                vocabulary=start.vocabulary,
-                do_lower_case=start.do_lower_case,
-                strip_accents=start.strip_accents,
-                labels=labels[0] if len(labels) == 1 else (),
+                architecture=Architecture(encoder=weights.architecture.encoder),
+                labels=tasks[0].labels if len(tasks) == 1 else (),
             )
             checkpoint_formats.describe(directory, described)
-            tasks = [data.task for data in self.experiment.tasks]
             task_description.write(directory, tasks)
         return Checkpoints(directory, variables, keep_max=1)
 
     def _evaluate(
         self, model: FinetuningModel, step: int, best: Checkpoints
     ) -> None:
-        """Evaluates where it is due, once, and keeps the best weights.
+        """Evaluates if it is due, once, and keeps the best weights.
 
-        It sets `model.stop_training` if there has been no better evaluation
-        for long enough.
+        It sets `model.stop_training`, see `--early_stopping`.
         """
-        model.stop_training = False
-        is_due = step in self.experiment.evaluation_steps
-        is_done = any(e["step"] == step for e in self._evaluations)
-        if not is_due or is_done or not self.config.run.do_eval:
-            self._look_back(model)
-            return
-        evaluation = {"step": step, **self.experiment.evaluate(model)}
-        self._evaluations.append(evaluation)
-        self._look_back(model)
-        if self._is_chief:
-            if self._chosen() is evaluation:
-                best.save(step)
-            path = self.directory / "evaluations.json"
-            files.write_json(path, self._evaluations)
-            console.say(self._line(evaluation))
-
-    def _look_back(self, model: FinetuningModel) -> None:
-        """Stops a training whose score, whatever its loss, gets no better."""
-        patience = self.config.training.early_stopping
-        if patience and self._evaluations:
-            metrics = [e["metrics"] for e in self._evaluations]
-            best = int(np.argmax([*map(self.experiment.score, metrics)]))
-            model.stop_training = len(metrics) - 1 - best >= patience
-
-    def _best(self) -> dict[str, Any]:
-        """Returns the best evaluation; see `Experiment.rank`."""
-        rank = self.experiment.rank
-        there = [e for e in self._evaluations if e["step"] not in self._gone]
-        return max(there, key=lambda e: rank(e["metrics"]))
-
-    def _chosen(self) -> dict[str, Any]:
-        """Returns the evaluation whose weights the trial ends with."""
-        takes_best = self.config.training.checkpoint == "best"
-        return self._best() if takes_best else self._evaluations[-1]
+        evaluations, steps = self._evaluations, self.experiment.evaluation_steps
+        is_due = step in steps and not evaluations.has(step)
+        if is_due and self.config.run.do_eval:
+            evaluation = {"step": step, **self.experiment.evaluate(model)}
+            evaluations.add(evaluation)
+            if self._is_chief:
+                if evaluations.chosen is evaluation:
+                    best.save(step)
+                evaluations.write()
+                console.say(self._log_line(evaluation))
+        model.stop_training = evaluations.patience_is_over
 
     def _result(
         self, model: FinetuningModel, best: Checkpoints
@@ -299,19 +256,16 @@ class Trial:
             "num_steps": int(model.optimizer.iterations.numpy()),
         }
         takes_last = self.config.training.checkpoint == "last"
-        last = self._evaluations[-1]["step"] if self._evaluations else 0
-        if not last or (takes_last and last < result["num_steps"]):
+        last = self._evaluations.last
+        if not last or (takes_last and last["step"] < result["num_steps"]):
             if self._is_chief:
                 best.save(result["num_steps"])
             return {**result, "step": result["num_steps"], "metrics": {}}
-        return {
-            **result,
-            **self._chosen(),
-            "last_metrics": self._evaluations[-1]["metrics"],
-        }
+        chosen = self._evaluations.chosen
+        return {**result, **chosen, "last_metrics": last["metrics"]}
 
-    def _line(self, evaluation: Mapping[str, Any]) -> str:
-        """Says what an evaluation found."""
+    def _log_line(self, evaluation: Mapping[str, Any]) -> str:
+        """Returns the log line of an evaluation."""
         texts = [
             f"{split} " + "  ".join(f"{k} {v:.2f}" for k, v in values.items())
             for split, values in evaluation["metrics"].items()
@@ -322,16 +276,16 @@ class Trial:
         )
 
     def _batches(self, step: int) -> training_utils.Batches:
-        """Opens each replica's rows of all tasks, from a step on."""
-        turns = self.experiment.turns(self.seed)
+        """Makes iterators over each replica's batches, from a step on."""
+        schedule = self.experiment.task_schedule(self.seed)
         lengths = self.experiment.lengths(self.seed)
         kinds, order = np.unique(
-            np.stack([turns, lengths]), axis=1, return_inverse=True
+            np.stack([schedule, lengths]), axis=1, return_inverse=True
         )
         iterators = []
         for number, length in kinds.T:
-            mine = lengths[turns == number] == length
-            mine[: (turns[:step] == number).sum()] = False
+            mine = lengths[schedule == number] == length
+            mine[: (schedule[:step] == number).sum()] = False
             data = self.experiment.tasks[number]
             iterators.append(
                 self._task_batches(data, np.flatnonzero(mine), int(length))

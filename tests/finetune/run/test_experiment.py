@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tiny_finetuning as tiny
 
-from electra_tf.finetune.run.experiment import Experiment, TaskData
+from electra_tf.finetune.run.experiment import Experiment, Split, TaskData
 from electra_tf.util.errors import UserError
 
 ROWS = {"cola": 1600, "sst": 400}
@@ -26,32 +26,25 @@ def _task(name, epochs, collapsed=False):
 
 def _experiment(epochs=(1.0, 1.0), collapsed=(False, False), **leaves):
     config = tiny.config(task_names=tuple(ROWS), **leaves)
-    split = types.SimpleNamespace(examples=(), features=None)
-    return Experiment(
-        config,
-        tuple(
-            TaskData(
-                _task(name, *rest),
-                types.SimpleNamespace(num_rows=num_rows),
-                {"dev": split, "dev_other": split},
-            )
-            for (name, num_rows), *rest in zip(
-                ROWS.items(), epochs, collapsed, strict=True
-            )
-        ),
-        None,
-        None,
-        {},
-    )
+    data = []
+    for name, *rest in zip(ROWS, epochs, collapsed, strict=True):
+        task = _task(name, *rest)
+        dev = [
+            Split(task, split, f"{name}_{split}", (), None)
+            for split in ("dev", "dev_other")
+        ]
+        rows = types.SimpleNamespace(num_rows=ROWS[name])
+        data.append(TaskData(task, rows, dev))
+    return Experiment(config, tuple(data), None, None, {})
 
 
 @pytest.mark.parametrize("alpha", [1.0, 0.5, 0.0])
 def test_a_task_has_the_share_that_alpha_gives_its_size(alpha):
     experiment = _experiment(train_batch_size=4, task_sampling_alpha=alpha)
-    turns = experiment.turns(0)
-    assert len(turns) == experiment.num_train_steps == 500
+    schedule = experiment.task_schedule(0)
+    assert len(schedule) == experiment.num_train_steps == 500
     expected = 500 * 1600**alpha / (1600**alpha + 400**alpha)
-    assert abs((turns == 0).sum() - expected) < 3
+    assert abs((schedule == 0).sum() - expected) < 3
 
 
 def test_alpha_may_change_in_a_straight_line():
@@ -60,14 +53,14 @@ def test_alpha_may_change_in_a_straight_line():
     )
     alphas = 1.0 - 0.8 * np.arange(1000) / 999
     shares = 1 / (1 + (400 / 1600) ** alphas)
-    first = experiment.turns(0) == 0
+    first = experiment.task_schedule(0) == 0
     for part in np.split(np.arange(1000), 4):
         assert abs(first[part].sum() - shares[part].sum()) < 4
 
 
 def test_in_proportion_each_task_has_its_own_epochs():
     experiment = _experiment(epochs=(1.0, 10.0), train_batch_size=4)
-    counts = np.bincount(experiment.turns(0))
+    counts = np.bincount(experiment.task_schedule(0))
     assert experiment.num_train_steps == (1600 + 4000) / 4
     np.testing.assert_allclose(counts, [400, 1000], atol=2)
     # A row is seen 2.8 times in the mean.

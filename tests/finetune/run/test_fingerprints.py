@@ -18,7 +18,7 @@ def _changed(weights, name="electra/embeddings/word_embeddings"):
 def test_a_file_of_another_shape_is_named(tmp_path):
     (tmp_path / fingerprints.FILE_NAME).write_text("[1]")
     with pytest.raises(UserError, match=rf"{fingerprints.FILE_NAME} must hold"):
-        fingerprints.hold(tmp_path, {"x": "y"}, way_out="z", write=True)
+        fingerprints.check(tmp_path, {"x": "y"}, way_out="z", write=True)
 
 
 def test_an_encoder_is_known_by_its_weights_and_its_words():
@@ -54,7 +54,7 @@ def test_examples_are_known_by_all_they_hold_in_their_order():
 
 def test_what_a_run_does_not_read_is_not_compared(tmp_path):
     def hold(write=True, **digests):
-        fingerprints.hold(tmp_path, digests, way_out="leave it", write=write)
+        fingerprints.check(tmp_path, digests, way_out="leave it", write=write)
 
     hold(encoder="1", train="2")
     hold(encoder="1", dev="3", write=False)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from electra_tf.finetune.run import plots
-from electra_tf.finetune.run.confusion import Confusion
+from electra_tf.finetune.run.report import Confusion
 from electra_tf.util.errors import UserError
 
 needs_matplotlib = pytest.mark.skipif(

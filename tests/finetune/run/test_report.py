@@ -1,7 +1,12 @@
+import pathlib
+import types
+
 import numpy as np
 import pytest
+import tiny_finetuning as tiny
 
 from electra_tf.finetune.run import report
+from electra_tf.finetune.run.experiment import Experiment, Split, TaskData
 
 
 def _results(*values):
@@ -77,10 +82,18 @@ def test_one_trial_has_a_short_table_beside_the_majority():
     assert max(map(len, lines)) <= 79
 
 
-def test_the_majority_stands_below_the_statistics_of_several_trials():
+def test_majority_and_ensemble_stand_below_the_statistics():
     majority = {"dev_matched": {"accuracy": 35.0}}
-    text = report.table("mnli", _results(70.0, 60.0), majority=majority)
-    assert text.splitlines()[-1].split() == ["majority", "35.00"]
+    ensemble = {
+        "dev_matched": {"accuracy": 81.0},
+        "dev_mismatched": {"accuracy": 82.0},
+    }
+    results = _results(70.0, 60.0)
+    text = report.table("mnli", results, ensemble, majority=majority)
+    lines = text.splitlines()
+    assert lines[-2].split() == ["majority", "35.00"]
+    assert lines[-1].split() == ["ensemble", "81.00", "82.00"]  # has no loss
+    assert lines[-1].index("82") == lines[3].index("66")
     both = {"mnli_dev_matched": {"accuracy": 35.0}, "sst_dev": {"mcc": 0.0}}
     metrics = {"mnli_dev_matched": {"accuracy": 70.0}, "sst_dev": {"mcc": 9.0}}
     results = [{"trial": i, "restarts": 0, "metrics": metrics} for i in (1, 2)]
@@ -115,13 +128,62 @@ def test_what_a_trial_lacks_is_left_empty():
         assert lines[-1].split() == ["ensemble"]
 
 
-def test_an_ensemble_stands_last_without_a_loss():
-    ensemble = {
-        "dev_matched": {"accuracy": 81.0},
-        "dev_mismatched": {"accuracy": 82.0},
-    }
-    text = report.table("mnli", _results(70.0, 60.0), ensemble)
-    *others, last = text.splitlines()
-    assert last.split() == ["ensemble", "81.00", "82.00"]
-    ends = [line.index(x) for line, x in ((last, "82"), (others[3], "66"))]
-    assert ends[0] == ends[1]
+def _answers(*pairs):
+    return [{"label": x, "prediction": y} for x, y in pairs]
+
+
+def test_rows_are_right_labels_and_columns_predicted_ones():
+    answers = _answers("ab", "ab", "ac", "bb", "ca")
+    counts = report.count("abc", answers)
+    np.testing.assert_array_equal(counts, [[0, 2, 1], [0, 1, 0], [1, 0, 0]])
+
+
+def test_the_table_has_counts_and_the_shares_that_are_found():
+    counts = np.array([[1500, 500, 0], [1, 3, 0], [0, 0, 0]])
+    shown = report.Confusion("t", "dev", 2, ("a", "bb", "c"), counts)
+    assert report.confusion_table(shown) == (
+        "t dev, trial 2: right labels down, predicted ones across\n"
+        "right           a     bb  c  recall\n"
+        "a           1,500    500  0  75.0 %\n"
+        "bb              1      3  0  75.0 %\n"
+        "c               0      0  0       -\n"
+        "precision  99.9 %  0.6 %  -\n"
+    )
+
+
+def _data(labels=(), **dev):
+    scorer = types.SimpleNamespace(main_metric="f1")
+    task = types.SimpleNamespace(
+        name="t", labels=labels, get_scorer=lambda: scorer
+    )
+    splits = [Split(task, name, name, (), None) for name in dev]
+    return TaskData(task, None, splits)
+
+
+def test_of_equal_trials_the_first_is_the_best():
+    results = [
+        {"trial": i, "metrics": {"dev": {"f1": value}}}
+        for i, value in enumerate((1.0, 3.0, 3.0), 1)
+    ]
+    assert report.best_trial(_data(dev=1), results) == 2
+    assert report.best_trial(_data(other=1), results) is None
+    assert report.best_trial(_data(), results) is None
+
+
+@pytest.mark.parametrize(
+    ("size", "has_table", "is_drawn"),
+    [(12, True, True), (30, False, True), (41, False, False)],
+)
+def test_more_labels_than_a_page_has_room_for_are_drawn_alone(
+    size, has_table, is_drawn, tmp_path, monkeypatch
+):
+    labels = tuple(f"label {i}" for i in range(size))
+    answers = _answers(*zip(labels, labels, strict=True))
+    monkeypatch.setattr(report.predictions, "read_answers", lambda *_: answers)
+    config = tiny.config(tmp_path)
+    experiment = Experiment(config, (_data(labels, dev=1),), None, None, {})
+    results = [{"trial": 1, "metrics": {"dev": {"f1": 100.0}}}]
+    drawn = report.write_confusions(experiment, results)
+    assert [len(x.labels) for x in drawn] == [size] * is_drawn
+    path = pathlib.Path(config.results_dir, "t_confusion.txt")
+    assert path.exists() == has_table

@@ -1,6 +1,5 @@
 """The batches of a trial: whose, how long, and in which order."""
 
-import json
 import types
 
 import numpy as np
@@ -37,7 +36,7 @@ def trial():
         TaskData(
             types.SimpleNamespace(name=name, num_train_epochs=2.0),
             _features(num_rows, longest),
-            {},
+            (),
         )
         for (name, num_rows), longest in zip(
             NUM_ROWS.items(), (40, 60), strict=True
@@ -74,58 +73,10 @@ def test_lengths_do_not_touch_the_order_of_rows(trial):
         assert lengths.count(length) >= 0.05 * 75
 
 
-@pytest.mark.parametrize("step", [1, 30, 74])
-def test_a_resume_takes_what_is_left(trial, step):
-    assert _taken(trial, step) == _taken(trial, 0)[step:]
-
-
-EVALUATIONS = [
-    {"step": step, "metrics": {"dev": {"accuracy": accuracy, "loss": loss}}}
-    for step, accuracy, loss in (
-        *((1, 70.0, 0.1), (2, 80.0, 0.9), (3, 80.0, 0.8)),
-        *((4, 80.0, 0.7), (5, 80.0, 0.8)),
-    )
-]
-
-
-def _evaluated(data_dir="unused", **leaves):
-    """Returns a trial that knows how to compare evaluations."""
-    scorer = types.SimpleNamespace(main_metric="accuracy", tie_metrics=())
-    task = types.SimpleNamespace(name="sst", get_scorer=lambda: scorer)
-    data = (TaskData(task, None, {"dev": None}),)
-    config = tiny.config(data_dir, **leaves)
-    return Trial(Experiment(config, data, None, None, {}), 1, 0)
-
-
-@pytest.mark.parametrize(("checkpoint", "expected"), [("best", 4), ("last", 5)])
-def test_a_lower_loss_chooses_but_only_a_better_score_delays_the_end(
-    checkpoint, expected
-):
-    trial = _evaluated(early_stopping=4, checkpoint=checkpoint)
-    trial._evaluations += EVALUATIONS
-    assert trial._chosen()["step"] == expected
-    model = types.SimpleNamespace(stop_training=False)
-    trial._look_back(model)
-    assert not model.stop_training
-    trial._evaluations.append({**EVALUATIONS[-1], "step": 6})
-    trial._look_back(model)
-    assert model.stop_training  # four after the second, the first of its score
-
-
-@pytest.mark.parametrize(
-    ("kept", "expected"), [([4], 4), ([2], 2), ([], 4), ([6], 4)]
-)
-def test_only_weights_that_are_there_are_chosen_after_a_resume(
-    kept, expected, tmp_path
-):
-    trial = _evaluated(tmp_path)
-    trial.directory.mkdir(parents=True)
-    path = trial.directory / "evaluations.json"
-    later = {**EVALUATIONS[-1], "step": 6}
-    path.write_text(json.dumps([*EVALUATIONS, later]), "utf-8")
-    trial._read_evaluations(5, kept)
-    assert [e["step"] for e in trial._evaluations] == [1, 2, 3, 4, 5]
-    assert trial._chosen()["step"] == expected
+def test_a_resume_takes_what_is_left(trial):
+    whole = _taken(trial, 0)
+    for step in (1, 30, 74):
+        assert _taken(trial, step) == whole[step:]
 
 
 def test_event_files_lie_in_the_directory_of_the_trial(
@@ -158,3 +109,12 @@ def test_a_result_of_another_shape_is_named(tmp_path, content):
     trial.result_path.write_text(content)
     with pytest.raises(UserError, match=r"result\.json must (be as|hold)"):
         trial.run()
+
+
+def test_each_trial_and_each_restart_has_its_own_seed():
+    experiment = Experiment(tiny.config(seed=7), (), None, None, {})
+    pairs = [(number, restart) for number in (1, 2, 3) for restart in (0, 1)]
+    trials = [Trial(experiment, *pair) for pair in pairs]
+    assert trials[0].seed == 7 and trials[2].seed == 8
+    assert len({trial.seed for trial in trials}) == len(pairs)
+    assert len({trial.directory for trial in trials}) == len(pairs)

@@ -16,7 +16,6 @@ from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import (
     evaluation,
     export,
-    initialization,
     pretraining_run,
     pseudo_likelihood,
 )
@@ -214,7 +213,7 @@ def test_networks_are_told_from_a_checkpoint(leaves):
     shapes = {name: tuple(v.shape) for name, v in variables.items()}
     told = architecture.infer(shapes)
     assert told.is_two_tower
-    flags = initialization.size_flags(told)
+    flags = architecture.size_flags(told)
     assert flags["generator_type"] == "two_tower"
     assert flags["generator_sharing"] == "embeddings"
     assert flags["generator_width"] == 8

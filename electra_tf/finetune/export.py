@@ -1,17 +1,9 @@
-"""Writes a trained model as SavedModels that answer without electra_tf.
+"""A trained model as SavedModels that answer without electra_tf.
 
-    <directory>/text/1       strings in, tokenized in the graph
-    <directory>/ids/1        ids in
-    <directory>/labels.txt   a line for each label, in their order
+    <directory>/{text,ids}/1   of strings and of ids, `serving/saved_models.py`
+    <directory>/labels.txt     a line for each label, in their order
 
-`text` needs the operations of tensorflow_text: import it before loading. `ids`
-has TensorFlow's own only and runs in programs that cannot load others. Each
-has the signature "serving_default", of B rows of L tokens:
-
-  of text   `text`, string [B], and of pairs `text_b`, string [B]
-  of ids    `input_ids`, `input_mask` and `segment_ids`, int32 [B, L]
-
-and returns
+The signature "serving_default", of B rows of L tokens, returns
 
   classification   prediction string [B], probabilities float32 [B, C]
   regression       prediction float32 [B]
@@ -25,33 +17,23 @@ and returns
 
 import abc
 import pathlib
-from collections.abc import Callable
 
 import tensorflow as tf
 
-from electra_tf.finetune.classification.classification_heads import (
-    ClassificationHead,
-    RegressionHead,
-)
 from electra_tf.finetune.classification.classification_tasks import (
     RegressionTask,
 )
 from electra_tf.finetune.features import Batch
 from electra_tf.finetune.finetuning_model import FinetuningModel
 from electra_tf.finetune.predictor import Predictor
-from electra_tf.finetune.tagging.tagging_head import TaggingHead
 from electra_tf.finetune.task import Task
 from electra_tf.model import tensor_ops
 from electra_tf.model.graph_tokenization import pack_rows
 from electra_tf.serving import saved_models
-from electra_tf.serving.saved_models import Outputs
+from electra_tf.serving.saved_models import Outputs, Signatures
 from electra_tf.util import files
 from electra_tf.util.errors import UserError
 
-_IDS = [
-    tf.TensorSpec([None, None], tf.int32, name)
-    for name in ("input_ids", "input_mask", "segment_ids")
-]
 _WHITE_SPACE = r"[\p{Z}\x09-\x0d\x1c-\x20\x{85}]+"  # as of Python's split
 
 
@@ -65,24 +47,23 @@ def export(predictor: Predictor, directory: pathlib.Path) -> list[pathlib.Path]:
       UserError: if it is an ensemble or answers questions, or if `directory`
         cannot be written to.
     """
-    served = _served(predictor)
-    names = ("text", "text_b")[: len(predictor.input_spec.names)]
-    text = [tf.TensorSpec([None], tf.string, name) for name in names]
-    paths = []
-    for kind, spec, answer, assets in (
-        ("text", text, _text_function(served, names), served.assets),
-        ("ids", _IDS, _ids_function(served), []),
-    ):
-        path = directory / kind / "1"
-        saved_models.write(path, {"serving_default": answer}, spec, assets)
-        paths.append(path)
-    if served.task.labels:
-        lines = "".join(f"{label}\n" for label in served.task.labels)
+    model = _model_of(predictor)
+    is_pair = len(predictor.input_spec.names) == 2
+    of_text = model.answer_pair if is_pair else model.answer_text
+    signatures = Signatures(
+        of_text={"serving_default": of_text},
+        of_ids={"serving_default": model.answer},
+        num_texts=1 + is_pair,
+        assets=model.assets,
+    )
+    paths = saved_models.export(signatures, directory)
+    if predictor.task.labels:
+        lines = "".join(f"{label}\n" for label in predictor.task.labels)
         files.atomic_write_text(directory / "labels.txt", lines)
     return paths
 
 
-class _Served(abc.ABC):
+class _Model(abc.ABC):
     """A model that answers rows of ids and texts.
 
     Args:
@@ -106,9 +87,14 @@ class _Served(abc.ABC):
     def answer(self, batch: Batch) -> Outputs:
         """Answers rows of ids."""
 
-    def answer_texts(self, *texts: tf.Tensor) -> Outputs:
-        """Answers texts, string [B] each."""
-        return self.answer(self.rows(*map(self.tokenizer.tokenize, texts)))
+    def answer_text(self, text: tf.Tensor) -> Outputs:
+        """Answers texts, string [B]."""
+        return self.answer(self.rows(self.tokenizer.tokenize(text)))
+
+    def answer_pair(self, text: tf.Tensor, text_b: tf.Tensor) -> Outputs:
+        """Answers pairs of texts, string [B] each."""
+        tokens = map(self.tokenizer.tokenize, (text, text_b))
+        return self.answer(self.rows(*tokens))
 
     def rows(
         self, first: tf.RaggedTensor, second: tf.RaggedTensor | None = None
@@ -121,7 +107,7 @@ class _Served(abc.ABC):
         return {name: column[:, :longest] for name, column in batch.items()}
 
 
-class _Classifier(_Served):
+class _Classifier(_Model):
     def answer(self, batch: Batch) -> Outputs:
         logits = self.model.outputs(self.task.name, batch)["logits"]
         return {
@@ -130,7 +116,7 @@ class _Classifier(_Served):
         }
 
 
-class _Regressor(_Served):
+class _Regressor(_Model):
     task: RegressionTask
 
     def answer(self, batch: Batch) -> Outputs:
@@ -140,14 +126,14 @@ class _Regressor(_Served):
         return {"prediction": tf.clip_by_value(values, low, high)}
 
 
-class _Tagger(_Served):
+class _Tagger(_Model):
     def answer(self, batch: Batch) -> Outputs:
         logits = self.head.dense(self.model.states(batch, None).sequence_output)
         is_real = batch["input_mask"][..., tf.newaxis] > 0
         shares = tf.where(is_real, tf.nn.softmax(logits), 0.0)
         return {"probabilities": shares}
 
-    def answer_texts(self, text: tf.Tensor) -> Outputs:
+    def answer_text(self, text: tf.Tensor) -> Outputs:
         text = tf.strings.regex_replace(text, _WHITE_SPACE, " ")
         words = tf.strings.split(text)  # [B, (words)]
         pieces = self._pieces(words.values)  # [all words, (pieces)]
@@ -184,14 +170,14 @@ class _Tagger(_Served):
         return pieces[:, : self.task.max_seq_length - 2]
 
 
-_SERVED = {
-    TaggingHead: _Tagger,
-    RegressionHead: _Regressor,
-    ClassificationHead: _Classifier,
+_KINDS = {
+    "classification": _Classifier,
+    "regression": _Regressor,
+    "tagging": _Tagger,
 }
 
 
-def _served(predictor: Predictor) -> _Served:
+def _model_of(predictor: Predictor) -> _Model:
     task = predictor.task
     if len(predictor.models) > 1:
         raise UserError(
@@ -199,39 +185,10 @@ def _served(predictor: Predictor) -> _Served:
             f"{len(predictor.models)}. Export them one by one."
         )
     (model,) = predictor.models
-    kind = _SERVED.get(type(model.heads[task.name]))
+    kind = _KINDS.get(task.KIND)
     if kind is None:
         raise UserError(
             "A model of classification, regression or tagging can be "
             f"exported. Received: {task.name}. Use electra_tf.predict."
         )
     return kind(task, model)
-
-
-def _text_function(
-    served: _Served, names: tuple[str, ...]
-) -> Callable[..., Outputs]:
-    """Returns a function whose arguments have the names of a signature."""
-
-    def of_text(text: tf.Tensor) -> Outputs:
-        return served.answer_texts(text)
-
-    def of_pair(text: tf.Tensor, text_b: tf.Tensor) -> Outputs:
-        return served.answer_texts(text, text_b)
-
-    return of_pair if len(names) > 1 else of_text
-
-
-def _ids_function(served: _Served) -> Callable[..., Outputs]:
-    def of_ids(
-        input_ids: tf.Tensor, input_mask: tf.Tensor, segment_ids: tf.Tensor
-    ) -> Outputs:
-        return served.answer(
-            {
-                "input_ids": input_ids,
-                "input_mask": input_mask,
-                "segment_ids": segment_ids,
-            }
-        )
-
-    return of_ids

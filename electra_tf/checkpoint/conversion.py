@@ -4,41 +4,32 @@ import dataclasses
 import pathlib
 from collections.abc import Mapping
 
-from electra_tf.checkpoint import checkpoint_formats, resizing, weights
+from electra_tf.checkpoint import (
+    checkpoint_formats,
+    model_card,
+    resizing,
+    weights,
+)
 from electra_tf.checkpoint.architecture import (
     GENERATOR_HEAD,
     SLOTS,
     STEP,
     Shape,
+    size_flags,
 )
+from electra_tf.checkpoint.model_card import NO_FACTS, Facts
 from electra_tf.checkpoint.weights import NETWORKS, Weights
+from electra_tf.config.conversion import ConvertConfig
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.pretrain import initialization, model_card
 from electra_tf.util import console, files
 from electra_tf.util.errors import UserError
 
 _FLAGS = "model.cfg"
-_HEADS = {
-    "sequence_classification": (
-        "cola",
-        "sst",
-        "mrpc",
-        "sts",
-        "qqp",
-        "mnli",
-        "qnli",
-        "rte",
-        "wnli",
-    ),
-    "token_classification": ("chunk", "ner", "pos", "ccg"),
-    "question_answering": (
-        "squad",
-        "squadv1",
-        "newsqa",
-        "naturalqs",
-        "triviaqa",
-        "searchqa",
-    ),
+# Kind of a head -> the original's tasks that have it.
+_TASKS = {
+    "sequence_classification": "cola sst mrpc sts qqp mnli qnli rte wnli",
+    "token_classification": "chunk ner pos ccg",
+    "question_answering": "squad squadv1 newsqa naturalqs triviaqa searchqa",
 }
 
 
@@ -51,7 +42,7 @@ def describe(loaded: Weights) -> str:
     names = {*loaded.arrays}
     num_slots = sum(name.endswith(SLOTS) for name in names)
     num_weights = len(names) - num_slots - (STEP in names)
-    flags = initialization.size_flags(loaded.architecture)
+    flags = size_flags(loaded.architecture)
     sizes = checkpoint_formats.sizes(loaded)
     extras = loaded.architecture.extras
     lines = [
@@ -78,85 +69,61 @@ def describe(loaded: Weights) -> str:
     return "\n".join(lines)
 
 
-def prepare(
-    loaded: Weights,
-    *,
-    new_vocab_file: str = "",
-    vocab_size: int | None = None,
-    max_position_embeddings: int | None = None,
-    reset_step: bool = False,
-    slots: bool = True,
-    extra_heads: bool = True,
-    seed: int = 0,
-) -> Weights:
+def prepare(loaded: Weights, config: ConvertConfig) -> Weights:
     """Makes the changes that are asked for, and says what became of rows.
 
     Args:
       loaded: as read.
-      new_vocab_file: of the words to have; "" for the same.
-      vocab_size: rows of the word embeddings; None for as many as words.
-      max_position_embeddings: rows of the position embeddings; None for the
-        same.
-      reset_step: whether to count updates from 0.
-      slots: whether Adam's slots are kept, or made; else left out.
-      extra_heads: whether to keep what only some objectives have.
-      seed: of new rows.
+      config: the changes.
     """
-    if not extra_heads:
+    if not config.extra_heads:
         loaded = weights.without_extras(loaded)
-    if new_vocab_file or vocab_size:
+    if config.new_vocab_file or config.vocab_size:
         vocabulary = None
-        if new_vocab_file:
-            vocabulary = Vocabulary.from_file(new_vocab_file)
-        size = vocab_size or vocabulary.size
+        if config.new_vocab_file:
+            vocabulary = Vocabulary.from_file(config.new_vocab_file)
+        size = config.vocab_size or vocabulary.size
         loaded, rows = resizing.resize_vocabulary(
-            loaded, size, vocabulary, seed=seed
+            loaded, size, vocabulary, seed=config.seed
         )
-        console.say(initialization.resized("Word embeddings", rows))
-    if max_position_embeddings:
+        console.say(rows.describe("Word embeddings"))
+    if config.max_position_embeddings:
         loaded, rows = resizing.resize_positions(
-            loaded, max_position_embeddings
+            loaded, config.max_position_embeddings
         )
-        console.say(initialization.resized("Position embeddings", rows))
+        console.say(rows.describe("Position embeddings"))
     ready = weights.with_slots(loaded)
-    if reset_step:
+    if config.reset_step:
         step = {STEP: ready.arrays[STEP] * 0}
         ready = dataclasses.replace(ready, arrays={**ready.arrays, **step})
-    return ready if slots else weights.without_slots(ready)
+    return ready if config.slots else weights.without_slots(ready)
 
 
 def write(
-    directory: str,
-    ready: Weights,
-    target_format: str,
-    *,
-    network: str = "both",
-    head: str = "auto",
+    ready: Weights, config: ConvertConfig, facts: Facts = NO_FACTS
 ) -> list[pathlib.Path]:
     """Writes the weights and a model card.
 
     Args:
-      directory: new or empty.
       ready: what to write.
-      target_format: "tf1", "electra_tf" or "hf".
-      network: "both" for all there is, "discriminator", "generator",
-        "corrector" or "encoder".
-      head: of a fine-tuned model for hf; "auto" knows the original's tasks.
+      config: where, which networks of it, and in which format.
+      facts: of the run that trained them, for the card.
 
     Returns:
       Paths of the checkpoints.
     """
+    target_format, network = config.target_format, config.network
     networks = NETWORKS if network == "both" else (network,)
     if network == weights.ENCODER:
         ready = weights.select(ready, network)
         networks = ready.networks
     kind = ""
     if target_format == "hf" and ready.architecture.tasks:
-        kind = _kind(ready.architecture.tasks) if head == "auto" else head
+        is_told = config.head != "auto"
+        kind = config.head if is_told else _kind(ready.architecture.tasks)
     paths = checkpoint_formats.write(
-        directory, ready, target_format, networks=networks, kind=kind
+        config.output, ready, target_format, networks=networks, kind=kind
     )
-    facts = model_card.facts_of_run(pathlib.Path(ready.origin).parent)
     for path in paths:
         place = path if target_format == "hf" else path.parent
         names = (path.name,) if len(paths) > 1 else networks
@@ -169,24 +136,25 @@ def write(
             head=kind,
         )
     if target_format != "hf" and network == "both":
-        flags = initialization.size_flags(ready.architecture)
+        flags = size_flags(ready.architecture)
         lines = [f"--{name}={value}\n" for name, value in flags.items()]
-        files.atomic_write_text(pathlib.Path(directory, _FLAGS), "".join(lines))
+        path = pathlib.Path(config.output, _FLAGS)
+        files.atomic_write_text(path, "".join(lines))
     return paths
 
 
-def next_steps(ready: Weights, directory: str, target_format: str) -> str:
+def next_steps(ready: Weights, config: ConvertConfig) -> str:
     """Says how to go on with what was written.
 
     Args:
       ready: what was written.
-      directory: where.
-      target_format: of it.
+      config: where, and in which format.
     """
+    directory, is_theirs = config.output, config.target_format == "hf"
     lines = [f"{directory}/README.md says how to load it."]
-    if target_format == "hf":
+    if is_theirs:
         lines = ["The README.md in each says how to load it."]
-    if GENERATOR_HEAD in ready.architecture.heads and target_format != "hf":
+    if GENERATOR_HEAD in ready.architecture.heads and not is_theirs:
         vocabulary = "FILE"
         if ready.vocabulary is not None:
             vocabulary = f"{directory}/{ready.vocabulary.file_name}"
@@ -221,8 +189,8 @@ def _kind(tasks: Mapping[str, Mapping[str, Shape]]) -> str:
         return "sequence_classification"
     if len(modules) > 1:
         return "question_answering"
-    for kind, names in _HEADS.items():
-        if task in names:
+    for kind, names in _TASKS.items():
+        if task in names.split():
             return kind
     raise UserError(
         "`head` must say what the fine-tuned head does. Received: head=auto "

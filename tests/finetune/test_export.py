@@ -6,7 +6,7 @@ import tensorflow as tf
 import tiny_finetuning as tiny
 
 from electra_tf import export_saved_model
-from electra_tf.finetune import serving
+from electra_tf.finetune import export
 from electra_tf.finetune.predictor import Predictor
 from electra_tf.util import config_flags
 from electra_tf.util.errors import UserError
@@ -57,7 +57,7 @@ def test_a_classifier_answers_texts_and_ids(tmp_path, capsys):
 @pytest.mark.slow
 def test_a_regression_answers_pairs(tmp_path):
     predictor = Predictor(tiny.write_trained(tmp_path / "sts", "sts"))
-    path, _ = serving.export(predictor, tmp_path)
+    path, _ = export.export(predictor, tmp_path)
     pairs = [("good", "bad film"), ("very " * 90, "a " * 9), ("", "it")]
     first, second = zip(*pairs, strict=True)
     found = _ask(path, text=first, text_b=second)["prediction"]
@@ -68,7 +68,7 @@ def test_a_regression_answers_pairs(tmp_path):
 def test_a_tagger_answers_every_word_of_a_row(tmp_path):
     model = tiny.write_trained(tmp_path / "ner", "ner", labels=TAGS)
     predictor = Predictor(model)
-    path, of_ids = serving.export(predictor, tmp_path)
+    path, of_ids = export.export(predictor, tmp_path)
     texts = ["good\u3000films  \u200b it", "", "the plot\x85was"]
     found = _ask(path, text=texts)
     for i, answer in enumerate(predictor([texts[0], texts[2]])):
@@ -100,4 +100,4 @@ def test_what_cannot_be_served_is_refused(tmp_path):
     with pytest.raises(UserError, match="Received: both"):
         _main(f"--model={model}", "--model_name=x")
     with pytest.raises(UserError, match="an ensemble of 2"):
-        serving.export(Predictor([model, model]), tmp_path)
+        export.export(Predictor([model, model]), tmp_path)

@@ -10,12 +10,13 @@ import tiny
 from electra_tf.checkpoint import (
     architecture,
     checkpoint_formats,
+    conversion,
     loading,
     weights,
 )
-from electra_tf.checkpoint.weights import Weights
+from electra_tf.config.conversion import ConvertConfig
 from electra_tf.config.objective_traits import TRAITS
-from electra_tf.pretrain import conversion, initialization, pretraining_run
+from electra_tf.pretrain import export, initialization, pretraining_run
 from electra_tf.util.errors import UserError
 
 _NEEDED = {
@@ -32,25 +33,9 @@ def _model(objective, **leaves):
     return pretraining_run.make_model(config, tiny.COUNTED, strategy)
 
 
-def _weights(model):
-    """Returns what a checkpoint of a model holds, as it is read."""
-    held = pretraining_run.checkpoint_variables(model)
-    arrays = {name: variable.numpy() for name, variable in held.items()}
-    found = architecture.infer(
-        {name: array.shape for name, array in arrays.items()},
-        num_attention_heads=2,
-        generator_num_attention_heads=model.config.model.generator(
-            1
-        ).num_attention_heads,
-    )
-    return Weights(
-        origin="tiny",
-        arrays=arrays,
-        architecture=found,
-        vocabulary=tiny.VOCABULARY,
-        do_lower_case=True,
-        strip_accents=True,
-    )
+def _convert(loaded, output, **options):
+    config = ConvertConfig(input="model", output=str(output), **options)
+    conversion.write(conversion.prepare(loaded, config), config)
 
 
 @pytest.fixture(scope="module", params=TRAITS)
@@ -59,7 +44,7 @@ def model(request):
 
 
 def test_every_weight_of_an_objective_has_its_place(model):
-    found = _weights(model)
+    found = export.weights_of(model)
     assert found.architecture.shapes().keys() == {
         variable.path for variable in model.variables
     }
@@ -72,7 +57,7 @@ def test_every_weight_of_an_objective_has_its_place(model):
 
 
 def test_its_flags_make_the_same_networks(model):
-    flags = initialization.size_flags(_weights(model).architecture)
+    flags = architecture.size_flags(export.weights_of(model).architecture)
     config = model.config
     told = {
         **dataclasses.asdict(config.model),
@@ -101,8 +86,7 @@ def _states(network, inputs):
 @pytest.mark.parametrize("objective", ["replace_mlm", "coco_lm"])
 def test_a_corrector_becomes_a_masked_language_model(objective, tmp_path):
     model, inputs = _model(objective), tiny.batch()
-    ready = conversion.prepare(_weights(model))
-    conversion.write(str(tmp_path / "hf"), ready, "hf")
+    _convert(export.weights_of(model), tmp_path / "hf", target_format="hf")
     network = loading.load(str(tmp_path / "hf" / "corrector"))
     states = _states(network, inputs)
     np.testing.assert_allclose(
@@ -120,14 +104,14 @@ def test_a_corrector_becomes_a_masked_language_model(objective, tmp_path):
 
 def test_a_discriminator_has_the_layers_it_was_trained_with(tmp_path):
     model, inputs = _model("teams"), tiny.batch()
-    made = weights.select(_weights(model), "discriminator")
+    made = weights.select(export.weights_of(model), "discriminator")
     network = loading.make(made)
     np.testing.assert_allclose(
         network.head(_states(network, inputs)),
         model.discriminate(inputs),
         atol=1e-5,
     )
-    kept = weights.select(_weights(model), weights.ENCODER)
+    kept = weights.select(export.weights_of(model), weights.ENCODER)
     np.testing.assert_allclose(
         _states(loading.make(kept), inputs),
         model.electra(*inputs).sequence_output,
@@ -136,31 +120,26 @@ def test_a_discriminator_has_the_layers_it_was_trained_with(tmp_path):
 
 
 def test_what_only_an_objective_has_is_carried_along_or_left_out(tmp_path):
-    found = _weights(_model("all_tokens_mlm"))
+    found = export.weights_of(_model("all_tokens_mlm"))
     scope = "copy_predictions"
     assert f"  {scope}: of its objective alone" in conversion.describe(found)
     for extra_heads in (True, False):
-        ready = conversion.prepare(found, extra_heads=extra_heads)
         output = tmp_path / str(extra_heads)
-        conversion.write(str(output), ready, "electra_tf")
+        _convert(found, output, extra_heads=extra_heads)
         again = checkpoint_formats.read(str(output))
         names = {name for name in again.arrays if name.startswith(scope)}
         assert bool(names) == extra_heads
         assert len(names) == 3 * 4 * extra_heads
-        expected = found.arrays.keys() - (() if extra_heads else _of(found))
-        assert again.arrays.keys() == expected
-
-
-def _of(found):
-    return {n for n in found.arrays if n.startswith("copy_predictions")}
+        others = {n for n in found.arrays if not n.startswith(scope)}
+        assert again.arrays.keys() == others | names
 
 
 def test_a_run_starts_from_another_objective_s_weights():
     source, target = _model("adversarial"), _model("electra")
     with pytest.raises(UserError, match="not in this objective: baseline"):
-        initialization.assign(target, _weights(source))
+        initialization.assign(target, export.weights_of(source))
     target = _model("electra", init_partially=True)
-    initialization.assign(target, _weights(source))
+    initialization.assign(target, export.weights_of(source))
     values = {v.path: v.numpy() for v in source.variables}
     for variable in target.variables:
         np.testing.assert_array_equal(variable, values[variable.path])

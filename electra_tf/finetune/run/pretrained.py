@@ -1,4 +1,6 @@
-"""Settings that the encoder decides where no flag does.
+"""The encoder that fine-tuning starts from, and the settings it decides.
+
+Where no flag does, it decides
 
   learning_rate, layerwise_lr_decay   by its width, `OptimizerConfig.rates`
   dropout                             as in pre-training, 0.1 if that had none
@@ -9,19 +11,52 @@ and a resume compares them.
 """
 
 import dataclasses
+import pathlib
 from typing import Any
 
-from electra_tf.checkpoint.weights import Weights
-from electra_tf.config.model import BertConfig
-from electra_tf.configure_finetuning import (
-    DROPOUT,
-    FinetuningConfig,
-    OptimizerConfig,
+from electra_tf.checkpoint import checkpoint_formats
+from electra_tf.checkpoint.weights import (
+    ENCODER,
+    Weights,
+    select,
+    without_slots,
 )
+from electra_tf.config.finetuning_optimizer import OptimizerConfig
+from electra_tf.config.model import BertConfig
+from electra_tf.configure_finetuning import FinetuningConfig
 from electra_tf.finetune.qa.qa_tasks import TASKS, QATask
+from electra_tf.util.errors import UserError
 
 _DROPOUTS = ("hidden_dropout_prob", "attention_probs_dropout_prob")
-_ROOM = ("max_query_length", "doc_stride")
+
+
+def read(config: FinetuningConfig) -> Weights:
+    """Reads the encoder of the model directory, or of `init_checkpoint`.
+
+    Returns:
+      The encoder's weights, without any head, with its vocabulary, its dropout
+      in pre-training and what the tokenizer does to case and accents.
+
+    Raises:
+      UserError: if there is none, or no vocabulary for it.
+    """
+    path = config.training.init_checkpoint or config.run.model_dir
+    if not config.training.init_checkpoint:
+        _check_is_there(config)
+    vocab_file = config.task.vocab_file
+    loaded = checkpoint_formats.read(path, vocab_file=vocab_file)
+    weights = without_slots(select(loaded, ENCODER))
+    if weights.vocabulary is None:
+        raise UserError(
+            "The encoder's vocabulary must be known. Received: none beside "
+            f"{weights.origin}. Set --vocab_file."
+        )
+    task = config.task
+    return dataclasses.replace(
+        weights,
+        do_lower_case=_switch(task.do_lower_case, weights.do_lower_case),
+        strip_accents=_switch(task.strip_accents, weights.strip_accents),
+    )
 
 
 def settle(
@@ -31,7 +66,7 @@ def settle(
 
     Args:
       config: the whole configuration.
-      weights: of the encoder, as `pretrained.read` returns them.
+      weights: of the encoder, as `read` returns them.
 
     Returns:
       Both, with the same values.
@@ -86,9 +121,10 @@ def of_earlier_versions(
 
 
 def _dropout(given: float | None, of_pre_training: float) -> float:
+    """Returns what is given, else that of pre-training, else 0.1."""
     if given is not None:
         return given
-    return of_pre_training or DROPOUT
+    return of_pre_training or 0.1
 
 
 def _row_length(config: FinetuningConfig, encoder: BertConfig) -> int:
@@ -103,3 +139,24 @@ def _row_length(config: FinetuningConfig, encoder: BertConfig) -> int:
 def _has_questions(config: FinetuningConfig) -> bool:
     is_custom = config.columns.task_kind == "qa"
     return is_custom or any(name in TASKS for name in config.task.task_names)
+
+
+def _check_is_there(config: FinetuningConfig) -> None:
+    """Refuses a model directory that holds no checkpoint of any format."""
+    run, names = config.run, ("*.index", "*.safetensors", "*/*.safetensors")
+    directory = pathlib.Path(run.model_dir)
+    if not any(any(directory.glob(name)) for name in names):
+        kind = "no checkpoint in it" if directory.is_dir() else "none"
+        raise UserError(
+            f"{directory} must hold a pre-trained encoder. Received: {kind}. "
+            "Pre-train one first, with python -m electra_tf.run_pretraining "
+            f"--data_dir={run.data_dir} --model_name={run.model_name}, or set "
+            "--init_checkpoint to one."
+        )
+
+
+def _switch(given: str, told: bool | None) -> bool:
+    """Returns what is given, else what a file tells, else true."""
+    if given == "auto":
+        return told is not False
+    return given == "true"

@@ -3,42 +3,71 @@
 Its first lines are the metadata that model hubs read.
 """
 
-import itertools
 import pathlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import electra_tf
+from electra_tf.checkpoint.hugging_face.config import (
+    MASKED_LM,
+    PRE_TRAINING,
+    QUESTION_ANSWERING,
+    SEQUENCE_CLASSIFICATION,
+    TOKEN_CLASSIFICATION,
+)
 from electra_tf.config.model import BertConfig
-from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.data.dataset_files import MANIFEST
-from electra_tf.pretrain.flops import training_flops
-from electra_tf.util import config_flags, files, storage
-from electra_tf.util.errors import UserError
+from electra_tf.util import files
 
 NAME = "README.md"
 
-_CLASSES = {
-    "discriminator": "ElectraForPreTraining",
-    "generator": "ElectraForMaskedLM",
-    "corrector": "ElectraForMaskedLM",
-    "sequence_classification": "ElectraForSequenceClassification",
-    "token_classification": "ElectraForTokenClassification",
-    "question_answering": "ElectraForQuestionAnswering",
-}
-_PIPELINES = {
-    "generator": "fill-mask",
-    "sequence_classification": "text-classification",
-    "token_classification": "token-classification",
-    "question_answering": "question-answering",
-}
-_ABOUT = {
-    "discriminator": "The discriminator tells which tokens of a text were "
-    "replaced: a logit over 0 means replaced. Its encoder is what is "
-    "fine-tuned.",
-    "generator": "The generator fills in masks.",
-    "corrector": "The corrector tells which token stood where, of a text in "
-    "which some were replaced. Its encoder is what is fine-tuned.",
+
+class _CardText(NamedTuple):
+    """What the card says of a network, or of a fine-tuned model.
+
+    Attributes:
+      transformers: its class there.
+      pipeline: its task on model hubs; "" for none.
+      about: what it does.
+      keras: its class here.
+      logits: of this class.
+    """
+
+    transformers: str
+    pipeline: str = ""
+    about: str = ""
+    keras: str = ""
+    logits: str = ""
+
+
+_TEXTS = {
+    "discriminator": _CardText(
+        PRE_TRAINING,
+        about="The discriminator tells which tokens of a text were replaced: "
+        "a logit over 0 means replaced. Its encoder is what is fine-tuned.",
+        keras="ElectraDiscriminator",
+        logits="[B, L], over 0: replaced",
+    ),
+    "generator": _CardText(
+        MASKED_LM,
+        "fill-mask",
+        "The generator fills in masks.",
+        "ElectraGenerator",
+        "[B, L, V], of each word",
+    ),
+    "corrector": _CardText(
+        MASKED_LM,
+        about="The corrector tells which token stood where, of a text in which "
+        "some were replaced. Its encoder is what is fine-tuned.",
+        keras="ElectraGenerator",
+        logits="[B, L, V], of each word",
+    ),
+    "sequence_classification": _CardText(
+        SEQUENCE_CLASSIFICATION, "text-classification"
+    ),
+    "token_classification": _CardText(
+        TOKEN_CLASSIFICATION, "token-classification"
+    ),
+    "question_answering": _CardText(QUESTION_ANSWERING, "question-answering"),
 }
 _ABOUT_ENERGIES = (
     "The network gives each token an energy E: exp(-E) is its probability "
@@ -68,48 +97,24 @@ class Part(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """Facts of the run that trained a model.
+    """Facts of the run that trained a model, as far as they are known.
 
     Attributes:
-      config: of the run; None if not known.
-      manifest: of its data set; empty if not known.
-      metrics: on held-out text; empty if there are none.
+      model_name: of the run.
+      has_energies: whether the discriminator gives tokens energies.
+      training: name of a setting, or of a cost -> its value.
+      manifest: of its data set.
+      metrics: on held-out text.
     """
 
-    config: PretrainingConfig | None = None
+    model_name: str = ""
+    has_energies: bool = False
+    training: Mapping[str, str] = {}
     manifest: Mapping[str, Any] = {}
     metrics: Mapping[str, float] = {}
 
 
-def facts_of_run(model_dir: pathlib.Path) -> Facts:
-    """Collects what lies in the directory of a run.
-
-    Args:
-      model_dir: of a run, or any directory.
-    """
-    path = model_dir / "config.json"
-    if not path.exists():
-        return Facts()
-    try:
-        config = config_flags.load_config(path, PretrainingConfig)
-    except UserError:  # somebody else's config.json
-        return Facts()
-    results = model_dir / "results" / "pretraining_eval.json"
-    return Facts(
-        config=config,
-        manifest=_manifest(config),
-        metrics=files.read_json(results) if results.exists() else {},
-    )
-
-
-def facts_of(config: PretrainingConfig) -> Facts:
-    """Collects what is known of a run, by its configuration.
-
-    Args:
-      config: of the run.
-    """
-    found = facts_of_run(pathlib.Path(config.run.model_dir))
-    return found._replace(config=config, manifest=_manifest(config))
+NO_FACTS = Facts()
 
 
 def write(
@@ -132,9 +137,10 @@ def write(
       head: of a fine-tuned model in hf.
     """
     names = tuple(networks)
+    title = " and ".join(f"ELECTRA {name}" for name in names)
     parts = [
         _header(names, facts, target, head),
-        f"# {_title(names, facts)}\n",
+        f"# {facts.model_name or title}\n",
         *(_about(name, facts) + "\n" for name in names if not head),
         _sizes(networks),
         _training(step, facts),
@@ -147,19 +153,12 @@ def write(
     files.atomic_write_text(directory / NAME, text)
 
 
-def _manifest(config: PretrainingConfig) -> Mapping[str, Any]:
-    named = storage.split_patterns(config.data.pretrain_tfrecords)[0]
-    directory = pathlib.Path(named).parent if named else config.records_dir
-    path = pathlib.Path(directory, MANIFEST)
-    return files.read_json(path) if path.exists() else {}
-
-
 def _header(
     networks: tuple[str, ...], facts: Facts, target: str, head: str
 ) -> str:
     library = "transformers" if target == "hf" else "tf-keras"
     lines = ["---", f"library_name: {library}"]
-    pipeline = _PIPELINES.get(head or networks[0])
+    pipeline = _TEXTS[head or networks[0]].pipeline
     if pipeline and len(networks) == 1:
         lines.append(f"pipeline_tag: {pipeline}")
     lines += ["tags:", "- electra", "- electra_tf"]
@@ -170,17 +169,9 @@ def _header(
     return "\n".join(lines)
 
 
-def _title(networks: tuple[str, ...], facts: Facts) -> str:
-    if facts.config is not None:
-        return facts.config.run.model_name
-    return " and ".join(f"ELECTRA {name}" for name in networks)
-
-
 def _about(network: str, facts: Facts) -> str:
-    if facts.config is not None:
-        if facts.config.objective.traits.answers == "energies":
-            return _ABOUT_ENERGIES
-    return _ABOUT[network]
+    known = _TEXTS[network].about
+    return _ABOUT_ENERGIES if facts.has_energies else known
 
 
 def _sizes(networks: Mapping[str, Part]) -> str:
@@ -190,34 +181,13 @@ def _sizes(networks: Mapping[str, Part]) -> str:
     for size in _SIZES:
         values = (f"{getattr(part.config, size):,}" for part in parts)
         rows.append((size, *values))
-    return "## Networks\n\n" + _table(("", *networks), rows)
+    return _table("Networks", ("", *networks), rows)
 
 
 def _training(step: int, facts: Facts) -> str:
     rows = [("updates", f"{step:,}")] if step else []
-    if facts.config is not None:
-        config, phases = facts.config, facts.config.phases
-        vocab_size = facts.manifest.get("vocab_size")
-        if step and vocab_size:
-            cost = training_flops(config, vocab_size, step)
-            rows.append(("training FLOPs", f"{cost:.3e}"))
-        rows += [
-            ("objective", config.objective.objective),
-            ("rows in an update", _in_turn(p.batch_size for p in phases)),
-            ("tokens in a row", _in_turn(p.max_seq_length for p in phases)),
-            ("share of tokens chosen", f"{config.masking.mask_prob}"),
-            ("learning rate", f"{config.optimizer.learning_rate}"),
-            ("seed", f"{config.training.seed}"),
-        ]
-    if not rows:
-        return ""
-    return "## Pre-training\n\n" + _table(("", ""), rows)
-
-
-def _in_turn(numbers: Iterable[int]) -> str:
-    """Lists the numbers of phases, those that do not change once."""
-    changes = (number for number, _ in itertools.groupby(numbers))
-    return ", then ".join(f"{number:,}" for number in changes)
+    rows += facts.training.items()
+    return _table("Pre-training", ("", ""), rows)
 
 
 def _corpus(manifest: Mapping[str, Any]) -> str:
@@ -235,49 +205,38 @@ def _corpus(manifest: Mapping[str, Any]) -> str:
         ("lower-cased", str(manifest["do_lower_case"])),
         ("accents removed", str(manifest["strip_accents"])),
     ]
-    return "## Corpus\n\n" + _table(("", ""), rows)
+    return _table("Corpus", ("", ""), rows)
 
 
 def _metrics(metrics: Mapping[str, float]) -> str:
-    if not metrics:
-        return ""
     rows = [(name, f"{value:.6g}") for name, value in metrics.items()]
-    return "## On held-out text\n\n" + _table(("metric", "value"), rows)
+    return _table("On held-out text", ("metric", "value"), rows)
 
 
-def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def _table(
+    title: str, head: tuple[str, ...], rows: list[tuple[str, ...]]
+) -> str:
+    """Returns a section with a table; "" if it has no rows."""
     lines = [head, tuple("---" for _ in head), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    text = "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    return f"## {title}\n\n{text}" if rows else ""
 
 
 def _loading(networks: tuple[str, ...], target: str, head: str) -> str:
     name = networks[0]
+    known = _TEXTS[head or name]
     parts = []
     if not head and target != "saved_model":
-        parts.append(
-            _IN_KERAS.format(
-                name=_OF_KERAS[name], network=name, logits=_LOGITS[name]
-            )
-        )
+        parts.append(_IN_KERAS.format(network=name, **known._asdict()))
     if target == "saved_model":
         parts.append(_IN_TENSORFLOW.format(network=name))
     elif target == "hf":
-        parts.append(_IN_TRANSFORMERS.format(name=_CLASSES[head or name]))
+        parts.append(_IN_TRANSFORMERS.format(name=known.transformers))
     else:
         parts.append(_CONVERT)
     return "## How to load it\n\n" + "\n".join(parts)
 
 
-_OF_KERAS = {
-    "discriminator": "ElectraDiscriminator",
-    "generator": "ElectraGenerator",
-    "corrector": "ElectraGenerator",
-}
-_LOGITS = {
-    "discriminator": "[B, L], over 0: replaced",
-    "generator": "[B, L, V], of each word",
-    "corrector": "[B, L, V], of each word",
-}
 _IN_KERAS = """\
 In Keras, from this directory:
 
@@ -285,7 +244,7 @@ In Keras, from this directory:
 import numpy as np
 import electra_tf
 
-network = electra_tf.{name}.from_checkpoint(".", "{network}")
+network = electra_tf.{keras}.from_checkpoint(".", "{network}")
 input_ids = np.array([[1, 2, 3]])  # of the vocabulary; or texts
 outputs = network({{"input_ids": input_ids}})
 outputs["sequence_output"]  # [B, L, H]

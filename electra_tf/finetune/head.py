@@ -1,0 +1,63 @@
+"""The output layers of a task, on the encoder."""
+
+import abc
+from collections.abc import Mapping
+from typing import Self
+
+import keras
+import tensorflow as tf
+
+from electra_tf.model import layers
+from electra_tf.model.modeling import EncoderOutput
+
+
+class Head(layers.ConfiguredLayer, abc.ABC):
+    """Output layers on the encoder; its name is the task's.
+
+    Call arguments:
+      states: an `EncoderOutput`.
+      features: name -> tensor [B, ...], the task's columns; of a head that
+        needs none, may be empty.
+      keys: uint32 [B], one random key a row; None switches dropout off.
+
+    Returns:
+      Name -> tensor [B, ...].
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name=name, dtype="float32")
+
+    @abc.abstractmethod
+    def call(
+        self,
+        states: EncoderOutput,
+        features: Mapping[str, tf.Tensor],
+        keys: tf.Tensor | None = None,
+    ) -> dict[str, tf.Tensor]:
+        """Computes the outputs; see the class."""
+
+    def build_for(self, hidden_size: int) -> Self:
+        """Makes its weights, which have the original's names.
+
+        Args:
+          hidden_size: width H of the encoder.
+        """
+        with keras.name_scope("task_specific"):
+            self.build((None, hidden_size))
+        return self
+
+    @abc.abstractmethod
+    def losses(
+        self,
+        outputs: Mapping[str, tf.Tensor],
+        features: Mapping[str, tf.Tensor],
+    ) -> tf.Tensor:
+        """Computes the loss of each row.
+
+        Args:
+          outputs: of `call`.
+          features: with the labels.
+
+        Returns:
+          float32 [B].
+        """

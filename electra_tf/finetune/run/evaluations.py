@@ -1,0 +1,81 @@
+"""The evaluations of a trial on the dev splits: the best, and when to stop."""
+
+import pathlib
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+
+from electra_tf.finetune.run.experiment import Experiment
+from electra_tf.util import files
+
+Evaluation = dict[str, Any]
+"""The "step" of an update, and what `Experiment.evaluate` returned after it."""
+
+
+class Evaluations:
+    """Evaluations of a trial, in the order of their steps.
+
+    Args:
+      experiment: ranks them, and says which is wanted.
+      path: of their file.
+    """
+
+    def __init__(self, experiment: Experiment, path: pathlib.Path) -> None:
+        self._experiment = experiment
+        self._path = path
+        self._all: list[Evaluation] = []
+        self._discarded: set[int] = set()  # steps whose weights are not kept
+
+    def read(self, step: int, kept: Collection[int]) -> None:
+        """Reads the evaluations up to a step.
+
+        Args:
+          step: where the trial stands.
+          kept: the steps whose weights are there. Other versions chose the
+            first of equals; what they did not keep cannot be chosen any more.
+        """
+        if self._path.exists():
+            there = files.read_json(self._path)
+            with files.shape_of(self._path):
+                self._all = [e for e in there if e["step"] <= step]
+        steps = {evaluation["step"] for evaluation in self._all}
+        self._discarded = steps - {*kept} if steps & {*kept} else set()
+
+    def write(self) -> None:
+        """Writes the file."""
+        files.write_json(self._path, self._all)
+
+    def has(self, step: int) -> bool:
+        """Says whether there is one of a step."""
+        return any(evaluation["step"] == step for evaluation in self._all)
+
+    def add(self, evaluation: Evaluation) -> None:
+        """Adds the newest."""
+        self._all.append(evaluation)
+
+    @property
+    def last(self) -> Evaluation | None:
+        """The newest; None if there is none."""
+        return self._all[-1] if self._all else None
+
+    @property
+    def chosen(self) -> Evaluation:
+        """The evaluation whose weights the trial ends with.
+
+        The best, see `Experiment.rank`, or the last, by `--checkpoint`.
+        """
+        if self._experiment.config.training.checkpoint == "last":
+            return self._all[-1]
+        there = [e for e in self._all if e["step"] not in self._discarded]
+        rank = self._experiment.rank
+        return max(there, key=lambda evaluation: rank(evaluation["metrics"]))
+
+    @property
+    def patience_is_over(self) -> bool:
+        """Whether the score, whatever the loss, has long got no better."""
+        patience = self._experiment.config.training.early_stopping
+        if not (patience and self._all):
+            return False
+        scores = [self._experiment.score(e["metrics"]) for e in self._all]
+        return len(scores) - 1 - int(np.argmax(scores)) >= patience

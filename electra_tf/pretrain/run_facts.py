@@ -1,0 +1,80 @@
+"""Facts of a run for the card of its model."""
+
+import itertools
+import pathlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from electra_tf.checkpoint.model_card import NO_FACTS, Facts
+from electra_tf.configure_pretraining import PretrainingConfig
+from electra_tf.data.dataset_files import MANIFEST
+from electra_tf.pretrain.flops import training_flops
+from electra_tf.util import config_flags, files, storage
+from electra_tf.util.errors import UserError
+
+
+def of_directory(model_dir: pathlib.Path, step: int) -> Facts:
+    """Collects what lies in the directory of a run.
+
+    Args:
+      model_dir: of a run, or any directory.
+      step: updates done; 0 if not known.
+    """
+    path = model_dir / "config.json"
+    if not path.exists():
+        return NO_FACTS
+    try:
+        config = config_flags.load_config(path, PretrainingConfig)
+    except UserError:  # somebody else's config.json
+        return NO_FACTS
+    results = model_dir / "results" / "pretraining_eval.json"
+    metrics = files.read_json(results) if results.exists() else {}
+    return _of_config(config, step)._replace(metrics=metrics)
+
+
+def of_run(config: PretrainingConfig, step: int) -> Facts:
+    """Collects what is known of a run, by its configuration.
+
+    Args:
+      config: of the run.
+      step: updates done; 0 if not known.
+    """
+    found = of_directory(pathlib.Path(config.run.model_dir), step)
+    return _of_config(config, step)._replace(metrics=found.metrics)
+
+
+def _of_config(config: PretrainingConfig, step: int) -> Facts:
+    manifest = _manifest(config)
+    costs = {}
+    vocab_size = manifest.get("vocab_size")
+    if step and vocab_size:
+        cost = training_flops(config, vocab_size, step)
+        costs["training FLOPs"] = f"{cost:.3e}"
+    phases = config.phases
+    return Facts(
+        model_name=config.run.model_name,
+        has_energies=config.objective.traits.answers == "energies",
+        training={
+            **costs,
+            "objective": config.objective.objective,
+            "rows in an update": _in_turn(p.batch_size for p in phases),
+            "tokens in a row": _in_turn(p.max_seq_length for p in phases),
+            "share of tokens chosen": f"{config.masking.mask_prob}",
+            "learning rate": f"{config.optimizer.learning_rate}",
+            "seed": f"{config.training.seed}",
+        },
+        manifest=manifest,
+    )
+
+
+def _manifest(config: PretrainingConfig) -> Mapping[str, Any]:
+    named = storage.split_patterns(config.data.pretrain_tfrecords)[0]
+    directory = pathlib.Path(named).parent if named else config.records_dir
+    path = pathlib.Path(directory, MANIFEST)
+    return files.read_json(path) if path.exists() else {}
+
+
+def _in_turn(numbers: Iterable[int]) -> str:
+    """Lists the numbers of phases, those that do not change once."""
+    changes = (number for number, _ in itertools.groupby(numbers))
+    return ", then ".join(f"{number:,}" for number in changes)

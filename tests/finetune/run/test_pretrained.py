@@ -1,0 +1,216 @@
+"""The encoder that is read, and what it decides where no flag does."""
+
+import dataclasses
+import json
+import pathlib
+import shutil
+
+import numpy as np
+import pytest
+import tiny_finetuning as tiny
+
+from electra_tf.checkpoint import checkpoint_formats
+from electra_tf.checkpoint.architecture import DISCRIMINATOR_HEAD
+from electra_tf.finetune import task_builder
+from electra_tf.finetune.preprocessing import TextTokenizer
+from electra_tf.finetune.run import finetuning_run, pretrained
+from electra_tf.util import config_flags, files
+from electra_tf.util.errors import UserError
+
+
+def _write(directory, **changes):
+    """Writes a fine-tuned encoder, with heads and slots; returns its path."""
+    weights = tiny.weights()
+    shapes = {
+        "task_specific/mnli/dense": (16, 3),
+        f"{DISCRIMINATOR_HEAD}/dense": (16, 16),
+        f"{DISCRIMINATOR_HEAD}/dense_1": (16, 1),
+    }
+    arrays = {"global_step": np.array(7), **weights.arrays}
+    for name, shape in shapes.items():
+        arrays[f"{name}/kernel"] = np.ones(shape, np.float32)
+        arrays[f"{name}/bias"] = np.ones(shape[1:], np.float32)
+    for name in {*arrays} - {"global_step"}:
+        arrays[f"{name}/adam_m"] = arrays[f"{name}/adam_v"] = 0 * arrays[name]
+    architecture = dataclasses.replace(
+        weights.architecture,
+        heads=(DISCRIMINATOR_HEAD,),
+        tasks={"mnli": {"dense": (16, 3)}},
+    )
+    written = dataclasses.replace(
+        weights, arrays=arrays, architecture=architecture, **changes
+    )
+    checkpoint_formats.write(str(directory), written, "electra_tf")
+    return str(directory)
+
+
+def _read(path, **leaves):
+    return pretrained.read(tiny.config(init_checkpoint=path, **leaves))
+
+
+def test_the_encoder_is_taken_without_heads_and_slots(tmp_path):
+    read = _read(_write(tmp_path / "mnli"))
+    expected = tiny.weights().arrays
+    assert read.arrays.keys() - {"global_step"} == expected.keys()
+    for name, value in expected.items():
+        np.testing.assert_array_equal(read.arrays[name], value)
+
+
+def test_it_is_the_model_directorys_unless_another_is_given(tmp_path):
+    tiny.write_model(tmp_path)
+    read = pretrained.read(tiny.config(tmp_path))
+    assert read.architecture.encoder == tiny.ENCODER
+
+
+def test_a_trial_stands_for_the_model_that_it_ended_with(tmp_path):
+    trial = tmp_path / "sst_model_1"
+    expected = pathlib.Path(tiny.write_trained(trial / "model", "sst", seed=3))
+    shutil.copy(expected / "architecture.json", trial / "config.json")
+    for path in expected.glob("model.ckpt-*"):  # the newest weights
+        shutil.copy(path, trial / path.name.replace("ckpt-0", "ckpt-9"))
+    read = _read(str(trial))
+    assert pathlib.Path(read.origin).parent == expected
+    assert read.architecture.encoder.num_attention_heads == 2
+
+
+def test_tokenizer_and_dropout_are_those_of_pre_training(tmp_path):
+    path = _write(tmp_path / "cased", do_lower_case=False, strip_accents=None)
+    read = _read(path)
+    assert not TextTokenizer.of(read).do_lower_case
+    assert TextTokenizer.of(read).strip_accents
+    assert read.architecture.encoder.hidden_dropout_prob == 0.1
+    given = _read(path, do_lower_case="true", strip_accents="false")
+    assert TextTokenizer.of(given).do_lower_case
+    assert not TextTokenizer.of(given).strip_accents
+
+
+def test_the_vocabulary_must_be_known_and_fit(tmp_path):
+    path = _write(tmp_path / "unknown", vocabulary=None)
+    with pytest.raises(UserError, match="Received: none.*--vocab_file"):
+        _read(path)
+    vocab_file = tmp_path / "vocab.txt"
+    vocab_file.write_bytes(tiny.VOCABULARY.content)
+    assert _read(path, vocab_file=str(vocab_file)).vocabulary == tiny.VOCABULARY
+    vocab_file.write_bytes(tiny.VOCABULARY.content + b"more\n")
+    with pytest.raises(UserError, match="at most 16 tokens"):
+        _read(path, vocab_file=str(vocab_file))
+
+
+def _weights(dropout=0.1, **sizes):
+    read = tiny.weights()
+    encoder = dataclasses.replace(
+        tiny.ENCODER,
+        hidden_dropout_prob=dropout,
+        attention_probs_dropout_prob=dropout,
+        **sizes,
+    )
+    architecture = dataclasses.replace(read.architecture, encoder=encoder)
+    return dataclasses.replace(read, architecture=architecture)
+
+
+def _settled(weights, **leaves):
+    leaves = {"learning_rate": None, **leaves}
+    return pretrained.settle(tiny.config(**leaves), weights)
+
+
+@pytest.mark.parametrize(("before", "expected"), [(0.0, 0.1), (0.2, 0.2)])
+def test_rates_are_by_the_width_and_dropout_as_in_pre_training(
+    before, expected
+):
+    config, weights = _settled(_weights(before, hidden_size=128))
+    assert config.optimizer.learning_rate == 1e-3
+    assert config.optimizer.layerwise_lr_decay == 0.8
+    for part in (config.training, weights.architecture.encoder):
+        assert part.hidden_dropout_prob == expected
+        assert part.attention_probs_dropout_prob == expected
+
+
+def test_flags_win_over_the_encoder():
+    given = {
+        "learning_rate": 5e-4,
+        "layerwise_lr_decay": 0.5,
+        "hidden_dropout_prob": 0.0,
+        "attention_probs_dropout_prob": 0.3,
+        "max_query_length": 7,
+        "doc_stride": 9,
+    }
+    config, weights = _settled(_weights(), **given)
+    encoder = weights.architecture.encoder
+    assert encoder.hidden_dropout_prob == 0.0
+    assert encoder.attention_probs_dropout_prob == 0.3
+    for part in (config.optimizer, config.training, config.qa):
+        for field in dataclasses.fields(part):
+            if field.name in given:
+                assert getattr(part, field.name) == given[field.name]
+    assert "learning_rate" not in pretrained.chosen(
+        tiny.config(**given), config
+    )
+
+
+def test_questions_and_strides_fit_the_positions():
+    qa = _settled(_weights(max_position_embeddings=64), task_names=("squad",))
+    assert (qa[0].qa.max_query_length, qa[0].qa.doc_stride) == (16, 22)
+    own = {"task_names": ("faq",), "task_kind": "qa", "max_seq_length": 48}
+    config, _ = _settled(_weights(max_position_embeddings=64), **own)
+    assert (config.qa.max_query_length, config.qa.doc_stride) == (12, 16)
+    config, _ = _settled(_weights())  # no questions: as it always was
+    assert (config.qa.max_query_length, config.qa.doc_stride) == (64, 128)
+
+
+def test_a_task_of_questions_fits_itself(tmp_path):
+    task = task_builder.get_task(
+        tiny.config(tmp_path, task_names=("squad",)),
+        TextTokenizer(tiny.VOCABULARY),
+        longest=64,
+    )
+    assert task.max_seq_length == 64
+
+
+def test_what_is_chosen_is_told(tmp_path, capsys):
+    tiny.write_model(tmp_path)
+    tiny.write_sst(tmp_path)
+    config = tiny.config(tmp_path, learning_rate=None, hidden_dropout_prob=0.3)
+    experiment = finetuning_run.prepare(config)
+    assert experiment.config.optimizer.learning_rate == 1e-3
+    said = capsys.readouterr().out
+    assert "--learning_rate=0.001 --layerwise_lr_decay=0.8" in said
+    assert "--attention_probs_dropout_prob=0.1" in said
+    assert "--hidden_dropout_prob" not in said and "--doc_stride" not in said
+
+
+@pytest.mark.parametrize(
+    ("hidden_size", "dropout", "given", "problem"),
+    [
+        (256, 0.1, None, None),
+        (128, 0.1, None, "learning_rate: 0.0003 there, 0.001 now"),
+        (256, 0.0, None, "hidden_dropout_prob: 0.0 there, 0.1 now"),
+        (256, 0.2, None, None),
+        (256, 0.1, 0.3, "hidden_dropout_prob: 0.1 there, 0.3 now"),
+    ],
+)
+def test_an_earlier_run_goes_on_as_it_was_or_not_at_all(
+    hidden_size, dropout, given, problem, tmp_path
+):
+    weights = _weights(dropout, hidden_size=hidden_size)
+    path = tmp_path / "config.json"
+    config_flags.save_config(path, tiny.config(learning_rate=None))
+    parts = json.loads(path.read_text("utf-8"))
+    parts["qa"] |= {"max_query_length": 64, "doc_stride": 128}
+    files.write_json(path, parts)  # as earlier versions wrote it
+
+    def check(**leaves):
+        now = tiny.config(**{"learning_rate": None, **leaves})
+        unset = pretrained.of_earlier_versions(now, weights)
+        config, _ = pretrained.settle(now, weights)
+        config_flags.check_same_experiment(path, config, unset=unset)
+
+    if problem is None:
+        check()
+        return
+    with pytest.raises(UserError, match=problem):
+        check(hidden_dropout_prob=given)
+    check(  # with the flags of the values that are there
+        learning_rate=3e-4 if hidden_size == 128 else None,
+        hidden_dropout_prob=dropout,
+        attention_probs_dropout_prob=dropout,
+    )
