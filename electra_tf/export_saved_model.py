@@ -76,10 +76,10 @@ def main(config: ExportConfig) -> None:
 
 def _export_run(config: ExportConfig) -> list[pathlib.Path]:
     with console.quiet_imports():
-        from electra_tf.pretrain import export, pretrained
+        from electra_tf.pretrain import export, pretraining_run
 
     run = config.run_config()
-    model = pretrained.load(run, config.checkpoint)
+    model = pretraining_run.load(run, config.checkpoint)
     output_dir = config.output_dir or f"{run.model_dir}/saved_model"
     return export.export(model, pathlib.Path(output_dir))
 

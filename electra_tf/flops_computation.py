@@ -4,7 +4,7 @@ python -m electra_tf.flops_computation
 python -m electra_tf.flops_computation --flagfile=configs/base.cfg
 
 Without flags the configuration is that of ELECTRA-Small; without --vocab_size
-the vocabulary has 30,522 word pieces. model/flops.py says what counts as one
+the vocabulary has 30,522 word pieces. pretrain/flops.py says what counts as one
 floating-point operation (FLOP).
 
 Source: the original's flops_computation.py; paper tables 1 and 2.
@@ -17,8 +17,7 @@ from typing import NamedTuple
 
 from electra_tf.config.model import BertConfig, ModelConfig
 from electra_tf.configure_pretraining import PretrainingConfig, RunConfig
-from electra_tf.model import flops
-from electra_tf.pretrain import training_flops
+from electra_tf.pretrain import flops
 from electra_tf.util import config_flags, console
 
 VOCAB_SIZE = 30522
@@ -49,25 +48,22 @@ class FlopsConfig(PretrainingConfig):
         """Word pieces, by default those of BERT."""
         return self.corpus.vocab_size or VOCAB_SIZE
 
-    def passes(self, max_seq_length: int = 0) -> dict[str, flops.Pass]:
+    def passes(
+        self, max_seq_length: int = 0, *, sparse_embed_lookup: bool = False
+    ) -> dict[str, flops.Pass]:
         """Returns what an update computes, the last, by name of the network.
 
         Args:
           max_seq_length: tokens in a row; 0 for those of the longest rows.
+          sparse_embed_lookup: whether to count the reading of words as nothing.
         """
-        sizes = training_flops.sizes_of(self, self.vocab_size, max_seq_length)
-        return training_flops.passes(self.objective.objective, sizes)
-
-    def whole(self, **rule: bool) -> int:
-        """Counts the whole training, in FLOPs.
-
-        Args:
-          **rule: of `flops.update_flops`.
-        """
-        num_steps = self.training.num_train_steps
-        return training_flops.training_flops(
-            self, self.vocab_size, num_steps, **rule
+        sizes = flops.sizes_of(
+            self,
+            self.vocab_size,
+            max_seq_length,
+            sparse_embed_lookup=sparse_embed_lookup,
         )
+        return flops.passes(self.objective.objective, sizes)
 
 
 class Published(NamedTuple):
@@ -124,26 +120,27 @@ def _gpt() -> int:
 def _bert(
     network: BertConfig, batch_size: int, num_steps: int, num_tokens: int = 512
 ) -> int:
-    sizes = training_flops.Sizes(
-        discriminator=network,
-        max_seq_length=num_tokens,
-        max_predictions_per_seq=paper_predictions(num_tokens),
-    )
-    parts = training_flops.passes("mlm", sizes)
+    parts = flops.passes("mlm", _sizes(network, None, num_tokens))
     return num_steps * flops.update_flops(parts, batch_size)
 
 
 def _electra(
     model: ModelConfig, batch_size: int, num_steps: int, num_tokens: int = 512
 ) -> int:
-    sizes = training_flops.Sizes(
-        discriminator=model.discriminator(VOCAB_SIZE),
-        generator=model.generator(VOCAB_SIZE),
+    shapes = model.discriminator(VOCAB_SIZE), model.generator(VOCAB_SIZE)
+    parts = flops.passes("electra", _sizes(*shapes, num_tokens))
+    return num_steps * flops.update_flops(parts, batch_size)
+
+
+def _sizes(
+    discriminator: BertConfig, generator: BertConfig | None, num_tokens: int
+) -> flops.Sizes:
+    return flops.Sizes(
+        discriminator=discriminator,
+        generator=generator,
         max_seq_length=num_tokens,
         max_predictions_per_seq=paper_predictions(num_tokens),
     )
-    parts = training_flops.passes("electra", sizes)
-    return num_steps * flops.update_flops(parts, batch_size)
 
 
 def _t5() -> int:
@@ -233,8 +230,11 @@ def paper_table() -> Iterator[str]:
     for model in PUBLISHED:
         name = f"{model.name} [{model.note}]" if model.note else model.name
         train = _compared(model.train, MODEL_FLOPS[model.key])
-        infer = _compared(model.infer, _inference(model.network))
-        yield _row(name, model.table, (*train, *infer))
+        infer = model.network and inference_flops(
+            model.network, _INFERENCE_TOKENS
+        )
+        columns = (*train, *_compared(model.infer, infer))
+        yield _row(name, model.table, columns)
     yield ""
     yield "paper  what the paper prints, in the table of that number"
     yield "here   counted by this program, by the rules of the original's"
@@ -293,30 +293,45 @@ def config_flops(
     rule = {"sparse_embed_lookup": sparse_embed_lookup}
     costs: dict[str, int] = {}
     for phase in config.phases:
-        rows, parts = phase.batch_size, config.passes(phase.max_seq_length)
-        update = flops.update_flops(parts, rows, **rule)
+        rows = phase.batch_size
+        parts = config.passes(phase.max_seq_length, **rule)
+        update = flops.update_flops(parts, rows)
         if len(config.phases) == 1:
             for name, part in parts.items():
-                costs[f"update, {name}"] = rows * part.update(**rule)
+                costs[f"update, {name}"] = rows * part.update()
             costs["update"] = update
         else:
             costs[f"update, phase {len(costs) + 1}"] = update
+    vocab_size, num_steps = config.vocab_size, config.training.num_train_steps
     return {
         **costs,
-        "whole run": config.whole(**rule),
-        "inference, one row": flops.inference_flops(
-            config.model.discriminator(config.vocab_size),
+        "whole run": flops.training_flops(
+            config, vocab_size, num_steps, **rule
+        ),
+        "inference, one row": inference_flops(
+            config.model.discriminator(vocab_size),
             config.corpus.max_seq_length,
             **rule,
         ),
     }
 
 
-def _inference(network: BertConfig | None) -> int | None:
-    """Counts what the paper's table 1 prints of one row."""
-    if network is None:
-        return None
-    return flops.inference_flops(network, _INFERENCE_TOKENS)
+def inference_flops(
+    network: BertConfig, num_tokens: int, *, sparse_embed_lookup: bool = False
+) -> int:
+    """Counts the forward pass of encoder and binary head on one row.
+
+    Args:
+      network: the shape of the encoder.
+      num_tokens: tokens in the row; the paper's table 1 has 128.
+      sparse_embed_lookup: whether to count the reading of words as nothing.
+    """
+    return flops.Pass(
+        network=network,
+        num_tokens=num_tokens,
+        num_decisions=num_tokens,
+        sparse_embed_lookup=sparse_embed_lookup,
+    ).forward()
 
 
 def _compared(paper: float | None, here: float | None) -> tuple[str, str, str]:

@@ -1,6 +1,4 @@
 import dataclasses
-import subprocess
-import sys
 
 import pytest
 
@@ -9,6 +7,7 @@ from electra_tf.util import config_flags
 from electra_tf.util.config_fields import leaves
 from electra_tf.util.errors import UserError
 
+_FAST = "--objective=fast_electra --generator_sharing"
 _RUN = configure.RunConfig(data_dir="d", model_name="m")
 
 
@@ -126,7 +125,7 @@ def test_milestones_are_steps():
             "batches of .9. rows",
         ),
         ("--mask_prob_end=1", r"`mask_prob_end` must be in \(0, 1\)"),
-        ("--masking_strategy=words", "one of uniform, whole_word, ngram"),
+        ("--masking_strategy=words", "one of .uniform.whole_word.ngram"),
         ("--original_masking --masking_strategy=span", "Drop one of the two"),
         ("--max_ngram=0", "`max_ngram` must be at least 1"),
         ("--unigram_alpha=-1", "`unigram_alpha` must be at least 0"),
@@ -148,6 +147,28 @@ def test_milestones_are_steps():
             "has a disc_loss from",
         ),
         ("--disc_weight_end_step=2 --objective=two_stage", "objective='two_st"),
+        ("--objective=electric --generator_type=uniform", "whose noise they"),
+        ("--objective=electric --temperature=2", "`temperature` must be 1"),
+        ("--objective=electric --temperature_end=2", "`temperature_end` must"),
+        ("--objective=electric --top_k=5", "`top_k` must be 0 with objective"),
+        ("--objective=electric --disallow_correct", "must be False with"),
+        ("--objective=electric --generator_sharing=all", "in one direction"),
+        ("--objective=electric --masking_strategy=unigram", "not be unigram"),
+        (
+            "--generator_type=two_tower --generator_sharing=all",
+            "`generator_sharing` must be embeddings or none",
+        ),
+        ("--generator_type=two_tower --objective=mlm", "electra or electric"),
+        (f"{_FAST}=embeddings", "must be none or gradient_disent"),
+        (f"{_FAST}=all", "must be none or gradient_disentangled"),
+        (f"{_FAST}=none --generator_type=uniform", "type` must be transformer"),
+        (f"{_FAST}=none --temperature_end=2", "_end` must be left out"),
+        (f"{_FAST}=none --temperature_time=0", "_time` must be positive"),
+        (
+            "--objective=two_stage --generator_sharing=none --freeze_generator",
+            "one of electra, all_tok",
+        ),
+        ("--objective=mlm --freeze_generator", "with freeze_generator"),
         ("--train_batch_size=0", "`train_batch_size` must be at least 1"),
         ("--num_warmup_steps=-1", "`num_warmup_steps` must be at least 0"),
         ("--learning_rate=nan", "`learning_rate` must be positive"),
@@ -199,19 +220,7 @@ def test_hyperparameters_of_the_original_mean_what_they_meant(
     assert _parse(f"--hparams={hparams}") == _parse(*flags)
 
 
-def test_help_lists_every_flag_and_needs_no_tensorflow():
-    code = (
-        "import sys\n"
-        "from electra_tf import configure_pretraining\n"
-        "from electra_tf.util import config_flags\n"
-        "def main(config): pass\n"
-        "try: config_flags.run(main, configure_pretraining.PretrainingConfig)\n"
-        "finally: sys.stderr.write(str('tensorflow' in sys.modules))\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, "--help"], capture_output=True, text=True
-    )
-    assert done.returncode == 0
-    assert done.stderr == "False"
+def test_help_lists_every_flag():
+    text = config_flags.help_text(print, configure.PretrainingConfig)
     for leaf in leaves(configure.PretrainingConfig):
-        assert f"{leaf.field.name}:" in done.stdout
+        assert f"{leaf.field.name}:" in text

@@ -11,8 +11,7 @@ from electra_tf import flops_computation
 from electra_tf.config.objective_traits import TRAITS
 from electra_tf.config.objectives import ObjectiveConfig
 from electra_tf.flops_computation import FlopsConfig
-from electra_tf.model import flops
-from electra_tf.pretrain import training_flops
+from electra_tf.pretrain import flops
 from electra_tf.util import config_flags
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -101,23 +100,6 @@ def test_a_configuration_is_the_sum_of_its_networks():
     assert costs["whole run"] == 7 * networks
 
 
-@pytest.mark.parametrize(("flag", "first"), [(0, 5), (3, 3)])
-def test_two_stages_cost_a_generator_alone_and_then_both(flag, first):
-    config = _parse(
-        "--objective=two_stage",
-        "--generator_sharing=none",
-        "--num_train_steps=10",
-        f"--generator_steps={flag}",
-    )
-    rows, parts = config.training.train_batch_size, config.passes()
-    generator = rows * parts["generator"].forward()
-    discriminator = rows * 2 * parts["discriminator"].forward()
-    whole = first * 2 * generator + (10 - first) * (generator + discriminator)
-    costs = flops_computation.config_flops(config)
-    assert costs["whole run"] == whole
-    assert costs["update"] == generator + discriminator
-
-
 def test_a_frozen_generator_is_counted_forward():
     sharing = "--generator_sharing=gradient_disentangled"
     costs = [
@@ -132,13 +114,6 @@ def test_a_frozen_generator_is_counted_forward():
     assert trained == 2 * frozen == 2 * fast
 
 
-def _stage(config, length, batch_size):
-    """Counts an update of the first of two stages."""
-    sizes = training_flops.sizes_of(config, config.vocab_size, length)
-    parts = training_flops.generator_pass(sizes)
-    return flops.update_flops(parts, batch_size)
-
-
 def test_phases_cost_what_runs_of_their_lengths_cost(capsys):
     phases = "--seq_length_phases=128:0.9:64,512:0.1:16"
     longest = "--max_seq_length=512"
@@ -151,13 +126,6 @@ def test_phases_cost_what_runs_of_their_lengths_cost(capsys):
         assert costs[f"update, phase {number}"] == part["update"]
     flops_computation.main(config)
     printed = " ".join(capsys.readouterr().out.split())
-    stages = ("--objective=two_stage", "--generator_sharing=none")
-    first = ("--generator_steps=95",)
-    config = _parse(phases, longest, *stages, *first, "--num_train_steps=100")
-    assert config.whole() == 90 * _stage(config, 128, 64) + 5 * (
-        _stage(config, 512, 16)
-        + flops.update_flops(config.passes(512), batch_size=16)
-    )
     assert "90 updates of 64 rows of 128 tokens, then 10 updates of" in printed
 
 
@@ -189,7 +157,7 @@ def test_every_objective_says_what_it_costs(name):
 def test_every_type_of_generator_says_what_it_costs():
     ours, theirs = (
         config_class.__dataclass_fields__["generator_type"].metadata["choices"]
-        for config_class in (training_flops.Sizes, ObjectiveConfig)
+        for config_class in (flops.Sizes, ObjectiveConfig)
     )
     assert set(theirs) <= set(ours)
 

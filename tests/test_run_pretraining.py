@@ -12,13 +12,13 @@ import time
 
 import numpy as np
 import pytest
-import tensorflow as tf
+import run_files
 
 from electra_tf.checkpoint.checkpoints import Checkpoints
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.pretrain import pretraining_run
 from electra_tf.util import config_flags
-from electra_tf.util.errors import NonFiniteLossError, UserError
+from electra_tf.util.errors import UserError
 
 ROOT = pathlib.Path(__file__).parent.parent
 NUM_STEPS = 30
@@ -115,27 +115,12 @@ def run(data_dir, model_name, *flags, code=0):
     return output
 
 
-def _tensors(data_dir, model_name, step=NUM_STEPS):
-    prefix = data_dir / "models" / model_name / f"model.ckpt-{step}"
-    reader = tf.train.load_checkpoint(str(prefix))
-    names = reader.get_variable_to_shape_map()
-    return {name: reader.get_tensor(name) for name in names}
+def _tensors(data_dir, model_name):
+    return run_files.tensors(data_dir / "models" / model_name, NUM_STEPS)
 
 
 def _log(data_dir, model_name):
-    """Returns the metrics of a run without its speeds."""
-    path = data_dir / "models" / model_name / "metrics.jsonl"
-    if not path.exists():
-        return []
-    records = [
-        json.loads(x)
-        for x in path.read_text().splitlines(True)
-        if x[-1] == "\n"
-    ]
-    for record in records:
-        record.pop("sequences_per_second")
-        record.pop("tokens_per_second")
-    return records
+    return run_files.log(data_dir / "models" / model_name)
 
 
 def _assert_equal_bits(actual, expected):
@@ -269,12 +254,6 @@ def test_evaluation_gives_the_same_numbers_every_time(data_dir, uninterrupted):
         assert results[2][name] == pytest.approx(value, rel=1e-4), name
 
 
-def test_a_loss_that_is_not_finite_stops_the_run(data_dir):
-    flags = ("--learning_rate=1e30", "--num_warmup_steps=0")
-    with pytest.raises(NonFiniteLossError, match="not finite at step"):
-        pretraining_run.run(_parsed(data_dir, "infinite", *flags))
-
-
 @pytest.mark.slow
 def test_a_directory_in_use_is_refused(data_dir):
     process = _start(data_dir, "busy", "--num_train_steps=100000")
@@ -285,54 +264,36 @@ def test_a_directory_in_use_is_refused(data_dir):
     assert str(process.pid) in output
 
 
-@pytest.mark.slow
-def test_the_mlm_objective_runs_from_end_to_end(data_dir):
-    output = run(
-        data_dir,
-        "mlm",
-        "--objective=mlm",
-        "--num_train_steps=10",
-        "--do_eval",
-        "--do_export",
-    )
-    assert "masked_lm_accuracy" in output and "disc_auc" not in output
-
-
-@pytest.mark.slow
-def test_a_run_masks_rare_pieces_and_ever_more_of_them(data_dir):
-    run(
-        data_dir,
-        "unigram",
-        "--masking_strategy=unigram",
-        "--mask_prob_end=0.4",
-        "--num_train_steps=10",
-        "--do_eval",
-    )
-    path = data_dir / "models" / "unigram" / "config.json"
-    masking = json.loads(path.read_text())["masking"]
-    assert masking["masking_strategy"] == "unigram"
-    assert masking["mask_prob_end"] == 0.4
+TOWERS = ("cloze_accuracy", "disc_auc", "P(replaced)", "Exported")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "flag", ["--objective=electric", "--generator_type=two_tower"]
+    ("name", "flags", "words"),
+    [
+        ("mlm", ["--objective=mlm"], ("masked_lm_accuracy", "Exported")),
+        (
+            "unigram",
+            ["--masking_strategy=unigram", "--mask_prob_end=0.4"],
+            ("disc_auc", "P(replaced)"),
+        ),
+        ("electric", ["--objective=electric"], TOWERS),
+        ("two_tower", ["--generator_type=two_tower"], TOWERS),
+    ],
 )
-def test_two_towers_run_from_end_to_end(data_dir, flag):
-    name = flag.partition("=")[2]
-    flags = (flag, "--do_eval", "--do_export", "--num_samples=2")
+def test_other_trainings_run_from_end_to_end_and_go_on(
+    data_dir, name, flags, words
+):
+    flags = [*flags, "--do_eval", "--do_export", "--num_samples=2"]
     run(data_dir, name, *flags, "--num_train_steps=5")
     output = run(data_dir, name, *flags, "--num_train_steps=5")
     assert "Restored the checkpoint of step 5" in output
-    for word in ("cloze_accuracy", "disc_auc", "P(replaced)", "Exported"):
+    for word in words:
         assert word in output
-    first = data_dir / "models" / name
+    assert (name == "mlm") == ("disc_auc" not in output)
+    start = f"--init_checkpoint={data_dir}/models/{name}"
     output = run(
-        data_dir,
-        f"{name}_again",
-        flag,
-        f"--init_checkpoint={first}",
-        "--num_train_steps=8",
+        data_dir, f"{name}_again", flags[0], start, "--num_train_steps=8"
     )
     assert "slots of Adam, to go on at step 5" in output
 

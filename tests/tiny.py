@@ -10,7 +10,7 @@ from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import pretraining_run
 from electra_tf.pretrain.pretrain_data import Inputs
-from electra_tf.util import config_fields
+from electra_tf.util import config_fields, seeds
 
 SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 VOCABULARY = Vocabulary(SPECIALS + tuple(f"w{i}" for i in range(55)))
@@ -20,6 +20,9 @@ COUNTED = dataclasses.replace(
 """The same words, with how often each is in the training records."""
 
 LENGTH = 16
+KEYS = seeds.row_keys(0, tf.constant(0), tf.range(8))
+"""Random keys of a batch of 8 rows."""
+
 TWO_STAGE = {
     "objective": "two_stage",
     "generator_sharing": "none",
@@ -125,6 +128,27 @@ def model(config, vocabulary=VOCABULARY):
     """Returns the objective's model with its optimizer."""
     strategy = tf.distribute.get_strategy()
     return pretraining_run.make_model(config, vocabulary, strategy)
+
+
+def forward(model, inputs, keys=KEYS):
+    """Returns a forward pass without dropout, and its losses and metrics."""
+    return (
+        model.forward(inputs, keys=keys, training=False),
+        model.compute_losses(inputs, keys=keys, training=False),
+    )
+
+
+def softmax_nats(logits, ids):
+    """Returns -log softmax(logits) at ids, by its formula in float64."""
+    logits = np.asarray(logits, np.float64)
+    at = np.take_along_axis(logits, np.asarray(ids)[..., None], -1)[..., 0]
+    return np.log(np.exp(logits).sum(-1)) - at
+
+
+def sigmoid_nats(logits, labels):
+    """Returns the binary cross-entropy by its formula in float64."""
+    p = 1 / (1 + np.exp(-np.asarray(logits, np.float64)))
+    return -np.log(np.where(np.asarray(labels) > 0, p, 1 - p))
 
 
 def checkpoint_variables(model):

@@ -21,7 +21,7 @@ class Reading(NamedTuple):
         vocabulary.
       decisions: positions that are classified, replaced or not.
       choices: positions whose word is chosen among `num_candidates`.
-      draws: positions whose word is scored by that softmax but not learned.
+      scored: positions whose word is scored by that softmax but not learned.
       of_generator: the generator reads, forward only; else the main encoder.
       more_candidates: words to choose from beyond `num_candidates`.
       has_more_layers: `num_detection_layers` of its layers are there twice.
@@ -31,7 +31,7 @@ class Reading(NamedTuple):
     predictions: str = ""
     decisions: str = ""
     choices: str = ""
-    draws: str = ""
+    scored: str = ""
     of_generator: bool = False
     more_candidates: int = 0
     has_more_layers: bool = False
@@ -147,7 +147,7 @@ TRAITS: dict[str, Traits] = {
     "mc_bert": Traits(
         model=_HERE + "mc_bert:McBert",
         reads={
-            "offers": Reading(draws="all", of_generator=True),
+            "offers": Reading(scored="all", of_generator=True),
             # <neither>, the words that are offered, and the truth.
             "encoder": Reading(choices="all", more_candidates=1),
         },

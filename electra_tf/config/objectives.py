@@ -139,17 +139,11 @@ class ObjectiveConfig:
 
     def _check_schedule(self) -> None:
         """A loss that is not there, or comes later anyway, cannot rise."""
-        first, last = self.disc_weight_start_step, self.disc_weight_end_step
-        steps = "disc_weight_start_step disc_weight_end_step"
-        require(self, steps, "at least 0", lambda n: n >= 0)
-        if last < first:
-            raise UserError(
-                "`disc_weight_end_step` must be at least "
-                f"`disc_weight_start_step`. Received: disc_weight_start_step="
-                f"{first}, disc_weight_end_step={last}."
-            )
-        traits = self.traits
-        if last and (traits.trains_generator_first or not traits.has_disc_loss):
+        _check_rise(self, "disc_weight")
+        traits, is_late = self.traits, self.disc_weight_end_step > 0
+        if is_late and (
+            traits.trains_generator_first or not traits.has_disc_loss
+        ):
             expected = (
                 "one that has a disc_loss from the first update on, with "
                 "disc_weight_end_step"
@@ -223,19 +217,11 @@ class AdversarialConfig:
     """Temperature of the relaxed samples; lower is closer to real ones."""
 
     def __post_init__(self) -> None:
-        steps = "adversarial_start_step adversarial_end_step"
         positive = "baseline_weight gumbel_temperature"
         require(self, "adversarial_weight", "in [0, 1]", lambda x: 0 <= x <= 1)
-        require(self, steps, "at least 0", lambda n: n >= 0)
         require(self, positive, "positive", lambda x: 0 < x < math.inf)
         require_choices(self)
-        if self.adversarial_end_step < self.adversarial_start_step:
-            raise UserError(
-                "`adversarial_end_step` must be at least "
-                "`adversarial_start_step`. Received: "
-                f"adversarial_start_step={self.adversarial_start_step}, "
-                f"adversarial_end_step={self.adversarial_end_step}."
-            )
+        _check_rise(self, "adversarial")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -348,3 +334,20 @@ class SentenceConfig:
         require(self, weight, "at least 0", lambda x: 0 <= x < math.inf)
         require(self, share, "in (0, 1)", lambda x: 0 < x < 1)
         require_choices(self)
+
+
+def _check_rise(config: ObjectiveConfig | AdversarialConfig, name: str) -> None:
+    """Refuses what has risen before it begins to.
+
+    Args:
+      config: has the fields <name>_start_step and <name>_end_step.
+      name: of what rises.
+    """
+    first, last = f"{name}_start_step", f"{name}_end_step"
+    require(config, f"{first} {last}", "at least 0", lambda n: n >= 0)
+    start, end = getattr(config, first), getattr(config, last)
+    if end < start:
+        raise UserError(
+            f"`{last}` must be at least `{first}`. Received: "
+            f"{first}={start}, {last}={end}."
+        )

@@ -13,7 +13,7 @@ from electra_tf.finetune.head import Head
 from electra_tf.model import optimization, tensor_ops
 from electra_tf.model.losses import LossTerm
 from electra_tf.model.modeling import BertModel, EncoderOutput
-from electra_tf.training.updates import Terms, UpdatedModel
+from electra_tf.training.updates import Metrics, UpdatedModel
 from electra_tf.util import seeds
 
 _ENCODER_DROPOUT = 0
@@ -83,7 +83,7 @@ class FinetuningModel(UpdatedModel):
         optimizer.build(self.trainable_variables)
         return optimizer
 
-    def update(self, inputs: TaskBatch) -> Terms:
+    def update(self, inputs: TaskBatch) -> Metrics:
         """Does one update and returns the sums over the global batch.
 
         Args:
@@ -112,16 +112,16 @@ class FinetuningModel(UpdatedModel):
 
     def compute_losses(
         self, inputs: TaskBatch, *, keys: tf.Tensor, training: bool
-    ) -> Terms:
+    ) -> Metrics:
         task, batch = _only(inputs)
         outputs = self.outputs(task, batch, keys if training else None)
         losses = self.heads[task].losses(outputs, batch)
         size = tf.cast(tf.shape(losses)[0], tf.float32)
-        # Updates must return the same terms, whatever task they are of.
+        # Updates must return the same metrics, whatever task they are of.
         zero = tf.constant(0.0)
-        terms = {name: LossTerm(zero, zero) for name in self.loss_weights}
-        terms[f"{task}_loss"] = LossTerm(tf.reduce_sum(losses), size)
-        return terms
+        metrics = {name: LossTerm(zero, zero) for name in self.loss_weights}
+        metrics[f"{task}_loss"] = LossTerm(tf.reduce_sum(losses), size)
+        return metrics
 
     def loss_sizes(
         self, inputs: TaskBatch, *, keys: tf.Tensor

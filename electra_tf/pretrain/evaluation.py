@@ -5,19 +5,71 @@ checkpoints are judged on the same corruption of the same text and the batch
 size does not matter. Each record counts once; padding never counts.
 """
 
+import pathlib
+import sys
+
 import numpy as np
 import tensorflow as tf
 
+from electra_tf.data.records import Records
 from electra_tf.model.losses import LossTerm
 from electra_tf.model.tokenization import Vocabulary
+from electra_tf.pretrain import pretrain_data
+from electra_tf.pretrain.flops import training_flops
 from electra_tf.pretrain.metrics import FakeData
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretrain_helpers import Masked
 from electra_tf.pretrain.pretraining_model import Detection, PretrainingModel
-from electra_tf.util import seeds
+from electra_tf.training.callbacks import TRAINING_FLOPS
+from electra_tf.util import console, files, seeds
 
 _SEED = 20200323  # of masks and samples, whatever the seed of training
+
+
+def report(
+    model: PretrainingModel, held_out: Records, results_dir: pathlib.Path
+) -> None:
+    """Writes the metrics of the held-out split and shows samples of it.
+
+    Args:
+      model: with the weights to judge.
+      held_out: records of the split.
+      results_dir: where `pretraining_eval.json` goes.
+    """
+    config = model.config
+    dataset = pretrain_data.evaluation_dataset(
+        held_out, batch_size=config.runtime.eval_batch_size
+    )
+    num_steps = config.runtime.num_eval_steps or -1
+    metrics = evaluate(model, dataset.take(num_steps))
+    step = int(model.optimizer.iterations.numpy())
+    flops = training_flops(config, model.vocabulary.size, step)
+    files.ensure_writable(results_dir)
+    files.write_json(
+        results_dir / "pretraining_eval.json",
+        {
+            "global_step": step,
+            TRAINING_FLOPS: flops,
+            **dict(sorted(metrics.items())),
+        },
+    )
+    console.say(
+        f"Held-out metrics at step {step:,}, after {flops:.3e} FLOPs of "
+        "training:"
+    )
+    for name, value in sorted(metrics.items()):
+        console.say(f"  {name:28} {value:.4f}")
+    if config.run.num_samples and has_verdicts(model):
+        console.say()
+        console.say(
+            samples(
+                model,
+                dataset,
+                config.run.num_samples,
+                in_colour=sys.stdout.isatty(),
+            )
+        )
 
 
 def evaluate(
@@ -46,8 +98,8 @@ def evaluate(
         inputs = Inputs(*inputs)
         rows = tf.range(inputs.input_ids.shape[0]) + first
         first += inputs.input_ids.shape[0]
-        terms, detection = step(inputs, keys=evaluation_keys(rows))
-        for name, term in terms.items():
+        found, detection = step(inputs, keys=evaluation_keys(rows))
+        for name, term in found.items():
             old = sums.get(name, LossTerm(0.0, 0.0))
             new = (float(x) for x in term)
             sums[name] = LossTerm(*map(sum, zip(old, new, strict=True)))

@@ -33,7 +33,7 @@ from electra_tf.model.shared_embeddings import TokenSharingEmbeddings
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.model.two_tower import TwoTowerModel
 from electra_tf.pretrain.pretrain_helpers import Masked
-from electra_tf.pretrain.random_keys import Keys, Purpose, draw
+from electra_tf.pretrain.random_keys import Purpose, RandomKeys, draw
 from electra_tf.util import seeds
 from electra_tf.util.errors import UserError
 
@@ -147,22 +147,24 @@ def reshaped(
     return logits
 
 
-def sample(logits: tf.Tensor, config: ObjectiveConfig, keys: Keys) -> tf.Tensor:
+def sample(
+    logits: tf.Tensor, config: ObjectiveConfig, keys: RandomKeys
+) -> tf.Tensor:
     """Draws from softmax(logits).
 
     Args:
       logits: float32 [B, N, V].
       config: how.
-      keys: one random key a row, or draws.
+      keys: one random key a row, or the numbers themselves.
 
     Returns:
       int32 [B, N].
     """
     if config.original_sampling:
-        draws = draw(keys, Purpose.SAMPLE, tuple(logits.shape[1:]))
-        return tensor_ops.sample_with_gumbel(logits, draws)
-    draws = draw(keys, Purpose.SAMPLE, tuple(logits.shape[1:2]))
-    return tensor_ops.sample_from_logits(logits, draws)
+        numbers = draw(keys, Purpose.SAMPLE, tuple(logits.shape[1:]))
+        return tensor_ops.sample_with_gumbel(logits, numbers)
+    numbers = draw(keys, Purpose.SAMPLE, tuple(logits.shape[1:2]))
+    return tensor_ops.sample_from_logits(logits, numbers)
 
 
 _MAX_LOGITS = 2**25  # in a block: 128 MB

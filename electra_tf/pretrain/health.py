@@ -19,7 +19,7 @@ _PRIOR = 0.97  # share of the prior's entropy that counts as "learned nothing"
 _STRANGE = 0.4  # relative distance of the first loss from guessing
 _PATIENCE = 1000  # updates before anything is said about learning
 _DIVERGED = 1.3  # times the lowest running loss
-_COLLAPSED = 0.25  # times its loss: an entropy that tells of false certainty
+_DEGENERATE = 0.25  # times its loss: an entropy that tells of false certainty
 
 
 class HealthMonitor(keras.callbacks.Callback):
@@ -132,7 +132,7 @@ class HealthMonitor(keras.callbacks.Callback):
         loss = self._means["masked_lm_loss"]
         self._say(
             "collapse",
-            found < _COLLAPSED * loss,
+            found < _DEGENERATE * loss,
             f"Step {step:,}: the generator collapses: the entropy of its words "
             f"is {found:.2f} nats, where its loss is {loss:.2f}. Lower "
             "--adversarial_weight or raise it later "

@@ -22,7 +22,7 @@ import tensorflow as tf
 from electra_tf.config.masking import MaskingConfig
 from electra_tf.model.tensor_ops import gather_positions
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.pretrain.random_keys import Keys, Purpose, draw
+from electra_tf.pretrain.random_keys import Purpose, RandomKeys, draw
 from electra_tf.util.errors import UserError
 
 _SPAN_STOP = 0.2  # probability that a span ends after any of its pieces
@@ -57,18 +57,20 @@ class Choice(NamedTuple):
     is_real: tf.Tensor
 
 
-def uniform(rows: Rows, _: MaskingConfig, __: Vocabulary, keys: Keys) -> Choice:
+def uniform(
+    rows: Rows, _: MaskingConfig, __: Vocabulary, keys: RandomKeys
+) -> Choice:
     """Chooses single tokens, each equally likely, in random order."""
     length = rows.candidates.shape[1]
-    draws = draw(keys, Purpose.MASK_POSITIONS, (length,))  # [B, L]
+    numbers = draw(keys, Purpose.MASK_POSITIONS, (length,))  # [B, L]
     best, positions = tf.math.top_k(
-        tf.where(rows.candidates, draws, -1.0), rows.num_slots
+        tf.where(rows.candidates, numbers, -1.0), rows.num_slots
     )
     return Choice(positions, best >= 0.0)
 
 
 def with_replacement(
-    rows: Rows, _: MaskingConfig, __: Vocabulary, keys: Keys
+    rows: Rows, _: MaskingConfig, __: Vocabulary, keys: RandomKeys
 ) -> Choice:
     """Chooses single tokens independently, as the original does.
 
@@ -76,15 +78,15 @@ def with_replacement(
     """
     ranks = tf.cumsum(tf.cast(rows.candidates, tf.int32), axis=1)  # [B, L]
     total = ranks[:, -1:]  # [B, 1]
-    draws = draw(keys, Purpose.MASK_POSITIONS, (rows.num_slots,))  # [B, N]
-    draws = tf.cast(draws * tf.cast(total, tf.float32), tf.int32)
-    before = tf.expand_dims(ranks, 1) <= tf.expand_dims(draws, -1)
+    numbers = draw(keys, Purpose.MASK_POSITIONS, (rows.num_slots,))  # [B, N]
+    numbers = tf.cast(numbers * tf.cast(total, tf.float32), tf.int32)
+    before = tf.expand_dims(ranks, 1) <= tf.expand_dims(numbers, -1)
     positions = tf.reduce_sum(tf.cast(before, tf.int32), -1)  # [B, N]
     return Choice(positions, tf.broadcast_to(total > 0, tf.shape(positions)))
 
 
 def unigram(
-    rows: Rows, config: MaskingConfig, vocabulary: Vocabulary, keys: Keys
+    rows: Rows, config: MaskingConfig, vocabulary: Vocabulary, keys: RandomKeys
 ) -> Choice:
     """Chooses single tokens, rare ones sooner.
 
@@ -101,8 +103,8 @@ def unigram(
     counts = np.maximum(vocabulary.counts, 1)
     weights = tf.constant(-config.unigram_alpha * np.log(counts), tf.float32)
     length = rows.candidates.shape[1]
-    draws = draw(keys, Purpose.MASK_POSITIONS, (length,))  # [B, L]
-    gumbel = -tf.math.log(-tf.math.log1p(-draws))
+    numbers = draw(keys, Purpose.MASK_POSITIONS, (length,))  # [B, L]
+    gumbel = -tf.math.log(-tf.math.log1p(-numbers))
     scores = tf.gather(weights, rows.input_ids) + gumbel
     best, positions = tf.math.top_k(
         tf.where(rows.candidates, scores, -np.inf), rows.num_slots
@@ -111,7 +113,7 @@ def unigram(
 
 
 def whole_word(
-    rows: Rows, _: MaskingConfig, vocabulary: Vocabulary, keys: Keys
+    rows: Rows, _: MaskingConfig, vocabulary: Vocabulary, keys: RandomKeys
 ) -> Choice:
     """Chooses words, all pieces of each; passes over what does not fit."""
     length = rows.candidates.shape[1]
@@ -121,7 +123,7 @@ def whole_word(
 
 
 def ngram(
-    rows: Rows, config: MaskingConfig, vocabulary: Vocabulary, keys: Keys
+    rows: Rows, config: MaskingConfig, vocabulary: Vocabulary, keys: RandomKeys
 ) -> Choice:
     """Chooses n-grams of whole words, n up to `max_ngram` with shares 1 / n.
 
@@ -139,7 +141,7 @@ def ngram(
 
 
 def span(
-    rows: Rows, _: MaskingConfig, vocabulary: Vocabulary, keys: Keys
+    rows: Rows, _: MaskingConfig, vocabulary: Vocabulary, keys: RandomKeys
 ) -> Choice:
     """Chooses spans of up to 10 pieces with geometric lengths, on average 3.8.
 
@@ -162,7 +164,7 @@ def span(
     return _take(rows, rows.candidates, _join(rows, units, tiles), order)
 
 
-Strategy = Callable[[Rows, MaskingConfig, Vocabulary, Keys], Choice]
+Strategy = Callable[[Rows, MaskingConfig, Vocabulary, RandomKeys], Choice]
 
 STRATEGIES: Mapping[str, Strategy] = {
     "uniform": uniform,
@@ -197,7 +199,7 @@ def _number(starts: tf.Tensor) -> tf.Tensor:
 
 
 def _draw_tiles(
-    rows: Rows, keys: Keys, shares: Sequence[float]
+    rows: Rows, keys: RandomKeys, shares: Sequence[float]
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Cuts 0, 1, 2, ... into tiles of random sizes.
 
@@ -207,15 +209,15 @@ def _draw_tiles(
       shares: of the sizes 1, 2, ...; need not sum to 1.
 
     Returns:
-      float32 [B, L], draws that are left for the order of groups, and int32
+      float32 [B, L], numbers that are left for the order of groups, and int32
       [B, L], the tile of each number.
     """
     length = rows.candidates.shape[1]
-    draws = draw(keys, Purpose.MASK_POSITIONS, (2, length))  # [B, 2, L]
-    order, draws = tf.unstack(draws, axis=1)
+    numbers = draw(keys, Purpose.MASK_POSITIONS, (2, length))  # [B, 2, L]
+    order, numbers = tf.unstack(numbers, axis=1)
     ends = np.cumsum(shares)
     ends = (ends / ends[-1])[:-1].astype(np.float32)
-    longer = tf.cast(draws[..., tf.newaxis] >= ends, tf.int32)
+    longer = tf.cast(numbers[..., tf.newaxis] >= ends, tf.int32)
     sizes = 1 + tf.reduce_sum(longer, -1)  # [B, L]
     next_starts = tf.minimum(tf.cumsum(sizes, axis=1), length)
     starts = _sum_by(next_starts, tf.ones_like(sizes))  # 0 or 1

@@ -12,7 +12,7 @@ from electra_tf.model import losses
 from electra_tf.model.heads import Cloze
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretrain_helpers import Masked
-from electra_tf.training.updates import Terms
+from electra_tf.training.updates import Metrics
 
 
 class Loss(NamedTuple):
@@ -78,22 +78,9 @@ class Prediction:
 Record = TypeVar("Record", bound=Prediction)
 
 
-def masked_lm_metrics(logits: tf.Tensor, masked: Masked) -> Terms:
-    """Computes the loss and the accuracy at the masked positions.
-
-    Args:
-      logits: float32 [B, N, V].
-      masked: the truth.
-
-    Returns:
-      `masked_lm_loss` (nats) and `masked_lm_accuracy`.
-    """
-    return softmax_metrics("masked_lm", logits, masked.ids, masked.weights)
-
-
 def softmax_metrics(
     name: str, logits: tf.Tensor, ids: tf.Tensor, weights: tf.Tensor
-) -> Terms:
+) -> Metrics:
     """Computes the loss and the accuracy of a softmax.
 
     Args:
@@ -113,7 +100,7 @@ def softmax_metrics(
     }
 
 
-def cloze_metrics(cloze: Cloze, ids: tf.Tensor, weights: tf.Tensor) -> Terms:
+def cloze_metrics(cloze: Cloze, ids: tf.Tensor, weights: tf.Tensor) -> Metrics:
     """Computes the loss and the accuracy of two towers.
 
     Args:
@@ -132,7 +119,7 @@ def cloze_metrics(cloze: Cloze, ids: tf.Tensor, weights: tf.Tensor) -> Terms:
 
 def discriminator_metrics(
     logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor
-) -> Terms:
+) -> Metrics:
     """Computes the loss and the counts over real tokens.
 
     Args:

@@ -40,18 +40,9 @@ from electra_tf.data.records import (
     RecordFile,
     Records,
     check_unchanged,
-    locate_damage,
 )
 from electra_tf.util import seeds
 from electra_tf.util.interleaving import UNIT, interleave_schedule
-
-__all__ = [
-    "Inputs",
-    "Records",
-    "evaluation_dataset",
-    "locate_damage",
-    "training_dataset",
-]
 
 
 class Inputs(NamedTuple):

@@ -18,7 +18,7 @@ from electra_tf.pretrain.masking_strategies import (
     with_replacement,
 )
 from electra_tf.pretrain.pretrain_data import Inputs
-from electra_tf.pretrain.random_keys import Keys, Purpose, draw, progress
+from electra_tf.pretrain.random_keys import Purpose, RandomKeys, draw, progress
 
 
 class Masked(NamedTuple):
@@ -42,7 +42,7 @@ def mask(
     config: MaskingConfig,
     *,
     vocabulary: Vocabulary,
-    keys: Keys,
+    keys: RandomKeys,
 ) -> Masked:
     """Chooses tokens and hides them.
 
@@ -62,7 +62,7 @@ def mask(
       inputs: a batch.
       config: how many, which, and what is shown instead.
       vocabulary: knows the special tokens, the words and the frequencies.
-      keys: one random key a row, or draws.
+      keys: one random key a row, or the numbers themselves.
 
     Returns:
       The masked batch.
@@ -162,15 +162,15 @@ def _content(
     ids: tf.Tensor,
     config: MaskingConfig,
     vocabulary: Vocabulary,
-    keys: Keys,
+    keys: RandomKeys,
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns what chosen positions show, int32 [B, N], and where to write."""
     num_slots = ids.shape[1]
-    draws = draw(keys, Purpose.MASK_CONTENT, (num_slots,))  # [B, N]
+    numbers = draw(keys, Purpose.MASK_CONTENT, (num_slots,))  # [B, N]
     shown = tf.fill(tf.shape(ids), vocabulary.mask_id)
     changed = config.mask_token_prob + config.random_token_prob
     if config.random_token_prob:
         random = draw(keys, Purpose.RANDOM_TOKENS, (num_slots,))
         random = tf.cast(random * float(vocabulary.size), tf.int32)
-        shown = tf.where(draws < config.mask_token_prob, shown, random)
-    return shown, draws < changed
+        shown = tf.where(numbers < config.mask_token_prob, shown, random)
+    return shown, numbers < changed

@@ -20,8 +20,8 @@ from electra_tf.pretrain import pretrain_helpers
 from electra_tf.pretrain.metrics import Loss, Prediction
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretrain_helpers import Masked
-from electra_tf.pretrain.random_keys import Keys, TrainingKeys
-from electra_tf.training.updates import Terms, UpdatedModel
+from electra_tf.pretrain.random_keys import RandomKeys, TrainingKeys
+from electra_tf.training.updates import Metrics, UpdatedModel
 from electra_tf.util import seeds
 
 Rate = keras.optimizers.schedules.LearningRateSchedule
@@ -94,52 +94,54 @@ class PretrainingModel(UpdatedModel):
     def declare_losses(self) -> dict[str, Loss]:
         """Returns the losses by name: weight, value at chance, divisor.
 
-        It is called before the networks are built. Names of other terms that
-        `measure` returns are metrics.
+        It is called before the networks are built. Other names that `measure`
+        returns are metrics alone.
         """
 
     @abc.abstractmethod
     def forward(
-        self, inputs: Inputs, *, keys: Keys, training: bool
+        self, inputs: Inputs, *, keys: RandomKeys, training: bool
     ) -> Prediction:
         """Does a forward pass.
 
         Args:
           inputs: a batch, or a part of it.
           keys: uint32 [B], one random key a row: masks, samples and dropout
-            are functions of it. Or draws, see `random_keys.Keys`.
+            are functions of it. Or the numbers themselves, see `RandomKeys`.
           training: whether dropout is on.
         """
 
     @abc.abstractmethod
-    def measure(self, prediction: Prediction) -> Terms:
+    def measure(self, prediction: Prediction) -> Metrics:
         """Computes every loss and metric of a forward pass.
 
         Args:
           prediction: of `forward`.
 
         Returns:
-          Name -> term; sums over the rows given, not divided.
+          Name -> metric; sums over the rows given, not divided.
         """
 
     def compute_losses(
-        self, inputs: Inputs, *, keys: Keys, training: bool
-    ) -> Terms:
+        self, inputs: Inputs, *, keys: RandomKeys, training: bool
+    ) -> Metrics:
         return self.measure(self.forward(inputs, keys=keys, training=training))
 
-    def loss_sizes(self, inputs: Inputs, *, keys: Keys) -> dict[str, tf.Tensor]:
+    def loss_sizes(
+        self, inputs: Inputs, *, keys: RandomKeys
+    ) -> dict[str, tf.Tensor]:
         counts = self.counts(inputs, keys)
         return {
             name: counts[loss.over]
             for name, loss in self.declare_losses().items()
         }
 
-    def counts(self, inputs: Inputs, keys: Keys) -> dict[str, tf.Tensor]:
+    def counts(self, inputs: Inputs, keys: RandomKeys) -> dict[str, tf.Tensor]:
         """Counts what losses are means over, float32 scalars by name.
 
         Args:
           inputs: a batch, or a part of it.
-          keys: one random key a row, or draws.
+          keys: one random key a row, or the numbers themselves.
 
         Returns:
           "masked": masked slots; "judged": tokens that get a verdict; "real":
@@ -159,12 +161,12 @@ class PretrainingModel(UpdatedModel):
             for name, mark in marks.items()
         }
 
-    def mask(self, inputs: Inputs, keys: Keys) -> Masked:
+    def mask(self, inputs: Inputs, keys: RandomKeys) -> Masked:
         """Chooses tokens and hides them, as the configuration says.
 
         Args:
           inputs: a batch.
-          keys: one random key a row, or draws.
+          keys: one random key a row, or the numbers themselves.
         """
         return pretrain_helpers.mask(
             inputs, self.config.masking, vocabulary=self.vocabulary, keys=keys
@@ -176,28 +178,28 @@ class PretrainingModel(UpdatedModel):
         return tf.cast(inputs.is_real, tf.float32)
 
     def evaluation_step(
-        self, inputs: Inputs, *, keys: Keys
-    ) -> tuple[Terms, Detection | None]:
-        """Computes the terms without dropout, and the tokens' verdicts.
+        self, inputs: Inputs, *, keys: RandomKeys
+    ) -> tuple[Metrics, Detection | None]:
+        """Computes the metrics without dropout, and the tokens' verdicts.
 
         Args:
           inputs: a batch; rows of padding count nothing.
-          keys: one random key a row, or draws.
+          keys: one random key a row, or the numbers themselves.
 
         Returns:
-          The terms, and the verdicts if the objective has a discriminator.
+          The metrics, and the verdicts if the objective has a discriminator.
         """
         return self.evaluated(self.forward(inputs, keys=keys, training=False))
 
     def evaluated(
         self, prediction: Prediction
-    ) -> tuple[Terms, Detection | None]:
-        """Returns the terms of a forward pass, and its verdicts if any."""
-        terms, verdicts = self.measure(prediction), prediction.disc_logits
+    ) -> tuple[Metrics, Detection | None]:
+        """Returns the metrics of a forward pass, and its verdicts if any."""
+        metrics, verdicts = self.measure(prediction), prediction.disc_logits
         if verdicts is None:
-            return terms, None
+            return metrics, None
         judged = self._judged(prediction.inputs, prediction.masked)
-        return terms, Detection(
+        return metrics, Detection(
             verdicts,
             prediction.fake.is_fake_tokens,
             tf.cast(judged, tf.int32),
@@ -243,7 +245,7 @@ class PretrainingModel(UpdatedModel):
             ahead=int(config.original_lr_step),
         )
 
-    def update(self, inputs: Inputs) -> Terms:
+    def update(self, inputs: Inputs) -> Metrics:
         """Does one update and returns the sums over the global batch.
 
         Args:

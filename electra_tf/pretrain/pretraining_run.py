@@ -1,9 +1,9 @@
 """One pre-training run from beginning to end, as the command line starts it."""
 
 import contextlib
+import dataclasses
 import math
 import pathlib
-import sys
 from collections.abc import Iterator, Sequence
 
 import keras
@@ -11,8 +11,8 @@ import tensorflow as tf
 
 from electra_tf.checkpoint.checkpoints import Checkpoints
 from electra_tf.config import phases
-from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.data import preparation
+from electra_tf.configure_pretraining import PretrainingConfig, RunConfig
+from electra_tf.data import preparation, vocabularies
 from electra_tf.data.corpus import DEMO
 from electra_tf.data.records import Records, naming_faults
 from electra_tf.model.tokenization import Vocabulary
@@ -25,10 +25,10 @@ from electra_tf.pretrain import (
     objectives,
     pretrain_data,
 )
+from electra_tf.pretrain.flops import training_flops
 from electra_tf.pretrain.initialization import Start
 from electra_tf.pretrain.pretrain_data import BatchSchedule, Source
 from electra_tf.pretrain.pretraining_model import PretrainingModel
-from electra_tf.pretrain.training_flops import training_flops
 from electra_tf.training import callbacks, training_utils
 from electra_tf.training.updates import checkpoint_variables
 from electra_tf.util import config_flags, console, distribution, files
@@ -116,6 +116,39 @@ def make_model(
         "false": False,
         "auto": distribution.has_accelerator(),
     }[config.runtime.jit_compile]
+    return model
+
+
+def load(run: RunConfig, checkpoint: str = "") -> PretrainingModel:
+    """Makes the model of a run and restores a checkpoint.
+
+    Args:
+      run: says where its directory is; the data directory may have been moved
+        since the run.
+      checkpoint: path without the ending; "" for the run's newest.
+
+    Returns:
+      The model, on one device.
+
+    Raises:
+      UserError: if the directory holds no run, or no checkpoint that fits.
+    """
+    path = pathlib.Path(run.model_dir, "config.json")
+    config = config_flags.load_config(path, PretrainingConfig)
+    config = dataclasses.replace(config, run=run)
+    model = make_model(
+        config,
+        vocabularies.open_vocabulary(config.corpus, config.vocab_file),
+        distribution.make_strategy("one"),
+    )
+    store = Checkpoints(run.model_dir, checkpoint_variables(model))
+    if checkpoint:
+        store.restore(checkpoint)
+    elif store.restore_latest() is None:
+        raise UserError(
+            f"{run.model_dir} must hold a checkpoint. Received: none. Train "
+            "first with run_pretraining, or name one with --checkpoint."
+        )
     return model
 
 
@@ -294,7 +327,9 @@ def _callbacks(
     model_dir = pathlib.Path(config.run.model_dir)
     step = int(model.optimizer.iterations.numpy())
     made: list[keras.callbacks.Callback] = [
-        callbacks.TrainingFlops(lambda step: _flops(model, step)),
+        callbacks.TrainingFlops(
+            lambda step: training_flops(config, model.vocabulary.size, step)
+        ),
         callbacks.JsonLog(
             model_dir / "metrics.jsonl", first_step=step, phases=batches.phases
         ),
@@ -313,11 +348,6 @@ def _callbacks(
     return made
 
 
-def _flops(model: PretrainingModel, step: int) -> int:
-    """Counts the operations of the updates until a step."""
-    return training_flops(model.config, model.vocabulary.size, step)
-
-
 def _finish(model: PretrainingModel, held_out: Records | None) -> None:
     """Evaluates, shows samples, exports, and says what comes next."""
     config = model.config
@@ -329,50 +359,11 @@ def _finish(model: PretrainingModel, held_out: Records | None) -> None:
         )
     elif config.run.do_eval:
         with naming_faults({held_out.max_seq_length: held_out}):
-            _evaluate(model, held_out, model_dir / "results")
+            evaluation.report(model, held_out, model_dir / "results")
     if config.run.do_export:
         for directory in export.export(model, model_dir / "saved_model"):
             console.say(f"Exported {directory}")
     console.say(_next_steps(config))
-
-
-def _evaluate(
-    model: PretrainingModel, held_out: Records, results_dir: pathlib.Path
-) -> None:
-    """Writes the metrics of the held-out split and shows samples of it."""
-    config = model.config
-    dataset = pretrain_data.evaluation_dataset(
-        held_out, batch_size=config.runtime.eval_batch_size
-    )
-    num_steps = config.runtime.num_eval_steps or -1
-    metrics = evaluation.evaluate(model, dataset.take(num_steps))
-    step = int(model.optimizer.iterations.numpy())
-    flops = _flops(model, step)
-    files.ensure_writable(results_dir)
-    files.write_json(
-        results_dir / "pretraining_eval.json",
-        {
-            "global_step": step,
-            callbacks.TRAINING_FLOPS: flops,
-            **dict(sorted(metrics.items())),
-        },
-    )
-    console.say(
-        f"Held-out metrics at step {step:,}, after {flops:.3e} FLOPs of "
-        "training:"
-    )
-    for name, value in sorted(metrics.items()):
-        console.say(f"  {name:28} {value:.4f}")
-    if config.run.num_samples and evaluation.has_verdicts(model):
-        console.say()
-        console.say(
-            evaluation.samples(
-                model,
-                dataset,
-                config.run.num_samples,
-                in_colour=sys.stdout.isatty(),
-            )
-        )
 
 
 def _next_steps(config: PretrainingConfig) -> str:

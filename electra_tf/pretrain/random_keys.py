@@ -44,13 +44,16 @@ class TrainingKeys(NamedTuple):
     progress: tf.Tensor
 
 
-Keys = tf.Tensor | TrainingKeys | Mapping[Purpose, tf.Tensor]
+RandomKeys = tf.Tensor | TrainingKeys | Mapping[Purpose, tf.Tensor]
 """uint32 [B], one random key a row, as in evaluation, which is at the end of
 the training; or `TrainingKeys`; or the uniform numbers for each purpose
-themselves, which repeats a computation on draws from elsewhere, no dropout."""
+themselves, which repeats a computation on those of another program, without
+dropout."""
 
 
-def draw(keys: Keys, purpose: Purpose, shape: tuple[int, ...]) -> tf.Tensor:
+def draw(
+    keys: RandomKeys, purpose: Purpose, shape: tuple[int, ...]
+) -> tf.Tensor:
     """Draws uniform numbers for a purpose.
 
     Args:
@@ -66,7 +69,7 @@ def draw(keys: Keys, purpose: Purpose, shape: tuple[int, ...]) -> tf.Tensor:
     return seeds.uniform(seeds.fold_in(_rows(keys), purpose), shape)
 
 
-def position_keys(keys: Keys, purpose: Purpose, length: int) -> tf.Tensor:
+def position_keys(keys: RandomKeys, purpose: Purpose, length: int) -> tf.Tensor:
     """Makes a key for each position, where a row's numbers are too many.
 
     Args:
@@ -83,7 +86,7 @@ def position_keys(keys: Keys, purpose: Purpose, length: int) -> tf.Tensor:
 
 
 def dropout_keys(
-    keys: Keys, purpose: Purpose, training: bool
+    keys: RandomKeys, purpose: Purpose, training: bool
 ) -> tf.Tensor | None:
     """Returns uint32 [B], a key a row for dropout; None where there is none."""
     if not training or isinstance(keys, Mapping):
@@ -91,7 +94,7 @@ def dropout_keys(
     return seeds.fold_in(_rows(keys), purpose)
 
 
-def progress(keys: Keys) -> tf.Tensor:
+def progress(keys: RandomKeys) -> tf.Tensor:
     """Returns how much of the training is done, from 0 to 1.
 
     What changes over the training is a function of it, as of the keys: so it
@@ -112,7 +115,7 @@ def _rows(keys: tf.Tensor | TrainingKeys) -> tf.Tensor:
     return keys.rows if isinstance(keys, TrainingKeys) else keys
 
 
-def step_of(keys: Keys, num_train_steps: int) -> tf.Tensor:
+def step_of(keys: RandomKeys, num_train_steps: int) -> tf.Tensor:
     """Returns the updates done.
 
     Args:

@@ -8,7 +8,7 @@ from typing import Any
 from electra_tf.checkpoint.model_card import NO_FACTS, Facts
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.data.dataset_files import MANIFEST
-from electra_tf.pretrain.training_flops import training_flops
+from electra_tf.pretrain.flops import training_flops
 from electra_tf.util import config_flags, files, storage
 from electra_tf.util.errors import UserError
 

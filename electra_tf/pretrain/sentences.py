@@ -20,8 +20,8 @@ from electra_tf.model import layers, losses, tensor_ops
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain.metrics import Loss, Prediction
 from electra_tf.pretrain.pretrain_data import Inputs
-from electra_tf.pretrain.pretraining_model import PretrainingModel, Terms
-from electra_tf.pretrain.random_keys import Keys, Purpose, draw
+from electra_tf.pretrain.pretraining_model import Metrics, PretrainingModel
+from electra_tf.pretrain.random_keys import Purpose, RandomKeys, draw
 
 
 class Arranged(NamedTuple):
@@ -70,16 +70,16 @@ class SentenceModel(PretrainingModel):
         )
         self.sentence_predictions.build((None, bert.hidden_size))
 
-    def arrange(self, inputs: Inputs, keys: Keys) -> Arranged:
+    def arrange(self, inputs: Inputs, keys: RandomKeys) -> Arranged:
         """Does to some rows what the configuration asks about."""
         return arrange(inputs, self.config.sentence, self.vocabulary, keys)
 
-    def counts(self, inputs: Inputs, keys: Keys) -> dict[str, tf.Tensor]:
+    def counts(self, inputs: Inputs, keys: RandomKeys) -> dict[str, tf.Tensor]:
         row = self.arrange(inputs, keys)
         counts = super().counts(row.inputs, keys)
         return {**counts, "rows": tf.reduce_sum(row.weights)}
 
-    def measure(self, prediction: SentencePrediction) -> Terms:
+    def measure(self, prediction: SentencePrediction) -> Metrics:
         row, logits = prediction.row, prediction.sentence_logits
         answers = tf.cast(logits > 0, tf.int32)
         loss = losses.sigmoid_cross_entropy(logits, row.labels)
@@ -175,7 +175,10 @@ ARRANGEMENTS: Mapping[str, Arrangement] = {
 
 
 def arrange(
-    inputs: Inputs, config: SentenceConfig, vocabulary: Vocabulary, keys: Keys
+    inputs: Inputs,
+    config: SentenceConfig,
+    vocabulary: Vocabulary,
+    keys: RandomKeys,
 ) -> Arranged:
     """Does to some rows what the configuration asks about.
 
@@ -183,7 +186,7 @@ def arrange(
       inputs: a batch.
       config: says what.
       vocabulary: knows the special tokens.
-      keys: one random key a row, or draws.
+      keys: one random key a row, or the numbers themselves.
 
     Returns:
       The batch. With any_replaced its rows are as they were, and labelled 1

@@ -111,14 +111,10 @@ class TrainingFlops(keras.callbacks.Callback):
         self.flops = flops
 
     def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
-        self._put(batch, logs)
-
-    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
-        self._put(epoch, logs)
-
-    def _put(self, step: int, logs: dict | None) -> None:
         if logs is not None:
-            logs[TRAINING_FLOPS] = self.flops(step)
+            logs[TRAINING_FLOPS] = self.flops(batch)
+
+    on_epoch_end = on_train_batch_end
 
 
 class JsonLog(keras.callbacks.Callback):

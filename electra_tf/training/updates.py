@@ -6,7 +6,7 @@ update.
 """
 
 import abc
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
@@ -14,43 +14,24 @@ import tensorflow as tf
 from electra_tf.model import optimization
 from electra_tf.model.losses import LossTerm
 
-Terms = dict[str, LossTerm]
+Metrics = dict[str, LossTerm]
+"""Losses and metrics by name, each a sum and a weight."""
 Inputs = Any
 """Tensors of a batch, [B, ...], nested in any way."""
-Keys = Any
+RandomKeys = Any
 """uint32 [B], one random key a row; or tensors that say more, [B, ...]."""
-
-
-class ClipConfig(Protocol):
-    """Clipping of gradients; see `OptimizerConfig`."""
-
-    clip_norm: float
-    original_clip_norm: bool
-
-
-class AccumulationConfig(Protocol):
-    """Division of a batch into micro-batches; see `RuntimeConfig`."""
-
-    gradient_accumulation_steps: int
-
-
-class UpdateConfig(Protocol):
-    """The parts of a configuration that an update reads."""
-
-    optimizer: ClipConfig
-    runtime: AccumulationConfig
 
 
 class Sums(NamedTuple):
     """Sums over micro-batches and replicas.
 
     Attributes:
-      terms: of losses and metrics.
+      metrics: with the losses among them.
       gradients: one for each of `variables_of` the inputs, dense.
       lookups: of `optimization.lookup_squares`; empty if not asked for.
     """
 
-    terms: Terms
+    metrics: Metrics
     gradients: list[tf.Tensor]
     lookups: dict[str, tf.Tensor]
 
@@ -59,13 +40,15 @@ class UpdatedModel(keras.Model, abc.ABC):
     """A model that knows its losses.
 
     Attributes:
-      config: the whole configuration, set by the subclass.
+      config: the whole configuration, set by the subclass. An update reads
+        its `optimizer.clip_norm`, `optimizer.original_clip_norm` and
+        `runtime.gradient_accumulation_steps`.
       jit_compile_step: whether forward and backward pass compile with XLA.
-      loss_weights: name of a loss -> its factor in the total loss. Names of
-        other terms that `compute_losses` returns are metrics.
+      loss_weights: name of a loss -> its factor in the total loss. Other
+        names that `compute_losses` returns are metrics alone.
     """
 
-    config: UpdateConfig
+    config: Any
     loss_weights: dict[str, float]
 
     def __init__(self) -> None:
@@ -74,8 +57,8 @@ class UpdatedModel(keras.Model, abc.ABC):
 
     @abc.abstractmethod
     def compute_losses(
-        self, inputs: Inputs, *, keys: Keys, training: bool
-    ) -> Terms:
+        self, inputs: Inputs, *, keys: RandomKeys, training: bool
+    ) -> Metrics:
         """Computes every loss and metric of a batch.
 
         Args:
@@ -85,19 +68,19 @@ class UpdatedModel(keras.Model, abc.ABC):
           training: whether dropout is on.
 
         Returns:
-          Name -> term; sums over the rows given, not divided.
+          Name -> metric; sums over the rows given, not divided.
         """
 
-    def total_loss(self, terms: Terms) -> tf.Tensor:
+    def total_loss(self, metrics: Metrics) -> tf.Tensor:
         """Returns the weighted sum of the losses' means, float32 scalar."""
         return tf.add_n(
             [
-                terms[name].mean() * weight
+                metrics[name].mean() * weight
                 for name, weight in self.loss_weights.items()
             ]
         )
 
-    def loss_factors(self, keys: Keys) -> dict[str, float | tf.Tensor]:
+    def loss_factors(self, keys: RandomKeys) -> dict[str, float | tf.Tensor]:
         """Returns the factor of each loss in the gradient of an update.
 
         By default that in the total loss. Where it changes with the step, the
@@ -117,24 +100,24 @@ class UpdatedModel(keras.Model, abc.ABC):
         del inputs
         return self.trainable_variables
 
-    def update_with_keys(self, inputs: Inputs, *, keys: Keys) -> Terms:
-        """Does one update with the random keys, or draws, that are given.
+    def update_with_keys(self, inputs: Inputs, *, keys: RandomKeys) -> Metrics:
+        """Does one update with the random keys, or numbers, that are given.
 
         Gradients are of the mean over the global batch: summed over micro-
         batches and replicas, then clipped, then applied.
 
         Args:
           inputs: this replica's rows of the global batch.
-          keys: one random key a row, or draws.
+          keys: one random key a row, or the numbers themselves.
 
         Returns:
-          Name -> term, equal on all replicas; "gradient_norm", before the
+          Name -> metric, equal on all replicas; "gradient_norm", before the
           clip, is one of them.
         """
         replica = tf.distribute.get_replica_context()
         weights = replica.all_reduce("SUM", self.loss_sizes(inputs, keys=keys))
         sums = self._accumulate(inputs, keys, weights)
-        terms, gradients, lookups = replica.all_reduce("SUM", sums)
+        metrics, gradients, lookups = replica.all_reduce("SUM", sums)
         variables = self.variables_of(inputs)
         norm = optimization.global_norm(variables, gradients, lookups)
         gradients, _ = tf.clip_by_global_norm(
@@ -148,9 +131,11 @@ class UpdatedModel(keras.Model, abc.ABC):
                 for variable in self.trainable_variables
             ]
         )
-        return {**terms, "gradient_norm": LossTerm(norm, tf.constant(1.0))}
+        return {**metrics, "gradient_norm": LossTerm(norm, tf.constant(1.0))}
 
-    def loss_sizes(self, inputs: Inputs, *, keys: Keys) -> dict[str, tf.Tensor]:
+    def loss_sizes(
+        self, inputs: Inputs, *, keys: RandomKeys
+    ) -> dict[str, tf.Tensor]:
         """Computes the weight of each loss's term, which divides its gradient.
 
         The division comes before the backward pass and needs the sums over
@@ -160,18 +145,18 @@ class UpdatedModel(keras.Model, abc.ABC):
 
         Args:
           inputs: a batch, or a part of it.
-          keys: one random key a row, or draws.
+          keys: one random key a row, or the numbers themselves.
 
         Returns:
           Name of each loss -> float32 scalar.
         """
-        terms = self.compute_losses(inputs, keys=keys, training=True)
-        return {name: terms[name].weight for name in self.loss_weights}
+        metrics = self.compute_losses(inputs, keys=keys, training=True)
+        return {name: metrics[name].weight for name in self.loss_weights}
 
     def _accumulate(
-        self, inputs: Inputs, keys: Keys, weights: dict[str, tf.Tensor]
+        self, inputs: Inputs, keys: RandomKeys, weights: dict[str, tf.Tensor]
     ) -> Sums:
-        """Sums terms and gradients over micro-batches."""
+        """Sums metrics and gradients over micro-batches."""
         count = self.config.runtime.gradient_accumulation_steps
         forward_backward = self.forward_backward
         if self.jit_compile_step:
@@ -198,25 +183,25 @@ class UpdatedModel(keras.Model, abc.ABC):
         )[1]
 
     def forward_backward(
-        self, inputs: Inputs, keys: Keys, weights: dict[str, tf.Tensor]
+        self, inputs: Inputs, keys: RandomKeys, weights: dict[str, tf.Tensor]
     ) -> Sums:
-        """Computes terms and gradients of one micro-batch.
+        """Computes metrics and gradients of one micro-batch.
 
         Args:
           inputs: a batch, or a part of it.
-          keys: one random key a row, or draws.
+          keys: one random key a row, or the numbers themselves.
           weights: of `loss_sizes`, over the global batch.
 
         Returns:
-          What adds up to the global batch's terms and gradients.
+          What adds up to the global batch's metrics and gradients.
         """
         variables = self.variables_of(inputs)
         with tf.GradientTape() as tape:
-            terms = self.compute_losses(inputs, keys=keys, training=True)
+            metrics = self.compute_losses(inputs, keys=keys, training=True)
             loss = tf.add_n(
                 [
                     tf.math.divide_no_nan(
-                        terms[name].total * factor, weights[name]
+                        metrics[name].total * factor, weights[name]
                     )
                     for name, factor in self.loss_factors(keys).items()
                 ]
@@ -230,7 +215,7 @@ class UpdatedModel(keras.Model, abc.ABC):
         if self.config.optimizer.original_clip_norm:
             lookups = optimization.lookup_squares(variables, gradients)
         dense = [tf.convert_to_tensor(gradient) for gradient in gradients]
-        return Sums(terms, dense, lookups)
+        return Sums(metrics, dense, lookups)
 
 
 def checkpoint_variables(model: UpdatedModel) -> dict[str, tf.Variable]:

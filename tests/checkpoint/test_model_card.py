@@ -13,7 +13,7 @@ from electra_tf.checkpoint import model_card
 from electra_tf.checkpoint.checkpoints import Checkpoints
 from electra_tf.convert_checkpoint import ConvertConfig, main
 from electra_tf.pretrain import export, pretraining_run, run_facts
-from electra_tf.pretrain.training_flops import training_flops
+from electra_tf.pretrain.flops import training_flops
 from electra_tf.util import config_flags
 
 MANIFEST = {

@@ -6,7 +6,7 @@ import tensorflow as tf
 import tiny
 
 from electra_tf.model.tokenization import SPECIAL_TOKENS, Vocabulary
-from electra_tf.pretrain import evaluation, pretraining_run
+from electra_tf.pretrain import evaluation
 from electra_tf.pretrain.pretrain_data import Inputs
 
 
@@ -52,11 +52,7 @@ def test_area_with_padding_counts_it_as_surely_real():
 
 @pytest.fixture(scope="module")
 def model():
-    return pretraining_run.make_model(
-        tiny.config(initializer_range=0.5),
-        tiny.VOCABULARY,
-        tf.distribute.get_strategy(),
-    )
+    return tiny.model(tiny.config(initializer_range=0.5))
 
 
 def _dataset():
@@ -84,11 +80,7 @@ def test_rows_are_spread_over_the_batch(model):
 
 
 def test_of_several_documents_in_a_row_the_first_is_shown():
-    packed = pretraining_run.make_model(
-        tiny.config(initializer_range=0.5, packing="packed"),
-        tiny.VOCABULARY,
-        tf.distribute.get_strategy(),
-    )
+    packed = tiny.model(tiny.config(initializer_range=0.5, packing="packed"))
     inputs = tiny.packed_batch()
     dataset = tf.data.Dataset.from_tensors(inputs)
     parts = evaluation.samples(packed, dataset, 8).split("\n\n")

@@ -41,17 +41,23 @@ def test_a_healthy_run_is_left_alone():
     assert not said
 
 
-def test_a_strange_start_is_named():
+@pytest.mark.parametrize(
+    ("steps", "values", "words"),
+    [
+        ([1], {"loss": 70.0}, "first loss is 70.00"),
+        (
+            range(100, 3000, 100),
+            {"disc_loss": 0.324},
+            "share of replaced tokens",
+        ),
+        ([2000], {"sampled": 0.7}, "70 %"),
+    ],
+)
+def test_what_is_ill_is_named_once(steps, values, words):
     monitor, said = _monitor()
-    monitor.on_epoch_end(1, _logs(loss=70.0))
-    assert len(said) == 1 and "first loss is 70.00" in said[0]
-
-
-def test_a_discriminator_that_knows_only_the_share_is_named_once():
-    monitor, said = _monitor()
-    for step in range(100, 3000, 100):
-        monitor.on_epoch_end(step, _logs(disc_loss=0.324))
-    assert len(said) == 1 and "share of replaced tokens" in said[0]
+    for step in steps:
+        monitor.on_epoch_end(step, _logs(**values))
+    assert len(said) == 1 and words in said[0]
 
 
 def test_nothing_is_said_of_learning_too_early():
@@ -68,12 +74,6 @@ def test_a_discriminator_is_given_time_from_when_its_loss_counts():
     assert not said
     monitor.on_epoch_end(6100, _logs(disc_loss=0.69))
     assert len(said) == 1 and "share of replaced tokens" in said[0]
-
-
-def test_a_generator_that_is_too_good_is_named():
-    monitor, said = _monitor()
-    monitor.on_epoch_end(2000, _logs(sampled=0.7))
-    assert len(said) == 1 and "70 %" in said[0]
 
 
 def test_a_generator_that_collapses_is_named():

@@ -4,7 +4,6 @@ import importlib.util
 
 import numpy as np
 import pytest
-import tensorflow as tf
 import tiny
 
 from electra_tf.checkpoint import architecture, checkpoint_formats, loading
@@ -17,9 +16,7 @@ STEP = 7
 
 
 def make(vocabulary=tiny.VOCABULARY, **leaves):
-    return pretraining_run.make_model(
-        tiny.config(**leaves), vocabulary, tf.distribute.get_strategy()
-    )
+    return tiny.model(tiny.config(**leaves), vocabulary)
 
 
 def write(root, **leaves):

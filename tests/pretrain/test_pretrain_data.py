@@ -19,7 +19,6 @@ from electra_tf.pretrain.pretrain_data import (
     _training_groups,
     _worker_share,
     evaluation_dataset,
-    locate_damage,
     training_dataset,
 )
 
@@ -168,20 +167,6 @@ def test_a_batch_may_be_larger_than_the_data(records):
     assert (np.sort(rows, axis=1) == np.arange(NUM_RECORDS)).all()
 
 
-def test_damage_during_training_is_located(tmp_path):
-    path = tmp_path / "a.tfrecord"
-    with tf.io.TFRecordWriter(str(path)) as writer:
-        for number in range(9):
-            writer.write(make_record(number))
-    records = Records((RecordFile(str(path), 9, 1, LENGTH),))
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
-    with pytest.raises(tf.errors.DataLossError):
-        take(records, 1)
-    assert "a.tfrecord: record 4 cannot be read" in locate_damage([str(path)])
-
-
 @pytest.mark.parametrize("damage", ["flipped", "truncated"])
 def test_damage_that_is_left_out_moves_no_other_record(
     tmp_path, records, stream, damage, capsys
@@ -271,26 +256,6 @@ def test_buckets_hold_the_records_of_a_length(schedule):
     numbers = [source.records.num_records for source in sources]
     assert numbers == list(SIZES.values())
     assert all(source.first_row == 0 for source in sources)
-
-
-def test_buckets_have_their_shares_of_the_updates_at_all_times(schedule):
-    turns = schedule.interleaving(0)
-    assert turns.shape == (NUM_STEPS,) and turns.dtype == np.int32
-    done = np.arange(1, NUM_STEPS + 1)
-    total = sum(SIZES.values())
-    for bucket, size in enumerate(SIZES.values()):
-        counts = np.cumsum(turns == bucket)
-        assert np.abs(counts - done * size / total).max() < 3
-
-
-def test_no_bucket_waits_long_and_the_order_is_not_periodic(schedule):
-    turns = schedule.interleaving(0)
-    for bucket, size in enumerate(SIZES.values()):
-        gaps = np.diff(np.flatnonzero(turns == bucket))
-        assert gaps.max() <= 3 * sum(SIZES.values()) / size
-        assert len(set(gaps)) > 1
-    for period in range(1, 500):
-        assert (turns[period:] != turns[:-period]).any()
 
 
 def test_turns_are_a_function_of_the_seed_and_the_step(schedule):

@@ -8,11 +8,10 @@ import signal
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from electra_tf.pretrain import pretraining_run
 from electra_tf.util.errors import StoppedBySignal
-from tests import tiny
+from tests import run_files, tiny
 
 NUM_STEPS = 20
 BORDER = 12
@@ -66,21 +65,12 @@ def run(data_dir, name, callbacks=()):
     pretraining_run.run(tiny.config(data_dir, **flags), callbacks)
 
 
-def tensors(data_dir, name, step=NUM_STEPS):
-    path = data_dir / "models" / name / f"model.ckpt-{step}"
-    reader = tf.train.load_checkpoint(str(path))
-    names = reader.get_variable_to_shape_map()
-    return {name: reader.get_tensor(name) for name in names}
+def tensors(data_dir, name):
+    return run_files.tensors(data_dir / "models" / name, NUM_STEPS)
 
 
 def log(data_dir, name):
-    """Returns the metrics without the speed."""
-    path = data_dir / "models" / name / "metrics.jsonl"
-    records = [json.loads(line) for line in path.read_text().splitlines()]
-    for record in records:
-        for kind in ("sequences_per_second", "tokens_per_second"):
-            assert record.pop(kind) > 0
-    return records
+    return run_files.log(data_dir / "models" / name)
 
 
 @pytest.fixture(scope="module")

@@ -3,16 +3,12 @@ import pytest
 import tensorflow as tf
 import tiny
 
-from electra_tf.pretrain import pretraining_run, pseudo_likelihood
+from electra_tf.pretrain import pseudo_likelihood
 from electra_tf.util.errors import UserError
 
 
 def _model(**leaves):
-    return pretraining_run.make_model(
-        tiny.config(initializer_range=0.3, **leaves),
-        tiny.VOCABULARY,
-        tf.distribute.get_strategy(),
-    )
+    return tiny.model(tiny.config(initializer_range=0.3, **leaves))
 
 
 def _scored(inputs):

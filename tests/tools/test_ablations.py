@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from electra_tf.config.objective_traits import TRAITS
-from electra_tf.model import flops
+from electra_tf.pretrain import flops
 from electra_tf.util import config_flags
 from electra_tf.util.errors import UserError
 

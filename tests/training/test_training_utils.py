@@ -51,17 +51,19 @@ class _Recorder:
         self.on_step(step)
 
 
-def _train(model, schedule, *, recorder=None):
-    saved = []
+def _zeros(step):
+    return iter(tf.data.Dataset.from_tensors(0).repeat())
+
+
+def _train(model, schedule, *, recorder=None, saved=None, **arguments):
+    saved = [] if saved is None else saved
     recorder = recorder or _Recorder()
-    dataset = tf.data.Dataset.from_tensors(0).repeat()
+    arguments = {"save": saved.append, "batches": _zeros, **arguments}
     training_utils.train(
         model,
-        lambda step: iter(dataset),
-        schedule,
-        strategy=tf.distribute.get_strategy(),
-        save=saved.append,
+        schedule=schedule,
         callbacks=[recorder],
+        **{"strategy": tf.distribute.get_strategy(), **arguments},
     )
     return saved, recorder.logs
 
@@ -123,14 +125,9 @@ def test_a_finished_run_does_nothing():
 
 def test_a_loss_that_is_not_finite_stops_before_saving_and_names_the_step():
     saved = []
+    schedule = training_utils.Schedule(9, 3, 3)
     with pytest.raises(NonFiniteLossError, match="at step 7"):
-        training_utils.train(
-            _Model(bad_step=7),
-            lambda step: iter(tf.data.Dataset.from_tensors(0).repeat()),
-            training_utils.Schedule(9, 3, 3),
-            strategy=tf.distribute.get_strategy(),
-            save=saved.append,
-        )
+        _train(_Model(bad_step=7), schedule, saved=saved)
     assert saved == [3, 6]
 
 
@@ -141,17 +138,9 @@ def test_a_signal_saves_and_stops_after_the_block(number):
     recorder = _Recorder(
         lambda step: os.kill(os.getpid(), number) if step == 4 else None
     )
-    saved = []
-    dataset = tf.data.Dataset.from_tensors(0).repeat()
+    schedule, saved = training_utils.Schedule(20, 4, 100), []
     with pytest.raises(StoppedBySignal) as stopped:
-        training_utils.train(
-            _Model(),
-            lambda step: iter(dataset),
-            training_utils.Schedule(20, 4, 100),
-            strategy=tf.distribute.get_strategy(),
-            save=saved.append,
-            callbacks=[recorder],
-        )
+        _train(_Model(), schedule, recorder=recorder, saved=saved)
     assert saved == [4] and stopped.value.step == 4
     assert list(recorder.logs) == [1, 4]
 
@@ -164,13 +153,7 @@ def test_a_signal_while_the_last_step_is_saved_is_heard():
         os.kill(os.getpid(), signal.SIGTERM)
 
     with pytest.raises(StoppedBySignal) as stopped:
-        training_utils.train(
-            _Model(),
-            lambda step: iter(tf.data.Dataset.from_tensors(0).repeat()),
-            training_utils.Schedule(4, 4, 4),
-            strategy=tf.distribute.get_strategy(),
-            save=save,
-        )
+        _train(_Model(), training_utils.Schedule(4, 4, 4), save=save)
     assert saved == [4] and stopped.value.step == 4
 
 
@@ -180,19 +163,12 @@ def test_blocks_end_at_borders_and_data_begin_there():
 
     def batches(step):
         opened.append(step)
-        return iter(tf.data.Dataset.from_tensors(0).repeat())
+        return _zeros(step)
 
     model = _Model()
     for start, expected in ((0, [0, 5, 16]), (5, [5, 16]), (17, [17])):
         model.optimizer.iterations.assign(start)
-        training_utils.train(
-            model,
-            batches,
-            schedule,
-            strategy=tf.distribute.get_strategy(),
-            save=lambda step: None,
-            callbacks=[recorder],
-        )
+        _train(model, schedule, recorder=recorder, batches=batches)
         assert opened == expected
         opened.clear()
     assert list(recorder.logs) == [1, 5, 8, 16, 20]
@@ -243,20 +219,13 @@ def test_updates_take_turns_and_are_traced_once_for_each_shape(num_replicas):
 
     with strategy.scope():
         model = _Adder()
-    recorder = _Recorder()
-    training_utils.train(
-        model,
-        batches,
-        training_utils.Schedule(10, 1, 100),
-        strategy=strategy,
-        save=lambda step: None,
-        callbacks=[recorder],
-    )
+    schedule = training_utils.Schedule(10, 1, 100)
+    _, logs = _train(model, schedule, strategy=strategy, batches=batches)
     taken = [0, 0, 0]
     for step, turn in enumerate(turns, 1):
         taken[turn] += 1
         expected = 4 * lengths[turn] * taken[turn] * 10**turn
-        assert recorder.logs[step]["a"] == expected
+        assert logs[step]["a"] == expected
     assert len(model.shapes) == 3 * num_replicas
 
 
@@ -295,16 +264,9 @@ def test_a_signal_within_a_block_is_heard():
             if step > 1:
                 os.kill(os.getpid(), signal.SIGTERM)
 
-    saved = []
+    schedule, saved = training_utils.Schedule(10**6, 10**6, 10**6), []
     with pytest.raises(StoppedBySignal) as stopped:
-        training_utils.train(
-            _Model(),
-            lambda step: iter(tf.data.Dataset.from_tensors(0).repeat()),
-            training_utils.Schedule(10**6, 10**6, 10**6),
-            strategy=tf.distribute.get_strategy(),
-            save=saved.append,
-            callbacks=[Killer()],
-        )
+        _train(_Model(), schedule, recorder=Killer(), saved=saved)
     assert saved == [stopped.value.step] and 1 < saved[0] < 10**6
 
 
@@ -327,13 +289,11 @@ def _train_together(monkeypatch, save, *, stopped_at=None):
         def count(step):
             last[number] = step
 
-        training_utils.train(
+        _train(
             _Model(),
-            lambda step: iter(tf.data.Dataset.from_tensors(0).repeat()),
             training_utils.Schedule(20, 4, 10),
-            strategy=tf.distribute.get_strategy(),
             save=lambda step: save(number, step),
-            callbacks=[_Recorder(count)],
+            recorder=_Recorder(count),
         )
 
     monkeypatch.setattr(training_utils, "StopSignal", Stop)

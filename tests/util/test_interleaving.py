@@ -7,7 +7,7 @@ def _ends(shares):
     return (np.cumsum(shares, -1) * UNIT).astype(np.int64)
 
 
-def test_every_source_has_its_share_of_the_updates_at_all_times():
+def test_every_source_has_its_share_at_all_times_and_no_period():
     shares = np.array([0.15, 0.05, 0.8])
     sources = interleave_schedule(_ends(shares), 3000, 7)
     assert sources.shape == (3000,) and sources.dtype == np.int32
@@ -15,6 +15,10 @@ def test_every_source_has_its_share_of_the_updates_at_all_times():
     for source, share in enumerate(shares):
         counts = np.cumsum(sources == source)
         assert np.abs(counts - done * share).max() < 3
+        gaps = np.diff(np.flatnonzero(sources == source))
+        assert gaps.max() <= 3 / share
+    for period in range(1, 500):
+        assert (sources[period:] != sources[:-period]).any()
 
 
 def test_shares_may_change_from_update_to_update():

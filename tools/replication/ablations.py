@@ -52,7 +52,7 @@ _METRICS = {
 _WIDTHS = (4, 9, 7, *(7 for _ in _METRICS))
 _NOTES = """\
 GLUE   (dev) of the paper's Base, to compare the order with
-FLOPs  of the whole run by the paper's rules (electra_tf/model/flops.py)
+FLOPs  of the whole run by the paper's rules (electra_tf/pretrain/flops.py)
 mlm    held-out loss (nats) and accuracy at the masked tokens: of the encoder
        itself for bert, of the generator elsewhere
 AUC    the discriminator's area under the ROC curve: over all tokens, but over

@@ -54,12 +54,11 @@ from electra_tf.pretrain.metrics import Loss, Prediction
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretrain_helpers import Masked
-from electra_tf.pretrain.pretraining_model import Terms
+from electra_tf.pretrain.pretraining_model import Metrics
 from electra_tf.pretrain.random_keys import (
-    Keys,
     Purpose,
+    RandomKeys,
     draw,
-    dropout_keys,
     risen,
     step_of,
 )
@@ -143,14 +142,14 @@ class Adversarial(Electra):
                 )
 
     def forward(
-        self, inputs: Inputs, *, keys: Keys, training: bool
+        self, inputs: Inputs, *, keys: RandomKeys, training: bool
     ) -> AdversarialPrediction:
         """Masks, samples and discriminates."""
         masked = self.mask(inputs, keys)
-        states = self._read(
-            masked, self._generator_dropout(keys, training)
-        )  # [B, N, H]
-        mlm_logits = self._score(states)
+        inner = self._generator_dropout(keys, training)
+        states = self.generator(*masked.inputs, keys=inner).sequence_output
+        states = tensor_ops.gather_positions(states, masked.positions)
+        mlm_logits = self.generator_model.score(states)  # [B, N, H -> V]
         fake = self._corrupt(inputs, masked, mlm_logits, keys)
         share = self.adversarial_share(keys)
         drawn_from = self._sampling_logits(mlm_logits, masked, keys)
@@ -162,7 +161,7 @@ class Adversarial(Electra):
             baseline = self.baseline(tf.stop_gradient(states))[..., 0]
         output = self.electra(
             *fake.inputs,
-            keys=dropout_keys(keys, Purpose.DISCRIMINATOR_DROPOUT, training),
+            keys=self.main_dropout(keys, training),
             word_offsets=offsets,
         )
         return AdversarialPrediction(
@@ -176,12 +175,12 @@ class Adversarial(Electra):
             share=share,
         )
 
-    def _sample(self, logits: tf.Tensor, keys: Keys) -> tf.Tensor:
+    def _sample(self, logits: tf.Tensor, keys: RandomKeys) -> tf.Tensor:
         if not self.is_relaxed:
             return super()._sample(logits, keys)
         return tf.argmax(logits + _noise(logits, keys), -1, tf.int32)
 
-    def _relaxed(self, logits: tf.Tensor, keys: Keys) -> tf.Tensor:
+    def _relaxed(self, logits: tf.Tensor, keys: RandomKeys) -> tf.Tensor:
         """Returns the relaxation of the samples, float32 [B, N, V]."""
         temperature = self.config.adversarial.gumbel_temperature
         return tf.nn.softmax((logits + _noise(logits, keys)) / temperature)
@@ -196,15 +195,14 @@ class Adversarial(Electra):
         """
         scale = -share * self.config.objective.gen_weight * masked.weights
         scale = scale[..., tf.newaxis]  # [B, N, 1]
-        table = tf.convert_to_tensor(self.electra.embeddings.word_embeddings)
-        table = tf.stop_gradient(table)
+        table = tf.stop_gradient(self.word_table)
         zeros = scale * (soft - tf.stop_gradient(soft))  # [B, N, V]
         zeros = tensor_ops.linear(zeros, table, tf.zeros(table.shape[1]))
         length = masked.inputs.input_ids.shape[1]
         places = tf.one_hot(masked.positions, length)  # [B, N, L]
         return tf.matmul(places, zeros, transpose_a=True)  # [B, L, E]
 
-    def adversarial_share(self, keys: Keys) -> tf.Tensor:
+    def adversarial_share(self, keys: RandomKeys) -> tf.Tensor:
         """Returns beta, float32 [B, 1], or [1, 1] after the training.
 
         Args:
@@ -213,19 +211,19 @@ class Adversarial(Electra):
         step = step_of(keys, self.config.training.num_train_steps)
         return adversarial_share(step, self.config.adversarial)
 
-    def measure(self, prediction: AdversarialPrediction) -> Terms:
+    def measure(self, prediction: AdversarialPrediction) -> Metrics:
         masked, logits = prediction.masked, prediction.mlm_logits
         share, weights = prediction.share, masked.weights
         likelihood = losses.softmax_cross_entropy(logits, masked.ids)
         loss = (1 - share) * likelihood  # [B, N]
-        terms = super().measure(prediction)
+        metrics = super().measure(prediction)
         if not self.is_relaxed:
             policy_loss, earned = self._earned(prediction)
             loss += share * policy_loss
-            terms |= earned
+            metrics |= earned
         entropy = losses.entropy(logits)  # [B, N]
         return {
-            **terms,
+            **metrics,
             "generator_loss": losses.weighted(loss, weights),
             "generator_entropy": losses.weighted(entropy, weights),
             "adversarial_share": losses.weighted(share, weights),
@@ -233,11 +231,11 @@ class Adversarial(Electra):
 
     def _earned(
         self, prediction: AdversarialPrediction
-    ) -> tuple[tf.Tensor, Terms]:
+    ) -> tuple[tf.Tensor, Metrics]:
         """Computes what REINFORCE makes of each sample.
 
         Returns:
-          -(R - b) log p_G(z), float32 [B, N], and the terms of R and b, nats.
+          -(R - b) log p_G(z), float32 [B, N], and the metrics of R and b, nats.
         """
         masked, fake = prediction.masked, prediction.fake
         at = masked.positions
@@ -272,7 +270,7 @@ def adversarial_share(step: tf.Tensor, config: AdversarialConfig) -> tf.Tensor:
     return config.adversarial_weight * risen(step, first, last)
 
 
-def _noise(logits: tf.Tensor, keys: Keys) -> tf.Tensor:
+def _noise(logits: tf.Tensor, keys: RandomKeys) -> tf.Tensor:
     """Draws the same Gumbel noise at each call, float32 [B, N, V]."""
     uniform = draw(keys, Purpose.SAMPLE, tuple(logits.shape[1:]))
     return tensor_ops.gumbel_noise(uniform)

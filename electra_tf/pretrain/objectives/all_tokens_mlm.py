@@ -40,16 +40,11 @@ from electra_tf.pretrain.objectives.replace_mlm import (
     CorrectorPrediction,
     ReplaceMlm,
 )
-from electra_tf.pretrain.pretraining_model import Terms
+from electra_tf.pretrain.pretraining_model import Metrics
 
 
 class AllTokensMlm(ReplaceMlm):
-    """Trains a generator, and an encoder that copies or corrects each token.
-
-    Args:
-      config: the whole configuration.
-      vocabulary: of the data.
-    """
+    """Trains a generator, and an encoder that copies or corrects each token."""
 
     def declare_main_losses(self) -> dict[str, Loss]:
         """Its value at chance is that of a gate at 1/2, a uniform softmax."""
@@ -84,7 +79,7 @@ class AllTokensMlm(ReplaceMlm):
         is_input = input_ids[..., tf.newaxis] == tf.range(words.shape[-1])
         return tf.where(is_input, copied, corrected)
 
-    def measure(self, prediction: CorrectorPrediction) -> Terms:
+    def measure(self, prediction: CorrectorPrediction) -> Metrics:
         inputs = prediction.inputs
         corrupted = prediction.fake.inputs.input_ids
         is_fake = prediction.fake.is_fake_tokens

@@ -40,11 +40,18 @@ from electra_tf.model import heads, losses, tensor_ops
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain.metrics import Loss, Prediction, softmax_metrics
 from electra_tf.pretrain.objectives.electra import Electra
+from electra_tf.pretrain.objectives.replace_mlm import (
+    corrector_head,
+    corrector_loss,
+)
 from electra_tf.pretrain.pretrain_data import Inputs
-from electra_tf.pretrain.pretraining_model import Terms
-from electra_tf.pretrain.random_keys import Keys, Purpose, draw, dropout_keys
-
-_NEVER = -1e9  # similarity of what does not count
+from electra_tf.pretrain.pretraining_model import Metrics
+from electra_tf.pretrain.random_keys import (
+    Purpose,
+    RandomKeys,
+    draw,
+    dropout_keys,
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -61,12 +68,7 @@ class CocoPrediction(Prediction):
 
 
 class CocoLm(Electra):
-    """Trains a generator, and an encoder that detects, corrects, contrasts.
-
-    Args:
-      config: the whole configuration.
-      vocabulary: of the data.
-    """
+    """Trains a generator, and an encoder that detects, corrects, contrasts."""
 
     shares_encoder = True
 
@@ -76,30 +78,23 @@ class CocoLm(Electra):
 
     def declare_main_losses(self) -> dict[str, Loss]:
         """At chance words are equally likely and all views are alike."""
-        contrast, word = self.config.contrast, math.log(self.vocabulary.size)
-        weight = self.config.objective.corrector_weight
+        contrast = self.config.contrast
         others = math.log(2 * contrast.contrast_group - 1)
         return super().declare_main_losses() | {
-            "corrector_loss": Loss(weight, word, over="masked"),
+            "corrector_loss": corrector_loss(self.config, self.vocabulary),
             "contrast_loss": Loss(contrast.contrast_weight, others, "rows"),
         }
 
     def _build_head(self, bert: BertConfig) -> None:
         super()._build_head(bert)
-        self.corrector_predictions = heads.GeneratorPredictions(
-            bert.embedding_size,
-            bert.vocab_size,
-            bert.initializer_range,
-            name="corrector_predictions",
-        )
+        self.corrector_predictions = corrector_head(bert)
         self.contrast_predictions = heads.ContrastPredictions(
             bert.hidden_size, bert.initializer_range
         )
-        for head in (self.corrector_predictions, self.contrast_predictions):
-            head.build((None, None, bert.hidden_size))
+        self.contrast_predictions.build((None, None, bert.hidden_size))
 
     def corrupt(
-        self, inputs: Inputs, *, keys: Keys, training: bool
+        self, inputs: Inputs, *, keys: RandomKeys, training: bool
     ) -> Prediction:
         """Masks, and replaces what is masked by samples without dropout."""
         made = super().corrupt(inputs, keys=keys, training=training)
@@ -109,14 +104,12 @@ class CocoLm(Electra):
         return dataclasses.replace(made, fake=quiet.fake)
 
     def forward(
-        self, inputs: Inputs, *, keys: Keys, training: bool
+        self, inputs: Inputs, *, keys: RandomKeys, training: bool
     ) -> CocoPrediction:
         """Masks, samples, crops and encodes."""
         made = self.corrupt(inputs, keys=keys, training=training)
-        output = self.electra(
-            *made.fake.inputs,
-            keys=dropout_keys(keys, Purpose.DISCRIMINATOR_DROPOUT, training),
-        )
+        inner = self.main_dropout(keys, training)
+        output = self.electra(*made.fake.inputs, keys=inner)
         states = output.sequence_output
         cropped = self.electra(
             *self._crop(inputs, keys),
@@ -128,18 +121,18 @@ class CocoLm(Electra):
             disc_logits=self.discriminator_predictions(states),
             corrector_logits=self.corrector_predictions(
                 tensor_ops.gather_positions(states, made.masked.positions),
-                tf.convert_to_tensor(self.electra.embeddings.word_embeddings),
+                self.word_table,
             ),
             views=self.contrast_predictions(tf.stack(firsts, 1)),
         )
 
-    def _crop(self, inputs: Inputs, keys: Keys) -> Inputs:
+    def _crop(self, inputs: Inputs, keys: RandomKeys) -> Inputs:
         where = draw(keys, Purpose.CROP, ())  # [B]
         return crop(
             inputs, self.config.contrast.crop_share, where, self.vocabulary
         )
 
-    def measure(self, prediction: CocoPrediction) -> Terms:
+    def measure(self, prediction: CocoPrediction) -> Metrics:
         masked, config = prediction.masked, self.config.contrast
         return {
             **super().measure(prediction),
@@ -194,7 +187,7 @@ def crop(
 
 def contrast_metrics(
     views: tf.Tensor, is_text: tf.Tensor, *, group: int, temperature: float
-) -> Terms:
+) -> Metrics:
     """Computes how well each view is told by the other view of its row.
 
     Args:
@@ -215,7 +208,7 @@ def contrast_metrics(
     views = tf.math.l2_normalize(views, -1, epsilon=1e-12)
     cosines = tf.matmul(views, views, transpose_b=True)  # [G, 2g, 2g]
     is_other = (weights[:, tf.newaxis] > 0) & ~tf.eye(2 * group, dtype=tf.bool)
-    logits = tf.where(is_other, cosines / temperature, _NEVER)
+    logits = tf.where(is_other, cosines / temperature, tensor_ops.NEVER)
     # Views of a row are neighbours: 0 with 1, 2 with 3.
     partner = tf.bitwise.bitwise_xor(tf.range(2 * group), 1)
     partner = tf.broadcast_to(partner, tf.shape(weights))

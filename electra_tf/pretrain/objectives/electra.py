@@ -40,18 +40,18 @@ from electra_tf.pretrain.metrics import (
     Prediction,
     cloze_metrics,
     discriminator_metrics,
-    masked_lm_metrics,
+    softmax_metrics,
 )
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretrain_helpers import Masked
 from electra_tf.pretrain.pretraining_model import (
+    Metrics,
     PretrainingModel,
     Rate,
-    Terms,
 )
 from electra_tf.pretrain.random_keys import (
-    Keys,
     Purpose,
+    RandomKeys,
     RisenSteps,
     dropout_keys,
     progress,
@@ -159,24 +159,22 @@ class Electra(PretrainingModel):
         return (self.electra, self.discriminator_predictions)
 
     def forward(
-        self, inputs: Inputs, *, keys: Keys, training: bool
+        self, inputs: Inputs, *, keys: RandomKeys, training: bool
     ) -> Prediction:
         """Masks, samples and discriminates."""
         made = self.corrupt(inputs, keys=keys, training=training)
-        disc_logits = self.discriminate(
-            made.fake.inputs,
-            dropout_keys(keys, Purpose.DISCRIMINATOR_DROPOUT, training),
-        )
+        inner = self.main_dropout(keys, training)
+        disc_logits = self.discriminate(made.fake.inputs, inner)
         return made.extended(Prediction, disc_logits=disc_logits)
 
     def corrupt(
-        self, inputs: Inputs, *, keys: Keys, training: bool
+        self, inputs: Inputs, *, keys: RandomKeys, training: bool
     ) -> Prediction:
         """Masks, and replaces what is masked by samples.
 
         Args:
           inputs: a batch.
-          keys: one random key a row, or draws.
+          keys: one random key a row, or the numbers themselves.
           training: whether the generator's dropout is on.
 
         Returns:
@@ -248,28 +246,30 @@ class Electra(PretrainingModel):
         ids = masked.inputs._asdict() | {"positions": masked.positions}
         return self.generator_model(ids, keys=keys)["logits"], None
 
+    def main_dropout(
+        self, keys: RandomKeys, training: bool
+    ) -> tf.Tensor | None:
+        """Returns the keys of the main encoder's dropout, uint32 [B]."""
+        return dropout_keys(keys, Purpose.DISCRIMINATOR_DROPOUT, training)
+
+    @property
+    def word_table(self) -> tf.Tensor:
+        """The word embeddings of the main encoder, float32 [V, E]."""
+        return tf.convert_to_tensor(self.electra.embeddings.word_embeddings)
+
     def _generator_dropout(
-        self, keys: Keys, training: bool
+        self, keys: RandomKeys, training: bool
     ) -> tf.Tensor | None:
         """Returns keys of the generator's dropout; a frozen one has none."""
         is_on = training and not self.is_frozen
         return dropout_keys(keys, Purpose.GENERATOR_DROPOUT, is_on)
-
-    def _read(self, masked: Masked, keys: tf.Tensor | None) -> tf.Tensor:
-        """Returns the generator's states at masked slots, float32 [B, N, H]."""
-        states = self.generator(*masked.inputs, keys=keys).sequence_output
-        return tensor_ops.gather_positions(states, masked.positions)
-
-    def _score(self, states: tf.Tensor) -> tf.Tensor:
-        """Returns the logits of the generator's states, float32 [B, N, V]."""
-        return self.generator_model.score(states)
 
     def _corrupt(
         self,
         inputs: Inputs,
         masked: Masked,
         logits: tf.Tensor,
-        keys: Keys,
+        keys: RandomKeys,
     ) -> FakeData:
         """Puts samples from the generator into the masked positions."""
         logits = self._sampling_logits(logits, masked, keys)
@@ -284,7 +284,7 @@ class Electra(PretrainingModel):
             sampled_ids=sampled,
         )
 
-    def temperature(self, keys: Keys) -> float | tf.Tensor:
+    def temperature(self, keys: RandomKeys) -> float | tf.Tensor:
         """Returns the temperature of sampling; a tensor is float32 [B, 1].
 
         Args:
@@ -293,18 +293,18 @@ class Electra(PretrainingModel):
         return self.config.objective.temperature_at(progress(keys))
 
     def _sampling_logits(
-        self, logits: tf.Tensor, masked: Masked, keys: Keys
+        self, logits: tf.Tensor, masked: Masked, keys: RandomKeys
     ) -> tf.Tensor:
         """Returns the logits that are sampled from, float32 [B, N, V]."""
         return generators.reshaped(
             logits, masked, self.config.objective, self.temperature(keys)
         )
 
-    def _sample(self, logits: tf.Tensor, keys: Keys) -> tf.Tensor:
+    def _sample(self, logits: tf.Tensor, keys: RandomKeys) -> tf.Tensor:
         """Samples from softmax(logits), int32 [B, N]."""
         return generators.sample(logits, self.config.objective, keys)
 
-    def loss_factors(self, keys: Keys) -> dict[str, float | tf.Tensor]:
+    def loss_factors(self, keys: RandomKeys) -> dict[str, float | tf.Tensor]:
         factors, objective = super().loss_factors(keys), self.config.objective
         first, last = (
             objective.disc_weight_start_step,
@@ -342,7 +342,7 @@ class Electra(PretrainingModel):
             paths -= {v.path for v in generator.trainable_variables}
         return {path for path in paths if not path.startswith(_GENERATOR)}
 
-    def measure(self, prediction: Prediction) -> Terms:
+    def measure(self, prediction: Prediction) -> Metrics:
         return {
             **self._generator_metrics(prediction),
             **discriminator_metrics(
@@ -352,18 +352,20 @@ class Electra(PretrainingModel):
             ),
         }
 
-    def _generator_metrics(self, made: Prediction) -> Terms:
+    def _generator_metrics(self, made: Prediction) -> Metrics:
         """Computes what the generator learns, and how often it is right."""
-        terms, masked = {}, made.masked
+        metrics, masked = {}, made.masked
         if self.has_generator:
-            terms = masked_lm_metrics(made.mlm_logits, masked)
+            metrics = softmax_metrics(
+                "masked_lm", made.mlm_logits, masked.ids, masked.weights
+            )
         if self.has_two_towers:
             learned = pretrain_helpers.candidates(made.inputs, self.vocabulary)
-            terms |= cloze_metrics(
+            metrics |= cloze_metrics(
                 made.cloze, made.inputs.input_ids, tf.cast(learned, tf.float32)
             )
         return {
-            **terms,
+            **metrics,
             "sampled_masked_lm_accuracy": losses.weighted(
                 made.fake.sampled_ids == masked.ids, masked.weights
             ),

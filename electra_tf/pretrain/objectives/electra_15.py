@@ -19,12 +19,7 @@ from electra_tf.pretrain.pretrain_helpers import Masked
 
 
 class Electra15(Electra):
-    """Trains a discriminator on as many positions as a masked LM learns from.
-
-    Args:
-      config: the whole configuration.
-      vocabulary: of the data.
-    """
+    """Trains a discriminator on the positions a masked LM learns from."""
 
     def _judged(self, inputs: Inputs, masked: Masked) -> tf.Tensor:
         """Returns float32 [B, L]: 1 at chosen positions, each counted once."""

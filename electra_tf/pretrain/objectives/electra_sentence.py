@@ -31,7 +31,7 @@ from electra_tf.config.model import BertConfig
 from electra_tf.pretrain.metrics import Loss, Prediction
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.pretrain_data import Inputs
-from electra_tf.pretrain.random_keys import Keys, Purpose, dropout_keys
+from electra_tf.pretrain.random_keys import RandomKeys
 from electra_tf.pretrain.sentences import (
     Arranged,
     SentenceModel,
@@ -40,12 +40,7 @@ from electra_tf.pretrain.sentences import (
 
 
 class ElectraSentence(SentenceModel, Electra):
-    """Trains a generator, and a discriminator that judges rows too.
-
-    Args:
-      config: the whole configuration.
-      vocabulary: of the data.
-    """
+    """Trains a generator, and a discriminator that judges rows too."""
 
     shares_encoder = True
 
@@ -57,17 +52,15 @@ class ElectraSentence(SentenceModel, Electra):
         self.build_sentence_head(bert)
 
     def forward(
-        self, inputs: Inputs, *, keys: Keys, training: bool
+        self, inputs: Inputs, *, keys: RandomKeys, training: bool
     ) -> SentencePrediction:
         """Rearranges, masks, samples and judges."""
         row = self.arrange(inputs, keys)
         made = self.corrupt(row.inputs, keys=keys, training=training)
         if self.config.sentence.sentence_loss == "any_replaced":
             made, row = self._leave_clean(made, row)
-        output = self.electra(
-            *made.fake.inputs,
-            keys=dropout_keys(keys, Purpose.DISCRIMINATOR_DROPOUT, training),
-        )
+        inner = self.main_dropout(keys, training)
+        output = self.electra(*made.fake.inputs, keys=inner)
         return made.extended(
             SentencePrediction,
             disc_logits=self.discriminator_predictions(output.sequence_output),

@@ -35,17 +35,13 @@ from electra_tf.pretrain import pretrain_helpers
 from electra_tf.pretrain.metrics import Loss, Prediction
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.pretrain_data import Inputs
-from electra_tf.pretrain.random_keys import Keys
+from electra_tf.pretrain.random_keys import RandomKeys
 
 
 class Electric(Electra):
     """Trains two towers and the energies jointly.
 
     `discriminate` returns the energies E.
-
-    Args:
-      config: the whole configuration.
-      vocabulary: of the data.
     """
 
     def declare_main_losses(self) -> dict[str, Loss]:
@@ -61,7 +57,7 @@ class Electric(Electra):
         return {"disc_loss": loss._replace(chance=chance)}
 
     def forward(
-        self, inputs: Inputs, *, keys: Keys, training: bool
+        self, inputs: Inputs, *, keys: RandomKeys, training: bool
     ) -> Prediction:
         """Samples noise and tells it from the data.
 

@@ -30,18 +30,13 @@ import math
 import tensorflow as tf
 
 from electra_tf.pretrain.objectives.electra import Electra
-from electra_tf.pretrain.random_keys import Keys, progress
+from electra_tf.pretrain.random_keys import RandomKeys, progress
 
 
 class FastElectra(Electra):
-    """Trains a discriminator on the samples of a frozen generator.
+    """Trains a discriminator on the samples of a frozen generator."""
 
-    Args:
-      config: the whole configuration.
-      vocabulary: of the data.
-    """
-
-    def temperature(self, keys: Keys) -> tf.Tensor:
+    def temperature(self, keys: RandomKeys) -> tf.Tensor:
         """Returns T(u), float32 [B, 1], or [1, 1] after the training."""
         config = self.config.fast_electra
         last = self.config.objective.temperature

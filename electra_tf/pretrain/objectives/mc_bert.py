@@ -50,19 +50,17 @@ import tensorflow as tf
 from electra_tf.config.model import BertConfig
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import heads
+from electra_tf.model.tensor_ops import NEVER
 from electra_tf.pretrain import generators
 from electra_tf.pretrain.metrics import Loss, Prediction, softmax_metrics
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.pretrain_data import Inputs
-from electra_tf.pretrain.pretraining_model import Detection, Terms
+from electra_tf.pretrain.pretraining_model import Detection, Metrics
 from electra_tf.pretrain.random_keys import (
-    Keys,
     Purpose,
-    dropout_keys,
+    RandomKeys,
     position_keys,
 )
-
-_NEVER = -1e9  # score of what cannot be chosen
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -81,21 +79,13 @@ class SelectionPrediction(Prediction):
 
 
 class McBert(Electra):
-    """Trains a generator, and an encoder that chooses among its words.
-
-    Args:
-      config: the whole configuration.
-      vocabulary: of the data.
-    """
+    """Trains a generator, and an encoder that chooses among its words."""
 
     def declare_main_losses(self) -> dict[str, Loss]:
         return {"selection_loss": selection_loss(self.config, over="judged")}
 
     def _build_head(self, bert: BertConfig) -> None:
-        self.selection_predictions = heads.SelectionPredictions(
-            bert.embedding_size, bert.initializer_range, has_neither=True
-        )
-        self.selection_predictions.build((None, None, bert.hidden_size))
+        self.selection_predictions = selection_head(bert, has_neither=True)
 
     @property
     def detector(self) -> tuple[keras.layers.Layer, ...]:
@@ -107,7 +97,7 @@ class McBert(Electra):
         )
 
     def forward(
-        self, inputs: Inputs, *, keys: Keys, training: bool
+        self, inputs: Inputs, *, keys: RandomKeys, training: bool
     ) -> SelectionPrediction:
         """Masks, samples and chooses."""
         made = self.corrupt(inputs, keys=keys, training=training)
@@ -116,14 +106,14 @@ class McBert(Electra):
             text, position_keys(keys, Purpose.CANDIDATES, length)
         )
         words = tf.concat([offered, inputs.input_ids[..., tf.newaxis]], -1)
-        inner = dropout_keys(keys, Purpose.DISCRIMINATOR_DROPOUT, training)
+        inner = self.main_dropout(keys, training)
         logits = self._select(text, words, inner)
         can_be_chosen = _choice(words, made.fake.is_fake_tokens)
         return made.extended(
             SelectionPrediction,
             disc_logits=_verdicts(logits[..., :-1]),  # not of the truth
             words=words,
-            selection_logits=tf.where(can_be_chosen, logits, _NEVER),
+            selection_logits=tf.where(can_be_chosen, logits, NEVER),
         )
 
     def discriminate(
@@ -133,8 +123,8 @@ class McBert(Electra):
         return _verdicts(self._select(inputs, self._offer(inputs), keys))
 
     def evaluation_step(
-        self, inputs: Inputs, *, keys: Keys
-    ) -> tuple[Terms, Detection]:
+        self, inputs: Inputs, *, keys: RandomKeys
+    ) -> tuple[Metrics, Detection]:
         """Judges as an exported model does, on the likeliest words."""
         made = self.forward(inputs, keys=keys, training=False)
         verdicts = self.discriminate(made.fake.inputs)
@@ -164,10 +154,9 @@ class McBert(Electra):
     ) -> tf.Tensor:
         """Returns the scores of <neither> and words, float32 [B, L, 1 + n]."""
         states = self.electra(*inputs, keys=keys).sequence_output
-        table = tf.convert_to_tensor(self.electra.embeddings.word_embeddings)
-        return self.selection_predictions(states, words, table)
+        return self.selection_predictions(states, words, self.word_table)
 
-    def measure(self, prediction: SelectionPrediction) -> Terms:
+    def measure(self, prediction: SelectionPrediction) -> Metrics:
         truth = self.config.selection.num_candidates  # the last; <neither> is 0
         return {
             **super().measure(prediction),
@@ -189,6 +178,22 @@ def selection_loss(config: PretrainingConfig, over: str) -> Loss:
     """
     chance = math.log(config.selection.num_candidates)
     return Loss(config.selection.selection_weight, chance, over)
+
+
+def selection_head(
+    bert: BertConfig, *, has_neither: bool
+) -> heads.SelectionPredictions:
+    """Makes the head that chooses, built.
+
+    Args:
+      bert: the shape of the main encoder.
+      has_neither: whether <neither> can be chosen.
+    """
+    head = heads.SelectionPredictions(
+        bert.embedding_size, bert.initializer_range, has_neither=has_neither
+    )
+    head.build((None, None, bert.hidden_size))
+    return head
 
 
 def _choice(words: tf.Tensor, is_fake: tf.Tensor) -> tf.Tensor:

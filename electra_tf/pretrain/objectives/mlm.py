@@ -17,10 +17,10 @@ from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model.modeling import BertModel
 from electra_tf.model.networks import ElectraGenerator
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.pretrain.metrics import Loss, Prediction, masked_lm_metrics
+from electra_tf.pretrain.metrics import Loss, Prediction, softmax_metrics
 from electra_tf.pretrain.pretrain_data import Inputs
-from electra_tf.pretrain.pretraining_model import PretrainingModel, Terms
-from electra_tf.pretrain.random_keys import Keys, Purpose, dropout_keys
+from electra_tf.pretrain.pretraining_model import Metrics, PretrainingModel
+from electra_tf.pretrain.random_keys import Purpose, RandomKeys, dropout_keys
 
 
 class MaskedLanguageModel(PretrainingModel):
@@ -51,13 +51,13 @@ class MaskedLanguageModel(PretrainingModel):
         return {"masked_lm_loss": Loss(weight, math.log(word), over="masked")}
 
     def forward(
-        self, inputs: Inputs, *, keys: Keys, training: bool
+        self, inputs: Inputs, *, keys: RandomKeys, training: bool
     ) -> Prediction:
         """Masks and predicts."""
         return self._fill(inputs, keys, training)[0]
 
     def _fill(
-        self, inputs: Inputs, keys: Keys, training: bool
+        self, inputs: Inputs, keys: RandomKeys, training: bool
     ) -> tuple[Prediction, tf.Tensor]:
         """Masks and predicts; returns the state of [CLS] too, [B, H]."""
         masked = self.mask(inputs, keys)
@@ -70,5 +70,8 @@ class MaskedLanguageModel(PretrainingModel):
         )
         return prediction, outputs["pooled_output"]
 
-    def measure(self, prediction: Prediction) -> Terms:
-        return masked_lm_metrics(prediction.mlm_logits, prediction.masked)
+    def measure(self, prediction: Prediction) -> Metrics:
+        masked = prediction.masked
+        return softmax_metrics(
+            "masked_lm", prediction.mlm_logits, masked.ids, masked.weights
+        )

@@ -16,7 +16,7 @@ from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain.metrics import Loss
 from electra_tf.pretrain.objectives.mlm import MaskedLanguageModel
 from electra_tf.pretrain.pretrain_data import Inputs
-from electra_tf.pretrain.random_keys import Keys
+from electra_tf.pretrain.random_keys import RandomKeys
 from electra_tf.pretrain.sentences import SentenceModel, SentencePrediction
 from electra_tf.util.errors import UserError
 
@@ -48,7 +48,7 @@ class MlmSentence(SentenceModel, MaskedLanguageModel):
         return super().declare_losses() | self.declare_sentence_loss()
 
     def forward(
-        self, inputs: Inputs, *, keys: Keys, training: bool
+        self, inputs: Inputs, *, keys: RandomKeys, training: bool
     ) -> SentencePrediction:
         """Rearranges, masks and predicts."""
         row = self.arrange(inputs, keys)

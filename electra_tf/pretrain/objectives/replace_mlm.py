@@ -22,12 +22,14 @@ import keras
 import tensorflow as tf
 
 from electra_tf.config.model import BertConfig
+from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import heads, tensor_ops
+from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain.metrics import Loss, Prediction, softmax_metrics
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.pretrain_data import Inputs
-from electra_tf.pretrain.pretraining_model import Terms
-from electra_tf.pretrain.random_keys import Keys, Purpose, dropout_keys
+from electra_tf.pretrain.pretraining_model import Metrics
+from electra_tf.pretrain.random_keys import RandomKeys
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -42,25 +44,13 @@ class CorrectorPrediction(Prediction):
 
 
 class ReplaceMlm(Electra):
-    """Trains a generator, and an encoder that corrects what it replaced.
-
-    Args:
-      config: the whole configuration.
-      vocabulary: of the data.
-    """
+    """Trains a generator, and an encoder that corrects what it replaced."""
 
     def declare_main_losses(self) -> dict[str, Loss]:
-        weight, word = self.config.objective.corrector_weight, self.vocabulary
-        return {"corrector_loss": Loss(weight, math.log(word.size), "masked")}
+        return {"corrector_loss": corrector_loss(self.config, self.vocabulary)}
 
     def _build_head(self, bert: BertConfig) -> None:
-        self.corrector_predictions = heads.GeneratorPredictions(
-            bert.embedding_size,
-            bert.vocab_size,
-            bert.initializer_range,
-            name="corrector_predictions",
-        )
-        self.corrector_predictions.build((None, None, bert.hidden_size))
+        self.corrector_predictions = corrector_head(bert)
 
     @property
     def detector(self) -> tuple[keras.layers.Layer, ...]:
@@ -73,14 +63,12 @@ class ReplaceMlm(Electra):
         return (self.electra, self.corrector_predictions)
 
     def forward(
-        self, inputs: Inputs, *, keys: Keys, training: bool
+        self, inputs: Inputs, *, keys: RandomKeys, training: bool
     ) -> CorrectorPrediction:
         """Masks, samples and encodes."""
         made = self.corrupt(inputs, keys=keys, training=training)
-        output = self.electra(
-            *made.fake.inputs,
-            keys=dropout_keys(keys, Purpose.DISCRIMINATOR_DROPOUT, training),
-        )
+        inner = self.main_dropout(keys, training)
+        output = self.electra(*made.fake.inputs, keys=inner)
         return made.extended(CorrectorPrediction, states=output.sequence_output)
 
     def logits(self, states: tf.Tensor) -> tf.Tensor:
@@ -92,8 +80,7 @@ class ReplaceMlm(Electra):
         Returns:
           float32 [B, N, V].
         """
-        table = tf.convert_to_tensor(self.electra.embeddings.word_embeddings)
-        return self.corrector_predictions(states, table)
+        return self.corrector_predictions(states, self.word_table)
 
     def log_probabilities(
         self, states: tf.Tensor, input_ids: tf.Tensor
@@ -110,7 +97,7 @@ class ReplaceMlm(Electra):
         del input_ids  # says nothing beyond the states
         return tf.nn.log_softmax(self.logits(states))
 
-    def measure(self, prediction: CorrectorPrediction) -> Terms:
+    def measure(self, prediction: CorrectorPrediction) -> Metrics:
         masked = prediction.masked
         states = tensor_ops.gather_positions(
             prediction.states, masked.positions
@@ -120,3 +107,30 @@ class ReplaceMlm(Electra):
             **self._generator_metrics(prediction),
             **softmax_metrics("corrector", logits, masked.ids, masked.weights),
         }
+
+
+def corrector_loss(config: PretrainingConfig, vocabulary: Vocabulary) -> Loss:
+    """Returns the loss of words predicted at the masked slots.
+
+    Args:
+      config: the whole configuration.
+      vocabulary: of the data.
+    """
+    weight = config.objective.corrector_weight
+    return Loss(weight, math.log(vocabulary.size), over="masked")
+
+
+def corrector_head(bert: BertConfig) -> heads.GeneratorPredictions:
+    """Makes the head that predicts words, built.
+
+    Args:
+      bert: the shape of the main encoder.
+    """
+    head = heads.GeneratorPredictions(
+        bert.embedding_size,
+        bert.vocab_size,
+        bert.initializer_range,
+        name="corrector_predictions",
+    )
+    head.build((None, None, bert.hidden_size))
+    return head

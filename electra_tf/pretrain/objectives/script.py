@@ -37,12 +37,7 @@ from electra_tf.util.errors import UserError
 
 
 class Script(Electra):
-    """Trains one network to fill masks and to judge what it filled in.
-
-    Args:
-      config: the whole configuration.
-      vocabulary: of the data.
-    """
+    """Trains one network to fill masks and to judge what it filled in."""
 
     @classmethod
     def check(cls, config: PretrainingConfig) -> None:

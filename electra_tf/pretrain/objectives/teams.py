@@ -29,18 +29,19 @@ import tensorflow as tf
 
 from electra_tf.config.model import BertConfig
 from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.model import heads, tensor_ops
+from electra_tf.model import tensor_ops
 from electra_tf.model.modeling import EncoderOutput, TransformerBlock
 from electra_tf.pretrain import generators
 from electra_tf.pretrain.metrics import Loss, softmax_metrics
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.objectives.mc_bert import (
     SelectionPrediction,
+    selection_head,
     selection_loss,
 )
 from electra_tf.pretrain.pretrain_data import Inputs
-from electra_tf.pretrain.pretraining_model import Terms
-from electra_tf.pretrain.random_keys import Keys, Purpose, draw, dropout_keys
+from electra_tf.pretrain.pretraining_model import Metrics
+from electra_tf.pretrain.random_keys import Purpose, RandomKeys, draw
 from electra_tf.util import seeds
 from electra_tf.util.errors import UserError
 
@@ -48,12 +49,7 @@ _OWN_DROPOUT = 1000  # beyond the keys of the encoder's layers
 
 
 class Teams(Electra):
-    """Trains a generator, a discriminator, and a choice among words.
-
-    Args:
-      config: the whole configuration.
-      vocabulary: of the data.
-    """
+    """Trains a generator, a discriminator, and a choice among words."""
 
     shares_encoder = True
 
@@ -76,10 +72,7 @@ class Teams(Electra):
     def _build_head(self, bert: BertConfig) -> None:
         super()._build_head(bert)
         config = self.config.selection
-        self.selection_predictions = heads.SelectionPredictions(
-            bert.embedding_size, bert.initializer_range, has_neither=False
-        )
-        self.selection_predictions.build((None, None, bert.hidden_size))
+        self.selection_predictions = selection_head(bert, has_neither=False)
         self.num_shared = bert.num_hidden_layers - config.num_detection_layers
         self.blocks = [
             TransformerBlock(bert, f"layer_{i}", self.policy)
@@ -95,7 +88,7 @@ class Teams(Electra):
         return (self.electra, *self.blocks, self.discriminator_predictions)
 
     def forward(
-        self, inputs: Inputs, *, keys: Keys, training: bool
+        self, inputs: Inputs, *, keys: RandomKeys, training: bool
     ) -> SelectionPrediction:
         """Masks, samples, discriminates and chooses."""
         made = self.corrupt(inputs, keys=keys, training=training)
@@ -108,14 +101,14 @@ class Teams(Electra):
             self.config.selection.num_candidates - 1,
         )
         words = tf.concat([masked.ids[..., tf.newaxis], wrong], -1)
-        inner = dropout_keys(keys, Purpose.DISCRIMINATOR_DROPOUT, training)
+        inner = self.main_dropout(keys, training)
         output = self.electra(*made.fake.inputs, keys=inner)
         selection_logits = self.selection_predictions(
             tensor_ops.gather_positions(
                 output.sequence_output, masked.positions
             ),
             words,
-            tf.convert_to_tensor(self.electra.embeddings.word_embeddings),
+            self.word_table,
         )
         return made.extended(
             SelectionPrediction,
@@ -145,7 +138,7 @@ class Teams(Electra):
             x = block(x, bias, own)
         return self.discriminator_predictions(x)
 
-    def measure(self, prediction: SelectionPrediction) -> Terms:
+    def measure(self, prediction: SelectionPrediction) -> Metrics:
         masked = prediction.masked
         return {
             **super().measure(prediction),

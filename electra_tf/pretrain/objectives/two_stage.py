@@ -36,8 +36,8 @@ from electra_tf.pretrain.metrics import (
 )
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.pretrain_data import Inputs
-from electra_tf.pretrain.pretraining_model import Rate, Terms
-from electra_tf.pretrain.random_keys import Keys, step_of
+from electra_tf.pretrain.pretraining_model import Metrics, Rate
+from electra_tf.pretrain.random_keys import RandomKeys, step_of
 from electra_tf.util.errors import UserError
 
 _GENERATOR = ("generator/", "generator_predictions/")
@@ -105,7 +105,7 @@ class TwoStage(Electra):
             for variable in self.trainable_variables
         }
 
-    def update_with_keys(self, inputs: Inputs, *, keys: Keys) -> Terms:
+    def update_with_keys(self, inputs: Inputs, *, keys: RandomKeys) -> Metrics:
         if self.config.two_stage.init_discriminator_from_generator:
             is_due = tf.equal(self.optimizer.iterations.value, self.switch_step)
             tf.distribute.get_replica_context().merge_call(
@@ -138,13 +138,13 @@ class TwoStage(Electra):
             )
 
     def corrupt(
-        self, inputs: Inputs, *, keys: Keys, training: bool
+        self, inputs: Inputs, *, keys: RandomKeys, training: bool
     ) -> Prediction:
         """Masks, and replaces what is masked by a frozen generator's samples.
 
         Args:
           inputs: a batch.
-          keys: one random key a row, or draws.
+          keys: one random key a row, or the numbers themselves.
           training: without effect, since nothing of it is trained.
 
         Returns:
@@ -156,8 +156,8 @@ class TwoStage(Electra):
         )
 
     def compute_losses(
-        self, inputs: Inputs, *, keys: Keys, training: bool
-    ) -> Terms:
+        self, inputs: Inputs, *, keys: RandomKeys, training: bool
+    ) -> Metrics:
         num_steps = self.config.training.num_train_steps
         step = tf.reduce_max(step_of(keys, num_steps))
         whole = super().compute_losses
@@ -168,9 +168,9 @@ class TwoStage(Electra):
         )
 
     def _first_losses(
-        self, inputs: Inputs, keys: Keys, training: bool
-    ) -> Terms:
-        """Computes the generator's terms, and those of no verdicts at all."""
+        self, inputs: Inputs, keys: RandomKeys, training: bool
+    ) -> Metrics:
+        """Computes the generator's metrics, and those of no verdicts at all."""
         made = super().corrupt(inputs, keys=keys, training=training)
         nothing = tf.zeros(tf.shape(inputs.input_ids))
         return {

@@ -1,22 +1,13 @@
 import numpy as np
-import pytest
 import tensorflow as tf
 import tiny
-import tiny_language
+from tiny import KEYS
 
-from electra_tf.pretrain import pretraining_run
 from electra_tf.pretrain.objectives import all_tokens_mlm
-from electra_tf.util import seeds
-
-KEYS = seeds.row_keys(0, tf.constant(0), tf.range(8))
 
 
 def _model(**leaves):
-    return pretraining_run.make_model(
-        tiny.config(**{"objective": "all_tokens_mlm", **leaves}),
-        tiny.VOCABULARY,
-        tf.distribute.get_strategy(),
-    )
+    return tiny.model(tiny.config(**{"objective": "all_tokens_mlm", **leaves}))
 
 
 def _mixture(model, out):
@@ -32,8 +23,7 @@ def _mixture(model, out):
 
 def test_the_loss_is_that_of_the_mixture_at_every_token():
     model, inputs = _model(initializer_range=0.3), tiny.batch()
-    out = model.forward(inputs, keys=KEYS, training=False)
-    terms = model.compute_losses(inputs, keys=KEYS, training=False)
+    out, terms = tiny.forward(model, inputs)
     mixture = _mixture(model, out)
     np.testing.assert_allclose(mixture.sum(-1), 1.0)
     truth = inputs.input_ids.numpy()
@@ -85,13 +75,3 @@ def test_a_gate_that_copies_predicts_the_input():
         logits, log_sum, tf.constant([[-9.0, 0.0, 9.0]]), tf.constant([[2] * 3])
     )
     assert found.numpy().tolist() == [[1, 2, 2]]
-
-
-@pytest.mark.slow
-def test_it_learns_a_tiny_language():
-    model, terms = tiny_language.train(500, objective="all_tokens_mlm")
-    loss = terms["corrector_loss"]
-    assert loss[-20:].mean() < 0.2 * loss[:5].mean()
-    metrics = tiny_language.evaluate(model)
-    copying = 1 - metrics["replaced_share"]
-    assert metrics["corrector_accuracy"] > 0.5 + 0.5 * copying

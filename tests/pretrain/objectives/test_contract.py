@@ -6,17 +6,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tiny
+from tiny import KEYS
 
 from electra_tf.config.objective_traits import TRAITS
 from electra_tf.model.modeling import BertModel
 from electra_tf.model.two_tower import TwoTowerModel
-from electra_tf.pretrain import export, pretraining_run
+from electra_tf.pretrain import export, health, pretraining_run
 from electra_tf.pretrain.random_keys import TrainingKeys
 from electra_tf.util import seeds
 from electra_tf.util.errors import UserError
-
-KEYS = seeds.row_keys(0, tf.constant(0), tf.range(8))
-
 
 VARIANTS = [
     name if name in TRAITS else pytest.param(name, marks=pytest.mark.slow)
@@ -28,12 +26,80 @@ TRAINED = [name for name in tiny.VARIANTS if name in TRAITS]
 """Each objective, for what whole updates show; choices share them."""
 
 
+TABLES = ("electra/embeddings/",)
+ENCODER = ("electra/encoder/", "electra/embeddings_project/", *TABLES)
+OWN = ("generator/", "generator_predictions/")
+FILLS = {"masked_lm_loss": (*OWN, *TABLES)}
+DETECTS = {"disc_loss": (*ENCODER, "discriminator_predictions/")}
+ELECTRA = FILLS | DETECTS
+
+
+def _on_encoder(loss, *heads):
+    return {loss: (*ENCODER, *heads)}
+
+
+CORRECTS = _on_encoder("corrector_loss", "corrector_predictions/")
+ARRANGED = _on_encoder("sentence_loss", "sentence_predictions/")
+CHOOSES = _on_encoder("selection_loss", "selection_predictions/")
+ONE_NETWORK = _on_encoder("masked_lm_loss", "generator_predictions/")
+ADVERSARY = {"generator_loss": FILLS["masked_lm_loss"]}
+DISENTANGLED = {"masked_lm_loss": OWN, **DETECTS}
+REACHED = {
+    "adversarial": {
+        **ADVERSARY,
+        **DETECTS,
+        "baseline_loss": ("baseline_predictions/",),
+    },
+    "adversarial by a relaxed sample": {
+        **ADVERSARY,
+        "disc_loss": (*DETECTS["disc_loss"], *OWN),
+    },
+    "all_tokens_mlm": FILLS
+    | _on_encoder(
+        "corrector_loss", "corrector_predictions/", "copy_predictions/"
+    ),
+    "coco_lm": ELECTRA
+    | CORRECTS
+    | _on_encoder("contrast_loss", "contrast_predictions/"),
+    "electra disentangled": DISENTANGLED,
+    "electra of a frozen generator": DETECTS,
+    "electra of a uniform generator": DETECTS,
+    "electra of two towers": {
+        "cloze_loss": ("generator_", "cloze_predictions/", *TABLES),
+        **DETECTS,
+    },
+    "electra that shares words": {
+        "masked_lm_loss": (*OWN, "electra/embeddings/word_embeddings"),
+        **DETECTS,
+    },
+    "electra_sentence": ELECTRA | ARRANGED,
+    "fast_electra": DETECTS,
+    "mc_bert": FILLS | CHOOSES,
+    "mlm": ONE_NETWORK,
+    "mlm_sentence": ONE_NETWORK | ARRANGED,
+    "replace_mlm": FILLS | CORRECTS,
+    "script": ONE_NETWORK | _on_encoder("disc_loss", "generator_predictions/"),
+    "teams": FILLS
+    | CHOOSES
+    | {
+        "disc_loss": (
+            "electra/encoder/layer_0/",
+            "electra/embeddings",
+            "discriminator_",
+        )
+    },
+    "two_stage": {"masked_lm_loss": (), **DETECTS},  # of the second stage
+}
+REACHED["electric"] = REACHED["electra of two towers"]
+REACHED["electra of a unigram generator"] = DETECTS
+REACHED["electra of neighbours' segments"] = REACHED["electra_sentence"]
+REACHED["electra of clean rows"] = REACHED["electra_sentence"]
+"""Variant -> loss -> scopes of all that it trains; of others `ELECTRA`."""
+
+
 def _make_model(variant, **leaves):
-    return pretraining_run.make_model(
-        tiny.config(initializer_range=0.2, **tiny.VARIANTS[variant], **leaves),
-        tiny.COUNTED,
-        tf.distribute.get_strategy(),
-    )
+    leaves = {"initializer_range": 0.2, **tiny.VARIANTS[variant], **leaves}
+    return tiny.model(tiny.config(**leaves), tiny.COUNTED)
 
 
 def _terms(model, inputs, keys=KEYS, training=True):
@@ -63,7 +129,7 @@ class Case:
 
     @functools.cached_property
     def terms(self):
-        return {k: np.array(term) for k, term in self.sums.terms.items()}
+        return {k: np.array(term) for k, term in self.sums.metrics.items()}
 
     @functools.cached_property
     def gradients_of_losses(self):
@@ -166,6 +232,95 @@ def test_what_a_late_discriminator_delays_no_other_loss_trains(case):
     }
     alone = trained.pop("disc_loss").difference(*trained.values())
     assert case.model.late_paths == alone
+
+
+def test_each_loss_reaches_exactly_its_networks(case):
+    paths = [variable.path for variable in case.model.trainable_variables]
+    for loss, gradients in case.gradients_of_losses.items():
+        reached = REACHED.get(case.variant, ELECTRA).get(loss, ())
+        for path, gradient in zip(paths, gradients, strict=True):
+            if not path.startswith(reached):
+                assert gradient is None, (loss, path)
+            elif "/key/bias" not in path:  # cancels in the softmax
+                assert np.any(tf.convert_to_tensor(gradient)), (loss, path)
+
+
+def test_losses_of_generators_and_of_verdicts_equal_their_formulas(case):
+    """Those of one objective alone are in its file."""
+    out, terms = tiny.forward(case.model, case.inputs)
+    means = {name: float(term.mean()) for name, term in terms.items()}
+    if "masked_lm_loss" in terms:
+        nats = tiny.softmax_nats(out.mlm_logits, out.masked.ids)
+        expected = nats[out.masked.weights.numpy() > 0].mean()
+        assert means["masked_lm_loss"] == pytest.approx(expected, rel=1e-5)
+    if "disc_loss" in terms and case.variant != "electra_15":
+        labels = out.fake.is_fake_tokens.numpy() > 0
+        if case.variant != "electric":
+            is_other = out.fake.inputs.input_ids != out.inputs.input_ids
+            np.testing.assert_array_equal(labels, is_other)
+        real = out.inputs.is_real.numpy()
+        expected = tiny.sigmoid_nats(out.disc_logits, labels)[real].mean()
+        assert means["disc_loss"] == pytest.approx(expected, rel=1e-5)
+    total = sum(w * means[k] for k, w in case.model.loss_weights.items())
+    assert float(case.model.total_loss(terms)) == pytest.approx(total)
+
+
+WEIGHTS = {
+    "gen_weight": 2.0,
+    "disc_weight": 3.0,
+    "corrector_weight": 5.0,
+    "selection_weight": 7.0,
+    "contrast_weight": 11.0,
+    "sentence_weight": 13.0,
+    "baseline_weight": 17.0,
+}
+OTHER_NAMES = {"masked_lm": "gen", "generator": "gen", "cloze": "gen"}
+
+
+def test_a_run_starts_where_networks_guess_with_the_weights_of_flags(case):
+    """All but energies, which are 0 only nearly and surprise by as much."""
+    model = _make_model(case.variant, initializer_range=0.02, **WEIGHTS)
+    for loss, weight in model.loss_weights.items():
+        name = loss.removesuffix("_loss")
+        assert weight == WEIGHTS[f"{OTHER_NAMES.get(name, name)}_weight"]
+    first = TrainingKeys(KEYS, tf.zeros([8]))
+    terms = model.compute_losses(case.inputs, keys=first, training=True)
+    tolerance = 0.15 if case.variant == "electric" else 0.05
+    np.testing.assert_allclose(
+        model.total_loss(terms), health.expected_start(model), rtol=tolerance
+    )
+
+
+REFUSED = {
+    "adversarial": [
+        {"generator_type": "uniform"},
+        {"generator_sharing": "all"},
+        {"original_masking": True},
+        {"adversarial_start_step": 4, "adversarial_end_step": 3},
+    ],
+    "adversarial by a relaxed sample": [{"original_sampling": True}],
+    "mc_bert": [{"generator_type": "uniform"}],
+    "mlm_sentence": [{"sentence_loss": "any_replaced"}],
+    "script": [
+        {"generator_type": "uniform"},
+        {"generator_sharing": "gradient_disentangled"},
+    ],
+    "teams": [{"generator_type": "uniform"}, {"num_detection_layers": 3}],
+    "two_stage": [
+        {"generator_type": "uniform"},
+        {"generator_sharing": "embeddings"},
+        {"generator_steps": 20},
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("variant", "leaves"), [(k, v) for k in REFUSED for v in REFUSED[k]]
+)
+def test_what_does_not_fit_is_refused_with_the_reason(variant, leaves):
+    name, value = list(leaves.items())[-1]
+    with pytest.raises(UserError, match=f"(?i)Received: .*{name}={value}"):
+        _make_model(variant, **leaves)
 
 
 def test_gradients_are_those_of_the_total_loss(case):

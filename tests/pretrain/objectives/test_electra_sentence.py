@@ -2,28 +2,18 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tiny
-import tiny_language
 
-from electra_tf.pretrain import evaluation, health, pretraining_run
+from electra_tf.pretrain import evaluation, pretraining_run
 from electra_tf.util import seeds
 from electra_tf.util.errors import UserError
 
-KEYS = seeds.row_keys(0, tf.constant(0), tf.range(8))
 LOSSES = ["sentence_order", "next_sentence", "any_replaced"]
 
 
 def _model(loss, objective="electra_sentence", **leaves):
-    return pretraining_run.make_model(
-        tiny.config(objective=objective, sentence_loss=loss, **leaves),
-        tiny.VOCABULARY,
-        tf.distribute.get_strategy(),
+    return tiny.model(
+        tiny.config(objective=objective, sentence_loss=loss, **leaves)
     )
-
-
-def _cross_entropy(logits, labels, weights):
-    p = 1 / (1 + np.exp(-logits.astype(np.float64)))
-    nats = -np.log(np.where(labels > 0, p, 1 - p))
-    return (nats * weights).sum() / weights.sum()
 
 
 def _assert_sentence_loss(model, out, terms, read):
@@ -32,7 +22,8 @@ def _assert_sentence_loss(model, out, terms, read):
     logits = (states @ head.kernel.numpy() + head.bias.numpy())[:, 0]
     labels, weights = out.row.labels.numpy(), out.row.weights.numpy()
     assert 0 < labels[weights > 0].mean() < 1
-    expected = _cross_entropy(logits, labels, weights)
+    nats = tiny.sigmoid_nats(logits, labels)
+    expected = np.average(nats, weights=weights)
     np.testing.assert_allclose(
         terms["sentence_loss"].mean(), expected, rtol=1e-4
     )
@@ -42,31 +33,16 @@ def _assert_sentence_loss(model, out, terms, read):
         (right * weights).sum() / weights.sum(),
         rtol=1e-6,
     )
-    return expected
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_losses_equal_their_formulas(loss):
-    model = _model(
-        loss,
-        initializer_range=0.3,
-        sentence_weight=3.0,
-        uncorrupted_share=0.5,
-    )
+def test_the_loss_of_answers_equals_its_formula(loss):
+    model = _model(loss, initializer_range=0.3, uncorrupted_share=0.5)
     inputs = tiny.batch()
-    out = model.forward(inputs, keys=KEYS, training=False)
-    terms = model.compute_losses(inputs, keys=KEYS, training=False)
-    sentence = _assert_sentence_loss(model, out, terms, out.fake.inputs)
+    out, terms = tiny.forward(model, inputs)
+    _assert_sentence_loss(model, out, terms, out.fake.inputs)
     read = out.row.inputs
     fake = out.fake.inputs.input_ids.numpy() != read.input_ids.numpy()
-    real = read.input_mask.numpy() > 0
-    disc = _cross_entropy(out.disc_logits.numpy(), fake, real)
-    np.testing.assert_allclose(terms["disc_loss"].mean(), disc, rtol=1e-5)
-    np.testing.assert_allclose(
-        model.total_loss(terms),
-        terms["masked_lm_loss"].mean() + 50 * disc + 3 * sentence,
-        rtol=1e-5,
-    )
     if loss == "any_replaced":
         np.testing.assert_array_equal(out.row.labels, fake.any(1))
         np.testing.assert_array_equal(read.input_ids, inputs.input_ids)
@@ -86,32 +62,13 @@ def test_clean_rows_are_as_many_as_asked_for():
 def test_mlm_learns_from_rearranged_rows():
     model = _model("next_sentence", "mlm_sentence", initializer_range=0.3)
     inputs = tiny.batch()
-    out = model.forward(inputs, keys=KEYS, training=False)
-    terms = model.compute_losses(inputs, keys=KEYS, training=False)
+    out, terms = tiny.forward(model, inputs)
     _assert_sentence_loss(model, out, terms, out.masked.inputs)
     used = out.masked.weights.numpy() > 0
     at = np.take_along_axis(
         out.row.inputs.input_ids.numpy(), out.masked.positions.numpy(), 1
     )
     np.testing.assert_array_equal(out.masked.ids.numpy()[used], at[used])
-    z = out.mlm_logits.numpy().astype(np.float64)
-    p = np.exp(z) / np.exp(z).sum(-1, keepdims=True)
-    p = np.take_along_axis(p, at[..., None], -1)[..., 0]
-    np.testing.assert_allclose(
-        terms["masked_lm_loss"].mean(), -np.log(p[used]).mean(), rtol=1e-5
-    )
-
-
-def test_the_loss_reaches_the_encoder_and_its_head():
-    model = _model(
-        "sentence_order", initializer_range=0.2, generator_sharing="none"
-    )
-    found = tiny_language.gradients(model, "sentence_loss", tiny.batch(), KEYS)
-    for path, largest in found.items():
-        if not path.startswith(("electra/", "sentence_predictions/")):
-            assert largest is None, path
-        elif "/key/bias" not in path:
-            assert largest > 0, path
 
 
 def test_samples_show_the_rows_that_were_read():
@@ -130,20 +87,6 @@ def test_samples_show_the_rows_that_were_read():
     assert wanted <= {*shown}
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-def test_a_run_starts_where_networks_guess(loss):
-    model = _model(loss, num_hidden_layers=1)
-    terms = model.compute_losses(tiny.batch(), keys=KEYS, training=True)
-    np.testing.assert_allclose(
-        model.total_loss(terms), health.expected_start(model), rtol=0.05
-    )
-
-
-def test_what_replaces_nothing_cannot_be_asked_about_it():
-    with pytest.raises(UserError, match="sentence_loss=any_replaced"):
-        _model("any_replaced", "mlm_sentence")
-
-
 @pytest.mark.parametrize(
     ("flag", "size", "received"),
     [
@@ -159,19 +102,3 @@ def test_neighbours_are_not_torn_apart(flag, size, received):
     )
     with pytest.raises(UserError, match=received):
         pretraining_run._check(config, tf.distribute.get_strategy())
-
-
-@pytest.mark.slow
-def test_it_learns_the_order_of_segments(monkeypatch):
-    monkeypatch.setattr(tiny_language, "rows", tiny_language.pairs)
-    model, terms = tiny_language.train(
-        400,
-        objective="electra_sentence",
-        sentence_loss="next_sentence",
-        sentence_weight=5.0,
-    )
-    loss = terms["sentence_loss"]
-    assert loss[-20:].mean() < 0.5 * loss[:5].mean()
-    metrics = tiny_language.evaluate(model)
-    assert metrics["sentence_accuracy"] > 0.85
-    assert metrics["disc_auc"] > 0.9

@@ -1,22 +1,16 @@
 import numpy as np
-import pytest
 import tensorflow as tf
 import tiny
-import tiny_language
+from tiny import KEYS
 
-from electra_tf.pretrain import evaluation, export, health, pretraining_run
+from electra_tf.pretrain import evaluation, export
 from electra_tf.pretrain.random_keys import Purpose, position_keys
 from electra_tf.util import seeds
-from electra_tf.util.errors import UserError
-
-KEYS = seeds.row_keys(0, tf.constant(0), tf.range(8))
 
 
 def _model(**leaves):
-    return pretraining_run.make_model(
-        tiny.config(**{"objective": "mc_bert", "num_candidates": 6, **leaves}),
-        tiny.VOCABULARY,
-        tf.distribute.get_strategy(),
+    return tiny.model(
+        tiny.config(**{"objective": "mc_bert", "num_candidates": 6, **leaves})
     )
 
 
@@ -32,12 +26,8 @@ def _answers(model, inputs, words):
 
 
 def test_the_loss_is_that_of_a_choice_among_words_and_neither():
-    model = _model(
-        initializer_range=0.3, selection_weight=3.0, mask_prob=0.5, gen_weight=2
-    )
-    inputs = tiny.batch()
-    out = model.forward(inputs, keys=KEYS, training=False)
-    terms = model.compute_losses(inputs, keys=KEYS, training=False)
+    model, inputs = _model(initializer_range=0.3, mask_prob=0.5), tiny.batch()
+    out, terms = tiny.forward(model, inputs)
     truth, words = inputs.input_ids.numpy(), out.words.numpy()
     fake = out.fake.inputs.input_ids.numpy() != truth
     real = inputs.input_mask.numpy() > 0
@@ -64,11 +54,6 @@ def test_the_loss_is_that_of_a_choice_among_words_and_neither():
     np.testing.assert_allclose(terms["selection_loss"].mean(), nats, rtol=1e-5)
     np.testing.assert_allclose(
         terms["selection_accuracy"].mean(), right, rtol=1e-6
-    )
-    np.testing.assert_allclose(
-        model.total_loss(terms),
-        2 * terms["masked_lm_loss"].mean() + 3 * nats,
-        rtol=1e-5,
     )
 
 
@@ -122,7 +107,7 @@ def _copying(**leaves):
 def test_an_untrained_encoder_is_at_chance_whatever_the_generator_knows():
     model, inputs = _copying(mask_prob=0.3), tiny.batch(128)
     states = model.generator(*inputs).sequence_output
-    best = np.argmax(model._score(states), -1)
+    best = np.argmax(model.generator_model.score(states), -1)
     real = inputs.input_mask.numpy() > 0
     assert np.mean((best == inputs.input_ids.numpy())[real]) > 0.99
     keys = seeds.row_keys(0, tf.constant(0), tf.range(128))
@@ -150,20 +135,6 @@ def test_it_is_judged_by_what_is_exported():
     np.testing.assert_allclose(terms["disc_loss"].mean(), nats, rtol=1e-5)
 
 
-def test_each_loss_reaches_its_own_network():
-    model = _model(initializer_range=0.2, generator_sharing="none")
-    choice, mlm = (
-        tiny_language.gradients(model, loss, tiny.batch(), KEYS)
-        for loss in ("selection_loss", "masked_lm_loss")
-    )
-    for path in choice:
-        own, other = choice[path], mlm[path]
-        if path.startswith("generator"):
-            own, other = other, own
-        assert other is None, path
-        assert "/key/bias" in path or own > 0, path
-
-
 def test_its_verdicts_are_exported():
     model, inputs = _model(initializer_range=0.3), tiny.batch()
     networks = export.networks_of(model)
@@ -182,30 +153,3 @@ def test_its_verdicts_are_exported():
     np.testing.assert_allclose(
         found, expected * inputs.input_mask.numpy(), rtol=1e-4, atol=1e-6
     )
-
-
-def test_a_run_starts_where_networks_guess():
-    model = _model()
-    terms = model.compute_losses(tiny.batch(), keys=KEYS, training=True)
-    np.testing.assert_allclose(
-        model.total_loss(terms), health.expected_start(model), rtol=0.05
-    )
-
-
-@pytest.mark.parametrize("objective", ["mc_bert", "teams"])
-def test_words_need_a_network_that_offers_them(objective):
-    with pytest.raises(UserError, match="Received: generator_type=uniform"):
-        _model(objective=objective, generator_type="uniform")
-
-
-@pytest.mark.slow
-def test_it_learns_a_tiny_language():
-    model, terms = tiny_language.train(
-        250, objective="mc_bert", num_candidates=6, selection_weight=50.0
-    )
-    loss = terms["selection_loss"]
-    assert loss[-20:].mean() < 0.2 * loss[:5].mean()
-    metrics = tiny_language.evaluate(model)
-    assert metrics["disc_auc"] > 0.9
-    copying = 1 - metrics["replaced_share"]
-    assert metrics["selection_accuracy"] > 0.3 + 0.7 * copying

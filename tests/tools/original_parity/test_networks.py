@@ -50,7 +50,7 @@ def test_the_switches_are_needed():
 def test_draws_repeat_the_originals_positions():
     case = networks.load(DIRECTORY, "small_like")
     prediction = networks.make_model(case).forward(
-        networks.batch(case), keys=networks.draws(case), training=False
+        networks.batch(case), keys=networks.random_keys(case), training=False
     )
     masked = prediction.masked
     raw = case.arrays["noise/masked_lm_positions_raw"]

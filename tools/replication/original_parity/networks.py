@@ -28,7 +28,7 @@ from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import pretraining_run
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretraining_model import PretrainingModel
-from electra_tf.pretrain.random_keys import Keys, Purpose
+from electra_tf.pretrain.random_keys import Purpose, RandomKeys
 from electra_tf.util import config_fields, config_flags, distribution
 from original_parity.quantities import quantities
 
@@ -124,7 +124,7 @@ def compare(case: Case) -> Iterator[Difference]:
       after k updates as "after update k".
     """
     model = make_model(case)
-    inputs, keys = batch(case), draws(case)
+    inputs, keys = batch(case), random_keys(case)
     ours = quantities(model, inputs, keys)
     for name, theirs in case.arrays.items():
         if name in ours:
@@ -151,7 +151,7 @@ def batch(case: Case) -> Inputs:
     )
 
 
-def draws(case: Case) -> Keys:
+def random_keys(case: Case) -> RandomKeys:
     """Turns the noise of a case into the uniform numbers that we draw.
 
     The stored positions are what a categorical draw gave. Ours takes one
@@ -174,7 +174,7 @@ def draws(case: Case) -> Keys:
 
 
 def _compare_gradients(
-    model: PretrainingModel, case: Case, inputs: Inputs, keys: Keys
+    model: PretrainingModel, case: Case, inputs: Inputs, keys: RandomKeys
 ) -> Iterator[Difference]:
     if not case.gradients:
         return
@@ -198,7 +198,7 @@ def _compare_gradients(
 
 
 def _compare_updates(
-    model: PretrainingModel, case: Case, inputs: Inputs, keys: Keys
+    model: PretrainingModel, case: Case, inputs: Inputs, keys: RandomKeys
 ) -> Iterator[Difference]:
     """Updates on the same batch and noise, as often as the case did."""
     variables = pretraining_run.checkpoint_variables(model)

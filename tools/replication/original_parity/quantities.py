@@ -11,20 +11,20 @@ from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.objectives.electric import Electric
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretraining_model import PretrainingModel
-from electra_tf.pretrain.random_keys import Keys
+from electra_tf.pretrain.random_keys import RandomKeys
 
 Values = dict[str, tf.Tensor]
 
 
 def quantities(
-    model: PretrainingModel, inputs: Inputs, keys: Keys
+    model: PretrainingModel, inputs: Inputs, keys: RandomKeys
 ) -> dict[str, np.ndarray]:
     """Computes what the original's arrays hold, under their names.
 
     Args:
       model: of the objective `electra`, `electric` or `mlm`.
       inputs: a batch.
-      keys: draws.
+      keys: the numbers of each purpose.
     """
     prediction = model.forward(inputs, keys=keys, training=False)
     masked = prediction.masked

@@ -6,11 +6,12 @@ import json
 import pathlib
 
 import pytest
+import tiny
 
 from electra_tf.config.model import BertConfig, ModelConfig
 from electra_tf.config.objective_traits import TRAITS
-from electra_tf.model import flops
-from electra_tf.pretrain import training_flops
+from electra_tf.flops_computation import inference_flops
+from electra_tf.pretrain import flops
 from electra_tf.util.errors import UserError
 
 GOLDEN = json.loads(
@@ -72,11 +73,11 @@ def _sizes(**changes):
         "max_seq_length": 5,
         "max_predictions_per_seq": 2,
     }
-    return training_flops.Sizes(**values | changes)
+    return flops.Sizes(**values | changes)
 
 
 def _update(objective="electra", **changes):
-    parts = training_flops.passes(objective, _sizes(**changes))
+    parts = flops.passes(objective, _sizes(**changes))
     return flops.update_flops(parts, batch_size=3)
 
 
@@ -85,15 +86,18 @@ def test_parts_are_those_of_the_original(name):
     model, vocab_size, num_tokens, num_predictions = PARTS[name]
     network = model.discriminator(vocab_size)
     of_t5 = {"attention_width": 128 * 128, "num_attentions": 2}
+    made = flops.Pass(
+        network=network,
+        num_tokens=num_tokens,
+        num_decisions=num_tokens,
+        sparse_embed_lookup=name == "sparse",
+        **(of_t5 if name == "decoder" else {}),
+    )
     ours = {
-        "block": flops.block(
-            network, num_tokens, **(of_t5 if name == "decoder" else {})
-        ),
-        "emb_in": flops.embedding(
-            network, num_tokens, sparse_embed_lookup=name == "sparse"
-        ),
-        "emb_out": flops.word_head(network, num_predictions, vocab_size),
-        "binary": flops.binary_head(network, num_tokens),
+        "block": made.block(),
+        "emb_in": made.embedding(),
+        "emb_out": made.word_head(num_predictions, vocab_size),
+        "binary": made.binary_head(),
     }
     assert ours == GOLDEN["parts"][name]
 
@@ -109,7 +113,7 @@ def test_parts_are_those_of_the_original(name):
 )
 def test_inference_is_that_of_the_original(name, size, num_tokens):
     network = ModelConfig(model_size=size).discriminator(30_522)
-    ours = flops.inference_flops(network, num_tokens)
+    ours = inference_flops(network, num_tokens)
     assert ours == GOLDEN["infer"][name]
 
 
@@ -127,20 +131,18 @@ def test_training_is_that_of_the_original(call):
         generator_width=width,
         generator_sharing="embeddings" if is_tied else "none",
     )
-    sizes = training_flops.Sizes(
+    sizes = flops.Sizes(
         discriminator=model.discriminator(30_522),
         generator=model.generator(30_522),
         max_seq_length=num_tokens,
         max_predictions_per_seq=num_tokens * 5 // 32,
     )
-    ours = steps * flops.update_flops(
-        training_flops.passes("electra", sizes), rows
-    )
+    ours = steps * flops.update_flops(flops.passes("electra", sizes), rows)
     assert ours == pytest.approx(GOLDEN["generic"][call], rel=1e-12)
 
 
 def test_a_tiny_network_by_hand():
-    assert flops.inference_flops(TINY, 5) == ENCODER + 5 * DECISION
+    assert inference_flops(TINY, 5) == ENCODER + 5 * DECISION
     mlm = flops.Pass(network=TINY, num_tokens=5, num_predictions=2)
     assert mlm.forward() == ENCODER + 2 * WORD
     assert mlm.update() == 2 * (ENCODER + 2 * WORD)
@@ -149,13 +151,10 @@ def test_a_tiny_network_by_hand():
 
 def test_a_sparse_lookup_saves_the_product_with_words():
     product = 5 * 2 * 3 * 10
-    dense = flops.inference_flops(TINY, 5)
-    sparse = flops.inference_flops(TINY, 5, sparse_embed_lookup=True)
+    dense = inference_flops(TINY, 5)
+    sparse = inference_flops(TINY, 5, sparse_embed_lookup=True)
     assert dense - sparse == product
-    parts = training_flops.passes("electra", _sizes())
-    saved = flops.update_flops(parts, 3) - flops.update_flops(
-        parts, 3, sparse_embed_lookup=True
-    )
+    saved = _update() - _update(sparse_embed_lookup=True)
     assert saved == 3 * 2 * 2 * product  # rows, both ways, both networks
 
 
@@ -193,7 +192,7 @@ def test_two_towers_predict_every_word_from_joined_states():
 
 
 def test_other_objectives_are_sums_of_passes():
-    generator = training_flops.generator_pass(_sizes())
+    generator = flops.generator_pass(_sizes())
     of_generator = flops.update_flops(generator, 1)
     fewer = flops.Pass(network=TINY, num_tokens=5, num_predictions=2)
     every = flops.Pass(
@@ -208,18 +207,18 @@ def test_other_objectives_are_sums_of_passes():
 
 
 def test_choices_are_counted_where_they_are_made():
-    generator = flops.update_flops(training_flops.generator_pass(_sizes()), 1)
-    offers = flops.Pass(network=NARROW, num_tokens=5, num_draws=5).forward()
+    generator = flops.update_flops(flops.generator_pass(_sizes()), 1)
+    offers = flops.Pass(network=NARROW, num_tokens=5, num_scored=5).forward()
     only_read = flops.Pass(network=NARROW, num_tokens=5).forward()
     word = (2 * 2 * 3 + 3) + 3 * (8 + 5) + 10 * (2 * 3 + 5 + 2)
     assert offers == only_read + 5 * word
     # <neither>, 2 words and the truth: the choice is among 3 of these 4.
-    mc_bert = training_flops.passes("mc_bert", _sizes(num_candidates=3))
+    mc_bert = flops.passes("mc_bert", _sizes(num_candidates=3))
     assert flops.update_flops(mc_bert, 1) == (
         generator + offers + 2 * (ENCODER + 5 * CHOICE)
     )
     layer = 5 * (ATTENTION + FEED_FORWARD)
-    teams = training_flops.passes("teams", _sizes(num_candidates=4))
+    teams = flops.passes("teams", _sizes(num_candidates=4))
     assert flops.update_flops(teams, 1) == generator + 2 * (
         ENCODER + layer + 5 * DECISION + 2 * CHOICE
     )
@@ -228,28 +227,28 @@ def test_choices_are_counted_where_they_are_made():
 def test_what_contrasts_reads_a_crop_and_samples_without_dropout():
     generator = flops.Pass(network=NARROW, num_tokens=5, num_predictions=2)
     encoder = 2 * (2 * ENCODER + 2 * WORD + 5 * DECISION)
-    parts = training_flops.passes("coco_lm", _sizes())
+    parts = flops.passes("coco_lm", _sizes())
     assert flops.update_flops(parts, 1) == (
         generator.update() + generator.forward() + encoder
     )
     quiet = dataclasses.replace(
         TINY, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
     )
-    parts = training_flops.passes("coco_lm", _sizes(discriminator=quiet))
+    parts = flops.passes("coco_lm", _sizes(discriminator=quiet))
     assert flops.update_flops(parts, 1) == generator.update() + encoder
 
 
 @pytest.mark.parametrize(
     ("received", "act"),
     [
-        ("objective='magic'", lambda: training_flops.passes("magic", _sizes())),
+        ("objective='magic'", lambda: flops.passes("magic", _sizes())),
         (
             ", ".join(TRAITS),
-            lambda: training_flops.passes("magic", _sizes()),
+            lambda: flops.passes("magic", _sizes()),
         ),
         (
             "None",
-            lambda: training_flops.passes("electra", _sizes(generator=None)),
+            lambda: flops.passes("electra", _sizes(generator=None)),
         ),
         ("generator_type='gan'", lambda: _sizes(generator_type="gan")),
         ("num_tokens=0", lambda: flops.Pass(network=TINY, num_tokens=0)),
@@ -262,3 +261,64 @@ def test_what_contrasts_reads_a_crop_and_samples_without_dropout():
 def test_errors_name_what_was_received(received, act):
     with pytest.raises(UserError, match=received):
         act()
+
+
+LENGTH, ROWS = 16, 8  # of tiny.config
+
+
+def _passes(config, length=LENGTH):
+    """Returns the cost of a row to the generator and to the discriminator."""
+    slots = config.masking.max_predictions_per_seq(length)
+    generator = flops.Pass(
+        network=config.model.generator(60),
+        num_tokens=length,
+        num_predictions=slots,
+    )
+    discriminator = flops.Pass(
+        network=config.model.discriminator(60),
+        num_tokens=length,
+        num_decisions=length,
+    )
+    return generator, discriminator
+
+
+def test_updates_cost_their_rows_passes():
+    config = tiny.config()
+    row = sum(x.update() for x in _passes(config))
+    for step in (0, 1, 7, 20):
+        assert flops.training_flops(config, 60, step) == step * ROWS * row
+
+
+@pytest.mark.parametrize(("flag", "switch"), [(6, 6), (0, 10)])
+def test_each_stage_costs_what_it_trains(flag, switch):
+    config = tiny.config(**tiny.TWO_STAGE, generator_steps=flag)
+    generator, discriminator = (x.forward() for x in _passes(config))
+    for step in (3, 6, 15):
+        first, second = min(step, switch), max(0, step - switch)
+        expected = ROWS * (
+            first * 2 * generator + second * (generator + 2 * discriminator)
+        )
+        assert flops.training_flops(config, 60, step) == expected
+
+
+def test_each_phase_costs_its_rows():
+    config = tiny.config(seq_length_phases="8:0.75:4,16:0.25")
+    costs = {}
+    for length in (8, 16):
+        costs[length] = sum(x.update() for x in _passes(config, length))
+    for step in (5, 15, 18):
+        early, late = min(step, 15), max(0, step - 15)
+        expected = 4 * early * costs[8] + ROWS * late * costs[16]
+        assert flops.training_flops(config, 60, step) == expected
+
+
+def test_phases_and_stages_may_end_apart():
+    phases = "8:0.75:4,16:0.25"  # of 20 updates
+    leaves = {**tiny.TWO_STAGE, "generator_steps": 18}
+    config = tiny.config(seq_length_phases=phases, **leaves)
+    short, _ = (x.forward() for x in _passes(config, 8))
+    generator, discriminator = (x.forward() for x in _passes(config))
+    expected = 15 * 4 * 2 * short + ROWS * (
+        3 * 2 * generator + 2 * (generator + 2 * discriminator)
+    )
+    assert flops.training_flops(config, 60, 20) == expected

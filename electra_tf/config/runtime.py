@@ -1,0 +1,121 @@
+"""The configuration of pre-training's updates and of the machine they run on.
+
+It needs no TensorFlow.
+"""
+
+import dataclasses
+
+from electra_tf.util.config_fields import one_of, require, require_choices
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainingConfig:
+    """Length, batch size, precision and seed of a training."""
+
+    num_train_steps: int = 1_000_000
+    """Updates."""
+
+    train_batch_size: int = 128
+    """Rows in an update, over all replicas and micro-batches; a phase of
+    `seq_length_phases` may have its own number."""
+
+    precision: str = one_of("float32", "bfloat16")
+    """Of the encoders' matrix products; all else is float32, weights, sums
+    and files included."""
+
+    seed: int = 0
+    """Seed of initial weights, data order, masking, sampling and dropout."""
+
+    init_checkpoint: str = ""
+    """Start from these weights, Adam's slots and step: a checkpoint of the
+    original or ours (its path without the ending, or its directory), or
+    Hugging Face's directory; two with a comma between, the discriminator's
+    first."""
+
+    generator_checkpoint: str = ""
+    """Start the generator, its embeddings and its head from the generator or
+    the masked language model of this checkpoint; takes precedence over
+    `init_checkpoint`. Its slots and step are not taken."""
+
+    init_partially: bool = False
+    """Let weights that `init_checkpoint` lacks start at random, and leave out
+    those that the objective has no place for."""
+
+    reset_step: bool = False
+    """Count updates from 0 after `init_checkpoint`, whose slots are kept."""
+
+    def __post_init__(self) -> None:
+        counts = "num_train_steps train_batch_size"
+        require(self, counts, "at least 1", lambda n: n >= 1)
+        require(self, "seed", "at least 0", lambda n: n >= 0)
+        require_choices(self)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RuntimeConfig:
+    """Settings that an experiment may change without changing its result."""
+
+    num_processes: int = 0
+    """Processes that build records; 0: one a core."""
+
+    skip_corrupt_records: bool = False
+    """Train on without records that are damaged: each is replaced by another
+    one of its file, so that the order of all others stays. Otherwise the first
+    of them ends the run."""
+
+    eval_batch_size: int = 128
+    """Rows in a batch of evaluation, over all replicas."""
+
+    num_eval_steps: int = 0
+    """Batches of evaluation; 0 for every held-out record."""
+
+    gradient_accumulation_steps: int = 1
+    """Micro-batches in an update: more of them need less memory."""
+
+    iterations_per_loop: int = 200
+    """Updates between two lines of the logs; with several workers signals
+    wait for as many."""
+
+    save_checkpoints_steps: int = 1000
+    """Updates between two checkpoints."""
+
+    keep_checkpoint_max: int = 5
+    """Newest checkpoints that are kept; 0 for all."""
+
+    checkpoint_milestones: tuple[float, ...] = (0.0625, 0.125, 0.25, 0.5)
+    """Fractions of the training at which a checkpoint is kept for ever,
+    comma-separated."""
+
+    strategy: str = one_of("auto", "one", "mirrored", "multi_worker", "tpu")
+    """Where to compute: one device, all GPUs of this machine, the machines of
+    TF_CONFIG, or a TPU; auto takes what it finds."""
+
+    jit_compile: str = one_of("auto", "true", "false")
+    """Compile the update with XLA; auto where that is faster."""
+
+    tensorboard: bool = False
+    """Write TensorBoard event files too; needs [tensorboard]."""
+
+    keep_memory: bool = True
+    """Keep freed memory for the next update instead of returning it to the
+    system, which is faster. Of the GNU C library."""
+
+    generator_accuracy_limit: float = 0.6
+    """Share of right samples over which the run warns that the generator is
+    too good. The paper's Large reaches about 0.6."""
+
+    def __post_init__(self) -> None:
+        positive = (
+            "eval_batch_size gradient_accumulation_steps iterations_per_loop "
+            "save_checkpoints_steps"
+        )
+        others = "num_processes num_eval_steps keep_checkpoint_max"
+        require(self, positive, "at least 1", lambda n: n >= 1)
+        require(self, others, "at least 0", lambda n: n >= 0)
+        require(
+            self,
+            "checkpoint_milestones",
+            "fractions in (0, 1]",
+            lambda fractions: all(0 < x <= 1 for x in fractions),
+        )
+        require_choices(self)

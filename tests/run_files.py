@@ -1,0 +1,23 @@
+"""Files that a pre-training run leaves, as tests compare them."""
+
+import json
+
+import tensorflow as tf
+
+
+def tensors(model_dir, step):
+    """Returns name -> array, what the checkpoint of a step holds."""
+    reader = tf.train.load_checkpoint(str(model_dir / f"model.ckpt-{step}"))
+    names = reader.get_variable_to_shape_map()
+    return {name: reader.get_tensor(name) for name in names}
+
+
+def log(model_dir):
+    """Returns the metrics of a run without its speeds, which are positive."""
+    path = model_dir / "metrics.jsonl"
+    lines = path.read_text().splitlines(True) if path.exists() else []
+    records = [json.loads(line) for line in lines if line[-1] == "\n"]
+    for record in records:
+        for kind in ("sequences_per_second", "tokens_per_second"):
+            assert record.pop(kind) > 0
+    return records
