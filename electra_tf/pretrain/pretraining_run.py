@@ -111,11 +111,8 @@ def make_model(
         make = objectives.get_class(config.objective.objective)
         model = make(config, vocabulary)
         model.compile(optimizer=model.make_optimizer())
-    model.jit_compile_step = {
-        "true": True,
-        "false": False,
-        "auto": distribution.has_accelerator(),
-    }[config.runtime.jit_compile]
+    choice = config.runtime.jit_compile
+    model.jit_compile_step = distribution.compiles_updates(choice)
     return model
 
 

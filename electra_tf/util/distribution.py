@@ -170,6 +170,16 @@ def has_accelerator() -> bool:
     )
 
 
+def compiles_updates(jit_compile: str) -> bool:
+    """Says whether updates compile with XLA.
+
+    Args:
+      jit_compile: "true", "false", or "auto" for where that is faster: on
+        accelerators.
+    """
+    return has_accelerator() if jit_compile == "auto" else jit_compile == "true"
+
+
 @functools.cache
 def has_bfloat16() -> bool:
     """Returns whether matrix products in bfloat16 are of use on this machine.

@@ -162,3 +162,21 @@ def test_any_worker_can_set_a_flag():
         lambda i: meeting.workers(one).any(i == 1, False, True)
     )
     assert answers == [(True, False, True)] * 2
+
+
+@pytest.mark.parametrize(
+    ("choice", "has_accelerator", "expected"),
+    [
+        ("true", False, True),
+        ("false", True, False),
+        ("auto", False, False),
+        ("auto", True, True),
+    ],
+)
+def test_updates_compile_where_it_is_asked_for_or_faster(
+    monkeypatch, choice, has_accelerator, expected
+):
+    monkeypatch.setattr(
+        distribution, "has_accelerator", lambda: has_accelerator
+    )
+    assert distribution.compiles_updates(choice) is expected

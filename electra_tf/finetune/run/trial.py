@@ -169,11 +169,8 @@ class Trial:
                 learning_rate_factor=factor**self.restart,
             )
             model.compile(optimizer=model.make_optimizer())
-        model.jit_compile_step = {
-            "true": True,
-            "false": False,
-            "auto": distribution.has_accelerator(),
-        }[self.config.runtime.jit_compile]
+        choice = self.config.runtime.jit_compile
+        model.jit_compile_step = distribution.compiles_updates(choice)
         return model
 
     def _train(self) -> dict[str, Any]:

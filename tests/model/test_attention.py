@@ -1,0 +1,108 @@
+"""Attention against its formula, and who may read whom."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf.config.model import BertConfig
+from electra_tf.model.attention import SelfAttention, attention_bias
+
+B, L, H, A = 2, 4, 6, 2
+CONFIG = BertConfig(
+    vocab_size=30,
+    hidden_size=H,
+    num_attention_heads=A,
+    num_hidden_layers=1,
+    intermediate_size=8,
+    embedding_size=H,
+)
+MASK = np.array([[1, 1, 1, 0], [1, 1, 1, 1]])
+DOCUMENTS = np.array([[1, 1, 2, 0], [1, 2, 2, 3]])
+
+
+def _may_read(mask, direction, is_packed):
+    """Returns bool [B, L, L] (reader, read), one pair at a time."""
+    found = np.zeros((B, L, L), bool)
+    for row, reader, read in np.ndindex(B, L, L):
+        is_real = mask[row, read] > 0
+        is_ahead = {
+            "both": False,
+            "left_to_right": read > reader,
+            "right_to_left": read < reader,
+        }[direction]
+        is_other = is_packed and mask[row, read] != mask[row, reader]
+        found[row, reader, read] = is_real and not is_ahead and not is_other
+    return found
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+@pytest.mark.parametrize(
+    "direction", ["both", "left_to_right", "right_to_left"]
+)
+def test_a_token_reads_what_it_may(direction, is_packed):
+    mask = DOCUMENTS if is_packed else MASK
+    bias = attention_bias(tf.constant(mask), direction, is_packed=is_packed)
+    bias = np.broadcast_to(bias.numpy(), (B, 1, L, L))[:, 0]
+    expected = np.where(_may_read(mask, direction, is_packed), 0.0, -10000.0)
+    is_real = mask > 0  # what padding reads is of no use to anybody
+    np.testing.assert_array_equal(bias[is_real], expected[is_real])
+
+
+@pytest.fixture(scope="module")
+def attention():
+    layer = SelfAttention(CONFIG)
+    layer.build((None, None, H))
+    rng = np.random.default_rng(0)
+    for variable in layer.weights:
+        variable.assign(rng.normal(size=variable.shape))
+    return layer
+
+
+def _numpy_attention(layer, x, bias):
+    """Returns probabilities [B, A, L, L] and outputs [B, L, H], float64."""
+
+    def projected(part):
+        kernel, offset = (v.numpy().astype("d") for v in part.weights)
+        y = (x @ kernel + offset).reshape(B, L, A, H // A)
+        return y.transpose(0, 2, 1, 3)  # [B, A, L, d]
+
+    query, key, value = map(projected, (layer.query, layer.key, layer.value))
+    scores = query @ key.transpose(0, 1, 3, 2) / np.sqrt(H // A) + bias
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    weights /= weights.sum(-1, keepdims=True)
+    context = (weights @ value).transpose(0, 2, 1, 3).reshape(B, L, H)
+    kernel, offset = (v.numpy().astype("d") for v in layer.dense.weights)
+    return weights, context @ kernel + offset
+
+
+def test_attention_is_the_softmax_of_scaled_products(attention):
+    x = np.random.default_rng(1).normal(size=(B, L, H))
+    bias = attention_bias(tf.constant(MASK))
+    weights, outputs = _numpy_attention(attention, x, bias.numpy())
+    x = tf.constant(x, tf.float32)
+    found = attention.probabilities(x, bias)
+    np.testing.assert_allclose(found, weights, 1e-4, 1e-6)
+    np.testing.assert_allclose(attention(x, bias), outputs, 1e-4, 1e-5)
+    assert (found.numpy()[0, ..., 3] == 0).all(), "padding is never read"
+
+
+def test_dropout_needs_keys_and_is_a_function_of_them():
+    config = BertConfig(
+        **CONFIG.to_dict() | {"attention_probs_dropout_prob": 0.5}
+    )
+    layer = SelfAttention(config)
+    x = tf.random.stateless_normal([B, L, H], [0, 1])
+    bias = attention_bias(tf.constant(MASK))
+    keys = [tf.constant(k, tf.uint32) for k in ([1, 2], [1, 2], [3, 2])]
+    first, again, other = (layer(x, bias, k).numpy() for k in keys)
+    np.testing.assert_array_equal(first, again)
+    assert (first[0] != other[0]).any()
+    np.testing.assert_array_equal(first[1], other[1])
+    np.testing.assert_array_equal(layer(x, bias), layer(x, bias))
+
+
+def test_it_comes_back_from_its_configuration(attention):
+    config = keras.saving.serialize_keras_object(attention)
+    again = keras.saving.deserialize_keras_object(config)
+    assert again.get_config() == attention.get_config()

@@ -1,0 +1,73 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf.config.model import BertConfig
+from electra_tf.model import layers
+from electra_tf.model.modeling import BertModel
+
+BERT = BertConfig(
+    vocab_size=9,
+    hidden_size=4,
+    num_hidden_layers=1,
+    num_attention_heads=1,
+    intermediate_size=8,
+    embedding_size=4,
+)
+X = np.random.default_rng(0).normal(size=(2, 3, 4))
+
+
+def _filled(layer):
+    layer.build(X.shape)
+    rng = np.random.default_rng(1)
+    values = [rng.normal(size=v.shape) for v in layer.weights]
+    for variable, value in zip(layer.weights, values, strict=True):
+        variable.assign(value)
+    return layer(tf.constant(X, tf.float32)).numpy(), values
+
+
+def test_linear_is_an_affine_map():
+    found, (kernel, bias) = _filled(layers.Linear(5, 0.02, name="dense"))
+    np.testing.assert_allclose(found, X @ kernel + bias, 1e-4, 1e-5)
+
+
+def test_layer_norm_normalizes_scales_and_shifts():
+    found, (gamma, beta) = _filled(layers.LayerNorm())
+    centered = X - X.mean(-1, keepdims=True)
+    normal = centered / np.sqrt((centered**2).mean(-1, keepdims=True) + 1e-12)
+    np.testing.assert_allclose(found, normal * gamma + beta, 1e-4, 1e-5)
+
+
+@pytest.mark.parametrize("scale", [0.02, None])
+def test_kernels_start_as_the_originals(scale):
+    kernel = layers.initializer(scale)((200, 100)).numpy()
+    if scale is None:  # Glorot uniform
+        limit = np.sqrt(6 / 300)
+        assert 0.95 * limit < np.abs(kernel).max() <= limit
+    else:  # normal, cut at two standard deviations
+        assert np.abs(kernel).max() <= 2 * scale + 1e-6
+        assert 0.85 * scale < kernel.std() < 0.9 * scale
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        layers.Linear(5, 0.02, name="dense", dtype="mixed_bfloat16"),
+        layers.Linear(5, None, name="dense"),
+        layers.LayerNorm("norm"),
+    ],
+    ids=lambda layer: type(layer).__name__,
+)
+def test_the_configuration_is_the_arguments(layer):
+    config = keras.saving.serialize_keras_object(layer)
+    again = keras.saving.deserialize_keras_object(config)
+    assert type(again) is type(layer) and again.name == layer.name
+    assert again.get_config() == layer.get_config()
+    assert again.dtype_policy == layer.dtype_policy
+
+
+def test_layers_of_others_are_no_part_of_a_configuration():
+    first = BertModel(BERT)
+    second = BertModel(BERT, "generator", first.embeddings)
+    assert "embeddings" not in second.get_config()
