@@ -40,6 +40,11 @@ class Steps:
         self._batches = _batches(config, strategy)
         self._block = training_utils.make_block(self.model, strategy)
 
+    def update(self, num_steps: int) -> float:
+        """Makes updates, and returns the loss at the last."""
+        sums = self._block(self._batches, num_steps)
+        return float(training_utils.losses(sums, self.model.loss_weights)[-1])
+
     def seconds(self, num_steps: int) -> float:
         """Makes updates, and returns the seconds that one took."""
         start = time.perf_counter()

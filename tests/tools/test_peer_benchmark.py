@@ -1,9 +1,11 @@
-"""The benchmark of fine-tuning: what it trains, and what it prints."""
+"""The comparison with PyTorch: what is trained, and what it prints."""
 
 import json
 
-import finetune_step
-import finetune_workers
+import finetune_peers
+import peer_step
+import peers
+import pretrain_peers
 import pytest
 
 TINY = {
@@ -19,15 +21,16 @@ TINY = {
 
 @pytest.fixture(scope="module")
 def tool():
-    return finetune_step
+    return peer_step
 
 
 class _Worker:
     """Answers with times that are known beforehand."""
 
-    def __init__(self, peer, setting):
+    def __init__(self, job, peer, setting):
         setting = json.loads(setting)
-        rank = {"": 1, "fused": 3, "foreach": 2}[setting["optimizer"]]
+        rank = {"": 1, "fused": 3, "foreach": 2, "compiled": 4}
+        rank = rank[setting["variant"]]
         half = 2 if setting["precision"] == "bfloat16" else 1
         self.versions = {peer: "1.0"}
         self.seconds = rank / half
@@ -42,7 +45,7 @@ class _Worker:
         pass
 
 
-def test_ratios_are_to_the_faster_optimizer_turn_by_turn(
+def test_ratios_are_to_the_fastest_variant_turn_by_turn(
     tool, monkeypatch, capsys
 ):
     monkeypatch.setattr(tool, "Worker", _Worker)
@@ -54,17 +57,17 @@ def test_ratios_are_to_the_faster_optimizer_turn_by_turn(
         for precision in ("float32", "bfloat16")
     }
     seconds = report["seconds_per_step"]
-    assert len(seconds) == 6
+    assert len(seconds) == 8
     expected = {"min": 1.5, "median": 3.0, "max": 4.5}
     assert seconds["torch-bfloat16-fused"]["cpu"] == expected
     assert seconds["electra_tf-float32"]["wall"]["max"] == 30.0
 
 
 def test_rows_are_alike_for_all_and_half_filled_or_more(tool):
-    workers = finetune_workers
     config = tool.BenchmarkConfig(batch_size=50)
     setting = json.loads(config.setting("float32", ""))
-    made = [workers.batch(workers.Setting(**setting)) for _ in range(2)]
+    setting = peers.Setting(**setting)
+    made = [finetune_peers.batch(setting) for _ in range(2)]
     for name, first in made[0].items():
         assert (first == made[1][name]).all()
     ids, mask = made[0]["ids"], made[0]["mask"]
@@ -74,9 +77,17 @@ def test_rows_are_alike_for_all_and_half_filled_or_more(tool):
     assert ((ids > 0) == (mask > 0)).all()
 
 
+def test_rows_of_pre_training_are_filled_with_words(tool):
+    config = tool.BenchmarkConfig(batch_size=50, vocab_size=40)
+    setting = peers.Setting(**json.loads(config.setting("float32", "")))
+    ids = pretrain_peers.batch(setting)
+    assert ids.shape == (50, 128) and ids.min() == 5 and ids.max() == 39
+
+
 @pytest.mark.slow
-def test_ours_is_measured_alone(tool, capsys):
-    tool.main(tool.BenchmarkConfig(**TINY, peers=("electra_tf",)))
+@pytest.mark.parametrize("job", ["pretrain", "finetune"])
+def test_ours_is_measured_alone(tool, capsys, job):
+    tool.main(tool.BenchmarkConfig(**TINY, job=job, peers=("electra_tf",)))
     report = json.loads(capsys.readouterr().out)
     assert set(report["seconds_per_step"]) == {
         "electra_tf-float32",
@@ -86,10 +97,14 @@ def test_ours_is_measured_alone(tool, capsys):
 
 
 @pytest.mark.huggingface
-def test_peers_take_turns(tool, capsys):
+@pytest.mark.parametrize("job", ["pretrain", "finetune"])
+def test_peers_take_turns(tool, capsys, monkeypatch, job):
+    # torch.compile takes a minute, and a compiler.
+    kinds = {"torch": ("fused", "foreach"), "electra_tf": ("",)}
+    monkeypatch.setattr(tool, "VARIANTS", kinds)
     pytest.importorskip("torch")
     pytest.importorskip("transformers")
-    tool.main(tool.BenchmarkConfig(**TINY))
+    tool.main(tool.BenchmarkConfig(**TINY, job=job))
     report = json.loads(capsys.readouterr().out)
     assert report["torch"] and report["tensorflow"]
     for times in report["seconds_per_step"].values():

@@ -1,18 +1,21 @@
-"""Measures one update of fine-tuning against Hugging Face PyTorch.
+r"""Measures one update against Hugging Face PyTorch.
 
     python -m pip install -e '.[hf-test]'
-    python tools/benchmarks/finetune_step.py
-    python tools/benchmarks/finetune_step.py --size=base --batch_size=8
+    python tools/benchmarks/peer_step.py
+    python tools/benchmarks/peer_step.py --job=finetune --size=base \
+        --batch_size=8
 
-Both train the same classifier on the same rows of random tokens, half to wholly
-filled: forward and backward pass with dropout, clipping and Adam. PyTorch has
-its fused attention, its fused or its foreach optimizer, whichever is faster,
-and bfloat16 by autocast. Each peer and precision is a process of its own, so
-that none disturbs the threads of another, and they take turns: a load on the
-machine meets all of them. It prints one JSON line: seconds of CPU time (of all
-threads) and of the clock for an update, and how many times those of electra_tf
-PyTorch needs, turn by turn. On a machine with other work trust the CPU time,
-and set OMP_WAIT_POLICY=passive: else PyTorch's threads count while they wait.
+Both train the same networks on the same rows of random tokens: generator and
+discriminator jointly (`pretrain_peers.py`), or a classifier on an encoder
+(`finetune_peers.py`); forward and backward pass with dropout, clipping and
+Adam. PyTorch has its fused attention, bfloat16 by autocast, memory kept between
+updates as ours, and whichever is fastest of its fused and its foreach optimizer
+and torch.compile. Each peer and precision is a process of its own, so that none
+disturbs the threads of another, and they take turns: a load on the machine
+meets all of them. It prints one JSON line: seconds of CPU time (of all threads)
+and of the clock for an update, and how many times those of electra_tf PyTorch
+needs, turn by turn. On a machine with other work trust the CPU time, and set
+OMP_WAIT_POLICY=passive: else PyTorch's threads count while they wait.
 """
 
 import dataclasses
@@ -28,7 +31,8 @@ import machine
 from electra_tf.util import config_flags
 from electra_tf.util.config_fields import one_of, require, require_choices
 
-_WORKER = pathlib.Path(__file__).with_name("finetune_workers.py")
+_WORKER = pathlib.Path(__file__).with_name("peer_worker.py")
+VARIANTS = {"torch": ("fused", "foreach", "compiled"), "electra_tf": ("",)}
 _PRECISIONS = ("float32", "bfloat16")
 _SIZES = {
     "small": {"embedding_size": 128, "hidden_size": 256, "heads": 4},
@@ -42,6 +46,9 @@ Times = list[dict[str, float]]
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BenchmarkConfig:
     """What is measured."""
+
+    job: str = one_of("pretrain", "finetune")
+    """Pre-training with ELECTRA, or fine-tuning a classifier."""
 
     size: str = one_of("small", "base")
     """Of the encoder, 12 layers."""
@@ -77,7 +84,7 @@ class BenchmarkConfig:
         require(self, counts, "at least 1", lambda n: n >= 1)
         require_choices(self)
 
-    def setting(self, precision: str, optimizer: str) -> str:
+    def setting(self, precision: str, variant: str) -> str:
         """Returns the setting of a worker, as JSON."""
         size = _SIZES[self.size]
         sizes = {
@@ -95,7 +102,7 @@ class BenchmarkConfig:
                 "batch_size": self.batch_size,
                 "length": self.max_seq_length,
                 "threads": self.threads,
-                "optimizer": optimizer,
+                "variant": variant,
             }
         )
 
@@ -104,6 +111,7 @@ class Worker:
     """A process that trains on request.
 
     Args:
+      job: "pretrain" or "finetune".
       peer: "electra_tf" or "torch".
       setting: as JSON.
 
@@ -111,15 +119,15 @@ class Worker:
       versions: of its libraries.
     """
 
-    def __init__(self, peer: str, setting: str) -> None:
+    def __init__(self, job: str, peer: str, setting: str) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, _WORKER, peer, setting],
+            [sys.executable, _WORKER, job, peer, setting],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
         self.versions = self._answer()
-        self.update(2)  # traces, and makes the optimizer's slots
+        self.update(2)  # traces, compiles, and makes the optimizer's slots
 
     def update(self, count: int) -> dict[str, float]:
         """Makes updates, and returns the seconds that one took."""
@@ -144,11 +152,10 @@ def main(config: BenchmarkConfig) -> None:
     workers = {}
     for precision in _PRECISIONS:
         for peer in config.peers:
-            optimizers = ("fused", "foreach") if peer == "torch" else ("",)
-            for optimizer in optimizers:
-                name = "-".join(filter(None, (peer, precision, optimizer)))
-                setting = config.setting(precision, optimizer)
-                workers[name] = Worker(peer, setting)
+            for variant in VARIANTS[peer]:
+                name = "-".join(filter(None, (peer, precision, variant)))
+                setting = config.setting(precision, variant)
+                workers[name] = Worker(config.job, peer, setting)
     times: dict[str, Times] = {name: [] for name in workers}
     for turn in range(config.turns):
         names = sorted(workers, reverse=turn % 2 == 1)
@@ -172,7 +179,7 @@ def _report(
         if len(config.peers) > 1
     }
     return {
-        "benchmark": "finetune_step",
+        "benchmark": "peer_step",
         **versions,
         **machine.describe(),
         **dataclasses.asdict(config),
@@ -186,7 +193,7 @@ def _report(
 
 def _ratios(precision: str, times: Mapping[str, Times]) -> dict[str, float]:
     """Returns how many times ours PyTorch needs, in the median over turns."""
-    rivals = [times[f"torch-{precision}-{x}"] for x in ("fused", "foreach")]
+    rivals = [times[f"torch-{precision}-{x}"] for x in VARIANTS["torch"]]
     rival = min(rivals, key=lambda x: statistics.median(t["cpu"] for t in x))
     ours = times[f"electra_tf-{precision}"]
     return {

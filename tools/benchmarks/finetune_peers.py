@@ -1,61 +1,10 @@
-"""The peers of `finetune_step.py`, one in each process, that train on request.
-
-    python tools/benchmarks/finetune_workers.py PEER '{"precision": ..., ...}'
-
-PEER is `electra_tf` or `torch`; the JSON has the fields of `Setting`. A worker
-says what it is in a line of JSON. Then it reads numbers from its standard
-input: for each it makes so many updates, and answers with a line of JSON, the
-seconds that one of them took.
-"""
-
-import argparse
-import dataclasses
-import json
-import sys
-import time
-from collections.abc import Callable
+"""Fine-tuning a classifier: the peers of `peer_step.py --job=finetune`."""
 
 import numpy as np
+from peers import FIRST_WORD, Peer, Setting, torch_peer
 
-from electra_tf.util import memory
-
-_FIRST_WORD = 5  # the tokens before it are special
 _NUM_CLASSES = 2
 _LEARNING_RATE = 1e-4
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Setting:
-    """What a worker trains.
-
-    Attributes:
-      precision: "float32" or "bfloat16".
-      sizes: of the encoder, fields of `BertConfig`.
-      batch_size: rows in an update.
-      length: tokens in a row.
-      threads: that compute.
-      optimizer: of torch, "fused" or "foreach".
-    """
-
-    precision: str
-    sizes: dict[str, int]
-    batch_size: int
-    length: int
-    threads: int
-    optimizer: str
-
-
-@dataclasses.dataclass(frozen=True)
-class Peer:
-    """A training.
-
-    Attributes:
-      versions: of the libraries.
-      update: makes so many updates, and returns the last loss.
-    """
-
-    versions: dict[str, str]
-    update: Callable[[int], float]
 
 
 def batch(setting: Setting) -> dict[str, np.ndarray]:
@@ -69,7 +18,7 @@ def batch(setting: Setting) -> dict[str, np.ndarray]:
     sizes = rng.integers(setting.length // 2, setting.length + 1, shape[0])
     sizes[0] = setting.length
     mask = (np.arange(setting.length) < sizes[:, None]).astype(np.int32)
-    ids = rng.integers(_FIRST_WORD, setting.sizes["vocab_size"], shape)
+    ids = rng.integers(FIRST_WORD, setting.sizes["vocab_size"], shape)
     labels = rng.integers(0, _NUM_CLASSES, shape[0]).astype(np.int32)
     return {"ids": ids.astype(np.int32) * mask, "mask": mask, "labels": labels}
 
@@ -140,63 +89,19 @@ def torch(setting: Setting) -> Peer:
         attn_implementation="sdpa",
     )
     model.train()
-    optimizer = torch.optim.AdamW(
-        model.parameters(),
-        lr=_LEARNING_RATE,
-        weight_decay=0.0,
-        **{setting.optimizer: True},
-    )
     arrays = {k: torch.from_numpy(v).long() for k, v in batch(setting).items()}
 
-    def update(count: int) -> float:
-        for _ in range(count):
-            optimizer.zero_grad(set_to_none=True)
-            with torch.autocast(
-                "cpu",
-                torch.bfloat16,
-                enabled=setting.precision == "bfloat16",
-            ):
-                loss = model(
-                    input_ids=arrays["ids"],
-                    attention_mask=arrays["mask"],
-                    labels=arrays["labels"],
-                ).loss
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimizer.step()
-        return loss.item()
+    def loss_of() -> torch.Tensor:
+        return model(
+            input_ids=arrays["ids"],
+            attention_mask=arrays["mask"],
+            labels=arrays["labels"],
+        ).loss
 
-    versions = {
-        "torch": torch.__version__,
-        "transformers": transformers.__version__,
-    }
-    return Peer(versions, update)
-
-
-PEERS = {"electra_tf": electra_tf, "torch": torch}
-
-
-def main(name: str, setting: Setting) -> None:
-    """Makes a peer, and updates it on request until the input ends."""
-    memory.keep()  # as run_finetuning does, for each peer alike
-    peer = PEERS[name](setting)
-    _say(peer.versions)
-    for line in sys.stdin:
-        count = int(line)
-        wall, cpu = time.perf_counter(), time.process_time()
-        loss = peer.update(count)
-        cpu = (time.process_time() - cpu) / count
-        wall = (time.perf_counter() - wall) / count
-        _say({"cpu": cpu, "wall": wall, "loss": loss})
-
-
-def _say(what: dict) -> None:
-    print(json.dumps(what), flush=True)
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("peer", choices=PEERS)
-    parser.add_argument("setting", type=json.loads)
-    arguments = parser.parse_args()
-    main(arguments.peer, Setting(**arguments.setting))
+    return torch_peer(
+        setting,
+        [model],
+        loss_of,
+        learning_rate=_LEARNING_RATE,
+        weight_decay=0.0,
+    )

@@ -1,0 +1,48 @@
+"""A peer of `peer_step.py` in a process of its own, that trains on request.
+
+    python tools/benchmarks/peer_worker.py JOB PEER '{"precision": ..., ...}'
+
+JOB is `pretrain` or `finetune`, PEER `electra_tf` or `torch`; the JSON has the
+fields of `Setting`. A worker says what it is in a line of JSON. Then it reads
+numbers from its standard input: for each it makes so many updates, and answers
+with a line of JSON, the seconds that one of them took.
+"""
+
+import argparse
+import importlib
+import json
+import sys
+import time
+
+from peers import Setting
+
+from electra_tf.util import memory
+
+JOBS = {"pretrain": "pretrain_peers", "finetune": "finetune_peers"}
+
+
+def main(job: str, name: str, setting: Setting) -> None:
+    """Makes a peer, and updates it on request until the input ends."""
+    memory.keep()  # as our commands do, for each peer alike
+    peer = getattr(importlib.import_module(JOBS[job]), name)(setting)
+    _say(peer.versions)
+    for line in sys.stdin:
+        count = int(line)
+        wall, cpu = time.perf_counter(), time.process_time()
+        loss = peer.update(count)
+        cpu = (time.process_time() - cpu) / count
+        wall = (time.perf_counter() - wall) / count
+        _say({"cpu": cpu, "wall": wall, "loss": loss})
+
+
+def _say(what: dict) -> None:
+    print(json.dumps(what), flush=True)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("job", choices=JOBS)
+    parser.add_argument("peer", choices=["electra_tf", "torch"])
+    parser.add_argument("setting", type=json.loads)
+    arguments = parser.parse_args()
+    main(arguments.job, arguments.peer, Setting(**arguments.setting))
