@@ -58,9 +58,9 @@ class PretrainingModel(UpdatedModel):
         self.check(config)
         self.config = config
         self.vocabulary = vocabulary
-        self.loss_weights = {
-            name: loss.weight for name, loss in self.declare_losses().items()
-        }
+        declared = self.declare_losses()
+        self.loss_weights = {k: loss.weight for k, loss in declared.items()}
+        self._divisors = {k: loss.over for k, loss in declared.items()}
 
     @property
     def policy(self) -> str:
@@ -131,10 +131,7 @@ class PretrainingModel(UpdatedModel):
         self, inputs: Inputs, *, keys: RandomKeys
     ) -> dict[str, tf.Tensor]:
         counts = self.counts(inputs, keys)
-        return {
-            name: counts[loss.over]
-            for name, loss in self.declare_losses().items()
-        }
+        return {name: counts[over] for name, over in self._divisors.items()}
 
     def counts(self, inputs: Inputs, keys: RandomKeys) -> dict[str, tf.Tensor]:
         """Counts what losses are means over, float32 scalars by name.
