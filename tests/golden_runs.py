@@ -66,7 +66,7 @@ def pretraining(variant):
         **tiny.VARIANTS[variant],
     )
     model = tiny.model(config, tiny.COUNTED)
-    update = tf.function(model.update)
+    update = tf.function(model.update, autograph=False)
     losses = {name: [] for name in sorted(model.loss_weights)}
     for seed in range(NUM_UPDATES):
         terms = update(tiny.batch(seed=seed))

@@ -199,7 +199,7 @@ class _Run:
 
     def __init__(self, model):
         self.variables = checkpoint_variables(model)
-        self._update = tf.function(model.update)
+        self._update = tf.function(model.update, autograph=False)
 
     def learn(self, begin, end):
         for seed in range(begin, end):

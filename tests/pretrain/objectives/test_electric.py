@@ -173,7 +173,7 @@ def test_scores_of_a_language_become_its_probabilities(leaves):
         initializer_range=0.02,
         **leaves,
     )
-    step = tf.function(model.update)
+    step = tf.function(model.update, autograph=False)
     for seed in range(200):
         step(_words_of_known_frequency(seed))
     inputs = _words_of_known_frequency(seed=1000, num_rows=256)

@@ -14,7 +14,7 @@ GENERATOR = ("generator/", "generator_predictions/")
 def _model(**leaves):
     leaves = {**tiny.TWO_STAGE, "num_hidden_layers": 1, **leaves}
     model = tiny.model(tiny.config(**leaves))
-    model.compiled = tf.function(model.update)
+    model.compiled = tf.function(model.update, autograph=False)
     return model
 
 
