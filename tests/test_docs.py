@@ -8,7 +8,9 @@ import pytest
 ROOT = pathlib.Path(__file__).parent.parent
 PACKAGE = ROOT / "electra_tf"
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text("utf-8")
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")], key=str)
+DOCUMENTS = sorted(
+    [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")], key=str
+)
 
 
 def test_every_file_and_folder_of_the_architecture_exists():
