@@ -73,9 +73,8 @@ class ProgressLog:
         self._bytes_before = progress.bytes_before
         num_bytes = progress.num_bytes - progress.bytes_before
         if not num_bytes or progress.is_search != self._is_search:
-            self._text_start = (
-                time.monotonic()
-            )  # processes take seconds to start
+            # Not from the beginning: processes take seconds to start.
+            self._text_start = time.monotonic()
             self._is_search = progress.is_search
         if num_bytes:
             self._log(lambda: self._text(progress, num_bytes))

@@ -123,3 +123,12 @@ def test_a_file_that_is_no_text_or_not_there_is_refused(tmp_path):
     path.write_bytes(b"[PAD]\n\xff\n")
     with pytest.raises(UserError, match=r"v\.txt: line 2 is not UTF-8"):
         Vocabulary.from_file(str(path))
+
+
+def test_ids_are_places_in_the_vocabulary(tmp_path):
+    words = (*SPECIAL_TOKENS, "the", "chef")
+    path = write(tmp_path / "vocab.txt", *words)
+    tokenizer = tokenization.FullTokenizer(path)
+    ids = tokenizer.convert_tokens_to_ids(["chef", "[SEP]", "the"])
+    assert ids == [words.index(word) for word in ("chef", "[SEP]", "the")]
+    assert tokenizer.convert_ids_to_tokens(ids) == ["chef", "[SEP]", "the"]
