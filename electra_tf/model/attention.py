@@ -44,16 +44,25 @@ def attention_bias(
 
 @keras.saving.register_keras_serializable("electra_tf")
 class SelfAttention(layers.ConfiguredLayer):
-    """Multi-head self-attention: softmax(Q K' / sqrt(d)) V, projected.
+    """Multi-head self-attention: softmax(Q K' / sqrt(d)) V.
 
     Query, key and value keep the original's separate kernels and run as one
-    matrix product.
+    matrix product. The block applies `dense`, whose bias it adds together with
+    the residual.
 
     Args:
       config: the encoder's sizes.
       name: name of the layer, part of its variables' paths.
       dtype: policy; of "mixed_bfloat16" the matrix products alone are of
         bfloat16. Default: Keras' global one.
+
+    Call arguments:
+      x: float32 [B, L, H].
+      bias: float32 [B, 1, 1 or L, L], of `attention_bias`.
+      keys: uint32 [B], one random key a row; None switches dropout off.
+
+    Returns:
+      The compute dtype, [B, L, H], the heads' outputs side by side.
     """
 
     def __init__(
@@ -85,14 +94,11 @@ class SelfAttention(layers.ConfiguredLayer):
         self, x: tf.Tensor, bias: tf.Tensor, keys: tf.Tensor | None = None
     ) -> tf.Tensor:
         query, key, value = self._project(x)  # [B, A, L, d]
-        probs = self._probabilities(query, key, bias)  # [B, A, L, L]
         if keys is not None:
             keys = seeds.fold_in(keys, 0)
-        rate = self.config.attention_probs_dropout_prob
-        probs = tensor_ops.dropout(probs, rate, keys)
-        context = tensor_ops.matmul(probs, value, self.compute_dtype)
-        context = tf.transpose(context, [0, 2, 1, 3])  # [B, L, A, d]
-        return self.dense(tf.reshape(context, tensor_ops.shape_of(x)))
+        weights = self._weights(query, key, bias, keys)  # [B, A, L, L]
+        context = tf.transpose(weights @ value, [0, 2, 1, 3])  # [B, L, A, d]
+        return tf.reshape(context, tensor_ops.shape_of(x))
 
     def probabilities(self, x: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
         """Returns the attention of each token to each other.
@@ -105,23 +111,32 @@ class SelfAttention(layers.ConfiguredLayer):
           float32 [B, A, L, L]; the last axis sums to 1.
         """
         query, key, _ = self._project(x)
-        return self._probabilities(query, key, bias)
+        return tf.cast(self._weights(query, key, bias, None), x.dtype)
 
-    def _probabilities(
-        self, query: tf.Tensor, key: tf.Tensor, bias: tf.Tensor
+    def _weights(
+        self,
+        query: tf.Tensor,
+        key: tf.Tensor,
+        bias: tf.Tensor,
+        keys: tf.Tensor | None,
     ) -> tf.Tensor:
-        scores = tensor_ops.matmul(
-            query, key, self.compute_dtype, transpose_b=True
-        )  # [B, A, L, L]
-        return tf.nn.softmax(scores * (query.shape[-1] ** -0.5) + bias)
+        scores = tf.matmul(query, key, transpose_b=True)  # [B, A, L, L]
+        return tensor_ops.attention_weights(
+            scores,
+            bias,
+            scale=query.shape[-1] ** -0.5,
+            rate=self.config.attention_probs_dropout_prob,
+            keys=keys,
+        )
 
     def _project(self, x: tf.Tensor) -> list[tf.Tensor]:
-        """Returns query, key and value, each float32 [B, A, L, d]."""
+        """Returns query, key and value, each [B, A, L, d]."""
         parts = (self.query, self.key, self.value)
         kernel = tf.concat([part.kernel for part in parts], 1)  # [H, 3H]
         bias = tf.concat([part.bias for part in parts], 0)  # [3H]
         batch, length, width = tensor_ops.shape_of(x)
         heads = self.config.num_attention_heads
-        y = tensor_ops.linear(x, kernel, bias, self.compute_dtype)  # [B, L, 3H]
+        y = tensor_ops.product(x, kernel, self.compute_dtype)  # [B, L, 3H]
+        y = tensor_ops.add_bias(y, bias, y.dtype)
         y = tf.reshape(y, [batch, length, 3, heads, width // heads])
         return tf.unstack(tf.transpose(y, [2, 0, 3, 1, 4]))  # 3 [B, A, L, d]

@@ -22,15 +22,23 @@ class _Projection(layers.ConfiguredLayer):
       width: P of what is compared.
       initializer_range: of the dense kernel.
       name: root of the variables' paths.
+      dtype: policy, see `layers.Linear`.
     """
 
     def __init__(
-        self, width: int, initializer_range: float, *, name: str
+        self,
+        width: int,
+        initializer_range: float,
+        *,
+        name: str,
+        dtype: layers.Policy = None,
     ) -> None:
-        super().__init__(name=name, dtype="float32")
+        super().__init__(name=name, dtype=dtype, autocast=False)
         self.width = width
         self.initializer_range = initializer_range
-        self.dense = layers.Linear(width, initializer_range, name="dense")
+        self.dense = layers.Linear(
+            width, initializer_range, name="dense", dtype=self.dtype_policy
+        )
         self.layer_norm = layers.LayerNorm()
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
@@ -54,6 +62,7 @@ class GeneratorPredictions(_Projection):
       vocab_size: number of its rows.
       initializer_range: of the dense kernel.
       name: root of the variables' paths.
+      dtype: policy, see `layers.Linear`.
 
     Call arguments:
       x: float32 [B, N, H], the encoder's states at the masked positions.
@@ -70,20 +79,28 @@ class GeneratorPredictions(_Projection):
         initializer_range: float,
         *,
         name: str = "generator_predictions",
+        dtype: layers.Policy = None,
     ) -> None:
-        super().__init__(embedding_size, initializer_range, name=name)
+        super().__init__(
+            embedding_size, initializer_range, name=name, dtype=dtype
+        )
         self.embedding_size = embedding_size
         self.vocab_size = vocab_size
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
         super().build(input_shape)
         self.output_bias = self.add_weight(
-            shape=(self.vocab_size,), initializer="zeros", name="output_bias"
+            shape=(self.vocab_size,),
+            initializer="zeros",
+            name="output_bias",
+            autocast=False,
         )
 
     def call(self, x: tf.Tensor, table: tf.Tensor) -> tf.Tensor:
         x = self.project(x)  # [B, N, E]
-        return tensor_ops.linear(x, tf.transpose(table), self.output_bias)
+        return tensor_ops.linear(
+            x, tf.transpose(table), self.output_bias, self.compute_dtype
+        )
 
 
 class Cloze(NamedTuple):
@@ -129,6 +146,7 @@ class ClozePredictions(GeneratorPredictions):
       vocab_size: number of its rows.
       initializer_range: of the dense kernel.
       name: root of the variables' paths.
+      dtype: policy, see `layers.Linear`.
 
     Call arguments:
       x: float32 [B, N, 2H], joined states of the towers.
@@ -145,9 +163,11 @@ class ClozePredictions(GeneratorPredictions):
         initializer_range: float,
         *,
         name: str = "cloze_predictions",
+        dtype: layers.Policy = None,
     ) -> None:
         super().__init__(
-            embedding_size, vocab_size, initializer_range, name=name
+            *(embedding_size, vocab_size, initializer_range),
+            **{"name": name, "dtype": dtype},
         )
 
     def everywhere(
@@ -179,6 +199,7 @@ class DiscriminatorPredictions(layers.ConfiguredLayer):
       hidden_size: width H of the encoder.
       initializer_range: of the first dense kernel.
       name: root of the variables' paths.
+      dtype: policy, see `layers.Linear`.
 
     Call arguments:
       x: float32 [B, L, H], the encoder's states.
@@ -193,12 +214,18 @@ class DiscriminatorPredictions(layers.ConfiguredLayer):
         initializer_range: float,
         *,
         name: str = "discriminator_predictions",
+        dtype: layers.Policy = None,
     ) -> None:
-        super().__init__(name=name, dtype="float32")
+        super().__init__(name=name, dtype=dtype, autocast=False)
         self.hidden_size = hidden_size
         self.initializer_range = initializer_range
-        self.dense = layers.Linear(hidden_size, initializer_range, name="dense")
-        self.dense_1 = layers.Linear(1, None, name="dense_1")
+        policy = self.dtype_policy
+        self.dense = layers.Linear(
+            hidden_size, initializer_range, name="dense", dtype=policy
+        )
+        self.dense_1 = layers.Linear(
+            1, None, name="dense_1", dtype="float32"
+        )  # logits that are ranked, at no price
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
         self.dense.build(input_shape)
@@ -224,6 +251,7 @@ class SelectionPredictions(_Projection):
       initializer_range: of the dense kernel.
       has_neither: whether "neither" is scored too.
       name: root of the variables' paths.
+      dtype: policy, see `layers.Linear`.
 
     Call arguments:
       x: float32 [B, N, H], the encoder's states.
@@ -241,8 +269,11 @@ class SelectionPredictions(_Projection):
         *,
         has_neither: bool,
         name: str = "selection_predictions",
+        dtype: layers.Policy = None,
     ) -> None:
-        super().__init__(embedding_size, initializer_range, name=name)
+        super().__init__(
+            embedding_size, initializer_range, name=name, dtype=dtype
+        )
         self.embedding_size = embedding_size
         self.has_neither = has_neither
 
@@ -275,6 +306,7 @@ class ContrastPredictions(_Projection):
       hidden_size: width H of the encoder.
       initializer_range: of the dense kernel.
       name: root of the variables' paths.
+      dtype: policy, see `layers.Linear`.
 
     Call arguments:
       x: float32 [..., H].
@@ -289,8 +321,9 @@ class ContrastPredictions(_Projection):
         initializer_range: float,
         *,
         name: str = "contrast_predictions",
+        dtype: layers.Policy = None,
     ) -> None:
-        super().__init__(hidden_size, initializer_range, name=name)
+        super().__init__(hidden_size, initializer_range, name=name, dtype=dtype)
         self.hidden_size = hidden_size
 
     def call(self, x: tf.Tensor) -> tf.Tensor:

@@ -95,6 +95,17 @@ class Linear(ConfiguredLayer):
     def call(self, x: tf.Tensor) -> tf.Tensor:
         return tensor_ops.linear(x, self.kernel, self.bias, self.compute_dtype)
 
+    def product(self, x: tf.Tensor) -> tf.Tensor:
+        """Computes x @ kernel in the compute dtype; the bias is to be added.
+
+        Args:
+          x: float32 [..., I].
+
+        Returns:
+          [..., units].
+        """
+        return tensor_ops.product(x, self.kernel, self.compute_dtype)
+
     def compute_output_shape(
         self, input_shape: tuple[int | None, ...]
     ) -> tuple[int | None, ...]:
@@ -119,10 +130,10 @@ class LayerNorm(ConfiguredLayer):
     def build(self, input_shape: tuple[int | None, ...]) -> None:
         width = input_shape[-1:]
         self.gamma = self.add_weight(
-            shape=width, initializer="ones", name="gamma"
+            shape=width, initializer="ones", name="gamma", autocast=False
         )
         self.beta = self.add_weight(
-            shape=width, initializer="zeros", name="beta"
+            shape=width, initializer="zeros", name="beta", autocast=False
         )
 
     def call(self, x: tf.Tensor) -> tf.Tensor:

@@ -160,13 +160,34 @@ class TransformerBlock(layers.ConfiguredLayer):
     def call(
         self, x: tf.Tensor, bias: tf.Tensor, keys: tf.Tensor | None = None
     ) -> tf.Tensor:
-        rate = self.config.hidden_dropout_prob
-        attended = self.attention(x, bias, keys)  # [B, L, H]
-        attended = tensor_ops.dropout(attended, rate, _fold(keys, 1))
-        x = self.attention_norm(x + attended)
-        hidden = tensor_ops.gelu(self.intermediate(x))  # [B, L, F]
-        y = tensor_ops.dropout(self.dense(hidden), rate, _fold(keys, 2))
-        return self.output_norm(x + y)  # [B, L, H]
+        context = self.attention(x, bias, keys)  # [B, L, H]
+        x = self._add_and_norm(
+            *(x, context, self.attention.dense, self.attention_norm),
+            keys=_fold(keys, 1),
+        )
+        hidden = tensor_ops.add_and_gelu(
+            self.intermediate.product(x), self.intermediate.bias
+        )  # [B, L, F]
+        return self._add_and_norm(
+            *(x, hidden, self.dense, self.output_norm), keys=_fold(keys, 2)
+        )  # [B, L, H]
+
+    def _add_and_norm(
+        self,
+        x: tf.Tensor,
+        y: tf.Tensor,
+        dense: layers.Linear,
+        norm: layers.LayerNorm,
+        *,
+        keys: tf.Tensor | None,
+    ) -> tf.Tensor:
+        """Computes norm(x + dropout(dense(y)))."""
+        return tensor_ops.add_and_norm(
+            *(x, dense.product(y), dense.bias, norm.gamma, norm.beta),
+            epsilon=norm.epsilon,
+            rate=self.config.hidden_dropout_prob,
+            keys=keys,
+        )
 
     def compute_output_shape(
         self, input_shape: tuple[int | None, ...]

@@ -269,7 +269,9 @@ class ElectraDiscriminator(EncoderWithHead):
     def make_head(self) -> keras.layers.Layer:
         config = self.config
         return DiscriminatorPredictions(
-            config.hidden_size, config.initializer_range
+            config.hidden_size,
+            config.initializer_range,
+            dtype=self.encoder.dtype_policy,
         )
 
     def answer(
@@ -302,7 +304,10 @@ class ElectraGenerator(EncoderWithHead):
     def make_head(self) -> keras.layers.Layer:
         config = self.config
         return GeneratorPredictions(
-            config.embedding_size, config.vocab_size, config.initializer_range
+            config.embedding_size,
+            config.vocab_size,
+            config.initializer_range,
+            dtype=self.encoder.dtype_policy,
         )
 
     def answer(

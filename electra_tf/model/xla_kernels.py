@@ -10,26 +10,96 @@ a tenth of a second. So kernels are used for large tensors whose size is known
 beforehand: not in an exported model, nor in a test.
 """
 
-import math
+import functools
 from collections.abc import Callable
+from typing import Any
 
 import tensorflow as tf
-
-from electra_tf.util import seeds
 
 MIN_SIZE = 2**15
 """Elements from which on compiling is worth its time."""
 
 VECTOR = tf.TensorSpec([None], tf.float32)
 SCALAR = tf.TensorSpec([], tf.float32)
-_ROWS = tf.TensorSpec([None, None], tf.float32)
-_KEYS = tf.TensorSpec([None], tf.uint32)
+_COMPILED = (tf.float32, tf.bfloat16)
 
 
 def is_worth_compiling(x: tf.Tensor) -> bool:
-    """Says whether elementwise functions of `x` should run as kernels."""
-    is_known = x.shape.is_fully_defined() and x.dtype == tf.float32
+    """Says whether functions of `x` should run as kernels."""
+    is_known = x.shape.is_fully_defined() and x.dtype in _COMPILED
     return is_known and x.shape.num_elements() >= MIN_SIZE
+
+
+def compiled(formula: Callable) -> Callable:
+    """Makes a formula that runs as a kernel where that is faster.
+
+    Args:
+      formula: of tensors, and numbers by keyword; without a gradient.
+
+    Returns:
+      A function of the same arguments: a kernel of a large first tensor of
+      known shape, else plain TensorFlow.
+    """
+    kernel = tf.function(formula, jit_compile=True, autograph=False)
+
+    @functools.wraps(formula)
+    def call(
+        x: tf.Tensor,
+        *tensors: tf.Tensor,
+        **others: Any,  # noqa: ANN401 (what the formula takes)
+    ) -> Any:  # noqa: ANN401
+        run = kernel if is_worth_compiling(x) else formula
+        return run(x, *tensors, **others)
+
+    return call
+
+
+def fused(formula: Callable[..., tf.Tensor]) -> Callable[..., tf.Tensor]:
+    """Makes a formula with a gradient that runs as a kernel where faster.
+
+    On a large first argument of known shape the formula is one kernel and its
+    gradient another, which computes the formula again: only the arguments are
+    kept. Elsewhere it is plain TensorFlow.
+
+    Args:
+      formula: of tensors that have a gradient by position, and of all else by
+        keyword: tensors that have none, numbers, None.
+
+    Returns:
+      A function of the same arguments.
+    """
+    forward = tf.function(formula, jit_compile=True, autograph=False)
+
+    @tf.function(jit_compile=True, autograph=False)
+    def backward(
+        tensors: tuple[tf.Tensor, ...],
+        dy: tf.Tensor,
+        **others: Any,  # noqa: ANN401 (what the formula takes)
+    ) -> tuple[tf.Tensor, ...]:
+        with tf.GradientTape() as tape:
+            tape.watch(tensors)
+            y = formula(*tensors, **others)
+        return tape.gradient(y, tensors, dy)
+
+    @functools.wraps(formula)
+    def call(
+        *tensors: tf.Tensor,
+        **others: Any,  # noqa: ANN401
+    ) -> tf.Tensor:
+        tensors = tuple(tf.convert_to_tensor(x) for x in tensors)
+        if not is_worth_compiling(tensors[0]):
+            return formula(*tensors, **others)
+
+        @tf.custom_gradient
+        def run(*tensors: tf.Tensor) -> tuple[tf.Tensor, Callable]:
+            def gradient(dy: tf.Tensor) -> tuple[tf.Tensor, ...]:
+                return backward(tensors, dy, **others)
+
+            return forward(*tensors, **others), gradient
+
+        return run(*tensors)
+
+    return call
 
 
 def on_vectors(
@@ -48,96 +118,3 @@ def on_vectors(
     vectors = [tf.reshape(x, [-1]) if x.shape.rank else x for x in tensors]
     results = function(*vectors)
     return tf.nest.map_structure(lambda y: tf.reshape(y, shape), results)
-
-
-def gelu(x: tf.Tensor) -> tf.Tensor:
-    """Computes x * Phi(x), with the exact normal CDF.
-
-    Args:
-      x: float32, any shape.
-
-    Returns:
-      float32, the same shape.
-    """
-
-    @tf.custom_gradient
-    def run(x: tf.Tensor) -> tuple[tf.Tensor, Callable]:
-        def gradient(dy: tf.Tensor) -> tf.Tensor:
-            return on_vectors(_gelu_gradient_kernel, x, dy)
-
-        return on_vectors(_gelu_kernel, x), gradient
-
-    return run(x)
-
-
-def gelu_gradient(x: tf.Tensor, dy: tf.Tensor) -> tf.Tensor:
-    """Computes dy * (Phi(x) + x * phi(x)), the gradient of `gelu`."""
-    density = tf.exp(-0.5 * tf.square(x)) * (1 / math.sqrt(2 * math.pi))
-    return dy * (_normal_cdf(x) + x * density)
-
-
-def dropout(x: tf.Tensor, keys: tf.Tensor, rate: float) -> tf.Tensor:
-    """Zeroes elements with probability `rate` and scales the rest.
-
-    The gradient draws the mask again, so that none is kept.
-
-    Args:
-      x: float32 [B, ...] with a static shape but for B.
-      keys: uint32 [B], one random key a row.
-      rate: probability of zeroing.
-
-    Returns:
-      float32, the same shape.
-    """
-    size = math.prod(x.shape[1:])
-    is_large = size >= MIN_SIZE // 8 and x.dtype == tf.float32
-    function = _drop_kernel if is_large else drop
-    threshold = tf.constant(int(rate * 2**32), tf.uint32)
-    scale = tf.constant(1 / (1 - rate), x.dtype)
-
-    @tf.custom_gradient
-    def run(x: tf.Tensor, keys: tf.Tensor) -> tuple[tf.Tensor, Callable]:
-        def dropped(y: tf.Tensor) -> tf.Tensor:
-            rows = function(tf.reshape(y, [-1, size]), keys, threshold, scale)
-            return tf.reshape(rows, tf.shape(y))
-
-        return dropped(x), lambda dy: (dropped(dy), None)
-
-    y = run(x, keys)
-    y.set_shape(x.shape)
-    return y
-
-
-def drop(
-    rows: tf.Tensor, keys: tf.Tensor, threshold: tf.Tensor, scale: tf.Tensor
-) -> tf.Tensor:
-    """Zeroes elements whose random bits are below a threshold; scales the rest.
-
-    Args:
-      rows: float32 [B, n].
-      keys: uint32 [B].
-      threshold: uint32 scalar.
-      scale: float32 scalar.
-
-    Returns:
-      float32 [B, n].
-    """
-    kept = seeds.random_bits(keys, (tf.shape(rows)[1],)) >= threshold
-    return tf.where(kept, rows * scale, tf.zeros([], rows.dtype))
-
-
-def _normal_cdf(x: tf.Tensor) -> tf.Tensor:
-    return 0.5 * (1.0 + tf.math.erf(x * math.sqrt(0.5)))
-
-
-_gelu_kernel = tf.function(
-    lambda x: x * _normal_cdf(x), [VECTOR], jit_compile=True
-)
-_gelu_gradient_kernel = tf.function(
-    gelu_gradient, [VECTOR, VECTOR], jit_compile=True
-)
-_drop_kernel = tf.function(
-    drop,
-    [_ROWS, _KEYS, tf.TensorSpec([], tf.uint32), SCALAR],
-    jit_compile=True,
-)

@@ -60,7 +60,7 @@ def attention():
 
 
 def _numpy_attention(layer, x, bias):
-    """Returns probabilities [B, A, L, L] and outputs [B, L, H], float64."""
+    """Returns probabilities [B, A, L, L] and contexts [B, L, H], float64."""
 
     def projected(part):
         kernel, offset = (v.numpy().astype("d") for v in part.weights)
@@ -71,19 +71,17 @@ def _numpy_attention(layer, x, bias):
     scores = query @ key.transpose(0, 1, 3, 2) / np.sqrt(H // A) + bias
     weights = np.exp(scores - scores.max(-1, keepdims=True))
     weights /= weights.sum(-1, keepdims=True)
-    context = (weights @ value).transpose(0, 2, 1, 3).reshape(B, L, H)
-    kernel, offset = (v.numpy().astype("d") for v in layer.dense.weights)
-    return weights, context @ kernel + offset
+    return weights, (weights @ value).transpose(0, 2, 1, 3).reshape(B, L, H)
 
 
 def test_attention_is_the_softmax_of_scaled_products(attention):
     x = np.random.default_rng(1).normal(size=(B, L, H))
     bias = attention_bias(tf.constant(MASK))
-    weights, outputs = _numpy_attention(attention, x, bias.numpy())
+    weights, contexts = _numpy_attention(attention, x, bias.numpy())
     x = tf.constant(x, tf.float32)
     found = attention.probabilities(x, bias)
     np.testing.assert_allclose(found, weights, 1e-4, 1e-6)
-    np.testing.assert_allclose(attention(x, bias), outputs, 1e-4, 1e-5)
+    np.testing.assert_allclose(attention(x, bias), contexts, 1e-4, 1e-5)
     assert (found.numpy()[0, ..., 3] == 0).all(), "padding is never read"
 
 

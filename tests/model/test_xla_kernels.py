@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.model import tensor_ops, xla_kernels
+from electra_tf.model import losses, tensor_ops
 from electra_tf.model.optimization import AdamWeightDecayOptimizer
 from electra_tf.util import seeds
 
@@ -37,27 +37,147 @@ def test_large_tensors_of_known_shape_are_compiled():
     assert _kernels_of(forward, tf.TensorSpec(SHAPE, tf.float64)) == 0
 
 
-def test_gelu_and_its_gradient_are_those_of_float64():
-    x, dy = _normal(*SHAPE), _normal(*SHAPE, seed=1)
-    cdf = 0.5 * (1 + np.vectorize(math.erf)(x / math.sqrt(2)))
-    exact = tf.constant(x, tf.float64)
+def _exact(formula, tensors, dy):
+    """Returns a formula's value and gradients, by autodiff in float64."""
+    exact = [tf.constant(np.asarray(x, np.float64)) for x in tensors]
     with tf.GradientTape() as tape:
         tape.watch(exact)
-        y = exact * 0.5 * (1 + tf.math.erf(exact * math.sqrt(0.5)))
-    expected = tape.gradient(y, exact, tf.cast(dy, tf.float64))
-    np.testing.assert_allclose(
-        xla_kernels.gelu_gradient(exact, tf.cast(dy, tf.float64)),
-        expected,
-        rtol=1e-9,
-        atol=1e-12,
-    )
-    single = tf.constant(x)
+        y = formula(*exact)
+    dy = tf.constant(np.asarray(dy, np.float64))
+    return y, tape.gradient(y, exact, dy)
+
+
+def _check(function, formula, tensors, *, dtypes=(), tolerance=1e-5):
+    """Checks the value and the gradients of a function against a formula."""
+    dtypes = dtypes or [tf.float32] * len(tensors)
+    tensors = [tf.cast(x, d) for x, d in zip(tensors, dtypes, strict=True)]
     with tf.GradientTape() as tape:
-        tape.watch(single)
-        y = tensor_ops.gelu(single)
-    np.testing.assert_allclose(y, x * cdf, rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(
-        tape.gradient(y, single, tf.constant(dy)), expected, atol=1e-5
+        tape.watch(tensors)
+        y = function(*tensors)
+    dy = tf.cast(_normal(*y.shape, seed=9), y.dtype)
+    single = [tf.cast(x, tf.float32) for x in (*tensors, dy)]
+    expected, of_tensors = _exact(formula, single[:-1], single[-1])
+    found = tape.gradient(y, tensors, dy)
+    for got, wanted in zip((y, *found), (expected, *of_tensors), strict=True):
+        limit = tolerance * np.abs(wanted).max()
+        np.testing.assert_allclose(
+            tf.cast(got, tf.float64), wanted, rtol=0, atol=limit
+        )
+
+
+BFLOAT16 = {"tolerance": 8e-3}  # two roundings to 8 bits
+
+
+def _gelu(x):
+    return x * 0.5 * (1 + tf.math.erf(x * math.sqrt(0.5)))
+
+
+def _norm(x, gamma, beta):
+    mean, variance = tf.nn.moments(x, [-1], keepdims=True)
+    return (x - mean) / tf.sqrt(variance + 1e-12) * gamma + beta
+
+
+def _kept(keys, shape, rate):
+    """Returns float64, 0 where dropout drops and its scale elsewhere."""
+    bits = seeds.random_bits(keys, shape[1:]).numpy()
+    return np.where(bits >= int(rate * 2**32), 1 / (1 - rate), 0.0)
+
+
+def test_gelu_and_its_gradient_are_those_of_float64():
+    _check(tensor_ops.gelu, _gelu, [_normal(*SHAPE)])
+
+
+@pytest.mark.parametrize("shape", [SHAPE, (2, 3, 5)])
+@pytest.mark.parametrize("dtype", [tf.float32, tf.bfloat16])
+def test_bias_and_gelu_are_those_of_float64(shape, dtype):
+    _check(
+        tensor_ops.add_and_gelu,
+        lambda y, bias: _gelu(y + bias),
+        [_normal(*shape), _normal(shape[-1], seed=1)],
+        dtypes=[dtype, tf.float32],
+        **BFLOAT16 if dtype == tf.bfloat16 else {},
+    )
+
+
+@pytest.mark.parametrize("shape", [SHAPE, (2, 3, 5)])
+@pytest.mark.parametrize("dtype", [tf.float32, tf.bfloat16])
+def test_bias_is_added_in_float32(shape, dtype):
+    _check(
+        lambda y, bias: tensor_ops.add_bias(y, bias, tf.float32),
+        lambda y, bias: y + bias,
+        [_normal(*shape), _normal(shape[-1], seed=1)],
+        dtypes=[dtype, tf.float32],
+        **BFLOAT16 if dtype == tf.bfloat16 else {},
+    )
+
+
+@pytest.mark.parametrize("shape", [SHAPE, (2, 3, 5)])
+def test_layer_norm_is_that_of_float64(shape):
+    _check(
+        lambda *x: tensor_ops.layer_norm(*x, epsilon=1e-12),
+        _norm,
+        [_normal(*shape), _normal(shape[-1]), _normal(shape[-1], seed=1)],
+    )
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.3])
+@pytest.mark.parametrize("shape", [SHAPE, (2, 3, 5)])
+@pytest.mark.parametrize("dtype", [tf.float32, tf.bfloat16])
+def test_residual_dropout_and_norm_are_those_of_float64(shape, dtype, rate):
+    keys = seeds.row_keys(3, tf.constant(7), tf.range(shape[0]))
+    vectors = [_normal(shape[-1], seed=i) for i in range(3)]
+    _check(
+        lambda *x: tensor_ops.add_and_norm(
+            *x, epsilon=1e-12, rate=rate, keys=keys
+        ),
+        lambda x, y, bias, *norm: _norm(
+            x + (y + bias) * _kept(keys, shape, rate), *norm
+        ),
+        [_normal(*shape, seed=4), _normal(*shape, seed=5), *vectors],
+        dtypes=[tf.float32, dtype, *[tf.float32] * 3],
+        **BFLOAT16 if dtype == tf.bfloat16 else {},
+    )
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.3])
+@pytest.mark.parametrize("shape", [(2, 4, 64, 64), (2, 2, 5, 5)])
+@pytest.mark.parametrize("dtype", [tf.float32, tf.bfloat16])
+def test_attention_weights_are_those_of_float64(shape, dtype, rate):
+    keys = seeds.row_keys(3, tf.constant(7), tf.range(shape[0]))
+    mask = np.zeros((shape[0], 1, 1, shape[-1]), np.float32)
+    mask[0, ..., -2:] = -10000.0
+    _check(
+        lambda scores: tensor_ops.attention_weights(
+            scores, tf.constant(mask), scale=0.125, rate=rate, keys=keys
+        ),
+        lambda scores: (
+            tf.nn.softmax(scores * 0.125 + mask) * _kept(keys, shape, rate)
+        ),
+        [8 * _normal(*shape)],
+        dtypes=[dtype],
+        **BFLOAT16 if dtype == tf.bfloat16 else {},
+    )
+
+
+@pytest.mark.parametrize("shape", [(4, 5, 2000), (2, 3, 7)])
+def test_cross_entropy_is_that_of_float64(shape):
+    rng = np.random.default_rng(0)
+    ids = tf.constant(rng.integers(0, shape[-1], shape[:-1]), tf.int32)
+    right = tf.one_hot(ids, shape[-1], dtype=tf.float64)
+    _check(
+        lambda logits: losses.softmax_cross_entropy(logits, ids),
+        lambda logits: -tf.reduce_sum(tf.nn.log_softmax(logits) * right, -1),
+        [_normal(*shape, scale=8.0)],
+    )
+
+
+@pytest.mark.parametrize("sizes", [(64, 8), (8, 64)])
+def test_the_gradient_of_a_product_is_that_of_float64(sizes):
+    width, units = sizes
+    _check(
+        lambda x, kernel: tensor_ops.product(x, kernel),
+        lambda x, kernel: x @ kernel,
+        [_normal(4096, width), _normal(width, units, seed=1)],
     )
 
 

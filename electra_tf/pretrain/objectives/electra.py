@@ -149,7 +149,10 @@ class Electra(PretrainingModel):
         self.generator = generators.make_towers(self.config, size, self.electra)
         bert = self.generator.config
         self.cloze_predictions = heads.ClozePredictions(
-            bert.embedding_size, bert.vocab_size, bert.initializer_range
+            bert.embedding_size,
+            bert.vocab_size,
+            bert.initializer_range,
+            dtype=self.policy,
         )
         self.cloze_predictions.build((None, None, 2 * bert.hidden_size))
 

@@ -85,7 +85,9 @@ class McBert(Electra):
         return {"selection_loss": selection_loss(self.config, over="judged")}
 
     def _build_head(self, bert: BertConfig) -> None:
-        self.selection_predictions = selection_head(bert, has_neither=True)
+        self.selection_predictions = selection_head(
+            bert, has_neither=True, policy=self.policy
+        )
 
     @property
     def detector(self) -> tuple[keras.layers.Layer, ...]:
@@ -181,16 +183,20 @@ def selection_loss(config: PretrainingConfig, over: str) -> Loss:
 
 
 def selection_head(
-    bert: BertConfig, *, has_neither: bool
+    bert: BertConfig, *, has_neither: bool, policy: str
 ) -> heads.SelectionPredictions:
     """Makes the head that chooses, built.
 
     Args:
       bert: the shape of the main encoder.
       has_neither: whether <neither> can be chosen.
+      policy: Keras' dtype policy.
     """
     head = heads.SelectionPredictions(
-        bert.embedding_size, bert.initializer_range, has_neither=has_neither
+        bert.embedding_size,
+        bert.initializer_range,
+        has_neither=has_neither,
+        dtype=policy,
     )
     head.build((None, None, bert.hidden_size))
     return head

@@ -50,7 +50,7 @@ class ReplaceMlm(Electra):
         return {"corrector_loss": corrector_loss(self.config, self.vocabulary)}
 
     def _build_head(self, bert: BertConfig) -> None:
-        self.corrector_predictions = corrector_head(bert)
+        self.corrector_predictions = corrector_head(bert, self.policy)
 
     @property
     def detector(self) -> tuple[keras.layers.Layer, ...]:
@@ -120,17 +120,19 @@ def corrector_loss(config: PretrainingConfig, vocabulary: Vocabulary) -> Loss:
     return Loss(weight, math.log(vocabulary.size), over="masked")
 
 
-def corrector_head(bert: BertConfig) -> heads.GeneratorPredictions:
+def corrector_head(bert: BertConfig, policy: str) -> heads.GeneratorPredictions:
     """Makes the head that predicts words, built.
 
     Args:
       bert: the shape of the main encoder.
+      policy: Keras' dtype policy.
     """
     head = heads.GeneratorPredictions(
         bert.embedding_size,
         bert.vocab_size,
         bert.initializer_range,
         name="corrector_predictions",
+        dtype=policy,
     )
     head.build((None, None, bert.hidden_size))
     return head

@@ -72,7 +72,9 @@ class Teams(Electra):
     def _build_head(self, bert: BertConfig) -> None:
         super()._build_head(bert)
         config = self.config.selection
-        self.selection_predictions = selection_head(bert, has_neither=False)
+        self.selection_predictions = selection_head(
+            bert, has_neither=False, policy=self.policy
+        )
         self.num_shared = bert.num_hidden_layers - config.num_detection_layers
         self.blocks = [
             TransformerBlock(bert, f"layer_{i}", self.policy)
