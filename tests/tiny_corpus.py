@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from electra_tf.config.corpus import CorpusConfig
 from electra_tf.data import dataset_builder
+from electra_tf.data.receipts import RECEIPTS
 from electra_tf.data.record_format import parse
 from electra_tf.model.tokenization import SPECIAL_TOKENS, Vocabulary
 
@@ -56,8 +57,12 @@ def build(config, directory, vocabulary=VOCABULARY, **kwargs):
 
 
 def contents(directory):
-    """Returns the bytes of each file."""
-    return {path.name: path.read_bytes() for path in directory.iterdir()}
+    """Returns the bytes of each file that a build wrote."""
+    return {
+        path.name: path.read_bytes()
+        for path in directory.iterdir()
+        if path.name != RECEIPTS
+    }
 
 
 def rows_of(paths, length=LENGTH):

@@ -63,6 +63,10 @@ class RuntimeConfig:
     one of its file, so that the order of all others stays. Otherwise the first
     of them ends the run."""
 
+    verify_records: bool = False
+    """Read and verify all records before training, also those that were
+    verified before and have not changed since, and however large they are."""
+
     eval_batch_size: int = 128
     """Rows in a batch of evaluation, over all replicas."""
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from electra_tf.config.corpus import CorpusConfig
-from electra_tf.data import corpus, dataset_files, held_out
+from electra_tf.data import corpus, dataset_files, held_out, receipts
 from electra_tf.data.dataset_files import (
     MANIFEST,
     SHARDS_DIRECTORY,
@@ -204,6 +204,7 @@ def _writers(
 
 def _publish(merged: Iterable[_Merged]) -> None:
     """Replaces older data sets by the complete new ones."""
+    receipts.forget(data_set.directory for data_set in merged)
     for data_set in merged:
         remove_files(find_data_set(data_set.directory))
     try:

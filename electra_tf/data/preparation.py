@@ -18,8 +18,6 @@ from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import console, storage
 from electra_tf.util.errors import UserError
 
-BYTES_TO_ANNOUNCE = 2**26  # of records: some seconds of checking
-
 Log = Callable[[str], None]
 
 
@@ -55,12 +53,13 @@ def prepare(config: PretrainingConfig, *, log: Log = console.say) -> Prepared:
     train = {}
     for data_set in config.corpus.data_sets:
         patterns = config.pretrain_tfrecords_of(data_set)
-        _announce_check(patterns, log)
         records = Records.open(
             patterns,
             data_set,
             vocabulary,
             skip_corrupt_records=config.runtime.skip_corrupt_records,
+            verify_records=config.runtime.verify_records,
+            log=log,
         )
         check_choices(records.directories, data_set)
         log(f"Training records: {records.num_records:,} in {patterns}")
@@ -126,14 +125,12 @@ def _open_held_out(
     if not find(patterns) and not config.data.eval_tfrecords:
         return None
     longest = config.corpus.data_sets[-1]
-    _announce_check(patterns, log)
-    records = Records.open(patterns, longest, vocabulary)
+    records = Records.open(
+        patterns,
+        longest,
+        vocabulary,
+        verify_records=config.runtime.verify_records,
+        log=log,
+    )
     log(f"Held-out records: {records.num_records:,} in {patterns}")
     return records
-
-
-def _announce_check(patterns: str, log: Log) -> None:
-    """Logs the check of the records, where it takes a while."""
-    num_bytes = sum(map(storage.size, find(patterns)))
-    if num_bytes >= BYTES_TO_ANNOUNCE:
-        log(f"Checking {num_bytes / 1e6:,.0f} MB of records in {patterns}")

@@ -8,23 +8,28 @@ import contextlib
 import dataclasses
 import itertools
 import os
+import time
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent import futures
+from typing import NamedTuple
 
-import numpy as np
 import tensorflow as tf
-from google.protobuf import message
 
 from electra_tf.config.corpus import CorpusConfig
+from electra_tf.data import receipts
+from electra_tf.data.build_log import Log
 from electra_tf.data.dataset_files import MANIFEST, read_manifest
 from electra_tf.data.examples import MAX_EXAMPLES
-from electra_tf.data.record_format import FEATURES, parse
+from electra_tf.data.receipts import Receipt
 from electra_tf.data.recovery import FaultTolerantReader, recover
+from electra_tf.data.scanner import DamageError, Scanner, locate_damage
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.util import files, storage
-from electra_tf.util.errors import UserError, reason
+from electra_tf.util import console, files, storage
+from electra_tf.util.errors import UserError
 
 MAX_BYTES_TO_SCAN = 2**30
-_SCAN_BATCH = 1024
+BYTES_TO_ANNOUNCE = 2**27  # of records: about a second of verifying
+_MAX_THREADS = 4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,13 +102,16 @@ class Records:
         vocabulary: Vocabulary,
         *,
         skip_corrupt_records: bool = False,
+        verify_records: bool = False,
+        log: Log = console.say,
     ) -> "Records":
         """Opens files and verifies them.
 
         A manifest beside the files must agree with the configuration, and the
         files with the manifest. Files are read in full if there is no
         manifest, or if they have at most `MAX_BYTES_TO_SCAN` together; else
-        the first record of each is.
+        the first record of each is. One that was read in full before, and has
+        not changed since, is not read, see `receipts`.
 
         Args:
           patterns: globs, separated by commas.
@@ -111,6 +119,8 @@ class Records:
             one data set.
           vocabulary: to which the ids must belong.
           skip_corrupt_records: whether damaged records are left out.
+          verify_records: whether all files are read in full in any case.
+          log: receives lines on what takes a while.
 
         Returns:
           The opened files.
@@ -129,55 +139,41 @@ class Records:
         recovery = FaultTolerantReader() if skip_corrupt_records else None
         is_small = sum(map(storage.size, paths)) <= MAX_BYTES_TO_SCAN
         max_number = MAX_EXAMPLES if corpus.is_packed else 1
-        opened = []
+        candidates = []
         for directory, group in itertools.groupby(paths, os.path.dirname):
             listed = _list_files(
                 directory, corpus, vocabulary, has_whole_files=not recovery
             )
+            known = {} if verify_records else receipts.read(directory)
             for path in group:
                 file = _find_listed(path, listed)
                 length = file.max_seq_length if file else corpus.max_seq_length
-                scanner = _Scanner(length, vocabulary.size, max_number)
-                opened.append(
-                    _open_file(path, file, scanner, recovery, in_full=is_small)
+                scanner = Scanner(length, vocabulary.size, max_number)
+                candidates.append(
+                    _Candidate.make(
+                        path,
+                        file,
+                        scanner,
+                        known.get(path),
+                        in_full=is_small or verify_records or not file,
+                    )
                 )
-        return cls(tuple(opened), recovery)
+        return cls(_open_files(candidates, recovery, log), recovery)
 
 
 def find(patterns: str) -> list[str]:
-    """Returns the files that comma-separated globs match, sorted."""
+    """Returns the files that comma-separated globs match, sorted.
+
+    Receipts are none of them; in a store `*` matches those, too.
+    """
     return sorted(
         {
             storage.normalize(path)
             for pattern in storage.split_patterns(patterns)
             for path in storage.glob(pattern)
+            if receipts.RECEIPTS not in os.path.basename(path)
         }
     )
-
-
-def locate_damage(paths: Iterable[str]) -> str:
-    """Finds the first damaged record; TensorFlow does not name it.
-
-    Args:
-      paths: the files that were being read.
-
-    Returns:
-      A sentence that names the first damaged record and its file, or says
-      that all can be read.
-    """
-    paths = list(paths)
-    for path in paths:
-        number = 0
-        try:
-            for _ in tf.data.TFRecordDataset(path):
-                number += 1
-        except tf.errors.OpError as error:
-            return (
-                f"{path}: record {number} cannot be read: {reason(error)}. "
-                "Restore the file, build the data set again, or train on "
-                "without such records: --skip_corrupt_records."
-            )
-    return f"All records of {len(paths)} file(s) can be read."
 
 
 def _list_files(
@@ -233,36 +229,106 @@ def _find_listed(
     return listed and listed[path]
 
 
-def _open_file(
-    path: str,
-    file: RecordFile | None,
-    scanner: "_Scanner",
+class _Candidate(NamedTuple):
+    """A file that is to be opened.
+
+    Attributes:
+      path: where it lies.
+      identity: see `storage.identity`.
+      listed: its entry in a manifest, or None.
+      scanner: verifies it.
+      receipt: of an earlier verification that still holds, or None.
+      is_read: whether it has to be read in full.
+    """
+
+    path: str
+    identity: list[int]
+    listed: RecordFile | None
+    scanner: Scanner
+    receipt: Receipt | None
+    is_read: bool
+
+    @classmethod
+    def make(
+        cls,
+        path: str,
+        listed: RecordFile | None,
+        scanner: Scanner,
+        receipt: Receipt | None,
+        *,
+        in_full: bool,
+    ) -> "_Candidate":
+        """Decides whether a receipt holds, and whether to read the file."""
+        identity = storage.identity(path)
+        if receipt and not (
+            receipt.identity == identity and scanner.accepts(receipt.contents)
+        ):
+            receipt = None
+        is_read = in_full and not receipt
+        return cls(path, identity, listed, scanner, receipt, is_read)
+
+
+def _open_files(
+    candidates: list[_Candidate],
     recovery: FaultTolerantReader | None,
-    *,
-    in_full: bool,
+    log: Log,
+) -> tuple[RecordFile, ...]:
+    """Opens files, several at a time, and keeps receipts of those it reads."""
+    start = time.monotonic()
+    num_bytes = sum(c.identity[0] for c in candidates if c.is_read)
+    is_long = num_bytes >= BYTES_TO_ANNOUNCE
+    if is_long:
+        directory = os.path.dirname(candidates[0].path)
+        log(f"Verifying {num_bytes / 2**30:.2f} GiB of records in {directory}")
+    made: dict[str, Receipt] = {}
+    num_threads = min(_MAX_THREADS, os.cpu_count() or 1)
+    try:
+        with futures.ThreadPoolExecutor(num_threads) as pool:
+            opened = tuple(
+                pool.map(lambda c: _open_file(c, recovery, made), candidates)
+            )
+    finally:  # the sound files beside a damaged one stay verified
+        for directory, paths in itertools.groupby(
+            sorted(made), os.path.dirname
+        ):
+            receipts.add(directory, {path: made[path] for path in paths})
+    if is_long:
+        log(f"Verified in {time.monotonic() - start:.1f} s")
+    return opened
+
+
+def _open_file(
+    candidate: _Candidate,
+    recovery: FaultTolerantReader | None,
+    made: dict[str, Receipt],
 ) -> RecordFile:
     """Verifies a file, against its entry in a manifest if there is one."""
-    size, *_ = version = tuple(storage.version(path))
+    path, identity, listed, scanner, receipt, is_read = candidate
+    size, *_ = version = tuple(identity[:2])
     if not size:
         raise UserError(
             f"{path} must hold records. Received: 0 bytes. Restore the file "
             "or build the data set again."
         )
-    is_scanned = in_full or file is None
     try:
-        found = scanner.scan(path, max_records=-1 if is_scanned else 1)
-        expected = file.num_records if file and is_scanned else found
-        if found != expected:
-            raise _DamageError(
-                f"{path} must have the {expected} records that its {MANIFEST} "
-                f"promises. Received: {found} records."
+        if is_read:
+            made[path] = receipt = Receipt(identity, scanner.scan(path))
+        if receipt:
+            num_records = receipt.contents.num_records
+        else:
+            scanner.scan(path, max_records=1)
+            num_records = listed.num_records
+        if listed and num_records != listed.num_records:
+            raise DamageError(
+                f"{path} must have the {listed.num_records} records that its "
+                f"{MANIFEST} promises. Received: {num_records} records."
             )
-    except _DamageError:
+    except DamageError:
         if not recovery:
             raise
-        found = file.num_records if file else len(recover(path))
-        scanner.check(path, recovery.read(path, found))
-    file = file or RecordFile(path, found, size, scanner.max_seq_length)
+        num_records = listed.num_records if listed else len(recover(path))
+        scanner.check(path, recovery.read(path, num_records))
+    file = listed or RecordFile(path, num_records, size, scanner.max_seq_length)
     # Damage that comes while a run reads is left out, too.
     return file if recovery else dataclasses.replace(file, version=version)
 
@@ -300,7 +366,8 @@ def naming_faults(data_sets: Mapping[int, Records]) -> Iterator[None]:
       data_sets: that are read, by their `max_seq_length`.
 
     Raises:
-      UserError: naming a file that is gone, has changed or is damaged.
+      UserError: naming a file that is gone, has changed or is damaged. The
+        next start verifies all files of a data set that was found damaged.
     """
     files = [f for records in data_sets.values() for f in records.files]
     try:
@@ -312,69 +379,6 @@ def naming_faults(data_sets: Mapping[int, Records]) -> Iterator[None]:
         except UserError as fault:
             raise fault from error
         if isinstance(error, tf.errors.DataLossError):
+            receipts.forget({os.path.dirname(f.path) for f in files})
             raise UserError(locate_damage(f.path for f in files)) from error
         raise
-
-
-class _DamageError(UserError):
-    """A file does not have the records that it should have."""
-
-
-class _Scanner:
-    """Reads records and checks what they hold."""
-
-    def __init__(
-        self, max_seq_length: int, vocab_size: int, max_number: int
-    ) -> None:
-        self.max_seq_length = max_seq_length
-        limits = (vocab_size, max_number + 1, 2)
-        self._limits = dict(zip(FEATURES, limits, strict=True))
-
-    def scan(self, path: str, *, max_records: int = -1) -> int:
-        """Checks the records of a file and returns their number."""
-        dataset = tf.data.TFRecordDataset(path).take(max_records)
-        num_records = 0
-        try:
-            for serialized in dataset.batch(_SCAN_BATCH):
-                self.check(path, serialized, num_records)
-                num_records += len(serialized)
-        except tf.errors.DataLossError as error:
-            raise _DamageError(locate_damage([path])) from error
-        return num_records
-
-    def check(self, path: str, serialized: tf.Tensor, first: int = 0) -> None:
-        """Checks the values of records, string [n]; `first` is their number."""
-        try:
-            features = parse(serialized, self.max_seq_length)
-        except (tf.errors.InvalidArgumentError, UnicodeDecodeError):
-            # TensorFlow's message quotes the record, which may be no text.
-            for number, record in enumerate(serialized.numpy(), first):
-                self._check_format(f"{path}: record {number}", record)
-            raise
-        for name, limit in self._limits.items():
-            values = features[name].numpy()
-            bad = np.argwhere((values < 0) | (values >= limit))
-            if bad.size:
-                row, column = bad[0]
-                raise UserError(
-                    f"{path}: record {first + row}: {name} must be at least "
-                    f"0 and below {limit}. Received: {values[row, column]} at "
-                    f"position {column}. Was it built with this vocabulary "
-                    "and --packing?"
-                )
-
-    def _check_format(self, where: str, record: bytes) -> None:
-        try:
-            features = tf.train.Example.FromString(record).features.feature
-        except message.DecodeError as error:
-            raise UserError(
-                f"{where} must be a tf.train.Example. Received: other bytes."
-            ) from error
-        for name in FEATURES:
-            length = len(features[name].int64_list.value)
-            if length != self.max_seq_length:
-                raise UserError(
-                    f"{where} must hold {self.max_seq_length} integers "
-                    f"`{name}`, as max_seq_length says. Received: {length}. "
-                    "Change --max_seq_length or build the data set again."
-                )

@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import random
+import re
 import shutil
 
 import pytest
@@ -12,7 +13,7 @@ from electra_tf.configure_pretraining import (
     PretrainingConfig,
     RunConfig,
 )
-from electra_tf.data import preparation
+from electra_tf.data import records as records_lib
 from electra_tf.data.preparation import prepare
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import files
@@ -237,12 +238,16 @@ def test_a_data_set_without_counts_must_be_built_again(
         prepare(replace(prepared, "masking", masking_strategy="unigram"))
 
 
-def test_a_long_check_of_records_is_announced(prepared, monkeypatch):
-    config, said = prepared, []
-    prepare(config, log=said.append)
-    assert "Checking" not in "".join(said)
-    monkeypatch.setattr(preparation, "BYTES_TO_ANNOUNCE", 1)
-    prepare(config, log=said.append)
-    checked = [line for line in said if line.startswith("Checking")]
-    names = [line.split("/")[-1][:8] for line in checked]
-    assert names == ["pretrain", "held_out"]
+def test_a_long_verification_is_announced_and_a_restart_has_none(
+    prepared, monkeypatch
+):
+    monkeypatch.setattr(records_lib, "BYTES_TO_ANNOUNCE", 1)
+    verifying = replace(prepared, "runtime", verify_records=True)
+    for config, num_verified in ((prepared, 2), (prepared, 0), (verifying, 2)):
+        said = []
+        prepare(config, log=said.append)
+        text = "\n".join(said)
+        assert (
+            len(re.findall("Verifying .* GiB of records", text)) == num_verified
+        )
+        assert len(re.findall(r"Verified in .* s\b", text)) == num_verified

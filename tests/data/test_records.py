@@ -3,6 +3,8 @@
 import dataclasses
 import json
 import os
+import shutil
+import threading
 import time
 
 import numpy as np
@@ -13,18 +15,15 @@ from electra_tf.configure_pretraining import CorpusConfig
 from electra_tf.data import records
 from electra_tf.data.dataset_files import MANIFEST, RecordWriter, settings
 from electra_tf.data.examples import ExampleSpan
+from electra_tf.data.receipts import RECEIPTS
 from electra_tf.data.record_format import (
     TRAIN,
     RecordKind,
     layout,
     serialize,
 )
-from electra_tf.data.records import (
-    RecordFile,
-    Records,
-    locate_damage,
-    naming_faults,
-)
+from electra_tf.data.records import RecordFile, Records, naming_faults
+from electra_tf.data.scanner import Scanner, locate_damage
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain.pretrain_data import training_dataset
 from electra_tf.util import storage
@@ -165,6 +164,185 @@ def test_wrong_values_are_no_damage_that_is_left_out(data_set):
         shard(data_set, 1).write_bytes(whole)
         with pytest.raises(UserError, match="Received: 99 at position 0"):
             open_records(data_set, skip_corrupt_records=True)
+
+
+@pytest.fixture
+def reads(monkeypatch):
+    """The names of files that are verified in full from here on."""
+    names, scan = [], Scanner.scan
+
+    def spy(scanner, path, *, max_records=-1):
+        if max_records < 0:
+            names.append(os.path.basename(path))
+        return scan(scanner, path, max_records=max_records)
+
+    monkeypatch.setattr(Scanner, "scan", spy)
+    return names
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+@pytest.mark.parametrize("has_manifest", [True, False])
+@pytest.mark.parametrize("skips", [True, False])
+def test_verified_files_are_not_read_again_unless_asked(
+    data_set, reads, monkeypatch, has_manifest, is_large, skips
+):
+    if not has_manifest:
+        (data_set / MANIFEST).unlink()
+    first = open_records(data_set)
+    assert sorted(reads) == [shard(data_set, i).name for i in (0, 1)]
+    if is_large:
+        monkeypatch.setattr(records, "MAX_BYTES_TO_SCAN", 100)
+    reads.clear()
+    again = open_records(data_set, skip_corrupt_records=skips)
+    assert not reads
+    assert again.num_records == first.num_records == 9
+    assert skips or again == first
+    open_records(data_set, verify_records=True)
+    assert len(reads) == 2
+
+
+def _touch(path):
+    os.utime(path, ns=(0, path.stat().st_mtime_ns + 1))
+
+
+def _replace_by_its_like(path):
+    time.sleep(0.02)  # more than a tick of the clock of files
+    before = path.stat()
+    path.with_name("new").write_bytes(path.read_bytes())
+    os.utime(path.with_name("new"), ns=(0, before.st_mtime_ns))
+    path.with_name("new").replace(path)
+    after = path.stat()
+    assert after.st_mtime_ns == before.st_mtime_ns
+    assert after.st_size == before.st_size
+
+
+def _link_to_another(path):
+    other = path.parent / "elsewhere"
+    other.mkdir()
+    shutil.copy2(path, other)
+    _replace_by_its_like(other / path.name)
+    path.unlink()
+    path.symlink_to(other / path.name)
+
+
+@pytest.mark.parametrize(
+    "change", [_touch, _replace_by_its_like, _link_to_another]
+)
+def test_a_file_that_is_another_than_verified_is_verified_alone(
+    data_set, reads, change
+):
+    open_records(data_set)
+    reads.clear()
+    change(shard(data_set, 1))
+    for _ in range(2):
+        open_records(data_set)
+        assert reads == [shard(data_set, 1).name]
+
+
+def test_a_copy_is_verified_again_and_a_renamed_directory_is_not(
+    data_set, reads, tmp_path_factory
+):
+    open_records(data_set)
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    reads.clear()
+    time.sleep(0.02)  # more than a tick of the clock of files
+    shutil.copytree(data_set, elsewhere / "copy")
+    open_records(elsewhere / "copy")
+    assert len(reads) == 2
+    reads.clear()
+    (elsewhere / "copy").rename(elsewhere / "renamed")
+    open_records(elsewhere / "renamed")
+    assert not reads
+
+
+def test_sound_files_beside_a_damaged_one_stay_verified(data_set, reads):
+    content = shard(data_set, 1).read_bytes()
+    shard(data_set, 1).write_bytes(content[:-20] + b"x" + content[-19:])
+    for _ in range(2):
+        with pytest.raises(UserError, match="1-of-2: record 3 cannot be read"):
+            open_records(data_set)
+    assert reads.count(shard(data_set, 0).name) == 1
+    shard(data_set, 1).write_bytes(content)
+    assert open_records(data_set).num_records == 9
+    assert reads.count(shard(data_set, 0).name) == 1
+
+
+def test_a_receipt_holds_only_for_what_it_allows(data_set, reads):
+    (data_set / MANIFEST).unlink()
+    open_records(data_set)  # its largest id is 7
+    open_records(data_set, vocabulary=Vocabulary(VOCABULARY.tokens[:8]))
+    assert len(reads) == 2
+    with pytest.raises(UserError, match="below 7. Received: 7 at position"):
+        open_records(data_set, vocabulary=Vocabulary(VOCABULARY.tokens[:7]))
+    with pytest.raises(UserError, match="8 integers `input_ids`"):
+        open_records(data_set, dataclasses.replace(CONFIG, max_seq_length=8))
+
+
+def test_a_manifest_must_agree_with_receipts(data_set):
+    open_records(data_set)
+    path = data_set / MANIFEST
+    path.write_text(json.dumps(_miscount(json.loads(path.read_text()))))
+    with pytest.raises(UserError, match="the 5 records .* Received: 4"):
+        open_records(data_set)
+
+
+def test_a_data_set_opens_where_no_receipt_can_be_kept(data_set, reads):
+    (data_set / RECEIPTS).mkdir()  # cannot be written, nor read
+    for number in (1, 2):
+        assert open_records(data_set).num_records == 9
+        assert len(reads) == 2 * number
+
+
+def test_many_may_open_a_data_set_at_once(data_set, reads):
+    opened = []
+    threads = [
+        threading.Thread(target=lambda: opened.append(open_records(data_set)))
+        for _ in range(8)  # all of one process, which names the unfinished file
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(opened) == 8 and all(one == opened[0] for one in opened)
+    open_records(data_set)  # all of them may have been in each other's way
+    reads.clear()
+    assert open_records(data_set) == opened[0] and not reads
+    assert not list(data_set.glob("tmp-*"))
+
+
+@pytest.fixture
+def rotten(data_set, monkeypatch):
+    """A data set whose bits rot after it was verified."""
+    monkeypatch.setattr(storage, "identity", storage.version)  # not settable
+    open_records(data_set)
+    path = shard(data_set, 1)
+    content, before = bytearray(path.read_bytes()), path.stat()
+    content[-20] ^= 1
+    path.write_bytes(content)
+    os.utime(path, ns=(0, before.st_mtime_ns))
+    return data_set
+
+
+def test_bits_that_rot_after_verification_are_named_when_read(rotten):
+    opened = open_records(rotten)
+    rows = training_dataset(opened, batch_size=1, seed=0, shuffle_megabytes=0)
+    with pytest.raises(UserError, match="1-of-2: record 3 cannot be read"):
+        with naming_faults({LENGTH: opened}):
+            list(rows.take(20))
+    with pytest.raises(UserError, match="1-of-2: record 3 cannot be read"):
+        open_records(rotten)
+
+
+def test_bits_that_rot_after_verification_are_left_out_when_read(
+    rotten, capsys
+):
+    opened = open_records(rotten, skip_corrupt_records=True)
+    assert not capsys.readouterr().err
+    rows = training_dataset(opened, batch_size=9, seed=0, shuffle_megabytes=0)
+    tokens = [int(np.sum(x)) for x in next(iter(rows)).input_mask]
+    # The record of 12 tokens gives way to another of its file.
+    assert len(tokens) == 9 and set(tokens) == {4, 6, 7, 8, 9, 10, 11, 13}
+    assert "1 of 4 records are damaged" in capsys.readouterr().err
 
 
 def _remove_all(data_set):

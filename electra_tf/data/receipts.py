@@ -1,0 +1,89 @@
+"""Receipts of verified record files, so that a restart need not read them.
+
+They lie beside the files, in `RECEIPTS`. A receipt is of one file as it was
+when it was verified: a copy, or a file that was written or replaced since, is
+verified again. Bits that rot on the disk change no receipt; whoever reads the
+records finds them by their checksums.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from electra_tf.data.scanner import Contents
+from electra_tf.util import files, storage
+from electra_tf.util.errors import UserError
+
+RECEIPTS = ".verified.json"
+_FORMAT_VERSION = 1
+
+
+class Receipt(NamedTuple):
+    """Receipt of a file whose records were all read.
+
+    Attributes:
+      identity: of the file before it was read, see `storage.identity`.
+      contents: what was found.
+    """
+
+    identity: list[int]
+    contents: Contents
+
+
+def read(directory: str) -> dict[str, Receipt]:
+    """Returns the receipts in a directory, by the path of the file.
+
+    There are none where their file is missing, damaged or of another version.
+    """
+    try:
+        stored = files.read_object(os.path.join(directory, RECEIPTS))
+        entries = stored["files"]
+        if stored != _sealed(entries):
+            return {}
+    except (UserError, KeyError):
+        return {}
+    return {
+        os.path.join(directory, name): Receipt(identity, Contents(*contents))
+        for name, (identity, contents) in entries.items()
+    }
+
+
+def add(directory: str, receipts: Mapping[str, Receipt]) -> None:
+    """Adds the receipts of files to those in their directory.
+
+    They are not kept where that cannot be written to. Of two runs that add
+    theirs at the same time, one may lose them: its files are verified again.
+
+    Args:
+      directory: of the files.
+      receipts: by the path of the file.
+    """
+    with contextlib.suppress(OSError):
+        entries = {
+            os.path.basename(path): receipt
+            for path, receipt in sorted((read(directory) | receipts).items())
+            # Some stores tell no time.
+            if all(receipt.identity) and storage.exists(path)
+        }
+        path = os.path.join(directory, RECEIPTS)
+        files.atomic_write_text(path, json.dumps(_sealed(entries)))
+
+
+def forget(directories: Iterable[str]) -> None:
+    """Removes the receipts in directories, where they can be removed."""
+    for directory in directories:
+        with contextlib.suppress(OSError):
+            storage.remove(os.path.join(directory, RECEIPTS))
+
+
+def _sealed(entries: Mapping[str, object]) -> dict[str, object]:
+    """Returns entries with their version and checksum."""
+    text = json.dumps(entries, sort_keys=True)
+    return {
+        "format_version": _FORMAT_VERSION,
+        "sha256": hashlib.sha256(text.encode()).hexdigest(),
+        "files": entries,
+    }

@@ -1,0 +1,105 @@
+"""A receipt is believed only if it is sound; it is never an obstacle."""
+
+import errno
+import json
+import os
+
+import pytest
+
+from electra_tf.data import receipts
+from electra_tf.data.receipts import RECEIPTS, Receipt
+from electra_tf.data.scanner import Contents
+from electra_tf.util import files, storage
+
+FOUND = Contents(5, 16, [12, 1, 1])
+
+
+@pytest.fixture
+def kept(tmp_path):
+    """A directory with two files, and their receipts by path."""
+    found = {}
+    for name in ("a", "b"):
+        path = tmp_path / name
+        path.write_bytes(b"records")
+        found[str(path)] = Receipt(storage.identity(str(path)), FOUND)
+    receipts.add(str(tmp_path), found)
+    return found
+
+
+def test_receipts_are_found_where_they_were_added(kept, tmp_path):
+    assert receipts.read(str(tmp_path)) == kept
+    assert receipts.read(str(tmp_path / "elsewhere")) == {}
+    assert sorted(storage.glob(f"{tmp_path}/*")) == sorted(kept)
+    assert {path.name for path in tmp_path.iterdir()} == {"a", "b", RECEIPTS}
+
+
+def test_receipts_are_added_to_those_that_are_there(kept, tmp_path):
+    (tmp_path / "c").write_bytes(b"more")
+    later = Receipt([4, 1, 1], FOUND._replace(num_records=4))
+    new = {str(tmp_path / name): later for name in ("a", "c")}
+    receipts.add(str(tmp_path), new)
+    assert receipts.read(str(tmp_path)) == kept | new
+
+
+def test_files_that_are_gone_or_have_no_time_keep_no_receipt(kept, tmp_path):
+    path, other = kept
+    os.remove(path)
+    receipts.add(str(tmp_path), {})
+    assert receipts.read(str(tmp_path)) == {other: kept[other]}
+    receipts.add(str(tmp_path), {other: Receipt([7, 0], FOUND)})
+    assert receipts.read(str(tmp_path)) == {}
+
+
+def _of_another_version(text):
+    return text.replace('"format_version": 1', '"format_version": 2')
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda text: "",
+        lambda text: text[:-9],
+        lambda text: "[1, 2]",
+        lambda text: "{}",
+        lambda text: text.replace("[5, 16,", "[7, 16,"),
+        lambda text: json.dumps(json.loads(text) | {"files": None}),
+        lambda text: json.dumps(json.loads(text) | {"sha256": 0}),
+        _of_another_version,
+    ],
+)
+def test_damaged_receipts_are_none_and_are_replaced(kept, tmp_path, damage):
+    path = tmp_path / RECEIPTS
+    text = path.read_text()
+    path.write_text(damage(text))
+    assert path.read_text() != text
+    assert receipts.read(str(tmp_path)) == {}
+    receipts.add(str(tmp_path), kept)
+    assert receipts.read(str(tmp_path)) == kept
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.EROFS, os.strerror(errno.EROFS)),
+        OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)),
+        storage.StoreError("no right to write"),
+    ],
+)
+def test_receipts_that_cannot_be_written_are_not_kept(
+    kept, tmp_path, monkeypatch, error
+):
+    def refuse(*_):
+        raise error
+
+    with monkeypatch.context() as patched:
+        patched.setattr(files, "atomic_write_text", refuse)
+        patched.setattr(storage, "remove", refuse)
+        receipts.add(str(tmp_path), {})
+        receipts.forget([str(tmp_path)])
+    assert receipts.read(str(tmp_path)) == kept
+
+
+def test_forgotten_receipts_are_gone(kept, tmp_path):
+    for _ in range(2):
+        receipts.forget([str(tmp_path)])
+        assert receipts.read(str(tmp_path)) == {}
