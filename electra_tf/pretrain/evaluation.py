@@ -157,8 +157,9 @@ def make_step(model: PretrainingModel) -> Step:
         replica = tf.distribute.get_replica_context()
         size = inputs.input_ids.shape[0] // replica.num_replicas_in_sync
         number = replica.replica_id_in_sync_group
-        part = (tf.reshape(x, [-1, size, x.shape[1]])[number] for x in inputs)
-        found, detection = of_part(Inputs(*part), first + number * size)
+        parts = (tf.reshape(x, [-1, size, x.shape[1]]) for x in inputs)
+        mine = Inputs(*(tf.gather(x, number) for x in parts))
+        found, detection = of_part(mine, first + number * size)
         found = replica.all_reduce("SUM", found)
         if detection is not None:
             detection = replica.all_gather(detection, axis=0)
