@@ -359,8 +359,8 @@ def test_two_workers_end_with_the_bits_of_two_local_replicas(data_dir):
     for output in stopped:
         assert f"the checkpoint of step {steps[-1]} is saved" in output
     assert 15 <= steps[-1] < NUM_STEPS
-    _run_workers(data_dir, [[], []], [0, 0])
-    command = _command(data_dir, "replicas", "--strategy=mirrored")
+    _run_workers(data_dir, [["--do_eval"]] * 2, [0, 0])
+    command = _command(data_dir, "replicas", "--strategy=mirrored", "--do_eval")
     command[1:3] = ["-c", _TWO_REPLICAS]
     subprocess.run(
         command, env=_environment(), cwd=data_dir, check=True, timeout=300
@@ -368,3 +368,12 @@ def test_two_workers_end_with_the_bits_of_two_local_replicas(data_dir):
     _assert_equal_bits(
         _tensors(data_dir, "workers"), _tensors(data_dir, "replicas")
     )
+    of_workers = _evaluated(data_dir, "workers")
+    assert of_workers == _evaluated(data_dir, "replicas")
+    run(data_dir, "workers", "--do_train=false", "--do_eval")
+    assert _evaluated(data_dir, "workers") == pytest.approx(of_workers)
+
+
+def _evaluated(data_dir, model_name):
+    results = data_dir / "models" / model_name / "results"
+    return json.loads((results / "pretraining_eval.json").read_text())

@@ -95,7 +95,7 @@ class RuntimeConfig:
     TF_CONFIG, or a TPU; auto takes what it finds."""
 
     jit_compile: str = one_of("auto", "true", "false")
-    """Compile the update with XLA; auto where that is faster."""
+    """Compile updates and evaluation with XLA; auto where that is faster."""
 
     tensorboard: bool = False
     """Write TensorBoard event files too; needs [tensorboard]."""

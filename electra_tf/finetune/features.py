@@ -134,8 +134,15 @@ class Features:
             num_parallel_calls=tf.data.AUTOTUNE,
         ).prefetch(tf.data.AUTOTUNE)
 
-    def batches(self, batch_size: int) -> Iterator[tuple[np.ndarray, Batch]]:
+    def batches(
+        self, batch_size: int, *, multiple: int = 1
+    ) -> Iterator[tuple[np.ndarray, Batch]]:
         """Yields every row once, rows of about the same length together.
+
+        Args:
+          batch_size: rows at once.
+          multiple: what the rows of each batch are a multiple of: some come
+            again where it takes more.
 
         Yields:
           The rows' numbers, int64 [b], and the batch.
@@ -144,6 +151,7 @@ class Features:
         for start in range(0, self.num_rows, batch_size):
             indices = order[start : start + batch_size]
             length = _rounded(int(self.lengths[indices].max()))
+            indices = np.resize(indices, _rounded(len(indices), multiple))
             yield indices, self.batch(tf.constant(indices), length)
 
     def _stream(self, size: int, seed: int) -> np.ndarray:
@@ -156,8 +164,8 @@ class Features:
         return np.concatenate([*epochs, []])[:size].astype(np.int32)
 
 
-def _rounded(length: int) -> int:
-    return -(-length // _MULTIPLE) * _MULTIPLE
+def _rounded(length: int, multiple: int = _MULTIPLE) -> int:
+    return -(-length // multiple) * multiple
 
 
 def _column(rows: Sequence[Mapping], spec: FeatureSpec) -> Column:

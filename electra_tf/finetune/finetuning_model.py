@@ -14,7 +14,7 @@ from electra_tf.model import optimization, tensor_ops
 from electra_tf.model.losses import LossTerm
 from electra_tf.model.modeling import BertModel, EncoderOutput
 from electra_tf.training.updates import Metrics, UpdatedModel
-from electra_tf.util import seeds
+from electra_tf.util import distribution, seeds
 
 _ENCODER_DROPOUT = 0
 _HEAD_DROPOUT = 1
@@ -169,6 +169,9 @@ class FinetuningModel(UpdatedModel):
     ) -> dict[str, np.ndarray]:
         """Computes the outputs of all rows of a split, without dropout.
 
+        The replicas of this process share each batch; other workers compute
+        nothing for it.
+
         Args:
           task: whose head.
           features: the rows.
@@ -179,27 +182,55 @@ class FinetuningModel(UpdatedModel):
           "loss" and "eid".
         """
         order, parts = [], []
-        for indices, batch in features.batches(batch_size):
-            outputs = self._function(task, batch)(batch)
-            order.append(indices)
-            parts.append({k: v.numpy() for k, v in outputs.items()})
-        inverse = np.argsort(np.concatenate(order), kind="stable")
-        return {name: _joined(parts, name)[inverse] for name in parts[0]}
+        count = distribution.num_local_replicas(self.distribute_strategy)
+        for indices, batch in features.batches(batch_size, multiple=count):
+            by_replica = self._function(task, batch)(batch)
+            for number, outputs in enumerate(by_replica):
+                order.append(indices[number::count])
+                parts.append({k: v.numpy() for k, v in outputs.items()})
+        _, first = np.unique(np.concatenate(order), return_index=True)
+        return {name: _joined(parts, name)[first] for name in parts[0]}
 
     def _function(
         self, task: str, batch: Batch
-    ) -> Callable[[Batch], dict[str, tf.Tensor]]:
-        """Returns the graph of a task's outputs, for batches of any length."""
+    ) -> Callable[[Batch], list[dict[str, tf.Tensor]]]:
+        """Returns the graph of a task's outputs, for batches of any length.
+
+        The graph gives those of each replica of this process: of n replicas
+        the i-th computes every n-th row from row i.
+        """
         if task not in self._functions:
             signature = {
                 name: tf.TensorSpec([None] * x.shape.rank, x.dtype)
                 for name, x in batch.items()
             }
             self._functions[task] = tf.function(
-                functools.partial(self._outputs_and_losses, task),
+                functools.partial(self._outputs_by_replica, task),
                 input_signature=[signature],
             )
         return self._functions[task]
+
+    def _outputs_by_replica(
+        self, task: str, batch: Batch
+    ) -> list[dict[str, tf.Tensor]]:
+        strategy = self.distribute_strategy
+        count = distribution.num_local_replicas(strategy)
+
+        def of_replica(batch: Batch) -> dict[str, tf.Tensor]:
+            replica = tf.distribute.get_replica_context()
+            number = replica.replica_id_in_sync_group % count
+            part = {}
+            for name, x in batch.items():
+                shape = [-1, count, *tensor_ops.shape_of(x)[1:]]
+                part[name] = tf.gather(tf.reshape(x, shape), number, axis=1)
+            return self._outputs_and_losses(task, part)
+
+        results = strategy.run(of_replica, args=(batch,))
+        local = {
+            name: strategy.experimental_local_results(x)
+            for name, x in results.items()
+        }
+        return [{k: v[i] for k, v in local.items()} for i in range(count)]
 
     def _outputs_and_losses(
         self, task: str, batch: Batch

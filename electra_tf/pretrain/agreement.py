@@ -24,9 +24,12 @@ _PLACES = {
 }
 _SHARED = {
     "checkpoint_milestones",
+    "do_eval",
     "do_train",
+    "eval_batch_size",
     "gradient_accumulation_steps",
     "iterations_per_loop",
+    "num_eval_steps",
     "save_checkpoints_steps",
     "skip_corrupt_records",
 }
@@ -43,7 +46,7 @@ def settings(config: PretrainingConfig) -> dict[str, str]:
 
 
 def state(data: Prepared, store: Checkpoints) -> dict[str, str]:
-    """Returns name -> digest of data and weights, before the first update.
+    """Returns name -> digest of data and weights, as a run begins.
 
     Args:
       data: of the run.
@@ -53,6 +56,8 @@ def state(data: Prepared, store: Checkpoints) -> dict[str, str]:
     values = {"vocabulary": f"{words.sha256} {words.counts}"}
     for length, records in data.train.items():
         values[f"records of {length} tokens"] = _digest(records)
+    held_out = data.held_out
+    values["held-out records"] = _digest(held_out) if held_out else "none"
     checksum = 0
     for variable in store.variables.values():
         checksum = zlib.crc32(variable.numpy().tobytes(), checksum)

@@ -110,6 +110,7 @@ class ElectraPretrainer(keras.Model):
         )
         self._network = next(iter(export.networks_of(self.objective).values()))
         self._epoch = callbacks_lib.EpochMeans(self.objective.loss_weights)
+        self._evaluation_step = evaluation.make_step(self.objective)
         self.built = True
 
     @classmethod
@@ -273,7 +274,8 @@ class ElectraPretrainer(keras.Model):
         del arguments
         size = batch_size or self.config.runtime.eval_batch_size
         data = self._batches(x, size).take(steps or -1)
-        return evaluation.evaluate(self.objective, data)
+        step = self._evaluation_step
+        return evaluation.evaluate(self.objective, data, step)
 
     def predict(
         self,

@@ -7,12 +7,12 @@ size does not matter. Each record counts once; padding never counts.
 
 import pathlib
 import sys
+from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
 
 from electra_tf.data.records import Records
-from electra_tf.model.losses import LossTerm
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import pretrain_data
 from electra_tf.pretrain.flops import training_flops
@@ -21,16 +21,26 @@ from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretrain_helpers import Masked
 from electra_tf.pretrain.pretraining_model import Detection, PretrainingModel
+from electra_tf.training import training_utils
 from electra_tf.training.callbacks import TRAINING_FLOPS
-from electra_tf.util import console, files, seeds
+from electra_tf.util import console, distribution, files, seeds
 
 _SEED = 20200323  # of masks and samples, whatever the seed of training
+
+Sums = dict[str, tf.Tensor]
+"""Metric -> float32 [2], its total and weight over a batch."""
+
+Step = Callable[[Inputs, tf.Tensor], tuple[Sums, Detection | None]]
+"""Function of a global batch, whose rows are a multiple of the replicas, and
+of the number of its first record, int32 scalar."""
 
 
 def report(
     model: PretrainingModel, held_out: Records, results_dir: pathlib.Path
 ) -> None:
     """Writes the metrics of the held-out split and shows samples of it.
+
+    Every worker calls it to compute its part; the chief writes and shows.
 
     Args:
       model: with the weights to judge.
@@ -43,6 +53,8 @@ def report(
     )
     num_steps = config.runtime.num_eval_steps or -1
     metrics = evaluate(model, dataset.take(num_steps))
+    if not distribution.is_chief(model.distribute_strategy):
+        return
     step = int(model.optimizer.iterations.numpy())
     flops = training_flops(config, model.vocabulary.size, step)
     files.ensure_writable(results_dir)
@@ -75,40 +87,42 @@ def report(
 def evaluate(
     model: PretrainingModel,
     dataset: tf.data.Dataset,
-    *,
-    jit_compile: bool = False,
+    step: Step | None = None,
 ) -> dict[str, float]:
-    """Computes the original's metrics over a data set.
+    """Computes the original's metrics over a data set, on all replicas.
+
+    Every worker calls it, with the same data, and gets the same.
 
     Args:
       model: with the weights to judge.
-      dataset: of `Inputs`, finite, batches of one size.
-      jit_compile: whether to compile the step with XLA.
+      dataset: of `Inputs`, finite. A smaller batch is filled up with rows of
+        padding, so that all have one shape.
+      step: of `make_step`, where it is called again. Default: a new one.
 
     Returns:
       Metric -> value; `disc_auc` is over the tokens that the objective judges
       and does not count padding (the original's does, as correctly judged
       real tokens: `disc_auc_with_padding`).
     """
-    step = tf.function(model.evaluation_step, jit_compile=jit_compile)
-    sums: dict[str, LossTerm] = {}
+    step = step or make_step(model)
+    sums: dict[str, np.ndarray] = {}
     verdicts: list[tuple[np.ndarray, np.ndarray]] = []
-    num_padding = first = 0
+    multiple = model.batch_group_size(model.config)
+    multiple *= model.distribute_strategy.num_replicas_in_sync
+    num_padding = first = num_rows = 0
     for inputs in dataset:
         inputs = Inputs(*inputs)
-        rows = tf.range(inputs.input_ids.shape[0]) + first
-        first += inputs.input_ids.shape[0]
-        found, detection = step(inputs, keys=evaluation_keys(rows))
-        for name, term in found.items():
-            old = sums.get(name, LossTerm(0.0, 0.0))
-            new = (float(x) for x in term)
-            sums[name] = LossTerm(*map(sum, zip(old, new, strict=True)))
+        size = inputs.input_ids.shape[0]
+        num_rows = max(num_rows, -(-size // multiple) * multiple)
+        found, detection = step(_filled(inputs, num_rows), tf.constant(first))
+        first += size
+        for name, sum_and_weight in found.items():
+            sums[name] = sums.get(name, 0.0) + np.float64(sum_and_weight)
         if detection is not None:
             verdicts.append(_judged_tokens(detection))
             num_padding += _num_padding(inputs)
     metrics = {
-        name: term.total / term.weight if term.weight else 0.0
-        for name, term in sums.items()
+        name: float(training_utils.ratio(pair)) for name, pair in sums.items()
     }
     metrics["loss"] = sum(
         metrics[name] * weight for name, weight in model.loss_weights.items()
@@ -117,6 +131,46 @@ def evaluate(
         logits, labels = map(np.concatenate, zip(*verdicts, strict=True))
         metrics |= _area_metrics(logits, labels, num_padding)
     return metrics
+
+
+def make_step(model: PretrainingModel) -> Step:
+    """Makes the function that evaluates a batch, each replica a part of it.
+
+    It is traced once for each shape of batches, and compiled by XLA where
+    updates are.
+
+    Args:
+      model: whose strategy says what the replicas are.
+    """
+    strategy = model.distribute_strategy
+
+    def of_part(inputs: Inputs, first: tf.Tensor) -> tuple:
+        rows = tf.range(inputs.input_ids.shape[0]) + first
+        keys = evaluation_keys(rows)
+        found, detection = model.evaluation_step(inputs, keys=keys)
+        return {k: tf.stack(term) for k, term in found.items()}, detection
+
+    if model.jit_compile_step:  # as in an update, what one replica does
+        of_part = tf.function(of_part, autograph=False, jit_compile=True)
+
+    def of_replica(inputs: Inputs, first: tf.Tensor) -> tuple:
+        replica = tf.distribute.get_replica_context()
+        size = inputs.input_ids.shape[0] // replica.num_replicas_in_sync
+        number = replica.replica_id_in_sync_group
+        parts = (tf.reshape(x, [-1, size, x.shape[1]]) for x in inputs)
+        mine = Inputs(*(tf.gather(x, number) for x in parts))
+        found, detection = of_part(mine, first + number * size)
+        found = replica.all_reduce("SUM", found)
+        if detection is not None:
+            detection = replica.all_gather(detection, axis=0)
+        return found, detection
+
+    def of_all(inputs: Inputs, first: tf.Tensor) -> tuple:
+        results = strategy.run(of_replica, args=(inputs, first))
+        local = strategy.experimental_local_results
+        return tf.nest.map_structure(lambda x: local(x)[0], results)
+
+    return tf.function(of_all, autograph=False)
 
 
 def evaluation_keys(rows: tf.Tensor) -> tf.Tensor:
@@ -152,6 +206,12 @@ def area_under_curve(scores: np.ndarray, labels: np.ndarray) -> float:
     ranks = (ends - (counts - 1) / 2)[group]  # mean rank of each tie, from 1
     wins = ranks[labels == 1].sum() - num_ones * (num_ones + 1) / 2
     return float(wins / (num_ones * num_zeros))
+
+
+def _filled(inputs: Inputs, num_rows: int) -> Inputs:
+    """Adds rows of padding, which count nothing."""
+    num_blank = num_rows - inputs.input_ids.shape[0]
+    return Inputs(*(tf.pad(x, [[0, num_blank], [0, 0]]) for x in inputs))
 
 
 def _judged_tokens(detection: Detection) -> tuple[np.ndarray, np.ndarray]:

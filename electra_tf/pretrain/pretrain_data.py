@@ -133,17 +133,11 @@ def evaluation_dataset(records: Records, *, batch_size: int) -> tf.data.Dataset:
       batch_size: B.
 
     Returns:
-      Dataset of `Inputs`, int32 [B, L]: each record once, in order; the last
-      batch is filled up with rows of zeros.
+      Dataset of `Inputs`, int32 [B, L], the last of fewer rows: each record
+      once, in order.
     """
-    num_blank = -records.num_records % batch_size
-    blank = tf.zeros([num_blank, records.max_seq_length], tf.int32)
     dataset = tf.data.TFRecordDataset([file.path for file in records.files])
     dataset = dataset.batch(batch_size).map(_parser(records))
-    if num_blank:
-        blanks = tf.data.Dataset.from_tensors(Inputs(blank, blank, blank))
-        dataset = dataset.concatenate(blanks)
-    dataset = dataset.rebatch(batch_size, drop_remainder=True)
     return dataset.prefetch(tf.data.AUTOTUNE)
 
 

@@ -83,12 +83,14 @@ def run(
         if is_chief:
             console.say(_describe(model, strategy))
         store = _restore(model, start)
+        if workers.count > 1:
+            workers.check_alike(agreement.state(data, store))
         if config.run.do_train:
-            if workers.count > 1:
-                workers.check_alike(agreement.state(data, store))
             _train(model, batches, store, strategy, callbacks)
+        if config.run.do_eval:
+            _evaluate(model, data.held_out, is_chief=is_chief)
         if is_chief:
-            _finish(model, data.held_out)
+            _finish(model)
 
 
 def make_model(
@@ -345,18 +347,25 @@ def _callbacks(
     return made
 
 
-def _finish(model: PretrainingModel, held_out: Records | None) -> None:
-    """Evaluates, shows samples, exports, and says what comes next."""
-    config = model.config
-    model_dir = pathlib.Path(config.run.model_dir)
-    if held_out is None:
+def _evaluate(
+    model: PretrainingModel, held_out: Records | None, *, is_chief: bool
+) -> None:
+    """Evaluates on all workers, and shows samples."""
+    if held_out is not None:
+        results_dir = pathlib.Path(model.config.run.model_dir) / "results"
+        with naming_faults({held_out.max_seq_length: held_out}):
+            evaluation.report(model, held_out, results_dir)
+    elif is_chief:
         console.warn(
             "There are no held-out records: nothing is evaluated. Build with "
             "--held_out_fraction, or name them with --eval_tfrecords."
         )
-    elif config.run.do_eval:
-        with naming_faults({held_out.max_seq_length: held_out}):
-            evaluation.report(model, held_out, model_dir / "results")
+
+
+def _finish(model: PretrainingModel) -> None:
+    """Exports, and says what comes next."""
+    config = model.config
+    model_dir = pathlib.Path(config.run.model_dir)
     if config.run.do_export:
         for directory in export.export(model, model_dir / "saved_model"):
             console.say(f"Exported {directory}")

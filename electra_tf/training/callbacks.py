@@ -15,7 +15,7 @@ import tensorflow as tf
 from electra_tf.config import phases as phases_lib
 from electra_tf.config.phases import Phase
 from electra_tf.training import training_utils
-from electra_tf.util import files
+from electra_tf.util import console, files
 from electra_tf.util.errors import UserError
 
 _SECONDS_BETWEEN_LINES = 10.0
@@ -27,7 +27,8 @@ class ProgressBar(keras.callbacks.Callback):
 
     On a terminal the line is rewritten every few seconds; elsewhere a line is
     written every ten. The first block of a phase holds tracing and compilation:
-    it tells nothing of the time left, which is shown from the second on.
+    it tells nothing of the time left, which is shown from the second on. A line
+    before it says so, as there is silence until then.
 
     Args:
       phases: of the training, which tell how large its updates are.
@@ -51,6 +52,14 @@ class ProgressBar(keras.callbacks.Callback):
         self._phase = -1
         self._num_blocks = 0  # in this phase
         self._last_line = 0.0
+
+    def on_train_begin(self, logs: dict | None = None) -> None:
+        step = int(self.model.optimizer.iterations.numpy())
+        if step < self.phases[-1].end_step:
+            console.say(
+                f"Training from step {step:,}. The first update is traced and "
+                "compiled, which takes tens of seconds."
+            )
 
     def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
         logs = logs or {}

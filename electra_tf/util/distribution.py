@@ -73,6 +73,11 @@ def worker(strategy: tf.distribute.Strategy) -> tuple[int, int]:
     return (index if resolver.task_type == "chief" else chiefs + index), workers
 
 
+def num_local_replicas(strategy: tf.distribute.Strategy) -> int:
+    """Returns how many replicas each worker has."""
+    return strategy.num_replicas_in_sync // worker(strategy)[1]
+
+
 def barrier(strategy: tf.distribute.Strategy) -> None:
     """Waits until every worker has come here."""
     Workers(strategy).gather([0])
@@ -150,7 +155,7 @@ class Workers:
 
     def _sum_over_workers(self, rows: tf.Tensor) -> tf.Tensor:
         """Sums float32 [...] over one replica of each worker."""
-        replicas = self._strategy.num_replicas_in_sync // self.count
+        replicas = num_local_replicas(self._strategy)
 
         def of_replica(rows: tf.Tensor) -> tf.Tensor:
             context = tf.distribute.get_replica_context()

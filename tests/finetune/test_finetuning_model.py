@@ -19,6 +19,14 @@ LABELS = (FeatureSpec("label_ids"), FeatureSpec("targets", is_float=True))
 SPECS = (*TOKENS, EID, *LABELS)
 
 
+def _mirrored(num_replicas):
+    # Collectives cannot change their number of devices within a process.
+    return tf.distribute.MirroredStrategy(
+        [f"CPU:{i}" for i in range(num_replicas)],
+        cross_device_ops=tf.distribute.ReductionToOneDevice(),
+    )
+
+
 def _model(others=(), learning_rate_factor=1.0, **leaves):
     keras.utils.set_random_seed(1)
     encoder = loading.make(tiny.weights()).encoder
@@ -93,11 +101,7 @@ def _assert_parts_equal(whole):
     """Checks an update of micro-batches, and one of two replicas."""
     parts = _model(gradient_accumulation_steps=4)
     _assert_equal(_after_update(parts), whole)
-    # Collectives would repeat the keys of another strategy in the process.
-    strategy = tf.distribute.MirroredStrategy(
-        ["CPU:0", "CPU:1"],
-        cross_device_ops=tf.distribute.ReductionToOneDevice(),
-    )
+    strategy = _mirrored(2)
     with strategy.scope():
         mirrored = _model()
     _assert_equal(_after_update(mirrored, strategy), whole)
@@ -201,6 +205,25 @@ def test_outputs_do_not_depend_on_the_size_of_batches():
     )
     expected = -log_p[np.arange(11), np.arange(11) % 2]
     np.testing.assert_allclose(whole["loss"], expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("num_replicas", [2, 4])
+def test_replicas_share_the_rows_of_an_evaluation(num_replicas, monkeypatch):
+    features, seen = _features(11), []
+    whole = _model().outputs_of("sst", features, 11)
+    with _mirrored(num_replicas).scope():
+        model = _model()
+    compute = model._outputs_and_losses
+
+    def spy(task, batch):
+        seen.append(str(tf.distribute.get_replica_context().devices))
+        return compute(task, batch)
+
+    monkeypatch.setattr(model, "_outputs_and_losses", spy)
+    found = model.outputs_of("sst", features, 6)
+    assert found.keys() == whole.keys() and len({*seen}) == num_replicas
+    for name, value in whole.items():
+        np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=1e-5)
 
 
 def test_dropout_is_a_function_of_seed_step_and_row():

@@ -31,9 +31,10 @@ def test_all_of_the_experiment_is_compared_but_where_data_lie():
         ("train_batch_size", 16),
         ("iterations_per_loop", 3),
         ("do_train", False),
+        ("eval_batch_size", 16),
     ],
 )
-def test_what_changes_the_updates_is_told(name, value):
+def test_what_changes_updates_or_evaluation_is_told(name, value):
     there = agreement.settings(tiny.config())
     here = agreement.settings(tiny.config(**{name: value}))
     assert {key for key in there if there[key] != here[key]} == {name}

@@ -5,8 +5,10 @@ import pytest
 import tensorflow as tf
 import tiny
 
+from electra_tf.model.losses import LossTerm
 from electra_tf.model.tokenization import SPECIAL_TOKENS, Vocabulary
-from electra_tf.pretrain import evaluation
+from electra_tf.pretrain import evaluation, pretraining_run
+from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.pretrain_data import Inputs
 
 
@@ -48,6 +50,108 @@ def test_area_with_padding_counts_it_as_surely_real():
     )
     np.testing.assert_allclose(metrics["disc_auc_with_padding"], padded)
     np.testing.assert_allclose(metrics["disc_auc"], _pairwise(logits, labels))
+
+
+NUM_RECORDS = 13
+
+
+def _replicated(num_replicas, **leaves):
+    """Returns a model on so many devices, the same for the same leaves."""
+    strategy = tf.distribute.get_strategy()
+    if num_replicas > 1:
+        # Collectives cannot change their number of devices within a process.
+        strategy = tf.distribute.MirroredStrategy(
+            [f"CPU:{i}" for i in range(num_replicas)],
+            cross_device_ops=tf.distribute.ReductionToOneDevice(),
+        )
+    config = tiny.config(num_hidden_layers=1, initializer_range=0.5, **leaves)
+    return pretraining_run.make_model(config, tiny.VOCABULARY, strategy)
+
+
+def _evaluate(model, batch_size):
+    records = tf.data.Dataset.from_tensor_slices(tiny.batch(NUM_RECORDS))
+    return evaluation.evaluate(model, records.batch(batch_size))
+
+
+def _formula(model):
+    """Returns the metrics from one forward pass over all records at once."""
+    inputs, rows = tiny.batch(NUM_RECORDS), tf.range(NUM_RECORDS)
+    keys = evaluation.evaluation_keys(rows)
+    terms, detection = model.evaluation_step(inputs, keys=keys)
+    means = {name: float(term.mean()) for name, term in terms.items()}
+    means["loss"] = sum(w * means[k] for k, w in model.loss_weights.items())
+    if detection is None:
+        return means
+    logits, labels, judged = map(np.array, detection)
+    scores, labels = logits[judged > 0], labels[judged > 0]
+    num_padding = (inputs.input_mask.numpy() == 0).sum()
+    padded = (
+        np.append(scores, [-np.inf] * num_padding),
+        np.append(labels, [0] * num_padding),
+    )
+    means["disc_auc"] = _pairwise(scores, labels)
+    return {**means, "disc_auc_with_padding": _pairwise(*padded)}
+
+
+@pytest.mark.parametrize(
+    ("num_replicas", "batch_size", "leaves"),
+    [
+        (1, 5, {}),
+        (1, 20, {"objective": "mlm"}),
+        (2, 5, {}),
+        (4, 6, {}),
+        (1, 5, {"jit_compile": "true"}),
+        pytest.param(*(2, 5, {"jit_compile": "true"}), marks=pytest.mark.slow),
+        pytest.param(*(2, 6, {"objective": "mc_bert"}), marks=pytest.mark.slow),
+    ],
+)
+def test_each_record_counts_once_whatever_replicas_and_batches(
+    num_replicas, batch_size, leaves
+):
+    model = _replicated(num_replicas, **leaves)
+    found, expected = _evaluate(model, batch_size), _formula(model)
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        assert found[name] == pytest.approx(value, rel=2e-5), name
+
+
+def test_rows_that_stay_together_do_on_two_replicas():
+    leaves = {"objective": "coco_lm", "contrast_group": 2}
+    one, two = (_evaluate(_replicated(n, **leaves), 6) for n in (1, 2))
+    assert one == pytest.approx(two, rel=2e-5)
+
+
+@pytest.fixture
+def shapes(monkeypatch):
+    """Shapes of the batches that any model is traced for, in its place."""
+    shapes = []
+
+    def evaluation_step(self, inputs, *, keys):
+        shapes.append(inputs.input_ids.shape)
+        return {"rows": LossTerm(tf.constant(0.0), tf.constant(1.0))}, None
+
+    monkeypatch.setattr(Electra, "evaluation_step", evaluation_step)
+    return shapes
+
+
+def test_the_last_batch_is_traced_as_the_others_are(shapes):
+    model = tiny.model(tiny.config())
+    model.loss_weights = {}
+    assert _evaluate(model, 5) == {"rows": 0, "loss": 0}
+    assert shapes == [(5, tiny.LENGTH)]
+
+
+@pytest.mark.parametrize("jit_compile", ["false", "true"])
+def test_evaluation_compiles_where_updates_do(jit_compile, shapes):
+    model = tiny.model(tiny.config(jit_compile=jit_compile))
+    step = evaluation.make_step(model)
+    graph = step.get_concrete_function(tiny.batch(), tf.constant(0)).graph
+    compiled = [
+        function.signature.name
+        for function in graph.as_graph_def().library.function
+        if function.attr["_XlaMustCompile"].b
+    ]
+    assert len(compiled) == (jit_compile == "true")
 
 
 @pytest.fixture(scope="module")

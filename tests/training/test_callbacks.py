@@ -1,5 +1,6 @@
 import io
 import json
+import types
 
 import keras
 import pytest
@@ -32,6 +33,17 @@ def test_the_line_shows_step_speed_losses_and_time_left():
         "step 1,000/2,000  50.0%  320.0 sequences/s  loss 12.346  disc 0.250  "
         "ETA 0:01:40"
     )
+
+
+@pytest.mark.parametrize(("step", "num_lines"), [(0, 1), (7, 1), (50, 0)])
+def test_a_line_is_there_before_an_update_is_traced(step, num_lines, capsys):
+    bar = callbacks.ProgressBar(one_phase(50, 32), shown={})
+    optimizer = types.SimpleNamespace(iterations=keras.Variable(step))
+    bar.set_model(types.SimpleNamespace(optimizer=optimizer))
+    bar.on_train_begin()
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == num_lines
+    assert all(f"from step {step}." in line for line in lines)
 
 
 def test_the_time_left_does_not_count_tracing():
