@@ -60,11 +60,12 @@ def recompute(
 
 
 def _after(first: tf.Tensor, then: tf.Tensor) -> tf.Tensor:
-    """Returns a tensor as it is, once another one is computed.
+    """Returns a tensor as it is, but computed after another one.
 
     Without a dependency a compiler takes the second computation for the first,
     and all is kept. XLA drops control dependencies; but that a float equals
-    itself no compiler may take for granted.
+    itself no compiler may take for granted. A gradient that begins with NaN
+    makes all of them NaN.
     """
     number = tf.reshape(first, [-1])[0]
     zero = tf.where(number == number, 0.0, number)
