@@ -261,7 +261,7 @@ class RuntimeConfig:
     deterministic: bool = False
     """Use deterministic operations alone: the same command gives the same bits
     on a GPU, too, where sums otherwise have any order. It may cost speed
-    there. On CPUs the bits are the same without it."""
+    there; on CPUs it costs none, and the bits are the same without it."""
 
     keep_memory: bool = True
     """Keep freed memory for the next update instead of returning it to the

@@ -106,7 +106,7 @@ class RuntimeConfig:
     deterministic: bool = False
     """Use deterministic operations alone: the same command gives the same bits
     on a GPU, too, where sums otherwise have any order. It may cost speed
-    there. On CPUs the bits are the same without it."""
+    there; on CPUs it costs none, and the bits are the same without it."""
 
     tensorboard: bool = False
     """Write TensorBoard event files too; needs [tensorboard]."""
