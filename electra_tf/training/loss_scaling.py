@@ -144,7 +144,7 @@ def check(sums: Mapping[str, np.ndarray], start: int) -> None:
         raise NonFiniteLossError(
             "Gradients must be finite under some loss scale. Received: "
             f"infinities or no numbers down to a scale of {MIN_SCALE:.0e}, at "
-            f"step {start + bad[0] + 1}. The weights are those of before: start "
+            f"step {start + bad[0] + 1}. The weights did not change: start "
             "from the newest checkpoint (--init_checkpoint) with a lower "
             "--learning_rate or another --precision under another --model_name."
         )
