@@ -279,6 +279,11 @@ TOWERS = ("cloze_accuracy", "disc_auc", "P(replaced)", "Exported")
         ),
         ("electric", ["--objective=electric"], TOWERS),
         ("two_tower", ["--generator_type=two_tower"], TOWERS),
+        (
+            "float16",
+            ["--precision=float16", "--recompute", "--deterministic"],
+            ("disc_auc", "Exported"),
+        ),
     ],
 )
 def test_other_trainings_run_from_end_to_end_and_go_on(

@@ -23,6 +23,8 @@ from electra_tf.util.errors import UserError, listed, shape_differences
 
 STEP = "global_step"
 SLOTS = ("adam_m", "adam_v")
+LOSS_SCALE = "loss_scale"
+"""Scope of what a training in float16 keeps, and nobody else reads."""
 DISCRIMINATOR_HEAD = "discriminator_predictions"
 GENERATOR_HEAD = "generator_predictions"
 CLOZE_HEAD = "cloze_predictions"

@@ -194,7 +194,11 @@ def _read_hugging_face(path: str) -> Weights:
 
 def _read_bundle(path: str, heads: Mapping[str, int | None]) -> Weights:
     prefix = bundles.find(path)
-    arrays = bundles.read(prefix)
+    arrays = {
+        name: array
+        for name, array in bundles.read(prefix).items()
+        if not name.startswith(architecture.LOSS_SCALE)
+    }
     stored = _metadata(prefix.parent)
     shapes = {name: array.shape for name, array in arrays.items()}
     try:

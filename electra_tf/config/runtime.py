@@ -19,9 +19,10 @@ class TrainingConfig:
     """Rows in an update, over all replicas and micro-batches; a phase of
     `seq_length_phases` may have its own number."""
 
-    precision: str = one_of("float32", "bfloat16")
+    precision: str = one_of("float32", "bfloat16", "float16")
     """Of the encoders' matrix products; all else is float32, weights, sums
-    and files included."""
+    and files included. float16 scales the loss and skips updates whose
+    gradients overflow; it is for GPUs without bfloat16."""
 
     seed: int = 0
     """Seed of initial weights, data order, masking, sampling and dropout."""
@@ -96,6 +97,20 @@ class RuntimeConfig:
 
     jit_compile: str = one_of("auto", "true", "false")
     """Compile updates and evaluation with XLA; auto where that is faster."""
+
+    recompute: bool = False
+    """Keep only the inputs of each Transformer block and compute the block
+    again in the backward pass: less memory, more time, the same losses."""
+
+    tensor_float_32: bool = True
+    """Let GPUs round factors of float32 matrix products to 10 bits of
+    mantissa, which is faster; TensorFlow's own default. CPUs know nothing of
+    it."""
+
+    deterministic: bool = False
+    """Use deterministic operations alone: the same command gives the same bits
+    on a GPU, too, where sums otherwise have any order. It may cost speed
+    there; on CPUs it costs none, and the bits are the same without it."""
 
     tensorboard: bool = False
     """Write TensorBoard event files too; needs [tensorboard]."""

@@ -12,7 +12,11 @@ from electra_tf.model import tensor_ops
 Policy = str | dict | keras.DTypePolicy | None
 """A layer's `dtype` as Keras takes it; None for the global policy."""
 
-POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
+POLICIES = {
+    "float32": "float32",
+    "bfloat16": "mixed_bfloat16",
+    "float16": "mixed_float16",
+}
 """Precision of a configuration -> policy of its encoders."""
 
 

@@ -21,6 +21,7 @@ from electra_tf.model import (
     layers,
     neighbour_attention,
     packed_rows,
+    recomputation,
     tensor_ops,
 )
 from electra_tf.model.attention import SelfAttention, attention_bias
@@ -129,6 +130,10 @@ class TransformerBlock(layers.ConfiguredLayer):
       name: name of the layer, part of its variables' paths.
       dtype: policy; of "mixed_bfloat16" the matrix products alone are of
         bfloat16. Default: Keras' global one.
+
+    Attributes:
+      recompute: whether it keeps its inputs alone where it has random keys,
+        as in training, and is computed again in the backward pass.
     """
 
     def __init__(
@@ -136,6 +141,7 @@ class TransformerBlock(layers.ConfiguredLayer):
     ) -> None:
         super().__init__(name=name, dtype=dtype, autocast=False)
         self.config = config
+        self.recompute = False
         policy, scale = self.dtype_policy, config.initializer_range
         self.attention = SelfAttention(config, dtype=policy)
         self.attention_norm = layers.LayerNorm()
@@ -156,6 +162,14 @@ class TransformerBlock(layers.ConfiguredLayer):
         with keras.name_scope("output"):
             self.dense.build((*input_shape[:-1], self.config.intermediate_size))
             self.output_norm.build(input_shape)
+
+    def __call__(
+        self, x: tf.Tensor, bias: tf.Tensor, keys: tf.Tensor | None = None
+    ) -> tf.Tensor:
+        call = super().__call__
+        if not self.recompute or keys is None:
+            return call(x, bias, keys)
+        return recomputation.recompute(call, self.weights, x, bias, keys)
 
     def call(
         self, x: tf.Tensor, bias: tf.Tensor, keys: tf.Tensor | None = None
@@ -328,6 +342,20 @@ class BertModel(layers.ConfiguredLayer):
         return attention_bias(
             input_mask, self.direction, is_packed=self.is_packed
         )
+
+
+def recompute_blocks(model: keras.layers.Layer) -> None:
+    """Makes all Transformer blocks keep only their inputs in training.
+
+    Losses and gradients stay what they are, to rounding; an update takes less
+    memory and more time.
+
+    Args:
+      model: any, or a layer, before its training is traced.
+    """
+    for layer in model._flatten_layers():
+        if isinstance(layer, TransformerBlock):
+            layer.recompute = True
 
 
 def _initial_positions(config: BertConfig) -> keras.initializers.Initializer:

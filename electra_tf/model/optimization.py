@@ -291,7 +291,11 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
             self._decay_of(of_build),
         )
 
-    def apply_reduced(self, gradients: Sequence[tf.Tensor | None]) -> None:
+    def apply_reduced(
+        self,
+        gradients: Sequence[tf.Tensor | None],
+        is_applied: tf.Tensor | None = None,
+    ) -> None:
         """Updates variables from gradients that replicas agree on.
 
         Differs from `apply`, which sums gradients over replicas first: the
@@ -300,10 +304,12 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
         Args:
           gradients: dense, one for each variable of `build`, in its order;
             None lets a variable and its slots be.
+          is_applied: bool scalar, equal on all replicas; False lets all
+            variables and slots be, and only counts the step. None for True.
         """
         rate = self._get_current_learning_rate()
         tf.distribute.get_replica_context().merge_call(
-            self._update_all, args=(list(gradients), rate)
+            self._update_all, args=(list(gradients), rate, is_applied)
         )
 
     def _update_all(
@@ -311,6 +317,7 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
         strategy: tf.distribute.Strategy,
         gradients: list[tf.Tensor | None],
         learning_rate: tf.Tensor,
+        is_applied: tf.Tensor | None,
     ) -> None:
         for indices in self._groups(gradients):
             first = self._trainable_variables[indices[0]]
@@ -325,6 +332,7 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
                     learning_rate,
                     self._rate_of(first),
                     self._decay_of(first),
+                    is_applied,
                 ),
                 group=False,
             )
@@ -358,13 +366,20 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
         learning_rate: tf.Tensor,
         rate: float | tf.Tensor,
         decay: float,
+        is_applied: tf.Tensor | None = None,
     ) -> None:
         """Updates variables of one rate and decay on one device."""
-        tensors = map(_concat, (variables, gradients, means, squares))
+        tensors = [*map(_concat, (variables, gradients, means, squares))]
         step = self._step
         if any(map(xla_kernels.is_worth_compiling, variables)):
             step = functools.partial(xla_kernels.on_vectors, self._kernel)
         results = step(*tensors, learning_rate * rate, tf.constant(decay))
+        if is_applied is not None:
+            old = (tensors[0], *tensors[2:])
+            results = [
+                tf.where(is_applied, *pair)
+                for pair in zip(results, old, strict=True)
+            ]
         slots = (variables, means, squares)
         for targets, result in zip(slots, results, strict=True):
             _assign_parts(targets, result)

@@ -54,7 +54,7 @@ class PretrainingModel(UpdatedModel):
     def __init__(
         self, config: PretrainingConfig, vocabulary: Vocabulary
     ) -> None:
-        super().__init__()
+        super().__init__(config.training.precision)
         self.check(config)
         self.config = config
         self.vocabulary = vocabulary

@@ -15,6 +15,7 @@ from electra_tf.configure_pretraining import PretrainingConfig, RunConfig
 from electra_tf.data import preparation, vocabularies
 from electra_tf.data.corpus import DEMO
 from electra_tf.data.records import Records, naming_faults
+from electra_tf.model.modeling import recompute_blocks
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import (
     agreement,
@@ -108,13 +109,19 @@ def make_model(
     Returns:
       The model, compiled.
     """
+    distribution.set_arithmetic(
+        tensor_float_32=config.runtime.tensor_float_32,
+        deterministic=config.runtime.deterministic,
+    )
     keras.utils.set_random_seed(config.training.seed)
     with strategy.scope():
         make = objectives.get_class(config.objective.objective)
         model = make(config, vocabulary)
         model.compile(optimizer=model.make_optimizer())
-    choice = config.runtime.jit_compile
-    model.jit_compile_step = distribution.compiles_updates(choice)
+    runtime = config.runtime
+    model.jit_compile_step = distribution.compiles_updates(runtime.jit_compile)
+    if runtime.recompute:
+        recompute_blocks(model)
     return model
 
 

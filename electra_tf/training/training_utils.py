@@ -22,6 +22,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from electra_tf.training import loss_scaling
 from electra_tf.util import distribution, signals
 from electra_tf.util.errors import (
     NonFiniteLossError,
@@ -346,7 +347,7 @@ def means(
 
 
 def check_finite(sums: Sums, start: int) -> None:
-    """Refuses updates of which any metric is not finite.
+    """Refuses updates of which any metric is not finite, or none is applied.
 
     Args:
       sums: of the updates.
@@ -355,6 +356,7 @@ def check_finite(sums: Sums, start: int) -> None:
     Raises:
       NonFiniteLossError: naming the first of them.
     """
+    loss_scaling.check(sums, start)
     values = np.concatenate(list(sums.values()), 1)
     bad = np.flatnonzero(~np.isfinite(values).all(1))
     if bad.size:

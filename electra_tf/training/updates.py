@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from electra_tf.model import optimization
 from electra_tf.model.losses import LossTerm
+from electra_tf.training.loss_scaling import LossScale
 
 Metrics = dict[str, LossTerm]
 """Losses and metrics by name, each a sum and a weight."""
@@ -39,11 +40,15 @@ class Sums(NamedTuple):
 class UpdatedModel(keras.Model, abc.ABC):
     """A model that knows its losses.
 
+    Args:
+      precision: of the configuration.
+
     Attributes:
       config: the whole configuration, set by the subclass. An update reads
         its `optimizer.clip_norm`, `optimizer.original_clip_norm` and
         `runtime.gradient_accumulation_steps`.
       jit_compile_step: whether forward and backward pass compile with XLA.
+      loss_scale: of updates in float16; None of all others.
       loss_weights: name of a loss -> its factor in the total loss. Other
         names that `compute_losses` returns are metrics alone.
     """
@@ -51,9 +56,10 @@ class UpdatedModel(keras.Model, abc.ABC):
     config: Any
     loss_weights: dict[str, float]
 
-    def __init__(self) -> None:
+    def __init__(self, precision: str = "float32") -> None:
         super().__init__()
         self.jit_compile_step = False
+        self.loss_scale = LossScale() if precision == "float16" else None
 
     @abc.abstractmethod
     def compute_losses(
@@ -112,12 +118,16 @@ class UpdatedModel(keras.Model, abc.ABC):
 
         Returns:
           Name -> metric, equal on all replicas; "gradient_norm", before the
-          clip, is one of them.
+          clip, is one of them, and in float16 those of `LossScale.judge`.
         """
         replica = tf.distribute.get_replica_context()
         weights = replica.all_reduce("SUM", self.loss_sizes(inputs, keys=keys))
+        if self.loss_scale:
+            weights = self.loss_scale.scaled(weights)
         sums = self._accumulate(inputs, keys, weights)
         metrics, gradients, lookups = replica.all_reduce("SUM", sums)
+        if self.loss_scale:
+            gradients, lookups = self.loss_scale.unscaled(gradients, lookups)
         variables = self.variables_of(inputs)
         norm = optimization.global_norm(variables, gradients, lookups)
         gradients, _ = tf.clip_by_global_norm(
@@ -125,13 +135,18 @@ class UpdatedModel(keras.Model, abc.ABC):
         )
         paths = [variable.path for variable in variables]
         by_path = dict(zip(paths, gradients, strict=True))
+        is_applied = None
+        found = {"gradient_norm": LossTerm(norm, tf.constant(1.0))}
+        if self.loss_scale:
+            is_applied, found = self.loss_scale.judge(norm)
         self.optimizer.apply_reduced(
             [
                 by_path.get(variable.path)
                 for variable in self.trainable_variables
-            ]
+            ],
+            is_applied,
         )
-        return {**metrics, "gradient_norm": LossTerm(norm, tf.constant(1.0))}
+        return {**metrics, **found}
 
     def loss_sizes(
         self, inputs: Inputs, *, keys: RandomKeys
@@ -225,11 +240,13 @@ def checkpoint_variables(model: UpdatedModel) -> dict[str, tf.Variable]:
       model: with its optimizer.
 
     Returns:
-      Name -> variable: weights, the Adam slots of those that are trained, and
-      `global_step`.
+      Name -> variable: weights, the Adam slots of those that are trained,
+      `global_step`, and in float16 the loss scale's.
     """
     optimizer = model.optimizer
     variables = {"global_step": optimizer.iterations.value}
+    if model.loss_scale:
+        variables |= model.loss_scale.variables
     slots = zip(
         model.trainable_variables,
         optimizer.means,

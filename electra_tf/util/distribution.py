@@ -50,6 +50,21 @@ def make_strategy(name: str) -> tf.distribute.Strategy:
     }[name]()
 
 
+def set_arithmetic(*, tensor_float_32: bool, deterministic: bool) -> None:
+    """Settles how this process computes; before anything is traced.
+
+    Args:
+      tensor_float_32: False keeps GPUs from rounding factors of float32
+        products; True leaves it to TensorFlow, which lets them.
+      deterministic: True forbids operations whose bits may differ from run to
+        run; False leaves that as it is.
+    """
+    if not tensor_float_32:
+        tf.config.experimental.enable_tensor_float_32_execution(False)
+    if deterministic:
+        tf.config.experimental.enable_op_determinism()
+
+
 def describe(strategy: tf.distribute.Strategy) -> str:
     """Returns number and kind of the replicas, as in "2 x GPU"."""
     kinds = [k for k in ("TPU", "GPU") if tf.config.list_logical_devices(k)]

@@ -120,6 +120,15 @@ def test_xla_compiles_the_step_of_two_replicas(reference):
     np.testing.assert_allclose(losses, reference[0], rtol=1e-5)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "leaves", [{"gradient_accumulation_steps": 2}, {"jit_compile": "true"}]
+)
+def test_recomputation_changes_nothing_on_two_replicas(reference, leaves):
+    losses, _ = _train(2, recompute=True, **leaves, **REGULARIZED)
+    np.testing.assert_allclose(losses, reference[0], rtol=1e-5)
+
+
 def test_the_same_seed_gives_the_same_bits(reference):
     losses, weights = _train(**REGULARIZED)
     np.testing.assert_array_equal(losses, reference[0])

@@ -40,6 +40,40 @@ def test_what_a_strategy_lacks_is_explained(tf_config, name, message):
         distribution.make_strategy(name)
 
 
+_ARITHMETIC = """
+import tensorflow as tf
+from electra_tf.util import distribution
+
+def state():
+    try:  # only determinism wants a seed
+        tf.random.uniform([1])
+        is_deterministic = False
+    except RuntimeError:
+        is_deterministic = True
+    rounds = tf.config.experimental.tensor_float_32_execution_enabled()
+    return rounds, is_deterministic
+
+states = [state()]
+for tensor_float_32, deterministic in ((True, False), (False, True)):
+    distribution.set_arithmetic(
+        tensor_float_32=tensor_float_32, deterministic=deterministic
+    )
+    states.append(state())
+print(states)
+"""
+
+
+def test_arithmetic_is_tensorflows_own_unless_asked_for():
+    ended = subprocess.run(
+        [sys.executable, "-c", _ARITHMETIC],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    expected = [(True, False), (True, False), (False, True)]
+    assert ended.stdout.strip() == str(expected)
+
+
 def _of_task(task):
     cluster = {"worker": ["host0:2222", "host1:2222"]}
     return json.dumps({"cluster": cluster, "task": task})

@@ -102,6 +102,7 @@ def main(config: PretrainingConfig) -> None:
         "precision": config.training.precision,
         "jit_compile": config.runtime.jit_compile,
         "keep_memory": config.runtime.keep_memory,
+        "recompute": config.runtime.recompute,
         "seconds_to_first_update": looks[0].seconds - began,
         **_figures(looks, config, num_words),
     }

@@ -53,6 +53,10 @@ def prepare(config: FinetuningConfig) -> Experiment:
       UserError: if the encoder cannot be read, if it is too short for the
         rows, or if a file of the task cannot be used.
     """
+    distribution.set_arithmetic(
+        tensor_float_32=config.runtime.tensor_float_32,
+        deterministic=config.runtime.deterministic,
+    )
     strategy = distribution.make_strategy(config.runtime.strategy)
     _check_batch(config, strategy.num_replicas_in_sync)
     given, weights = config, pretrained.read(config)

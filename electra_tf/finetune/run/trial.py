@@ -32,6 +32,7 @@ from electra_tf.finetune.run import fingerprints
 from electra_tf.finetune.run.evaluations import Evaluations
 from electra_tf.finetune.run.experiment import Experiment, TaskData
 from electra_tf.model.layers import POLICIES
+from electra_tf.model.modeling import recompute_blocks
 from electra_tf.training import callbacks, training_utils
 from electra_tf.training.updates import checkpoint_variables
 from electra_tf.util import (
@@ -169,8 +170,11 @@ class Trial:
                 learning_rate_factor=factor**self.restart,
             )
             model.compile(optimizer=model.make_optimizer())
-        choice = self.config.runtime.jit_compile
-        model.jit_compile_step = distribution.compiles_updates(choice)
+        runtime = self.config.runtime
+        compiles = distribution.compiles_updates(runtime.jit_compile)
+        model.jit_compile_step = compiles
+        if runtime.recompute:
+            recompute_blocks(model)
         return model
 
     def _train(self) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import tiny_finetuning as tiny
 
 import electra_tf
 from electra_tf.checkpoint import loading
+from electra_tf.model.modeling import recompute_blocks
 from electra_tf.util.errors import ElectraWarning, UserError
 
 TEXTS = ["the good film is very", "it was a bad plot the plot"] * 8
@@ -233,6 +234,17 @@ def test_mixed_precision_learns_with_float32_weights_and_outputs(
     again = keras.saving.load_model(tmp_path / "mixed.keras")
     assert again.dtype_policy.name == "mixed_bfloat16"
     _assert_equal(again.predict(few, verbose=0), outputs)
+
+
+def test_recomputed_blocks_learn_the_same(path):
+    histories = []
+    for is_recomputed in (False, True):
+        model = _model("ElectraClassifier", path)
+        if is_recomputed:
+            recompute_blocks(model)
+        losses = _fit(model, CASES["ElectraClassifier"], epochs=3)["loss"]
+        histories.append(losses)
+    np.testing.assert_allclose(*histories, rtol=1e-4)
 
 
 def test_what_is_frozen_keeps_its_bits_also_in_files(path, trained, tmp_path):

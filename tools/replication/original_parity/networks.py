@@ -43,6 +43,7 @@ _SWITCHES = (
     "--original_lr_step",
     "--hidden_dropout_prob=0",
     "--attention_probs_dropout_prob=0",
+    "--notensor_float_32",
 )
 
 

@@ -1,0 +1,150 @@
+"""Dynamic loss scaling, for gradients whose backward pass is of float16.
+
+float16 holds nothing below 6e-8, where many gradients lie. The loss is scaled
+before the backward pass and the gradients are scaled back in float32; the scale
+s follows what it has found:
+
+    gradients finite      the update is applied; s = 2 s after 2,000 in a row
+    an infinity or NaN    the update is skipped; s = s / 2
+
+A skipped update changes no weight and no slot, but counts as a step, of which
+data and random numbers are functions. s is a power of 2: scaling back is exact.
+
+Source: Micikevicius et al., 2018, "Mixed Precision Training"; start and period
+are those of `keras.optimizers.LossScaleOptimizer`.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+import tensorflow as tf
+
+from electra_tf.checkpoint.architecture import LOSS_SCALE
+from electra_tf.model.losses import LossTerm
+from electra_tf.util.errors import NonFiniteLossError
+
+INITIAL_SCALE = 2.0**15
+MIN_SCALE = 2.0**-24
+"""Least number of float16: 40 updates skipped in a row from the start on, at
+which it is not the range of float16 that the gradients exceed."""
+GROWTH_PERIOD = 2000
+"""Updates in a row, none of them skipped, after which the scale doubles."""
+
+_SCALE = "loss_scale"
+
+
+class LossScale:
+    """The scale of a training, to be made in its strategy's scope.
+
+    Attributes:
+      scale: float32 scalar, s.
+      num_good_updates: int32 scalar, updates since s changed.
+    """
+
+    def __init__(self) -> None:
+        self.scale, self.num_good_updates = (
+            tf.Variable(
+                initial,
+                trainable=False,
+                aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
+            )
+            for initial in (INITIAL_SCALE, 0)
+        )
+
+    @property
+    def variables(self) -> dict[str, tf.Variable]:
+        """What a checkpoint holds, by name."""
+        return {
+            f"{LOSS_SCALE}/scale": self.scale,
+            f"{LOSS_SCALE}/num_good_updates": self.num_good_updates,
+        }
+
+    def scaled(self, weights: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """Makes losses larger by s.
+
+        Args:
+          weights: name of a loss -> float32 scalar that it is divided by.
+        """
+        return {name: weight / self.scale for name, weight in weights.items()}
+
+    def unscaled(
+        self, gradients: list[tf.Tensor], lookups: Mapping[str, tf.Tensor]
+    ) -> tuple[list[tf.Tensor], dict[str, tf.Tensor]]:
+        """Makes gradients smaller by s.
+
+        Args:
+          gradients: float32, summed over replicas and micro-batches.
+          lookups: name -> float32 scalar, sums of their squares.
+        """
+        square = tf.square(self.scale)
+        return (
+            [gradient / self.scale for gradient in gradients],
+            {name: total / square for name, total in lookups.items()},
+        )
+
+    def judge(self, norm: tf.Tensor) -> tuple[tf.Tensor, dict[str, LossTerm]]:
+        """Decides whether an update is applied, and sets the next scale.
+
+        Args:
+          norm: float32 scalar, of all gradients, equal on all replicas.
+
+        Returns:
+          bool scalar, and metrics: "gradient_norm" of an update that is
+          applied, "skipped_share" of updates, and "loss_scale", which this one
+          had.
+        """
+        is_finite = tf.math.is_finite(norm)
+        count, one = tf.cast(is_finite, tf.float32), tf.constant(1.0)
+        metrics = {
+            "gradient_norm": LossTerm(tf.where(is_finite, norm, 0.0), count),
+            "skipped_share": LossTerm(one - count, one),
+            _SCALE: LossTerm(tf.identity(self.scale), one),
+        }
+        tf.distribute.get_replica_context().merge_call(
+            self._update, args=(is_finite,)
+        )
+        return is_finite, metrics
+
+    def _update(
+        self, strategy: tf.distribute.Strategy, is_finite: tf.Tensor
+    ) -> None:
+        strategy.extended.update(
+            self.scale,
+            _assign_next,
+            args=(self.num_good_updates, is_finite),
+            group=False,
+        )
+
+
+def _assign_next(
+    scale: tf.Variable, num_good_updates: tf.Variable, is_finite: tf.Tensor
+) -> None:
+    """Sets scale and count after an update, on one device."""
+    count = tf.where(is_finite, num_good_updates + 1, 0)
+    is_due = count >= GROWTH_PERIOD
+    growth = tf.where(is_due, 2.0, 1.0)
+    scale.assign(scale * tf.where(is_finite, growth, 0.5))
+    num_good_updates.assign(tf.where(is_due, 0, count))
+
+
+def check(sums: Mapping[str, np.ndarray], start: int) -> None:
+    """Refuses updates that are skipped whatever the scale is.
+
+    Args:
+      sums: metric -> float32 [n, 2], of n updates.
+      start: updates before them.
+
+    Raises:
+      NonFiniteLossError: naming the first update under the least scale.
+    """
+    if _SCALE not in sums:
+        return
+    bad = np.flatnonzero(sums[_SCALE][:, 0] < MIN_SCALE)
+    if bad.size:
+        raise NonFiniteLossError(
+            "Gradients must be finite under some loss scale. Received: "
+            f"infinities or no numbers down to a scale of {MIN_SCALE:.0e}, at "
+            f"step {start + bad[0] + 1}. The weights did not change: start "
+            "from the newest checkpoint (--init_checkpoint) with a lower "
+            "--learning_rate or another --precision under another --model_name."
+        )

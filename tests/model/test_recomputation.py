@@ -1,0 +1,203 @@
+"""Recomputed blocks: the same numbers, and less memory."""
+
+import pathlib
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny
+
+from electra_tf.config.model import BertConfig
+from electra_tf.model.modeling import BertModel, recompute_blocks
+from electra_tf.model.two_tower import TwoTowerModel
+from electra_tf.util import seeds
+
+CONFIG = BertConfig(
+    vocab_size=tiny.VOCABULARY.size,
+    hidden_size=16,
+    num_hidden_layers=2,
+    num_attention_heads=2,
+    intermediate_size=24,
+    embedding_size=8,
+    max_position_embeddings=20,
+    initializer_range=0.3,
+    hidden_dropout_prob=0.2,
+    attention_probs_dropout_prob=0.2,
+)
+ENCODERS = {
+    "plain": {},
+    "causal": {"direction": "left_to_right"},
+    "packed": {"is_packed": True},
+    "bfloat16": {"dtype": "mixed_bfloat16"},
+    "towers": None,
+}
+
+
+def _encoder(kind, *, recompute):
+    keras.utils.set_random_seed(0)
+    if ENCODERS[kind] is None:
+        encoder = TwoTowerModel(CONFIG)
+    else:
+        encoder = BertModel(CONFIG, **ENCODERS[kind])
+        encoder.build((None, None))
+    if recompute:
+        recompute_blocks(encoder)
+    return encoder
+
+
+def _states_and_gradients(encoder, step=1):
+    inputs = tiny.packed_batch()
+    keys = seeds.row_keys(0, tf.constant(step), tf.range(8))
+    if not getattr(encoder, "is_packed", False):
+        inputs = tiny.batch()
+    with tf.GradientTape() as tape:
+        states = encoder(*inputs, keys)
+        states = getattr(states, "sequence_output", states)
+        noise = np.random.default_rng(1).normal(size=states.shape)
+        loss = tf.reduce_sum(states * noise.astype(np.float32))
+    values = [v.value for v in encoder.trainable_variables]
+    gradients = tape.gradient(loss, values)
+    return states, [tf.convert_to_tensor(x) for x in gradients]
+
+
+def _assert_close(found, expected, share=1e-6):
+    """Compares gradients; some are 0 but for rounding, as of key biases."""
+    largest = max(np.abs(x).max() for x in expected)
+    for x, y in zip(found, expected, strict=True):
+        np.testing.assert_allclose(x, y, rtol=0, atol=share * largest)
+
+
+@pytest.mark.parametrize("kind", ENCODERS)
+def test_states_and_gradients_stay_what_they_are(kind, products_in_bfloat16):
+    states, expected = _states_and_gradients(_encoder(kind, recompute=False))
+    again, found = _states_and_gradients(_encoder(kind, recompute=True))
+    np.testing.assert_allclose(again, states, rtol=0, atol=1e-6)
+    # One unit of bfloat16 in a sum that falls on the other side of a half.
+    _assert_close(found, expected, 1e-2 if kind == "bfloat16" else 1e-6)
+
+
+def test_another_key_drops_other_values_in_both_computations():
+    plain, again = (_encoder("plain", recompute=on) for on in (False, True))
+    _, first = _states_and_gradients(again, step=1)
+    _, second = _states_and_gradients(again, step=2)
+    largest = max(np.abs(x).max() for x in first)
+    assert max(np.abs(first[0] - second[0]).max(), 0) > 1e-3 * largest
+    _assert_close(second, _states_and_gradients(plain, step=2)[1])
+
+
+def test_blocks_are_in_the_graph_twice_in_training_and_once_without_keys():
+    def products(encoder, function):
+        graph = tf.function(function, autograph=False).get_concrete_function()
+        kinds = [op.type for op in graph.graph.get_operations()]
+        return kinds.count("MatMul") + kinds.count("BatchMatMulV2")
+
+    plain, again = (_encoder("plain", recompute=on) for on in (False, True))
+    extra = [
+        products(again, lambda: _states_and_gradients(again)[1])
+        - products(plain, lambda: _states_and_gradients(plain)[1]),
+        products(again, lambda: again(*tiny.batch()))
+        - products(plain, lambda: plain(*tiny.batch())),
+    ]
+    assert extra == [6 * CONFIG.num_hidden_layers, 0]
+
+
+def test_xla_computes_both_times_too():
+    plain, again = (_encoder("plain", recompute=on) for on in (False, True))
+
+    def compiled(encoder):
+        run = tf.function(
+            lambda: _states_and_gradients(encoder), jit_compile=True
+        )
+        text = run.experimental_get_compiler_ir()(stage="optimized_hlo")
+        return run()[1], text.count(" dot(") + text.count("custom-call(")
+
+    expected, count = compiled(plain)
+    found, more = compiled(again)
+    assert more >= count + 5 * CONFIG.num_hidden_layers
+    _assert_close(found, expected)
+
+
+def test_it_is_no_part_of_a_configuration():
+    plain, again = (_encoder("plain", recompute=on) for on in (False, True))
+    assert again.get_config() == plain.get_config()
+    assert not BertModel.from_config(again.get_config()).blocks[0].recompute
+
+
+def test_a_frozen_block_passes_the_gradient_on():
+    plain, again = (_encoder("plain", recompute=on) for on in (False, True))
+    for encoder in (plain, again):
+        encoder.blocks[1].trainable = False
+    _, expected = _states_and_gradients(plain)
+    _, found = _states_and_gradients(again)
+    assert len(found) == len(expected) == len(plain.trainable_variables)
+    _assert_close(found, expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variant", tiny.VARIANTS)
+def test_every_objective_learns_the_same(variant):
+    def sums(**leaves):
+        config = tiny.config(
+            initializer_range=0.2,
+            hidden_dropout_prob=0.1,
+            attention_probs_dropout_prob=0.1,
+            **tiny.VARIANTS[variant],
+            **leaves,
+        )
+        model = tiny.model(config, tiny.COUNTED)
+        inputs = tiny.batch()
+        sizes = model.loss_sizes(inputs, keys=tiny.KEYS)
+        return model.forward_backward(inputs, tiny.KEYS, sizes)
+
+    expected, found = sums(), sums(recompute=True)
+    for name, term in expected.metrics.items():
+        np.testing.assert_allclose(found.metrics[name], term, rtol=1e-5)
+    _assert_close(found.gradients, expected.gradients, 5e-6)
+
+
+_PEAK = """
+import resource, sys
+import tensorflow as tf
+from electra_tf.config.model import BertConfig
+from electra_tf.model.modeling import BertModel, recompute_blocks
+
+encoder = BertModel(BertConfig(
+    vocab_size=100, hidden_size=128, num_hidden_layers=12,
+    num_attention_heads=4, intermediate_size=512, embedding_size=128))
+encoder.build((None, None))
+if sys.argv[1] == "True":
+    recompute_blocks(encoder)
+
+@tf.function(autograph=False, jit_compile=sys.argv[2] == "True")
+def update(ids, keys):
+    with tf.GradientTape() as tape:
+        states = encoder(ids, tf.ones_like(ids), 0 * ids, keys)
+        loss = tf.reduce_sum(states.sequence_output ** 3)
+    values = [v.value for v in encoder.trainable_variables]
+    return tf.linalg.global_norm(tape.gradient(loss, values))
+
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+update(tf.ones([32, 128], tf.int32), tf.ones([32], tf.uint32))
+after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print((after - before) / 2**10)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_an_update_takes_half_the_memory_at_most(jit_compile):
+    def peak(recompute):
+        command = [sys.executable, "-c", _PEAK, str(recompute)]
+        run = subprocess.run(
+            [*command, str(jit_compile)],
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=pathlib.Path(__file__).parents[2],
+        )
+        return float(run.stdout.split()[-1])
+
+    assert peak(True) < 0.5 * peak(False)

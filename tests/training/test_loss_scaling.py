@@ -1,0 +1,248 @@
+"""Loss scaling on a model whose gradients pass through float16."""
+
+import types
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny
+
+from electra_tf.checkpoint import checkpoint_formats
+from electra_tf.checkpoint.checkpoints import Checkpoints
+from electra_tf.model.losses import LossTerm
+from electra_tf.model.optimization import (
+    AdamWeightDecayOptimizer,
+    WarmupPolynomialDecay,
+)
+from electra_tf.pretrain import export, pretraining_run
+from electra_tf.training import loss_scaling, training_utils, updates
+from electra_tf.util.errors import NonFiniteLossError
+
+RATE, ROWS = 0.1, 8
+RNG = np.random.default_rng(0)
+# Multiples of 1/8: exact in float16, and so is their product.
+X = RNG.integers(-16, 17, (ROWS, 3)).astype("f") / 8
+Y = RNG.integers(-16, 17, ROWS).astype("f") / 8
+START = np.array([0.5, -1.0, 2.0], "f")
+
+
+class _Regression(updates.UpdatedModel):
+    """Squares of errors that are of float16, forward and backward."""
+
+    loss_weights = {"square": 1.0}
+
+    def __init__(self, precision="float16"):
+        super().__init__(precision)
+        self.config = types.SimpleNamespace(
+            optimizer=types.SimpleNamespace(
+                clip_norm=1.0, original_clip_norm=False
+            ),
+            runtime=types.SimpleNamespace(gradient_accumulation_steps=2),
+        )
+        self.theta = self.add_weight(shape=(3,), name="theta")
+        self.theta.assign(START)
+        self.built = True
+        rate = WarmupPolynomialDecay(RATE, 10, 0, 0.0)  # constant
+        self.optimizer = AdamWeightDecayOptimizer(rate)
+        self.optimizer.build(self.trainable_variables)
+
+    def compute_losses(self, inputs, *, keys, training):
+        x, y = inputs
+        error = tf.cast(tf.linalg.matvec(x, self.theta) - y, tf.float16)
+        error = tf.cast(error, tf.float32)
+        count = tf.cast(tf.shape(x)[0], tf.float32)
+        return {"square": LossTerm(tf.reduce_sum(error**2), count)}
+
+
+class _Run:
+    """A training on one batch, of one replica or more.
+
+    Attributes:
+      model: that is trained.
+      variables: all that a checkpoint of it holds.
+    """
+
+    def __init__(self, scale, num_replicas=1, x=X):
+        strategy = tf.distribute.get_strategy()
+        if num_replicas > 1:
+            strategy = tf.distribute.MirroredStrategy(
+                [f"CPU:{i}" for i in range(num_replicas)],
+                cross_device_ops=tf.distribute.ReductionToOneDevice(),
+            )
+        with strategy.scope():
+            self.model = _Regression()
+        self.model.loss_scale.scale.assign(scale)
+        found = updates.checkpoint_variables(self.model)
+        prefix = f"{self.model.name}/"  # Keras numbers models
+        self.variables = {k.removeprefix(prefix): v for k, v in found.items()}
+        size, model = ROWS // num_replicas, self.model
+
+        def rows(context):
+            start = context.replica_id_in_sync_group * size
+            return tuple(
+                tf.constant(array[start : start + size]) for array in (x, Y)
+            )
+
+        distribute = strategy.experimental_distribute_values_from_function
+        batch = rows(_First) if num_replicas == 1 else distribute(rows)
+        keys = tf.zeros([size], tf.uint32)
+        self._block = training_utils.make_block(
+            types.SimpleNamespace(
+                update=lambda batch: model.update_with_keys(batch, keys=keys)
+            ),
+            strategy,
+        )
+        self._batches = _Repeated(batch)
+
+    def sums(self, num_updates=1):
+        """Makes updates; returns metric -> float32 [n, 2]."""
+        parts = [self._block(self._batches, 1) for _ in range(num_updates)]
+        return {k: np.concatenate([p[k] for p in parts]) for k in parts[0]}
+
+    def state(self):
+        return {name: v.numpy() for name, v in self.variables.items()}
+
+
+class _First:
+    replica_id_in_sync_group = 0
+
+
+class _Repeated:
+    """An iterator that gives one batch for ever."""
+
+    def __init__(self, batch):
+        self.batch = batch
+
+    def __next__(self):
+        return self.batch
+
+
+def _gradient():
+    """The gradient of the mean square, float64 [3]."""
+    return 2 * ((X.astype("d") @ START) - Y) @ X / ROWS
+
+
+def _same(first, second, *, but=()):
+    for name in first.keys() - set(but):
+        np.testing.assert_array_equal(first[name], second[name], err_msg=name)
+
+
+STATE = ("global_step", "loss_scale/scale", "loss_scale/num_good_updates")
+
+
+def test_an_update_is_adams_with_the_gradient_of_the_loss_itself():
+    run, gradient = _Run(2.0**10), _gradient()
+    sums = run.sums()
+    norm = np.linalg.norm(gradient)
+    clipped = gradient / norm
+    step = 0.1 * clipped / (np.sqrt(0.001 * clipped**2) + 1e-6)
+    expected = START - RATE * (step + 0.01 * START)
+    np.testing.assert_allclose(run.model.theta.numpy(), expected, 1e-3)
+    np.testing.assert_allclose(sums["gradient_norm"], [[norm, 1]], 1e-3)
+    mean = np.mean((X @ START - Y) ** 2)
+    np.testing.assert_allclose(
+        training_utils.ratio(sums["square"]), [mean], 1e-6
+    )
+
+
+def test_no_scale_under_which_gradients_are_finite_changes_a_bit():
+    runs = [_Run(scale) for scale in (1.0, 2.0**10)]
+    for run in runs:
+        run.sums(5)
+    _same(*(run.state() for run in runs), but=["loss_scale/scale"])
+
+
+def test_an_overflow_skips_the_update_and_halves_the_scale():
+    run = _Run(2.0**20)
+    before = run.state()
+    sums = run.sums()
+    after = run.state()
+    _same(before, after, but=STATE)
+    assert [after[name] for name in STATE] == [1, 2.0**19, 0]
+    assert sums["gradient_norm"].tolist() == [[0, 0]]
+    assert sums["skipped_share"].tolist() == [[1, 1]]
+    assert sums["loss_scale"].tolist() == [[2.0**20, 1]]
+    training_utils.check_finite(sums, 0)
+    means = training_utils.means([sums], {"square": 1.0})
+    assert "gradient_norm" not in means and means["skipped_share"] == 1
+
+
+def test_the_scale_falls_until_gradients_are_finite():
+    run, other = _Run(2.0**20), _Run(2.0**10)
+    skipped = run.sums(8)["skipped_share"][:, 0]
+    num_skipped = int(skipped.sum())
+    assert 0 < num_skipped < 8 and skipped[num_skipped:].sum() == 0
+    other.sums(8 - num_skipped)
+    _same(run.state(), other.state(), but=STATE)
+
+
+def test_the_scale_doubles_after_enough_good_updates():
+    run = _Run(4.0)
+    run.model.loss_scale.num_good_updates.assign(loss_scaling.GROWTH_PERIOD - 2)
+    run.sums()
+    assert run.state()["loss_scale/scale"] == 4
+    run.sums()
+    assert [run.state()[name] for name in STATE] == [2, 8, 0]
+
+
+def test_two_replicas_do_what_one_does():
+    one, two = _Run(2.0**20), _Run(2.0**20, 2)
+    first, second = one.sums(8), two.sums(8)
+    assert 0 < first["skipped_share"][:, 0].sum() < 8
+    for name in first:
+        np.testing.assert_allclose(second[name], first[name], 1e-5)
+    for name, value in one.state().items():
+        np.testing.assert_allclose(two.state()[name], value, 1e-5)
+    scale = two.model.loss_scale.scale
+    assert len({float(copy) for copy in scale.values}) == 1
+
+
+def test_a_resume_is_bit_exact(tmp_path):
+    whole, stopped, resumed = (_Run(2.0**20) for _ in range(3))
+    whole.sums(8)
+    stopped.sums(3)
+    Checkpoints(tmp_path, stopped.variables).save(3)
+    assert Checkpoints(tmp_path, resumed.variables).restore_latest() == 3
+    resumed.sums(5)
+    _same(whole.state(), resumed.state())
+
+
+def test_a_loss_that_is_not_finite_ends_the_run():
+    broken = np.where(np.arange(3) == 1, np.inf, X).astype("f")
+    with pytest.raises(NonFiniteLossError, match="loss or its gradient"):
+        training_utils.check_finite(_Run(1.0, x=broken).sums(), 0)
+
+
+def test_skipping_for_ever_ends_the_run_and_names_the_step():
+    scales = np.stack([2.0 ** -np.arange(20, 28), np.ones(8)], 1)
+    with pytest.raises(NonFiniteLossError, match="at step 106"):
+        training_utils.check_finite({"loss_scale": scales}, 100)
+
+
+def test_only_float16_has_a_scale():
+    for precision in ("float32", "bfloat16"):
+        model = _Regression(precision)
+        assert model.loss_scale is None
+        names = updates.checkpoint_variables(model)
+        assert not any(name.startswith("loss_scale") for name in names)
+
+
+@pytest.mark.slow
+def test_pre_training_in_float16_learns_as_in_float32(tmp_path):
+    losses = {}
+    for precision in ("float32", "float16"):
+        model = tiny.model(tiny.config(precision=precision))
+        update = tf.function(model.update, autograph=False)
+        terms = [update(tiny.batch(seed=i)) for i in range(10)]
+        losses[precision] = [float(model.total_loss(t)) for t in terms]
+        assert all("gradient_norm" in t for t in terms)
+    np.testing.assert_allclose(losses["float16"], losses["float32"], 2e-3)
+    assert losses["float16"] != losses["float32"]
+    variables = pretraining_run.checkpoint_variables(model)
+    Checkpoints(tmp_path, variables).save(10)
+    read = checkpoint_formats.read(
+        str(tmp_path), num_attention_heads=2, generator_num_attention_heads=1
+    )
+    expected = export.weights_of(model).arrays
+    assert read.arrays.keys() == expected.keys()
+    assert len(expected) == len(variables) - 2
