@@ -118,7 +118,27 @@ class UpdatedModel(keras.Model, abc.ABC):
         weights = replica.all_reduce("SUM", self.loss_sizes(inputs, keys=keys))
         sums = self._accumulate(inputs, keys, weights)
         metrics, gradients, lookups = replica.all_reduce("SUM", sums)
-        variables = self.variables_of(inputs)
+        norm = self.clip_and_apply(
+            self.variables_of(inputs), gradients, lookups
+        )
+        return {**metrics, "gradient_norm": LossTerm(norm, tf.constant(1.0))}
+
+    def clip_and_apply(
+        self,
+        variables: list[keras.Variable],
+        gradients: list[tf.Tensor],
+        lookups: dict[str, tf.Tensor],
+    ) -> tf.Tensor:
+        """Clips gradients by their norm and lets the optimizer apply them.
+
+        Args:
+          variables: of `variables_of`.
+          gradients: one for each of them, dense, equal on all replicas.
+          lookups: of `optimization.lookup_squares`; empty if not asked for.
+
+        Returns:
+          The norm before the clip, float32 scalar.
+        """
         norm = optimization.global_norm(variables, gradients, lookups)
         gradients, _ = tf.clip_by_global_norm(
             gradients, self.config.optimizer.clip_norm, use_norm=norm
@@ -131,7 +151,7 @@ class UpdatedModel(keras.Model, abc.ABC):
                 for variable in self.trainable_variables
             ]
         )
-        return {**metrics, "gradient_norm": LossTerm(norm, tf.constant(1.0))}
+        return norm
 
     def loss_sizes(
         self, inputs: Inputs, *, keys: RandomKeys
