@@ -344,6 +344,8 @@ def table(verdicts: Iterable[Verdict]) -> str:
 
 def main(config: GoalsConfig) -> None:
     """Measures what the rows ask for and prints table and report."""
+    for peer in ("electra_tf", "torch"):
+        environments.find_python(config.environments, peer)
     has_bfloat16 = machine.has_bfloat16()
     rows = [row for row in ROWS if not config.rows or row.name in config.rows]
     reports = _measure(
@@ -371,7 +373,7 @@ def _measure(
             reports[name] = MEASUREMENTS[name](config)
         except UserError as error:
             console.warn(str(error))
-            reports[name] = str(error).partition("\n")[0]
+            reports[name] = str(error).partition(". ")[0]
     return reports
 
 
