@@ -1,6 +1,8 @@
 """The comparison with PyTorch: what is trained, and what it prints."""
 
+import dataclasses
 import json
+import math
 
 import finetune_peers
 import peer_step
@@ -143,6 +145,15 @@ def test_ours_is_measured_alone(tool, capsys, job):
     assert set(report["update"]) == (
         set(report["seconds_per_step"]) if is_known else set()
     )
+
+
+@pytest.mark.slow
+def test_packed_rows_are_trained_on(tool):
+    setting = tool.BenchmarkConfig(**TINY).setting("float32", "")
+    setting = dataclasses.replace(setting, packed_share=0.5)
+    worker = tool.Worker("pretrain", "electra_tf", setting)
+    assert math.isfinite(worker.update(1)["loss"])
+    worker.close()
 
 
 @pytest.mark.huggingface

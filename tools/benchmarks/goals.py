@@ -346,7 +346,7 @@ def main(config: GoalsConfig) -> None:
     """Measures what the rows ask for and prints table and report."""
     for peer in ("electra_tf", "torch"):
         environments.find_python(config.environments, peer)
-    has_bfloat16 = machine.has_bfloat16()
+    at_work, has_bfloat16 = machine.describe(), machine.has_bfloat16()
     rows = [row for row in ROWS if not config.rows or row.name in config.rows]
     reports = _measure(
         config, [r for r in rows if has_bfloat16 or not r.needs_bfloat16]
@@ -355,7 +355,7 @@ def main(config: GoalsConfig) -> None:
     sys.stderr.write(f"\n{table(verdicts)}\n")
     report = {
         "benchmark": "goals",
-        **machine.describe(),
+        **at_work,
         "goals": [verdict._asdict() for verdict in verdicts],
         "reports": reports,
     }

@@ -208,7 +208,7 @@ class Worker:
 
 def main(config: BenchmarkConfig) -> None:
     """Lets the peers take turns, and prints the figures."""
-    quiet = machine.QuietMachine(config.busy_limit)
+    quiet, at_work = machine.QuietMachine(config.busy_limit), machine.describe()
     workers = _start(config)
     try:
         times, figures = _take_turns(config, workers, quiet)
@@ -223,7 +223,7 @@ def main(config: BenchmarkConfig) -> None:
             {
                 "benchmark": "peer_step",
                 **versions,
-                **machine.describe(),
+                **at_work,
                 "other_load": quiet.report(),
                 **dataclasses.asdict(config),
                 **_report(config, times, figures),

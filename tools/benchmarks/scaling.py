@@ -174,7 +174,7 @@ def setting(config: ScalingConfig, point: Point) -> Setting:
 def main(config: ScalingConfig) -> None:
     """Measures all points, draws them, and prints the figures."""
     check_matplotlib()
-    quiet = machine.QuietMachine(config.busy_limit)
+    quiet, at_work = machine.QuietMachine(config.busy_limit), machine.describe()
     costs, versions = _measure(config, quiet)
     output = pathlib.Path(config.output_dir)
     output.mkdir(parents=True, exist_ok=True)
@@ -191,7 +191,7 @@ def main(config: ScalingConfig) -> None:
     report = {
         "benchmark": "scaling",
         **versions,
-        **machine.describe(),
+        **at_work,
         "other_load": quiet.report(),
         **dataclasses.asdict(config),
         "points": [
