@@ -128,7 +128,27 @@ class UpdatedModel(keras.Model, abc.ABC):
         metrics, gradients, lookups = replica.all_reduce("SUM", sums)
         if self.loss_scale:
             gradients, lookups = self.loss_scale.unscaled(gradients, lookups)
-        variables = self.variables_of(inputs)
+        return metrics | self.clip_and_apply(
+            self.variables_of(inputs), gradients, lookups
+        )
+
+    def clip_and_apply(
+        self,
+        variables: list[keras.Variable],
+        gradients: list[tf.Tensor],
+        lookups: dict[str, tf.Tensor],
+    ) -> Metrics:
+        """Clips gradients by their norm and lets the optimizer apply them.
+
+        Args:
+          variables: of `variables_of`.
+          gradients: one for each of them, dense, equal on all replicas.
+          lookups: of `optimization.lookup_squares`; empty if not asked for.
+
+        Returns:
+          "gradient_norm", before the clip, and in float16 the metrics of
+          `LossScale.judge`.
+        """
         norm = optimization.global_norm(variables, gradients, lookups)
         gradients, _ = tf.clip_by_global_norm(
             gradients, self.config.optimizer.clip_norm, use_norm=norm
@@ -146,7 +166,7 @@ class UpdatedModel(keras.Model, abc.ABC):
             ],
             is_applied,
         )
-        return {**metrics, **found}
+        return found
 
     def loss_sizes(
         self, inputs: Inputs, *, keys: RandomKeys

@@ -1,12 +1,15 @@
 """The comparison with PyTorch: what is trained, and what it prints."""
 
+import dataclasses
 import json
+import math
 
 import finetune_peers
 import peer_step
-import peers
 import pretrain_peers
 import pytest
+
+from electra_tf.util.errors import UserError
 
 TINY = {
     "batch_size": 2,
@@ -16,6 +19,7 @@ TINY = {
     "threads": 1,
     "turns": 2,
     "steps": 1,
+    "busy_limit": 1.0,
 }
 
 
@@ -27,19 +31,33 @@ def tool():
 class _Worker:
     """Answers with times that are known beforehand."""
 
-    def __init__(self, job, peer, setting):
-        setting = json.loads(setting)
+    def __init__(self, job, peer, setting, python):
         rank = {"": 1, "fused": 3, "foreach": 2, "compiled": 4}
-        rank = rank[setting["variant"]]
-        half = 2 if setting["precision"] == "bfloat16" else 1
-        self.versions = {peer: "1.0"}
+        rank = rank[setting.variant]
+        half = 2 if setting.precision == "bfloat16" else 1
+        self.is_ours = peer == "electra_tf"
+        self.pid, self.versions = 1, {peer: "1.0"}
         self.seconds = rank / half
         self.turns = 0
 
     def update(self, count):
         self.turns += 1
         seconds = self.seconds * self.turns
-        return {"cpu": seconds, "wall": 10 * seconds, "loss": 0.5}
+        return {
+            "cpu": seconds,
+            "wall": 10 * seconds,
+            "loss": 0.5,
+            "peak_memory_gb": seconds,
+        }
+
+    def figures(self):
+        if not self.is_ours:
+            return {}
+        return {
+            "gflop_per_step": 600.0,
+            "ceiling_gflop_per_second": 100.0,
+            "weights_update_seconds": 1.0,
+        }
 
     def close(self):
         pass
@@ -49,7 +67,7 @@ def test_ratios_are_to_the_fastest_variant_turn_by_turn(
     tool, monkeypatch, capsys
 ):
     monkeypatch.setattr(tool, "Worker", _Worker)
-    tool.main(tool.BenchmarkConfig(turns=3))
+    tool.main(tool.BenchmarkConfig(turns=3, busy_limit=1.0))
     report = json.loads(capsys.readouterr().out)
     assert report["torch"] == report["electra_tf"] == "1.0"
     assert report["torch_over_electra_tf"] == {
@@ -61,12 +79,41 @@ def test_ratios_are_to_the_fastest_variant_turn_by_turn(
     expected = {"min": 1.5, "median": 3.0, "max": 4.5}
     assert seconds["torch-bfloat16-fused"]["cpu"] == expected
     assert seconds["electra_tf-float32"]["wall"]["max"] == 30.0
+    assert report["peak_memory_gb"]["torch-float32-fused"] == 9.0
+
+
+def test_figures_of_an_update_become_shares_of_its_time(
+    tool, monkeypatch, capsys
+):
+    monkeypatch.setattr(tool, "Worker", _Worker)
+    tool.main(
+        tool.BenchmarkConfig(turns=3, busy_limit=1.0, precisions=("float32",))
+    )
+    report = json.loads(capsys.readouterr().out)
+    assert set(report["update"]) == {"electra_tf-float32"}
+    update = report["update"]["electra_tf-float32"]  # takes 20 s
+    assert update["share_of_ceiling"] == pytest.approx(0.3)
+    assert update["weights_update_share"] == pytest.approx(0.05)
+    assert update["gflop_per_step"] == 600.0
+
+
+def test_unknown_peers_and_precisions_are_told(tool):
+    with pytest.raises(UserError, match=r"`peers` must be some of torch"):
+        tool.BenchmarkConfig(peers=("jax",))
+    with pytest.raises(UserError, match=r"`precisions` must be some of"):
+        tool.BenchmarkConfig(precisions=())
+
+
+def test_a_worker_that_ends_is_told(tool, capfd):
+    setting = tool.BenchmarkConfig(**TINY).setting("float32", "")
+    with pytest.raises(UserError, match="A worker must answer"):
+        tool.Worker("pretrain", "numpy", setting)
+    assert "invalid choice" in capfd.readouterr().err
 
 
 def test_rows_are_alike_for_all_and_half_filled_or_more(tool):
     config = tool.BenchmarkConfig(batch_size=50)
-    setting = json.loads(config.setting("float32", ""))
-    setting = peers.Setting(**setting)
+    setting = config.setting("float32", "")
     made = [finetune_peers.batch(setting) for _ in range(2)]
     for name, first in made[0].items():
         assert (first == made[1][name]).all()
@@ -79,8 +126,7 @@ def test_rows_are_alike_for_all_and_half_filled_or_more(tool):
 
 def test_rows_of_pre_training_are_filled_with_words(tool):
     config = tool.BenchmarkConfig(batch_size=50, vocab_size=40)
-    setting = peers.Setting(**json.loads(config.setting("float32", "")))
-    ids = pretrain_peers.batch(setting)
+    ids = pretrain_peers.batch(config.setting("float32", ""))
     assert ids.shape == (50, 128) and ids.min() == 5 and ids.max() == 39
 
 
@@ -94,6 +140,20 @@ def test_ours_is_measured_alone(tool, capsys, job):
         "electra_tf-bfloat16",
     }
     assert report["tensorflow"] and report["torch_over_electra_tf"] == {}
+    assert all(0.1 < x < 10 for x in report["peak_memory_gb"].values())
+    is_known = job == "pretrain"  # the matrix products of an update
+    assert set(report["update"]) == (
+        set(report["seconds_per_step"]) if is_known else set()
+    )
+
+
+@pytest.mark.slow
+def test_packed_rows_are_trained_on(tool):
+    setting = tool.BenchmarkConfig(**TINY).setting("float32", "")
+    setting = dataclasses.replace(setting, packed_share=0.5)
+    worker = tool.Worker("pretrain", "electra_tf", setting)
+    assert math.isfinite(worker.update(1)["loss"])
+    worker.close()
 
 
 @pytest.mark.huggingface

@@ -1,24 +1,33 @@
 """The benchmark of pre-training: what it runs, and what it prints."""
 
+import itertools
 import json
 import resource
+import types
 
+import machine
 import pretrain_step
 import pytest
 import tiny
 
+from electra_tf.pretrain import pretraining_run
 
-def _look(step, seconds, user, kernel, faults):
+
+def _look(step, seconds, user, kernel, faults, *, is_counted=True):
     fields = [0] * 16
     fields[:3], fields[6] = (user, kernel, 2**20), faults
-    return pretrain_step.Look(step, seconds, resource.struct_rusage(fields))
+    usage = resource.struct_rusage(fields)
+    return pretrain_step.Look(step, seconds, usage, is_counted)
 
 
-def test_figures_are_those_of_updates_after_the_first_looks():
-    warm = [_look(step, 100 * step, 9, 9, 999) for step in (1, 2)]
+def test_figures_are_those_of_the_updates_that_count():
+    warm = [
+        _look(step, 100 * step, 9, 9, 999, is_counted=False) for step in (1, 2)
+    ]
     looks = [
         *warm,
-        _look(4, 200, 10, 10, 1000),
+        _look(3, 190, 9, 9, 999, is_counted=False),  # disturbed
+        _look(4, 200, 10, 10, 1000, is_counted=False),
         _look(8, 204, 16, 12, 1040),  # 1 s an update
         _look(9, 206, 17, 13, 1040),  # 2 s
         _look(11, 207, 20, 14, 1042),  # 0.5 s
@@ -40,6 +49,7 @@ def test_it_trains_on_records_and_leaves_no_model(
     tmp_path, monkeypatch, capsys
 ):
     monkeypatch.setattr(pretrain_step, "_SECONDS_A_PIECE", 0.0)
+    monkeypatch.setattr(pretrain_step, "_prepare_apart", pretrain_step._prepare)
     (tmp_path / "corpus.txt").write_text("some words of text\n" * 400)
     config = tiny.config(
         tmp_path,
@@ -50,11 +60,49 @@ def test_it_trains_on_records_and_leaves_no_model(
         num_train_steps=1000,
         iterations_per_loop=1,
     )
-    pretrain_step.main(config)
+    pretrain_step.main(
+        pretrain_step.BenchmarkConfig(pretraining=config, busy_limit=1.0)
+    )
     report = json.loads(capsys.readouterr().out)
     assert report["batch_size"] == 8
-    assert report["cores"] > 0
+    assert report["cores"] > 0 and report["tensorflow"]
+    assert report["other_load"]["repeated"] == 0
     assert report["page_faults_per_update"]["median"] >= 0
     assert report["seconds_to_first_update"] > 0
     assert (tmp_path / "pretrain_tfrecords/manifest.json").exists()
     assert not (tmp_path / "models" / pretrain_step._MODEL_NAME).exists()
+
+
+def test_disturbed_pieces_do_not_count(monkeypatch):
+    monkeypatch.setattr(pretrain_step, "_SECONDS_A_PIECE", 0.0)
+    shares = itertools.cycle([0.0, 0.5, 0.0])
+
+    class Load:
+        def share(self):
+            return next(shares)
+
+    monkeypatch.setattr(machine, "OtherLoad", Load)
+    monkeypatch.setattr(machine, "_SECONDS_OF_SAMPLE", 0.0)
+    looks = _meter_looks(monkeypatch)
+    assert sum(look.is_counted for look in looks) == pretrain_step._NUM_PIECES
+    assert not any(look.is_counted for look in looks[:3])
+    assert len(looks) > 3 + pretrain_step._NUM_PIECES
+
+
+def _meter_looks(monkeypatch):
+    """Lets the meter look at a loop without a model."""
+    model = types.SimpleNamespace(
+        stop_training=False, vocabulary=types.SimpleNamespace(size=60)
+    )
+
+    def run(config, callbacks):
+        (meter,) = callbacks
+        meter.set_model(model)
+        for step in range(1, 100):
+            meter.on_train_batch_end(step)
+            if model.stop_training:
+                return
+
+    monkeypatch.setattr(pretraining_run, "run", run)
+    quiet = machine.QuietMachine(0.05)
+    return pretrain_step._train(tiny.config(), quiet)[0]

@@ -1,28 +1,293 @@
-"""The machine that a benchmark ran on, as its report names it."""
+"""The machine that a benchmark runs on: what it is, and what else it does.
 
+A time is that of the code only where nothing else computes. `QuietMachine`
+counts the CPU time of all processes (/proc/stat) and takes off that of the
+measured one and of those that it started (/proc/PID/stat): the rest is of
+others, what the hypervisor stole included. It refuses to begin where they take
+more than a limit, and measures again what they disturbed.
+"""
+
+import collections
+import importlib.metadata
 import os
 import pathlib
 import platform
 import re
+import resource
+import time
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, TypeVar
 
-_TELLING = ("avx2", "avx512f", "avx512_bf16", "amx_bf16")
+from electra_tf.util.config_fields import require
+from electra_tf.util.errors import UserError
+
+BUSY_LIMIT = 0.05
+"""Share of the machine's CPU time that others may take, by default."""
+
+_TELLING = ("avx2", "avx512f", "avx512_bf16", "avx512_fp16", "amx_bf16")
+_BFLOAT16 = {"avx512_bf16", "amx_bf16"}
+_PROC = pathlib.Path("/proc")
+_TICKS_A_SECOND = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
+_AT_WORK = (0, 1, 2, 5, 6, 7)  # user, nice, system, irq, softirq, steal
+_SECONDS_OF_SAMPLE = 2.0
+_MAX_ATTEMPTS = 5
+
+Result = TypeVar("Result")
 
 
 def describe() -> dict[str, object]:
-    """Returns the processor, its vector instructions, its cores and its load.
+    """Returns what a report says about the machine.
 
-    The load is that of the last minute: what else ran there beforehand.
+    Returns:
+      Processor (name, family, model, instructions that matter here), kernel,
+      Python, cores, those that this process may use, threads of a core, memory
+      and what is free of it in GB, and the load of the last minute.
     """
-    try:
-        text = pathlib.Path("/proc/cpuinfo").read_text("utf-8")
-    except OSError:
-        text = ""
-    model = re.search(r"^model name\s*: (.+)$", text, re.MULTILINE)
-    flags = re.search(r"^flags\s*: (.+)$", text, re.MULTILINE)
-    there = set(flags[1].split()) if flags else set()
+    cpu, memory = _entries("cpuinfo"), _entries("meminfo")
+    instructions = set(cpu.get("flags", "").split())
     return {
-        "cpu": model[1] if model else platform.processor(),
-        "instructions": [name for name in _TELLING if name in there],
+        "cpu": cpu.get("model name", platform.processor()),
+        "cpu_family": cpu.get("cpu family"),
+        "cpu_model": cpu.get("model"),
+        "instructions": [x for x in _TELLING if x in instructions],
+        "kernel": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
         "cores": os.cpu_count(),
+        "usable_cores": _num_usable_cores(),
+        "threads_of_a_core": _num_threads_of_a_core(cpu),
+        "memory_gb": _gigabytes(memory.get("MemTotal")),
+        "free_memory_gb": _gigabytes(memory.get("MemAvailable")),
         "load": os.getloadavg()[0],
     }
+
+
+def has_bfloat16() -> bool:
+    """Returns whether the processor has instructions for bfloat16."""
+    return not _BFLOAT16.isdisjoint(
+        _entries("cpuinfo").get("flags", "").split()
+    )
+
+
+def versions(*packages: str) -> dict[str, str | None]:
+    """Returns the versions of packages, None where one is not installed."""
+    return {name: _version(name) for name in packages}
+
+
+def peak_memory_gb() -> float:
+    """Returns the most memory that this process had at once, 10^9 bytes."""
+    if peak := _gigabytes(_entries("self/status").get("VmHWM")):
+        return peak  # unlike getrusage(2), without that of the parent
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
+
+
+def busy_seconds(stat: str) -> float:
+    """Sums the CPU seconds of all cores since the start of the machine.
+
+    Args:
+      stat: text of /proc/stat.
+    """
+    ticks = stat.partition("\n")[0].split()[1:]
+    return sum(int(ticks[i]) for i in _AT_WORK) / _TICKS_A_SECOND
+
+
+def tree_seconds(stats: Iterable[str], root: int) -> float:
+    """Sums the CPU seconds of a process and of those that it started.
+
+    Args:
+      stats: text of /proc/PID/stat of each process.
+      root: id of the process.
+    """
+    children = collections.defaultdict(list)
+    seconds = {}
+    for stat in stats:
+        pid = int(stat.partition(" ")[0])
+        fields = stat.rpartition(")")[2].split()  # a name may have any letter
+        children[int(fields[1])].append(pid)
+        # utime and stime, and those of children that have ended.
+        seconds[pid] = sum(map(int, fields[11:15])) / _TICKS_A_SECOND
+    total, left = 0.0, [root]
+    while left:
+        pid = left.pop()
+        total += seconds.get(pid, 0.0)
+        left += children[pid]
+    return total
+
+
+class OtherLoad:
+    """CPU time that other processes take from now on.
+
+    Args:
+      root: id of the process that is not another, nor are those that it
+        starts; by default this one.
+    """
+
+    def __init__(self, root: int | None = None) -> None:
+        self._root = root or os.getpid()
+        self._start = _Used.of(self._root)
+
+    def share(self) -> float | None:
+        """Returns the share of the machine's CPU time that others took.
+
+        Of less than a second, the share of a second: ticks are 10 ms.
+
+        Returns:
+          0 to 1; None where the system has no /proc.
+        """
+        if self._start is None:
+            return None
+        used = _Used.of(self._root)
+        seconds = max(1.0, used.clock - self._start.clock)
+        others = (used.busy - self._start.busy) - (used.own - self._start.own)
+        return min(1.0, max(0.0, others / (seconds * os.cpu_count())))
+
+
+class QuietMachine:
+    """Measurements that other processes do not disturb.
+
+    Args:
+      limit: share of the machine's CPU time that others may take, 0 to 1; at 1
+        nothing is refused.
+
+    Raises:
+      UserError: if others take more as it is made.
+    """
+
+    def __init__(self, limit: float = BUSY_LIMIT) -> None:
+        self._limit = limit
+        self._num_repeated = self._num_in_a_row = 0
+        load = OtherLoad()
+        time.sleep(_SECONDS_OF_SAMPLE if limit < 1 else 0.0)
+        self._before = load.share()
+        self._most = None
+        if self._before is not None and self._before > limit:
+            raise UserError(self._told(self._before, "before the first turn"))
+
+    def take(
+        self, measure: Callable[[], Result], root: int | None = None
+    ) -> Result:
+        """Measures, again if others disturbed it.
+
+        Args:
+          measure: returns the measurement.
+          root: id of the process that is measured, by default this one.
+
+        Raises:
+          UserError: if each of five attempts was disturbed.
+        """
+        while True:
+            load = OtherLoad(root)
+            result = measure()
+            if self.accepts(load.share()):
+                return result
+
+    def accepts(self, share: float | None) -> bool:
+        """Says whether a measurement counts, and remembers that it was made.
+
+        Args:
+          share: that others took meanwhile; None where nobody can tell.
+
+        Raises:
+          UserError: if it does not, as the four before it.
+        """
+        if share is None or share <= self._limit:
+            self._num_in_a_row = 0
+            if share is not None:
+                self._most = max(share, self._most or 0.0)
+            return True
+        self._num_repeated += 1
+        self._num_in_a_row += 1
+        if self._num_in_a_row == _MAX_ATTEMPTS:
+            raise UserError(
+                self._told(share, f"in the last of {_MAX_ATTEMPTS} attempts")
+            )
+        return False
+
+    def report(self) -> dict[str, float | int | None]:
+        """Returns what others took, as shares of the machine's CPU time.
+
+        Returns:
+          "limit"; "before" the first turn; the "most" in a turn that counts,
+          None where the system has no /proc; turns that were "repeated".
+        """
+        return {
+            "limit": self._limit,
+            "before": self._before,
+            "most": self._most,
+            "repeated": self._num_repeated,
+        }
+
+    def _told(self, share: float, when: str) -> str:
+        return (
+            f"Other processes must take at most {self._limit:.0%} of the "
+            f"machine's CPU time. Received: {share:.0%} {when} (load "
+            f"{os.getloadavg()[0]:.1f}). End them, or measure nevertheless "
+            "with --busy_limit=1."
+        )
+
+
+def check_busy_limit(config: object) -> None:
+    """Checks the field `busy_limit` of a benchmark's configuration.
+
+    Raises:
+      UserError: if it is no share.
+    """
+    require(config, "busy_limit", "from 0 to 1", lambda x: 0 <= x <= 1)
+
+
+class _Used(NamedTuple):
+    """What had been used at a time, in seconds.
+
+    Attributes:
+      clock: the time.
+      busy: CPU time of all processes.
+      own: CPU time of the measured ones.
+    """
+
+    clock: float
+    busy: float
+    own: float
+
+    @classmethod
+    def of(cls, root: int) -> "_Used | None":
+        stat = _read("stat")
+        if not stat.startswith("cpu "):
+            return None
+        paths = (f"{path.name}/stat" for path in _PROC.glob("[0-9]*"))
+        stats = filter(None, map(_read, paths))  # some have ended meanwhile
+        own = tree_seconds(stats, root)
+        return cls(time.monotonic(), busy_seconds(stat), own)
+
+
+def _read(name: str) -> str:
+    try:
+        return (_PROC / name).read_text("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _entries(name: str) -> dict[str, str]:
+    """Reads "name: value" lines; of cores, those of the first."""
+    pairs = re.findall(r"^(.+?)\s*: *(.*)$", _read(name), re.MULTILINE)
+    return dict(reversed(pairs))
+
+
+def _gigabytes(kibibytes: str | None) -> float | None:
+    return kibibytes and int(kibibytes.split()[0]) * 1024 / 1e9
+
+
+def _num_usable_cores() -> int | None:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count()
+
+
+def _num_threads_of_a_core(cpu: dict[str, str]) -> float | None:
+    cores = int(cpu.get("cpu cores", 0))
+    return int(cpu["siblings"]) / cores if cores else None
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None

@@ -10,14 +10,13 @@ masks twice: for the sizes of its losses, and for the generator.
 
 import dataclasses
 import json
-import os
-import platform
-import statistics
 import time
 from collections.abc import Callable
 
+import machine
 import numpy as np
 import tensorflow as tf
+from reports import spread
 
 from electra_tf.config.masking import MaskingConfig
 from electra_tf.model.tokenization import SPECIAL_TOKENS, Vocabulary
@@ -62,18 +61,12 @@ def main(config: BenchmarkConfig) -> None:
                 times[name].append(1000 * (time.perf_counter() - start))
     report = {
         "benchmark": "masking",
-        "tensorflow": tf.__version__,
-        "machine": platform.machine(),
-        "cores": os.cpu_count(),
+        **machine.versions("tensorflow"),
+        **machine.describe(),
         "devices": [d.name for d in tf.config.list_physical_devices()],
         **dataclasses.asdict(config),
         "milliseconds": {
-            name: {
-                "min": round(min(values), 2),
-                "median": round(statistics.median(values), 2),
-                "max": round(max(values), 2),
-            }
-            for name, values in times.items()
+            name: spread(values) for name, values in times.items()
         },
     }
     print(json.dumps(report))

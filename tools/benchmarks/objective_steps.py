@@ -14,14 +14,12 @@ and schedules that have risen. FLOPs are counted by the paper's rules.
 
 import json
 import pathlib
-import statistics
 import sys
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-import keras
 import machine
-import tensorflow as tf
+from reports import spread
 from steps import Steps
 
 from electra_tf import flops_computation
@@ -86,27 +84,18 @@ def _report(
 ) -> dict:
     return {
         "benchmark": "objective_steps",
-        "tensorflow": tf.__version__,
-        "keras": keras.__version__,
+        **machine.versions("tensorflow", "keras"),
         **machine.describe(),
         "config": name,
         "objective": row.config.objective.objective,
         "batch_size": row.config.training.train_batch_size,
-        "seconds_per_step": _spread([found[name] for found in rounds]),
-        "ratio_to_electra": _spread(
-            [found[name] / found[_REFERENCE] for found in rounds]
+        "seconds_per_step": spread(found[name] for found in rounds),
+        "ratio_to_electra": spread(
+            found[name] / found[_REFERENCE] for found in rounds
         ),
         "gflop_per_sequence": row.gflop_per_sequence,
         "flops_ratio_to_electra": row.gflop_per_sequence
         / reference.gflop_per_sequence,
-    }
-
-
-def _spread(values: list[float]) -> dict[str, float]:
-    return {
-        "min": min(values),
-        "median": statistics.median(values),
-        "max": max(values),
     }
 
 

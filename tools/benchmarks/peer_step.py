@@ -1,24 +1,31 @@
 r"""Measures one update against Hugging Face PyTorch.
 
-    python -m pip install -e '.[hf-test]'
-    python tools/benchmarks/peer_step.py
-    python tools/benchmarks/peer_step.py --job=finetune --size=base \
-        --batch_size=8
+    python tools/benchmarks/environments.py --dir=DIR --names=electra_tf,torch
+    python tools/benchmarks/peer_step.py --environments=DIR
+    python tools/benchmarks/peer_step.py --environments=DIR --job=finetune \
+        --size=base --batch_size=8
 
 Both train the same networks on the same rows of random tokens: generator and
 discriminator jointly (`pretrain_peers.py`), or a classifier on an encoder
 (`finetune_peers.py`); forward and backward pass with dropout, clipping and
 Adam. PyTorch has its fused attention, bfloat16 by autocast, memory kept between
 updates as ours, and whichever is fastest of its fused and its foreach optimizer
-and torch.compile. Each peer and precision is a process of its own, so that none
-disturbs the threads of another, and they take turns: a load on the machine
-meets all of them. It prints one JSON line: seconds of CPU time (of all threads)
-and of the clock for an update, and how many times those of electra_tf PyTorch
-needs, turn by turn. On a machine with other work trust the CPU time, and set
-OMP_WAIT_POLICY=passive: else PyTorch's threads count while they wait.
+and torch.compile. Each peer and precision is a process of its own, with the
+Python of its own environment (without --environments the one that runs), and
+they take turns. A turn that another process disturbed, be it another peer's
+that did not rest, is taken again; a busy machine is refused (`machine.py`).
+
+It prints one JSON line: seconds of the clock and of CPU time (of all threads)
+for an update, peak memory in 10^9 bytes, and how many times the time of
+electra_tf the fastest variant of PyTorch needs, turn by turn. Of pre-training
+it adds the share of a large matrix product's speed that our update reaches, and
+the share of its time that clip and optimizer take, alone, in the same process.
+CPU time means little for PyTorch, whose threads count while they wait, unless
+OMP_WAIT_POLICY=passive is set.
 """
 
 import dataclasses
+import functools
 import json
 import pathlib
 import statistics
@@ -26,21 +33,26 @@ import subprocess
 import sys
 from collections.abc import Mapping
 
+import environments
 import machine
+from peers import Setting
+from reports import spread
 
 from electra_tf.util import config_flags
 from electra_tf.util.config_fields import one_of, require, require_choices
+from electra_tf.util.errors import UserError
 
 _WORKER = pathlib.Path(__file__).with_name("peer_worker.py")
 VARIANTS = {"torch": ("fused", "foreach", "compiled"), "electra_tf": ("",)}
-_PRECISIONS = ("float32", "bfloat16")
+PRECISIONS = ("float32", "bfloat16")
+_KINDS = ("cpu", "wall")
 _SIZES = {
     "small": {"embedding_size": 128, "hidden_size": 256, "heads": 4},
     "base": {"embedding_size": 768, "hidden_size": 768, "heads": 12},
 }
 
 Times = list[dict[str, float]]
-"""Of each turn: "cpu" and "wall", seconds of an update."""
+"""The answers of a worker to `update`, turn by turn."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -65,6 +77,18 @@ class BenchmarkConfig:
     peers: tuple[str, ...] = ("electra_tf", "torch")
     """Who is measured."""
 
+    precisions: tuple[str, ...] = PRECISIONS
+    """Of float32 and bfloat16. All have processes at once: where memory is
+    scarce, measure one after the other."""
+
+    environments: str = ""
+    """Directory that `environments.py` made; by default all peers run in the
+    environment of this command."""
+
+    busy_limit: float = machine.BUSY_LIMIT
+    """Share of the machine's CPU time that other processes may take; 1 for
+    all of it."""
+
     turns: int = 7
     """Turns of each peer and precision."""
 
@@ -83,9 +107,17 @@ class BenchmarkConfig:
         )
         require(self, counts, "at least 1", lambda n: n >= 1)
         require_choices(self)
+        machine.check_busy_limit(self)
+        for name, choices in (("peers", VARIANTS), ("precisions", PRECISIONS)):
+            require(
+                self,
+                name,
+                f"some of {', '.join(choices)}",
+                lambda given, known=choices: given and set(given) <= set(known),
+            )
 
-    def setting(self, precision: str, variant: str) -> str:
-        """Returns the setting of a worker, as JSON."""
+    def setting(self, precision: str, variant: str) -> Setting:
+        """Returns the setting of a worker."""
         size = _SIZES[self.size]
         sizes = {
             "vocab_size": self.vocab_size,
@@ -95,15 +127,13 @@ class BenchmarkConfig:
             "num_attention_heads": size["heads"],
             "intermediate_size": 4 * size["hidden_size"],
         }
-        return json.dumps(
-            {
-                "precision": precision,
-                "sizes": sizes,
-                "batch_size": self.batch_size,
-                "length": self.max_seq_length,
-                "threads": self.threads,
-                "variant": variant,
-            }
+        return Setting(
+            precision=precision,
+            sizes=sizes,
+            batch_size=self.batch_size,
+            length=self.max_seq_length,
+            threads=self.threads,
+            variant=variant,
         )
 
 
@@ -113,104 +143,197 @@ class Worker:
     Args:
       job: "pretrain" or "finetune".
       peer: "electra_tf" or "torch".
-      setting: as JSON.
+      setting: what it trains.
+      python: that runs it.
 
     Attributes:
+      pid: of the process.
       versions: of its libraries.
     """
 
-    def __init__(self, job: str, peer: str, setting: str) -> None:
+    def __init__(
+        self,
+        job: str,
+        peer: str,
+        setting: Setting,
+        python: str = sys.executable,
+    ) -> None:
+        words = json.dumps(dataclasses.asdict(setting))
         self._process = subprocess.Popen(
-            [sys.executable, _WORKER, job, peer, setting],
+            [python, _WORKER, job, peer, words],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
+            env=environments.variables(),
         )
+        self.pid = self._process.pid
         self.versions = self._answer()
         self.update(2)  # traces, compiles, and makes the optimizer's slots
 
     def update(self, count: int) -> dict[str, float]:
-        """Makes updates, and returns the seconds that one took."""
-        self._process.stdin.write(f"{count}\n")
-        self._process.stdin.flush()
-        return self._answer()
+        """Makes updates.
+
+        Returns:
+          "cpu" and "wall", seconds that one took; the "loss" of the last; and
+          "peak_memory_gb" of the process so far.
+        """
+        return self._ask(str(count))
+
+    def figures(self) -> dict[str, float]:
+        """Measures what else the peer knows of an update, see `Peer`."""
+        return self._ask("figures")
 
     def close(self) -> None:
         """Ends the process."""
         self._process.stdin.close()
         self._process.wait()
 
+    def _ask(self, request: str) -> dict[str, float]:
+        self._process.stdin.write(f"{request}\n")
+        self._process.stdin.flush()
+        return self._answer()
+
     def _answer(self) -> dict:
         line = self._process.stdout.readline()
         if not line:
-            raise RuntimeError(f"A worker ended: {self._process.args[2:]}.")
+            raise UserError(
+                "A worker must answer. Received: nothing from "
+                f"{self._process.args[0]} for {self._process.args[2:]}. Its "
+                "error is above: a package that is missing goes into "
+                "--environments, too little memory asks for a smaller "
+                "--batch_size or one of --precisions at a time."
+            )
         return json.loads(line)
 
 
 def main(config: BenchmarkConfig) -> None:
     """Lets the peers take turns, and prints the figures."""
-    workers = {}
-    for precision in _PRECISIONS:
-        for peer in config.peers:
-            for variant in VARIANTS[peer]:
-                name = "-".join(filter(None, (peer, precision, variant)))
-                setting = config.setting(precision, variant)
-                workers[name] = Worker(config.job, peer, setting)
-    times: dict[str, Times] = {name: [] for name in workers}
-    for turn in range(config.turns):
-        names = sorted(workers, reverse=turn % 2 == 1)
-        for name in names:
-            times[name].append(workers[name].update(config.steps))
+    quiet, at_work = machine.QuietMachine(config.busy_limit), machine.describe()
+    workers = _start(config)
+    try:
+        times, figures = _take_turns(config, workers, quiet)
+    finally:
+        for worker in workers.values():
+            worker.close()
     versions = {}
     for worker in workers.values():
         versions |= worker.versions
-        worker.close()
-    print(json.dumps(_report(config, times, versions)))
+    print(
+        json.dumps(
+            {
+                "benchmark": "peer_step",
+                **versions,
+                **at_work,
+                "other_load": quiet.report(),
+                **dataclasses.asdict(config),
+                **_report(config, times, figures),
+            }
+        )
+    )
+
+
+def _start(config: BenchmarkConfig) -> dict[str, Worker]:
+    """Starts a worker for each precision, peer and variant, by name."""
+    workers = {}
+    for precision in config.precisions:
+        for peer in config.peers:
+            python = environments.find_python(config.environments, peer)
+            for variant in VARIANTS[peer]:
+                name = "-".join(filter(None, (peer, precision, variant)))
+                setting = config.setting(precision, variant)
+                workers[name] = Worker(config.job, peer, setting, python)
+    return workers
+
+
+def _take_turns(
+    config: BenchmarkConfig,
+    workers: Mapping[str, Worker],
+    quiet: machine.QuietMachine,
+) -> tuple[dict[str, Times], dict[str, dict[str, float]]]:
+    """Returns the answers of each worker turn by turn, and its figures."""
+    times = {name: [] for name in workers}
+    for turn in range(config.turns):
+        for name in sorted(workers, reverse=turn % 2 == 1):
+            worker = workers[name]
+            update = functools.partial(worker.update, config.steps)
+            times[name].append(quiet.take(update, worker.pid))
+    figures = {
+        name: quiet.take(worker.figures, worker.pid)
+        for name, worker in workers.items()
+    }
+    return times, {name: x for name, x in figures.items() if x}
 
 
 def _report(
     config: BenchmarkConfig,
     times: Mapping[str, Times],
-    versions: Mapping[str, str],
+    figures: Mapping[str, Mapping[str, float]],
 ) -> dict:
-    ratios = {
-        precision: _ratios(precision, times)
-        for precision in _PRECISIONS
-        if len(config.peers) > 1
-    }
+    """Returns what was measured."""
+    is_compared = len(config.peers) > 1
     return {
-        "benchmark": "peer_step",
-        **versions,
-        **machine.describe(),
-        **dataclasses.asdict(config),
         "seconds_per_step": {
-            name: {kind: _spread(times[name], kind) for kind in ("cpu", "wall")}
+            name: {k: spread(t[k] for t in times[name]) for k in _KINDS}
             for name in times
         },
-        "torch_over_electra_tf": ratios,
+        "peak_memory_gb": {
+            name: times[name][-1]["peak_memory_gb"] for name in times
+        },
+        "torch_over_electra_tf": {
+            precision: _ratios(precision, times)
+            for precision in config.precisions
+            if is_compared
+        },
+        "update": {
+            name: {**found, **_shares(found, times[name])}
+            for name, found in figures.items()
+        },
     }
 
 
 def _ratios(precision: str, times: Mapping[str, Times]) -> dict[str, float]:
-    """Returns how many times ours PyTorch needs, in the median over turns."""
+    """Returns how many times ours the fastest variant of PyTorch needs.
+
+    Args:
+      precision: of both.
+      times: of all workers.
+
+    Returns:
+      "cpu" and "wall": the median over turns.
+    """
     rivals = [times[f"torch-{precision}-{x}"] for x in VARIANTS["torch"]]
-    rival = min(rivals, key=lambda x: statistics.median(t["cpu"] for t in x))
     ours = times[f"electra_tf-{precision}"]
-    return {
-        kind: statistics.median(
+    ratios = {}
+    for kind in _KINDS:
+        rival = min(rivals, key=lambda x, k=kind: _median(x, k))
+        ratios[kind] = statistics.median(
             a[kind] / b[kind] for a, b in zip(rival, ours, strict=True)
         )
-        for kind in ("cpu", "wall")
-    }
+    return ratios
 
 
-def _spread(times: Times, kind: str) -> dict[str, float]:
-    values = [time[kind] for time in times]
+def _shares(found: Mapping[str, float], times: Times) -> dict[str, float]:
+    """Returns figures of an update as shares of its time.
+
+    Args:
+      found: the figures, by name.
+      times: of the same worker.
+
+    Returns:
+      "share_of_ceiling": the speed of its matrix products to that of large
+      ones; "weights_update_share": of its time.
+    """
+    seconds = _median(times, "wall")
     return {
-        "min": min(values),
-        "median": statistics.median(values),
-        "max": max(values),
+        "share_of_ceiling": found["gflop_per_step"]
+        / seconds
+        / found["ceiling_gflop_per_second"],
+        "weights_update_share": found["weights_update_seconds"] / seconds,
     }
+
+
+def _median(times: Times, kind: str) -> float:
+    return statistics.median(time[kind] for time in times)
 
 
 if __name__ == "__main__":

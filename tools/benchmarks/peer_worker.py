@@ -3,9 +3,12 @@
     python tools/benchmarks/peer_worker.py JOB PEER '{"precision": ..., ...}'
 
 JOB is `pretrain` or `finetune`, PEER `electra_tf` or `torch`; the JSON has the
-fields of `Setting`. A worker says what it is in a line of JSON. Then it reads
-numbers from its standard input: for each it makes so many updates, and answers
-with a line of JSON, the seconds that one of them took.
+fields of `Setting`. A worker says what it is in a line of JSON. Then it answers
+each line of its standard input with one: to a number it makes so many updates,
+and says what one of them took; to "figures", what else it knows of an update.
+
+Of electra_tf it imports only what needs no package, so that the environment of
+a peer need not hold ours: PYTHONPATH names the checkout.
 """
 
 import argparse
@@ -14,7 +17,8 @@ import json
 import sys
 import time
 
-from peers import Setting
+import machine
+from peers import Peer, Setting
 
 from electra_tf.util import memory
 
@@ -27,12 +31,22 @@ def main(job: str, name: str, setting: Setting) -> None:
     peer = getattr(importlib.import_module(JOBS[job]), name)(setting)
     _say(peer.versions)
     for line in sys.stdin:
-        count = int(line)
-        wall, cpu = time.perf_counter(), time.process_time()
-        loss = peer.update(count)
-        cpu = (time.process_time() - cpu) / count
-        wall = (time.perf_counter() - wall) / count
-        _say({"cpu": cpu, "wall": wall, "loss": loss})
+        request = line.strip()
+        if request == "figures":
+            _say(peer.figures())
+        else:
+            _say(_timed(peer, int(request)))
+
+
+def _timed(peer: Peer, count: int) -> dict[str, float]:
+    wall, cpu = time.perf_counter(), time.process_time()
+    loss = peer.update(count)
+    return {
+        "cpu": (time.process_time() - cpu) / count,
+        "wall": (time.perf_counter() - wall) / count,
+        "loss": loss,
+        "peak_memory_gb": machine.peak_memory_gb(),
+    }
 
 
 def _say(what: dict) -> None:

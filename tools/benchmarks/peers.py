@@ -21,6 +21,8 @@ class Setting:
       threads: that compute.
       variant: of torch: "fused" or "foreach" by its optimizer, or "compiled",
         the first under torch.compile.
+      packed_share: share of the rows that hold several documents; above 0 of
+        ours alone.
     """
 
     precision: str
@@ -29,6 +31,7 @@ class Setting:
     length: int
     threads: int
     variant: str
+    packed_share: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,10 +41,13 @@ class Peer:
     Attributes:
       versions: of the libraries.
       update: makes so many updates, and returns the last loss.
+      figures: measures what else the peer knows of an update; name -> figure.
+        It may spoil the weights.
     """
 
     versions: dict[str, str]
     update: Callable[[int], float]
+    figures: Callable[[], dict[str, float]] = dict
 
 
 def torch_peer(

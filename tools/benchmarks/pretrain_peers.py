@@ -13,6 +13,7 @@ _WEIGHT_DECAY = 0.01
 _DISC_WEIGHT = 50.0
 _GENERATOR_SHARE = 4
 _MASK_PROB = 0.15
+_NUM_WEIGHTS_UPDATES = 7
 
 
 def batch(setting: Setting) -> np.ndarray:
@@ -31,6 +32,7 @@ def electra_tf(setting: Setting) -> Peer:
 
     tf.config.threading.set_intra_op_parallelism_threads(setting.threads)
     tf.config.threading.set_inter_op_parallelism_threads(setting.threads)
+    import matrix_products
     from steps import Steps
 
     from electra_tf.configure_pretraining import PretrainingConfig
@@ -49,10 +51,28 @@ def electra_tf(setting: Setting) -> Peer:
         "num_warmup_steps": 0,
         "precision": setting.precision,
         "strategy": "one",
+        "packing": "packed" if setting.packed_share else "carry",
     }
-    steps = Steps(PretrainingConfig.from_flags(flags))
+    config = PretrainingConfig.from_flags(flags)
+    steps = Steps(config, packed_share=setting.packed_share)
+
+    def figures() -> dict[str, float]:
+        flops = matrix_products.update_flops(
+            config, setting.sizes["vocab_size"]
+        )
+        return {
+            "gflop_per_step": flops * setting.batch_size / 1e9,
+            "ceiling_gflop_per_second": matrix_products.ceiling(
+                setting.precision
+            )
+            / 1e9,
+            "weights_update_seconds": steps.weights_update_seconds(
+                _NUM_WEIGHTS_UPDATES
+            ),
+        }
+
     versions = {"tensorflow": tf.__version__, "keras": keras.__version__}
-    return Peer(versions, steps.update)
+    return Peer(versions, steps.update, figures)
 
 
 def torch(setting: Setting) -> Peer:

@@ -3,27 +3,30 @@
     python tools/benchmarks/pretrain_step.py --flagfile=configs/small.cfg \
         --train_batch_size=32
 
-The command's own loop runs on the records in --data_dir, which are built if
-there are none, with its logs, in a model directory that is removed afterwards.
-Times, page faults and CPU seconds are those of whole updates after the first
-three looks of the loop, over seven pieces of four seconds or more. GFLOP/s
-count the matrix products of the update, backward as twice forward, with the
-vocabulary at the masked positions only.
+The command's own loop runs on the records in --data_dir, with its logs, in a
+model directory that is removed afterwards. Records that are missing are built
+beforehand, in a process of its own. Times, page faults and CPU seconds are
+those of whole updates after the first three looks of the loop, over seven
+pieces of four seconds or more; a piece that another process disturbed is not
+counted, and a busy machine is refused (`machine.py`). GFLOP/s count the matrix
+products of the update (`matrix_products.py`).
 """
 
 import contextlib
 import dataclasses
+import itertools
 import json
+import multiprocessing
 import resource
 import shutil
-import statistics
 import sys
 import time
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import machine
+import matrix_products
+from reports import spread
 
-from electra_tf.config.model import BertConfig
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.util import config_flags, console, memory
 
@@ -39,6 +42,22 @@ _FIGURES = {
 }
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BenchmarkConfig:
+    """A run, and when to refuse its figures."""
+
+    pretraining: PretrainingConfig
+
+    busy_limit: float = machine.BUSY_LIMIT
+    """Share of the machine's CPU time that other processes may take; 1 for
+    all of it."""
+
+    ORIGINAL_NAMES: ClassVar = PretrainingConfig.ORIGINAL_NAMES
+
+    def __post_init__(self) -> None:
+        machine.check_busy_limit(self)
+
+
 class Look(NamedTuple):
     """What had been used when the loop looked up.
 
@@ -46,55 +65,33 @@ class Look(NamedTuple):
       step: updates done.
       seconds: on the clock.
       usage: of the process, by getrusage(2).
+      is_counted: whether the piece that ends here is.
     """
 
     step: int
     seconds: float
     usage: resource.struct_rusage
+    is_counted: bool
 
     def figure(self, name: str) -> float:
         """Returns one of the figures, summed since the process began."""
         return getattr(self if name == "seconds" else self.usage, name)
 
 
-def encoder_flops(bert: BertConfig, length: int) -> float:
-    """Returns the floating-point operations of a forward pass, for a token."""
-    hidden, wide = bert.hidden_size, bert.intermediate_size
-    block = 8 * hidden**2 + 4 * hidden * wide + 4 * hidden * length
-    projection = 2 * bert.embedding_size * hidden
-    if bert.embedding_size == hidden:
-        projection = 0
-    return projection + bert.num_hidden_layers * block
-
-
-def step_flops(config: PretrainingConfig, num_words: int) -> float:
-    """Returns the floating-point operations of a training step, a sequence."""
-    length = config.corpus.max_seq_length
-    slots = config.masking.max_predictions_per_seq(length)
-    discriminator = config.model.discriminator(num_words)
-    generator = config.model.generator(num_words)
-    embedding = generator.embedding_size
-    head = 2 * generator.hidden_size * embedding + 2 * embedding * num_words
-    forward = (
-        length * encoder_flops(discriminator, length)
-        + length * 2 * discriminator.hidden_size**2
-        + length * encoder_flops(generator, length)
-        + slots * head
-    )
-    return 3 * forward
-
-
-def main(config: PretrainingConfig) -> None:
+def main(benchmark: BenchmarkConfig) -> None:
     """Trains for some pieces and prints the figures."""
-    began, at_work = time.monotonic(), machine.describe()
-    memory.keep_if(config.runtime.keep_memory)
-    config = _of_benchmark(config)
+    config = _of_benchmark(benchmark.pretraining)
     with contextlib.redirect_stdout(sys.stderr):
-        looks, num_words = _train(config)
+        _prepare_apart(config)
+        quiet = machine.QuietMachine(benchmark.busy_limit)
+        at_work, began = machine.describe(), time.monotonic()
+        memory.keep_if(config.runtime.keep_memory)
+        looks, num_words = _train(config, quiet)
     report = {
         "benchmark": "pretrain_step",
         **at_work,
-        **_versions(),
+        **machine.versions("tensorflow", "keras"),
+        "other_load": quiet.report(),
         "objective": config.objective.objective,
         "model_size": config.model.model_size,
         "batch_size": config.training.train_batch_size,
@@ -121,7 +118,29 @@ def _of_benchmark(config: PretrainingConfig) -> PretrainingConfig:
     return dataclasses.replace(config, run=run)
 
 
-def _train(config: PretrainingConfig) -> tuple[list[Look], int]:
+def _prepare_apart(config: PretrainingConfig) -> None:
+    """Builds what is missing of the data in a process of its own."""
+    context = multiprocessing.get_context("spawn")
+    process = context.Process(target=_prepare, args=(config,))
+    process.start()
+    process.join()
+    if process.exitcode:
+        sys.exit(process.exitcode)  # it has said why
+
+
+def _prepare(config: PretrainingConfig) -> None:
+    with console.quiet_imports():
+        from electra_tf.data import preparation
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            preparation.prepare(config)
+    except Exception as error:
+        sys.exit(console.report(error))
+
+
+def _train(
+    config: PretrainingConfig, quiet: machine.QuietMachine
+) -> tuple[list[Look], int]:
     """Trains; returns the looks, and the size of the vocabulary."""
     with console.quiet_imports():
         import keras
@@ -134,6 +153,7 @@ def _train(config: PretrainingConfig) -> tuple[list[Look], int]:
         def __init__(self) -> None:
             super().__init__()
             self.looks = []
+            self._load = machine.OtherLoad()
 
         def on_train_batch_end(self, step: int, logs: object = None) -> None:
             now = time.monotonic()
@@ -141,9 +161,11 @@ def _train(config: PretrainingConfig) -> tuple[list[Look], int]:
             if is_warm and now - self.looks[-1].seconds < _SECONDS_A_PIECE:
                 return
             usage = resource.getrusage(resource.RUSAGE_SELF)
-            self.looks.append(Look(step, now, usage))
-            if len(self.looks) == _NUM_WARM_LOOKS + _NUM_PIECES:
+            is_counted = is_warm and quiet.accepts(self._load.share())
+            self.looks.append(Look(step, now, usage, is_counted))
+            if sum(x.is_counted for x in self.looks) == _NUM_PIECES:
                 self.model.stop_training = True
+            self._load = machine.OtherLoad()
 
     meter = Meter()
     shutil.rmtree(config.run.model_dir, ignore_errors=True)
@@ -154,42 +176,30 @@ def _train(config: PretrainingConfig) -> tuple[list[Look], int]:
     return meter.looks, meter.model.vocabulary.size
 
 
-def _versions() -> dict[str, str]:
-    import keras
-    import tensorflow as tf
-
-    return {"tensorflow": tf.__version__, "keras": keras.__version__}
-
-
 def _figures(
     looks: list[Look], config: PretrainingConfig, num_words: int
 ) -> dict[str, object]:
     """Returns what an update costs: minimum, median and maximum of pieces."""
-    warm = looks[_NUM_WARM_LOOKS - 1 :]
-    pairs = list(zip(warm, warm[1:], strict=False))
-    spread = {}
-    for name, source in _FIGURES.items():
-        values = [
+    pairs = [x for x in itertools.pairwise(looks) if x[1].is_counted]
+    figures = {
+        f"{name}_per_update": spread(
             (end.figure(source) - start.figure(source))
             / (end.step - start.step)
             for start, end in pairs
-        ]
-        spread[f"{name}_per_update"] = {
-            "min": min(values),
-            "median": statistics.median(values),
-            "max": max(values),
-        }
+        )
+        for name, source in _FIGURES.items()
+    }
     user, kernel = (
         sum(b.figure(name) - a.figure(name) for a, b in pairs)
         for name in ("ru_utime", "ru_stime")
     )
     per_second = (
         config.training.train_batch_size
-        / spread["seconds_per_update"]["median"]
+        / figures["seconds_per_update"]["median"]
     )
-    gflop = step_flops(config, num_words) / 1e9
+    gflop = matrix_products.update_flops(config, num_words) / 1e9
     return {
-        **spread,
+        **figures,
         "kernel_share_of_cpu": kernel / (user + kernel),
         "sequences_per_second": per_second,
         "gflop_per_sequence": gflop,
@@ -199,4 +209,4 @@ def _figures(
 
 
 if __name__ == "__main__":
-    config_flags.run(main, PretrainingConfig)
+    config_flags.run(main, BenchmarkConfig)

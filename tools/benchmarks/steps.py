@@ -1,5 +1,6 @@
 """A model in training on random tokens, for the benchmarks beside this."""
 
+import statistics
 import time
 
 import numpy as np
@@ -14,6 +15,7 @@ from electra_tf.util import distribution
 
 _SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _VOCAB_SIZE = 30522
+_DOCUMENTS_IN_A_ROW = 4  # of a packed row
 
 
 def vocab_size(config: PretrainingConfig) -> int:
@@ -26,18 +28,23 @@ class Steps:
 
     Args:
       config: of the experiment; no file of its is read.
+      packed_share: share of the rows that hold four documents, if the
+        configuration packs.
 
     Attributes:
       model: that is trained.
     """
 
-    def __init__(self, config: PretrainingConfig) -> None:
+    def __init__(
+        self, config: PretrainingConfig, *, packed_share: float = 0.0
+    ) -> None:
         size = vocab_size(config)
         words = tuple(f"w{i}" for i in range(size - len(_SPECIALS)))
         vocabulary = Vocabulary(_SPECIALS + words, counts=(1,) * size)
         strategy = distribution.make_strategy(config.runtime.strategy)
         self.model = pretraining_run.make_model(config, vocabulary, strategy)
-        self._batches = _batches(config, strategy)
+        self._strategy = strategy
+        self._batches = _batches(config, strategy, packed_share)
         self._block = training_utils.make_block(self.model, strategy)
 
     def update(self, num_steps: int) -> float:
@@ -51,18 +58,52 @@ class Steps:
         self._block(self._batches, num_steps)
         return (time.perf_counter() - start) / num_steps
 
+    def weights_update_seconds(self, num_steps: int) -> float:
+        """Times the clip and the optimizer alone, on random gradients.
+
+        Each time comes after a whole update, which leaves the caches as in
+        training. The weights are of no use afterwards.
+
+        Returns:
+          The median, seconds.
+        """
+        model = self.model
+        variables = model.trainable_variables
+        gradients = [tf.random.normal(v.shape) for v in variables]
+
+        @tf.function(autograph=False)
+        def apply() -> None:
+            arguments = (variables, gradients, {})
+            self._strategy.run(model.clip_and_apply, arguments)
+
+        apply()  # traces
+        times = []
+        for _ in range(num_steps):
+            self.update(1)
+            start = time.perf_counter()
+            apply()
+            times.append(time.perf_counter() - start)
+        return statistics.median(times)
+
 
 def _batches(
-    config: PretrainingConfig, strategy: tf.distribute.Strategy
+    config: PretrainingConfig,
+    strategy: tf.distribute.Strategy,
+    packed_share: float,
 ) -> object:
     rng = np.random.default_rng(0)
     shape = (config.training.train_batch_size, config.corpus.max_seq_length)
     ids = rng.integers(len(_SPECIALS), vocab_size(config), shape)
     ids = ids.astype(np.int32)
+    documents = np.ones_like(ids)  # the number of a token's document
+    length = shape[1]
+    documents[: round(packed_share * shape[0])] += (
+        np.arange(length, dtype=np.int32) * _DOCUMENTS_IN_A_ROW // length
+    )
 
     def make(context: tf.distribute.InputContext) -> tf.data.Dataset:
         size = context.get_per_replica_batch_size(shape[0])
-        inputs = Inputs(ids, np.ones_like(ids), np.zeros_like(ids))
+        inputs = Inputs(ids, documents, np.zeros_like(ids))
         dataset = tf.data.Dataset.from_tensor_slices(inputs).repeat()
         return dataset.batch(size, drop_remainder=True)
 

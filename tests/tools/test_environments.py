@@ -1,0 +1,92 @@
+"""The environments of the benchmarks: what would be run to make them."""
+
+import subprocess
+import sys
+
+import environments
+import pytest
+from packaging.requirements import Requirement
+
+from electra_tf.util.errors import UserError
+
+
+def _made(**flags):
+    commands = []
+    config = environments.EnvironmentsConfig(dir="there", **flags)
+    environments.main(config, commands.append)
+    return commands
+
+
+def test_each_is_made_by_venv_and_filled_by_its_own_pip():
+    commands = _made(names=("torch", "electra_tf"))
+    assert len(commands) == 4
+    for name, (make, fill) in zip(
+        ("torch", "electra_tf"), (commands[:2], commands[2:]), strict=True
+    ):
+        assert make[:3] == [sys.executable, "-m", "venv"]
+        assert make[3].endswith(f"there/{name}")
+        assert f"there/{name}/" in fill[0]
+        assert fill[1:4] == ["-m", "pip", "install"]
+        assert fill[5:] == list(environments.PACKAGES[name])
+    assert len(_made()) == 2 * len(environments.PACKAGES)
+
+
+def test_ours_is_this_checkout():
+    assert environments.PACKAGES["electra_tf"][0] == "--editable"
+    assert (environments.ROOT / "electra_tf/__init__.py").exists()
+    assert environments.PACKAGES["electra_tf"][1] == str(environments.ROOT)
+
+
+def test_pins_are_within_what_the_tests_beside_the_library_allow():
+    text = (environments.ROOT / "setup.py").read_text()
+    for name in ("torch", "transformers"):
+        start = text.index(f'"{name}>=')
+        allowed = Requirement(text[start + 1 : text.index('"', start + 1)])
+        for peer in ("torch", "onnx"):
+            pins = map(Requirement, environments.PACKAGES[peer])
+            (pin,) = [x for x in pins if x.name == name]
+            (version,) = pin.specifier
+            assert version.operator == "=="
+            assert allowed.specifier.contains(version.version)
+
+
+def test_without_environments_the_python_that_runs_is_it():
+    assert environments.find_python("", "torch") == sys.executable
+
+
+def test_an_environment_that_is_not_there_is_told(tmp_path):
+    with pytest.raises(UserError, match=r"torch\. Received: .*--names=torch"):
+        environments.find_python(str(tmp_path), "torch")
+    python = tmp_path / "torch/bin/python"
+    python.parent.mkdir(parents=True)
+    python.touch()
+    if sys.platform != "win32":
+        found = environments.find_python(str(tmp_path), "torch")
+        assert found == str(python)
+
+
+def test_what_is_unknown_or_missing_is_told():
+    with pytest.raises(UserError, match=r"`dir` must name"):
+        environments.EnvironmentsConfig()
+    with pytest.raises(UserError, match=r"torch, onnx\. Received: jax"):
+        _made(names=("jax",))
+
+
+def test_a_command_that_fails_ends_it():
+    with pytest.raises(UserError, match="Received: exit code 3"):
+        environments._run([sys.executable, "-c", "raise SystemExit(3)"])
+
+
+def test_a_worker_needs_no_package_of_ours(tmp_path):
+    """Without site-packages a worker gets as far as to its peer's NumPy."""
+    worker = environments.ROOT / "tools/benchmarks/peer_worker.py"
+    done = subprocess.run(
+        [sys.executable, "-S", worker, "--help"],
+        env=environments.variables(),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "peer" in done.stdout

@@ -1,0 +1,155 @@
+"""What a benchmark knows of its machine, from made-up texts of /proc."""
+
+import machine
+import pytest
+
+from electra_tf.util.errors import UserError
+
+STAT = """cpu  100 20 30 9000 800 7 6 5 90 10
+cpu0 50 10 15 4500 400 3 3 3 45 5
+intr 1 2 3
+"""
+
+
+def _process(pid, parent, *ticks, name="python"):
+    return f"{pid} ({name}) S {parent} {' '.join(9 * ['1'])} {' '.join(ticks)}"
+
+
+def _used(clock, busy, own):
+    return machine._Used(clock, busy, own)
+
+
+@pytest.fixture
+def two_cores(monkeypatch):
+    monkeypatch.setattr(machine.os, "cpu_count", lambda: 2)
+
+    def use(*used):
+        left = iter(used)
+        monkeypatch.setattr(machine._Used, "of", lambda root: next(left))
+
+    return use
+
+
+def test_rest_and_waiting_for_disks_is_no_work_and_guests_count_once(
+    monkeypatch,
+):
+    monkeypatch.setattr(machine, "_TICKS_A_SECOND", 100)
+    expected = (100 + 20 + 30 + 7 + 6 + 5) / 100
+    assert machine.busy_seconds(STAT) == pytest.approx(expected)
+
+
+def test_time_of_a_process_is_with_that_of_all_it_started(monkeypatch):
+    monkeypatch.setattr(machine, "_TICKS_A_SECOND", 100)
+    stats = [
+        _process(7, 1, "10", "20", "300", "400"),
+        _process(8, 7, "1", "2", "3", "4", name="a ) S 1 (b"),
+        _process(9, 8, "1000", "0", "0", "0"),
+        _process(10, 1, "5555", "5", "5", "5"),  # another's
+    ]
+    assert machine.tree_seconds(stats, 7) == pytest.approx(17.40)
+    assert machine.tree_seconds(stats, 9) == pytest.approx(10.0)
+    assert machine.tree_seconds(stats, 77) == 0.0
+
+
+def test_others_took_what_was_not_own(two_cores):
+    # 10 s of two cores: 20 s, of which 12 s were used, 11 s by us.
+    two_cores(_used(100.0, 50.0, 5.0), _used(110.0, 62.0, 16.0))
+    assert machine.OtherLoad().share() == pytest.approx(1 / 20)
+
+
+def test_a_tick_in_a_short_turn_is_no_load(two_cores):
+    two_cores(_used(100.0, 50.0, 5.0), _used(100.01, 50.02, 5.0))
+    assert machine.OtherLoad().share() == pytest.approx(0.01)
+
+
+def test_a_share_is_a_share(two_cores):
+    two_cores(_used(0.0, 0.0, 0.0), _used(1.0, 0.0, 0.1))
+    assert machine.OtherLoad().share() == 0.0
+    two_cores(_used(0.0, 0.0, 0.0), _used(1.0, 2.1, 0.0))
+    assert machine.OtherLoad().share() == 1.0
+
+
+def _shares(monkeypatch, *shares):
+    monkeypatch.setattr(machine, "_SECONDS_OF_SAMPLE", 0.0)
+    left = iter(shares)
+
+    class Load:
+        def __init__(self, root=None):
+            pass
+
+        def share(self):
+            return next(left)
+
+    monkeypatch.setattr(machine, "OtherLoad", Load)
+
+
+def test_a_busy_machine_is_refused_beforehand(monkeypatch):
+    _shares(monkeypatch, 0.3)
+    with pytest.raises(
+        UserError, match=r"at most 5% .*Received: 30% before.*busy_limit=1"
+    ):
+        machine.QuietMachine(0.05)
+
+
+def test_a_disturbed_turn_is_taken_again(monkeypatch):
+    _shares(monkeypatch, 0.01, 0.2, 0.06, 0.04, 0.02)
+    quiet = machine.QuietMachine(0.05)
+    made = iter("abcd")
+    assert quiet.take(lambda: next(made)) == "c"
+    assert quiet.take(lambda: next(made)) == "d"
+    assert quiet.report() == {
+        "limit": 0.05,
+        "before": 0.01,
+        "most": 0.04,
+        "repeated": 2,
+    }
+
+
+def test_five_disturbed_turns_in_a_row_end_it(monkeypatch):
+    _shares(monkeypatch, 0.0, *4 * [0.5], 0.0, *5 * [0.5])
+    quiet = machine.QuietMachine(0.05)
+    turns = []
+    quiet.take(lambda: turns.append(1))
+    assert len(turns) == 5
+    with pytest.raises(UserError, match="Received: 50% in the last of 5"):
+        quiet.take(lambda: turns.append(1))
+    assert len(turns) == 10
+
+
+def test_where_nobody_can_tell_nothing_is_refused(monkeypatch):
+    _shares(monkeypatch, None, None)
+    quiet = machine.QuietMachine(0.0)
+    assert quiet.take(lambda: 3) == 3
+    assert quiet.report()["most"] is None
+
+
+@pytest.mark.parametrize("limit", [-0.1, 1.1])
+def test_the_limit_is_a_share(limit):
+    class Config:
+        busy_limit = limit
+
+    with pytest.raises(UserError, match=r"`busy_limit` must be from 0 to 1"):
+        machine.check_busy_limit(Config())
+
+
+def test_the_machine_is_described(monkeypatch):
+    texts = {
+        "cpuinfo": "processor\t: 0\nmodel name\t: A: fast one\n"
+        "cpu family\t: 6\nmodel\t\t: 167\nsiblings\t: 4\ncpu cores\t: 2\n"
+        "flags\t\t: fpu avx2 amx_bf16\n\nprocessor\t: 1\nmodel\t\t: 9\n",
+        "meminfo": "MemTotal:       2000000 kB\nMemAvailable:  1000000 kB\n",
+        "self/status": "Name:\tpython\nVmHWM:\t  500000 kB\n",
+    }
+    monkeypatch.setattr(machine, "_read", lambda name: texts.get(name, ""))
+    found = machine.describe()
+    assert found["cpu"] == "A: fast one"
+    assert (found["cpu_family"], found["cpu_model"]) == ("6", "167")
+    assert found["instructions"] == ["avx2", "amx_bf16"]
+    assert found["threads_of_a_core"] == 2
+    assert (found["memory_gb"], found["free_memory_gb"]) == (2.048, 1.024)
+    assert machine.has_bfloat16()
+    assert machine.peak_memory_gb() == 0.512
+    monkeypatch.setattr(machine, "_read", lambda name: "")
+    assert machine.describe()["cores"] > 0
+    assert not machine.has_bfloat16()
+    assert machine.peak_memory_gb() > 0

@@ -1,0 +1,144 @@
+r"""Makes a Python environment for each peer of the benchmarks.
+
+    python tools/benchmarks/environments.py --dir=DIR
+    python tools/benchmarks/environments.py --dir=DIR --names=electra_tf,torch
+    python tools/benchmarks/peer_step.py --environments=DIR
+
+So the packages of one peer decide nothing about another: each has its own
+NumPy, its own libraries for matrix products, its own threads. DIR/<name> is
+made by `venv`, and filled by pip with the packages pinned below; one that is
+there is brought up to them. pip reads its own settings: with
+PIP_EXTRA_INDEX_URL or PIP_FIND_LINKS it finds builds of PyTorch for CPUs alone,
+which are smaller by gigabytes.
+"""
+
+import dataclasses
+import os
+import pathlib
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+
+from electra_tf.util import config_flags, console
+from electra_tf.util.errors import UserError
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+_TORCH = ("torch==2.13.0", "transformers==5.23.0")
+PACKAGES = {
+    "electra_tf": ("--editable", str(ROOT)),
+    "torch": _TORCH,
+    "onnx": (
+        *_TORCH,
+        "onnx==1.23.2",
+        "onnxruntime==1.32.0",
+        "onnxscript==0.7.2",
+    ),
+}
+"""Environment -> what pip installs there."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EnvironmentsConfig:
+    """Which environments to make, and where."""
+
+    dir: str = ""
+    """Directory that the environments lie in. Required."""
+
+    names: tuple[str, ...] = tuple(PACKAGES)
+    """Of electra_tf, torch and onnx. Default: all."""
+
+    def __post_init__(self) -> None:
+        if not self.dir:
+            raise UserError(
+                "`dir` must name a directory. Received: nothing. Set --dir."
+            )
+        if unknown := set(self.names) - set(PACKAGES):
+            raise UserError(
+                f"`names` must be of {', '.join(PACKAGES)}. Received: "
+                f"{', '.join(sorted(unknown))}."
+            )
+
+
+def main(
+    config: EnvironmentsConfig,
+    run: Callable[[Sequence[str]], object] | None = None,
+) -> None:
+    """Makes environments.
+
+    Args:
+      config: which.
+      run: runs a command, by default as a process.
+
+    Raises:
+      UserError: if a command fails.
+    """
+    for name in config.names:
+        for command in commands(config.dir, name):
+            (run or _run)(command)
+        console.say(f"{name}: {_python(config.dir, name)}")
+
+
+def commands(directory: str, name: str) -> list[list[str]]:
+    """Returns the commands that make an environment.
+
+    Args:
+      directory: that the environments lie in.
+      name: of the environment.
+    """
+    pip = [str(_python(directory, name)), "-m", "pip", "install", "--quiet"]
+    return [
+        [sys.executable, "-m", "venv", str(pathlib.Path(directory, name))],
+        [*pip, *PACKAGES[name]],
+    ]
+
+
+def find_python(directory: str, name: str) -> str:
+    """Returns the Python of an environment.
+
+    Args:
+      directory: that the environments lie in; "" for no environments, that is
+        the Python that runs.
+      name: of the environment.
+
+    Raises:
+      UserError: if it is not there.
+    """
+    if not directory:
+        return sys.executable
+    path = _python(directory, name)
+    if not path.exists():
+        raise UserError(
+            f"`environments` must hold the environment of {name}. Received: "
+            f"{directory!r}, where no {path} is. Make it: python "
+            f"tools/benchmarks/environments.py --dir={directory} "
+            f"--names={name}"
+        )
+    return str(path)
+
+
+def variables() -> dict[str, str]:
+    """Returns the environment variables of a peer's process.
+
+    Every peer finds this checkout, as `electra_tf.util` needs no package; where
+    electra_tf is installed, it is this checkout.
+    """
+    paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
+    return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
+
+
+def _python(directory: str, name: str) -> pathlib.Path:
+    folder = "Scripts" if os.name == "nt" else "bin"
+    return pathlib.Path(directory, name, folder, "python").absolute()
+
+
+def _run(command: Sequence[str]) -> None:
+    if code := subprocess.run(command, check=False).returncode:
+        raise UserError(
+            "An environment must be made by venv and filled by pip. Received: "
+            f"exit code {code} of {' '.join(command)}. Its output above says "
+            "why; give the same command again."
+        )
+
+
+if __name__ == "__main__":
+    config_flags.run(main, EnvironmentsConfig)

@@ -1,0 +1,381 @@
+r"""Measures what the package sets out to reach, and says where it falls short.
+
+    python tools/benchmarks/environments.py --dir=DIR --names=electra_tf,torch
+    python tools/benchmarks/goals.py --environments=DIR
+    python tools/benchmarks/goals.py --rows=cold_start,help
+
+Each row of `ROWS` is a goal. The benchmarks that the rows ask for run one after
+the other, each once, in processes of their own; then a table goes to standard
+error, and one JSON line, with the reports of the benchmarks, to standard
+output. A row that could not be measured, or needs bfloat16 where the processor
+has none, is "not run"; everything takes about an hour on two cores. The machine
+must do nothing else (--busy_limit).
+
+The real run is that of `configs/small.cfg` with 32 rows, on the records in
+--data_dir, which are built if there are none.
+"""
+
+import dataclasses
+import json
+import pathlib
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import environments
+import machine
+from reports import spread
+
+from electra_tf.util import config_flags, console
+from electra_tf.util.config_fields import require
+from electra_tf.util.errors import UserError
+
+_HERE = pathlib.Path(__file__).resolve().parent
+_SMALL = environments.ROOT / "configs" / "small.cfg"
+_NUM_HELPS = 5
+
+Report = dict
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class GoalsConfig:
+    """Which goals to measure, and where."""
+
+    rows: tuple[str, ...] = ()
+    """Goals to measure, of the names in the table. Default: all."""
+
+    environments: str = ""
+    """Directory that `environments.py` made; by default everything runs in the
+    environment of this command."""
+
+    data_dir: str = "data/small"
+    """Directory of the real run's records."""
+
+    turns: int = 7
+    """Turns of each peer."""
+
+    busy_limit: float = machine.BUSY_LIMIT
+    """Share of the machine's CPU time that other processes may take; 1 for
+    all of it."""
+
+    def __post_init__(self) -> None:
+        require(self, "turns", "at least 1", lambda n: n >= 1)
+        machine.check_busy_limit(self)
+        names = [row.name for row in ROWS]
+        require(
+            self,
+            "rows",
+            f"of {', '.join(names)}",
+            lambda given: set(given) <= set(names),
+        )
+
+
+def _peer_step(*flags: str) -> Callable[[GoalsConfig], Report]:
+    """Returns a measurement by `peer_step.py`."""
+
+    def measure(config: GoalsConfig) -> Report:
+        return _run(
+            config,
+            "peer_step.py",
+            *flags,
+            f"--environments={config.environments}",
+            f"--turns={config.turns}",
+        )
+
+    return measure
+
+
+def _pretrain_step(config: GoalsConfig) -> Report:
+    return _run(
+        config,
+        "pretrain_step.py",
+        f"--flagfile={_SMALL}",
+        "--train_batch_size=32",
+        f"--data_dir={config.data_dir}",
+    )
+
+
+def _help(config: GoalsConfig) -> Report:
+    """Times `run_pretraining --help`."""
+
+    def seconds() -> float:
+        start = time.perf_counter()
+        _output(config, "-m", "electra_tf.run_pretraining", "--help")
+        return time.perf_counter() - start
+
+    quiet = machine.QuietMachine(config.busy_limit)
+    found = spread([quiet.take(seconds) for _ in range(_NUM_HELPS)])
+    return {"seconds": found, "other_load": quiet.report()}
+
+
+def _run(config: GoalsConfig, tool: str, *flags: str) -> Report:
+    """Runs a benchmark and returns its report."""
+    limit = f"--busy_limit={config.busy_limit}"
+    return json.loads(_output(config, str(_HERE / tool), *flags, limit))
+
+
+def _output(config: GoalsConfig, *words: str) -> str:
+    """Runs our Python and returns what it writes to standard output.
+
+    Raises:
+      UserError: if it fails; it has then said why.
+    """
+    python = environments.find_python(config.environments, "electra_tf")
+    done = subprocess.run(
+        [python, *words],
+        check=False,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environments.variables(),
+    )
+    if done.returncode:
+        raise UserError(f"exit code {done.returncode} of {' '.join(words)}")
+    return done.stdout
+
+
+MEASUREMENTS: dict[str, Callable[[GoalsConfig], Report]] = {
+    "small_float32": _peer_step("--precisions=float32"),
+    "small_bfloat16": _peer_step("--precisions=bfloat16"),
+    **{
+        f"base_{rows}x{length}_{precision}": _peer_step(
+            "--size=base",
+            f"--batch_size={rows}",
+            f"--max_seq_length={length}",
+            f"--precisions={precision}",
+        )
+        for rows, length in ((8, 128), (2, 512))
+        for precision in ("float32", "bfloat16")
+    },
+    "small_128_rows": _peer_step(
+        "--batch_size=128", "--precisions=float32", "--peers=electra_tf"
+    ),
+    "finetune_float32": _peer_step("--job=finetune", "--precisions=float32"),
+    "finetune_bfloat16": _peer_step("--job=finetune", "--precisions=bfloat16"),
+    "real_run": _pretrain_step,
+    "help": _help,
+}
+"""Name -> what makes the report that goals read their figures from."""
+
+
+class Goal(NamedTuple):
+    """A bound on a figure.
+
+    Attributes:
+      bound: that the figure reaches, or stays within.
+      is_floor: whether it is to be reached.
+      unit: of both; "%" shows a share in per cent.
+    """
+
+    bound: float
+    is_floor: bool
+    unit: str
+
+    def is_met(self, figure: float) -> bool:
+        """Says whether a figure is good enough."""
+        return figure >= self.bound if self.is_floor else figure <= self.bound
+
+    def shown(self, value: float) -> str:
+        """Returns a value of this unit for the table."""
+        if self.unit == "%":
+            return f"{100 * value:.1f} %"
+        return f"{value:.2f} {self.unit}"
+
+    def __str__(self) -> str:
+        return f"{'>=' if self.is_floor else '<='} {self.shown(self.bound)}"
+
+
+class Row(NamedTuple):
+    """A goal of the table.
+
+    Attributes:
+      name: that `--rows` takes.
+      sources: the measurements that the figure is read from.
+      figure: their reports -> the figure.
+      goal: that it is held against.
+    """
+
+    name: str
+    sources: tuple[str, ...]
+    figure: Callable[..., float]
+    goal: Goal
+
+    @property
+    def needs_bfloat16(self) -> bool:
+        """Whether it is measured in bfloat16."""
+        return any(name.endswith("bfloat16") for name in self.sources)
+
+
+def _faster(source: str, times: float) -> Row:
+    """Returns the goal that the fastest PyTorch takes so many times as long."""
+
+    def figure(report: Report) -> float:
+        return report["torch_over_electra_tf"][_precision(source)]["wall"]
+
+    name = f"faster_{source}"
+    return Row(name, (source,), figure, Goal(times, True, "times"))
+
+
+def _of_update(name: str, key: str, source: str, goal: Goal) -> Row:
+    """Returns a goal of a figure of our update."""
+
+    def figure(report: Report) -> float:
+        return report["update"][f"electra_tf-{_precision(source)}"][key]
+
+    return Row(name, (source,), figure, goal)
+
+
+def _precision(source: str) -> str:
+    return source.rpartition("_")[2]
+
+
+def _peak_memory(report: Report) -> float:
+    return report["peak_memory_gb"]["electra_tf-float32"]
+
+
+def _real_to_compared(real: Report, compared: Report) -> float:
+    """Returns the time of a real update to that of the comparison's."""
+    times = compared["seconds_per_step"]["electra_tf-float32"]["wall"]
+    return real["seconds_per_update"]["median"] / times["median"]
+
+
+def _at_most(bound: float, unit: str) -> Goal:
+    return Goal(bound, False, unit)
+
+
+ROWS = (
+    _faster("small_float32", 1.5),
+    _faster("small_bfloat16", 1.7),
+    _faster("base_8x128_float32", 1.2),
+    _faster("base_8x128_bfloat16", 1.2),
+    _faster("base_2x512_float32", 1.2),
+    _faster("base_2x512_bfloat16", 1.2),
+    _faster("finetune_float32", 1.3),
+    _faster("finetune_bfloat16", 1.3),
+    _of_update(
+        "ceiling_float32",
+        "share_of_ceiling",
+        "small_float32",
+        Goal(0.65, True, "%"),
+    ),
+    _of_update(
+        "ceiling_bfloat16",
+        "share_of_ceiling",
+        "small_bfloat16",
+        Goal(0.55, True, "%"),
+    ),
+    _of_update(
+        "weights_update",
+        "weights_update_share",
+        "small_float32",
+        _at_most(0.05, "%"),
+    ),
+    Row(
+        "real_run",
+        ("real_run", "small_float32"),
+        _real_to_compared,
+        _at_most(1.05, "times"),
+    ),
+    Row("memory_32", ("small_float32",), _peak_memory, _at_most(1.8, "GB")),
+    Row("memory_128", ("small_128_rows",), _peak_memory, _at_most(5.05, "GB")),
+    Row(
+        "cold_start",
+        ("real_run",),
+        lambda report: report["seconds_to_first_update"],
+        _at_most(25.0, "s"),
+    ),
+    Row(
+        "help",
+        ("help",),
+        lambda report: report["seconds"]["median"],
+        _at_most(1.0, "s"),
+    ),
+)
+"""All goals: Small has 32 rows of 128 tokens where the name says no other;
+`memory` is the peak of a process that trains Small in float32."""
+
+
+class Verdict(NamedTuple):
+    """A goal and what came of it.
+
+    Attributes:
+      row: name of the goal.
+      measured: the figure as shown, "" if there is none.
+      goal: as shown.
+      verdict: "pass", "falls short", or "not run: " and why.
+    """
+
+    row: str
+    measured: str
+    goal: str
+    verdict: str
+
+
+def judge(
+    row: Row, reports: Mapping[str, Report | str], *, has_bfloat16: bool
+) -> Verdict:
+    """Holds the figure of a row against its goal.
+
+    Args:
+      row: to judge.
+      reports: of the measurements, or why there is none.
+      has_bfloat16: whether the processor has instructions for it.
+    """
+    missing = [x for x in map(reports.get, row.sources) if isinstance(x, str)]
+    if row.needs_bfloat16 and not has_bfloat16:
+        missing = ["no bfloat16"]
+    if missing:
+        text = f"not run: {missing[0]}"
+        return Verdict(row.name, "", str(row.goal), text)
+    figure = row.figure(*(reports[name] for name in row.sources))
+    text = "pass" if row.goal.is_met(figure) else "falls short"
+    return Verdict(row.name, row.goal.shown(figure), str(row.goal), text)
+
+
+def table(verdicts: Iterable[Verdict]) -> str:
+    """Returns a table with a line for each verdict."""
+    lines = [Verdict("goal", "measured", "wanted", "verdict"), *verdicts]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join(
+        "  ".join(map(str.ljust, line, widths)).rstrip() for line in lines
+    )
+
+
+def main(config: GoalsConfig) -> None:
+    """Measures what the rows ask for and prints table and report."""
+    for peer in ("electra_tf", "torch"):
+        environments.find_python(config.environments, peer)
+    at_work, has_bfloat16 = machine.describe(), machine.has_bfloat16()
+    rows = [row for row in ROWS if not config.rows or row.name in config.rows]
+    reports = _measure(
+        config, [r for r in rows if has_bfloat16 or not r.needs_bfloat16]
+    )
+    verdicts = [judge(x, reports, has_bfloat16=has_bfloat16) for x in rows]
+    sys.stderr.write(f"\n{table(verdicts)}\n")
+    report = {
+        "benchmark": "goals",
+        **at_work,
+        "goals": [verdict._asdict() for verdict in verdicts],
+        "reports": reports,
+    }
+    print(json.dumps(report))
+
+
+def _measure(
+    config: GoalsConfig, rows: Sequence[Row]
+) -> dict[str, Report | str]:
+    """Returns the reports that rows ask for, or why there is none."""
+    reports = {}
+    for name in dict.fromkeys(name for row in rows for name in row.sources):
+        sys.stderr.write(f"goals: {name}\n")
+        try:
+            reports[name] = MEASUREMENTS[name](config)
+        except UserError as error:
+            console.warn(str(error))
+            reports[name] = str(error).partition(". ")[0]
+    return reports
+
+
+if __name__ == "__main__":
+    config_flags.run(main, GoalsConfig)

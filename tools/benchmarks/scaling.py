@@ -1,0 +1,293 @@
+"""Measures how the cost of an update grows, and draws it.
+
+    python tools/benchmarks/scaling.py --output_dir=DIR --environments=DIR
+    python tools/benchmarks/scaling.py --output_dir=DIR --quick
+
+Pre-training of ELECTRA-Small, ours and Hugging Face's in PyTorch, as in
+`peer_step.py`. From 16 rows of 128 tokens one size at a time changes: rows of a
+batch, tokens of a row, width of the networks, vocabulary, and the share of rows
+that hold four documents, which PyTorch's models do not know. Each point has a
+process of its own, so that its peak memory is its own. It prints one JSON line,
+and draws DIR/time.png and DIR/memory.png; --quick measures the ends only.
+"""
+
+import dataclasses
+import functools
+import importlib.util
+import json
+import pathlib
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import environments
+import machine
+from peer_step import PRECISIONS, Worker
+from peers import Setting
+from reports import spread
+
+from electra_tf.util import config_flags, console
+from electra_tf.util.config_fields import one_of, require, require_choices
+from electra_tf.util.errors import UserError
+
+_BATCH_SIZE, _LENGTH, _HIDDEN_SIZE, _VOCAB_SIZE = 16, 128, 256, 30522
+_EMBEDDING_SIZE = 128
+_HEAD_SIZE = 64
+_MAX_LENGTH = 512
+_VARIANTS = {"electra_tf": "", "torch": "fused"}
+_INCHES = (16, 3.2)
+
+DIMENSIONS = {
+    "batch_size": (4, 8, 16, 32, 64),
+    "max_seq_length": (64, 128, 256, 512),
+    "hidden_size": (128, 256, 512, 768),
+    "vocab_size": (4096, 30522, 65536, 131072),
+    "packed_share": (0.0, 0.5, 1.0),
+}
+"""What changes, and the values that it takes."""
+_LABELS = {
+    "batch_size": "rows of a batch",
+    "max_seq_length": "tokens of a row",
+    "hidden_size": "width (hidden_size)",
+    "vocab_size": "words of the vocabulary",
+    "packed_share": "share of packed rows",
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ScalingConfig:
+    """What is measured, and where it is drawn."""
+
+    output_dir: str = ""
+    """Directory of the pictures. Required."""
+
+    quick: bool = False
+    """Measure the smallest and the largest value of each size only."""
+
+    dimensions: tuple[str, ...] = tuple(DIMENSIONS)
+    """Of batch_size, max_seq_length, hidden_size, vocab_size, packed_share."""
+
+    peers: tuple[str, ...] = tuple(_VARIANTS)
+    """Of electra_tf and torch."""
+
+    precision: str = one_of(*PRECISIONS)
+    """Of the encoders."""
+
+    num_hidden_layers: int = 12
+    """Layers of both networks."""
+
+    threads: int = 2
+    """Threads of each peer."""
+
+    turns: int = 5
+    """How often an update is timed."""
+
+    environments: str = ""
+    """Directory that `environments.py` made; by default all peers run in the
+    environment of this command."""
+
+    busy_limit: float = machine.BUSY_LIMIT
+    """Share of the machine's CPU time that other processes may take; 1 for
+    all of it."""
+
+    def __post_init__(self) -> None:
+        if not self.output_dir:
+            raise UserError(
+                "`output_dir` must name a directory. Received: nothing. Set "
+                "--output_dir."
+            )
+        counts = "num_hidden_layers threads turns"
+        require(self, counts, "at least 1", lambda n: n >= 1)
+        require_choices(self)
+        machine.check_busy_limit(self)
+        for name, known in (("peers", _VARIANTS), ("dimensions", DIMENSIONS)):
+            require(
+                self,
+                name,
+                f"some of {', '.join(known)}",
+                lambda given, known=known: given and set(given) <= set(known),
+            )
+
+    def values(self, dimension: str) -> tuple[float, ...]:
+        """Returns the values of a dimension that are measured."""
+        values = DIMENSIONS[dimension]
+        return (values[0], values[-1]) if self.quick else values
+
+
+class Point(NamedTuple):
+    """One measurement.
+
+    Attributes:
+      peer: that is measured.
+      dimension: that changes.
+      value: that it has.
+    """
+
+    peer: str
+    dimension: str
+    value: float
+
+
+class Cost(NamedTuple):
+    """The cost of an update.
+
+    Attributes:
+      seconds: of each turn.
+      peak_memory_gb: of the process, 10^9 bytes.
+    """
+
+    seconds: tuple[float, ...]
+    peak_memory_gb: float
+
+
+def points(config: ScalingConfig) -> Iterator[Point]:
+    """Yields what is measured: of packed rows, ours alone."""
+    for dimension in config.dimensions:
+        for value in config.values(dimension):
+            for peer in config.peers:
+                if dimension != "packed_share" or peer == "electra_tf":
+                    yield Point(peer, dimension, value)
+
+
+def setting(config: ScalingConfig, point: Point) -> Setting:
+    """Returns what the worker of a point trains."""
+    changed = {point.dimension: point.value}
+    hidden_size = changed.get("hidden_size", _HIDDEN_SIZE)
+    return Setting(
+        precision=config.precision,
+        sizes={
+            "vocab_size": changed.get("vocab_size", _VOCAB_SIZE),
+            "embedding_size": _EMBEDDING_SIZE,
+            "hidden_size": hidden_size,
+            "num_hidden_layers": config.num_hidden_layers,
+            "num_attention_heads": hidden_size // _HEAD_SIZE,
+            "intermediate_size": 4 * hidden_size,
+            "max_position_embeddings": _MAX_LENGTH,
+        },
+        batch_size=changed.get("batch_size", _BATCH_SIZE),
+        length=changed.get("max_seq_length", _LENGTH),
+        threads=config.threads,
+        variant=_VARIANTS[point.peer],
+        packed_share=changed.get("packed_share", 0.0),
+    )
+
+
+def main(config: ScalingConfig) -> None:
+    """Measures all points, draws them, and prints the figures."""
+    check_matplotlib()
+    quiet, at_work = machine.QuietMachine(config.busy_limit), machine.describe()
+    costs, versions = _measure(config, quiet)
+    output = pathlib.Path(config.output_dir)
+    output.mkdir(parents=True, exist_ok=True)
+    draw(
+        output / "time.png",
+        "seconds of an update",
+        {x: spread(cost.seconds)["median"] for x, cost in costs.items()},
+    )
+    draw(
+        output / "memory.png",
+        "peak memory, GB",
+        {x: cost.peak_memory_gb for x, cost in costs.items()},
+    )
+    report = {
+        "benchmark": "scaling",
+        **versions,
+        **at_work,
+        "other_load": quiet.report(),
+        **dataclasses.asdict(config),
+        "points": [
+            {
+                **point._asdict(),
+                "seconds_per_step": spread(cost.seconds),
+                "peak_memory_gb": cost.peak_memory_gb,
+            }
+            for point, cost in costs.items()
+        ],
+    }
+    print(json.dumps(report))
+
+
+def _measure(
+    config: ScalingConfig, quiet: machine.QuietMachine
+) -> tuple[dict[Point, Cost], dict[str, str]]:
+    """Returns the costs of all points, and the versions of the libraries."""
+    costs, versions, known = {}, {}, {}
+    for point in points(config):
+        asked = setting(config, point)
+        key = (point.peer, str(asked))  # what is common is measured once
+        if key not in known:
+            known[key] = _cost(config, point.peer, asked, quiet, versions)
+        costs[point] = known[key]
+        median = spread(costs[point].seconds)["median"]
+        console.warn(f"{' '.join(map(str, point))}: {median:.3f} s")
+    return costs, versions
+
+
+def _cost(
+    config: ScalingConfig,
+    peer: str,
+    asked: Setting,
+    quiet: machine.QuietMachine,
+    versions: dict[str, str],
+) -> Cost:
+    """Measures one point, and adds the versions of its libraries."""
+    python = environments.find_python(config.environments, peer)
+    worker = Worker("pretrain", peer, asked, python)
+    try:
+        update = functools.partial(worker.update, 1)
+        turns = [quiet.take(update, worker.pid) for _ in range(config.turns)]
+    finally:
+        worker.close()
+    versions |= worker.versions
+    seconds = tuple(turn["wall"] for turn in turns)
+    return Cost(seconds, turns[-1]["peak_memory_gb"])
+
+
+def check_matplotlib(
+    find: Callable[[str], object] = importlib.util.find_spec,
+) -> None:
+    """Refuses to begin without what draws.
+
+    Raises:
+      UserError: if matplotlib is not installed.
+    """
+    if find("matplotlib") is None:
+        raise UserError(
+            "The pictures need the package matplotlib, which is not installed. "
+            "Run: python -m pip install -e '.[plots]'"
+        )
+
+
+def draw(path: pathlib.Path, label: str, figures: dict[Point, float]) -> None:
+    """Draws a figure against each dimension, a line for each peer.
+
+    Args:
+      path: of the picture, a PNG.
+      label: of the figure.
+      figures: of the points.
+    """
+    from matplotlib.figure import Figure
+
+    dimensions = list(dict.fromkeys(x.dimension for x in figures))
+    picture = Figure(_INCHES, layout="constrained")
+    panels = picture.subplots(1, len(dimensions), sharey=True, squeeze=False)
+    for axes, dimension in zip(panels[0], dimensions, strict=True):
+        for peer in _VARIANTS:
+            line = [
+                (x.value, y)
+                for x, y in figures.items()
+                if x.peer == peer and x.dimension == dimension
+            ]
+            if line:
+                axes.plot(*zip(*line, strict=True), marker="o", label=peer)
+        axes.set_xlabel(_LABELS[dimension])
+        axes.locator_params(axis="x", nbins=4)
+        axes.set_xlim(left=0)
+        axes.grid(alpha=0.3)
+    panels[0][0].set_ylim(bottom=0)
+    panels[0][0].set_ylabel(label)
+    panels[0][0].legend()
+    picture.savefig(path, dpi=72)
+
+
+if __name__ == "__main__":
+    config_flags.run(main, ScalingConfig)
