@@ -18,6 +18,7 @@ import tensorflow as tf
 
 from electra_tf.config.model import BertConfig
 from electra_tf.model import (
+    fused_blocks,
     layers,
     neighbour_attention,
     packed_rows,
@@ -289,8 +290,11 @@ class BertModel(layers.ConfiguredLayer):
         if self.embeddings_project is not None:
             x = self.embeddings_project(x)  # [B, L, H]
         states = [x]
-        for i, block in enumerate(self.blocks):
-            states.append(block(states[-1], bias, _fold(keys, i + 1)))
+        if keys is None and not x.shape.is_fully_defined():
+            states += fused_blocks.run(self.blocks, x, bias)
+        else:
+            for i, block in enumerate(self.blocks):
+                states.append(block(states[-1], bias, _fold(keys, i + 1)))
         return EncoderOutput(
             sequence_output=states[-1],
             pooled_output=states[-1][:, 0],
