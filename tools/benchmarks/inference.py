@@ -245,14 +245,18 @@ def _difference(
         name: float(np.abs(x - states[base]).max())
         for name, x in zip(names, states, strict=True)
     }
-    worst = max(differences, key=differences.get)
-    if not differences[worst] < _LARGEST_DIFFERENCE:
+    others = [
+        name
+        for name, difference in differences.items()
+        if not difference < _LARGEST_DIFFERENCE  # nor is NaN
+    ]
+    if others:
         raise UserError(
             f"All peers must find the same states, within "
-            f"{_LARGEST_DIFFERENCE}. Received: {differences[worst]} from "
-            f"{worst}. No time is reported."
+            f"{_LARGEST_DIFFERENCE}. Received: {differences[others[0]]} from "
+            f"{others[0]}. No time is reported."
         )
-    return differences[worst]
+    return max(differences.values())
 
 
 if __name__ == "__main__":
