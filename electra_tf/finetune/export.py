@@ -55,6 +55,7 @@ def export(predictor: Predictor, directory: pathlib.Path) -> list[pathlib.Path]:
         of_ids={"serving_default": model.answer},
         num_texts=1 + is_pair,
         assets=model.assets,
+        layers=(model.model.encoder, model.head),
     )
     paths = saved_models.export(signatures, directory)
     if predictor.task.labels:

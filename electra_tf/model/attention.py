@@ -136,7 +136,7 @@ class SelfAttention(layers.ConfiguredLayer):
         bias = tf.concat([part.bias for part in parts], 0)  # [3H]
         batch, length, width = tensor_ops.shape_of(x)
         heads = self.config.num_attention_heads
-        y = tensor_ops.product(x, kernel, self.compute_dtype)  # [B, L, 3H]
+        y = tensor_ops.product(x, kernel, self.compute_dtype)  # [B * L, 3H]
         y = tensor_ops.add_bias(y, bias, y.dtype)
         y = tf.reshape(y, [batch, length, 3, heads, width // heads])
         return tf.unstack(tf.transpose(y, [2, 0, 3, 1, 4]))  # 3 [B, A, L, d]

@@ -106,7 +106,7 @@ class Linear(ConfiguredLayer):
           x: float32 [..., I].
 
         Returns:
-          [..., units].
+          [rows, units].
         """
         return tensor_ops.product(x, self.kernel, self.compute_dtype)
 

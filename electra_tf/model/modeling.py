@@ -181,7 +181,7 @@ class TransformerBlock(layers.ConfiguredLayer):
         )
         hidden = tensor_ops.add_and_gelu(
             self.intermediate.product(x), self.intermediate.bias
-        )  # [B, L, F]
+        )  # [B * L, F]
         return self._add_and_norm(
             *(x, hidden, self.dense, self.output_norm), keys=_fold(keys, 2)
         )  # [B, L, H]

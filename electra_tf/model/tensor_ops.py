@@ -51,7 +51,8 @@ def product(
     """Computes `x @ kernel` as one matrix product, in the dtype of its factors.
 
     Sums are of float32 whatever the factors are, then rounded to `dtype` too;
-    so are the products of the gradient.
+    so are the products of the gradient. The result stays a matrix: with a bias
+    and a function right behind it TensorFlow makes all of them one operation.
 
     Args:
       x: float32 [..., I].
@@ -59,11 +60,10 @@ def product(
       dtype: to which factors are rounded, see `factor_dtype`.
 
     Returns:
-      `dtype` [..., O].
+      `dtype` [rows, O].
     """
     dtype = factor_dtype(x, dtype)
-    y = _multiply(tf.cast(rows_of(x), dtype), tf.cast(kernel, dtype))
-    return tf.reshape(y, [*shape_of(x)[:-1], kernel.shape[1]])
+    return _multiply(tf.cast(rows_of(x), dtype), tf.cast(kernel, dtype))
 
 
 def _multiply(x: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
@@ -105,22 +105,23 @@ def linear(
     Returns:
       float32 [..., O].
     """
-    return add_bias(product(x, kernel, dtype), bias, bias.dtype)
+    y = add_bias(product(x, kernel, dtype), bias, bias.dtype)
+    return tf.reshape(y, [*shape_of(x)[:-1], kernel.shape[1]])
 
 
 def add_bias(y: tf.Tensor, bias: tf.Tensor, dtype: str | tf.DType) -> tf.Tensor:
     """Computes y + bias in float32, and rounds it to a dtype.
 
     Args:
-      y: float32 or bfloat16 [..., O], a product.
+      y: float32 or bfloat16 [rows, O], a product.
       bias: float32 [O].
       dtype: of the sum.
 
     Returns:
-      `dtype` [..., O].
+      `dtype` [rows, O].
     """
     add = _add_bias if y.dtype == dtype == bias.dtype else _fused_add_bias
-    return tf.reshape(add(rows_of(y), bias, dtype=dtype), shape_of(y))
+    return add(y, bias, dtype=dtype)
 
 
 def _add_bias(
@@ -146,13 +147,13 @@ def add_and_gelu(y: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
     """Computes gelu(y + bias) in float32, and rounds it to the dtype of `y`.
 
     Args:
-      y: float32 or bfloat16 [..., F], a product.
+      y: float32 or bfloat16 [rows, F], a product.
       bias: float32 [F].
 
     Returns:
-      The dtype of `y`, [..., F].
+      The dtype of `y`, [rows, F].
     """
-    return tf.reshape(_fused_add_and_gelu(rows_of(y), bias), shape_of(y))
+    return _fused_add_and_gelu(y, bias)
 
 
 @xla_kernels.fused
@@ -234,7 +235,7 @@ def add_and_norm(
 
     Args:
       x: float32 [B, L, H], the residual.
-      y: float32 or bfloat16 [B, L, H], a product.
+      y: float32 or bfloat16 [B * L, H], a product.
       bias: float32 [H], of the product.
       gamma: float32 [H].
       beta: float32 [H].
@@ -246,7 +247,7 @@ def add_and_norm(
       float32 [B, L, H].
     """
     sums = _fused_add_and_norm(
-        *(rows_of(x), rows_of(y), bias, gamma, beta),
+        *(rows_of(x), y, bias, gamma, beta),
         **{"epsilon": epsilon, "rate": rate, "keys": keys},
     )
     return tf.reshape(sums, shape_of(x))
@@ -266,7 +267,7 @@ def _fused_add_and_norm(
 ) -> tf.Tensor:
     y = tf.nn.bias_add(tf.cast(y, x.dtype), bias)
     y = _dropout(y, keys=keys, rate=rate)
-    return _layer_norm(x + y, gamma, beta, epsilon=epsilon)
+    return _layer_norm(y + x, gamma, beta, epsilon=epsilon)
 
 
 def attention_weights(

@@ -9,11 +9,16 @@ has the signature "serving_default", and may have others. Signatures of text
 read `text`, string [B], and of pairs `text_b`, string [B]; signatures of ids
 read `input_ids`, `input_mask` and `segment_ids`, int32 [B, L].
 
+Weights are constants of the graph, which TensorFlow may lay out for its
+products once; variables it must take as they are, at every call. Those of more
+than 1.5 GiB stay variables, as a graph holds 2 GiB.
+
 Letters in shapes: B rows, L tokens in a row, H hidden, V vocabulary.
 """
 
 import contextlib
 import dataclasses
+import functools
 import math
 import pathlib
 import shutil
@@ -29,6 +34,7 @@ from electra_tf.util import files
 from electra_tf.util.locks import DirectoryLock
 
 NUM_TOP_TOKENS = 10
+MAX_CONSTANT_BYTES = 3 * 2**29
 
 _TEXTS = [tf.TensorSpec([None], tf.string, name) for name in ("text", "text_b")]
 _IDS = [
@@ -53,12 +59,14 @@ class Signatures:
       of_ids: functions of `Ids`.
       num_texts: 1, or 2 of a model of pairs.
       assets: files of the tokenizer beside the graph.
+      layers: whose weights become constants.
     """
 
     of_text: Endpoints
     of_ids: Endpoints
     num_texts: int = 1
     assets: Sequence[tf.Module] = ()
+    layers: Sequence[keras.layers.Layer] = ()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -104,6 +112,7 @@ class Network:
             },
             of_ids={"serving_default": self.predict, "encode": self._encode},
             assets=self.reader.assets,
+            layers=self.layers,
         )
 
     def _predict_text(self, text: tf.Tensor) -> Outputs:
@@ -143,9 +152,13 @@ def export(
     """
     text, ids = (directory / kind / "1" for kind in ("text", "ids"))
     of_ids = {name: _of_ids(f) for name, f in signatures.of_ids.items()}
+    of_text, of_ids = (
+        with_constants(endpoints, signatures.layers)
+        for endpoints in (signatures.of_text, of_ids)
+    )
     write(
         text,
-        signatures.of_text,
+        of_text,
         _TEXTS[: signatures.num_texts],
         signatures.assets,
     )
@@ -222,6 +235,35 @@ def _of_ids(answer: Callable[[Ids], Outputs]) -> Callable[..., Outputs]:
         return answer(ids | {"segment_ids": segment_ids})
 
     return function
+
+
+def with_constants(
+    endpoints: Endpoints, layers: Sequence[keras.layers.Layer]
+) -> Endpoints:
+    """Returns the endpoints with constants in place of the layers' weights.
+
+    The endpoints share one function that holds them, so that the graph does,
+    too.
+    """
+    variables = {id(v): v for layer in layers for v in layer.weights}
+    variables = list(variables.values())
+    arrays = [v.numpy() for v in variables]
+    if sum(array.nbytes for array in arrays) > MAX_CONSTANT_BYTES:
+        return endpoints
+    constants = tf.function(
+        lambda: [tf.constant(array) for array in arrays], autograph=False
+    )
+
+    def frozen(endpoint: Callable[..., Outputs]) -> Callable[..., Outputs]:
+        @functools.wraps(endpoint)
+        def function(*arguments: tf.Tensor) -> Outputs:
+            state = list(zip(variables, constants(), strict=True))
+            with keras.StatelessScope(state_mapping=state):
+                return endpoint(*arguments)
+
+        return function
+
+    return {name: frozen(endpoint) for name, endpoint in endpoints.items()}
 
 
 def _shown(ids: Ids) -> Outputs:

@@ -2,6 +2,7 @@
 
 import pathlib
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -96,3 +97,42 @@ def test_the_likeliest_tokens_come_first_and_only_where_asked_for(
     )
     assert not p[~is_shown.numpy()].any()
     assert set(tokens[~is_shown.numpy()].flat) == {b""}
+
+
+def _export_dense(path):
+    """Writes two endpoints of one layer; returns the layer and their spec."""
+    layer = keras.layers.Dense(128)
+    layer.build((None, 128))
+    endpoints = {
+        "serving_default": lambda x: {"y": layer(x)},
+        "twice": lambda x: {"y": layer(layer(x))},
+    }
+    spec = [tf.TensorSpec([None, 128], tf.float32, "x")]
+    frozen = saved_models.with_constants(endpoints, [layer])
+    saved_models.write(path, frozen, spec)
+    return layer
+
+
+def test_weights_are_constants_that_endpoints_share(tmp_path):
+    layer = _export_dense(tmp_path / "1")
+    size = (tmp_path / "1/saved_model.pb").stat().st_size
+    assert 4 * 128 * 128 < size < 1.7 * 4 * 128 * 128 + 10_000
+    loaded = tf.saved_model.load(tmp_path / "1")
+    x = tf.random.stateless_normal([3, 128], [0, 1])
+    once, twice = (
+        loaded.signatures[name](x=x)["y"]
+        for name in ("serving_default", "twice")
+    )
+    np.testing.assert_allclose(once, layer(x), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(twice, layer(layer(x)), rtol=1e-5, atol=1e-5)
+    variables = tf.train.list_variables(tmp_path / "1/variables/variables")
+    assert not any("kernel" in name for name, _ in variables)
+
+
+def test_weights_too_large_for_a_graph_stay_variables(tmp_path, monkeypatch):
+    monkeypatch.setattr(saved_models, "MAX_CONSTANT_BYTES", 4 * 128 * 128)
+    layer = _export_dense(tmp_path / "1")
+    assert (tmp_path / "1/saved_model.pb").stat().st_size < 4 * 128 * 128
+    x = tf.ones([3, 128])
+    found = tf.saved_model.load(tmp_path / "1").signatures["twice"](x=x)["y"]
+    np.testing.assert_allclose(found, layer(layer(x)), rtol=1e-5, atol=1e-5)

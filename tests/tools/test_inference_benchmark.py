@@ -1,0 +1,70 @@
+"""The comparison at inference: what it prints and what it refuses."""
+
+import json
+
+import inference
+import inference_peers
+import numpy as np
+import pytest
+
+from electra_tf.util.errors import UserError
+
+
+class _Worker:
+    """Answers with times and states that are known beforehand."""
+
+    seconds = {"saved_model": 2e-3, "onnx": 1e-3, "torch": 4e-3}
+    error = {}
+
+    def __init__(self, name, python, setting):
+        self.name, self.turn = name, 0
+        self.versions = {name: "1.0"}
+
+    def encode(self, shape, count, output=""):
+        if output:
+            np.save(output, np.ones((*shape, 8)) + self.error.get(self.name, 0))
+        self.turn += 1
+        return self.seconds.get(self.name, 1.0) * self.turn
+
+    def close(self):
+        pass
+
+
+def _run(monkeypatch, capsys, error):
+    monkeypatch.setattr(inference, "Worker", _Worker)
+    monkeypatch.setattr(_Worker, "error", error)
+    config = inference.BenchmarkConfig(
+        peers=("saved_model", "torch", "onnx"),
+        batch_sizes=(2,),
+        lengths=(8,),
+        turns=3,
+    )
+    inference.main(config)
+    return json.loads(capsys.readouterr().out)
+
+
+def test_ratios_are_to_the_fastest_rival_turn_by_turn(monkeypatch, capsys):
+    report = _run(monkeypatch, capsys, {"torch": 1e-4})
+    shape = report["shapes"]["2x8"]
+    assert shape["ours_over_fastest_rival"] == {
+        "saved_model": pytest.approx(2.0)
+    }
+    assert shape["milliseconds"]["torch"]["median"] == pytest.approx(16.0)
+    assert shape["largest_difference"] == pytest.approx(1e-4)
+    assert report["onnx"] == "1.0" and report["cores"]
+
+
+def test_other_states_are_refused(monkeypatch, capsys):
+    with pytest.raises(UserError, match="from torch"):
+        _run(monkeypatch, capsys, {"torch": 2e-3})
+    with pytest.raises(UserError, match="from torch"):
+        _run(monkeypatch, capsys, {"torch": np.nan})
+
+
+def test_rows_are_alike_for_all_and_half_filled_or_more():
+    ids, mask = inference_peers.batch(40, 50, 16)
+    again, _ = inference_peers.batch(40, 50, 16)
+    sizes = mask.sum(1)
+    assert (ids == again).all() and ids.max() < 40
+    assert sizes.min() >= 8 and sizes.max() == 16
+    assert ((ids > 0) == (mask > 0)).all()

@@ -1,0 +1,323 @@
+"""A peer of `inference.py` in a process of its own, that encodes on request.
+
+    python tools/benchmarks/inference_peers.py PEER '{"directory": ..., ...}'
+
+PEER is a key of `PEERS`; the JSON has the fields of `Setting`. A worker says
+what it is in a line of JSON. Then it reads requests from its standard input,
+one JSON line each: {"batch_size", "length", "count", "output"}. It encodes so
+many times, and answers with the seconds that one call took; the states go to
+the .npy file `output`, if that is not empty.
+
+Only electra_tf's own peers import electra_tf, so that each peer may have an
+environment of its own.
+"""
+
+import argparse
+import dataclasses
+import json
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+_FIRST_WORD = 5  # the tokens before it are special
+_NAMES = ("input_ids", "input_mask", "segment_ids")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Setting:
+    """What a worker runs.
+
+    Attributes:
+      directory: of Hugging Face's files, which `torch_files` writes.
+      sizes: fields of Hugging Face's `ElectraConfig`.
+      threads: that compute.
+    """
+
+    directory: str
+    sizes: dict[str, int]
+    threads: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Peer:
+    """An encoder.
+
+    Attributes:
+      versions: of the libraries.
+      encode: ids and mask, int32 [B, L] each -> states, float32 [B, L, H].
+    """
+
+    versions: dict[str, str]
+    encode: Callable[[np.ndarray, np.ndarray], Any]
+
+
+def batch(vocab_size: int, size: int, length: int) -> list[np.ndarray]:
+    """Makes rows of random tokens, half to wholly filled.
+
+    Args:
+      vocab_size: tokens.
+      size: rows, B.
+      length: L.
+
+    Returns:
+      Ids and mask, int32 [B, L].
+    """
+    rng = np.random.default_rng(0)
+    sizes = rng.integers(length // 2, length + 1, size)
+    sizes[0] = length
+    mask = (np.arange(length) < sizes[:, None]).astype(np.int32)
+    ids = rng.integers(_FIRST_WORD, vocab_size, (size, length))
+    return [ids.astype(np.int32) * mask, mask]
+
+
+def saved_model(setting: Setting) -> Peer:
+    """Makes ours as users serve it: a SavedModel, loaded by TensorFlow."""
+    tf, encoder = _ours(setting)
+    import pathlib
+
+    from electra_tf.serving import saved_models
+
+    def encode(*ids: Any) -> dict[str, Any]:  # noqa: ANN401
+        return {"states": encoder(*ids).sequence_output}
+
+    spec = [tf.TensorSpec([None, None], tf.int32, name) for name in _NAMES]
+    path = pathlib.Path(setting.directory, "saved_model")
+    endpoints = {"serving_default": encode}
+    saved_models.write(
+        path, saved_models.with_constants(endpoints, [encoder]), spec
+    )
+    loaded = tf.saved_model.load(str(path))
+    function = loaded.signatures["serving_default"]
+
+    def run(ids: np.ndarray, mask: np.ndarray) -> np.ndarray:
+        arrays = dict(zip(_NAMES, (ids, mask, np.zeros_like(ids)), strict=True))
+        tensors = {name: tf.constant(x) for name, x in arrays.items()}
+        return function(**tensors)["states"].numpy()
+
+    return Peer({"tensorflow": tf.__version__}, run)
+
+
+def predict(setting: Setting) -> Peer:
+    """Makes ours as `predict` calls it: one graph for batches of any length."""
+    from electra_tf.util import memory
+
+    memory.keep()
+    return _keras(setting, static=False)
+
+
+def keras(setting: Setting) -> Peer:
+    """Makes ours as a function traced for each shape."""
+    from electra_tf.util import memory
+
+    memory.keep()
+    return _keras(setting, static=True)
+
+
+def torch(setting: Setting) -> Peer:
+    """Makes Hugging Face's encoder with PyTorch's fused attention."""
+    return _torch(setting, is_compiled=False)
+
+
+def torch_compiled(setting: Setting) -> Peer:
+    """Makes the same under torch.compile."""
+    return _torch(setting, is_compiled=True)
+
+
+def onnx(setting: Setting) -> Peer:
+    """Makes ONNX Runtime's, of the graph that PyTorch exports."""
+    return _onnx(setting, "encoder.onnx")
+
+
+def onnx_fused(setting: Setting) -> Peer:
+    """Makes the same of the graph that its transformer optimizer fuses."""
+    return _onnx(setting, "fused.onnx")
+
+
+def torch_files(setting: Setting) -> Peer:
+    """Writes the weights and the two ONNX graphs that the others read."""
+    import torch
+    import transformers
+    from onnxruntime.transformers import optimizer
+
+    torch.manual_seed(0)
+    config = transformers.ElectraConfig(**setting.sizes)
+    model = transformers.ElectraModel(config)
+    for weight in model.parameters():
+        if weight.dim() == 1:  # biases, gamma and beta: else they are 0 and 1
+            weight.data += 0.1 * torch.randn_like(weight)
+    model.save_pretrained(setting.directory)
+    model = _hugging_face(setting.directory, "eager")
+    path = f"{setting.directory}/encoder.onnx"
+    example = torch.ones(2, 16, dtype=torch.long)
+    torch.onnx.export(
+        _StatesOnly.of(model),
+        (example, example, example * 0),
+        path,
+        dynamo=False,
+        input_names=list(_NAMES),
+        output_names=["states"],
+        dynamic_axes={name: {0: "b", 1: "l"} for name in (*_NAMES, "states")},
+        opset_version=17,
+    )
+    fused = optimizer.optimize_model(
+        path,
+        model_type="bert",
+        num_heads=setting.sizes["num_attention_heads"],
+        hidden_size=setting.sizes["hidden_size"],
+        opt_level=1,
+    )
+    fused.save_model_to_file(f"{setting.directory}/fused.onnx")
+    return Peer({}, lambda *_: None)
+
+
+PEERS = {
+    function.__name__: function
+    for function in (
+        saved_model,
+        predict,
+        keras,
+        torch,
+        torch_compiled,
+        onnx,
+        onnx_fused,
+        torch_files,
+    )
+}
+
+
+class _StatesOnly:
+    """Makes a module of what is exported: ids, mask, segments -> states."""
+
+    @staticmethod
+    def of(model: Any) -> Any:  # noqa: ANN401
+        import torch
+
+        class Module(torch.nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.model = model
+
+            def forward(
+                self, ids: torch.Tensor, mask: torch.Tensor, types: torch.Tensor
+            ) -> torch.Tensor:
+                return self.model(
+                    ids, attention_mask=mask, token_type_ids=types
+                ).last_hidden_state
+
+        return Module()
+
+
+def _ours(setting: Setting) -> tuple[Any, Any]:
+    """Returns TensorFlow, with its threads set, and our encoder."""
+    import tensorflow as tf
+
+    tf.config.threading.set_intra_op_parallelism_threads(setting.threads)
+    tf.config.threading.set_inter_op_parallelism_threads(setting.threads)
+    from electra_tf.checkpoint import checkpoint_formats, loading
+
+    weights = checkpoint_formats.read(setting.directory)
+    return tf, loading.make(weights).encoder
+
+
+def _keras(setting: Setting, *, static: bool) -> Peer:
+    tf, encoder = _ours(setting)
+    signature = None
+    if not static:
+        signature = [tf.TensorSpec([None, None], tf.int32)] * 3
+    function = tf.function(
+        lambda *x: encoder(*x).sequence_output,
+        input_signature=signature,
+        autograph=False,
+    )
+
+    def run(ids: np.ndarray, mask: np.ndarray) -> np.ndarray:
+        arrays = (ids, mask, np.zeros_like(ids))
+        return function(*map(tf.constant, arrays)).numpy()
+
+    return Peer({"tensorflow": tf.__version__}, run)
+
+
+def _torch(setting: Setting, *, is_compiled: bool) -> Peer:
+    import torch
+    import transformers
+
+    torch.set_num_threads(setting.threads)
+    model = _hugging_face(setting.directory, "sdpa")
+    function = torch.compile(model, dynamic=False) if is_compiled else model
+
+    def run(ids: np.ndarray, mask: np.ndarray) -> np.ndarray:
+        ids, mask = (torch.from_numpy(x).long() for x in (ids, mask))
+        with torch.inference_mode():
+            found = function(input_ids=ids, attention_mask=mask)
+        return found.last_hidden_state.numpy()
+
+    versions = (torch.__version__, transformers.__version__)
+    return Peer(
+        dict(zip(("torch", "transformers"), versions, strict=True)), run
+    )
+
+
+def _hugging_face(directory: str, attention: str) -> Any:  # noqa: ANN401
+    import transformers
+
+    return transformers.ElectraModel.from_pretrained(
+        directory, attn_implementation=attention
+    ).eval()
+
+
+def _onnx(setting: Setting, file_name: str) -> Peer:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = setting.threads
+    session = onnxruntime.InferenceSession(
+        f"{setting.directory}/{file_name}",
+        options,
+        providers=["CPUExecutionProvider"],
+    )
+    types = {x.name: x.type for x in session.get_inputs()}
+
+    def run(ids: np.ndarray, mask: np.ndarray) -> np.ndarray:
+        arrays = dict(zip(_NAMES, (ids, mask, np.zeros_like(ids)), strict=True))
+        feeds = {
+            name: arrays[name].astype("int32" if "32" in kind else "int64")
+            for name, kind in types.items()
+        }
+        return session.run(None, feeds)[0]
+
+    return Peer({"onnxruntime": onnxruntime.__version__}, run)
+
+
+def main(name: str, setting: Setting) -> None:
+    """Makes a peer, and lets it encode on request until the input ends."""
+    peer = PEERS[name](setting)
+    _say(peer.versions)
+    for line in sys.stdin:
+        request = json.loads(line)
+        inputs = batch(
+            setting.sizes["vocab_size"],
+            request["batch_size"],
+            request["length"],
+        )
+        start = time.perf_counter()
+        for _ in range(request["count"]):
+            states = peer.encode(*inputs)
+        seconds = (time.perf_counter() - start) / request["count"]
+        if request["output"]:
+            np.save(request["output"], states)
+        _say({"seconds": seconds})
+
+
+def _say(what: dict) -> None:
+    print(json.dumps(what), flush=True)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("peer", choices=PEERS)
+    parser.add_argument("setting", type=json.loads)
+    arguments = parser.parse_args()
+    main(arguments.peer, Setting(**arguments.setting))
