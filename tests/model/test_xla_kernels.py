@@ -127,8 +127,9 @@ def test_residual_dropout_and_norm_are_those_of_float64(shape, dtype, rate):
     keys = seeds.row_keys(3, tf.constant(7), tf.range(shape[0]))
     vectors = [_normal(shape[-1], seed=i) for i in range(3)]
     _check(
-        lambda *x: tensor_ops.add_and_norm(
-            *x, epsilon=1e-12, rate=rate, keys=keys
+        lambda x, y, *rest: tensor_ops.add_and_norm(
+            *(x, tensor_ops.rows_of(y), *rest),
+            **{"epsilon": 1e-12, "rate": rate, "keys": keys},
         ),
         lambda x, y, bias, *norm: _norm(
             x + (y + bias) * _kept(keys, shape, rate), *norm
