@@ -20,9 +20,9 @@ class TrainingConfig:
     `seq_length_phases` may have its own number."""
 
     precision: str = one_of("float32", "bfloat16", "float16")
-    """Of the encoders' matrix products; all else is float32, weights, sums
-    and files included. float16 scales the loss and skips updates whose
-    gradients overflow; it is for GPUs without bfloat16."""
+    """Of the matrix products of encoders and heads; all else is float32,
+    weights, sums and files included. float16 scales the loss and skips
+    updates whose gradients overflow; it is for GPUs without bfloat16."""
 
     seed: int = 0
     """Seed of initial weights, data order, masking, sampling and dropout."""

@@ -1,13 +1,13 @@
-"""Elementwise arithmetic fused by XLA, where that is faster on a CPU.
+"""What stands between two matrix products, compiled by XLA for a CPU.
 
-TensorFlow's own operations walk over memory once each; a chain of elementwise
-operations compiled by XLA walks once. XLA's matrix products on CPUs are slow,
-so a step as a whole is not compiled there: each chain between two products is
-a kernel of its own. Where XLA compiles the whole step, kernels are inlined.
+TensorFlow's own operations walk over memory once each; a chain of them that XLA
+compiles walks once or twice. XLA's matrix products on CPUs are slow, so a step
+as a whole is not compiled there: each chain between two products is a kernel of
+its own. Where XLA compiles the whole step, kernels are inlined.
 
-A kernel reads vectors and is compiled once for each size of them, which takes
-a tenth of a second. So kernels are used for large tensors whose size is known
-beforehand: not in an exported model, nor in a test.
+A kernel is compiled once for each shape, which takes a tenth of a second. So
+kernels are used for large tensors whose shape is known beforehand: not in an
+exported model, nor in a test.
 """
 
 import functools

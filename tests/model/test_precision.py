@@ -106,7 +106,7 @@ def test_a_bias_and_weights_of_a_layer_stay_float32(products_in_bfloat16):
     )
 
 
-def test_only_products_of_the_encoder_are_of_bfloat16(products_in_bfloat16):
+def test_only_products_are_of_bfloat16(products_in_bfloat16):
     encoder = _encoder()
     assert {v.dtype for v in encoder.weights} == {"float32"}
     graph = tf.function(lambda: _gradients(encoder)).get_concrete_function()
@@ -172,7 +172,7 @@ def test_an_encoder_follows_the_global_policy_and_keeps_it():
 
 
 @pytest.mark.parametrize("call", ["block", "attention"])
-def test_a_layer_can_stand_alone(call):
+def test_a_layer_can_stand_alone(call, products_in_bfloat16):
     encoder = _encoder()
     block = encoder.blocks[0]
     layer = block if call == "block" else block.attention

@@ -455,7 +455,7 @@ def test_micro_batches_of_two_replicas_learn_what_one_batch_does(name, pair):
     assert any(np.abs(slot).max() > 1e-3 for slot in whole.values())
 
 
-def test_bfloat16_is_for_products_of_encoders_alone(case, products_in_bfloat16):
+def test_bfloat16_is_for_products_alone(case, products_in_bfloat16):
     rounded = _make_model(case.variant, precision="bfloat16")
     policies = {
         layer.compute_dtype
