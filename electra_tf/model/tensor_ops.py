@@ -133,16 +133,13 @@ def _add_bias(
 _fused_add_bias = xla_kernels.fused(_add_bias)
 
 
+@xla_kernels.fused
 def gelu(x: tf.Tensor) -> tf.Tensor:
     """Computes x * Phi(x) with the exact normal CDF (erf), as the original."""
-    return _fused_gelu(x)
-
-
-@xla_kernels.fused
-def _fused_gelu(x: tf.Tensor) -> tf.Tensor:
     return tf.nn.gelu(x, approximate=False)
 
 
+@xla_kernels.fused
 def add_and_gelu(y: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
     """Computes gelu(y + bias) in float32, and rounds it to the dtype of `y`.
 
@@ -153,11 +150,6 @@ def add_and_gelu(y: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
     Returns:
       The dtype of `y`, [rows, F].
     """
-    return _fused_add_and_gelu(y, bias)
-
-
-@xla_kernels.fused
-def _fused_add_and_gelu(y: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
     x = tf.nn.bias_add(tf.cast(y, bias.dtype), bias)
     return tf.cast(tf.nn.gelu(x, approximate=False), y.dtype)
 
@@ -220,6 +212,7 @@ def _dropout(x: tf.Tensor, *, keys: tf.Tensor | None, rate: float) -> tf.Tensor:
 _fused_dropout = xla_kernels.fused(_dropout)
 
 
+@xla_kernels.fused
 def add_and_norm(
     x: tf.Tensor,
     y: tf.Tensor,
@@ -246,28 +239,10 @@ def add_and_norm(
     Returns:
       float32 [B, L, H].
     """
-    sums = _fused_add_and_norm(
-        *(rows_of(x), y, bias, gamma, beta),
-        **{"epsilon": epsilon, "rate": rate, "keys": keys},
-    )
-    return tf.reshape(sums, shape_of(x))
-
-
-@xla_kernels.fused
-def _fused_add_and_norm(
-    x: tf.Tensor,
-    y: tf.Tensor,
-    bias: tf.Tensor,
-    gamma: tf.Tensor,
-    beta: tf.Tensor,
-    *,
-    epsilon: float,
-    rate: float,
-    keys: tf.Tensor | None,
-) -> tf.Tensor:
     y = tf.nn.bias_add(tf.cast(y, x.dtype), bias)
     y = _dropout(y, keys=keys, rate=rate)
-    return _layer_norm(y + x, gamma, beta, epsilon=epsilon)
+    z = _layer_norm(y + rows_of(x), gamma, beta, epsilon=epsilon)
+    return tf.reshape(z, shape_of(x))
 
 
 def attention_weights(
