@@ -1,0 +1,66 @@
+"""Intervals of figures."""
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+_LEVEL = 0.95
+_Z = 1.959964  # of a normal distribution, two-sided 95 %
+
+
+class Interval(NamedTuple):
+    """A figure and its 95 % interval.
+
+    Attributes:
+      value: the figure.
+      low: end of the interval.
+      high: other end.
+    """
+
+    value: float
+    low: float
+    high: float
+
+
+def bootstrap(
+    statistic: Callable[[np.ndarray], float],
+    num_items: int,
+    *,
+    num_resamples: int = 1000,
+    seed: int = 0,
+) -> Interval:
+    """Computes a figure, and its percentile interval over resampled items.
+
+    Args:
+      statistic: int64 [n], indices of items -> the figure of these.
+      num_items: n; texts, where tokens of one text depend on one another.
+      num_resamples: samples with replacement.
+      seed: of the samples.
+    """
+    random = np.random.default_rng(seed)
+    figures = [
+        statistic(random.integers(num_items, size=num_items))
+        for _ in range(num_resamples)
+    ]
+    tail = 100 * (1 - _LEVEL) / 2
+    low, high = np.nanpercentile(figures, [tail, 100 - tail])
+    value = statistic(np.arange(num_items))
+    return Interval(float(value), float(low), float(high))
+
+
+def wilson(successes: int, trials: int) -> Interval:
+    """Computes a share and its interval by Wilson's score.
+
+    Args:
+      successes: 0 to `trials`.
+      trials: at least 1.
+
+    Source: Wilson, 1927.
+    """
+    share, z2 = successes / trials, _Z**2
+    centre = (share + z2 / (2 * trials)) / (1 + z2 / trials)
+    variance = share * (1 - share) / trials + z2 / (4 * trials**2)
+    half = _Z * math.sqrt(variance) / (1 + z2 / trials)
+    return Interval(share, centre - half, centre + half)

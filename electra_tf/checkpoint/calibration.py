@@ -1,0 +1,50 @@
+"""The temperature of a discriminator, kept beside its checkpoint.
+
+    P(replaced) = sigmoid(logit / temperature)
+
+It is fitted on text whose answers are known, by `analyze --what=calibration`.
+"""
+
+import pathlib
+from typing import Any, NamedTuple
+
+from electra_tf.util import files
+
+FILE_NAME = "calibration.json"
+
+
+class Calibration(NamedTuple):
+    """A fitted temperature.
+
+    Attributes:
+      temperature: over 0; 1 changes nothing.
+      fitted_on: what it was fitted on, for people.
+      step: updates of the checkpoint that it is of.
+    """
+
+    temperature: float
+    fitted_on: str
+    step: int
+
+
+def read(directory: pathlib.Path) -> Calibration | None:
+    """Reads the calibration in a directory, None if there is none.
+
+    Raises:
+      UserError: if the file is damaged.
+    """
+    path = directory / FILE_NAME
+    if not path.exists():
+        return None
+    content: dict[str, Any] = files.read_json(path)
+    with files.shape_of(path):
+        return Calibration(
+            temperature=float(content["temperature"]),
+            fitted_on=str(content["fitted_on"]),
+            step=int(content["step"]),
+        )
+
+
+def write(directory: pathlib.Path, calibration: Calibration) -> None:
+    """Writes the calibration into a directory."""
+    files.write_json(directory / FILE_NAME, calibration._asdict())

@@ -1,0 +1,94 @@
+"""Which analysis to make, of which model, on which text."""
+
+import dataclasses
+
+from electra_tf.util.config_fields import one_of, require, require_choices
+from electra_tf.util.errors import UserError
+
+_HERE = "electra_tf.analysis."
+
+ANALYSES: dict[str, str] = {
+    "calibration": _HERE + "calibration:run",
+    "errors": _HERE + "errors:run",
+    "minimal_pairs": _HERE + "minimal_pairs:run",
+    "pos_bias": _HERE + "pos_bias:run",
+    "prompts": _HERE + "prompts:run",
+    "representations": _HERE + "representations:run",
+    "rerank": _HERE + "rerank:run",
+}
+"""Name -> its function, as "module:function". It takes an `AnalysisConfig` and
+returns a `Report`."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AnalysisConfig:
+    """An analysis, its model and its text."""
+
+    what: str = one_of(*ANALYSES)
+    """Which analysis."""
+
+    model: str = ""
+    """Checkpoint of the model: of a run, of the original's, or of Hugging
+    Face's, as convert_checkpoint takes it. Required."""
+
+    generator: str = ""
+    """Checkpoint of a network that fills masks. Default: the model's own."""
+
+    twin: str = ""
+    """Checkpoint of a second model, for analyses that compare two."""
+
+    vocab_file: str = ""
+    """Vocabulary. Default: the one beside the checkpoint."""
+
+    dev: tuple[str, ...] = ()
+    """Files or directories that thresholds, weights and temperatures are tuned
+    on."""
+
+    test: tuple[str, ...] = ()
+    """Files or directories that the figures are of. Required."""
+
+    scores: tuple[str, ...] = ()
+    """Scores to compare: electric, two_tower, discriminator, mlm. Default: all
+    that the model can give; mlm takes a pass for each token."""
+
+    max_examples: int = 0
+    """Examples of each file, chosen by the seed; 0 for all."""
+
+    output_dir: str = ""
+    """Where report.json, report.md and plots go. Default: the table is
+    printed, and nothing is written."""
+
+    all_checkpoints: bool = False
+    """Analyse every kept checkpoint of a run, and draw the main figures over
+    its FLOPs."""
+
+    batch_size: int = 32
+    """Rows at once; no figure depends on it."""
+
+    max_seq_length: int = 0
+    """Tokens of a row; longer texts are read in windows that overlap. Default:
+    as many as in training, at most."""
+
+    precision: str = one_of("float32", "bfloat16")
+    """Of the matrix products."""
+
+    seed: int = 0
+    """Of all that is chosen at random."""
+
+    num_resamples: int = 1000
+    """Bootstrap samples behind each 95 % interval."""
+
+    def __post_init__(self) -> None:
+        if not self.model:
+            raise UserError(
+                "`model` must be a checkpoint. Received: nothing. Set --model."
+            )
+        if not self.test:
+            raise UserError(
+                "`test` must name files. Received: nothing. Set --test."
+            )
+        require_choices(self)
+        require(self, "batch_size", "at least 1", lambda n: n >= 1)
+        counts = "max_examples max_seq_length"
+        require(self, counts, "at least 0", lambda n: n >= 0)
+        require(self, "num_resamples", "at least 100", lambda n: n >= 100)
