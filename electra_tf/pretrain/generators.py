@@ -25,7 +25,7 @@ import tensorflow as tf
 
 from electra_tf.config.objectives import ObjectiveConfig
 from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.model import tensor_ops, xla_kernels
+from electra_tf.model import sampling, tensor_ops, xla_kernels
 from electra_tf.model.layers import POLICIES
 from electra_tf.model.modeling import BertModel
 from electra_tf.model.sentencepiece_model import SPECIAL_TOKENS
@@ -143,7 +143,7 @@ def reshaped(
     if config.disallow_correct:
         logits -= 1000.0 * tf.one_hot(masked.ids, logits.shape[-1])
     if config.top_k:
-        logits = tensor_ops.keep_largest(logits, config.top_k)
+        logits = sampling.keep_largest(logits, config.top_k)
     return logits
 
 
@@ -162,9 +162,9 @@ def sample(
     """
     if config.original_sampling:
         numbers = draw(keys, Purpose.SAMPLE, tuple(logits.shape[1:]))
-        return tensor_ops.sample_with_gumbel(logits, numbers)
+        return sampling.sample_with_gumbel(logits, numbers)
     numbers = draw(keys, Purpose.SAMPLE, tuple(logits.shape[1:2]))
-    return tensor_ops.sample_from_logits(logits, numbers)
+    return sampling.sample_from_logits(logits, numbers)
 
 
 _MAX_LOGITS = 2**25  # in a block: 128 MB
@@ -202,7 +202,7 @@ def others(
     Returns:
       int32 [..., K], in the order of drawing.
     """
-    return _largest(logits + tensor_ops.gumbel_noise(uniform), taken, num_words)
+    return _largest(logits + sampling.gumbel_noise(uniform), taken, num_words)
 
 
 def everywhere(
@@ -267,7 +267,7 @@ def _noise(keys: tf.Tensor, width: int) -> tf.Tensor:
 
 
 def _draw_noise(keys: tf.Tensor, width: int) -> tf.Tensor:
-    return tensor_ops.gumbel_noise(seeds.uniform(keys, (width,)))
+    return sampling.gumbel_noise(seeds.uniform(keys, (width,)))
 
 
 _noise_kernel = tf.function(_draw_noise, jit_compile=True)

@@ -48,7 +48,7 @@ import tensorflow as tf
 
 from electra_tf.config.objectives import AdversarialConfig
 from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.model import layers, losses, tensor_ops
+from electra_tf.model import layers, losses, sampling, tensor_ops
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain.metrics import Loss, Prediction
 from electra_tf.pretrain.objectives.electra import Electra
@@ -273,4 +273,4 @@ def adversarial_share(step: tf.Tensor, config: AdversarialConfig) -> tf.Tensor:
 def _noise(logits: tf.Tensor, keys: RandomKeys) -> tf.Tensor:
     """Draws the same Gumbel noise at each call, float32 [B, N, V]."""
     uniform = draw(keys, Purpose.SAMPLE, tuple(logits.shape[1:]))
-    return tensor_ops.gumbel_noise(uniform)
+    return sampling.gumbel_noise(uniform)

@@ -6,7 +6,7 @@ import tiny_language
 from tiny import KEYS
 
 from electra_tf.config.objectives import AdversarialConfig
-from electra_tf.model import tensor_ops
+from electra_tf.model import sampling
 from electra_tf.pretrain.objectives.adversarial import adversarial_share
 from electra_tf.pretrain.random_keys import Purpose, TrainingKeys, draw
 from electra_tf.util import seeds
@@ -111,9 +111,7 @@ def test_a_relaxed_sample_passes_on_the_reversed_gradient():
     # relaxed samples, for an encoder that is given vectors and no ids.
     size = tiny.VOCABULARY.size
     table = tf.convert_to_tensor(model.electra.embeddings.word_embeddings)
-    noise = tensor_ops.gumbel_noise(
-        draw(KEYS, Purpose.SAMPLE, logits.shape[1:])
-    )
+    noise = sampling.gumbel_noise(draw(KEYS, Purpose.SAMPLE, logits.shape[1:]))
     places = tf.one_hot(out.masked.positions, tiny.LENGTH)
     places *= out.masked.weights[..., None]  # [B, N, L]
     with tf.GradientTape() as tape:

@@ -1,0 +1,147 @@
+"""Samples from a softmax over the vocabulary.
+
+Letters in shapes: B rows, N masked slots, M = B * N slots, V vocabulary.
+"""
+
+import tensorflow as tf
+
+from electra_tf.model import tensor_ops, xla_kernels
+
+_BLOCK = 128  # columns summed at a time
+
+
+def keep_largest(logits: tf.Tensor, count: int) -> tf.Tensor:
+    """Keeps the largest logits and gives all others probability 0.
+
+    Args:
+      logits: float32 [B, N, V].
+      count: how many of a slot are kept; more where some are equal to the last
+        of them.
+
+    Returns:
+      float32 [B, N, V].
+    """
+    count = min(count, logits.shape[-1])
+    least = tf.math.top_k(logits, count).values[..., -1:]  # [B, N, 1]
+    return tf.where(logits >= least, logits, tensor_ops.NEVER)
+
+
+def sample_from_logits(logits: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
+    """Samples ids from softmax(logits) by inverting the distribution function.
+
+    One uniform number a slot is enough for an exact sample; Gumbel noise would
+    take V of them. The cumulative sum is taken in two levels (blocks of 128,
+    then within the chosen block), each a product with a triangular matrix. What
+    has no probability is never drawn, whatever is rounded.
+
+    Args:
+      logits: float32 [B, N, V].
+      uniform: float32 [B, N] in [0, 1).
+
+    Returns:
+      int32 [B, N], in [0, V).
+    """
+    rows = tensor_ops.rows_of(tf.stop_gradient(logits))  # [M, V]
+    largest = tf.reduce_max(rows, -1, keepdims=True)
+    sums = _block_sums(rows, largest)  # [M, V/128]
+    ends = _cumulative_sum(sums)
+    target = tf.reshape(uniform, [-1, 1]) * ends[:, -1:]
+    block = _find(sums, ends, target)  # [M]
+    starts = tf.pad(ends, [[0, 0], [1, 0]])
+    rest = target - _pick(starts, block[:, tf.newaxis])
+    inner = _block_weights(rows, largest, block)  # [M, 128]
+    index = block * _BLOCK + _find(inner, _cumulative_sum(inner), rest)
+    return tf.reshape(index, tf.shape(uniform))
+
+
+@xla_kernels.compiled
+def _block_sums(logits: tf.Tensor, largest: tf.Tensor) -> tf.Tensor:
+    """Sums exp(logits - largest) in blocks: float32 [M, V] -> [M, V/128]."""
+    weights = tf.exp(logits - largest)
+    whole = logits.shape[-1] // _BLOCK * _BLOCK
+    num_rows, num_blocks = tensor_ops.shape_of(logits)[0], whole // _BLOCK
+    blocks = tf.reshape(weights[:, :whole], [num_rows, num_blocks, _BLOCK])
+    sums = tf.reduce_sum(blocks, -1)
+    if whole == logits.shape[-1]:
+        return sums
+    last = tf.reduce_sum(weights[:, whole:], -1, keepdims=True)
+    return tf.concat([sums, last], -1)
+
+
+def _block_weights(
+    logits: tf.Tensor, largest: tf.Tensor, block: tf.Tensor
+) -> tf.Tensor:
+    """Returns exp(logits - largest) of blocks, 0 past the vocabulary.
+
+    Args:
+      logits: float32 [M, V].
+      largest: float32 [M, 1].
+      block: int32 [M].
+
+    Returns:
+      float32 [M, 128].
+    """
+    columns = block[:, tf.newaxis] * _BLOCK + tf.range(_BLOCK)
+    last = logits.shape[-1] - 1
+    weights = tf.exp(_pick(logits, tf.minimum(columns, last)) - largest)
+    return tf.where(columns <= last, weights, 0.0)
+
+
+def sample_with_gumbel(logits: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
+    """Samples ids from softmax(logits) as the original does, by Gumbel noise.
+
+    Differs from the exact method by the constants in its logarithms.
+
+    Args:
+      logits: float32 [B, N, V].
+      uniform: float32 [B, N, V] in [0, 1).
+
+    Returns:
+      int32 [B, N], in [0, V).
+
+    Source: `sample_from_softmax` of the original's pretrain_helpers.py.
+    """
+    gumbel = -tf.math.log(-tf.math.log(uniform + 1e-9) + 1e-9)
+    return tf.argmax(tf.nn.softmax(logits + gumbel), -1, tf.int32)
+
+
+def gumbel_noise(uniform: tf.Tensor) -> tf.Tensor:
+    """Turns uniform into Gumbel noise: argmax(logits + noise) is a sample.
+
+    Args:
+      uniform: float32, any shape, in [0, 1).
+
+    Returns:
+      float32, the same shape, finite.
+    """
+    least = 2.0**-25  # half of the least draw that is not 0
+    return -tf.math.log(-tf.math.log(tf.maximum(uniform, least)))
+
+
+def _cumulative_sum(x: tf.Tensor) -> tf.Tensor:
+    size = x.shape[-1]
+    return tf.matmul(x, tf.linalg.band_part(tf.ones([size, size]), 0, -1))
+
+
+def _pick(x: tf.Tensor, columns: tf.Tensor) -> tf.Tensor:
+    """Picks columns [M, n] of the rows of a matrix."""
+    return tf.gather(x, columns, axis=1, batch_dims=1)
+
+
+def _find(x: tf.Tensor, ends: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
+    """Finds the first column whose cumulative sum is over the target.
+
+    Args:
+      x: float32 [M, n], at least 0; columns of 0 are passed over.
+      ends: float32 [M, n], its cumulative sums.
+      target: float32 [M, 1].
+
+    Returns:
+      int32 [M]; the last column over 0 where rounding leaves none.
+    """
+    size = x.shape[-1]
+    columns, is_possible = tf.range(size), x > 0
+    is_over = tf.logical_and(ends > target, is_possible)
+    first = tf.reduce_min(tf.where(is_over, columns, size), -1)
+    last = tf.reduce_max(tf.where(is_possible, columns, 0), -1)
+    return tf.minimum(first, last)

@@ -1,0 +1,77 @@
+"""Samples from a softmax."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf.model import sampling
+from electra_tf.util import seeds
+
+
+def _normal(*shape, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("vocab_size", [5, 128, 300, 1000])
+def test_sampling_inverts_the_distribution_function(vocab_size):
+    logits = 3 * _normal(4, 6, vocab_size)
+    uniform = np.random.default_rng(1).random((4, 6)).astype(np.float32)
+    probs = np.exp(logits.astype(np.float64))
+    ends = np.cumsum(probs / probs.sum(-1, keepdims=True), -1)
+    expected = (ends <= uniform[..., None]).sum(-1)
+    sampled = sampling.sample_from_logits(tf.constant(logits), uniform)
+    np.testing.assert_array_equal(sampled, expected)
+
+
+def test_sampling_follows_the_softmax():
+    logits = np.tile(_normal(1, 1, 200), (1, 100_000, 1))
+    uniform = np.random.default_rng(1).random((1, 100_000)).astype(np.float32)
+    sampled = sampling.sample_from_logits(tf.constant(logits), uniform)
+    shares = np.bincount(sampled.numpy().ravel(), minlength=200) / 100_000
+    probs = np.exp(logits[0, 0]) / np.exp(logits[0, 0]).sum()
+    assert np.abs(shares - probs).sum() < 0.05
+
+
+def test_gumbel_noise_follows_the_softmax():
+    logits = np.array([0.0, 1.0, 2.0, -30.0], np.float32)
+    keys = seeds.row_keys(0, tf.constant(0), tf.range(4000))
+    uniform = seeds.uniform(keys, (5, 4))
+    ids = sampling.sample_with_gumbel(tf.constant(logits), uniform)
+    shares = np.bincount(np.ravel(ids), minlength=4) / 20_000
+    expected = np.exp(logits) / np.exp(logits).sum()
+    np.testing.assert_allclose(shares, expected, atol=0.01)
+
+
+@pytest.mark.parametrize("uniform", [0.0, 1e-9, 0.5, 1 - 2**-24])
+@pytest.mark.parametrize("possible", [[0], [298], [7, 8, 129], [*range(100)]])
+def test_what_has_no_probability_is_never_drawn(possible, uniform):
+    rng = np.random.default_rng(0)
+    logits = np.full((4, 50, 300), sampling.NEVER, np.float32)
+    logits[..., possible] = rng.normal(size=(4, 50, len(possible)))
+    draws = tf.fill([4, 50], np.float32(uniform))
+    sampled = sampling.sample_from_logits(tf.constant(logits), draws)
+    assert np.isin(sampled, possible).all()
+
+
+def test_the_largest_logits_are_kept():
+    logits = _normal(2, 3, 40)
+    logits[0, 0, :5] = logits[0, 0].max() + 1  # equal, and more than asked for
+    kept = sampling.keep_largest(tf.constant(logits), 4).numpy()
+    least = np.sort(logits, -1)[..., -4:].min(-1, keepdims=True)
+    expected = np.where(logits >= least, logits, -1e9)
+    np.testing.assert_array_equal(kept, expected)
+    counts = (kept > -1e9).sum(-1)
+    assert counts[0, 0] == 5 and (np.delete(counts.ravel(), 0) == 4).all()
+    same = sampling.keep_largest(tf.constant(logits), 1000)
+    np.testing.assert_array_equal(same, logits)
+
+
+@pytest.mark.parametrize("uniform", [0.0, 1 - 2**-24])
+def test_sampling_never_leaves_the_vocabulary(uniform):
+    logits = np.zeros((1, 1, 129), np.float32)
+    logits[..., -1] = -50.0  # a last block that holds almost nothing
+    sampled = sampling.sample_from_logits(
+        tf.constant(logits), tf.constant([[uniform]], tf.float32)
+    )
+    assert 0 <= int(sampled[0, 0]) < 129
