@@ -214,6 +214,23 @@ def global_norm(
     return tf.sqrt(2.0 * tf.reduce_sum(tf.stack(halves)))
 
 
+def clip_scale(norm: tf.Tensor, clip_norm: float) -> tf.Tensor:
+    """Returns what gradients are multiplied by to have at most a norm.
+
+    The optimizer does so where it reads them: a pass over all weights less than
+    `tf.clip_by_global_norm`, whose factor it is.
+
+    Args:
+      norm: float32 scalar, theirs.
+      clip_norm: the most that it may be.
+
+    Returns:
+      float32 scalar, at most 1; no number if the norm is none or infinite.
+    """
+    scale = clip_norm * tf.minimum(1.0 / norm, 1.0 / clip_norm)
+    return tf.where(tf.math.is_finite(norm), scale, float("nan"))
+
+
 @keras.saving.register_keras_serializable("electra_tf")
 class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
     """Adam without bias correction, with decoupled weight decay.
@@ -257,7 +274,7 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
         self.rates = dict(rates or {})
         self._kernel = tf.function(
             self._step,
-            [xla_kernels.VECTOR] * 4 + [xla_kernels.SCALAR] * 2,
+            [xla_kernels.VECTOR] * 4 + [xla_kernels.SCALAR] * 3,
             jit_compile=True,
         )
 
@@ -287,13 +304,15 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
             [self.means[index].value],
             [self.squares[index].value],
             learning_rate,
-            self._rate_of(of_build),
-            self._decay_of(of_build),
+            self._factors_of(of_build),
+            tf.constant(1.0),
         )
 
     def apply_reduced(
         self,
         gradients: Sequence[tf.Tensor | None],
+        *,
+        scale: float | tf.Tensor = 1.0,
         is_applied: tf.Tensor | None = None,
     ) -> None:
         """Updates variables from gradients that replicas agree on.
@@ -304,12 +323,19 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
         Args:
           gradients: dense, one for each variable of `build`, in its order;
             None lets a variable and its slots be.
+          scale: float32 scalar, of the gradients, see `clip_scale`.
           is_applied: bool scalar, equal on all replicas; False lets all
             variables and slots be, and only counts the step. None for True.
         """
         rate = self._get_current_learning_rate()
         tf.distribute.get_replica_context().merge_call(
-            self._update_all, args=(list(gradients), rate, is_applied)
+            self._update_all,
+            args=(
+                list(gradients),
+                rate,
+                tf.convert_to_tensor(scale),
+                is_applied,
+            ),
         )
 
     def _update_all(
@@ -317,6 +343,7 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
         strategy: tf.distribute.Strategy,
         gradients: list[tf.Tensor | None],
         learning_rate: tf.Tensor,
+        scale: tf.Tensor,
         is_applied: tf.Tensor | None,
     ) -> None:
         for indices in self._groups(gradients):
@@ -330,8 +357,8 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
                     [self.means[i].value for i in indices],
                     [self.squares[i].value for i in indices],
                     learning_rate,
-                    self._rate_of(first),
-                    self._decay_of(first),
+                    self._factors_of(first),
+                    scale,
                     is_applied,
                 ),
                 group=False,
@@ -364,8 +391,8 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
         means: list[tf.Variable],
         squares: list[tf.Variable],
         learning_rate: tf.Tensor,
-        rate: float | tf.Tensor,
-        decay: float,
+        factors: tuple[float | tf.Tensor, float],
+        scale: tf.Tensor,
         is_applied: tf.Tensor | None = None,
     ) -> None:
         """Updates variables of one rate and decay on one device."""
@@ -373,7 +400,8 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
         step = self._step
         if any(map(xla_kernels.is_worth_compiling, variables)):
             step = functools.partial(xla_kernels.on_vectors, self._kernel)
-        results = step(*tensors, learning_rate * rate, tf.constant(decay))
+        rate, decay = learning_rate * factors[0], tf.constant(factors[1])
+        results = step(*tensors, rate, decay, scale)
         if is_applied is not None:
             old = (tensors[0], *tensors[2:])
             results = [
@@ -392,8 +420,10 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
         square: tf.Tensor,
         rate: tf.Tensor,
         decay: tf.Tensor,
+        scale: tf.Tensor,
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Returns the new variable, mean and square; see the class."""
+        gradient *= scale
         m = self.beta_1 * mean + (1 - self.beta_1) * gradient
         v = self.beta_2 * square + (1 - self.beta_2) * tf.square(gradient)
         update = m / (tf.sqrt(v) + self.epsilon) + decay * variable
@@ -403,9 +433,13 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
         is_decayed = not any(name in variable.path for name in _NOT_DECAYED)
         return self.weight_decay_rate if is_decayed else 0.0
 
-    def _rate_of(self, variable: keras.Variable) -> float | tf.Tensor:
+    def _factors_of(
+        self, variable: keras.Variable
+    ) -> tuple[float | tf.Tensor, float]:
+        """Returns the factor of the learning rate, and the decay."""
         rate = self.rates.get(variable.path, 1.0)
-        return rate(self.iterations.value) if callable(rate) else rate
+        rate = rate(self.iterations.value) if callable(rate) else rate
+        return rate, self._decay_of(variable)
 
     def get_config(self) -> dict:
         config = super().get_config()

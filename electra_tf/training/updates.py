@@ -150,9 +150,7 @@ class UpdatedModel(keras.Model, abc.ABC):
           `LossScale.judge`.
         """
         norm = optimization.global_norm(variables, gradients, lookups)
-        gradients, _ = tf.clip_by_global_norm(
-            gradients, self.config.optimizer.clip_norm, use_norm=norm
-        )
+        clip_norm = self.config.optimizer.clip_norm
         paths = [variable.path for variable in variables]
         by_path = dict(zip(paths, gradients, strict=True))
         is_applied = None
@@ -164,7 +162,8 @@ class UpdatedModel(keras.Model, abc.ABC):
                 by_path.get(variable.path)
                 for variable in self.trainable_variables
             ],
-            is_applied,
+            scale=optimization.clip_scale(norm, clip_norm),
+            is_applied=is_applied,
         )
         return found
 

@@ -95,6 +95,17 @@ def test_the_originals_norm_counts_a_words_rows_one_by_one():
     np.testing.assert_allclose(norms[1], np.linalg.norm(summed), rtol=1e-6)
 
 
+@pytest.mark.parametrize("norm, scale", [(0.5, 1), (2.0, 1), (8.0, 0.25)])
+def test_gradients_are_scaled_down_to_the_norm_of_the_clip(norm, scale):
+    found = optimization.clip_scale(tf.constant(norm), 2.0)
+    np.testing.assert_allclose(found, scale, rtol=1e-6)
+
+
+@pytest.mark.parametrize("norm", [float("nan"), float("inf")])
+def test_no_gradient_passes_where_the_norm_is_no_number(norm):
+    assert np.isnan(optimization.clip_scale(tf.constant(norm), 1.0))
+
+
 def _numpy_step(w, m, v, g, rate, decay):
     m = 0.9 * m + 0.1 * g
     v = 0.99 * v + 0.01 * g * g
@@ -115,8 +126,15 @@ def _optimizer():
     return optimization.AdamWeightDecayOptimizer(schedule, 0.3, 0.9, 0.99)
 
 
-@pytest.mark.parametrize("method", ["apply", "apply_reduced"])
-def test_updates_are_adam_without_bias_correction(method):
+@pytest.mark.parametrize(
+    "method, options, scale",
+    [
+        ("apply", {}, 1.0),
+        ("apply_reduced", {}, 1.0),
+        ("apply_reduced", {"scale": 0.25}, 0.25),
+    ],
+)
+def test_updates_are_adam_without_bias_correction(method, options, scale):
     variables, optimizer = _variables(), _optimizer()
     optimizer.build(variables)
     rng = np.random.default_rng(0)
@@ -126,7 +144,8 @@ def test_updates_are_adam_without_bias_correction(method):
     ]
     for step in range(4):
         grads = [rng.normal(size=v.shape).astype(np.float32) for v in variables]
-        getattr(optimizer, method)([tf.constant(g) for g in grads])
+        apply = getattr(optimizer, method)
+        apply([tf.constant(g / np.float32(scale)) for g in grads], **options)
         rate = 0.1 * (1 - step / 10) * min(1, step / 2)
         state = [
             (*_numpy_step(w, m, s, g, rate, decay), decay)

@@ -133,8 +133,8 @@ def _update(
 ) -> None:
     gradients = [tf.constant(arrays[f"grad{step}/{v.path}"]) for v in variables]
     norm = optimization.global_norm(variables, gradients, {})
-    clipped, _ = tf.clip_by_global_norm(gradients, 1.0, use_norm=norm)
-    optimizer.apply_reduced(clipped)
+    scale = optimization.clip_scale(norm, 1.0)
+    optimizer.apply_reduced(gradients, scale=scale)
 
 
 def _steps_ahead(
