@@ -203,6 +203,7 @@ def test_a_checkpoint_is_read_by_all_others(fitted, tmp_path):
 
 def test_texts_are_learned_from_batch_by_batch():
     pretrainer = _make()
+    pretrainer.compile(run_eagerly=True)  # to trace takes longer
     seen = []
     callback = keras.callbacks.LambdaCallback(
         on_train_batch_end=lambda batch, logs: seen.append(logs["loss"])
