@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 from electra_tf.config.columns import ColumnsConfig, FilesConfig
 from electra_tf.config.finetuning_optimizer import OptimizerConfig
 from electra_tf.config.qa import QAConfig
+from electra_tf.config.runtime import ComputeConfig
 from electra_tf.util import trial_directories
 from electra_tf.util.config_fields import (
     given_once,
@@ -197,8 +198,8 @@ class TrainingConfig:
     directory."""
 
     num_evaluations: int = 0
-    """Evaluations on the dev split, evenly over the training; 0 for one an
-    epoch."""
+    """Evaluations on the dev split, evenly over the training, each with a
+    checkpoint; 0 for one an epoch."""
 
     checkpoint: str = one_of("best", "last")
     """Weights that a trial ends with: those of the best evaluation, of equals
@@ -227,57 +228,19 @@ class TrainingConfig:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RuntimeConfig:
-    """Settings that change the speed of a run but not its result."""
+class RuntimeConfig(ComputeConfig):
+    """Settings of fine-tuning that change nothing of its result."""
 
     eval_batch_size: int = 64
     """Rows in a batch of evaluation and prediction."""
 
-    gradient_accumulation_steps: int = 1
-    """Micro-batches in an update: more of them need less memory."""
-
     iterations_per_loop: int = 100
     """Updates between two lines of the logs."""
 
-    save_checkpoints_steps: int = 1000
-    """Updates between two checkpoints; each evaluation has one too."""
-
-    strategy: str = one_of("auto", "one", "mirrored", "multi_worker", "tpu")
-    """Devices: one device, all GPUs of this machine, the machines of
-    TF_CONFIG, or a TPU; auto takes what it finds."""
-
-    jit_compile: str = one_of("auto", "true", "false")
-    """Compile the update with XLA; auto where that is faster."""
-
-    recompute: bool = False
-    """Keep only the inputs of each Transformer block and compute the block
-    again in the backward pass: less memory, more time, the same losses."""
-
-    tensor_float_32: bool = True
-    """Let GPUs round factors of float32 matrix products to 10 bits of
-    mantissa, which is faster; TensorFlow's own default. CPUs know nothing of
-    it."""
-
-    deterministic: bool = False
-    """Use deterministic operations alone: the same command gives the same bits
-    on a GPU, too, where sums otherwise have any order. It may cost speed
-    there; on CPUs it costs none, and the bits are the same without it."""
-
-    keep_memory: bool = True
-    """Keep freed memory for the next update instead of returning it to the
-    system, which is faster. Of the GNU C library."""
-
-    tensorboard: bool = False
-    """Write TensorBoard event files too, into the directory of each trial;
-    needs [tensorboard]."""
-
     def __post_init__(self) -> None:
-        counts = (
-            "eval_batch_size gradient_accumulation_steps iterations_per_loop "
-            "save_checkpoints_steps"
-        )
+        super().__post_init__()
+        counts = "eval_batch_size iterations_per_loop"
         require(self, counts, "at least 1", lambda n: n >= 1)
-        require_choices(self)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

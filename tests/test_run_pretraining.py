@@ -61,16 +61,11 @@ def _text(num_documents=120):
 
 @pytest.fixture(scope="module")
 def data_dir(tmp_path_factory):
-    """A data directory with a vocabulary and records, made by a short run."""
+    """A data directory with a vocabulary, records and a whole run."""
     directory = tmp_path_factory.mktemp("data")
     (directory / "corpus.txt").write_text(_text())
-    run(
-        directory,
-        "first",
-        "--do_eval",
-        "--do_export",
-        "--num_train_steps=10",
-    )
+    whole = ("--keep_checkpoint_max=0", "--do_eval", "--do_export")
+    run(directory, "uninterrupted", *whole)
     return directory
 
 
@@ -140,12 +135,11 @@ def _wait_for_step(process, data_dir, model_name, step):
 
 @pytest.fixture(scope="module")
 def uninterrupted(data_dir):
-    run(data_dir, "uninterrupted", "--keep_checkpoint_max=0")
     return _tensors(data_dir, "uninterrupted"), _log(data_dir, "uninterrupted")
 
 
 def test_a_run_leaves_what_it_promises(data_dir):
-    model_dir = data_dir / "models" / "first"
+    model_dir = data_dir / "models" / "uninterrupted"
     results = json.loads(
         (model_dir / "results" / "pretraining_eval.json").read_text()
     )
@@ -154,17 +148,19 @@ def test_a_run_leaves_what_it_promises(data_dir):
         "masked_lm_accuracy masked_lm_loss sampled_masked_lm_accuracy"
     ).split():
         assert np.isfinite(results[name])
-    assert results["global_step"] == 10
-    cost = {r["step"]: r["training_flops"] for r in _log(data_dir, "first")}
-    assert results["training_flops"] == cost[10] == 10 * cost[1] > 0
+    assert results["global_step"] == NUM_STEPS
+    log = _log(data_dir, "uninterrupted")
+    cost = {record["step"]: record["training_flops"] for record in log}
+    total = results["training_flops"]
+    assert total == cost[NUM_STEPS] == NUM_STEPS * cost[1] > 0
     for network in ("discriminator", "generator"):
         for kind in ("text", "ids"):
             path = model_dir / "saved_model" / network / kind / "1"
             assert (path / "saved_model.pb").exists()
     config = json.loads((model_dir / "config.json").read_text())
-    assert config["training"]["num_train_steps"] == 10
-    steps = [record["step"] for record in _log(data_dir, "first")]
-    assert steps == [1, 2, 5, 10]  # the first, milestones, blocks
+    assert config["training"]["num_train_steps"] == NUM_STEPS
+    # The first, blocks, checkpoints and milestones.
+    assert [*cost] == [1, 2, 4, 5, 8, 10, 15, 20, 25, 30]
 
 
 def test_a_run_leaves_nothing_outside_its_data_directory(data_dir):
@@ -222,13 +218,13 @@ def test_a_run_goes_on_from_the_checkpoint_of_another(data_dir, uninterrupted):
             ("more than the updates", "--reset_step"),
         ),
         (
-            ("--model_name=first", "--mask_prob=0.2"),
-            ("num_train_steps: 10 there", "mask_prob: 0.15 there, 0.2 now"),
+            ("--model_name=uninterrupted", "--mask_prob=0.2", "--seed=7"),
+            ("seed: 0 there", "mask_prob: 0.15 there, 0.2 now"),
         ),
     ],
 )
 def test_a_start_that_does_not_fit_is_refused_at_once(data_dir, flags, words):
-    first = data_dir / "models/first"
+    first = data_dir / "models/uninterrupted"
     flags = [flag.format(first=first) for flag in flags]
     with pytest.raises(UserError) as error:
         pretraining_run.run(_parsed(data_dir, "other", *flags))

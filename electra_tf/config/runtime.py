@@ -1,6 +1,7 @@
-"""The configuration of pre-training's updates and of the machine they run on.
+"""The configuration of updates, and of the machine they run on.
 
-It needs no TensorFlow.
+`ComputeConfig` is what pre-training and fine-tuning have in common; the other
+parts are pre-training's. It needs no TensorFlow.
 """
 
 import dataclasses
@@ -53,46 +54,17 @@ class TrainingConfig:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RuntimeConfig:
-    """Settings that an experiment may change without changing its result."""
-
-    num_processes: int = 0
-    """Processes that build records; 0: one a core."""
-
-    skip_corrupt_records: bool = False
-    """Train on without records that are damaged: each is replaced by another
-    one of its file, so that the order of all others stays. Otherwise the first
-    of them ends the run."""
-
-    verify_records: bool = False
-    """Read and verify all records before training, also those that were
-    verified before and have not changed since, and however large they are."""
-
-    eval_batch_size: int = 128
-    """Rows in a batch of evaluation, over all replicas."""
-
-    num_eval_steps: int = 0
-    """Batches of evaluation; 0 for every held-out record."""
+class ComputeConfig:
+    """Settings that change the speed of any training but not its result."""
 
     gradient_accumulation_steps: int = 1
     """Micro-batches in an update: more of them need less memory."""
 
-    iterations_per_loop: int = 200
-    """Updates between two lines of the logs; with several workers signals
-    wait for as many."""
-
     save_checkpoints_steps: int = 1000
     """Updates between two checkpoints."""
 
-    keep_checkpoint_max: int = 5
-    """Newest checkpoints that are kept; 0 for all."""
-
-    checkpoint_milestones: tuple[float, ...] = (0.0625, 0.125, 0.25, 0.5)
-    """Fractions of the training at which a checkpoint is kept for ever,
-    comma-separated."""
-
     strategy: str = one_of("auto", "one", "mirrored", "multi_worker", "tpu")
-    """Where to compute: one device, all GPUs of this machine, the machines of
+    """Devices: one device, all GPUs of this machine, the machines of
     TF_CONFIG, or a TPU; auto takes what it finds."""
 
     jit_compile: str = one_of("auto", "true", "false")
@@ -113,21 +85,59 @@ class RuntimeConfig:
     there; on CPUs it costs none, and the bits are the same without it."""
 
     tensorboard: bool = False
-    """Write TensorBoard event files too; needs [tensorboard]."""
+    """Write TensorBoard event files too, beside the logs; needs
+    [tensorboard]."""
 
     keep_memory: bool = True
     """Keep freed memory for the next update instead of returning it to the
     system, which is faster. Of the GNU C library."""
+
+    def __post_init__(self) -> None:
+        counts = "gradient_accumulation_steps save_checkpoints_steps"
+        require(self, counts, "at least 1", lambda n: n >= 1)
+        require_choices(self)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RuntimeConfig(ComputeConfig):
+    """Settings of pre-training that change nothing of its result."""
+
+    num_processes: int = 0
+    """Processes that build records; 0: one a core."""
+
+    skip_corrupt_records: bool = False
+    """Train on without records that are damaged: each is replaced by another
+    one of its file, so that the order of all others stays. Otherwise the first
+    of them ends the run."""
+
+    verify_records: bool = False
+    """Read and verify all records before training, also those that were
+    verified before and have not changed since, and however large they are."""
+
+    eval_batch_size: int = 128
+    """Rows in a batch of evaluation, over all replicas."""
+
+    num_eval_steps: int = 0
+    """Batches of evaluation; 0 for every held-out record."""
+
+    iterations_per_loop: int = 200
+    """Updates between two lines of the logs; with several workers signals
+    wait for as many."""
+
+    keep_checkpoint_max: int = 5
+    """Newest checkpoints that are kept; 0 for all."""
+
+    checkpoint_milestones: tuple[float, ...] = (0.0625, 0.125, 0.25, 0.5)
+    """Fractions of the training at which a checkpoint is kept for ever,
+    comma-separated."""
 
     generator_accuracy_limit: float = 0.6
     """Share of right samples over which the run warns that the generator is
     too good. The paper's Large reaches about 0.6."""
 
     def __post_init__(self) -> None:
-        positive = (
-            "eval_batch_size gradient_accumulation_steps iterations_per_loop "
-            "save_checkpoints_steps"
-        )
+        super().__post_init__()
+        positive = "eval_batch_size iterations_per_loop"
         others = "num_processes num_eval_steps keep_checkpoint_max"
         require(self, positive, "at least 1", lambda n: n >= 1)
         require(self, others, "at least 0", lambda n: n >= 0)
@@ -137,4 +147,3 @@ class RuntimeConfig:
             "fractions in (0, 1]",
             lambda fractions: all(0 < x <= 1 for x in fractions),
         )
-        require_choices(self)

@@ -18,7 +18,7 @@ from electra_tf.finetune.task import Row
 from electra_tf.util import seeds
 
 _MULTIPLE = 8  # in evaluation, rows are filled up to a multiple of it
-_LENGTHS = (16, 32, 48, 64, 96, 128, 192, 256, 384, 512)  # in training
+_LENGTHS = (16, 32, 48, 64, 96, 128, 192, 256, 384, 512)  # where each one costs
 
 Batch = dict[str, tf.Tensor]
 Column = tf.Tensor | tf.RaggedTensor
@@ -88,8 +88,7 @@ class Features:
         """
         rows = self._stream(batch_size * num_steps, seed)
         longest = self.lengths[rows].reshape(num_steps, batch_size).max(1)
-        choices = [n for n in _LENGTHS if n < self.length] + [self.length]
-        chosen = np.array(choices)[np.searchsorted(choices, longest)]
+        chosen = self._next_of_few(longest)
         for length, longer in itertools.pairwise(np.unique(chosen)):
             is_it = chosen == length
             if is_it.sum() < least:
@@ -135,7 +134,11 @@ class Features:
         ).prefetch(tf.data.AUTOTUNE)
 
     def batches(
-        self, batch_size: int, *, multiple: int = 1
+        self,
+        batch_size: int,
+        *,
+        multiple: int = 1,
+        has_few_shapes: bool = False,
     ) -> Iterator[tuple[np.ndarray, Batch]]:
         """Yields every row once, rows of about the same length together.
 
@@ -143,6 +146,8 @@ class Features:
           batch_size: rows at once.
           multiple: what the rows of each batch are a multiple of: some come
             again where it takes more.
+          has_few_shapes: whether all batches have the same number of rows, of
+            one of a few lengths, for a function that compiles each shape.
 
         Yields:
           The rows' numbers, int64 [b], and the batch.
@@ -150,9 +155,18 @@ class Features:
         order = np.argsort(self.lengths, kind="stable")
         for start in range(0, self.num_rows, batch_size):
             indices = order[start : start + batch_size]
-            length = _rounded(int(self.lengths[indices].max()))
-            indices = np.resize(indices, _rounded(len(indices), multiple))
+            longest = self.lengths[indices].max()
+            length, size = _rounded(int(longest)), len(indices)
+            if has_few_shapes:
+                length = int(self._next_of_few(longest))
+                size = min(batch_size, self.num_rows)
+            indices = np.resize(indices, _rounded(size, multiple))
             yield indices, self.batch(tf.constant(indices), length)
+
+    def _next_of_few(self, lengths: np.ndarray) -> np.ndarray:
+        """Rounds lengths of rows up to those that are worth compiling."""
+        choices = [n for n in _LENGTHS if n < self.length] + [self.length]
+        return np.array(choices)[np.searchsorted(choices, lengths)]
 
     def _stream(self, size: int, seed: int) -> np.ndarray:
         """Returns the first row numbers of the stream, int32 [size]."""

@@ -170,7 +170,8 @@ class FinetuningModel(UpdatedModel):
         """Computes the outputs of all rows of a split, without dropout.
 
         The replicas of this process share each batch; other workers compute
-        nothing for it.
+        nothing for it. XLA compiles it where it compiles updates, once for
+        each shape of the batches, of which there are then few.
 
         Args:
           task: whose head.
@@ -183,7 +184,10 @@ class FinetuningModel(UpdatedModel):
         """
         order, parts = [], []
         count = distribution.num_local_replicas(self.distribute_strategy)
-        for indices, batch in features.batches(batch_size, multiple=count):
+        batches = features.batches(
+            batch_size, multiple=count, has_few_shapes=self.jit_compile_step
+        )
+        for indices, batch in batches:
             by_replica = self._function(task, batch)(batch)
             for number, outputs in enumerate(by_replica):
                 order.append(indices[number::count])
@@ -215,6 +219,9 @@ class FinetuningModel(UpdatedModel):
     ) -> list[dict[str, tf.Tensor]]:
         strategy = self.distribute_strategy
         count = distribution.num_local_replicas(strategy)
+        compute = functools.partial(self._outputs_and_losses, task)
+        if self.jit_compile_step:  # as in an update, what one replica does
+            compute = tf.function(compute, jit_compile=True, autograph=False)
 
         def of_replica(batch: Batch) -> dict[str, tf.Tensor]:
             replica = tf.distribute.get_replica_context()
@@ -223,7 +230,7 @@ class FinetuningModel(UpdatedModel):
             for name, x in batch.items():
                 shape = [-1, count, *tensor_ops.shape_of(x)[1:]]
                 part[name] = tf.gather(tf.reshape(x, shape), number, axis=1)
-            return self._outputs_and_losses(task, part)
+            return compute(part)
 
         results = strategy.run(of_replica, args=(batch,))
         local = {

@@ -36,7 +36,7 @@ from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.texts import Data
 from electra_tf.training import callbacks as callbacks_lib
 from electra_tf.training import training_utils
-from electra_tf.util import config_fields
+from electra_tf.util import config_fields, dtype_policies
 from electra_tf.util.errors import ElectraWarning, UserError
 
 _NO_FILES = {"data_dir": ".", "model_name": "keras"}
@@ -55,8 +55,9 @@ class ElectraPretrainer(keras.Model):
       discriminator = pretrainer.extract("discriminator")
 
     An update is that of `run_pretraining`, to the bit; its schedule is as long
-    as `num_train_steps`. Under `tf.distribute.MirroredStrategy`, whose scope
-    the model is made in, the replicas share each batch.
+    as `num_train_steps`, its precision that of the configuration, whatever
+    Keras' global policy is. Under `tf.distribute.MirroredStrategy`, whose
+    scope the model is made in, the replicas share each batch.
 
     Differs from `run_pretraining`: nothing is resumed within an epoch, and
     several workers are refused.
@@ -88,7 +89,7 @@ class ElectraPretrainer(keras.Model):
         *,
         name: str | None = None,
     ) -> None:
-        super().__init__(name=name, autocast=False)
+        super().__init__(name=name, autocast=False, dtype="float32")
         self.supports_jit = False  # strings have no place in XLA
         if isinstance(config, Mapping):
             config = PretrainingConfig.from_flags(_NO_FILES | dict(config))
@@ -105,9 +106,10 @@ class ElectraPretrainer(keras.Model):
                 "MultiWorkerMirroredStrategy, which Keras 3 cannot train "
                 "under. Run electra_tf.run_pretraining --strategy=multi_worker."
             )
-        self.objective = pretraining_run.make_model(
-            self.config, vocabulary, strategy
-        )
+        with dtype_policies.scope("float32"):
+            self.objective = pretraining_run.make_model(
+                self.config, vocabulary, strategy
+            )
         self._network = next(iter(export.networks_of(self.objective).values()))
         self._epoch = callbacks_lib.EpochMeans(self.objective.loss_weights)
         self._evaluation_step = evaluation.make_step(self.objective)
@@ -172,8 +174,7 @@ class ElectraPretrainer(keras.Model):
           UserError: if the optimizer is another one.
         """
         self._has_own_optimizer = optimizer is not None
-        if optimizer is None:
-            optimizer = self.objective.optimizer
+        optimizer = optimizer or self.objective.optimizer
         if not isinstance(optimizer, AdamWeightDecayOptimizer):
             raise UserError(
                 "`optimizer` must be an AdamWeightDecayOptimizer, which clips "
@@ -274,8 +275,7 @@ class ElectraPretrainer(keras.Model):
         del arguments
         size = batch_size or self.config.runtime.eval_batch_size
         data = self._batches(x, size).take(steps or -1)
-        step = self._evaluation_step
-        return evaluation.evaluate(self.objective, data, step)
+        return evaluation.evaluate(self.objective, data, self._evaluation_step)
 
     def predict(
         self,

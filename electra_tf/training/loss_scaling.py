@@ -14,7 +14,7 @@ Source: Micikevicius et al., 2018, "Mixed Precision Training"; start and period
 are those of `keras.optimizers.LossScaleOptimizer`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 
 import numpy as np
 import tensorflow as tf
@@ -58,6 +58,29 @@ class LossScale:
             f"{LOSS_SCALE}/scale": self.scale,
             f"{LOSS_SCALE}/num_good_updates": self.num_good_updates,
         }
+
+    def save(self, store: MutableMapping[str, np.ndarray]) -> None:
+        """Adds the scale to a file of Keras.
+
+        Args:
+          store: variables of the model, by name.
+        """
+        for name, variable in self.variables.items():
+            store[name.replace("/", "_")] = variable.numpy()
+
+    def load(self, store: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Sets the scale from a file of Keras, if it was saved there.
+
+        Args:
+          store: variables of the model, by name.
+
+        Returns:
+          Those that are not the scale's.
+        """
+        rest = {name: store[name] for name in store.keys()}
+        for name, variable in self.variables.items():
+            variable.assign(rest.pop(name.replace("/", "_"), variable))
+        return rest
 
     def scaled(self, weights: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Makes losses larger by s.

@@ -57,9 +57,21 @@ class UpdatedModel(keras.Model, abc.ABC):
     loss_weights: dict[str, float]
 
     def __init__(self, precision: str = "float32") -> None:
-        super().__init__()
+        # Not Keras' global policy: of mixed_float16 Keras would wrap the
+        # optimizer, to scale the loss a second time.
+        super().__init__(dtype="float32")
         self.jit_compile_step = False
         self.loss_scale = LossScale() if precision == "float16" else None
+
+    def save_own_variables(self, store: Any) -> None:  # noqa: ANN401
+        super().save_own_variables(store)
+        if self.loss_scale:
+            self.loss_scale.save(store)
+
+    def load_own_variables(self, store: Any) -> None:  # noqa: ANN401
+        if self.loss_scale:
+            store = self.loss_scale.load(store)
+        super().load_own_variables(store)
 
     @abc.abstractmethod
     def compute_losses(

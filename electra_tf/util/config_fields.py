@@ -2,6 +2,7 @@
 
 import ast
 import dataclasses
+import functools
 import inspect
 import itertools
 import re
@@ -204,7 +205,8 @@ def flatten(values: Mapping[str, Any]) -> dict[str, Any]:
     return flat
 
 
-def _helps(config_class: type) -> dict[str, str]:
+@functools.cache  # to read the source takes longer than all else
+def _helps(config_class: type) -> Mapping[str, str]:
     """Returns field -> the string literal under it, on one line."""
     helps = {}
     for base in reversed(config_class.__mro__[:-1]):

@@ -92,15 +92,19 @@ def test_rows_of_training_are_filled_up_to_a_length():
     assert eids == [every[5], every[2]]
 
 
-def test_batches_are_as_long_as_their_longest_row_asks_for():
-    random = np.random.default_rng(0)
-    sizes = random.geometric(0.1, 100) + 2
+def _long_features():
+    """Returns rows of 3 to 83 tokens, and their sizes."""
+    sizes = np.random.default_rng(0).geometric(0.1, 100) + 2
     sizes[50] = 83
     rows = [
         {"input_ids": np.ones(size), "segment_ids": np.zeros(size), "eid": i}
         for i, size in enumerate(sizes)
     ]
-    features = Features(rows, (*TOKENS, EID))
+    return Features(rows, (*TOKENS, EID)), sizes
+
+
+def test_batches_are_as_long_as_their_longest_row_asks_for():
+    features, sizes = _long_features()
     choices = [16, 32, 48, 64, 88]
     every = features.training_dataset(
         steps=np.arange(75), length=88, batch_size=4, seed=3
@@ -116,3 +120,20 @@ def test_batches_are_as_long_as_their_longest_row_asks_for():
     counts = {n: (merged == n).sum() for n in np.unique(merged)}
     assert len(counts) < len(np.unique(found))
     assert min(counts[n] for n in sorted(counts)[:-1]) >= 20
+
+
+def test_a_function_that_is_compiled_sees_few_shapes():
+    features, sizes = _long_features()
+    seen = []
+    for indices, batch in features.batches(15, multiple=4, has_few_shapes=True):
+        longest = sizes[indices].max()
+        length = min(n for n in (16, 32, 48, 64, 88) if n >= longest)
+        assert batch["input_ids"].shape == [16, length]
+        np.testing.assert_array_equal(batch["eid"], indices)
+        np.testing.assert_array_equal(
+            batch["input_mask"].numpy().sum(1), sizes[indices]
+        )
+        seen += indices.tolist()
+    assert {*seen} == {*range(100)}
+    ((indices, _),) = _features().batches(32, has_few_shapes=True)
+    assert sorted(indices) == [*range(7)]

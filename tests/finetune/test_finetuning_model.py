@@ -226,6 +226,53 @@ def test_replicas_share_the_rows_of_an_evaluation(num_replicas, monkeypatch):
         np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=1e-5)
 
 
+def _answered(name):
+    """Returns a model with the head of a task, and rows for it."""
+    texts = [["film"], ["the plot is very bad"] * 2, ["it", "a film " * 9]]
+    room = {"max_query_length": 8, "doc_stride": 8}
+    task = tiny.task(name, **room, metadata={"labels": ["B-X", "O"]})
+    examples = [
+        task.make_example(eid, (text * 2)[: len(task.input_names)])
+        for eid, text in enumerate(texts)
+    ]
+    rows = task.featurize(examples, is_training=False)
+    encoder = loading.make(tiny.weights()).encoder
+    keras.utils.set_random_seed(1)
+    model = FinetuningModel(
+        task.config,
+        encoder,
+        [task.head().build_for(16)],
+        seed=0,
+        num_train_steps=1,
+    )
+    return model, Features(rows, task.get_feature_specs())
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "sst",
+        *(
+            pytest.param(x, marks=pytest.mark.slow)
+            for x in "sts ner squad".split()
+        ),
+    ],
+)
+def test_evaluation_compiles_where_updates_do(name):
+    model, features = _answered(name)
+    expected = model.outputs_of(name, features, 2)
+    model._functions.clear()
+    model.jit_compile_step = True
+    found = model.outputs_of(name, features, 2)
+    graph = model._functions[name].get_concrete_function().graph
+    bodies = graph.as_graph_def().library.function
+    assert sum(body.attr["_XlaMustCompile"].b for body in bodies) == 1
+    assert found.keys() == expected.keys()
+    for key, value in expected.items():
+        there = found[key][tuple(map(slice, value.shape))]
+        np.testing.assert_allclose(there, value, rtol=1e-4, atol=1e-5)
+
+
 def test_dropout_is_a_function_of_seed_step_and_row():
     model, batch = _model(), _batch()["sst"]
     keys = tf.cast(tf.range(8), tf.uint32)

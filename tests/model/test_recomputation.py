@@ -112,12 +112,12 @@ def test_xla_computes_both_times_too():
             lambda: _states_and_gradients(encoder), jit_compile=True
         )
         text = run.experimental_get_compiler_ir()(stage="optimized_hlo")
-        return run()[1], text.count(" dot(") + text.count("custom-call(")
+        return run, text.count(" dot(") + text.count("custom-call(")
 
-    expected, count = compiled(plain)
-    found, more = compiled(again)
+    _, count = compiled(plain)
+    run, more = compiled(again)
     assert more >= count + 5 * CONFIG.num_hidden_layers
-    _assert_close(found, expected)
+    _assert_close(run()[1], _states_and_gradients(plain)[1], 1e-5)
 
 
 def test_it_is_no_part_of_a_configuration():

@@ -107,6 +107,36 @@ def test_a_keras_file_holds_weights_slots_and_step(fitted, tmp_path):
     assert again.evaluate(_dataset(1)) == fitted.evaluate(_dataset(1))
 
 
+@pytest.fixture
+def keras_float16():
+    """Sets Keras' global policy to that which wraps optimizers."""
+    keras.config.set_dtype_policy("mixed_float16")
+    yield
+    keras.config.set_dtype_policy("float32")
+
+
+def _after_two_updates():
+    pretrainer = _make(num_train_steps=2, num_warmup_steps=0)
+    pretrainer.compile(run_eagerly=True)
+    pretrainer.fit(_dataset(2), verbose=0)
+    return pretrainer.objective
+
+
+def test_the_precision_is_the_configurations(request):
+    expected = _after_two_updates()
+    request.getfixturevalue("keras_float16")
+    _assert_same_state(_after_two_updates(), expected)
+
+
+def test_a_keras_file_holds_the_loss_scale(keras_float16, tmp_path):
+    pretrainer = _make(precision="float16")
+    pretrainer.objective.loss_scale.scale.assign(2.0**9)
+    pretrainer.save(tmp_path / "pretrainer.keras")
+    again = keras.saving.load_model(tmp_path / "pretrainer.keras")
+    assert float(again.objective.loss_scale.scale) == 2.0**9
+    _assert_same_state(again.objective, pretrainer.objective)
+
+
 def test_an_optimizer_of_ones_own_is_kept(tmp_path):
     pretrainer = _make()
     pretrainer.compile(AdamWeightDecayOptimizer(0.5))
@@ -173,6 +203,7 @@ def test_a_checkpoint_is_read_by_all_others(fitted, tmp_path):
 
 def test_texts_are_learned_from_batch_by_batch():
     pretrainer = _make()
+    pretrainer.compile(run_eagerly=True)  # to trace takes longer
     seen = []
     callback = keras.callbacks.LambdaCallback(
         on_train_batch_end=lambda batch, logs: seen.append(logs["loss"])

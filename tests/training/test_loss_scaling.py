@@ -207,6 +207,21 @@ def test_a_resume_is_bit_exact(tmp_path):
     _same(whole.state(), resumed.state())
 
 
+def test_a_file_of_keras_keeps_the_scale(tmp_path):
+    path = tmp_path / "model.weights.h5"
+    model, again = _Regression(), _Regression()
+    model.loss_scale.scale.assign(2.0**9)
+    model.loss_scale.num_good_updates.assign(7)
+    model.save_weights(path)
+    again.load_weights(path)
+    found = again.loss_scale.variables.values()
+    assert [float(x) for x in found] == [2.0**9, 7]
+    _Regression("float32").save_weights(path)  # as older files
+    again.load_weights(path)
+    found = again.loss_scale.variables.values()
+    assert [float(x) for x in found] == [2.0**9, 7]
+
+
 def test_a_loss_that_is_not_finite_ends_the_run():
     broken = np.where(np.arange(3) == 1, np.inf, X).astype("f")
     with pytest.raises(NonFiniteLossError, match="loss or its gradient"):

@@ -1,8 +1,7 @@
 r"""Measures the encoder at inference against ONNX Runtime and PyTorch.
 
-    python -m venv VENV
-    VENV/bin/pip install torch transformers onnx onnxruntime onnxscript
-    python tools/benchmarks/inference.py --peer_python=VENV/bin/python
+    python tools/benchmarks/environments.py --dir=DIR --names=onnx
+    python tools/benchmarks/inference.py --peer_python=DIR/onnx/bin/python
 
 All have the weights of one Hugging Face `ElectraModel`, of random values, and
 the same rows of random tokens, half to wholly filled. `inference_peers.py` says
@@ -25,6 +24,7 @@ from collections.abc import Mapping, Sequence
 import inference_peers
 import machine
 import numpy as np
+from reports import spread
 
 from electra_tf.util import config_flags
 from electra_tf.util.config_fields import one_of, require, require_choices
@@ -202,11 +202,7 @@ def _measure(
     return {
         "largest_difference": difference,
         "milliseconds": {
-            name: {
-                "min": 1e3 * min(values),
-                "median": 1e3 * statistics.median(values),
-                "max": 1e3 * max(values),
-            }
+            name: spread(1e3 * seconds for seconds in values)
             for name, values in times.items()
         },
         "ours_over_fastest_rival": ratios(times),

@@ -93,27 +93,21 @@ def saved_model(setting: Setting) -> Peer:
     function = loaded.signatures["serving_default"]
 
     def run(ids: np.ndarray, mask: np.ndarray) -> np.ndarray:
-        arrays = dict(zip(_NAMES, (ids, mask, np.zeros_like(ids)), strict=True))
-        tensors = {name: tf.constant(x) for name, x in arrays.items()}
-        return function(**tensors)["states"].numpy()
+        tensors = map(tf.constant, _inputs(ids, mask))
+        named = dict(zip(_NAMES, tensors, strict=True))
+        return function(**named)["states"].numpy()
 
     return Peer({"tensorflow": tf.__version__}, run)
 
 
 def predict(setting: Setting) -> Peer:
     """Makes ours as `predict` calls it: one graph for batches of any length."""
-    from electra_tf.util import memory
-
-    memory.keep()
-    return _keras(setting, static=False)
+    return _keras(setting, is_static=False)
 
 
 def keras(setting: Setting) -> Peer:
     """Makes ours as a function traced for each shape."""
-    from electra_tf.util import memory
-
-    memory.keep()
-    return _keras(setting, static=True)
+    return _keras(setting, is_static=True)
 
 
 def torch(setting: Setting) -> Peer:
@@ -153,7 +147,7 @@ def torch_files(setting: Setting) -> Peer:
     path = f"{setting.directory}/encoder.onnx"
     example = torch.ones(2, 16, dtype=torch.long)
     torch.onnx.export(
-        _StatesOnly.of(model),
+        _states_only(model),
         (example, example, example * 0),
         path,
         dynamo=False,
@@ -188,26 +182,28 @@ PEERS = {
 }
 
 
-class _StatesOnly:
-    """Makes a module of what is exported: ids, mask, segments -> states."""
+def _states_only(model: Any) -> Any:  # noqa: ANN401
+    """Returns a module that is exported: ids, mask, segments -> states."""
+    import torch
 
-    @staticmethod
-    def of(model: Any) -> Any:  # noqa: ANN401
-        import torch
+    class Module(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = model
 
-        class Module(torch.nn.Module):
-            def __init__(self) -> None:
-                super().__init__()
-                self.model = model
+        def forward(
+            self, ids: torch.Tensor, mask: torch.Tensor, types: torch.Tensor
+        ) -> torch.Tensor:
+            return self.model(
+                ids, attention_mask=mask, token_type_ids=types
+            ).last_hidden_state
 
-            def forward(
-                self, ids: torch.Tensor, mask: torch.Tensor, types: torch.Tensor
-            ) -> torch.Tensor:
-                return self.model(
-                    ids, attention_mask=mask, token_type_ids=types
-                ).last_hidden_state
+    return Module()
 
-        return Module()
+
+def _inputs(ids: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Returns the inputs of an encoder, in the order of `_NAMES`."""
+    return ids, mask, np.zeros_like(ids)
 
 
 def _ours(setting: Setting) -> tuple[Any, Any]:
@@ -222,20 +218,20 @@ def _ours(setting: Setting) -> tuple[Any, Any]:
     return tf, loading.make(weights).encoder
 
 
-def _keras(setting: Setting, *, static: bool) -> Peer:
+def _keras(setting: Setting, *, is_static: bool) -> Peer:
+    from electra_tf.util import memory
+
+    memory.keep()
     tf, encoder = _ours(setting)
-    signature = None
-    if not static:
-        signature = [tf.TensorSpec([None, None], tf.int32)] * 3
+    any_shape = [tf.TensorSpec([None, None], tf.int32)] * len(_NAMES)
     function = tf.function(
         lambda *x: encoder(*x).sequence_output,
-        input_signature=signature,
+        input_signature=None if is_static else any_shape,
         autograph=False,
     )
 
     def run(ids: np.ndarray, mask: np.ndarray) -> np.ndarray:
-        arrays = (ids, mask, np.zeros_like(ids))
-        return function(*map(tf.constant, arrays)).numpy()
+        return function(*map(tf.constant, _inputs(ids, mask))).numpy()
 
     return Peer({"tensorflow": tf.__version__}, run)
 
@@ -254,10 +250,11 @@ def _torch(setting: Setting, *, is_compiled: bool) -> Peer:
             found = function(input_ids=ids, attention_mask=mask)
         return found.last_hidden_state.numpy()
 
-    versions = (torch.__version__, transformers.__version__)
-    return Peer(
-        dict(zip(("torch", "transformers"), versions, strict=True)), run
-    )
+    versions = {
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+    }
+    return Peer(versions, run)
 
 
 def _hugging_face(directory: str, attention: str) -> Any:  # noqa: ANN401
@@ -281,7 +278,7 @@ def _onnx(setting: Setting, file_name: str) -> Peer:
     types = {x.name: x.type for x in session.get_inputs()}
 
     def run(ids: np.ndarray, mask: np.ndarray) -> np.ndarray:
-        arrays = dict(zip(_NAMES, (ids, mask, np.zeros_like(ids)), strict=True))
+        arrays = dict(zip(_NAMES, _inputs(ids, mask), strict=True))
         feeds = {
             name: arrays[name].astype("int32" if "32" in kind else "int64")
             for name, kind in types.items()

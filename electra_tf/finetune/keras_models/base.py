@@ -1,7 +1,6 @@
 """The encoder and the tokenizer that all Keras models have."""
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self
 
 import keras
@@ -23,7 +22,7 @@ from electra_tf.model.text_reader import (
     vocabulary_from_config,
 )
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.util import seeds
+from electra_tf.util import dtype_policies, seeds
 from electra_tf.util.errors import UserError
 
 Batch = Mapping[str, tf.Tensor]
@@ -86,7 +85,7 @@ class ElectraModel(keras.Model):
         self.tokenizer = TextTokenizer(vocabulary, do_lower_case, strip_accents)
         self.head: Head | None = None
         self._calls = keras.random.SeedGenerator(seed)
-        with self._policy():
+        with dtype_policies.scope(self.dtype_policy):
             self.encoder = BertModel(encoder_config)
             self.encoder.build((None, None))
 
@@ -106,19 +105,9 @@ class ElectraModel(keras.Model):
             if part is not None
         ]
 
-    @contextmanager
-    def _policy(self) -> Iterator[None]:
-        """Gives the layers made inside the model's policy."""
-        before = keras.config.dtype_policy()
-        keras.config.set_dtype_policy(self.dtype_policy)
-        try:
-            yield
-        finally:
-            keras.config.set_dtype_policy(before)
-
     def _built(self, make: Callable[[], Head]) -> Head:
         """Makes and builds the head."""
-        with self._policy():
+        with dtype_policies.scope(self.dtype_policy):
             head = make().build_for(self.encoder.config.hidden_size)
         self.built = True
         return head

@@ -98,7 +98,11 @@ REACHED["electra of clean rows"] = REACHED["electra_sentence"]
 
 
 def _make_model(variant, **leaves):
-    leaves = {"initializer_range": 0.2, **tiny.VARIANTS[variant], **leaves}
+    few = {
+        "initializer_range": 0.2,
+        "num_hidden_layers": 2 if variant == "teams" else 1,
+    }
+    leaves = {**few, **tiny.VARIANTS[variant], **leaves}
     return tiny.model(tiny.config(**leaves), tiny.COUNTED)
 
 

@@ -1,0 +1,21 @@
+"""Keras' global dtype policy, for a while."""
+
+import contextlib
+from collections.abc import Iterator
+
+import keras
+
+
+@contextlib.contextmanager
+def scope(policy: str | keras.DTypePolicy) -> Iterator[None]:
+    """Gives a policy to the layers made inside that are given none.
+
+    Args:
+      policy: "float32", "mixed_bfloat16" or "mixed_float16", or an object.
+    """
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(policy)
+    try:
+        yield
+    finally:
+        keras.config.set_dtype_policy(before)

@@ -1,0 +1,12 @@
+import keras
+import pytest
+
+from electra_tf.util import dtype_policies
+
+
+def test_a_policy_is_that_of_layers_made_inside_also_after_an_error():
+    with pytest.raises(KeyError), dtype_policies.scope("mixed_float16"):
+        layer = keras.layers.Dense(1)
+        raise KeyError
+    assert layer.dtype_policy.name == "mixed_float16"
+    assert keras.layers.Dense(1).dtype_policy.name == "float32"
