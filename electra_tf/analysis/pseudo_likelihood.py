@@ -22,97 +22,71 @@ Source: Clark et al., 2020 (Electric), sections 2 and 4; ELECTRA paper, appendix
 G, whose formula is derived here.
 """
 
-from typing import NamedTuple
+import numpy as np
 
-import tensorflow as tf
-
-from electra_tf.pretrain import pretrain_helpers
-from electra_tf.pretrain.objectives.electra import Electra
-from electra_tf.pretrain.pretrain_data import Inputs
-from electra_tf.pretrain.pretraining_model import PretrainingModel
+from electra_tf.config.masking import MaskingConfig
+from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.util.errors import UserError
 
 
-class TokenScores(NamedTuple):
-    """Pseudo-log-likelihood of each token, given all others.
-
-    Attributes:
-      log_probs: float32 [B, L], nats; 0 where there is no score.
-      weights: float32 [B, L], 1 where there is a score.
-    """
-
-    log_probs: tf.Tensor
-    weights: tf.Tensor
-
-    def totals(self) -> tf.Tensor:
-        """Returns the pseudo-log-likelihood of each row, float32 [B], nats.
-
-        Of a packed row it is the sum over its documents.
-        """
-        return tf.reduce_sum(self.log_probs, -1)
-
-
-def score(model: PretrainingModel, inputs: Inputs) -> TokenScores:
-    """Scores each token of some text in one pass, without dropout.
-
-    Args:
-      model: of the objective `electric`, or of `electra` with two towers.
-      inputs: a batch of clean text.
-
-    Raises:
-      UserError: if the model has no probability for every token.
-    """
-    log_probs = _log_probs(model, inputs)
-    scored = pretrain_helpers.candidates(inputs, model.vocabulary)
-    return TokenScores(
-        tf.where(scored, log_probs, 0.0), tf.cast(scored, tf.float32)
-    )
-
-
 def electra_log_probs(
-    disc_logits: tf.Tensor, log_q: tf.Tensor, share: tf.Tensor | float
-) -> tf.Tensor:
+    disc_logits: np.ndarray, log_q: np.ndarray, share: np.ndarray | float
+) -> np.ndarray:
     """Computes log (D q / (a (1 - D) + q)), a = (1 - share) / share.
 
     Args:
-      disc_logits: float32 [B, L], the discriminator's; D = sigmoid(-logit).
-      log_q: float32 [B, L], of the generator, nats.
-      share: of the tokens that are replaced in training, k / m; float32 [B, 1]
-        or one number.
+      disc_logits: float [..., L], the discriminator's; D = sigmoid(-logit).
+      log_q: float [..., L], of the generator, nats.
+      share: of the tokens that are replaced in training, k / m, in (0, 1];
+        float [..., 1] or one number.
 
     Returns:
-      float32 [B, L], nats.
+      float64 [..., L], nats.
     """
-    log_a = tf.math.log((1.0 - share) / share)
-    log_replaced = log_a + tf.math.log_sigmoid(disc_logits)
-    rest = tf.reduce_logsumexp(tf.stack([log_replaced, log_q]), 0)
-    return tf.math.log_sigmoid(-disc_logits) + log_q - rest
+    logits, log_q = (np.asarray(x, np.float64) for x in (disc_logits, log_q))
+    share = np.asarray(share, np.float64)
+    with np.errstate(divide="ignore"):
+        log_a = np.log(1.0 - share) - np.log(share)  # -inf: all are replaced
+    rest = np.logaddexp(log_a + log_sigmoid(logits), log_q)
+    return log_sigmoid(-logits) + log_q - rest
 
 
-def _log_probs(model: PretrainingModel, inputs: Inputs) -> tf.Tensor:
-    objective = model.config.objective
-    if objective.traits.answers == "energies":
-        return -model.discriminate(inputs)
-    if not objective.has_two_towers:
-        raise UserError(
-            "A score for every token needs objective=electric, or electra "
-            "with generator_type=two_tower. Received: "
-            f"objective={objective.objective}, "
-            f"generator_type={objective.generator_type}."
-        )
-    _check_samples(model)
-    cloze, _ = model.cloze(inputs)
-    return electra_log_probs(
-        model.discriminate(inputs),
-        cloze.log_probs(inputs.input_ids),
-        _share(model, inputs),
-    )
+def log_sigmoid(x: np.ndarray) -> np.ndarray:
+    """Computes -log(1 + exp(-x)) without overflow, in the precision of x."""
+    return -np.logaddexp(0.0, -x)
 
 
-def _check_samples(model: Electra) -> None:
-    """Refuses a training whose samples the formula does not know."""
-    objective = model.config.objective
-    strategy = model.config.masking.masking_strategy
+def share_of_replaced(
+    num_candidates: np.ndarray, masking: MaskingConfig, max_seq_length: int
+) -> np.ndarray:
+    """Returns what training replaces of the candidates of a row, k / m.
+
+    Args:
+      num_candidates: int [...], m, the tokens of a text; at least 1. A row has
+        [CLS] and [SEP] besides.
+      masking: of the training.
+      max_seq_length: tokens of its longest rows.
+
+    Returns:
+      float64 [...], at most 1.
+    """
+    wanted = (num_candidates + 2) * masking.mask_prob_at(1.0)
+    most = masking.max_predictions_per_seq(max_seq_length)
+    chosen = np.clip(np.round(wanted), 1, most)
+    return np.minimum(chosen / num_candidates, 1.0)
+
+
+def check_samples(config: PretrainingConfig) -> None:
+    """Refuses a training whose samples the formula of two towers misses.
+
+    Args:
+      config: of a training of two towers and a discriminator.
+
+    Raises:
+      UserError: naming the settings.
+    """
+    objective = config.objective
+    strategy = config.masking.masking_strategy
     fits = (
         objective.temperature == 1,
         objective.temperature_end in (None, 1),
@@ -131,11 +105,3 @@ def _check_samples(model: Electra) -> None:
             f"disallow_correct={objective.disallow_correct}, "
             f"masking_strategy={strategy}."
         )
-
-
-def _share(model: Electra, inputs: Inputs) -> tf.Tensor:
-    """Returns what training chooses of each row's candidates, [B, 1]."""
-    allowed = pretrain_helpers.candidates(inputs, model.vocabulary)
-    m = tf.reduce_sum(tf.cast(allowed, tf.float32), -1, keepdims=True)
-    k = pretrain_helpers.num_chosen(inputs, model.config.masking)
-    return tf.minimum(k / tf.maximum(m, 1.0), 1.0)
