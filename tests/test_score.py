@@ -9,8 +9,7 @@ import pytest
 import tiny_scoring
 
 from electra_tf import score
-from electra_tf.analysis import score_output, scoring_networks
-from electra_tf.analysis.scores import Repair, TextScores, TokenScore
+from electra_tf.analysis import scoring_networks
 from electra_tf.checkpoint import calibration
 from electra_tf.util import config_flags
 from electra_tf.util.errors import UserError
@@ -130,36 +129,6 @@ def test_the_temperature_is_said_once(run, capsys):
     captured = capsys.readouterr()
     assert captured.err.count("temperature 2.000, fitted on dev text") == 1
     assert captured.out.startswith(("w1 w2\n", "[w1]", "w1 [w2]"))
-
-
-def _token(token, start, end, probability):
-    return TokenScore(
-        token=token,
-        start=start,
-        end=end,
-        start_byte=start,
-        end_byte=end,
-        probability_replaced=probability,
-        log_probs={"discriminator": float(np.log(1 - probability))},
-        repairs=(Repair("ate", 0.5),),
-    )
-
-
-TABLE = """\
-The [Meal] ate.
-  original        generated       P(replaced)     verdict         discriminator
-  the                             0.25            original        -0.29
-  meal            ate             0.75            replaced        -1.39
-  mean log-probability, nats: discriminator -0.837"""
-
-
-def test_a_table_shows_the_users_text_with_flagged_tokens_in_brackets():
-    tokens = (_token("the", 0, 3, 0.25), _token("meal", 4, 8, 0.75))
-    found = TextScores("The Meal ate.", tokens)
-    assert score_output.table(found) == TABLE
-    coloured = score_output.table(found, in_colour=True)
-    assert "The \x1b[31m[Meal]\x1b[0m ate." in coloured
-    assert "\x1b[31mreplaced" in coloured and "\x1b[32moriginal" in coloured
 
 
 def test_standard_input_has_a_text_a_line(run, monkeypatch, tmp_path, capsys):

@@ -4,8 +4,12 @@ from electra_tf.analysis.windows import windows
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 10, 11])
-@pytest.mark.parametrize("num_tokens", [*range(1, 30), 101])
-def test_a_token_is_scored_where_its_shorter_side_is_longest(num_tokens, size):
+def test_a_token_is_scored_where_its_shorter_side_is_longest(size):
+    for num_tokens in (*range(1, 30), 101):
+        _check(num_tokens, size)
+
+
+def _check(num_tokens, size):
     found = list(windows(num_tokens, size))
     assert all(0 < w.end - w.start <= size for w in found)
     owners = [i for i, w in enumerate(found) for _ in range(w.first, w.stop)]
