@@ -76,6 +76,7 @@ class Scorer:
         batch_size: int = 32,
         max_seq_length: int = 0,
     ) -> None:
+        _require("batch_size", batch_size, 1)
         self._networks = networks
         self.batch_size = batch_size
         self.max_seq_length = _row_length(networks, max_seq_length)
@@ -156,6 +157,7 @@ class Scorer:
                 "`texts` must be a sequence of texts. Received: a single one, "
                 f"{shown(texts)}. Put it in a list."
             )
+        _require("num_repairs", num_repairs, 0)
         needed = [*scores, *["mlm"] * bool(num_repairs)]
         for name in needed:
             self._check(name)
@@ -310,6 +312,13 @@ def _text_scores(
         for t, span in enumerate(spans)
     )
     return TextScores(text, tuple(made))
+
+
+def _require(name: str, value: int, least: int) -> None:
+    if value < least:
+        raise UserError(
+            f"`{name}` must be at least {least}. Received: {value}."
+        )
 
 
 def _row_length(networks: ScoringNetworks, given: int) -> int:

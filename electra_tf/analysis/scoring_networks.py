@@ -12,6 +12,7 @@ tokens. The generator beside them fills masks.
 
 import dataclasses
 import functools
+import math
 import pathlib
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -28,7 +29,7 @@ from electra_tf.checkpoint.architecture import (
 )
 from electra_tf.checkpoint.weights import Weights, select
 from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.model import tensor_ops
+from electra_tf.model import tensor_ops, vocabulary_softmax
 from electra_tf.model.heads import ClozePredictions
 from electra_tf.model.layers import POLICIES
 from electra_tf.model.networks import (
@@ -37,6 +38,7 @@ from electra_tf.model.networks import (
     complete_ids,
 )
 from electra_tf.model.sentencepiece_model import SPECIAL_TOKENS
+from electra_tf.model.text_reader import Ids
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.model.two_tower import TwoTowerModel
 from electra_tf.util import config_flags, files
@@ -70,7 +72,8 @@ class ScoringNetworks:
       vocabulary: of the tokens.
       tokenizer_options: `do_lower_case` and `strip_accents`.
       training: configuration of the run that trained them; None if not known.
-      discriminator: None where there is none whose answers are known.
+      discriminator: None where there is none whose answers are known; of
+        objective=script the network that fills masks, too.
       gives_energies: whether its logits are energies, those of Electric.
       towers: two towers, and the head that predicts words from their states.
       generator: fills masks.
@@ -82,7 +85,7 @@ class ScoringNetworks:
     vocabulary: Vocabulary
     tokenizer_options: Mapping[str, bool]
     training: PretrainingConfig | None
-    discriminator: ElectraDiscriminator | None
+    discriminator: ElectraDiscriminator | ElectraGenerator | None
     gives_energies: bool
     towers: tuple[TwoTowerModel, ClozePredictions] | None
     generator: ElectraGenerator | None
@@ -106,7 +109,7 @@ class ScoringNetworks:
 
     def _detect(self, input_ids: tf.Tensor) -> dict[str, tf.Tensor]:
         ids = complete_ids({"input_ids": input_ids})
-        outputs = {"logits": self.discriminator(ids)["logits"]}
+        outputs = {"logits": self._logits(ids)}
         if self.towers:
             towers, head = self.towers
             is_real = ids["input_mask"] > 0
@@ -114,6 +117,21 @@ class ScoringNetworks:
             cloze = head.everywhere(towers(**ids), table, is_real)
             outputs["log_q"] = cloze.log_probs(input_ids)
         return outputs
+
+    def _logits(self, ids: Ids) -> tf.Tensor:
+        """Returns the logits of P(replaced), or energies, float32 [B, L]."""
+        network = self.discriminator
+        if isinstance(network, ElectraDiscriminator):
+            return network(ids)["logits"]
+        # As objective=script has it: log (1 / V) sum exp of the words' logits.
+        states = network.encoder(**ids).sequence_output
+        partition = vocabulary_softmax.log_partition(
+            network.head.project(states),
+            tf.convert_to_tensor(network.encoder.embeddings.word_embeddings),
+            tf.convert_to_tensor(network.head.output_bias),
+            is_wanted=ids["input_mask"] > 0,
+        )
+        return partition.log_z - math.log(network.config.vocab_size)
 
     def fill(
         self, input_ids: np.ndarray, positions: np.ndarray, num_repairs: int
@@ -203,7 +221,8 @@ def read(
         )
     policy, discriminator, towers = POLICIES[precision], None, None
     if answers in ("verdicts", "energies"):
-        alone = select(weights, "discriminator")
+        has_head = DISCRIMINATOR_HEAD in weights.architecture.heads
+        alone = select(weights, "discriminator" if has_head else "generator")
         discriminator = loading.make(alone, dtype=policy)
     if "two_tower" not in missing:
         towers = _make_towers(weights, discriminator, policy)
@@ -247,10 +266,12 @@ def _answers(weights: Weights, training: PretrainingConfig | None) -> str:
     Returns:
       One of these; "" if there is no discriminator.
     """
+    traits = training and training.objective.traits
     if DISCRIMINATOR_HEAD not in weights.architecture.heads:
-        return ""
-    if training is not None:
-        return training.objective.traits.answers
+        is_script = traits and not traits.has_own_generator and traits.answers
+        return traits.answers if is_script else ""
+    if traits is not None:
+        return traits.answers
     return "unknown" if weights.architecture.is_two_tower else "verdicts"
 
 

@@ -247,6 +247,10 @@ def test_what_cannot_be_scored_is_refused(runs, tmp_path, scorers):
         scorers["electra"].score("w1")
     with pytest.raises(UserError, match="from 3 to 32.*Received: 33"):
         Scorer(scorers["electra"]._networks, max_seq_length=33)
+    with pytest.raises(UserError, match="`batch_size` must be at least 1"):
+        Scorer(scorers["electra"]._networks, batch_size=0)
+    with pytest.raises(UserError, match="`num_repairs` must be at least 0"):
+        scorers["electra"].score(["w1"], num_repairs=-1)
     other = tmp_path / "other.txt"
     tokens = [*tiny.SPECIALS, *(f"v{i}" for i in range(55))]
     other.write_text("\n".join(tokens))

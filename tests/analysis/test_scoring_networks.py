@@ -2,6 +2,7 @@
 
 import shutil
 
+import numpy as np
 import pytest
 import tiny
 import tiny_scoring
@@ -40,6 +41,28 @@ def test_two_towers_without_their_settings_are_not_guessed_at(run, tmp_path):
         pytest.raises(UserError, match="says whether .* verdicts or energies"),
     ):
         scoring_networks.read(path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "objective", ["script", "teams", "coco_lm", "electra_sentence"]
+)
+def test_verdicts_are_those_of_the_objective(tmp_path, objective):
+    model, path = tiny_scoring.write_run(tmp_path, **tiny.VARIANTS[objective])
+    networks = scoring_networks.read(str(path))
+    inputs = tiny.batch()
+    ids = inputs.input_ids.numpy()
+    zeros = inputs._replace(segment_ids=inputs.segment_ids * 0)
+    expected = model.discriminate(zeros).numpy()
+    found = networks.detect(ids)["logits"].numpy()
+    np.testing.assert_allclose(found[ids > 0], expected[ids > 0], atol=1e-5)
+
+
+@pytest.mark.slow
+def test_a_choice_among_words_is_no_discriminator(tmp_path):
+    _, path = tiny_scoring.write_run(tmp_path, objective="mc_bert")
+    networks = scoring_networks.read(str(path))
+    assert networks.missing.keys() == {"electric", "two_tower", "discriminator"}
 
 
 def test_a_vocabulary_must_be_known(run, tmp_path):
