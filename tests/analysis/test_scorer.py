@@ -241,6 +241,26 @@ def test_a_pair_of_hugging_faces_scores_as_the_run_does(
         )
 
 
+@pytest.mark.slow
+def test_a_checkpoint_of_the_original_scores_as_the_run_does(tmp_path):
+    _, path = tiny_scoring.write_run(
+        tmp_path, num_attention_heads=1, generator_num_attention_heads=1
+    )
+    weights = checkpoint_formats.read(str(path))
+    (bundle,) = checkpoint_formats.write(str(tmp_path / "o"), weights, "tf1")
+    with pytest.warns(ElectraWarning, match="attention heads"):
+        scorer = Scorer.from_checkpoint(bundle)
+    assert scorer.scores == ("discriminator", "mlm")
+    assert scorer.max_seq_length == 32  # as many as it has positions for
+    (found,) = scorer.score(TEXTS[:1], scores=scorer.scores)
+    ours = Scorer.from_checkpoint(path)
+    (expected,) = ours.score(TEXTS[:1], scores=scorer.scores)
+    for score in scorer.scores:
+        np.testing.assert_allclose(
+            _column(found, score), _column(expected, score), atol=1e-5
+        )
+
+
 def test_what_cannot_be_scored_is_refused(runs, tmp_path, scorers):
     _, path = runs["electra"]
     with pytest.raises(UserError, match="Put it in a list"):
