@@ -212,8 +212,7 @@ class Scorer:
         """Adds what one pass says to each text: name -> float64 [tokens]."""
         for batch in _batches(rows, self.batch_size):
             ids = _padded([row.ids for row in batch])
-            outputs = self._networks.detect(ids)
-            arrays = {name: x.numpy() for name, x in outputs.items()}
+            arrays = self._networks.detect(ids)
             for number, row in enumerate(batch):
                 inner = slice(1, len(row.ids) - 1)  # not [CLS] and [SEP]
                 values = self._of_one_pass(

@@ -62,7 +62,7 @@ class Filled(NamedTuple):
     repair_log_probs: np.ndarray
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
 class ScoringNetworks:
     """Networks of one vocabulary.
 
@@ -98,14 +98,25 @@ class ScoringNetworks:
         networks = filter(None, (self.discriminator, towers, self.generator))
         return min(x.config.max_position_embeddings for x in networks)
 
-    @functools.cached_property
-    def detect(self) -> tf.types.experimental.GenericFunction:
-        """A function of ids, int32 [B, L], to what one pass says of them.
+    def detect(self, input_ids: np.ndarray) -> dict[str, np.ndarray]:
+        """Returns what one pass says of each token.
 
-        It returns "logits", of the discriminator, and with two towers "log_q",
-        nats, float32 [B, L].
+        Args:
+          input_ids: int32 [B, L], of clean text; 0 past the end.
+
+        Returns:
+          "logits", of the discriminator, and with two towers "log_q", nats;
+          float32 [B, L].
         """
-        return tf.function(self._detect, input_signature=[_IDS])
+        found = self._detect_traced(tf.constant(input_ids))
+        return {name: x.numpy() for name, x in found.items()}
+
+    @functools.cached_property
+    def _detect_traced(self) -> tf.types.experimental.ConcreteFunction:
+        # A concrete function: of many checkpoints each has its own graph, which
+        # TensorFlow would take for one that is traced again and again.
+        function = tf.function(self._detect, input_signature=[_IDS])
+        return function.get_concrete_function()
 
     def _detect(self, input_ids: tf.Tensor) -> dict[str, tf.Tensor]:
         ids = complete_ids({"input_ids": input_ids})
@@ -145,16 +156,15 @@ class ScoringNetworks:
             none.
         """
         num_repairs = min(num_repairs, self.vocabulary.size)
-        found = self._fill(input_ids, positions, num_repairs)
-        return Filled(*(x.numpy() for x in found))
+        inputs = map(tf.constant, (input_ids, positions, num_repairs))
+        return Filled(*(x.numpy() for x in self._predict_traced(*inputs)))
 
     @functools.cached_property
-    def _fill(self) -> tf.types.experimental.GenericFunction:
-        ids, count = (
-            tf.TensorSpec([None], tf.int32),
-            tf.TensorSpec([], tf.int32),
-        )
-        return tf.function(self._predict, input_signature=[_IDS, ids, count])
+    def _predict_traced(self) -> tf.types.experimental.ConcreteFunction:
+        column, scalar = (tf.TensorSpec(x, tf.int32) for x in ([None], []))
+        signature = [_IDS, column, scalar]
+        function = tf.function(self._predict, input_signature=signature)
+        return function.get_concrete_function()
 
     def _predict(
         self, input_ids: tf.Tensor, positions: tf.Tensor, num_repairs: tf.Tensor
@@ -340,9 +350,11 @@ def _without_verdicts(weights: Weights, answers: str) -> str:
         return "its discriminator gives energies, not verdicts"
     if answers == "unknown":
         return _UNKNOWN
+    if answers:
+        return ""
     if CORRECTOR_HEAD in weights.architecture.heads:
         return "its corrector reads the token that it predicts"
-    return "" if answers else "it has no discriminator that stands alone"
+    return "it has no discriminator that stands alone"
 
 
 def _make_towers(
