@@ -92,8 +92,8 @@ class ScoreConfig:
     as many as in training, at most 512 where that is not known."""
 
     precision: str = one_of("float32", "bfloat16")
-    """Of the matrix products; elsewhere than on machines that have bfloat16 it
-    is float32."""
+    """Of the matrix products; on a machine without bfloat16 they stay
+    float32."""
 
     keep_memory: bool = True
     """Keep freed memory for the next batch instead of returning it to the
