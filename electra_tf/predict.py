@@ -93,9 +93,9 @@ def main(config: PredictConfig) -> None:
     """Answers what the configuration names."""
     memory.keep_if(config.keep_memory)
     with console.quiet_imports():
-        from electra_tf.finetune import prediction_run
+        from electra_tf.data import answering
+        from electra_tf.data.formats import inputs
         from electra_tf.finetune.predictor import Predictor
-        from electra_tf.finetune.readers import inputs
 
     predictor = Predictor(
         config.model,
@@ -110,8 +110,11 @@ def main(config: PredictConfig) -> None:
         source = inputs.of_file(
             config.input, config.input_format, predictor.input_spec
         )
-    prediction_run.run(
-        predictor, source, config.output, skip_bad_rows=config.skip_bad_rows
+    answering.run(
+        predictor.blocks,
+        source,
+        config.output,
+        skip_bad_rows=config.skip_bad_rows,
     )
 
 

@@ -7,7 +7,8 @@ import pytest
 import tiny_finetuning as tiny
 
 from electra_tf import predict
-from electra_tf.finetune import prediction_run, predictor
+from electra_tf.data import answering
+from electra_tf.finetune import predictor
 from electra_tf.util import config_flags
 from electra_tf.util.errors import UserError
 
@@ -84,5 +85,5 @@ def test_a_reader_that_goes_away_ends_the_command(monkeypatch, tmp_path):
 
     with (tmp_path / "pipe").open("wb") as file:
         monkeypatch.setattr(sys, "stdout", Closed(file))
-        with prediction_run._opened("") as output:
+        with answering.opened("") as output:
             output.write("x")

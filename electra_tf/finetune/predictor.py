@@ -5,11 +5,18 @@ import functools
 import itertools
 import os
 import pathlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from electra_tf.checkpoint import checkpoint_formats, loading
 from electra_tf.checkpoint.weights import Weights
+from electra_tf.data.answering import At
+from electra_tf.data.formats.inputs import (
+    InputSource,
+    InputSpec,
+    Item,
+    inputs_of,
+)
 from electra_tf.data.formats.rows import BadRowError
 from electra_tf.finetune import task_description
 from electra_tf.finetune.examples import Example
@@ -17,12 +24,6 @@ from electra_tf.finetune.features import Features
 from electra_tf.finetune.finetuning_model import FinetuningModel
 from electra_tf.finetune.head import Head
 from electra_tf.finetune.preprocessing import TextTokenizer
-from electra_tf.finetune.readers.inputs import (
-    InputSource,
-    InputSpec,
-    Item,
-    inputs_of,
-)
 from electra_tf.finetune.task import Task
 from electra_tf.finetune.task_description import Description
 from electra_tf.model.layers import POLICIES
@@ -130,14 +131,13 @@ class Predictor:
     def blocks(
         self,
         source: InputSource,
-        at: Callable[[int], contextlib.AbstractContextManager],
+        at: At,
     ) -> Iterator[list[tuple[int, Answer]]]:
         """Yields blocks of the numbers of rows and their answers.
 
         Args:
           source: of the rows.
-          at: makes of a row's number the context in which it is read, which
-            may pass over a `BadRowError`: the row then has no answer.
+          at: the context in which a row is read.
         """
         rows = iter(source.rows)
         size = 1 if source.is_live else BLOCK_SIZE

@@ -9,12 +9,12 @@ import tensorflow as tf
 import tiny_finetuning as tiny
 
 from electra_tf.checkpoint import loading
+from electra_tf.data.formats import inputs
 from electra_tf.finetune import task_description
 from electra_tf.finetune.examples import EID, TOKENS
 from electra_tf.finetune.features import Features
 from electra_tf.finetune.finetuning_model import FinetuningModel
 from electra_tf.finetune.preprocessing import TextTokenizer
-from electra_tf.finetune.readers import inputs
 from electra_tf.finetune.task_builder import KINDS, TASKS, get_task
 from electra_tf.util.errors import UserError
 

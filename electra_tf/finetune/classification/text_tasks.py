@@ -12,6 +12,7 @@ from dataclasses import field
 from typing import Any, ClassVar, NamedTuple
 
 from electra_tf.data.formats import prepared
+from electra_tf.data.formats.inputs import InputSpec
 from electra_tf.data.formats.rows import BadRowError, Record
 from electra_tf.data.formats.tables import Layout
 from electra_tf.finetune.examples import (
@@ -22,7 +23,6 @@ from electra_tf.finetune.examples import (
 )
 from electra_tf.finetune.preprocessing import pack
 from electra_tf.finetune.readers import sources
-from electra_tf.finetune.readers.inputs import InputSpec
 from electra_tf.finetune.readers.sources import Source
 from electra_tf.finetune.task import Preset, Row, Task
 

@@ -1,1 +1,1 @@
-"""Readers of the splits of a task, and of the inputs of a model."""
+"""Readers of the splits of a task."""

@@ -6,9 +6,9 @@ import golden_arrays
 import pytest
 import tiny_finetuning as tiny
 
+from electra_tf.data.formats import inputs
 from electra_tf.finetune.classification import glue
 from electra_tf.finetune.examples import InputExample
-from electra_tf.finetune.readers import inputs
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util.errors import UserError
 

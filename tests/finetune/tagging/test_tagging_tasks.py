@@ -7,8 +7,8 @@ import pytest
 import tensorflow as tf
 import tiny_finetuning as tiny
 
+from electra_tf.data.formats import inputs
 from electra_tf.finetune.features import Features
-from electra_tf.finetune.readers import inputs
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util.errors import UserError
 

@@ -1,4 +1,4 @@
-"""One run of prediction from beginning to end, as the command line starts it.
+"""Answers to the rows of an input, from beginning to end, for a command line.
 
 Memory is flat: a block of rows is read, answered and written at once. Answers
 come in the order of the rows.
@@ -10,32 +10,44 @@ import json
 import pathlib
 import sys
 import time
-from collections.abc import Iterator
-from typing import TextIO
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TextIO
 
+from electra_tf.data.formats.inputs import InputSource
 from electra_tf.data.formats.rows import BadRows
-from electra_tf.finetune.predictor import Predictor
-from electra_tf.finetune.readers.inputs import InputSource
 from electra_tf.util import console, files
 from electra_tf.util.errors import UserError
 
+At = Callable[[int], contextlib.AbstractContextManager]
+"""Makes of a row's number the context in which it is read, which may pass over
+a `BadRowError`: the row then has no answer."""
+Blocks = Iterator[Sequence[tuple[int, Any]]]
+"""Blocks of the numbers of rows and their answers."""
+
+
+def json_line(number: int, answer: dict[str, Any]) -> str:
+    """Returns an answer as a line of JSON, with the number of its row."""
+    return json.dumps({"line": number, **answer}, ensure_ascii=False)
+
 
 def run(
-    predictor: Predictor,
+    answer: Callable[[InputSource, At], Blocks],
     source: InputSource,
     output: str,
     *,
     skip_bad_rows: bool,
+    to_text: Callable[[int, Any], str] = json_line,
 ) -> None:
     """Answers all rows of a source.
 
     Args:
-      predictor: that answers.
+      answer: reads the rows and answers.
       source: of the rows.
       output: path of the file to write, which is there when it is complete;
         "" for standard output.
       skip_bad_rows: whether to leave out rows that cannot be read, and count
         them.
+      to_text: makes a line, or several, of a row's number and its answer.
 
     Raises:
       UserError: naming what cannot be read or written.
@@ -43,11 +55,10 @@ def run(
     bad_rows = BadRows(skip=skip_bad_rows)
     at = functools.partial(bad_rows.at, pathlib.Path(source.name))
     log, start, count = console.Periodic(_say), time.monotonic(), 0
-    with _opened(output) as file:
-        for block in predictor.blocks(source, at):
-            for number, answer in block:
-                line = {"line": number, **answer}
-                file.write(json.dumps(line, ensure_ascii=False) + "\n")
+    with opened(output) as file:
+        for block in answer(source, at):
+            for number, found in block:
+                file.write(to_text(number, found) + "\n")
             file.flush()
             count += len(block)
             log(functools.partial(_progress, count, start))
@@ -57,7 +68,7 @@ def run(
 
 
 @contextlib.contextmanager
-def _opened(output: str) -> Iterator[TextIO]:
+def opened(output: str) -> Iterator[TextIO]:
     """Opens the output; a file appears when it is complete.
 
     A reader of standard output that goes away, as `head`, ends the command.

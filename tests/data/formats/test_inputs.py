@@ -9,10 +9,9 @@ import pytest
 from corpora import write
 
 from electra_tf.config.columns import ColumnsConfig
-from electra_tf.data.formats import conll
+from electra_tf.data.formats import conll, inputs
+from electra_tf.data.formats.inputs import InputSpec
 from electra_tf.data.formats.rows import BadRowError
-from electra_tf.finetune.readers import inputs
-from electra_tf.finetune.readers.inputs import InputSpec
 from electra_tf.util.errors import UserError
 
 TEXT = InputSpec(("text",))

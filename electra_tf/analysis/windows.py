@@ -1,0 +1,47 @@
+"""Texts that are longer than a row, read in windows that overlap.
+
+Each token takes what is said of it from the window where it has most context on
+its shorter side, and of two such windows from the first. Nothing is cut.
+"""
+
+import itertools
+from collections.abc import Iterator
+from typing import NamedTuple
+
+
+class Window(NamedTuple):
+    """Tokens of a text that are read together.
+
+    Attributes:
+      start: the first token that is read.
+      end: one past the last.
+      first: the first token that takes its scores from here.
+      stop: one past the last of these.
+    """
+
+    start: int
+    end: int
+    first: int
+    stop: int
+
+
+def windows(num_tokens: int, size: int) -> Iterator[Window]:
+    """Yields the windows of a text, each half a window after the one before.
+
+    Args:
+      num_tokens: of the text.
+      size: tokens of a window, at least 1.
+    """
+    if not num_tokens:
+        return
+    last = max(0, num_tokens - size)
+    starts = [*range(0, last, max(1, size // 2)), last]
+    ends = [min(start + size, num_tokens) for start in starts]
+    # The shorter sides of two windows are equal halfway between their middles.
+    inner = [
+        (end - 1 + start) // 2 + 1
+        for end, start in zip(ends[:-1], starts[1:], strict=True)
+    ]
+    owned = itertools.pairwise([0, *inner, num_tokens])
+    for start, end, (first, stop) in zip(starts, ends, owned, strict=True):
+        yield Window(start, end, first, stop)

@@ -1,0 +1,210 @@
+r"""Scores every token of texts, with any checkpoint.
+
+python -m electra_tf.score --model=DIR --text="the chef ate the meal" --show
+python -m electra_tf.score --model=DIR --input=in.txt --output=out.jsonl
+head in.txt | python -m electra_tf.score --model=DIR --scores=mlm
+
+DIR is a checkpoint of a run, of the original's or of Hugging Face's.
+docs/analysis.md says what each score is and which model gives it.
+
+Each row is answered by a line of JSON: the number of its "line", the "text",
+its "scores" (total and means, nats), and its "tokens" with their offsets in the
+text, in characters and in UTF-8. In Python, `electra_tf.Scorer` does the same.
+"""
+
+import collections
+import dataclasses
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from electra_tf.util import config_flags, console, memory
+from electra_tf.util.config_fields import (
+    given_once,
+    one_of,
+    require,
+    require_choices,
+)
+from electra_tf.util.errors import UserError
+
+if TYPE_CHECKING:
+    from electra_tf.analysis.scorer import Scorer
+    from electra_tf.analysis.scores import TextScores
+    from electra_tf.data.answering import At
+    from electra_tf.data.formats.inputs import InputSource
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ScoreConfig:
+    """A model, and the texts that it scores."""
+
+    model: str = ""
+    """Checkpoint: of a run, of the original's, or of Hugging Face's, as
+    convert_checkpoint takes it. Required."""
+
+    generator: str = ""
+    """Checkpoint of a network that fills masks, of the same vocabulary.
+    Default: the model's own."""
+
+    vocab_file: str = ""
+    """Vocabulary. Default: the one beside the checkpoint."""
+
+    text: str = ""
+    """A text to score."""
+
+    input: str = ""
+    """A file to score row by row: .txt with a text a line; .jsonl, .csv or .tsv
+    with a text in `text_field`. May be compressed. Default: standard input,
+    where there is no --text."""
+
+    input_format: str = one_of("auto", "txt", "jsonl", "csv", "tsv")
+    """Format of the input; auto takes it from the file's name, and of standard
+    input takes a text a line."""
+
+    text_field: str = "text"
+    """Field of a JSON object, or column, that holds the text."""
+
+    output: str = ""
+    """The file to write, in JSON lines. Default: standard output."""
+
+    scores: tuple[str, ...] = given_once()
+    """Scores to compute, of electric, two_tower, discriminator and mlm.
+    Default: all that the model can give in one pass; mlm takes a pass for each
+    token."""
+
+    num_repairs: int = 0
+    """Tokens to offer in the place of each token, the likeliest first; takes a
+    pass for each token."""
+
+    show: bool = False
+    """Print a table for each text instead of JSON: the tokens, what the
+    generator would put where one is flagged (a pass for each token), and the
+    verdict."""
+
+    skip_bad_rows: bool = False
+    """Leave out rows that cannot be read, and count them."""
+
+    batch_size: int = 32
+    """Rows at once; no score depends on it."""
+
+    max_seq_length: int = 0
+    """Tokens of a row; longer texts are read in windows that overlap. Default:
+    as many as in training, at most 512 where that is not known."""
+
+    precision: str = one_of("float32", "bfloat16")
+    """Of the matrix products; on a machine without bfloat16 they stay
+    float32."""
+
+    keep_memory: bool = True
+    """Keep freed memory for the next batch instead of returning it to the
+    system, which is faster. Of the GNU C library."""
+
+    def __post_init__(self) -> None:
+        if not self.model:
+            raise UserError(
+                "`model` must be a checkpoint. Received: nothing. Set --model."
+            )
+        if self.input and self.text:
+            raise UserError(
+                "Either `text` or `input` can be scored. Received: both. Leave "
+                "one out."
+            )
+        if self.show and self.output:
+            raise UserError(
+                "`output` is a file of JSON lines, `show` a table on the "
+                "terminal. Received: both. Leave one out."
+            )
+        require(self, "batch_size", "at least 1", lambda n: n >= 1)
+        counts = "num_repairs max_seq_length"
+        require(self, counts, "at least 0", lambda n: n >= 0)
+        require_choices(self)
+
+
+def main(config: ScoreConfig) -> None:
+    """Scores what the configuration names."""
+    memory.keep_if(config.keep_memory)
+    with console.quiet_imports():
+        from electra_tf.analysis import score_output
+        from electra_tf.analysis.scorer import Scorer
+        from electra_tf.data import answering
+        from electra_tf.data.formats import inputs
+
+    spec = inputs.InputSpec((config.text_field,))
+    if config.text:
+        source = inputs.of_texts([config.text], spec)
+    else:
+        source = inputs.of_file(config.input, config.input_format, spec)
+    scorer = Scorer.from_checkpoint(
+        config.model,
+        generator=config.generator,
+        vocab_file=config.vocab_file,
+        batch_size=config.batch_size,
+        max_seq_length=config.max_seq_length,
+        precision=config.precision,
+    )
+    _say_calibration(scorer)
+    num_repairs = config.num_repairs
+    if config.show and "mlm" in scorer.scores:
+        num_repairs = max(num_repairs, 1)
+
+    def answer(source: "InputSource", at: "At") -> Iterator:
+        return _answers(
+            scorer, source, at, scores=config.scores, num_repairs=num_repairs
+        )
+
+    def to_text(number: int, found: "TextScores") -> str:
+        if config.show:
+            in_colour = sys.stdout.isatty()
+            return score_output.table(found, in_colour=in_colour) + "\n"
+        return answering.json_line(number, score_output.to_json(found))
+
+    answering.run(
+        answer,
+        source,
+        config.output,
+        skip_bad_rows=config.skip_bad_rows,
+        to_text=to_text,
+    )
+
+
+def _say_calibration(scorer: "Scorer") -> None:
+    """Says on standard error, as standard output is for answers."""
+    if found := scorer.calibration:
+        sys.stderr.write(
+            "P(replaced) is calibrated by the temperature "
+            f"{found.temperature:.3f}, fitted on {found.fitted_on}.\n"
+        )
+
+
+def _answers(
+    scorer: "Scorer",
+    source: "InputSource",
+    at: "At",
+    *,
+    scores: tuple[str, ...],
+    num_repairs: int,
+) -> Iterator[list[tuple[int, "TextScores"]]]:
+    """Yields the number of each row and the scores of its text.
+
+    Where somebody waits for each answer, each text is scored by itself.
+    """
+    numbers: collections.deque[int] = collections.deque()
+
+    def texts() -> Iterator[str]:
+        for number, content in source.rows:
+            parsed: list[str] = []
+            with at(number):
+                parsed.extend(source.parse(content))
+                numbers.append(number)
+            yield from parsed
+
+    groups = ([text] for text in texts()) if source.is_live else [texts()]
+    for group in groups:
+        for found in scorer.score(
+            group, scores=scores, num_repairs=num_repairs
+        ):
+            yield [(numbers.popleft(), found)]
+
+
+if __name__ == "__main__":
+    config_flags.run(main, ScoreConfig)

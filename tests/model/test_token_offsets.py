@@ -1,0 +1,166 @@
+"""Tokens stand where they come from, and their ids are those of the graph."""
+
+import functools
+import unicodedata
+
+import hypothesis
+import numpy as np
+import pytest
+import sentencepiece
+import tensorflow as tf
+from hypothesis import strategies as st
+
+from electra_tf.model import sentencepiece_model, token_offsets
+from electra_tf.model.text_reader import TextReader
+from electra_tf.model.tokenization import SPECIAL_TOKENS, Vocabulary
+
+AWKWARD = (
+    "abAÉé\u0301\u0308ñΣσςİŉﬁ한글ᄒ中豈$.’-[] \t\n\u2028\xa0\u200b\xad\0\ufffd"
+    "😀ßΐ\U0001d157\U0001d165\U0001d15e"  # notes, whose stems are sorted
+)
+LETTERS = sorted(
+    {
+        part
+        for character in AWKWARD
+        for form in (character, character.lower())
+        for part in unicodedata.normalize("NFD", form) + form
+        if not part.isspace() and unicodedata.category(part)[0] != "C"
+    }
+)
+VOCABULARY = Vocabulary(
+    (
+        *SPECIAL_TOKENS,
+        *LETTERS,
+        *(f"##{x}" for x in LETTERS if x != "ß"),  # so that some are unknown
+        *("cafe", "##fe", "un", "##able"),
+    )
+)
+MODES = [(True, True), (True, False), (False, True)]
+
+fuzz = hypothesis.settings(
+    max_examples=25, deadline=None, derandomize=True, database=None
+)
+texts = st.lists(st.text(AWKWARD, max_size=24), min_size=4, max_size=4)
+
+
+@functools.cache
+def _pieces():
+    """Returns a vocabulary of SentencePiece."""
+    lines = ["Die Köche aßen.", "the chef ate the meal", "シェフは 料理を"] * 9
+    model = sentencepiece_model.learn(
+        lines,
+        vocab_size=60,
+        model_type="unigram",
+        do_lower_case=True,
+        strip_accents=True,
+    )
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+    size = processor.get_piece_size()
+    tokens = tuple(processor.id_to_piece(i) for i in range(size))
+    return Vocabulary(tokens, sentencepiece=model)
+
+
+def _spans(text, vocabulary=VOCABULARY, mode=(True, True)):
+    return token_offsets.make_span_tokenizer(vocabulary, *mode).tokenize(text)
+
+
+def _parts(text, **options):
+    """Returns what each token covers."""
+    return [text[span.start : span.end] for span in _spans(text, **options)]
+
+
+@functools.cache
+def _reader(vocabulary, mode):
+    return TextReader(vocabulary, do_lower_case=mode[0], strip_accents=mode[1])
+
+
+def _check(found, vocabulary, mode):
+    reader = _reader(vocabulary, mode)
+    ids = reader.tokenize(tf.constant([x.encode() for x in found])).to_list()
+    for text, expected in zip(found, ids, strict=True):
+        spans = _spans(text, vocabulary, mode)
+        assert [span.token_id for span in spans] == expected, (text, mode)
+        ends = [end for span in spans for end in span[1:]]
+        assert ends == sorted(ends) and {*ends} <= {*range(len(text) + 1)}
+        yield text, spans
+
+
+def _is_visible(character):
+    return not (
+        character.isspace()
+        or character == "\ufffd"
+        or unicodedata.category(character)[0] in "CM"
+    )
+
+
+@fuzz
+@hypothesis.given(texts)
+def test_word_pieces_cover_the_visible_text_in_order(found):
+    for mode in MODES:
+        for text, spans in _check(found, VOCABULARY, mode):
+            covered = {i for span in spans for i in range(*span[1:])}
+            visible = {i for i, x in enumerate(text) if _is_visible(x)}
+            assert visible <= covered, (text, spans)
+
+
+@fuzz
+@hypothesis.given(
+    st.lists(st.text(AWKWARD + "hcCf料eat", max_size=20), min_size=4)
+)
+def test_pieces_of_sentencepiece_cover_the_letters_in_order(found):
+    for text, spans in _check(found, _pieces(), (True, True)):
+        covered = {i for span in spans for i in range(*span[1:])}
+        letters = {i for i, x in enumerate(text) if x in "hcCfeat料abAÉéσ中"}
+        assert letters <= covered, (text, spans)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Un\xadable, CAFÉ!", ["Un\xad", "able", ",", "CAFÉ", "!"]),
+        ("cafe\u0301 cafe", ["cafe\u0301", "cafe"]),
+        ("\u0301un", ["\u0301un"]),  # an accent before any letter
+        ("\u0301 un", ["un"]),
+        ("中豈un", ["中", "豈", "un"]),
+        ("", []),
+        (" \n\u200b", []),
+        ("qqq cafe", ["qqq", "cafe"]),  # unknown as a whole
+        ("[MASK]", ["[", "MASK", "]"]),
+        ("x" * 201 + ".", ["x" * 201, "."]),
+    ],
+)
+def test_tokens_cover_what_the_user_wrote(text, expected):
+    assert _parts(text) == expected
+
+
+def test_a_letter_that_becomes_several_tokens_belongs_to_the_first():
+    tokens = ["ᄒ", "##ᅡ", "##ᆫ"]
+    assert unicodedata.normalize("NFD", "한") == "\u1112\u1161\u11ab"
+    vocabulary = Vocabulary((*SPECIAL_TOKENS, *tokens, "un"))
+    spans = _spans("한 un", vocabulary)
+    assert [tuple(span) for span in spans] == [
+        (5, 0, 1),
+        (6, 1, 1),
+        (7, 1, 1),
+        (8, 2, 4),
+    ]
+
+
+def test_pieces_of_sentencepiece_leave_out_the_space_before_a_word():
+    text = "the  chef"
+    vocabulary = _pieces()
+    covered = "".join(text[s.start : s.end] for s in _spans(text, vocabulary))
+    assert covered == "thechef"
+
+
+def test_a_dotted_capital_i_moves_no_offset():
+    text = "İun İ un"
+    parts = _parts(text, mode=(True, False))
+    assert "".join(parts) == text.replace(" ", "")
+
+
+def test_bytes_are_those_of_utf8():
+    text = "aé中😀 b"
+    expected = [len(text[:i].encode()) for i in range(len(text) + 1)]
+    np.testing.assert_array_equal(token_offsets.byte_offsets(text), expected)
+    np.testing.assert_array_equal(token_offsets.byte_offsets(""), [0])

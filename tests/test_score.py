@@ -1,0 +1,144 @@
+"""The command: from lines of text to lines of JSON, or to a table."""
+
+import functools
+import json
+import types
+
+import numpy as np
+import pytest
+import tiny_scoring
+
+from electra_tf import score
+from electra_tf.analysis import scoring_networks
+from electra_tf.checkpoint import calibration
+from electra_tf.util import config_flags
+from electra_tf.util.errors import UserError
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return tiny_scoring.write_run(tmp_path_factory.mktemp("run"))
+
+
+_read = functools.cache(scoring_networks.read)
+
+
+@pytest.fixture(autouse=True)
+def networks_are_read_once(monkeypatch):
+    monkeypatch.setattr(scoring_networks, "read", _read)
+
+
+def _main(run, *flags):
+    flags = [f"--model={run[1]}", *flags]
+    score.main(config_flags.parse(score.ScoreConfig, flags))
+
+
+def test_rows_are_scored_in_order_and_bad_ones_counted(run, tmp_path, capsys):
+    rows = [b"w1 w2", b"w3 \xff", b"", "é W4 中".encode()]
+    source, output = tmp_path / "in.txt", tmp_path / "out.jsonl"
+    source.write_bytes(b"\n".join(rows) + b"\n")
+    flags = [f"--input={source}", f"--output={output}"]
+    with pytest.raises(UserError, match=r"in\.txt, line 2: .*--skip_bad_rows"):
+        _main(run, *flags)
+    assert not output.exists()
+    _main(run, *flags, "--skip_bad_rows")
+    answers = [json.loads(x) for x in output.read_text("utf-8").splitlines()]
+    assert [answer["line"] for answer in answers] == [1, 3, 4]
+    assert [answer["text"] for answer in answers] == ["w1 w2", "", "é W4 中"]
+    captured = capsys.readouterr()
+    assert captured.out == "" and "bad rows left out: 1" in captured.err
+
+    ids = tiny_scoring.ids_of("w1 w2")
+    logits = run[0].discriminate(tiny_scoring.inputs_of(ids))[0, 1:-1].numpy()
+    own = -np.log(1 + np.exp(logits.astype(float)))
+    first, empty, last = answers
+    assert first["scores"]["discriminator"] == {
+        "total": pytest.approx(own.sum(), abs=1e-4),
+        "mean": pytest.approx(own.mean(), abs=1e-4),
+        "mean_per_word": pytest.approx(own.sum() / 2, abs=1e-4),
+        "num_tokens": 2,
+    }
+    assert empty["scores"] == {} and empty["tokens"] == []
+    places = [
+        [token[name] for name in ("start", "end", "start_byte", "end_byte")]
+        for token in last["tokens"]
+    ]
+    assert places == [[0, 1, 0, 2], [2, 4, 3, 5], [5, 6, 6, 9]]
+    assert [x["token"] for x in last["tokens"]] == ["[UNK]", "w4", "[UNK]"]
+
+
+def test_json_lines_have_their_text_in_a_field(run, tmp_path, capsys):
+    source = tmp_path / "in.jsonl"
+    source.write_text('{"body": "w1", "id": 7}\n{"body": "\\ud800"}\n')
+    flags = [f"--input={source}", "--text_field=body"]
+    with pytest.raises(UserError, match=r"in\.jsonl, line 2"):
+        _main(run, *flags)
+    capsys.readouterr()
+    flags += ["--skip_bad_rows", "--scores=mlm,discriminator"]
+    _main(run, *flags, "--num_repairs=2")
+    (answer,) = map(json.loads, capsys.readouterr().out.splitlines())
+    assert answer["text"] == "w1" and [*answer["scores"]] == [
+        "mlm",
+        "discriminator",
+    ]
+    assert len(answer["tokens"][0]["repairs"]) == 2
+
+
+def test_somebody_who_waits_gets_each_answer_at_once(run, monkeypatch, capsys):
+    """Lines of a terminal are read one by one."""
+    asked = []
+
+    def rows():
+        for number, text in enumerate(["w1", "w2 w3"], start=1):
+            asked.append(capsys.readouterr().out.count("\n"))
+            yield number, text
+
+    source = types.SimpleNamespace(
+        name="t", rows=rows(), parse=lambda x: (x,), is_live=True
+    )
+    monkeypatch.setattr(
+        "electra_tf.data.formats.inputs.of_file", lambda *_: source
+    )
+    _main(run)
+    assert asked == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("flags", "problem"),
+    [
+        ([], "Set --model"),
+        (["--model=m", "--text=a", "--input=b"], "Received: both"),
+        (["--model=m", "--show", "--output=b"], "Received: both"),
+        (["--model=m", "--batch_size=0"], "batch_size"),
+        (["--model=m", "--num_repairs=-1"], "num_repairs"),
+        (["--model=m", "--input_format=xls"], "input_format"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_the_way_out(flags, problem):
+    with pytest.raises(UserError, match=problem):
+        config_flags.parse(score.ScoreConfig, flags)
+
+
+def test_the_temperature_is_said_once(run, capsys):
+    values = calibration.Calibration(2.0, "dev text", tiny_scoring.STEP)
+    calibration.write(run[1], values)
+    try:
+        _main(run, "--text=w1 w2", "--show")
+    finally:
+        (run[1] / calibration.FILE_NAME).unlink()
+    captured = capsys.readouterr()
+    assert captured.err.count("temperature 2.000, fitted on dev text") == 1
+    assert captured.out.startswith(("w1 w2\n", "[w1]", "w1 [w2]"))
+
+
+def test_standard_input_has_a_text_a_line(run, monkeypatch, tmp_path, capsys):
+    source = tmp_path / "in"
+    source.write_text("w1\nw2\n")
+    with source.open("rb") as file:
+        monkeypatch.setattr(
+            "electra_tf.data.formats.inputs._opened",
+            lambda _: file,
+        )
+        _main(run, "--precision=float32")
+    lines = capsys.readouterr().out.splitlines()
+    assert [json.loads(line)["text"] for line in lines] == ["w1", "w2"]

@@ -1,0 +1,64 @@
+"""Tiny runs on disk, as pre-training leaves them, for what scores text."""
+
+import pathlib
+
+import numpy as np
+import tensorflow as tf
+import tiny
+
+from electra_tf.checkpoint.checkpoints import Checkpoints
+from electra_tf.pretrain.pretrain_data import Inputs
+from electra_tf.util import config_flags
+
+STEP = 7
+
+
+def write_run(directory, **leaves):
+    """Writes a run of random weights; returns its model and its directory."""
+    config = tiny.config(directory, initializer_range=0.3, **leaves)
+    model = tiny.model(config)
+    model_dir = pathlib.Path(config.run.model_dir)
+    model_dir.mkdir(parents=True)
+    config_flags.save_config(model_dir / "config.json", config)
+    (directory / "vocab.txt").write_bytes(tiny.VOCABULARY.content)
+    model.optimizer.iterations.assign(STEP)
+    variables = tiny.checkpoint_variables(model)
+    Checkpoints(model_dir, variables).save(STEP)
+    return model, model_dir
+
+
+def ids_of(text):
+    """Returns the ids of words as w3 and W3, with [CLS] and [SEP]."""
+    inner = [5 + int(word[1:]) for word in text.lower().split()]
+    return np.array([2, *inner, 3], np.int32)
+
+
+def inputs_of(ids):
+    """Returns a batch of one row without padding."""
+    ids = tf.constant(ids[None], tf.int32)
+    return Inputs(ids, tf.ones_like(ids), tf.zeros_like(ids))
+
+
+def log_softmax(logits):
+    """Computes log softmax by its formula, float64."""
+    logits = np.asarray(logits, np.float64)
+    return logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+
+
+def mlm(model, ids, places=None):
+    """Returns log-probabilities of all words, a mask at a time, [places, V].
+
+    Args:
+      model: with a generator.
+      ids: of a row.
+      places: of the masks. Default: all but [CLS] and [SEP].
+    """
+    table = tf.constant(model.generator.embeddings.word_embeddings)
+    found = []
+    for place in places or range(1, len(ids) - 1):
+        masked = ids.copy()
+        masked[place] = 4
+        states = model.generator(*inputs_of(masked)).sequence_output
+        logits = model.generator_predictions(states, table)
+        found.append(log_softmax(logits[0, place]))
+    return np.array(found)
