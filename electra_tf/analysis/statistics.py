@@ -1,7 +1,7 @@
 """Intervals of figures."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -50,11 +50,41 @@ def bootstrap(
     return Interval(float(value), float(low), float(high))
 
 
-def wilson(successes: int, trials: int) -> Interval:
+def shown(interval: Interval, digits: int = 3) -> str:
+    """Writes a figure and its interval, as "1.50 [1.25, 1.75]"."""
+    value, low, high = (f"{x:.{digits}f}" for x in interval)
+    return f"{value} [{low}, {high}]"
+
+
+def stratified_mean(
+    groups: Sequence[np.ndarray], *, num_resamples: int = 1000, seed: int = 0
+) -> Interval:
+    """Computes the mean of the means of groups, each of which counts alike.
+
+    Args:
+      groups: float [n], the values of each group; they are resampled within
+        their groups, so that the interval is of these groups, not of others.
+      num_resamples: samples with replacement.
+      seed: of the samples.
+    """
+    random = np.random.default_rng(seed)
+    means = np.zeros(num_resamples)
+    for group in groups:
+        values, counts = np.unique(group, return_counts=True)
+        shares = counts / len(group)
+        drawn = random.multinomial(len(group), shares, size=num_resamples)
+        means += drawn @ values / len(group) / len(groups)
+    tail = 100 * (1 - _LEVEL) / 2
+    low, high = np.percentile(means, [tail, 100 - tail])
+    value = np.mean([np.mean(group) for group in groups])
+    return Interval(float(value), float(low), float(high))
+
+
+def wilson(successes: float, trials: int) -> Interval:
     """Computes a share and its interval by Wilson's score.
 
     Args:
-      successes: 0 to `trials`.
+      successes: 0 to `trials`; of ties, half a success.
       trials: at least 1.
 
     Source: Wilson, 1927.
