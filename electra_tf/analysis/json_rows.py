@@ -35,6 +35,11 @@ class Row(NamedTuple):
     path: str
     record: Record
 
+    def __str__(self) -> str:
+        place = self.record.place
+        where = f"line {place}" if isinstance(place, int) else place
+        return f"{self.path}, {where}"
+
 
 def read(
     paths: Iterable[str], *, max_examples: int = 0, seed: int = 0
@@ -68,11 +73,7 @@ def place_of(row: Row) -> Iterator[None]:
     try:
         yield
     except BadRowError as error:
-        place = row.record.place
-        where = f"line {place}" if isinstance(place, int) else place
-        raise UserError(
-            f"{row.path}, {where}: {error} Mend it, or leave it out."
-        ) from error
+        raise UserError(f"{row}: {error} Mend it, or leave it out.") from error
 
 
 def _files(given: str) -> list[str]:

@@ -77,8 +77,7 @@ def read(
             if bool(lists[-1].scores) != bool(lists[0].scores):
                 raise BadRowError(
                     "All lists, or none, must have the recogniser's scores. "
-                    f"Received: this one and that of {rows[0].path}, "
-                    f"{rows[0].record.place}, differ."
+                    f"Received: this one differs from {rows[0]}."
                 )
     if not any(one.reference.split() for one in lists):
         raise UserError(

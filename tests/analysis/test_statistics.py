@@ -1,0 +1,57 @@
+import math
+
+import numpy as np
+import pytest
+
+from electra_tf.analysis import statistics
+from electra_tf.analysis.statistics import Interval
+
+
+@pytest.mark.parametrize(("successes", "trials"), [(0, 5), (7.5, 9), (5, 5)])
+def test_ends_of_wilson_are_the_shares_at_1_96_standard_errors(
+    successes, trials
+):
+    """Its definition: |share - p| = z sqrt(p (1 - p) / n) at both ends."""
+    found = statistics.wilson(successes, trials)
+    assert found.value == successes / trials
+    for end in found[1:]:
+        error = math.sqrt(max(end * (1 - end), 0) / trials)
+        distance = abs(found.value - end)
+        assert distance == pytest.approx(1.959964 * error, abs=1e-9)
+    assert -1e-12 <= found.low < found.high <= 1 + 1e-12
+
+
+def test_the_bootstrap_of_a_mean_is_near_the_normal_interval():
+    values = np.random.default_rng(3).normal(size=400)
+    found = statistics.bootstrap(lambda i: values[i].mean(), 400, seed=1)
+    half = 1.96 * values.std() / math.sqrt(400)
+    assert found.value == pytest.approx(values.mean())
+    assert found.low == pytest.approx(values.mean() - half, abs=0.2 * half)
+    assert found.high == pytest.approx(values.mean() + half, abs=0.2 * half)
+
+
+def test_the_bootstrap_is_that_of_its_seed_and_pairs_what_shares_it():
+    values = np.arange(50.0)
+    intervals = [
+        statistics.bootstrap(lambda i: values[i].mean(), 50, seed=seed)
+        for seed in (1, 1, 2)
+    ]
+    assert intervals[0] == intervals[1] != intervals[2]
+    shifted = statistics.bootstrap(lambda i: values[i].mean() + 1, 50, seed=1)
+    np.testing.assert_allclose(np.subtract(shifted, intervals[0]), 1)
+
+
+def test_groups_count_alike_and_vary_by_themselves():
+    groups = [np.repeat([0.0, 1.0], 100), np.repeat([0.0, 0.5, 1.0], 20)]
+    found = statistics.stratified_mean(groups, num_resamples=4000, seed=1)
+    variances = [group.var() / group.size for group in groups]
+    half = 1.96 * math.sqrt(sum(variances)) / 2
+    assert found.value == pytest.approx(0.5)
+    assert found.high - 0.5 == pytest.approx(half, rel=0.08)
+    assert 0.5 - found.low == pytest.approx(half, rel=0.08)
+    sure = statistics.stratified_mean([np.ones(3), np.zeros(9)])
+    assert sure == Interval(0.5, 0.5, 0.5)
+
+
+def test_an_interval_is_written_with_its_ends():
+    assert statistics.shown(Interval(0.5, 0.25, 1), 2) == "0.50 [0.25, 1.00]"
