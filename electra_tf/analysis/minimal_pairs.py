@@ -11,9 +11,9 @@ phenomenon of its own where there is no linguistics_term. Accuracy is the share
 of pairs whose good sentence has the higher score; equal scores count half. A
 phenomenon is the mean of its paradigms, as in the paper; so is the whole.
 
-Intervals: Wilson's of a paradigm; of a phenomenon a bootstrap over the pairs of
-its paradigms; of the whole a bootstrap over paradigms, since pairs of one are
-made from one template.
+Intervals: Wilson's of a paradigm; of a phenomenon that of the mean of its own
+paradigms; of the whole a bootstrap over paradigms, since pairs of one are made
+from one template and say nothing of others.
 
 Source: Warstadt et al., 2020 (BLiMP).
 """
@@ -32,8 +32,8 @@ from electra_tf.analysis.sentence_scores import FORMS, ScoresTexts
 from electra_tf.analysis.statistics import (
     Interval,
     bootstrap,
+    mean,
     shown,
-    stratified_mean,
     wilson,
 )
 from electra_tf.config.analysis import AnalysisConfig
@@ -171,36 +171,22 @@ def judge(
     """
     options = {"num_resamples": num_resamples, "seed": seed}
     won = np.where(good == bad, 0.5, good > bad)
-    paradigms = _grouped([pair.paradigm for pair in pairs], won)
-    families = dict(sorted((x.paradigm, x.phenomenon) for x in pairs))
-    phenomena: dict[str, list[np.ndarray]] = {}
-    for paradigm, phenomenon in families.items():
-        phenomena.setdefault(phenomenon, []).append(paradigms[paradigm])
-    means = np.array([values.mean() for values in paradigms.values()])
-    whole = wilson(won.sum(), len(won))  # of one paradigm there is no sample
-    if len(means) > 1:
-        whole = bootstrap(lambda i: means[i].mean(), len(means), **options)
+    families = {pair.paradigm: pair.phenomenon for pair in pairs}
+    groups = _grouped([pair.paradigm for pair in pairs], won)
+    paradigms = {k: wilson(x.sum(), len(x)) for k, x in groups.items()}
+    phenomena: dict[str, list[Interval]] = {}
+    for paradigm, share in paradigms.items():
+        phenomena.setdefault(families[paradigm], []).append(share)
+    whole = mean([*paradigms.values()])
+    if len(paradigms) > 1:
+        values = np.array([share.value for share in paradigms.values()])
+        whole = bootstrap(lambda i: values[i].mean(), len(values), **options)
     return Accuracies(
         whole=_percent(whole),
         num_ties=int((good == bad).sum()),
-        phenomena={
-            name: _percent(_mean_of(groups, **options))
-            for name, groups in sorted(phenomena.items())
-        },
-        paradigms={
-            name: _percent(wilson(values.sum(), len(values)))
-            for name, values in paradigms.items()
-        },
+        phenomena={k: _percent(mean(x)) for k, x in sorted(phenomena.items())},
+        paradigms={k: _percent(x) for k, x in paradigms.items()},
     )
-
-
-def _mean_of(
-    groups: Sequence[np.ndarray], *, num_resamples: int, seed: int
-) -> Interval:
-    """Returns the mean of paradigms, with Wilson's interval of a single one."""
-    if len(groups) == 1:
-        return wilson(groups[0].sum(), len(groups[0]))
-    return stratified_mean(groups, num_resamples=num_resamples, seed=seed)
 
 
 def _grouped(names: Sequence[str], values: np.ndarray) -> dict[str, np.ndarray]:

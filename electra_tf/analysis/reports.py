@@ -7,6 +7,7 @@
 
 import dataclasses
 import pathlib
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -63,7 +64,7 @@ class Report:
 def as_text(report: Report) -> str:
     """Writes the tables for a terminal."""
     return "\n".join(
-        f"{table.title}\n\n{tables.aligned(_cells(table))}"
+        f"{textwrap.fill(table.title, 79)}\n\n{tables.aligned(_cells(table))}"
         for table in report.tables
     )
 

@@ -56,30 +56,6 @@ def shown(interval: Interval, digits: int = 3) -> str:
     return f"{value} [{low}, {high}]"
 
 
-def stratified_mean(
-    groups: Sequence[np.ndarray], *, num_resamples: int = 1000, seed: int = 0
-) -> Interval:
-    """Computes the mean of the means of groups, each of which counts alike.
-
-    Args:
-      groups: float [n], the values of each group; they are resampled within
-        their groups, so that the interval is of these groups, not of others.
-      num_resamples: samples with replacement.
-      seed: of the samples.
-    """
-    random = np.random.default_rng(seed)
-    means = np.zeros(num_resamples)
-    for group in groups:
-        values, counts = np.unique(group, return_counts=True)
-        shares = counts / len(group)
-        drawn = random.multinomial(len(group), shares, size=num_resamples)
-        means += drawn @ values / len(group) / len(groups)
-    tail = 100 * (1 - _LEVEL) / 2
-    low, high = np.percentile(means, [tail, 100 - tail])
-    value = np.mean([np.mean(group) for group in groups])
-    return Interval(float(value), float(low), float(high))
-
-
 def wilson(successes: float, trials: int) -> Interval:
     """Computes a share and its interval by Wilson's score.
 
@@ -94,3 +70,21 @@ def wilson(successes: float, trials: int) -> Interval:
     variance = share * (1 - share) / trials + z2 / (4 * trials**2)
     half = _Z * math.sqrt(variance) / (1 + z2 / trials)
     return Interval(share, centre - half, centre + half)
+
+
+def mean(shares: Sequence[Interval]) -> Interval:
+    """Computes the mean of independent shares, each of which counts alike.
+
+    The interval is of these shares and no others; it has a width also where all
+    of them are 0 or 1. Of a single share it is its own.
+
+    Args:
+      shares: with their intervals, as of `wilson`.
+
+    Source: Zou and Donner, 2008 (variances recovered from the intervals).
+    """
+    count = len(shares)
+    value = sum(share.value for share in shares) / count
+    below = math.hypot(*(share.value - share.low for share in shares)) / count
+    above = math.hypot(*(share.high - share.value for share in shares)) / count
+    return Interval(value, value - below, value + above)

@@ -41,16 +41,23 @@ def test_the_bootstrap_is_that_of_its_seed_and_pairs_what_shares_it():
     np.testing.assert_allclose(np.subtract(shifted, intervals[0]), 1)
 
 
-def test_groups_count_alike_and_vary_by_themselves():
-    groups = [np.repeat([0.0, 1.0], 100), np.repeat([0.0, 0.5, 1.0], 20)]
-    found = statistics.stratified_mean(groups, num_resamples=4000, seed=1)
-    variances = [group.var() / group.size for group in groups]
-    half = 1.96 * math.sqrt(sum(variances)) / 2
-    assert found.value == pytest.approx(0.5)
-    assert found.high - 0.5 == pytest.approx(half, rel=0.08)
-    assert 0.5 - found.low == pytest.approx(half, rel=0.08)
-    sure = statistics.stratified_mean([np.ones(3), np.zeros(9)])
-    assert sure == Interval(0.5, 0.5, 0.5)
+def test_the_mean_of_shares_is_near_the_normal_interval():
+    counts = ((400, 1000), (450, 500), (30, 2000))
+    shares = [statistics.wilson(*pair) for pair in counts]
+    found = statistics.mean(shares)
+    values = [wins / trials for wins, trials in counts]
+    variances = [wins * (trials - wins) / trials**3 for wins, trials in counts]
+    half = 1.96 * math.sqrt(sum(variances)) / 3
+    assert found.value == pytest.approx(sum(values) / 3)
+    assert found.high - found.value == pytest.approx(half, rel=0.03)
+    assert found.value - found.low == pytest.approx(half, rel=0.03)
+
+
+def test_the_mean_of_one_share_is_that_share_and_of_sure_ones_has_a_width():
+    one = statistics.wilson(3, 7)
+    assert statistics.mean([one]) == pytest.approx(one)
+    found = statistics.mean([statistics.wilson(9, 9), statistics.wilson(0, 9)])
+    assert found.low < 0.5 == found.value < found.high
 
 
 def test_an_interval_is_written_with_its_ends():
