@@ -42,7 +42,7 @@ def test_the_bootstrap_is_that_of_its_seed_and_pairs_what_shares_it():
 
 
 def test_the_mean_of_shares_is_near_the_normal_interval():
-    counts = ((400, 1000), (450, 500), (30, 2000))
+    counts = ((400, 1000), (300, 500), (900, 2000))
     shares = [statistics.wilson(*pair) for pair in counts]
     found = statistics.mean(shares)
     values = [wins / trials for wins, trials in counts]
