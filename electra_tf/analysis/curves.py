@@ -73,7 +73,7 @@ def _draw(axes: "Axes", points: Sequence[Point], what: str, name: str) -> None:
     values = [point.headline.get(name, float("nan")) for point in points]
     axes.plot(flops, values, "o-", color=plotting.BLUE, markerfacecolor="white")
     plotting.set_style(axes, f"{what}: {name}", "training FLOPs")
-    axes.set_xscale("log")
+    _use_log_scale(axes)
     axes.margins(y=0.15)
     for point, value in zip(points, values, strict=True):
         if point.is_milestone:
@@ -86,4 +86,15 @@ def _draw(axes: "Axes", points: Sequence[Point], what: str, name: str) -> None:
                 ha="center",
                 fontsize=9,
                 color=plotting.INK,
+                bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5},
             )
+
+
+def _use_log_scale(axes: "Axes") -> None:
+    """Makes the axis of FLOPs logarithmic, with labels that have room."""
+    from matplotlib.ticker import LogLocator, NullLocator
+
+    axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter("{x:.0e}")
