@@ -4,20 +4,19 @@ Each file may be compressed.
 """
 
 import contextlib
-import io
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-import numpy as np
-
-from electra_tf.data.formats import compression, contents
+from electra_tf.analysis import example_files
+from electra_tf.data.formats import contents
 from electra_tf.data.formats.rows import (
     BadRowError,
+    Json,
     Record,
     json_records,
     of_json,
 )
-from electra_tf.util import files, storage
+from electra_tf.util import files
 from electra_tf.util.errors import UserError, shown
 
 _LIST = ".json"
@@ -59,7 +58,7 @@ def read(
         found = [Row(path, record) for record in _records(path)]
         if not found:
             raise UserError(f"{path} must hold JSON objects. Received: none.")
-        rows += _chosen(found, max_examples, seed)
+        rows += example_files.choose(found, max_examples, seed)
     return rows
 
 
@@ -77,27 +76,31 @@ def place_of(row: Row) -> Iterator[None]:
 
 
 def _files(given: str) -> list[str]:
-    """Returns a file, or those in a directory that may be read."""
-    if storage.is_file(given):
-        return [given]
-    found = []
-    if storage.is_directory(given):
-        found = sorted(storage.files_below(given))
-        found = [x for x in found if contents.ending(x) in _ENDINGS]
-    if not found:
-        raise UserError(
-            "A file, or a directory with files, must be given that end in "
-            f"{', '.join(_ENDINGS)}. Received: {given}. Check the path."
-        )
-    return found
+    """Returns a file, or those in a directory that may be read, if any may."""
+    found = example_files.find([given])
+    return [x for x in found if contents.ending(x) in _ENDINGS] or found
 
 
 def _records(path: str) -> Iterator[Record]:
-    content = _content(path)
-    if contents.ending(path) in contents.JSON_LINES:
-        return json_records(io.BytesIO(content))
+    """Yields the objects of a file."""
+    ending = contents.ending(path)
+    if ending not in _ENDINGS:
+        raise UserError(
+            f"{path} must end in {', '.join(_ENDINGS)}, and what it is "
+            f"compressed by. Received: {ending!r}."
+        )
+    with example_files.opened(path) as lines:
+        if ending in contents.JSON_LINES:
+            yield from json_records(lines)
+        else:
+            for number, value in enumerate(_list_of(path, lines), 1):
+                yield of_json(f"entry {number}", value)
+
+
+def _list_of(path: str, lines: Iterable[bytes]) -> list[Json]:
+    """Returns the list in a .json file."""
     try:
-        values = files.parse_json(content)
+        values = files.parse_json(b"".join(lines))
     except ValueError as error:
         raise UserError(
             f"{path} must be a JSON file. Received: {error}. A file with an "
@@ -107,34 +110,4 @@ def _records(path: str) -> Iterator[Record]:
         raise UserError(
             f"{path} must be a list of JSON objects. Received: {shown(values)}."
         )
-    entries = enumerate(values, 1)
-    return (of_json(f"entry {n}", value) for n, value in entries)
-
-
-def _content(path: str) -> bytes:
-    if contents.ending(path) not in _ENDINGS:
-        raise UserError(
-            f"{path} must end in {', '.join(_ENDINGS)}, and what it is "
-            f"compressed by. Received: {contents.ending(path)!r}."
-        )
-    try:
-        with storage.open_binary(path) as file:
-            return contents.open_text(path, file).read()
-    except contents.ForeignContentError as error:
-        raise UserError(
-            f"{path} must be text in UTF-8. Received: {error.what}. "
-            f"{error.way_out}."
-        ) from error
-    except compression.ERRORS as error:
-        raise UserError(
-            f"{path} must be a file that can be read. Received: {error}"
-        ) from error
-
-
-def _chosen(rows: list[Row], max_examples: int, seed: int) -> list[Row]:
-    """Returns rows chosen at random, in their order."""
-    if not 0 < max_examples < len(rows):
-        return rows
-    random = np.random.default_rng(seed)
-    numbers = random.choice(len(rows), max_examples, replace=False)
-    return [rows[number] for number in sorted(numbers)]
+    return values
