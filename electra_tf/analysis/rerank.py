@@ -323,6 +323,7 @@ def _table(
     )
     if chosen:
         title += f" Lowest on dev: {chosen.name}."
+    header = ["chosen by", "weight", "dev", "test", "test, less first"]
     rows = [
         [
             system.name,
@@ -333,7 +334,8 @@ def _table(
         ]
         for system in systems
     ]
-    header = ("chosen by", "weight", "dev", "test", "test, less first")
+    if chosen is None:  # nor is there a weight
+        header, *rows = [[row[0], *row[3:]] for row in (header, *rows)]
     return Table(title, header, rows)
 
 

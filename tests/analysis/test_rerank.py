@@ -140,6 +140,8 @@ def test_files_are_read_before_the_model_and_dev_fits_test(
     assert "tuned on --dev" in capsys.readouterr().err
     assert report.results["num_test_lists"] == 3
     assert report.results["chosen_on_dev"] is None
+    assert report.tables[0].header == ["chosen by", "test", "test, less first"]
+    assert all(len(row) == 3 for row in report.tables[0].rows)
     plain = [one._replace(scores=()) for one in TEST]
     dev = _write(tmp_path / "dev.json", plain)
     monkeypatch.setattr(sentence_scores, "load", None)  # not to be reached
