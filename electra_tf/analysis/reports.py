@@ -144,6 +144,8 @@ def _write_plots(report: Report, root: pathlib.Path) -> list[str]:
         axes = figure.subplots()
         plotting.set_style(axes, "")
         draw(axes)
+        if axes.images:  # on which lines of the grid would lie
+            axes.grid(False)
         plotting.save(figure, root / f"{name}.png")
     return [f"{name}.png" for name in report.plots]
 

@@ -19,6 +19,7 @@ COLOURS = (BLUE, "#c2571a", "#3b8a5a", "#8a4fa3", "#8c8c1f", "#444444")
 HOW_TO_INSTALL = "python -m pip install -e '.[plots]'"
 
 _DPI = 150
+_MARGIN = 0.12  # inches
 _ROW = 0.3  # height of a row of `draw_intervals`, inches
 
 Triple = tuple[float, float, float]
@@ -35,7 +36,7 @@ def make_figure(width: float, height: float) -> "Figure":
     from matplotlib.figure import Figure
 
     figure = Figure((width, height), dpi=_DPI, layout="constrained")
-    figure.get_layout_engine().set(w_pad=0.12, h_pad=0.12)
+    figure.get_layout_engine().set(w_pad=_MARGIN, h_pad=_MARGIN)
     return figure
 
 
@@ -88,11 +89,11 @@ def draw_intervals(
 
 
 def save(figure: "Figure", path: str | os.PathLike[str]) -> None:
-    """Writes a picture.
+    """Writes a picture, cut to what is drawn.
 
     Args:
       figure: of `make_figure`.
       path: of the file; its directory is made.
     """
     files.ensure_writable(pathlib.Path(path).parent)
-    figure.savefig(path, format="png")
+    figure.savefig(path, format="png", bbox_inches="tight", pad_inches=_MARGIN)

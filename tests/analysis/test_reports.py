@@ -1,3 +1,4 @@
+import dataclasses
 import json
 
 import numpy as np
@@ -80,6 +81,18 @@ def test_without_matplotlib_a_warning_says_how_to_have_plots(
     assert "pip install" in capsys.readouterr().err
     assert not [*tmp_path.glob("*.png")]
     assert ".png" not in (tmp_path / "report.md").read_text("utf-8")
+
+
+def test_no_line_of_a_grid_lies_on_an_image(tmp_path):
+    drawn = []
+    plots = {
+        "lines": lambda axes: drawn.append(axes),
+        "image": lambda axes: drawn.append(axes.imshow(np.eye(2)).axes),
+    }
+    report = dataclasses.replace(REPORT, plots=plots)
+    reports.write(report, str(tmp_path), CONTENT)
+    shown = [[x.get_visible() for x in a.get_ygridlines()] for a in drawn]
+    assert all(shown[0]) and not any(shown[1])
 
 
 def test_long_titles_are_broken_for_terminals():
