@@ -33,11 +33,14 @@ setuptools.setup(
     extras_require={
         "test": [
             "hypothesis>=6.100",
+            "jiwer>=4",
             "matplotlib>=3.9",
             "pytest>=8",
             "pytest-xdist>=3.6",
             "safetensors>=0.4.5",
+            "scikit-learn>=1.5",
         ],
+        "analysis": ["jiwer>=4", "matplotlib>=3.9", "scikit-learn>=1.5"],
         "dev": ["ruff>=0.17,<0.18"],
         "bench": ["tokenizers>=0.22"],
         # Beam's protobuf is older than what later sentencepieces need.

@@ -1,11 +1,28 @@
-"""The report of an analysis: JSON that holds all, tables, plots."""
+"""The report of an analysis: JSON that holds all, tables, plots.
+
+<output_dir>/report.json   what was analysed, the figures, their intervals
+<output_dir>/report.md     the tables, and the plots
+<output_dir>/<plot>.png
+"""
 
 import dataclasses
+import pathlib
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
+from electra_tf.util import console, files, plotting, tables
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+FILE_NAME = "report.json"
+
+_TEXT = "report.md"
+_WIDTH, _HEIGHT = 7.0, 4.4  # of a plot, inches
+_MANY = 1000  # from here on digits after the point say nothing
 
 
 class Table(NamedTuple):
@@ -29,7 +46,8 @@ class Report:
     Attributes:
       what: name of the analysis.
       headline: its main figures, which `--all_checkpoints` draws over FLOPs.
-      results: all that tables and plots show, as JSON.
+      results: all that tables and plots show, as JSON; it may hold named
+        tuples, and numbers and arrays of NumPy.
       tables: in the order of reading.
       plots: name of a file without its ending -> draws on an empty plot.
     """
@@ -41,3 +59,106 @@ class Report:
     plots: Mapping[str, Callable[["Axes"], None]] = dataclasses.field(
         default_factory=dict
     )
+
+
+def as_text(report: Report) -> str:
+    """Writes the tables for a terminal."""
+    return "\n".join(
+        f"{textwrap.fill(table.title, 79)}\n\n{tables.aligned(_cells(table))}"
+        for table in report.tables
+    )
+
+
+def as_markdown(
+    report: Report, facts: Mapping[str, str], plots: Sequence[str]
+) -> str:
+    """Writes the tables and plots as Markdown.
+
+    Args:
+      report: to write.
+      facts: what was analysed, name -> text.
+      plots: names of their files.
+    """
+    parts = [f"# {report.what}\n"]
+    parts.append("".join(f"- {key}: {value}\n" for key, value in facts.items()))
+    for table in report.tables:
+        parts += [f"{table.title}\n", tables.markdown(_cells(table))]
+    parts += [f"![{name}]({name})\n" for name in plots]
+    return "\n".join(parts)
+
+
+def write(
+    report: Report, directory: str, content: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Writes the files of a report.
+
+    Args:
+      report: to write.
+      directory: of the files; made if it is not there.
+      content: what else report.json holds; of its "model" report.md tells.
+
+    Returns:
+      What report.json holds.
+    """
+    root = pathlib.Path(directory)
+    files.ensure_writable(root)
+    plots = _write_plots(report, root)
+    facts = {key: str(value) for key, value in content["model"].items()}
+    files.atomic_write_text(root / _TEXT, as_markdown(report, facts, plots))
+    whole = {
+        "what": report.what,
+        "headline": report.headline,
+        "results": report.results,
+        **content,
+    }
+    whole = plain(whole)
+    files.write_json(root / FILE_NAME, whole)
+    return whole
+
+
+def plain(value: Any) -> Any:  # noqa: ANN401 (any value)
+    """Makes JSON of a value: no NumPy, named tuples as objects, NaN as null."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if hasattr(value, "_asdict"):
+        return plain(value._asdict())
+    if isinstance(value, np.ndarray | np.generic):
+        return plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    return value
+
+
+def _write_plots(report: Report, root: pathlib.Path) -> list[str]:
+    """Draws the plots; without matplotlib a warning says how to have them."""
+    if report.plots and not plotting.is_available():
+        console.warn(
+            f"{len(report.plots)} plots are left out: they need matplotlib, "
+            f"which is not installed. Run: {plotting.HOW_TO_INSTALL}"
+        )
+        return []
+    for name, draw in report.plots.items():
+        figure = plotting.make_figure(_WIDTH, _HEIGHT)
+        axes = figure.subplots()
+        plotting.set_style(axes, "")
+        draw(axes)
+        if axes.images:  # on which lines of the grid would lie
+            axes.grid(False)
+        plotting.save(figure, root / f"{name}.png")
+    return [f"{name}.png" for name in report.plots]
+
+
+def _cells(table: Table) -> list[list[str]]:
+    rows = [[_shown(cell) for cell in row] for row in table.rows]
+    return [[*table.header], *rows]
+
+
+def _shown(cell: str | float) -> str:
+    """Writes a number with three digits, a whole one with all it has."""
+    if isinstance(cell, str):
+        return cell
+    if isinstance(cell, int | np.integer) or abs(cell) >= _MANY:
+        return f"{cell:,.0f}"
+    return f"{cell:#.3g}".rstrip(".")

@@ -1,6 +1,5 @@
 """Plots of a run: learning curves and confusion matrices; by matplotlib."""
 
-import importlib.util
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -11,15 +10,14 @@ from electra_tf.finetune.run import report
 from electra_tf.finetune.run.experiment import Experiment
 from electra_tf.finetune.run.report import Confusion, Results
 from electra_tf.training import callbacks
-from electra_tf.util import console, files, trial_directories
+from electra_tf.util import console, files, plotting, trial_directories
 from electra_tf.util.errors import UserError
+from electra_tf.util.plotting import BLUE, GREY, INK
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_BEST, _OTHER, _INK, _FAINT = "#1f5fa8", "#b9c2cc", "#222222", "#e6e9ed"
-_DPI = 150
 _LOG_FROM = 8.0  # ratio of greatest to least loss on a linear axis
 _LONGEST = 32  # characters of a label
 _CHARACTER = 0.083  # width of a character, inches
@@ -64,10 +62,10 @@ def check() -> None:
     Raises:
       UserError: if it is not installed.
     """
-    if importlib.util.find_spec("matplotlib") is None:
+    if not plotting.is_available():
         raise UserError(
             "--write_plots needs the package matplotlib, which is not "
-            "installed. Run: python -m pip install -e '.[plots]'"
+            f"installed. Run: {plotting.HOW_TO_INSTALL}"
         )
 
 
@@ -92,11 +90,11 @@ def write(
             for path, result in zip(directories, results, strict=True)
         ]
         figure = draw_curves(task.name, metric, curves, best)
-        save(figure, target / f"{task.name}_curves.png")
+        plotting.save(figure, target / f"{task.name}_curves.png")
         mine = [x for x in confusions if x.task_name == task.name]
         if mine:
             path = target / f"{task.name}_confusion.png"
-            save(draw_confusions(mine), path)
+            plotting.save(draw_confusions(mine), path)
     console.say(f"Plots: {target}/*.png")
 
 
@@ -138,7 +136,7 @@ def draw_curves(
       curves: of all trials.
       best: the number of the best trial.
     """
-    figure = _figure(10.0, 4.2)
+    figure = plotting.make_figure(10.0, 4.2)
     has_values = any(curve.values for curve in curves)
     axes = figure.subplots(1, 1 + has_values, sharex=True, squeeze=False)[0]
     order = sorted(curves, key=lambda curve: curve.trial == best)
@@ -164,7 +162,7 @@ def draw_confusions(confusions: Sequence[Confusion]) -> "Figure":
     width = 1.2 + cells.width * size + _CHARACTER * length
     height = 1.6 + cells.height * size
     height += 0.75 * _CHARACTER * length * cells.is_turned  # the sine of 45
-    figure = _figure(width * len(confusions), height)
+    figure = plotting.make_figure(width * len(confusions), height)
     axes = figure.subplots(1, len(confusions), squeeze=False)[0]
     for one, confusion in zip(axes, confusions, strict=True):
         _draw_cells(one, confusion, cells)
@@ -188,15 +186,6 @@ def _shortened(label: str) -> str:
     return f"{label[:half]}\N{HORIZONTAL ELLIPSIS}{label[1 - half :]}"
 
 
-def _figure(width: float, height: float) -> "Figure":
-    """Makes a figure that belongs to no window."""
-    from matplotlib.figure import Figure
-
-    figure = Figure((width, height), dpi=_DPI, layout="constrained")
-    figure.get_layout_engine().set(w_pad=0.12, h_pad=0.12)
-    return figure
-
-
 def _draw_lines(
     axes: "Axes",
     lines: Iterable[tuple[int, Mapping[int, float]]],
@@ -204,7 +193,7 @@ def _draw_lines(
     **style: str,
 ) -> None:
     """Draws a line for each trial, that of the best one last and strong."""
-    names = {"other trials": _OTHER}
+    names = {"other trials": GREY}
     for trial, line in lines:
         is_best = trial == best
         label = f"trial {trial}, the best" if is_best else "other trials"
@@ -212,7 +201,7 @@ def _draw_lines(
         axes.plot(
             list(line),
             list(line.values()),
-            color=_BEST if is_best else _OTHER,
+            color=BLUE if is_best else GREY,
             linewidth=2.2 if is_best else 1.4,
             markersize=5 if is_best else 3.5,
             label=label if is_new else None,
@@ -221,16 +210,8 @@ def _draw_lines(
 
 
 def _set_titles(axes: "Axes", title: str) -> None:
-    axes.set_title(title, loc="left", fontsize=10.5, color=_INK)
-    axes.set_xlabel("updates", fontsize=9.5, color=_INK)
+    plotting.set_style(axes, title, "updates")
     axes.xaxis.set_major_formatter("{x:,.0f}")
-    axes.tick_params(labelsize=9, color=_OTHER, labelcolor=_INK)
-    axes.grid(axis="y", color=_FAINT)
-    axes.set_axisbelow(True)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-    for side in ("left", "bottom"):
-        axes.spines[side].set_color(_OTHER)
 
 
 def _use_log_scale(axes: "Axes", losses: Sequence[float]) -> None:
@@ -258,7 +239,7 @@ def _mark_best(axes: "Axes", values: Mapping[int, float]) -> None:
         xytext=(0, 8),
         textcoords="offset points",
         ha="center",
-        color=_BEST,
+        color=BLUE,
         fontsize=10,
         weight="bold",
         bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5},
@@ -280,16 +261,16 @@ def _draw_cells(axes: "Axes", confusion: Confusion, cells: _Cells) -> None:
             ha="center",
             va="center",
             fontsize=7 if cells.is_small else 9.5,
-            color="white" if share > 0.5 else _INK,
+            color="white" if share > 0.5 else INK,
         )
     ticks, turned = np.arange(len(labels)) + 0.5, {}
     if cells.is_turned:
         turned = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
     axes.set_xticks(ticks, labels, **turned)
     axes.set_yticks(ticks, labels)
-    axes.tick_params(length=0, labelsize=9.5, labelcolor=_INK)
-    axes.set_xlabel("predicted", fontsize=9.5, color=_INK)
-    axes.set_ylabel("right", fontsize=9.5, color=_INK)
+    axes.tick_params(length=0, labelsize=9.5, labelcolor=INK)
+    axes.set_xlabel("predicted", fontsize=9.5, color=INK)
+    axes.set_ylabel("right", fontsize=9.5, color=INK)
     axes.set_title(confusion.title, loc="left", fontsize=11, weight="bold")
     for spine in axes.spines.values():
         spine.set_visible(False)
@@ -300,14 +281,3 @@ def _cell_text(count: int, share: float, cells: _Cells) -> str:
     if cells.is_small:
         return f"{count:,}" * bool(count)
     return f"{count:,}" + f"\n{100 * share:.0f} %" * bool(share)
-
-
-def save(figure: "Figure", path: pathlib.Path) -> None:
-    """Writes a picture.
-
-    Args:
-      figure: of `draw_curves` or `draw_confusions`.
-      path: of the file; its directory is made.
-    """
-    files.ensure_writable(path.parent)
-    figure.savefig(path, format="png")

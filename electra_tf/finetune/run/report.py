@@ -22,6 +22,7 @@ from electra_tf.finetune.run.experiment import (
     TaskData,
 )
 from electra_tf.util import console, files, trial_directories
+from electra_tf.util.tables import aligned
 
 _LESS_IS_BETTER = ("loss", "mse")
 _MAX_LABELS = 12  # that a page is wide enough for
@@ -190,7 +191,7 @@ def table(
         if metrics:
             cells = [_cell(metrics, *column) for column in columns]
             rows.append([who, *cells])
-    return _aligned(rows, ["", *map(_note, results)])
+    return aligned(rows, ["", *map(_note, results)])
 
 
 def _short_table(
@@ -215,7 +216,7 @@ def _short_table(
         cells = [_cell(values, split, name) for split, _, values in columns]
         rows.append([name, *cells])
     note = _note(result)
-    return _aligned(rows) + f"{note}\n" * bool(note)
+    return aligned(rows) + f"{note}\n" * bool(note)
 
 
 def _title(split: str, name: str) -> str:
@@ -328,24 +329,8 @@ def confusion_table(confusion: Confusion) -> str:
     pairs = zip(hits, counts.sum(0), strict=True)
     rows.append(["precision", *(_share(*pair) for pair in pairs), ""])
     title = f"{confusion.title}: right labels down, predicted ones across\n"
-    return title + _aligned(rows)
+    return title + aligned(rows)
 
 
 def _share(part: int, whole: int) -> str:
     return f"{100 * part / whole:.1f} %" if whole else "-"
-
-
-def _aligned(rows: Sequence[Sequence[str]], notes: Sequence[str] = ()) -> str:
-    """Writes rows, the first column to the left and the others to the right.
-
-    Args:
-      rows: cells.
-      notes: at the end of each row, if there are any.
-    """
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for number, (first, *others) in enumerate(rows):
-        cells = [first.ljust(widths[0])]
-        cells += [x.rjust(n) for x, n in zip(others, widths[1:], strict=True)]
-        lines.append("  ".join([*cells, *notes[number : number + 1]]))
-    return "".join(f"{line.rstrip()}\n" for line in lines)

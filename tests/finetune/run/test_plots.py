@@ -6,6 +6,7 @@ import pytest
 
 from electra_tf.finetune.run import plots
 from electra_tf.finetune.run.report import Confusion
+from electra_tf.util import plotting
 from electra_tf.util.errors import UserError
 
 needs_matplotlib = pytest.mark.skipif(
@@ -68,7 +69,7 @@ def test_without_evaluations_there_are_losses_alone(tmp_path):
     figure = plots.draw_curves("t", "f1", curves, None)
     assert len(figure.axes) == 1
     path = tmp_path / "results" / "t.png"
-    plots.save(figure, path)
+    plotting.save(figure, path)
     assert path.read_bytes().startswith(b"\x89PNG")
 
 

@@ -1,0 +1,276 @@
+"""Minimal pairs: whether a model prefers the sentence that is grammatical.
+
+A pair is an object of a .jsonl line or a .json list, as in BLiMP:
+
+    {"sentence_good": "Who should Derek hug after shocking Richard?",
+     "sentence_bad": "Who should Derek hug Richard after shocking?",
+     "UID": "adjunct_island", "linguistics_term": "island_effects"}
+
+A file is a paradigm of its own where there is no UID, and a paradigm a
+phenomenon of its own where there is no linguistics_term. Accuracy is the share
+of pairs whose good sentence has the higher score; equal scores count half. A
+phenomenon is the mean of its paradigms, as in the paper; so is the whole.
+
+Intervals: Wilson's of a paradigm; of a phenomenon that of the mean of its own
+paradigms; of the whole a bootstrap over paradigms, since pairs of one are made
+from one template and say nothing of others.
+
+Source: Warstadt et al., 2020 (BLiMP).
+"""
+
+import collections
+import functools
+import pathlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from electra_tf.analysis import json_rows, sentence_scores
+from electra_tf.analysis.reports import Report, Table
+from electra_tf.analysis.sentence_scores import FORMS, ScoresTexts
+from electra_tf.analysis.statistics import (
+    Interval,
+    bootstrap,
+    mean,
+    shown,
+    wilson,
+)
+from electra_tf.config.analysis import AnalysisConfig
+from electra_tf.data.formats.rows import Record
+from electra_tf.util import plotting
+from electra_tf.util.errors import UserError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_TOTAL = FORMS[0]
+_CHANCE = 50.0
+
+
+class Pair(NamedTuple):
+    """A grammatical sentence, and one that is not.
+
+    Attributes:
+      good: the grammatical one.
+      bad: the other.
+      paradigm: the template that both were made from.
+      phenomenon: what it is an instance of.
+    """
+
+    good: str
+    bad: str
+    paradigm: str
+    phenomenon: str
+
+
+class Accuracies(NamedTuple):
+    """Accuracies by one score, in percent.
+
+    Attributes:
+      whole: mean of the paradigms.
+      num_ties: pairs of equal scores.
+      phenomena: phenomenon -> mean of its paradigms.
+      paradigms: paradigm -> share of its pairs.
+    """
+
+    whole: Interval
+    num_ties: int
+    phenomena: Mapping[str, Interval]
+    paradigms: Mapping[str, Interval]
+
+
+def run(config: AnalysisConfig) -> Report:
+    """Compares the pairs that a configuration names."""
+    pairs = read(
+        config.test, max_examples=config.max_examples, seed=config.seed
+    )
+    return minimal_pairs(config, sentence_scores.load(config), pairs)
+
+
+def read(
+    paths: Iterable[str], *, max_examples: int = 0, seed: int = 0
+) -> list[Pair]:
+    """Reads pairs; see `json_rows.read`.
+
+    Raises:
+      UserError: naming file and line of what is no pair, or a paradigm that
+        belongs to two phenomena.
+    """
+    pairs = []
+    for row in json_rows.read(paths, max_examples=max_examples, seed=seed):
+        with json_rows.place_of(row):
+            pairs.append(_parse(row.record, pathlib.Path(row.path)))
+    phenomena: dict[str, str] = {}
+    for pair in pairs:
+        known = phenomena.setdefault(pair.paradigm, pair.phenomenon)
+        if known != pair.phenomenon:
+            raise UserError(
+                "A paradigm must belong to one phenomenon. Received: "
+                f"{pair.paradigm!r} of {known!r} and of {pair.phenomenon!r}. "
+                "Give UIDs that differ."
+            )
+    return pairs
+
+
+def _parse(record: Record, path: pathlib.Path) -> Pair:
+    file_name = path.name.partition(".")[0]
+    has_name = record.has("UID")
+    paradigm = record.text("UID") if has_name else file_name
+    has_term = record.has("linguistics_term")
+    return Pair(
+        good=record.text("sentence_good"),
+        bad=record.text("sentence_bad"),
+        paradigm=paradigm,
+        phenomenon=record.text("linguistics_term") if has_term else paradigm,
+    )
+
+
+def minimal_pairs(
+    config: AnalysisConfig, scorer: ScoresTexts, pairs: Sequence[Pair]
+) -> Report:
+    """Compares pairs by each score of a model.
+
+    Args:
+      config: which scores, and how many bootstrap samples.
+      scorer: the model.
+      pairs: to compare.
+    """
+    scores = sentence_scores.names(scorer, config)
+    texts = [text for pair in pairs for text in (pair.good, pair.bad)]
+    found = sentence_scores.of_texts(scorer, texts, scores)
+    accuracies = {
+        name: judge(
+            pairs,
+            values[0::2],
+            values[1::2],
+            num_resamples=config.num_resamples,
+            seed=config.seed,
+        )
+        for name, values in found.items()
+    }
+    return _report(accuracies, pairs, scores)
+
+
+def judge(
+    pairs: Sequence[Pair],
+    good: np.ndarray,
+    bad: np.ndarray,
+    *,
+    num_resamples: int = 1000,
+    seed: int = 0,
+) -> Accuracies:
+    """Computes accuracies by one score.
+
+    Args:
+      pairs: n pairs.
+      good: float [n], scores of the grammatical sentences.
+      bad: float [n], scores of the others.
+      num_resamples: of the bootstrap.
+      seed: of the bootstrap.
+    """
+    options = {"num_resamples": num_resamples, "seed": seed}
+    won = np.where(good == bad, 0.5, good > bad)
+    families = {pair.paradigm: pair.phenomenon for pair in pairs}
+    groups = _grouped([pair.paradigm for pair in pairs], won)
+    paradigms = {k: wilson(x.sum(), len(x)) for k, x in groups.items()}
+    phenomena: dict[str, list[Interval]] = {}
+    for paradigm, share in paradigms.items():
+        phenomena.setdefault(families[paradigm], []).append(share)
+    whole = mean([*paradigms.values()])
+    if len(paradigms) > 1:
+        values = np.array([share.value for share in paradigms.values()])
+        whole = bootstrap(lambda i: values[i].mean(), len(values), **options)
+    return Accuracies(
+        whole=_percent(whole),
+        num_ties=int((good == bad).sum()),
+        phenomena={k: _percent(mean(x)) for k, x in sorted(phenomena.items())},
+        paradigms={k: _percent(x) for k, x in paradigms.items()},
+    )
+
+
+def _grouped(names: Sequence[str], values: np.ndarray) -> dict[str, np.ndarray]:
+    """Returns the values of each name, by name."""
+    array = np.array(names)
+    return {str(name): values[array == name] for name in np.unique(array)}
+
+
+def _percent(interval: Interval) -> Interval:
+    return Interval(*(100 * x for x in interval))
+
+
+def _report(
+    accuracies: Mapping[str, Accuracies],
+    pairs: Sequence[Pair],
+    scores: Sequence[str],
+) -> Report:
+    """Makes the report.
+
+    Args:
+      accuracies: by title of a score.
+      pairs: that were compared.
+      scores: names, the model's own first.
+    """
+    totals = {x: accuracies[sentence_scores.title(x, _TOTAL)] for x in scores}
+    return Report(
+        what="minimal_pairs",
+        headline={"accuracy (%)": totals[scores[0]].whole.value},
+        results={
+            "num_pairs": len(pairs),
+            "own_score": scores[0],
+            "scores": accuracies,
+        },
+        tables=[
+            _whole_table(accuracies, pairs, scores[0]),
+            _table("phenomenon", totals, [pair.phenomenon for pair in pairs]),
+            _table("paradigm", totals, [pair.paradigm for pair in pairs]),
+        ],
+        plots={"phenomena": functools.partial(_draw, totals=totals)},
+    )
+
+
+def _whole_table(
+    accuracies: Mapping[str, Accuracies], pairs: Sequence[Pair], own: str
+) -> Table:
+    count = len({pair.paradigm for pair in pairs})
+    title = (
+        f"Accuracy in percent, mean of {count:,} paradigms, with 95 % "
+        f"intervals, of {len(pairs):,} pairs. The model's own score: {own}."
+    )
+    rows = [
+        [name, shown(found.whole, 1), found.num_ties]
+        for name, found in accuracies.items()
+    ]
+    return Table(title, ("score", "accuracy", "ties"), rows)
+
+
+def _table(
+    kind: str, totals: Mapping[str, Accuracies], names: Sequence[str]
+) -> Table:
+    """Makes the table of phenomena or of paradigms.
+
+    Args:
+      kind: "phenomenon" or "paradigm".
+      totals: accuracies by score, of totals.
+      names: the phenomenon or the paradigm of each pair.
+    """
+    columns = [
+        found.phenomena if kind == "phenomenon" else found.paradigms
+        for found in totals.values()
+    ]
+    counts = collections.Counter(names)
+    rows = [
+        [name, counts[name], *(shown(column[name], 1) for column in columns)]
+        for name in columns[0]
+    ]
+    title = f"Accuracy by {kind}, by the total of each score."
+    return Table(title, (kind, "pairs", *totals), rows)
+
+
+def _draw(axes: "Axes", totals: Mapping[str, Accuracies]) -> None:
+    """Draws the accuracy on each phenomenon; the line is chance."""
+    series = {name: [*x.phenomena.values()] for name, x in totals.items()}
+    names = list(next(iter(totals.values())).phenomena)
+    plotting.draw_intervals(axes, names, series)
+    plotting.set_style(axes, "Minimal pairs", "accuracy, %")
+    axes.axvline(_CHANCE, color=plotting.GREY, zorder=0)

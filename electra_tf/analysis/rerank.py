@@ -1,0 +1,348 @@
+"""Re-ranking of a recogniser's hypotheses by a model's sentence scores.
+
+Of each list the hypothesis is taken that has the greatest
+
+    score of the model
+    score of the recogniser + w * score of the model
+
+The weight w is the one of `WEIGHTS` with the lowest word error rate on the dev
+lists, of equal ones the lowest; 0 is the recogniser alone. Of equal hypotheses
+the first is taken. Intervals are bootstrapped over utterances, all systems on
+the same samples, so that a difference is paired.
+
+    word error rate = errors / words of the references
+
+Source: Salazar et al., 2020 (log-linear interpolation).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from electra_tf.analysis import n_best, sentence_scores
+from electra_tf.analysis.n_best import Counts, NBest
+from electra_tf.analysis.reports import Report, Table
+from electra_tf.analysis.sentence_scores import ScoresTexts
+from electra_tf.analysis.statistics import Interval, bootstrap, shown
+from electra_tf.config.analysis import AnalysisConfig
+from electra_tf.util import console, plotting
+from electra_tf.util.errors import UserError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+WEIGHTS = np.concatenate([[0.0], np.logspace(-4, 1, 51)])
+"""Of the model's score beside the recogniser's: 0, and ten a decade."""
+
+BEFORE, RECOGNISER, ORACLE = "first hypothesis", "recogniser", "oracle"
+
+_JOINED = "{} + recogniser"
+
+
+class Lists(NamedTuple):
+    """Lists and the scores of their hypotheses, as arrays.
+
+    Attributes:
+      counts: words and errors.
+      recogniser: float64 [U, K], negative infinity where a list is shorter;
+        None where there are no scores.
+      model: title of a score -> float64 [U, K], nats, likewise.
+    """
+
+    counts: Counts
+    recogniser: np.ndarray | None
+    model: Mapping[str, np.ndarray]
+
+
+Choice = Callable[[Lists], np.ndarray]
+"""Chooses of each of U lists a hypothesis, int64 [U]."""
+
+
+class System(NamedTuple):
+    """A way to choose, and what it reaches on the test lists.
+
+    Attributes:
+      name: of it.
+      weight: of the model's score beside the recogniser's; None without.
+      dev_error_rate: in percent on the dev lists; None without.
+      error_rate: word error rate, in percent.
+      difference: to the first hypothesis, in points.
+    """
+
+    name: str
+    weight: float | None
+    dev_error_rate: float | None
+    error_rate: Interval
+    difference: Interval
+
+
+def run(config: AnalysisConfig) -> Report:
+    """Re-ranks the lists that a configuration names."""
+    lists = _read(config)
+    return rerank(config, sentence_scores.load(config), lists)
+
+
+def rerank(
+    config: AnalysisConfig,
+    scorer: ScoresTexts,
+    lists: Mapping[str, Sequence[NBest]],
+) -> Report:
+    """Re-ranks lists by each score of a model.
+
+    Args:
+      config: which scores, and how many bootstrap samples.
+      scorer: the model.
+      lists: "test" and, if there are any, "dev" -> lists.
+    """
+    scores = sentence_scores.names(scorer, config)
+    found = {name: arrays(some, scorer, scores) for name, some in lists.items()}
+    systems = compare(
+        found["test"],
+        found.get("dev"),
+        num_resamples=config.num_resamples,
+        seed=config.seed,
+    )
+    return _report(systems, lists, sentence_scores.title(scores[0], "mean"))
+
+
+def _read(config: AnalysisConfig) -> dict[str, list[NBest]]:
+    """Reads the lists, all before a model is loaded."""
+    chosen = {"max_examples": config.max_examples, "seed": config.seed}
+    lists = {"test": n_best.read(config.test, **chosen)}
+    has_scores = bool(lists["test"][0].scores)
+    if config.dev:
+        lists["dev"] = n_best.read(config.dev, **chosen)
+        if bool(lists["dev"][0].scores) != has_scores:
+            raise UserError(
+                "The lists of --dev must have the recogniser's scores if those "
+                "of --test have, and only then. Received: one of them has."
+            )
+    elif has_scores:
+        console.warn(
+            "The recogniser's scores are not used: the weight of the model's "
+            "score beside them is tuned on --dev, which is not given."
+        )
+    return lists
+
+
+def arrays(
+    lists: Sequence[NBest], scorer: ScoresTexts, scores: Sequence[str]
+) -> Lists:
+    """Scores the hypotheses of lists.
+
+    Args:
+      lists: U lists.
+      scorer: the model.
+      scores: names of its scores.
+    """
+    texts = [text for one in lists for text in one.hypotheses]
+    counts = n_best.count_errors(lists)
+
+    def spread(values: np.ndarray) -> np.ndarray:
+        array = np.full(counts.is_there.shape, -np.inf)
+        array[counts.is_there] = values
+        return array
+
+    recogniser = None
+    if lists[0].scores:
+        recogniser = n_best.padded([one.scores for one in lists], -np.inf)
+    found = sentence_scores.of_texts(scorer, texts, scores)
+    model = {name: spread(values) for name, values in found.items()}
+    return Lists(counts, recogniser, model)
+
+
+def compare(
+    test: Lists,
+    dev: Lists | None,
+    *,
+    num_resamples: int = 1000,
+    seed: int = 0,
+) -> list[System]:
+    """Measures all systems on the test lists.
+
+    Args:
+      test: lists whose figures these are.
+      dev: lists that weights are tuned on.
+      num_resamples: of the bootstrap.
+      seed: of the bootstrap.
+
+    Returns:
+      The first hypothesis, the recogniser's choice, those of each score, the
+      oracle's.
+    """
+
+    def measure(name: str, choose: Choice) -> System:
+        chosen = choose(test)
+        rate, difference = _intervals(
+            test.counts, chosen, num_resamples=num_resamples, seed=seed
+        )
+        on_dev = dev and error_rate(dev, choose(dev))
+        return System(name, None, on_dev, rate, difference)
+
+    systems = [measure(BEFORE, _first)]
+    if test.recogniser is not None:
+        systems.append(measure(RECOGNISER, by_recogniser))
+    for name in test.model:
+        systems.append(measure(name, by_model(name)))
+        if dev is not None and test.recogniser is not None:
+            weight = tune(dev, name)
+            system = measure(_JOINED.format(name), by_both(name, weight))
+            systems.append(system._replace(weight=weight))
+    return [*systems, measure(ORACLE, _best)]
+
+
+def tune(lists: Lists, name: str) -> float:
+    """Returns the weight of `WEIGHTS` with the lowest error rate.
+
+    Args:
+      lists: dev lists, with the recogniser's scores.
+      name: title of a score.
+    """
+    rates = [error_rate(lists, by_both(name, w)(lists)) for w in WEIGHTS]
+    return float(WEIGHTS[np.argmin(rates)])
+
+
+def error_rate(lists: Lists, chosen: np.ndarray) -> float:
+    """Computes the word error rate of choices, in percent.
+
+    Args:
+      lists: U lists.
+      chosen: int64 [U], numbers of hypotheses.
+    """
+    errors = _errors_of(lists.counts, chosen)
+    return _rate(errors, lists.counts.num_words)
+
+
+def _errors_of(counts: Counts, chosen: np.ndarray) -> np.ndarray:
+    return np.take_along_axis(counts.num_errors, chosen[:, None], 1)[:, 0]
+
+
+def _rate(errors: np.ndarray, num_words: np.ndarray) -> float:
+    return 100 * float(errors.sum() / max(num_words.sum(), 1))
+
+
+def _intervals(
+    counts: Counts, chosen: np.ndarray, *, num_resamples: int, seed: int
+) -> tuple[Interval, Interval]:
+    """Returns the error rate of choices, and its difference to `BEFORE`."""
+    options = {"num_resamples": num_resamples, "seed": seed}
+    words, before = counts.num_words, counts.num_errors[:, 0]
+    errors = _errors_of(counts, chosen)
+    gained = errors - before
+    count = len(words)
+    rate = bootstrap(lambda i: _rate(errors[i], words[i]), count, **options)
+    gain = bootstrap(lambda i: _rate(gained[i], words[i]), count, **options)
+    return rate, gain
+
+
+def _first(lists: Lists) -> np.ndarray:
+    return np.zeros(len(lists.counts.num_words), int)
+
+
+def _best(lists: Lists) -> np.ndarray:
+    _, errors, is_there = lists.counts
+    return np.where(is_there, errors, np.iinfo(int).max).argmin(1)
+
+
+def by_recogniser(lists: Lists) -> np.ndarray:
+    """Returns the choices of the recogniser's score, int64 [U]."""
+    return lists.recogniser.argmax(1)
+
+
+def by_model(name: str) -> Choice:
+    """Returns how to choose by a model's score alone.
+
+    Args:
+      name: title of the score.
+    """
+    return lambda lists: lists.model[name].argmax(1)
+
+
+def by_both(name: str, weight: float) -> Choice:
+    """Returns how to choose by the recogniser's score and a model's.
+
+    Args:
+      name: title of the model's score.
+      weight: of it.
+    """
+    if not weight:  # times negative infinity it would be no number
+        return by_recogniser
+    return lambda x: (x.recogniser + weight * x.model[name]).argmax(1)
+
+
+def _report(
+    systems: Sequence[System], lists: Mapping[str, Sequence[NBest]], own: str
+) -> Report:
+    """Makes the report.
+
+    Args:
+      systems: measured.
+      lists: "test" and, if there are any, "dev" -> lists.
+      own: title of the model's own score.
+    """
+    figures = {system.name: system for system in systems}
+    chosen = _chosen_on_dev(systems)
+    headline = {"WER, model alone (%)": figures[own].error_rate.value}
+    if chosen:
+        headline["WER, chosen on dev (%)"] = chosen.error_rate.value
+    sizes = {f"num_{name}_lists": len(some) for name, some in lists.items()}
+    words = sum(len(one.reference.split()) for one in lists["test"])
+    return Report(
+        what="rerank",
+        headline=headline,
+        results={
+            **sizes,
+            "num_test_words": words,
+            "weights": WEIGHTS,
+            "chosen_on_dev": chosen and chosen.name,
+            "systems": [system._asdict() for system in systems],
+        },
+        tables=[_table(systems, len(lists["test"]), words, chosen)],
+        plots={"word_error_rate": lambda axes: _draw(axes, systems)},
+    )
+
+
+def _chosen_on_dev(systems: Sequence[System]) -> System | None:
+    """Returns the best system on dev, of equal ones the first."""
+    able = [system for system in systems if system.name != ORACLE]
+    if able[0].dev_error_rate is None:
+        return None
+    return min(able, key=lambda system: system.dev_error_rate)
+
+
+def _table(
+    systems: Sequence[System],
+    num_lists: int,
+    num_words: int,
+    chosen: System | None,
+) -> Table:
+    title = (
+        f"Word error rate in percent, with 95 % intervals, of {num_lists:,} "
+        f"lists with {num_words:,} words."
+    )
+    if chosen:
+        title += f" Lowest on dev: {chosen.name}."
+    header = ["chosen by", "weight", "dev", "test", "test, less first"]
+    rows = [
+        [
+            system.name,
+            "" if system.weight is None else f"{system.weight:.2g}",
+            "" if chosen is None else f"{system.dev_error_rate:.2f}",
+            shown(system.error_rate, 2),
+            "" if system.name == BEFORE else shown(system.difference, 2),
+        ]
+        for system in systems
+    ]
+    if chosen is None:  # nor is there a weight
+        header, *rows = [[row[0], *row[3:]] for row in (header, *rows)]
+    return Table(title, header, rows)
+
+
+def _draw(axes: "Axes", systems: Sequence[System]) -> None:
+    """Draws the error rates; the line is that of the first hypotheses."""
+    names = [system.name for system in systems]
+    rates = {"": [system.error_rate for system in systems]}
+    plotting.draw_intervals(axes, names, rates)
+    plotting.set_style(axes, "Re-ranking", "word error rate, %")
+    axes.axvline(systems[0].error_rate.value, color=plotting.GREY, zorder=0)

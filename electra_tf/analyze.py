@@ -1,0 +1,82 @@
+r"""Analyses a pre-trained model: how its scores re-rank, what it knows.
+
+python -m electra_tf.analyze --what=minimal_pairs --model=DIR \
+  --test=blimp --output_dir=OUT
+
+python -m electra_tf.analyze --what=rerank --model=DIR \
+  --dev=dev.jsonl --test=test.jsonl --output_dir=OUT
+
+DIR is a checkpoint of a run, of the original's, or of Hugging Face's. Tables
+are printed; report.json, report.md and plots go to OUT. --all_checkpoints takes
+every kept checkpoint of <data_dir>/models/<model_name> and draws the main
+figures over the FLOPs of training; what is done stays done if it is stopped.
+docs/analysis.md says what each analysis reads and shows.
+"""
+
+import pathlib
+from typing import TYPE_CHECKING
+
+from electra_tf.config.analysis import AnalysisConfig
+from electra_tf.configure_pretraining import PretrainingConfig
+from electra_tf.util import config_flags, console, memory
+from electra_tf.util.errors import UserError
+
+if TYPE_CHECKING:
+    from electra_tf.analysis.analysis_run import Checkpoint
+
+_RUN = "config.json"
+
+
+def main(config: AnalysisConfig) -> None:
+    """Makes the analysis that the configuration names."""
+    memory.keep()
+    with console.quiet_imports():
+        from electra_tf.analysis import analysis_run
+
+    if config.all_checkpoints:
+        analysis_run.analyze_all(config, _checkpoints(config.model))
+    else:
+        analysis_run.analyze(config)
+
+
+def _checkpoints(model_dir: str) -> list["Checkpoint"]:
+    """Finds the checkpoints of a run.
+
+    Raises:
+      UserError: if there is no run, or none of its checkpoints can be read.
+    """
+    from electra_tf.analysis.analysis_run import Checkpoint
+    from electra_tf.checkpoint import bundles, checkpoint_formats
+    from electra_tf.checkpoint.checkpoints import Checkpoints
+    from electra_tf.pretrain.flops import training_flops
+
+    directory = pathlib.Path(model_dir)
+    if not (directory / _RUN).exists():
+        raise UserError(
+            "--all_checkpoints needs <data_dir>/models/<model_name>, the "
+            f"directory of a run, as --model. Received: {model_dir}, which "
+            f"has no {_RUN}."
+        )
+    run = config_flags.load_config(directory / _RUN, PretrainingConfig)
+    kept = Checkpoints(directory, {})
+    newest = kept.latest_valid()
+    if newest is None:
+        raise UserError(
+            f"{model_dir} must hold checkpoints. Received: none. Train first."
+        )
+    shapes = checkpoint_formats.read(str(newest)).architecture
+    num_steps, found = run.training.num_train_steps, []
+    for step in kept.steps():
+        path = directory / f"model.ckpt-{step}"
+        if damage := bundles.damage(path):
+            console.warn(f"{path} is left out, it cannot be read: {damage}")
+            continue
+        cost = training_flops(run, shapes.encoder.vocab_size, step)
+        is_milestone = step in run.milestones
+        share = step / num_steps
+        found.append(Checkpoint(str(path), step, cost, share, is_milestone))
+    return found
+
+
+if __name__ == "__main__":
+    config_flags.run(main, AnalysisConfig)

@@ -1,0 +1,116 @@
+import json
+
+import numpy as np
+import pytest
+from fake_scorer import FakeScorer
+
+from electra_tf.analysis import minimal_pairs, sentence_scores
+from electra_tf.analysis.minimal_pairs import Pair
+from electra_tf.analysis.reports import as_text
+from electra_tf.config.analysis import AnalysisConfig
+from electra_tf.util import plotting
+from electra_tf.util.errors import UserError
+
+WORDS = {"a": -1.0, "b": -2.0, "c": -4.0}
+PAIRS = [
+    Pair("a", "b", "p1", "x"),  # won by total, won by mean
+    Pair("a a a", "b", "p1", "x"),  # lost by total, won by mean
+    Pair("b b", "c", "p2", "x"),  # a tie by total, won by mean
+    Pair("c", "c a", "p3", "y"),  # won by total, lost by mean
+]
+CONFIG = AnalysisConfig(
+    what="minimal_pairs", model="m", test=("t",), num_resamples=100
+)
+
+
+@pytest.fixture(scope="module")
+def report():
+    return minimal_pairs.minimal_pairs(CONFIG, FakeScorer(mlm=WORDS), PAIRS)
+
+
+def test_a_tie_counts_half_and_paradigms_and_phenomena_count_alike(report):
+    found = report.results["scores"]["mlm, total"]
+    values = {name: x.value for name, x in found.paradigms.items()}
+    assert values == {"p1": 50, "p2": 50, "p3": 100}
+    values = {name: x.value for name, x in found.phenomena.items()}
+    assert values == {"x": 50, "y": 100}
+    assert found.whole.value == pytest.approx((50 + 50 + 100) / 3)
+    assert found.num_ties == 1
+    by_mean = report.results["scores"]["mlm, mean"]
+    assert by_mean.whole.value == pytest.approx((100 + 100 + 0) / 3)
+    assert by_mean.num_ties == 0
+    expected = {"accuracy (%)": pytest.approx(200 / 3)}  # by the total
+    assert report.headline == expected
+
+
+def test_intervals_are_over_paradigms_as_a_whole_and_over_pairs_in_one():
+    pairs = [Pair("a", "b", f"p{n % 2}", "x") for n in range(400)]
+    good = np.array([n % 2 * (n % 4 == 1) for n in range(400)])
+    bad = np.full(400, 0.5)  # p0 wins no pair, p1 half of them
+    found = minimal_pairs.judge(pairs, good, bad, num_resamples=2000)
+    assert found.whole.value == 25
+    assert (found.whole.low, found.whole.high) == (0, 50)  # one of them twice
+    half = 100 * 1.96 * np.sqrt(0.25 / 200) / 2
+    assert found.phenomena["x"].high - 25 == pytest.approx(half, rel=0.15)
+    assert found.paradigms["p1"].high - 50 == pytest.approx(2 * half, rel=0.1)
+    alone = minimal_pairs.judge(pairs[1::2], good[1::2], bad[1::2])
+    assert alone.whole == alone.phenomena["x"] == alone.paradigms["p1"]
+    assert alone.whole.low < 50 < alone.whole.high
+
+
+def test_tables_show_every_phenomenon_and_paradigm(report):
+    text = as_text(report)
+    assert "mean of 3 paradigms" in text and "own score: mlm" in text
+    rows = [line.split() for line in text.splitlines()]
+    assert ["x", "3", "50.0"] in [row[:3] for row in rows]
+    assert ["p3", "1", "100.0"] in [row[:3] for row in rows]
+
+
+def test_the_plot_has_a_row_for_each_phenomenon(report):
+    axes = plotting.make_figure(4, 3).subplots()
+    report.plots["phenomena"](axes)
+    assert [x.get_text() for x in axes.get_yticklabels()] == ["x", "y"]
+    assert [*axes.containers[0][0].get_xdata()] == [50, 100]
+
+
+def _write(path, rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+
+
+def test_pairs_are_read_with_their_names_or_those_of_files(
+    tmp_path, monkeypatch
+):
+    pair = {"sentence_good": "a", "sentence_bad": "b"}
+    named = pair | {"UID": "u", "linguistics_term": "t", "pairID": "0"}
+    _write(tmp_path / "f.x.jsonl", [pair, named])
+    expected = [Pair("a", "b", "f", "f"), Pair("a", "b", "u", "t")]
+    assert minimal_pairs.read([str(tmp_path)]) == expected
+    monkeypatch.setattr(
+        sentence_scores, "load", lambda config: FakeScorer(mlm=WORDS)
+    )
+    values = {"what": "minimal_pairs", "model": "m", "test": (str(tmp_path),)}
+    report = minimal_pairs.run(AnalysisConfig(**values))
+    assert report.headline == {"accuracy (%)": 100}
+
+
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        ({"sentence_good": "a"}, r"f\.jsonl, line 2: .*'sentence_bad'"),
+        ({"sentence_good": "a", "sentence_bad": " "}, "line 2: 'sentence_bad'"),
+        (
+            {
+                "sentence_good": "a",
+                "sentence_bad": "b",
+                "UID": "u",
+                "linguistics_term": "other",
+            },
+            "'u' of 't' and of 'other'",
+        ),
+    ],
+)
+def test_what_is_no_pair_is_named(tmp_path, row, problem):
+    good = {"sentence_good": "a", "sentence_bad": "b", "UID": "u"}
+    _write(tmp_path / "f.jsonl", [good | {"linguistics_term": "t"}, row])
+    with pytest.raises(UserError, match=problem):
+        minimal_pairs.read([str(tmp_path / "f.jsonl")])

@@ -1,0 +1,160 @@
+import json
+
+import numpy as np
+import pytest
+from fake_scorer import FakeScorer
+
+from electra_tf.analysis import rerank, sentence_scores
+from electra_tf.analysis.n_best import NBest
+from electra_tf.config.analysis import AnalysisConfig
+from electra_tf.util import plotting
+from electra_tf.util.errors import UserError
+
+WORDS = {"a": -1.0, "b": -2.0, "c": -5.0}
+# The model's best: by total "a", "b a", "c c"; by mean "a", "a b a", "c c".
+TEST = [
+    NBest(("b", "a"), "a", (-0.1, -0.2)),
+    NBest(("b c", "b a", "a b a"), "b a", (-0.1, -0.6, -0.2)),
+    NBest(("c c",), "c b", (-1.0,)),
+]
+CONFIG = AnalysisConfig(
+    what="rerank", model="m", test=("t",), num_resamples=100
+)
+
+
+def _systems(report):
+    return {system["name"]: system for system in report.results["systems"]}
+
+
+def test_error_rates_are_errors_over_words():
+    """By hand: 5 words; errors 1 + 1 + 1 of the first hypotheses."""
+    report = rerank.rerank(CONFIG, FakeScorer(mlm=WORDS), {"test": TEST})
+    found = {k: v["error_rate"].value for k, v in _systems(report).items()}
+    assert found == pytest.approx(
+        {
+            "first hypothesis": 100 * 3 / 5,
+            "recogniser": 100 * 3 / 5,
+            "mlm, total": 100 * 1 / 5,
+            "mlm, mean": 100 * 2 / 5,  # the longer hypothesis wins by mean
+            "oracle": 100 * 1 / 5,
+        }
+    )
+    differences = {k: v["difference"] for k, v in _systems(report).items()}
+    assert differences["mlm, total"].value == pytest.approx(-40)
+    assert differences["first hypothesis"] == (0, 0, 0)
+    assert report.headline == {"WER, model alone (%)": pytest.approx(40)}
+
+
+def test_a_pair_of_equal_systems_has_no_difference_in_any_sample():
+    systems = _systems(
+        rerank.rerank(CONFIG, FakeScorer(mlm=WORDS), {"test": TEST})
+    )
+    assert systems["recogniser"]["difference"] == (0, 0, 0)
+    low, high = systems["recogniser"]["error_rate"][1:]
+    assert low < 60 < high
+
+
+def _random_lists(seed, count=40):
+    random = np.random.default_rng(seed)
+    lists = []
+    for _ in range(count):
+        size = random.integers(1, 5)
+        texts = [
+            " ".join(random.choice(list("abc"), size=random.integers(1, 5)))
+            for _ in range(size + 1)
+        ]
+        scores = tuple(-random.random(size).round(3))
+        lists.append(NBest(tuple(texts[1:]), texts[0], scores))
+    return lists
+
+
+def test_the_weight_is_the_best_on_dev_and_the_lowest_of_equal_ones():
+    dev, name = _random_lists(1), "mlm, total"
+    found = rerank.arrays(dev, FakeScorer(mlm=WORDS), ("mlm",))
+
+    def rate(weight):
+        errors = 0
+        for number, one in enumerate(dev):
+            combined = [
+                score + weight * sum(WORDS[word] for word in text.split())
+                for score, text in zip(one.scores, one.hypotheses, strict=True)
+            ]
+            chosen = combined.index(max(combined))
+            errors += found.counts.num_errors[number, chosen]
+        return errors
+
+    rates = [rate(weight) for weight in rerank.WEIGHTS]
+    expected = rerank.WEIGHTS[rates.index(min(rates))]
+    assert min(rates) < rates[0]  # the model does help here
+    assert rerank.tune(found, name) == expected
+
+
+def test_with_dev_lists_both_scores_are_joined_by_the_tuned_weight():
+    lists = {"test": _random_lists(2), "dev": _random_lists(1)}
+    scorer = FakeScorer(mlm=WORDS)
+    report = rerank.rerank(CONFIG, scorer, lists)
+    systems = _systems(report)
+    dev = rerank.arrays(lists["dev"], scorer, ("mlm",))
+    system = systems["mlm, total + recogniser"]
+    assert system["weight"] == rerank.tune(dev, "mlm, total")
+    choices = rerank.by_both("mlm, total", system["weight"])(dev)
+    expected = rerank.error_rate(dev, choices)
+    assert system["dev_error_rate"] == expected
+    able = {k: x["dev_error_rate"] for k, x in systems.items() if k != "oracle"}
+    chosen = min(able, key=able.get)
+    assert report.results["chosen_on_dev"] == chosen
+    value = report.headline["WER, chosen on dev (%)"]
+    assert value == systems[chosen]["error_rate"].value
+    best = systems["oracle"]["error_rate"].value
+    assert all(x["error_rate"].value >= best for x in systems.values())
+
+
+def test_a_hypothesis_without_words_is_chosen_only_by_the_recogniser():
+    lists = [NBest(("", "c"), "c", (-0.1, -0.2)), NBest(("", ""), "a", (0, 0))]
+    found = rerank.arrays(lists, FakeScorer(mlm=WORDS), ("mlm",))
+    name = "mlm, total"
+    assert [*rerank.by_model(name)(found)] == [1, 0]
+    assert [*rerank.by_both(name, 0.1)(found)] == [1, 0]
+    assert [*rerank.by_both(name, 0.0)(found)] == [0, 0]
+
+
+def _write(path, lists):
+    rows = [
+        {"hypotheses": x.hypotheses, "reference": x.reference}
+        | ({"scores": x.scores} if x.scores else {})
+        for x in lists
+    ]
+    path.write_text(json.dumps(rows), "utf-8")
+    return (str(path),)
+
+
+def test_files_are_read_before_the_model_and_dev_fits_test(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(
+        sentence_scores, "load", lambda config: FakeScorer(mlm=WORDS)
+    )
+    test = _write(tmp_path / "test.json", TEST)
+    values = {"what": "rerank", "model": "m", "num_resamples": 100}
+    report = rerank.run(AnalysisConfig(test=test, **values))
+    assert "tuned on --dev" in capsys.readouterr().err
+    assert report.results["num_test_lists"] == 3
+    assert report.results["chosen_on_dev"] is None
+    assert report.tables[0].header == ["chosen by", "test", "test, less first"]
+    assert all(len(row) == 3 for row in report.tables[0].rows)
+    plain = [one._replace(scores=()) for one in TEST]
+    dev = _write(tmp_path / "dev.json", plain)
+    monkeypatch.setattr(sentence_scores, "load", None)  # not to be reached
+    with pytest.raises(UserError, match="lists of --dev must have"):
+        rerank.run(AnalysisConfig(test=test, dev=dev, **values))
+
+
+def test_the_plot_has_a_figure_for_each_system():
+    report = rerank.rerank(CONFIG, FakeScorer(mlm=WORDS), {"test": TEST})
+    axes = plotting.make_figure(4, 3).subplots()
+    report.plots["word_error_rate"](axes)
+    labels = [text.get_text() for text in axes.get_yticklabels()]
+    assert labels == list(_systems(report))
+    drawn = axes.containers[0][0].get_xdata()
+    rates = [x["error_rate"].value for x in _systems(report).values()]
+    assert [*drawn] == pytest.approx(rates)

@@ -1,0 +1,196 @@
+"""The command: reports of one checkpoint, and of all that a run has kept."""
+
+import dataclasses
+import json
+import sys
+import types
+
+import golden_weights
+import pytest
+import tiny
+
+from electra_tf import analyze
+from electra_tf.analysis.reports import Report, Table
+from electra_tf.checkpoint import bundles
+from electra_tf.config.analysis import ANALYSES, AnalysisConfig
+from electra_tf.pretrain.flops import training_flops
+from electra_tf.util import config_flags
+from electra_tf.util.errors import UserError
+
+STEPS = (5, 10, 20)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """Returns the directory of a run of twenty updates, and its config."""
+    directory = tmp_path_factory.mktemp("run")
+    arrays = golden_weights.read("small_like").arrays
+    for step in STEPS:
+        bundles.write(directory / f"model.ckpt-{step}", arrays)
+    config = tiny.config(num_attention_heads=4)
+    runtime = dataclasses.replace(
+        config.runtime, checkpoint_milestones=(0.25, 0.5)
+    )
+    config = dataclasses.replace(config, runtime=runtime)
+    config_flags.save_config(directory / "config.json", config)
+    return directory, config
+
+
+@pytest.fixture
+def analysed(monkeypatch):
+    """Puts an analysis in place that notes the models that it is given."""
+    models = []
+
+    def analysis(config):
+        models.append(config.model)
+        value = float(config.model.rpartition("-")[2])
+        return Report(
+            what=config.what,
+            headline={"value": value},
+            results={"value": value},
+            tables=[Table("Its value.", ("name", "value"), [("x", value)])],
+        )
+
+    module = types.SimpleNamespace(run=analysis)
+    monkeypatch.setitem(sys.modules, "fake_analysis", module)
+    monkeypatch.setitem(ANALYSES, "rerank", "fake_analysis:run")
+    return models
+
+
+@pytest.fixture
+def data(tmp_path):
+    path = tmp_path / "data.json"
+    path.write_text("[]", "utf-8")
+    return path
+
+
+def _main(*flags):
+    config = config_flags.parse(AnalysisConfig, ["--what=rerank", *flags])
+    analyze.main(config)
+
+
+def _read(path):
+    return json.loads(path.read_text("utf-8"))
+
+
+def test_a_report_says_what_was_analysed(run, analysed, data, tmp_path, capsys):
+    model, output = run[0] / "model.ckpt-10", tmp_path / "out"
+    flags = [f"--model={model}", f"--test={data}"]
+    _main(*flags)
+    assert "Its value." in capsys.readouterr().out
+    assert not output.exists()
+    _main(*flags, f"--output_dir={output}")
+    report = _read(output / "report.json")
+    assert report["model"]["checkpoint"] == str(model)
+    assert report["config"]["test"] == [str(data)]
+    assert report["headline"] == report["results"] == {"value": 10.0}
+    assert {"electra_tf", "tensorflow"} <= report["versions"].keys()
+    assert (output / "report.md").exists()
+
+
+def test_all_checkpoints_make_a_curve_over_flops(
+    run, analysed, data, tmp_path, capsys
+):
+    directory, config = run
+    flags = [f"--model={directory}", f"--test={data}", "--all_checkpoints"]
+    _main(*flags, f"--output_dir={tmp_path}/out")
+    assert analysed == [f"{directory}/model.ckpt-{step}" for step in STEPS]
+    report = _read(tmp_path / "out/report.json")
+    arrays = golden_weights.read("small_like").arrays
+    vocab_size = len(arrays["electra/embeddings/word_embeddings"])
+    assert report["results"]["checkpoints"] == [
+        {
+            "step": step,
+            "flops": training_flops(config, vocab_size, step),
+            "share": step / 20,
+            "is_milestone": step < 20,
+            "headline": {"value": step},
+        }
+        for step in STEPS
+    ]
+    assert (tmp_path / "out/curve_value.png").exists()
+    for step in STEPS:
+        part = _read(tmp_path / f"out/checkpoint-{step}/report.json")
+        assert part["headline"] == {"value": step}
+    capsys.readouterr()
+    _main(*flags)  # without files
+    assert analysed[3:] == analysed[:3]
+    assert "10 *" in capsys.readouterr().out
+
+
+def test_only_what_changed_or_is_missing_is_made_again(
+    run, analysed, data, tmp_path, capsys
+):
+    flags = [f"--model={run[0]}", "--all_checkpoints"]
+    flags += [f"--test={data}", f"--output_dir={tmp_path}/out"]
+    _main(*flags)
+    first = _read(tmp_path / "out/report.json")
+    (tmp_path / "out/checkpoint-10/report.json").unlink()
+    analysed.clear()
+    _main(*flags)
+    assert analysed == [f"{run[0]}/model.ckpt-10"]
+    assert "Step 20: done before" in capsys.readouterr().out
+    assert _read(tmp_path / "out/report.json") == first
+    data.write_text("[1]", "utf-8")
+    analysed.clear()
+    _main(*flags)
+    assert len(analysed) == 3
+    analysed.clear()
+    _main(*flags, "--seed=3")
+    assert len(analysed) == 3
+
+
+def test_a_stop_keeps_the_checkpoints_that_are_done(
+    run, analysed, data, tmp_path, monkeypatch
+):
+    flags = [f"--model={run[0]}", "--all_checkpoints"]
+    flags += [f"--test={data}", f"--output_dir={tmp_path}/out"]
+    made = sys.modules["fake_analysis"].run
+
+    def stops(config):
+        if config.model.endswith("-20"):
+            raise KeyboardInterrupt
+        return made(config)
+
+    module = types.SimpleNamespace(run=stops)
+    monkeypatch.setitem(sys.modules, "fake_analysis", module)
+    with pytest.raises(KeyboardInterrupt):
+        _main(*flags)
+    module.run = made
+    analysed.clear()
+    _main(*flags)
+    assert analysed == [f"{run[0]}/model.ckpt-20"]
+
+
+def test_a_damaged_checkpoint_is_left_out_with_a_warning(
+    run, analysed, data, tmp_path, capsys
+):
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    for path in run[0].iterdir():
+        (copy / path.name).write_bytes(path.read_bytes())
+    (copy / "model.ckpt-10.data-00000-of-00001").write_bytes(b"x")
+    _main(f"--model={copy}", f"--test={data}", "--all_checkpoints")
+    assert analysed == [f"{copy}/model.ckpt-{step}" for step in (5, 20)]
+    assert "model.ckpt-10 is left out" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("flags", "problem"),
+    [
+        ([], "Set --model"),
+        (["--model=m"], "Set --test"),
+        (["--model=m", "--test=t", "--all_checkpoints"], "no config.json"),
+        (["--model=m", "--test=t"], "m must be a checkpoint"),
+    ],
+)
+def test_a_model_that_is_not_there_is_refused(flags, problem):
+    with pytest.raises(UserError, match=problem):
+        _main(*flags)
+
+
+def test_a_run_without_checkpoints_is_refused(run, data, tmp_path):
+    content = (run[0] / "config.json").read_bytes()
+    (tmp_path / "config.json").write_bytes(content)
+    with pytest.raises(UserError, match="must hold checkpoints"):
+        _main(f"--model={tmp_path}", f"--test={data}", "--all_checkpoints")
