@@ -50,6 +50,17 @@ def bootstrap(
     return Interval(float(value), float(low), float(high))
 
 
+def shown(interval: Interval, digits: int = 3) -> str:
+    """Writes a figure and its interval, as "1.50 [1.25, 1.75]".
+
+    What is not a number, as a share of nothing, is "none".
+    """
+    if math.isnan(interval.value):
+        return "none"
+    value, low, high = (f"{x:.{digits}f}" for x in interval)
+    return f"{value} [{low}, {high}]"
+
+
 def wilson(successes: int, trials: int) -> Interval:
     """Computes a share and its interval by Wilson's score.
 

@@ -1,0 +1,25 @@
+"""Packages that only an extra of the installation brings."""
+
+import importlib
+import types
+
+from electra_tf.util.errors import UserError
+
+
+def load(module: str, extra: str) -> types.ModuleType:
+    """Imports a module of an optional package.
+
+    Args:
+      module: its full name.
+      extra: of setup.py, that installs the package.
+
+    Raises:
+      UserError: naming the command that installs it, if it is not there.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise UserError(
+            f"This needs {module}. Received: an installation without it. Run: "
+            f"python -m pip install 'electra_tf[{extra}]'"
+        ) from error
