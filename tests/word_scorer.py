@@ -1,8 +1,10 @@
 """A scorer of whole words, by a table, in place of a model."""
 
 import math
+import types
 
 from electra_tf.analysis.scores import Repair, TextScores, TokenScore
+from electra_tf.analysis.word_scores import Model
 from electra_tf.model.tokenization import Vocabulary
 
 SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -17,6 +19,10 @@ class WordScorer:
       scores: that it says it can give.
     """
 
+    max_seq_length = 64
+    temperature = 1.0
+    step = 70
+
     def __init__(self, probabilities, repairs=(), scores=("discriminator",)):
         self.probabilities = dict(probabilities)
         self.repairs = dict(repairs)
@@ -25,6 +31,11 @@ class WordScorer:
         known |= {word for words in self.repairs.values() for word in words}
         self.vocabulary = Vocabulary(SPECIALS + tuple(sorted(known)))
         self.asked = []
+
+    @property
+    def model(self):
+        """The scorer with networks that have a vocabulary and no more."""
+        return Model(types.SimpleNamespace(vocabulary=self.vocabulary), self)
 
     def score(self, texts, *, scores=(), num_repairs=0):
         for text in texts:

@@ -12,7 +12,6 @@ It divides logits, so that it makes a model surer or less sure, but cannot
 teach it which words are wrong, or how many.
 """
 
-import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -24,7 +23,7 @@ from electra_tf.analysis.reliability import Bins, Brier, Judged
 from electra_tf.analysis.replaced_tokens import Replacer
 from electra_tf.analysis.reports import Report, Table
 from electra_tf.analysis.statistics import Interval, bootstrap, shown
-from electra_tf.checkpoint import calibration, checkpoint_formats
+from electra_tf.checkpoint import calibration
 from electra_tf.checkpoint.calibration import Calibration
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.util import console
@@ -100,12 +99,11 @@ def run(config: AnalysisConfig) -> Report:
         splits, or if the model has no P(replaced).
     """
     texts = {s: word_scores.read(config, s) for s in ("dev", "test")}
-    scorer = word_scores.make_scorer(config)
-    word_scores.require_discriminator(config, scorer)
-    replacer = Replacer.from_config(config)
+    model = word_scores.load(config)
+    word_scores.require_discriminator(config, model.scorer)
+    replacer = Replacer.of_model(config, model)
     dev, test = (
-        _judge(found, scorer, replacer, _stored_temperature(config))
-        for found in texts.values()
+        _judge(found, model.scorer, replacer) for found in texts.values()
     )
     found = {
         kind: calibrate(config, dev[kind], test[kind])
@@ -120,7 +118,7 @@ def run(config: AnalysisConfig) -> Report:
             f"{', '.join(test) or 'neither'} in test. Give more texts."
         )
     if config.write_calibration:
-        _write(config, found)
+        _write(config, model.scorer, found)
     return _report(found)
 
 
@@ -128,14 +126,13 @@ def _judge(
     texts: Sequence[AnnotatedText],
     scorer: "Scorer",
     replacer: Replacer,
-    stored_temperature: float,
 ) -> dict[str, Judged]:
     """Returns what the model says of each kind of errors in some texts."""
     marked = [text for text in texts if text.is_error]
     intact = [text.text for text in texts if not any(text.is_error)]
     judged = {}
     if marked:
-        judged[_HUMAN] = _judge_words(marked, scorer, stored_temperature)
+        judged[_HUMAN] = _judge_words(marked, scorer)
     if intact and replacer.has_generator:
         judged[_REPLACED] = judge_tokens(replacer, intact)
     return {
@@ -145,15 +142,14 @@ def _judge(
     }
 
 
-def _judge_words(
-    texts: Sequence[AnnotatedText], scorer: "Scorer", stored_temperature: float
-) -> Judged:
+def _judge_words(texts: Sequence[AnnotatedText], scorer: "Scorer") -> Judged:
     strings = [text.text for text in texts]
     scores = scorer.score(strings, scores=["discriminator"])
     items = word_scores.items_of_words(
         texts, scores, word_scores.suspicion("discriminator")
     )
-    logits = reliability.logit(items.suspicion) * stored_temperature
+    # The scorer has divided by the temperature that it found, if any.
+    logits = reliability.logit(items.suspicion) * scorer.temperature
     return Judged(logits, items.is_error, items.text)
 
 
@@ -171,18 +167,6 @@ def judge_tokens(replacer: Replacer, texts: Sequence[str]) -> Judged:
         np.concatenate([text.is_replaced for text in found]),
         np.repeat(np.arange(len(found)), sizes),
     )
-
-
-def _stored_temperature(config: AnalysisConfig) -> float:
-    """Returns the temperature that the scorer has divided by."""
-    stored = calibration.read(_directory(config))
-    return stored.temperature if stored else 1.0
-
-
-def _directory(config: AnalysisConfig) -> pathlib.Path:
-    """Returns the directory of the model's checkpoint."""
-    path = pathlib.Path(config.model.partition(",")[0])
-    return path if path.is_dir() else path.parent
 
 
 def calibrate(config: AnalysisConfig, dev: Judged, test: Judged) -> Calibrated:
@@ -242,20 +226,17 @@ def _error(config: AnalysisConfig, by_text: np.ndarray) -> Interval:
     )
 
 
-def _write(config: AnalysisConfig, found: Mapping[str, Calibrated]) -> None:
+def _write(
+    config: AnalysisConfig, scorer: "Scorer", found: Mapping[str, Calibrated]
+) -> None:
     """Writes the temperature beside the model."""
     kind, chosen = next(iter(found.items()))  # human errors if there are any
-    weights = checkpoint_formats.read(
-        config.model, vocab_file=config.vocab_file
-    )
-    directory = _directory(config)
     fitted_on = f"{kind} in {', '.join(config.dev)}"
-    calibration.write(
-        directory, Calibration(chosen.temperature, fitted_on, weights.step)
-    )
+    written = Calibration(chosen.temperature, fitted_on, scorer.step)
+    calibration.write(scorer.directory, written)
     console.say(
         f"Temperature {chosen.temperature:.3f}, of {kind}: "
-        f"{directory / calibration.FILE_NAME}"
+        f"{scorer.directory / calibration.FILE_NAME}"
     )
 
 

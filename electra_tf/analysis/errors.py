@@ -89,19 +89,19 @@ def run(config: AnalysisConfig) -> Report:
         has no such score.
     """
     texts = {"dev": read(config, "dev"), "test": read(config, "test")}
-    scorer = word_scores.make_scorer(config)
+    networks, scorer = word_scores.load(config)
     names = word_scores.chosen_scores(config, scorer.scores)
     splits = {
         name: Scored(found, _scores(scorer, found, names))
         for name, found in texts.items()
     }
     suspicions = {name: word_scores.suspicion(name) for name in names}
-    suspicions[_UNIGRAM] = unigram(scorer.vocabulary)
+    suspicions[_UNIGRAM] = unigram(networks.vocabulary)
     suspicions[_ALL] = lambda token: 0.0
     measured = measure(config, splits, suspicions)
     repairs = None
     if "mlm" in names:
-        repairs = judge_repairs(splits["test"], scorer.vocabulary)
+        repairs = judge_repairs(splits["test"], networks.vocabulary)
     return _report(splits, measured, repairs)
 
 

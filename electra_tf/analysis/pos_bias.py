@@ -152,11 +152,11 @@ def run(config: AnalysisConfig) -> Report:
                 "`test` must name texts with parts of speech, .conllu. "
                 f"Received: {text.path}. Leave it out."
             )
-    scorer = word_scores.make_scorer(config)
-    word_scores.require_discriminator(config, scorer)
-    replacer = Replacer.from_config(config)
+    model = word_scores.load(config)
+    word_scores.require_discriminator(config, model.scorer)
+    replacer = Replacer.of_model(config, model)
     strings = [text.text for text in texts]
-    scores = list(scorer.score(strings, scores=["discriminator"]))
+    scores = list(model.scorer.score(strings, scores=["discriminator"]))
     tokens = join(texts, scores, replacer.replace(strings))
     figures = measure(config, tokens)
     return _report(figures, len(texts), replacer.has_generator)

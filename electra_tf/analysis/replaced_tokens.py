@@ -11,23 +11,23 @@ they are (`mask_token_prob`), a row may hold several texts, and a long text
 goes on in the next row; here it is cut.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple, Self
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.checkpoint import checkpoint_formats, loading
-from electra_tf.checkpoint.weights import select
+from electra_tf.analysis.word_scores import Model
 from electra_tf.config.analysis import AnalysisConfig
-from electra_tf.model.layers import POLICIES
-from electra_tf.model.networks import ElectraDiscriminator, ElectraGenerator
+from electra_tf.model.networks import ElectraGenerator, complete_ids
+from electra_tf.model.text_reader import TextReader
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.util.errors import UserError
+
+if TYPE_CHECKING:
+    from electra_tf.analysis.scoring_networks import ScoringNetworks
 
 MASK_PROB = 0.15
-
-_GENERATOR = "generator"
+"""Share of the tokens that are masked."""
 
 
 class ReplacedText(NamedTuple):
@@ -59,12 +59,25 @@ class _Choice(NamedTuple):
     uniform: np.ndarray
 
 
+class _Sample(NamedTuple):
+    """What stands in the chosen places of a row.
+
+    Attributes:
+      tokens: int [k].
+      is_predicted: bool [k], whether the original was the likeliest token.
+    """
+
+    tokens: np.ndarray
+    is_predicted: np.ndarray
+
+
 class Replacer:
     """Replaces tokens of texts.
 
     Args:
-      discriminator: reads the result.
-      generator: fills masks, by the same vocabulary; None for random tokens.
+      networks: the discriminator reads the result, the generator fills masks;
+        without one there are random tokens.
+      max_seq_length: of a row, [CLS] and [SEP] among them.
       batch_size: texts at once.
       seed: of masks and samples; with the place of a text among all of them it
         determines both.
@@ -72,45 +85,29 @@ class Replacer:
 
     def __init__(
         self,
-        discriminator: ElectraDiscriminator,
-        generator: ElectraGenerator | None,
+        networks: "ScoringNetworks",
         *,
+        max_seq_length: int,
         batch_size: int = 32,
         seed: int = 0,
     ) -> None:
-        self._read = discriminator.read
-        self._vocabulary = discriminator.vocabulary
-        self._discriminate = _compiled(discriminator)
-        self._generate = _compiled(generator) if generator else None
+        self._vocabulary = networks.vocabulary
+        self._reader = TextReader(
+            networks.vocabulary,
+            max_seq_length=max_seq_length,
+            **networks.tokenizer_options,
+        )
+        self._detect = networks.detect
+        self._predict = _compiled(networks.generator)
         self._batch_size = batch_size
         self._seed = seed
 
     @classmethod
-    def from_config(cls, config: AnalysisConfig) -> Self:
-        """Makes one of the networks of an analysis.
-
-        Raises:
-          UserError: if a checkpoint cannot be read or has no such network, or
-            the vocabularies differ.
-        """
-        weights = checkpoint_formats.read(
-            config.model, vocab_file=config.vocab_file
-        )
-        options = {"dtype": POLICIES[config.precision]}
-        if config.max_seq_length:
-            options["max_seq_length"] = config.max_seq_length
-        discriminator = loading.make(
-            select(weights, "discriminator"), **options
-        )
-        generator = None
-        if config.generator:
-            weights = checkpoint_formats.read(config.generator)
-        if config.generator or _GENERATOR in weights.networks:
-            generator = loading.make(select(weights, _GENERATOR), **options)
-            _check_vocabularies(discriminator, generator)
+    def of_model(cls, config: AnalysisConfig, model: Model) -> Self:
+        """Makes one for an analysis."""
         return cls(
-            discriminator,
-            generator,
+            model.networks,
+            max_seq_length=model.scorer.max_seq_length,
             batch_size=config.batch_size,
             seed=config.seed,
         )
@@ -118,7 +115,7 @@ class Replacer:
     @property
     def has_generator(self) -> bool:
         """Whether samples are a generator's."""
-        return self._generate is not None
+        return self._predict is not None
 
     def replace(self, texts: Sequence[str]) -> list[ReplacedText]:
         """Replaces tokens of texts.
@@ -134,86 +131,81 @@ class Replacer:
         for start in range(0, len(order), self._batch_size):
             numbers = order[start : start + self._batch_size]
             batch = tf.constant([texts[i] for i in numbers])
-            ids = {name: x.numpy() for name, x in self._read(batch).items()}
-            rows = self._replace_rows(ids, numbers)
+            ids = self._reader.read(batch)
+            sizes = ids["input_mask"].numpy().sum(1) - 2
+            rows = self._replace_rows(ids["input_ids"].numpy(), sizes, numbers)
             found |= dict(zip(numbers, rows, strict=True))
         return [found[i] for i in range(len(texts))]
 
     def _replace_rows(
-        self, ids: dict[str, np.ndarray], numbers: Sequence[int]
-    ) -> Iterable[ReplacedText]:
-        """Yields the rows of a batch."""
-        originals = ids["input_ids"]
-        sizes = ids["input_mask"].sum(1) - 2
+        self, originals: np.ndarray, sizes: np.ndarray, numbers: Sequence[int]
+    ) -> Iterator[ReplacedText]:
+        """Yields the rows of a batch, int32 [B, L], of some tokens each."""
         choices = [
             _choose(size, self._seed, number)
             for size, number in zip(sizes, numbers, strict=True)
         ]
-        samples, predicted = self._sample(ids, choices)
-        replaced, masked = originals.copy(), np.zeros(originals.shape, bool)
-        is_predicted = masked.copy()
+        samples = self._sample(originals, choices)
+        replaced, is_masked = originals.copy(), np.zeros(originals.shape, bool)
+        is_predicted = is_masked.copy()
         for row, choice in enumerate(choices):
-            replaced[row, choice.positions] = samples[row]
-            masked[row, choice.positions] = True
-            is_predicted[row, choice.positions] = predicted[row]
-        logits = self._discriminate({**ids, "input_ids": replaced}).numpy()
-        kinds = (logits, replaced != originals, masked, is_predicted)
+            replaced[row, choice.positions] = samples[row].tokens
+            is_masked[row, choice.positions] = True
+            is_predicted[row, choice.positions] = samples[row].is_predicted
+        logits = self._detect(replaced)["logits"].numpy()
+        kinds = (logits, replaced != originals, is_masked, is_predicted)
         for row, size in enumerate(sizes):
             yield ReplacedText(*(kind[row, 1 : size + 1] for kind in kinds))
 
     def _sample(
-        self, ids: dict[str, np.ndarray], choices: Sequence[_Choice]
-    ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        """Returns by row the samples, and whether the likeliest is right."""
-        rows = list(zip(ids["input_ids"], choices, strict=True))
-        originals = [row[choice.positions] for row, choice in rows]
-        if self._generate is None:
-            samples = [
-                random_tokens(self._vocabulary, tokens, choice.uniform)
-                for tokens, choice in zip(originals, choices, strict=True)
+        self, originals: np.ndarray, choices: Sequence[_Choice]
+    ) -> list[_Sample]:
+        """Returns what stands in the chosen places of each row."""
+        if self._predict is None:
+            return [
+                _random(self._vocabulary, row[choice.positions], choice)
+                for row, choice in zip(originals, choices, strict=True)
             ]
-            return samples, [np.zeros(len(x), bool) for x in samples]
-        masked = ids["input_ids"].copy()
+        masked = originals.copy()
         width = max(1, *(len(choice.positions) for choice in choices))
         positions = np.zeros((len(choices), width), np.int32)
         for row, choice in enumerate(choices):
             masked[row, choice.positions] = self._vocabulary.mask_id
             positions[row, : len(choice.positions)] = choice.positions
-        seen = {**ids, "input_ids": masked, "positions": positions}
-        logits = [
-            row[: len(choice.positions)]
-            for row, choice in zip(
-                self._generate(seen).numpy(), choices, strict=True
+        logits = self._predict(masked, positions).numpy()  # [B, N, V]
+        return [
+            _generated(row_logits[: len(choice.positions)], row, choice)
+            for row_logits, row, choice in zip(
+                logits, originals, choices, strict=True
             )
         ]
-        samples = [
-            sample(row, choice.uniform)
-            for row, choice in zip(logits, choices, strict=True)
-        ]
-        likeliest = [row.argmax(-1) for row in logits]
-        pairs = zip(likeliest, originals, strict=True)
-        return samples, [found == right for found, right in pairs]
 
 
-def _compiled(network: ElectraDiscriminator | ElectraGenerator) -> tf.function:
-    """Returns a network's logits as a function of ids."""
-    return tf.function(
-        lambda ids: network(ids)["logits"],
-        autograph=False,
-        reduce_retracing=True,
-    )
+def _compiled(
+    generator: ElectraGenerator | None,
+) -> tf.types.experimental.GenericFunction | None:
+    """Returns the logits as a function of ids [B, L] and positions [B, N]."""
+    if generator is None:
+        return None
+
+    def predict(ids: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
+        inputs = complete_ids({"input_ids": ids, "positions": positions})
+        return generator(inputs)["logits"]
+
+    of_rows = tf.TensorSpec([None, None], tf.int32)
+    return tf.function(predict, input_signature=[of_rows, of_rows])
 
 
-def _check_vocabularies(
-    discriminator: ElectraDiscriminator, generator: ElectraGenerator
-) -> None:
-    if generator.vocabulary not in (None, discriminator.vocabulary):
-        raise UserError(
-            "The generator must have the discriminator's vocabulary. "
-            f"Received: {generator.vocabulary.size:,} and "
-            f"{discriminator.vocabulary.size:,} tokens that differ. Name "
-            "another --generator, or none."
-        )
+def _generated(logits: np.ndarray, row: np.ndarray, choice: _Choice) -> _Sample:
+    is_predicted = logits.argmax(-1) == row[choice.positions]
+    return _Sample(sample(logits, choice.uniform), is_predicted)
+
+
+def _random(
+    vocabulary: Vocabulary, tokens: np.ndarray, choice: _Choice
+) -> _Sample:
+    found = random_tokens(vocabulary, tokens, choice.uniform)
+    return _Sample(found, np.zeros(len(found), bool))
 
 
 def _choose(num_tokens: int, seed: int, number: int) -> _Choice:

@@ -7,7 +7,7 @@ characters, has none, and is never flagged.
 
 import bisect
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from electra_tf.util.errors import UserError
 
 if TYPE_CHECKING:
     from electra_tf.analysis.scorer import Scorer
+    from electra_tf.analysis.scoring_networks import ScoringNetworks
 
 _NONE = float(np.finfo(np.float32).min)  # scikit-learn refuses infinity
 
@@ -48,18 +49,35 @@ def read(config: AnalysisConfig, split: str) -> list[AnnotatedText]:
     )
 
 
-def make_scorer(config: AnalysisConfig) -> "Scorer":
-    """Returns the scorer of the model."""
+class Model(NamedTuple):
+    """A model to analyse.
+
+    Attributes:
+      networks: of its checkpoint.
+      scorer: of texts, by these.
+    """
+
+    networks: "ScoringNetworks"
+    scorer: "Scorer"
+
+
+def load(config: AnalysisConfig) -> Model:
+    """Loads the model that a configuration names."""
+    from electra_tf.analysis import scoring_networks
     from electra_tf.analysis.scorer import Scorer
 
-    return Scorer.from_checkpoint(
+    networks = scoring_networks.read(
         config.model,
         generator=config.generator,
         vocab_file=config.vocab_file,
-        batch_size=config.batch_size,
-        max_seq_length=config.max_seq_length,
         precision=config.precision,
     )
+    scorer = Scorer(
+        networks,
+        batch_size=config.batch_size,
+        max_seq_length=config.max_seq_length,
+    )
+    return Model(networks, scorer)
 
 
 def require_discriminator(config: AnalysisConfig, scorer: "Scorer") -> None:

@@ -83,7 +83,7 @@ def test_intervals_are_of_texts_and_not_of_items():
         detection.measure(x, 0.5, num_resamples=300, seed=0)
         for x in (items, copied)
     )
-    np.testing.assert_allclose(one, many)
+    np.testing.assert_allclose(one[1:], many[1:])
 
 
 def test_a_detector_that_flags_nothing_has_no_precision():
