@@ -22,7 +22,7 @@ from electra_tf.analysis.annotated_text import AnnotatedText
 from electra_tf.analysis.reliability import Bins, Brier, Judged
 from electra_tf.analysis.replaced_tokens import Replacer
 from electra_tf.analysis.reports import Report, Table
-from electra_tf.analysis.statistics import Interval, bootstrap, shown
+from electra_tf.analysis.statistics import Interval, bootstrap
 from electra_tf.checkpoint import calibration
 from electra_tf.checkpoint.calibration import Calibration
 from electra_tf.config.analysis import AnalysisConfig
@@ -261,8 +261,8 @@ def _table(kind: str, found: Calibrated) -> Table:
     rows = [
         [
             name,
-            shown(x.calibration_error),
-            shown(x.calibration_error_of_flagged),
+            word_scores.shown(x.calibration_error),
+            word_scores.shown(x.calibration_error_of_flagged),
             *x.brier,
             x.negative_log_likelihood,
         ]

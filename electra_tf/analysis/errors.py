@@ -29,7 +29,6 @@ from electra_tf.analysis.scores import TextScores
 from electra_tf.analysis.statistics import (
     Interval,
     bootstrap,
-    shown,
     wilson,
 )
 from electra_tf.analysis.word_scores import Suspicion
@@ -297,12 +296,16 @@ def _tables(
         "intervals over texts"
     )
     rows = [
-        [name, x.detection.threshold, *map(shown, (*x.detection[1:], x.gain))]
+        [
+            name,
+            x.detection.threshold,
+            *map(word_scores.shown, (*x.detection[1:], x.gain)),
+        ]
         for name, x in measured.items()
     ]
     tables = [Table(title, (*_HEADER, "AUC over unigram"), rows)]
     if repairs is not None:
-        row = [f"{repairs.num_words:,}", *map(shown, repairs[1:])]
+        row = [f"{repairs.num_words:,}", *map(word_scores.shown, repairs[1:])]
         header = ("words", "likeliest is right", "one of five is")
         tables.append(Table("Repairs of wrong words", header, [row]))
     return tables

@@ -31,7 +31,6 @@ from electra_tf.analysis.scores import TextScores
 from electra_tf.analysis.statistics import (
     Interval,
     bootstrap,
-    shown,
     wilson,
 )
 from electra_tf.config.analysis import AnalysisConfig
@@ -317,11 +316,11 @@ def _table_of_tags(
         [
             tag,
             f"{x.false_positives.trials:,}",
-            shown(x.false_positives.interval()),
+            word_scores.shown(x.false_positives.interval()),
             f"{x.true_positives.trials:,}",
-            shown(x.true_positives.interval()),
-            shown(x.auc),
-            shown(x.generator_error.interval()),
+            word_scores.shown(x.true_positives.interval()),
+            word_scores.shown(x.auc),
+            word_scores.shown(x.generator_error.interval()),
         ]
         for tag, x in figures.items()
     ]

@@ -1,7 +1,7 @@
 """Intervals of figures."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -51,21 +51,16 @@ def bootstrap(
 
 
 def shown(interval: Interval, digits: int = 3) -> str:
-    """Writes a figure and its interval, as "1.50 [1.25, 1.75]".
-
-    What is not a number, as a share of nothing, is "none".
-    """
-    if math.isnan(interval.value):
-        return "none"
+    """Writes a figure and its interval, as "1.50 [1.25, 1.75]"."""
     value, low, high = (f"{x:.{digits}f}" for x in interval)
     return f"{value} [{low}, {high}]"
 
 
-def wilson(successes: int, trials: int) -> Interval:
+def wilson(successes: float, trials: int) -> Interval:
     """Computes a share and its interval by Wilson's score.
 
     Args:
-      successes: 0 to `trials`.
+      successes: 0 to `trials`; of ties, half a success.
       trials: at least 1.
 
     Source: Wilson, 1927.
@@ -75,3 +70,21 @@ def wilson(successes: int, trials: int) -> Interval:
     variance = share * (1 - share) / trials + z2 / (4 * trials**2)
     half = _Z * math.sqrt(variance) / (1 + z2 / trials)
     return Interval(share, centre - half, centre + half)
+
+
+def mean(shares: Sequence[Interval]) -> Interval:
+    """Computes the mean of independent shares, each of which counts alike.
+
+    The interval is of these shares and no others; it has a width also where all
+    of them are 0 or 1. Of a single share it is its own.
+
+    Args:
+      shares: with their intervals, as of `wilson`.
+
+    Source: Zou and Donner, 2008 (variances recovered from the intervals).
+    """
+    count = len(shares)
+    value = sum(share.value for share in shares) / count
+    below = math.hypot(*(share.value - share.low for share in shares)) / count
+    above = math.hypot(*(share.high - share.value for share in shares)) / count
+    return Interval(value, value - below, value + above)

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from electra_tf.analysis import annotated_text
+from electra_tf.analysis import annotated_text, statistics
 from electra_tf.analysis.annotated_text import AnnotatedText
 from electra_tf.analysis.detection import Items
 from electra_tf.analysis.scores import TextScores, TokenScore
+from electra_tf.analysis.statistics import Interval
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.util.errors import UserError
 
@@ -159,3 +160,8 @@ def items_of_words(
         np.concatenate([text.is_error for text in texts]).astype(bool),
         np.repeat(np.arange(len(texts)), sizes),
     )
+
+
+def shown(figure: Interval) -> str:
+    """Writes a figure and its interval; "none" of what is not a number."""
+    return "none" if np.isnan(figure.value) else statistics.shown(figure)
