@@ -320,5 +320,6 @@ def _draw(axes: "Axes", measured: Mapping[str, Measured]) -> None:
         (line,) = axes.plot(recall, precision, style, label=name)
         at = figures.recall.value, figures.precision.value
         axes.plot(*at, "o", color=line.get_color())
-    axes.set(xlabel="recall", ylabel="precision", xlim=(0, 1), ylim=(0, 1))
+    axes.set(xlabel="recall", ylabel="precision", xlim=(0, 1))
+    axes.set_ylim(bottom=0)
     axes.legend(frameon=False)

@@ -40,7 +40,9 @@ from electra_tf.util.errors import UserError
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+_BAR, _INK = "#1f5fa8", "#222222"
 _LEAST_EXPECTED = 5
+_SMALLEST_P = 1e-10  # below it the number says nothing more
 _ALL = "all"
 _RATES = ("false_positives", "true_positives", "generator_error")
 _HEADER = (
@@ -289,13 +291,13 @@ def _report(
         plots={
             "false_positives": _plot(
                 "false positive rate",
-                {k: x.false_positives.interval() for k, x in by_tag.items()},
+                {k: x.false_positives.interval() for k, x in figures.items()},
             ),
             "true_positives": _plot(
                 "true positive rate",
-                {k: x.true_positives.interval() for k, x in by_tag.items()},
+                {k: x.true_positives.interval() for k, x in figures.items()},
             ),
-            "auc": _plot("AUC", {k: x.auc for k, x in by_tag.items()}),
+            "auc": _plot("AUC", {k: x.auc for k, x in figures.items()}),
         },
     )
 
@@ -334,29 +336,44 @@ def _table_of_tags(
 
 def _table_of_tests(tests: Mapping[str, Heterogeneity | None]) -> Table:
     rows = [
-        [name.replace("_", " "), *map(_shown_number, test or ["none"] * 4)]
+        [name.replace("_", " "), *_shown_test(test)]
         for name, test in tests.items()
     ]
     header = ("rate", "chi-squared", "degrees of freedom", "p", "Cramer's V")
     return Table("Are the rates of all tags equal?", header, rows)
 
 
-def _shown_number(value: float | str) -> str:
-    return value if isinstance(value, str) else f"{value:.3g}"
+def _shown_test(test: Heterogeneity | None) -> list[str]:
+    if test is None:
+        return ["none"] * len(Heterogeneity._fields)
+    p = test.p_value
+    return [
+        f"{test.chi_squared:,.1f}",
+        str(test.degrees_of_freedom),
+        f"{p:.2g}" if p >= _SMALLEST_P else f"< {_SMALLEST_P:g}",
+        f"{test.cramers_v:.3f}",
+    ]
 
 
 def _plot(
     label: str, intervals: Mapping[str, Interval]
 ) -> Callable[["Axes"], None]:
-    """Returns what draws a bar for each tag, in descending order."""
+    """Returns what draws a bar for each tag, and a line for all together."""
 
     def draw(axes: "Axes") -> None:
-        known = {k: x for k, x in intervals.items() if not np.isnan(x.value)}
-        order = sorted(known, key=lambda tag: known[tag].value)
-        values = np.array([known[tag] for tag in order]).reshape(-1, 3)
+        tags = [
+            tag
+            for tag, x in intervals.items()
+            if tag != _ALL and not np.isnan(x.value)
+        ]
+        tags.sort(key=lambda tag: intervals[tag].value)
+        values = np.array([intervals[tag] for tag in tags]).reshape(-1, 3)
         middle, low, high = values.T
         errors = np.maximum([middle - low, high - middle], 0)
-        axes.barh(order, middle, xerr=errors, color="#1f5fa8", ecolor="#222222")
+        axes.barh(tags, middle, xerr=errors, color=_BAR, ecolor=_INK)
+        whole = intervals[_ALL].value
+        axes.axvline(whole, color=_INK, linestyle="--", label="all tokens")
         axes.set(xlabel=label)
+        axes.legend(frameon=False, loc="lower right")
 
     return draw
