@@ -143,8 +143,7 @@ def _judge(
 
 
 def _judge_words(texts: Sequence[AnnotatedText], scorer: "Scorer") -> Judged:
-    strings = [text.text for text in texts]
-    scores = scorer.score(strings, scores=["discriminator"])
+    scores = word_scores.score(scorer, texts, ["discriminator"])
     items = word_scores.items_of_words(
         texts, scores, word_scores.suspicion("discriminator")
     )

@@ -131,9 +131,9 @@ def _scores(
     scorer: "Scorer", texts: Sequence[AnnotatedText], names: Sequence[str]
 ) -> list[TextScores]:
     num_repairs = _NUM_REPAIRS if "mlm" in names else 0
-    strings = [text.text for text in texts]
-    found = scorer.score(strings, scores=names, num_repairs=num_repairs)
-    return list(found)
+    return list(
+        word_scores.score(scorer, texts, names, num_repairs=num_repairs)
+    )
 
 
 def unigram(vocabulary: Vocabulary) -> Suspicion:

@@ -17,7 +17,7 @@ fewer than five tokens of either kind (Cochran). Cramer's V is its effect size,
 0 for equal rates, at most 1.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -156,16 +156,16 @@ def run(config: AnalysisConfig) -> Report:
     model = word_scores.load(config)
     word_scores.require_discriminator(config, model.scorer)
     replacer = Replacer.of_model(config, model)
-    strings = [text.text for text in texts]
-    scores = list(model.scorer.score(strings, scores=["discriminator"]))
-    tokens = join(texts, scores, replacer.replace(strings))
+    scores = word_scores.score(model.scorer, texts, ["discriminator"])
+    replaced = replacer.replace([text.text for text in texts])
+    tokens = join(texts, scores, replaced)
     figures = measure(config, tokens)
     return _report(figures, len(texts), replacer.has_generator)
 
 
 def join(
     texts: Sequence[AnnotatedText],
-    scores: Sequence[TextScores],
+    scores: Iterable[TextScores],
     replaced: Sequence[ReplacedText],
 ) -> Tokens:
     """Joins what is known of the tokens of texts, by their place.

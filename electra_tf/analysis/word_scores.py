@@ -6,7 +6,8 @@ characters, has none, and is never flagged.
 """
 
 import bisect
-from collections.abc import Callable, Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from electra_tf.analysis.detection import Items
 from electra_tf.analysis.scores import TextScores, TokenScore
 from electra_tf.analysis.statistics import Interval
 from electra_tf.config.analysis import AnalysisConfig
+from electra_tf.util import console
 from electra_tf.util.errors import UserError
 
 if TYPE_CHECKING:
@@ -106,6 +108,34 @@ def chosen_scores(
     """
     cheap = tuple(name for name in available if name != "mlm")
     return config.scores or cheap or tuple(available)
+
+
+def score(
+    scorer: "Scorer",
+    texts: Sequence[AnnotatedText],
+    scores: Sequence[str],
+    *,
+    num_repairs: int = 0,
+) -> Iterator[TextScores]:
+    """Yields the scores of each text, and says now and then how many are done.
+
+    Args:
+      scorer: of the model.
+      texts: in any number.
+      scores: names of scores.
+      num_repairs: of each token.
+    """
+    progress, start = console.Periodic(console.say), time.monotonic()
+    strings = [text.text for text in texts]
+    found = scorer.score(strings, scores=scores, num_repairs=num_repairs)
+    for done, one in enumerate(found, 1):
+        yield one
+        progress(lambda done=done: _progress(done, len(texts), start))
+
+
+def _progress(done: int, count: int, start: float) -> str:
+    rate = done / (time.monotonic() - start)
+    return f"Scored {done:,} of {count:,} texts, {rate:,.0f} a second"
 
 
 def suspicion(score: str) -> Suspicion:

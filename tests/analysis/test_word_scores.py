@@ -6,6 +6,7 @@ from electra_tf.analysis import word_scores
 from electra_tf.analysis.annotated_text import AnnotatedText
 from electra_tf.analysis.scores import TextScores, TokenScore
 from electra_tf.config.analysis import AnalysisConfig
+from electra_tf.util import console
 from electra_tf.util.errors import UserError
 
 
@@ -48,6 +49,16 @@ def test_a_word_without_tokens_is_never_the_more_suspicious():
     )
     assert found[1] < found[2] == 0 < found[0] == 0.5
     assert np.isfinite(found).all()
+
+
+def test_long_scoring_says_how_far_it_is(monkeypatch, capsys):
+    monkeypatch.setattr(console, "SECONDS_BETWEEN_LOGS", -1)
+    texts, scorer = [_text("a b"), _text("c")], WordScorer({})
+    found = list(word_scores.score(scorer, texts, ["discriminator"]))
+    assert [scores.text for scores in found] == ["a b", "c"]
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("Scored 1 of 2 texts")
+    assert lines[1].startswith("Scored 2 of 2 texts")
 
 
 def test_items_join_the_words_of_all_texts():
