@@ -11,6 +11,8 @@ they are (`mask_token_prob`), a row may hold several texts, and a long text
 goes on in the next row; here it is cut.
 """
 
+import collections
+import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Self
 
@@ -29,12 +31,14 @@ if TYPE_CHECKING:
 MASK_PROB = 0.15
 """Share of the tokens that are masked."""
 
+_BRACKETED = re.compile(r"\[\w+\]")
+
 
 class ReplacedText(NamedTuple):
     """A text with tokens replaced; n tokens without [CLS] and [SEP].
 
     Attributes:
-      logits: float64 [n], the discriminator's; over 0 means replaced.
+      logits: float32 [n], the discriminator's; over 0 means replaced.
       is_replaced: bool [n], whether another token than the original is there.
       is_masked: bool [n], whether the generator has predicted the token.
       is_predicted: bool [n], whether the original was its likeliest token;
@@ -99,6 +103,7 @@ class Replacer:
         )
         self._detect = networks.detect
         self._predict = _compiled(networks.generator)
+        self._look_alikes = LookAlikes(networks.vocabulary)
         self._batch_size = batch_size
         self._seed = seed
 
@@ -162,10 +167,8 @@ class Replacer:
     ) -> list[_Sample]:
         """Returns what stands in the chosen places of each row."""
         if self._predict is None:
-            return [
-                _random(self._vocabulary, row[choice.positions], choice)
-                for row, choice in zip(originals, choices, strict=True)
-            ]
+            rows = zip(originals, choices, strict=True)
+            return [self._random(row, choice) for row, choice in rows]
         masked = originals.copy()
         width = max(1, *(len(choice.positions) for choice in choices))
         positions = np.zeros((len(choices), width), np.int32)
@@ -179,6 +182,11 @@ class Replacer:
                 logits, originals, choices, strict=True
             )
         ]
+
+    def _random(self, row: np.ndarray, choice: _Choice) -> _Sample:
+        tokens = row[choice.positions]
+        found = self._look_alikes.choose(tokens, choice.uniform)
+        return _Sample(found, np.zeros(len(found), bool))
 
 
 def _compiled(
@@ -199,13 +207,6 @@ def _compiled(
 def _generated(logits: np.ndarray, row: np.ndarray, choice: _Choice) -> _Sample:
     is_predicted = logits.argmax(-1) == row[choice.positions]
     return _Sample(sample(logits, choice.uniform), is_predicted)
-
-
-def _random(
-    vocabulary: Vocabulary, tokens: np.ndarray, choice: _Choice
-) -> _Sample:
-    found = random_tokens(vocabulary, tokens, choice.uniform)
-    return _Sample(found, np.zeros(len(found), bool))
 
 
 def _choose(num_tokens: int, seed: int, number: int) -> _Choice:
@@ -232,25 +233,38 @@ def sample(logits: np.ndarray, uniform: np.ndarray) -> np.ndarray:
     return (sums <= uniform[:, None] * sums[:, -1:]).sum(-1)
 
 
-def random_tokens(
-    vocabulary: Vocabulary, tokens: np.ndarray, uniform: np.ndarray
-) -> np.ndarray:
+class LookAlikes:
     """Chooses tokens that look like others.
+
+    A token looks like another if both begin a word or both do not, and both
+    have as many characters. Names in brackets, as [MASK], look like none.
 
     Args:
       vocabulary: of the tokens.
-      tokens: int [k].
-      uniform: float64 [k], in [0, 1).
-
-    Returns:
-      int64 [k]: tokens that begin a word or do not, as `tokens`, and have as
-      many characters.
     """
-    starts = np.array(vocabulary.continues_word)
-    lengths = np.array([len(vocabulary.surface(i)) for i in range(len(starts))])
-    chosen = []
-    for token, share in zip(tokens, uniform, strict=True):
-        is_alike = starts == starts[token]
-        alike = np.flatnonzero(is_alike & (lengths == lengths[token]))
-        chosen.append(alike[int(share * len(alike))])
-    return np.array(chosen, np.int64)
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self._kinds = [
+            (continues, len(vocabulary.surface(token)))
+            for token, continues in enumerate(vocabulary.continues_word)
+        ]
+        self._alike = collections.defaultdict(list)
+        for token, kind in enumerate(self._kinds):
+            if not _BRACKETED.fullmatch(vocabulary.tokens[token]):
+                self._alike[kind].append(token)
+
+    def choose(self, tokens: np.ndarray, uniform: np.ndarray) -> np.ndarray:
+        """Returns a token for each of some.
+
+        Args:
+          tokens: int [k].
+          uniform: float64 [k], in [0, 1).
+
+        Returns:
+          int64 [k]; the token itself where none looks like it.
+        """
+        chosen = []
+        for token, share in zip(tokens, uniform, strict=True):
+            alike = self._alike[self._kinds[token]] or [token]
+            chosen.append(alike[int(share * len(alike))])
+        return np.array(chosen, np.int64)

@@ -8,7 +8,7 @@ import tensorflow as tf
 import tiny
 
 from electra_tf.analysis import replaced_tokens
-from electra_tf.analysis.replaced_tokens import Replacer
+from electra_tf.analysis.replaced_tokens import LookAlikes, Replacer
 from electra_tf.config.model import BertConfig
 from electra_tf.model.networks import ElectraDiscriminator, ElectraGenerator
 from electra_tf.model.tokenization import Vocabulary
@@ -121,12 +121,24 @@ def test_random_tokens_look_like_those_they_replace():
     ids = VOCABULARY.ids
     tokens = np.array([ids["a"], ids["##x"], ids["long"], ids["##long"]] * 50)
     uniform = np.random.default_rng(0).random(len(tokens))
-    found = replaced_tokens.random_tokens(VOCABULARY, tokens, uniform)
+    found = LookAlikes(VOCABULARY).choose(tokens, uniform)
     names = np.array(VOCABULARY.tokens)[found].reshape(-1, 4).T
     assert set(names[0]) == set("abcdefgh")
     assert set(names[1]) == {"##x", "##y"}
     assert set(names[2]) == {"long", "name"}
     assert set(names[3]) == {"##long"}
+
+
+def test_names_in_brackets_replace_nothing():
+    """An unknown word, [UNK], has five characters, as has "other"."""
+    vocabulary = Vocabulary((*tiny.SPECIALS, "[unused7]", "other", "["))
+    look_alikes = LookAlikes(vocabulary)
+    tokens = np.array([vocabulary.unk_id, vocabulary.mask_id] * 20)
+    found = look_alikes.choose(tokens, np.linspace(0, 0.99, 40))
+    assert set(found[::2]) == {vocabulary.ids["other"]}
+    assert set(found[1::2]) == {vocabulary.mask_id}  # of six, there is none
+    bracket = np.array([vocabulary.ids["["]])
+    assert look_alikes.choose(bracket, np.zeros(1)) == bracket
 
 
 def test_without_a_generator_nothing_is_predicted(discriminator):
