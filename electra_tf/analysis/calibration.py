@@ -12,7 +12,7 @@ It divides logits, so that it makes a model surer or less sure, but cannot
 teach it which words are wrong, or how many.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from electra_tf.analysis.scorer import Scorer
 
-_HUMAN, _REPLACED = "human errors", "replaced tokens"
+_KINDS = _HUMAN, _REPLACED = "human errors", "replaced tokens"
 _HEADER = (
     "probability",
     "calibration error",
@@ -107,19 +107,30 @@ def run(config: AnalysisConfig) -> Report:
     )
     found = {
         kind: calibrate(config, dev[kind], test[kind])
-        for kind in (_HUMAN, _REPLACED)
-        if kind in dev and kind in test
+        for kind in _common_kinds(dev, test)
     }
-    if not found:
+    if config.write_calibration:
+        _write(config, model.scorer, found)
+    return _report(found)
+
+
+def _common_kinds(dev: Collection[str], test: Collection[str]) -> list[str]:
+    """Returns the kinds of errors that both splits have.
+
+    Raises:
+      UserError: if there is none.
+    """
+    common = [kind for kind in _KINDS if kind in dev and kind in test]
+    if not common:
         raise UserError(
             "`dev` and `test` must both hold texts with right and wrong words "
             "marked, or for a model with a generator both hold others. "
             f"Received: {', '.join(dev) or 'neither'} in dev, "
             f"{', '.join(test) or 'neither'} in test. Give more texts."
         )
-    if config.write_calibration:
-        _write(config, model.scorer, found)
-    return _report(found)
+    for kind in {*dev, *test}.difference(common):
+        console.warn(f"One split alone has {kind}; they are left out.")
+    return common
 
 
 def _judge(
@@ -147,6 +158,7 @@ def _judge_words(texts: Sequence[AnnotatedText], scorer: "Scorer") -> Judged:
     items = word_scores.items_of_words(
         texts, scores, word_scores.suspicion("discriminator")
     )
+    items = items.select(items.suspicion >= 0)  # words that have tokens
     # The scorer has divided by the temperature that it found, if any.
     logits = reliability.logit(items.suspicion) * scorer.temperature
     return Judged(logits, items.is_error, items.text)
