@@ -11,7 +11,7 @@ SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
 class WordScorer:
-    """Scores words; those with a "+" are two tokens, cut there.
+    """Scores words; those with a "+" are two tokens, cut there; "~" is none.
 
     Args:
       probabilities: token -> P(replaced); of others 0.1.
@@ -49,14 +49,15 @@ class WordScorer:
             end = start + len(part)
             repairs = [Repair(x, 0.1) for x in self.repairs.get(part, ())]
             log_probs = dict.fromkeys(self.scores, math.log(1 - p))
-            yield TokenScore(
-                part,
-                start,
-                end,
-                len(text[:start].encode()),
-                len(text[:end].encode()),
-                p if "discriminator" in self.scores else None,
-                log_probs,
-                tuple(repairs[:num_repairs]),
-            )
+            if part != "~":
+                yield TokenScore(
+                    part,
+                    start,
+                    end,
+                    len(text[:start].encode()),
+                    len(text[:end].encode()),
+                    p if "discriminator" in self.scores else None,
+                    log_probs,
+                    tuple(repairs[:num_repairs]),
+                )
             start = end + 1

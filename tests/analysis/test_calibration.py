@@ -81,6 +81,11 @@ def test_human_errors_are_judged_by_word(make_config):
     assert flagged.value == pytest.approx(0.01)
 
 
+def test_words_without_tokens_are_not_judged(make_config):
+    found = calibration.run(make_config(marked="a\ti\n~\ti\nb\tc\n")).results
+    assert found["human errors"].num_items == 2
+
+
 def test_a_temperature_of_dev_betters_the_likelihood(make_config):
     plain = "one two three four five six\n" * 40
     found = calibration.run(make_config(plain=plain)).results
