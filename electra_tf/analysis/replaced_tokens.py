@@ -157,7 +157,7 @@ class Replacer:
             replaced[row, choice.positions] = samples[row].tokens
             is_masked[row, choice.positions] = True
             is_predicted[row, choice.positions] = samples[row].is_predicted
-        logits = self._detect(replaced)["logits"].numpy()
+        logits = self._detect(replaced)["logits"]
         kinds = (logits, replaced != originals, is_masked, is_predicted)
         for row, size in enumerate(sizes):
             yield ReplacedText(*(kind[row, 1 : size + 1] for kind in kinds))
@@ -175,7 +175,8 @@ class Replacer:
         for row, choice in enumerate(choices):
             masked[row, choice.positions] = self._vocabulary.mask_id
             positions[row, : len(choice.positions)] = choice.positions
-        logits = self._predict(masked, positions).numpy()  # [B, N, V]
+        inputs = map(tf.constant, (masked, positions))
+        logits = self._predict(*inputs).numpy()  # [B, N, V]
         return [
             _generated(row_logits[: len(choice.positions)], row, choice)
             for row_logits, row, choice in zip(
@@ -191,7 +192,7 @@ class Replacer:
 
 def _compiled(
     generator: ElectraGenerator | None,
-) -> tf.types.experimental.GenericFunction | None:
+) -> tf.types.experimental.ConcreteFunction | None:
     """Returns the logits as a function of ids [B, L] and positions [B, N]."""
     if generator is None:
         return None
@@ -201,7 +202,8 @@ def _compiled(
         return generator(inputs)["logits"]
 
     of_rows = tf.TensorSpec([None, None], tf.int32)
-    return tf.function(predict, input_signature=[of_rows, of_rows])
+    function = tf.function(predict, input_signature=[of_rows, of_rows])
+    return function.get_concrete_function()
 
 
 def _generated(logits: np.ndarray, row: np.ndarray, choice: _Choice) -> _Sample:

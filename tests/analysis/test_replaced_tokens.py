@@ -41,7 +41,7 @@ def generator():
 
 def _replacer(discriminator, generator, **options):
     def detect(ids):
-        return discriminator({"input_ids": ids})
+        return {"logits": discriminator({"input_ids": ids})["logits"].numpy()}
 
     networks = types.SimpleNamespace(
         vocabulary=VOCABULARY,
