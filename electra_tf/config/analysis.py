@@ -69,6 +69,11 @@ class AnalysisConfig:
     """Tokens of a row; longer texts are read in windows that overlap. Default:
     as many as in training, at most."""
 
+    write_calibration: bool = False
+    """Keep the fitted temperature beside the model, where score and exports
+    find it: that of human errors if the dev texts have such labels, else that
+    of replaced tokens."""
+
     precision: str = one_of("float32", "bfloat16")
     """Of the matrix products."""
 

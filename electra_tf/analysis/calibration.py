@@ -1,0 +1,318 @@
+"""Whether P(replaced) can be believed, before and after a temperature.
+
+On two kinds of errors:
+
+    replaced tokens   samples of the model's own generator, as in training, in
+                      texts without marked errors; items are tokens
+    human errors      words that annotators have marked as wrong; items are
+                      words, P of a word is the greatest of its tokens'
+
+The temperature is fitted on the dev texts; all figures are of the test texts.
+It divides logits, so that it makes a model surer or less sure, but cannot
+teach it which words are wrong, or how many.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from electra_tf.analysis import reliability, word_scores
+from electra_tf.analysis.annotated_text import AnnotatedText
+from electra_tf.analysis.reliability import Bins, Brier, Judged
+from electra_tf.analysis.replaced_tokens import Replacer
+from electra_tf.analysis.reports import Report, Table
+from electra_tf.analysis.statistics import Interval, bootstrap
+from electra_tf.checkpoint import calibration
+from electra_tf.checkpoint.calibration import Calibration
+from electra_tf.config.analysis import AnalysisConfig
+from electra_tf.util import console
+from electra_tf.util.errors import UserError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from electra_tf.analysis.scorer import Scorer
+
+_KINDS = _HUMAN, _REPLACED = "human errors", "replaced tokens"
+_HEADER = (
+    "probability",
+    "calibration error",
+    "of flagged",
+    "Brier score",
+    "reliability",
+    "resolution",
+    "uncertainty",
+    "remainder",
+    "-log P, nats",
+)
+
+
+class Figures(NamedTuple):
+    """Measures of calibration.
+
+    Attributes:
+      calibration_error: expected, of all items.
+      calibration_error_of_flagged: of those with P >= 1/2.
+      num_flagged: of these.
+      brier: Brier score with its parts.
+      negative_log_likelihood: mean, nats.
+      bins: of all items.
+    """
+
+    calibration_error: Interval
+    calibration_error_of_flagged: Interval
+    num_flagged: int
+    brier: Brier
+    negative_log_likelihood: float
+    bins: Bins
+
+
+class Calibrated(NamedTuple):
+    """Calibration on one kind of errors.
+
+    Attributes:
+      temperature: fitted on dev.
+      num_items: of the test texts.
+      num_errors: of these.
+      before: as trained.
+      after: with the temperature.
+    """
+
+    temperature: float
+    num_items: int
+    num_errors: int
+    before: Figures
+    after: Figures
+
+
+def run(config: AnalysisConfig) -> Report:
+    """Measures the calibration of a discriminator, and fits a temperature.
+
+    Args:
+      config: whose `dev` and `test` name texts: with errors marked for human
+        errors, others for replaced tokens. `write_calibration` keeps the
+        temperature.
+
+    Raises:
+      UserError: if a text cannot be read, if no kind of errors is in both
+        splits, or if the model has no P(replaced).
+    """
+    texts = {s: word_scores.read(config, s) for s in ("dev", "test")}
+    model = word_scores.load(config)
+    word_scores.require_discriminator(config, model.scorer)
+    replacer = Replacer.of_model(config, model)
+    dev, test = (
+        _judge(found, model.scorer, replacer) for found in texts.values()
+    )
+    found = {
+        kind: calibrate(config, dev[kind], test[kind])
+        for kind in _common_kinds(dev, test)
+    }
+    if config.write_calibration:
+        _write(config, model.scorer, found)
+    return _report(found)
+
+
+def _common_kinds(dev: Collection[str], test: Collection[str]) -> list[str]:
+    """Returns the kinds of errors that both splits have.
+
+    Raises:
+      UserError: if there is none.
+    """
+    common = [kind for kind in _KINDS if kind in dev and kind in test]
+    if not common:
+        raise UserError(
+            "`dev` and `test` must both hold texts with right and wrong words "
+            "marked, or for a model with a generator both hold others. "
+            f"Received: {', '.join(dev) or 'neither'} in dev, "
+            f"{', '.join(test) or 'neither'} in test. Give more texts."
+        )
+    for kind in {*dev, *test}.difference(common):
+        console.warn(f"One split alone has {kind}; they are left out.")
+    return common
+
+
+def _judge(
+    texts: Sequence[AnnotatedText],
+    scorer: "Scorer",
+    replacer: Replacer,
+) -> dict[str, Judged]:
+    """Returns what the model says of each kind of errors in some texts."""
+    marked = [text for text in texts if text.is_error]
+    intact = [text.text for text in texts if not any(text.is_error)]
+    judged = {}
+    if marked:
+        judged[_HUMAN] = _judge_words(marked, scorer)
+    if intact and replacer.has_generator:
+        judged[_REPLACED] = judge_tokens(replacer, intact)
+    return {
+        kind: items
+        for kind, items in judged.items()
+        if 0 < items.is_error.sum() < items.is_error.size
+    }
+
+
+def _judge_words(texts: Sequence[AnnotatedText], scorer: "Scorer") -> Judged:
+    scores = word_scores.score(scorer, texts, ["discriminator"])
+    items = word_scores.items_of_words(
+        texts, scores, word_scores.suspicion("discriminator")
+    )
+    items = items.select(items.suspicion >= 0)  # words that have tokens
+    # The scorer has divided by the temperature that it found, if any.
+    logits = reliability.logit(items.suspicion) * scorer.temperature
+    return Judged(logits, items.is_error, items.text)
+
+
+def judge_tokens(replacer: Replacer, texts: Sequence[str]) -> Judged:
+    """Replaces tokens of texts, and judges all of them.
+
+    Args:
+      replacer: with a generator.
+      texts: that are right as they are.
+    """
+    found = replacer.replace(texts)
+    sizes = [len(text.logits) for text in found]
+    return Judged(
+        np.concatenate([text.logits for text in found]).astype(np.float64),
+        np.concatenate([text.is_replaced for text in found]),
+        np.repeat(np.arange(len(found)), sizes),
+    )
+
+
+def calibrate(config: AnalysisConfig, dev: Judged, test: Judged) -> Calibrated:
+    """Fits a temperature on dev, and measures before and after it on test.
+
+    Args:
+      config: seed and number of the samples behind intervals.
+      dev: items that the temperature is fitted on.
+      test: items that the figures are of.
+    """
+    temperature = reliability.fit_temperature(dev)
+    return Calibrated(
+        temperature,
+        len(test.logits),
+        int(test.is_error.sum()),
+        figures(config, test),
+        figures(config, test, temperature),
+    )
+
+
+def figures(
+    config: AnalysisConfig, items: Judged, temperature: float = 1.0
+) -> Figures:
+    """Computes the measures of calibration at a temperature.
+
+    Args:
+      config: seed and number of the samples behind intervals.
+      items: of the test texts.
+      temperature: that divides their logits.
+    """
+    probability = reliability.sigmoid(items.logits / temperature)
+    by_text = reliability.bins_by_text(items, probability)
+    is_flagged = items.logits >= 0
+    flagged = reliability.bins_by_text(items, probability, is_flagged)
+    found = Bins(*by_text.sum(1))
+    return Figures(
+        _error(config, by_text),
+        _error(config, flagged),
+        int(is_flagged.sum()),
+        reliability.brier(found),
+        reliability.negative_log_likelihood(items, temperature),
+        found,
+    )
+
+
+def _error(config: AnalysisConfig, by_text: np.ndarray) -> Interval:
+    """Returns the expected calibration error of bins, with its interval."""
+    if not by_text.any():
+        return Interval(np.nan, np.nan, np.nan)
+    return bootstrap(
+        lambda texts: reliability.calibration_error(
+            Bins(*by_text[:, texts].sum(1))
+        ),
+        by_text.shape[1],
+        num_resamples=config.num_resamples,
+        seed=config.seed,
+    )
+
+
+def _write(
+    config: AnalysisConfig, scorer: "Scorer", found: Mapping[str, Calibrated]
+) -> None:
+    """Writes the temperature beside the model."""
+    kind, chosen = next(iter(found.items()))  # human errors if there are any
+    fitted_on = f"{kind} in {', '.join(config.dev)}"
+    written = Calibration(chosen.temperature, fitted_on, scorer.step)
+    calibration.write(scorer.directory, written)
+    console.say(
+        f"Temperature {chosen.temperature:.3f}, of {kind}: "
+        f"{scorer.directory / calibration.FILE_NAME}"
+    )
+
+
+def _report(found: Mapping[str, Calibrated]) -> Report:
+    kind, first = next(iter(found.items()))
+    return Report(
+        what="calibration",
+        headline={
+            f"calibration error, {kind}": first.before.calibration_error.value,
+            f"temperature, {kind}": first.temperature,
+        },
+        results=found,
+        tables=[_table(kind, calibrated) for kind, calibrated in found.items()],
+        plots={
+            f"reliability_{kind.replace(' ', '_')}": _plot(kind, calibrated)
+            for kind, calibrated in found.items()
+        },
+    )
+
+
+def _table(kind: str, found: Calibrated) -> Table:
+    rows = [
+        [
+            name,
+            word_scores.shown(x.calibration_error),
+            word_scores.shown(x.calibration_error_of_flagged),
+            *x.brier,
+            x.negative_log_likelihood,
+        ]
+        for name, x in (
+            ("as trained", found.before),
+            (f"temperature {found.temperature:.3f}", found.after),
+        )
+    ]
+    title = (
+        f"{kind.capitalize()}: {found.num_errors:,} of {found.num_items:,}; "
+        f"{found.before.num_flagged:,} flagged at P >= 0.5; 95 % intervals "
+        "over texts"
+    )
+    return Table(title, _HEADER, rows)
+
+
+def _plot(kind: str, found: Calibrated) -> Callable[["Axes"], None]:
+    def draw(axes: "Axes") -> None:
+        axes.plot([0, 1], [0, 1], "--", color="#b9c2cc", label="calibrated")
+        after = f"temperature {found.temperature:.2f}"
+        _draw_bins(axes, found.before.bins, "as trained")
+        _draw_bins(axes, found.after.bins, after)
+        axes.set(
+            xlabel="mean P(replaced) of a bin",
+            ylabel=f"share of {kind}",
+            xlim=(0, 1),
+            ylim=(0, 1),
+        )
+        axes.legend(frameon=False, loc="upper left")
+
+    return draw
+
+
+def _draw_bins(axes: "Axes", bins: Bins, label: str) -> None:
+    """Draws a line through the bins, with dots as large as their logarithm."""
+    used = bins.count > 0
+    count, confidence, errors, _ = (x[used] for x in bins)
+    (line,) = axes.plot(confidence / count, errors / count, label=label)
+    sizes = 8 * (1 + np.log10(count))
+    axes.scatter(
+        confidence / count, errors / count, sizes, color=line.get_color()
+    )

@@ -1,0 +1,178 @@
+"""Measures of detecting errors: precision, recall, F0.5 and ROC AUC.
+
+Of n items, words or tokens, each has a suspicion, a number that is greater the
+likelier it is wrong. Items of one text depend on one another: intervals come
+from resampled texts.
+
+    F0.5 = 1.25 P R / (0.25 P + R)
+    AUC  = P(suspicion of a wrong item > suspicion of a right one), ties half
+"""
+
+import functools
+from typing import NamedTuple
+
+import numpy as np
+
+from electra_tf.analysis.statistics import Interval, bootstrap
+from electra_tf.util import optional_packages
+
+_BETA2 = 0.25  # precision counts twice as much as recall
+
+
+class Items(NamedTuple):
+    """Items of texts, and what is true of them.
+
+    Attributes:
+      suspicion: float [n].
+      is_error: bool [n].
+      text: int [n], from 0, the text of each.
+    """
+
+    suspicion: np.ndarray
+    is_error: np.ndarray
+    text: np.ndarray
+
+    @property
+    def num_texts(self) -> int:
+        """Number of texts up to the last that has items."""
+        return 1 + int(self.text.max(initial=-1))
+
+    def select(self, chosen: np.ndarray) -> "Items":
+        """Returns some of the items, of the same texts.
+
+        Args:
+          chosen: bool [n].
+        """
+        return Items(*(values[chosen] for values in self))
+
+
+class Detection(NamedTuple):
+    """Figures of a detector, each with its interval.
+
+    Attributes:
+      threshold: items whose suspicion is as great or greater are flagged.
+      precision: share of the flagged items that are wrong; 0 of none.
+      recall: share of the wrong items that are flagged.
+      f_half: F0.5.
+      auc: area under the ROC curve.
+    """
+
+    threshold: float
+    precision: Interval
+    recall: Interval
+    f_half: Interval
+    auc: Interval
+
+
+def f_half(precision: float, recall: float) -> float:
+    """Computes F0.5, 0 where both are."""
+    total = _BETA2 * precision + recall
+    return (1 + _BETA2) * precision * recall / total if total else 0.0
+
+
+def curve(items: Items) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Computes precision and recall at each threshold.
+
+    Args:
+      items: of which one at least is wrong.
+
+    Returns:
+      Precision, recall and threshold, float64 [k] each; thresholds ascend.
+    """
+    metrics = optional_packages.load("sklearn.metrics", "analysis")
+    precision, recall, thresholds = metrics.precision_recall_curve(
+        items.is_error, items.suspicion
+    )
+    return precision[:-1], recall[:-1], thresholds  # the last flags nothing
+
+
+def best_threshold(items: Items) -> float:
+    """Returns the threshold of the greatest F0.5, the lowest of several."""
+    precision, recall, thresholds = curve(items)
+    figures = [f_half(*x) for x in zip(precision, recall, strict=True)]
+    return float(thresholds[np.argmax(figures)])
+
+
+def measure(
+    items: Items, threshold: float, *, num_resamples: int, seed: int
+) -> Detection:
+    """Measures a detector.
+
+    Args:
+      items: of the test texts.
+      threshold: from which on an item is flagged.
+      num_resamples: of the intervals.
+      seed: of the samples.
+    """
+    interval = functools.partial(
+        bootstrap,
+        num_items=items.num_texts,
+        num_resamples=num_resamples,
+        seed=seed,
+    )
+    counts = _counts(items, items.suspicion >= threshold)
+    rates = [
+        lambda texts: _precision(*counts[texts].sum(0)),
+        lambda texts: _recall(*counts[texts].sum(0)),
+        lambda texts: f_half(
+            _precision(*counts[texts].sum(0)), _recall(*counts[texts].sum(0))
+        ),
+    ]
+    return Detection(threshold, *map(interval, (*rates, ResampledAuc(items))))
+
+
+def _counts(items: Items, is_flagged: np.ndarray) -> np.ndarray:
+    """Counts by text wrong and flagged items: int64 [texts, 3].
+
+    The columns are: both, flagged, wrong.
+    """
+    kinds = (items.is_error & is_flagged, is_flagged, items.is_error)
+    counts = [
+        np.bincount(items.text, kind, items.num_texts).astype(np.int64)
+        for kind in kinds
+    ]
+    return np.stack(counts, -1)
+
+
+def _precision(hits: int, num_flagged: int, num_errors: int) -> float:
+    del num_errors
+    return hits / num_flagged if num_flagged else 0.0
+
+
+def _recall(hits: int, num_flagged: int, num_errors: int) -> float:
+    del num_flagged
+    return hits / num_errors if num_errors else np.nan
+
+
+class ResampledAuc:
+    """ROC AUC of the items of resampled texts; a statistic for `bootstrap`.
+
+    Items are sorted once, for all samples.
+
+    Args:
+      items: of all texts.
+    """
+
+    def __init__(self, items: Items) -> None:
+        order = np.argsort(items.suspicion, kind="stable")
+        suspicion = items.suspicion[order]
+        is_new = np.diff(suspicion, prepend=np.nan) != 0
+        self._starts = np.flatnonzero(is_new)  # of items of one suspicion
+        self._is_error = items.is_error[order]
+        self._text = items.text[order]
+        self._num_texts = items.num_texts
+
+    def __call__(self, texts: np.ndarray) -> float:
+        """Returns the AUC; not a number where all items are of one kind.
+
+        Args:
+          texts: int64 [m], some of them several times.
+        """
+        times = np.bincount(texts, minlength=self._num_texts)[self._text]
+        if not times.size:
+            return np.nan
+        wrong = np.add.reduceat(times * self._is_error, self._starts)
+        right = np.add.reduceat(times * ~self._is_error, self._starts)
+        num_pairs = wrong.sum() * right.sum()
+        below = np.cumsum(right) - right / 2
+        return float(wrong @ below / num_pairs) if num_pairs else np.nan

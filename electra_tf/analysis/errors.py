@@ -1,0 +1,325 @@
+"""Detection of wrong words in annotated text, and the baselines beside it.
+
+Each score of a model makes a detector: it flags the words whose suspicion, the
+greatest of their word pieces', reaches a threshold, the one with the greatest
+F0.5 on the dev texts. Suspicions are
+
+    discriminator   P(replaced)
+    other scores    -log p of the token, nats
+    unigram         -log p of the token by its frequency alone: by how often
+                    the training records hold it, where that is known, else by
+                    Zipf's law from its place in the vocabulary
+    all words       the same for all: the precision is the share of errors
+
+Repairs are judged where mlm is among the scores, which takes a pass for each
+token: of the wrong words that are one token and have known corrections, the
+share for which one of these is the likeliest other token, or among the five.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from electra_tf.analysis import detection, word_scores
+from electra_tf.analysis.annotated_text import AnnotatedText
+from electra_tf.analysis.detection import Detection, Items, ResampledAuc
+from electra_tf.analysis.reports import Report, Table
+from electra_tf.analysis.scores import TextScores
+from electra_tf.analysis.statistics import (
+    Interval,
+    bootstrap,
+    wilson,
+)
+from electra_tf.analysis.word_scores import Suspicion
+from electra_tf.config.analysis import AnalysisConfig
+from electra_tf.model.tokenization import Vocabulary
+from electra_tf.util.errors import UserError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from electra_tf.analysis.scorer import Scorer
+
+_UNIGRAM, _ALL = "unigram", "all words"
+_NUM_REPAIRS = 5
+_CURVE_POINTS = 200
+_HEADER = ("detector", "threshold", "precision", "recall", "F0.5", "AUC")
+
+
+class Scored(NamedTuple):
+    """Texts of a split and their scores.
+
+    Attributes:
+      texts: whose wrong words are marked.
+      scores: of each.
+    """
+
+    texts: Sequence[AnnotatedText]
+    scores: Sequence[TextScores]
+
+    def items(self, suspicion: Suspicion) -> Items:
+        """Returns the words with their suspicion."""
+        return word_scores.items_of_words(*self, suspicion)
+
+
+class Measured(NamedTuple):
+    """A detector's figures on the test texts.
+
+    Attributes:
+      detection: its measures.
+      gain: of its AUC over that of unigram, by the same samples of texts.
+      curve: precision by recall, float64 [k, 2].
+    """
+
+    detection: Detection
+    gain: Interval
+    curve: np.ndarray
+
+
+def run(config: AnalysisConfig) -> Report:
+    """Measures how well a model's scores detect errors.
+
+    Args:
+      config: whose `dev` and `test` name texts with errors marked.
+
+    Raises:
+      UserError: if a text cannot be read or has no such marks, or the model
+        has no such score.
+    """
+    texts = {"dev": read(config, "dev"), "test": read(config, "test")}
+    networks, scorer = word_scores.load(config)
+    names = word_scores.chosen_scores(config, scorer.scores)
+    splits = {
+        name: Scored(found, _scores(scorer, found, names))
+        for name, found in texts.items()
+    }
+    suspicions = {name: word_scores.suspicion(name) for name in names}
+    suspicions[_UNIGRAM] = unigram(networks.vocabulary)
+    suspicions[_ALL] = lambda token: 0.0
+    measured = measure(config, splits, suspicions)
+    repairs = None
+    if "mlm" in names:
+        repairs = judge_repairs(splits["test"], networks.vocabulary)
+    return _report(splits, measured, repairs)
+
+
+def read(config: AnalysisConfig, split: str) -> list[AnnotatedText]:
+    """Reads the texts of a split, whose wrong words are marked.
+
+    Raises:
+      UserError: if there are none, or some have no such marks, or all or none
+        of the words are wrong.
+    """
+    texts = word_scores.read(config, split)
+    for text in texts:
+        if not text.is_error:
+            raise UserError(
+                f"`{split}` must name texts whose wrong words are marked, .tsv "
+                f"or .src. Received: {text.path}. Leave it out."
+            )
+    kinds = {wrong for text in texts for wrong in text.is_error}
+    if len(kinds) < 2:
+        raise UserError(
+            f"`{split}` must hold right and wrong words. Received: only one "
+            f"kind, in {texts[0].path}. Give more texts."
+        )
+    return texts
+
+
+def _scores(
+    scorer: "Scorer", texts: Sequence[AnnotatedText], names: Sequence[str]
+) -> list[TextScores]:
+    num_repairs = _NUM_REPAIRS if "mlm" in names else 0
+    return list(
+        word_scores.score(scorer, texts, names, num_repairs=num_repairs)
+    )
+
+
+def unigram(vocabulary: Vocabulary) -> Suspicion:
+    """Returns -log p of a token by its frequency alone, nats.
+
+    p is (count + 1) / (all + V) where counts are known; else 1 / place, up to
+    a constant that changes no figure but the threshold.
+
+    Args:
+      vocabulary: of the tokens.
+    """
+    ranks = np.arange(1, vocabulary.size + 1, dtype=np.float64)
+    log_probs = -np.log(ranks)
+    if vocabulary.counts is not None:
+        counts = np.array(vocabulary.counts, np.float64) + 1
+        log_probs = np.log(counts / counts.sum())
+    return lambda token: -log_probs[vocabulary.ids[token.token]]
+
+
+def measure(
+    config: AnalysisConfig,
+    splits: Mapping[str, Scored],
+    suspicions: Mapping[str, Suspicion],
+) -> dict[str, Measured]:
+    """Tunes the threshold of each detector on dev, and measures it on test.
+
+    Args:
+      config: seed and number of the samples.
+      splits: "dev" and "test".
+      suspicions: detector -> its suspicion; unigram among them.
+    """
+    resampling = {"num_resamples": config.num_resamples, "seed": config.seed}
+    baseline = ResampledAuc(splits["test"].items(suspicions[_UNIGRAM]))
+    found = {}
+    for name, suspicion in suspicions.items():
+        items = splits["test"].items(suspicion)
+        threshold = detection.best_threshold(splits["dev"].items(suspicion))
+        auc = ResampledAuc(items)
+        gain = bootstrap(
+            lambda texts, auc=auc: auc(texts) - baseline(texts),
+            items.num_texts,
+            **resampling,
+        )
+        precision, recall, _ = detection.curve(items)
+        found[name] = Measured(
+            detection.measure(items, threshold, **resampling),
+            gain,
+            np.stack([precision, recall], -1),
+        )
+    return found
+
+
+class Repairs(NamedTuple):
+    """How often the likeliest other tokens repair a wrong word.
+
+    Attributes:
+      num_words: that are judged.
+      first: share whose likeliest other token is a correction.
+      any_of_five: share with a correction among the five likeliest.
+    """
+
+    num_words: int
+    first: Interval
+    any_of_five: Interval
+
+
+def judge_repairs(split: Scored, vocabulary: Vocabulary) -> Repairs | None:
+    """Compares repairs with known corrections, whatever their case.
+
+    Args:
+      split: its texts and their scores, with repairs.
+      vocabulary: of the tokens.
+
+    Returns:
+      The shares; None if there is no word to judge.
+    """
+    ranks = [
+        rank
+        for text, scores in zip(*split, strict=True)
+        for rank in _ranks(text, scores, vocabulary)
+    ]
+    if not ranks:
+        return None
+    first = sum(rank == 0 for rank in ranks)
+    any_of_five = sum(rank < _NUM_REPAIRS for rank in ranks)
+    shares = (wilson(hits, len(ranks)) for hits in (first, any_of_five))
+    return Repairs(len(ranks), *shares)
+
+
+def _ranks(
+    text: AnnotatedText, scores: TextScores, vocabulary: Vocabulary
+) -> list[int]:
+    """Returns the place of the first right repair of each word judged."""
+    if not text.corrections:
+        return []
+    words = word_scores.word_of_tokens(text, scores)
+    ranks = []
+    for token, word in zip(scores.tokens, words, strict=True):
+        known = {x.casefold() for x in text.corrections[word]}
+        if words.count(word) > 1 or not (text.is_error[word] and known):
+            continue
+        ids = [vocabulary.ids[repair.token] for repair in token.repairs]
+        repairs = [vocabulary.surface(i).casefold() for i in ids]
+        hits = [i for i, repair in enumerate(repairs) if repair in known]
+        ranks.append(hits[0] if hits else _NUM_REPAIRS)
+    return ranks
+
+
+def _report(
+    splits: Mapping[str, Scored],
+    measured: Mapping[str, Measured],
+    repairs: Repairs | None,
+) -> Report:
+    own = next(iter(measured.values())).detection
+    results = {
+        **{name: _sizes(split.texts) for name, split in splits.items()},
+        "detectors": {name: _values(found) for name, found in measured.items()},
+        "repairs": repairs,
+    }
+    return Report(
+        what="errors",
+        headline={"F0.5": own.f_half.value, "AUC": own.auc.value},
+        results=results,
+        tables=_tables(results, measured, repairs),
+        plots={"precision_recall": lambda axes: _draw(axes, measured)},
+    )
+
+
+def _sizes(texts: Sequence[AnnotatedText]) -> dict[str, int]:
+    return {
+        "num_texts": len(texts),
+        "num_words": sum(len(text.words) for text in texts),
+        "num_errors": sum(sum(text.is_error) for text in texts),
+    }
+
+
+def _values(measured: Measured) -> dict[str, Any]:
+    return {
+        **measured.detection._asdict(),
+        "auc_over_unigram": measured.gain,
+        "curve": _thinned(measured.curve),
+    }
+
+
+def _thinned(curve: np.ndarray) -> np.ndarray:
+    """Returns at most so many points of a curve, the ends among them."""
+    size = min(len(curve), _CURVE_POINTS)
+    return curve[np.linspace(0, len(curve) - 1, size).astype(int)]
+
+
+def _tables(
+    results: Mapping[str, Any],
+    measured: Mapping[str, Measured],
+    repairs: Repairs | None,
+) -> list[Table]:
+    test = results["test"]
+    title = (
+        f"Wrong words detected: {test['num_errors']:,} of "
+        f"{test['num_words']:,} words in {test['num_texts']:,} texts; 95 % "
+        "intervals over texts"
+    )
+    rows = [
+        [
+            name,
+            x.detection.threshold,
+            *map(word_scores.shown, (*x.detection[1:], x.gain)),
+        ]
+        for name, x in measured.items()
+    ]
+    tables = [Table(title, (*_HEADER, "AUC over unigram"), rows)]
+    if repairs is not None:
+        row = [f"{repairs.num_words:,}", *map(word_scores.shown, repairs[1:])]
+        header = ("words", "likeliest is right", "one of five is")
+        tables.append(Table("Repairs of wrong words", header, [row]))
+    return tables
+
+
+def _draw(axes: "Axes", measured: Mapping[str, Measured]) -> None:
+    """Draws precision by recall, and the threshold tuned on dev."""
+    for name, found in measured.items():
+        precision, recall = _thinned(found.curve).T
+        figures = found.detection
+        style = "--" if name == _ALL else "-"
+        (line,) = axes.plot(recall, precision, style, label=name)
+        at = figures.recall.value, figures.precision.value
+        axes.plot(*at, "o", color=line.get_color())
+    axes.set(xlabel="recall", ylabel="precision", xlim=(0, 1))
+    axes.set_ylim(bottom=0)
+    axes.legend(frameon=False)

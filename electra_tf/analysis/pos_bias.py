@@ -1,0 +1,379 @@
+"""Whether a discriminator is biased by part of speech.
+
+Tokens have the tag of their word in Universal Dependencies. Of each tag:
+
+    false positives   share of the tokens of the text as it is that are
+                      flagged, P(replaced) >= 0.5
+    true positives    share of the tokens replaced, as in training, that are
+                      flagged; the tag is that of the word that was there
+    AUC               of P(replaced), replaced tokens against the others, in
+                      the text with tokens replaced: it depends on no threshold
+    generator error   share of the masked tokens for which the generator's
+                      likeliest token is another
+
+The test of heterogeneity is the chi-squared test of equal rates. It takes
+tokens for independent, and leaves out tags of which equal rates would lead to
+fewer than five tokens of either kind (Cochran). Cramer's V is its effect size,
+0 for equal rates, at most 1.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from electra_tf.analysis import word_scores
+from electra_tf.analysis.annotated_text import UPOS, AnnotatedText
+from electra_tf.analysis.detection import Items, ResampledAuc
+from electra_tf.analysis.replaced_tokens import ReplacedText, Replacer
+from electra_tf.analysis.reports import Report, Table
+from electra_tf.analysis.scores import TextScores
+from electra_tf.analysis.statistics import (
+    Interval,
+    bootstrap,
+    wilson,
+)
+from electra_tf.config.analysis import AnalysisConfig
+from electra_tf.util import optional_packages
+from electra_tf.util.errors import UserError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_BAR, _INK = "#1f5fa8", "#222222"
+_LEAST_EXPECTED = 5
+_SMALLEST_P = 1e-10  # below it the number says nothing more
+_ALL = "all"
+_RATES = ("false_positives", "true_positives", "generator_error")
+_HEADER = (
+    "tag",
+    "tokens",
+    "false positives",
+    "replaced",
+    "true positives",
+    "AUC",
+    "generator error",
+)
+
+
+class Tokens(NamedTuple):
+    """Tokens of tagged texts.
+
+    Attributes:
+      tag: int [n], index of `UPOS`.
+      text: int [n], from 0.
+      is_flagged: bool [n], of the text as it is.
+      logit: float [n], of the text with tokens replaced.
+      is_replaced: bool [n].
+      is_masked: bool [n], whether the generator has predicted it.
+      is_predicted: bool [n], whether its likeliest token was right.
+    """
+
+    tag: np.ndarray
+    text: np.ndarray
+    is_flagged: np.ndarray
+    logit: np.ndarray
+    is_replaced: np.ndarray
+    is_masked: np.ndarray
+    is_predicted: np.ndarray
+
+    def select(self, chosen: np.ndarray) -> "Tokens":
+        """Returns some of the tokens.
+
+        Args:
+          chosen: bool [n].
+        """
+        return Tokens(*(values[chosen] for values in self))
+
+
+class Rate(NamedTuple):
+    """A share, as counts.
+
+    Attributes:
+      hits: of the trials.
+      trials: tokens.
+    """
+
+    hits: int
+    trials: int
+
+    def interval(self) -> Interval:
+        """Returns the share and its interval; of no trials, not a number."""
+        if not self.trials:
+            return Interval(np.nan, np.nan, np.nan)
+        return wilson(*self)
+
+
+class TagFigures(NamedTuple):
+    """Figures of the tokens of a tag.
+
+    Attributes:
+      false_positives: flagged, of all tokens as they are.
+      true_positives: flagged, of the replaced.
+      generator_error: wrongly predicted, of the masked.
+      auc: replaced tokens against the others.
+    """
+
+    false_positives: Rate
+    true_positives: Rate
+    generator_error: Rate
+    auc: Interval
+
+
+class Heterogeneity(NamedTuple):
+    """Test of equal rates.
+
+    Attributes:
+      chi_squared: the statistic.
+      degrees_of_freedom: one less than tags.
+      p_value: of equal rates.
+      cramers_v: effect size.
+    """
+
+    chi_squared: float
+    degrees_of_freedom: int
+    p_value: float
+    cramers_v: float
+
+
+def run(config: AnalysisConfig) -> Report:
+    """Compares how a discriminator flags tokens by part of speech.
+
+    Args:
+      config: whose `test` names texts in CoNLL-U.
+
+    Raises:
+      UserError: if a text cannot be read or has no tags, or the model has no
+        P(replaced).
+    """
+    texts = word_scores.read(config, "test")
+    for text in texts:
+        if not text.tags:
+            raise UserError(
+                "`test` must name texts with parts of speech, .conllu. "
+                f"Received: {text.path}. Leave it out."
+            )
+    model = word_scores.load(config)
+    word_scores.require_discriminator(config, model.scorer)
+    replacer = Replacer.of_model(config, model)
+    scores = word_scores.score(model.scorer, texts, ["discriminator"])
+    replaced = replacer.replace([text.text for text in texts])
+    tokens = join(texts, scores, replaced)
+    figures = measure(config, tokens)
+    return _report(figures, len(texts), replacer.has_generator)
+
+
+def join(
+    texts: Sequence[AnnotatedText],
+    scores: Iterable[TextScores],
+    replaced: Sequence[ReplacedText],
+) -> Tokens:
+    """Joins what is known of the tokens of texts, by their place.
+
+    Args:
+      texts: with tags.
+      scores: of the texts as they are, with P(replaced).
+      replaced: the texts with tokens replaced; what they were cut by is left
+        out.
+    """
+    rows = zip(texts, scores, replaced, strict=True)
+    parts = [_join(i, *row) for i, row in enumerate(rows)]
+    return Tokens(*(np.concatenate(x) for x in zip(*parts, strict=True)))
+
+
+def _join(
+    number: int, text: AnnotatedText, scores: TextScores, replaced: ReplacedText
+) -> Tokens:
+    size = len(replaced.logits)
+    words = word_scores.word_of_tokens(text, scores)[:size]
+    tags = [UPOS.index(text.tags[word]) for word in words]
+    flagged = [token.probability_replaced >= 0.5 for token in scores.tokens]
+    return Tokens(
+        np.array(tags, np.int64),
+        np.full(size, number),
+        np.array(flagged[:size], bool),
+        *replaced,
+    )
+
+
+def measure(config: AnalysisConfig, tokens: Tokens) -> dict[str, TagFigures]:
+    """Computes the figures of each tag that there is, and of all together.
+
+    Args:
+      config: seed and number of the samples behind the intervals of AUC.
+      tokens: of all texts.
+
+    Returns:
+      "all", and tags in alphabetical order -> figures.
+    """
+    found = {_ALL: _figures(config, tokens)}
+    for number, tag in enumerate(UPOS):
+        chosen = tokens.select(tokens.tag == number)
+        if chosen.tag.size:
+            found[tag] = _figures(config, chosen)
+    return found
+
+
+def _figures(config: AnalysisConfig, tokens: Tokens) -> TagFigures:
+    replaced = tokens.select(tokens.is_replaced)
+    masked = tokens.select(tokens.is_masked)
+    auc = Interval(np.nan, np.nan, np.nan)
+    if 0 < replaced.tag.size < tokens.tag.size:
+        items = Items(tokens.logit, tokens.is_replaced, tokens.text)
+        auc = bootstrap(
+            ResampledAuc(items),
+            items.num_texts,
+            num_resamples=config.num_resamples,
+            seed=config.seed,
+        )
+    return TagFigures(
+        _rate(tokens.is_flagged),
+        _rate(replaced.logit >= 0),
+        _rate(~masked.is_predicted),
+        auc,
+    )
+
+
+def _rate(is_hit: np.ndarray) -> Rate:
+    return Rate(int(is_hit.sum()), len(is_hit))
+
+
+def heterogeneity(rates: Sequence[Rate]) -> Heterogeneity | None:
+    """Tests whether all rates are equal.
+
+    Args:
+      rates: of each tag.
+
+    Returns:
+      The test; None if fewer than two tags have tokens enough.
+    """
+    counts = np.array([(x.hits, x.trials - x.hits) for x in rates])
+    counts = counts.reshape(-1, 2)  # [tags, 2]
+    shares = counts.sum(0) / max(1, counts.sum())
+    expected = counts.sum(1, keepdims=True) * shares
+    counts = counts[(expected >= _LEAST_EXPECTED).all(1)]
+    if len(counts) < 2 or not counts.any(0).all():
+        return None
+    stats = optional_packages.load("scipy.stats", "analysis")
+    found = stats.chi2_contingency(counts, correction=False)
+    effect = np.sqrt(found.statistic / counts.sum())
+    return Heterogeneity(
+        float(found.statistic), int(found.dof), float(found.pvalue), effect
+    )
+
+
+def _report(
+    figures: Mapping[str, TagFigures], num_texts: int, has_generator: bool
+) -> Report:
+    by_tag = {tag: x for tag, x in figures.items() if tag != _ALL}
+    names = _RATES if has_generator else _RATES[:2]
+    tests = {
+        name: heterogeneity([getattr(x, name) for x in by_tag.values()])
+        for name in names
+    }
+    every = figures[_ALL]
+    return Report(
+        what="pos_bias",
+        headline={
+            "false positives": every.false_positives.interval().value,
+            "AUC": every.auc.value,
+        },
+        results={
+            "num_texts": num_texts,
+            "replaced_by": "generator" if has_generator else "random",
+            "tags": {tag: _values(x) for tag, x in figures.items()},
+            "heterogeneity": tests,
+        },
+        tables=[
+            _table_of_tags(figures, num_texts, has_generator),
+            _table_of_tests(tests),
+        ],
+        plots={
+            "false_positives": _plot(
+                "false positive rate",
+                {k: x.false_positives.interval() for k, x in figures.items()},
+            ),
+            "true_positives": _plot(
+                "true positive rate",
+                {k: x.true_positives.interval() for k, x in figures.items()},
+            ),
+            "auc": _plot("AUC", {k: x.auc for k, x in figures.items()}),
+        },
+    )
+
+
+def _values(figures: TagFigures) -> dict[str, Any]:
+    rates = {name: getattr(figures, name) for name in _RATES}
+    values = {
+        name: rate._asdict() | rate.interval()._asdict()
+        for name, rate in rates.items()
+    }
+    return values | {"auc": figures.auc}
+
+
+def _table_of_tags(
+    figures: Mapping[str, TagFigures], num_texts: int, has_generator: bool
+) -> Table:
+    rows = [
+        [
+            tag,
+            f"{x.false_positives.trials:,}",
+            word_scores.shown(x.false_positives.interval()),
+            f"{x.true_positives.trials:,}",
+            word_scores.shown(x.true_positives.interval()),
+            word_scores.shown(x.auc),
+            word_scores.shown(x.generator_error.interval()),
+        ]
+        for tag, x in figures.items()
+    ]
+    source = "the generator's samples" if has_generator else "random tokens"
+    title = (
+        f"Tokens flagged in {num_texts:,} texts, by part of speech; replaced "
+        f"by {source}; 95 % intervals"
+    )
+    return Table(title, _HEADER, rows)
+
+
+def _table_of_tests(tests: Mapping[str, Heterogeneity | None]) -> Table:
+    rows = [
+        [name.replace("_", " "), *_shown_test(test)]
+        for name, test in tests.items()
+    ]
+    header = ("rate", "chi-squared", "degrees of freedom", "p", "Cramer's V")
+    return Table("Are the rates of all tags equal?", header, rows)
+
+
+def _shown_test(test: Heterogeneity | None) -> list[str]:
+    if test is None:
+        return ["none"] * len(Heterogeneity._fields)
+    p = test.p_value
+    return [
+        f"{test.chi_squared:,.1f}",
+        str(test.degrees_of_freedom),
+        f"{p:.2g}" if p >= _SMALLEST_P else f"< {_SMALLEST_P:g}",
+        f"{test.cramers_v:.3f}",
+    ]
+
+
+def _plot(
+    label: str, intervals: Mapping[str, Interval]
+) -> Callable[["Axes"], None]:
+    """Returns what draws a bar for each tag, and a line for all together."""
+
+    def draw(axes: "Axes") -> None:
+        tags = [
+            tag
+            for tag, x in intervals.items()
+            if tag != _ALL and not np.isnan(x.value)
+        ]
+        tags.sort(key=lambda tag: intervals[tag].value)
+        values = np.array([intervals[tag] for tag in tags]).reshape(-1, 3)
+        middle, low, high = values.T
+        errors = np.maximum([middle - low, high - middle], 0)
+        axes.barh(tags, middle, xerr=errors, color=_BAR, ecolor=_INK)
+        whole = intervals[_ALL].value
+        axes.axvline(whole, color=_INK, linestyle="--", label="all tokens")
+        axes.set(xlabel=label)
+        axes.legend(frameon=False, loc="lower right")
+
+    return draw

@@ -1,0 +1,168 @@
+"""Measures of calibration, and the temperature that improves it.
+
+Of n items each has a probability p of being an error, and a label y, 1 if it
+is one. In bin k, of equal width, are n_k items, with means p_k and y_k; y_bar
+is the mean of all labels.
+
+    expected calibration error = sum_k n_k / n |p_k - y_k|
+    Brier score                = mean (p - y)^2
+                               = reliability - resolution + uncertainty
+                                 + remainder
+    reliability                = sum_k n_k / n (p_k - y_k)^2
+    resolution                 = sum_k n_k / n (y_k - y_bar)^2
+    uncertainty                = y_bar (1 - y_bar)
+
+The remainder is what p varies within bins; it is 0 if it does not. The
+temperature T divides the logits of p; the negative log-likelihood is convex
+in 1 / T.
+
+Differs: Guo et al. bin the probability of the likelier class, which for rare
+errors hides whether P(error) can be believed; here it is P(error) itself.
+
+Source: Guo et al., 2017 (expected calibration error, temperature); Murphy,
+1973, and Stephenson et al., 2008 (parts of the Brier score).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from electra_tf.util import optional_packages
+
+NUM_BINS = 15
+MAX_TEMPERATURE = 100.0
+"""Temperatures are between this and its inverse."""
+
+_SMALLEST = 1e-12  # distance of a probability from 0 and 1
+
+
+class Judged(NamedTuple):
+    """Items with a logit of their probability, and what is true of them.
+
+    Attributes:
+      logits: float64 [n].
+      is_error: bool [n].
+      text: int [n], from 0, the text of each.
+    """
+
+    logits: np.ndarray
+    is_error: np.ndarray
+    text: np.ndarray
+
+
+class Bins(NamedTuple):
+    """Items in bins of equal width; each float64 [K].
+
+    Attributes:
+      count: of the items.
+      confidence: sum of their probabilities.
+      errors: number of those that are errors.
+      squares: sum of (p - y)^2.
+    """
+
+    count: np.ndarray
+    confidence: np.ndarray
+    errors: np.ndarray
+    squares: np.ndarray
+
+
+class Brier(NamedTuple):
+    """The Brier score and its parts.
+
+    Attributes:
+      score: mean (p - y)^2.
+      reliability: 0 is best.
+      resolution: greater is better, at most the uncertainty.
+      uncertainty: of the labels alone.
+      remainder: what p varies within bins.
+    """
+
+    score: float
+    reliability: float
+    resolution: float
+    uncertainty: float
+    remainder: float
+
+
+def logit(probability: np.ndarray) -> np.ndarray:
+    """Returns log(p / (1 - p)), finite where p is 0 or 1."""
+    p = np.clip(np.asarray(probability, np.float64), _SMALLEST, 1 - _SMALLEST)
+    return np.log(p) - np.log1p(-p)
+
+
+def sigmoid(logits: np.ndarray) -> np.ndarray:
+    """Returns 1 / (1 + e^-z)."""
+    return np.exp(-np.logaddexp(0, -logits))
+
+
+def bins_by_text(
+    items: Judged, probability: np.ndarray, chosen: np.ndarray | bool = True
+) -> np.ndarray:
+    """Puts the items of each text into `NUM_BINS` bins of [0, 1].
+
+    Args:
+      items: of texts.
+      probability: float [n], of being an error.
+      chosen: bool [n], which items count; by default all.
+
+    Returns:
+      float64 [4, texts, K]: the fields of `Bins`, whose sums over texts are
+      the bins of these texts.
+    """
+    num_texts = 1 + int(items.text.max(initial=-1))
+    places = items.text * NUM_BINS + bin_of(probability)
+    squares = (probability - items.is_error) ** 2
+    values = (np.ones_like(squares), probability, items.is_error, squares)
+    size = num_texts * NUM_BINS
+    sums = [np.bincount(places, x * chosen, size) for x in values]
+    return np.reshape(sums, (len(values), num_texts, NUM_BINS))
+
+
+def bin_of(probability: np.ndarray) -> np.ndarray:
+    """Returns the bin of each probability, int64 [n]; the last holds 1."""
+    return np.minimum((probability * NUM_BINS).astype(int), NUM_BINS - 1)
+
+
+def calibration_error(found: Bins) -> float:
+    """Computes the expected calibration error; not a number of no items."""
+    total = found.count.sum()
+    gaps = np.abs(found.confidence - found.errors)
+    return float(gaps.sum() / total) if total else np.nan
+
+
+def brier(found: Bins) -> Brier:
+    """Computes the Brier score and its parts."""
+    used = found.count > 0
+    count, confidence, errors, squares = (x[used] for x in found)
+    share, p, y = count / count.sum(), confidence / count, errors / count
+    mean = errors.sum() / count.sum()
+    score = squares.sum() / count.sum()
+    reliability = share @ (p - y) ** 2
+    resolution = share @ (y - mean) ** 2
+    uncertainty = mean * (1 - mean)
+    parts = (reliability, resolution, uncertainty)
+    remainder = score - (reliability - resolution + uncertainty)
+    return Brier(*map(float, (score, *parts, remainder)))
+
+
+def negative_log_likelihood(items: Judged, temperature: float = 1.0) -> float:
+    """Computes the mean of -log P(label), nats."""
+    logits = items.logits / temperature
+    return float(np.mean(np.logaddexp(0, logits) - items.is_error * logits))
+
+
+def fit_temperature(items: Judged) -> float:
+    """Returns the temperature of the least negative log-likelihood.
+
+    Args:
+      items: of dev texts.
+    """
+    optimize = optional_packages.load("scipy.optimize", "analysis")
+    bound = np.log(MAX_TEMPERATURE)
+    found = optimize.minimize_scalar(
+        lambda log_t: negative_log_likelihood(items, np.exp(log_t)),
+        bounds=(-bound, bound),
+        method="bounded",
+        options={"xatol": 1e-6},
+    )
+    return float(np.exp(found.x))

@@ -1,0 +1,272 @@
+"""Texts with some tokens replaced, as in training, and what is said of them.
+
+Of the tokens of a text 15 % are masked at random; the generator's samples
+stand in their place, and the discriminator reads the result. A sample that
+equals the original counts as original. Without a generator a random token
+stands there: one that, as the original, begins a word or does not, and has as
+many characters.
+
+Differs: in training some of the chosen tokens are shown to the generator as
+they are (`mask_token_prob`), a row may hold several texts, and a long text
+goes on in the next row; here it is cut.
+"""
+
+import collections
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+import numpy as np
+import tensorflow as tf
+
+from electra_tf.analysis.word_scores import Model
+from electra_tf.config.analysis import AnalysisConfig
+from electra_tf.model.networks import ElectraGenerator, complete_ids
+from electra_tf.model.text_reader import TextReader
+from electra_tf.model.tokenization import Vocabulary
+
+if TYPE_CHECKING:
+    from electra_tf.analysis.scoring_networks import ScoringNetworks
+
+MASK_PROB = 0.15
+"""Share of the tokens that are masked."""
+
+_BRACKETED = re.compile(r"\[\w+\]")
+
+
+class ReplacedText(NamedTuple):
+    """A text with tokens replaced; n tokens without [CLS] and [SEP].
+
+    Attributes:
+      logits: float32 [n], the discriminator's; over 0 means replaced.
+      is_replaced: bool [n], whether another token than the original is there.
+      is_masked: bool [n], whether the generator has predicted the token.
+      is_predicted: bool [n], whether the original was its likeliest token;
+        false where it has predicted none.
+    """
+
+    logits: np.ndarray
+    is_replaced: np.ndarray
+    is_masked: np.ndarray
+    is_predicted: np.ndarray
+
+
+class _Choice(NamedTuple):
+    """What is chosen at random in a row.
+
+    Attributes:
+      positions: int64 [k], of the masked tokens, ascending.
+      uniform: float64 [k], in [0, 1).
+    """
+
+    positions: np.ndarray
+    uniform: np.ndarray
+
+
+class _Sample(NamedTuple):
+    """What stands in the chosen places of a row.
+
+    Attributes:
+      tokens: int [k].
+      is_predicted: bool [k], whether the original was the likeliest token.
+    """
+
+    tokens: np.ndarray
+    is_predicted: np.ndarray
+
+
+class Replacer:
+    """Replaces tokens of texts.
+
+    Args:
+      networks: the discriminator reads the result, the generator fills masks;
+        without one there are random tokens.
+      max_seq_length: of a row, [CLS] and [SEP] among them.
+      batch_size: texts at once.
+      seed: of masks and samples; with the place of a text among all of them it
+        determines both.
+    """
+
+    def __init__(
+        self,
+        networks: "ScoringNetworks",
+        *,
+        max_seq_length: int,
+        batch_size: int = 32,
+        seed: int = 0,
+    ) -> None:
+        self._vocabulary = networks.vocabulary
+        self._reader = TextReader(
+            networks.vocabulary,
+            max_seq_length=max_seq_length,
+            **networks.tokenizer_options,
+        )
+        self._detect = networks.detect
+        self._predict = _compiled(networks.generator)
+        self._look_alikes = LookAlikes(networks.vocabulary)
+        self._batch_size = batch_size
+        self._seed = seed
+
+    @classmethod
+    def of_model(cls, config: AnalysisConfig, model: Model) -> Self:
+        """Makes one for an analysis."""
+        return cls(
+            model.networks,
+            max_seq_length=model.scorer.max_seq_length,
+            batch_size=config.batch_size,
+            seed=config.seed,
+        )
+
+    @property
+    def has_generator(self) -> bool:
+        """Whether samples are a generator's."""
+        return self._predict is not None
+
+    def replace(self, texts: Sequence[str]) -> list[ReplacedText]:
+        """Replaces tokens of texts.
+
+        Args:
+          texts: what is too long for a row is cut.
+
+        Returns:
+          The texts, in order.
+        """
+        found: dict[int, ReplacedText] = {}
+        order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
+        for start in range(0, len(order), self._batch_size):
+            numbers = order[start : start + self._batch_size]
+            batch = tf.constant([texts[i] for i in numbers])
+            ids = self._reader.read(batch)
+            sizes = ids["input_mask"].numpy().sum(1) - 2
+            rows = self._replace_rows(ids["input_ids"].numpy(), sizes, numbers)
+            found |= dict(zip(numbers, rows, strict=True))
+        return [found[i] for i in range(len(texts))]
+
+    def _replace_rows(
+        self, originals: np.ndarray, sizes: np.ndarray, numbers: Sequence[int]
+    ) -> Iterator[ReplacedText]:
+        """Yields the rows of a batch, int32 [B, L], of some tokens each."""
+        choices = [
+            _choose(size, self._seed, number)
+            for size, number in zip(sizes, numbers, strict=True)
+        ]
+        samples = self._sample(originals, choices)
+        replaced, is_masked = originals.copy(), np.zeros(originals.shape, bool)
+        is_predicted = is_masked.copy()
+        for row, choice in enumerate(choices):
+            replaced[row, choice.positions] = samples[row].tokens
+            is_masked[row, choice.positions] = True
+            is_predicted[row, choice.positions] = samples[row].is_predicted
+        logits = self._detect(replaced)["logits"]
+        kinds = (logits, replaced != originals, is_masked, is_predicted)
+        for row, size in enumerate(sizes):
+            yield ReplacedText(*(kind[row, 1 : size + 1] for kind in kinds))
+
+    def _sample(
+        self, originals: np.ndarray, choices: Sequence[_Choice]
+    ) -> list[_Sample]:
+        """Returns what stands in the chosen places of each row."""
+        if self._predict is None:
+            rows = zip(originals, choices, strict=True)
+            return [self._random(row, choice) for row, choice in rows]
+        masked = originals.copy()
+        width = max(1, *(len(choice.positions) for choice in choices))
+        positions = np.zeros((len(choices), width), np.int32)
+        for row, choice in enumerate(choices):
+            masked[row, choice.positions] = self._vocabulary.mask_id
+            positions[row, : len(choice.positions)] = choice.positions
+        inputs = map(tf.constant, (masked, positions))
+        logits = self._predict(*inputs).numpy()  # [B, N, V]
+        return [
+            _generated(row_logits[: len(choice.positions)], row, choice)
+            for row_logits, row, choice in zip(
+                logits, originals, choices, strict=True
+            )
+        ]
+
+    def _random(self, row: np.ndarray, choice: _Choice) -> _Sample:
+        tokens = row[choice.positions]
+        found = self._look_alikes.choose(tokens, choice.uniform)
+        return _Sample(found, np.zeros(len(found), bool))
+
+
+def _compiled(
+    generator: ElectraGenerator | None,
+) -> tf.types.experimental.ConcreteFunction | None:
+    """Returns the logits as a function of ids [B, L] and positions [B, N]."""
+    if generator is None:
+        return None
+
+    def predict(ids: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
+        inputs = complete_ids({"input_ids": ids, "positions": positions})
+        return generator(inputs)["logits"]
+
+    of_rows = tf.TensorSpec([None, None], tf.int32)
+    function = tf.function(predict, input_signature=[of_rows, of_rows])
+    return function.get_concrete_function()
+
+
+def _generated(logits: np.ndarray, row: np.ndarray, choice: _Choice) -> _Sample:
+    is_predicted = logits.argmax(-1) == row[choice.positions]
+    return _Sample(sample(logits, choice.uniform), is_predicted)
+
+
+def _choose(num_tokens: int, seed: int, number: int) -> _Choice:
+    """Chooses tokens of a row to mask: 15 %, at least one if there is any."""
+    random = np.random.default_rng([seed, number])
+    size = min(num_tokens, max(1, round(MASK_PROB * num_tokens)))
+    places = random.choice(num_tokens, size, replace=False) if size else []
+    positions = 1 + np.sort(np.array(places, np.int64))  # behind [CLS]
+    return _Choice(positions, random.random(size))
+
+
+def sample(logits: np.ndarray, uniform: np.ndarray) -> np.ndarray:
+    """Samples from softmax(logits) by the inverse of its sums.
+
+    Args:
+      logits: float [k, V].
+      uniform: float64 [k], in [0, 1).
+
+    Returns:
+      int64 [k].
+    """
+    weights = np.exp(logits - logits.max(-1, keepdims=True), dtype=np.float64)
+    sums = np.cumsum(weights, -1)
+    return (sums <= uniform[:, None] * sums[:, -1:]).sum(-1)
+
+
+class LookAlikes:
+    """Chooses tokens that look like others.
+
+    A token looks like another if both begin a word or both do not, and both
+    have as many characters. Names in brackets, as [MASK], look like none.
+
+    Args:
+      vocabulary: of the tokens.
+    """
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self._kinds = [
+            (continues, len(vocabulary.surface(token)))
+            for token, continues in enumerate(vocabulary.continues_word)
+        ]
+        self._alike = collections.defaultdict(list)
+        for token, kind in enumerate(self._kinds):
+            if not _BRACKETED.fullmatch(vocabulary.tokens[token]):
+                self._alike[kind].append(token)
+
+    def choose(self, tokens: np.ndarray, uniform: np.ndarray) -> np.ndarray:
+        """Returns a token for each of some.
+
+        Args:
+          tokens: int [k].
+          uniform: float64 [k], in [0, 1).
+
+        Returns:
+          int64 [k]; the token itself where none looks like it.
+        """
+        chosen = []
+        for token, share in zip(tokens, uniform, strict=True):
+            alike = self._alike[self._kinds[token]] or [token]
+            chosen.append(alike[int(share * len(alike))])
+        return np.array(chosen, np.int64)

@@ -1,0 +1,141 @@
+import numpy as np
+import pytest
+from word_scorer import WordScorer
+
+from electra_tf.analysis import errors, word_scores
+from electra_tf.analysis.annotated_text import AnnotatedText
+from electra_tf.analysis.errors import Scored
+from electra_tf.config.analysis import AnalysisConfig
+from electra_tf.model.tokenization import Vocabulary
+from electra_tf.util.errors import UserError
+
+# Of the words of dev, 0.6 is the best threshold; on test b is a false alarm.
+TABLE = {"a": 0.9, "b": 0.8, "c": 0.6, "d": 0.5, "e": 0.2}
+DEV = "a\ti\nc\ti\nd\tc\ne\tc\n\na\ti\ne\tc\n"
+TEST = "a\ti\nb\tc\ne\tc\n\nd\ti\ne\tc\ne\tc\n"
+
+
+@pytest.fixture
+def config(tmp_path):
+    (tmp_path / "dev.tsv").write_text(DEV)
+    (tmp_path / "test.tsv").write_text(TEST)
+    return AnalysisConfig(
+        what="errors",
+        model="m",
+        dev=(str(tmp_path / "dev.tsv"),),
+        test=(str(tmp_path / "test.tsv"),),
+        num_resamples=100,
+    )
+
+
+def _run(config, monkeypatch, scorer=None):
+    scorer = scorer or WordScorer(TABLE)
+    monkeypatch.setattr(word_scores, "load", lambda _: scorer.model)
+    return errors.run(config)
+
+
+def test_the_threshold_is_of_dev_and_the_figures_are_of_test(
+    config, monkeypatch
+):
+    report = _run(config, monkeypatch)
+    found = report.results["detectors"]["discriminator"]
+    assert found["threshold"] == 0.6
+    assert found["precision"].value == 0.5  # a, and b
+    assert found["recall"].value == 0.5  # a, not d
+    assert found["f_half"].value == pytest.approx(0.5)
+    # Pairs of a and d with b, e, e, e: all but d before b.
+    assert found["auc"].value == pytest.approx(7 / 8)
+    assert report.headline == {"F0.5": 0.5, "AUC": found["auc"].value}
+    assert report.results["test"] == {
+        "num_texts": 2,
+        "num_words": 6,
+        "num_errors": 2,
+    }
+
+
+def test_flagging_all_words_is_chance(config, monkeypatch):
+    found = _run(config, monkeypatch).results["detectors"]["all words"]
+    assert found["precision"].value == pytest.approx(2 / 6)
+    assert found["recall"].value == 1
+    assert found["auc"].value == 0.5
+
+
+def test_the_gain_is_the_difference_of_two_aucs(config, monkeypatch):
+    found = _run(config, monkeypatch).results["detectors"]
+    own, unigram = (found[x]["auc"].value for x in ("discriminator", "unigram"))
+    gain = found["discriminator"]["auc_over_unigram"]
+    assert gain.value == pytest.approx(own - unigram)
+    assert found["unigram"]["auc_over_unigram"] == (0, 0, 0)
+
+
+def test_unigram_is_by_count_or_else_by_place():
+    tokens = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "x", "y")
+    (scores,) = WordScorer({}).score(["x y"])
+    x, y = scores.tokens
+    counted = errors.unigram(Vocabulary(tokens, counts=(0, 0, 0, 0, 0, 3, 90)))
+    assert counted(x) == pytest.approx(-np.log(4 / 100))
+    assert counted(y) == pytest.approx(-np.log(91 / 100))
+    placed = errors.unigram(Vocabulary(tokens))
+    assert placed(y) - placed(x) == pytest.approx(np.log(7 / 6))
+
+
+def test_repairs_are_judged_on_wrong_words_of_one_token():
+    repairs = {
+        "goed": ("walked", "Went", "x", "y", "z"),
+        "has": ("have", "x", "y", "z", "w"),
+        "a": ("the", "x", "y", "z", "w"),
+    }
+    scorer = WordScorer({}, repairs, ("discriminator", "mlm"))
+    text = AnnotatedText(
+        path="p",
+        line=1,
+        words=("goed", "has", "a", "un+known", "fine"),
+        is_error=(True, True, True, True, False),
+        corrections=tuple(
+            map(frozenset, (["went"], ["Have"], ["b"], ["k"], ["f"]))
+        ),
+    )
+    scores = list(scorer.score([text.text], num_repairs=5))
+    found = errors.judge_repairs(Scored([text], scores), scorer.vocabulary)
+    assert found.num_words == 3  # not the word of two tokens, nor the right one
+    assert found.first.value == pytest.approx(1 / 3)
+    assert found.any_of_five.value == pytest.approx(2 / 3)
+
+
+def test_repairs_are_asked_for_only_with_the_score_that_pays_for_them(
+    config, monkeypatch
+):
+    scorer = WordScorer(TABLE, scores=("discriminator", "mlm"))
+    report = _run(config, monkeypatch, scorer)
+    assert {asked[1:] for asked in scorer.asked} == {(("discriminator",), 0)}
+    assert report.results["repairs"] is None
+
+
+def test_tables_and_plots_show_each_detector(config, monkeypatch):
+    figure = pytest.importorskip("matplotlib.figure").Figure()
+    report = _run(config, monkeypatch)
+    (table,) = report.tables
+    assert [row[0] for row in table.rows] == list(report.results["detectors"])
+    assert {len(row) for row in table.rows} == {len(table.header)}
+    axes = figure.subplots()
+    for draw in report.plots.values():
+        draw(axes)
+    labels = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert labels == ["discriminator", "unigram", "all words"]
+    figure.canvas.draw()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("x.txt", "a b\n", "`test` must name texts whose wrong words"),
+        ("x.tsv", "a\tc\n", "`test` must hold right and wrong words"),
+    ],
+)
+def test_texts_without_both_kinds_are_refused(tmp_path, name, text, message):
+    (tmp_path / name).write_text(text)
+    config = AnalysisConfig(
+        what="errors", model="m", test=(str(tmp_path / name),)
+    )
+    with pytest.raises(UserError, match=message):
+        errors.read(config, "test")

@@ -1,0 +1,155 @@
+"""Tokens are replaced as in training; what is said of them is the networks'."""
+
+import types
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny
+
+from electra_tf.analysis import replaced_tokens
+from electra_tf.analysis.replaced_tokens import LookAlikes, Replacer
+from electra_tf.config.model import BertConfig
+from electra_tf.model.networks import ElectraDiscriminator, ElectraGenerator
+from electra_tf.model.tokenization import Vocabulary
+
+VOCABULARY = Vocabulary(
+    (*tiny.SPECIALS, *"abcdefgh", "##x", "##y", "long", "##long", "name")
+)
+TEXTS = ["a b c d e f g h", "name long", "ax by c", "", "h g f e d c b a a a"]
+MODEL = BertConfig(
+    vocab_size=VOCABULARY.size,
+    embedding_size=8,
+    hidden_size=8,
+    num_hidden_layers=1,
+    num_attention_heads=2,
+    intermediate_size=16,
+    max_position_embeddings=16,
+    initializer_range=0.5,
+)
+
+
+@pytest.fixture(scope="module")
+def discriminator():
+    return ElectraDiscriminator(MODEL, VOCABULARY, seed=0)
+
+
+@pytest.fixture(scope="module")
+def generator():
+    return ElectraGenerator(MODEL, VOCABULARY, seed=1)
+
+
+def _replacer(discriminator, generator, **options):
+    def detect(ids):
+        return {"logits": discriminator({"input_ids": ids})["logits"].numpy()}
+
+    networks = types.SimpleNamespace(
+        vocabulary=VOCABULARY,
+        tokenizer_options={},
+        detect=detect,
+        generator=generator,
+    )
+    return Replacer(networks, **{"max_seq_length": 16, **options})
+
+
+@pytest.fixture(scope="module")
+def replaced(discriminator, generator):
+    return _replacer(discriminator, generator, batch_size=2).replace(TEXTS)
+
+
+def _ids(discriminator, text):
+    return discriminator.read(tf.constant([text]))["input_ids"].numpy()[0]
+
+
+def test_fifteen_percent_are_masked_one_at_least(replaced):
+    numbers = [text.is_masked.sum() for text in replaced]
+    assert numbers == [1, 1, 1, 0, 2]
+    assert [len(text.logits) for text in replaced] == [8, 2, 5, 0, 10]
+
+
+def test_only_masked_tokens_are_replaced_or_predicted(replaced):
+    for text in replaced:
+        assert not (text.is_replaced & ~text.is_masked).any()
+        assert not (text.is_predicted & ~text.is_masked).any()
+
+
+def test_the_discriminator_reads_the_samples(
+    discriminator, generator, replaced
+):
+    """By hand: mask, predict, sample by the same numbers, discriminate."""
+    for number, text in enumerate(TEXTS):
+        ids = _ids(discriminator, text)
+        random = np.random.default_rng([0, number])
+        size = len(ids) - 2
+        k = min(size, max(1, round(0.15 * size)))
+        chosen = random.choice(size, k, replace=False) if k else []
+        places = 1 + np.sort(np.array(chosen, int))
+        uniform = random.random(k)
+        masked = ids.copy()
+        masked[places] = VOCABULARY.mask_id
+        logits = generator({"input_ids": masked[None]})["logits"][0].numpy()
+        read = ids.copy()
+        for place, u in zip(places, uniform, strict=True):
+            p = np.exp(logits[place].astype(np.float64))
+            read[place] = np.searchsorted(np.cumsum(p / p.sum()), u)
+            was_right = logits[place].argmax() == ids[place]
+            assert replaced[number].is_predicted[place - 1] == was_right
+        expected = discriminator({"input_ids": read[None]})["logits"][0]
+        np.testing.assert_array_equal(
+            replaced[number].is_replaced, (read != ids)[1:-1]
+        )
+        np.testing.assert_allclose(
+            replaced[number].logits, expected[1:-1], atol=1e-5
+        )
+
+
+def test_batches_change_nothing(discriminator, generator, replaced):
+    again = _replacer(discriminator, generator, batch_size=5).replace(TEXTS)
+    for one, other in zip(replaced, again, strict=True):
+        np.testing.assert_allclose(one.logits, other.logits, atol=1e-5)
+        np.testing.assert_array_equal(one.is_replaced, other.is_replaced)
+
+
+def test_samples_follow_the_softmax():
+    logits = np.log(np.array([0.1, 0.6, 0.3]))
+    uniform = (np.arange(1000) + 0.5) / 1000
+    found = replaced_tokens.sample(np.tile(logits, (1000, 1)), uniform)
+    assert np.bincount(found).tolist() == [100, 600, 300]
+
+
+def test_random_tokens_look_like_those_they_replace():
+    ids = VOCABULARY.ids
+    tokens = np.array([ids["a"], ids["##x"], ids["long"], ids["##long"]] * 50)
+    uniform = np.random.default_rng(0).random(len(tokens))
+    found = LookAlikes(VOCABULARY).choose(tokens, uniform)
+    names = np.array(VOCABULARY.tokens)[found].reshape(-1, 4).T
+    assert set(names[0]) == set("abcdefgh")
+    assert set(names[1]) == {"##x", "##y"}
+    assert set(names[2]) == {"long", "name"}
+    assert set(names[3]) == {"##long"}
+
+
+def test_names_in_brackets_replace_nothing():
+    """An unknown word, [UNK], has five characters, as has "other"."""
+    vocabulary = Vocabulary((*tiny.SPECIALS, "[unused7]", "other", "["))
+    look_alikes = LookAlikes(vocabulary)
+    tokens = np.array([vocabulary.unk_id, vocabulary.mask_id] * 20)
+    found = look_alikes.choose(tokens, np.linspace(0, 0.99, 40))
+    assert set(found[::2]) == {vocabulary.ids["other"]}
+    assert set(found[1::2]) == {vocabulary.mask_id}  # of six, there is none
+    bracket = np.array([vocabulary.ids["["]])
+    assert look_alikes.choose(bracket, np.zeros(1)) == bracket
+
+
+def test_without_a_generator_nothing_is_predicted(discriminator):
+    replacer = _replacer(discriminator, None)
+    assert not replacer.has_generator
+    found = replacer.replace(TEXTS)
+    assert sum(text.is_replaced.sum() for text in found) > 0
+    assert not any(text.is_predicted.any() for text in found)
+
+
+def test_texts_that_are_too_long_are_cut(discriminator):
+    replacer = _replacer(discriminator, None, max_seq_length=6)
+    (found,) = replacer.replace(["a b c d e f g h"])
+    assert len(found.logits) == 4

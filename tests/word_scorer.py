@@ -1,0 +1,63 @@
+"""A scorer of whole words, by a table, in place of a model."""
+
+import math
+import types
+
+from electra_tf.analysis.scores import Repair, TextScores, TokenScore
+from electra_tf.analysis.word_scores import Model
+from electra_tf.model.tokenization import Vocabulary
+
+SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+
+
+class WordScorer:
+    """Scores words; those with a "+" are two tokens, cut there; "~" is none.
+
+    Args:
+      probabilities: token -> P(replaced); of others 0.1.
+      repairs: token -> likeliest tokens in its place.
+      scores: that it says it can give.
+    """
+
+    max_seq_length = 64
+    temperature = 1.0
+    step = 70
+
+    def __init__(self, probabilities, repairs=(), scores=("discriminator",)):
+        self.probabilities = dict(probabilities)
+        self.repairs = dict(repairs)
+        self.scores = tuple(scores)
+        known = {*self.probabilities, *self.repairs}
+        known |= {word for words in self.repairs.values() for word in words}
+        self.vocabulary = Vocabulary(SPECIALS + tuple(sorted(known)))
+        self.asked = []
+
+    @property
+    def model(self):
+        """The scorer with networks that have a vocabulary and no more."""
+        return Model(types.SimpleNamespace(vocabulary=self.vocabulary), self)
+
+    def score(self, texts, *, scores=(), num_repairs=0):
+        for text in texts:
+            self.asked.append((text, tuple(scores), num_repairs))
+            yield TextScores(text, tuple(self._tokens(text, num_repairs)))
+
+    def _tokens(self, text, num_repairs):
+        start = 0
+        for part in text.replace("+", " ").split(" "):
+            p = self.probabilities.get(part, 0.1)
+            end = start + len(part)
+            repairs = [Repair(x, 0.1) for x in self.repairs.get(part, ())]
+            log_probs = dict.fromkeys(self.scores, math.log(1 - p))
+            if part != "~":
+                yield TokenScore(
+                    part,
+                    start,
+                    end,
+                    len(text[:start].encode()),
+                    len(text[:end].encode()),
+                    p if "discriminator" in self.scores else None,
+                    log_probs,
+                    tuple(repairs[:num_repairs]),
+                )
+            start = end + 1
