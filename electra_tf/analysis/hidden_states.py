@@ -14,10 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.checkpoint import loading
-from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.model.networks import EncoderWithHead
-from electra_tf.util.errors import UserError
 
 _IDS = tf.TensorSpec([None, None], tf.int32)
 
@@ -35,53 +32,6 @@ class WordStates(NamedTuple):
     sentences: np.ndarray
     words: np.ndarray
     states: list[np.ndarray]
-
-
-def load(path: str, config: AnalysisConfig) -> EncoderWithHead:
-    """Loads a network that reads text.
-
-    Args:
-      path: of its checkpoint.
-      config: `vocab_file`, `max_seq_length` and `precision` are read.
-
-    Raises:
-      UserError: if it cannot be read, or has no vocabulary, or no positions
-        for so many tokens.
-    """
-    is_half = config.precision == "bfloat16"
-    length = config.max_seq_length
-    network = loading.load(
-        path,
-        vocab_file=config.vocab_file,
-        dtype="mixed_bfloat16" if is_half else "float32",
-        **({"max_seq_length": length} if length else {}),
-    )
-    check(network, path)
-    return network
-
-
-def check(network: EncoderWithHead, path: str) -> None:
-    """Refuses a network that cannot read text, or rows of its length.
-
-    Args:
-      network: loaded.
-      path: of its checkpoint, for messages.
-
-    Raises:
-      UserError: saying which.
-    """
-    if network.reader is None:
-        raise UserError(
-            "A network that reads text must have a vocabulary. Received: "
-            f"{path}, with none beside it. Set --vocab_file."
-        )
-    longest = network.config.max_position_embeddings
-    length = network.reader.max_seq_length
-    if not 3 <= length <= longest:
-        raise UserError(
-            f"`max_seq_length` must be 3 to {longest}, the number of position "
-            f"embeddings of {path}. Received: max_seq_length={length}."
-        )
 
 
 class LayerReader:

@@ -11,16 +11,18 @@ or files of CoNLL-2000 (chunks).
 """
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from electra_tf.analysis import (
+    anisotropy,
     cka,
-    embedding_geometry,
     hidden_states,
     linear_models,
+    loaded_networks,
+    neighbours,
     probes,
     representation_report,
     statistics,
@@ -39,7 +41,6 @@ from electra_tf.analysis.statistics import Interval
 from electra_tf.analysis.tagged_sentences import Sentence
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.model.networks import EncoderWithHead
-from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util.errors import UserError
 
 MINIBATCH_WORDS = 256
@@ -48,7 +49,6 @@ MAX_LEARNT_WORDS = 20_000
 """Words that a probe learns from, at most; their states are in memory."""
 MAX_COSINE_WORDS = 4_000
 """Words that anisotropy is of, about, at most; likewise."""
-NUM_NEIGHBOURS = 5
 
 _GROUP_SENTENCES = 128  # whose states are in memory at once
 
@@ -88,16 +88,14 @@ def run(config: AnalysisConfig) -> Report:
       UserError: if a file or a checkpoint cannot be used, if --dev has tags
         that --test has not, or without scikit-learn where there is --dev.
     """
-    if config.dev:
-        linear_models.check()
-    read = {"max_examples": config.max_examples, "seed": config.seed}
-    learnt = _shuffled(tagged_sentences.read(config.dev, **read), config.seed)
-    tested = _shuffled(tagged_sentences.read(config.test, **read), config.seed)
-    _check_tasks(learnt, tested)
+    learnt, tested = _sentences(config)
     paths = {MODEL: config.model, TWIN: config.twin}
-    paths = {name: path for name, path in paths.items() if path}
-    networks = {k: hidden_states.load(x, config) for k, x in paths.items()}
-    neighbours = _neighbours(networks, config.words)
+    networks = {
+        name: loaded_networks.load(path, config)
+        for name, path in paths.items()
+        if path
+    }
+    near = neighbours.of_words(networks, config.words)
     readers = [LayerReader(network) for network in networks.values()]
     probing = {
         task: _learn(readers, [x for x in learnt if x.task == task], config)
@@ -108,20 +106,33 @@ def run(config: AnalysisConfig) -> Report:
         num_sentences=len(tested),
         num_words=measured.num_words,
         num_left_out=sum(len(x.words) for x in tested) - measured.num_words,
-        neighbours=neighbours,
         probes={
-            task: _probe_findings(paths, probing[task], hits, config)
+            task: _probe_findings(list(networks), probing[task], hits, config)
             for task, hits in measured.hits.items()
         },
+        neighbours=near,
         **_similarities(networks, measured.criteria, config),
-        **_anisotropies(list(paths), measured.sample, config),
+        **_anisotropies(list(networks), measured.sample, config),
     )
     return representation_report.make(findings)
 
 
-def _shuffled(sentences: Sequence[Sentence], seed: int) -> list[Sentence]:
-    order = np.random.default_rng(seed).permutation(len(sentences))
-    return [sentences[i] for i in order]
+def _sentences(
+    config: AnalysisConfig,
+) -> tuple[list[Sentence], list[Sentence]]:
+    """Reads the sentences to learn from and to test on, in random order."""
+    if config.dev:
+        linear_models.check()
+    random = np.random.default_rng(config.seed)
+    splits = []
+    for paths in (config.dev, config.test):
+        sentences = tagged_sentences.read(
+            paths, max_examples=config.max_examples, seed=config.seed
+        )
+        order = random.permutation(len(sentences))
+        splits.append([sentences[i] for i in order])
+    _check_tasks(*splits)
+    return splits[0], splits[1]
 
 
 def _check_tasks(learnt: list[Sentence], tested: list[Sentence]) -> None:
@@ -145,7 +156,8 @@ def _groups(
     readers: Sequence[LayerReader],
     sentences: Sequence[Sentence],
     config: AnalysisConfig,
-) -> "itertools.chain[WordStates]":
+) -> Iterator[WordStates]:
+    """Yields the states of groups of sentences."""
     found = hidden_states.read(
         readers,
         [sentence.words for sentence in sentences],
@@ -350,51 +362,6 @@ def _anisotropies(
         centred = layers - layers.mean(1, keepdims=True)
         for kind, states in (("anisotropy", layers), ("centred", centred)):
             found.setdefault(kind, {})[name] = [
-                embedding_geometry.anisotropy(x, sentences, **options)
-                for x in states
+                anisotropy.mean_cosine(x, sentences, **options) for x in states
             ]
     return found
-
-
-def _neighbours(
-    networks: Mapping[str, EncoderWithHead], words: Sequence[str]
-) -> dict[str, dict[str, list[tuple[str, float]]]]:
-    """Lists word -> network -> the nearest tokens in its embedding table."""
-    found: dict[str, dict[str, list[tuple[str, float]]]] = {}
-    for name, network in networks.items():
-        vocabulary = network.reader.vocabulary
-        table = network.encoder.embeddings.word_embeddings.numpy()
-        candidates = _ordinary(vocabulary)
-        for word in words:
-            near = embedding_geometry.nearest(
-                *(table, candidates, _token(network, name, word)),
-                count=NUM_NEIGHBOURS,
-            )
-            found.setdefault(word, {})[name] = [
-                (vocabulary.tokens[x.token], x.cosine) for x in near
-            ]
-    return found
-
-
-def _ordinary(vocabulary: Vocabulary) -> list[int]:
-    """Returns the tokens that are no special ones or placeholders."""
-    tokens = enumerate(vocabulary.tokens)
-    return [i for i, x in tokens if not (x[:1] == "[" and x[-1:] == "]")]
-
-
-def _token(network: EncoderWithHead, name: str, word: str) -> int:
-    """Returns the one token that a word is.
-
-    Raises:
-      UserError: if it is several, or unknown.
-    """
-    vocabulary = network.reader.vocabulary
-    tokens = network.reader.tokenize([word]).to_list()[0]
-    if len(tokens) != 1 or tokens[0] == vocabulary.unk_id:
-        pieces = " ".join(vocabulary.tokens[token] for token in tokens)
-        raise UserError(
-            "`words` must each be one word piece. Received: "
-            f"{word!r}, which is {pieces or 'nothing'!r} in the vocabulary of "
-            f"the {name}. Name a more frequent word."
-        )
-    return tokens[0]

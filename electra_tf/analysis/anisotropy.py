@@ -1,7 +1,4 @@
-"""Anisotropy of states, and nearest neighbours in an embedding table."""
-
-from collections.abc import Sequence
-from typing import NamedTuple
+"""Anisotropy: how much all states point one way."""
 
 import numpy as np
 
@@ -9,19 +6,7 @@ from electra_tf.analysis import statistics
 from electra_tf.analysis.statistics import Interval
 
 
-class Neighbour(NamedTuple):
-    """A token near another.
-
-    Attributes:
-      token: id.
-      cosine: between their vectors.
-    """
-
-    token: int
-    cosine: float
-
-
-def anisotropy(
+def mean_cosine(
     states: np.ndarray,
     sentences: np.ndarray,
     *,
@@ -47,13 +32,13 @@ def anisotropy(
     """
     _, sentences = np.unique(sentences, return_inverse=True)
     num_sentences = int(sentences.max()) + 1
-    units = _unit_vectors(states.astype(np.float64))
+    units = unit_vectors(states.astype(np.float64))
     sums = np.zeros((num_sentences, units.shape[1]))
     np.add.at(sums, sentences, units)
     sizes = np.bincount(sentences)
     squares = np.sum(sums**2, axis=1)
 
-    def mean_cosine(chosen: np.ndarray) -> float:
+    def of_sentences(chosen: np.ndarray) -> float:
         # A sentence chosen twice makes no pairs with itself.
         times = np.bincount(chosen, minlength=num_sentences)
         total = np.sum((times @ sums) ** 2) - times**2 @ squares
@@ -61,31 +46,15 @@ def anisotropy(
         return total / pairs if pairs else np.nan
 
     return statistics.bootstrap(
-        mean_cosine, num_sentences, num_resamples=num_resamples, seed=seed
+        of_sentences, num_sentences, num_resamples=num_resamples, seed=seed
     )
 
 
-def nearest(
-    table: np.ndarray, tokens: Sequence[int], token: int, count: int
-) -> list[Neighbour]:
-    """Finds the tokens whose vectors have the greatest cosine with one's.
+def unit_vectors(vectors: np.ndarray) -> np.ndarray:
+    """Scales vectors to length 1; those of zeros stay.
 
     Args:
-      table: [V, E].
-      tokens: ids of those that can be found.
-      token: id of the one whose neighbours are sought; never found itself.
-      count: of neighbours, at most.
-
-    Returns:
-      The nearest first.
+      vectors: [n, H].
     """
-    others = np.array([x for x in tokens if x != token])
-    units = _unit_vectors(table)
-    cosines = units[others] @ units[token]
-    order = np.argsort(-cosines, kind="stable")[:count]
-    return [Neighbour(int(others[i]), float(cosines[i])) for i in order]
-
-
-def _unit_vectors(vectors: np.ndarray) -> np.ndarray:
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return vectors / np.where(lengths > 0, lengths, 1)
