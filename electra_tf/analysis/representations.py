@@ -45,7 +45,7 @@ from electra_tf.util.errors import UserError
 
 MINIBATCH_WORDS = 256
 """Words of a minibatch of CKA."""
-MAX_LEARNT_WORDS = 20_000
+MAX_LEARNT_WORDS = 10_000
 """Words that a probe learns from, at most; their states are in memory."""
 MAX_COSINE_WORDS = 4_000
 """Words that anisotropy is of, about, at most; likewise."""
