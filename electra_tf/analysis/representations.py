@@ -303,7 +303,10 @@ def _probe_findings(
     return ProbeFindings(
         num_learnt=known.num_learnt,
         num_tested=len(of_baselines.sentences),
-        baselines={"most frequent tag": most, "of the word": by_word},
+        baselines={
+            "most frequent tag": most,
+            "most frequent tag of the word": by_word,
+        },
         accuracies={
             name: probes.accuracies(one, **options)
             for name, one in zip(names, of_networks, strict=True)
