@@ -58,6 +58,18 @@ class AnalysisConfig:
     """Where report.json, report.md and plots go. Default: the table is
     printed, and nothing is written."""
 
+    words: tuple[str, ...] = ()
+    """Of representations: words whose nearest neighbours in the embedding
+    tables are listed; each a single word piece."""
+
+    templates: str = ""
+    """Of prompts: a file of templates and label words, as
+    configs/prompts/sst2.cfg. Required there."""
+
+    shots: int = 0
+    """Of prompts: examples of each class, drawn from --dev, that a classifier
+    over the scores of the label words learns from; 0 for none."""
+
     all_checkpoints: bool = False
     """Analyse every kept checkpoint of a run, and draw the main figures over
     its FLOPs."""
@@ -94,6 +106,6 @@ class AnalysisConfig:
             )
         require_choices(self)
         require(self, "batch_size", "at least 1", lambda n: n >= 1)
-        counts = "max_examples max_seq_length"
+        counts = "max_examples max_seq_length shots"
         require(self, counts, "at least 0", lambda n: n >= 0)
         require(self, "num_resamples", "at least 100", lambda n: n >= 100)

@@ -1,0 +1,38 @@
+"""Networks of a few thousand weights that read text, and their checkpoints."""
+
+from electra_tf.checkpoint import checkpoint_formats, loading
+from electra_tf.config.model import BertConfig
+from electra_tf.model.networks import ElectraDiscriminator, ElectraGenerator
+from electra_tf.model.tokenization import Vocabulary
+
+WORDS = ("good", "bad", "film", "plot", "very", "the", "a", "is", "was", "it")
+VOCABULARY = Vocabulary(
+    ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, ".", "##s", "##ly")
+)
+CONFIG = BertConfig(
+    vocab_size=VOCABULARY.size,
+    hidden_size=16,
+    num_hidden_layers=2,
+    num_attention_heads=2,
+    intermediate_size=32,
+    embedding_size=8,
+    max_position_embeddings=32,
+    initializer_range=0.3,
+)
+
+
+def discriminator(**options):
+    """Returns a discriminator; options of the class."""
+    return ElectraDiscriminator(CONFIG, VOCABULARY, **options)
+
+
+def generator(**options):
+    """Returns a network that fills masks; options of the class."""
+    return ElectraGenerator(CONFIG, VOCABULARY, **options)
+
+
+def save(network, directory):
+    """Writes a checkpoint, and returns its path."""
+    weights = loading.weights_of(network)
+    checkpoint_formats.write(str(directory), weights, "electra_tf")
+    return str(directory)
