@@ -61,6 +61,10 @@ _TEXTS = {
         keras="ElectraGenerator",
         logits="[B, L, V], of each word",
     ),
+    "encoder": _CardText(
+        "ElectraModel",
+        about="The encoder gives each token of a text a vector.",
+    ),
     "sequence_classification": _CardText(
         SEQUENCE_CLASSIFICATION, "text-classification"
     ),
@@ -130,7 +134,7 @@ def write(
 
     Args:
       directory: of the model.
-      networks: "discriminator", "generator" or both.
+      networks: by their names: "discriminator", "generator" and others.
       facts: of the run that trained it.
       target: "tf1", "electra_tf", "hf" or "saved_model".
       step: updates done; 0 if not known.

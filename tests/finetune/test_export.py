@@ -93,11 +93,40 @@ def test_a_tagger_answers_every_word_of_a_row(tmp_path):
     assert shares[0, 1].max() == expected
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("task", ["sst", "sts", "ner"])
+def test_an_ensemble_answers_as_its_models_together(tmp_path, task):
+    known = {"labels": TAGS} if task == "ner" else {}
+    models = [
+        tiny.write_trained(tmp_path / str(seed), task, seed, **known)
+        for seed in (0, 1)
+    ]
+    items = [("good films", "bad"), ("it", "the plot")]
+    items = items if task == "sts" else [first for first, _ in items]
+    _main(f"--model={','.join(models)}", f"--output_dir={tmp_path}")
+    names = ("text", "text_b")[: 1 + (task == "sts")]
+    texts = zip(*items, strict=True) if task == "sts" else [items]
+    found = _ask(tmp_path / "text/1", **dict(zip(names, texts, strict=True)))
+    together = Predictor(models)(items)
+    alone = Predictor(models[0])(items)
+    for i, (answer, other) in enumerate(zip(together, alone, strict=True)):
+        if task == "sts":
+            expected, ours = answer["prediction"], found["prediction"][i]
+            assert abs(expected - other["prediction"]) > 1e-3
+        elif task == "sst":
+            expected = list(answer["probabilities"].values())
+            ours = found["probabilities"][i]
+            assert abs(expected[0] - other["probabilities"]["0"]) > 1e-3
+        else:
+            expected = answer["confidences"]
+            ours = found["confidences"][i, : len(expected)]
+            assert abs(expected[0] - other["confidences"][0]) > 1e-3
+        np.testing.assert_allclose(ours, expected, atol=1e-5)
+
+
 def test_what_cannot_be_served_is_refused(tmp_path):
     model = tiny.write_trained(tmp_path / "squad", "squad")
-    with pytest.raises(UserError, match="Received: squad.*electra_tf.predict"):
-        _main(f"--model={model}")
+    with pytest.raises(UserError, match="2 models of squad.*predict"):
+        export.export(Predictor([model, model]), tmp_path)
     with pytest.raises(UserError, match="Received: both"):
         _main(f"--model={model}", "--model_name=x")
-    with pytest.raises(UserError, match="an ensemble of 2"):
-        export.export(Predictor([model, model]), tmp_path)
