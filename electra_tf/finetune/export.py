@@ -2,6 +2,7 @@
 
     <directory>/{text,ids}/1   of strings and of ids, `serving/saved_models.py`
     <directory>/labels.txt     a line for each label, in their order
+    <directory>/README.md      an example of each signature
 
 The signature "serving_default", of B rows of L tokens, returns
 
@@ -35,6 +36,7 @@ from collections.abc import Sequence
 import keras
 import tensorflow as tf
 
+from electra_tf.checkpoint import model_card
 from electra_tf.finetune.classification.classification_tasks import (
     RegressionTask,
 )
@@ -50,6 +52,7 @@ from electra_tf.model import tensor_ops
 from electra_tf.model.graph_tokenization import pack_rows
 from electra_tf.serving import saved_models
 from electra_tf.serving.saved_models import Outputs, Signatures
+from electra_tf.serving.usage import usage
 from electra_tf.util import files
 from electra_tf.util.errors import UserError
 
@@ -78,6 +81,9 @@ def export(predictor: Predictor, directory: pathlib.Path) -> list[pathlib.Path]:
     if predictor.task.labels:
         lines = "".join(f"{label}\n" for label in predictor.task.labels)
         files.atomic_write_text(directory / "labels.txt", lines)
+    card = f"# {predictor.task.name}\n\n{predictor.task.KIND.capitalize()}."
+    card = f"{card}\n\n{usage({'': signatures})}"
+    files.atomic_write_text(directory / model_card.NAME, card)
     return paths
 
 

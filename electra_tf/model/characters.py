@@ -3,8 +3,28 @@
 import functools
 
 import tensorflow as tf
+import tensorflow_text as tft
 
 _LONGER_CODES = (0x80, 0x800, 0x10000)  # the first of 2, 3 and 4 bytes
+
+
+def split_words(
+    text: tf.Tensor, between: str
+) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
+    """Splits text into words.
+
+    Args:
+      text: string [B].
+      between: regular expression of what separates words.
+
+    Returns:
+      string [B, (words)], in which NUL characters, at which tensorflow_text
+      stops to read, are another control character; int32 [B, (words)], the
+      first byte of each; and one past its last.
+    """
+    text = tf.strings.regex_replace(text, r"\x00", "\x01")
+    words, starts, ends = tft.regex_split_with_offsets(text, between)
+    return words, tf.cast(starts, tf.int32), tf.cast(ends, tf.int32)
 
 
 def num_characters(text: tf.Tensor) -> tf.Tensor:

@@ -22,6 +22,7 @@ import tensorflow_text as tft
 from electra_tf.model.characters import (
     character_bytes,
     num_characters,
+    split_words,
     value_of_row,
 )
 from electra_tf.model.sentencepiece_model import WORD_INDICATOR
@@ -205,13 +206,13 @@ class GraphTokenizer:
     def tokenize_with_offsets(self, text: tf.Tensor) -> Pieces:
         """Returns the word pieces and the bytes that they were made of.
 
-        Where normalization makes more or fewer characters of a word, as of a
-        letter that is followed by its accent, its pieces have all its bytes.
+        What becomes several characters, as a syllable of Hangul, has all its
+        bytes in each; a word of too many characters has all of its own.
 
         Args:
           text: string [B]; bytes that are not UTF-8 are left out.
         """
-        words, word_starts, _ = tft.regex_split_with_offsets(text, _WHITE_SPACE)
+        words, word_starts, _ = split_words(text, _WHITE_SPACE)
         normal = self._normalize(words.values)  # [all words]
         ids, starts, ends = self._tokenizer.tokenize_with_offsets(normal)
         owners = ids.value_rowids()  # [all tokens], the word of each
@@ -220,18 +221,39 @@ class GraphTokenizer:
             num_characters(tf.strings.substr(normal_of_each, 0 * end, end))
             for end in (starts.values, ends.values)
         )
-        begins, stops = character_bytes(words.values)
-        num_bytes = tf.strings.length(words.values)
-        is_aligned = num_characters(normal) == tf.cast(
-            begins.row_lengths(), tf.int32
-        )
+        begins, stops, sizes = self._sources(words.values)
+        is_aligned = num_characters(normal) == sizes
         is_aligned = tf.gather(is_aligned, owners)
         begin = value_of_row(begins, owners, first, is_aligned)
         stop = value_of_row(stops, owners, last - 1, is_aligned)
+        num_bytes = tf.strings.length(words.values)
         stop = tf.where(is_aligned, stop, tf.gather(num_bytes, owners))
-        shift = tf.gather(tf.cast(word_starts.values, tf.int32), owners)
+        shift = tf.gather(word_starts.values, owners)
         pieces = (ids, *(ids.with_values(shift + x) for x in (begin, stop)))
         return Pieces(*(words.with_values(x).merge_dims(1, 2) for x in pieces))
+
+    def _sources(
+        self, words: tf.Tensor
+    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.Tensor]:
+        """Returns what each character of normalized words was made of.
+
+        Args:
+          words: string [B].
+
+        Returns:
+          int32 [B, (characters)], the first byte and one past the last; and
+          int32 [B], how many characters there are.
+        """
+        letters = tf.strings.unicode_split(words, "UTF-8", errors="ignore")
+        counts = num_characters(self._normalize(letters.values))
+        sizes = tf.reduce_sum(letters.with_values(counts), 1)
+        begins, stops = (
+            tf.RaggedTensor.from_row_lengths(
+                tf.repeat(places.values, counts), sizes
+            )
+            for places in character_bytes(words)
+        )
+        return begins, stops, sizes
 
     def normalize(self, text: tf.Tensor) -> tf.Tensor:
         """Returns words and punctuation marks with a space between.

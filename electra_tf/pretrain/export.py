@@ -29,6 +29,7 @@ All compute in float32, whatever the training did.
 
 import dataclasses
 import pathlib
+from collections.abc import Mapping
 
 import tensorflow as tf
 
@@ -44,6 +45,7 @@ from electra_tf.serving import correction, saved_models
 from electra_tf.serving.correction import Correction
 from electra_tf.serving.networks import Detector, Filler
 from electra_tf.serving.saved_models import Network, Outputs
+from electra_tf.serving.usage import usage
 from electra_tf.training.updates import checkpoint_variables
 
 
@@ -71,20 +73,18 @@ def export(
     """
     model = _in_float32(model)
     found = networks_of(model, temperature)
-    written = [
-        path
-        for name, network in found.items()
-        for path in saved_models.export(network.signatures, directory / name)
-    ]
-    is_both = found.keys() >= {"discriminator", "generator"}
-    if threshold is not None and is_both and _gives_verdicts(model):
-        both = Correction(
+    signatures = {name: x.signatures for name, x in found.items()}
+    if threshold is not None and _has_correction(model, found):
+        signatures[correction.NAME] = Correction(
             detector=_detector(model, temperature),
             filler=_filler(model),
             threshold=threshold,
-        )
-        place = directory / correction.NAME
-        written += saved_models.export(both.signatures, place)
+        ).signatures
+    written = [
+        path
+        for name, served in signatures.items()
+        for path in saved_models.export(served, directory / name)
+    ]
     optimizer = getattr(model, "optimizer", None)
     step = int(optimizer.iterations.numpy()) if optimizer else 0
     model_card.write(
@@ -96,12 +96,16 @@ def export(
         run_facts.of_run(model.config, step),
         "saved_model",
         step=step,
+        usage=usage(signatures),
     )
     return written
 
 
-def _gives_verdicts(model: PretrainingModel) -> bool:
-    return model.config.objective.traits.answers == "verdicts"
+def _has_correction(
+    model: PretrainingModel, networks: Mapping[str, Network]
+) -> bool:
+    is_both = networks.keys() >= {"discriminator", "generator"}
+    return is_both and model.config.objective.traits.answers == "verdicts"
 
 
 def networks_of(

@@ -23,6 +23,7 @@ from electra_tf.serving import correction, networks, saved_models
 from electra_tf.serving.correction import Correction
 from electra_tf.serving.networks import Detector, Filler
 from electra_tf.serving.saved_models import Network
+from electra_tf.serving.usage import usage
 from electra_tf.util.errors import ElectraWarning, UserError
 
 Described = dict[str, Detector | Filler | Network]
@@ -51,24 +52,22 @@ def export(
         network that only its run can export; or if `directory` cannot be
         written to.
     """
-    weights = checkpoint_formats.read(path, vocab_file=vocab_file)
-    _check(weights)
-    loading.warn_of_assumed_heads(weights)
-    described = _networks_of(weights, temperature_of(path, weights.step))
+    described, step = describe(path, vocab_file=vocab_file)
     alone = {
         name: part if isinstance(part, Network) else part.network
         for name, part in described.items()
     }
-    written = [
-        written
-        for name, network in alone.items()
-        for written in saved_models.export(network.signatures, directory / name)
-    ]
+    signatures = {name: x.signatures for name, x in alone.items()}
     detector, filler = map(described.get, ("discriminator", "generator"))
     if detector and filler:
-        both = Correction(detector=detector, filler=filler, threshold=threshold)
-        place = directory / correction.NAME
-        written += saved_models.export(both.signatures, place)
+        signatures[correction.NAME] = Correction(
+            detector=detector, filler=filler, threshold=threshold
+        ).signatures
+    written = [
+        place
+        for name, served in signatures.items()
+        for place in saved_models.export(served, directory / name)
+    ]
     parts = {
         name: model_card.Part(network.encoder.config, network.num_weights)
         for name, network in alone.items()
@@ -78,9 +77,36 @@ def export(
         parts,
         model_card.NO_FACTS,
         "saved_model",
-        step=weights.step,
+        step=step,
+        usage=usage(signatures),
     )
     return written
+
+
+def describe(path: str, *, vocab_file: str = "") -> tuple[Described, int]:
+    """Describes the networks of a checkpoint, and returns its updates.
+
+    They are in float32 and read as many tokens as they have positions.
+
+    Args:
+      path: as `checkpoint_formats.read` takes it.
+      vocab_file: of the tokens. Default: the one beside the checkpoint.
+
+    Raises:
+      UserError: as `export`.
+    """
+    weights = checkpoint_formats.read(path, vocab_file=vocab_file)
+    _check(weights)
+    loading.warn_of_assumed_heads(weights)
+    temperature = temperature_of(path, weights.step)
+    described = {}
+    for name in weights.networks:
+        part = select(weights, name)
+        longest = part.architecture.encoder.max_position_embeddings
+        made = loading.make(part, "float32", max_seq_length=longest)
+        found = networks.describe(made, temperature)
+        described["encoder" if isinstance(found, Network) else name] = found
+    return described, weights.step
 
 
 def temperature_of(path: str, step: int) -> float:
@@ -125,15 +151,3 @@ def _check(weights: Weights) -> None:
             f"encoder. Received: {weights.origin}, with a corrector. Name its "
             "run with --data_dir and --model_name."
         )
-
-
-def _networks_of(weights: Weights, temperature: float) -> Described:
-    """Describes the networks, in float32, as long as their positions reach."""
-    described = {}
-    for name in weights.networks:
-        part = select(weights, name)
-        longest = part.architecture.encoder.max_position_embeddings
-        made = loading.make(part, "float32", max_seq_length=longest)
-        found = networks.describe(made, temperature)
-        described["encoder" if isinstance(found, Network) else name] = found
-    return described

@@ -3,12 +3,11 @@
 The signature reads `text`, string [B], and returns, for rows of L tokens,
 
     tokens                string [B, L], the word pieces, "" on padding
-    start_byte, end_byte  int32 [B, L], where each stands in the user's text: 0
-                          and 0 of [CLS], [SEP] and padding. They are exact
-                          where normalization keeps the number of a word's
-                          characters, as it does of case and of precomposed
-                          accents; of another word, as with an accent after
-                          its letter, each token has all the bytes
+    start_byte, end_byte  int32 [B, L], the bytes of the user's text that each
+                          was made of: 0 and 0 of [CLS], [SEP] and padding. A
+                          character that became several has all its bytes in
+                          each, as has a word of more than 200 characters. Of
+                          SentencePiece they are exact in text that is UTF-8
     probability_replaced  float32 [B, L], by the discriminator at its
                           temperature, 0 of [CLS], [SEP] and padding
     is_flagged            bool [B, L], whether that is over the threshold

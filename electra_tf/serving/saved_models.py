@@ -31,6 +31,7 @@ import tensorflow as tf
 
 from electra_tf.model.modeling import BertModel
 from electra_tf.model.text_reader import Ids, TextReader
+from electra_tf.serving import warmup
 from electra_tf.util import files
 from electra_tf.util.locks import DirectoryLock
 
@@ -198,6 +199,8 @@ def write(
 ) -> None:
     """Writes a SavedModel, then moves it to where an older one may be.
 
+    It holds warm-up requests for TensorFlow Serving.
+
     Args:
       path: of its directory.
       endpoints: its signatures, of which "serving_default" is one.
@@ -220,6 +223,7 @@ def write(
         _scratch(directory) as scratch,
     ):
         archive.write_out(scratch / _NEW, verbose=False)
+        warmup.write(scratch / _NEW, endpoints, spec)
         _replace(path, scratch)
 
 

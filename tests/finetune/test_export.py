@@ -1,5 +1,8 @@
 """SavedModels answer as `Predictor`, in a session as in Python."""
 
+import contextlib
+import re
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -30,6 +33,16 @@ def _ask(path, **feeds):
         return session.run(names, feeds)
 
 
+def _run_card(directory):
+    """Runs what the card prints, from its directory."""
+    text = (directory / "README.md").read_text()
+    snippets = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    with contextlib.chdir(directory):
+        for snippet in snippets:
+            exec(snippet, {})
+    return len(snippets)
+
+
 def test_a_classifier_answers_texts_and_ids(tmp_path, capsys):
     trial = tmp_path / "sst_model_1"
     model = tiny.write_trained(trial / "model", "sst")
@@ -52,6 +65,7 @@ def test_a_classifier_answers_texts_and_ids(tmp_path, capsys):
     feeds = {name: np.int32(value) for name, value in feeds.items()}
     found = _ask(paths[1], **feeds)["probabilities"]
     np.testing.assert_allclose(found[0], expected[0], atol=1e-6)
+    assert _run_card(root) == 2
 
 
 @pytest.mark.slow

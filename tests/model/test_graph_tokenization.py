@@ -242,20 +242,19 @@ def test_offsets_are_of_the_bytes_that_became_a_token(mode):
     tokenizer = GraphTokenizer(VOCABULARY, *mode)
     pieces = tokenizer.tokenize_with_offsets(tf.constant(TEXTS))
     assert pieces.ids.to_list() == tokenizer.tokenize(TEXTS).to_list()
-    basic, num_exact, num_whole = BasicTokenizer(*mode), 0, 0
+    basic, num_exact, num_parts = BasicTokenizer(*mode), 0, 0
     rows = zip(*map(tf.RaggedTensor.to_list, pieces), strict=True)
     for text, columns in zip(TEXTS, rows, strict=True):
         for i, start, end in zip(*columns, strict=True):
+            if i == VOCABULARY.unk_id:
+                continue
             found = text.encode()[start:end].decode()
             normal = "".join(basic.tokenize(found))
-            is_exact = normal == VOCABULARY.surface(i) and normal
-            num_exact += bool(is_exact)
-            if not is_exact and i != VOCABULARY.unk_id:  # all of its word
-                around = text.encode()[:start][-1:] + text.encode()[end:][:1]
-                assert VOCABULARY.surface(i) in normal, (text, found)
-                assert not around.strip() or not around.isascii()
-                num_whole += 1
-    assert num_exact > 5 * num_whole > 0
+            assert VOCABULARY.surface(i) in normal
+            is_exact = normal == VOCABULARY.surface(i)
+            num_exact += is_exact
+            num_parts += not is_exact  # of what became several
+    assert num_exact > 100 and num_parts < num_exact / 20
 
 
 def test_offsets_skip_bytes_that_are_not_utf8():

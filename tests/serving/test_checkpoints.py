@@ -10,12 +10,13 @@ from electra_tf.checkpoint import calibration, checkpoint_formats
 from electra_tf.checkpoint.calibration import Calibration
 from electra_tf.checkpoint.checkpoints import Checkpoints
 from electra_tf.checkpoint.weights import ENCODER
-from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.serving import checkpoints
+from electra_tf.serving.correction import Correction
 from electra_tf.util import config_flags
 from electra_tf.util.errors import ElectraWarning, UserError
 
 TEXTS = ["w1 W2  w3, w4", "", "w5 w6 w7 w8 w9 w10 w11 w12 w13 w14 w15 w16 w17"]
+KNOWN = ["w1 w2 w3 [UNK] w4", "", TEXTS[2]]
 TEMPERATURE, THRESHOLD = 0.5, 0.55
 
 
@@ -27,17 +28,24 @@ def _main(*flags):
 @pytest.fixture(scope="module")
 def model():
     config = tiny.config(num_hidden_layers=1, initializer_range=0.5)
-    model = Electra(config, tiny.VOCABULARY)
+    model = tiny.model(config)
+    ids, mask = _rows(KNOWN)
+    logits = _logits(model, ids, mask)[mask.numpy() > 0]
     shift = model.discriminator_predictions.dense_1.bias
-    shift.assign_add([0.2])
+    shift.assign_sub([np.median(logits)])  # some are flagged, some are not
     return model
+
+
+def _logits(model, ids, mask):
+    states = model.electra(ids, mask, 0 * mask).sequence_output
+    return model.discriminator_predictions(states).numpy()
 
 
 @pytest.fixture(scope="module")
 def source(model, tmp_path_factory):
     """Returns a checkpoint as our converter writes it, with a temperature."""
     bare = tmp_path_factory.mktemp("bare")
-    Checkpoints(bare, {v.path: v for v in model.variables}).save(0)
+    Checkpoints(bare, tiny.checkpoint_variables(model)).save(0)
     (bare / "vocab.txt").write_bytes(tiny.VOCABULARY.content)
     weights = checkpoint_formats.read(
         str(bare), num_attention_heads=2, generator_num_attention_heads=1
@@ -84,13 +92,31 @@ def _repairs(model, ids, row, column):
     return np.array(tiny.VOCABULARY.tokens, "S")[best], shares[best]
 
 
-def test_correction_flags_tokens_and_repairs_them_one_by_one(model, root):
-    loaded = tf.saved_model.load(root / "correction/text/1")
-    found = loaded.serving_default(tf.constant(TEXTS))
+def _correct(source):
+    described, _ = checkpoints.describe(str(source))
+    both = Correction(
+        detector=described["discriminator"],
+        filler=described["generator"],
+        threshold=THRESHOLD,
+    )
+    return both.correct(tf.constant(TEXTS))
+
+
+@pytest.mark.parametrize(
+    "is_saved", [False, pytest.param(True, marks=pytest.mark.slow)]
+)
+def test_correction_flags_tokens_and_repairs_them_one_by_one(
+    is_saved, model, source, request
+):
+    if is_saved:
+        path = request.getfixturevalue("root") / "correction/text/1"
+        loaded = tf.saved_model.load(path)
+        found = loaded.serving_default(tf.constant(TEXTS))
+    else:
+        found = _correct(source)
     found = {name: value.numpy() for name, value in found.items()}
-    ids, mask = _rows(["w1 w2 w3 [UNK] w4", "", TEXTS[2]])
-    states = model.electra(ids, mask, 0 * mask).sequence_output
-    logits = model.discriminator_predictions(states).numpy()
+    ids, mask = _rows(KNOWN)
+    logits = _logits(model, ids, mask)
     expected = 1 / (1 + np.exp(-logits / TEMPERATURE))
     is_text = (mask.numpy() > 0) & (ids.numpy() != 2) & (ids.numpy() != 3)
     expected = np.where(is_text, expected, 0)
@@ -114,15 +140,16 @@ def test_correction_flags_tokens_and_repairs_them_one_by_one(model, root):
     assert not starts[~is_text].any() and not ends[~is_text].any()
 
 
+@pytest.mark.slow
 def test_networks_answer_as_the_models(model, root):
     names = sorted(path.parent.name for path in root.glob("*/text"))
     assert names == ["correction", "discriminator", "generator"]
     batch = tiny.batch(2, 32)  # as many as there are positions
+    batch = batch._replace(segment_ids=0 * batch.segment_ids)
     loaded = tf.saved_model.load(root / "discriminator/ids/1")
     found = loaded.serving_default(*batch)["probability_replaced"]
-    states = model.electra(*batch).sequence_output
-    logits = model.discriminator_predictions(states).numpy() / TEMPERATURE
-    expected = batch.input_mask / (1 + np.exp(-logits))
+    logits = _logits(model, *batch[:2]) / TEMPERATURE
+    expected = batch.input_mask.numpy() / (1 + np.exp(-logits))
     np.testing.assert_allclose(found, expected, atol=1e-5)
     loaded = tf.saved_model.load(root / "generator/ids/1")
     found = loaded.encode(*batch)["sequence_output"]

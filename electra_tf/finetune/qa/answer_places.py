@@ -8,11 +8,11 @@ Letters in shapes: B questions.
 from typing import NamedTuple, Self
 
 import tensorflow as tf
-import tensorflow_text as tft
 
 from electra_tf.model.characters import (
     character_bytes,
     num_characters,
+    split_words,
     value_of_row,
 )
 from electra_tf.model.graph_tokenization import (
@@ -32,8 +32,8 @@ class Contexts(NamedTuple):
 
     Attributes:
       text: string [B], as they came.
-      starts: int64 [B, (words)], the first byte of each word.
-      ends: int64 [B, (words)], one past its last byte.
+      starts: int32 [B, (words)], the first byte of each word.
+      ends: int32 [B, (words)], one past its last byte.
       tokens: int32 [B, (tokens)], ids of the tokens of all words.
       words: int64 [B, (tokens)], the word of each token.
     """
@@ -52,7 +52,7 @@ class Contexts(NamedTuple):
           text: string [B].
           tokenizer: of the encoder's vocabulary.
         """
-        words, starts, ends = tft.regex_split_with_offsets(text, _BETWEEN_WORDS)
+        words, starts, ends = split_words(text, _BETWEEN_WORDS)
         pieces = tokenizer.tokenize(words.values)  # [all words, (tokens)]
         sizes = words.with_values(pieces.row_lengths())
         numbers = tf.ragged.range(words.row_lengths())
@@ -124,8 +124,8 @@ class PlaceFinder:
         words = tf.gather(contexts.words.values, spans)
         word_starts = tf.gather(contexts.starts, words, batch_dims=1)
         word_ends = tf.gather(contexts.ends, words, batch_dims=1)
-        start = _or_zero(tf.reduce_min(word_starts, 1), is_there)
-        end = _or_zero(tf.reduce_max(word_ends, 1), is_there)
+        start = tf.where(is_there, tf.reduce_min(word_starts, 1), 0)
+        end = tf.where(is_there, tf.reduce_max(word_ends, 1), 0)
         whole = tf.strings.substr(contexts.text, start, end - start)
         tokens = self._joined(tf.gather(contexts.tokens.values, spans))
         begin, length = self._characters(whole, tokens)
@@ -186,10 +186,6 @@ def _find(text: tf.Tensor, part: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         (tf.strings.join([text, "\0"]), part),  # never without a piece
         fn_output_signature=(tf.string, tf.bool),
     )
-
-
-def _or_zero(x: tf.Tensor, is_there: tf.Tensor) -> tf.Tensor:
-    return tf.cast(tf.where(is_there, x, 0), tf.int32)
 
 
 def _places(text: tf.Tensor, start: tf.Tensor, end: tf.Tensor) -> Places:

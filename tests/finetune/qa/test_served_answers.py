@@ -27,6 +27,7 @@ QUESTIONS = [
     ("it", "x"),
     ("was it good", "F\u00eclms \u4e00film\u4e8c, e\u0301 good\u202fplot"),
     ("very " * 30, "it was bad. " * 9),
+    ("the film", "the fi\0lm\0 is good"),
     ("a film", "\ufeff \u2003plot\x85s " * 5),
 ]
 
@@ -48,10 +49,15 @@ def _ask(serve, pairs):
     return {name: value.numpy() for name, value in found.items()}
 
 
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    return _export(tmp_path_factory.mktemp("joint"), qa_na_threshold=0.2)
+
+
 @pytest.mark.parametrize(
     "leaves",
     [
-        {"qa_na_threshold": 0.2},
+        {},
         pytest.param(
             {"answerable_classifier": False, "qa_na_threshold": 0.0},
             marks=pytest.mark.slow,
@@ -63,8 +69,8 @@ def _ask(serve, pairs):
         ),
     ],
 )
-def test_answers_are_the_predictors(tmp_path, leaves):
-    serve, predictor = _export(tmp_path, **leaves)
+def test_answers_are_the_predictors(leaves, served, tmp_path):
+    serve, predictor = _export(tmp_path, **leaves) if leaves else served
     expected = predictor(QUESTIONS)
     found = _ask(serve, QUESTIONS)
     for i, (answer, (_, context)) in enumerate(
@@ -87,8 +93,8 @@ def test_answers_are_the_predictors(tmp_path, leaves):
     assert nulls.min() < nulls.max()
 
 
-def test_contexts_of_nothing_and_no_questions_are_answered(tmp_path):
-    serve, _ = _export(tmp_path)
+def test_contexts_of_nothing_and_no_questions_are_answered(served):
+    serve, _ = served
     hostile = [
         ("", ""),
         (b"\xff", b"\xff\xfe \xc3"),
