@@ -49,6 +49,7 @@ setuptools.setup(
             "transformers>=4.57",
         ],
         "plots": ["matplotlib>=3.9"],
+        "serve": ["kserve>=0.21,<0.22"],
         "tensorboard": ["tensorboard>=2.19"],
     },
 )

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.core.framework.tensor_pb2 import TensorProto
 
 PATH = pathlib.PurePath("assets.extra", "tf_serving_warmup_requests")
 
@@ -52,9 +53,7 @@ def _example(spec: tf.TensorSpec) -> np.ndarray:
     return np.ones(shape, spec.dtype.as_numpy_dtype)
 
 
-def _prediction_log(
-    signature: str, inputs: Mapping[str, tf.compat.v1.TensorProto]
-) -> bytes:
+def _prediction_log(signature: str, inputs: Mapping[str, TensorProto]) -> bytes:
     request = _field(_MODEL, _field(_SIGNATURE, signature.encode()))
     for name, value in inputs.items():
         key = _field(_KEY, name.encode())

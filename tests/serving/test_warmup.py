@@ -3,6 +3,7 @@
 import pytest
 import tensorflow as tf
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from tensorflow.core.framework.tensor_pb2 import TensorProto
 
 from electra_tf.serving import warmup
 
@@ -52,9 +53,7 @@ def test_requests_are_what_the_signatures_read(tmp_path, prediction_log):
         request = log.predict_log.request
         names.append(request.model_spec.signature_name.decode())
         tensors = {
-            x.key.decode(): tf.make_ndarray(
-                tf.compat.v1.TensorProto.FromString(x.value)
-            )
+            x.key.decode(): tf.make_ndarray(TensorProto.FromString(x.value))
             for x in request.inputs
         }
         assert tensors["text"].shape == (1,)
