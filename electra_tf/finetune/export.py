@@ -69,7 +69,7 @@ def export(predictor: Predictor, directory: pathlib.Path) -> list[pathlib.Path]:
       UserError: if it is an ensemble whose ends of answers depend on their
         starts, or if `directory` cannot be written to.
     """
-    model = _KINDS[predictor.task.KIND](predictor.task, predictor.models)
+    model = served_model(predictor)
     signatures = Signatures(
         of_text={"serving_default": model.answer_texts},
         of_ids={"serving_default": model.answer},
@@ -87,7 +87,7 @@ def export(predictor: Predictor, directory: pathlib.Path) -> list[pathlib.Path]:
     return paths
 
 
-class _Model(abc.ABC):
+class ServedModel(abc.ABC):
     """Models that answer rows of ids and texts.
 
     Args:
@@ -144,7 +144,7 @@ class _Model(abc.ABC):
         return {name: column[:, :longest] for name, column in batch.items()}
 
 
-class _Classifier(_Model):
+class _Classifier(ServedModel):
     def answer(self, batch: Batch) -> Outputs:
         shares = self.shares(batch)
         return {
@@ -153,7 +153,7 @@ class _Classifier(_Model):
         }
 
 
-class _Regressor(_Model):
+class _Regressor(ServedModel):
     task: RegressionTask
 
     def answer(self, batch: Batch) -> Outputs:
@@ -163,7 +163,7 @@ class _Regressor(_Model):
         return {"prediction": tf.clip_by_value(values, low, high)}
 
 
-class _Tagger(_Model):
+class _Tagger(ServedModel):
     def answer(self, batch: Batch) -> Outputs:
         is_real = batch["input_mask"][..., tf.newaxis] > 0
         shares = [
@@ -206,7 +206,7 @@ class _Tagger(_Model):
         return pieces[:, : self.task.max_seq_length - 2]
 
 
-class _Answerer(_Model):
+class _Answerer(ServedModel):
     task: QATask
 
     def __init__(self, task: QATask, models: Sequence[FinetuningModel]) -> None:
@@ -270,6 +270,15 @@ _KINDS = {
     "tagging": _Tagger,
     "question answering": _Answerer,
 }
+
+
+def served_model(predictor: Predictor) -> ServedModel:
+    """Returns what the signatures of a model compute.
+
+    Raises:
+      UserError: as `export`.
+    """
+    return _KINDS[predictor.task.KIND](predictor.task, predictor.models)
 
 
 def _mean(values: Sequence[tf.Tensor]) -> tf.Tensor:

@@ -16,7 +16,7 @@ def server(tmp_path_factory):
 
     def measure(text):
         size = tf.strings.length(text)
-        tail = tf.strings.substr(text, tf.maximum(size - 3, 0), 3)
+        tail = tf.strings.substr(text, tf.maximum(size - 3, 0), 3 + 0 * size)
         return {"size": size, "tail": tail, "batch": 0 * size + tf.size(text)}
 
     def join(text):

@@ -32,7 +32,8 @@ def prediction_log():
                 kinds.LABEL_REPEATED if is_list else kinds.LABEL_OPTIONAL
             )
             made.type = kinds.TYPE_MESSAGE if kind else kinds.TYPE_BYTES
-            made.type_name = f".requests.{kind}" if kind else ""
+            if kind:
+                made.type_name = f".requests.{kind}"
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     found = pool.FindMessageTypeByName("requests.PredictionLog")
