@@ -74,7 +74,7 @@ class TextServer:
                 f"Received: {shown(str(request))}."
             )
         signature = request.get("signature_name", _DEFAULT)
-        if signature not in self._names:
+        if signature not in [*self._names]:  # which may be unhashable
             raise UserError(
                 f'"signature_name" must be one of {", ".join(self._names)}. '
                 f"Received: {shown(str(signature))}."
