@@ -10,6 +10,7 @@ _TEXTS = {
     "question": "who ate the meal?",
     "context": "In the end the chef ate the meal.",
 }
+_MASKED = {"text": "the chef [MASK] the meal"}
 _IDS = (
     "ids = tf.constant([[1, 2, 3]])  # of the vocabulary\n"
     "ones, zeros = tf.ones_like(ids), tf.zeros_like(ids)"
@@ -47,8 +48,9 @@ def usage(models: Mapping[str, Signatures]) -> str:
     texts, ids = [], [_IDS]
     for directory, signatures in models.items():
         place = f"{directory}/" if directory else ""
+        examples = _MASKED if directory == "generator" else _TEXTS
         arguments = ", ".join(
-            f'{name}=tf.constant(["{_TEXTS[name]}"])'
+            f'{name}=tf.constant(["{examples[name]}"])'
             for name in signatures.text_names
         )
         texts += _calls(f"{place}text/1", signatures.of_text, arguments)
