@@ -43,7 +43,8 @@ setuptools.setup(
         "analysis": ["jiwer>=4", "matplotlib>=3.9", "scikit-learn>=1.5"],
         "dev": ["ruff>=0.17,<0.18"],
         "bench": ["tokenizers>=0.22"],
-        # Beam's protobuf is older than what later sentencepieces need.
+        # Beam's and KServe's protobuf is older than what later sentencepieces
+        # need.
         "beam": ["apache-beam>=2.70", "sentencepiece<0.2.2"],
         "hf": ["safetensors>=0.4.5"],
         "hf-test": [
@@ -52,6 +53,7 @@ setuptools.setup(
             "transformers>=4.57",
         ],
         "plots": ["matplotlib>=3.9"],
+        "serve": ["kserve>=0.21,<0.22", "sentencepiece<0.2.2"],
         "tensorboard": ["tensorboard>=2.19"],
     },
 )

@@ -1,10 +1,12 @@
-r"""Writes SavedModels: of a pre-training run, or of a fine-tuned model.
+r"""Writes SavedModels: of a run, of any checkpoint, or of fine-tuned models.
 
 python -m electra_tf.export_saved_model --data_dir=DIR --model_name=NAME
-python -m electra_tf.export_saved_model --model=DIR_OF_A_TRIAL
+python -m electra_tf.export_saved_model --checkpoint=PATH --output_dir=DIR
+python -m electra_tf.export_saved_model --model=DIR_OF_A_TRIAL[,ANOTHER]
 
-pretrain/export.py and finetune/export.py list their signatures. In Python
-they need TensorFlow and, for text, TensorFlow Text:
+A checkpoint alone is the original's, Hugging Face's or ours. docs/serving.md
+lists the signatures and their clients. In Python they need TensorFlow and, for
+text, TensorFlow Text:
 
     import tensorflow as tf, tensorflow_text
     model = tf.saved_model.load("saved_model/discriminator/text/1")
@@ -25,6 +27,7 @@ import pathlib
 
 from electra_tf.configure_pretraining import RunConfig
 from electra_tf.util import config_flags, console
+from electra_tf.util.config_fields import require
 from electra_tf.util.errors import UserError
 
 
@@ -41,26 +44,54 @@ class ExportConfig:
 
     model: str = ""
     """Directory of a trial of run_finetuning, or the directory `model` in it:
-    to export this instead of a run."""
+    to export this instead of a run. Several, with commas between, answer
+    together."""
 
     task: str = ""
     """The task, of a fine-tuned model that has learnt several."""
 
     checkpoint: str = ""
-    """Path of a checkpoint without its ending. Default: the run's newest."""
+    """Path of a checkpoint without its ending, of a run or alone; alone it
+    may be a directory as well, of Hugging Face's format, too. Default: the
+    run's newest."""
+
+    vocab_file: str = ""
+    """Vocabulary of a checkpoint alone. Default: the one beside it."""
 
     output_dir: str = ""
-    """Root of the SavedModels. Default: saved_model in the directory of the
-    run or of the trial."""
+    """Root of the SavedModels; required of a checkpoint alone. Default:
+    saved_model in the directory of the run or of the trial."""
+
+    threshold: float = 0.5
+    """Probability of being replaced over which `correction`, of discriminator
+    and generator, flags a token."""
 
     def __post_init__(self) -> None:
-        if not self.model:
-            self.run_config()  # says what is missing
-        elif self.data_dir or self.model_name or self.checkpoint:
+        require(self, "threshold", "between 0 and 1", lambda x: 0 < x < 1)
+        is_run = bool(self.data_dir or self.model_name)
+        if self.model and (is_run or self.checkpoint):
             raise UserError(
                 "Either a run or a fine-tuned `model` can be exported. "
                 "Received: both. Set --model alone."
             )
+        if self.is_checkpoint and not self.output_dir:
+            raise UserError(
+                "`output_dir` must be given with a checkpoint alone. Received: "
+                f"checkpoint={self.checkpoint}. Set --output_dir; or name its "
+                "run, with --data_dir and --model_name."
+            )
+        if self.vocab_file and not self.is_checkpoint:
+            raise UserError(
+                "`vocab_file` must be of a checkpoint alone; others have "
+                f"their own. Received: {self.vocab_file}. Leave it out."
+            )
+        if not (self.model or self.is_checkpoint):
+            self.run_config()  # says what is missing
+
+    @property
+    def is_checkpoint(self) -> bool:
+        """Whether a checkpoint alone is exported."""
+        return bool(self.checkpoint) and not (self.data_dir or self.model_name)
 
     def run_config(self) -> RunConfig:
         """Returns the part of the run's configuration that says where it is."""
@@ -69,7 +100,11 @@ class ExportConfig:
 
 def main(config: ExportConfig) -> None:
     """Exports what the configuration names."""
-    export = _export_trained if config.model else _export_run
+    export = _export_run
+    if config.model:
+        export = _export_trained
+    elif config.is_checkpoint:
+        export = _export_checkpoint
     for directory in export(config):
         console.say(f"Exported {directory}")
 
@@ -77,11 +112,30 @@ def main(config: ExportConfig) -> None:
 def _export_run(config: ExportConfig) -> list[pathlib.Path]:
     with console.quiet_imports():
         from electra_tf.pretrain import export, pretraining_run
+        from electra_tf.serving import checkpoints
 
     run = config.run_config()
     model = pretraining_run.load(run, config.checkpoint)
+    step = int(model.optimizer.iterations.numpy())
     output_dir = config.output_dir or f"{run.model_dir}/saved_model"
-    return export.export(model, pathlib.Path(output_dir))
+    return export.export(
+        model,
+        pathlib.Path(output_dir),
+        temperature=checkpoints.temperature_of(run.model_dir, step),
+        threshold=config.threshold,
+    )
+
+
+def _export_checkpoint(config: ExportConfig) -> list[pathlib.Path]:
+    with console.quiet_imports():
+        from electra_tf.serving import checkpoints
+
+    return checkpoints.export(
+        config.checkpoint,
+        pathlib.Path(config.output_dir),
+        vocab_file=config.vocab_file,
+        threshold=config.threshold,
+    )
 
 
 def _export_trained(config: ExportConfig) -> list[pathlib.Path]:
@@ -90,7 +144,8 @@ def _export_trained(config: ExportConfig) -> list[pathlib.Path]:
         from electra_tf.finetune.predictor import Predictor
 
     predictor = Predictor(config.model, task=config.task)
-    output_dir = config.output_dir or f"{config.model}/saved_model"
+    first = config.model.partition(",")[0]
+    output_dir = config.output_dir or f"{first}/saved_model"
     return export.export(predictor, pathlib.Path(output_dir))
 
 

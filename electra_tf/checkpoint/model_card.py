@@ -61,6 +61,10 @@ _TEXTS = {
         keras="ElectraGenerator",
         logits="[B, L, V], of each word",
     ),
+    "encoder": _CardText(
+        "ElectraModel",
+        about="The encoder gives each token of a text a vector.",
+    ),
     "sequence_classification": _CardText(
         SEQUENCE_CLASSIFICATION, "text-classification"
     ),
@@ -125,16 +129,18 @@ def write(
     *,
     step: int = 0,
     head: str = "",
+    usage: str = "",
 ) -> None:
     """Writes the card.
 
     Args:
       directory: of the model.
-      networks: "discriminator", "generator" or both.
+      networks: by their names: "discriminator", "generator" and others.
       facts: of the run that trained it.
       target: "tf1", "electra_tf", "hf" or "saved_model".
       step: updates done; 0 if not known.
       head: of a fine-tuned model in hf.
+      usage: how to load SavedModels.
     """
     names = tuple(networks)
     title = " and ".join(f"ELECTRA {name}" for name in names)
@@ -146,7 +152,7 @@ def write(
         _training(step, facts),
         _corpus(facts.manifest),
         _metrics(facts.metrics),
-        _loading(names, target, head),
+        _loading(names, target, head, usage=usage),
         f"Written by electra_tf {electra_tf.__version__}.\n",
     ]
     text = "\n".join(part for part in parts if part)
@@ -222,14 +228,16 @@ def _table(
     return f"## {title}\n\n{text}" if rows else ""
 
 
-def _loading(networks: tuple[str, ...], target: str, head: str) -> str:
+def _loading(
+    networks: tuple[str, ...], target: str, head: str, *, usage: str
+) -> str:
     name = networks[0]
     known = _TEXTS[head or name]
     parts = []
     if not head and target != "saved_model":
         parts.append(_IN_KERAS.format(network=name, **known._asdict()))
     if target == "saved_model":
-        parts.append(_IN_TENSORFLOW.format(network=name))
+        parts.append(usage)
     elif target == "hf":
         parts.append(_IN_TRANSFORMERS.format(name=known.transformers))
     else:
@@ -250,20 +258,6 @@ outputs = network({{"input_ids": input_ids}})
 outputs["sequence_output"]  # [B, L, H]
 outputs["logits"]  # {logits}
 ```
-"""
-_IN_TENSORFLOW = """\
-In TensorFlow, from this directory:
-
-```python
-import tensorflow as tf
-import tensorflow_text  # the operations that read text
-
-model = tf.saved_model.load("{network}/text/1")
-model.serving_default(tf.constant(["the chef ate the meal"]))
-```
-
-`{network}/ids/1` reads ids and needs no tensorflow_text. Each has a signature
-"encode" too, for the encoder's states.
 """
 _IN_TRANSFORMERS = """\
 In transformers, from this directory:

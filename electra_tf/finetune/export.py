@@ -2,6 +2,7 @@
 
     <directory>/{text,ids}/1   of strings and of ids, `serving/saved_models.py`
     <directory>/labels.txt     a line for each label, in their order
+    <directory>/README.md      an example of each signature
 
 The signature "serving_default", of B rows of L tokens, returns
 
@@ -13,24 +14,45 @@ The signature "serving_default", of B rows of L tokens, returns
                    tokens, which `electra_tf.predict` tags, too
   tagging of ids   probabilities float32 [B, L, C]; a word's are those of its
                    first token
+  questions,       of `question` and `context`, string [B] each, of any length:
+  of text          answer string [B], "" for none; of the best span, whether it
+                   is the answer or not, start_byte, end_byte, start_char and
+                   end_char int32 [B], its place in the context, 0 and 0 of a
+                   context without words; and score float32 [B], the sum of
+                   the scores of its start and its end, -1e9 without words.
+                   Where questions may have no answer also null_score float32
+                   [B], more where there is none; the answer is "" above the
+                   task's `qa_na_threshold`
+  questions,       what the head returns: start_logits and end_logits float32
+  of ids           [B, L], or the beam of starts and ends; see `qa_heads`
+
+Several models answer together: probabilities, values and logits are means.
 """
 
 import abc
 import pathlib
+from collections.abc import Sequence
 
+import keras
 import tensorflow as tf
 
+from electra_tf.checkpoint import model_card
 from electra_tf.finetune.classification.classification_tasks import (
     RegressionTask,
 )
 from electra_tf.finetune.features import Batch
 from electra_tf.finetune.finetuning_model import FinetuningModel
 from electra_tf.finetune.predictor import Predictor
+from electra_tf.finetune.qa.answer_places import Contexts, PlaceFinder
+from electra_tf.finetune.qa.context_search import ContextSearch
+from electra_tf.finetune.qa.qa_heads import JointQAHead
+from electra_tf.finetune.qa.qa_tasks import QATask
 from electra_tf.finetune.task import Task
 from electra_tf.model import tensor_ops
 from electra_tf.model.graph_tokenization import pack_rows
 from electra_tf.serving import saved_models
 from electra_tf.serving.saved_models import Outputs, Signatures
+from electra_tf.serving.usage import usage
 from electra_tf.util import files
 from electra_tf.util.errors import UserError
 
@@ -44,39 +66,50 @@ def export(predictor: Predictor, directory: pathlib.Path) -> list[pathlib.Path]:
       The directory of each SavedModel.
 
     Raises:
-      UserError: if it is an ensemble or answers questions, or if `directory`
-        cannot be written to.
+      UserError: if it is an ensemble whose ends of answers depend on their
+        starts, or if `directory` cannot be written to.
     """
-    model = _model_of(predictor)
-    is_pair = len(predictor.input_spec.names) == 2
-    of_text = model.answer_pair if is_pair else model.answer_text
+    model = served_model(predictor)
     signatures = Signatures(
-        of_text={"serving_default": of_text},
+        of_text={"serving_default": model.answer_texts},
         of_ids={"serving_default": model.answer},
-        num_texts=1 + is_pair,
+        text_names=model.text_names,
         assets=model.assets,
-        layers=(model.model.encoder, model.head),
+        layers=model.layers,
     )
     paths = saved_models.export(signatures, directory)
     if predictor.task.labels:
         lines = "".join(f"{label}\n" for label in predictor.task.labels)
         files.atomic_write_text(directory / "labels.txt", lines)
+    card = f"# {predictor.task.name}\n\n{predictor.task.KIND.capitalize()}."
+    card = f"{card}\n\n{usage({'': signatures})}"
+    files.atomic_write_text(directory / model_card.NAME, card)
     return paths
 
 
-class _Model(abc.ABC):
-    """A model that answers rows of ids and texts.
+class ServedModel(abc.ABC):
+    """Models that answer rows of ids and texts.
 
     Args:
-      task: of the model.
-      model: with the head of the task.
+      task: of the models.
+      models: with the head of the task, each.
     """
 
-    def __init__(self, task: Task, model: FinetuningModel) -> None:
+    def __init__(self, task: Task, models: Sequence[FinetuningModel]) -> None:
         self.task = task
-        self.model = model
-        self.head = model.heads[task.name]
+        self.models = models
+        self.heads = [model.heads[task.name] for model in models]
         self.tokenizer = task.tokenizer.in_graph
+
+    @property
+    def text_names(self) -> tuple[str, ...]:
+        """Names of the texts that it reads."""
+        return ("text", "text_b")[: len(self.task.input_names)]
+
+    @property
+    def layers(self) -> list[keras.layers.Layer]:
+        """All that it consists of."""
+        return [*(model.encoder for model in self.models), *self.heads]
 
     @property
     def assets(self) -> list[tf.Module]:
@@ -88,14 +121,17 @@ class _Model(abc.ABC):
     def answer(self, batch: Batch) -> Outputs:
         """Answers rows of ids."""
 
-    def answer_text(self, text: tf.Tensor) -> Outputs:
-        """Answers texts, string [B]."""
-        return self.answer(self.rows(self.tokenizer.tokenize(text)))
+    def answer_texts(self, *texts: tf.Tensor) -> Outputs:
+        """Answers texts, or pairs of texts, string [B] each."""
+        return self.answer(self.rows(*map(self.tokenizer.tokenize, texts)))
 
-    def answer_pair(self, text: tf.Tensor, text_b: tf.Tensor) -> Outputs:
-        """Answers pairs of texts, string [B] each."""
-        tokens = map(self.tokenizer.tokenize, (text, text_b))
-        return self.answer(self.rows(*tokens))
+    def outputs(self, batch: Batch) -> list[Outputs]:
+        """Returns what the head of each model returns."""
+        return [model.outputs(self.task.name, batch) for model in self.models]
+
+    def shares(self, batch: Batch) -> tf.Tensor:
+        """Returns the probability of each label, float32 [..., C]."""
+        return _mean([tf.nn.softmax(x["logits"]) for x in self.outputs(batch)])
 
     def rows(
         self, first: tf.RaggedTensor, second: tf.RaggedTensor | None = None
@@ -108,33 +144,35 @@ class _Model(abc.ABC):
         return {name: column[:, :longest] for name, column in batch.items()}
 
 
-class _Classifier(_Model):
+class _Classifier(ServedModel):
     def answer(self, batch: Batch) -> Outputs:
-        logits = self.model.outputs(self.task.name, batch)["logits"]
+        shares = self.shares(batch)
         return {
-            "prediction": tf.gather(self.task.labels, tf.argmax(logits, -1)),
-            "probabilities": tf.nn.softmax(logits),
+            "prediction": tf.gather(self.task.labels, tf.argmax(shares, -1)),
+            "probabilities": shares,
         }
 
 
-class _Regressor(_Model):
+class _Regressor(ServedModel):
     task: RegressionTask
 
     def answer(self, batch: Batch) -> Outputs:
         low, high = self.task.value_range
-        scaled = self.model.outputs(self.task.name, batch)["predictions"]
+        scaled = _mean([x["predictions"] for x in self.outputs(batch)])
         values = low + scaled * (high - low)
         return {"prediction": tf.clip_by_value(values, low, high)}
 
 
-class _Tagger(_Model):
+class _Tagger(ServedModel):
     def answer(self, batch: Batch) -> Outputs:
-        logits = self.head.dense(self.model.states(batch, None).sequence_output)
         is_real = batch["input_mask"][..., tf.newaxis] > 0
-        shares = tf.where(is_real, tf.nn.softmax(logits), 0.0)
-        return {"probabilities": shares}
+        shares = [
+            tf.nn.softmax(head.dense(model.states(batch, None).sequence_output))
+            for model, head in zip(self.models, self.heads, strict=True)
+        ]
+        return {"probabilities": tf.where(is_real, _mean(shares), 0.0)}
 
-    def answer_text(self, text: tf.Tensor) -> Outputs:
+    def answer_texts(self, text: tf.Tensor) -> Outputs:
         text = tf.strings.regex_replace(text, _WHITE_SPACE, " ")
         words = tf.strings.split(text)  # [B, (words)]
         pieces = self._pieces(words.values)  # [all words, (pieces)]
@@ -147,11 +185,8 @@ class _Tagger(_Model):
         fits = starts + sizes <= self.task.max_seq_length - 2
         places = words.with_values(tf.where(fits, 1 + starts, 0)).to_tensor()
         fits = words.with_values(fits).to_tensor()  # [B, words]
-        states = tensor_ops.gather_positions(
-            self.model.states(batch, None).sequence_output,
-            tf.cast(places, tf.int32),
-        )
-        shares = tf.nn.softmax(self.head.dense(states))  # [B, words, C]
+        batch["labeled_positions"] = tf.cast(places, tf.int32)
+        shares = self.shares(batch)
         tags = tf.gather(self.task.labels, tf.argmax(shares, -1))
         return {
             "words": words.to_tensor(),
@@ -171,25 +206,80 @@ class _Tagger(_Model):
         return pieces[:, : self.task.max_seq_length - 2]
 
 
+class _Answerer(ServedModel):
+    task: QATask
+
+    def __init__(self, task: QATask, models: Sequence[FinetuningModel]) -> None:
+        super().__init__(task, models)
+        if len(models) > 1 and isinstance(self.heads[0], JointQAHead):
+            raise UserError(
+                "A single model must answer questions where the end of an "
+                "answer is chosen by its start, as beams have no mean. "
+                f"Received: {len(models)} models of {task.name}. Export one, "
+                "or use electra_tf.predict."
+            )
+        vocabulary = task.tokenizer.vocabulary
+        self.places = PlaceFinder(self.tokenizer, vocabulary)
+        self.search = ContextSearch(
+            vocabulary, task.config.qa, task.max_seq_length, self.answer
+        )
+
+    @property
+    def text_names(self) -> tuple[str, ...]:
+        return ("question", "context")
+
+    def answer(self, batch: Batch) -> Outputs:
+        outputs = self.outputs(batch)
+        return {
+            name: _mean([x[name] for x in outputs])
+            if len(outputs) > 1
+            else value
+            for name, value in outputs[0].items()
+        }
+
+    def answer_texts(self, question: tf.Tensor, context: tf.Tensor) -> Outputs:
+        contexts = Contexts.read(context, self.tokenizer)
+        questions = self.tokenizer.tokenize(question)
+        found = self.search.find(questions, contexts.tokens)
+        is_there = found.scores > tensor_ops.NEVER
+        places = self.places.find(contexts, found.first, found.last, is_there)
+        scores = tf.where(is_there, found.scores, tensor_ops.NEVER)
+        outputs = {
+            "answer": places.text,
+            "start_byte": places.start_byte,
+            "end_byte": places.end_byte,
+            "start_char": places.start,
+            "end_char": places.end,
+            "score": scores,
+        }
+        if not self.task.has_unanswerable:
+            return outputs
+        nulls = found.nulls
+        if not getattr(self.heads[0], "answerable_classifier", False):
+            nulls -= tf.where(is_there, scores, 0.0)
+        is_answered = nulls <= self.task.threshold
+        return outputs | {
+            "answer": tf.where(is_answered, places.text, ""),
+            "null_score": nulls,
+        }
+
+
 _KINDS = {
     "classification": _Classifier,
     "regression": _Regressor,
     "tagging": _Tagger,
+    "question answering": _Answerer,
 }
 
 
-def _model_of(predictor: Predictor) -> _Model:
-    task = predictor.task
-    if len(predictor.models) > 1:
-        raise UserError(
-            "A single model can be exported. Received: an ensemble of "
-            f"{len(predictor.models)}. Export them one by one."
-        )
-    (model,) = predictor.models
-    kind = _KINDS.get(task.KIND)
-    if kind is None:
-        raise UserError(
-            "A model of classification, regression or tagging can be "
-            f"exported. Received: {task.name}. Use electra_tf.predict."
-        )
-    return kind(task, model)
+def served_model(predictor: Predictor) -> ServedModel:
+    """Returns what the signatures of a model compute.
+
+    Raises:
+      UserError: as `export`.
+    """
+    return _KINDS[predictor.task.KIND](predictor.task, predictor.models)
+
+
+def _mean(values: Sequence[tf.Tensor]) -> tf.Tensor:
+    return tf.add_n(values) / len(values)

@@ -14,11 +14,18 @@ Unicode. Here, and so for every version of Python alike: 15.0 says which code
 points are assigned (others vanish), 13.0 how to lower-case.
 """
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import tensorflow as tf
 import tensorflow_text as tft
 
+from electra_tf.model.characters import (
+    character_bytes,
+    num_characters,
+    split_words,
+    value_of_row,
+)
+from electra_tf.model.sentencepiece_model import WORD_INDICATOR
 from electra_tf.model.tokenization import (
     CHINESE_RANGES,
     MAX_INPUT_CHARS_PER_WORD,
@@ -34,6 +41,7 @@ _CHINESE = "".join(
 )
 _PUNCTUATION_OR_CHINESE = rf"[\p{{P}}$+<=>^`|~{_CHINESE}]"
 _LONG_WORD = rf"[^\p{{Z}}\t\n\r]{{{MAX_INPUT_CHARS_PER_WORD + 1},}}"
+_WHITE_SPACE = r"[\p{Z}\t\n\r]+"
 _MAX_BYTES_PER_WORD = 4 * MAX_INPUT_CHARS_PER_WORD
 _UNKNOWN_WORD = "x" * (_MAX_BYTES_PER_WORD + 1)
 
@@ -49,11 +57,41 @@ _PLAIN = (
 )
 
 
+class Pieces(NamedTuple):
+    """Tokens of texts, and where they stand.
+
+    Attributes:
+      ids: int32 [B, (tokens)].
+      starts: int32 [B, (tokens)], the first byte of each in its text.
+      ends: int32 [B, (tokens)], one past its last byte.
+    """
+
+    ids: tf.RaggedTensor
+    starts: tf.RaggedTensor
+    ends: tf.RaggedTensor
+
+
 class Tokenizer(Protocol):
     """Splits text into the tokens of a vocabulary."""
 
     def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
         """Returns the ids of the tokens, int32 [B, (tokens)].
+
+        Args:
+          text: string [B]; bytes that are not UTF-8 are left out.
+        """
+
+    def tokenize_with_offsets(self, text: tf.Tensor) -> Pieces:
+        """Returns the tokens and the bytes that they were made of.
+
+        Args:
+          text: string [B].
+        """
+
+    def normalize(self, text: tf.Tensor) -> tf.Tensor:
+        """Returns the characters that tokens are made of, string [B].
+
+        Words, and of word pieces punctuation marks, have a space between.
 
         Args:
           text: string [B]; bytes that are not UTF-8 are left out.
@@ -90,6 +128,7 @@ class SentencePieceTokenizer(tf.Module):
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         super().__init__()
+        self._tokens = vocabulary.tokens
         self._tokenizer = tft.SentencepieceTokenizer(
             vocabulary.sentencepiece, out_type=tf.int32
         )
@@ -100,7 +139,32 @@ class SentencePieceTokenizer(tf.Module):
         Args:
           text: string [B]; bytes that are not UTF-8 are left out.
         """
-        return self._tokenizer.tokenize(_without_invalid_bytes(text))
+        return self._tokenizer.tokenize(without_invalid_bytes(text))
+
+    def tokenize_with_offsets(self, text: tf.Tensor) -> Pieces:
+        """Returns the pieces and the bytes that they were made of.
+
+        Args:
+          text: string [B], UTF-8; offsets are into what is left without bytes
+            that are not.
+        """
+        return Pieces(
+            *self._tokenizer.tokenize_with_offsets(without_invalid_bytes(text))
+        )
+
+    def normalize(self, text: tf.Tensor) -> tf.Tensor:
+        """Returns the pieces of a text without a mark between them.
+
+        Differs: characters that are no piece are [UNK].
+
+        Args:
+          text: string [B]; bytes that are not UTF-8 are left out.
+        """
+        pieces = tf.gather(self._tokens, self.tokenize(text))
+        joined = tf.strings.reduce_join(pieces, -1)
+        return single_spaced(
+            tf.strings.regex_replace(joined, WORD_INDICATOR, " ")
+        )
 
 
 class GraphTokenizer:
@@ -139,6 +203,68 @@ class GraphTokenizer:
         """
         return self._tokenizer.tokenize(self._normalize(text))
 
+    def tokenize_with_offsets(self, text: tf.Tensor) -> Pieces:
+        """Returns the word pieces and the bytes that they were made of.
+
+        What becomes several characters, as a syllable of Hangul, has all its
+        bytes in each; a word of too many characters has all of its own.
+
+        Args:
+          text: string [B]; bytes that are not UTF-8 are left out.
+        """
+        words, word_starts, _ = split_words(text, _WHITE_SPACE)
+        normal = self._normalize(words.values)  # [all words]
+        ids, starts, ends = self._tokenizer.tokenize_with_offsets(normal)
+        owners = ids.value_rowids()  # [all tokens], the word of each
+        normal_of_each = tf.gather(normal, owners)
+        first, last = (
+            num_characters(tf.strings.substr(normal_of_each, 0 * end, end))
+            for end in (starts.values, ends.values)
+        )
+        begins, stops, sizes = self._sources(words.values)
+        is_aligned = num_characters(normal) == sizes
+        is_aligned = tf.gather(is_aligned, owners)
+        begin = value_of_row(begins, owners, first, is_aligned)
+        stop = value_of_row(stops, owners, last - 1, is_aligned)
+        num_bytes = tf.strings.length(words.values)
+        stop = tf.where(is_aligned, stop, tf.gather(num_bytes, owners))
+        shift = tf.gather(word_starts.values, owners)
+        pieces = (ids, *(ids.with_values(shift + x) for x in (begin, stop)))
+        return Pieces(*(words.with_values(x).merge_dims(1, 2) for x in pieces))
+
+    def _sources(
+        self, words: tf.Tensor
+    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.Tensor]:
+        """Returns what each character of normalized words was made of.
+
+        Args:
+          words: string [B].
+
+        Returns:
+          int32 [B, (characters)], the first byte and one past the last; and
+          int32 [B], how many characters there are.
+        """
+        letters = tf.strings.unicode_split(words, "UTF-8", errors="ignore")
+        counts = num_characters(self._normalize(letters.values))
+        sizes = tf.reduce_sum(letters.with_values(counts), 1)
+        begins, stops = (
+            tf.RaggedTensor.from_row_lengths(
+                tf.repeat(places.values, counts), sizes
+            )
+            for places in character_bytes(words)
+        )
+        return begins, stops, sizes
+
+    def normalize(self, text: tf.Tensor) -> tf.Tensor:
+        """Returns words and punctuation marks with a space between.
+
+        Differs: a word of too many characters is another one.
+
+        Args:
+          text: string [B]; bytes that are not UTF-8 are left out.
+        """
+        return single_spaced(_split_marks(self._normalize(text)))
+
     def _normalize(self, text: tf.Tensor) -> tf.Tensor:
         """Normalizes text as the reference does before it splits words."""
         kind = tf.cast(tf.strings.regex_full_match(text, _PLAIN), tf.int32)
@@ -149,7 +275,7 @@ class GraphTokenizer:
         return tf.dynamic_stitch(rows, [self._normalize_any(other), plain])
 
     def _normalize_any(self, text: tf.Tensor) -> tf.Tensor:
-        text = _without_invalid_bytes(text)
+        text = without_invalid_bytes(text)
         text = tf.strings.regex_replace(text, _CONTROL, "")
         if self.do_lower_case and self.strip_accents:
             text = tft.normalize_utf8(text, "NFD")
@@ -202,7 +328,7 @@ def pack_rows(
     }
 
 
-def _without_invalid_bytes(text: tf.Tensor) -> tf.Tensor:
+def without_invalid_bytes(text: tf.Tensor) -> tf.Tensor:
     """Removes bytes that are not UTF-8, if there are any: to check is fast."""
     is_valid = tf.reduce_all(tf.strings.regex_full_match(text, _VALID))
     return tf.cond(
@@ -229,5 +355,16 @@ def _lower(text: tf.Tensor, locale_dependent: str) -> tf.Tensor:
 
 def _replace_long_words(text: tf.Tensor) -> tf.Tensor:
     """Replaces words of too many characters by one over the limit in bytes."""
-    text = tf.strings.regex_replace(text, _PUNCTUATION_OR_CHINESE, r" \0 ")
-    return tf.strings.regex_replace(text, _LONG_WORD, _UNKNOWN_WORD)
+    return tf.strings.regex_replace(
+        _split_marks(text), _LONG_WORD, _UNKNOWN_WORD
+    )
+
+
+def _split_marks(text: tf.Tensor) -> tf.Tensor:
+    """Puts spaces around punctuation marks and Chinese characters."""
+    return tf.strings.regex_replace(text, _PUNCTUATION_OR_CHINESE, r" \0 ")
+
+
+def single_spaced(text: tf.Tensor) -> tf.Tensor:
+    """Makes one space of any white space between words, none around them."""
+    return tf.strings.strip(tf.strings.regex_replace(text, _WHITE_SPACE, " "))

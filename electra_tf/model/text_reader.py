@@ -70,10 +70,13 @@ class TextReader:
           is_padded: whether rows have `max_seq_length` tokens, rather than
             those of the longest.
         """
-        column = [tf.size(text), 1]
+        return self._rows(self.tokenize(text), is_padded=is_padded)
+
+    def _rows(self, pieces: tf.RaggedTensor, *, is_padded: bool = False) -> Ids:
+        column = [pieces.nrows(tf.int32), 1]
         first = tf.fill(column, self.vocabulary.cls_id)
         last = tf.fill(column, self.vocabulary.sep_id)
-        pieces = self.tokenize(text)[:, : self.max_seq_length - 2]
+        pieces = pieces[:, : self.max_seq_length - 2]
         ids = tf.concat([first, pieces, last], axis=1)
         shape = [None, self.max_seq_length if is_padded else None]
         input_ids = ids.to_tensor(shape=shape)  # [B, L]
@@ -83,6 +86,27 @@ class TextReader:
             "input_mask": input_mask,
             "segment_ids": tf.zeros_like(input_ids),
         }
+
+    def read_with_offsets(
+        self, text: tf.Tensor
+    ) -> tuple[Ids, tf.Tensor, tf.Tensor]:
+        """Returns the rows of texts without masks, and where tokens stand.
+
+        Args:
+          text: string [B].
+
+        Returns:
+          As `read`; and int32 [B, L], the first byte of each token in its
+          text, and one past its last; 0 and 0 of [CLS], [SEP] and padding.
+        """
+        pieces = self.tokenizer.tokenize_with_offsets(text)
+        starts, ends = (
+            tf.pad(
+                x[:, : self.max_seq_length - 2].to_tensor(), [[0, 0], [1, 1]]
+            )
+            for x in (pieces.starts, pieces.ends)
+        )
+        return self._rows(pieces.ids), starts, ends
 
     def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
         """Returns the ids of the word pieces, int32 [B, (pieces)].

@@ -5,6 +5,8 @@
     <directory>/corrector/{text,ids}/1      in place of the discriminator, from
                                             the objectives that predict every
                                             token
+    <directory>/correction/text/1           discriminator and generator, see
+                                            `serving/correction.py`
 
 `serving/saved_models.py` says what `text` and `ids` read, and what their
 signature "encode" returns. A masked language model has a generator and no
@@ -27,6 +29,7 @@ All compute in float32, whatever the training did.
 
 import dataclasses
 import pathlib
+from collections.abc import Mapping
 
 import tensorflow as tf
 
@@ -38,19 +41,29 @@ from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.objectives.replace_mlm import ReplaceMlm
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretraining_model import PretrainingModel
-from electra_tf.serving import saved_models
+from electra_tf.serving import correction, saved_models
+from electra_tf.serving.correction import Correction
+from electra_tf.serving.networks import Detector, Filler
 from electra_tf.serving.saved_models import Network, Outputs
+from electra_tf.serving.usage import usage
 from electra_tf.training.updates import checkpoint_variables
 
 
 def export(
-    model: PretrainingModel, directory: pathlib.Path
+    model: PretrainingModel,
+    directory: pathlib.Path,
+    *,
+    temperature: float = 1.0,
+    threshold: float | None = None,
 ) -> list[pathlib.Path]:
     """Writes each network of a model as two SavedModels, and a model card.
 
     Args:
       model: with the weights to export.
       directory: where they go, each into a directory of its own.
+      temperature: of a discriminator, see `checkpoint.calibration`.
+      threshold: P(replaced) over which a token is flagged, of discriminator
+        and generator together; None to leave that out.
 
     Returns:
       The directory of each SavedModel.
@@ -58,11 +71,19 @@ def export(
     Raises:
       UserError: if `directory` cannot be written to.
     """
-    found = networks_of(_in_float32(model))
+    model = _in_float32(model)
+    found = networks_of(model, temperature)
+    signatures = {name: x.signatures for name, x in found.items()}
+    if threshold is not None and _has_correction(model, found):
+        signatures[correction.NAME] = Correction(
+            detector=_detector(model, temperature),
+            filler=_filler(model),
+            threshold=threshold,
+        ).signatures
     written = [
         path
-        for name, network in found.items()
-        for path in saved_models.export(network.signatures, directory / name)
+        for name, served in signatures.items()
+        for path in saved_models.export(served, directory / name)
     ]
     optimizer = getattr(model, "optimizer", None)
     step = int(optimizer.iterations.numpy()) if optimizer else 0
@@ -75,26 +96,39 @@ def export(
         run_facts.of_run(model.config, step),
         "saved_model",
         step=step,
+        usage=usage(signatures),
     )
     return written
 
 
-def networks_of(model: PretrainingModel) -> dict[str, Network]:
+def _has_correction(
+    model: PretrainingModel, networks: Mapping[str, Network]
+) -> bool:
+    is_both = networks.keys() >= {"discriminator", "generator"}
+    return is_both and model.config.objective.traits.answers == "verdicts"
+
+
+def networks_of(
+    model: PretrainingModel, temperature: float = 1.0
+) -> dict[str, Network]:
     """Returns the networks that a model has, by name, the main one first.
 
     Args:
       model: its objective's traits say what its main network `answers`;
         `generator_predictions` stands on `generator`, or without one on
         `electra`.
+      temperature: of a discriminator, see `checkpoint.calibration`.
     """
     found: dict[str, Network] = {}
     answers = model.config.objective.traits.answers
     if answers == "words":
         found["corrector"] = _corrector(model)
+    elif answers == "energies":
+        found["discriminator"] = _electric(model)
     elif answers:
-        found["discriminator"] = _discriminator(model)
+        found["discriminator"] = _detector(model, temperature).network
     if hasattr(model, "generator_predictions"):
-        found["generator"] = _generator(model)
+        found["generator"] = _filler(model).network
     return found
 
 
@@ -162,13 +196,19 @@ def _in_float32(model: PretrainingModel) -> PretrainingModel:
     return twin
 
 
-def _discriminator(model: Electra) -> Network:
-    """Describes what tells replaced tokens; of electric, their energies."""
+def _detector(model: Electra, temperature: float) -> Detector:
+    """Describes the discriminator."""
+    return Detector(
+        encoder=model.electra,
+        layers=model.detector,
+        reader=reader_of(model),
+        logits=lambda ids: model.discriminate(Inputs(**ids)),
+        temperature=temperature,
+    )
 
-    def probability(ids: Ids) -> Outputs:
-        inputs = Inputs(**ids)
-        found = tf.sigmoid(model.discriminate(inputs))
-        return {"probability_replaced": tf.where(inputs.is_real, found, 0.0)}
+
+def _electric(model: Electra) -> Network:
+    """Describes a discriminator that gives each token an energy."""
 
     def log_probability(ids: Ids) -> Outputs:
         inputs = Inputs(**ids)
@@ -176,43 +216,29 @@ def _discriminator(model: Electra) -> Network:
         scored = pretrain_helpers.candidates(inputs, model.vocabulary)
         return {"log_probability": tf.where(scored, -energies, 0.0)}
 
-    is_electric = model.config.objective.traits.answers == "energies"
-    predict = log_probability if is_electric else probability
     return Network(
         encoder=model.electra,
         layers=model.detector,
         reader=reader_of(model),
-        predict=predict,
-        predict_for_text=predict,
+        predict=log_probability,
+        predict_for_text=log_probability,
     )
 
 
-def _generator(model: PretrainingModel) -> Network:
-    """Describes what fills masks; only they are compared with all words."""
+def _filler(model: PretrainingModel) -> Filler:
+    """Describes the generator."""
     encoder = getattr(model, "generator", model.electra)
-    head, vocabulary = model.generator_predictions, model.vocabulary
+    head = model.generator_predictions
 
-    def logits(states: tf.Tensor) -> tf.Tensor:
+    def score(states: tf.Tensor) -> tf.Tensor:
         table = tf.convert_to_tensor(encoder.embeddings.word_embeddings)
         return head(states, table)
 
-    def predict(ids: Ids) -> Outputs:
-        return {"logits": logits(encoder(**ids).sequence_output)}
-
-    def predict_for_text(ids: Ids) -> Outputs:
-        is_mask = ids["input_ids"] == vocabulary.mask_id
-        states = encoder(**ids).sequence_output
-        states = tf.boolean_mask(states, is_mask)  # [M, H]
-        return saved_models.top_tokens(
-            logits(states), is_mask, vocabulary.tokens
-        )
-
-    return Network(
+    return Filler(
         encoder=encoder,
         layers=(encoder, head),
         reader=reader_of(model, reads_masks=True),
-        predict=predict,
-        predict_for_text=predict_for_text,
+        score=score,
     )
 
 

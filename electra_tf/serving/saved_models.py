@@ -6,8 +6,9 @@
 `text` needs the operations of tensorflow_text: import it before loading. `ids`
 has TensorFlow's own only and runs in programs that cannot load others. Each
 has the signature "serving_default", and may have others. Signatures of text
-read `text`, string [B], and of pairs `text_b`, string [B]; signatures of ids
-read `input_ids`, `input_mask` and `segment_ids`, int32 [B, L].
+read string [B]: `text`, of pairs `text_b` as well, of questions `question` and
+`context`. Signatures of ids read `input_ids`, `input_mask` and `segment_ids`,
+int32 [B, L].
 
 Weights are constants of the graph, which TensorFlow may lay out for its
 products once; variables it must take as they are, at every call. Those of more
@@ -30,13 +31,13 @@ import tensorflow as tf
 
 from electra_tf.model.modeling import BertModel
 from electra_tf.model.text_reader import Ids, TextReader
+from electra_tf.serving import warmup
 from electra_tf.util import files
 from electra_tf.util.locks import DirectoryLock
 
 NUM_TOP_TOKENS = 10
 MAX_CONSTANT_BYTES = 3 * 2**29
 
-_TEXTS = [tf.TensorSpec([None], tf.string, name) for name in ("text", "text_b")]
 _IDS = [
     tf.TensorSpec([None, None], tf.int32, name)
     for name in ("input_ids", "input_mask", "segment_ids")
@@ -55,16 +56,16 @@ class Signatures:
     """Signatures of the two SavedModels of a model, by their names.
 
     Attributes:
-      of_text: functions of `text`, or of `text` and `text_b`, string [B] each.
-      of_ids: functions of `Ids`.
-      num_texts: 1, or 2 of a model of pairs.
+      of_text: functions of texts, string [B] each.
+      of_ids: functions of `Ids`; none to serve texts alone.
+      text_names: of the arguments of the former, in order.
       assets: files of the tokenizer beside the graph.
       layers: whose weights become constants.
     """
 
     of_text: Endpoints
     of_ids: Endpoints
-    num_texts: int = 1
+    text_names: Sequence[str] = ("text",)
     assets: Sequence[tf.Module] = ()
     layers: Sequence[keras.layers.Layer] = ()
 
@@ -125,17 +126,13 @@ class Network:
         return _shown(ids) | self._encode(ids)
 
     def _encode(self, ids: Ids) -> Outputs:
-        output = self.encoder(**ids)
-        return {
-            "sequence_output": output.sequence_output,
-            "pooled_output": output.pooled_output,
-        }
+        return states(self.encoder, ids)
 
 
 def export(
     signatures: Signatures, directory: pathlib.Path
 ) -> list[pathlib.Path]:
-    """Writes the two SavedModels of a model.
+    """Writes the two SavedModels of a model, or that of texts alone.
 
     An older SavedModel is replaced only by one that is complete.
 
@@ -159,9 +156,11 @@ def export(
     write(
         text,
         of_text,
-        _TEXTS[: signatures.num_texts],
+        [tf.TensorSpec([None], tf.string, x) for x in signatures.text_names],
         signatures.assets,
     )
+    if not of_ids:
+        return [text]
     write(ids, of_ids, _IDS)
     return [text, ids]
 
@@ -200,6 +199,8 @@ def write(
 ) -> None:
     """Writes a SavedModel, then moves it to where an older one may be.
 
+    It holds warm-up requests for TensorFlow Serving.
+
     Args:
       path: of its directory.
       endpoints: its signatures, of which "serving_default" is one.
@@ -222,7 +223,17 @@ def write(
         _scratch(directory) as scratch,
     ):
         archive.write_out(scratch / _NEW, verbose=False)
+        warmup.write(scratch / _NEW, endpoints, spec)
         _replace(path, scratch)
+
+
+def states(encoder: BertModel, ids: Ids) -> Outputs:
+    """Returns what the signature "encode" does, see `Network`."""
+    output = encoder(**ids)
+    return {
+        "sequence_output": output.sequence_output,
+        "pooled_output": output.pooled_output,
+    }
 
 
 def _of_ids(answer: Callable[[Ids], Outputs]) -> Callable[..., Outputs]:

@@ -113,7 +113,7 @@ def test_what_the_card_of_a_saved_model_prints_works(
     run, tmp_path, monkeypatch
 ):
     first, *_ = export.networks_of(run[1]).items()
-    monkeypatch.setattr(export, "networks_of", lambda _: dict([first]))
+    monkeypatch.setattr(export, "networks_of", lambda *_: dict([first]))
     export.export(run[1], tmp_path)
     assert execute(tmp_path)
     assert "| disc_auc |" in (tmp_path / model_card.NAME).read_text()

@@ -1,5 +1,8 @@
 """SavedModels answer as `Predictor`, in a session as in Python."""
 
+import contextlib
+import re
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -30,6 +33,16 @@ def _ask(path, **feeds):
         return session.run(names, feeds)
 
 
+def _run_card(directory):
+    """Runs what the card prints, from its directory."""
+    text = (directory / "README.md").read_text()
+    snippets = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    with contextlib.chdir(directory):
+        for snippet in snippets:
+            exec(snippet, {})
+    return len(snippets)
+
+
 def test_a_classifier_answers_texts_and_ids(tmp_path, capsys):
     trial = tmp_path / "sst_model_1"
     model = tiny.write_trained(trial / "model", "sst")
@@ -52,6 +65,7 @@ def test_a_classifier_answers_texts_and_ids(tmp_path, capsys):
     feeds = {name: np.int32(value) for name, value in feeds.items()}
     found = _ask(paths[1], **feeds)["probabilities"]
     np.testing.assert_allclose(found[0], expected[0], atol=1e-6)
+    assert _run_card(root) == 2
 
 
 @pytest.mark.slow
@@ -93,11 +107,32 @@ def test_a_tagger_answers_every_word_of_a_row(tmp_path):
     assert shares[0, 1].max() == expected
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("task", ["sst", "ner"])
+def test_an_ensemble_answers_as_its_models_together(tmp_path, task):
+    known = {"labels": TAGS} if task == "ner" else {}
+    models = [
+        tiny.write_trained(tmp_path / str(seed), task, seed, **known)
+        for seed in (0, 1)
+    ]
+    items = ["good films", "it", "a"]
+    _main(f"--model={','.join(models)}", f"--output_dir={tmp_path}")
+    found = _ask(tmp_path / "text/1", text=items)
+    together = Predictor(models)(items)
+    assert together != Predictor(models[0])(items)
+    for i, answer in enumerate(together):
+        if task == "sst":
+            expected = list(answer["probabilities"].values())
+            ours = found["probabilities"][i]
+        else:
+            expected = answer["confidences"]
+            ours = found["confidences"][i, : len(expected)]
+        np.testing.assert_allclose(ours, expected, atol=1e-5)
+
+
 def test_what_cannot_be_served_is_refused(tmp_path):
     model = tiny.write_trained(tmp_path / "squad", "squad")
-    with pytest.raises(UserError, match="Received: squad.*electra_tf.predict"):
-        _main(f"--model={model}")
+    with pytest.raises(UserError, match="2 models of squad.*predict"):
+        export.export(Predictor([model, model]), tmp_path)
     with pytest.raises(UserError, match="Received: both"):
         _main(f"--model={model}", "--model_name=x")
-    with pytest.raises(UserError, match="an ensemble of 2"):
-        export.export(Predictor([model, model]), tmp_path)

@@ -237,6 +237,41 @@ def test_empty_batches_and_empty_texts_have_no_ids():
     assert tokenizer.tokenize(["", " \n"]).to_list() == [[], []]
 
 
+@pytest.mark.parametrize("mode", MODES[::3])
+def test_offsets_are_of_the_bytes_that_became_a_token(mode):
+    tokenizer = GraphTokenizer(VOCABULARY, *mode)
+    pieces = tokenizer.tokenize_with_offsets(tf.constant(TEXTS))
+    assert pieces.ids.to_list() == tokenizer.tokenize(TEXTS).to_list()
+    basic, num_exact, num_parts = BasicTokenizer(*mode), 0, 0
+    rows = zip(*map(tf.RaggedTensor.to_list, pieces), strict=True)
+    for text, columns in zip(TEXTS, rows, strict=True):
+        for i, start, end in zip(*columns, strict=True):
+            if i == VOCABULARY.unk_id:
+                continue
+            found = text.encode()[start:end].decode()
+            normal = "".join(basic.tokenize(found))
+            assert VOCABULARY.surface(i) in normal
+            is_exact = normal == VOCABULARY.surface(i)
+            num_exact += is_exact
+            num_parts += not is_exact  # of what became several
+    assert num_exact > 100 and num_parts < num_exact / 20
+
+
+def test_offsets_skip_bytes_that_are_not_utf8():
+    text = [b"", b"Caf\xc3\xa9s, \xff(na\xefve)", b"\xff", b"a\x00b"]
+    words = {"cafe", "##s", "nave", "a", "b", "ab", ",", "(", ")"}
+    vocabulary = vocabulary_of(words)
+    pieces = GraphTokenizer(vocabulary).tokenize_with_offsets(text)
+    tokens = tf.gather(vocabulary.tokens, pieces.ids).to_list()
+    assert tokens[1:] == [
+        [b"cafe", b"##s", b",", b"(", b"nave", b")"],
+        [],
+        [b"ab"],
+    ]
+    assert pieces.starts.to_list() == [[], [0, 5, 6, 9, 10, 15], [], [0]]
+    assert pieces.ends.to_list() == [[], [5, 6, 7, 10, 15, 16], [], [3]]
+
+
 def test_a_data_set_and_a_saved_model_hold_it(tmp_path):
     tokenizer = GraphTokenizer(VOCABULARY)
     expected = tokenizer.tokenize(TEXTS).to_list()

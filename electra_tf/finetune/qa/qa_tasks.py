@@ -39,6 +39,9 @@ class QATask(Task):
     Raises:
       UserError: also if a row has no room for the longest question and
         `doc_stride` tokens of a context, so that windows would not overlap.
+
+    Attributes:
+      threshold: see `QAConfig.qa_na_threshold`.
     """
 
     KIND: ClassVar[str] = "question answering"
@@ -58,7 +61,7 @@ class QATask(Task):
         length, config = self.max_seq_length, self.config.qa
         config.fitted(length).check_room(length)
         self._maker = RowMaker(self.tokenizer, config, length)
-        self._threshold = config.threshold(self.config.task.head)
+        self.threshold = config.threshold(self.config.task.head)
 
     @property
     def has_unanswerable(self) -> bool:
@@ -121,7 +124,7 @@ class QATask(Task):
         return Squad2Scorer(
             config,
             self.tokenizer,
-            threshold=self._threshold,
+            threshold=self.threshold,
             main_metric=_METRICS[metric or "f1"],
         )
 
@@ -136,7 +139,7 @@ class QATask(Task):
         """
         is_dev = split in self.dev_splits
         name = self.name if is_dev else f"{self.name}_{split}"
-        threshold = self._threshold if self.has_unanswerable else None
+        threshold = self.threshold if self.has_unanswerable else None
         return answer_files(name, answers, threshold=threshold)
 
 

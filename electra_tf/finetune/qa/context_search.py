@@ -1,0 +1,293 @@
+"""From question and context to the best span of tokens, inside a graph.
+
+It makes the rows of `qa_rows` and finds the spans of `answer_spans`, of the
+best answer alone, for exports that need no Python. A context of any length is
+read in windows, a block of them in memory at once.
+
+Letters in shapes: B questions, W windows of all questions, R windows in a
+block, L tokens in a row, K places in a beam.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from electra_tf.config.qa import QAConfig
+from electra_tf.finetune.qa import answer_spans
+from electra_tf.model import tensor_ops
+from electra_tf.model.text_reader import Ids
+from electra_tf.model.tokenization import Vocabulary
+from electra_tf.serving.blocks import in_blocks
+
+Tensors = Mapping[str, tf.Tensor]
+
+
+class Windows(NamedTuple):
+    """Parts of contexts, those of a question one after the other.
+
+    Attributes:
+      questions: int32 [W], the question of each.
+      starts: int32 [W], its first token, of those of its context.
+      steps: int32 [W], tokens from its start to that of the next one.
+      rooms: int32 [W], tokens that it has room for.
+      totals: int32 [W], tokens in its context.
+    """
+
+    questions: tf.Tensor
+    starts: tf.Tensor
+    steps: tf.Tensor
+    rooms: tf.Tensor
+    totals: tf.Tensor
+
+    @property
+    def sizes(self) -> tf.Tensor:
+        """Tokens in each, int32 [W]."""
+        return tf.minimum(self.rooms, self.totals - self.starts)
+
+    def block(self, rows: slice) -> "Windows":
+        """Takes some of the windows."""
+        return Windows(*(x[rows] for x in self))
+
+
+class BestSpans(NamedTuple):
+    """The best span of each row, or of each question.
+
+    Attributes:
+      scores: float32, the sum of the scores of its start and its end; -inf
+        where no span may be an answer.
+      first: int32, its first token, of those of the context.
+      last: int32, its last token.
+      nulls: float32, more where there is no answer.
+    """
+
+    scores: tf.Tensor
+    first: tf.Tensor
+    last: tf.Tensor
+    nulls: tf.Tensor
+
+
+class ContextSearch:
+    """Finds the best span of each context.
+
+    Args:
+      vocabulary: of the encoder.
+      config: of question answering.
+      max_seq_length: tokens in a row.
+      outputs: ids -> what a head of question answering returns, without the
+        columns of the scorer.
+    """
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        config: QAConfig,
+        max_seq_length: int,
+        outputs: Callable[[Ids], Tensors],
+    ) -> None:
+        self.vocabulary = vocabulary
+        self.config = config.fitted(max_seq_length)
+        self.max_seq_length = max_seq_length
+        self.outputs = outputs
+
+    def find(
+        self, questions: tf.RaggedTensor, contexts: tf.RaggedTensor
+    ) -> BestSpans:
+        """Finds the spans.
+
+        Args:
+          questions: int32 [B, (tokens)]; what is too long is cut.
+          contexts: int32 [B, (tokens)].
+
+        Returns:
+          The best span of each question, [B]; of equals the first.
+        """
+        questions = questions[:, : self.config.max_query_length]
+        windows = self.windows(questions, contexts)
+        kinds = (tf.float32, tf.int32, tf.int32, tf.float32)
+        found = in_blocks(
+            tf.size(windows.questions),
+            lambda rows: self._of_block(
+                windows.block(rows), questions, contexts
+            ),
+            [tf.TensorSpec([None], kind) for kind in kinds],
+        )
+        counts = tf.math.bincount(
+            windows.questions, minlength=questions.nrows(tf.int32)
+        )
+        return _best_of_groups(BestSpans(*found), counts)
+
+    def windows(
+        self, questions: tf.RaggedTensor, contexts: tf.RaggedTensor
+    ) -> Windows:
+        """Covers contexts with windows, as `qa_rows.get_windows`."""
+        totals = tf.cast(contexts.row_lengths(), tf.int32)
+        sizes = tf.cast(questions.row_lengths(), tf.int32)
+        rooms = self.max_seq_length - 3 - sizes
+        steps = tf.minimum(rooms, self.config.doc_stride)
+        rest = tf.maximum(totals - rooms, 0)
+        counts = 1 + (rest + steps - 1) // steps
+        owners = tf.repeat(tf.range(tf.size(counts)), counts)  # [W]
+        before = tf.gather(tf.cumsum(counts, exclusive=True), owners)
+        numbers = tf.range(tf.size(owners)) - before
+        steps, rooms, totals = (
+            tf.gather(x, owners) for x in (steps, rooms, totals)
+        )
+        return Windows(owners, numbers * steps, steps, rooms, totals)
+
+    def _of_block(
+        self,
+        windows: Windows,
+        questions: tf.RaggedTensor,
+        contexts: tf.RaggedTensor,
+    ) -> BestSpans:
+        """Returns the best span of each of some windows, [R]."""
+        questions = tf.gather(questions, windows.questions)
+        ids = self._rows(windows, questions, contexts)
+        offsets = 2 + tf.cast(questions.row_lengths(), tf.int32)  # of contexts
+        length = tensor_ops.shape_of(ids["input_ids"])[1]
+        places = tf.range(length) - offsets[:, tf.newaxis]  # [R, L]
+        in_context = (places >= 0) & (places < windows.sizes[:, tf.newaxis])
+        can_start = in_context & is_max_context(windows, places)
+        outputs = self.outputs(ids)
+        scores, first, last = best_spans(
+            outputs, in_context, can_start, self.config
+        )
+        shift = windows.starts - offsets
+        nulls = answer_spans.null_scores(outputs)
+        return BestSpans(scores, first + shift, last + shift, nulls)
+
+    def _rows(
+        self,
+        windows: Windows,
+        questions: tf.RaggedTensor,
+        contexts: tf.RaggedTensor,
+    ) -> Ids:
+        """Makes rows: [CLS] question [SEP] part of the context [SEP]."""
+        begins = tf.gather(contexts.row_starts(), windows.questions)
+        begins = tf.cast(begins, tf.int32) + windows.starts
+        places = tf.ragged.range(begins, begins + windows.sizes)
+        parts = tf.gather(contexts.values, places)  # [R, (tokens)]
+        column = tf.ones_like(windows.starts)[:, tf.newaxis]  # [R, 1]
+        sep = column * self.vocabulary.sep_id
+        first = tf.concat([column * self.vocabulary.cls_id, questions, sep], 1)
+        second = tf.concat([parts, sep], 1)
+        segments = [tf.zeros_like(first), tf.ones_like(second)]
+        ids = tf.concat([first, second], 1)
+        return {
+            "input_ids": ids.to_tensor(),
+            "input_mask": tf.ones_like(ids).to_tensor(),
+            "segment_ids": tf.concat(segments, 1).to_tensor(),
+        }
+
+
+def is_max_context(windows: Windows, places: tf.Tensor) -> tf.Tensor:
+    """Says which tokens no other window shows with more context around.
+
+    It is `qa_rows.max_context`; only windows that overlap are compared.
+
+    Args:
+      windows: R of them.
+      places: int32 [R, L], tokens from the start of the window on.
+
+    Returns:
+      bool [R, L].
+    """
+    steps, rooms, totals, starts = (
+        x[:, tf.newaxis, tf.newaxis]
+        for x in (windows.steps, windows.rooms, windows.totals, windows.starts)
+    )
+    reach = 1 + tf.reduce_max((windows.rooms - 1) // windows.steps)
+    others = starts + tf.range(-reach, reach + 1) * steps  # [R, 1, 2 reach + 1]
+    is_needed = others - steps + rooms < totals
+    is_there = (others == 0) | ((others > 0) & is_needed)
+    sizes = tf.minimum(rooms, totals - others)
+    tokens = starts + places[..., tf.newaxis]  # [R, L, 1]
+    shorter = tf.minimum(tokens - others, others + sizes - 1 - tokens)
+    scores = tf.cast(shorter, tf.float64) + 0.01 * tf.cast(sizes, tf.float64)
+    scores = tf.where(is_there & (shorter >= 0), scores, -1.0)
+    return tf.argmax(scores, -1, tf.int32) == reach
+
+
+def best_spans(
+    outputs: Tensors,
+    in_context: tf.Tensor,
+    can_start: tf.Tensor,
+    config: QAConfig,
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Returns the best span of each row, as `answer_spans.find_spans`.
+
+    Args:
+      outputs: of a head.
+      in_context: bool [R, L].
+      can_start: bool [R, L].
+      config: of question answering.
+
+    Returns:
+      Its score, float32 [R], -inf where there is no span, and the columns of
+      its first and its last token, int32 [R]; of equals the first in the beam.
+    """
+    starts, ends, start_scores, end_scores = _beam(outputs, in_context, config)
+    lengths = ends - starts[..., tf.newaxis] + 1  # [R, K, K]
+    is_valid = (
+        tf.gather(can_start, starts, batch_dims=1)[..., tf.newaxis]
+        & tf.gather(in_context, ends, batch_dims=1)
+        & (lengths >= 1)
+        & (lengths <= config.max_answer_length)
+    )
+    scores = start_scores[..., tf.newaxis] + end_scores
+    scores = tf.where(is_valid, scores, -float("inf"))
+    num_rows, num_starts, num_ends = tensor_ops.shape_of(scores)
+    flat = [num_rows, num_starts * num_ends]
+    scores = tf.reshape(scores, flat)
+    best = tf.argmax(scores, -1, tf.int32)  # [R]
+    return (
+        tf.gather(scores, best, batch_dims=1),
+        tf.gather(starts, best // num_ends, batch_dims=1),
+        tf.gather(tf.reshape(ends, flat), best, batch_dims=1),
+    )
+
+
+def _beam(
+    outputs: Tensors, in_context: tf.Tensor, config: QAConfig
+) -> tuple[tf.Tensor, ...]:
+    """Returns starts and their scores [R, K], ends and theirs [R, K, K]."""
+    if "start_top_index" in outputs:
+        return (
+            outputs["start_top_index"],
+            outputs["end_top_index"],
+            outputs["start_top_log_probs"],
+            outputs["end_top_log_probs"],
+        )
+    length = tensor_ops.shape_of(in_context)[1]
+    count = tf.minimum(config.n_best_size, length)
+    start, end = (
+        tf.math.top_k(
+            tf.where(in_context, outputs[f"{side}_logits"], -float("inf")),
+            count,
+        )
+        for side in ("start", "end")
+    )
+    each = tf.ones([1, count, 1], tf.int32)
+    ends = each * end.indices[:, tf.newaxis]
+    end_scores = tf.cast(each, tf.float32) * end.values[:, tf.newaxis]
+    return start.indices, ends, start.values, end_scores
+
+
+def _best_of_groups(spans: BestSpans, counts: tf.Tensor) -> BestSpans:
+    """Returns the best span of each question, and its least score of none.
+
+    Args:
+      spans: of all windows, [W].
+      counts: int32 [B], windows of each question, at least 1.
+    """
+    grouped = tf.RaggedTensor.from_row_lengths(spans.scores, counts)
+    scores = tf.pad(
+        grouped.to_tensor(-float("inf")),
+        [[0, 0], [0, 1]],  # a column to choose from, of no questions, too
+        constant_values=-float("inf"),
+    )
+    best = tf.cumsum(counts, exclusive=True) + tf.argmax(scores, -1, tf.int32)
+    scores, first, last = (tf.gather(x, best) for x in spans[:3])
+    nulls = tf.reduce_min(grouped.with_values(spans.nulls), 1)
+    return BestSpans(scores, first, last, nulls)

@@ -1,0 +1,79 @@
+"""Characters of UTF-8 and their bytes, inside a graph."""
+
+import functools
+
+import tensorflow as tf
+import tensorflow_text as tft
+
+_LONGER_CODES = (0x80, 0x800, 0x10000)  # the first of 2, 3 and 4 bytes
+
+
+def split_words(
+    text: tf.Tensor, between: str
+) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
+    """Splits text into words.
+
+    Args:
+      text: string [B].
+      between: regular expression of what separates words.
+
+    Returns:
+      string [B, (words)], in which NUL characters, at which tensorflow_text
+      stops to read, are another control character; int32 [B, (words)], the
+      first byte of each; and one past its last.
+    """
+    text = tf.strings.regex_replace(text, r"\x00", "\x01")
+    words, starts, ends = tft.regex_split_with_offsets(text, between)
+    return words, tf.cast(starts, tf.int32), tf.cast(ends, tf.int32)
+
+
+def num_characters(text: tf.Tensor) -> tf.Tensor:
+    """Counts characters other than spaces, int32 [B]."""
+    text = tf.strings.regex_replace(text, " ", "")
+    return tf.strings.length(text, unit="UTF8_CHAR")
+
+
+def character_bytes(
+    text: tf.Tensor, without: str = ""
+) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
+    """Returns where characters begin and end.
+
+    Args:
+      text: string [B]; bytes that are not UTF-8 are of no character.
+      without: characters to leave out.
+
+    Returns:
+      int32 [B, (characters)], the first byte of each, and one past its last.
+    """
+    codes, starts = tf.strings.unicode_decode_with_offsets(
+        text, "UTF-8", errors="ignore"
+    )
+    starts = tf.cast(starts, tf.int32)
+    longer = (tf.cast(codes >= code, tf.int32) for code in _LONGER_CODES)
+    ends = starts + 1 + functools.reduce(tf.add, longer)
+    is_shown = tf.ones_like(codes, tf.bool)
+    for character in without:
+        is_shown &= codes != ord(character)
+    return (
+        tf.ragged.boolean_mask(starts, is_shown),
+        tf.ragged.boolean_mask(ends, is_shown),
+    )
+
+
+def value_of_row(
+    values: tf.RaggedTensor,
+    rows: tf.Tensor,
+    columns: tf.Tensor,
+    is_there: tf.Tensor,
+) -> tf.Tensor:
+    """Looks up values, 0 where there is none.
+
+    Args:
+      values: int32 [B, (n)].
+      rows: int [S], of each value.
+      columns: int32 [S], likewise.
+      is_there: bool [S], likewise; where not, the others may be anything.
+    """
+    begins = tf.gather(tf.cast(values.row_starts(), tf.int32), rows)
+    flat = tf.concat([[0], values.values], 0)
+    return tf.gather(flat, tf.where(is_there, 1 + begins + columns, 0))

@@ -1,0 +1,153 @@
+"""The networks of any checkpoint as SavedModels: ours, the original's, others.
+
+    <directory>/discriminator/{text,ids}/1
+    <directory>/generator/{text,ids}/1
+    <directory>/correction/text/1    of both
+    <directory>/encoder/{text,ids}/1 of a checkpoint without heads
+
+They answer as those of `pretrain/export.py`. What a run alone knows, as that
+its discriminator gives energies, is not known here.
+"""
+
+import pathlib
+import warnings
+
+from electra_tf.checkpoint import (
+    calibration,
+    checkpoint_formats,
+    loading,
+    model_card,
+)
+from electra_tf.checkpoint.weights import Weights, select
+from electra_tf.serving import correction, networks, saved_models
+from electra_tf.serving.correction import Correction
+from electra_tf.serving.networks import Detector, Filler
+from electra_tf.serving.saved_models import Network
+from electra_tf.serving.usage import usage
+from electra_tf.util.errors import ElectraWarning, UserError
+
+Described = dict[str, Detector | Filler | Network]
+
+
+def export(
+    path: str,
+    directory: pathlib.Path,
+    *,
+    vocab_file: str = "",
+    threshold: float,
+) -> list[pathlib.Path]:
+    """Writes the networks of a checkpoint as SavedModels, and a model card.
+
+    Args:
+      path: as `checkpoint_formats.read` takes it.
+      directory: where they go, each into a directory of its own.
+      vocab_file: of the tokens. Default: the one beside the checkpoint.
+      threshold: P(replaced) over which a token is flagged.
+
+    Returns:
+      The directory of each SavedModel.
+
+    Raises:
+      UserError: if the checkpoint cannot be read, has no vocabulary or a
+        network that only its run can export; or if `directory` cannot be
+        written to.
+    """
+    described, step = describe(path, vocab_file=vocab_file)
+    alone = {
+        name: part if isinstance(part, Network) else part.network
+        for name, part in described.items()
+    }
+    signatures = {name: x.signatures for name, x in alone.items()}
+    detector, filler = map(described.get, ("discriminator", "generator"))
+    if detector and filler:
+        signatures[correction.NAME] = Correction(
+            detector=detector, filler=filler, threshold=threshold
+        ).signatures
+    written = [
+        place
+        for name, served in signatures.items()
+        for place in saved_models.export(served, directory / name)
+    ]
+    parts = {
+        name: model_card.Part(network.encoder.config, network.num_weights)
+        for name, network in alone.items()
+    }
+    model_card.write(
+        directory,
+        parts,
+        model_card.NO_FACTS,
+        "saved_model",
+        step=step,
+        usage=usage(signatures),
+    )
+    return written
+
+
+def describe(path: str, *, vocab_file: str = "") -> tuple[Described, int]:
+    """Describes the networks of a checkpoint, and returns its updates.
+
+    They are in float32 and read as many tokens as they have positions.
+
+    Args:
+      path: as `checkpoint_formats.read` takes it.
+      vocab_file: of the tokens. Default: the one beside the checkpoint.
+
+    Raises:
+      UserError: as `export`.
+    """
+    weights = checkpoint_formats.read(path, vocab_file=vocab_file)
+    _check(weights)
+    loading.warn_of_assumed_heads(weights)
+    temperature = temperature_of(path, weights.step)
+    described = {}
+    for name in weights.networks:
+        part = select(weights, name)
+        longest = part.architecture.encoder.max_position_embeddings
+        made = loading.make(part, "float32", max_seq_length=longest)
+        found = networks.describe(made, temperature)
+        described["encoder" if isinstance(found, Network) else name] = found
+    return described, weights.step
+
+
+def temperature_of(path: str, step: int) -> float:
+    """Returns the temperature beside a checkpoint, 1 if there is none.
+
+    That of another step is not used, with a warning.
+
+    Args:
+      path: of a checkpoint or of its directory; of several the first counts.
+      step: updates of the checkpoint.
+
+    Raises:
+      UserError: if the file of the temperature is damaged.
+    """
+    place = pathlib.Path(path.partition(",")[0])
+    found = calibration.read(place if place.is_dir() else place.parent)
+    if found is None:
+        return 1.0
+    if found.step != step:
+        warnings.warn(
+            f"The {calibration.FILE_NAME} beside {path} is of step "
+            f"{found.step:,}, not of {step:,}: probabilities are not "
+            "calibrated. Fit it again with electra_tf.analyze "
+            "--what=calibration.",
+            ElectraWarning,
+            stacklevel=3,
+        )
+        return 1.0
+    return found.temperature
+
+
+def _check(weights: Weights) -> None:
+    """Refuses what cannot be exported without its run, or without words."""
+    if weights.vocabulary is None:
+        raise UserError(
+            "A network that reads text must have a vocabulary. Received: "
+            f"{weights.origin}, with none beside it. Set --vocab_file."
+        )
+    if "corrector" in weights.networks:
+        raise UserError(
+            "A checkpoint must hold a discriminator, a generator or an "
+            f"encoder. Received: {weights.origin}, with a corrector. Name its "
+            "run with --data_dir and --model_name."
+        )

@@ -1,0 +1,130 @@
+"""What pre-trained networks answer, of a run's as of any checkpoint's.
+
+Letters in shapes: B rows, L tokens in a row, M masks, H hidden, V vocabulary.
+"""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+import keras
+import tensorflow as tf
+
+from electra_tf.model.modeling import BertModel
+from electra_tf.model.networks import (
+    ElectraDiscriminator,
+    ElectraGenerator,
+    EncoderWithHead,
+)
+from electra_tf.model.text_reader import Ids, TextReader
+from electra_tf.serving import saved_models
+from electra_tf.serving.saved_models import Network, Outputs
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Detector:
+    """A discriminator.
+
+    Attributes:
+      encoder: of the text.
+      layers: encoder and head.
+      reader: reads text.
+      logits: ids -> float32 [B, L], over 0 where a token was replaced.
+      temperature: divides the logits; see `checkpoint.calibration`.
+    """
+
+    encoder: BertModel
+    layers: Sequence[keras.layers.Layer]
+    reader: TextReader
+    logits: Callable[[Ids], tf.Tensor]
+    temperature: float = 1.0
+
+    def probability_replaced(self, ids: Ids) -> tf.Tensor:
+        """Returns P(replaced) of each token, float32 [B, L], 0 on padding."""
+        found = tf.sigmoid(self.logits(ids) / self.temperature)
+        return tf.where(ids["input_mask"] > 0, found, 0.0)
+
+    @property
+    def network(self) -> Network:
+        """The network, to export it alone."""
+
+        def predict(ids: Ids) -> Outputs:
+            return {"probability_replaced": self.probability_replaced(ids)}
+
+        return Network(
+            encoder=self.encoder,
+            layers=self.layers,
+            reader=self.reader,
+            predict=predict,
+            predict_for_text=predict,
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Filler:
+    """A generator, which fills in masks; only they meet the vocabulary.
+
+    Attributes:
+      encoder: of the text.
+      layers: encoder and head.
+      reader: reads text with masks.
+      score: float32 [..., H], states -> float32 [..., V], logits.
+    """
+
+    encoder: BertModel
+    layers: Sequence[keras.layers.Layer]
+    reader: TextReader
+    score: Callable[[tf.Tensor], tf.Tensor]
+
+    @property
+    def network(self) -> Network:
+        """The network, to export it alone."""
+        return Network(
+            encoder=self.encoder,
+            layers=self.layers,
+            reader=self.reader,
+            predict=self._logits,
+            predict_for_text=self._fill,
+        )
+
+    def _logits(self, ids: Ids) -> Outputs:
+        states = self.encoder(**ids).sequence_output
+        return {"logits": self.score(states)}
+
+    def _fill(self, ids: Ids) -> Outputs:
+        vocabulary = self.reader.vocabulary
+        is_mask = ids["input_ids"] == vocabulary.mask_id
+        states = self.encoder(**ids).sequence_output
+        states = tf.boolean_mask(states, is_mask)  # [M, H]
+        return saved_models.top_tokens(
+            self.score(states), is_mask, vocabulary.tokens
+        )
+
+
+def describe(
+    network: EncoderWithHead, temperature: float = 1.0
+) -> Detector | Filler | Network:
+    """Describes a network that stands alone.
+
+    Args:
+      network: with its weights and a vocabulary.
+      temperature: of a discriminator.
+    """
+    encoder = network.encoder
+    common = {
+        "encoder": encoder,
+        "layers": [x for x in (encoder, network.head) if x is not None],
+        "reader": network.reader,
+    }
+    if isinstance(network, ElectraGenerator):
+        return Filler(score=network.score, **common)
+    if isinstance(network, ElectraDiscriminator):
+
+        def logits(ids: Ids) -> tf.Tensor:
+            return network.head(encoder(**ids).sequence_output)
+
+        return Detector(logits=logits, temperature=temperature, **common)
+
+    def states(ids: Ids) -> Outputs:
+        return saved_models.states(encoder, ids)
+
+    return Network(predict=states, predict_for_text=states, **common)

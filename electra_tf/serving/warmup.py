@@ -1,0 +1,80 @@
+"""Warm-up requests, which TensorFlow Serving runs when it loads a model.
+
+The first request of a graph is slow, as TensorFlow optimizes it. They are
+TFRecords of the message PredictionLog, of which so little is needed that it is
+written here field by field.
+
+Source: prediction_log.proto, predict.proto and model.proto in
+tensorflow_serving/apis, which tell the numbers of the fields.
+"""
+
+import pathlib
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.core.framework.tensor_pb2 import TensorProto
+
+PATH = pathlib.PurePath("assets.extra", "tf_serving_warmup_requests")
+
+_TEXT = b"A request before the first one."
+_PREDICT_LOG = 6  # of PredictionLog
+_REQUEST = 1  # of PredictLog
+_MODEL, _INPUTS = 1, 2  # of PredictRequest
+_SIGNATURE = 3  # of ModelSpec
+_KEY, _VALUE = 1, 2  # of an entry of a map
+_LENGTH_DELIMITED = 2
+
+
+def write(
+    directory: pathlib.Path,
+    signatures: Iterable[str],
+    spec: Sequence[tf.TensorSpec],
+) -> None:
+    """Writes a request of each signature.
+
+    Args:
+      directory: of a SavedModel.
+      signatures: their names.
+      spec: of the arguments of each; axes of any size have one element.
+    """
+    path = directory / PATH
+    path.parent.mkdir()
+    inputs = {x.name: tf.make_tensor_proto(_example(x)) for x in spec}
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for name in signatures:
+            writer.write(_prediction_log(name, inputs))
+
+
+def _example(spec: tf.TensorSpec) -> np.ndarray:
+    shape = [size or 1 for size in spec.shape]
+    if spec.dtype == tf.string:
+        return np.full(shape, _TEXT, object)
+    return np.ones(shape, spec.dtype.as_numpy_dtype)
+
+
+def _prediction_log(signature: str, inputs: Mapping[str, TensorProto]) -> bytes:
+    request = _field(_MODEL, _field(_SIGNATURE, signature.encode()))
+    for name, value in inputs.items():
+        key = _field(_KEY, name.encode())
+        entry = key + _field(_VALUE, value.SerializeToString())
+        request += _field(_INPUTS, entry)
+    return _field(_PREDICT_LOG, _field(_REQUEST, request))
+
+
+def _field(number: int, content: bytes) -> bytes:
+    """Returns a field of a message: its tag, its length, its content."""
+    return (
+        _varint(number << 3 | _LENGTH_DELIMITED)
+        + _varint(len(content))
+        + (content)
+    )
+
+
+def _varint(value: int) -> bytes:
+    """Returns a number in groups of 7 bits, the lowest first."""
+    groups = []
+    while value > 0x7F:
+        groups.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*groups, value])

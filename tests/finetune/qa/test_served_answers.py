@@ -1,0 +1,194 @@
+"""Answers of exported models against those of `Predictor`.
+
+It covers `context_search` and `answer_places`, each also by itself.
+"""
+
+import multilingual
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny_finetuning as tiny
+
+from electra_tf.config.qa import QAConfig
+from electra_tf.finetune import export
+from electra_tf.finetune.predictor import Predictor
+from electra_tf.finetune.preprocessing import TextTokenizer
+from electra_tf.finetune.qa import qa_rows
+from electra_tf.finetune.qa.answer_places import Contexts, PlaceFinder
+from electra_tf.finetune.qa.answer_spans import AnswerTexts
+from electra_tf.finetune.qa.context_search import ContextSearch, is_max_context
+from electra_tf.finetune.qa.qa_reading import Context
+from electra_tf.model import sentencepiece_model
+from electra_tf.model.tokenization import Vocabulary
+
+QUESTIONS = [
+    ("the plot", "The film was\n\n very  good , it is (the PLOT)."),
+    ("what is very bad", "a bad film is the film " * 40),
+    ("it", "x"),
+    ("was it good", "F\u00eclms \u4e00film\u4e8c, e\u0301 good\u202fplot"),
+    ("very " * 30, "it was bad. " * 9),
+    ("the film", "the fi\0lm\0 is good"),
+    ("a film", "\ufeff \u2003plot\x85s " * 5),
+]
+
+
+def _trained(directory, **leaves):
+    room = {"max_query_length": 8, "doc_stride": 8, **leaves}
+    learnt = tiny.task("squad", **room, metadata={})
+    return Predictor(tiny.write_trained(directory / "model", learnt))
+
+
+def _exported(predictor, directory):
+    """Returns the signature of a SavedModel."""
+    path, _ = export.export(predictor, directory)
+    return tf.saved_model.load(path).signatures["serving_default"]
+
+
+@pytest.fixture(scope="module")
+def predictor(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("joint")
+    return _trained(directory, qa_na_threshold=0.2, beam_size=4)
+
+
+def _ask(serve, pairs):
+    question, context = (tf.constant(x) for x in zip(*pairs, strict=True))
+    found = serve(question=question, context=context)
+    return {name: value.numpy() for name, value in found.items()}
+
+
+def test_answers_are_the_predictors(predictor):
+    _check(export.served_model(predictor).answer_texts, predictor)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "leaves",
+    [
+        {"qa_na_threshold": 0.2},
+        {"answerable_classifier": False, "qa_na_threshold": 0.0},
+        {"joint_prediction": False},
+        {"head": "hugging_face", "qa_na_threshold": -50.0},
+    ],
+)
+def test_saved_models_answer_as_the_predictors(leaves, tmp_path):
+    predictor = _trained(tmp_path, **leaves)
+    _check(_exported(predictor, tmp_path), predictor)
+
+
+def _check(serve, predictor):
+    """Compares the answers to `QUESTIONS`, and checks their places."""
+    expected = predictor(QUESTIONS)
+    found = _ask(serve, QUESTIONS)
+    for i, (answer, (_, context)) in enumerate(
+        zip(expected, QUESTIONS, strict=True)
+    ):
+        assert found["answer"][i].decode() == answer["prediction"], i
+        np.testing.assert_allclose(
+            found["null_score"][i], answer["null_odds"], rtol=1e-4, atol=1e-4
+        )
+        best = answer["nbest"][0]
+        score = best["start_logit"] + best["end_logit"]
+        np.testing.assert_allclose(found["score"][i], score, atol=1e-4)
+        begin, end = found["start_char"][i], found["end_char"][i]
+        text = context[begin:end]
+        begin, end = found["start_byte"][i], found["end_byte"][i]
+        assert context.encode()[begin:end].decode() == text
+        words = text.replace("\u202f", " ").replace("\n", " ").split(" ")
+        assert " ".join(filter(None, words)) == best["text"]
+    nulls = found["null_score"]
+    assert nulls.min() < nulls.max()
+
+
+def test_contexts_of_nothing_and_no_questions_are_answered(predictor):
+    serve = export.served_model(predictor).answer_texts
+    hostile = [
+        ("", ""),
+        (b"\xff", b"\xff\xfe \xc3"),
+        ("it", "\u200b \x00"),
+        ("it " * 500, "good " * 400 + "x" * 5000),
+    ]
+    found = _ask(serve, hostile)
+    assert (found["answer"][:3] == b"").all()
+    assert (found["score"][:3] == -1e9).all() and found["score"][3] > -1e9
+    for name in ("start_byte", "end_byte", "start_char", "end_char"):
+        assert not found[name][:3].any()
+    none = tf.zeros([0], tf.string)
+    found = serve(question=none, context=none)
+    assert {value.shape[0] for value in found.values()} == {0}
+
+
+@pytest.mark.parametrize(("stride", "length"), [(1, 12), (3, 14), (8, 32)])
+def test_windows_are_those_of_the_rows(stride, length):
+    config = QAConfig(max_query_length=4, doc_stride=stride)
+    search = ContextSearch(tiny.VOCABULARY, config, length, outputs=None)
+    num_questions, totals = [0, 2, 4, 3, 0], [0, 5, 40, 29, 8]
+    windows = search.windows(
+        *(
+            tf.RaggedTensor.from_row_lengths(tf.zeros(sum(x), tf.int32), x)
+            for x in (num_questions, totals)
+        )
+    )
+    columns = tf.tile(tf.range(length)[tf.newaxis], [len(windows.starts), 1])
+    is_best = is_max_context(windows, columns).numpy()
+    starts, sizes = windows.starts.numpy(), windows.sizes.numpy()
+    row = 0
+    for i, total in enumerate(totals):
+        room = length - num_questions[i] - 3
+        expected = qa_rows.get_windows(total, room, stride)
+        best = qa_rows.max_context(expected, total)
+        for number, window in enumerate(expected):
+            assert windows.questions[row] == i
+            assert (starts[row], sizes[row]) == window
+            tokens = np.arange(window.start, sum(window))
+            np.testing.assert_array_equal(
+                is_best[row, : window.length], best[tokens] == number
+            )
+            row += 1
+    assert row == len(starts)
+
+
+def _texts(tokenizer, context):
+    """Returns what spans of tokens say, in Python and in a graph."""
+    words = Context(context).words
+    ids = tokenizer.tokenize(words)
+    numbers = np.repeat(np.arange(len(ids)), [len(x) for x in ids])
+    ids = np.concatenate(ids)
+    ends = [(i, j) for i in range(len(ids)) for j in range(i, len(ids))]
+    first, last = np.array([x for x in ends if x[1] - x[0] < 5]).T
+    texts = AnswerTexts(tokenizer)
+    expected = [
+        texts.text(words[numbers[i] : numbers[j] + 1], ids[i : j + 1])
+        for i, j in zip(first, last, strict=True)
+    ]
+    finder = PlaceFinder(tokenizer.in_graph, tokenizer.vocabulary)
+    contexts = Contexts.read(tf.fill(first.shape, context), tokenizer.in_graph)
+    found = finder.find(
+        contexts, np.int32(first), np.int32(last), tf.fill(first.shape, True)
+    )
+    return expected, [x.decode() for x in found.text.numpy()]
+
+
+@pytest.mark.parametrize("context", multilingual.SENTENCES)
+def test_spans_of_word_pieces_are_read_as_in_python(context):
+    letters = sorted({*" ".join(multilingual.SENTENCES).lower()} - {" "})
+    pieces = [x for letter in letters for x in (letter, f"##{letter}")]
+    tokens = dict.fromkeys([*tiny.VOCABULARY.tokens, *pieces[::3]])
+    tokenizer = TextTokenizer(Vocabulary(tuple(tokens)))
+    expected, found = _texts(tokenizer, context[:60])
+    assert found == expected
+
+
+@pytest.mark.slow
+def test_spans_of_sentence_pieces_are_read_as_in_python(tmp_path):
+    model = sentencepiece_model.learn(
+        multilingual.SENTENCES,
+        vocab_size=400,
+        model_type="unigram",
+        do_lower_case=True,
+        strip_accents=True,
+    )
+    (tmp_path / "spm.model").write_bytes(model)
+    vocabulary = Vocabulary.from_file(str(tmp_path / "spm.model"))
+    for context in multilingual.SENTENCES:
+        expected, found = _texts(TextTokenizer(vocabulary), context[:60])
+        assert found == expected

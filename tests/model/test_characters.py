@@ -1,0 +1,38 @@
+"""Characters and bytes against Python's own."""
+
+import multilingual
+import tensorflow as tf
+
+from electra_tf.model import characters
+
+TEXTS = (*multilingual.SENTENCES, *multilingual.AWKWARD)
+
+
+def test_bytes_of_characters_are_pythons():
+    starts, ends = characters.character_bytes(tf.constant(TEXTS), without=" a")
+    for text, begins, stops in zip(
+        TEXTS, starts.to_list(), ends.to_list(), strict=True
+    ):
+        shown = [i for i, x in enumerate(text) if x not in " a"]
+        assert begins == [len(text[:i].encode()) for i in shown]
+        assert stops == [len(text[: i + 1].encode()) for i in shown]
+
+
+def test_invalid_bytes_are_of_no_character():
+    starts, ends = characters.character_bytes(
+        tf.constant([b"\xffa\xc3 \xc3\xa9"])
+    )
+    assert starts.to_list() == [[1, 3, 4]] and ends.to_list() == [[2, 4, 6]]
+
+
+def test_spaces_do_not_count():
+    found = characters.num_characters(tf.constant(TEXTS)).numpy().tolist()
+    assert found == [len(text.replace(" ", "")) for text in TEXTS]
+
+
+def test_values_are_looked_up_where_there_are_any():
+    values = tf.ragged.constant([[5, 6], [], [7]], dtype=tf.int32)
+    found = characters.value_of_row(
+        values, [0, 2, 1, 0], [1, 0, 9, -7], [True, True, False, False]
+    )
+    assert found.numpy().tolist() == [6, 7, 0, 0]

@@ -1,0 +1,206 @@
+"""Any checkpoint becomes SavedModels, correction among them."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny
+
+from electra_tf import export_saved_model
+from electra_tf.checkpoint import calibration, checkpoint_formats
+from electra_tf.checkpoint.calibration import Calibration
+from electra_tf.checkpoint.checkpoints import Checkpoints
+from electra_tf.checkpoint.weights import ENCODER
+from electra_tf.serving import checkpoints
+from electra_tf.serving.correction import Correction
+from electra_tf.util import config_flags
+from electra_tf.util.errors import ElectraWarning, UserError
+
+TEXTS = ["w1 W2  w3, w4", "", "w5 w6 w7 w8 w9 w10 w11 w12 w13 w14 w15 w16 w17"]
+KNOWN = ["w1 w2 w3 [UNK] w4", "", TEXTS[2]]
+TEMPERATURE, THRESHOLD = 0.5, 0.55
+
+
+def _main(*flags):
+    config = export_saved_model.ExportConfig
+    export_saved_model.main(config_flags.parse(config, flags))
+
+
+@pytest.fixture(scope="module")
+def model():
+    config = tiny.config(num_hidden_layers=1, initializer_range=0.5)
+    model = tiny.model(config)
+    ids, mask = _rows(KNOWN)
+    logits = _logits(model, ids, mask)[mask.numpy() > 0]
+    shift = model.discriminator_predictions.dense_1.bias
+    shift.assign_sub([np.median(logits)])  # some are flagged, some are not
+    return model
+
+
+def _logits(model, ids, mask):
+    states = model.electra(ids, mask, 0 * mask).sequence_output
+    return model.discriminator_predictions(states).numpy()
+
+
+@pytest.fixture(scope="module")
+def source(model, tmp_path_factory):
+    """Returns a checkpoint as our converter writes it, with a temperature."""
+    bare = tmp_path_factory.mktemp("bare")
+    Checkpoints(bare, tiny.checkpoint_variables(model)).save(0)
+    (bare / "vocab.txt").write_bytes(tiny.VOCABULARY.content)
+    weights = checkpoint_formats.read(
+        str(bare), num_attention_heads=2, generator_num_attention_heads=1
+    )
+    directory = bare / "converted"
+    checkpoint_formats.write(str(directory), weights, "electra_tf")
+    calibration.write(directory, Calibration(TEMPERATURE, "errors", 0))
+    return directory
+
+
+@pytest.fixture(scope="module")
+def root(source, tmp_path_factory):
+    root = tmp_path_factory.mktemp("saved_model")
+    _main(
+        f"--checkpoint={source}",
+        f"--output_dir={root}",
+        f"--threshold={THRESHOLD}",
+    )
+    return root
+
+
+def _rows(texts):
+    ids = [
+        [2, *map(tiny.VOCABULARY.tokens.index, text.split()), 3]
+        for text in texts
+    ]
+    ids = tf.ragged.constant(ids, dtype=tf.int32)
+    return ids.to_tensor(), tf.ones_like(ids).to_tensor()
+
+
+def _repairs(model, ids, row, column):
+    """Returns what the generator says of one masked token, but for it."""
+    masked = ids[row : row + 1].copy()
+    masked[0, column] = tiny.VOCABULARY.mask_id
+    mask = np.int32(masked > 0)
+    states = model.generator(masked, mask, 0 * mask).sequence_output
+    table = model.electra.embeddings.word_embeddings
+    logits = model.generator_predictions(states, tf.convert_to_tensor(table))
+    logits = logits.numpy()[0, column].astype(np.float64)
+    shares = np.exp(logits - logits.max())
+    shares /= shares.sum()
+    order = np.argsort(-shares)
+    best = order[order != ids[row, column]][:5]
+    return np.array(tiny.VOCABULARY.tokens, "S")[best], shares[best]
+
+
+def _correct(source):
+    described, _ = checkpoints.describe(str(source))
+    both = Correction(
+        detector=described["discriminator"],
+        filler=described["generator"],
+        threshold=THRESHOLD,
+    )
+    return both.correct(tf.constant(TEXTS))
+
+
+@pytest.mark.parametrize(
+    "is_saved", [False, pytest.param(True, marks=pytest.mark.slow)]
+)
+def test_correction_flags_tokens_and_repairs_them_one_by_one(
+    is_saved, model, source, request
+):
+    if is_saved:
+        path = request.getfixturevalue("root") / "correction/text/1"
+        loaded = tf.saved_model.load(path)
+        found = loaded.serving_default(tf.constant(TEXTS))
+    else:
+        found = _correct(source)
+    found = {name: value.numpy() for name, value in found.items()}
+    ids, mask = _rows(KNOWN)
+    logits = _logits(model, ids, mask)
+    expected = 1 / (1 + np.exp(-logits / TEMPERATURE))
+    is_text = (mask.numpy() > 0) & (ids.numpy() != 2) & (ids.numpy() != 3)
+    expected = np.where(is_text, expected, 0)
+    np.testing.assert_allclose(
+        found["probability_replaced"], expected, atol=1e-5
+    )
+    flags = expected > THRESHOLD
+    assert 2 < flags.sum() < is_text.sum() - 2
+    np.testing.assert_array_equal(found["is_flagged"], flags)
+    for row, column in np.argwhere(flags):
+        tokens, shares = _repairs(model, ids.numpy(), row, column)
+        top = found["top_tokens"][row, column]
+        np.testing.assert_array_equal(top, tokens)
+        top = found["top_probabilities"][row, column]
+        np.testing.assert_allclose(top, shares, atol=1e-5)
+    assert set(found["top_tokens"][~flags].flat) == {b""}
+    assert not found["top_probabilities"][~flags].any()
+    spans = [(0, 2), (3, 5), (7, 9), (9, 10), (11, 13)]
+    starts, ends = (found[f"{side}_byte"] for side in ("start", "end"))
+    assert [*zip(starts[0, 1:6], ends[0, 1:6], strict=True)] == spans
+    assert not starts[~is_text].any() and not ends[~is_text].any()
+
+
+@pytest.mark.slow
+def test_networks_answer_as_the_models(model, root):
+    names = sorted(path.parent.name for path in root.glob("*/text"))
+    assert names == ["correction", "discriminator", "generator"]
+    batch = tiny.batch(2, 32)  # as many as there are positions
+    batch = batch._replace(segment_ids=0 * batch.segment_ids)
+    loaded = tf.saved_model.load(root / "discriminator/ids/1")
+    found = loaded.serving_default(*batch)["probability_replaced"]
+    logits = _logits(model, *batch[:2]) / TEMPERATURE
+    expected = batch.input_mask.numpy() / (1 + np.exp(-logits))
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    loaded = tf.saved_model.load(root / "generator/ids/1")
+    found = loaded.encode(*batch)["sequence_output"]
+    expected = model.generator(*batch).sequence_output
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["hf", "encoder"])
+def test_other_formats_and_encoders_alone_are_exported(
+    target, model, source, tmp_path
+):
+    weights = checkpoint_formats.read(str(source))
+    kind = {"hf": {}, "encoder": {"networks": [ENCODER]}}[target]
+    if target == "hf":
+        pytest.importorskip("safetensors")
+    checkpoint_formats.write(str(tmp_path / "x"), weights, "hf", **kind)
+    _main(f"--checkpoint={tmp_path / 'x'}", f"--output_dir={tmp_path}")
+    name = "encoder" if target == "encoder" else "discriminator"
+    loaded = tf.saved_model.load(tmp_path / name / "text/1")
+    found = loaded.encode(tf.constant(TEXTS[2:]))["sequence_output"]
+    ids, mask = _rows(TEXTS[2:])
+    expected = model.electra(ids, mask, 0 * mask).sequence_output
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    assert (tmp_path / "correction").exists() == (target == "hf")
+
+
+def test_a_temperature_of_another_step_is_not_used(source):
+    assert checkpoints.temperature_of(str(source), 0) == TEMPERATURE
+    with pytest.warns(ElectraWarning, match="step 0, not of 7"):
+        assert checkpoints.temperature_of(str(source), 7) == 1
+    assert checkpoints.temperature_of(str(source.parent / "model"), 7) == 1
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--checkpoint={}"], "`output_dir`"),
+        (["--checkpoint={}", "--output_dir=x", "--model=y"], "both"),
+        (["--model={}", "--vocab_file=x"], "`vocab_file`"),
+        (["--model={}", "--threshold=1"], "`threshold`.*between 0 and 1"),
+    ],
+)
+def test_flags_that_do_not_fit_are_refused(flags, message, source):
+    with pytest.raises(UserError, match=message):
+        _main(*(flag.format(source) for flag in flags))
+
+
+def test_a_checkpoint_without_vocabulary_is_refused(source, tmp_path):
+    for path in source.glob("[!v]*"):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    with pytest.raises(UserError, match="--vocab_file"):
+        _main(f"--checkpoint={tmp_path}", f"--output_dir={tmp_path / 'x'}")
+    assert not (tmp_path / "x").exists()

@@ -1,0 +1,89 @@
+"""Requests are answered as the SavedModel does, or refused with a reason."""
+
+import json
+
+import pytest
+import tensorflow as tf
+
+from electra_tf.serving import rest, saved_models
+from electra_tf.serving.rest import TextServer
+from electra_tf.util.errors import UserError
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    path = tmp_path_factory.mktemp("model") / "1"
+
+    def measure(text):
+        size = tf.strings.length(text)
+        tail = tf.strings.substr(text, tf.maximum(size - 3, 0), 3 + 0 * size)
+        return {"size": size, "tail": tail, "batch": 0 * size + tf.size(text)}
+
+    def join(text):
+        return {"twice": tf.strings.join([text, text])}
+
+    endpoints = {"serving_default": measure, "join": join}
+    spec = [tf.TensorSpec([None], tf.string, "text")]
+    saved_models.write(path, endpoints, spec)
+    return TextServer(str(path))
+
+
+def _ask(server, request):
+    return json.loads(json.dumps(server.answer(request)))["predictions"]
+
+
+def test_instances_are_answered_in_their_order(server):
+    texts = ["x" * (i * 7 % 150) for i in range(150)]
+    found = _ask(server, {"instances": texts})
+    assert [row["size"] for row in found] == list(map(len, texts))
+    assert {row["batch"] for row in found} == {rest.BATCH_SIZE, 150 % 64}
+    named = [{"text": text} for text in texts]
+    assert _ask(server, {"instances": named}) == found
+
+
+def test_a_single_output_is_its_values(server):
+    request = {"instances": ["a", "é"], "signature_name": "join"}
+    assert _ask(server, request) == ["aa", "éé"]
+
+
+def test_hostile_texts_are_answered(server):
+    texts = ["", "\0", "\ud800", "x" * 2**20, "aé", *["a"] * 5000]
+    found = _ask(server, {"instances": texts})
+    sizes = [0, 1, 1, 2**20, 3]
+    assert [row["size"] for row in found] == sizes + [1] * 5000
+    assert _ask(server, {"instances": []}) == []
+    half = _ask(server, {"instances": ["éa\u20ac"]})[0]["tail"]
+    assert half == "\u20ac"
+    assert "\ufffd" in _ask(server, {"instances": ["é\u20aca"]})[0]["tail"]
+
+
+@pytest.mark.parametrize(
+    ("request_", "message"),
+    [
+        (None, "an object with a list"),
+        ({"instances": "a text"}, "an object with a list"),
+        ({"inputs": ["a text"]}, "an object with a list"),
+        ({"instances": ["a", 1]}, 'Instance 2 must be {"text": text}.*1'),
+        ({"instances": [{"txt": "a"}]}, "Instance 1"),
+        ({"instances": [{"text": ["a"]}]}, "Instance 1"),
+        (
+            {"instances": ["a"], "signature_name": "x"},
+            "one of join, serving_default|one of serving_default, join",
+        ),
+        ({"instances": ["a"], "signature_name": ["x"]}, "must be one of"),
+    ],
+)
+def test_other_requests_are_refused(request_, message, server):
+    with pytest.raises(UserError, match=message):
+        server.answer(request_)
+
+
+def test_what_is_no_saved_model_of_texts_is_refused(tmp_path):
+    with pytest.raises(UserError, match=r"without saved_model\.pb"):
+        TextServer(str(tmp_path))
+    spec = [tf.TensorSpec([None, None], tf.int32, "input_ids")]
+    saved_models.write(
+        tmp_path / "1", {"serving_default": lambda x: {"y": x + 1}}, spec
+    )
+    with pytest.raises(UserError, match="reads ids"):
+        TextServer(str(tmp_path / "1"))
