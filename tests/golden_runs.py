@@ -25,6 +25,7 @@ from electra_tf.util import config_fields
 PATH = pathlib.Path(__file__).parent / "golden" / "runs.json"
 NUM_UPDATES = 20
 COMMANDS = {
+    "analyze": "AnalysisConfig",
     "build_openwebtext_pretraining_dataset": "OpenWebTextConfig",
     "build_pretraining_dataset": "BuildConfig",
     "build_vocab": "VocabConfig",
@@ -34,6 +35,7 @@ COMMANDS = {
     "predict": "PredictConfig",
     "run_finetuning": "FinetuningConfig",
     "run_pretraining": "PretrainingConfig",
+    "score": "ScoreConfig",
 }
 KINDS = ("classification", "regression", "tagging", "qa")
 

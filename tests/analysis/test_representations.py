@@ -87,7 +87,7 @@ def test_words_that_tell_their_tags_are_told_by_all_layers(same):
     of_tags = same.results["probes"]["part of speech"]
     assert of_tags["baselines"]["most frequent tag of the word"]["value"] == 1
     assert 0.3 < of_tags["baselines"]["most frequent tag"]["value"] < 0.6
-    assert of_tags["accuracies"]["model"][0]["value"] > 0.95
+    assert of_tags["accuracies"]["model"][0]["value"] > 0.8
 
 
 def test_the_report_is_json_and_can_be_drawn(same):
