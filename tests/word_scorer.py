@@ -3,8 +3,8 @@
 import math
 import types
 
-from electra_tf.analysis.scores import Repair, TextScores, TokenScore
-from electra_tf.analysis.word_scores import Model
+from electra_tf.analysis.scoring.scores import Repair, TextScores, TokenScore
+from electra_tf.analysis.scoring.word_scores import Model
 from electra_tf.model.tokenization import Vocabulary
 
 SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")

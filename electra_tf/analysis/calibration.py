@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from electra_tf.analysis import reliability, word_scores
-from electra_tf.analysis.annotated_text import AnnotatedText
+from electra_tf.analysis import reliability
+from electra_tf.analysis.examples.annotated_text import AnnotatedText
 from electra_tf.analysis.reliability import Bins, Brier, Judged
 from electra_tf.analysis.replaced_tokens import Replacer
-from electra_tf.analysis.reports import Report, Table
-from electra_tf.analysis.statistics import Interval, bootstrap
+from electra_tf.analysis.reporting.reports import Report, Table
+from electra_tf.analysis.reporting.statistics import Interval, bootstrap
+from electra_tf.analysis.scoring import word_scores
 from electra_tf.checkpoint import calibration
 from electra_tf.checkpoint.calibration import Calibration
 from electra_tf.config.analysis import AnalysisConfig
@@ -32,7 +33,7 @@ from electra_tf.util.errors import UserError
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from electra_tf.analysis.scorer import Scorer
+    from electra_tf.analysis.scoring.scorer import Scorer
 
 _KINDS = _HUMAN, _REPLACED = "human errors", "replaced tokens"
 _HEADER = (

@@ -21,17 +21,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from electra_tf.analysis import detection, word_scores
-from electra_tf.analysis.annotated_text import AnnotatedText
+from electra_tf.analysis import detection
 from electra_tf.analysis.detection import Detection, Items, ResampledAuc
-from electra_tf.analysis.reports import Report, Table
-from electra_tf.analysis.scores import TextScores
-from electra_tf.analysis.statistics import (
+from electra_tf.analysis.examples.annotated_text import AnnotatedText
+from electra_tf.analysis.reporting.reports import Report, Table
+from electra_tf.analysis.reporting.statistics import (
     Interval,
     bootstrap,
     wilson,
 )
-from electra_tf.analysis.word_scores import Suspicion
+from electra_tf.analysis.scoring import word_scores
+from electra_tf.analysis.scoring.scores import TextScores
+from electra_tf.analysis.scoring.word_scores import Suspicion
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util.errors import UserError
@@ -39,7 +40,7 @@ from electra_tf.util.errors import UserError
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from electra_tf.analysis.scorer import Scorer
+    from electra_tf.analysis.scoring.scorer import Scorer
 
 _UNIGRAM, _ALL = "unigram", "all words"
 _NUM_REPAIRS = 5

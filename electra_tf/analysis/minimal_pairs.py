@@ -26,16 +26,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from electra_tf.analysis import json_rows, sentence_scores
-from electra_tf.analysis.reports import Report, Table
-from electra_tf.analysis.sentence_scores import FORMS, ScoresTexts
-from electra_tf.analysis.statistics import (
+from electra_tf.analysis.examples import json_rows
+from electra_tf.analysis.reporting.reports import Report, Table
+from electra_tf.analysis.reporting.statistics import (
     Interval,
     bootstrap,
     mean,
     shown,
     wilson,
 )
+from electra_tf.analysis.scoring import sentence_scores
+from electra_tf.analysis.scoring.sentence_scores import FORMS, ScoresTexts
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.data.formats.rows import Record
 from electra_tf.util import plotting

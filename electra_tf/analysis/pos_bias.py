@@ -22,17 +22,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from electra_tf.analysis import word_scores
-from electra_tf.analysis.annotated_text import UPOS, AnnotatedText
 from electra_tf.analysis.detection import Items, ResampledAuc
+from electra_tf.analysis.examples.annotated_text import UPOS, AnnotatedText
 from electra_tf.analysis.replaced_tokens import ReplacedText, Replacer
-from electra_tf.analysis.reports import Report, Table
-from electra_tf.analysis.scores import TextScores
-from electra_tf.analysis.statistics import (
+from electra_tf.analysis.reporting.reports import Report, Table
+from electra_tf.analysis.reporting.statistics import (
     Interval,
     bootstrap,
     wilson,
 )
+from electra_tf.analysis.scoring import word_scores
+from electra_tf.analysis.scoring.scores import TextScores
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.util import optional_packages
 from electra_tf.util.errors import UserError

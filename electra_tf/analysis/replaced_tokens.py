@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.analysis.word_scores import Model
+from electra_tf.analysis.scoring.word_scores import Model
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.model.networks import ElectraGenerator, complete_ids
 from electra_tf.model.text_reader import TextReader
 from electra_tf.model.tokenization import Vocabulary
 
 if TYPE_CHECKING:
-    from electra_tf.analysis.scoring_networks import ScoringNetworks
+    from electra_tf.analysis.scoring.networks import ScoringNetworks
 
 MASK_PROB = 0.15
 """Share of the tokens that are masked."""

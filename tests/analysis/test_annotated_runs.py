@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+import tiny_scoring
 
-from electra_tf.analysis import calibration, errors, pos_bias, word_scores
+from electra_tf.analysis import calibration, errors, pos_bias
+from electra_tf.analysis.scoring import word_scores
 from electra_tf.config.analysis import AnalysisConfig
-
-tiny_scoring = pytest.importorskip("tiny_scoring")  # of the scorer's tests
 
 
 def _sentences(seed, label):

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from fake_scorer import FakeScorer
 
-from electra_tf.analysis import minimal_pairs, sentence_scores
+from electra_tf.analysis import minimal_pairs
 from electra_tf.analysis.minimal_pairs import Pair
-from electra_tf.analysis.reports import as_text
+from electra_tf.analysis.reporting.reports import as_text
+from electra_tf.analysis.scoring import sentence_scores
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.util import plotting
 from electra_tf.util.errors import UserError

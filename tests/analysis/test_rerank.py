@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from fake_scorer import FakeScorer
 
-from electra_tf.analysis import rerank, sentence_scores
-from electra_tf.analysis.n_best import NBest
+from electra_tf.analysis import rerank
+from electra_tf.analysis.examples.n_best import NBest
+from electra_tf.analysis.scoring import sentence_scores
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.util import plotting
 from electra_tf.util.errors import UserError
