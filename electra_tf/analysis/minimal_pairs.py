@@ -36,6 +36,7 @@ from electra_tf.analysis.reporting.statistics import (
     wilson,
 )
 from electra_tf.analysis.scoring import sentence_scores
+from electra_tf.analysis.scoring.scorer import Scorer
 from electra_tf.analysis.scoring.sentence_scores import FORMS, ScoresTexts
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.data.formats.rows import Record
@@ -86,7 +87,7 @@ def run(config: AnalysisConfig) -> Report:
     pairs = read(
         config.test, max_examples=config.max_examples, seed=config.seed
     )
-    return minimal_pairs(config, sentence_scores.load(config), pairs)
+    return minimal_pairs(config, Scorer.from_config(config), pairs)
 
 
 def read(

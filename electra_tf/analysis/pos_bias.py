@@ -32,6 +32,7 @@ from electra_tf.analysis.reporting.statistics import (
     wilson,
 )
 from electra_tf.analysis.scoring import word_scores
+from electra_tf.analysis.scoring.scorer import Scorer
 from electra_tf.analysis.scoring.scores import TextScores
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.util import optional_packages
@@ -153,10 +154,10 @@ def run(config: AnalysisConfig) -> Report:
                 "`test` must name texts with parts of speech, .conllu. "
                 f"Received: {text.path}. Leave it out."
             )
-    model = word_scores.load(config)
-    word_scores.require_discriminator(config, model.scorer)
-    replacer = Replacer.of_model(config, model)
-    scores = word_scores.score(model.scorer, texts, ["discriminator"])
+    scorer = Scorer.from_config(config)
+    word_scores.require_discriminator(config, scorer)
+    replacer = Replacer.for_scorer(config, scorer)
+    scores = word_scores.score(scorer, texts, ["discriminator"])
     replaced = replacer.replace([text.text for text in texts])
     tokens = join(texts, scores, replaced)
     figures = measure(config, tokens)

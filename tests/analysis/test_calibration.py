@@ -6,7 +6,7 @@ from word_scorer import WordScorer
 from electra_tf.analysis import calibration
 from electra_tf.analysis.reliability import Judged
 from electra_tf.analysis.replaced_tokens import ReplacedText, Replacer
-from electra_tf.analysis.scoring import word_scores
+from electra_tf.analysis.scoring.scorer import Scorer
 from electra_tf.checkpoint import calibration as stored
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.util.errors import UserError
@@ -37,8 +37,8 @@ def make_config(tmp_path, monkeypatch):
     model.mkdir()
     scorer = WordScorer(TABLE)
     scorer.directory = model
-    monkeypatch.setattr(word_scores, "load", lambda _: scorer.model)
-    monkeypatch.setattr(Replacer, "of_model", lambda *_: _Replacer())
+    monkeypatch.setattr(Scorer, "from_config", lambda _: scorer)
+    monkeypatch.setattr(Replacer, "for_scorer", lambda *_: _Replacer())
 
     def make(marked="", plain="", **fields):
         names = []

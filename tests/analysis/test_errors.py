@@ -6,7 +6,7 @@ from word_scorer import WordScorer
 from electra_tf.analysis import errors
 from electra_tf.analysis.errors import Scored
 from electra_tf.analysis.examples.annotated_text import AnnotatedText
-from electra_tf.analysis.scoring import word_scores
+from electra_tf.analysis.scoring.scorer import Scorer
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util.errors import UserError
@@ -32,7 +32,7 @@ def config(tmp_path):
 
 def _run(config, monkeypatch, scorer=None):
     scorer = scorer or WordScorer(TABLE)
-    monkeypatch.setattr(word_scores, "load", lambda _: scorer.model)
+    monkeypatch.setattr(Scorer, "from_config", lambda _: scorer)
     return errors.run(config)
 
 

@@ -7,7 +7,7 @@ from electra_tf.analysis import pos_bias
 from electra_tf.analysis.examples.annotated_text import UPOS
 from electra_tf.analysis.pos_bias import Rate, Tokens
 from electra_tf.analysis.replaced_tokens import ReplacedText, Replacer
-from electra_tf.analysis.scoring import word_scores
+from electra_tf.analysis.scoring.scorer import Scorer
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.util.errors import UserError
 
@@ -42,9 +42,9 @@ def _config(path="t", **fields):
 
 @pytest.fixture
 def report(tmp_path, monkeypatch):
-    model = WordScorer(TABLE).model
-    monkeypatch.setattr(word_scores, "load", lambda _: model)
-    monkeypatch.setattr(Replacer, "of_model", lambda *_: _Replacer())
+    scorer = WordScorer(TABLE)
+    monkeypatch.setattr(Scorer, "from_config", lambda _: scorer)
+    monkeypatch.setattr(Replacer, "for_scorer", lambda *_: _Replacer())
     (tmp_path / "x.conllu").write_text("\n".join([SENTENCE] * 3))
     return pos_bias.run(_config(tmp_path / "x.conllu"))
 

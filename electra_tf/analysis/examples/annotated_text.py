@@ -17,18 +17,17 @@ Source: Rei and Yannakoudakis, 2016 (labels of FCE); Napoles et al., 2017
 
 import dataclasses
 import difflib
-import io
 import itertools
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-import numpy as np
-
-from electra_tf.data.formats import compression, conll, contents
+from electra_tf.analysis.examples import files as example_files
+from electra_tf.analysis.examples import tagged_sentences
+from electra_tf.data.formats import conll, contents
 from electra_tf.data.formats.rows import BadRowError, Line, numbered
 from electra_tf.util import storage
-from electra_tf.util.errors import UserError, shown
+from electra_tf.util.errors import UserError
 
 UPOS = (
     "ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM "
@@ -74,7 +73,7 @@ class AnnotatedText:
 
 
 def read(
-    paths: Iterable[str], *, max_examples: int = 0, seed: int = 0
+    paths: Sequence[str], *, max_examples: int = 0, seed: int = 0
 ) -> list[AnnotatedText]:
     """Reads the texts of files, in order.
 
@@ -87,85 +86,36 @@ def read(
       UserError: naming file and line of what cannot be read.
     """
     texts: list[AnnotatedText] = []
-    for path in itertools.chain.from_iterable(map(_files, paths)):
+    for path in example_files.find(paths, _READERS):
+        if path.endswith(_SPELLCHECKED) and path not in paths:
+            continue
         found = list(_reader(path)(path))
         if not found:
             raise UserError(
                 f"{path} must hold texts. Received: none. Leave it out."
             )
-        texts += _chosen(found, max_examples, seed)
+        texts += example_files.choose(found, max_examples, seed)
     return texts
 
 
-def _chosen(
-    texts: list[AnnotatedText], number: int, seed: int
-) -> list[AnnotatedText]:
-    if not 0 < number < len(texts):
-        return texts
-    random = np.random.default_rng(seed)
-    places = random.choice(len(texts), number, replace=False)
-    return [texts[place] for place in sorted(places)]
-
-
-def _files(path: str) -> list[str]:
-    """Returns a file, or those of a directory that have labels."""
-    if not storage.is_directory(path):
-        return [path]
-    patterns = [
-        f"*{ending}{packed}"
-        for ending in _READERS
-        for packed in ("", *compression.ENDINGS)
-    ]
-    found = sorted(storage.find(path, patterns))
-    found = [name for name in found if not name.endswith(_SPELLCHECKED)]
-    if not found:
-        raise UserError(
-            f"{path} must hold files that end in {' '.join(_READERS)}. "
-            "Received: none. Name the files."
-        )
-    return found
-
-
 def _reader(path: str) -> Callable[[str], Iterator[AnnotatedText]]:
-    for ending, reader in _READERS.items():
-        if _without_compression(path).endswith(ending):
-            return reader
-    raise UserError(
-        f"An annotated text must end in {', '.join(_READERS)}, which tells "
-        f"its format. Received: {path}. Rename it, or convert it to one."
-    )
-
-
-def _without_compression(path: str) -> str:
-    packed = compression.is_compressed(path)
-    return os.path.splitext(path)[0] if packed else path
+    ending = contents.ending(path)
+    if ending not in _READERS:
+        raise UserError(
+            f"An annotated text must end in {', '.join(_READERS)}, which tells "
+            f"its format. Received: {path}. Rename it, or convert it to one."
+        )
+    return _READERS[ending]
 
 
 def _lines(path: str) -> list[Line]:
-    """Reads the lines of a file.
-
-    Raises:
-      UserError: if it is missing, damaged or no text.
-    """
-    try:
-        with storage.open_binary(path) as file:
-            content = contents.open_text(path, file).read()
-    except contents.ForeignContentError as error:
-        raise UserError(
-            f"{path} must be text in UTF-8. Received: {error.what}. "
-            f"{error.way_out}."
-        ) from error
-    except compression.ERRORS as error:
-        raise UserError(
-            f"{path} must be a file that can be read. Received: {error}. "
-            "Check the path."
-        ) from error
-    return list(numbered(io.BytesIO(content)))
+    with example_files.opened(path) as lines:
+        return list(numbered(lines))
 
 
 def _read_labelled(path: str) -> Iterator[AnnotatedText]:
     """Reads words with c or i."""
-    for words in _sentences(path, _LABELLED, tuple(_LABELS)):
+    for words in tagged_sentences.words(path, _LABELLED, tuple(_LABELS)):
         yield AnnotatedText(
             path=path,
             line=words[0].place,
@@ -176,49 +126,13 @@ def _read_labelled(path: str) -> Iterator[AnnotatedText]:
 
 def _read_tagged(path: str) -> Iterator[AnnotatedText]:
     """Reads words with parts of speech."""
-    for words in _sentences(path, conll.CONLLU, UPOS):
+    for words in tagged_sentences.words(path, conll.CONLLU, UPOS):
         yield AnnotatedText(
             path=path,
             line=words[0].place,
             words=tuple(word.text for word in words),
             tags=tuple(word.tag for word in words),
         )
-
-
-def _sentences(
-    path: str, columns: conll.Columns, labels: Sequence[str]
-) -> Iterator[list[conll.Word]]:
-    """Yields the words of each sentence."""
-    for lines in conll.sentences(_lines(path), columns):
-        yield [_word(path, line, columns, labels) for line in lines]
-
-
-def _word(
-    path: str, line: Line, columns: conll.Columns, labels: Sequence[str]
-) -> conll.Word:
-    """Reads a word and its label.
-
-    Raises:
-      UserError: if it has no word, or none of the labels.
-    """
-    try:
-        word = conll.word(line, columns)
-    except BadRowError as error:
-        raise _bad_line(path, line.number, str(error)) from error
-    if word.tag not in labels:
-        column = columns.tag + 1 or "last"
-        raise _bad_line(
-            path,
-            line.number,
-            f"The label, column {column} between tabs, must be one of "
-            f"{' '.join(labels)}. Received: {shown(word.tag)} in "
-            f"{shown(line.text)}.",
-        )
-    return word
-
-
-def _bad_line(path: str, number: int, problem: str) -> UserError:
-    return UserError(f"{path}, line {number}: {problem} Mend the line.")
 
 
 def _read_plain(path: str) -> Iterator[AnnotatedText]:
@@ -230,8 +144,9 @@ def _read_plain(path: str) -> Iterator[AnnotatedText]:
 
 
 def _words(path: str, line: Line) -> tuple[str, ...]:
-    if line.text is None:
-        raise _bad_line(path, line.number, "A line must be UTF-8 text.")
+    with example_files.at(path, line.number):
+        if line.text is None:
+            raise BadRowError("A line must be UTF-8 text.")
     return tuple(line.text.split())
 
 

@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -15,11 +15,12 @@ from electra_tf.util.errors import UserError
 Example = TypeVar("Example")
 
 
-def find(paths: Sequence[str]) -> list[str]:
+def find(paths: Sequence[str], endings: Collection[str] = ()) -> list[str]:
     """Lists files, of a directory those in it and below.
 
     Args:
       paths: of files and directories.
+      endings: of the files of a directory that are listed, where any has one.
 
     Raises:
       UserError: if there is no such file, or no file in a directory.
@@ -28,7 +29,9 @@ def find(paths: Sequence[str]) -> list[str]:
     for path in paths:
         path = path if storage.is_remote(path) else os.path.expanduser(path)
         if storage.is_directory(path):
-            inside = sorted(storage.files_below(path))
+            below = sorted(storage.files_below(path))
+            fitting = [x for x in below if contents.ending(x) in endings]
+            inside = fitting or below
         else:
             inside = [path] if storage.is_file(path) else []
         if not inside:

@@ -4,7 +4,7 @@ Each file may be compressed.
 """
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from electra_tf.analysis.examples import files as example_files
@@ -41,7 +41,7 @@ class Row(NamedTuple):
 
 
 def read(
-    paths: Iterable[str], *, max_examples: int = 0, seed: int = 0
+    paths: Sequence[str], *, max_examples: int = 0, seed: int = 0
 ) -> list[Row]:
     """Reads the objects of files, in order.
 
@@ -54,7 +54,7 @@ def read(
       UserError: naming the file that cannot be read or holds no object.
     """
     rows: list[Row] = []
-    for path in (file for given in paths for file in _files(given)):
+    for path in example_files.find(paths, _ENDINGS):
         found = [Row(path, record) for record in _records(path)]
         if not found:
             raise UserError(f"{path} must hold JSON objects. Received: none.")
@@ -73,12 +73,6 @@ def place_of(row: Row) -> Iterator[None]:
         yield
     except BadRowError as error:
         raise UserError(f"{row}: {error} Mend it, or leave it out.") from error
-
-
-def _files(given: str) -> list[str]:
-    """Returns a file, or those in a directory that may be read, if any may."""
-    found = example_files.find([given])
-    return [x for x in found if contents.ending(x) in _ENDINGS] or found
 
 
 def _records(path: str) -> Iterator[Record]:

@@ -1,4 +1,4 @@
-"""Sentences of words with a tag each, for probes.
+"""Sentences of words with a tag each.
 
 A file tells by its name what its tags are:
 
@@ -7,14 +7,14 @@ A file tells by its name what its tags are:
              white space between; the third column is taken
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from electra_tf.analysis.examples import files as example_files
 from electra_tf.data.formats import conll, contents
 from electra_tf.data.formats.conll import Columns, Word
 from electra_tf.data.formats.rows import BadRowError, Line, numbered
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import UserError, shown
 
 PART_OF_SPEECH = "part of speech"
 CHUNK = "chunk"
@@ -60,23 +60,42 @@ def _read_file(path: str) -> list[Sentence]:
     columns = conll.CONLLU if is_conllu else _CHUNKS
     task = PART_OF_SPEECH if is_conllu else CHUNK
     found: list[Sentence] = []
-    with example_files.opened(path) as lines:
-        for sentence in conll.sentences(numbered(lines), columns):
-            words = [_word(path, line, columns) for line in sentence]
-            texts, tags = zip(*((x.text, x.tag) for x in words), strict=True)
-            found.append(Sentence(task, texts, tags))
+    for sentence in words(path, columns):
+        texts, tags = zip(*((x.text, x.tag) for x in sentence), strict=True)
+        found.append(Sentence(task, texts, tags))
     if not found:
         raise UserError(f"{path} must hold sentences. Received: none.")
     return found
 
 
-def _word(path: str, line: Line, columns: Columns) -> Word:
-    """Reads a word that must have a tag."""
+def words(
+    path: str, columns: Columns, tags: Collection[str] = ()
+) -> Iterator[list[Word]]:
+    """Yields the words of each sentence of a file, each with a tag.
+
+    Args:
+      path: of the file.
+      columns: of word and tag.
+      tags: that there are. Default: any.
+
+    Raises:
+      UserError: naming file and line of what cannot be read.
+    """
+    with example_files.opened(path) as lines:
+        for sentence in conll.sentences(numbered(lines), columns):
+            yield [_word(path, line, columns, tags) for line in sentence]
+
+
+def _word(
+    path: str, line: Line, columns: Columns, tags: Collection[str]
+) -> Word:
     with example_files.at(path, line.number):
         word = conll.word(line, columns)
-        if word.tag is None:
+        if word.tag is None or tags and word.tag not in tags:
+            column = columns.tag + 1 or "last"
+            wanted = f"one of {' '.join(tags)}" if tags else "there"
             raise BadRowError(
-                f"A row must have a tag in column {columns.tag + 1}. "
-                f"Received: {line.text!r}."
+                f"The tag, column {column} of a row, must be {wanted}. "
+                f"Received: {shown(word.tag)} in {shown(line.text)}."
             )
     return word

@@ -25,6 +25,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from electra_tf.analysis import loaded_networks
+from electra_tf.analysis.loaded_networks import (
+    DISCRIMINATOR,
+    MLM,
+)
 from electra_tf.analysis.prompts import (
     examples as prompt_examples,
 )
@@ -42,11 +47,6 @@ from electra_tf.analysis.reporting.reports import Report
 from electra_tf.analysis.reporting.statistics import Interval
 from electra_tf.analysis.representations import (
     linear_models,
-    loaded_networks,
-)
-from electra_tf.analysis.representations.loaded_networks import (
-    DISCRIMINATOR,
-    MLM,
 )
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.model.networks import EncoderWithHead

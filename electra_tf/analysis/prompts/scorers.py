@@ -16,8 +16,8 @@ from typing import Protocol
 import numpy as np
 import tensorflow as tf
 
+from electra_tf.analysis.loaded_networks import MLM, kind_of
 from electra_tf.analysis.prompts.rows import PromptRow
-from electra_tf.analysis.representations.loaded_networks import MLM, kind_of
 from electra_tf.model import tensor_ops
 from electra_tf.model.networks import (
     ElectraDiscriminator,
@@ -62,9 +62,10 @@ class NetworkScorer:
         self._network = network
         self._batch_size = batch_size
         answer = _log_probs if kind_of(network) == MLM else _minus_logits
+        # Concrete, as each of many checkpoints has a graph of its own.
         self._forward = tf.function(
             lambda *ids: answer(network, *ids), input_signature=[_IDS] * 4
-        )
+        ).get_concrete_function()
 
     def score(self, rows: Sequence[PromptRow]) -> np.ndarray:
         """Returns how well label words fit, float64 [rows]; more is better.
@@ -84,7 +85,8 @@ class NetworkScorer:
         mask = _padded([[1] * len(row.ids) for row in rows])
         positions = _padded([row.positions for row in rows])
         weights = _padded([[1] * len(row.positions) for row in rows])
-        found = self._forward(ids, mask, positions, weights).numpy()
+        inputs = map(tf.constant, (ids, mask, positions, weights))
+        found = self._forward(*inputs).numpy()
         found = np.where(weights > 0, found, 0).astype(np.float64)
         return found.sum(1) / weights.sum(1)
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from electra_tf.analysis import loaded_networks
 from electra_tf.analysis.examples import tagged_sentences
 from electra_tf.analysis.examples.tagged_sentences import Sentence
 from electra_tf.analysis.reporting import statistics
@@ -26,7 +27,6 @@ from electra_tf.analysis.representations import (
     cka,
     hidden_states,
     linear_models,
-    loaded_networks,
     neighbours,
     probes,
 )

@@ -45,9 +45,10 @@ class LayerReader:
         self._network = network
         self._vocabulary = network.reader.vocabulary
         self._room = network.reader.max_seq_length - 2  # [CLS], [SEP]
+        # Concrete, as each of many checkpoints has a graph of its own.
         self._forward = tf.function(
             self._states_at, input_signature=[_IDS, _IDS, _IDS]
-        )
+        ).get_concrete_function()
 
     def pieces(self, sentences: Sequence[Sequence[str]]) -> list[list[list]]:
         """Splits words into word pieces.
@@ -91,7 +92,7 @@ class LayerReader:
             rows.append([first, *itertools.chain(*sentence), last])
         ids = tf.ragged.constant(rows, tf.int32).to_tensor()
         mask = tf.sequence_mask([len(x) for x in rows], dtype=tf.int32)
-        where = np.reshape(np.array(positions, np.int32), (-1, 2))
+        where = tf.reshape(tf.constant(positions, tf.int32), (-1, 2))
         return self._forward(ids, mask, where).numpy()
 
     def _states_at(

@@ -1,12 +1,11 @@
 """Logistic regression, by scikit-learn; the extra [analysis]."""
 
-import importlib.util
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from electra_tf.util.errors import UserError
+from electra_tf.util import optional_packages
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
@@ -21,12 +20,7 @@ def check() -> None:
     Raises:
       UserError: if it is not installed.
     """
-    if importlib.util.find_spec("sklearn") is None:
-        raise UserError(
-            "Probes and few-shot classification need the package "
-            "scikit-learn, which is not installed. Run: python -m pip install "
-            "-e '.[analysis]'"
-        )
+    optional_packages.load("sklearn", "analysis")
 
 
 def fit(features: np.ndarray, labels: Sequence[str]) -> "Pipeline":

@@ -13,13 +13,13 @@ tokens. The generator beside them fills masks.
 import dataclasses
 import functools
 import math
-import pathlib
 from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
+from electra_tf.analysis import loaded_networks
 from electra_tf.analysis.scoring import pseudo_likelihood
 from electra_tf.analysis.scoring.scores import SCORES
 from electra_tf.checkpoint import checkpoint_formats, loading
@@ -41,10 +41,8 @@ from electra_tf.model.sentencepiece_model import SPECIAL_TOKENS
 from electra_tf.model.text_reader import Ids
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.model.two_tower import TwoTowerModel
-from electra_tf.util import config_flags, files
 from electra_tf.util.errors import UserError
 
-_CONFIG = "config.json"
 _IDS = tf.TensorSpec([None, None], tf.int32)
 
 
@@ -216,10 +214,8 @@ def read(
       UserError: if they cannot be read, if the vocabulary is not known, or if
         nothing in them gives a score.
     """
-    weights = checkpoint_formats.read(path, vocab_file=vocab_file)
-    _check_vocabulary(weights)
-    loading.warn_of_assumed_heads(weights)
-    training = _training_of(weights)
+    weights = loaded_networks.read(path, vocab_file)
+    training = loaded_networks.training_of(weights)
     answers = _answers(weights, training)
     filler = _read_filler(weights, generator)
     missing = _missing(weights, training, answers, has_filler=bool(filler))
@@ -248,26 +244,6 @@ def read(
         generator=filler and loading.make(filler, dtype=policy),
         missing=missing,
     )
-
-
-def _check_vocabulary(weights: Weights) -> None:
-    if weights.vocabulary is None:
-        raise UserError(
-            "Text can be scored where the vocabulary is known. Received: none "
-            f"beside {weights.origin}. Set --vocab_file."
-        )
-
-
-def _training_of(weights: Weights) -> PretrainingConfig | None:
-    """Reads the configuration of the run that wrote a checkpoint, if any."""
-    path = pathlib.Path(weights.origin).parent / _CONFIG
-    is_bundle = not pathlib.Path(weights.origin.partition(",")[0]).is_dir()
-    if not is_bundle or not path.exists():
-        return None
-    parts = files.read_json(path)
-    if not isinstance(parts, Mapping) or "objective" not in parts:
-        return None  # of a fine-tuning, or somebody else's
-    return config_flags.load_config(path, PretrainingConfig)
 
 
 def _answers(weights: Weights, training: PretrainingConfig | None) -> str:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from electra_tf.analysis import loaded_networks
 from electra_tf.analysis.scoring import networks as scoring_networks
 from electra_tf.analysis.scoring import pseudo_likelihood, text_blocks
 from electra_tf.analysis.scoring.networks import ScoringNetworks
@@ -21,12 +22,11 @@ from electra_tf.analysis.scoring.scores import (
 from electra_tf.analysis.scoring.windows import Window, windows
 from electra_tf.checkpoint import calibration
 from electra_tf.checkpoint.calibration import Calibration
+from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.model import tensor_ops, token_offsets
 from electra_tf.model.token_offsets import TokenSpan
 from electra_tf.util.errors import ElectraWarning, UserError, shown
 
-_MIN_LENGTH = 3  # of a row: [CLS], a token, [SEP]
-_MAX_LENGTH = 512  # by default, where no training says it
 _PROBABILITY = "probability_replaced"
 
 
@@ -61,6 +61,7 @@ class Scorer:
         in training, or at most 512.
 
     Attributes:
+      networks: see `Args`.
       scores: names of the scores that can be given, the model's own first.
       directory: where the checkpoint lies, and its calibration.
       step: updates of the checkpoint; 0 if not known.
@@ -79,9 +80,11 @@ class Scorer:
         max_seq_length: int = 0,
     ) -> None:
         _require("batch_size", batch_size, 1)
-        self._networks = networks
+        self.networks = networks
         self.batch_size = batch_size
-        self.max_seq_length = _row_length(networks, max_seq_length)
+        self.max_seq_length = loaded_networks.row_length(
+            max_seq_length, networks.training, networks.max_position_embeddings
+        )
         self.scores = tuple(x for x in SCORES if x not in networks.missing)
         self.step = networks.step
         self.directory = _directory_of(networks.origin)
@@ -124,6 +127,18 @@ class Scorer:
         )
         return cls(
             networks, batch_size=batch_size, max_seq_length=max_seq_length
+        )
+
+    @classmethod
+    def from_config(cls, config: AnalysisConfig) -> Self:
+        """Makes the scorer of the model that an analysis names."""
+        return cls.from_checkpoint(
+            config.model,
+            generator=config.generator,
+            vocab_file=config.vocab_file,
+            batch_size=config.batch_size,
+            max_seq_length=config.max_seq_length,
+            precision=config.precision,
         )
 
     @property
@@ -175,10 +190,10 @@ class Scorer:
 
     def _check(self, name: str) -> None:
         if name not in self.scores:
-            reason = self._networks.missing.get(name, "there is no such score")
+            reason = self.networks.missing.get(name, "there is no such score")
             raise UserError(
                 f"`scores` must be of {', '.join(self.scores)}, which "
-                f"{self._networks.origin} can give. Received: {name}: {reason}."
+                f"{self.networks.origin} can give. Received: {name}: {reason}."
             )
 
     def _score_block(
@@ -187,17 +202,17 @@ class Scorer:
         spans = [self._tokenizer.tokenize(text) for text in texts]
         rows = sorted(self._rows(spans), key=lambda row: len(row.ids))
         found: list[dict[str, Any]] = [{} for _ in texts]
-        if self._networks.discriminator is not None:
+        if self.networks.discriminator is not None:
             self._detect(rows, spans, found)
         if num_repairs or "mlm" in scores:
             self._fill(rows, spans, found, num_repairs)
-        tokens = self._networks.vocabulary.tokens
+        tokens = self.networks.vocabulary.tokens
         for text, places, values in zip(texts, spans, found, strict=True):
             yield _text_scores(text, places, values, scores, tokens)
 
     def _rows(self, spans: Sequence[Sequence[TokenSpan]]) -> Iterator[_Row]:
         """Yields the windows of texts."""
-        vocabulary = self._networks.vocabulary
+        vocabulary = self.networks.vocabulary
         for text, tokens in enumerate(spans):
             ids = [token.token_id for token in tokens]
             for window in windows(len(ids), self.max_seq_length - 2):
@@ -214,7 +229,7 @@ class Scorer:
         """Adds what one pass says to each text: name -> float64 [tokens]."""
         for batch in _batches(rows, self.batch_size):
             ids = _padded([row.ids for row in batch])
-            arrays = self._networks.detect(ids)
+            arrays = self.networks.detect(ids)
             for number, row in enumerate(batch):
                 inner = slice(1, len(row.ids) - 1)  # not [CLS] and [SEP]
                 values = self._of_one_pass(
@@ -231,7 +246,7 @@ class Scorer:
     ) -> dict[str, np.ndarray]:
         """Computes the scores of one row, [tokens]."""
         logits = outputs["logits"].astype(np.float64)
-        if self._networks.gives_energies:
+        if self.networks.gives_energies:
             return {"electric": -logits}
         calibrated = logits / self.temperature
         values = {
@@ -239,7 +254,7 @@ class Scorer:
             _PROBABILITY: np.exp(pseudo_likelihood.log_sigmoid(calibrated)),
         }
         if "log_q" in outputs:
-            training = self._networks.training
+            training = self.networks.training
             share = pseudo_likelihood.share_of_replaced(
                 np.array(len(logits)),
                 training.masking,
@@ -263,11 +278,11 @@ class Scorer:
             for row in rows
             for token in range(row.window.first, row.window.stop)
         )
-        tokens = self._networks.vocabulary.tokens
+        tokens = self.networks.vocabulary.tokens
         for batch in _batches(masks, self.batch_size):
             ids = _padded([row.ids for row, _ in batch])
             places = [1 + token - row.window.start for row, token in batch]
-            filled = self._networks.fill(
+            filled = self.networks.fill(
                 ids, np.array(places, np.int32), num_repairs
             )
             for number, (row, token) in enumerate(batch):
@@ -320,21 +335,6 @@ def _require(name: str, value: int, least: int) -> None:
         raise UserError(
             f"`{name}` must be at least {least}. Received: {value}."
         )
-
-
-def _row_length(networks: ScoringNetworks, given: int) -> int:
-    """Returns the tokens of a row."""
-    longest = networks.max_position_embeddings
-    training = networks.training
-    if not given and training is not None:
-        given = min(training.corpus.max_seq_length, longest)
-    length = given or min(_MAX_LENGTH, longest)
-    if not _MIN_LENGTH <= length <= longest:
-        raise UserError(
-            f"`max_seq_length` must be from {_MIN_LENGTH} to {longest}, the "
-            f"number of position embeddings. Received: {length}."
-        )
-    return length
 
 
 def _directory_of(origin: str) -> pathlib.Path:

@@ -4,18 +4,14 @@ total   sum over the tokens: log-probability of the sentence
 mean    that by token, so that a long sentence does not lose by its length
 """
 
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 
+from electra_tf.analysis.scoring import progress
 from electra_tf.analysis.scoring.scores import TextScores
 from electra_tf.config.analysis import AnalysisConfig
-from electra_tf.util import console
-
-if TYPE_CHECKING:
-    from electra_tf.analysis.scoring.scorer import Scorer
 
 FORMS = ("total", "mean")
 
@@ -33,20 +29,6 @@ class ScoresTexts(Protocol):
         self, texts: Iterable[str], *, scores: Sequence[str]
     ) -> Iterator[TextScores]:
         """Yields the scores of each text, in order."""
-
-
-def load(config: AnalysisConfig) -> "Scorer":
-    """Loads the model that a configuration names."""
-    from electra_tf.analysis.scoring.scorer import Scorer
-
-    return Scorer.from_checkpoint(
-        config.model,
-        generator=config.generator,
-        vocab_file=config.vocab_file,
-        batch_size=config.batch_size,
-        max_seq_length=config.max_seq_length,
-        precision=config.precision,
-    )
 
 
 def names(scorer: ScoresTexts, config: AnalysisConfig) -> tuple[str, ...]:
@@ -77,8 +59,8 @@ def of_texts(
     found: Mapping[str, list[float]] = {
         title(score, form): [] for score in scores for form in FORMS
     }
-    progress, start = console.Periodic(console.say), time.monotonic()
-    for text in scorer.score(list(unique), scores=scores):
+    scored = scorer.score(list(unique), scores=scores)
+    for text in progress.reported(scored, len(unique)):
         for score in scores:
             values = (text.total(score), text.mean(score))
             for form, value in zip(FORMS, values, strict=True):
@@ -86,12 +68,5 @@ def of_texts(
                 found[title(score, form)].append(
                     value if is_sentence else -np.inf
                 )
-        done = len(found[title(scores[0], FORMS[0])])
-        progress(lambda n=done: _progress(n, len(unique), start))
     order = np.array([unique[text] for text in texts], int)
     return {name: np.array(values)[order] for name, values in found.items()}
-
-
-def _progress(done: int, count: int, start: float) -> str:
-    rate = done / (time.monotonic() - start)
-    return f"Scored {done:,} of {count:,} texts, {rate:,.0f} a second"

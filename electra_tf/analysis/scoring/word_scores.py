@@ -6,9 +6,7 @@ characters, has none, and is never flagged.
 """
 
 import bisect
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -17,14 +15,11 @@ from electra_tf.analysis.examples import annotated_text
 from electra_tf.analysis.examples.annotated_text import AnnotatedText
 from electra_tf.analysis.reporting import statistics
 from electra_tf.analysis.reporting.statistics import Interval
+from electra_tf.analysis.scoring import progress
+from electra_tf.analysis.scoring.scorer import Scorer
 from electra_tf.analysis.scoring.scores import TextScores, TokenScore
 from electra_tf.config.analysis import AnalysisConfig
-from electra_tf.util import console
 from electra_tf.util.errors import UserError
-
-if TYPE_CHECKING:
-    from electra_tf.analysis.scoring.networks import ScoringNetworks
-    from electra_tf.analysis.scoring.scorer import Scorer
 
 _NONE = float(np.finfo(np.float32).min)  # scikit-learn refuses infinity
 
@@ -53,38 +48,7 @@ def read(config: AnalysisConfig, split: str) -> list[AnnotatedText]:
     )
 
 
-class Model(NamedTuple):
-    """A model to analyse.
-
-    Attributes:
-      networks: of its checkpoint.
-      scorer: of texts, by these.
-    """
-
-    networks: "ScoringNetworks"
-    scorer: "Scorer"
-
-
-def load(config: AnalysisConfig) -> Model:
-    """Loads the model that a configuration names."""
-    from electra_tf.analysis.scoring import networks as scoring_networks
-    from electra_tf.analysis.scoring.scorer import Scorer
-
-    networks = scoring_networks.read(
-        config.model,
-        generator=config.generator,
-        vocab_file=config.vocab_file,
-        precision=config.precision,
-    )
-    scorer = Scorer(
-        networks,
-        batch_size=config.batch_size,
-        max_seq_length=config.max_seq_length,
-    )
-    return Model(networks, scorer)
-
-
-def require_discriminator(config: AnalysisConfig, scorer: "Scorer") -> None:
+def require_discriminator(config: AnalysisConfig, scorer: Scorer) -> None:
     """Checks that the model has P(replaced).
 
     Raises:
@@ -112,7 +76,7 @@ def chosen_scores(
 
 
 def score(
-    scorer: "Scorer",
+    scorer: Scorer,
     texts: Sequence[AnnotatedText],
     scores: Sequence[str],
     *,
@@ -126,17 +90,9 @@ def score(
       scores: names of scores.
       num_repairs: of each token.
     """
-    progress, start = console.Periodic(console.say), time.monotonic()
     strings = [text.text for text in texts]
     found = scorer.score(strings, scores=scores, num_repairs=num_repairs)
-    for done, one in enumerate(found, 1):
-        yield one
-        progress(lambda done=done: _progress(done, len(texts), start))
-
-
-def _progress(done: int, count: int, start: float) -> str:
-    rate = done / (time.monotonic() - start)
-    return f"Scored {done:,} of {count:,} texts, {rate:,.0f} a second"
+    return progress.reported(found, len(texts))
 
 
 def suspicion(score: str) -> Suspicion:

@@ -175,7 +175,7 @@ def test_each_network_gives_its_own_score(files, directories):
             {"model": "discriminator", "generator": "discriminator"},
             "a network that fills masks",
         ),
-        ({"model": "discriminator", "max_seq_length": 33}, "must be 3 to 32"),
+        ({"model": "discriminator", "max_seq_length": 33}, "from 3 to 32"),
     ],
 )
 def test_what_cannot_be_done_is_said(files, directories, values, problem):

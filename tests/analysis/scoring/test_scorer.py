@@ -130,7 +130,7 @@ def test_two_towers_give_the_formula_of_appendix_g(runs, scorers):
 
 def test_long_texts_are_read_in_windows_and_nothing_is_cut(runs, scorers):
     model, _ = runs["electra"]
-    networks = scorers["electra"]._networks
+    networks = scorers["electra"].networks
     scorer = Scorer(networks, max_seq_length=8, batch_size=4)
     (found,) = scorer.score([LONG], scores=["discriminator", "mlm"])
     ids = ids_of(LONG)
@@ -153,7 +153,7 @@ def test_long_texts_are_read_in_windows_and_nothing_is_cut(runs, scorers):
 
 
 def test_the_temperature_divides_logits_of_the_step_it_is_of(runs, scorers):
-    (model, path), networks = runs["electra"], scorers["electra"]._networks
+    (model, path), networks = runs["electra"], scorers["electra"].networks
     calibration.write(path, Calibration(2.5, "dev", tiny_scoring.STEP))
     try:
         scorer = Scorer(networks)
@@ -266,9 +266,9 @@ def test_what_cannot_be_scored_is_refused(runs, tmp_path, scorers):
     with pytest.raises(UserError, match="Put it in a list"):
         scorers["electra"].score("w1")
     with pytest.raises(UserError, match="from 3 to 32.*Received: 33"):
-        Scorer(scorers["electra"]._networks, max_seq_length=33)
+        Scorer(scorers["electra"].networks, max_seq_length=33)
     with pytest.raises(UserError, match="`batch_size` must be at least 1"):
-        Scorer(scorers["electra"]._networks, batch_size=0)
+        Scorer(scorers["electra"].networks, batch_size=0)
     with pytest.raises(UserError, match="`num_repairs` must be at least 0"):
         scorers["electra"].score(["w1"], num_repairs=-1)
     other = tmp_path / "other.txt"
