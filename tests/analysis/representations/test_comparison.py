@@ -2,6 +2,7 @@
 
 import json
 
+import keras
 import numpy as np
 import pytest
 import tiny_networks
@@ -31,6 +32,7 @@ def conllu(num_sentences, seed):
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     root = tmp_path_factory.mktemp("representations")
+    keras.utils.set_random_seed(0)  # some draws are hard to probe
     (root / "train.conllu").write_text(conllu(20, 0))
     (root / "test.conllu").write_text(conllu(12, 1))
     (root / "chunks.txt").write_text("good JJ B-NP\nfilm NN I-NP\n")
