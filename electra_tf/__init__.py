@@ -21,7 +21,7 @@ _PUBLIC = {
     **_KERAS,
     "Predictor": "electra_tf.finetune.predictor",
     "PretrainingConfig": "electra_tf.configure_pretraining",
-    "Scorer": "electra_tf.analysis.scorer",
+    "Scorer": "electra_tf.analysis.scoring.scorer",
     "Vocabulary": "electra_tf.model.tokenization",
 }
 _SAVED = {

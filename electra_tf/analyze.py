@@ -22,7 +22,7 @@ from electra_tf.util import config_flags, console, memory
 from electra_tf.util.errors import UserError
 
 if TYPE_CHECKING:
-    from electra_tf.analysis.analysis_run import Checkpoint
+    from electra_tf.analysis.reporting.run import Checkpoint
 
 _RUN = "config.json"
 
@@ -31,7 +31,7 @@ def main(config: AnalysisConfig) -> None:
     """Makes the analysis that the configuration names."""
     memory.keep()
     with console.quiet_imports():
-        from electra_tf.analysis import analysis_run
+        from electra_tf.analysis.reporting import run as analysis_run
 
     if config.all_checkpoints:
         analysis_run.analyze_all(config, _checkpoints(config.model))
@@ -45,7 +45,7 @@ def _checkpoints(model_dir: str) -> list["Checkpoint"]:
     Raises:
       UserError: if there is no run, or none of its checkpoints can be read.
     """
-    from electra_tf.analysis.analysis_run import Checkpoint
+    from electra_tf.analysis.reporting.run import Checkpoint
     from electra_tf.checkpoint import bundles, checkpoint_formats
     from electra_tf.checkpoint.checkpoints import Checkpoints
     from electra_tf.pretrain.flops import training_flops

@@ -28,8 +28,8 @@ from electra_tf.util.config_fields import (
 from electra_tf.util.errors import UserError
 
 if TYPE_CHECKING:
-    from electra_tf.analysis.scorer import Scorer
-    from electra_tf.analysis.scores import TextScores
+    from electra_tf.analysis.scoring.scorer import Scorer
+    from electra_tf.analysis.scoring.scores import TextScores
     from electra_tf.data.answering import At
     from electra_tf.data.formats.inputs import InputSource
 
@@ -124,8 +124,8 @@ def main(config: ScoreConfig) -> None:
     """Scores what the configuration names."""
     memory.keep_if(config.keep_memory)
     with console.quiet_imports():
-        from electra_tf.analysis import score_output
-        from electra_tf.analysis.scorer import Scorer
+        from electra_tf.analysis.scoring import output as score_output
+        from electra_tf.analysis.scoring.scorer import Scorer
         from electra_tf.data import answering
         from electra_tf.data.formats import inputs
 

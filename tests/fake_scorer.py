@@ -1,6 +1,6 @@
 """A model that scores the words of texts as it is told to."""
 
-from electra_tf.analysis.scores import TextScores, TokenScore
+from electra_tf.analysis.scoring.scores import TextScores, TokenScore
 
 
 class FakeScorer:

@@ -10,7 +10,7 @@ import pytest
 import tiny
 
 from electra_tf import analyze
-from electra_tf.analysis.reports import Report, Table
+from electra_tf.analysis.reporting.reports import Report, Table
 from electra_tf.checkpoint import bundles
 from electra_tf.config.analysis import ANALYSES, AnalysisConfig
 from electra_tf.pretrain.flops import training_flops

@@ -9,7 +9,7 @@ import pytest
 import tiny_scoring
 
 from electra_tf import score
-from electra_tf.analysis import scoring_networks
+from electra_tf.analysis.scoring import networks as scoring_networks
 from electra_tf.checkpoint import calibration
 from electra_tf.util import config_flags
 from electra_tf.util.errors import UserError

@@ -3,8 +3,7 @@
 import math
 import types
 
-from electra_tf.analysis.scores import Repair, TextScores, TokenScore
-from electra_tf.analysis.word_scores import Model
+from electra_tf.analysis.scoring.scores import Repair, TextScores, TokenScore
 from electra_tf.model.tokenization import Vocabulary
 
 SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -30,12 +29,8 @@ class WordScorer:
         known = {*self.probabilities, *self.repairs}
         known |= {word for words in self.repairs.values() for word in words}
         self.vocabulary = Vocabulary(SPECIALS + tuple(sorted(known)))
+        self.networks = types.SimpleNamespace(vocabulary=self.vocabulary)
         self.asked = []
-
-    @property
-    def model(self):
-        """The scorer with networks that have a vocabulary and no more."""
-        return Model(types.SimpleNamespace(vocabulary=self.vocabulary), self)
 
     def score(self, texts, *, scores=(), num_repairs=0):
         for text in texts:

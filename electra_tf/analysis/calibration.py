@@ -17,12 +17,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from electra_tf.analysis import reliability, word_scores
-from electra_tf.analysis.annotated_text import AnnotatedText
+from electra_tf.analysis import reliability
+from electra_tf.analysis.examples.annotated_text import AnnotatedText
 from electra_tf.analysis.reliability import Bins, Brier, Judged
 from electra_tf.analysis.replaced_tokens import Replacer
-from electra_tf.analysis.reports import Report, Table
-from electra_tf.analysis.statistics import Interval, bootstrap
+from electra_tf.analysis.reporting.reports import Report, Table
+from electra_tf.analysis.reporting.statistics import Interval, bootstrap
+from electra_tf.analysis.scoring import word_scores
+from electra_tf.analysis.scoring.scorer import Scorer
 from electra_tf.checkpoint import calibration
 from electra_tf.checkpoint.calibration import Calibration
 from electra_tf.config.analysis import AnalysisConfig
@@ -32,7 +34,7 @@ from electra_tf.util.errors import UserError
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from electra_tf.analysis.scorer import Scorer
+    from electra_tf.analysis.scoring.scorer import Scorer
 
 _KINDS = _HUMAN, _REPLACED = "human errors", "replaced tokens"
 _HEADER = (
@@ -99,18 +101,16 @@ def run(config: AnalysisConfig) -> Report:
         splits, or if the model has no P(replaced).
     """
     texts = {s: word_scores.read(config, s) for s in ("dev", "test")}
-    model = word_scores.load(config)
-    word_scores.require_discriminator(config, model.scorer)
-    replacer = Replacer.of_model(config, model)
-    dev, test = (
-        _judge(found, model.scorer, replacer) for found in texts.values()
-    )
+    scorer = Scorer.from_config(config)
+    word_scores.require_discriminator(config, scorer)
+    replacer = Replacer.for_scorer(config, scorer)
+    dev, test = (_judge(found, scorer, replacer) for found in texts.values())
     found = {
         kind: calibrate(config, dev[kind], test[kind])
         for kind in _common_kinds(dev, test)
     }
     if config.write_calibration:
-        _write(config, model.scorer, found)
+        _write(config, scorer, found)
     return _report(found)
 
 
@@ -135,7 +135,7 @@ def _common_kinds(dev: Collection[str], test: Collection[str]) -> list[str]:
 
 def _judge(
     texts: Sequence[AnnotatedText],
-    scorer: "Scorer",
+    scorer: Scorer,
     replacer: Replacer,
 ) -> dict[str, Judged]:
     """Returns what the model says of each kind of errors in some texts."""
@@ -153,7 +153,7 @@ def _judge(
     }
 
 
-def _judge_words(texts: Sequence[AnnotatedText], scorer: "Scorer") -> Judged:
+def _judge_words(texts: Sequence[AnnotatedText], scorer: Scorer) -> Judged:
     scores = word_scores.score(scorer, texts, ["discriminator"])
     items = word_scores.items_of_words(
         texts, scores, word_scores.suspicion("discriminator")
@@ -238,7 +238,7 @@ def _error(config: AnalysisConfig, by_text: np.ndarray) -> Interval:
 
 
 def _write(
-    config: AnalysisConfig, scorer: "Scorer", found: Mapping[str, Calibrated]
+    config: AnalysisConfig, scorer: Scorer, found: Mapping[str, Calibrated]
 ) -> None:
     """Writes the temperature beside the model."""
     kind, chosen = next(iter(found.items()))  # human errors if there are any

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from electra_tf.analysis.statistics import Interval, bootstrap
+from electra_tf.analysis.reporting.statistics import Interval, bootstrap
 from electra_tf.util import optional_packages
 
 _BETA2 = 0.25  # precision counts twice as much as recall

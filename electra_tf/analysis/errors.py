@@ -21,17 +21,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from electra_tf.analysis import detection, word_scores
-from electra_tf.analysis.annotated_text import AnnotatedText
+from electra_tf.analysis import detection
 from electra_tf.analysis.detection import Detection, Items, ResampledAuc
-from electra_tf.analysis.reports import Report, Table
-from electra_tf.analysis.scores import TextScores
-from electra_tf.analysis.statistics import (
+from electra_tf.analysis.examples.annotated_text import AnnotatedText
+from electra_tf.analysis.reporting.reports import Report, Table
+from electra_tf.analysis.reporting.statistics import (
     Interval,
     bootstrap,
     wilson,
 )
-from electra_tf.analysis.word_scores import Suspicion
+from electra_tf.analysis.scoring import word_scores
+from electra_tf.analysis.scoring.scorer import Scorer
+from electra_tf.analysis.scoring.scores import TextScores
+from electra_tf.analysis.scoring.word_scores import Suspicion
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util.errors import UserError
@@ -39,7 +41,7 @@ from electra_tf.util.errors import UserError
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from electra_tf.analysis.scorer import Scorer
+    from electra_tf.analysis.scoring.scorer import Scorer
 
 _UNIGRAM, _ALL = "unigram", "all words"
 _NUM_REPAIRS = 5
@@ -88,19 +90,20 @@ def run(config: AnalysisConfig) -> Report:
         has no such score.
     """
     texts = {"dev": read(config, "dev"), "test": read(config, "test")}
-    networks, scorer = word_scores.load(config)
+    scorer = Scorer.from_config(config)
+    vocabulary = scorer.networks.vocabulary
     names = word_scores.chosen_scores(config, scorer.scores)
     splits = {
         name: Scored(found, _scores(scorer, found, names))
         for name, found in texts.items()
     }
     suspicions = {name: word_scores.suspicion(name) for name in names}
-    suspicions[_UNIGRAM] = unigram(networks.vocabulary)
+    suspicions[_UNIGRAM] = unigram(vocabulary)
     suspicions[_ALL] = lambda token: 0.0
     measured = measure(config, splits, suspicions)
     repairs = None
     if "mlm" in names:
-        repairs = judge_repairs(splits["test"], networks.vocabulary)
+        repairs = judge_repairs(splits["test"], vocabulary)
     return _report(splits, measured, repairs)
 
 
@@ -128,7 +131,7 @@ def read(config: AnalysisConfig, split: str) -> list[AnnotatedText]:
 
 
 def _scores(
-    scorer: "Scorer", texts: Sequence[AnnotatedText], names: Sequence[str]
+    scorer: Scorer, texts: Sequence[AnnotatedText], names: Sequence[str]
 ) -> list[TextScores]:
     num_repairs = _NUM_REPAIRS if "mlm" in names else 0
     return list(

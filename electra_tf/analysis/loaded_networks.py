@@ -1,16 +1,26 @@
 """Networks of a checkpoint that read text, as an analysis asks for them."""
 
+import pathlib
+from collections.abc import Mapping
+
 from electra_tf.checkpoint import checkpoint_formats, loading
 from electra_tf.checkpoint.weights import Weights, select
 from electra_tf.config.analysis import AnalysisConfig
+from electra_tf.configure_pretraining import PretrainingConfig
+from electra_tf.model.layers import POLICIES
 from electra_tf.model.networks import (
     ElectraDiscriminator,
     ElectraGenerator,
     EncoderWithHead,
 )
+from electra_tf.util import config_flags, files
 from electra_tf.util.errors import UserError
 
 DISCRIMINATOR, MLM = "discriminator", "mlm"
+
+_CONFIG = "config.json"
+_MIN_LENGTH = 3  # of a row: [CLS], a token, [SEP]
+_MAX_LENGTH = 512  # by default, where no training says it
 
 
 def kind_of(network: EncoderWithHead) -> str:
@@ -36,7 +46,7 @@ def load(path: str, config: AnalysisConfig) -> EncoderWithHead:
       UserError: if it cannot be read, or has no vocabulary, or no positions
         for so many tokens.
     """
-    weights = _read(path, config)
+    weights = read(path, config.vocab_file)
     return _make(weights, weights.networks[0], config)
 
 
@@ -50,36 +60,77 @@ def load_all(path: str, config: AnalysisConfig) -> list[EncoderWithHead]:
     Raises:
       UserError: as `load`.
     """
-    weights = _read(path, config)
+    weights = read(path, config.vocab_file)
     return [_make(weights, name, config) for name in weights.networks]
 
 
-def _read(path: str, config: AnalysisConfig) -> Weights:
-    weights = checkpoint_formats.read(path, vocab_file=config.vocab_file)
+def read(path: str, vocab_file: str = "") -> Weights:
+    """Reads the weights of a checkpoint that reads text.
+
+    Args:
+      path: of the checkpoint, as `checkpoint_formats.read` takes it.
+      vocab_file: of the tokens. Default: the one beside the checkpoint.
+
+    Raises:
+      UserError: if it cannot be read, or has no vocabulary.
+    """
+    weights = checkpoint_formats.read(path, vocab_file=vocab_file)
     if weights.vocabulary is None:
         raise UserError(
             "A network that reads text must have a vocabulary. Received: "
             f"{weights.origin}, with none beside it. Set --vocab_file."
         )
+    loading.warn_of_assumed_heads(weights)
     return weights
+
+
+def training_of(weights: Weights) -> PretrainingConfig | None:
+    """Reads the configuration of the run that wrote a checkpoint, if any.
+
+    Args:
+      weights: of the checkpoint.
+    """
+    path = pathlib.Path(weights.origin).parent / _CONFIG
+    is_bundle = not pathlib.Path(weights.origin.partition(",")[0]).is_dir()
+    if not is_bundle or not path.exists():
+        return None
+    parts = files.read_json(path)
+    if not isinstance(parts, Mapping) or "objective" not in parts:
+        return None  # of a fine-tuning, or somebody else's
+    return config_flags.load_config(path, PretrainingConfig)
+
+
+def row_length(
+    given: int, training: PretrainingConfig | None, longest: int
+) -> int:
+    """Returns the tokens of a row: as asked for, as in training, or 512.
+
+    Args:
+      given: tokens; 0 for the default.
+      training: of the networks; None if not known.
+      longest: number of position embeddings.
+
+    Raises:
+      UserError: if so long rows cannot be read.
+    """
+    default = training.corpus.max_seq_length if training else _MAX_LENGTH
+    length = given or min(default, longest)
+    if not _MIN_LENGTH <= length <= longest:
+        raise UserError(
+            f"`max_seq_length` must be from {_MIN_LENGTH} to {longest}, the "
+            f"number of position embeddings. Received: {length}."
+        )
+    return length
 
 
 def _make(
     weights: Weights, name: str, config: AnalysisConfig
 ) -> EncoderWithHead:
     chosen = select(weights, name)
-    loading.warn_of_assumed_heads(chosen)
-    length = config.max_seq_length
     longest = chosen.architecture.encoder.max_position_embeddings
-    if length and not 3 <= length <= longest:
-        raise UserError(
-            f"`max_seq_length` must be 3 to {longest}, the number of position "
-            f"embeddings of {weights.origin}. Received: "
-            f"max_seq_length={length}."
-        )
-    is_half = config.precision == "bfloat16"
+    training = training_of(weights)
     return loading.make(
         chosen,
-        dtype="mixed_bfloat16" if is_half else "float32",
-        **({"max_seq_length": length} if length else {}),
+        dtype=POLICIES[config.precision],
+        max_seq_length=row_length(config.max_seq_length, training, longest),
     )

@@ -26,16 +26,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from electra_tf.analysis import json_rows, sentence_scores
-from electra_tf.analysis.reports import Report, Table
-from electra_tf.analysis.sentence_scores import FORMS, ScoresTexts
-from electra_tf.analysis.statistics import (
+from electra_tf.analysis.examples import json_rows
+from electra_tf.analysis.reporting.reports import Report, Table
+from electra_tf.analysis.reporting.statistics import (
     Interval,
     bootstrap,
     mean,
     shown,
     wilson,
 )
+from electra_tf.analysis.scoring import sentence_scores
+from electra_tf.analysis.scoring.scorer import Scorer
+from electra_tf.analysis.scoring.sentence_scores import FORMS, ScoresTexts
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.data.formats.rows import Record
 from electra_tf.util import plotting
@@ -85,7 +87,7 @@ def run(config: AnalysisConfig) -> Report:
     pairs = read(
         config.test, max_examples=config.max_examples, seed=config.seed
     )
-    return minimal_pairs(config, sentence_scores.load(config), pairs)
+    return minimal_pairs(config, Scorer.from_config(config), pairs)
 
 
 def read(

@@ -22,17 +22,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from electra_tf.analysis import word_scores
-from electra_tf.analysis.annotated_text import UPOS, AnnotatedText
 from electra_tf.analysis.detection import Items, ResampledAuc
+from electra_tf.analysis.examples.annotated_text import UPOS, AnnotatedText
 from electra_tf.analysis.replaced_tokens import ReplacedText, Replacer
-from electra_tf.analysis.reports import Report, Table
-from electra_tf.analysis.scores import TextScores
-from electra_tf.analysis.statistics import (
+from electra_tf.analysis.reporting.reports import Report, Table
+from electra_tf.analysis.reporting.statistics import (
     Interval,
     bootstrap,
     wilson,
 )
+from electra_tf.analysis.scoring import word_scores
+from electra_tf.analysis.scoring.scorer import Scorer
+from electra_tf.analysis.scoring.scores import TextScores
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.util import optional_packages
 from electra_tf.util.errors import UserError
@@ -153,10 +154,10 @@ def run(config: AnalysisConfig) -> Report:
                 "`test` must name texts with parts of speech, .conllu. "
                 f"Received: {text.path}. Leave it out."
             )
-    model = word_scores.load(config)
-    word_scores.require_discriminator(config, model.scorer)
-    replacer = Replacer.of_model(config, model)
-    scores = word_scores.score(model.scorer, texts, ["discriminator"])
+    scorer = Scorer.from_config(config)
+    word_scores.require_discriminator(config, scorer)
+    replacer = Replacer.for_scorer(config, scorer)
+    scores = word_scores.score(scorer, texts, ["discriminator"])
     replaced = replacer.replace([text.text for text in texts])
     tokens = join(texts, scores, replaced)
     figures = measure(config, tokens)

@@ -14,19 +14,17 @@ goes on in the next row; here it is cut.
 import collections
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.analysis.word_scores import Model
+from electra_tf.analysis.scoring.networks import ScoringNetworks
+from electra_tf.analysis.scoring.scorer import Scorer
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.model.networks import ElectraGenerator, complete_ids
 from electra_tf.model.text_reader import TextReader
 from electra_tf.model.tokenization import Vocabulary
-
-if TYPE_CHECKING:
-    from electra_tf.analysis.scoring_networks import ScoringNetworks
 
 MASK_PROB = 0.15
 """Share of the tokens that are masked."""
@@ -89,7 +87,7 @@ class Replacer:
 
     def __init__(
         self,
-        networks: "ScoringNetworks",
+        networks: ScoringNetworks,
         *,
         max_seq_length: int,
         batch_size: int = 32,
@@ -108,11 +106,11 @@ class Replacer:
         self._seed = seed
 
     @classmethod
-    def of_model(cls, config: AnalysisConfig, model: Model) -> Self:
-        """Makes one for an analysis."""
+    def for_scorer(cls, config: AnalysisConfig, scorer: Scorer) -> Self:
+        """Makes one of the networks of a scorer, for an analysis."""
         return cls(
-            model.networks,
-            max_seq_length=model.scorer.max_seq_length,
+            scorer.networks,
+            max_seq_length=scorer.max_seq_length,
             batch_size=config.batch_size,
             seed=config.seed,
         )

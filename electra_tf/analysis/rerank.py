@@ -20,11 +20,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from electra_tf.analysis import n_best, sentence_scores
-from electra_tf.analysis.n_best import Counts, NBest
-from electra_tf.analysis.reports import Report, Table
-from electra_tf.analysis.sentence_scores import ScoresTexts
-from electra_tf.analysis.statistics import Interval, bootstrap, shown
+from electra_tf.analysis.examples import n_best
+from electra_tf.analysis.examples.n_best import Counts, NBest
+from electra_tf.analysis.reporting.reports import Report, Table
+from electra_tf.analysis.reporting.statistics import Interval, bootstrap, shown
+from electra_tf.analysis.scoring import sentence_scores
+from electra_tf.analysis.scoring.scorer import Scorer
+from electra_tf.analysis.scoring.sentence_scores import ScoresTexts
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.util import console, plotting
 from electra_tf.util.errors import UserError
@@ -80,7 +82,7 @@ class System(NamedTuple):
 def run(config: AnalysisConfig) -> Report:
     """Re-ranks the lists that a configuration names."""
     lists = _read(config)
-    return rerank(config, sentence_scores.load(config), lists)
+    return rerank(config, Scorer.from_config(config), lists)
 
 
 def rerank(

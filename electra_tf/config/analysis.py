@@ -12,8 +12,8 @@ ANALYSES: dict[str, str] = {
     "errors": _HERE + "errors:run",
     "minimal_pairs": _HERE + "minimal_pairs:run",
     "pos_bias": _HERE + "pos_bias:run",
-    "prompts": _HERE + "prompts:run",
-    "representations": _HERE + "representations:run",
+    "prompts": _HERE + "prompts.classification:run",
+    "representations": _HERE + "representations.comparison:run",
     "rerank": _HERE + "rerank:run",
 }
 """Name -> its function, as "module:function". It takes an `AnalysisConfig` and

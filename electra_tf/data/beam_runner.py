@@ -16,7 +16,7 @@ from electra_tf.data.dataset_files import RecordWriter
 from electra_tf.data.record_format import RecordKind
 from electra_tf.data.runners import Job, ReportRecords, ReportText
 from electra_tf.data.shards import Shard
-from electra_tf.util import files, storage
+from electra_tf.util import files, optional_packages, storage
 from electra_tf.util.errors import UserError
 
 
@@ -37,15 +37,7 @@ class BeamRunner:
     """
 
     def __init__(self, runner: str, options: Sequence[str] = ()) -> None:
-        try:
-            import apache_beam as beam
-        except ImportError as error:
-            raise UserError(
-                "`engine=beam` builds with Apache Beam. Received: an "
-                "installation without it. Run: python -m pip install "
-                "'electra_tf[beam]'"
-            ) from error
-        self._beam = beam
+        self._beam = optional_packages.load("apache_beam", "beam")
         self.options = [f"--runner={runner}"]
         for option in options:
             if option.startswith("-"):

@@ -1,6 +1,5 @@
 """Keras callbacks of a run: progress bar, JSON log, TensorBoard."""
 
-import importlib.util
 import json
 import math
 import pathlib
@@ -15,8 +14,7 @@ import tensorflow as tf
 from electra_tf.config import phases as phases_lib
 from electra_tf.config.phases import Phase
 from electra_tf.training import training_utils
-from electra_tf.util import console, files
-from electra_tf.util.errors import UserError
+from electra_tf.util import console, files, optional_packages
 
 _SECONDS_BETWEEN_LINES = 10.0
 TRAINING_FLOPS = "training_flops"
@@ -203,11 +201,7 @@ def check_tensorboard() -> None:
     Raises:
       UserError: if the package `tensorboard` is not installed.
     """
-    if importlib.util.find_spec("tensorboard") is None:
-        raise UserError(
-            "--tensorboard needs the package tensorboard, which is not "
-            "installed. Run: python -m pip install -e '.[tensorboard]'"
-        )
+    optional_packages.load("tensorboard", "tensorboard")
 
 
 class TensorBoardLog(keras.callbacks.Callback):

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+import tiny_scoring
 
-from electra_tf.analysis import calibration, errors, pos_bias, word_scores
+from electra_tf.analysis import calibration, errors, pos_bias
+from electra_tf.analysis.scoring.scorer import Scorer
 from electra_tf.config.analysis import AnalysisConfig
-
-tiny_scoring = pytest.importorskip("tiny_scoring")  # of the scorer's tests
 
 
 def _sentences(seed, label):
@@ -40,13 +40,13 @@ def paths(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def model(paths):
-    return word_scores.load(_config(paths, "errors", "tsv"))
+def scorer(paths):
+    return Scorer.from_config(_config(paths, "errors", "tsv"))
 
 
 @pytest.fixture(autouse=True)
-def _load_once(model, monkeypatch):
-    monkeypatch.setattr(word_scores, "load", lambda _: model)
+def _load_once(scorer, monkeypatch):
+    monkeypatch.setattr(Scorer, "from_config", lambda _: scorer)
 
 
 def _config(paths, what, *endings, **fields):
@@ -85,5 +85,5 @@ def test_the_scorer_finds_the_temperature_that_was_written(paths, monkeypatch):
     found = calibration.run(config).results
     assert list(found) == ["human errors", "replaced tokens"]
     monkeypatch.undo()
-    scorer = word_scores.load(config).scorer
+    scorer = Scorer.from_config(config)
     assert scorer.temperature == found["human errors"].temperature != 1

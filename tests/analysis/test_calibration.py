@@ -1,10 +1,12 @@
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from word_scorer import WordScorer
 
-from electra_tf.analysis import calibration, word_scores
+from electra_tf.analysis import calibration
 from electra_tf.analysis.reliability import Judged
 from electra_tf.analysis.replaced_tokens import ReplacedText, Replacer
+from electra_tf.analysis.scoring.scorer import Scorer
 from electra_tf.checkpoint import calibration as stored
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.util.errors import UserError
@@ -35,8 +37,8 @@ def make_config(tmp_path, monkeypatch):
     model.mkdir()
     scorer = WordScorer(TABLE)
     scorer.directory = model
-    monkeypatch.setattr(word_scores, "load", lambda _: scorer.model)
-    monkeypatch.setattr(Replacer, "of_model", lambda *_: _Replacer())
+    monkeypatch.setattr(Scorer, "from_config", lambda _: scorer)
+    monkeypatch.setattr(Replacer, "for_scorer", lambda *_: _Replacer())
 
     def make(marked="", plain="", **fields):
         names = []
@@ -146,7 +148,7 @@ def test_nothing_flagged_has_no_calibration_error():
 
 
 def test_tables_and_plots_show_both_kinds(make_config):
-    figure = pytest.importorskip("matplotlib.figure").Figure()
+    figure = Figure()
     report = calibration.run(make_config(marked=MARKED))
     assert len(report.tables) == len(report.plots) == 2
     for table in report.tables:

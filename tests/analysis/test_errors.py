@@ -1,10 +1,12 @@
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from word_scorer import WordScorer
 
-from electra_tf.analysis import errors, word_scores
-from electra_tf.analysis.annotated_text import AnnotatedText
+from electra_tf.analysis import errors
 from electra_tf.analysis.errors import Scored
+from electra_tf.analysis.examples.annotated_text import AnnotatedText
+from electra_tf.analysis.scoring.scorer import Scorer
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util.errors import UserError
@@ -30,7 +32,7 @@ def config(tmp_path):
 
 def _run(config, monkeypatch, scorer=None):
     scorer = scorer or WordScorer(TABLE)
-    monkeypatch.setattr(word_scores, "load", lambda _: scorer.model)
+    monkeypatch.setattr(Scorer, "from_config", lambda _: scorer)
     return errors.run(config)
 
 
@@ -112,7 +114,7 @@ def test_repairs_are_asked_for_only_with_the_score_that_pays_for_them(
 
 
 def test_tables_and_plots_show_each_detector(config, monkeypatch):
-    figure = pytest.importorskip("matplotlib.figure").Figure()
+    figure = Figure()
     report = _run(config, monkeypatch)
     (table,) = report.tables
     assert [row[0] for row in table.rows] == list(report.results["detectors"])

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from fake_scorer import FakeScorer
 
-from electra_tf.analysis import minimal_pairs, sentence_scores
+from electra_tf.analysis import minimal_pairs
 from electra_tf.analysis.minimal_pairs import Pair
-from electra_tf.analysis.reports import as_text
+from electra_tf.analysis.reporting.reports import as_text
+from electra_tf.analysis.scoring.scorer import Scorer
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.util import plotting
 from electra_tf.util.errors import UserError
@@ -86,7 +87,7 @@ def test_pairs_are_read_with_their_names_or_those_of_files(
     expected = [Pair("a", "b", "f", "f"), Pair("a", "b", "u", "t")]
     assert minimal_pairs.read([str(tmp_path)]) == expected
     monkeypatch.setattr(
-        sentence_scores, "load", lambda config: FakeScorer(mlm=WORDS)
+        Scorer, "from_config", lambda config: FakeScorer(mlm=WORDS)
     )
     values = {"what": "minimal_pairs", "model": "m", "test": (str(tmp_path),)}
     report = minimal_pairs.run(AnalysisConfig(**values))

@@ -1,11 +1,13 @@
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from word_scorer import WordScorer
 
-from electra_tf.analysis import pos_bias, word_scores
-from electra_tf.analysis.annotated_text import UPOS
+from electra_tf.analysis import pos_bias
+from electra_tf.analysis.examples.annotated_text import UPOS
 from electra_tf.analysis.pos_bias import Rate, Tokens
 from electra_tf.analysis.replaced_tokens import ReplacedText, Replacer
+from electra_tf.analysis.scoring.scorer import Scorer
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.util.errors import UserError
 
@@ -40,9 +42,9 @@ def _config(path="t", **fields):
 
 @pytest.fixture
 def report(tmp_path, monkeypatch):
-    model = WordScorer(TABLE).model
-    monkeypatch.setattr(word_scores, "load", lambda _: model)
-    monkeypatch.setattr(Replacer, "of_model", lambda *_: _Replacer())
+    scorer = WordScorer(TABLE)
+    monkeypatch.setattr(Scorer, "from_config", lambda _: scorer)
+    monkeypatch.setattr(Replacer, "for_scorer", lambda *_: _Replacer())
     (tmp_path / "x.conllu").write_text("\n".join([SENTENCE] * 3))
     return pos_bias.run(_config(tmp_path / "x.conllu"))
 
@@ -127,7 +129,7 @@ def test_intervals_of_auc_come_from_texts():
 
 
 def test_tables_and_plots_show_each_tag(report):
-    figure = pytest.importorskip("matplotlib.figure").Figure()
+    figure = Figure()
     tags, tests = report.tables
     assert [row[0] for row in tags.rows] == ["all", "ADP", "NOUN", "VERB"]
     assert [row[0] for row in tests.rows] == [

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from fake_scorer import FakeScorer
 
-from electra_tf.analysis import rerank, sentence_scores
-from electra_tf.analysis.n_best import NBest
+from electra_tf.analysis import rerank
+from electra_tf.analysis.examples.n_best import NBest
+from electra_tf.analysis.scoring.scorer import Scorer
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.util import plotting
 from electra_tf.util.errors import UserError
@@ -132,7 +133,7 @@ def test_files_are_read_before_the_model_and_dev_fits_test(
     tmp_path, monkeypatch, capsys
 ):
     monkeypatch.setattr(
-        sentence_scores, "load", lambda config: FakeScorer(mlm=WORDS)
+        Scorer, "from_config", lambda config: FakeScorer(mlm=WORDS)
     )
     test = _write(tmp_path / "test.json", TEST)
     values = {"what": "rerank", "model": "m", "num_resamples": 100}
@@ -144,7 +145,7 @@ def test_files_are_read_before_the_model_and_dev_fits_test(
     assert all(len(row) == 3 for row in report.tables[0].rows)
     plain = [one._replace(scores=()) for one in TEST]
     dev = _write(tmp_path / "dev.json", plain)
-    monkeypatch.setattr(sentence_scores, "load", None)  # not to be reached
+    monkeypatch.setattr(Scorer, "from_config", None)  # not to be reached
     with pytest.raises(UserError, match="lists of --dev must have"):
         rerank.run(AnalysisConfig(test=test, dev=dev, **values))
 

@@ -104,11 +104,6 @@ def test_points_are_measured_once_and_drawn(tmp_path, monkeypatch, capsys):
         assert picture.startswith(b"\x89PNG") and len(picture) < 60_000
 
 
-def test_without_matplotlib_the_way_out_is_told():
-    with pytest.raises(UserError, match=r"pip install .*\[plots\]"):
-        scaling.check_matplotlib(lambda name: None)
-
-
 def test_what_is_unknown_or_missing_is_told():
     with pytest.raises(UserError, match="`output_dir` must name"):
         scaling.ScalingConfig()

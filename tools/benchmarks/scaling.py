@@ -13,10 +13,9 @@ and draws DIR/time.png and DIR/memory.png; --quick measures the ends only.
 
 import dataclasses
 import functools
-import importlib.util
 import json
 import pathlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import environments
@@ -25,7 +24,7 @@ from peer_step import PRECISIONS, Worker
 from peers import Setting
 from reports import spread
 
-from electra_tf.util import config_flags, console
+from electra_tf.util import config_flags, console, optional_packages
 from electra_tf.util.config_fields import one_of, require, require_choices
 from electra_tf.util.errors import UserError
 
@@ -173,7 +172,7 @@ def setting(config: ScalingConfig, point: Point) -> Setting:
 
 def main(config: ScalingConfig) -> None:
     """Measures all points, draws them, and prints the figures."""
-    check_matplotlib()
+    optional_packages.load("matplotlib.figure", "plots")
     quiet, at_work = machine.QuietMachine(config.busy_limit), machine.describe()
     costs, versions = _measure(config, quiet)
     output = pathlib.Path(config.output_dir)
@@ -240,21 +239,6 @@ def _cost(
     versions |= worker.versions
     seconds = tuple(turn["wall"] for turn in turns)
     return Cost(seconds, turns[-1]["peak_memory_gb"])
-
-
-def check_matplotlib(
-    find: Callable[[str], object] = importlib.util.find_spec,
-) -> None:
-    """Refuses to begin without what draws.
-
-    Raises:
-      UserError: if matplotlib is not installed.
-    """
-    if find("matplotlib") is None:
-        raise UserError(
-            "The pictures need the package matplotlib, which is not installed. "
-            "Run: python -m pip install -e '.[plots]'"
-        )
 
 
 def draw(path: pathlib.Path, label: str, figures: dict[Point, float]) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import ml_dtypes  # noqa: F401  numpy then knows bfloat16
 import numpy as np
 
-from electra_tf.util import files
+from electra_tf.util import files, optional_packages
 from electra_tf.util.errors import UserError
 
 WEIGHTS_FILE = "model.safetensors"
@@ -40,15 +40,8 @@ def safetensors() -> ModuleType:
     Raises:
       UserError: if it is not installed.
     """
-    try:
-        import safetensors.numpy
-    except ImportError as error:
-        raise UserError(
-            "Directories of Hugging Face's need the package safetensors. "
-            "Received: it is not installed. Run "
-            "python -m pip install 'electra_tf[hf]'"
-        ) from error
-    return safetensors
+    optional_packages.load("safetensors.numpy", "hf")
+    return optional_packages.load("safetensors", "hf")
 
 
 def weights_file(directory: pathlib.Path) -> pathlib.Path:

@@ -1,5 +1,6 @@
 """The batches of a trial: whose, how long, and in which order."""
 
+import sys
 import types
 
 import numpy as np
@@ -93,10 +94,8 @@ def test_event_files_lie_in_the_directory_of_the_trial(
 
 
 def test_event_files_are_refused_before_anything_is_read(monkeypatch):
-    monkeypatch.setattr(
-        callbacks.importlib.util, "find_spec", lambda name: None
-    )
-    with pytest.raises(UserError, match=r"pip install -e '.\[tensorboard\]'"):
+    monkeypatch.setitem(sys.modules, "tensorboard", None)
+    with pytest.raises(UserError, match=r"electra_tf\[tensorboard\]"):
         finetuning_run.run(tiny.config("nowhere", tensorboard=True))
 
 

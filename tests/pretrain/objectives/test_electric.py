@@ -11,7 +11,7 @@ import tiny
 from tiny import KEYS
 
 from electra_tf import configure_pretraining as configure
-from electra_tf.analysis import pseudo_likelihood
+from electra_tf.analysis.scoring import pseudo_likelihood
 from electra_tf.checkpoint import architecture
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import evaluation, export, pretraining_run

@@ -1,0 +1,1 @@
+"""Files that an analysis reads, of each format."""

@@ -1,0 +1,250 @@
+"""Texts whose words have labels: errors, corrections, parts of speech.
+
+    .tsv      a word a line, a tab and c (correct) or i (incorrect), and an
+              empty line between sentences: error detection on FCE
+    .src      a sentence a line, of words with spaces between; its corrections
+              in files of the same first name ending in .ref0, .ref1 ...: JFLEG
+    .conllu   Universal Dependencies, whose words are the syntactic ones: of
+              "don't" the words "do" and "n't"
+    .txt      a text a line, without labels
+
+Each may be compressed. Where a missing word makes an error, the word after the
+gap has it, as in FCE.
+
+Source: Rei and Yannakoudakis, 2016 (labels of FCE); Napoles et al., 2017
+(JFLEG).
+"""
+
+import dataclasses
+import difflib
+import itertools
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from electra_tf.analysis.examples import files as example_files
+from electra_tf.analysis.examples import tagged_sentences
+from electra_tf.data.formats import conll, contents
+from electra_tf.data.formats.rows import BadRowError, Line, numbered
+from electra_tf.util import storage
+from electra_tf.util.errors import UserError
+
+UPOS = (
+    "ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM "
+    "VERB X"
+).split()
+"""Parts of speech of Universal Dependencies."""
+
+_LABELS = {"c": False, "i": True}
+_LABELLED = conll.Columns(separator="\t")
+_SPELLCHECKED = ".spellchecked.src"  # beside the .src; read if it is named
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AnnotatedText:
+    """A text and the labels of its words; those that there are not are empty.
+
+    Attributes:
+      path: its file.
+      line: of its first word, from 1.
+      words: of the text.
+      is_error: whether a word is wrong.
+      tags: parts of speech, of `UPOS`.
+      corrections: what may stand in place of each word.
+    """
+
+    path: str
+    line: int
+    words: tuple[str, ...]
+    is_error: tuple[bool, ...] = ()
+    tags: tuple[str, ...] = ()
+    corrections: tuple[frozenset[str], ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The words with one space between."""
+        return " ".join(self.words)
+
+    @property
+    def ends(self) -> tuple[int, ...]:
+        """One past the last character of each word in `text`."""
+        ends = itertools.accumulate(1 + len(word) for word in self.words)
+        return tuple(end - 1 for end in ends)
+
+
+def read(
+    paths: Sequence[str], *, max_examples: int = 0, seed: int = 0
+) -> list[AnnotatedText]:
+    """Reads the texts of files, in order.
+
+    Args:
+      paths: of files, or of directories that hold them.
+      max_examples: of each file, chosen by the seed; 0 for all.
+      seed: of the choice.
+
+    Raises:
+      UserError: naming file and line of what cannot be read.
+    """
+    texts: list[AnnotatedText] = []
+    for path in example_files.find(paths, _READERS):
+        if path.endswith(_SPELLCHECKED) and path not in paths:
+            continue
+        found = list(_reader(path)(path))
+        if not found:
+            raise UserError(
+                f"{path} must hold texts. Received: none. Leave it out."
+            )
+        texts += example_files.choose(found, max_examples, seed)
+    return texts
+
+
+def _reader(path: str) -> Callable[[str], Iterator[AnnotatedText]]:
+    ending = contents.ending(path)
+    if ending not in _READERS:
+        raise UserError(
+            f"An annotated text must end in {', '.join(_READERS)}, which tells "
+            f"its format. Received: {path}. Rename it, or convert it to one."
+        )
+    return _READERS[ending]
+
+
+def _lines(path: str) -> list[Line]:
+    with example_files.opened(path) as lines:
+        return list(numbered(lines))
+
+
+def _read_labelled(path: str) -> Iterator[AnnotatedText]:
+    """Reads words with c or i."""
+    for words in tagged_sentences.words(path, _LABELLED, tuple(_LABELS)):
+        yield AnnotatedText(
+            path=path,
+            line=words[0].place,
+            words=tuple(word.text for word in words),
+            is_error=tuple(_LABELS[word.tag] for word in words),
+        )
+
+
+def _read_tagged(path: str) -> Iterator[AnnotatedText]:
+    """Reads words with parts of speech."""
+    for words in tagged_sentences.words(path, conll.CONLLU, UPOS):
+        yield AnnotatedText(
+            path=path,
+            line=words[0].place,
+            words=tuple(word.text for word in words),
+            tags=tuple(word.tag for word in words),
+        )
+
+
+def _read_plain(path: str) -> Iterator[AnnotatedText]:
+    """Reads a text a line."""
+    for line in _lines(path):
+        words = _words(path, line)
+        if words:
+            yield AnnotatedText(path=path, line=line.number, words=words)
+
+
+def _words(path: str, line: Line) -> tuple[str, ...]:
+    with example_files.at(path, line.number):
+        if line.text is None:
+            raise BadRowError("A line must be UTF-8 text.")
+    return tuple(line.text.split())
+
+
+def _read_corrected(path: str) -> Iterator[AnnotatedText]:
+    """Reads sentences with their corrections beside them."""
+    sources = _lines(path)
+    references = [_lines(name) for name in _references(path)]
+    for lines in references:
+        if len(lines) != len(sources):
+            raise UserError(
+                f"{path} must have a correction of each line. Received: "
+                f"{len(sources):,} lines, and {len(lines):,} in one of its "
+                ".ref files. Restore the files."
+            )
+    for source, *corrected in zip(sources, *references, strict=True):
+        words = _words(path, source)
+        if not words:
+            continue
+        edits = [edit(words, _words(path, line)) for line in corrected]
+        yield AnnotatedText(
+            path=path,
+            line=source.number,
+            words=words,
+            is_error=majority(edits),
+            corrections=tuple(
+                frozenset(word for word in found if word is not None)
+                for found in zip(*(x.corrections for x in edits), strict=True)
+            ),
+        )
+
+
+def _references(path: str) -> list[str]:
+    """Returns the files that correct a file.
+
+    Raises:
+      UserError: if there are none.
+    """
+    directory, name = os.path.split(path)
+    first = name.partition(".")[0]
+    found = sorted(storage.find(directory, [f"{first}.ref[0-9]*"]))
+    if not found:
+        raise UserError(
+            f"{path} must have corrections beside it, {first}.ref0, "
+            f"{first}.ref1 and so on. Received: none. Put them there."
+        )
+    return found
+
+
+class Edits(NamedTuple):
+    """What a correction changes.
+
+    Attributes:
+      is_changed: of each word of the source.
+      corrections: the word that stands in place of each; None where none
+        does, or several do.
+    """
+
+    is_changed: tuple[bool, ...]
+    corrections: tuple[str | None, ...]
+
+
+def edit(source: Sequence[str], corrected: Sequence[str]) -> Edits:
+    """Aligns a sentence with its correction, word by word.
+
+    Words between the longest common runs are changed. One replaced by as many
+    words is corrected by the word at its place; an insertion changes the word
+    after it, or the last.
+
+    Example:
+      >>> edit(["He", "go", "home"], ["He", "goes", "home"]).corrections
+      (None, 'goes', None)
+
+    Args:
+      source: words; at least one.
+      corrected: words.
+    """
+    is_changed = [False] * len(source)
+    corrections: list[str | None] = [None] * len(source)
+    matcher = difflib.SequenceMatcher(None, source, corrected, autojunk=False)
+    for kind, start, end, new_start, new_end in matcher.get_opcodes():
+        if kind == "insert":
+            is_changed[min(start, len(source) - 1)] = True
+        elif kind != "equal":
+            is_changed[start:end] = [True] * (end - start)
+            if new_end - new_start == end - start:
+                corrections[start:end] = corrected[new_start:new_end]
+    return Edits(tuple(is_changed), tuple(corrections))
+
+
+def majority(edits: Sequence[Edits]) -> tuple[bool, ...]:
+    """Returns for each word whether most corrections change it."""
+    votes = zip(*(x.is_changed for x in edits), strict=True)
+    return tuple(2 * sum(changed) > len(edits) for changed in votes)
+
+
+_READERS = {
+    ".conllu": _read_tagged,
+    ".src": _read_corrected,
+    ".tsv": _read_labelled,
+    ".txt": _read_plain,
+}

@@ -1,0 +1,164 @@
+"""N-best lists of a speech recogniser.
+
+A list is an object of a .json list or a .jsonl line:
+
+    {"hypotheses": ["the chef eight", "the chef ate"],
+     "reference": "the chef ate", "scores": [-0.2, -0.3]}
+
+best first, with or without the recogniser's scores, the higher the better.
+Other names are read, too: `input` and `output` of HyPoradise, with `score` or
+`am_score`; other fields are not.
+
+Words are compared as they stand: write hypotheses and references alike.
+
+Source: Chen et al., 2023 (HyPoradise).
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from electra_tf.analysis.examples import json_rows
+from electra_tf.data.formats.rows import BadRowError, Record
+from electra_tf.util import optional_packages
+from electra_tf.util.errors import UserError, shown
+
+_HYPOTHESES = ("hypotheses", "input", "nbest")
+_REFERENCES = ("reference", "output")
+_SCORES = ("scores", "score", "am_score")
+
+
+class NBest(NamedTuple):
+    """A list of hypotheses.
+
+    Attributes:
+      hypotheses: best first.
+      reference: what was said.
+      scores: of the recogniser, the higher the better; empty where unknown.
+    """
+
+    hypotheses: tuple[str, ...]
+    reference: str
+    scores: tuple[float, ...] = ()
+
+
+class Counts(NamedTuple):
+    """Errors of the hypotheses of U lists of at most K.
+
+    Attributes:
+      num_words: int64 [U], of the references.
+      num_errors: int64 [U, K]: substitutions, deletions and insertions; 0
+        where a list is shorter.
+      is_there: bool [U, K].
+    """
+
+    num_words: np.ndarray
+    num_errors: np.ndarray
+    is_there: np.ndarray
+
+
+def read(
+    paths: Iterable[str], *, max_examples: int = 0, seed: int = 0
+) -> list[NBest]:
+    """Reads lists; see `json_rows.read`.
+
+    Raises:
+      UserError: naming the file, and the entry or line, of a list that has no
+        hypothesis, no reference, or not a score for each hypothesis; or that
+        has no scores where the others have, or the other way around.
+    """
+    lists: list[NBest] = []
+    rows = json_rows.read(paths, max_examples=max_examples, seed=seed)
+    for row in rows:
+        with json_rows.place_of(row):
+            lists.append(_parse(row.record))
+            if bool(lists[-1].scores) != bool(lists[0].scores):
+                raise BadRowError(
+                    "All lists, or none, must have the recogniser's scores. "
+                    f"Received: this one differs from {rows[0]}."
+                )
+    if not any(one.reference.split() for one in lists):
+        raise UserError(
+            f"References must hold words. Received: none in {', '.join(paths)}."
+        )
+    return lists
+
+
+def count_errors(lists: Sequence[NBest]) -> Counts:
+    """Counts the word errors of each hypothesis.
+
+    Raises:
+      UserError: if jiwer is not installed.
+    """
+    jiwer = optional_packages.load("jiwer", "analysis")
+
+    def of_one(reference: str, hypothesis: str) -> int:
+        found = jiwer.process_words(reference, hypothesis)
+        return found.substitutions + found.deletions + found.insertions
+
+    return Counts(
+        num_words=np.array([len(one.reference.split()) for one in lists]),
+        num_errors=padded(
+            [[of_one(x.reference, h) for h in x.hypotheses] for x in lists], 0
+        ),
+        is_there=padded([[True] * len(x.hypotheses) for x in lists], False),
+    )
+
+
+def padded(rows: Sequence[Sequence[float]], value: float) -> np.ndarray:
+    """Makes an array of rows of several lengths.
+
+    Args:
+      rows: U rows of at most K values.
+      value: after the end of shorter ones.
+
+    Returns:
+      [U, K], of the type of `value`.
+    """
+    array = np.full((len(rows), max(map(len, rows))), value)
+    for line, row in zip(array, rows, strict=True):
+        line[: len(row)] = row
+    return array
+
+
+def _parse(record: Record) -> NBest:
+    """Makes a list of an object.
+
+    Raises:
+      BadRowError: if it is none.
+    """
+    hypotheses = record.items(_column(record, _HYPOTHESES))
+    if not hypotheses or not all(isinstance(x, str) for x in hypotheses):
+        raise BadRowError(
+            "The hypotheses must be a list of texts, one at least. Received: "
+            f"{shown(hypotheses)}."
+        )
+    reference = record.string(_column(record, _REFERENCES))
+    names = [name for name in _SCORES if record.has(name)]
+    scores = record.items(names[0]) if names else []
+    if names and not _fit(scores, len(hypotheses)):
+        raise BadRowError(
+            f"{names[0]!r} must hold a number for each of the "
+            f"{len(hypotheses)} hypotheses. Received: {shown(scores)}."
+        )
+    return NBest(tuple(hypotheses), reference, tuple(map(float, scores)))
+
+
+def _column(record: Record, names: Sequence[str]) -> str:
+    """Returns the first of several names that a record has."""
+    found = [name for name in names if record.has(name)]
+    if not found:
+        record.value(names[0])  # says what there is
+    return found[0]
+
+
+def _fit(scores: Sequence[object], count: int) -> bool:
+    """Returns whether there is a finite number for each hypothesis."""
+    return len(scores) == count and all(
+        isinstance(x, int | float)
+        and not isinstance(x, bool)
+        and math.isfinite(x)
+        for x in scores
+    )

@@ -1,0 +1,101 @@
+"""Sentences of words with a tag each.
+
+A file tells by its name what its tags are:
+
+    .conllu  Universal Dependencies: FORM and UPOS, the part of speech
+    others   as of CoNLL-2000: word, part of speech and chunk in columns with
+             white space between; the third column is taken
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple
+
+from electra_tf.analysis.examples import files as example_files
+from electra_tf.data.formats import conll, contents
+from electra_tf.data.formats.conll import Columns, Word
+from electra_tf.data.formats.rows import BadRowError, Line, numbered
+from electra_tf.util.errors import UserError, shown
+
+PART_OF_SPEECH = "part of speech"
+CHUNK = "chunk"
+_CHUNKS = Columns(word=0, tag=2)
+
+
+class Sentence(NamedTuple):
+    """A sentence.
+
+    Attributes:
+      task: what its tags are, `PART_OF_SPEECH` or `CHUNK`.
+      words: of it, at least one.
+      tags: of each word.
+    """
+
+    task: str
+    words: tuple[str, ...]
+    tags: tuple[str, ...]
+
+
+def read(
+    paths: Sequence[str], *, max_examples: int = 0, seed: int = 0
+) -> list[Sentence]:
+    """Reads the sentences of files.
+
+    Args:
+      paths: of files and directories.
+      max_examples: sentences of each file, chosen by the seed; 0 for all.
+      seed: of the choice.
+
+    Raises:
+      UserError: naming file and line of what cannot be read.
+    """
+    found: list[Sentence] = []
+    for path in example_files.find(paths):
+        sentences = _read_file(path)
+        found += example_files.choose(sentences, max_examples, seed)
+    return found
+
+
+def _read_file(path: str) -> list[Sentence]:
+    is_conllu = contents.ending(path) == ".conllu"
+    columns = conll.CONLLU if is_conllu else _CHUNKS
+    task = PART_OF_SPEECH if is_conllu else CHUNK
+    found: list[Sentence] = []
+    for sentence in words(path, columns):
+        texts, tags = zip(*((x.text, x.tag) for x in sentence), strict=True)
+        found.append(Sentence(task, texts, tags))
+    if not found:
+        raise UserError(f"{path} must hold sentences. Received: none.")
+    return found
+
+
+def words(
+    path: str, columns: Columns, tags: Collection[str] = ()
+) -> Iterator[list[Word]]:
+    """Yields the words of each sentence of a file, each with a tag.
+
+    Args:
+      path: of the file.
+      columns: of word and tag.
+      tags: that there are. Default: any.
+
+    Raises:
+      UserError: naming file and line of what cannot be read.
+    """
+    with example_files.opened(path) as lines:
+        for sentence in conll.sentences(numbered(lines), columns):
+            yield [_word(path, line, columns, tags) for line in sentence]
+
+
+def _word(
+    path: str, line: Line, columns: Columns, tags: Collection[str]
+) -> Word:
+    with example_files.at(path, line.number):
+        word = conll.word(line, columns)
+        if word.tag is None or tags and word.tag not in tags:
+            column = columns.tag + 1 or "last"
+            wanted = f"one of {' '.join(tags)}" if tags else "there"
+            raise BadRowError(
+                f"The tag, column {column} of a row, must be {wanted}. "
+                f"Received: {shown(word.tag)} in {shown(line.text)}."
+            )
+    return word

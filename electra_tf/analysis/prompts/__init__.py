@@ -1,0 +1,1 @@
+"""Prompts: classification by the scores of label words."""

@@ -1,0 +1,317 @@
+"""Prompts: zero- and few-shot classification by scores of label words.
+
+A template turns an example into a text with a label word in it, and the class
+whose word fits best is the answer. How well it fits is told by a
+discriminator, which reads the text with each word in its place, or by a
+network that fills masks (see `scorers`).
+
+    raw         score(word | text)
+    calibrated  score(word | text) - score(word | empty text), which takes
+                away what a network thinks of the word wherever it stands
+
+Several templates are averaged. With --shots a logistic regression over the
+scores of the label words, averaged over templates, learns from so many
+examples of each class of --dev, drawn several times; no weight of the network
+changes. To train all of it is what run_finetuning is for.
+
+Source: Zhao et al., 2021 (calibration). Differs: the text without content is
+the empty one, not "N/A"; and from the discriminator's scores, which are no
+log-probabilities of words, is subtracted as if they were.
+"""
+
+import itertools
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from electra_tf.analysis import loaded_networks
+from electra_tf.analysis.loaded_networks import (
+    DISCRIMINATOR,
+    MLM,
+)
+from electra_tf.analysis.prompts import (
+    examples as prompt_examples,
+)
+from electra_tf.analysis.prompts import report as prompt_report
+from electra_tf.analysis.prompts import rows as prompt_rows
+from electra_tf.analysis.prompts import (
+    templates as prompt_templates,
+)
+from electra_tf.analysis.prompts.examples import Example
+from electra_tf.analysis.prompts.report import Findings, ScoreFindings
+from electra_tf.analysis.prompts.scorers import NetworkScorer, PromptScorer
+from electra_tf.analysis.prompts.templates import Prompts
+from electra_tf.analysis.reporting import statistics
+from electra_tf.analysis.reporting.reports import Report
+from electra_tf.analysis.reporting.statistics import Interval
+from electra_tf.analysis.representations import (
+    linear_models,
+)
+from electra_tf.config.analysis import AnalysisConfig
+from electra_tf.model.networks import EncoderWithHead
+from electra_tf.util.errors import UserError
+
+NUM_DRAWS = 20
+"""Draws of few examples."""
+
+_EXAMPLES_AT_ONCE = 256
+
+
+class _Shots(NamedTuple):
+    """Few examples of each class, drawn several times.
+
+    Attributes:
+      examples: all that are in a draw, each once.
+      draws: numbers of the examples of each draw.
+    """
+
+    examples: list[Example]
+    draws: list[list[int]]
+
+
+def run(config: AnalysisConfig) -> Report:
+    """Classifies examples by the scores of label words.
+
+    Args:
+      config: `model`, `twin`, `generator`, `templates`, `dev`, `test`,
+        `shots`, `scores`, `max_examples` and how to read are used.
+
+    Raises:
+      UserError: if a file or a checkpoint cannot be used, or a model gives
+        none of the scores.
+    """
+    prompts = prompt_templates.read(config.templates)
+    _check(config)
+    read = {"max_examples": config.max_examples, "seed": config.seed}
+    tested = prompt_examples.read(config.test, prompts, **read)
+    shots = None
+    if config.shots:
+        learnt = prompt_examples.read(config.dev, prompts, **read)
+        shots = draw(learnt, list(prompts.label_words), config)
+    findings = Findings(
+        num_examples=len(tested),
+        shots=config.shots,
+        templates=[template.text for template in prompts.templates],
+        label_words=prompts.label_words,
+        majority=_majority(tested),
+        scores={
+            name: _find(scorer, prompts, tested, shots, config=config)
+            for name, scorer in _scorers(config).items()
+        },
+    )
+    return prompt_report.make(findings)
+
+
+def _check(config: AnalysisConfig) -> None:
+    """Refuses what cannot be done before anything is read."""
+    if config.shots:
+        linear_models.check()
+        if not config.dev:
+            raise UserError(
+                "`dev` must name files that the examples of --shots are drawn "
+                "from. Received: nothing. Set --dev, or --shots=0."
+            )
+    unknown = set(config.scores) - {DISCRIMINATOR, MLM}
+    if unknown:
+        raise UserError(
+            f"`scores` of prompts must be {DISCRIMINATOR} (of Electric its "
+            f"energies) or {MLM}. Received: {', '.join(sorted(unknown))}."
+        )
+
+
+def _scorers(config: AnalysisConfig) -> dict[str, PromptScorer]:
+    """Returns the scorers of all networks, by the names that they go by."""
+    networks = _by_kind(config.model, config)
+    if config.generator:
+        filling = _by_kind(config.generator, config)
+        if MLM not in filling:
+            raise UserError(
+                "`generator` must be a checkpoint of a network that fills "
+                f"masks. Received: {config.generator}, which has none."
+            )
+        networks[MLM] = filling[MLM]
+    if config.twin:
+        for kind, network in _by_kind(config.twin, config).items():
+            networks[f"twin's {kind}"] = network
+    wanted = config.scores or (DISCRIMINATOR, MLM)
+    chosen = {
+        name: network
+        for name, network in networks.items()
+        if loaded_networks.kind_of(network) in wanted
+    }
+    if not chosen:
+        there = ", ".join(networks) or "none"
+        raise UserError(
+            f"A model of prompts must give a score of {', '.join(wanted)}: it "
+            "needs the head of a discriminator or of one that fills masks. "
+            f"Received: {config.model}, which gives {there}. Set --scores, or "
+            "--generator."
+        )
+    return {
+        name: NetworkScorer(network, config.batch_size)
+        for name, network in sorted(chosen.items())
+    }
+
+
+def _by_kind(path: str, config: AnalysisConfig) -> dict[str, EncoderWithHead]:
+    """Loads the networks of a checkpoint that have a head, by their scores."""
+    found: dict[str, EncoderWithHead] = {}
+    for network in loaded_networks.load_all(path, config):
+        if kind := loaded_networks.kind_of(network):
+            found.setdefault(kind, network)
+    return found
+
+
+def label_scores(
+    scorer: PromptScorer, prompts: Prompts, texts: Sequence[dict[str, str]]
+) -> np.ndarray:
+    """Scores the label words of examples.
+
+    Args:
+      scorer: of a network.
+      prompts: templates and label words.
+      texts: column -> text, of each example.
+
+    Returns:
+      float64 [examples, templates, labels].
+    """
+    found = []
+    for first in range(0, len(texts), _EXAMPLES_AT_ONCE):
+        part = texts[first : first + _EXAMPLES_AT_ONCE]
+        rows = prompt_rows.make(scorer.reader, prompts, part)
+        found.append(scorer.score(rows))
+    shape = (len(texts), len(prompts.templates), len(prompts.label_words))
+    return np.concatenate(found).reshape(shape)
+
+
+def _find(
+    scorer: PromptScorer,
+    prompts: Prompts,
+    tested: Sequence[Example],
+    shots: _Shots | None,
+    *,
+    config: AnalysisConfig,
+) -> ScoreFindings:
+    """Finds how well one network classifies."""
+    empty = label_scores(scorer, prompts, [dict.fromkeys(prompts.columns, "")])
+    scores = label_scores(scorer, prompts, [x.texts for x in tested])
+    labels = list(prompts.label_words)
+    right = np.array([labels.index(x.label) for x in tested])
+    few_shot = None
+    if shots:
+        learnt = label_scores(
+            scorer, prompts, [x.texts for x in shots.examples]
+        )
+        few_shot = few_shot_accuracy(
+            learnt.mean(1),
+            [x.label for x in shots.examples],
+            shots.draws,
+            tested=(scores.mean(1), [x.label for x in tested]),
+            config=config,
+        )
+    calibrated = scores - empty
+    return ScoreFindings(
+        empty=empty[0],
+        raw=_accuracies(scores, right),
+        calibrated=_accuracies(calibrated, right),
+        raw_shares=_shares(scores),
+        calibrated_shares=_shares(calibrated),
+        few_shot=few_shot,
+    )
+
+
+def _accuracies(scores: np.ndarray, right: np.ndarray) -> list[Interval]:
+    """Returns the accuracy of each template, and last of their average."""
+    each = [*np.moveaxis(scores, 1, 0), scores.mean(1)]
+    hits = [int(np.sum(x.argmax(1) == right)) for x in each]
+    return [statistics.wilson(hit, len(right)) for hit in hits]
+
+
+def _shares(scores: np.ndarray) -> list[float]:
+    """Returns how often each label is the answer of the average."""
+    answers = scores.mean(1).argmax(1)
+    counts = np.bincount(answers, minlength=scores.shape[2])
+    return list(map(float, counts / len(answers)))
+
+
+def _majority(examples: Sequence[Example]) -> Interval:
+    """Returns the share of the largest class."""
+    labels = [example.label for example in examples]
+    return statistics.wilson(max(map(labels.count, labels)), len(labels))
+
+
+def draw(
+    examples: Sequence[Example], labels: Sequence[str], config: AnalysisConfig
+) -> _Shots:
+    """Draws few examples of each class, `NUM_DRAWS` times.
+
+    Args:
+      examples: to draw from; one is in a draw once at most.
+      labels: the classes.
+      config: `shots` and `seed` are read.
+
+    Raises:
+      UserError: if a class has too few.
+    """
+    random = np.random.default_rng(config.seed)
+    of_class = {
+        label: [i for i, x in enumerate(examples) if x.label == label]
+        for label in labels
+    }
+    for label, there in of_class.items():
+        if len(there) < config.shots:
+            raise UserError(
+                f"--dev must have {config.shots} examples of each class. "
+                f"Received: {len(there)} of {label}. Lower --shots."
+            )
+    drawn = [
+        [
+            int(i)
+            for there in of_class.values()
+            for i in random.choice(there, config.shots, replace=False)
+        ]
+        for _ in range(NUM_DRAWS)
+    ]
+    used = sorted(set(itertools.chain(*drawn)))
+    place = {number: i for i, number in enumerate(used)}
+    draws = [[place[number] for number in one] for one in drawn]
+    return _Shots([examples[number] for number in used], draws)
+
+
+def few_shot_accuracy(
+    scores: np.ndarray,
+    labels: Sequence[str],
+    draws: Sequence[Sequence[int]],
+    *,
+    tested: tuple[np.ndarray, Sequence[str]],
+    config: AnalysisConfig,
+) -> Interval:
+    """Computes the accuracy of logistic regressions over label scores.
+
+    Args:
+      scores: float64 [examples, labels], to learn from.
+      labels: of each.
+      draws: numbers of the examples that each regression learns from.
+      tested: scores and labels of the test examples.
+      config: `num_resamples` and `seed` are read.
+
+    Returns:
+      The mean over draws, and its interval over resampled draws: of which
+      examples are drawn, for these test examples.
+    """
+    features, right = tested
+    accuracies = np.array(
+        [
+            linear_models.fit(scores[one], [labels[i] for i in one]).score(
+                features, right
+            )
+            for one in map(list, draws)
+        ]
+    )
+    return statistics.bootstrap(
+        lambda chosen: accuracies[chosen].mean(),
+        len(accuracies),
+        num_resamples=config.num_resamples,
+        seed=config.seed,
+    )

@@ -1,0 +1,181 @@
+"""Tables and plot of an analysis of prompts."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from electra_tf.analysis.reporting.reports import Report, Table
+from electra_tf.analysis.reporting.statistics import Interval
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+AVERAGE = "average of all"
+
+_RAW, _CALIBRATED, _INK = "#b9c2cc", "#1f5fa8", "#222222"
+_WIDTH = 0.35  # of a bar
+
+
+class ScoreFindings(NamedTuple):
+    """How well a score classifies.
+
+    Attributes:
+      empty: float64 [templates, labels], scores of the empty text.
+      raw: accuracy of each template, and last of their average.
+      calibrated: likewise, less the scores of the empty text.
+      raw_shares: of each label among the answers of the average.
+      calibrated_shares: likewise.
+      few_shot: mean accuracy over draws; None without --shots.
+    """
+
+    empty: np.ndarray
+    raw: Sequence[Interval]
+    calibrated: Sequence[Interval]
+    raw_shares: Sequence[float]
+    calibrated_shares: Sequence[float]
+    few_shot: Interval | None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Findings:
+    """What an analysis of prompts found.
+
+    Attributes:
+      num_examples: tested.
+      shots: examples of each class that were learnt from; 0 for none.
+      templates: their texts.
+      label_words: class -> label word.
+      majority: share of the largest class.
+      scores: name of the score -> how well it classifies.
+    """
+
+    num_examples: int
+    shots: int
+    templates: Sequence[str]
+    label_words: Mapping[str, str]
+    majority: Interval
+    scores: Mapping[str, ScoreFindings]
+
+
+def make(found: Findings) -> Report:
+    """Makes the report.
+
+    Args:
+      found: by the analysis.
+    """
+    headline = {}
+    for name, of_score in found.scores.items():
+        headline[f"{name} accuracy, raw"] = of_score.raw[-1].value
+        headline[f"{name} accuracy, calibrated"] = of_score.calibrated[-1].value
+    tables = [_template_table(found), _share_table(found)]
+    if found.shots:
+        tables.append(_few_shot_table(found))
+    return Report(
+        what="prompts",
+        headline=headline,
+        results=_results(found),
+        tables=tables,
+        plots={"prompts": lambda axes: _draw(axes, found)},
+    )
+
+
+def _results(found: Findings) -> dict[str, Any]:
+    """Returns all findings as JSON."""
+    return {
+        "num_examples": found.num_examples,
+        "shots": found.shots,
+        "templates": list(found.templates),
+        "label_words": dict(found.label_words),
+        "majority": found.majority._asdict(),
+        "scores": {k: _plain(x) for k, x in found.scores.items()},
+    }
+
+
+def _plain(found: ScoreFindings) -> dict[str, Any]:
+    return {
+        "empty": found.empty.tolist(),
+        "raw": [x._asdict() for x in found.raw],
+        "calibrated": [x._asdict() for x in found.calibrated],
+        "raw_shares": list(found.raw_shares),
+        "calibrated_shares": list(found.calibrated_shares),
+        "few_shot": found.few_shot and found.few_shot._asdict(),
+    }
+
+
+def _template_table(found: Findings) -> Table:
+    names = [*found.templates, AVERAGE]
+    rows = [
+        [score, name, *x.raw[i], *x.calibrated[i]]
+        for score, x in found.scores.items()
+        for i, name in enumerate(names)
+    ]
+    rows.append(["-", "largest class", *found.majority, "", "", ""])
+    return Table(
+        f"Zero-shot accuracy of {found.num_examples:,} examples, by template, "
+        "95 % interval",
+        "score,template,raw,low,high,calibrated,low,high".split(","),
+        rows,
+    )
+
+
+def _share_table(found: Findings) -> Table:
+    rows = [
+        [score, kind, *shares]
+        for score, x in found.scores.items()
+        for kind, shares in (
+            ("raw", x.raw_shares),
+            ("calibrated", x.calibrated_shares),
+        )
+    ]
+    words = [f"{k}: {word}" for k, word in found.label_words.items()]
+    return Table(
+        "Share of each label among the answers of the average",
+        ["score", "kind", *words],
+        rows,
+    )
+
+
+def _few_shot_table(found: Findings) -> Table:
+    rows = [
+        [score, *x.few_shot] for score, x in found.scores.items() if x.few_shot
+    ]
+    return Table(
+        f"Logistic regression over label scores, {found.shots} examples of "
+        "each class: mean accuracy over draws, 95 % interval over draws",
+        ["score", "accuracy", "low", "high"],
+        rows,
+    )
+
+
+def _draw(axes: "Axes", found: Findings) -> None:
+    """Draws the accuracy of each score, all templates averaged."""
+    places = np.arange(len(found.scores))
+    for offset, kind, colour in (
+        (-_WIDTH / 2, "raw", _RAW),
+        (_WIDTH / 2, "calibrated", _CALIBRATED),
+    ):
+        values = [getattr(x, kind)[-1] for x in found.scores.values()]
+        heights = np.array([x.value for x in values])
+        errors = [
+            heights - [x.low for x in values],
+            np.array([x.high for x in values]) - heights,
+        ]
+        axes.bar(
+            places + offset,
+            heights,
+            _WIDTH,
+            yerr=errors,
+            color=colour,
+            ecolor=_INK,
+            label=kind,
+        )
+    axes.axhline(
+        found.majority.value, color=_INK, linestyle=":", label="largest class"
+    )
+    axes.set_xticks(places, list(found.scores))
+    axes.set_ylim(0, 1)
+    axes.set_ylabel("accuracy")
+    axes.set_title("Prompts, all templates averaged")
+    axes.legend()

@@ -1,0 +1,123 @@
+"""Examples and templates to rows of tokens, with a label word in each."""
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from electra_tf.analysis.prompts.templates import LABEL, Prompts, Template
+from electra_tf.model.text_reader import TextReader
+from electra_tf.util.errors import UserError
+
+Pieces = Mapping[str, list[int]]
+"""Text -> ids of its word pieces."""
+
+
+class PromptRow(NamedTuple):
+    """A row of tokens, with a label word in its place.
+
+    Attributes:
+      ids: [CLS], the template's tokens, [SEP].
+      positions: of the tokens of the label word.
+    """
+
+    ids: tuple[int, ...]
+    positions: tuple[int, ...]
+
+
+def make(
+    reader: TextReader,
+    prompts: Prompts,
+    examples: Sequence[Mapping[str, str]],
+) -> list[PromptRow]:
+    """Makes the rows of examples.
+
+    Each part of a template, each column and each label word is tokenized by
+    itself. Of a row that is too long the longest column is cut at its end,
+    alike for all labels.
+
+    Args:
+      reader: of the network.
+      prompts: templates and label words.
+      examples: column -> text.
+
+    Returns:
+      A row for each example, template and label, in this order, the label's
+      number running fastest.
+
+    Raises:
+      UserError: if a template leaves no room for a text, or if the tokenizer
+        leaves nothing of a label word.
+    """
+    pieces = _pieces(reader, _texts(prompts, examples))
+    for label, word in prompts.label_words.items():
+        if not pieces[word]:
+            raise UserError(
+                "A label word must have a token. Received: "
+                f"{word!r}, of label {label}, of which the tokenizer leaves "
+                "nothing."
+            )
+    room = reader.max_seq_length - 2
+    rows: list[PromptRow] = []
+    for example, template in itertools.product(examples, prompts.templates):
+        shares = _fit(template, prompts, example, pieces=pieces, room=room)
+        for word in prompts.label_words.values():
+            filled = {**shares, LABEL: pieces[word]}
+            rows.append(_row(reader, template, filled, pieces))
+    return rows
+
+
+def _texts(
+    prompts: Prompts, examples: Iterable[Mapping[str, str]]
+) -> list[str]:
+    """Lists all texts to tokenize, each once."""
+    literals = (part for x in prompts.templates for part in x.parts[::2])
+    columns = (x[name] for x in examples for name in prompts.columns)
+    words = prompts.label_words.values()
+    return list(dict.fromkeys(itertools.chain(literals, words, columns)))
+
+
+def _pieces(reader: TextReader, texts: Sequence[str]) -> Pieces:
+    return dict(zip(texts, reader.tokenize(texts).to_list(), strict=True))
+
+
+def _fit(
+    template: Template,
+    prompts: Prompts,
+    example: Mapping[str, str],
+    *,
+    pieces: Pieces,
+    room: int,
+) -> dict[str, list[int]]:
+    """Returns the tokens of each column, cut so that any label word fits."""
+    fixed = sum(len(pieces[part]) for part in template.parts[::2])
+    fixed += max(len(pieces[x]) for x in prompts.label_words.values())
+    if fixed >= room:
+        raise UserError(
+            f"A template must leave room for a text in {room + 2} tokens, with "
+            f"[CLS] and [SEP]. Received: {template.text!r}, of {fixed} tokens "
+            "with its label word. Shorten it, or raise --max_seq_length."
+        )
+    names = template.columns
+    sizes = {name: len(pieces[example[name]]) for name in names}
+    # A column can stand in a template twice.
+    while sum(sizes[name] for name in names) > room - fixed:
+        sizes[max(sizes, key=sizes.get)] -= 1
+    return {name: pieces[example[name]][: sizes[name]] for name in sizes}
+
+
+def _row(
+    reader: TextReader,
+    template: Template,
+    filled: Mapping[str, list[int]],
+    pieces: Pieces,
+) -> PromptRow:
+    """Returns the row of a template whose gaps are filled."""
+    ids, positions = [reader.vocabulary.cls_id], range(0)
+    for number, part in enumerate(template.parts):
+        is_gap = number % 2 == 1
+        tokens = filled[part] if is_gap else pieces[part]
+        if is_gap and part == LABEL:
+            positions = range(len(ids), len(ids) + len(tokens))
+        ids += tokens
+    ids.append(reader.vocabulary.sep_id)
+    return PromptRow(tuple(ids), tuple(positions))

@@ -1,0 +1,131 @@
+"""Scores of label words in their places, by each kind of network.
+
+    discriminator   -logit of "replaced", mean over the word's tokens, of the
+                    text with the word in its place; of Electric -energy
+    mlm             log p of the word's tokens, mean, of the text with a mask
+                    in the place of each, nats
+
+Letters in shapes: B rows, L tokens in a row, N tokens of a label word.
+
+Source: Ni and Kao, 2022 (discriminator).
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+import tensorflow as tf
+
+from electra_tf.analysis.loaded_networks import MLM, kind_of
+from electra_tf.analysis.prompts.rows import PromptRow
+from electra_tf.model import tensor_ops
+from electra_tf.model.networks import (
+    ElectraDiscriminator,
+    ElectraGenerator,
+)
+from electra_tf.model.text_reader import TextReader
+
+_IDS = tf.TensorSpec([None, None], tf.int32)
+
+
+class PromptScorer(Protocol):
+    """Scores label words.
+
+    Attributes:
+      reader: how it reads text.
+    """
+
+    reader: TextReader
+
+    def score(self, rows: Sequence[PromptRow]) -> np.ndarray:
+        """Returns how well label words fit, float64 [rows]; more is better.
+
+        Args:
+          rows: with a label word in each.
+        """
+
+
+class NetworkScorer:
+    """Scores label words by a network.
+
+    Args:
+      network: with a vocabulary, a discriminator or one that fills masks.
+      batch_size: rows in a forward pass; changes no score.
+    """
+
+    def __init__(
+        self,
+        network: ElectraDiscriminator | ElectraGenerator,
+        batch_size: int,
+    ) -> None:
+        self.reader = network.reader
+        self._network = network
+        self._batch_size = batch_size
+        answer = _log_probs if kind_of(network) == MLM else _minus_logits
+        # Concrete, as each of many checkpoints has a graph of its own.
+        self._forward = tf.function(
+            lambda *ids: answer(network, *ids), input_signature=[_IDS] * 4
+        ).get_concrete_function()
+
+    def score(self, rows: Sequence[PromptRow]) -> np.ndarray:
+        """Returns how well label words fit, float64 [rows]; more is better.
+
+        Args:
+          rows: with a label word in each.
+        """
+        scores = np.empty(len(rows))
+        order = sorted(range(len(rows)), key=lambda i: len(rows[i].ids))
+        for first in range(0, len(rows), self._batch_size):
+            batch = order[first : first + self._batch_size]
+            scores[batch] = self._score_batch([rows[i] for i in batch])
+        return scores
+
+    def _score_batch(self, rows: Sequence[PromptRow]) -> np.ndarray:
+        ids = _padded([row.ids for row in rows])
+        mask = _padded([[1] * len(row.ids) for row in rows])
+        positions = _padded([row.positions for row in rows])
+        weights = _padded([[1] * len(row.positions) for row in rows])
+        inputs = map(tf.constant, (ids, mask, positions, weights))
+        found = self._forward(*inputs).numpy()
+        found = np.where(weights > 0, found, 0).astype(np.float64)
+        return found.sum(1) / weights.sum(1)
+
+
+def _padded(rows: Sequence[Sequence[int]]) -> np.ndarray:
+    """Returns rows with zeros to the length of the longest, int32."""
+    made = np.zeros((len(rows), max(map(len, rows))), np.int32)
+    for row, values in zip(made, rows, strict=True):
+        row[: len(values)] = values
+    return made
+
+
+def _minus_logits(
+    network: ElectraDiscriminator,
+    ids: tf.Tensor,
+    mask: tf.Tensor,
+    positions: tf.Tensor,
+    weights: tf.Tensor,
+) -> tf.Tensor:
+    """Computes -logit at positions, float32 [B, N]."""
+    del weights
+    outputs = network({"input_ids": ids, "input_mask": mask})
+    return -tf.gather(outputs["logits"], positions, batch_dims=1)
+
+
+def _log_probs(
+    network: ElectraGenerator,
+    ids: tf.Tensor,
+    mask: tf.Tensor,
+    positions: tf.Tensor,
+    weights: tf.Tensor,
+) -> tf.Tensor:
+    """Computes log p of the tokens at positions, masked, float32 [B, N]."""
+    words = tf.gather(ids, positions, batch_dims=1)  # [B, N]
+    length = tensor_ops.shape_of(ids)[1]
+    chosen = tf.one_hot(positions, length, dtype=tf.int32)  # [B, N, L]
+    is_masked = tf.reduce_max(chosen * weights[:, :, None], 1) > 0  # [B, L]
+    masked = tf.where(is_masked, network.vocabulary.mask_id, ids)
+    inputs = {"input_ids": masked, "input_mask": mask, "positions": positions}
+    logits = tf.cast(network(inputs)["logits"], tf.float32)  # [B, N, V]
+    log_probs = tf.nn.log_softmax(logits)
+    return tf.gather(log_probs, words, batch_dims=2)

@@ -1,0 +1,137 @@
+"""Templates and label words that make a classification a cloze test.
+
+A file, as configs/prompts/sst2.cfg, has a line for each:
+
+    # a comment
+    column: label
+    template: {sentence} It was {label} .
+    label 0: terrible
+    label 1: great
+
+Names in braces are columns of the examples, {label} is the label word, and
+"column" names the column that holds the classes, by default "label". There may
+be several templates; there are as many labels as classes.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from electra_tf.analysis.examples import files as example_files
+from electra_tf.data.formats.rows import BadRowError, Line, numbered
+from electra_tf.util import storage
+from electra_tf.util.errors import UserError
+
+LABEL = "label"
+
+_LINE = re.compile(
+    r"(?P<key>column|template|label (?P<label>\S+)):(?P<value>.*)"
+)
+_BRACES = re.compile(r"\{([^{}]*)\}")
+
+
+class Template(NamedTuple):
+    """A text with gaps.
+
+    Attributes:
+      text: as in the file.
+      parts: text, name of a gap, text, ..., name of a gap, text.
+    """
+
+    text: str
+    parts: tuple[str, ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The gaps that an example's columns fill."""
+        return tuple(x for x in self.parts[1::2] if x != LABEL)
+
+
+class Prompts(NamedTuple):
+    """What a file of templates says.
+
+    Attributes:
+      templates: at least one.
+      label_words: class -> its label word, of one token or more; at least two.
+      label_column: column of the classes.
+    """
+
+    templates: tuple[Template, ...]
+    label_words: dict[str, str]
+    label_column: str
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All columns that fill a gap, each once."""
+        names = (name for x in self.templates for name in x.columns)
+        return tuple(dict.fromkeys(names))
+
+
+def read(path: str) -> Prompts:
+    """Reads a file of templates.
+
+    Args:
+      path: of the file.
+
+    Raises:
+      UserError: naming file and line of what cannot be read.
+    """
+    if not storage.is_file(path):
+        raise UserError(
+            "`templates` must be a file of templates and label words. "
+            f"Received: {path!r}. Set --templates, as "
+            "configs/prompts/sst2.cfg."
+        )
+    with example_files.opened(path) as lines:
+        return _parse(path, numbered(lines))
+
+
+def _parse(path: str, lines: Iterable[Line]) -> Prompts:
+    templates: list[Template] = []
+    label_words: dict[str, str] = {}
+    column = LABEL
+    for number, text in lines:
+        if text is not None and (not text.strip() or text.startswith("#")):
+            continue
+        with example_files.at(path, number):
+            key, label, value = _entry(text)
+            if key == "template":
+                templates.append(_template(value))
+            elif key == "column":
+                column = value
+            elif label in label_words:
+                raise BadRowError(
+                    "A label must have one word. Received: a second of "
+                    f"{label!r}."
+                )
+            else:
+                label_words[label] = value
+    if not templates or len(label_words) < 2:
+        raise UserError(
+            f"{path} must have a template or more, and the words of two labels "
+            f"or more. Received: {len(templates)} templates, "
+            f"{len(label_words)} labels."
+        )
+    return Prompts(tuple(templates), label_words, column)
+
+
+def _entry(text: str | None) -> tuple[str, str, str]:
+    """Returns the key, the label if it is one's, and the value of a line."""
+    match = _LINE.fullmatch(text or "")
+    if not match or not match["value"].strip():
+        raise BadRowError(
+            "A line must be `template: TEXT`, `label CLASS: WORD` or `column: "
+            f"NAME`. Received: {text!r}."
+        )
+    return match["key"], match["label"] or "", match["value"].strip()
+
+
+def _template(text: str) -> Template:
+    template = Template(text, tuple(_BRACES.split(text)))
+    gaps = template.parts[1::2]
+    if gaps.count(LABEL) != 1 or not template.columns:
+        raise BadRowError(
+            "A template must have {label} once, and the name of a column or "
+            f"more in braces. Received: {text!r}."
+        )
+    return template

@@ -1,0 +1,1 @@
+"""Runs of analyses, their statistics, tables, plots and curves."""

@@ -1,0 +1,208 @@
+"""Makes an analysis: of one checkpoint, or of all that a run has kept.
+
+    <output_dir>/report.json ...             of one checkpoint, or of the curve
+    <output_dir>/checkpoint-<step>/...       the report of each of several
+
+A report holds a fingerprint of the model, the data and the configuration, so
+that an analysis of many checkpoints goes on where it was stopped.
+"""
+
+import contextlib
+import dataclasses
+import functools
+import hashlib
+import importlib
+import importlib.metadata
+import json
+import math
+import os
+import platform
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import electra_tf
+from electra_tf.analysis.reporting import curves, reports
+from electra_tf.analysis.reporting.curves import Point
+from electra_tf.analysis.reporting.reports import Report
+from electra_tf.checkpoint import bundles, checkpoint_formats
+from electra_tf.config.analysis import ANALYSES, AnalysisConfig
+from electra_tf.util import console, files, storage
+
+_PACKAGES = ("tensorflow", "keras", "numpy")
+_NOT_HASHED = ("output_dir", "all_checkpoints", "batch_size")
+_BLOCK_BYTES = 2**20
+
+
+class Checkpoint(NamedTuple):
+    """A checkpoint of a run.
+
+    Attributes:
+      path: without the ending.
+      step: updates done.
+      flops: of the training up to it, by the paper's rules.
+      share: of the updates of the whole training.
+      is_milestone: whether it is kept for ever.
+    """
+
+    path: str
+    step: int
+    flops: float
+    share: float
+    is_milestone: bool
+
+
+def analyze(config: AnalysisConfig) -> None:
+    """Analyses a model: prints the tables and, if asked to, writes them."""
+    with _directory(config.output_dir):
+        content = _content(config)
+        _publish(_make(config), config.output_dir, content)
+
+
+def analyze_all(
+    config: AnalysisConfig, checkpoints: Sequence[Checkpoint]
+) -> None:
+    """Analyses checkpoints of a run, and draws the main figures over FLOPs.
+
+    Those whose report is there, of the same model, data and configuration, are
+    not analysed again.
+
+    Args:
+      config: of the analysis; its model is the run's directory.
+      checkpoints: in order.
+    """
+    with _directory(config.output_dir):
+        points = [_point(config, one) for one in checkpoints]
+        report = curves.report(config.what, points)
+        content = _facts(config) | {"model": {"run": config.model}}
+        _publish(report, config.output_dir, content)
+
+
+def _directory(path: str) -> contextlib.AbstractContextManager:
+    """Proves early that there is room for reports, if there are to be any."""
+    return files.used_directory(path) if path else contextlib.nullcontext()
+
+
+def _make(config: AnalysisConfig) -> Report:
+    module, _, name = ANALYSES[config.what].partition(":")
+    return getattr(importlib.import_module(module), name)(config)
+
+
+def _publish(
+    report: Report, directory: str, content: Mapping[str, Any]
+) -> None:
+    """Prints a report and, if a directory is named, writes it."""
+    console.say(reports.as_text(report))
+    if directory:
+        reports.write(report, directory, content)
+        console.say(f"Wrote {directory}/report.json, report.md and plots\n")
+
+
+def _point(config: AnalysisConfig, checkpoint: Checkpoint) -> Point:
+    """Returns a point of the curve, from its report if that is there.
+
+    Args:
+      config: of the analysis of the run.
+      checkpoint: of the run.
+    """
+    path, step = checkpoint.path, checkpoint.step
+    directory = ""
+    if config.output_dir:
+        directory = os.path.join(config.output_dir, f"checkpoint-{step}")
+    mine = dataclasses.replace(config, model=path, output_dir=directory)
+    content = _content(mine)
+    headline = _headline_of_before(directory, content["fingerprint"])
+    if headline is not None:
+        console.say(f"Step {step:,}: done before, in {directory}\n")
+    else:
+        console.say(f"Step {step:,}\n")
+        report = _make(mine)
+        _publish(report, directory, content)
+        headline = report.headline
+    return Point(*checkpoint[1:], headline)
+
+
+def _headline_of_before(
+    directory: str, expected: str
+) -> dict[str, float] | None:
+    """Returns the main figures of a report with the expected fingerprint."""
+    path = os.path.join(directory, reports.FILE_NAME)
+    if not directory or not os.path.exists(path):
+        return None
+    there = files.read_object(path)
+    with files.shape_of(path):
+        if there["fingerprint"] != expected:
+            return None
+        headline = there["headline"].items()
+        return {k: math.nan if v is None else v for k, v in headline}
+
+
+def _content(config: AnalysisConfig) -> dict[str, Any]:
+    """Returns what the report of a model holds beside its figures."""
+    weights = checkpoint_formats.read(
+        config.model, vocab_file=config.vocab_file
+    )
+    vocabulary = weights.vocabulary
+    sizes = checkpoint_formats.sizes(weights).items()
+    model = {
+        "checkpoint": weights.origin,
+        "step": weights.step,
+        **{f"weights of the {name}": f"{size:,}" for name, size in sizes},
+        "vocabulary": vocabulary and f"sha256 {vocabulary.sha256}",
+    }
+    read = dataclasses.replace(config, model=weights.origin)
+    facts = _facts(config)
+    return {**facts, "model": model, "fingerprint": fingerprint(read, model)}
+
+
+def _facts(config: AnalysisConfig) -> dict[str, Any]:
+    """Returns what the report of any analysis holds."""
+    packages = {x: importlib.metadata.version(x) for x in _PACKAGES}
+    return {
+        "config": dataclasses.asdict(config),
+        "versions": {
+            "electra_tf": electra_tf.__version__,
+            "python": platform.python_version(),
+            **packages,
+        },
+    }
+
+
+def fingerprint(config: AnalysisConfig, model: Mapping[str, Any]) -> str:
+    """Returns the digest of all that the figures of an analysis depend on.
+
+    Args:
+      config: of the analysis. Of files that it names the content counts.
+      model: facts that are no file's, as the vocabulary.
+    """
+    values = dataclasses.asdict(config)
+    counted = {k: v for k, v in values.items() if k not in _NOT_HASHED}
+    digest = hashlib.sha256(json.dumps([counted, model]).encode())
+    digest.update(electra_tf.__version__.encode())
+    for value in counted.values():
+        for text in value if isinstance(value, tuple) else (value,):
+            if isinstance(text, str) and text:
+                for path in _files_of(text):
+                    digest.update(_digest_of(path, *storage.identity(path)))
+    return digest.hexdigest()
+
+
+def _files_of(name: str) -> Iterator[str]:
+    """Yields the files of a path: a file, a directory's, a checkpoint's."""
+    if storage.is_file(name):
+        yield name
+    elif storage.is_directory(name):
+        yield from sorted(storage.files_below(name))
+    elif storage.is_file(f"{name}{bundles.INDEX}"):
+        yield f"{name}{bundles.INDEX}"
+        yield f"{name}{bundles.DATA}"
+
+
+@functools.lru_cache
+def _digest_of(path: str, *identity: int) -> bytes:
+    """Returns the digest of a file, computed once of each identity."""
+    del identity
+    digest = hashlib.sha256()
+    with storage.open_binary(path) as file:
+        while block := file.read(_BLOCK_BYTES):
+            digest.update(block)
+    return digest.digest()

@@ -1,0 +1,1 @@
+"""Representations by layer: similarity, anisotropy, probes."""

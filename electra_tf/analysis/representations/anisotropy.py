@@ -1,0 +1,60 @@
+"""Anisotropy: how much all states point one way."""
+
+import numpy as np
+
+from electra_tf.analysis.reporting import statistics
+from electra_tf.analysis.reporting.statistics import Interval
+
+
+def mean_cosine(
+    states: np.ndarray,
+    sentences: np.ndarray,
+    *,
+    num_resamples: int = 1000,
+    seed: int = 0,
+) -> Interval:
+    """Computes the mean cosine between words of different sentences.
+
+    It is 0 of states that point everywhere alike, and 1 of states that all
+    point one way. All pairs of words count, not a sample of them: the sum of
+    their cosines is the square of the sum of their unit vectors.
+
+    Args:
+      states: [words, H]; a state of zeros has the cosine 0 with all.
+      sentences: int [words], number of the sentence of each.
+      num_resamples: bootstrap samples of sentences.
+      seed: of the samples.
+
+    Returns:
+      The mean cosine; NaN of fewer than two sentences.
+
+    Source: Ethayarajh, 2019, section 3.3.
+    """
+    _, sentences = np.unique(sentences, return_inverse=True)
+    num_sentences = int(sentences.max()) + 1
+    units = unit_vectors(states.astype(np.float64))
+    sums = np.zeros((num_sentences, units.shape[1]))
+    np.add.at(sums, sentences, units)
+    sizes = np.bincount(sentences)
+    squares = np.sum(sums**2, axis=1)
+
+    def of_sentences(chosen: np.ndarray) -> float:
+        # A sentence chosen twice makes no pairs with itself.
+        times = np.bincount(chosen, minlength=num_sentences)
+        total = np.sum((times @ sums) ** 2) - times**2 @ squares
+        pairs = (times @ sizes) ** 2 - times**2 @ sizes**2
+        return total / pairs if pairs else np.nan
+
+    return statistics.bootstrap(
+        of_sentences, num_sentences, num_resamples=num_resamples, seed=seed
+    )
+
+
+def unit_vectors(vectors: np.ndarray) -> np.ndarray:
+    """Scales vectors to length 1; those of zeros stay.
+
+    Args:
+      vectors: [n, H].
+    """
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors / np.where(lengths > 0, lengths, 1)

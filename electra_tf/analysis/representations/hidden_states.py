@@ -1,0 +1,158 @@
+"""States of words by layer, of networks that may tokenize differently.
+
+A word's state is that of its first word piece. Networks are compared word by
+word, so their tokenizers need not agree.
+
+Letters in shapes: B sentences, L tokens in a row, W words of all of them, S
+layers with the embeddings, H hidden.
+"""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from electra_tf.model.networks import EncoderWithHead
+
+_IDS = tf.TensorSpec([None, None], tf.int32)
+
+
+class WordStates(NamedTuple):
+    """States of the words of several sentences.
+
+    Attributes:
+      sentences: int [W], number of the sentence that a word is in.
+      words: int [W], number of the word in it.
+      states: of each network float32 [S, W, H]: what its first block reads,
+        then the states after every block.
+    """
+
+    sentences: np.ndarray
+    words: np.ndarray
+    states: list[np.ndarray]
+
+
+class LayerReader:
+    """Reads words and answers with their states by layer.
+
+    Args:
+      network: with a vocabulary.
+    """
+
+    def __init__(self, network: EncoderWithHead) -> None:
+        self._network = network
+        self._vocabulary = network.reader.vocabulary
+        self._room = network.reader.max_seq_length - 2  # [CLS], [SEP]
+        # Concrete, as each of many checkpoints has a graph of its own.
+        self._forward = tf.function(
+            self._states_at, input_signature=[_IDS, _IDS, _IDS]
+        ).get_concrete_function()
+
+    def pieces(self, sentences: Sequence[Sequence[str]]) -> list[list[list]]:
+        """Splits words into word pieces.
+
+        Args:
+          sentences: words of each.
+
+        Returns:
+          Ids of the pieces of each word of each sentence; [UNK] for a word of
+          which the tokenizer leaves nothing.
+        """
+        words = list(itertools.chain.from_iterable(sentences))
+        found = self._network.reader.tokenize(tf.constant(words)).to_list()
+        unknown = [self._vocabulary.unk_id]
+        each = (pieces or unknown for pieces in found)
+        return [list(itertools.islice(each, len(x))) for x in sentences]
+
+    def num_fitting(self, pieces: Sequence[Sequence[int]]) -> int:
+        """Counts the words at the beginning of a sentence that fit in a row.
+
+        Args:
+          pieces: of each word.
+        """
+        ends = np.cumsum([len(x) for x in pieces])
+        return int(np.searchsorted(ends, self._room, side="right"))
+
+    def read(self, pieces: Sequence[Sequence[Sequence[int]]]) -> np.ndarray:
+        """Computes the states of words.
+
+        Args:
+          pieces: of each word of each sentence, which fit in a row.
+
+        Returns:
+          float32 [S, W, H], of all words in their order.
+        """
+        first, last = self._vocabulary.cls_id, self._vocabulary.sep_id
+        rows, positions = [], []
+        for number, sentence in enumerate(pieces):
+            starts = np.cumsum([1, *map(len, sentence)])[:-1]
+            positions += [(number, start) for start in starts]
+            rows.append([first, *itertools.chain(*sentence), last])
+        ids = tf.ragged.constant(rows, tf.int32).to_tensor()
+        mask = tf.sequence_mask([len(x) for x in rows], dtype=tf.int32)
+        where = tf.reshape(tf.constant(positions, tf.int32), (-1, 2))
+        return self._forward(ids, mask, where).numpy()
+
+    def _states_at(
+        self, ids: tf.Tensor, mask: tf.Tensor, positions: tf.Tensor
+    ) -> tf.Tensor:
+        """Computes the states at positions, int32 [W, 2], row and column."""
+        output = self._network.encoder(ids, mask, tf.zeros_like(ids))
+        layers = [output.embedding_output, *output.all_layers]
+        return tf.stack([tf.gather_nd(x, positions) for x in layers])
+
+
+def read(
+    readers: Sequence[LayerReader],
+    sentences: Sequence[Sequence[str]],
+    *,
+    batch_size: int,
+    group_size: int,
+) -> Iterator[WordStates]:
+    """Computes the states that networks give to the same words.
+
+    Args:
+      readers: of the networks.
+      sentences: words of each. Words at the end of one that do not fit in the
+        row of every network are left out.
+      batch_size: sentences in a forward pass; changes no state.
+      group_size: sentences of one answer.
+
+    Yields:
+      The states of the words of each group of sentences.
+    """
+    for first in range(0, len(sentences), group_size):
+        group = sentences[first : first + group_size]
+        pieces = [reader.pieces(group) for reader in readers]
+        sizes = [
+            min(r.num_fitting(x) for r, x in zip(readers, each, strict=True))
+            for each in zip(*pieces, strict=True)
+        ]
+        states = [
+            _in_batches(reader, of_one, sizes, batch_size)
+            for reader, of_one in zip(readers, pieces, strict=True)
+        ]
+        numbers = np.repeat(first + np.arange(len(group)), sizes)
+        words = np.concatenate([np.arange(size) for size in sizes])
+        yield WordStates(numbers, words, states)
+
+
+def _in_batches(
+    reader: LayerReader,
+    pieces: Sequence[Sequence[Sequence[int]]],
+    sizes: Sequence[int],
+    batch_size: int,
+) -> np.ndarray:
+    """Computes the states of the first words of sentences, [S, W, H]."""
+    cut = [x[:size] for x, size in zip(pieces, sizes, strict=True)]
+    order = sorted(range(len(cut)), key=lambda i: sum(map(len, cut[i])))
+    found = [np.empty(0)] * len(cut)
+    for first in range(0, len(cut), batch_size):
+        batch = order[first : first + batch_size]
+        states = reader.read([cut[i] for i in batch])
+        ends = np.cumsum([sizes[i] for i in batch])[:-1]
+        for i, part in zip(batch, np.split(states, ends, axis=1), strict=True):
+            found[i] = part
+    return np.concatenate(found, axis=1)

@@ -1,0 +1,268 @@
+"""Tables and plots of an analysis of representations."""
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from electra_tf.analysis.reporting.reports import Report, Table
+from electra_tf.analysis.reporting.statistics import Interval
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MODEL, TWIN = "model", "twin"
+
+_COLOURS = {MODEL: "#1f5fa8", TWIN: "#c8553d"}
+_BASELINE = "#888888"
+_LAYER = "layer (0: embeddings)"
+
+
+class ProbeFindings(NamedTuple):
+    """How well tags are told.
+
+    Attributes:
+      num_learnt: words that probes learnt from.
+      num_tested: words that accuracies are of.
+      baselines: name -> accuracy without a network.
+      accuracies: network -> of each layer.
+      differences: of each layer, the model's accuracy less its twin's; empty
+        without a twin of as many layers.
+    """
+
+    num_learnt: int
+    num_tested: int
+    baselines: Mapping[str, Interval]
+    accuracies: Mapping[str, list[Interval]]
+    differences: list[Interval]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Findings:
+    """What an analysis of representations found.
+
+    Attributes:
+      num_sentences: of the test files.
+      num_words: whose states were taken.
+      num_left_out: words that did not fit in a row.
+      cka: two networks -> float64 [layers of the first, of the second].
+      same_layer: CKA of the layers of one height; empty without a twin of as
+        many layers.
+      anisotropy: network -> mean cosine of each layer.
+      centred: network -> the same of states less their mean.
+      probes: task -> how well its tags are told.
+      neighbours: word -> network -> the nearest tokens and their cosines.
+    """
+
+    num_sentences: int
+    num_words: int
+    num_left_out: int
+    cka: Mapping[tuple[str, str], np.ndarray]
+    same_layer: Sequence[Interval]
+    anisotropy: Mapping[str, list[Interval]]
+    centred: Mapping[str, list[Interval]]
+    probes: Mapping[str, ProbeFindings]
+    neighbours: Mapping[str, Mapping[str, list[tuple[str, float]]]]
+
+
+def make(found: Findings) -> Report:
+    """Makes the report.
+
+    Args:
+      found: by the analysis.
+    """
+    tables = [*_similarity_tables(found), _anisotropy_table(found)]
+    tables += [_probe_table(task, x) for task, x in found.probes.items()]
+    if found.neighbours:
+        tables.append(_neighbour_table(found))
+    return Report(
+        what="representations",
+        headline=_headline(found),
+        results=_results(found),
+        tables=tables,
+        plots=dict(_plots(found)),
+    )
+
+
+def _headline(found: Findings) -> dict[str, float]:
+    """Returns the figures of the model's last layer."""
+    figures = {"anisotropy, last layer": found.anisotropy[MODEL][-1].value}
+    for task, of_task in found.probes.items():
+        accuracy = of_task.accuracies[MODEL][-1].value
+        figures[f"{task} accuracy, last layer"] = accuracy
+    if (MODEL, TWIN) in found.cka:
+        figures["CKA with twin, last layers"] = found.cka[MODEL, TWIN][-1, -1]
+    return {name: float(value) for name, value in figures.items()}
+
+
+def _results(found: Findings) -> dict[str, Any]:
+    """Returns all findings as JSON."""
+    return {
+        "num_sentences": found.num_sentences,
+        "num_words": found.num_words,
+        "num_left_out": found.num_left_out,
+        "cka": {f"{a}, {b}": x.tolist() for (a, b), x in found.cka.items()},
+        "same_layer_cka": _plain(found.same_layer),
+        "anisotropy": _plain(found.anisotropy),
+        "anisotropy_centred": _plain(found.centred),
+        "probes": {k: _plain(x._asdict()) for k, x in found.probes.items()},
+        "neighbours": _plain(found.neighbours),
+    }
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 (any of the findings)
+    """Turns intervals into objects, wherever they are."""
+    if isinstance(value, Interval):
+        return value._asdict()
+    if isinstance(value, Mapping):
+        return {key: _plain(x) for key, x in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(x) for x in value]
+    return value
+
+
+def _similarity_tables(found: Findings) -> Iterator[Table]:
+    for (first, second), matrix in found.cka.items():
+        yield Table(
+            f"Linear CKA, unbiased: layers of the {first} (down) and of the "
+            f"{second} (across), {found.num_words:,} words",
+            ["layer", *map(str, range(matrix.shape[1]))],
+            [[str(i), *map(float, row)] for i, row in enumerate(matrix)],
+        )
+    if found.same_layer:
+        yield Table(
+            "Linear CKA of the layers of one height, 95 % interval over "
+            "minibatches",
+            ["layer", "CKA", "low", "high"],
+            [[str(i), *x] for i, x in enumerate(found.same_layer)],
+        )
+
+
+def _anisotropy_table(found: Findings) -> Table:
+    header, columns = ["layer"], []
+    for name in found.anisotropy:
+        header += [f"{name}", "low", "high", f"{name} centred", "low", "high"]
+        columns += [found.anisotropy[name], found.centred[name]]
+    return Table(
+        "Anisotropy: mean cosine of words of different sentences, 95 % "
+        "interval over sentences",
+        header,
+        _rows_by_layer(columns),
+    )
+
+
+def _rows_by_layer(
+    columns: Sequence[Sequence[Interval]],
+) -> list[list[str | float]]:
+    """Returns a row for each layer, with "" where a network has none."""
+    depth = max(map(len, columns))
+    rows: list[list[str | float]] = []
+    for layer in range(depth):
+        row: list[str | float] = [str(layer)]
+        for column in columns:
+            row += column[layer] if layer < len(column) else ["", "", ""]
+        rows.append(row)
+    return rows
+
+
+def _probe_table(task: str, found: ProbeFindings) -> Table:
+    header, columns = ["layer"], []
+    for name, accuracies in found.accuracies.items():
+        header += [name, "low", "high"]
+        columns.append(accuracies)
+    if found.differences:
+        header += [f"{MODEL} less {TWIN}", "low", "high"]
+        columns.append(found.differences)
+    rows = _rows_by_layer(columns)
+    blank = [""] * (len(header) - 4)
+    rows += [[name, *x, *blank] for name, x in found.baselines.items()]
+    return Table(
+        f"Linear probes, {task}: accuracy of {found.num_tested:,} words, "
+        f"learnt from {found.num_learnt:,}, 95 % interval over sentences; the "
+        "last two rows are baselines without a network",
+        header,
+        rows,
+    )
+
+
+def _neighbour_table(found: Findings) -> Table:
+    rows = [
+        [word, *(_listed(near) for near in of_word.values())]
+        for word, of_word in found.neighbours.items()
+    ]
+    return Table(
+        "Nearest tokens in the embedding table, by cosine",
+        ["word", *found.anisotropy],
+        rows,
+    )
+
+
+def _listed(near: Sequence[tuple[str, float]]) -> str:
+    return ", ".join(f"{token} {cosine:.2f}" for token, cosine in near)
+
+
+def _plots(found: Findings) -> Iterator[tuple[str, Callable[["Axes"], None]]]:
+    for names in found.cka:
+        key = "cka_" + "_".join(dict.fromkeys(names))
+        yield key, lambda axes, names=names: _draw_cka(axes, found, names)
+    yield "anisotropy", lambda axes: _draw_anisotropy(axes, found)
+    for task, of_task in found.probes.items():
+        key = f"probes_{task.replace(' ', '_')}"
+        yield (
+            key,
+            lambda axes, x=of_task, task=task: _draw_probes(axes, task, x),
+        )
+
+
+def _draw_cka(axes: "Axes", found: Findings, names: tuple[str, str]) -> None:
+    image = axes.imshow(found.cka[names], origin="lower", vmin=0, vmax=1)
+    axes.set_title("Linear CKA between layers")
+    axes.set_xlabel(f"{names[1]}, {_LAYER}")
+    axes.set_ylabel(f"{names[0]}, {_LAYER}")
+    axes.set_xticks(range(found.cka[names].shape[1]))
+    axes.set_yticks(range(found.cka[names].shape[0]))
+    axes.figure.colorbar(image, ax=axes)
+
+
+def _draw_anisotropy(axes: "Axes", found: Findings) -> None:
+    for name in found.anisotropy:
+        _draw_line(axes, name, found.anisotropy[name])
+        centred = f"{name}, mean-centred"
+        _draw_line(axes, name, found.centred[name], label=centred)
+    axes.set_title("Anisotropy by layer")
+    axes.set_ylabel("mean cosine of two words")
+    axes.set_xlabel(_LAYER)
+    axes.legend()
+
+
+def _draw_probes(axes: "Axes", task: str, found: ProbeFindings) -> None:
+    for name, accuracies in found.accuracies.items():
+        _draw_line(axes, name, accuracies)
+    styles = zip(found.baselines.items(), (":", "--"), strict=True)
+    for (name, accuracy), style in styles:
+        axes.axhline(
+            accuracy.value, color=_BASELINE, linestyle=style, label=name
+        )
+    axes.set_title(f"Linear probes by layer: {task}")
+    axes.set_ylabel("accuracy")
+    axes.set_xlabel(_LAYER)
+    axes.legend()
+
+
+def _draw_line(
+    axes: "Axes", name: str, values: Sequence[Interval], label: str = ""
+) -> None:
+    """Draws a figure by layer, with its intervals."""
+    layers = range(len(values))
+    axes.plot(
+        layers,
+        [x.value for x in values],
+        color=_COLOURS[name],
+        linestyle="--" if label else "-",
+        marker="o",
+        label=label or name,
+    )
+    lows, highs = [x.low for x in values], [x.high for x in values]
+    axes.fill_between(layers, lows, highs, color=_COLOURS[name], alpha=0.2)
+    axes.set_xticks(layers)

@@ -1,0 +1,1 @@
+"""Scores of texts: token by token, word by word, of whole sentences."""

@@ -1,0 +1,353 @@
+"""The networks of a checkpoint that score text.
+
+Which score a checkpoint can give follows from its heads and, where a run wrote
+it, from the run's `config.json`: the same head gives verdicts (ELECTRA) or
+energies (Electric). Without a file that says so, a discriminator gives
+verdicts, but beside two towers, where either is possible, it is not used.
+
+The correctors of `replace_mlm` and `all_tokens_mlm` give no score: they read
+the token itself, so that what they say of it is no probability given the other
+tokens. The generator beside them fills masks.
+"""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from electra_tf.analysis import loaded_networks
+from electra_tf.analysis.scoring import pseudo_likelihood
+from electra_tf.analysis.scoring.scores import SCORES
+from electra_tf.checkpoint import checkpoint_formats, loading
+from electra_tf.checkpoint.architecture import (
+    CORRECTOR_HEAD,
+    DISCRIMINATOR_HEAD,
+)
+from electra_tf.checkpoint.weights import Weights, select
+from electra_tf.configure_pretraining import PretrainingConfig
+from electra_tf.model import tensor_ops, vocabulary_softmax
+from electra_tf.model.heads import ClozePredictions
+from electra_tf.model.layers import POLICIES
+from electra_tf.model.networks import (
+    ElectraDiscriminator,
+    ElectraGenerator,
+    complete_ids,
+)
+from electra_tf.model.sentencepiece_model import SPECIAL_TOKENS
+from electra_tf.model.text_reader import Ids
+from electra_tf.model.tokenization import Vocabulary
+from electra_tf.model.two_tower import TwoTowerModel
+from electra_tf.util.errors import UserError
+
+_IDS = tf.TensorSpec([None, None], tf.int32)
+
+
+class Filled(NamedTuple):
+    """What a network that fills masks says of masked tokens.
+
+    Attributes:
+      log_probs: float32 [B], of the tokens that stood there, nats.
+      repairs: int32 [B, K], the likeliest other words, the likeliest first.
+      repair_log_probs: float32 [B, K], nats; -1e9 of what is no word.
+    """
+
+    log_probs: np.ndarray
+    repairs: np.ndarray
+    repair_log_probs: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
+class ScoringNetworks:
+    """Networks of one vocabulary.
+
+    Attributes:
+      origin: path they were read from.
+      step: updates of the main network; 0 if not known.
+      vocabulary: of the tokens.
+      tokenizer_options: `do_lower_case` and `strip_accents`.
+      training: configuration of the run that trained them; None if not known.
+      discriminator: None where there is none whose answers are known; of
+        objective=script the network that fills masks, too.
+      gives_energies: whether its logits are energies, those of Electric.
+      towers: two towers, and the head that predicts words from their states.
+      generator: fills masks.
+      missing: score -> why it cannot be given.
+    """
+
+    origin: str
+    step: int
+    vocabulary: Vocabulary
+    tokenizer_options: Mapping[str, bool]
+    training: PretrainingConfig | None
+    discriminator: ElectraDiscriminator | ElectraGenerator | None
+    gives_energies: bool
+    towers: tuple[TwoTowerModel, ClozePredictions] | None
+    generator: ElectraGenerator | None
+    missing: Mapping[str, str]
+
+    @property
+    def max_position_embeddings(self) -> int:
+        """Tokens of the longest row that all networks can read."""
+        towers = self.towers and self.towers[0]
+        networks = filter(None, (self.discriminator, towers, self.generator))
+        return min(x.config.max_position_embeddings for x in networks)
+
+    def detect(self, input_ids: np.ndarray) -> dict[str, np.ndarray]:
+        """Returns what one pass says of each token.
+
+        Args:
+          input_ids: int32 [B, L], of clean text; 0 past the end.
+
+        Returns:
+          "logits", of the discriminator, and with two towers "log_q", nats;
+          float32 [B, L].
+        """
+        found = self._detect_traced(tf.constant(input_ids))
+        return {name: x.numpy() for name, x in found.items()}
+
+    @functools.cached_property
+    def _detect_traced(self) -> tf.types.experimental.ConcreteFunction:
+        # A concrete function: of many checkpoints each has its own graph, which
+        # TensorFlow would take for one that is traced again and again.
+        function = tf.function(self._detect, input_signature=[_IDS])
+        return function.get_concrete_function()
+
+    def _detect(self, input_ids: tf.Tensor) -> dict[str, tf.Tensor]:
+        ids = complete_ids({"input_ids": input_ids})
+        outputs = {"logits": self._logits(ids)}
+        if self.towers:
+            towers, head = self.towers
+            is_real = ids["input_mask"] > 0
+            table = towers.word_embeddings
+            cloze = head.everywhere(towers(**ids), table, is_real)
+            outputs["log_q"] = cloze.log_probs(input_ids)
+        return outputs
+
+    def _logits(self, ids: Ids) -> tf.Tensor:
+        """Returns the logits of P(replaced), or energies, float32 [B, L]."""
+        network = self.discriminator
+        if isinstance(network, ElectraDiscriminator):
+            return network(ids)["logits"]
+        # As objective=script has it: log (1 / V) sum exp of the words' logits.
+        states = network.encoder(**ids).sequence_output
+        partition = vocabulary_softmax.log_partition(
+            network.head.project(states),
+            tf.convert_to_tensor(network.encoder.embeddings.word_embeddings),
+            tf.convert_to_tensor(network.head.output_bias),
+            is_wanted=ids["input_mask"] > 0,
+        )
+        return partition.log_z - math.log(network.config.vocab_size)
+
+    def fill(
+        self, input_ids: np.ndarray, positions: np.ndarray, num_repairs: int
+    ) -> Filled:
+        """Masks one token of each row, and predicts it.
+
+        Args:
+          input_ids: int32 [B, L], of clean text; 0 past the end.
+          positions: int32 [B], of the tokens to mask.
+          num_repairs: K, at most; special tokens and the token itself are
+            none.
+        """
+        num_repairs = min(num_repairs, self.vocabulary.size)
+        inputs = map(tf.constant, (input_ids, positions, num_repairs))
+        return Filled(*(x.numpy() for x in self._predict_traced(*inputs)))
+
+    @functools.cached_property
+    def _predict_traced(self) -> tf.types.experimental.ConcreteFunction:
+        column, scalar = (tf.TensorSpec(x, tf.int32) for x in ([None], []))
+        signature = [_IDS, column, scalar]
+        function = tf.function(self._predict, input_signature=signature)
+        return function.get_concrete_function()
+
+    def _predict(
+        self, input_ids: tf.Tensor, positions: tf.Tensor, num_repairs: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        tokens = tf.gather(input_ids, positions, batch_dims=1)  # [B]
+        rows = tf.range(tf.shape(tokens)[0])
+        masked = tf.tensor_scatter_nd_update(
+            input_ids,
+            tf.stack([rows, positions], -1),
+            tf.fill(tf.shape(tokens), self.vocabulary.mask_id),
+        )
+        ids = complete_ids({"input_ids": masked})
+        ids["positions"] = positions[:, tf.newaxis]
+        logits = self.generator(ids)["logits"][:, 0]  # [B, V]
+        log_probs = tf.nn.log_softmax(logits)
+        is_other = tf.range(logits.shape[-1]) != tokens[:, tf.newaxis]
+        others = tf.where(is_other & self._is_word, log_probs, tensor_ops.NEVER)
+        best = tf.math.top_k(others, num_repairs)
+        found = tf.gather(log_probs, tokens, batch_dims=1)
+        return found, best.indices, best.values
+
+    @functools.cached_property
+    def _is_word(self) -> np.ndarray:
+        """Which rows of the table are words, bool [V]."""
+        is_word = np.arange(self.generator.config.vocab_size)
+        is_word = is_word < self.vocabulary.size
+        is_word[[self.vocabulary.ids[token] for token in SPECIAL_TOKENS]] = (
+            False
+        )
+        return is_word
+
+
+def read(
+    path: str,
+    *,
+    generator: str = "",
+    vocab_file: str = "",
+    precision: str = "float32",
+) -> ScoringNetworks:
+    """Reads the networks of a checkpoint.
+
+    Args:
+      path: as `checkpoint_formats.read` takes it.
+      generator: another checkpoint, whose network fills masks.
+      vocab_file: of the tokens. Default: the one beside the checkpoint.
+      precision: "float32" or "bfloat16", of the matrix products.
+
+    Raises:
+      UserError: if they cannot be read, if the vocabulary is not known, or if
+        nothing in them gives a score.
+    """
+    weights = loaded_networks.read(path, vocab_file)
+    training = loaded_networks.training_of(weights)
+    answers = _answers(weights, training)
+    filler = _read_filler(weights, generator)
+    missing = _missing(weights, training, answers, has_filler=bool(filler))
+    if len(missing) == len(SCORES):
+        reasons = "; ".join(f"{k}: {why}" for k, why in missing.items())
+        raise UserError(
+            "A model that scores text must have a discriminator, or a network "
+            f"that fills masks. Received: {weights.origin}. {reasons}."
+        )
+    policy, discriminator, towers = POLICIES[precision], None, None
+    if answers in ("verdicts", "energies"):
+        has_head = DISCRIMINATOR_HEAD in weights.architecture.heads
+        alone = select(weights, "discriminator" if has_head else "generator")
+        discriminator = loading.make(alone, dtype=policy)
+    if "two_tower" not in missing:
+        towers = _make_towers(weights, discriminator, policy)
+    return ScoringNetworks(
+        origin=weights.origin,
+        step=weights.step,
+        vocabulary=weights.vocabulary,
+        tokenizer_options=loading.tokenizer_options(weights),
+        training=training,
+        discriminator=discriminator,
+        gives_energies=answers == "energies",
+        towers=towers,
+        generator=filler and loading.make(filler, dtype=policy),
+        missing=missing,
+    )
+
+
+def _answers(weights: Weights, training: PretrainingConfig | None) -> str:
+    """Returns what the discriminator says: "verdicts", "energies", "unknown".
+
+    Returns:
+      One of these; "" if there is no discriminator.
+    """
+    traits = training and training.objective.traits
+    if DISCRIMINATOR_HEAD not in weights.architecture.heads:
+        is_script = traits and not traits.has_own_generator and traits.answers
+        return traits.answers if is_script else ""
+    if traits is not None:
+        return traits.answers
+    return "unknown" if weights.architecture.is_two_tower else "verdicts"
+
+
+def _read_filler(weights: Weights, path: str) -> Weights | None:
+    """Returns the network that fills masks, alone; None if there is none."""
+    if not path:
+        has_one = "generator" in weights.networks
+        return select(weights, "generator") if has_one else None
+    other = checkpoint_formats.read(path)
+    if other.vocabulary is None:
+        other = dataclasses.replace(other, vocabulary=weights.vocabulary)
+    if other.vocabulary != weights.vocabulary:
+        raise UserError(
+            "`generator` must have the vocabulary of the model. Received: "
+            f"{other.origin}, whose {other.vocabulary.size:,} tokens are not "
+            f"the {weights.vocabulary.size:,} of {weights.origin}."
+        )
+    loading.warn_of_assumed_heads(other)
+    return select(other, "generator")
+
+
+def _missing(
+    weights: Weights,
+    training: PretrainingConfig | None,
+    answers: str,
+    *,
+    has_filler: bool,
+) -> dict[str, str]:
+    """Returns why scores cannot be given, in the order of `SCORES`."""
+    electric = "it was not trained with objective=electric"
+    if answers == "unknown":
+        electric = _UNKNOWN
+    why = {
+        "electric": electric if answers != "energies" else "",
+        "two_tower": _without_towers(weights, training, answers),
+        "discriminator": _without_verdicts(weights, answers),
+        "mlm": ""
+        if has_filler
+        else "it has no network that fills masks; name one with --generator",
+    }
+    return {name: reason for name, reason in why.items() if reason}
+
+
+_UNKNOWN = (
+    "no config.json of a run beside it says whether its discriminator gives "
+    "verdicts or energies"
+)
+
+
+def _without_towers(
+    weights: Weights, training: PretrainingConfig | None, answers: str
+) -> str:
+    if not weights.architecture.is_two_tower:
+        return "it has no two towers"
+    if answers != "verdicts":
+        return _UNKNOWN if training is None else "it gives energies"
+    try:
+        pseudo_likelihood.check_samples(training)
+    except UserError as error:
+        return str(error).rstrip(".")
+    return ""
+
+
+def _without_verdicts(weights: Weights, answers: str) -> str:
+    if answers == "energies":
+        return "its discriminator gives energies, not verdicts"
+    if answers == "unknown":
+        return _UNKNOWN
+    if answers:
+        return ""
+    if CORRECTOR_HEAD in weights.architecture.heads:
+        return "its corrector reads the token that it predicts"
+    return "it has no discriminator that stands alone"
+
+
+def _make_towers(
+    weights: Weights, discriminator: ElectraDiscriminator, policy: str
+) -> tuple[TwoTowerModel, ClozePredictions]:
+    """Makes the two towers and their head, with their weights."""
+    found = weights.architecture
+    is_shared = found.generator_sharing == "embeddings"
+    tables = discriminator.encoder.embeddings if is_shared else None
+    towers = TwoTowerModel(found.generator, tables, dtype=policy)
+    head = ClozePredictions(
+        found.generator.embedding_size,
+        found.generator.vocab_size,
+        found.generator.initializer_range,
+        dtype=policy,
+    )
+    head.build((None, None, 2 * found.generator.hidden_size))
+    for variable in (*towers.weights, *head.weights):
+        variable.assign(weights.arrays[variable.path])
+    return towers, head

@@ -1,0 +1,126 @@
+"""Scores of a text as JSON, and as a table for a person to read."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from electra_tf.analysis.scoring.scores import TextScores, TokenScore
+
+FLAGGED = 0.5
+"""P(replaced) over which a token is flagged."""
+
+_DIGITS = 6
+_COLOURS = {"replaced": 31, "original": 32}
+_WIDTH = 16
+
+
+def to_json(found: TextScores) -> dict[str, Any]:
+    """Returns a text, its scores and those of its tokens as JSON values.
+
+    A score has its total and its means by token and by word, in nats; words
+    are what white space separates.
+    """
+    num_words = len(found.text.split())
+    names = found.tokens[0].log_probs if found.tokens else ()
+    return {
+        "text": found.text,
+        "scores": {
+            name: {
+                "total": round(found.total(name), _DIGITS),
+                "mean": round(found.mean(name), _DIGITS),
+                "mean_per_word": round(
+                    found.total(name) / max(num_words, 1), _DIGITS
+                ),
+                "num_tokens": len(found.tokens),
+            }
+            for name in names
+        },
+        "tokens": [_token_to_json(token) for token in found.tokens],
+    }
+
+
+def _token_to_json(token: TokenScore) -> dict[str, Any]:
+    values = {
+        "token": token.token,
+        "start": token.start,
+        "end": token.end,
+        "start_byte": token.start_byte,
+        "end_byte": token.end_byte,
+    }
+    if token.probability_replaced is not None:
+        probability = round(token.probability_replaced, _DIGITS)
+        values["probability_replaced"] = probability
+    values["log_probs"] = {
+        name: round(value, _DIGITS) for name, value in token.log_probs.items()
+    }
+    if token.repairs:
+        values["repairs"] = [
+            {"token": x.token, "probability": round(x.probability, _DIGITS)}
+            for x in token.repairs
+        ]
+    return values
+
+
+def table(found: TextScores, *, in_colour: bool = False) -> str:
+    """Returns a text with flagged tokens in brackets, and a line a token.
+
+    A line has the token (original), the word that a network which fills masks
+    would put there (generated; of a discriminator's text where it flags the
+    token), P(replaced) and the verdict, and each score; below are their means.
+
+    Args:
+      found: of a text.
+      in_colour: whether to colour the verdicts for a terminal.
+    """
+    if not found.tokens:
+        return f"{found.text}\n  (no tokens)"
+    names = list(found.tokens[0].log_probs)
+    has_verdicts = found.tokens[0].probability_replaced is not None
+    has_repairs = any(token.repairs for token in found.tokens)
+    columns = ["original", *["generated"] * has_repairs]
+    columns += ["P(replaced)", "verdict"] if has_verdicts else []
+    lines = [_line([*columns, *names])]
+    for token in found.tokens:
+        cells = [token.token, *[_generated(token)] * has_repairs]
+        if has_verdicts:
+            verdict = "replaced" if _is_flagged(token) else "original"
+            padded = verdict.ljust(_WIDTH)
+            cells.append(f"{token.probability_replaced:.2f}")
+            cells.append(_paint(padded, verdict) if in_colour else padded)
+        cells += [f"{token.log_probs[name]:.2f}" for name in names]
+        lines.append(_line(cells))
+    means = ", ".join(f"{name} {found.mean(name):.3f}" for name in names)
+    text = _marked(found, in_colour)
+    return "\n".join([text, *lines, f"  mean log-probability, nats: {means}"])
+
+
+def _line(cells: Sequence[str]) -> str:
+    return ("  " + "".join(cell.ljust(_WIDTH) for cell in cells)).rstrip()
+
+
+def _generated(token: TokenScore) -> str:
+    """Returns the first repair of a token, unless its verdict is "original"."""
+    has_verdict = token.probability_replaced is not None
+    if not token.repairs or (has_verdict and not _is_flagged(token)):
+        return ""
+    return token.repairs[0].token
+
+
+def _is_flagged(token: TokenScore) -> bool:
+    probability = token.probability_replaced
+    return probability is not None and probability > FLAGGED
+
+
+def _marked(found: TextScores, in_colour: bool) -> str:
+    """Returns the user's own text with flagged tokens in square brackets."""
+    text, end = "", 0
+    for token in found.tokens:
+        if _is_flagged(token) and token.end > token.start:
+            part = f"[{found.text[token.start : token.end]}]"
+            text += found.text[end : token.start]
+            text += _paint(part, "replaced") if in_colour else part
+            end = token.end
+    return text + found.text[end:]
+
+
+def _paint(text: str, verdict: str) -> str:
+    return f"\x1b[{_COLOURS[verdict]}m{text}\x1b[0m"

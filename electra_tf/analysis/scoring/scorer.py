@@ -1,0 +1,377 @@
+"""Scores of texts by the networks of a checkpoint."""
+
+import itertools
+import os
+import pathlib
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from electra_tf.analysis import loaded_networks
+from electra_tf.analysis.scoring import networks as scoring_networks
+from electra_tf.analysis.scoring import pseudo_likelihood, text_blocks
+from electra_tf.analysis.scoring.networks import ScoringNetworks
+from electra_tf.analysis.scoring.scores import (
+    SCORES,
+    Repair,
+    TextScores,
+    TokenScore,
+)
+from electra_tf.analysis.scoring.windows import Window, windows
+from electra_tf.checkpoint import calibration
+from electra_tf.checkpoint.calibration import Calibration
+from electra_tf.config.analysis import AnalysisConfig
+from electra_tf.model import tensor_ops, token_offsets
+from electra_tf.model.token_offsets import TokenSpan
+from electra_tf.util.errors import ElectraWarning, UserError, shown
+
+_PROBABILITY = "probability_replaced"
+
+
+class _Row(NamedTuple):
+    """A window of a text.
+
+    Attributes:
+      text: its number in the block.
+      ids: with [CLS] and [SEP].
+      window: of the text.
+    """
+
+    text: int
+    ids: Sequence[int]
+    window: Window
+
+
+class Scorer:
+    """Scores every token of texts, in windows where they are long.
+
+    Example:
+      path = "data/demo/models/electra_demo"
+      scorer = electra_tf.Scorer.from_checkpoint(path)
+      (found,) = scorer.score(["the chef ate the meal"])
+      found.mean("discriminator")  # nats
+      [(token.token, token.probability_replaced) for token in found.tokens]
+
+    Args:
+      networks: of a checkpoint.
+      batch_size: rows at once; no score depends on it.
+      max_seq_length: tokens of a row, [CLS] and [SEP] among them. Default: as
+        in training, or at most 512.
+
+    Attributes:
+      networks: see `Args`.
+      scores: names of the scores that can be given, the model's own first.
+      directory: where the checkpoint lies, and its calibration.
+      step: updates of the checkpoint; 0 if not known.
+      calibration: of the discriminator; None if there is none of this step.
+      max_seq_length: tokens of a row.
+
+    Raises:
+      UserError: if the networks cannot read so long rows.
+    """
+
+    def __init__(
+        self,
+        networks: ScoringNetworks,
+        *,
+        batch_size: int = 32,
+        max_seq_length: int = 0,
+    ) -> None:
+        _require("batch_size", batch_size, 1)
+        self.networks = networks
+        self.batch_size = batch_size
+        self.max_seq_length = loaded_networks.row_length(
+            max_seq_length, networks.training, networks.max_position_embeddings
+        )
+        self.scores = tuple(x for x in SCORES if x not in networks.missing)
+        self.step = networks.step
+        self.directory = _directory_of(networks.origin)
+        self.calibration = _calibration_of(self.directory, networks)
+        self._tokenizer = token_offsets.make_span_tokenizer(
+            networks.vocabulary, **networks.tokenizer_options
+        )
+
+    @classmethod
+    def from_checkpoint(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        generator: str = "",
+        vocab_file: str = "",
+        batch_size: int = 32,
+        max_seq_length: int = 0,
+        precision: str = "float32",
+    ) -> Self:
+        """Makes a scorer of the networks of a checkpoint.
+
+        Args:
+          path: of a checkpoint of a run, of the original's or of Hugging
+            Face's, as `checkpoint_formats.read` takes it.
+          generator: another checkpoint, of the same vocabulary, whose network
+            fills masks. Default: the model's own.
+          vocab_file: of the tokens. Default: the one beside the checkpoint.
+          batch_size: see the class.
+          max_seq_length: see the class.
+          precision: "float32" or "bfloat16", of the matrix products.
+
+        Raises:
+          UserError: if the checkpoint cannot be read or gives no score.
+        """
+        networks = scoring_networks.read(
+            os.fspath(path),
+            generator=generator,
+            vocab_file=vocab_file,
+            precision=precision,
+        )
+        return cls(
+            networks, batch_size=batch_size, max_seq_length=max_seq_length
+        )
+
+    @classmethod
+    def from_config(cls, config: AnalysisConfig) -> Self:
+        """Makes the scorer of the model that an analysis names."""
+        return cls.from_checkpoint(
+            config.model,
+            generator=config.generator,
+            vocab_file=config.vocab_file,
+            batch_size=config.batch_size,
+            max_seq_length=config.max_seq_length,
+            precision=config.precision,
+        )
+
+    @property
+    def temperature(self) -> float:
+        """What logits of the discriminator are divided by; 1 changes nothing.
+
+        P(replaced) = sigmoid(logit / temperature)
+        """
+        return self.calibration.temperature if self.calibration else 1.0
+
+    def score(
+        self,
+        texts: Iterable[str],
+        *,
+        scores: Sequence[str] = (),
+        num_repairs: int = 0,
+    ) -> Iterator[TextScores]:
+        """Yields the scores of each text, a block of texts in memory at once.
+
+        Args:
+          texts: in any number.
+          scores: of `self.scores`. Default: all that take one pass, or mlm.
+          num_repairs: tokens to offer in the place of each token; they take
+            the passes of mlm.
+
+        Raises:
+          UserError: if the model has no such score or nothing that fills
+            masks; while texts are read, telling the number of one, from 1, that
+            is no text.
+        """
+        if isinstance(texts, str):
+            raise UserError(
+                "`texts` must be a sequence of texts. Received: a single one, "
+                f"{shown(texts)}. Put it in a list."
+            )
+        _require("num_repairs", num_repairs, 0)
+        needed = [*scores, *["mlm"] * bool(num_repairs)]
+        for name in needed:
+            self._check(name)
+        chosen = tuple(scores) or self._default_scores
+        blocks = text_blocks.blocks(texts)
+        return itertools.chain.from_iterable(
+            self._score_block(block, chosen, num_repairs) for block in blocks
+        )
+
+    @property
+    def _default_scores(self) -> tuple[str, ...]:
+        return tuple(x for x in self.scores if x != "mlm") or self.scores
+
+    def _check(self, name: str) -> None:
+        if name not in self.scores:
+            reason = self.networks.missing.get(name, "there is no such score")
+            raise UserError(
+                f"`scores` must be of {', '.join(self.scores)}, which "
+                f"{self.networks.origin} can give. Received: {name}: {reason}."
+            )
+
+    def _score_block(
+        self, texts: Sequence[str], scores: Sequence[str], num_repairs: int
+    ) -> Iterator[TextScores]:
+        spans = [self._tokenizer.tokenize(text) for text in texts]
+        rows = sorted(self._rows(spans), key=lambda row: len(row.ids))
+        found: list[dict[str, Any]] = [{} for _ in texts]
+        if self.networks.discriminator is not None:
+            self._detect(rows, spans, found)
+        if num_repairs or "mlm" in scores:
+            self._fill(rows, spans, found, num_repairs)
+        tokens = self.networks.vocabulary.tokens
+        for text, places, values in zip(texts, spans, found, strict=True):
+            yield _text_scores(text, places, values, scores, tokens)
+
+    def _rows(self, spans: Sequence[Sequence[TokenSpan]]) -> Iterator[_Row]:
+        """Yields the windows of texts."""
+        vocabulary = self.networks.vocabulary
+        for text, tokens in enumerate(spans):
+            ids = [token.token_id for token in tokens]
+            for window in windows(len(ids), self.max_seq_length - 2):
+                inner = ids[window.start : window.end]
+                row = [vocabulary.cls_id, *inner, vocabulary.sep_id]
+                yield _Row(text, row, window)
+
+    def _detect(
+        self,
+        rows: Sequence[_Row],
+        spans: Sequence[Sequence[TokenSpan]],
+        found: Sequence[dict[str, Any]],
+    ) -> None:
+        """Adds what one pass says to each text: name -> float64 [tokens]."""
+        for batch in _batches(rows, self.batch_size):
+            ids = _padded([row.ids for row in batch])
+            arrays = self.networks.detect(ids)
+            for number, row in enumerate(batch):
+                inner = slice(1, len(row.ids) - 1)  # not [CLS] and [SEP]
+                values = self._of_one_pass(
+                    {k: x[number, inner] for k, x in arrays.items()}
+                )
+                size = len(spans[row.text])
+                for name, value in values.items():
+                    whole = found[row.text].setdefault(name, np.zeros(size))
+                    start, _, first, stop = row.window
+                    whole[first:stop] = value[first - start : stop - start]
+
+    def _of_one_pass(
+        self, outputs: dict[str, np.ndarray]
+    ) -> dict[str, np.ndarray]:
+        """Computes the scores of one row, [tokens]."""
+        logits = outputs["logits"].astype(np.float64)
+        if self.networks.gives_energies:
+            return {"electric": -logits}
+        calibrated = logits / self.temperature
+        values = {
+            "discriminator": pseudo_likelihood.log_sigmoid(-calibrated),
+            _PROBABILITY: np.exp(pseudo_likelihood.log_sigmoid(calibrated)),
+        }
+        if "log_q" in outputs:
+            training = self.networks.training
+            share = pseudo_likelihood.share_of_replaced(
+                np.array(len(logits)),
+                training.masking,
+                training.corpus.max_seq_length,
+            )
+            values["two_tower"] = pseudo_likelihood.electra_log_probs(
+                logits, outputs["log_q"], share
+            )
+        return values
+
+    def _fill(
+        self,
+        rows: Sequence[_Row],
+        spans: Sequence[Sequence[TokenSpan]],
+        found: Sequence[dict[str, Any]],
+        num_repairs: int,
+    ) -> None:
+        """Adds mlm, float64 [tokens], and repairs, of a pass for each token."""
+        masks = (
+            (row, token)
+            for row in rows
+            for token in range(row.window.first, row.window.stop)
+        )
+        tokens = self.networks.vocabulary.tokens
+        for batch in _batches(masks, self.batch_size):
+            ids = _padded([row.ids for row, _ in batch])
+            places = [1 + token - row.window.start for row, token in batch]
+            filled = self.networks.fill(
+                ids, np.array(places, np.int32), num_repairs
+            )
+            for number, (row, token) in enumerate(batch):
+                size = len(spans[row.text])
+                values = found[row.text]
+                values.setdefault("mlm", np.zeros(size))
+                values["mlm"][token] = filled.log_probs[number]
+                values.setdefault("repairs", {})[token] = tuple(
+                    Repair(tokens[i], float(np.exp(log_prob)))
+                    for i, log_prob in zip(
+                        filled.repairs[number],
+                        filled.repair_log_probs[number],
+                        strict=True,
+                    )
+                    if log_prob > tensor_ops.NEVER
+                )
+
+
+def _text_scores(
+    text: str,
+    spans: Sequence[TokenSpan],
+    values: dict[str, Any],
+    scores: Sequence[str],
+    tokens: Sequence[str],
+) -> TextScores:
+    """Joins tokens, their places and what was found out about them."""
+    in_bytes = token_offsets.byte_offsets(text)
+    probability = values.get(_PROBABILITY)
+    repairs = values.get("repairs", {})
+    made = (
+        TokenScore(
+            token=tokens[span.token_id],
+            start=span.start,
+            end=span.end,
+            start_byte=int(in_bytes[span.start]),
+            end_byte=int(in_bytes[span.end]),
+            probability_replaced=None
+            if probability is None
+            else float(probability[t]),
+            log_probs={name: float(values[name][t]) for name in scores},
+            repairs=repairs.get(t, ()),
+        )
+        for t, span in enumerate(spans)
+    )
+    return TextScores(text, tuple(made))
+
+
+def _require(name: str, value: int, least: int) -> None:
+    if value < least:
+        raise UserError(
+            f"`{name}` must be at least {least}. Received: {value}."
+        )
+
+
+def _directory_of(origin: str) -> pathlib.Path:
+    """Returns the directory of a bundle, or Hugging Face's itself."""
+    first = pathlib.Path(origin.partition(",")[0])
+    return first if first.is_dir() else first.parent
+
+
+def _calibration_of(
+    directory: pathlib.Path, networks: ScoringNetworks
+) -> Calibration | None:
+    """Reads the calibration of a discriminator, if it is of this step."""
+    if "discriminator" in networks.missing:
+        return None
+    found = calibration.read(directory)
+    if found is not None and found.step != networks.step:
+        warnings.warn(
+            f"The temperature in {directory / calibration.FILE_NAME} is of "
+            f"step {found.step:,} and is not applied to step "
+            f"{networks.step:,}. Fit it again: python -m electra_tf.analyze "
+            "--what=calibration",
+            ElectraWarning,
+            stacklevel=4,
+        )
+        return None
+    return found
+
+
+def _batches(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
+    items = iter(items)
+    while batch := list(itertools.islice(items, size)):
+        yield batch
+
+
+def _padded(rows: Sequence[Sequence[int]]) -> np.ndarray:
+    """Returns int32 [B, L], 0 past the end of each row."""
+    ids = np.zeros((len(rows), max(map(len, rows))), np.int32)
+    for row, values in zip(ids, rows, strict=True):
+        row[: len(values)] = values
+    return ids

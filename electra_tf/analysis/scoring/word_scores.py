@@ -1,0 +1,154 @@
+"""Texts of an analysis and their scores, word by word.
+
+A word's suspicion is the greatest of its word pieces': of one piece that does
+not fit, the word does not. A word without pieces, as one of control
+characters, has none, and is never flagged.
+"""
+
+import bisect
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import numpy as np
+
+from electra_tf.analysis.detection import Items
+from electra_tf.analysis.examples import annotated_text
+from electra_tf.analysis.examples.annotated_text import AnnotatedText
+from electra_tf.analysis.reporting import statistics
+from electra_tf.analysis.reporting.statistics import Interval
+from electra_tf.analysis.scoring import progress
+from electra_tf.analysis.scoring.scorer import Scorer
+from electra_tf.analysis.scoring.scores import TextScores, TokenScore
+from electra_tf.config.analysis import AnalysisConfig
+from electra_tf.util.errors import UserError
+
+_NONE = float(np.finfo(np.float32).min)  # scikit-learn refuses infinity
+
+Suspicion = Callable[[TokenScore], float]
+"""A token -> a number that is greater the likelier it is wrong."""
+
+
+def read(config: AnalysisConfig, split: str) -> list[AnnotatedText]:
+    """Reads the texts of a split.
+
+    Args:
+      config: of the analysis.
+      split: "dev" or "test".
+
+    Raises:
+      UserError: if it names none.
+    """
+    paths = getattr(config, split)
+    if not paths:
+        raise UserError(
+            f"`{split}` must name annotated texts for --what={config.what}. "
+            f"Received: nothing. Set --{split}."
+        )
+    return annotated_text.read(
+        paths, max_examples=config.max_examples, seed=config.seed
+    )
+
+
+def require_discriminator(config: AnalysisConfig, scorer: Scorer) -> None:
+    """Checks that the model has P(replaced).
+
+    Raises:
+      UserError: if it has not.
+    """
+    if "discriminator" not in scorer.scores:
+        raise UserError(
+            f"--what={config.what} needs a discriminator, for P(replaced). "
+            f"Received: {config.model}, whose scores are "
+            f"{', '.join(scorer.scores)}. Name another --model."
+        )
+
+
+def chosen_scores(
+    config: AnalysisConfig, available: Sequence[str]
+) -> tuple[str, ...]:
+    """Returns the scores to compare: those asked for, or all of one pass.
+
+    Args:
+      config: of the analysis.
+      available: scores that the model can give.
+    """
+    cheap = tuple(name for name in available if name != "mlm")
+    return config.scores or cheap or tuple(available)
+
+
+def score(
+    scorer: Scorer,
+    texts: Sequence[AnnotatedText],
+    scores: Sequence[str],
+    *,
+    num_repairs: int = 0,
+) -> Iterator[TextScores]:
+    """Yields the scores of each text, and says now and then how many are done.
+
+    Args:
+      scorer: of the model.
+      texts: in any number.
+      scores: names of scores.
+      num_repairs: of each token.
+    """
+    strings = [text.text for text in texts]
+    found = scorer.score(strings, scores=scores, num_repairs=num_repairs)
+    return progress.reported(found, len(texts))
+
+
+def suspicion(score: str) -> Suspicion:
+    """Returns the suspicion of a score: P(replaced), else -log p in nats."""
+    if score == "discriminator":
+        return lambda token: token.probability_replaced
+    return lambda token: -token.log_probs[score]
+
+
+def word_of_tokens(text: AnnotatedText, scores: TextScores) -> list[int]:
+    """Returns the index of the word that each token is of.
+
+    It is the word in which the token's last character lies: that of a piece
+    with a space before it, too.
+    """
+    ends, last = text.ends, len(text.words) - 1
+    places = [max(token.start, token.end - 1) for token in scores.tokens]
+    return [min(bisect.bisect_right(ends, place), last) for place in places]
+
+
+def word_suspicions(
+    text: AnnotatedText, scores: TextScores, suspicion: Suspicion
+) -> np.ndarray:
+    """Returns the greatest suspicion of each word's tokens.
+
+    Returns:
+      float64 [words]; the least float32 number of words without tokens.
+    """
+    found = np.full(len(text.words), _NONE)
+    values = [suspicion(token) for token in scores.tokens]
+    np.maximum.at(found, word_of_tokens(text, scores), values)
+    return found
+
+
+def items_of_words(
+    texts: Sequence[AnnotatedText],
+    scores: Iterable[TextScores],
+    suspicion: Suspicion,
+) -> Items:
+    """Returns the words of texts with their suspicion and labels.
+
+    Args:
+      texts: whose errors are marked.
+      scores: of each.
+      suspicion: of a token.
+    """
+    pairs = zip(texts, scores, strict=True)
+    found = [word_suspicions(text, x, suspicion) for text, x in pairs]
+    sizes = [len(text.words) for text in texts]
+    return Items(
+        np.concatenate(found),
+        np.concatenate([text.is_error for text in texts]).astype(bool),
+        np.repeat(np.arange(len(texts)), sizes),
+    )
+
+
+def shown(figure: Interval) -> str:
+    """Writes a figure and its interval; "none" of what is not a number."""
+    return "none" if np.isnan(figure.value) else statistics.shown(figure)

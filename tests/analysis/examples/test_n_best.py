@@ -1,0 +1,91 @@
+import json
+
+import numpy as np
+import pytest
+
+from electra_tf.analysis.examples import n_best
+from electra_tf.analysis.examples.n_best import NBest
+from electra_tf.util.errors import UserError
+
+
+def _write(path, rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    return [str(path)]
+
+
+@pytest.mark.parametrize(
+    ("names", "scores"),
+    [
+        (("hypotheses", "reference", "scores"), [-1, -2.5]),
+        (("input", "output", "score"), [-1.0, -2.5]),
+        (("input", "output", "am_score"), [-1.0, -2.5]),
+        (("nbest", "reference", None), []),
+    ],
+)
+def test_lists_are_read_under_all_their_names(tmp_path, names, scores):
+    row = {names[0]: ["a b", ""], names[1]: "a", "input1": "more"}
+    if names[2]:
+        row[names[2]] = scores
+    paths = _write(tmp_path / "l.jsonl", [row])
+    assert n_best.read(paths) == [NBest(("a b", ""), "a", tuple(scores))]
+
+
+GOOD = {"hypotheses": ["a", "b"], "reference": "a", "scores": [1, 2]}
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"reference": None}, "must have 'reference'.*'hypotheses'"),
+        ({"reference": 3}, "'reference' must be a text"),
+        ({"hypotheses": []}, "one at least"),
+        ({"hypotheses": ["a", 3]}, "list of texts"),
+        ({"hypotheses": "a"}, "'hypotheses' must be a list"),
+        ({"scores": [1]}, "a number for each of the 2 hypotheses"),
+        ({"scores": [1, "2"]}, "a number for each"),
+        ({"scores": [1, float("nan")]}, "a number for each"),
+        ({"scores": []}, "a number for each"),
+        ({"scores": None}, r"All lists, or none.*line 1"),
+    ],
+)
+def test_what_is_no_list_is_named_by_file_and_line(tmp_path, change, problem):
+    bad = {k: v for k, v in (GOOD | change).items() if v is not None}
+    paths = _write(tmp_path / "l.jsonl", [GOOD, bad])
+    with pytest.raises(UserError, match=rf"l\.jsonl, line 2: .*{problem}"):
+        n_best.read(paths)
+
+
+def test_references_without_a_word_are_refused(tmp_path):
+    paths = _write(tmp_path / "l.jsonl", [GOOD | {"reference": " "}])
+    with pytest.raises(UserError, match=r"must hold words.*l\.jsonl"):
+        n_best.read(paths)
+
+
+def _edit_distance(one, other):
+    """Counts edits by the recursion of Wagner and Fischer."""
+    if not one or not other:
+        return len(one) + len(other)
+    return min(
+        _edit_distance(one[1:], other) + 1,
+        _edit_distance(one, other[1:]) + 1,
+        _edit_distance(one[1:], other[1:]) + (one[0] != other[0]),
+    )
+
+
+def test_errors_are_the_fewest_edits_of_words():
+    random = np.random.default_rng(5)
+    texts = [
+        " ".join(random.choice(list("abc"), size=random.integers(6)))
+        for _ in range(24)
+    ]
+    lists = [NBest((*texts[i : i + 3],), texts[i + 3]) for i in range(0, 24, 4)]
+    lists.append(NBest(("a",), "a  b c"))
+    found = n_best.count_errors(lists)
+    for number, one in enumerate(lists):
+        expected = [
+            _edit_distance(one.reference.split(), text.split())
+            for text in one.hypotheses
+        ]
+        assert [*found.num_errors[number][: len(expected)]] == expected
+    assert [*found.num_words] == [len(x.reference.split()) for x in lists]
+    assert found.is_there[-1].tolist() == [True, False, False]

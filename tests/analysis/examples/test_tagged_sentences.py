@@ -1,0 +1,45 @@
+"""Files of tagged words: what is read, and where what is wrong stands."""
+
+import gzip
+
+import pytest
+
+from electra_tf.analysis.examples import tagged_sentences
+from electra_tf.util.errors import UserError
+
+CONLLU = """\
+# text = Don't go.
+1-2\tDon't\t_\t_\t_
+1\tDo\tdo\tAUX\tVBP
+2\tn't\tnot\tPART\tRB
+3\tgo\tgo\tVERB\tVB
+
+1\tNo\tno\tINTJ\tUH
+"""
+CHUNKS = "He PRP B-NP\nruns VBZ B-VP\n\nWell UH B-INTJ\n"
+
+
+def test_the_name_tells_what_the_tags_are(tmp_path):
+    (tmp_path / "a.conllu").write_text(CONLLU)
+    (tmp_path / "b.txt.gz").write_bytes(gzip.compress(CHUNKS.encode()))
+    assert tagged_sentences.read([str(tmp_path)]) == [
+        ("part of speech", ("Do", "n't", "go"), ("AUX", "PART", "VERB")),
+        ("part of speech", ("No",), ("INTJ",)),
+        ("chunk", ("He", "runs"), ("B-NP", "B-VP")),
+        ("chunk", ("Well",), ("B-INTJ",)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("a.txt", b"He PRP B-NP\nruns VBZ\n", "a.txt, line 2: .*column 3"),
+        ("a.conllu", b"1\tHe\n", "a.conllu, line 1: .*column 4"),
+        ("a.txt", b"He PRP B-NP\n\xff\xff X\n", "a.txt, line 2: .*UTF-8"),
+        ("a.txt", b"\n\n", "a.txt must hold sentences"),
+    ],
+)
+def test_bad_files_are_named_with_the_line(tmp_path, name, content, problem):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(UserError, match=problem):
+        tagged_sentences.read([str(tmp_path / name)])

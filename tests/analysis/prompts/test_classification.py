@@ -1,0 +1,187 @@
+"""Classification by prompts, against answers that are computed by hand."""
+
+import json
+
+import numpy as np
+import pytest
+import tiny_networks
+from matplotlib.figure import Figure
+
+from electra_tf.analysis.prompts import classification as prompts
+from electra_tf.analysis.prompts import (
+    templates as prompt_templates,
+)
+from electra_tf.analysis.prompts.examples import Example
+from electra_tf.config.analysis import AnalysisConfig
+from electra_tf.model.text_reader import TextReader
+from electra_tf.util.errors import UserError
+
+TEMPLATES = """\
+template: {text} {label}
+template: the {label} {text}
+label n: bad
+label p: good
+"""
+POSITIVE, NEGATIVE = {"text": "very"}, {"text": "plot"}
+
+
+@pytest.fixture
+def files(tmp_path):
+    (tmp_path / "prompts.cfg").write_text(TEMPLATES)
+    rows = [("very", "p")] * 6 + [("plot", "n")] * 3 + [("plot", "p")]
+    (tmp_path / "test.jsonl").write_text(
+        "".join(json.dumps({"text": x, "label": y}) + "\n" for x, y in rows)
+    )
+    return tmp_path
+
+
+def config(files, **values):
+    return AnalysisConfig(
+        what="prompts",
+        model=values.pop("model", "unused"),
+        templates=str(files / "prompts.cfg"),
+        test=(str(files / "test.jsonl"),),
+        num_resamples=100,
+        **values,
+    )
+
+
+class FakeScorer:
+    """Likes "good" by 1.5, and by 2 more or less beside "very" or "plot".
+
+    Of the second template, which begins with "the", half as much.
+    """
+
+    def __init__(self):
+        self.reader = TextReader(tiny_networks.VOCABULARY, max_seq_length=10)
+
+    def score(self, rows):
+        return np.array(list(map(self._score, rows)))
+
+    def _score(self, row):
+        tokens = [tiny_networks.VOCABULARY.tokens[i] for i in row.ids]
+        assert row.positions == (tokens.index(self._word(tokens)),)
+        liking = 1.5 + 2 * ("very" in tokens) - 2 * ("plot" in tokens)
+        sign = 0.5 if self._word(tokens) == "good" else -0.5
+        return sign * liking * (0.5 if tokens[1] == "the" else 1)
+
+    def _word(self, tokens):
+        return "good" if "good" in tokens else "bad"
+
+
+@pytest.fixture
+def fake(monkeypatch):
+    monkeypatch.setattr(
+        prompts, "_scorers", lambda config: {"fake": FakeScorer()}
+    )
+
+
+def test_scores_are_by_example_template_and_label(files):
+    given = prompt_templates.read(str(files / "prompts.cfg"))
+    found = prompts.label_scores(FakeScorer(), given, [POSITIVE, NEGATIVE])
+    np.testing.assert_array_equal(
+        found,
+        [[[-1.75, 1.75], [-0.875, 0.875]], [[0.25, -0.25], [0.125, -0.125]]],
+    )
+
+
+def test_accuracy_is_that_of_the_best_label_word(files, fake):
+    report = prompts.run(config(files))
+    results = report.results["scores"]["fake"]
+    # "very" is p and "plot" is n, of which one in ten is wrong.
+    assert [x["value"] for x in results["raw"]] == [0.9] * 3
+    assert results["empty"] == [[-0.75, 0.75], [-0.375, 0.375]]
+    assert results["raw_shares"] == [0.4, 0.6]
+    assert report.results["majority"]["value"] == 0.7
+    assert report.headline["fake accuracy, raw"] == 0.9
+    json.dumps(report.results)
+
+
+def test_calibration_takes_away_what_an_empty_text_says(
+    files, fake, monkeypatch
+):
+    biased = FakeScorer._score
+    monkeypatch.setattr(  # now "good" is liked everywhere
+        FakeScorer,
+        "_score",
+        lambda self, row: (
+            biased(self, row)
+            + 9.0 * (tiny_networks.VOCABULARY.ids["good"] in row.ids)
+        ),
+    )
+    results = prompts.run(config(files)).results["scores"]["fake"]
+    assert results["raw"][-1]["value"] == 0.7  # always p
+    assert results["raw_shares"] == [0, 1]
+    assert results["calibrated"][-1]["value"] == 0.9
+
+
+def test_few_shots_learn_from_the_label_scores(files, fake):
+    rows = [{"text": x, "label": y} for x, y in (("very", "n"), ("plot", "p"))]
+    dev = files / "dev.jsonl"
+    dev.write_text("".join(json.dumps(x) + "\n" for x in rows * 5))
+    given = config(files, dev=(str(dev),), shots=3)
+    results = prompts.run(given).results["scores"]["fake"]
+    # Of these --dev the classes are the other way round.
+    assert results["few_shot"]["value"] == pytest.approx(0.1)
+    assert results["raw"][-1]["value"] == 0.9
+
+
+def test_draws_have_as_many_of_each_class_and_differ(files):
+    examples = [Example({"text": str(i)}, "np"[i % 2]) for i in range(40)]
+    shots = prompts.draw(examples, ["n", "p"], config(files, shots=4))
+    assert len(shots.draws) == prompts.NUM_DRAWS
+    for one in shots.draws:
+        labels = [shots.examples[i].label for i in one]
+        assert labels.count("n") == labels.count("p") == 4
+        assert len(set(one)) == 8
+    assert len(set(map(tuple, shots.draws))) == prompts.NUM_DRAWS
+    with pytest.raises(UserError, match="20 of n. Lower --shots"):
+        prompts.draw(examples, ["n", "p"], config(files, shots=21))
+
+
+@pytest.fixture(scope="module")
+def directories(tmp_path_factory):
+    root = tmp_path_factory.mktemp("models")
+    return {
+        kind: tiny_networks.save(getattr(tiny_networks, kind)(), root / kind)
+        for kind in ("discriminator", "generator")
+    }
+
+
+def test_each_network_gives_its_own_score(files, directories):
+    given = config(
+        files, model=directories["discriminator"], twin=directories["generator"]
+    )
+    report = prompts.run(given)
+    assert [*report.results["scores"]] == ["discriminator", "twin's mlm"]
+    report.plots["prompts"](Figure().subplots())
+    again = config(
+        files,
+        model=directories["discriminator"],
+        generator=directories["generator"],
+        scores=("mlm",),
+    )
+    scores = prompts.run(again).results["scores"]
+    assert scores == {"mlm": report.results["scores"]["twin's mlm"]}
+
+
+@pytest.mark.parametrize(
+    ("values", "problem"),
+    [
+        ({"scores": ("two_tower",)}, "Received: two_tower"),
+        ({"shots": 4}, "Set --dev, or --shots=0"),
+        ({"model": "discriminator", "scores": ("mlm",)}, "Set --scores, or"),
+        (
+            {"model": "discriminator", "generator": "discriminator"},
+            "a network that fills masks",
+        ),
+        ({"model": "discriminator", "max_seq_length": 33}, "from 3 to 32"),
+    ],
+)
+def test_what_cannot_be_done_is_said(files, directories, values, problem):
+    values = {
+        k: directories.get(v, v) if isinstance(v, str) else v
+        for k, v in values.items()
+    }
+    with pytest.raises(UserError, match=problem):
+        prompts.run(config(files, **values))

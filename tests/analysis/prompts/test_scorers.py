@@ -1,0 +1,52 @@
+"""Scores of label words against the networks called directly, in NumPy."""
+
+import numpy as np
+import pytest
+import tiny_networks
+
+from electra_tf.analysis.prompts.rows import PromptRow
+from electra_tf.analysis.prompts.scorers import NetworkScorer
+
+ROWS = [
+    PromptRow((2, 5, 6, 16, 7, 3), (2, 3)),
+    PromptRow((2, 9, 3), (1,)),
+    PromptRow((2, 8, 8, 10, 11, 5, 6, 3), (5,)),
+]
+
+
+def logits(network, ids):
+    outputs = network({"input_ids": np.array([ids], np.int32)})
+    return outputs["logits"].numpy()[0].astype(np.float64)
+
+
+def of_discriminator(network, row):
+    return -logits(network, row.ids)[list(row.positions)].mean()
+
+
+def of_masks(network, row):
+    mask = network.vocabulary.mask_id
+    masked = [mask if i in row.positions else x for i, x in enumerate(row.ids)]
+    found = logits(network, masked)
+    values = []
+    for i in row.positions:
+        p = np.exp(found[i] - found[i].max())
+        values.append(np.log(p[row.ids[i]] / p.sum()))
+    return np.mean(values)
+
+
+@pytest.mark.parametrize(
+    ("make", "formula"),
+    [
+        (tiny_networks.discriminator, of_discriminator),
+        (tiny_networks.generator, of_masks),
+    ],
+)
+@pytest.mark.parametrize("batch_size", [2, 8])
+def test_a_score_is_the_mean_over_the_tokens_of_the_word(
+    make, formula, batch_size
+):
+    network = make(dtype="float32")
+    found = NetworkScorer(network, batch_size).score(ROWS)
+    expected = [formula(network, row) for row in ROWS]
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    assert np.ptp(expected) > 0.01  # of different rows

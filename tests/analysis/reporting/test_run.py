@@ -1,0 +1,43 @@
+import dataclasses
+
+import pytest
+
+from electra_tf.analysis.reporting import run as analysis_run
+from electra_tf.config.analysis import AnalysisConfig
+
+
+def _config(path, **values):
+    defaults = {"what": "rerank", "model": str(path / "m"), "dev": ()}
+    test = (str(path / "data"),)
+    return AnalysisConfig(**{**defaults, "test": test, **values})
+
+
+@pytest.fixture
+def files(tmp_path):
+    (tmp_path / "m.index").write_text("index")
+    (tmp_path / "m.data-00000-of-00001").write_text("weights")
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/a.json").write_text("a")
+    return tmp_path
+
+
+def test_a_fingerprint_is_of_contents_and_settings(files):
+    config, facts = _config(files), {"vocabulary": "x"}
+    first = analysis_run.fingerprint(config, facts)
+    seen = {first}
+    for change in ({"seed": 1}, {"max_examples": 3}, {"dev": config.test}):
+        other = dataclasses.replace(config, **change)
+        seen.add(analysis_run.fingerprint(other, facts))
+    seen.add(analysis_run.fingerprint(config, {"vocabulary": "y"}))
+    for name in ("m.index", "m.data-00000-of-00001", "data/a.json"):
+        before = (files / name).read_text()
+        (files / name).write_text(f"{before} changed")
+        seen.add(analysis_run.fingerprint(config, facts))
+        (files / name).write_text(before)
+    (files / "data/b.json").write_text("b")
+    seen.add(analysis_run.fingerprint(config, facts))
+    assert len(seen) == 9
+    (files / "data/b.json").unlink()
+    for change in ({"batch_size": 1}, {"output_dir": str(files)}):
+        other = dataclasses.replace(config, **change)
+        assert analysis_run.fingerprint(other, facts) == first

@@ -1,0 +1,64 @@
+import math
+
+import numpy as np
+import pytest
+
+from electra_tf.analysis.reporting import statistics
+from electra_tf.analysis.reporting.statistics import Interval
+
+
+@pytest.mark.parametrize(("successes", "trials"), [(0, 5), (7.5, 9), (5, 5)])
+def test_ends_of_wilson_are_the_shares_at_1_96_standard_errors(
+    successes, trials
+):
+    """Its definition: |share - p| = z sqrt(p (1 - p) / n) at both ends."""
+    found = statistics.wilson(successes, trials)
+    assert found.value == successes / trials
+    for end in found[1:]:
+        error = math.sqrt(max(end * (1 - end), 0) / trials)
+        distance = abs(found.value - end)
+        assert distance == pytest.approx(1.959964 * error, abs=1e-9)
+    assert -1e-12 <= found.low < found.high <= 1 + 1e-12
+
+
+def test_the_bootstrap_of_a_mean_is_near_the_normal_interval():
+    values = np.random.default_rng(3).normal(size=400)
+    found = statistics.bootstrap(lambda i: values[i].mean(), 400, seed=1)
+    half = 1.96 * values.std() / math.sqrt(400)
+    assert found.value == pytest.approx(values.mean())
+    assert found.low == pytest.approx(values.mean() - half, abs=0.2 * half)
+    assert found.high == pytest.approx(values.mean() + half, abs=0.2 * half)
+
+
+def test_the_bootstrap_is_that_of_its_seed_and_pairs_what_shares_it():
+    values = np.arange(50.0)
+    intervals = [
+        statistics.bootstrap(lambda i: values[i].mean(), 50, seed=seed)
+        for seed in (1, 1, 2)
+    ]
+    assert intervals[0] == intervals[1] != intervals[2]
+    shifted = statistics.bootstrap(lambda i: values[i].mean() + 1, 50, seed=1)
+    np.testing.assert_allclose(np.subtract(shifted, intervals[0]), 1)
+
+
+def test_the_mean_of_shares_is_near_the_normal_interval():
+    counts = ((400, 1000), (300, 500), (900, 2000))
+    shares = [statistics.wilson(*pair) for pair in counts]
+    found = statistics.mean(shares)
+    values = [wins / trials for wins, trials in counts]
+    variances = [wins * (trials - wins) / trials**3 for wins, trials in counts]
+    half = 1.96 * math.sqrt(sum(variances)) / 3
+    assert found.value == pytest.approx(sum(values) / 3)
+    assert found.high - found.value == pytest.approx(half, rel=0.03)
+    assert found.value - found.low == pytest.approx(half, rel=0.03)
+
+
+def test_the_mean_of_one_share_is_that_share_and_of_sure_ones_has_a_width():
+    one = statistics.wilson(3, 7)
+    assert statistics.mean([one]) == pytest.approx(one)
+    found = statistics.mean([statistics.wilson(9, 9), statistics.wilson(0, 9)])
+    assert found.low < 0.5 == found.value < found.high
+
+
+def test_an_interval_is_written_with_its_ends():
+    assert statistics.shown(Interval(0.5, 0.25, 1), 2) == "0.50 [0.25, 1.00]"

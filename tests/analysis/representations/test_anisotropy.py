@@ -1,0 +1,56 @@
+"""Anisotropy against its definition, and where it is known."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from electra_tf.analysis.representations import anisotropy
+
+
+def mean_cosine(states, sentences):
+    return anisotropy.mean_cosine(
+        np.array(states, float), np.array(sentences), num_resamples=100
+    )
+
+
+def test_it_is_the_mean_over_all_pairs_of_different_sentences():
+    random = np.random.default_rng(0)
+    states = random.normal(1.0, 1.0, (20, 5))
+    sentences = random.integers(10, 16, 20)
+    cosines = [
+        states[i]
+        @ states[j]
+        / (np.linalg.norm(states[i]) * np.linalg.norm(states[j]))
+        for i, j in itertools.combinations(range(20), 2)
+        if sentences[i] != sentences[j]
+    ]
+    found = mean_cosine(states, sentences)
+    assert found.value == pytest.approx(np.mean(cosines))
+    assert found.low < found.value < found.high
+
+
+@pytest.mark.parametrize(
+    ("states", "expected"),
+    [
+        ([[2, 1], [4, 2], [6, 3]], 1),  # all one way, whatever their length
+        (np.eye(3), 0),
+        ([[1, 0], [-5, 0]], -1),
+        ([[1, 0], [0, 0]], 0),
+        ([[1, 0], [-1, 0], [0, 1], [0, -1]], -1 / 3),  # 2 of 6 pairs: -1
+    ],
+)
+def test_it_is_known_of(states, expected):
+    found = mean_cosine(states, range(len(states)))
+    assert found.value == pytest.approx(expected)
+
+
+def test_pairs_inside_a_sentence_do_not_count():
+    found = mean_cosine([[1, 0], [1, 0], [0, 1], [0, 1]], [7, 7, 8, 8])
+    assert found.value == 0
+
+
+def test_a_sentence_that_is_drawn_twice_makes_no_pairs_with_itself():
+    states = np.eye(6)  # copies would have the cosine 1
+    found = mean_cosine(states, range(6))
+    assert found == (0, 0, 0)

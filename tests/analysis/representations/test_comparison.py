@@ -1,0 +1,168 @@
+"""The report on representations: what is the same must be found the same."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+import tiny_networks
+from matplotlib.figure import Figure
+
+from electra_tf.analysis.representations import cka
+from electra_tf.analysis.representations import (
+    comparison as representations,
+)
+from electra_tf.analysis.representations.anisotropy import mean_cosine
+from electra_tf.config.analysis import AnalysisConfig
+from electra_tf.util.errors import UserError
+
+TAGS = {"good": "ADJ", "bad": "ADJ", "film": "NOUN", "plot": "NOUN", ".": "."}
+
+
+def conllu(num_sentences, seed):
+    """Sentences whose words tell their tags."""
+    random = np.random.default_rng(seed)
+    words = random.choice(list(TAGS), (num_sentences, 6))
+    return "\n\n".join(
+        "\n".join(f"{i}\t{x}\t_\t{TAGS[x]}" for i, x in enumerate(row, 1))
+        for row in words
+    )
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    root = tmp_path_factory.mktemp("representations")
+    keras.utils.set_random_seed(0)  # some draws are hard to probe
+    (root / "train.conllu").write_text(conllu(20, 0))
+    (root / "test.conllu").write_text(conllu(12, 1))
+    (root / "chunks.txt").write_text("good JJ B-NP\nfilm NN I-NP\n")
+    tiny_networks.save(tiny_networks.discriminator(), root / "model")
+    tiny_networks.save(tiny_networks.generator(), root / "twin")
+    return root
+
+
+def config(files, model="model", *, test=("test.conllu",), **values):
+    for name in ("dev", "twin"):
+        if name in values:
+            paths = values[name]
+            is_one = isinstance(paths, str)
+            values[name] = (
+                str(files / paths)
+                if is_one
+                else tuple(str(files / path) for path in paths)
+            )
+    return AnalysisConfig(
+        what="representations",
+        model=str(files / model),
+        test=tuple(str(files / path) for path in test),
+        num_resamples=100,
+        **values,
+    )
+
+
+@pytest.fixture(scope="module")
+def same(files):
+    """Report of a model whose twin is itself."""
+    return representations.run(
+        config(files, twin="model", dev=("train.conllu",), words=("good",))
+    )
+
+
+def test_a_twin_that_is_the_model_is_like_it_in_all(same):
+    results = same.results
+    between = np.array(results["cka"]["model, twin"])
+    np.testing.assert_allclose(between, results["cka"]["model, model"])
+    np.testing.assert_allclose(np.diagonal(between), 1)
+    assert between[0, 2] < 0.999
+    for layer in results["same_layer_cka"]:
+        assert layer == pytest.approx({"value": 1, "low": 1, "high": 1})
+    for kind in ("anisotropy", "anisotropy_centred"):
+        assert results[kind]["model"] == results[kind]["twin"]
+        assert len(results[kind]["model"]) == 3
+    of_tags = results["probes"]["part of speech"]
+    assert all(x["value"] == 0 for x in of_tags["differences"])
+    assert of_tags["num_tested"] == results["num_words"] == 72
+    assert of_tags["num_learnt"] == 120
+    found = results["neighbours"]["good"]
+    assert found["model"] == found["twin"] and len(found["model"]) == 5
+
+
+def test_words_that_tell_their_tags_are_told_by_all_layers(same):
+    of_tags = same.results["probes"]["part of speech"]
+    assert of_tags["baselines"]["most frequent tag of the word"]["value"] == 1
+    assert 0.3 < of_tags["baselines"]["most frequent tag"]["value"] < 0.6
+    assert of_tags["accuracies"]["model"][0]["value"] > 0.8
+
+
+def test_the_report_is_json_and_can_be_drawn(same):
+    json.dumps(same.results)
+    assert set(same.headline) == {
+        "anisotropy, last layer",
+        "part of speech accuracy, last layer",
+        "CKA with twin, last layers",
+    }
+    for table in same.tables:
+        assert {len(row) for row in table.rows} == {len(table.header)}
+    for draw in same.plots.values():
+        draw(Figure().subplots())
+    assert set(same.plots) == {
+        *("cka_model", "cka_twin", "cka_model_twin"),
+        *("anisotropy", "probes_part_of_speech"),
+    }
+
+
+def test_another_twin_is_not_like_it(files, same):
+    results = representations.run(config(files, twin="twin")).results
+    assert results["probes"] == {} and results["neighbours"] == {}
+    np.testing.assert_allclose(
+        results["cka"]["model, model"], same.results["cka"]["model, model"]
+    )
+    between = np.array(results["cka"]["model, twin"])
+    assert not np.allclose(between, same.results["cka"]["model, twin"])
+
+
+def test_figures_are_those_of_the_states(files, monkeypatch):
+    """CKA of minibatches and anisotropy, from the states they are made of."""
+    monkeypatch.setattr(representations, "MINIBATCH_WORDS", 20)
+    seen = []
+    hsic = cka.hsic
+
+    def recorded(states):
+        seen.append(np.stack(states))
+        return hsic(states)
+
+    monkeypatch.setattr(cka, "hsic", recorded)
+    results = representations.run(config(files)).results
+    assert [x.shape for x in seen] == [(3, 20, 16)] * 3  # 12 words are over
+    expected = cka.cka(np.stack([hsic(x) for x in seen]))
+    np.testing.assert_allclose(results["cka"]["model, model"], expected)
+    words = np.concatenate(seen, axis=1)[1]
+    assert results["anisotropy"]["model"][1]["value"] == pytest.approx(
+        mean_cosine(words, np.arange(60), num_resamples=100).value, abs=0.1
+    )
+
+
+def test_probes_are_of_one_task_each(files):
+    both = ("train.conllu", "chunks.txt")
+    report = representations.run(
+        config(files, dev=both, test=("test.conllu", "chunks.txt"))
+    )
+    found = report.results["probes"]
+    assert {k: x["num_tested"] for k, x in found.items()} == {
+        "part of speech": 72,
+        "chunk": 2,
+    }
+    assert found["chunk"]["num_learnt"] == 2
+
+
+@pytest.mark.parametrize(
+    ("values", "problem"),
+    [
+        ({"dev": ("chunks.txt",)}, "must have the tags that --dev has: chunk"),
+        ({"words": ("goods",)}, "good ##s"),
+        ({"test": ("chunks.txt",)}, "4 words or more.*Received: 2"),
+    ],
+)
+def test_what_cannot_be_done_is_said(files, values, problem):
+    with pytest.raises(UserError, match=problem):
+        representations.run(config(files, **values))

@@ -1,0 +1,72 @@
+"""What a checkpoint can be scored with, and why not."""
+
+import shutil
+
+import numpy as np
+import pytest
+import tiny
+import tiny_scoring
+
+from electra_tf.analysis.scoring import networks as scoring_networks
+from electra_tf.util.errors import ElectraWarning, UserError
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """Returns the directory of a run of two towers."""
+    directory = tmp_path_factory.mktemp("run")
+    leaves = {"generator_type": "two_tower", "temperature": 2.0}
+    return tiny_scoring.write_run(directory, **leaves)[1]
+
+
+def _without_config(run, directory, vocabulary=tiny.VOCABULARY):
+    shutil.copytree(run, directory, ignore=shutil.ignore_patterns("*.json"))
+    if vocabulary:
+        (directory / "vocab.txt").write_bytes(vocabulary.content)
+    return str(directory)
+
+
+def test_samples_that_the_formula_misses_leave_the_discriminator(run):
+    networks = scoring_networks.read(str(run))
+    assert networks.missing.keys() == {"electric", "two_tower", "mlm"}
+    assert "temperature=2.0" in networks.missing["two_tower"]
+    assert networks.towers is None
+
+
+def test_two_towers_without_their_settings_are_not_guessed_at(run, tmp_path):
+    """Their discriminator may give verdicts or energies."""
+    path = _without_config(run, tmp_path / "alone")
+    with (
+        pytest.warns(ElectraWarning, match="attention heads"),
+        pytest.raises(UserError, match="says whether .* verdicts or energies"),
+    ):
+        scoring_networks.read(path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "objective", ["script", "teams", "coco_lm", "electra_sentence"]
+)
+def test_verdicts_are_those_of_the_objective(tmp_path, objective):
+    model, path = tiny_scoring.write_run(tmp_path, **tiny.VARIANTS[objective])
+    networks = scoring_networks.read(str(path))
+    inputs = tiny.batch()
+    ids = inputs.input_ids.numpy()
+    zeros = inputs._replace(segment_ids=inputs.segment_ids * 0)
+    expected = model.discriminate(zeros).numpy()
+    found = networks.detect(ids)["logits"]
+    assert "discriminator" not in networks.missing
+    np.testing.assert_allclose(found[ids > 0], expected[ids > 0], atol=1e-5)
+
+
+@pytest.mark.slow
+def test_a_choice_among_words_is_no_discriminator(tmp_path):
+    _, path = tiny_scoring.write_run(tmp_path, objective="mc_bert")
+    networks = scoring_networks.read(str(path))
+    assert networks.missing.keys() == {"electric", "two_tower", "discriminator"}
+
+
+def test_a_vocabulary_must_be_known(run, tmp_path):
+    path = _without_config(run, tmp_path / "alone", vocabulary=None)
+    with pytest.raises(UserError, match="Set --vocab_file"):
+        scoring_networks.read(path)

@@ -1,0 +1,40 @@
+import numpy as np
+
+from electra_tf.analysis.scoring import output as score_output
+from electra_tf.analysis.scoring.scores import Repair, TextScores, TokenScore
+
+
+def _token(token, start, end, probability):
+    return TokenScore(
+        token=token,
+        start=start,
+        end=end,
+        start_byte=start,
+        end_byte=end,
+        probability_replaced=probability,
+        log_probs={"discriminator": float(np.log(1 - probability))},
+        repairs=(Repair("ate", 0.5),),
+    )
+
+
+TABLE = """\
+The [Meal] ate.
+  original        generated       P(replaced)     verdict         discriminator
+  the                             0.25            original        -0.29
+  meal            ate             0.75            replaced        -1.39
+  mean log-probability, nats: discriminator -0.837"""
+
+
+def test_a_table_shows_the_users_text_with_flagged_tokens_in_brackets():
+    tokens = (_token("the", 0, 3, 0.25), _token("meal", 4, 8, 0.75))
+    found = TextScores("The Meal ate.", tokens)
+    assert score_output.table(found) == TABLE
+    coloured = score_output.table(found, in_colour=True)
+    assert "The \x1b[31m[Meal]\x1b[0m ate." in coloured
+    assert "\x1b[31mreplaced" in coloured and "\x1b[32moriginal" in coloured
+
+
+def test_a_text_without_tokens_has_an_empty_table_and_no_scores():
+    found = TextScores(" ", ())
+    assert score_output.table(found) == " \n  (no tokens)"
+    assert score_output.to_json(found)["scores"] == {}

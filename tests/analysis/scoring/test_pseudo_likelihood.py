@@ -1,0 +1,76 @@
+import numpy as np
+import pytest
+import tiny
+
+from electra_tf.analysis.scoring import pseudo_likelihood
+from electra_tf.config.masking import MaskingConfig
+from electra_tf.pretrain import pretrain_helpers
+from electra_tf.util.errors import UserError
+
+
+def _scored(inputs):
+    """Returns bool [B, L]: all but [CLS], [SEP], [MASK] and padding."""
+    ids = inputs.input_ids.numpy()
+    return (inputs.input_mask.numpy() > 0) & ~np.isin(ids, (2, 3, 4))
+
+
+@pytest.mark.parametrize("share", [0.15, 0.4, 1.0])
+def test_electra_scores_equal_the_formula(share):
+    rng = np.random.default_rng(0)
+    z, log_q = rng.normal(size=(2, 8, 16)) * 3 - [[[0]], [[9]]]
+    real, q = 1 / (1 + np.exp(z)), np.exp(log_q)
+    expected = np.log(real * q / ((1 - share) / share * (1 - real) + q))
+    found = pseudo_likelihood.electra_log_probs(z, log_q, share)
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("mask_prob", [0.15, 0.4])
+def test_the_share_is_what_training_masks(mask_prob):
+    masking = MaskingConfig(mask_prob=mask_prob)
+    inputs = tiny.batch()
+    num_candidates = _scored(inputs).sum(1)
+    sizes = inputs.input_mask.numpy().sum(1)
+    assert np.all(num_candidates == sizes - 2)
+    chosen = pretrain_helpers.num_chosen(inputs, masking).numpy()[:, 0]
+    found = pseudo_likelihood.share_of_replaced(
+        num_candidates, masking, tiny.LENGTH
+    )
+    np.testing.assert_allclose(found, chosen / num_candidates, rtol=1e-6)
+    one = pseudo_likelihood.share_of_replaced(np.array([1]), masking, 16)
+    assert one == 1
+
+
+def test_the_formula_gives_back_the_data_from_the_best_discriminator():
+    """Of data p and noise q, labels as in training: the derivation, counted."""
+    rng = np.random.default_rng(0)
+    p, q = (rng.dirichlet(np.ones(7)) for _ in range(2))
+    share = 0.15
+    # Masked and sampled: token v with probability q, real if it is the data's.
+    real = (1 - share) * p + share * q * p
+    replaced = share * q * (1 - p)
+    found = pseudo_likelihood.electra_log_probs(
+        np.log(replaced / real), np.log(q), share
+    )
+    np.testing.assert_allclose(np.exp(found), p, rtol=1e-9)
+
+
+def test_extreme_logits_stay_finite():
+    z = np.array([[-200.0, 0.0, 200.0]])
+    found = pseudo_likelihood.electra_log_probs(z, z * 0 - 300.0, 0.15)
+    assert np.isfinite(found).all()
+    assert np.all(found <= 0)
+
+
+@pytest.mark.parametrize(
+    ("leaves", "message"),
+    [
+        ({"temperature": 2.0}, "temperature=2"),
+        ({"disallow_correct": True}, "disallow_correct=True"),
+        ({"masking_strategy": "unigram"}, "masking_strategy=unigram"),
+    ],
+)
+def test_samples_that_the_formula_misses_are_refused(leaves, message):
+    towers = {"generator_type": "two_tower"}
+    pseudo_likelihood.check_samples(tiny.config(**towers))
+    with pytest.raises(UserError, match=message):
+        pseudo_likelihood.check_samples(tiny.config(**towers, **leaves))

@@ -1,0 +1,93 @@
+import numpy as np
+import pytest
+from word_scorer import WordScorer
+
+from electra_tf.analysis.examples.annotated_text import AnnotatedText
+from electra_tf.analysis.scoring import word_scores
+from electra_tf.analysis.scoring.scores import TextScores, TokenScore
+from electra_tf.config.analysis import AnalysisConfig
+from electra_tf.util import console
+from electra_tf.util.errors import UserError
+
+
+def _config(**fields):
+    return AnalysisConfig(
+        **{"what": "errors", "model": "m", "test": ("t",), **fields}
+    )
+
+
+def _text(words, **labels):
+    return AnnotatedText(path="p", line=1, words=tuple(words.split()), **labels)
+
+
+def _token(start, end, p):
+    return TokenScore("x", start, end, start, end, p, {"mlm": -p})
+
+
+def test_a_word_is_as_suspicious_as_its_worst_token():
+    text = _text("a un+likely b", is_error=(False, True, False))
+    scorer = WordScorer({"un": 0.7, "likely": 0.2})
+    (scores,) = scorer.score([text.text])
+    suspicion = word_scores.suspicion("discriminator")
+    found = word_scores.word_suspicions(text, scores, suspicion)
+    np.testing.assert_allclose(found, [0.1, 0.7, 0.1])
+    assert word_scores.word_of_tokens(text, scores) == [0, 1, 1, 2]
+
+
+def test_a_token_with_the_space_before_it_is_of_the_word_it_ends_in():
+    text = _text("ab cd ef")
+    tokens = [_token(0, 2, 0.1), _token(2, 5, 0.2), _token(5, 6, 0.3)]
+    scores = TextScores(text.text, tuple(tokens))
+    assert word_scores.word_of_tokens(text, scores) == [0, 1, 2]
+
+
+def test_a_word_without_tokens_is_never_the_more_suspicious():
+    text = _text("ab \u200b cd")
+    tokens = (_token(0, 2, 0.5), _token(5, 7, 0.0))
+    found = word_scores.word_suspicions(
+        text, TextScores(text.text, tokens), word_scores.suspicion("mlm")
+    )
+    assert found[1] < found[2] == 0 < found[0] == 0.5
+    assert np.isfinite(found).all()
+
+
+def test_long_scoring_says_how_far_it_is(monkeypatch, capsys):
+    monkeypatch.setattr(console, "SECONDS_BETWEEN_LOGS", -1)
+    texts, scorer = [_text("a b"), _text("c")], WordScorer({})
+    found = list(word_scores.score(scorer, texts, ["discriminator"]))
+    assert [scores.text for scores in found] == ["a b", "c"]
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("Scored 1 of 2 texts")
+    assert lines[1].startswith("Scored 2 of 2 texts")
+
+
+def test_items_join_the_words_of_all_texts():
+    texts = [
+        _text("a b", is_error=(True, False)),
+        _text("c", is_error=(True,)),
+    ]
+    scorer = WordScorer({"a": 0.9, "c": 0.4})
+    scores = scorer.score([text.text for text in texts])
+    suspicion = word_scores.suspicion("discriminator")
+    items = word_scores.items_of_words(texts, scores, suspicion)
+    np.testing.assert_allclose(items.suspicion, [0.9, 0.1, 0.4])
+    assert items.is_error.tolist() == [True, False, True]
+    assert items.text.tolist() == [0, 0, 1]
+
+
+def test_scores_of_one_pass_are_compared_unless_others_are_asked_for():
+    both = ("discriminator", "mlm")
+    assert word_scores.chosen_scores(_config(), both) == ("discriminator",)
+    assert word_scores.chosen_scores(_config(), ("mlm",)) == ("mlm",)
+    assert word_scores.chosen_scores(_config(scores=("mlm",)), both) == ("mlm",)
+
+
+def test_a_split_that_names_nothing_is_refused():
+    with pytest.raises(UserError, match="`dev` must name .* Set --dev"):
+        word_scores.read(_config(), "dev")
+
+
+def test_a_model_without_p_replaced_is_refused():
+    scorer = WordScorer({}, scores=("electric", "mlm"))
+    with pytest.raises(UserError, match="whose scores are electric, mlm"):
+        word_scores.require_discriminator(_config(), scorer)
