@@ -34,8 +34,6 @@ from electra_tf.util.errors import UserError
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from electra_tf.analysis.scoring.scorer import Scorer
-
 _KINDS = _HUMAN, _REPLACED = "human errors", "replaced tokens"
 _HEADER = (
     "probability",

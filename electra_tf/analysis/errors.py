@@ -25,11 +25,7 @@ from electra_tf.analysis import detection
 from electra_tf.analysis.detection import Detection, Items, ResampledAuc
 from electra_tf.analysis.examples.annotated_text import AnnotatedText
 from electra_tf.analysis.reporting.reports import Report, Table
-from electra_tf.analysis.reporting.statistics import (
-    Interval,
-    bootstrap,
-    wilson,
-)
+from electra_tf.analysis.reporting.statistics import Interval, bootstrap, wilson
 from electra_tf.analysis.scoring import word_scores
 from electra_tf.analysis.scoring.scorer import Scorer
 from electra_tf.analysis.scoring.scores import TextScores
@@ -40,8 +36,6 @@ from electra_tf.util.errors import UserError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from electra_tf.analysis.scoring.scorer import Scorer
 
 _UNIGRAM, _ALL = "unigram", "all words"
 _NUM_REPAIRS = 5

@@ -26,11 +26,7 @@ from electra_tf.analysis.detection import Items, ResampledAuc
 from electra_tf.analysis.examples.annotated_text import UPOS, AnnotatedText
 from electra_tf.analysis.replaced_tokens import ReplacedText, Replacer
 from electra_tf.analysis.reporting.reports import Report, Table
-from electra_tf.analysis.reporting.statistics import (
-    Interval,
-    bootstrap,
-    wilson,
-)
+from electra_tf.analysis.reporting.statistics import Interval, bootstrap, wilson
 from electra_tf.analysis.scoring import word_scores
 from electra_tf.analysis.scoring.scorer import Scorer
 from electra_tf.analysis.scoring.scores import TextScores

@@ -86,8 +86,9 @@ def read(
       UserError: naming file and line of what cannot be read.
     """
     texts: list[AnnotatedText] = []
-    for path in example_files.find(paths, _READERS):
-        if path.endswith(_SPELLCHECKED) and path not in paths:
+    files = example_files.find(paths, _READERS)
+    for path in files:
+        if path not in paths and _is_second_version(path, files):
             continue
         found = list(_reader(path)(path))
         if not found:
@@ -96,6 +97,12 @@ def read(
             )
         texts += example_files.choose(found, max_examples, seed)
     return texts
+
+
+def _is_second_version(path: str, files: Sequence[str]) -> bool:
+    """Returns whether a file is a spellchecked one beside its original."""
+    original = path.removesuffix(_SPELLCHECKED) + ".src"
+    return path.endswith(_SPELLCHECKED) and original in files
 
 
 def _reader(path: str) -> Callable[[str], Iterator[AnnotatedText]]:

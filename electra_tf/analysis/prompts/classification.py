@@ -26,18 +26,11 @@ from typing import NamedTuple
 import numpy as np
 
 from electra_tf.analysis import loaded_networks
-from electra_tf.analysis.loaded_networks import (
-    DISCRIMINATOR,
-    MLM,
-)
-from electra_tf.analysis.prompts import (
-    examples as prompt_examples,
-)
+from electra_tf.analysis.loaded_networks import DISCRIMINATOR, MLM
+from electra_tf.analysis.prompts import examples as prompt_examples
 from electra_tf.analysis.prompts import report as prompt_report
 from electra_tf.analysis.prompts import rows as prompt_rows
-from electra_tf.analysis.prompts import (
-    templates as prompt_templates,
-)
+from electra_tf.analysis.prompts import templates as prompt_templates
 from electra_tf.analysis.prompts.examples import Example
 from electra_tf.analysis.prompts.report import Findings, ScoreFindings
 from electra_tf.analysis.prompts.scorers import NetworkScorer, PromptScorer
@@ -45,9 +38,7 @@ from electra_tf.analysis.prompts.templates import Prompts
 from electra_tf.analysis.reporting import statistics
 from electra_tf.analysis.reporting.reports import Report
 from electra_tf.analysis.reporting.statistics import Interval
-from electra_tf.analysis.representations import (
-    linear_models,
-)
+from electra_tf.analysis.representations import linear_models
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.model.networks import EncoderWithHead
 from electra_tf.util.errors import UserError

@@ -30,9 +30,7 @@ from electra_tf.analysis.representations import (
     neighbours,
     probes,
 )
-from electra_tf.analysis.representations import (
-    report as representation_report,
-)
+from electra_tf.analysis.representations import report as representation_report
 from electra_tf.analysis.representations.hidden_states import (
     LayerReader,
     WordStates,

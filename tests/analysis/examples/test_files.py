@@ -15,6 +15,15 @@ def test_a_directory_stands_for_the_files_in_it(tmp_path):
     assert names == ["b/a.txt", "c.txt", "c.txt"]
 
 
+def test_of_a_directory_other_endings_are_left_out_where_any_fits(tmp_path):
+    for name in ("a.src.gz", "b.ref0"):
+        (tmp_path / name).touch()
+    packed, reference = (str(tmp_path / x) for x in ("a.src.gz", "b.ref0"))
+    assert example_files.find([str(tmp_path)], [".src"]) == [packed]
+    assert example_files.find([str(tmp_path)], [".x"]) == [packed, reference]
+    assert example_files.find([reference], [".src"]) == [reference]
+
+
 def test_files_must_be_there(tmp_path):
     for path in (tmp_path, tmp_path / "none.txt"):
         with pytest.raises(UserError, match="where there is none"):

@@ -8,9 +8,7 @@ import tiny_networks
 from matplotlib.figure import Figure
 
 from electra_tf.analysis.prompts import classification as prompts
-from electra_tf.analysis.prompts import (
-    templates as prompt_templates,
-)
+from electra_tf.analysis.prompts import templates as prompt_templates
 from electra_tf.analysis.prompts.examples import Example
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.model.text_reader import TextReader

@@ -4,9 +4,7 @@ import json
 
 import pytest
 
-from electra_tf.analysis.prompts import (
-    examples as prompt_examples,
-)
+from electra_tf.analysis.prompts import examples as prompt_examples
 from electra_tf.analysis.prompts.templates import Prompts, Template
 from electra_tf.util.errors import UserError
 

@@ -4,9 +4,7 @@ import pathlib
 
 import pytest
 
-from electra_tf.analysis.prompts import (
-    templates as prompt_templates,
-)
+from electra_tf.analysis.prompts import templates as prompt_templates
 from electra_tf.util.errors import UserError
 
 ROOT = pathlib.Path(__file__).parents[3]

@@ -9,9 +9,7 @@ import tiny_networks
 from matplotlib.figure import Figure
 
 from electra_tf.analysis.representations import cka
-from electra_tf.analysis.representations import (
-    comparison as representations,
-)
+from electra_tf.analysis.representations import comparison as representations
 from electra_tf.analysis.representations.anisotropy import mean_cosine
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.util.errors import UserError
