@@ -79,7 +79,7 @@ class AnalysisConfig:
 
     max_seq_length: int = 0
     """Tokens of a row; longer texts are read in windows that overlap. Default:
-    as many as in training, at most."""
+    as many as in training, at most 512 where that is not known."""
 
     write_calibration: bool = False
     """Keep the fitted temperature beside the model, where score and exports
