@@ -127,13 +127,8 @@ def main(config: ScoreConfig) -> None:
         from electra_tf.analysis.scoring import output as score_output
         from electra_tf.analysis.scoring.scorer import Scorer
         from electra_tf.data import answering
-        from electra_tf.data.formats import inputs
 
-    spec = inputs.InputSpec((config.text_field,))
-    if config.text:
-        source = inputs.of_texts([config.text], spec)
-    else:
-        source = inputs.of_file(config.input, config.input_format, spec)
+    source = _source(config)  # before a model is loaded
     scorer = Scorer.from_checkpoint(
         config.model,
         generator=config.generator,
@@ -165,6 +160,16 @@ def main(config: ScoreConfig) -> None:
         skip_bad_rows=config.skip_bad_rows,
         to_text=to_text,
     )
+
+
+def _source(config: ScoreConfig) -> "InputSource":
+    """Opens the texts."""
+    from electra_tf.data.formats import inputs
+
+    spec = inputs.InputSpec((config.text_field,))
+    if config.text:
+        return inputs.of_texts([config.text], spec)
+    return inputs.of_file(config.input, config.input_format, spec)
 
 
 def _say_calibration(scorer: "Scorer") -> None:

@@ -2,11 +2,11 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from electra_tf.analysis.reporting.reports import Report, Table
+from electra_tf.analysis.reporting.reports import Report, Table, plain
 from electra_tf.analysis.reporting.statistics import Interval
 
 if TYPE_CHECKING:
@@ -75,33 +75,10 @@ def make(found: Findings) -> Report:
     return Report(
         what="prompts",
         headline=headline,
-        results=_results(found),
+        results=plain(vars(found)),
         tables=tables,
         plots={"prompts": lambda axes: _draw(axes, found)},
     )
-
-
-def _results(found: Findings) -> dict[str, Any]:
-    """Returns all findings as JSON."""
-    return {
-        "num_examples": found.num_examples,
-        "shots": found.shots,
-        "templates": list(found.templates),
-        "label_words": dict(found.label_words),
-        "majority": found.majority._asdict(),
-        "scores": {k: _plain(x) for k, x in found.scores.items()},
-    }
-
-
-def _plain(found: ScoreFindings) -> dict[str, Any]:
-    return {
-        "empty": found.empty.tolist(),
-        "raw": [x._asdict() for x in found.raw],
-        "calibrated": [x._asdict() for x in found.calibrated],
-        "raw_shares": list(found.raw_shares),
-        "calibrated_shares": list(found.calibrated_shares),
-        "few_shot": found.few_shot and found.few_shot._asdict(),
-    }
 
 
 def _template_table(found: Findings) -> Table:
