@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from electra_tf.analysis.reporting.reports import Report, Table
+from electra_tf.analysis.reporting.reports import Report, Table, plain
 from electra_tf.analysis.reporting.statistics import Interval
 
 if TYPE_CHECKING:
@@ -98,28 +98,19 @@ def _headline(found: Findings) -> dict[str, float]:
 
 def _results(found: Findings) -> dict[str, Any]:
     """Returns all findings as JSON."""
-    return {
-        "num_sentences": found.num_sentences,
-        "num_words": found.num_words,
-        "num_left_out": found.num_left_out,
-        "cka": {f"{a}, {b}": x.tolist() for (a, b), x in found.cka.items()},
-        "same_layer_cka": _plain(found.same_layer),
-        "anisotropy": _plain(found.anisotropy),
-        "anisotropy_centred": _plain(found.centred),
-        "probes": {k: _plain(x._asdict()) for k, x in found.probes.items()},
-        "neighbours": _plain(found.neighbours),
-    }
-
-
-def _plain(value: Any) -> Any:  # noqa: ANN401 (any of the findings)
-    """Turns intervals into objects, wherever they are."""
-    if isinstance(value, Interval):
-        return value._asdict()
-    if isinstance(value, Mapping):
-        return {key: _plain(x) for key, x in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(x) for x in value]
-    return value
+    return plain(
+        {
+            "num_sentences": found.num_sentences,
+            "num_words": found.num_words,
+            "num_left_out": found.num_left_out,
+            "cka": {f"{a}, {b}": x for (a, b), x in found.cka.items()},
+            "same_layer_cka": found.same_layer,
+            "anisotropy": found.anisotropy,
+            "anisotropy_centred": found.centred,
+            "probes": found.probes,
+            "neighbours": found.neighbours,
+        }
+    )
 
 
 def _similarity_tables(found: Findings) -> Iterator[Table]:
