@@ -18,7 +18,7 @@ try:
 except ImportError as error:
     raise UserError(
         "The server needs KServe. Received: no such package. Install it with "
-        "python -m pip install 'electra_tf[serve]'."
+        "python -m pip install -e '.[serve]'."
     ) from error
 
 

@@ -21,5 +21,5 @@ def load(module: str, extra: str) -> types.ModuleType:
     except ImportError as error:
         raise UserError(
             f"This needs {module}. Received: an installation without it. Run: "
-            f"python -m pip install 'electra_tf[{extra}]'"
+            f"python -m pip install -e '.[{extra}]'"
         ) from error

@@ -35,7 +35,7 @@ def build(config, output_dir, **kwargs):
 
 def test_without_beam_the_way_to_it_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "apache_beam", None)
-    with pytest.raises(UserError, match=r"pip install 'electra_tf\[beam\]'"):
+    with pytest.raises(UserError, match=r"pip install -e '.\[beam\]'"):
         beam_runner.BeamRunner("DirectRunner")
 
 

@@ -172,7 +172,7 @@ def test_tensorboard_without_its_package_says_what_to_install(
     monkeypatch, tmp_path
 ):
     monkeypatch.setitem(sys.modules, "tensorboard", None)
-    with pytest.raises(UserError, match=r"electra_tf\[tensorboard\]"):
+    with pytest.raises(UserError, match=r"install -e '.\[tensorboard\]"):
         callbacks.TensorBoardLog(tmp_path)
 
 

@@ -11,7 +11,7 @@ from electra_tf.util.errors import UserError
 
 def test_without_scikit_learn_the_command_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn", None)
-    with pytest.raises(UserError, match=r"electra_tf\[analysis\]"):
+    with pytest.raises(UserError, match=r"install -e '.\[analysis\]"):
         linear_models.check()
 
 

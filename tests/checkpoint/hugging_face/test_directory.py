@@ -364,7 +364,7 @@ def test_without_safetensors_the_way_to_install_it_is_given(
     monkeypatch.setitem(sys.modules, "safetensors", None)
     monkeypatch.setitem(sys.modules, "safetensors.numpy", None)
     for function in hugging_face.read, write:
-        with pytest.raises(UserError, match=r"pip install 'electra_tf\[hf\]'"):
+        with pytest.raises(UserError, match=r"pip install -e '.\[hf\]'"):
             function(tmp_path / ("x" if function is hugging_face.read else "y"))
     assert os.listdir(tmp_path) == ["x"]
 

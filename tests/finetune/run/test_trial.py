@@ -95,7 +95,7 @@ def test_event_files_lie_in_the_directory_of_the_trial(
 
 def test_event_files_are_refused_before_anything_is_read(monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorboard", None)
-    with pytest.raises(UserError, match=r"electra_tf\[tensorboard\]"):
+    with pytest.raises(UserError, match=r"install -e '.\[tensorboard\]"):
         finetuning_run.run(tiny.config("nowhere", tensorboard=True))
 
 
