@@ -1,0 +1,98 @@
+"""Studies: equal cost, what identifies a run, which files are refused."""
+
+import dataclasses
+import json
+
+import pytest
+import studies
+from tiny_study import TEXT
+
+from electra_tf import flops_computation
+from electra_tf.util.errors import UserError
+
+SHIPPED = sorted((studies.ROOT / "configs/studies").glob("*.toml"))
+STUDIES = [path for path in SHIPPED if path != studies.PROBES]
+
+
+@pytest.fixture
+def study(tmp_path):
+    (tmp_path / "which.toml").write_text(TEXT)
+    return studies.read_study(tmp_path / "which.toml")
+
+
+@pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
+def test_arms_of_a_shipped_study_cost_the_same(path):
+    study = studies.read_study(path)
+    studies.read_probes(study.probes)
+    for arm in study.arms:
+        config = study.runs(arm, 1e-3)[0].config
+        whole = flops_computation.config_flops(config)["whole run"]
+        assert whole == pytest.approx(study.training_flops, rel=1e-3)
+
+
+def test_trial_has_its_share_of_the_flops(study):
+    trial, whole = study.trials("mlm")[0], study.runs("mlm", 1e-3)[0]
+    steps = study.search_share * whole.num_train_steps
+    assert trial.num_train_steps == pytest.approx(steps, abs=1)
+
+
+def test_runs_of_a_seed_differ_by_arm_alone(study):
+    one, other = (study.runs(arm, 1e-3)[1].config for arm in study.arms)
+    assert one.training.seed == other.training.seed == 1
+    assert one.corpus == other.corpus
+    assert one.masking == other.masking
+
+
+def test_study_of_one_rate_has_no_trials(study):
+    assert (
+        dataclasses.replace(study, learning_rates=(1e-3,)).trials("mlm") == []
+    )
+
+
+def test_fingerprint_tells_settings_and_version(study, monkeypatch):
+    run = study.runs("electra", 1e-3)[0]
+    others = [
+        dataclasses.replace(run, seed=1),
+        dataclasses.replace(run, learning_rate=2e-3),
+        dataclasses.replace(run, arm="mlm"),
+    ]
+    prints = {run.fingerprint, *(other.fingerprint for other in others)}
+    assert len(prints) == 4
+    monkeypatch.setattr(studies.electra_tf, "__version__", "9.9")
+    assert dataclasses.replace(run).fingerprint not in prints
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('baseline = "mlm"', 'baseline = "bert"', "one of its arms, mlm"),
+        ("seeds = [0, 1]", "seeds = []", "at least one"),
+        ("seeds", "seed", "unknown seed, seeds"),
+        ("[arms]", "[arms", "a file of TOML"),
+        ("1e12", "1e12\nsearch_share = 2", "between 0 and 1"),
+    ],
+)
+def test_bad_study_is_refused_by_name(tmp_path, old, new, message):
+    path = tmp_path / "bad.toml"
+    path.write_text(TEXT.replace(old, new, 1))
+    with pytest.raises(UserError, match=message) as error:
+        studies.read_study(path)
+    assert "bad" in str(error.value)
+
+
+def test_unknown_probe_is_refused():
+    with pytest.raises(UserError, match="Received: nonesuch"):
+        studies.read_probes(["nonesuch"])
+
+
+@pytest.mark.parametrize(
+    ("report", "score"),
+    [
+        ({"scores": 0.5}, 0.5),
+        ({"scores": {"value": 0.25, "low": 0.9}}, 0.25),
+        ({"scores": [{"value": 0.25}, {"value": 0.75}, {"value": 0.5}]}, 0.75),
+    ],
+)
+def test_probe_reads_a_figure_or_the_best_layer(report, score):
+    probe = studies.Probe(what="", command=(), report="", value=("scores",))
+    assert probe.read(json.loads(json.dumps(report))) == score

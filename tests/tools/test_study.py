@@ -1,0 +1,228 @@
+"""Studies: what is run, what is skipped, what a line of results holds."""
+
+import json
+import math
+import os
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import studies
+import study
+from tiny_study import TEXT
+
+from electra_tf.util import files
+from electra_tf.util.errors import UserError
+
+SMALL = """
+--vocab_size=60
+--max_seq_length=32
+--max_position_embeddings=32
+--held_out_fraction=0.1
+--hidden_size=16
+--num_hidden_layers=1
+--num_attention_heads=2
+--embedding_size=16
+--generator_num_attention_heads=1
+--train_batch_size=8
+--eval_batch_size=8
+--num_samples=0
+--nodo_export
+"""
+
+
+class Trained:
+    """Stands for the commands: writes what they leave.
+
+    Attributes:
+      names: of the runs that were trained, in order.
+      probed: checkpoints that were probed.
+      disc_loss: of the runs with a discriminator.
+    """
+
+    def __init__(self):
+        self.names, self.probed, self.disc_loss = [], [], 0.2
+
+    def __call__(self, module, *flags):
+        values = dict(flag[2:].split("=", 1) for flag in flags if "=" in flag)
+        if module != "electra_tf.run_pretraining":
+            self.probed.append(values["model"].rpartition("-")[2])
+            report = pathlib.Path(values["output_dir"]) / "report.json"
+            files.write_json(report, {"score": 0.5})
+            return
+        self.names.append(values["model_name"])
+        directory = pathlib.Path(values["data_dir"]) / "models"
+        directory /= values["model_name"]
+        (directory / "results").mkdir(parents=True)
+        rate = float(values["learning_rate"])
+        metrics = {"loss": abs(rate - 2e-3), "training_flops": 5}
+        if "electra" in values["model_name"]:
+            metrics |= {"disc_loss": self.disc_loss, "replaced_share": 0.1}
+        files.write_json(directory / "results/pretraining_eval.json", metrics)
+        lines = [(1, 1.0), (50, 32.0), (100, 64.0)]
+        text = "".join(
+            json.dumps({"step": step, "sequences_per_second": speed}) + "\n"
+            for step, speed in lines
+        )
+        (directory / "metrics.jsonl").write_text(text)
+
+
+@pytest.fixture
+def trained(monkeypatch):
+    trained = Trained()
+    monkeypatch.setattr(study, "_call", trained)
+    probe = studies.Probe(
+        what="",
+        command=("probe", "--model={model}", "--output_dir={output}"),
+        report="{output}/report.json",
+        value=("score",),
+    )
+    monkeypatch.setattr(
+        studies, "read_probes", lambda names: {"score": probe} if names else {}
+    )
+    return trained
+
+
+@pytest.fixture
+def config(tmp_path):
+    text = TEXT.replace("[arms]", 'probes = ["score"]\n[arms]')
+    (tmp_path / "which.toml").write_text(text)
+    return study.StudyConfig(
+        study=str(tmp_path / "which.toml"),
+        data_dir=str(tmp_path / "data"),
+        probe_data=str(tmp_path),
+    )
+
+
+def lines(config):
+    text = config.results_path.read_text()
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_trials_come_first_then_all_arms_seed_by_seed(config, trained):
+    study.main(config)
+    names = [name.rpartition("_")[0] for name in trained.names]
+    assert names == [
+        "which_mlm_rate_0.001",
+        "which_mlm_rate_0.002",
+        "which_electra_rate_0.001",
+        "which_electra_rate_0.002",
+        "which_mlm_0",
+        "which_electra_0",
+        "which_mlm_1",
+        "which_electra_1",
+    ]
+    rates = {x["learning_rate"] for x in lines(config) if not x["is_trial"]}
+    assert rates == {2e-3}  # that of the lowest held-out loss
+
+
+def test_nothing_is_run_twice(config, trained):
+    study.main(config)
+    written, num_runs = config.results_path.read_text(), len(trained.names)
+    study.main(config)
+    assert len(trained.names) == num_runs
+    assert config.results_path.read_text() == written
+
+
+def test_stopped_study_goes_on_with_what_is_missing(config, trained):
+    study.main(config)
+    kept = config.results_path.read_text().splitlines(keepends=True)[:-2]
+    config.results_path.write_text("".join(kept))
+    before = len(trained.names)
+    for name in trained.names:
+        (pathlib.Path(config.data_dir) / "models" / name).rename(
+            pathlib.Path(config.data_dir) / name
+        )
+    study.main(config)
+    names = [name.rpartition("_")[0] for name in trained.names[before:]]
+    assert names == ["which_mlm_1", "which_electra_1"]
+
+
+def test_line_of_other_settings_is_named_and_its_run_made_again(
+    config, trained, capsys
+):
+    study.main(config)
+    path = pathlib.Path(config.study)
+    path.write_text(path.read_text().replace("1e12", "2e12"))
+    study.main(config)
+    assert len(trained.names) == 16 == len(set(trained.names))
+    assert "a line of which_mlm_0 is of version" in capsys.readouterr().err
+
+
+def test_trained_runs_are_probed_along_the_curve(config, trained):
+    study.main(config)
+    steps = studies.read_study(config.study).runs("mlm", 2e-3)[0]
+    steps = steps.num_train_steps
+    shares = [f"{round(share * steps)}" for share in (0.25, 0.5, 1)]
+    assert trained.probed[:3] == shares
+    for line in lines(config):
+        scores = {"0.25": 0.5, "0.5": 0.5, "1.0": 0.5}
+        assert line["probes"] == ({} if line["is_trial"] else {"score": scores})
+
+
+def test_discriminator_that_learnt_nothing_is_not_probed(
+    config, trained, capsys
+):
+    trained.disc_loss = 0.325  # the entropy of 0.1 is 0.325083
+    study.main(config)
+    for line in lines(config):
+        is_probed = line["arm"] == "mlm" and not line["is_trial"]
+        assert bool(line["probes"]) == is_probed
+    assert "which_electra_1: not probed, its gate is 1.000" in (
+        capsys.readouterr().err
+    )
+
+
+def test_gate_is_the_loss_over_the_entropy_of_the_share():
+    share, logits = 0.2, np.log(0.2 / 0.8)
+    losses = np.logaddexp(0, -logits), np.logaddexp(0, logits)
+    chance = share * losses[0] + (1 - share) * losses[1]
+    for factor in (0.5, 1.0):
+        held_out = {"disc_loss": factor * chance, "replaced_share": share}
+        assert study.share_of_entropy(held_out) == pytest.approx(factor)
+    assert study.share_of_entropy({"masked_lm_loss": 3.0}) is None
+
+
+def test_training_seconds_leave_out_tracing(config, trained):
+    study.main(config)
+    # 100 updates of 64 rows at the median speed, 32 rows a second.
+    assert math.isclose(lines(config)[0]["training_seconds"], 200.0)
+
+
+def test_damaged_line_is_named(config, trained):
+    config.results_path.write_text('{"run": "a"}\n{"run"\n')
+    with pytest.raises(UserError, match=r"which\.jsonl, line 2 must be JSON"):
+        study.main(config)
+
+
+@pytest.mark.slow
+def test_the_command_trains_and_the_report_reads_it(tmp_path):
+    documents = [f"a{i % 7} b{i % 5} c{i % 3} d e f g. " * 9 for i in range(99)]
+    (tmp_path / "corpus.txt").write_text("\n\n".join(documents))
+    (tmp_path / "small.cfg").write_text(SMALL)
+    text = TEXT.replace(
+        "configs/studies/two_cores.cfg", f"{tmp_path}/small.cfg"
+    )
+    text = text.replace("1e12", "2e9").replace("[0, 1]", "[0]")
+    (tmp_path / "which.toml").write_text(text.replace(", 2e-3]", "]"))
+    flags = [f"--study={tmp_path}/which.toml"]
+    places = [f"--data_dir={tmp_path}", f"--corpus={tmp_path}/corpus.txt"]
+    told = [_call("study.py", *flags, *places) for _ in range(2)]
+    assert [output.count("== which") for output in told] == [2, 0]
+    assert len((tmp_path / "which.jsonl").read_text().splitlines()) == 2
+    report = _call("study_report.py", *flags)
+    rows = [line.split() for line in report.splitlines() if line[:1] == "|"]
+    assert {"mlm", "electra"} <= {row[1] for row in rows}
+
+
+def _call(tool, *flags):
+    ended = subprocess.run(
+        [sys.executable, studies.ROOT / "tools/replication" / tool, *flags],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(studies.ROOT)},
+    )
+    assert ended.returncode == 0, ended.stderr + ended.stdout
+    return ended.stdout

@@ -1,0 +1,122 @@
+"""The report of a study: its means, intervals and differences."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import studies
+import study_report
+from study import Results
+from tiny_study import TEXT
+
+T_975 = {2: 12.7062047, 3: 4.30265273}
+"""Student's t, 97.5 %, by the number of values (tables)."""
+
+
+def run(study, arm, seed, scores, seconds=100.0):
+    run = study.runs(arm, 1e-3)[seed]
+    shares = ("0.25", "0.5", "1.0")
+    return {
+        "run": run.name,
+        "arm": arm,
+        "seed": seed,
+        "learning_rate": 1e-3,
+        "fingerprint": run.fingerprint,
+        "num_train_steps": run.num_train_steps,
+        "training_flops": 1e12,
+        "training_seconds": seconds,
+        "gate": None if arm == "mlm" else 0.8,
+        "held_out": {"loss": 1.0, "masked_lm_loss": 4.0},
+        "probes": {"chunks": dict(zip(shares, scores, strict=True))},
+        "versions": {"electra_tf": "0"},
+    }
+
+
+@pytest.fixture
+def study(tmp_path):
+    text = TEXT.replace("[1e-3, 2e-3]", '[1e-3]\nprobes = ["chunks"]')
+    (tmp_path / "which.toml").write_text(text)
+    return studies.read_study(tmp_path / "which.toml")
+
+
+@pytest.fixture
+def found(study):
+    return {
+        "mlm": [
+            run(study, "mlm", 0, (0.5, 0.6, 0.70)),
+            run(study, "mlm", 1, (0.5, 0.6, 0.74)),
+        ],
+        "electra": [
+            run(study, "electra", 0, (0.6, 0.7, 0.80), seconds=200.0),
+            run(study, "electra", 1, (0.6, 0.7, 0.82), seconds=200.0),
+        ],
+    }
+
+
+def cells(table):
+    return [
+        [cell.strip() for cell in line.strip("| ").split("|")]
+        for line in table.splitlines()[2:]
+    ]
+
+
+@pytest.mark.parametrize("values", [(1.0, 2.0), (1.0, 2.0, 6.0)])
+def test_interval_is_students(values):
+    pytest.importorskip("scipy")
+    found = study_report.interval(values)
+    half = T_975[len(values)] * np.std(values, ddof=1) / len(values) ** 0.5
+    mean = np.mean(values)
+    np.testing.assert_allclose(found, (mean, mean - half, mean + half), 1e-6)
+
+
+def test_single_seed_has_no_interval():
+    found = study_report.interval([3.0])
+    assert (found.value, math.isnan(found.low)) == (3.0, True)
+    assert str(found) == "3"
+
+
+def test_differences_are_of_the_same_seed(study, found):
+    pytest.importorskip("scipy")
+    table = study_report.probe_table(study, found, study_report.over_baseline)
+    # 0.10 and 0.08: mean 0.09, standard error 0.01.
+    half = T_975[2] * 0.01
+    assert cells(table) == [
+        ["mlm", "0 [0, 0]"],
+        ["electra", f"0.09 [{0.09 - half:.4g}, {0.09 + half:.4g}]"],
+    ]
+
+
+def test_at_equal_seconds_a_slower_arm_is_read_where_the_baseline_ends(
+    study, found
+):
+    # At 100 of its 200 seconds ELECTRA is at 0.7, for both seeds.
+    score = study_report.over_baseline_in_time
+    pairs = zip(found["electra"], found["mlm"], strict=True)
+    differences = [score(one, other, "chunks") for one, other in pairs]
+    np.testing.assert_allclose(differences, [0.0, -0.04], atol=1e-12)
+
+
+def test_between_checkpoints_scores_are_linear_in_log_seconds(study, found):
+    found["mlm"][0]["training_seconds"] = 200 / 2**0.5
+    score = study_report.over_baseline_in_time(
+        found["electra"][0], found["mlm"][0], "chunks"
+    )
+    assert score == pytest.approx(0.75 - 0.70)
+
+
+def test_arm_without_a_score_has_a_dash(study, found):
+    for record in found["electra"]:
+        record["probes"] = {}
+    for score in study_report.SCORES.values():
+        table = study_report.probe_table(study, found, score)
+        assert cells(table)[1] == ["electra", "-"]
+
+
+def test_results_of_other_settings_do_not_count(study, found, tmp_path):
+    found["mlm"][1]["fingerprint"] = "other"
+    lines = [json.dumps(record) for runs in found.values() for record in runs]
+    path = tmp_path / "which.jsonl"
+    path.write_text("\n".join(lines) + "\n")
+    there = study_report.records(study, Results(path))
+    assert [len(there[arm]) for arm in ("mlm", "electra")] == [1, 2]

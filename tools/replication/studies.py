@@ -1,0 +1,283 @@
+"""Studies: arms that are trained at equal cost, and probes that compare them.
+
+A study is a TOML file, as configs/studies/objectives.toml: a flagfile that all
+arms have, the flags in which each differs, and what a run may cost. Probes are
+in configs/studies/probes.toml.
+
+Source of the recipe: none in the paper, which compares fully trained models.
+"""
+
+import dataclasses
+import functools
+import hashlib
+import json
+import pathlib
+import tomllib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import electra_tf
+from electra_tf import flops_computation
+from electra_tf.flops_computation import FlopsConfig
+from electra_tf.util import config_flags
+from electra_tf.util.config_fields import require
+from electra_tf.util.errors import UserError
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PROBES = ROOT / "configs/studies/probes.toml"
+CURVE = (0.25, 0.5, 1.0)
+"""Shares of a training whose checkpoints are probed; runs keep them."""
+
+_ANY_STEPS = 1000  # to count the FLOPs of an update
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Probe:
+    """A score of a trained run."""
+
+    what: str
+    """What it is, with its unit."""
+
+    command: tuple[str, ...]
+    """Module and flags; {model}, {model_name}, {data_dir}, {data} and {output}
+    stand for a checkpoint, its run, that one's directory, --probe_data and a
+    directory for the report."""
+
+    report: str
+    """JSON file that the command writes."""
+
+    value: tuple[str, ...]
+    """Keys of the score in it; of a list the greatest counts."""
+
+    at_end: bool = False
+    """Whether it is made of the last checkpoint alone."""
+
+    arms: tuple[str, ...] = ()
+    """Arms that have such a score; none for all."""
+
+    def is_of(self, arm: str, share: float) -> bool:
+        """Returns whether an arm has it, after this share of its training."""
+        return (not self.arms or arm in self.arms) and (
+            share == 1.0 or not self.at_end
+        )
+
+    def read(self, report: Any) -> float:  # noqa: ANN401 (any JSON)
+        """Returns the score in a report."""
+        for key in self.value:
+            report = report[key]
+        values = report if isinstance(report, list) else [report]
+        return max(x["value"] if isinstance(x, dict) else x for x in values)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Study:
+    """Arms, seeds, budget and probes."""
+
+    question: str
+    """What it asks."""
+
+    source: str
+    """Of the question."""
+
+    flagfile: str
+    """Of all arms, from the root of the project."""
+
+    baseline: str
+    """The arm that the others are compared with."""
+
+    training_flops: float
+    """Of a run, by the paper's rules."""
+
+    seeds: tuple[int, ...]
+    """Of the runs of each arm; runs of one seed read the same data."""
+
+    learning_rates: tuple[float, ...]
+    """Tried for each arm; of several the one with the lowest held-out loss
+    after `search_share` of the training, first seed, is taken."""
+
+    search_share: float = 0.125
+    """Share of the training that such a trial has."""
+
+    warmup_share: float = 0.05
+    """Share of the updates in which the rate rises."""
+
+    probes: tuple[str, ...] = ()
+    """Names in configs/studies/probes.toml."""
+
+    name: str = ""
+    """That of its file."""
+
+    arms: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
+    """Name -> flags."""
+
+    def __post_init__(self) -> None:
+        if self.baseline not in self.arms:
+            raise UserError(
+                f"`baseline` of {self.name} must be one of its arms, "
+                f"{', '.join(self.arms)}. Received: {self.baseline}."
+            )
+        for field in ("seeds", "learning_rates"):
+            require(self, field, "at least one", bool)
+        for field in ("search_share", "warmup_share"):
+            require(self, field, "between 0 and 1", lambda x: 0 < x < 1)
+
+    def runs(self, arm: str, learning_rate: float) -> list["Run"]:
+        """Returns the runs whose results are compared, of an arm."""
+        return [
+            Run(study=self, arm=arm, seed=seed, learning_rate=learning_rate)
+            for seed in self.seeds
+        ]
+
+    def trials(self, arm: str) -> list["Run"]:
+        """Returns the short runs that choose an arm's learning rate."""
+        if len(self.learning_rates) == 1:
+            return []
+        return [
+            Run(
+                study=self,
+                arm=arm,
+                seed=self.seeds[0],
+                learning_rate=rate,
+                share=self.search_share,
+            )
+            for rate in self.learning_rates
+        ]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Run:
+    """A training of an arm."""
+
+    study: Study
+    """It belongs to."""
+
+    arm: str
+    """Its name."""
+
+    seed: int
+    """Of weights, masks, samples and the order of the data."""
+
+    learning_rate: float
+    """Peak."""
+
+    share: float = 1.0
+    """Of the study's FLOPs."""
+
+    @property
+    def is_trial(self) -> bool:
+        """Whether it only serves to choose a learning rate."""
+        return self.share < 1.0
+
+    @property
+    def name(self) -> str:
+        """Names it in the results."""
+        last = f"rate_{self.learning_rate:g}" if self.is_trial else self.seed
+        return f"{self.study.name}_{self.arm}_{last}"
+
+    @property
+    def model_name(self) -> str:
+        """Names its directory, which no run of other settings has."""
+        return f"{self.name}_{self.fingerprint[:8]}"
+
+    @functools.cached_property
+    def num_train_steps(self) -> int:
+        """The updates that its share of the FLOPs buys."""
+        config = self._parse([f"--num_train_steps={_ANY_STEPS}"])
+        whole = flops_computation.config_flops(config)["whole run"]
+        budget = self.study.training_flops * self.share
+        return max(1, round(budget * _ANY_STEPS / whole))
+
+    def flags(self) -> list[str]:
+        """Returns what it is trained with, but for the place and the text."""
+        num_steps = self.num_train_steps
+        warmup = max(1, round(self.study.warmup_share * num_steps))
+        return [
+            *self._flags_of_arm(),
+            f"--learning_rate={self.learning_rate:g}",
+            f"--seed={self.seed}",
+            f"--num_train_steps={num_steps}",
+            f"--num_warmup_steps={warmup}",
+        ]
+
+    @functools.cached_property
+    def config(self) -> FlopsConfig:
+        """What its flags stand for."""
+        return self._parse(self.flags())
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """A digest of all that its result depends on, but for the text."""
+        config = self.config
+        parts = dataclasses.asdict(config)
+        for part in config.FREE_PARTS:
+            del parts[part]
+        whole = json.dumps([electra_tf.__version__, parts], sort_keys=True)
+        return hashlib.sha256(whole.encode()).hexdigest()[:16]
+
+    def _flags_of_arm(self) -> list[str]:
+        flagfile = f"--flagfile={ROOT / self.study.flagfile}"
+        return [flagfile, *map(_from_root, self.study.arms[self.arm])]
+
+    def _parse(self, flags: Sequence[str]) -> FlopsConfig:
+        return config_flags.parse(FlopsConfig, [*self._flags_of_arm(), *flags])
+
+
+def read_study(path: str) -> Study:
+    """Reads a study.
+
+    Raises:
+      UserError: if the file is none.
+    """
+    values = _read_toml(pathlib.Path(path))
+    return _make(Study, {**values, "name": pathlib.Path(path).stem}, path)
+
+
+def read_probes(names: Sequence[str]) -> dict[str, Probe]:
+    """Reads probes by their names.
+
+    Raises:
+      UserError: if there is none of a name.
+    """
+    known = _read_toml(PROBES)
+    if unknown := [name for name in names if name not in known]:
+        raise UserError(
+            f"`probes` must be of {', '.join(known)} ({PROBES}). Received: "
+            f"{', '.join(unknown)}."
+        )
+    return {name: _make(Probe, known[name], PROBES) for name in names}
+
+
+def _make(kind: type, values: Mapping[str, Any], path: Any) -> Any:  # noqa: ANN401
+    fields = dataclasses.fields(kind)
+    known = {field.name for field in fields}
+    needed = {f.name for f in fields if f.default is dataclasses.MISSING}
+    needed -= {"arms"}
+    if wrong := (values.keys() - known) | (needed - values.keys()):
+        raise UserError(
+            f"{path} must have {', '.join(sorted(needed))}, and may have "
+            f"{', '.join(sorted(known - needed))}. Received: missing or "
+            f"unknown {', '.join(sorted(wrong))}."
+        )
+    try:
+        return kind(
+            **{
+                k: tuple(v) if isinstance(v, list) else v
+                for k, v in values.items()
+            }
+        )
+    except (TypeError, UserError) as error:
+        raise UserError(f"{path}: {error}") from error
+
+
+def _read_toml(path: pathlib.Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except (OSError, UnicodeError, tomllib.TOMLDecodeError) as error:
+        raise UserError(
+            f"{path} must be a file of TOML. Received: {error}."
+        ) from error
+
+
+def _from_root(flag: str) -> str:
+    name, _, path = flag.partition("=")
+    return f"{name}={ROOT / path}" if name == "--flagfile" else flag

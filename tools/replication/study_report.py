@@ -1,0 +1,257 @@
+"""Prints what a study found, and draws it.
+
+    python tools/replication/study_report.py \
+        --study=configs/studies/objectives.toml --output_dir=DIR
+
+From the lines that `study.py` wrote: what each arm's training cost and learnt,
+the scores of its probes, and how far they are from the baseline's. Intervals
+hold 95 %: Student's t over the seeds; of differences, over the differences
+between runs of one seed, which have read the same data. At equal seconds an
+arm's score is read off its curve where the baseline's training would end; as
+the rate of such a checkpoint has not fallen yet, that is less than a training
+of that length would reach. Needs `[analysis]`, and `[plots]` for --output_dir.
+"""
+
+import dataclasses
+import math
+import pathlib
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import studies
+import tables
+from studies import Study
+from study import Record, Results
+
+from electra_tf.util import config_flags, console, optional_packages, plotting
+from electra_tf.util.errors import UserError
+
+_LEVEL = 0.95
+_HELD_OUT = ("masked_lm_loss", "disc_auc", "corrector_loss")
+_NONE = "-"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class StudyReportConfig:
+    """Which study, and where the pictures go."""
+
+    study: str = ""
+    """TOML file of the study. Required."""
+
+    results: str = ""
+    """Its JSON lines. Default: the study's file, its ending .jsonl."""
+
+    output_dir: str = ""
+    """Directory of the pictures. Default: none are drawn."""
+
+    def __post_init__(self) -> None:
+        if not self.study:
+            raise UserError(
+                "`study` must be given. Received: nothing. Set --study."
+            )
+
+
+class Interval(NamedTuple):
+    """A mean and its 95 % interval.
+
+    Attributes:
+      value: the mean.
+      low: end of the interval, NaN of a single value.
+      high: other end.
+    """
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        if math.isnan(self.low):
+            return f"{self.value:.4g}"
+        return f"{self.value:.4g} [{self.low:.4g}, {self.high:.4g}]"
+
+
+def main(config: StudyReportConfig) -> None:
+    """Prints the tables, and draws the pictures."""
+    study = studies.read_study(config.study)
+    path = config.results or pathlib.Path(config.study).with_suffix(".jsonl")
+    found = records(study, Results(pathlib.Path(path)))
+    if not found:
+        raise UserError(
+            f"{path} must hold results of {study.name}. Received: none that "
+            "count. Run tools/replication/study.py."
+        )
+    console.say(f"{study.question}\n\n{costs(found)}")
+    for title, score in SCORES.items():
+        console.say(f"\n{title}:\n\n{probe_table(study, found, score)}")
+    if config.output_dir:
+        _draw(study, found, pathlib.Path(config.output_dir))
+
+
+def records(study: Study, results: Results) -> dict[str, list[Record]]:
+    """Returns the results that count: arm -> its runs, in order of seeds."""
+    found = {}
+    for arm in study.arms:
+        if rate := results.learning_rate(study, arm):
+            runs = [results.find(run) for run in study.runs(arm, rate)]
+            found[arm] = [run for run in runs if run]
+    return {arm: runs for arm, runs in found.items() if runs}
+
+
+def costs(found: Mapping[str, Sequence[Record]]) -> str:
+    """Tabulates what the training of each arm cost, and its own losses."""
+    head = ["arm", "seeds", "rate", "updates", "FLOPs", "seconds", "gate"]
+    rows = []
+    for arm, runs in found.items():
+        first = runs[0]
+        gates = [run["gate"] for run in runs]
+        rows.append(
+            [
+                arm,
+                str(len(runs)),
+                f"{first['learning_rate']:g}",
+                f"{first['num_train_steps']:,}",
+                f"{first['training_flops']:.3g}",
+                f"{statistics.mean(r['training_seconds'] for r in runs):,.0f}",
+                _NONE if None in gates else f"{max(gates):.3f}",
+                *(
+                    str(interval([run["held_out"][name] for run in runs]))
+                    if name in first["held_out"]
+                    else _NONE
+                    for name in _HELD_OUT
+                ),
+            ]
+        )
+    return tables.table([*head, *_HELD_OUT], rows)
+
+
+def interval(values: Sequence[float]) -> Interval:
+    """Computes a mean and its interval, by Student's t."""
+    mean, n = statistics.fmean(values), len(values)
+    if n < 2:
+        return Interval(mean, math.nan, math.nan)
+    stats = optional_packages.load("scipy.stats", "analysis")
+    half = stats.t.ppf((1 + _LEVEL) / 2, n - 1) * statistics.stdev(values)
+    return Interval(mean, mean - half / n**0.5, mean + half / n**0.5)
+
+
+Score = Callable[[Record, Record | None, str], float | None]
+"""A run, the baseline's of its seed, a probe -> the score; None for none."""
+
+
+def at_end(run: Record, baseline: Record | None, probe: str) -> float | None:
+    """Returns a probe's score after the whole training."""
+    del baseline
+    return run["probes"].get(probe, {}).get("1.0")
+
+
+def over_baseline(
+    run: Record, baseline: Record | None, probe: str
+) -> float | None:
+    """Returns how far a score is above the baseline's, at equal FLOPs."""
+    return _difference(at_end(run, None, probe), baseline, probe)
+
+
+def over_baseline_in_time(
+    run: Record, baseline: Record | None, probe: str
+) -> float | None:
+    """Returns how far a score is above the baseline's, at its seconds."""
+    curve = run["probes"].get(probe, {})
+    if not baseline or len(curve) < 2:
+        return None
+    seconds = {float(x) * run["training_seconds"]: y for x, y in curve.items()}
+    score = _interpolate(seconds, baseline["training_seconds"])
+    return _difference(score, baseline, probe)
+
+
+SCORES: dict[str, Score] = {
+    "Scores": at_end,
+    "Above the baseline, at equal FLOPs": over_baseline,
+    "Above the baseline, at equal seconds": over_baseline_in_time,
+}
+"""Title of a table -> its figures."""
+
+
+def _difference(
+    score: float | None, baseline: Record | None, probe: str
+) -> float | None:
+    other = baseline and at_end(baseline, None, probe)
+    return None if None in (score, other) else score - other
+
+
+def _interpolate(curve: Mapping[float, float], x: float) -> float | None:
+    """Returns y at x, linear in log x; None before the first, last after."""
+    points = sorted(curve.items())
+    if x < points[0][0]:
+        return None
+    for (x0, y0), (x1, y1) in zip(points, points[1:], strict=False):
+        if x <= x1:
+            return y0 + (y1 - y0) * math.log(x / x0) / math.log(x1 / x0)
+    return points[-1][1]
+
+
+def probe_table(
+    study: Study, found: Mapping[str, Sequence[Record]], score: Score
+) -> str:
+    """Tabulates a figure of each probe, a row for each arm."""
+    rows = [
+        [
+            arm,
+            *(
+                _NONE if cell is None else str(cell)
+                for cell in (
+                    _cell(study, found, arm, probe, score)
+                    for probe in study.probes
+                )
+            ),
+        ]
+        for arm in found
+    ]
+    return tables.table(["arm", *study.probes], rows)
+
+
+def _cell(
+    study: Study,
+    found: Mapping[str, Sequence[Record]],
+    arm: str,
+    probe: str,
+    score: Score,
+) -> Interval | None:
+    baselines = {run["seed"]: run for run in found.get(study.baseline, [])}
+    figures = [
+        score(run, baselines.get(run["seed"]), probe) for run in found[arm]
+    ]
+    figures = [figure for figure in figures if figure is not None]
+    return interval(figures) if figures else None
+
+
+def _draw(
+    study: Study, found: Mapping[str, Sequence[Record]], output: pathlib.Path
+) -> None:
+    """Draws each probe over FLOPs and over seconds, a line for each arm."""
+    optional_packages.load("matplotlib.figure", "plots")
+    whats = studies.read_probes(study.probes)
+    for probe in study.probes:
+        for cost in ("training_flops", "training_seconds"):
+            figure = plotting.make_figure(6, 3.6)
+            axes = figure.add_subplot()
+            colours = dict(zip(found, plotting.COLOURS, strict=False))
+            for arm, runs in found.items():
+                for run in runs:
+                    curve = run["probes"].get(probe, {})
+                    axes.plot(
+                        [float(share) * run[cost] for share in curve],
+                        list(curve.values()),
+                        "o-",
+                        color=colours[arm],
+                        label=arm if run is runs[0] else None,
+                    )
+            label = cost.replace("_", " ").replace("flops", "FLOPs")
+            plotting.set_style(axes, whats[probe].what, label)
+            axes.legend(frameon=False, fontsize=9)
+            name = f"{study.name}_{probe}_{cost.removeprefix('training_')}"
+            plotting.save(figure, output / f"{name}.png")
+
+
+if __name__ == "__main__":
+    config_flags.run(main, StudyReportConfig)
