@@ -4,7 +4,8 @@ A configuration is a dataclass whose fields are values or further such
 dataclasses, its parts. Each value is one absl flag: its name is the field's,
 its help the string literal under the field. A value is a bool, int, float or
 str, an `int | None`, or a `tuple[float, ...]` or `tuple[str, ...]`
-(comma-separated; a second `tuple[str, ...]` adds unless it is `given_once`).
+(comma-separated; a second `tuple[str, ...]` of the same command line or of the
+same flagfile adds unless it is `given_once`).
 
 The later of two values wins: the default, --hparams, then flags and the lines
 of flagfiles in the order in which they are given.
@@ -56,10 +57,15 @@ class _Word(NamedTuple):
     Attributes:
       text: the word.
       where: it comes from, for errors.
+      source: command line or file that it stands in.
     """
 
     text: str
     where: str
+    source: str
+
+
+_NO_WORD = _Word("", "", "")
 
 
 def run(main: Callable[[Config], None], config_class: type[Config]) -> NoReturn:
@@ -93,13 +99,19 @@ def parse(config_class: type[Config], arguments: Sequence[str]) -> Config:
       UserError: if a word, a flagfile or a value cannot be used.
     """
     values = _define_flags(config_class)
-    words = [_Word(text, "on the command line") for text in arguments]
+    all_flags = (values[name] for name in values)
+    repeatable = [x for x in all_flags if isinstance(x, _RepeatableFlag)]
+    here = "on the command line"
+    words = [_Word(text, here, here) for text in arguments]
     originals = getattr(config_class, "ORIGINAL_NAMES", {})
     names = getattr(config_class, "ORIGINAL_FLAGS", {})
     words = [_rename(word, names) for word in _expand(words, originals)]
     # A stable sort: the weakest source first.
     words.sort(key=lambda word: word.where != "in --hparams")
-    for where, group in itertools.groupby(words, lambda word: word.where):
+    for place, group in itertools.groupby(words, lambda word: word[1:]):
+        where, source = place
+        for flag in repeatable:
+            flag.source = source
         _parse_words(values, [word.text for word in group], where)
     given = [name for name in values if values[name].present]
     return build(config_class, {name: values[name].value for name in given})
@@ -245,12 +257,24 @@ class _TupleParser(flags.ArgumentParser):
 
 
 class _RepeatableFlag(flags.Flag):
-    """Appends the values of each time it is given."""
+    """Appends the values of each time it is given in the same source.
+
+    Those of another source are replaced: a corpus on the command line is not
+    mixed with the one that a flagfile names.
+
+    Attributes:
+      source: of what is parsed next.
+    """
+
+    source = ""
+    _source_of_value = ""
 
     def parse(self, argument: str) -> None:
-        before = self.value if self.present else ()
+        is_next = self.present and self.source == self._source_of_value
+        before = self.value if is_next else ()
         super().parse(argument)
         self.value = before + self.value
+        self._source_of_value = self.source
 
 
 def _expand(
@@ -269,9 +293,11 @@ def _expand(
             continue
         name, value = match["name"].replace("-", "_"), match["value"]
         if name not in ("flagfile", "hparams"):
-            yield _Word(f"--{name}{value or ''}", word.where)
+            yield word._replace(text=f"--{name}{value or ''}")
             continue
-        value = next(words, _Word("", "")).text if value is None else value[1:]
+        value = (
+            next(words, _Word("", "", "")).text if value is None else value[1:]
+        )
         if name == "flagfile":
             yield from _expand(_flagfile_words(value), originals)
         else:
@@ -301,7 +327,7 @@ def _flagfile_words(path: str) -> Iterator[_Word]:
             where = f"in {path}, line {number}"
             if advice := _advice(line):
                 raise UserError(f"{advice} Received {where}: {line!r}.")
-            yield _Word(line, where)
+            yield _Word(line, where, path)
 
 
 def _advice(line: str) -> str | None:
@@ -350,7 +376,8 @@ def _hparams_words(
             translated |= known[value] if is_known else {name: value}
     for name, value in translated.items():
         if value is not None:
-            yield _Word(f"--{name}={_as_text(value)}", "in --hparams")
+            here = "in --hparams"
+            yield _Word(f"--{name}={_as_text(value)}", here, here)
 
 
 def _is_plain(value: Any) -> bool:  # noqa: ANN401 (any JSON)

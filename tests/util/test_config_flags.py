@@ -97,6 +97,20 @@ def test_repeated_and_comma_separated_texts_add_up():
     assert config.sources == ("a", "b", "c")
 
 
+def test_texts_of_a_flagfile_are_replaced_not_added_to(tmp_path):
+    file, other = tmp_path / "x.cfg", tmp_path / "y.cfg"
+    file.write_text("--sources=a\n--sources=b\n--steps=2\n")
+    other.write_text("--sources=z\n")
+    flagfile = f"--flagfile={file}"
+    assert _parse(flagfile).sources == ("a", "b")
+    config = _parse(flagfile, "--sources=c", "--sources", "d")
+    assert (config.sources, config.fast.steps) == (("c", "d"), 2)
+    assert _parse(flagfile, f"--flagfile={other}").sources == ("z",)
+    assert _parse("--sources=c", flagfile).sources == ("a", "b")
+    hparams = '--hparams={"sources": ["h"]}'
+    assert _parse(hparams, "--sources=c").sources == ("c",)
+
+
 def test_the_originals_dashes_are_underscores():
     for words in (["--data-dir", "x-y"], ["--data-dir=x-y"]):
         assert _parse(*words).free.data_dir == "x-y"
