@@ -152,6 +152,7 @@ class Electra(PretrainingModel):
             bert.embedding_size,
             bert.vocab_size,
             bert.initializer_range,
+            name="cloze_predictions",
             dtype=self.policy,
         )
         self.cloze_predictions.build((None, None, 2 * bert.hidden_size))
