@@ -66,10 +66,6 @@ _GENERATOR = ("generator", "cloze_predictions", "baseline_predictions")
 class Electra(PretrainingModel):
     """Trains a generator and a discriminator jointly.
 
-    Args:
-      config: the whole configuration.
-      vocabulary: of the data.
-
     Attributes:
       shares_encoder: whether losses of a subclass train the main encoder too.
     """
