@@ -2,11 +2,14 @@
 
 import dataclasses
 
+import keras
 import numpy as np
 import tensorflow as tf
 
+from electra_tf.config.model import BertConfig
 from electra_tf.config.objective_traits import TRAITS
 from electra_tf.configure_pretraining import PretrainingConfig
+from electra_tf.model.modeling import BertModel
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import pretraining_run
 from electra_tf.pretrain.pretrain_data import Inputs
@@ -18,6 +21,17 @@ COUNTED = dataclasses.replace(
     VOCABULARY, counts=(9, 8, 7, 6, 5, *((7 * i) % 11 for i in range(55)))
 )
 """The same words, with how often each is in the training records."""
+
+BERT = BertConfig(
+    vocab_size=VOCABULARY.size,
+    hidden_size=16,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    intermediate_size=24,
+    embedding_size=8,
+    max_position_embeddings=40,
+    initializer_range=0.4,
+)
 
 LENGTH = 16
 KEYS = seeds.row_keys(0, tf.constant(0), tf.range(8))
@@ -128,6 +142,18 @@ def model(config, vocabulary=VOCABULARY):
     """Returns the objective's model with its optimizer."""
     strategy = tf.distribute.get_strategy()
     return pretraining_run.make_model(config, vocabulary, strategy)
+
+
+def encoder(**options):
+    """Returns an encoder whose gamma, beta and biases matter."""
+    keras.utils.set_random_seed(0)
+    made = BertModel(BERT, **options)
+    made.build((None, None))
+    rng = np.random.default_rng(0)
+    for variable in made.weights:
+        noise = 0.2 * rng.normal(size=variable.shape)
+        variable.assign(variable.numpy() + noise)
+    return made
 
 
 def forward(model, inputs, keys=KEYS):

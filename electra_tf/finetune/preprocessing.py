@@ -1,13 +1,13 @@
 """From text to rows of token ids: [CLS] first [SEP] second [SEP]."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Self
 
 import numpy as np
 import tensorflow as tf
 
 from electra_tf.checkpoint.weights import Weights
-from electra_tf.model.graph_tokenization import make_tokenizer
+from electra_tf.model.graph_tokenization import make_tokenizer, pack_rows
 from electra_tf.model.tokenization import Vocabulary
 
 _TEXTS_AT_ONCE = 4096
@@ -64,29 +64,27 @@ class TextTokenizer:
         """
         return self.in_graph.tokenize(texts)
 
+    def rows(
+        self, *columns: Sequence[str], length: int
+    ) -> Iterator[dict[str, np.ndarray]]:
+        """Yields the row of each text, or of each pair; see `join`.
 
-def pack(
-    vocabulary: Vocabulary,
-    first: np.ndarray,
-    second: np.ndarray | None = None,
-    *,
-    length: int,
-) -> dict[str, np.ndarray]:
-    """Makes a row of one or two texts that fits: see `join`.
-
-    `graph_tokenization.pack_rows` does it in a graph.
-
-    Of a pair, the longer text is cut; see `truncate_pair`.
-
-    Args:
-      vocabulary: of the tokens.
-      first: int32 [n], ids.
-      second: int32 [m], ids; None for a single text.
-      length: tokens of the longest row.
-    """
-    if second is None:
-        return join(vocabulary, first[: length - 2])
-    return join(vocabulary, *truncate_pair(first, second, length - 3))
+        Args:
+          *columns: the texts; or the first and the second of each pair.
+          length: tokens of the longest row; see `pack_rows`.
+        """
+        for start in range(0, len(columns[0]), _TEXTS_AT_ONCE):
+            part = slice(start, start + _TEXTS_AT_ONCE)
+            texts = [
+                self.tokenize_tensor(tf.constant(list(column[part])))
+                for column in columns
+            ]
+            second = texts[1] if len(texts) > 1 else None
+            packed = pack_rows(texts[0], second, self.vocabulary, length)
+            sizes = tf.reduce_sum(packed.pop("input_mask"), 1).numpy()
+            rows = {name: column.numpy() for name, column in packed.items()}
+            for number, size in enumerate(sizes):
+                yield {name: x[number, :size] for name, x in rows.items()}
 
 
 def join(
@@ -111,28 +109,3 @@ def join(
         "input_ids": np.concatenate(parts).astype(np.int32),
         "segment_ids": np.repeat(np.arange(len(parts), dtype=np.int32), sizes),
     }
-
-
-def truncate_pair(
-    first: np.ndarray, second: np.ndarray, size: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Cuts the end of the longer text, token by token, until both fit.
-
-    Of two texts as long as each other the second is cut.
-
-    Args:
-      first: int32 [n], ids.
-      second: int32 [m], ids.
-      size: tokens of both together.
-    """
-    n, m = len(first), len(second)
-    if n + m <= size:
-        return first, second
-    half = size // 2
-    if m <= half:
-        n = size - m
-    elif n <= size - half:
-        m = size - n
-    else:
-        n, m = size - half, half
-    return first[:n], second[:m]

@@ -15,7 +15,8 @@ from electra_tf.model import layers, tensor_ops, vocabulary_softmax
 from electra_tf.model.vocabulary_softmax import Partition
 
 
-class _Projection(layers.ConfiguredLayer):
+@keras.saving.register_keras_serializable("electra_tf")
+class Projection(layers.ConfiguredLayer):
     """Projects states to what is compared: LayerNorm(gelu(x W + b)).
 
     Args:
@@ -23,6 +24,12 @@ class _Projection(layers.ConfiguredLayer):
       initializer_range: of the dense kernel.
       name: root of the variables' paths.
       dtype: policy, see `layers.Linear`.
+
+    Call arguments:
+      x: float32 [..., H].
+
+    Returns:
+      float32 [..., P].
     """
 
     def __init__(
@@ -49,9 +56,12 @@ class _Projection(layers.ConfiguredLayer):
         """Turns states [..., H] into what is compared, [..., P]."""
         return self.layer_norm(tensor_ops.gelu(self.dense(x)))
 
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        return self.project(x)
+
 
 @keras.saving.register_keras_serializable("electra_tf")
-class GeneratorPredictions(_Projection):
+class GeneratorPredictions(Projection):
     """Scores every word of the vocabulary at some positions.
 
     The scores are LayerNorm(gelu(x W + b)) T' + c, with T the table of word
@@ -141,12 +151,7 @@ class ClozePredictions(GeneratorPredictions):
     are never in memory together, see `vocabulary_softmax`: called, the layer
     computes them at some positions; `everywhere` needs less of them at all.
 
-    Args:
-      embedding_size: width E of the table.
-      vocab_size: number of its rows.
-      initializer_range: of the dense kernel.
-      name: root of the variables' paths.
-      dtype: policy, see `layers.Linear`.
+    Args: see `GeneratorPredictions`.
 
     Call arguments:
       x: float32 [B, N, 2H], joined states of the towers.
@@ -155,20 +160,6 @@ class ClozePredictions(GeneratorPredictions):
     Returns:
       float32 [B, N, V], logits.
     """
-
-    def __init__(
-        self,
-        embedding_size: int,
-        vocab_size: int,
-        initializer_range: float,
-        *,
-        name: str = "cloze_predictions",
-        dtype: layers.Policy = None,
-    ) -> None:
-        super().__init__(
-            *(embedding_size, vocab_size, initializer_range),
-            **{"name": name, "dtype": dtype},
-        )
 
     def everywhere(
         self, x: tf.Tensor, table: tf.Tensor, is_wanted: tf.Tensor
@@ -237,7 +228,7 @@ class DiscriminatorPredictions(layers.ConfiguredLayer):
 
 
 @keras.saving.register_keras_serializable("electra_tf")
-class SelectionPredictions(_Projection):
+class SelectionPredictions(Projection):
     """Scores a few words at each position: which of them stood there?
 
     A word's score is <LayerNorm(gelu(x W + b)), e(word)>, with e(word) its row
@@ -296,35 +287,3 @@ class SelectionPredictions(_Projection):
             return scores
         neither = tensor_ops.linear(x, self.neither, tf.zeros([1]))
         return tf.concat([neither, scores], -1)
-
-
-@keras.saving.register_keras_serializable("electra_tf")
-class ContrastPredictions(_Projection):
-    """Turns a state into what texts are compared by: LayerNorm(gelu(x W + b)).
-
-    Args:
-      hidden_size: width H of the encoder.
-      initializer_range: of the dense kernel.
-      name: root of the variables' paths.
-      dtype: policy, see `layers.Linear`.
-
-    Call arguments:
-      x: float32 [..., H].
-
-    Returns:
-      float32 [..., H].
-    """
-
-    def __init__(
-        self,
-        hidden_size: int,
-        initializer_range: float,
-        *,
-        name: str = "contrast_predictions",
-        dtype: layers.Policy = None,
-    ) -> None:
-        super().__init__(hidden_size, initializer_range, name=name, dtype=dtype)
-        self.hidden_size = hidden_size
-
-    def call(self, x: tf.Tensor) -> tf.Tensor:
-        return self.project(x)

@@ -264,7 +264,7 @@ class BasicTokenizer:
           text: any text.
         """
         words = []
-        for word in "".join(map(clean, text)).split():
+        for word in "".join(map(_clean, text)).split():
             if self.do_lower_case:
                 word = word.lower()
                 if self.strip_accents:
@@ -345,7 +345,7 @@ def _problem_of_token(token: str, max_bytes: int) -> str:
 
 
 @functools.cache
-def clean(character: str) -> str:
+def _clean(character: str) -> str:
     """Returns a space for white space, nothing for control characters.
 
     A Chinese character gets spaces around it.
@@ -370,7 +370,7 @@ def _split_on_punctuation(word: str) -> list[str]:
     words = []
     in_word = False
     for character in word:
-        if is_punctuation(character):
+        if _is_punctuation(character):
             words.append(character)
             in_word = False
         elif in_word:
@@ -382,7 +382,7 @@ def _split_on_punctuation(word: str) -> list[str]:
 
 
 @functools.cache
-def is_punctuation(character: str) -> bool:
+def _is_punctuation(character: str) -> bool:
     """Whether it is a word of its own: also ASCII's symbols, as $ and ^."""
     return (
         character in _ASCII_PUNCTUATION

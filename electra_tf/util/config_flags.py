@@ -162,7 +162,6 @@ def check_same_experiment(
     config: Any,  # noqa: ANN401
     *,
     way_out: str = "give another --model_name",
-    unset: Mapping[str, Any] | None = None,
 ) -> None:
     """Compares a configuration with the one that `save_config` wrote.
 
@@ -170,14 +169,12 @@ def check_same_experiment(
       path: of the file.
       config: to compare; its free parts may differ.
       way_out: what else may be done than to give the values that are there.
-      unset: field -> what null stands for in the file.
 
     Raises:
       UserError: listing the fields that differ, if any does.
     """
     free = _free_parts(type(config))
     there = _experiment(files.read_object(path), free)
-    there |= {k: v for k, v in (unset or {}).items() if there.get(k, v) is None}
     # Through JSON and back, as what is there went.
     now = json.loads(json.dumps(dataclasses.asdict(config)))
     now = _experiment(now, free)

@@ -4,24 +4,6 @@ import tiny_finetuning as tiny
 from electra_tf.finetune import preprocessing
 
 
-def _one_by_one(first, second, size):
-    """Cuts as the original does."""
-    first, second = list(first), list(second)
-    while len(first) + len(second) > size:
-        (first if len(first) > len(second) else second).pop()
-    return first, second
-
-
-def test_a_pair_is_cut_as_by_the_original_token_by_token():
-    for n in range(9):
-        for m in range(9):
-            for size in range(1, 14):
-                pair = (np.arange(n), np.arange(m))
-                found = preprocessing.truncate_pair(*pair, size)
-                expected = _one_by_one(*pair, size)
-                assert [list(x) for x in found] == [*map(list, expected)]
-
-
 def test_a_row_is_cls_text_sep_text_sep():
     row = preprocessing.join(
         tiny.VOCABULARY, np.array([7, 8]), np.array([9], np.int64)
@@ -31,6 +13,24 @@ def test_a_row_is_cls_text_sep_text_sep():
     row = preprocessing.join(tiny.VOCABULARY, np.array([], np.int32))
     assert row["input_ids"].tolist() == [2, 3]
     assert {x.dtype for x in row.values()} == {np.dtype(np.int32)}
+
+
+def test_each_text_and_each_pair_has_its_row(monkeypatch):
+    monkeypatch.setattr(preprocessing, "_TEXTS_AT_ONCE", 2)
+    tokenizer = preprocessing.TextTokenizer(tiny.VOCABULARY)
+    columns = ["good film", "", "a plot is bad"], ["bad", "very", "the"]
+    for count, length in ((1, 5), (2, 8)):
+        rows = tokenizer.rows(*columns[:count], length=length)
+        texts = zip(*map(tokenizer.tokenize, columns[:count]), strict=True)
+        for row, (first, *second) in zip(rows, texts, strict=True):
+            room = length - 2 - sum(1 + len(x) for x in second)
+            expected = preprocessing.join(
+                tiny.VOCABULARY, first[:room], *second
+            )
+            assert row.keys() == expected.keys()
+            for name, values in row.items():
+                assert values.dtype == np.int32
+                np.testing.assert_array_equal(values, expected[name])
 
 
 def test_each_text_has_its_own_tokens(monkeypatch):

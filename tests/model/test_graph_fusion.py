@@ -2,37 +2,13 @@
 
 import collections
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+import tiny
 from tensorflow.python.eager import context
 
-from electra_tf.config.model import BertConfig
-from electra_tf.model.modeling import BertModel
-
-CONFIG = BertConfig(
-    vocab_size=30,
-    hidden_size=16,
-    num_hidden_layers=2,
-    num_attention_heads=4,
-    intermediate_size=24,
-    embedding_size=8,
-    max_position_embeddings=40,
-    initializer_range=0.4,
-)
 IDS = [tf.TensorSpec([None, None], tf.int32)] * 3
-
-
-def _model(**options):
-    keras.utils.set_random_seed(0)
-    model = BertModel(CONFIG, **options)
-    model.build((None, None))
-    rng = np.random.default_rng(0)
-    for variable in model.weights:  # so that gamma, beta and biases matter
-        noise = 0.2 * rng.normal(size=variable.shape)
-        variable.assign(variable.numpy() + noise)
-    return model
 
 
 def _inputs(num_rows, length):
@@ -57,14 +33,14 @@ def _operations(function, arguments):
 
 
 def test_blocks_are_fused_where_onednn_is():
-    model = _model()
+    model = tiny.encoder()
     function = tf.function(
         lambda *x: model(*x).sequence_output, input_signature=IDS
     )
     counts = _operations(function, _inputs(2, 30))
     if not any(name.startswith("_Mkl") for name in counts):
         pytest.skip("This build of TensorFlow has no oneDNN.")
-    num_blocks = CONFIG.num_hidden_layers
+    num_blocks = tiny.BERT.num_hidden_layers
     assert counts["_MklFusedBatchMatMulV2"] == num_blocks
     assert counts["_MklNativeFusedMatMul"] == 4 * num_blocks + 1
     assert counts["Erf"] == counts["BiasAdd"] == 0

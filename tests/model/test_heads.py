@@ -96,7 +96,7 @@ def test_selection_compares_a_projected_state_with_the_words_given(has_neither):
 
 
 def test_contrast_projects_to_the_width_of_the_encoder():
-    head = heads.ContrastPredictions(H, 0.02)
+    head = heads.Projection(H, 0.02, name="contrast_predictions")
     w = _filled(head)
     found = head(tf.constant(STATES, "float32"))
     np.testing.assert_allclose(found, _project(w), 1e-4, 1e-5)
@@ -109,7 +109,7 @@ def test_contrast_projects_to_the_width_of_the_encoder():
         heads.ClozePredictions(E, V, 0.02),
         heads.DiscriminatorPredictions(H, 0.02),
         heads.SelectionPredictions(E, 0.02, has_neither=True),
-        heads.ContrastPredictions(H, 0.02),
+        heads.Projection(H, 0.02, name="contrast_predictions"),
     ],
     ids=lambda head: type(head).__name__,
 )

@@ -10,28 +10,12 @@ from electra_tf.config.model import BertConfig
 from electra_tf.model.modeling import BertModel, TransformerBlock
 from electra_tf.util import seeds
 
-CONFIG = BertConfig(
-    vocab_size=tiny.VOCABULARY.size,
-    hidden_size=16,
-    num_hidden_layers=2,
-    num_attention_heads=4,
-    intermediate_size=24,
-    embedding_size=8,
-    max_position_embeddings=20,
-    initializer_range=0.4,
-)
+CONFIG = tiny.BERT
 
 
 @pytest.fixture(scope="module")
 def model():
-    keras.utils.set_random_seed(0)
-    model = BertModel(CONFIG)
-    model.build((None, None))
-    rng = np.random.default_rng(0)
-    for variable in model.weights:  # so that gamma, beta and biases matter
-        noise = 0.2 * rng.normal(size=variable.shape)
-        variable.assign(variable.numpy() + noise)
-    return model
+    return tiny.encoder()
 
 
 def _norm(x, weights, scope):

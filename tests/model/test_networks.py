@@ -1,5 +1,7 @@
 """Generator and discriminator as Keras models."""
 
+import dataclasses
+
 import keras
 import numpy as np
 import pytest
@@ -7,20 +9,14 @@ import tensorflow as tf
 import tiny
 
 import electra_tf
-from electra_tf.config.model import BertConfig
 from electra_tf.model import shared_embeddings
 from electra_tf.model.modeling import BertModel
 from electra_tf.model.networks import EncoderWithHead
 from electra_tf.util.errors import UserError
 
-CONFIG = BertConfig(
-    vocab_size=tiny.VOCABULARY.size,
-    embedding_size=8,
-    hidden_size=16,
+CONFIG = dataclasses.replace(
+    tiny.BERT,
     num_hidden_layers=1,
-    intermediate_size=32,
-    num_attention_heads=2,
-    max_position_embeddings=32,
     initializer_range=0.3,
     hidden_dropout_prob=0.5,
 )

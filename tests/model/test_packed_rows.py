@@ -11,16 +11,7 @@ from electra_tf.model import packed_rows
 from electra_tf.model.modeling import BertModel
 from electra_tf.model.two_tower import TwoTowerModel
 
-CONFIG = BertConfig(
-    vocab_size=tiny.VOCABULARY.size,
-    hidden_size=16,
-    num_hidden_layers=2,
-    num_attention_heads=4,
-    intermediate_size=24,
-    embedding_size=8,
-    max_position_embeddings=20,
-    initializer_range=0.4,
-)
+CONFIG = tiny.BERT
 NEIGHBOURS = BertConfig(
     **CONFIG.to_dict() | {"attention_initializer": "neighbours"}
 )

@@ -1,5 +1,6 @@
 """Recomputed blocks: the same numbers, and less memory."""
 
+import dataclasses
 import pathlib
 import subprocess
 import sys
@@ -10,19 +11,13 @@ import pytest
 import tensorflow as tf
 import tiny
 
-from electra_tf.config.model import BertConfig
 from electra_tf.model.modeling import BertModel, recompute_blocks
 from electra_tf.model.two_tower import TwoTowerModel
 from electra_tf.util import seeds
 
-CONFIG = BertConfig(
-    vocab_size=tiny.VOCABULARY.size,
-    hidden_size=16,
-    num_hidden_layers=2,
+CONFIG = dataclasses.replace(
+    tiny.BERT,
     num_attention_heads=2,
-    intermediate_size=24,
-    embedding_size=8,
-    max_position_embeddings=20,
     initializer_range=0.3,
     hidden_dropout_prob=0.2,
     attention_probs_dropout_prob=0.2,

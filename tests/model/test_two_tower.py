@@ -1,26 +1,18 @@
 """Two towers know of each token all others, and not the token itself."""
 
+import dataclasses
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 import tiny
 
-from electra_tf.config.model import BertConfig
 from electra_tf.model.attention import attention_bias
 from electra_tf.model.two_tower import TOWERS, TwoTowerModel
 from electra_tf.util import seeds
 
-CONFIG = BertConfig(
-    vocab_size=tiny.VOCABULARY.size,
-    hidden_size=12,
-    num_hidden_layers=2,
-    num_attention_heads=2,
-    intermediate_size=16,
-    embedding_size=8,
-    max_position_embeddings=20,
-    initializer_range=0.4,
-)
+CONFIG = dataclasses.replace(tiny.BERT, hidden_size=12, num_attention_heads=2)
 T = 6
 
 

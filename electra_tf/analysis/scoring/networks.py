@@ -345,6 +345,7 @@ def _make_towers(
         found.generator.embedding_size,
         found.generator.vocab_size,
         found.generator.initializer_range,
+        name="cloze_predictions",
         dtype=policy,
     )
     head.build((None, None, 2 * found.generator.hidden_size))

@@ -89,7 +89,7 @@ class Scorer:
         self.step = networks.step
         self.directory = _directory_of(networks.origin)
         self.calibration = _calibration_of(self.directory, networks)
-        self._tokenizer = token_offsets.make_span_tokenizer(
+        self._tokenizer = token_offsets.span_tokenizer(
             networks.vocabulary, **networks.tokenizer_options
         )
 
@@ -199,7 +199,7 @@ class Scorer:
     def _score_block(
         self, texts: Sequence[str], scores: Sequence[str], num_repairs: int
     ) -> Iterator[TextScores]:
-        spans = [self._tokenizer.tokenize(text) for text in texts]
+        spans = self._tokenizer.tokenize(texts)
         rows = sorted(self._rows(spans), key=lambda row: len(row.ids))
         found: list[dict[str, Any]] = [{} for _ in texts]
         if self.networks.discriminator is not None:

@@ -21,7 +21,6 @@ from electra_tf.finetune.examples import (
     FeatureSpec,
     InputExample,
 )
-from electra_tf.finetune.preprocessing import pack
 from electra_tf.finetune.readers import sources
 from electra_tf.finetune.readers.sources import Source
 from electra_tf.finetune.task import Preset, Row, Task
@@ -217,21 +216,18 @@ class TextTask(Task):
         `double_unordered` says so.
         """
         doubles = self.is_unordered and self.config.task.double_unordered
-        first = self.tokenizer.tokenize([x.text_a for x in examples])
-        second = [None] * len(first)
+        columns = [[x.text_a for x in examples]]
         if any(x.text_b is not None for x in examples):
-            second = self.tokenizer.tokenize([x.text_b or "" for x in examples])
-        orders = [(first, second)]
+            columns.append([x.text_b or "" for x in examples])
+        orders = [columns]
         if is_training and doubles:
-            orders.append((second, first))
-        vocabulary, length = self.tokenizer.vocabulary, self.max_seq_length
-        for one, other in orders:
-            for eid, example in enumerate(examples):
-                yield {
-                    **pack(vocabulary, one[eid], other[eid], length=length),
-                    "eid": eid,
-                    self.TARGET.name: self.target(example.label),
-                }
+            orders.append(columns[::-1])
+        for texts in orders:
+            rows = self.tokenizer.rows(*texts, length=self.max_seq_length)
+            pairs = zip(examples, rows, strict=True)
+            for eid, (example, row) in enumerate(pairs):
+                target = self.target(example.label)
+                yield {**row, "eid": eid, self.TARGET.name: target}
 
     def parse_label(self, text: str) -> str | float:
         """Checks a label as it stands in a file.

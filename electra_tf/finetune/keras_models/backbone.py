@@ -10,7 +10,6 @@ from electra_tf.finetune.examples import TOKENS
 from electra_tf.finetune.features import Features
 from electra_tf.finetune.keras_models.base import Batch, ElectraModel
 from electra_tf.finetune.keras_models.inputs import Texts, columns_of
-from electra_tf.finetune.keras_models.text_models import rows_of
 from electra_tf.util.errors import UserError
 
 POOLINGS = ("mean", "cls")
@@ -86,7 +85,8 @@ class ElectraBackbone(ElectraModel):
                 f"`pooling` must be one of {', '.join(POOLINGS)}. Received: "
                 f"pooling={pooling!r}."
             )
-        rows = rows_of(columns_of(texts), self.tokenizer, self.max_seq_length)
+        columns, length = columns_of(texts), self.max_seq_length
+        rows = self.tokenizer.rows(*columns, length=length)
         features = Features(rows, TOKENS)
         found = np.zeros(
             (features.num_rows, self.encoder.config.hidden_size), np.float32

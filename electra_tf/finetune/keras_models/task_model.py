@@ -1,7 +1,6 @@
 """Encoders with a head: Keras models that fit and predict raw data."""
 
 import abc
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
@@ -16,7 +15,7 @@ from electra_tf.finetune.keras_models.batches import Data, RowBatches
 from electra_tf.finetune.keras_models.finetuned import Finetuned
 from electra_tf.finetune.keras_models.inputs import Labels, columns_of
 from electra_tf.finetune.task import Row
-from electra_tf.util.errors import ElectraWarning, UserError
+from electra_tf.util.errors import UserError
 
 BATCH_SIZE = 32
 
@@ -183,18 +182,7 @@ class TaskModel(ElectraModel, abc.ABC):
         super().compile(optimizer=optimizer, loss=loss, **arguments)
 
     def compile_from_config(self, config: Mapping[str, Any]) -> None:
-        arguments = keras.saving.deserialize_keras_object(config)
-        try:
-            self.compile(**arguments)
-        except UserError as error:  # files of before it was refused
-            warnings.warn(
-                f"{error} The class's own are taken.",
-                ElectraWarning,
-                stacklevel=2,
-            )
-            for name in [x for x in arguments if "loss" in x or "metrics" in x]:
-                del arguments[name]
-            self.compile(**arguments)
+        self.compile(**keras.saving.deserialize_keras_object(config))
         self.optimizer.build(self.trainable_variables)
 
     def dataset(

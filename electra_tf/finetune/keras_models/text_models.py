@@ -21,31 +21,15 @@ from electra_tf.finetune.examples import FeatureSpec
 from electra_tf.finetune.keras_models.base import Batch
 from electra_tf.finetune.keras_models.finetuned import Finetuned
 from electra_tf.finetune.keras_models.inputs import (
-    Columns,
     Labels,
     Texts,
     check_count,
     columns_of,
 )
 from electra_tf.finetune.keras_models.task_model import TaskModel
-from electra_tf.finetune.preprocessing import TextTokenizer, pack
 from electra_tf.finetune.task import Row
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util.errors import ElectraWarning, UserError
-
-
-def rows_of(
-    columns: Columns, tokenizer: TextTokenizer, length: int
-) -> Iterator[Row]:
-    """Yields the rows of texts or pairs, those of `run_finetuning`.
-
-    Args:
-      columns: of `columns_of`.
-      tokenizer: of the encoder.
-      length: tokens in the longest row; longer texts are cut.
-    """
-    for ids in zip(*map(tokenizer.tokenize, columns), strict=True):
-        yield pack(tokenizer.vocabulary, *ids, length=length)
 
 
 class TextModel(TaskModel):
@@ -54,7 +38,7 @@ class TextModel(TaskModel):
     def rows(self, x: Texts, y: Sequence | None = None) -> Iterator[Row]:
         columns = columns_of(x)
         targets = None if y is None else self._targets(y, len(columns[0]))
-        rows = rows_of(columns, self.tokenizer, self.max_seq_length)
+        rows = self.tokenizer.rows(*columns, length=self.max_seq_length)
         for eid, row in enumerate(rows):
             target = {}
             if targets is not None:

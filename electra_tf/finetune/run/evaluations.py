@@ -1,7 +1,6 @@
 """The evaluations of a trial on the dev splits: the best, and when to stop."""
 
 import pathlib
-from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -25,22 +24,13 @@ class Evaluations:
         self._experiment = experiment
         self._path = path
         self._all: list[Evaluation] = []
-        self._discarded: set[int] = set()  # steps whose weights are not kept
 
-    def read(self, step: int, kept: Collection[int]) -> None:
-        """Reads the evaluations up to a step.
-
-        Args:
-          step: where the trial stands.
-          kept: the steps whose weights are there. Other versions chose the
-            first of equals; what they did not keep cannot be chosen any more.
-        """
+    def read(self, step: int) -> None:
+        """Reads the evaluations up to the step where the trial stands."""
         if self._path.exists():
             there = files.read_json(self._path)
             with files.shape_of(self._path):
                 self._all = [e for e in there if e["step"] <= step]
-        steps = {evaluation["step"] for evaluation in self._all}
-        self._discarded = steps - {*kept} if steps & {*kept} else set()
 
     def write(self) -> None:
         """Writes the file."""
@@ -67,9 +57,8 @@ class Evaluations:
         """
         if self._experiment.config.training.checkpoint == "last":
             return self._all[-1]
-        there = [e for e in self._all if e["step"] not in self._discarded]
         rank = self._experiment.rank
-        return max(there, key=lambda evaluation: rank(evaluation["metrics"]))
+        return max(self._all, key=lambda x: rank(x["metrics"]))
 
     @property
     def patience_is_over(self) -> bool:

@@ -153,7 +153,6 @@ class Experiment(NamedTuple):
       weights: of the encoder, as `pretrained.read` returns them.
       strategy: under which the variables are made.
       digests: of encoder and data.
-      unset: what null stands for in a `config.json` of earlier versions.
     """
 
     config: FinetuningConfig
@@ -161,7 +160,6 @@ class Experiment(NamedTuple):
     weights: Weights
     strategy: tf.distribute.Strategy
     digests: Digests
-    unset: Mapping[str, Any] = MappingProxyType({})
 
     @property
     def num_train_steps(self) -> int:

@@ -60,7 +60,6 @@ def prepare(config: FinetuningConfig) -> Experiment:
     strategy = distribution.make_strategy(config.runtime.strategy)
     _check_batch(config, strategy.num_replicas_in_sync)
     given, weights = config, pretrained.read(config)
-    unset = pretrained.of_earlier_versions(config, weights)
     config, weights = pretrained.settle(config, weights)
     longest = weights.architecture.encoder.max_position_embeddings
     tokenizer = TextTokenizer.of(weights)
@@ -76,7 +75,7 @@ def prepare(config: FinetuningConfig) -> Experiment:
         )
     digests = {"encoder": fingerprints.of_encoder(weights)}
     data = tuple(read_task(task, digests) for task in tasks)
-    experiment = Experiment(config, data, weights, strategy, digests, unset)
+    experiment = Experiment(config, data, weights, strategy, digests)
     if config.run.do_train:
         experiment.check_shares()
     _log_data(experiment, pretrained.chosen(given, config))

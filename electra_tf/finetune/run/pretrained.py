@@ -12,7 +12,6 @@ and a resume compares them.
 
 import dataclasses
 import pathlib
-from typing import Any
 
 from electra_tf.checkpoint import checkpoint_formats
 from electra_tf.checkpoint.weights import (
@@ -21,7 +20,6 @@ from electra_tf.checkpoint.weights import (
     select,
     without_slots,
 )
-from electra_tf.config.finetuning_optimizer import OptimizerConfig
 from electra_tf.config.model import BertConfig
 from electra_tf.configure_finetuning import FinetuningConfig
 from electra_tf.finetune.qa.qa_tasks import TASKS, QATask
@@ -101,23 +99,6 @@ def chosen(before: FinetuningConfig, settled: FinetuningConfig) -> str:
         for field in dataclasses.fields(new)
         if getattr(old, field.name) != getattr(new, field.name)
     )
-
-
-def of_earlier_versions(
-    config: FinetuningConfig, weights: Weights
-) -> dict[str, Any]:
-    """Returns what null stands for in a `config.json` of earlier versions.
-
-    They took Small's rates for narrower encoders, and no dropout where
-    pre-training had none.
-    """
-    encoder = weights.architecture.encoder
-    size = config.optimizer.model_size
-    if size == "auto" and encoder.hidden_size < 256:
-        size = "small"
-    rates = OptimizerConfig(model_size=size).rates(encoder.hidden_size)
-    dropouts = {name: getattr(encoder, name) for name in _DROPOUTS}
-    return {**rates._asdict(), **dropouts}
 
 
 def _dropout(given: float | None, of_pre_training: float) -> float:

@@ -135,10 +135,7 @@ class Trial:
             path = self.directory / "config.json"
             if path.exists():
                 config_flags.check_same_experiment(
-                    path,
-                    self.config,
-                    way_out=way_out,
-                    unset=self.experiment.unset,
+                    path, self.config, way_out=way_out
                 )
             elif self._is_chief:
                 config_flags.save_config(path, self.config)
@@ -185,7 +182,7 @@ class Trial:
         )
         best = self._open_best(model)
         step = store.restore_latest() or 0
-        self._evaluations.read(step, best.steps())
+        self._evaluations.read(step)
 
         def save(step: int) -> None:
             (store.save if self._is_chief else store.check)(step)

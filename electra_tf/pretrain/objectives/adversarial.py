@@ -81,12 +81,7 @@ class AdversarialPrediction(Prediction):
 
 
 class Adversarial(Electra):
-    """Trains a discriminator, and a generator to fool it.
-
-    Args:
-      config: the whole configuration.
-      vocabulary: of the data.
-    """
+    """Trains a discriminator, and a generator to fool it."""
 
     def __init__(
         self, config: PretrainingConfig, vocabulary: Vocabulary

@@ -88,8 +88,11 @@ class CocoLm(Electra):
     def _build_head(self, bert: BertConfig) -> None:
         super()._build_head(bert)
         self.corrector_predictions = corrector_head(bert, self.policy)
-        self.contrast_predictions = heads.ContrastPredictions(
-            bert.hidden_size, bert.initializer_range, dtype=self.policy
+        self.contrast_predictions = heads.Projection(
+            bert.hidden_size,
+            bert.initializer_range,
+            name="contrast_predictions",
+            dtype=self.policy,
         )
         self.contrast_predictions.build((None, None, bert.hidden_size))
 

@@ -66,10 +66,6 @@ _GENERATOR = ("generator", "cloze_predictions", "baseline_predictions")
 class Electra(PretrainingModel):
     """Trains a generator and a discriminator jointly.
 
-    Args:
-      config: the whole configuration.
-      vocabulary: of the data.
-
     Attributes:
       shares_encoder: whether losses of a subclass train the main encoder too.
     """
@@ -152,6 +148,7 @@ class Electra(PretrainingModel):
             bert.embedding_size,
             bert.vocab_size,
             bert.initializer_range,
+            name="cloze_predictions",
             dtype=self.policy,
         )
         self.cloze_predictions.build((None, None, 2 * bert.hidden_size))

@@ -24,12 +24,7 @@ from electra_tf.pretrain.random_keys import Purpose, RandomKeys, dropout_keys
 
 
 class MaskedLanguageModel(PretrainingModel):
-    """Trains one encoder to fill in masks.
-
-    Args:
-      config: the whole configuration.
-      vocabulary: of the data.
-    """
+    """Trains one encoder to fill in masks."""
 
     def __init__(
         self, config: PretrainingConfig, vocabulary: Vocabulary

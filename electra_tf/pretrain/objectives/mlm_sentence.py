@@ -22,12 +22,7 @@ from electra_tf.util.errors import UserError
 
 
 class MlmSentence(SentenceModel, MaskedLanguageModel):
-    """Trains one encoder to fill in masks and to judge rows.
-
-    Args:
-      config: the whole configuration.
-      vocabulary: of the data.
-    """
+    """Trains one encoder to fill in masks and to judge rows."""
 
     def __init__(
         self, config: PretrainingConfig, vocabulary: Vocabulary

@@ -46,10 +46,6 @@ _GENERATOR = ("generator/", "generator_predictions/")
 class TwoStage(Electra):
     """Trains a generator first and a discriminator after it.
 
-    Args:
-      config: the whole configuration.
-      vocabulary: of the data.
-
     Attributes:
       switch_step: updates of the generator, n.
     """
@@ -140,16 +136,7 @@ class TwoStage(Electra):
     def corrupt(
         self, inputs: Inputs, *, keys: RandomKeys, training: bool
     ) -> Prediction:
-        """Masks, and replaces what is masked by a frozen generator's samples.
-
-        Args:
-          inputs: a batch.
-          keys: one random key a row, or the numbers themselves.
-          training: without effect, since nothing of it is trained.
-
-        Returns:
-          The corrupted batch; no gradient passes through.
-        """
+        """Replaces what is masked by samples; passes no gradient through."""
         made = super().corrupt(inputs, keys=keys, training=False)
         return dataclasses.replace(
             made, mlm_logits=tf.stop_gradient(made.mlm_logits)

@@ -125,15 +125,3 @@ def test_what_takes_logits_or_asks_for_no_probabilities_is_taken():
     check_logits(lambda y, x: tf.reduce_mean(x), None)
     check_logits({"a": "hinge", "b": None}, "auto")
     check_logits("no_such_loss", "no_such_metric")  # Keras refuses these
-
-
-def test_a_file_with_such_a_loss_is_loaded_with_the_models_own(tmp_path):
-    model = electra_tf.ElectraClassifier(tiny.ENCODER, tiny.VOCABULARY, 2)
-    wrong = "sparse_categorical_crossentropy"
-    with pytest.raises(UserError, match=wrong):
-        model.compile("sgd", wrong)
-    keras.Model.compile(model, "sgd", wrong, metrics=["accuracy"])
-    model.save(tmp_path / "model.keras")
-    with pytest.warns(ElectraWarning, match=f"{wrong}.*own are taken"):
-        again = keras.saving.load_model(tmp_path / "model.keras")
-    assert again.loss.from_logits and type(again.optimizer).__name__ == "SGD"

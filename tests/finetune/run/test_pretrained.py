@@ -1,7 +1,6 @@
 """The encoder that is read, and what it decides where no flag does."""
 
 import dataclasses
-import json
 import pathlib
 import shutil
 
@@ -14,7 +13,6 @@ from electra_tf.checkpoint.architecture import DISCRIMINATOR_HEAD
 from electra_tf.finetune import task_builder
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.run import finetuning_run, pretrained
-from electra_tf.util import config_flags, files
 from electra_tf.util.errors import UserError
 
 
@@ -176,41 +174,3 @@ def test_what_is_chosen_is_told(tmp_path, capsys):
     assert "--learning_rate=0.001 --layerwise_lr_decay=0.8" in said
     assert "--attention_probs_dropout_prob=0.1" in said
     assert "--hidden_dropout_prob" not in said and "--doc_stride" not in said
-
-
-@pytest.mark.parametrize(
-    ("hidden_size", "dropout", "given", "problem"),
-    [
-        (256, 0.1, None, None),
-        (128, 0.1, None, "learning_rate: 0.0003 there, 0.001 now"),
-        (256, 0.0, None, "hidden_dropout_prob: 0.0 there, 0.1 now"),
-        (256, 0.2, None, None),
-        (256, 0.1, 0.3, "hidden_dropout_prob: 0.1 there, 0.3 now"),
-    ],
-)
-def test_an_earlier_run_goes_on_as_it_was_or_not_at_all(
-    hidden_size, dropout, given, problem, tmp_path
-):
-    weights = _weights(dropout, hidden_size=hidden_size)
-    path = tmp_path / "config.json"
-    config_flags.save_config(path, tiny.config(learning_rate=None))
-    parts = json.loads(path.read_text("utf-8"))
-    parts["qa"] |= {"max_query_length": 64, "doc_stride": 128}
-    files.write_json(path, parts)  # as earlier versions wrote it
-
-    def check(**leaves):
-        now = tiny.config(**{"learning_rate": None, **leaves})
-        unset = pretrained.of_earlier_versions(now, weights)
-        config, _ = pretrained.settle(now, weights)
-        config_flags.check_same_experiment(path, config, unset=unset)
-
-    if problem is None:
-        check()
-        return
-    with pytest.raises(UserError, match=problem):
-        check(hidden_dropout_prob=given)
-    check(  # with the flags of the values that are there
-        learning_rate=3e-4 if hidden_size == 128 else None,
-        hidden_dropout_prob=dropout,
-        attention_probs_dropout_prob=dropout,
-    )

@@ -1,8 +1,6 @@
 import numpy as np
 import tiny
 
-from electra_tf.pretrain import export
-
 
 def _model(**leaves):
     return tiny.model(tiny.config(objective="script", **leaves))
@@ -33,15 +31,3 @@ def test_words_and_verdicts_are_two_readings_of_one_network():
     real = inputs.input_mask.numpy() > 0
     s = np.log(np.exp(_scores(model, out.fake.inputs)).mean(-1))[real]
     np.testing.assert_allclose(out.disc_logits.numpy()[real], s, atol=1e-4)
-
-
-def test_its_verdicts_are_exported():
-    model, inputs = _model(initializer_range=0.3), tiny.batch()
-    networks = export.networks_of(model)
-    assert list(networks) == ["discriminator", "generator"]
-    found = networks["discriminator"].predict(inputs._asdict())[
-        "probability_replaced"
-    ]
-    odds = np.exp(_scores(model, inputs)).mean(-1)
-    expected = odds / (1 + odds) * inputs.input_mask.numpy()
-    np.testing.assert_allclose(found, expected, rtol=1e-4)

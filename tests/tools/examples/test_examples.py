@@ -14,7 +14,6 @@ SCRIPTS = sorted(DIRECTORY.glob("*.py"))
 LAST = {
     "answer_questions": "[",
     "classify_reviews": "keras.saving.load_model",
-    "compare_sentences": "['",
     "custom_model": " [",
     "frozen_features": "layer 0: accuracy",
     "pretrain_with_keras": "P(replaced): [[",
