@@ -101,39 +101,17 @@ def split_source(
     if not _is_file(source):
         return [source]
     size = storage.size(source.path)
-    return split_source_at(
-        source,
-        range(num_bytes, size, num_bytes),
-        blanks_separate_docs=blanks_separate_docs,
-    )
-
-
-def split_source_at(
-    source: TextSource, cuts: Iterable[int], *, blanks_separate_docs: bool
-) -> list[TextSource]:
-    """Splits a source at the first documents at or after given bytes.
-
-    Args:
-      source: what to split.
-      cuts: bytes of the file, rising.
-      blanks_separate_docs: whether a blank line ends a document.
-
-    Returns:
-      The ranges, in order, or the source as it is if it cannot be split.
-    """
-    cuts = list(cuts)
-    if not cuts or not _is_file(source):
+    if size <= num_bytes:
         return [source]
     kind = text_files.kind_of(source.path)
     is_json = kind is ContentKind.JSON_LINES
     if not is_json and not (kind is ContentKind.TEXT and blanks_separate_docs):
         return [source]
-    size = storage.size(source.path)
-    borders = [0]
-    for cut in cuts:
-        if borders[-1] < cut < size:
-            borders.append(_next_document(source.path, cut, is_json))
-    starts = [0, *(border for border in borders[1:] if border < size)]
+    starts = [0]
+    for cut in range(num_bytes, size, num_bytes):
+        if starts[-1] < cut:
+            starts.append(_next_document(source.path, cut, is_json))
+    starts = [start for start in starts if start < size]
     return [
         TextSource(source.path, start=start, end=end)
         for start, end in itertools.zip_longest(starts, starts[1:])
