@@ -1,5 +1,4 @@
 import dataclasses
-import json
 
 import pytest
 
@@ -125,12 +124,9 @@ def test_values_that_do_not_fit_are_refused(values, message):
         ModelConfig(**values)
 
 
-def test_config_comes_back_from_a_dictionary_and_from_json(tmp_path):
+def test_config_comes_back_from_a_dictionary():
     config = BertConfig(**_TINY, attention_initializer="neighbours")
     assert BertConfig.from_dict(config.to_dict()) == config
-    path = tmp_path / "bert_config.json"
-    path.write_text(json.dumps(config.to_dict()))
-    assert BertConfig.from_json_file(path) == config
 
 
 @pytest.mark.parametrize(
