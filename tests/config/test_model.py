@@ -1,5 +1,3 @@
-import dataclasses
-
 import pytest
 
 from electra_tf.config.model import BertConfig, ModelConfig
@@ -136,8 +134,3 @@ def test_unknown_and_missing_fields_are_named(change, named):
     values = _TINY | change if change else {"hidden_size": 8}
     with pytest.raises(UserError, match=named):
         BertConfig.from_dict(values)
-
-
-def test_config_never_changes():
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        BertConfig(**_TINY).hidden_size = 9
