@@ -10,6 +10,7 @@ from electra_tf.util import console, storage
 from electra_tf.util.errors import UserError
 
 DEMO = "demo"
+TFDS = "tfds:"
 
 _SPACE = b" \t\r\v\f\n"
 _SCAN_BYTES = 2**16
@@ -49,8 +50,8 @@ def expand(
 
     Args:
       patterns: files, globs (`**` for any depth), directories (every file in
-        them and below, but for hidden ones), "tfds:NAME[/CONFIG][:SPLIT]", or
-        "demo".
+        them and below, but for hidden ones), "tfds:NAME[/CONFIG][:SPLIT]" (by
+        default the newest version and "train"), or "demo".
       tfds_data_dir: directory of prepared data sets.
 
     Returns:
@@ -149,8 +150,12 @@ def _next_document(path: str, position: int, is_json: bool) -> int:
 def _matches(pattern: str, tfds_data_dir: str) -> list[TextSource]:
     if pattern == DEMO or storage.is_file(pattern):
         return [TextSource(pattern)]
-    if pattern.startswith(prepared.PREFIX):
-        return [TextSource(*prepared.find_source(pattern, tfds_data_dir))]
+    if pattern.startswith(TFDS):
+        name, _, split = pattern.removeprefix(TFDS).partition(":")
+        split, asked = split or "train", f"corpus={pattern!r}"
+        directory = prepared.find(name, tfds_data_dir, asked)
+        prepared.check_split(directory, split, asked)
+        return [TextSource(directory, split)]
     if storage.is_directory(pattern):
         paths = storage.files_below(pattern)
     else:
@@ -159,6 +164,6 @@ def _matches(pattern: str, tfds_data_dir: str) -> list[TextSource]:
         return [TextSource(path) for path in found]
     raise UserError(
         "A corpus must name files, globs, directories that hold files, "
-        f'"{prepared.PREFIX}NAME" or "demo". Received: '
+        f'"{TFDS}NAME" or "demo". Received: '
         f"corpus={pattern!r}, which matches no file."
     )
