@@ -80,10 +80,10 @@ def main(config: OpenWebTextConfig) -> None:
     with console.quiet_imports():
         from electra_tf.data import dataset_builder, runners, vocabularies
 
-    dataset_builder.build_records(
+    dataset_builder.build(
         corpus,
         vocabularies.open_vocabulary(corpus, corpus.vocab_file),
-        os.path.join(config.data_dir, "pretrain_tfrecords"),
+        output_dir=os.path.join(config.data_dir, "pretrain_tfrecords"),
         overwrite=config.overwrite,
         runner=runners.LocalRunner(config.num_processes),
         log=console.say,

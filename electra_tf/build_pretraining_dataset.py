@@ -78,10 +78,10 @@ def main(config: BuildConfig) -> None:
         runner = beam_runner.BeamRunner(config.runner, config.beam_options)
     else:
         runner = runners.LocalRunner(config.num_processes)
-    dataset_builder.build_records(
+    dataset_builder.build(
         config.corpus,
         vocabularies.open_vocabulary(config.corpus, config.corpus.vocab_file),
-        config.output_dir,
+        output_dir=config.output_dir,
         overwrite=config.overwrite,
         runner=runner,
         log=console.say,

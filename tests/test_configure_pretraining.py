@@ -218,9 +218,3 @@ def test_hyperparameters_of_the_original_mean_what_they_meant(
 ):
     flags = [f"--{name}={value}" for name, value in expected.items()]
     assert _parse(f"--hparams={hparams}") == _parse(*flags)
-
-
-def test_help_lists_every_flag():
-    text = config_flags.help_text(print, configure.PretrainingConfig)
-    for leaf in leaves(configure.PretrainingConfig):
-        assert f"{leaf.field.name}:" in text

@@ -1,6 +1,7 @@
 """A corpus of a few hundred words, with copies, and what is built from it."""
 
 import random
+import re
 
 import tensorflow as tf
 
@@ -54,6 +55,13 @@ def build(config, directory, vocabulary=VOCABULARY, **kwargs):
     return dataset_builder.build(
         config, vocabulary, output_dir=str(directory), **kwargs
     )
+
+
+def documents_told(said):
+    """Returns the numbers of documents in the log of a build."""
+    progress = re.compile(r"([\d,]+) documents, .* MB/s")
+    matches = filter(None, map(progress.match, said))
+    return [int(match[1].replace(",", "")) for match in matches]
 
 
 def contents(directory):

@@ -168,7 +168,9 @@ def infer(
         sharing=_sharing(scope, weights),
         is_two_tower=is_two_tower,
         heads=tuple(head for head in heads if head in scopes),
-        extras={n: x for n, x in weights.items() if _is_extra(n)},
+        extras={
+            n: x for n, x in weights.items() if n.partition("/")[0] in EXTRAS
+        },
         tasks=_tasks(weights),
     )
     _compare(architecture.shapes(), weights)
@@ -223,10 +225,6 @@ def generator_flags(generator: BertConfig) -> dict[str, int]:
         "generator_num_attention_heads": generator.num_attention_heads,
         "generator_intermediate_size": generator.intermediate_size,
     }
-
-
-def _is_extra(name: str) -> bool:
-    return name.partition("/")[0] in EXTRAS
 
 
 def _sharing(scope: str, shapes: Shapes) -> str:

@@ -76,8 +76,6 @@ def prepare(loaded: Weights, config: ConvertConfig) -> Weights:
       loaded: as read.
       config: the changes.
     """
-    if not config.extra_heads:
-        loaded = weights.without_extras(loaded)
     if config.new_vocab_file or config.vocab_size:
         vocabulary = None
         if config.new_vocab_file:

@@ -144,14 +144,21 @@ def write(
     """
     names = tuple(networks)
     title = " and ".join(f"ELECTRA {name}" for name in names)
+    updates = [("updates", f"{step:,}")] if step else []
+    metrics = [(name, f"{x:.6g}") for name, x in facts.metrics.items()]
     parts = [
         _header(names, facts, target, head),
         f"# {facts.model_name or title}\n",
-        *(_about(name, facts) + "\n" for name in names if not head),
+        *(
+            (_ABOUT_ENERGIES if facts.has_energies else _TEXTS[name].about)
+            + "\n"
+            for name in names
+            if not head
+        ),
         _sizes(networks),
-        _training(step, facts),
+        _table("Pre-training", ("", ""), [*updates, *facts.training.items()]),
         _corpus(facts.manifest),
-        _metrics(facts.metrics),
+        _table("On held-out text", ("metric", "value"), metrics),
         _loading(names, target, head, usage=usage),
         f"Written by electra_tf {electra_tf.__version__}.\n",
     ]
@@ -175,11 +182,6 @@ def _header(
     return "\n".join(lines)
 
 
-def _about(network: str, facts: Facts) -> str:
-    known = _TEXTS[network].about
-    return _ABOUT_ENERGIES if facts.has_energies else known
-
-
 def _sizes(networks: Mapping[str, Part]) -> str:
     parts = networks.values()
     counts = (f"{part.num_parameters:,}" for part in parts)
@@ -188,12 +190,6 @@ def _sizes(networks: Mapping[str, Part]) -> str:
         values = (f"{getattr(part.config, size):,}" for part in parts)
         rows.append((size, *values))
     return _table("Networks", ("", *networks), rows)
-
-
-def _training(step: int, facts: Facts) -> str:
-    rows = [("updates", f"{step:,}")] if step else []
-    rows += facts.training.items()
-    return _table("Pre-training", ("", ""), rows)
 
 
 def _corpus(manifest: Mapping[str, Any]) -> str:
@@ -212,11 +208,6 @@ def _corpus(manifest: Mapping[str, Any]) -> str:
         ("accents removed", str(manifest["strip_accents"])),
     ]
     return _table("Corpus", ("", ""), rows)
-
-
-def _metrics(metrics: Mapping[str, float]) -> str:
-    rows = [(name, f"{value:.6g}") for name, value in metrics.items()]
-    return _table("On held-out text", ("metric", "value"), rows)
 
 
 def _table(

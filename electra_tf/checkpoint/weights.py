@@ -251,21 +251,6 @@ def with_slots(weights: Weights) -> Weights:
     return dataclasses.replace(weights, arrays=arrays)
 
 
-def without_extras(weights: Weights) -> Weights:
-    """Removes the weights that only some objectives have, and their slots."""
-    extras = weights.architecture.extras
-    names = {
-        name
-        for extra in extras
-        for name in (extra, *(f"{extra}/{slot}" for slot in SLOTS))
-    }
-    return dataclasses.replace(
-        weights,
-        arrays={n: a for n, a in weights.arrays.items() if n not in names},
-        architecture=dataclasses.replace(weights.architecture, extras={}),
-    )
-
-
 def without_slots(weights: Weights) -> Weights:
     """Removes Adam's slots."""
     arrays = {n: a for n, a in weights.arrays.items() if not n.endswith(SLOTS)}

@@ -29,10 +29,6 @@ class ConvertConfig:
     without a head. The corrector of an objective that predicts words becomes a
     masked language model."""
 
-    extra_heads: bool = True
-    """Write the weights that only some objectives have, as the copy head of
-    all_tokens_mlm; never written to hf, nor with one network alone."""
-
     vocab_file: str = ""
     """Vocabulary of the input. Default: vocab.txt beside it."""
 

@@ -1,11 +1,9 @@
 """The shapes of encoders; needs no TensorFlow."""
 
 import dataclasses
-import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from electra_tf.util import files
 from electra_tf.util.config_fields import one_of, require, require_choices
 from electra_tf.util.errors import UserError
 
@@ -144,16 +142,6 @@ class BertConfig(CommonConfig):
             return cls(**values)
         except TypeError as error:
             raise UserError(f"Not a BertConfig: {error}.") from error
-
-    @classmethod
-    def from_json_file(cls, path: str | os.PathLike[str]) -> "BertConfig":
-        """Makes a configuration from a JSON file of what `to_dict` returned.
-
-        Raises:
-          UserError: if the file cannot be read, or a field is unknown or
-            missing.
-        """
-        return cls.from_dict(files.read_json(path))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -2,8 +2,9 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+from electra_tf.data.formats.text_lines import Statistics
 from electra_tf.util import console
 
 MAX_RATIO = 2  # of the share of records held out to its target, either way
@@ -25,28 +26,6 @@ _LEFT_OUT = {
 Log = Callable[[str], None]
 
 
-class Progress(NamedTuple):
-    """Progress of a build.
-
-    Attributes:
-      num_documents: read so far.
-      num_bytes: of text, read so far.
-      total_bytes: of all text, about; 0 if that is not known.
-      bytes_before: read by an earlier build that was stopped.
-      is_search: whether duplicates are looked for, and nothing built yet.
-      num_records: written to the files of a data set so far.
-      total_records: of the data set; 0 while text is read.
-    """
-
-    num_documents: int = 0
-    num_bytes: int = 0
-    total_bytes: int = 0
-    bytes_before: int = 0
-    is_search: bool = False
-    num_records: int = 0
-    total_records: int = 0
-
-
 class ProgressLog:
     """Logs the progress of a build from time to time.
 
@@ -61,32 +40,48 @@ class ProgressLog:
         self._text_start = 0.0
         self._is_search = False
 
-    def __call__(self, progress: Progress) -> None:
-        if progress.total_records:
-            self._log(
-                lambda: (
-                    f"Writing: {progress.num_records:,} of "
-                    f"{progress.total_records:,} records"
-                )
-            )
-            return
-        self._bytes_before = progress.bytes_before
-        num_bytes = progress.num_bytes - progress.bytes_before
-        if not num_bytes or progress.is_search != self._is_search:
+    def records(self, number: int, total: int) -> None:
+        """Tells how many records are in the files of a data set, of how many.
+
+        Args:
+          number: of records that are written.
+          total: of the data set.
+        """
+        self._log(lambda: f"Writing: {number:,} of {total:,} records")
+
+    def text(
+        self,
+        read: Statistics,
+        total_bytes: int,
+        *,
+        bytes_before: int,
+        is_search: bool,
+    ) -> None:
+        """Tells how much text is read.
+
+        Args:
+          read: `documents` and `text_bytes` so far.
+          total_bytes: of all text, about; 0 if that is not known.
+          bytes_before: read by an earlier build that was stopped.
+          is_search: whether duplicates are looked for, and nothing built yet.
+        """
+        self._bytes_before = bytes_before
+        num_bytes = read.text_bytes - bytes_before
+        if not num_bytes or is_search != self._is_search:
             # Not from the beginning: processes take seconds to start.
             self._text_start = time.monotonic()
-            self._is_search = progress.is_search
+            self._is_search = is_search
         if num_bytes:
-            self._log(lambda: self._text(progress, num_bytes))
+            self._log(lambda: self._text(read, num_bytes, total_bytes))
 
-    def _text(self, progress: Progress, num_bytes: int) -> str:
+    def _text(self, read: Statistics, num_bytes: int, total_bytes: int) -> str:
         """Returns a line on the text read so far, `num_bytes` of it now."""
-        text = "Looking for duplicates: " if progress.is_search else ""
-        text += f"{progress.num_documents:,} documents, "
+        text = "Looking for duplicates: " if self._is_search else ""
+        text += f"{read.documents:,} documents, "
         text += console.rate(num_bytes, self._text_start)
-        if progress.bytes_before:
-            text += f" after {progress.bytes_before / 1e6:.1f} MB before"
-        left = progress.total_bytes - progress.num_bytes
+        if self._bytes_before:
+            text += f" after {self._bytes_before / 1e6:.1f} MB before"
+        left = total_bytes - read.text_bytes
         if left > 0:
             seconds = left / num_bytes * (time.monotonic() - self._text_start)
             text += f", about {_duration(seconds)} left"

@@ -14,14 +14,13 @@ see `merge`. A runner does both steps, see `runners`.
 
 import contextlib
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import tensorflow as tf
 
 from electra_tf.config.corpus import CorpusConfig
 from electra_tf.data import build_log, corpus, deduplication
-from electra_tf.data.build_log import Progress
 from electra_tf.data.dataset_files import (
     MANIFEST,
     SHARDS_DIRECTORY,
@@ -34,7 +33,7 @@ from electra_tf.data.shards import HASHES, Shard, plan
 from electra_tf.data.sources import expand
 from electra_tf.data.summaries import Summary
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.util import console, files, storage
+from electra_tf.util import files, storage
 from electra_tf.util.errors import UserError
 from electra_tf.util.locks import DirectoryLock
 
@@ -47,48 +46,6 @@ STORAGE_ERRORS = (
     tf.errors.UnavailableError,
 )
 
-Report = Callable[[Progress], None]
-
-
-def build_records(
-    config: CorpusConfig,
-    vocabulary: Vocabulary,
-    output_dir: str,
-    *,
-    overwrite: bool = False,
-    runner: Runner,
-    log: build_log.Log = console.say,
-) -> dict[str, Any]:
-    """Builds the data sets of a corpus and logs the progress.
-
-    Args:
-      config: the corpus and how to pack it.
-      vocabulary: of its tokens.
-      output_dir: where the files go, see `build`.
-      overwrite: whether to replace a data set that lies there.
-      runner: of the build.
-      log: receives lines on the progress.
-
-    Returns:
-      The manifest of the data set with the longest rows.
-    """
-    outputs = [config.directory_of(c, output_dir) for c in config.data_sets]
-    log(f"Building records in {', '.join(outputs)}")
-    progress = build_log.ProgressLog(log)
-    manifest = build(
-        config,
-        vocabulary,
-        output_dir=output_dir,
-        overwrite=overwrite,
-        runner=runner,
-        report=progress,
-    )
-    log(progress.total(manifest["counts"]["text_bytes"]))
-    paths = (os.path.join(output, MANIFEST) for output in outputs)
-    log(build_log.summary([files.read_json(path) for path in paths]))
-    build_log.check_held_out(manifest)
-    return manifest
-
 
 def build(
     config: CorpusConfig,
@@ -97,7 +54,7 @@ def build(
     output_dir: str,
     overwrite: bool = False,
     runner: Runner = ONE_PROCESS,
-    report: Report = lambda _: None,
+    log: build_log.Log = lambda _: None,
 ) -> dict[str, Any]:
     """Builds the data sets of a corpus.
 
@@ -111,7 +68,7 @@ def build(
         `CorpusConfig.directory_of`.
       overwrite: whether to replace a data set that lies there.
       runner: of the steps that read all of the corpus.
-      report: called now and then.
+      log: receives lines on the progress and the result.
 
     Returns:
       The manifest of the data set with the longest rows.
@@ -123,7 +80,9 @@ def build(
       DirectoryInUseError: if another build writes there.
     """
     outputs = [config.directory_of(c, output_dir) for c in config.data_sets]
+    log(f"Building records in {', '.join(outputs)}")
     _check_free(outputs, overwrite)
+    progress = build_log.ProgressLog(log)
     sources = expand(config.corpus, tfds_data_dir=config.tfds_data_dir)
     with contextlib.ExitStack() as stack:
         for output in outputs:
@@ -135,10 +94,10 @@ def build(
         shards = plan(sources, config, vocabulary, output_dir)
         try:
             manifest = _build_and_merge(
-                shards, config, vocabulary, output_dir, runner, report
+                shards, config, vocabulary, output_dir, runner, progress
             )
         except BrokenPipeError:
-            raise  # of what listens to `report`, not of the data set
+            raise  # of what listens to `log`, not of the data set
         except (OSError, *STORAGE_ERRORS) as error:
             raise UserError(
                 f"The data set could not be written to {output_dir}: {error}. "
@@ -148,6 +107,10 @@ def build(
             for output in outputs:
                 _remove_incomplete(output)
         remove_shards(output_dir)
+    log(progress.total(manifest["counts"]["text_bytes"]))
+    paths = (os.path.join(output, MANIFEST) for output in outputs)
+    log(build_log.summary([files.read_json(path) for path in paths]))
+    build_log.check_held_out(manifest)
     return manifest
 
 
@@ -157,25 +120,23 @@ def _build_and_merge(
     vocabulary: Vocabulary,
     output_dir: str,
     runner: Runner,
-    report: Report,
+    progress: build_log.ProgressLog,
 ) -> dict[str, Any]:
     """Builds the shards that are missing, and merges all of them."""
     planned = shards
     if config.drop_duplicates:
-        _map(Job("hash", config, vocabulary), planned, runner, report)
+        _map(Job("hash", config, vocabulary), planned, runner, progress)
         dropped = deduplication.find([s.hashes_path for s in planned])
         shards = list(map(Shard.without, planned, dropped))
     _remove_strangers([*planned, *shards], output_dir)
-    _map(Job("build", config, vocabulary), shards, runner, report)
+    _map(Job("build", config, vocabulary), shards, runner, progress)
     return merge(
         shards,
         config,
         vocabulary,
         output_dir=output_dir,
         runner=runner,
-        report=lambda number, total: report(
-            Progress(num_records=number, total_records=total)
-        ),
+        report=progress.records,
     )
 
 
@@ -189,7 +150,12 @@ def _check_free(outputs: Iterable[str], overwrite: bool) -> None:
             )
 
 
-def _map(job: Job, shards: list[Shard], runner: Runner, report: Report) -> None:
+def _map(
+    job: Job,
+    shards: list[Shard],
+    runner: Runner,
+    progress: build_log.ProgressLog,
+) -> None:
     """Maps a job over the shards for which no earlier build did it."""
     missing, before = [], corpus.Statistics()
     for shard in shards:
@@ -200,14 +166,15 @@ def _map(job: Job, shards: list[Shard], runner: Runner, report: Report) -> None:
     total = before.text_bytes + sum(s.num_text_bytes for s in missing)
 
     def report_sum(num_documents: int, num_bytes: int) -> None:
-        report(
-            Progress(
-                before.documents + num_documents,
-                before.text_bytes + num_bytes,
-                total,
-                before.text_bytes,
-                is_search=job.step == "hash",
-            )
+        read = corpus.Statistics(
+            documents=before.documents + num_documents,
+            text_bytes=before.text_bytes + num_bytes,
+        )
+        progress.text(
+            read,
+            total,
+            bytes_before=before.text_bytes,
+            is_search=job.step == "hash",
         )
 
     report_sum(0, 0)

@@ -11,9 +11,9 @@ TensorFlow.
 """
 
 import hashlib
+import itertools
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -23,22 +23,9 @@ from electra_tf.util import files, storage
 BUCKET_DOCUMENTS = 2**22  # 100 MB
 
 _NUM_RANGES = 256  # of hashes, by their first byte
+# Both halves of a hash, and the number of its document in its shard.
 _ENTRY = np.dtype([("first", "<u8"), ("second", "<u8"), ("number", "<u4")])
 _STARTS = np.dtype("<u8")
-
-
-class Hashes(NamedTuple):
-    """The hashes of some documents, sorted.
-
-    Attributes:
-      first: uint64 [n], the first half of each hash.
-      second: uint64 [n], the second half.
-      number: uint32 [n], of the document in its shard.
-    """
-
-    first: np.ndarray
-    second: np.ndarray
-    number: np.ndarray
 
 
 def document_hash(lines: Iterable[str], *, do_lower_case: bool) -> bytes:
@@ -74,23 +61,6 @@ def write_hashes(path: str, hashes: Iterable[bytes]) -> None:
     files.atomic_write_bytes(path, starts.tobytes() + entries.tobytes())
 
 
-def read_hashes(path: str, first: int = 0, last: int = _NUM_RANGES) -> Hashes:
-    """Reads the hashes of some ranges.
-
-    Args:
-      path: of the file.
-      first: of the ranges.
-      last: the range after them.
-    """
-    with storage.open_binary(path) as file:
-        starts = np.frombuffer(file.read(_header_bytes()), _STARTS)
-        start, end = int(starts[first]), int(starts[last])
-        file.seek(_header_bytes() + start * _ENTRY.itemsize)
-        content = file.read((end - start) * _ENTRY.itemsize)
-    entries = np.frombuffer(content, _ENTRY)
-    return Hashes(*(entries[name] for name in _ENTRY.names))
-
-
 def count(path: str) -> int:
     """Returns the number of documents in a file of hashes."""
     return (storage.size(path) - _header_bytes()) // _ENTRY.itemsize
@@ -105,32 +75,30 @@ def find(paths: Sequence[str]) -> list[bytes]:
     Returns:
       For each shard one bit for each of its documents, see `leave_out`.
     """
-    counts = [count(path) for path in paths]
-    bits = [np.zeros(-(-number // 8), np.uint8) for number in counts]
-    num_buckets = -(-sum(counts) // BUCKET_DOCUMENTS)
+    counts = np.array([count(path) for path in paths])
+    sizes = -(-counts // 8)
+    ends = np.cumsum(sizes)
+    bits = np.zeros(ends[-1], np.uint8)
+    num_buckets = -(-int(counts.sum()) // BUCKET_DOCUMENTS)
     num_buckets = min(max(num_buckets, 1), _NUM_RANGES)
     edges = np.linspace(0, _NUM_RANGES, num_buckets + 1).astype(int).tolist()
-    for first, last in zip(edges[:-1], edges[1:], strict=True):
-        each = [read_hashes(path, first, last) for path in paths]
+    for first, last in itertools.pairwise(edges):
+        each = [_read_hashes(path, first, last) for path in paths]
         shards, numbers = _later(each)
-        borders = np.searchsorted(shards, np.arange(len(paths) + 1))
-        for shard, (start, end) in enumerate(
-            zip(borders[:-1], borders[1:], strict=True)
-        ):
-            _mark(bits[shard], numbers[start:end])
-    return [each.tobytes() for each in bits]
+        places = (ends - sizes)[shards] + (numbers >> 3)
+        values = (1 << (numbers & 7)).astype(np.uint8)
+        np.bitwise_or.at(bits, places, values)
+    return [each.tobytes() for each in np.split(bits, ends[:-1])]
 
 
-def _mark(bits: np.ndarray, numbers: np.ndarray) -> None:
-    """Sets the bits of documents.
-
-    Args:
-      bits: uint8 [bytes].
-      numbers: int [n], of the documents.
-    """
-    numbers = np.asarray(numbers, np.int64)
-    values = (1 << (numbers & 7)).astype(np.uint8)
-    np.bitwise_or.at(bits, numbers >> 3, values)
+def _read_hashes(path: str, first: int, last: int) -> np.ndarray:
+    """Reads the hashes from one range up to another, `_ENTRY` [n]."""
+    with storage.open_binary(path) as file:
+        starts = np.frombuffer(file.read(_header_bytes()), _STARTS)
+        start, end = int(starts[first]), int(starts[last])
+        file.seek(_header_bytes() + start * _ENTRY.itemsize)
+        content = file.read((end - start) * _ENTRY.itemsize)
+    return np.frombuffer(content, _ENTRY)
 
 
 def leave_out(
@@ -155,23 +123,24 @@ def leave_out(
             yield lines
 
 
-def _later(each: Sequence[Hashes]) -> tuple[np.ndarray, np.ndarray]:
+def _later(each: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """Returns shards and numbers of all duplicates but the first ones.
 
     Args:
-      each: the hashes of each shard.
+      each: the hashes of each shard, `_ENTRY` [n].
 
     Returns:
       int [n] and uint32 [n], by shard.
     """
-    first, second, numbers = map(np.concatenate, zip(*each, strict=True))
-    shards = np.repeat(np.arange(len(each)), [len(h.number) for h in each])
-    order = np.lexsort((second, first))  # stable: by shard and number then
+    entries = np.concatenate(each)
+    shards = np.repeat(np.arange(len(each)), list(map(len, each)))
+    halves = entries["first"], entries["second"]
+    order = np.lexsort(halves[::-1])  # stable: by shard and number then
     is_same = np.ones(max(len(order) - 1, 0), bool)
-    for half in (first[order], second[order]):
-        is_same &= half[1:] == half[:-1]
+    for half in halves:
+        is_same &= half[order[1:]] == half[order[:-1]]
     later = np.sort(order[1:][is_same])
-    return shards[later], numbers[later]
+    return shards[later], entries["number"][later]
 
 
 def _header_bytes() -> int:

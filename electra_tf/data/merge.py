@@ -8,7 +8,7 @@ import contextlib
 import dataclasses
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from electra_tf.config.corpus import CorpusConfig
 from electra_tf.data import corpus, dataset_files, held_out, receipts
@@ -28,22 +28,6 @@ from electra_tf.util.errors import UserError
 
 FILE_BYTES = 16 * 2**20  # a file is about as large as its text
 MAX_FILES = 512  # all are open at once
-
-
-class _Merged(NamedTuple):
-    """A data set that is written but not published.
-
-    Attributes:
-      directory: where it goes.
-      manifest: without its files.
-      unigrams: how often each token occurs in training records.
-      writers: of its files.
-    """
-
-    directory: str
-    manifest: dict[str, Any]
-    unigrams: list[int]
-    writers: list[RecordWriter]
 
 
 def merge(
@@ -88,38 +72,18 @@ def merge(
     except UserError:
         remove_shards(output_dir)  # this text gives nothing
         raise
+    outputs = [config.directory_of(c, output_dir) for c in config.data_sets]
+    num_bytes = total.statistics.text_bytes
     with contextlib.ExitStack() as stack:
-        merged = []
-        for number, data_set in enumerate(config.data_sets):
-            output = config.directory_of(data_set, output_dir)
-            num_bytes = total.statistics.text_bytes
+        of_each = []
+        for data_set, output in zip(config.data_sets, outputs, strict=True):
             writers = _writers(data_set, output, num_bytes, stack)
-            _distribute(shards, writers, num_records, runner, report)
-            unigrams = total.packed[number].unigrams.tolist()
-            merged.append(
-                _Merged(
-                    output, manifests[number], unigrams, [*writers.values()]
-                )
-            )
-        _publish(merged)
+            runner.distribute_records(shards, writers, num_records, report)
+            for writer in writers.values():
+                writer.close()
+            of_each.append([*writers.values()])
+        _publish(outputs, manifests, total, of_each)
     return manifests[-1]
-
-
-def _distribute(
-    shards: list[Shard],
-    writers: Mapping[RecordKind, RecordWriter],
-    num_records: Mapping[RecordKind, list[int]],
-    runner: Runner,
-    report: Callable[[int, int], None],
-) -> None:
-    """Writes the records of one data set to its files."""
-    of_each = {kind: num_records[kind] for kind in writers}
-    total = sum(map(sum, of_each.values()))
-    runner.distribute_records(
-        shards, writers, of_each, lambda number: report(number, total)
-    )
-    for writer in writers.values():
-        writer.close()
 
 
 def _add(
@@ -136,12 +100,11 @@ def _manifest(
     total: Summary, number: int, data_set: CorpusConfig, vocabulary: Vocabulary
 ) -> dict[str, Any]:
     """Returns the manifest of a data set, without its files."""
-    packed = total.packed[number]
-    counts = _counts(total.statistics, packed.counts, data_set)
-    counts["train_tokens"] = int(packed.unigrams.sum())
+    counts, unigrams = total.packed[number]
     lengths = total.lengths.items()
     return dataset_files.settings(data_set, vocabulary) | {
-        "counts": counts,
+        "counts": _counts(total.statistics, counts, data_set)
+        | {"train_tokens": int(unigrams.sum())},
         "document_tokens": {split: each.summary() for split, each in lengths},
     }
 
@@ -149,8 +112,14 @@ def _manifest(
 def _counts(
     read: corpus.Statistics, packed: Mapping[str, int], config: CorpusConfig
 ) -> dict[str, Any]:
-    """Returns the counts of a data set's manifest."""
-    _check_records(read, packed, config)
+    """Returns the counts of a manifest, of text with a record to train on."""
+    corpus.check_text(read)
+    if packed["records"] <= packed["held_out_records"]:
+        raise UserError(
+            "The corpus must give at least one record for training. Received: "
+            f"{read.documents} document(s) with {packed['tokens_read']} "
+            f"token(s), held_out_fraction={config.held_out_fraction}."
+        )
     num_padding = (
         packed["slots"] - packed["tokens_kept"] - packed["special_tokens"]
     )
@@ -165,19 +134,6 @@ def _counts(
         "records": packed["records"],
         "held_out_records": packed["held_out_records"],
     }
-
-
-def _check_records(
-    read: corpus.Statistics, packed: Mapping[str, int], config: CorpusConfig
-) -> None:
-    """Checks that there is text, and a record to train on."""
-    corpus.check_text(read)
-    if packed["records"] <= packed["held_out_records"]:
-        raise UserError(
-            "The corpus must give at least one record for training. Received: "
-            f"{read.documents} document(s) with {packed['tokens_read']} "
-            f"token(s), held_out_fraction={config.held_out_fraction}."
-        )
 
 
 def _writers(
@@ -202,22 +158,37 @@ def _writers(
     }
 
 
-def _publish(merged: Iterable[_Merged]) -> None:
-    """Replaces older data sets by the complete new ones."""
-    receipts.forget(data_set.directory for data_set in merged)
-    for data_set in merged:
-        remove_files(find_data_set(data_set.directory))
+def _publish(
+    outputs: list[str],
+    manifests: list[dict[str, Any]],
+    total: Summary,
+    writers: list[list[RecordWriter]],
+) -> None:
+    """Replaces older data sets by the complete new ones.
+
+    Args:
+      outputs: directory of each data set.
+      manifests: of each, without its files.
+      total: counts of the corpus.
+      writers: of the files of each.
+    """
+    receipts.forget(outputs)
+    _remove_data_sets(outputs)
     try:
-        for directory, manifest, unigrams, writers in merged:
-            manifest["files"] = [
-                entry for writer in writers for entry in writer.publish()
-            ]
-            dataset_files.write_unigram_counts(directory, unigrams)
-            files.write_json(os.path.join(directory, MANIFEST), manifest)
+        for output, manifest, packed, own in zip(
+            outputs, manifests, total.packed, writers, strict=True
+        ):
+            manifest["files"] = [x for w in own for x in w.publish()]
+            dataset_files.write_unigram_counts(output, packed.unigrams)
+            files.write_json(os.path.join(output, MANIFEST), manifest)
     except BaseException:
-        for data_set in merged:
-            remove_files(find_data_set(data_set.directory))
+        _remove_data_sets(outputs)
         raise
+
+
+def _remove_data_sets(directories: Iterable[str]) -> None:
+    for directory in directories:
+        remove_files(find_data_set(directory))
 
 
 def remove_shards(output_dir: str) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.data.dataset_builder import build_records
+from electra_tf.data import dataset_builder
 from electra_tf.data.dataset_files import check_choices, read_unigram_counts
 from electra_tf.data.records import Records, find
 from electra_tf.data.runners import LocalRunner
@@ -88,10 +88,10 @@ def _ensure_records(config: PretrainingConfig, log: Log) -> Vocabulary:
     if not storage.exists(config.vocab_file):
         build_vocabulary(config.corpus, config.vocab_file, log=log)
     vocabulary = open_vocabulary(config.corpus, config.vocab_file)
-    build_records(
+    dataset_builder.build(
         config.corpus,
         vocabulary,
-        config.records_dir,
+        output_dir=config.records_dir,
         runner=LocalRunner(config.runtime.num_processes),
         log=log,
     )

@@ -6,25 +6,22 @@ record is lost alone. A corrupt size loses the records up to the next valid
 header, a size with its checksum.
 """
 
-import numpy as np
 import tensorflow as tf
 
 from electra_tf.util import console, storage
 from electra_tf.util.errors import UserError
 
-_SIZE_BYTES = 8
 _HEADER_BYTES = 12
+_CHECKSUM_BYTES = 4
 _FRAME_BYTES = 16  # around a record
-_BLOCK_RECORDS = 1024
-_BLOCK_BYTES = 2**16
 
 
-def _crc_table() -> np.ndarray:
-    """Returns the CRC-32C (Castagnoli) of each byte, uint32 [256]."""
-    table = np.arange(256, dtype=np.uint32)
+def _crc_table() -> list[int]:
+    """Returns the CRC-32C (Castagnoli) of each byte."""
+    table = list(range(256))
     for _ in range(8):
-        table = np.where(table & 1, (table >> 1) ^ 0x82F63B78, table >> 1)
-    return table.astype(np.uint32)
+        table = [(crc >> 1) ^ (0x82F63B78 * (crc & 1)) for crc in table]
+    return table
 
 
 _TABLE = _crc_table()
@@ -96,111 +93,43 @@ def recover(path: str) -> list[bytes | None]:
       size, whatever number of records is lost there.
     """
     content = storage.read_bytes(path)
-    data = np.frombuffer(content, np.uint8)
     found: list[bytes | None] = []
     position = 0
     while position < len(content):
-        frames = _frames(content, data, position)
-        found += _records(content, data, frames)
-        if frames:
-            start, size = frames[-1]
-            position = start + size + _FRAME_BYTES
-        if position < len(content):
+        end = _frame_end(content, position)
+        if end is None:
             found.append(None)
-            position = _next_frame(content, data, position + 1)
+            position = _next_frame(content, position + 1)
+        else:
+            frame = content[position + _HEADER_BYTES : end]
+            record = frame[:-_CHECKSUM_BYTES]
+            found.append(record if frame == _with_checksum(record) else None)
+            position = end
     return found
 
 
-def _frames(
-    content: bytes, data: np.ndarray, position: int
-) -> list[tuple[int, int]]:
-    """Returns start and size of the frames that follow before a damaged size.
-
-    Args:
-      content: of the file.
-      data: the same as uint8.
-      position: of the first frame.
-    """
-    frames = []
-    while position + _FRAME_BYTES <= len(content):
-        size = _number(content, position, _SIZE_BYTES)
-        if position + size + _FRAME_BYTES > len(content):
-            break
-        frames.append((position, size))
-        position += size + _FRAME_BYTES
-    starts = np.array([start for start, _ in frames], np.int64)
-    is_intact = _has_valid_header(data, starts)
-    return frames if is_intact.all() else frames[: int(is_intact.argmin())]
+def _frame_end(content: bytes, position: int) -> int | None:
+    """Returns where a frame ends; None if its size is damaged or too large."""
+    header = content[position : position + _HEADER_BYTES]
+    size = header[:-_CHECKSUM_BYTES]
+    end = position + int.from_bytes(size, "little") + _FRAME_BYTES
+    # Few bytes by chance are a size that fits, so that most need no checksum.
+    is_intact = end <= len(content) and header == _with_checksum(size)
+    return end if is_intact else None
 
 
-def _records(
-    content: bytes, data: np.ndarray, frames: list[tuple[int, int]]
-) -> list[bytes | None]:
-    """Returns the records of frames; None for those with a wrong checksum."""
-    records: list[bytes | None] = []
-    for first in range(0, len(frames), _BLOCK_RECORDS):
-        block = frames[first : first + _BLOCK_RECORDS]
-        sizes = np.array([size for _, size in block])
-        rows = np.zeros([len(block), sizes.max()], np.uint8)
-        for row, (start, size) in zip(rows, block, strict=True):
-            row[:size] = data[start + _HEADER_BYTES :][:size]
-        computed = _checksums(rows, sizes)
-        for (start, size), checksum in zip(block, computed, strict=True):
-            end = start + _HEADER_BYTES + size
-            is_intact = _number(content, end, 4) == checksum
-            records.append(
-                content[start + _HEADER_BYTES : end] if is_intact else None
-            )
-    return records
-
-
-def _next_frame(content: bytes, data: np.ndarray, position: int) -> int:
+def _next_frame(content: bytes, position: int) -> int:
     """Returns the first position from one on at which a frame may begin."""
-    while position + _FRAME_BYTES <= len(content):
-        end = min(position + _BLOCK_BYTES, len(content) - _FRAME_BYTES + 1)
-        starts = np.arange(position, end)
-        for start in starts[_has_valid_header(data, starts)].tolist():
-            size = _number(content, start, _SIZE_BYTES)
-            if start + size + _FRAME_BYTES <= len(content):
-                return start
-        position = end
-    return len(content)
+    while position < len(content) and _frame_end(content, position) is None:
+        position += 1
+    return position
 
 
-def _has_valid_header(data: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """Returns whether positions hold a size with its checksum.
-
-    Args:
-      data: uint8 [bytes].
-      starts: int64 [n].
-
-    Returns:
-      bool [n].
-    """
-    headers = data[starts[:, None] + np.arange(_HEADER_BYTES)]
-    sizes, stored = np.split(headers, [_SIZE_BYTES], axis=1)
-    stored = np.ascontiguousarray(stored).view("<u4")[:, 0]
-    return _checksums(sizes, np.full(len(starts), _SIZE_BYTES)) == stored
-
-
-def _checksums(rows: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Returns the checksum of each row, as the files have them.
-
-    Args:
-      rows: uint8 [n, bytes].
-      sizes: int64 [n], the bytes of each that count.
-
-    Returns:
-      uint32 [n].
-    """
-    crc = np.full(len(rows), 0xFFFFFFFF, np.uint32)
-    for column, values in enumerate(rows.T):
-        updated = _TABLE[(crc ^ values) & 0xFF] ^ (crc >> 8)
-        crc = np.where(column < sizes, updated, crc)
-    crc = ~crc
-    rotated = (crc >> 15) | (crc << 17)
-    return rotated + np.uint32(0xA282EAD8)  # modulo 2^32
-
-
-def _number(content: bytes, position: int, num_bytes: int) -> int:
-    return int.from_bytes(content[position : position + num_bytes], "little")
+def _with_checksum(data: bytes) -> bytes:
+    """Returns bytes and their checksum, as the files have them."""
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc = _TABLE[(crc ^ byte) & 0xFF] ^ (crc >> 8)
+    crc ^= 0xFFFFFFFF
+    masked = ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+    return data + masked.to_bytes(_CHECKSUM_BYTES, "little")

@@ -35,7 +35,7 @@ SECONDS_BETWEEN_REPORTS = 0.5
 SHARDS_PER_PROCESS = 4  # at least, where the number of processes is not given
 
 ReportText = Callable[[int, int], None]  # documents and bytes of text, read
-ReportRecords = Callable[[int], None]  # number of records, written
+ReportRecords = Callable[[int, int], None]  # records written, of how many
 
 
 class Job(NamedTuple):
@@ -112,7 +112,7 @@ class Runner(Protocol):
         Args:
           shards: in order, all of them done.
           writers: of the records of each kind.
-          num_records: of each kind in each shard.
+          num_records: of these and other kinds in each shard.
           report: called now and then.
         """
 
@@ -158,13 +158,14 @@ class LocalRunner:
         report: ReportRecords,
     ) -> None:
         """Writes record by record in this process."""
+        total = sum(sum(num_records[kind]) for kind in writers)
         num_written = 0
         for number, shard in enumerate(shards):
             for kind, writer in writers.items():
                 for record in shard.records(kind):
                     writer.write(record)
                 num_written += num_records[kind][number]
-            report(num_written)
+            report(num_written, total)
 
 
 def num_cores() -> int:

@@ -10,6 +10,7 @@ from electra_tf.util import console, storage
 from electra_tf.util.errors import UserError
 
 DEMO = "demo"
+TFDS = "tfds:"
 
 _SPACE = b" \t\r\v\f\n"
 _SCAN_BYTES = 2**16
@@ -49,8 +50,8 @@ def expand(
 
     Args:
       patterns: files, globs (`**` for any depth), directories (every file in
-        them and below, but for hidden ones), "tfds:NAME[/CONFIG][:SPLIT]", or
-        "demo".
+        them and below, but for hidden ones), "tfds:NAME[/CONFIG][:SPLIT]" (by
+        default the newest version and "train"), or "demo".
       tfds_data_dir: directory of prepared data sets.
 
     Returns:
@@ -101,39 +102,17 @@ def split_source(
     if not _is_file(source):
         return [source]
     size = storage.size(source.path)
-    return split_source_at(
-        source,
-        range(num_bytes, size, num_bytes),
-        blanks_separate_docs=blanks_separate_docs,
-    )
-
-
-def split_source_at(
-    source: TextSource, cuts: Iterable[int], *, blanks_separate_docs: bool
-) -> list[TextSource]:
-    """Splits a source at the first documents at or after given bytes.
-
-    Args:
-      source: what to split.
-      cuts: bytes of the file, rising.
-      blanks_separate_docs: whether a blank line ends a document.
-
-    Returns:
-      The ranges, in order, or the source as it is if it cannot be split.
-    """
-    cuts = list(cuts)
-    if not cuts or not _is_file(source):
+    if size <= num_bytes:
         return [source]
     kind = text_files.kind_of(source.path)
     is_json = kind is ContentKind.JSON_LINES
     if not is_json and not (kind is ContentKind.TEXT and blanks_separate_docs):
         return [source]
-    size = storage.size(source.path)
-    borders = [0]
-    for cut in cuts:
-        if borders[-1] < cut < size:
-            borders.append(_next_document(source.path, cut, is_json))
-    starts = [0, *(border for border in borders[1:] if border < size)]
+    starts = [0]
+    for cut in range(num_bytes, size, num_bytes):
+        if starts[-1] < cut:
+            starts.append(_next_document(source.path, cut, is_json))
+    starts = [start for start in starts if start < size]
     return [
         TextSource(source.path, start=start, end=end)
         for start, end in itertools.zip_longest(starts, starts[1:])
@@ -171,8 +150,12 @@ def _next_document(path: str, position: int, is_json: bool) -> int:
 def _matches(pattern: str, tfds_data_dir: str) -> list[TextSource]:
     if pattern == DEMO or storage.is_file(pattern):
         return [TextSource(pattern)]
-    if pattern.startswith(prepared.PREFIX):
-        return [TextSource(*prepared.find_source(pattern, tfds_data_dir))]
+    if pattern.startswith(TFDS):
+        name, _, split = pattern.removeprefix(TFDS).partition(":")
+        split, asked = split or "train", f"corpus={pattern!r}"
+        directory = prepared.find(name, tfds_data_dir, asked)
+        prepared.check_split(directory, split, asked)
+        return [TextSource(directory, split)]
     if storage.is_directory(pattern):
         paths = storage.files_below(pattern)
     else:
@@ -181,6 +164,6 @@ def _matches(pattern: str, tfds_data_dir: str) -> list[TextSource]:
         return [TextSource(path) for path in found]
     raise UserError(
         "A corpus must name files, globs, directories that hold files, "
-        f'"{prepared.PREFIX}NAME" or "demo". Received: '
+        f'"{TFDS}NAME" or "demo". Received: '
         f"corpus={pattern!r}, which matches no file."
     )

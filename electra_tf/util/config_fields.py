@@ -74,18 +74,14 @@ def require(
     """
     for name in names.split():
         value = getattr(config, name)
-        if value is not None and not _is_met(is_met, value):
+        try:
+            is_right = value is None or is_met(value)
+        except TypeError:  # of another type
+            is_right = False
+        if not is_right:
             raise UserError(
                 f"`{name}` must be {expected}. Received: {name}={value!r}."
             )
-
-
-def _is_met(is_met: Callable[[Any], bool], value: Any) -> bool:  # noqa: ANN401
-    """Returns whether a value is as it must be; one of another type is not."""
-    try:
-        return is_met(value)
-    except TypeError:
-        return False
 
 
 def check_types(config_class: type, values: Mapping[str, Any]) -> None:

@@ -170,8 +170,12 @@ def explain(error: BaseException) -> tuple[ExitCode, str]:
     """
     code = getattr(error, "exit_code", None)
     if code in (None, ExitCode.BAD_INPUT) and _is_of_full_disk(error):
-        is_told = code is not None
-        return ExitCode.NO_SPACE, str(error) if is_told else _no_space(error)
+        return ExitCode.NO_SPACE, (
+            "There must be room for what is written. Received: "
+            f"{_first_line(error)}. Make room and give the same command again."
+            if code is None
+            else str(error)
+        )
     if code is not None:
         return code, str(error)
     return _explain_others(error)
@@ -197,13 +201,6 @@ def _explain_others(error: BaseException) -> tuple[ExitCode, str]:
             f"Received: {text}. Check the path and its permissions."
         )
     return ExitCode.ERROR, ""
-
-
-def _no_space(error: BaseException) -> str:
-    return (
-        "There must be room for what is written. Received: "
-        f"{_first_line(error)}. Make room and give the same command again."
-    )
 
 
 def _is_of_full_disk(error: BaseException | None) -> bool:

@@ -145,7 +145,9 @@ def ensure_writable(directory: str | os.PathLike[str]) -> None:
     try:
         storage.make_directories(os.fspath(directory))
         if storage.is_remote(directory):
-            _prove_writable(os.path.join(directory, f"tmp-{os.getpid()}"))
+            proof = os.path.join(directory, f"tmp-{os.getpid()}")
+            storage.write_bytes(proof, b"proof")  # where a name is no proof
+            storage.remove(proof)
             return
         with tempfile.TemporaryFile(dir=directory) as file:
             file.write(b"proof")
@@ -171,12 +173,6 @@ def used_directory(directory: str | os.PathLike[str]) -> Iterator[None]:
         if not storage.is_remote(directory):
             with contextlib.suppress(OSError):  # there is something in it
                 os.rmdir(directory)
-
-
-def _prove_writable(path: str) -> None:
-    """Writes a file of a store, where a directory may be but a name."""
-    storage.write_bytes(path, b"proof")
-    storage.remove(path)
 
 
 def sync(path: str | os.PathLike[str]) -> None:

@@ -38,7 +38,10 @@ class DirectoryLock:
             while not self._is_current():
                 self._file.close()
                 self._lock()
-            self._tell_who()
+            self._file.truncate(0)
+            who = f"process {os.getpid()} on {socket.gethostname()}"
+            self._file.write(f"{who}\n")
+            self._file.flush()
         except OSError as error:
             raise UserError(
                 f"{self.path} must be a file that can be written and locked. "
@@ -49,11 +52,6 @@ class DirectoryLock:
         with contextlib.suppress(OSError):  # one that stays keeps nobody out
             self.path.unlink()  # before others may lock it
         self._file.close()
-
-    def _tell_who(self) -> None:
-        self._file.truncate(0)
-        self._file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
-        self._file.flush()
 
     def _lock(self) -> None:
         self._file = self.path.open("a+", encoding="utf-8")

@@ -208,15 +208,6 @@ def test_records_of_some_phases_only_are_refused(phases, tmp_path):
         prepare(phases)
 
 
-def test_the_summary_tells_the_lengths_of_buckets(config):
-    said = []
-    config = replace(config, "corpus", length_buckets=(8, 12))
-    train = prepare(config, log=said.append).train[16]
-    lengths = [bucket.max_seq_length for bucket in train.buckets]
-    assert lengths[-1] == 16 and len(lengths) > 1
-    assert any("records of 8/12/16 tokens, " in line for line in said)
-
-
 def test_the_vocabulary_has_counts_where_they_are_needed(prepared):
     assert prepare(prepared).vocabulary.counts is None
     for_masks = replace(prepared, "masking", masking_strategy="unigram")

@@ -93,13 +93,6 @@ def test_a_model_of_other_letter_case_is_refused(config, tmp_path):
     assert open_vocabulary(cased, cased_model)  # strips nothing
 
 
-def test_a_vocabulary_larger_than_asked_for_is_refused(config, tmp_path):
-    build(config, tmp_path / "vocab.txt")
-    config = dataclasses.replace(config, vocab_size=20)
-    with pytest.raises(UserError, match="Received: vocab_size=20"):
-        open_vocabulary(config, str(tmp_path / "vocab.txt"))
-
-
 @pytest.mark.parametrize("multiple", [1, 2, 8, 64])
 def test_padding_adds_names_that_are_new(multiple):
     vocabulary = Vocabulary((*SPECIAL_TOKENS, "[unused0]", "[unused2]"))

@@ -134,7 +134,14 @@ def _class_to_write(architecture: Architecture, kind: str) -> str:
             f"{', '.join(heads) or 'none'}. Choose one."
         )
     if architecture.tasks:
-        return _class_of_task(*architecture.tasks.items(), kind=kind)
+        ((task, modules),) = architecture.tasks.items()
+        if kind not in KINDS:
+            raise UserError(
+                f"`kind` must be one of {', '.join(KINDS)}, to say what the "
+                f"head of {task!r} computes. Received: kind={kind!r}."
+            )
+        _check_modules(modules, KINDS[kind])
+        return KINDS[kind]
     found = [n for n, known in CLASSES.items() if known.heads == heads]
     if kind or not found:
         raise UserError(
@@ -143,23 +150,6 @@ def _class_to_write(architecture: Architecture, kind: str) -> str:
             f"kind={kind!r}, heads={', '.join(heads) or 'none'}."
         )
     return found[0]
-
-
-def _class_of_task(item: tuple[str, Mapping[str, Shape]], *, kind: str) -> str:
-    """Returns the class of a fine-tuned head.
-
-    Args:
-      item: name of the task, and its modules with their kernels' shapes.
-      kind: that the user gave.
-    """
-    task, modules = item
-    if kind not in KINDS:
-        raise UserError(
-            f"`kind` must be one of {', '.join(KINDS)}, to say what the head "
-            f"of {task!r} computes. Received: kind={kind!r}."
-        )
-    _check_modules(modules, KINDS[kind])
-    return KINDS[kind]
 
 
 def _check_modules(modules: Mapping[str, Shape], class_name: str) -> None:

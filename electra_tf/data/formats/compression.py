@@ -2,7 +2,6 @@
 
 import bz2
 import gzip
-import importlib
 import io
 import lzma
 import os
@@ -11,7 +10,7 @@ import zlib
 from collections.abc import Callable
 from typing import BinaryIO, NamedTuple
 
-from electra_tf.util.errors import UserError
+from electra_tf.util import optional_packages
 
 ERRORS = (OSError, EOFError, zlib.error, lzma.LZMAError, tarfile.TarError)
 """Exceptions of the readers where a file is damaged."""
@@ -36,13 +35,7 @@ class _Codec(NamedTuple):
 
 
 def _zstd(file: BinaryIO) -> BinaryIO:
-    try:
-        arrow = importlib.import_module("pyarrow")
-    except ImportError as error:
-        raise UserError(
-            "Files in .zst are read with pyarrow. Received: an installation "
-            "without it. Run: python -m pip install pyarrow"
-        ) from error
+    arrow = optional_packages.load("pyarrow")
     return arrow.input_stream(file, compression="zstd")
 
 

@@ -1,11 +1,10 @@
 """Parquet files, one record a row."""
 
-import importlib
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 from electra_tf.data.formats.rows import BadRowError, Record, received
-from electra_tf.util.errors import UserError
+from electra_tf.util import optional_packages
 
 _BATCH_ROWS = 256
 
@@ -25,14 +24,8 @@ def read(file: BinaryIO, column: str) -> Iterator[Record]:
       OSError: if the file is damaged.
       UserError: if pyarrow is not installed.
     """
-    try:
-        arrow = importlib.import_module("pyarrow")
-        parquet = importlib.import_module("pyarrow.parquet")
-    except ImportError as error:
-        raise UserError(
-            "Parquet files are read with pyarrow. Received: an installation "
-            "without it. Run: python -m pip install pyarrow"
-        ) from error
+    arrow = optional_packages.load("pyarrow")
+    parquet = optional_packages.load("pyarrow.parquet")
     try:
         opened = parquet.ParquetFile(file)
         _check_column(arrow, opened.schema_arrow, column)

@@ -17,8 +17,6 @@ from electra_tf.data.formats.text_lines import Statistics, TextLine
 from electra_tf.util import storage
 from electra_tf.util.errors import UserError
 
-PREFIX = "tfds:"
-_DEFAULT_SPLIT = "train"
 _INFO = "dataset_info.json"
 _VERSION = re.compile(r"\d+\.\d+\.\d+")
 
@@ -50,27 +48,6 @@ def find(name: str, data_dir: str, asked: str) -> str:
             f"{_command(name)} --data_dir={root}"
         )
     return directory
-
-
-def find_source(pattern: str, data_dir: str) -> tuple[str, str]:
-    """Finds the data set that a corpus names.
-
-    Args:
-      pattern: "tfds:NAME", "tfds:NAME/CONFIG" or one of them with /VERSION,
-        and with :SPLIT; by default the newest version and "train".
-      data_dir: that holds it; "" for that of TensorFlow Datasets.
-
-    Returns:
-      The directory of its files, and the split.
-
-    Raises:
-      UserError: if it is not there, or the split is none of its.
-    """
-    name, _, split = pattern.removeprefix(PREFIX).partition(":")
-    split, asked = split or _DEFAULT_SPLIT, f"corpus={pattern!r}"
-    directory = find(name, data_dir, asked)
-    check_split(directory, split, asked)
-    return directory, split
 
 
 def has_split(directory: str, split: str) -> bool:

@@ -306,9 +306,17 @@ def test_json_lines_are_known_by_their_first_line(tmp_path, name, begin):
 
 
 @pytest.mark.parametrize(
-    "text", ["[1] a footnote", "{{Infobox}}", "{", '["Hello," he said]', "{}"]
+    "text",
+    [
+        "[1] a footnote",
+        "{{Infobox}}",
+        "{",
+        '["Hello," he said]',
+        "{}",
+        "BZh9 is no bzip2",
+    ],
 )
-def test_text_that_begins_with_a_bracket_is_text(tmp_path, text):
+def test_text_that_begins_as_another_format_does_is_text(tmp_path, text):
     path = write(tmp_path / "a.txt", f"{text}\nand more".encode())
     assert read(path)[0] == [[text, "and more"]]
 
