@@ -66,6 +66,10 @@ class BenchmarkConfig:
     threads: int = 2
     """Threads of each peer."""
 
+    clock: str = one_of("wall", "cpu")
+    """Time of a call, or the CPU time of its process, which of one thread is
+    about the same and tells speeds while other programs run."""
+
     peers: tuple[str, ...] = (
         "saved_model",
         "predict",
@@ -163,7 +167,10 @@ def main(config: BenchmarkConfig) -> None:
     """Lets the peers take turns, and prints the figures."""
     with tempfile.TemporaryDirectory() as directory:
         setting = inference_peers.Setting(
-            directory=directory, sizes=config.sizes, threads=config.threads
+            directory=directory,
+            sizes=config.sizes,
+            threads=config.threads,
+            clock=config.clock,
         )
         Worker("torch_files", config.peer_python, setting).close()
         workers = {
