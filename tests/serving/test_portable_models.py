@@ -126,6 +126,33 @@ def test_fine_tuned_models_answer_as_their_heads(task, name, tmp_path):
         assert answers == [str(i) for i in expected.argmax(-1)]
 
 
+@pytest.mark.parametrize("is_joint", [True, False])
+def test_questions_are_answered_unless_a_loop_is_in_the_way(is_joint, tmp_path):
+    task = tiny_finetuning.task(
+        "squad",
+        joint_prediction=is_joint,
+        max_query_length=8,
+        doc_stride=8,
+        metadata={},
+    )
+    model = tiny_finetuning.write_trained(tmp_path / "model", task)
+    predictor = Predictor(model)
+    _, path = finetune_export.export(predictor, tmp_path)
+    if is_joint:
+        with pytest.raises(UserError, match=r"TensorList.*Leave tflite out"):
+            portable_models.convert(path, ["tflite"])
+    names = FORMATS[:1] if is_joint else FORMATS
+    portable_models.convert(path, names)
+    inputs = _inputs(tiny_finetuning.VOCABULARY.size, (3, 9))
+    tensors = {name: tf.constant(x) for name, x in inputs.items()}
+    expected = predictor.models[0].outputs("squad", tensors)
+    for name in names:
+        found = _run(tmp_path, name, inputs)
+        assert found.keys() == expected.keys()
+        for key, tensor in expected.items():
+            np.testing.assert_allclose(found[key], tensor, atol=1e-5, rtol=1e-5)
+
+
 def _softmax(logits):
     logits = np.asarray(logits)
     exponentials = np.exp(logits - logits.max(-1, keepdims=True))
