@@ -4,6 +4,7 @@ python -m electra_tf.export_saved_model --data_dir=DIR --model_name=NAME
 python -m electra_tf.export_saved_model --checkpoint=PATH --output_dir=DIR
 python -m electra_tf.export_saved_model --model=DIR_OF_A_TRIAL[,ANOTHER]
 
+--formats=onnx,tflite writes what reads ids for other runtimes, too.
 A checkpoint alone is the original's, Hugging Face's or ours. docs/serving.md
 lists the signatures and their clients. In Python they need TensorFlow and, for
 text, TensorFlow Text:
@@ -24,11 +25,14 @@ Those of ids run in the `saved_model_cli` that comes with TensorFlow.
 
 import dataclasses
 import pathlib
+import types
 
 from electra_tf.configure_pretraining import RunConfig
 from electra_tf.util import config_flags, console
 from electra_tf.util.config_fields import require
 from electra_tf.util.errors import UserError
+
+_FORMATS = {"onnx", "tflite"}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -66,7 +70,13 @@ class ExportConfig:
     """Probability of being replaced over which `correction`, of discriminator
     and generator, flags a token."""
 
+    formats: tuple[str, ...] = ()
+    """Formats in which models of ids are written, too: onnx, for ONNX Runtime,
+    and tflite, for LiteRT (TensorFlow Lite). Each needs the extra of its
+    name, as pip install -e '.[onnx]'."""
+
     def __post_init__(self) -> None:
+        require(self, "formats", "of onnx and tflite", _FORMATS.issuperset)
         require(self, "threshold", "between 0 and 1", lambda x: 0 < x < 1)
         is_run = bool(self.data_dir or self.model_name)
         if self.model and (is_run or self.checkpoint):
@@ -105,8 +115,19 @@ def main(config: ExportConfig) -> None:
         export = _export_trained
     elif config.is_checkpoint:
         export = _export_checkpoint
+    if config.formats:
+        _portable_models().require_packages(config.formats)
     for directory in export(config):
         console.say(f"Exported {directory}")
+        if config.formats and directory.parent.name == "ids":
+            for path in _portable_models().convert(directory, config.formats):
+                console.say(f"Exported {path}")
+
+
+def _portable_models() -> types.ModuleType:
+    with console.quiet_imports():
+        from electra_tf.serving import portable_models
+    return portable_models
 
 
 def _export_run(config: ExportConfig) -> list[pathlib.Path]:

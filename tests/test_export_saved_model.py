@@ -1,5 +1,7 @@
 """A run's directory is all that an export needs."""
 
+import sys
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -72,3 +74,17 @@ def test_a_directory_without_a_run_is_refused(trained, tmp_path):
         main(missing)
     with pytest.raises(UserError, match="--model_name"):
         ExportConfig(data_dir=str(data_dir))
+
+
+def test_formats_are_checked_before_anything_is_written(
+    trained, tmp_path, monkeypatch
+):
+    data_dir, _ = trained
+    run = {"data_dir": str(data_dir), "model_name": "tiny"}
+    with pytest.raises(UserError, match=r"onnx and tflite.*onyx"):
+        ExportConfig(**run, formats=("onnx", "onyx"))
+    monkeypatch.setitem(sys.modules, "tf2onnx", None)
+    config = ExportConfig(**run, output_dir=str(tmp_path), formats=("onnx",))
+    with pytest.raises(UserError, match=r"pip install -e '\.\[onnx\]'"):
+        main(config)
+    assert not list(tmp_path.iterdir())

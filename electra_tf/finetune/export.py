@@ -165,7 +165,7 @@ class _Regressor(ServedModel):
 
 class _Tagger(ServedModel):
     def answer(self, batch: Batch) -> Outputs:
-        is_real = batch["input_mask"][..., tf.newaxis] > 0
+        is_real = tf.expand_dims(batch["input_mask"] > 0, -1)
         shares = [
             tf.nn.softmax(head.dense(model.states(batch, None).sequence_output))
             for model, head in zip(self.models, self.heads, strict=True)

@@ -30,9 +30,11 @@ def attention_bias(
       packed: 0 where a token may be read, -10000 elsewhere.
     """
     if is_packed:
-        is_read = packed_rows.share_document(input_mask)[:, tf.newaxis]
+        is_read = packed_rows.share_document(input_mask)
     else:
-        is_read = input_mask[:, tf.newaxis, tf.newaxis] > 0  # [B, 1, 1, L]
+        is_read = tf.expand_dims(input_mask, 1) > 0  # [B, 1, L]
+    # TFLite has no slices that add axes.
+    is_read = tf.expand_dims(is_read, 1)  # [B, 1, 1 or L, L]
     is_read = tf.cast(is_read, tf.float32)
     if direction != "both":
         length = tensor_ops.shape_of(input_mask)[1]

@@ -24,8 +24,9 @@ def share_document(numbers: tf.Tensor) -> tf.Tensor:
     Returns:
       bool [B, L, L]; padding shares a document with nothing.
     """
-    is_same = numbers[:, :, tf.newaxis] == numbers[:, tf.newaxis]
-    return tf.logical_and(is_same, numbers[:, tf.newaxis] > 0)
+    read = tf.expand_dims(numbers, 1)  # [B, 1, L]
+    is_same = tf.expand_dims(numbers, 2) == read
+    return tf.logical_and(is_same, read > 0)
 
 
 def positions(numbers: tf.Tensor) -> tf.Tensor:

@@ -30,10 +30,20 @@ from electra_tf.util import config_flags
 from electra_tf.util.config_fields import one_of, require, require_choices
 from electra_tf.util.errors import UserError
 
-_OURS = ("saved_model", "predict", "keras")
+_OURS = (
+    "saved_model",
+    "exported_onnx",
+    "exported_tflite",
+    "predict",
+    "keras",
+)
 _WORKER = pathlib.Path(inference_peers.__file__)
 _LARGEST_DIFFERENCE = 1e-3
-_SIZES = {"small": (128, 256, 4), "base": (768, 768, 12)}
+_SIZES = {
+    "small": (128, 256, 4),
+    "base": (768, 768, 12),
+    "demo": (128, 128, 4),
+}
 
 Seconds = dict[str, list[float]]
 """Name of a peer -> seconds of a call in each turn."""
@@ -43,8 +53,9 @@ Seconds = dict[str, list[float]]
 class BenchmarkConfig:
     """What is measured."""
 
-    size: str = one_of("small", "base")
-    """Of the encoder, 12 layers."""
+    size: str = one_of("small", "base", "demo")
+    """Of the encoder: `demo` is that of configs/demo.cfg, given its layers and
+    tokens."""
 
     batch_sizes: tuple[int, ...] = (1, 32)
     """Rows in a call."""
@@ -54,6 +65,10 @@ class BenchmarkConfig:
 
     threads: int = 2
     """Threads of each peer."""
+
+    clock: str = one_of("wall", "cpu")
+    """Time of a call, or the CPU time of its process, which of one thread is
+    about the same and tells speeds while other programs run."""
 
     peers: tuple[str, ...] = (
         "saved_model",
@@ -152,7 +167,10 @@ def main(config: BenchmarkConfig) -> None:
     """Lets the peers take turns, and prints the figures."""
     with tempfile.TemporaryDirectory() as directory:
         setting = inference_peers.Setting(
-            directory=directory, sizes=config.sizes, threads=config.threads
+            directory=directory,
+            sizes=config.sizes,
+            threads=config.threads,
+            clock=config.clock,
         )
         Worker("torch_files", config.peer_python, setting).close()
         workers = {

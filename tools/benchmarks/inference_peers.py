@@ -15,6 +15,7 @@ environment of its own.
 import argparse
 import dataclasses
 import json
+import pathlib
 import sys
 import time
 from collections.abc import Callable
@@ -34,11 +35,13 @@ class Setting:
       directory: of Hugging Face's files, which `torch_files` writes.
       sizes: fields of Hugging Face's `ElectraConfig`.
       threads: that compute.
+      clock: "wall", or "cpu" for the CPU time of the worker.
     """
 
     directory: str
     sizes: dict[str, int]
     threads: int
+    clock: str = "wall"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,20 +78,7 @@ def batch(vocab_size: int, size: int, length: int) -> list[np.ndarray]:
 
 def saved_model(setting: Setting) -> Peer:
     """Makes ours as users serve it: a SavedModel, loaded by TensorFlow."""
-    tf, encoder = _ours(setting)
-    import pathlib
-
-    from electra_tf.serving import saved_models
-
-    def encode(*ids: Any) -> dict[str, Any]:  # noqa: ANN401
-        return {"states": encoder(*ids).sequence_output}
-
-    spec = [tf.TensorSpec([None, None], tf.int32, name) for name in _NAMES]
-    path = pathlib.Path(setting.directory, "saved_model")
-    endpoints = {"serving_default": encode}
-    saved_models.write(
-        path, saved_models.with_constants(endpoints, [encoder]), spec
-    )
+    tf, path = _exported(setting, "saved_model")
     loaded = tf.saved_model.load(str(path))
     function = loaded.signatures["serving_default"]
 
@@ -98,6 +88,36 @@ def saved_model(setting: Setting) -> Peer:
         return function(**named)["states"].numpy()
 
     return Peer({"tensorflow": tf.__version__}, run)
+
+
+def exported_onnx(setting: Setting) -> Peer:
+    """Makes ONNX Runtime's, of the graph of our SavedModel."""
+    from electra_tf.serving import portable_models
+
+    _, path = _exported(setting, "exported_onnx")
+    portable_models.convert(path, ["onnx"])
+    return _onnx(setting, "exported_onnx/onnx/model.onnx")
+
+
+def exported_tflite(setting: Setting) -> Peer:
+    """Makes LiteRT's, of the graph of our SavedModel."""
+    import importlib.metadata
+
+    from ai_edge_litert.interpreter import Interpreter
+
+    from electra_tf.serving import portable_models
+
+    _, path = _exported(setting, "exported_tflite")
+    (place,) = portable_models.convert(path, ["tflite"])
+    interpreter = Interpreter(str(place), num_threads=setting.threads)
+    runner = interpreter.get_signature_runner()
+
+    def run(ids: np.ndarray, mask: np.ndarray) -> np.ndarray:
+        named = dict(zip(_NAMES, _inputs(ids, mask), strict=True))
+        return runner(**named)["states"]
+
+    version = importlib.metadata.version("ai-edge-litert")
+    return Peer({"ai-edge-litert": version}, run)
 
 
 def predict(setting: Setting) -> Peer:
@@ -171,6 +191,8 @@ PEERS = {
     function.__name__: function
     for function in (
         saved_model,
+        exported_onnx,
+        exported_tflite,
         predict,
         keras,
         torch,
@@ -216,6 +238,23 @@ def _ours(setting: Setting) -> tuple[Any, Any]:
 
     weights = checkpoint_formats.read(setting.directory)
     return tf, loading.make(weights).encoder
+
+
+def _exported(setting: Setting, name: str) -> tuple[Any, pathlib.Path]:
+    """Returns TensorFlow, and our encoder as a SavedModel of ids."""
+    tf, encoder = _ours(setting)
+    from electra_tf.serving import saved_models
+
+    def encode(*ids: Any) -> dict[str, Any]:  # noqa: ANN401
+        return {"states": encoder(*ids).sequence_output}
+
+    spec = [tf.TensorSpec([None, None], tf.int32, name) for name in _NAMES]
+    path = pathlib.Path(setting.directory, name, "ids/1")
+    endpoints = {"serving_default": encode}
+    saved_models.write(
+        path, saved_models.with_constants(endpoints, [encoder]), spec
+    )
+    return tf, path
 
 
 def _keras(setting: Setting, *, is_static: bool) -> Peer:
@@ -292,6 +331,8 @@ def main(name: str, setting: Setting) -> None:
     """Makes a peer, and lets it encode on request until the input ends."""
     peer = PEERS[name](setting)
     _say(peer.versions)
+    is_wall = setting.clock == "wall"
+    clock = time.perf_counter if is_wall else time.process_time
     for line in sys.stdin:
         request = json.loads(line)
         inputs = batch(
@@ -299,10 +340,10 @@ def main(name: str, setting: Setting) -> None:
             request["batch_size"],
             request["length"],
         )
-        start = time.perf_counter()
+        start = clock()
         for _ in range(request["count"]):
             states = peer.encode(*inputs)
-        seconds = (time.perf_counter() - start) / request["count"]
+        seconds = (clock() - start) / request["count"]
         if request["output"]:
             np.save(request["output"], states)
         _say({"seconds": seconds})

@@ -1,0 +1,255 @@
+"""SavedModels of ids in the formats of other runtimes: ONNX and TFLite.
+
+    <directory>/onnx/model.onnx        for ONNX Runtime
+    <directory>/tflite/model.tflite    for LiteRT, as TensorFlow Lite is called
+
+beside <directory>/ids/1, whose signature "serving_default" they have: its
+inputs, its outputs, any number of rows and of tokens. A model that answers
+otherwise than the SavedModel does is not written.
+
+Letters in shapes: B rows, L tokens in a row.
+"""
+
+import pathlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.python.framework import convert_to_constants
+
+from electra_tf.util import console, files, optional_packages
+from electra_tf.util.errors import UserError
+
+LARGEST_DIFFERENCE = 1e-4
+"""Of outputs of the order of 1; of larger ones, times the largest."""
+
+_OPSET = 17
+_AXES = ("rows", "tokens")
+_SHAPES = ((3, 7), (1, 2))  # [B, L] of the inputs that are tried
+_PACKAGES = {
+    "onnx": ("tf2onnx", "onnxruntime"),
+    "tflite": ("ai_edge_litert.interpreter",),
+}
+
+Arrays = Mapping[str, np.ndarray]
+Run = Callable[[Arrays], Arrays]
+"""Inputs by name -> outputs by name."""
+
+
+def require_packages(formats: Sequence[str]) -> None:
+    """Imports what formats need.
+
+    Args:
+      formats: of "onnx" and "tflite".
+
+    Raises:
+      UserError: naming the command that installs what is not there.
+    """
+    for name in formats:
+        for module in _PACKAGES[name]:
+            optional_packages.load(module, name)
+
+
+def convert(path: pathlib.Path, formats: Sequence[str]) -> list[pathlib.Path]:
+    """Writes a SavedModel of ids in other formats.
+
+    Args:
+      path: <directory>/ids/1.
+      formats: of "onnx" and "tflite".
+
+    Returns:
+      The file of each format.
+
+    Raises:
+      UserError: if a package is missing, if a format cannot express the graph,
+        if what it holds answers otherwise than the SavedModel, or if it cannot
+        be written.
+    """
+    require_packages(formats)
+    with console.quiet_imports():
+        return [_convert(path, name) for name in formats]
+
+
+def _convert(path: pathlib.Path, name: str) -> pathlib.Path:
+    convert, load = _FORMATS[name]
+    served = _Served.load(path)
+    tried = [_random_inputs(served.num_words(), *shape) for shape in _SHAPES]
+    try:
+        content = convert(served)
+        run = load(content)
+        found = [run(inputs) for inputs in tried]
+    except Exception as error:  # converters raise errors of any kind
+        raise UserError(
+            f"Operations of the graph must be among those of {name}. Received: "
+            f"{path}; {_first_line(error)}. Leave {name} out of --formats."
+        ) from error
+    for inputs, outputs in zip(tried, found, strict=True):
+        _check(outputs, served.expected(inputs), f"{path}, as {name}")
+    place = path.parents[1] / name / f"model.{name}"
+    files.ensure_writable(place.parent)
+    files.atomic_write_bytes(place, content)
+    return place
+
+
+class _Served(NamedTuple):
+    """A signature of a SavedModel, three ways.
+
+    Attributes:
+      model: the SavedModel.
+      signature: its signature "serving_default".
+      frozen: the same without variables and functions.
+    """
+
+    model: Any
+    signature: Any
+    frozen: Any
+
+    @classmethod
+    def load(cls, path: pathlib.Path) -> "_Served":
+        model = tf.saved_model.load(str(path))
+        signature = model.signatures["serving_default"]
+        frozen = convert_to_constants.convert_variables_to_constants_v2(
+            signature, lower_control_flow=False, aggressive_inlining=True
+        )
+        return cls(model, signature, frozen)
+
+    def num_words(self) -> int:
+        """Returns the rows of the smallest table that ids are looked up in."""
+        operations = self.frozen.graph.get_operations()
+        return min(
+            x.inputs[0].shape[0]
+            for x in operations
+            if x.type == "GatherV2" and _source(x.inputs[1]) == "input_ids"
+        )
+
+    def expected(self, inputs: Arrays) -> Arrays:
+        """Returns what the SavedModel answers."""
+        tensors = {name: tf.constant(x) for name, x in inputs.items()}
+        found = self.signature(**tensors)
+        return {name: tensor.numpy() for name, tensor in found.items()}
+
+
+def _to_onnx(served: _Served) -> bytes:
+    import tf2onnx
+
+    frozen = served.frozen
+    inputs = [x.name for x in frozen.inputs]
+    outputs = [x.name for x in frozen.outputs]
+    names = [x.partition(":")[0] for x in inputs]
+    names += sorted(served.signature.structured_outputs)
+    proto, _ = tf2onnx.convert.from_graph_def(
+        frozen.graph.as_graph_def(add_shapes=True),
+        input_names=inputs,
+        output_names=outputs,
+        opset=_OPSET,
+        custom_op_handlers={"Erfc": (_write_erfc, [])},
+        tensors_to_rename=dict(zip(inputs + outputs, names, strict=True)),
+    )
+    for tensor in (*proto.graph.input, *proto.graph.output):
+        axes = tensor.type.tensor_type.shape.dim
+        for axis, name in zip(axes, _AXES, strict=False):
+            if not axis.HasField("dim_value"):
+                axis.dim_param = name
+    return proto.SerializeToString()
+
+
+def _write_erfc(
+    graph: Any,  # noqa: ANN401 (of tf2onnx)
+    node: Any,  # noqa: ANN401
+    name: str,
+    arguments: Sequence,
+) -> None:
+    """Writes 1 - erf(x) in place of erfc(x), which ONNX has not."""
+    del arguments
+    import tf2onnx
+
+    (x,), outputs = node.input, node.output
+    kind = {
+        "dtypes": [graph.get_dtype(outputs[0])],
+        "shapes": [graph.get_shape(outputs[0])],
+    }
+    graph.remove_node(name)
+    one = graph.make_const(tf2onnx.utils.make_name(name), np.float32(1))
+    erf = graph.make_node("Erf", [x], **kind)
+    terms = [one.output[0], erf.output[0]]
+    graph.make_node("Sub", terms, name=name, outputs=outputs, **kind)
+
+
+def _load_onnx(content: bytes) -> Run:
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(
+        content, providers=["CPUExecutionProvider"]
+    )
+    names = [x.name for x in session.get_outputs()]
+
+    def run(inputs: Arrays) -> Arrays:
+        return dict(zip(names, session.run(names, inputs), strict=True))
+
+    return run
+
+
+def _to_tflite(served: _Served) -> bytes:
+    return tf.lite.TFLiteConverter.from_concrete_functions(
+        [served.signature], served.model
+    ).convert()
+
+
+def _load_tflite(content: bytes) -> Run:
+    from ai_edge_litert.interpreter import Interpreter
+
+    runner = Interpreter(model_content=content).get_signature_runner()
+    return lambda inputs: runner(**inputs)
+
+
+_FORMATS = {
+    "onnx": (_to_onnx, _load_onnx),
+    "tflite": (_to_tflite, _load_tflite),
+}
+
+
+def _source(tensor: tf.Tensor) -> str:
+    """Returns the name of the operation that made what a tensor hands on."""
+    while tensor.op.type == "Identity":
+        (tensor,) = tensor.op.inputs
+    return tensor.op.name
+
+
+def _check(found: Arrays, expected: Arrays, origin: str) -> None:
+    """Compares the numbers that two models make of the same ids.
+
+    Integers and strings tell which of several numbers is the largest: where
+    two are alike, rounding decides.
+    """
+    for name, array in expected.items():
+        if array.dtype != np.float32:
+            continue
+        limit = LARGEST_DIFFERENCE * max(1.0, np.abs(array).max())
+        difference = np.abs(array - found[name]).max()
+        if not difference <= limit:  # nor is NaN
+            raise UserError(
+                "A model in another format must answer as the SavedModel, "
+                f"within {limit:.1g}. Received: {name!r} that differs by "
+                f"{difference:.1g}, of {origin}. Leave the format out of "
+                "--formats."
+            )
+
+
+def _random_inputs(num_words: int, size: int, length: int) -> Arrays:
+    """Returns rows of random ids with padding, int32 [B, L] each."""
+    random = np.random.default_rng(0)
+    sizes = random.integers(1, length + 1, size)
+    sizes[0] = length
+    mask = np.arange(length) < sizes[:, np.newaxis]
+    inputs = {
+        "input_ids": random.integers(num_words, size=(size, length)) * mask,
+        "input_mask": mask,
+        "segment_ids": random.integers(2, size=(size, length)) * mask,
+    }
+    return {name: x.astype(np.int32) for name, x in inputs.items()}
+
+
+def _first_line(error: Exception) -> str:
+    """Returns the start of a message that may be a whole graph."""
+    return " ".join(str(error).partition("\n")[0][:300].split()).rstrip(".")

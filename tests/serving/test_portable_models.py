@@ -1,0 +1,254 @@
+"""ONNX Runtime and LiteRT answer as the model that they were made of."""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny
+import tiny_finetuning
+
+from electra_tf import export_saved_model
+from electra_tf.finetune import export as finetune_export
+from electra_tf.finetune.predictor import Predictor
+from electra_tf.pretrain import export as pretrain_export
+from electra_tf.pretrain.objectives.electra import Electra
+from electra_tf.serving import portable_models, saved_models
+from electra_tf.util.errors import UserError
+
+pytestmark = pytest.mark.slow
+
+DOCS = pathlib.Path(__file__).parents[2] / "docs/serving.md"
+FORMATS = ("onnx", "tflite")
+SHAPES = ((1, 1), (5, tiny.LENGTH), (2, 3))  # rows, tokens
+
+
+@pytest.fixture(autouse=True)
+def _packages():
+    pytest.importorskip("tf2onnx")
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("ai_edge_litert")
+
+
+@pytest.fixture(scope="module")
+def pretrained(tmp_path_factory):
+    """Returns a model, and the directory of its networks in all formats."""
+    pytest.importorskip("tf2onnx")
+    pytest.importorskip("ai_edge_litert")
+    config = tiny.config(num_hidden_layers=1, initializer_range=0.5)
+    model = Electra(config, tiny.VOCABULARY)
+    root = tmp_path_factory.mktemp("pretrained")
+    for path in pretrain_export.export(model, root):
+        if path.parent.name == "ids":
+            portable_models.convert(path, FORMATS)
+    return model, root
+
+
+def _run(directory, name, inputs):
+    """Answers as a program without TensorFlow does."""
+    path = directory / name / f"model.{name}"
+    if name == "tflite":
+        from ai_edge_litert.interpreter import Interpreter
+
+        return Interpreter(str(path)).get_signature_runner()(**inputs)
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(path)
+    names = [x.name for x in session.get_outputs()]
+    return dict(zip(names, session.run(names, inputs), strict=True))
+
+
+def _inputs(num_words, shape):
+    """Returns random rows, the last of which has padding."""
+    random = np.random.default_rng(1)
+    mask = np.ones(shape, np.int32)
+    mask[-1, 2:] = 0
+    ids = random.integers(1, num_words, shape, np.int32)
+    segments = random.integers(2, size=shape, dtype=np.int32)
+    return {
+        "input_ids": ids * mask,
+        "input_mask": mask,
+        "segment_ids": segments * mask,
+    }
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("name", FORMATS)
+def test_networks_answer_rows_of_any_size(name, shape, pretrained):
+    model, root = pretrained
+    inputs = _inputs(tiny.VOCABULARY.size, shape)
+    states = model.electra(**inputs).sequence_output
+    logits = model.discriminator_predictions(states).numpy()
+    expected = inputs["input_mask"] / (1 + np.exp(-logits))
+    found = _run(root / "discriminator", name, inputs)
+    assert list(found) == ["probability_replaced"]
+    np.testing.assert_allclose(
+        found["probability_replaced"], expected, atol=1e-5
+    )
+    states = model.generator(**inputs).sequence_output
+    table = tf.convert_to_tensor(model.electra.embeddings.word_embeddings)
+    expected = model.generator_predictions(states, table)
+    found = _run(root / "generator", name, inputs)
+    np.testing.assert_allclose(found["logits"], expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("task", ["sst", "sts", "chunk"])
+def test_fine_tuned_models_answer_as_their_heads(task, name, tmp_path):
+    known = {"labels": ["B-X", "I-X", "O"]} if task == "chunk" else {}
+    directory = tiny_finetuning.write_trained(tmp_path, task, **known)
+    predictor = Predictor(directory)
+    _, path = finetune_export.export(predictor, tmp_path)
+    portable_models.convert(path, [name])
+    inputs = _inputs(tiny_finetuning.VOCABULARY.size, (4, 9))
+    found = _run(tmp_path, name, inputs)
+    (model,), (head,) = predictor.models, predictor.models[0].heads.values()
+    states = model.encoder(**inputs)
+    if task == "chunk":
+        logits = states.sequence_output @ head.dense.kernel + head.dense.bias
+        expected = _softmax(logits) * inputs["input_mask"][..., np.newaxis]
+        np.testing.assert_allclose(found["probabilities"], expected, atol=1e-5)
+    elif task == "sts":
+        expected = 5 * head(states, {})["predictions"]
+        np.testing.assert_allclose(
+            found["prediction"], np.clip(expected, 0, 5), atol=1e-5
+        )
+    else:
+        expected = _softmax(head(states, {})["logits"])
+        np.testing.assert_allclose(found["probabilities"], expected, atol=1e-5)
+        answers = [
+            x.decode() if isinstance(x, bytes) else x
+            for x in found["prediction"]
+        ]
+        assert answers == [str(i) for i in expected.argmax(-1)]
+
+
+@pytest.mark.parametrize("is_joint", [True, False])
+def test_questions_are_answered_unless_a_loop_is_in_the_way(is_joint, tmp_path):
+    task = tiny_finetuning.task(
+        "squad",
+        joint_prediction=is_joint,
+        max_query_length=8,
+        doc_stride=8,
+        metadata={},
+    )
+    model = tiny_finetuning.write_trained(tmp_path / "model", task)
+    predictor = Predictor(model)
+    _, path = finetune_export.export(predictor, tmp_path)
+    if is_joint:
+        with pytest.raises(UserError, match=r"TensorList.*Leave tflite out"):
+            portable_models.convert(path, ["tflite"])
+    names = FORMATS[:1] if is_joint else FORMATS
+    portable_models.convert(path, names)
+    inputs = _inputs(tiny_finetuning.VOCABULARY.size, (3, 9))
+    tensors = {name: tf.constant(x) for name, x in inputs.items()}
+    expected = predictor.models[0].outputs("squad", tensors)
+    for name in names:
+        found = _run(tmp_path, name, inputs)
+        assert found.keys() == expected.keys()
+        for key, tensor in expected.items():
+            np.testing.assert_allclose(found[key], tensor, atol=1e-5, rtol=1e-5)
+
+
+def _softmax(logits):
+    logits = np.asarray(logits)
+    exponentials = np.exp(logits - logits.max(-1, keepdims=True))
+    return exponentials / exponentials.sum(-1, keepdims=True)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_bad_ids_are_refused_and_good_ones_answered_again(name, pretrained):
+    model, root = pretrained
+    good = _inputs(tiny.VOCABULARY.size, (2, 4))
+    run = _loaded(root / "discriminator", name)
+    expected = run(good)["probability_replaced"]
+    ids = good["input_ids"].copy()
+    ids[0, 1] = tiny.VOCABULARY.size
+    longest = model.electra.config.max_position_embeddings
+    too_long = _inputs(tiny.VOCABULARY.size, (2, longest + 1))
+    for bad in (good | {"input_ids": ids}, too_long):
+        with pytest.raises(Exception, match=r"(?i)out of|broadcast|dimensions"):
+            run(bad)
+    np.testing.assert_array_equal(run(good)["probability_replaced"], expected)
+
+
+def _loaded(directory, name):
+    content = (directory / name / f"model.{name}").read_bytes()
+    _, load = portable_models._FORMATS[name]
+    return load(content)
+
+
+def test_the_command_writes_what_the_documentation_runs(tmp_path, capsys):
+    model = tiny_finetuning.write_trained(tmp_path / "model", "sst")
+    root = tmp_path / "OUT/discriminator"
+    export_saved_model.main(
+        export_saved_model.ExportConfig(
+            model=model, output_dir=str(root), formats=FORMATS
+        )
+    )
+    names = ["text/1", "ids/1", "onnx/model.onnx", "tflite/model.tflite"]
+    assert capsys.readouterr().out == "".join(
+        f"Exported {root / name}\n" for name in names
+    )
+    (code,) = (
+        snippet
+        for snippet in re.findall(
+            r"```python\n(.*?)```", DOCS.read_text(), re.S
+        )
+        if "onnxruntime" in snippet
+    )
+    blocked = "import sys\n" + "".join(
+        f"sys.modules[{name!r}] = None\n"
+        for name in ("tensorflow", "electra_tf")
+    )
+    done = "\nprint(len(found), len(answer))"
+    ended = subprocess.run(
+        [sys.executable, "-c", blocked + code + done],
+        capture_output=True,
+        check=True,
+        text=True,
+        cwd=tmp_path,
+    )
+    assert ended.stdout.split()[-2:] == ["2", "2"]
+
+
+def _served(tmp_path, function):
+    """Writes a SavedModel of ids that computes something of a table."""
+    table = tf.constant([[0.5], [1.5], [2.5]])
+
+    def answer(input_ids, input_mask, segment_ids):
+        del input_mask, segment_ids
+        return {"x": function(tf.gather(table, input_ids))}
+
+    path = tmp_path / "ids/1"
+    saved_models.write(path, {"serving_default": answer}, saved_models._IDS)
+    return path
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_graph_that_a_format_cannot_express_is_refused(name, tmp_path):
+    path = _served(tmp_path, tf.math.bessel_i0e)
+    with pytest.raises(UserError, match=rf"(?s){name}.*BesselI0e.*--formats"):
+        portable_models.convert(path, [name])
+    assert not (tmp_path / name).exists()
+
+
+@pytest.mark.parametrize("error", [1e-3, np.nan])
+def test_a_model_that_answers_otherwise_is_not_written(
+    error, tmp_path, monkeypatch
+):
+    path = _served(tmp_path, tf.identity)
+    convert, load = portable_models._FORMATS["onnx"]
+
+    def wrong(content):
+        run = load(content)
+        return lambda inputs: {k: x + error for k, x in run(inputs).items()}
+
+    formats = {"onnx": (convert, wrong)}
+    monkeypatch.setattr(portable_models, "_FORMATS", formats)
+    with pytest.raises(UserError, match="'x' that differs by"):
+        portable_models.convert(path, ["onnx"])
+    assert not (tmp_path / "onnx").exists()
