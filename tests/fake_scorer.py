@@ -15,7 +15,8 @@ class FakeScorer:
         self.scores = tuple(tables)
         self.seen = []
 
-    def score(self, texts, *, scores):
+    def score(self, texts, *, scores, num_repairs=0):
+        del num_repairs
         for text in texts:
             self.seen.append(text)
             tokens = [

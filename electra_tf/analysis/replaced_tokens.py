@@ -19,6 +19,7 @@ from typing import NamedTuple, Self
 import numpy as np
 import tensorflow as tf
 
+from electra_tf.analysis import batches
 from electra_tf.analysis.scoring.networks import ScoringNetworks
 from electra_tf.analysis.scoring.scorer import Scorer
 from electra_tf.config.analysis import AnalysisConfig
@@ -130,9 +131,8 @@ class Replacer:
           The texts, in order.
         """
         found: dict[int, ReplacedText] = {}
-        order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
-        for start in range(0, len(order), self._batch_size):
-            numbers = order[start : start + self._batch_size]
+        lengths = list(map(len, texts))
+        for numbers in batches.by_length(lengths, self._batch_size):
             batch = tf.constant([texts[i] for i in numbers])
             ids = self._reader.read(batch)
             sizes = ids["input_mask"].numpy().sum(1) - 2

@@ -2,12 +2,12 @@ import json
 
 import numpy as np
 import pytest
+from analysis_configs import config
 from fake_scorer import FakeScorer
 
 from electra_tf.analysis import rerank
 from electra_tf.analysis.examples.n_best import NBest
 from electra_tf.analysis.scoring.scorer import Scorer
-from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.util import plotting
 from electra_tf.util.errors import UserError
 
@@ -18,9 +18,7 @@ TEST = [
     NBest(("b c", "b a", "a b a"), "b a", (-0.1, -0.6, -0.2)),
     NBest(("c c",), "c b", (-1.0,)),
 ]
-CONFIG = AnalysisConfig(
-    what="rerank", model="m", test=("t",), num_resamples=100
-)
+CONFIG = config()
 
 
 def _systems(report):
@@ -98,8 +96,8 @@ def test_with_dev_lists_both_scores_are_joined_by_the_tuned_weight():
     dev = rerank.arrays(lists["dev"], scorer, ("mlm",))
     system = systems["mlm, total + recogniser"]
     assert system["weight"] == rerank.tune(dev, "mlm, total")
-    choices = rerank.by_both("mlm, total", system["weight"])(dev)
-    expected = rerank.error_rate(dev, choices)
+    values_of = rerank.by_both("mlm, total", system["weight"])
+    expected = rerank.error_rate(dev, values_of)
     assert system["dev_error_rate"] == expected
     able = {k: x["dev_error_rate"] for k, x in systems.items() if k != "oracle"}
     chosen = min(able, key=able.get)
@@ -114,9 +112,9 @@ def test_a_hypothesis_without_words_is_chosen_only_by_the_recogniser():
     lists = [NBest(("", "c"), "c", (-0.1, -0.2)), NBest(("", ""), "a", (0, 0))]
     found = rerank.arrays(lists, FakeScorer(mlm=WORDS), ("mlm",))
     name = "mlm, total"
-    assert [*rerank.by_model(name)(found)] == [1, 0]
-    assert [*rerank.by_both(name, 0.1)(found)] == [1, 0]
-    assert [*rerank.by_both(name, 0.0)(found)] == [0, 0]
+    assert [*rerank.by_model(name)(found).argmax(1)] == [1, 0]
+    assert [*rerank.by_both(name, 0.1)(found).argmax(1)] == [1, 0]
+    assert [*rerank.by_both(name, 0.0)(found).argmax(1)] == [0, 0]
 
 
 def _write(path, lists):
@@ -132,12 +130,9 @@ def _write(path, lists):
 def test_files_are_read_before_the_model_and_dev_fits_test(
     tmp_path, monkeypatch, capsys
 ):
-    monkeypatch.setattr(
-        Scorer, "from_config", lambda config: FakeScorer(mlm=WORDS)
-    )
+    monkeypatch.setattr(Scorer, "from_config", lambda _: FakeScorer(mlm=WORDS))
     test = _write(tmp_path / "test.json", TEST)
-    values = {"what": "rerank", "model": "m", "num_resamples": 100}
-    report = rerank.run(AnalysisConfig(test=test, **values))
+    report = rerank.run(config(*test))
     assert "tuned on --dev" in capsys.readouterr().err
     assert report.results["num_test_lists"] == 3
     assert report.results["chosen_on_dev"] is None
@@ -147,7 +142,7 @@ def test_files_are_read_before_the_model_and_dev_fits_test(
     dev = _write(tmp_path / "dev.json", plain)
     monkeypatch.setattr(Scorer, "from_config", None)  # not to be reached
     with pytest.raises(UserError, match="lists of --dev must have"):
-        rerank.run(AnalysisConfig(test=test, dev=dev, **values))
+        rerank.run(config(*test, dev=dev))
 
 
 def test_the_plot_has_a_figure_for_each_system():

@@ -33,7 +33,7 @@ from electra_tf.analysis.prompts import rows as prompt_rows
 from electra_tf.analysis.prompts import templates as prompt_templates
 from electra_tf.analysis.prompts.examples import Example
 from electra_tf.analysis.prompts.report import Findings, ScoreFindings
-from electra_tf.analysis.prompts.scorers import NetworkScorer, PromptScorer
+from electra_tf.analysis.prompts.scorers import NetworkScorer
 from electra_tf.analysis.prompts.templates import Prompts
 from electra_tf.analysis.reporting import statistics
 from electra_tf.analysis.reporting.reports import Report
@@ -41,6 +41,7 @@ from electra_tf.analysis.reporting.statistics import Interval
 from electra_tf.analysis.representations import linear_models
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.model.networks import EncoderWithHead
+from electra_tf.util import optional_packages
 from electra_tf.util.errors import UserError
 
 NUM_DRAWS = 20
@@ -74,11 +75,10 @@ def run(config: AnalysisConfig) -> Report:
     """
     prompts = prompt_templates.read(config.templates)
     _check(config)
-    read = {"max_examples": config.max_examples, "seed": config.seed}
-    tested = prompt_examples.read(config.test, prompts, **read)
+    tested = prompt_examples.read(config, "test", prompts)
     shots = None
     if config.shots:
-        learnt = prompt_examples.read(config.dev, prompts, **read)
+        learnt = prompt_examples.read(config, "dev", prompts)
         shots = draw(learnt, list(prompts.label_words), config)
     findings = Findings(
         num_examples=len(tested),
@@ -97,12 +97,7 @@ def run(config: AnalysisConfig) -> Report:
 def _check(config: AnalysisConfig) -> None:
     """Refuses what cannot be done before anything is read."""
     if config.shots:
-        linear_models.check()
-        if not config.dev:
-            raise UserError(
-                "`dev` must name files that the examples of --shots are drawn "
-                "from. Received: nothing. Set --dev, or --shots=0."
-            )
+        optional_packages.load("sklearn", "analysis")
     unknown = set(config.scores) - {DISCRIMINATOR, MLM}
     if unknown:
         raise UserError(
@@ -111,7 +106,7 @@ def _check(config: AnalysisConfig) -> None:
         )
 
 
-def _scorers(config: AnalysisConfig) -> dict[str, PromptScorer]:
+def _scorers(config: AnalysisConfig) -> dict[str, NetworkScorer]:
     """Returns the scorers of all networks, by the names that they go by."""
     networks = _by_kind(config.model, config)
     if config.generator:
@@ -148,14 +143,14 @@ def _scorers(config: AnalysisConfig) -> dict[str, PromptScorer]:
 def _by_kind(path: str, config: AnalysisConfig) -> dict[str, EncoderWithHead]:
     """Loads the networks of a checkpoint that have a head, by their scores."""
     found: dict[str, EncoderWithHead] = {}
-    for network in loaded_networks.load_all(path, config):
+    for network in loaded_networks.load(path, config):
         if kind := loaded_networks.kind_of(network):
             found.setdefault(kind, network)
     return found
 
 
 def label_scores(
-    scorer: PromptScorer, prompts: Prompts, texts: Sequence[dict[str, str]]
+    scorer: NetworkScorer, prompts: Prompts, texts: Sequence[dict[str, str]]
 ) -> np.ndarray:
     """Scores the label words of examples.
 
@@ -177,7 +172,7 @@ def label_scores(
 
 
 def _find(
-    scorer: PromptScorer,
+    scorer: NetworkScorer,
     prompts: Prompts,
     tested: Sequence[Example],
     shots: _Shots | None,
@@ -285,7 +280,7 @@ def few_shot_accuracy(
       labels: of each.
       draws: numbers of the examples that each regression learns from.
       tested: scores and labels of the test examples.
-      config: `num_resamples` and `seed` are read.
+      config: of the bootstrap over draws.
 
     Returns:
       The mean over draws, and its interval over resampled draws: of which
@@ -301,8 +296,5 @@ def few_shot_accuracy(
         ]
     )
     return statistics.bootstrap(
-        lambda chosen: accuracies[chosen].mean(),
-        len(accuracies),
-        num_resamples=config.num_resamples,
-        seed=config.seed,
+        lambda i: accuracies[i].mean(), len(accuracies), config
     )

@@ -1,9 +1,7 @@
 import numpy as np
-import pytest
 from fake_scorer import FakeScorer
 
 from electra_tf.analysis.scoring import sentence_scores
-from electra_tf.config.analysis import AnalysisConfig
 
 
 def test_a_total_is_a_sum_and_a_mean_that_by_token():
@@ -20,13 +18,3 @@ def test_a_total_is_a_sum_and_a_mean_that_by_token():
     for name, values in expected.items():
         np.testing.assert_allclose(found[name], values)
     assert scorer.seen == ["a b b", "a", ""]  # equal texts once
-
-
-@pytest.mark.parametrize(
-    ("given", "expected"), [((), ("electric", "mlm")), (("mlm",), ("mlm",))]
-)
-def test_all_scores_are_compared_unless_some_are_named(given, expected):
-    config = AnalysisConfig(what="rerank", model="m", test=("t",), scores=given)
-    assert sentence_scores.names(FakeScorer(electric={}, mlm={}), config) == (
-        expected
-    )
