@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import tiny_scoring
+from analysis_configs import config
 
 from electra_tf.analysis import calibration, errors, pos_bias
 from electra_tf.analysis.scoring.scorer import Scorer
-from electra_tf.config.analysis import AnalysisConfig
 
 
 def _sentences(seed, label):
@@ -51,13 +51,13 @@ def _load_once(scorer, monkeypatch):
 
 def _config(paths, what, *endings, **fields):
     root, model = paths
-    splits = {
-        split: tuple(str(root / f"{split}.{ending}") for ending in endings)
+    dev, test = (
+        [str(root / f"{split}.{ending}") for ending in endings]
         for split in ("dev", "test")
-    }
-    return AnalysisConfig(
-        what=what, model=model, num_resamples=100, **splits, **fields
     )
+    if what != "pos_bias":
+        fields["dev"] = tuple(dev)
+    return config(*test, what=what, model=model, **fields)
 
 
 def test_errors_are_measured_by_every_score(paths):
@@ -78,11 +78,11 @@ def test_every_token_has_its_tag(paths):
 
 
 def test_the_scorer_finds_the_temperature_that_was_written(paths, monkeypatch):
-    config = _config(
+    given = _config(
         paths, "calibration", "tsv", "conllu", write_calibration=True
     )
-    found = calibration.run(config).results
+    found = calibration.run(given).results
     assert list(found) == ["human errors", "replaced tokens"]
     monkeypatch.undo()
-    scorer = Scorer.from_config(config)
+    scorer = Scorer.from_config(given)
     assert scorer.temperature == found["human errors"].temperature != 1

@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 from analysis_configs import config
-from fake_scorer import FakeScorer
+from word_scorer import WordScorer
 
 from electra_tf.analysis import minimal_pairs
 from electra_tf.analysis.minimal_pairs import Pair
@@ -23,7 +23,7 @@ PAIRS = [
 
 @pytest.fixture(scope="module")
 def report():
-    return minimal_pairs.minimal_pairs(config(), FakeScorer(mlm=WORDS), PAIRS)
+    return minimal_pairs.minimal_pairs(config(), WordScorer(mlm=WORDS), PAIRS)
 
 
 def test_a_tie_counts_half_and_paradigms_and_phenomena_count_alike(report):
@@ -87,7 +87,7 @@ def test_pairs_are_read_with_their_names_or_those_of_files(
     _write(tmp_path / "f.x.jsonl", [pair, named])
     expected = [Pair("a", "b", "f", "f"), Pair("a", "b", "u", "t")]
     assert minimal_pairs.read(config(tmp_path)) == expected
-    monkeypatch.setattr(Scorer, "from_config", lambda _: FakeScorer(mlm=WORDS))
+    monkeypatch.setattr(Scorer, "from_config", lambda _: WordScorer(mlm=WORDS))
     report = minimal_pairs.run(config(tmp_path))
     assert report.headline == {"accuracy (%)": 100}
 

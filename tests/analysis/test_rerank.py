@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 from analysis_configs import config
-from fake_scorer import FakeScorer
+from word_scorer import WordScorer
 
 from electra_tf.analysis import rerank
 from electra_tf.analysis.examples.n_best import NBest
@@ -27,7 +27,7 @@ def _systems(report):
 
 def test_error_rates_are_errors_over_words():
     """By hand: 5 words; errors 1 + 1 + 1 of the first hypotheses."""
-    report = rerank.rerank(CONFIG, FakeScorer(mlm=WORDS), {"test": TEST})
+    report = rerank.rerank(CONFIG, WordScorer(mlm=WORDS), {"test": TEST})
     found = {k: v["error_rate"].value for k, v in _systems(report).items()}
     assert found == pytest.approx(
         {
@@ -46,7 +46,7 @@ def test_error_rates_are_errors_over_words():
 
 def test_a_pair_of_equal_systems_has_no_difference_in_any_sample():
     systems = _systems(
-        rerank.rerank(CONFIG, FakeScorer(mlm=WORDS), {"test": TEST})
+        rerank.rerank(CONFIG, WordScorer(mlm=WORDS), {"test": TEST})
     )
     assert systems["recogniser"]["difference"] == (0, 0, 0)
     low, high = systems["recogniser"]["error_rate"][1:]
@@ -69,7 +69,7 @@ def _random_lists(seed, count=40):
 
 def test_the_weight_is_the_best_on_dev_and_the_lowest_of_equal_ones():
     dev, name = _random_lists(1), "mlm, total"
-    found = rerank.arrays(dev, FakeScorer(mlm=WORDS), ("mlm",))
+    found = rerank.arrays(dev, WordScorer(mlm=WORDS), ("mlm",))
 
     def rate(weight):
         errors = 0
@@ -90,7 +90,7 @@ def test_the_weight_is_the_best_on_dev_and_the_lowest_of_equal_ones():
 
 def test_with_dev_lists_both_scores_are_joined_by_the_tuned_weight():
     lists = {"test": _random_lists(2), "dev": _random_lists(1)}
-    scorer = FakeScorer(mlm=WORDS)
+    scorer = WordScorer(mlm=WORDS)
     report = rerank.rerank(CONFIG, scorer, lists)
     systems = _systems(report)
     dev = rerank.arrays(lists["dev"], scorer, ("mlm",))
@@ -110,7 +110,7 @@ def test_with_dev_lists_both_scores_are_joined_by_the_tuned_weight():
 
 def test_a_hypothesis_without_words_is_chosen_only_by_the_recogniser():
     lists = [NBest(("", "c"), "c", (-0.1, -0.2)), NBest(("", ""), "a", (0, 0))]
-    found = rerank.arrays(lists, FakeScorer(mlm=WORDS), ("mlm",))
+    found = rerank.arrays(lists, WordScorer(mlm=WORDS), ("mlm",))
     name = "mlm, total"
     assert [*rerank.by_model(name)(found).argmax(1)] == [1, 0]
     assert [*rerank.by_both(name, 0.1)(found).argmax(1)] == [1, 0]
@@ -130,7 +130,7 @@ def _write(path, lists):
 def test_files_are_read_before_the_model_and_dev_fits_test(
     tmp_path, monkeypatch, capsys
 ):
-    monkeypatch.setattr(Scorer, "from_config", lambda _: FakeScorer(mlm=WORDS))
+    monkeypatch.setattr(Scorer, "from_config", lambda _: WordScorer(mlm=WORDS))
     test = _write(tmp_path / "test.json", TEST)
     report = rerank.run(config(*test))
     assert "tuned on --dev" in capsys.readouterr().err
@@ -146,7 +146,7 @@ def test_files_are_read_before_the_model_and_dev_fits_test(
 
 
 def test_the_plot_has_a_figure_for_each_system():
-    report = rerank.rerank(CONFIG, FakeScorer(mlm=WORDS), {"test": TEST})
+    report = rerank.rerank(CONFIG, WordScorer(mlm=WORDS), {"test": TEST})
     axes = plotting.make_figure(4, 3).subplots()
     report.plots["word_error_rate"](axes)
     labels = [text.get_text() for text in axes.get_yticklabels()]

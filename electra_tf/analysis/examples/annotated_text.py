@@ -113,23 +113,20 @@ def _lines(path: str) -> list[Line]:
 def _read_labelled(path: str) -> Iterator[AnnotatedText]:
     """Reads words with c or i."""
     for words in tagged_sentences.words(path, _LABELLED, tuple(_LABELS)):
+        place, texts, labels = zip(*words, strict=True)
         yield AnnotatedText(
             path=path,
-            line=words[0].place,
-            words=tuple(word.text for word in words),
-            is_error=tuple(_LABELS[word.tag] for word in words),
+            line=place[0],
+            words=texts,
+            is_error=tuple(map(_LABELS.get, labels)),
         )
 
 
 def _read_tagged(path: str) -> Iterator[AnnotatedText]:
     """Reads words with parts of speech."""
     for words in tagged_sentences.words(path, conll.CONLLU, UPOS):
-        yield AnnotatedText(
-            path=path,
-            line=words[0].place,
-            words=tuple(word.text for word in words),
-            tags=tuple(word.tag for word in words),
-        )
+        place, texts, tags = zip(*words, strict=True)
+        yield AnnotatedText(path=path, line=place[0], words=texts, tags=tags)
 
 
 def _read_plain(path: str) -> Iterator[AnnotatedText]:

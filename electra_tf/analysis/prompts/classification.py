@@ -21,7 +21,6 @@ log-probabilities of words, is subtracted as if they were.
 
 import itertools
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -50,18 +49,6 @@ NUM_DRAWS = 20
 _EXAMPLES_AT_ONCE = 256
 
 
-class _Shots(NamedTuple):
-    """Few examples of each class, drawn several times.
-
-    Attributes:
-      examples: all that are in a draw, each once.
-      draws: numbers of the examples of each draw.
-    """
-
-    examples: list[Example]
-    draws: list[list[int]]
-
-
 def run(config: AnalysisConfig) -> Report:
     """Classifies examples by the scores of label words.
 
@@ -76,7 +63,7 @@ def run(config: AnalysisConfig) -> Report:
     prompts = prompt_templates.read(config.templates)
     _check(config)
     tested = prompt_examples.read(config, "test", prompts)
-    shots = None
+    shots: list[list[Example]] = []
     if config.shots:
         learnt = prompt_examples.read(config, "dev", prompts)
         shots = draw(learnt, list(prompts.label_words), config)
@@ -175,7 +162,7 @@ def _find(
     scorer: NetworkScorer,
     prompts: Prompts,
     tested: Sequence[Example],
-    shots: _Shots | None,
+    shots: Sequence[Sequence[Example]],
     *,
     config: AnalysisConfig,
 ) -> ScoreFindings:
@@ -186,13 +173,11 @@ def _find(
     right = np.array([labels.index(x.label) for x in tested])
     few_shot = None
     if shots:
-        learnt = label_scores(
-            scorer, prompts, [x.texts for x in shots.examples]
-        )
+        drawn = [x.texts for x in itertools.chain(*shots)]
+        learnt = label_scores(scorer, prompts, drawn).mean(1)
+        parts = zip(np.split(learnt, len(shots)), shots, strict=True)
         few_shot = few_shot_accuracy(
-            learnt.mean(1),
-            [x.label for x in shots.examples],
-            shots.draws,
+            [(part, [x.label for x in one]) for part, one in parts],
             tested=(scores.mean(1), [x.label for x in tested]),
             config=config,
         )
@@ -229,7 +214,7 @@ def _majority(examples: Sequence[Example]) -> Interval:
 
 def draw(
     examples: Sequence[Example], labels: Sequence[str], config: AnalysisConfig
-) -> _Shots:
+) -> list[list[Example]]:
     """Draws few examples of each class, `NUM_DRAWS` times.
 
     Args:
@@ -242,8 +227,7 @@ def draw(
     """
     random = np.random.default_rng(config.seed)
     of_class = {
-        label: [i for i, x in enumerate(examples) if x.label == label]
-        for label in labels
+        label: [x for x in examples if x.label == label] for label in labels
     }
     for label, there in of_class.items():
         if len(there) < config.shots:
@@ -251,49 +235,36 @@ def draw(
                 f"--dev must have {config.shots} examples of each class. "
                 f"Received: {len(there)} of {label}. Lower --shots."
             )
-    drawn = [
+    return [
         [
-            int(i)
+            there[i]
             for there in of_class.values()
-            for i in random.choice(there, config.shots, replace=False)
+            for i in random.choice(len(there), config.shots, replace=False)
         ]
         for _ in range(NUM_DRAWS)
     ]
-    used = sorted(set(itertools.chain(*drawn)))
-    place = {number: i for i, number in enumerate(used)}
-    draws = [[place[number] for number in one] for one in drawn]
-    return _Shots([examples[number] for number in used], draws)
+
+
+Labelled = tuple[np.ndarray, Sequence[str]]
+"""Label scores of examples, float64 [examples, labels], and their classes."""
 
 
 def few_shot_accuracy(
-    scores: np.ndarray,
-    labels: Sequence[str],
-    draws: Sequence[Sequence[int]],
-    *,
-    tested: tuple[np.ndarray, Sequence[str]],
-    config: AnalysisConfig,
+    draws: Sequence[Labelled], *, tested: Labelled, config: AnalysisConfig
 ) -> Interval:
     """Computes the accuracy of logistic regressions over label scores.
 
     Args:
-      scores: float64 [examples, labels], to learn from.
-      labels: of each.
-      draws: numbers of the examples that each regression learns from.
-      tested: scores and labels of the test examples.
+      draws: what each regression learns from.
+      tested: the test examples.
       config: of the bootstrap over draws.
 
     Returns:
       The mean over draws, and its interval over resampled draws: of which
       examples are drawn, for these test examples.
     """
-    features, right = tested
     accuracies = np.array(
-        [
-            linear_models.fit(scores[one], [labels[i] for i in one]).score(
-                features, right
-            )
-            for one in map(list, draws)
-        ]
+        [linear_models.fit(*one).score(*tested) for one in draws]
     )
     return statistics.bootstrap(
         lambda i: accuracies[i].mean(), len(accuracies), config

@@ -117,41 +117,38 @@ def _similarity_tables(found: Findings) -> Iterator[Table]:
 
 
 def _anisotropy_table(found: Findings) -> Table:
-    header, columns = ["layer"], []
-    for name in found.anisotropy:
-        header += [f"{name}", "low", "high", f"{name} centred", "low", "high"]
-        columns += [found.anisotropy[name], found.anisotropy_centred[name]]
+    columns = {}
+    for name, values in found.anisotropy.items():
+        columns[name] = values
+        columns[f"{name} centred"] = found.anisotropy_centred[name]
     return Table(
         "Anisotropy: mean cosine of words of different sentences, 95 % "
         "interval over sentences",
-        header,
-        _rows_by_layer(columns),
+        *_by_layer(columns),
     )
 
 
-def _rows_by_layer(
-    columns: Sequence[Sequence[Interval]],
-) -> list[list[str | float]]:
-    """Returns a row for each layer, with "" where a network has none."""
-    depth = max(map(len, columns))
-    rows: list[list[str | float]] = []
-    for layer in range(depth):
-        row: list[str | float] = [str(layer)]
-        for column in columns:
-            row += column[layer] if layer < len(column) else ["", "", ""]
-        rows.append(row)
-    return rows
+def _by_layer(
+    columns: Mapping[str, Sequence[Interval]],
+) -> tuple[list[str], list[list[str | float]]]:
+    """Returns a header, and a row a layer, "" where a network has none."""
+    header = ["layer"]
+    for name in columns:
+        header += [name, "low", "high"]
+    depth = max(map(len, columns.values()))
+    rows: list[list[str | float]] = [[str(layer)] for layer in range(depth)]
+    for values in columns.values():
+        blank = [("", "", "")] * (depth - len(values))
+        for row, cells in zip(rows, [*values, *blank], strict=True):
+            row += cells
+    return header, rows
 
 
 def _probe_table(task: str, found: ProbeFindings) -> Table:
-    header, columns = ["layer"], []
-    for name, accuracies in found.accuracies.items():
-        header += [name, "low", "high"]
-        columns.append(accuracies)
+    columns = dict(found.accuracies)
     if found.differences:
-        header += [f"{MODEL} less {TWIN}", "low", "high"]
-        columns.append(found.differences)
-    rows = _rows_by_layer(columns)
+        columns[f"{MODEL} less {TWIN}"] = found.differences
+    header, rows = _by_layer(columns)
     blank = [""] * (len(header) - 4)
     rows += [[name, *x, *blank] for name, x in found.baselines.items()]
     return Table(
@@ -192,11 +189,14 @@ def _plots(found: Findings) -> Iterator[tuple[str, Callable[["Axes"], None]]]:
 def _draw_cka(axes: "Axes", found: Findings, names: str) -> None:
     first, second = names.split(", ")
     image = axes.imshow(found.cka[names], origin="lower", vmin=0, vmax=1)
-    axes.set_title("Linear CKA between layers")
-    axes.set_xlabel(f"{second}, {_LAYER}")
-    axes.set_ylabel(f"{first}, {_LAYER}")
-    axes.set_xticks(range(found.cka[names].shape[1]))
-    axes.set_yticks(range(found.cka[names].shape[0]))
+    num_rows, num_columns = found.cka[names].shape
+    axes.set(
+        title="Linear CKA between layers",
+        xlabel=f"{second}, {_LAYER}",
+        ylabel=f"{first}, {_LAYER}",
+        xticks=range(num_columns),
+        yticks=range(num_rows),
+    )
     axes.figure.colorbar(image, ax=axes)
 
 
@@ -205,8 +205,7 @@ def _draw_anisotropy(axes: "Axes", found: Findings) -> None:
         _draw_line(axes, name, found.anisotropy[name])
         centred = f"{name}, mean-centred"
         _draw_line(axes, name, found.anisotropy_centred[name], label=centred)
-    axes.set_title("Anisotropy by layer")
-    axes.set_ylabel("mean cosine of two words")
+    axes.set(title="Anisotropy by layer", ylabel="mean cosine of two words")
     axes.set_xlabel(_LAYER)
     axes.legend()
 

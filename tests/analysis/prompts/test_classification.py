@@ -2,6 +2,7 @@
 
 import json
 
+import analysis_configs
 import numpy as np
 import pytest
 import tiny_networks
@@ -11,7 +12,6 @@ from electra_tf.analysis.prompts import classification as prompts
 from electra_tf.analysis.prompts import templates as prompt_templates
 from electra_tf.analysis.prompts.examples import Example
 from electra_tf.analysis.reporting import reports
-from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.model.text_reader import TextReader
 from electra_tf.util.errors import UserError
 
@@ -35,13 +35,13 @@ def files(tmp_path):
 
 
 def config(files, **values):
-    return AnalysisConfig(
-        what="prompts",
-        model=values.pop("model", "unused"),
-        templates=str(files / "prompts.cfg"),
-        test=(str(files / "test.jsonl"),),
-        num_resamples=100,
-        **values,
+    return analysis_configs.config(
+        *(files / "test.jsonl",),
+        **{
+            "what": "prompts",
+            "templates": str(files / "prompts.cfg"),
+            **values,
+        },
     )
 
 
@@ -127,12 +127,12 @@ def test_few_shots_learn_from_the_label_scores(files, fake):
 def test_draws_have_as_many_of_each_class_and_differ(files):
     examples = [Example({"text": str(i)}, "np"[i % 2]) for i in range(40)]
     shots = prompts.draw(examples, ["n", "p"], config(files, shots=4))
-    assert len(shots.draws) == prompts.NUM_DRAWS
-    for one in shots.draws:
-        labels = [shots.examples[i].label for i in one]
+    drawn = [tuple(x.texts["text"] for x in one) for one in shots]
+    for one, names in zip(shots, drawn, strict=True):
+        labels = [x.label for x in one]
         assert labels.count("n") == labels.count("p") == 4
-        assert len(set(one)) == 8
-    assert len(set(map(tuple, shots.draws))) == prompts.NUM_DRAWS
+        assert len(set(names)) == 8
+    assert len(drawn) == len(set(drawn)) == prompts.NUM_DRAWS
     with pytest.raises(UserError, match="20 of n. Lower --shots"):
         prompts.draw(examples, ["n", "p"], config(files, shots=21))
 

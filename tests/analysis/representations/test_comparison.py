@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import analysis_configs
 import keras
 import numpy as np
 import pytest
@@ -12,7 +13,6 @@ from electra_tf.analysis.reporting import reports
 from electra_tf.analysis.representations import cka
 from electra_tf.analysis.representations import comparison as representations
 from electra_tf.analysis.representations.anisotropy import mean_cosine
-from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.util.errors import UserError
 
 TAGS = {"good": "ADJ", "bad": "ADJ", "film": "NOUN", "plot": "NOUN", ".": "."}
@@ -41,20 +41,14 @@ def files(tmp_path_factory):
 
 
 def config(files, model="model", *, test=("test.conllu",), **values):
-    for name in ("dev", "twin"):
-        if name in values:
-            paths = values[name]
-            is_one = isinstance(paths, str)
-            values[name] = (
-                str(files / paths)
-                if is_one
-                else tuple(str(files / path) for path in paths)
-            )
-    return AnalysisConfig(
+    if "dev" in values:
+        values["dev"] = tuple(str(files / name) for name in values["dev"])
+    if "twin" in values:
+        values["twin"] = str(files / values["twin"])
+    return analysis_configs.config(
+        *(files / name for name in test),
         what="representations",
         model=str(files / model),
-        test=tuple(str(files / path) for path in test),
-        num_resamples=100,
         **values,
     )
 

@@ -1,11 +1,11 @@
 import numpy as np
-from fake_scorer import FakeScorer
+from word_scorer import WordScorer
 
 from electra_tf.analysis.scoring import sentence_scores
 
 
 def test_a_total_is_a_sum_and_a_mean_that_by_token():
-    scorer = FakeScorer(mlm={"a": -1.0, "b": -3.0}, electric={"a": 2, "b": 0})
+    scorer = WordScorer(mlm={"a": -1.0, "b": -3.0}, electric={"a": 2, "b": 0})
     texts = ["a b b", "a", "", "a b b"]
     found = sentence_scores.of_texts(scorer, texts, ("electric", "mlm"))
     expected = {
@@ -17,4 +17,8 @@ def test_a_total_is_a_sum_and_a_mean_that_by_token():
     assert list(found) == list(expected)
     for name, values in expected.items():
         np.testing.assert_allclose(found[name], values)
-    assert scorer.seen == ["a b b", "a", ""]  # equal texts once
+    assert [x[0] for x in scorer.asked] == [
+        "a b b",
+        "a",
+        "",
+    ]  # equal texts once
