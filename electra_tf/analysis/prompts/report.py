@@ -130,5 +130,7 @@ def _draw(axes: "Axes", found: Findings) -> None:
         for kind in _KINDS
     }
     plotting.draw_intervals(axes, list(found.scores), series)
-    plotting.set_style(axes, "Prompts, all templates averaged", "accuracy")
+    title = "Prompts, all templates averaged; the line: largest class"
+    plotting.set_style(axes, title, "accuracy")
+    axes.set_xlim(0, 1)
     axes.axvline(found.majority.value, color=plotting.GREY, zorder=0)
