@@ -22,7 +22,7 @@ from electra_tf.util import config_flags, console, memory
 from electra_tf.util.errors import UserError
 
 if TYPE_CHECKING:
-    from electra_tf.analysis.reporting.run import Checkpoint
+    from electra_tf.analysis.reporting.curves import Point
 
 _RUN = "config.json"
 
@@ -39,13 +39,13 @@ def main(config: AnalysisConfig) -> None:
         analysis_run.analyze(config)
 
 
-def _checkpoints(model_dir: str) -> list["Checkpoint"]:
-    """Finds the checkpoints of a run.
+def _checkpoints(model_dir: str) -> dict[str, "Point"]:
+    """Finds the checkpoints of a run: path -> its place in the training.
 
     Raises:
       UserError: if there is no run, or none of its checkpoints can be read.
     """
-    from electra_tf.analysis.reporting.run import Checkpoint
+    from electra_tf.analysis.reporting.curves import Point
     from electra_tf.checkpoint import bundles, checkpoint_formats
     from electra_tf.checkpoint.checkpoints import Checkpoints
     from electra_tf.pretrain.flops import training_flops
@@ -65,7 +65,7 @@ def _checkpoints(model_dir: str) -> list["Checkpoint"]:
             f"{model_dir} must hold checkpoints. Received: none. Train first."
         )
     shapes = checkpoint_formats.read(str(newest)).architecture
-    num_steps, found = run.training.num_train_steps, []
+    num_steps, found = run.training.num_train_steps, {}
     for step in kept.steps():
         path = directory / f"model.ckpt-{step}"
         if damage := bundles.damage(path):
@@ -74,7 +74,7 @@ def _checkpoints(model_dir: str) -> list["Checkpoint"]:
         cost = training_flops(run, shapes.encoder.vocab_size, step)
         is_milestone = step in run.milestones
         share = step / num_steps
-        found.append(Checkpoint(str(path), step, cost, share, is_milestone))
+        found[str(path)] = Point(step, cost, share, is_milestone)
     return found
 
 

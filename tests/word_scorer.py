@@ -16,16 +16,24 @@ class WordScorer:
       probabilities: token -> P(replaced); of others 0.1.
       repairs: token -> likeliest tokens in its place.
       scores: that it says it can give.
+      log_probs: score -> word -> nats; such a scorer gives these scores alone.
     """
 
     max_seq_length = 64
     temperature = 1.0
     step = 70
 
-    def __init__(self, probabilities, repairs=(), scores=("discriminator",)):
+    def __init__(
+        self,
+        probabilities=(),
+        repairs=(),
+        scores=("discriminator",),
+        **log_probs,
+    ):
+        self.log_probs = log_probs
         self.probabilities = dict(probabilities)
         self.repairs = dict(repairs)
-        self.scores = tuple(scores)
+        self.scores = tuple(log_probs or scores)
         known = {*self.probabilities, *self.repairs}
         known |= {word for words in self.repairs.values() for word in words}
         self.vocabulary = Vocabulary(SPECIALS + tuple(sorted(known)))
@@ -43,8 +51,14 @@ class WordScorer:
             p = self.probabilities.get(part, 0.1)
             end = start + len(part)
             repairs = [Repair(x, 0.1) for x in self.repairs.get(part, ())]
-            log_probs = dict.fromkeys(self.scores, math.log(1 - p))
-            if part != "~":
+            log_probs = {
+                score: self.log_probs[score][part]
+                if self.log_probs
+                else math.log(1 - p)
+                for score in self.scores
+                if part
+            }
+            if part not in ("", "~"):
                 yield TokenScore(
                     part,
                     start,

@@ -18,13 +18,21 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from electra_tf.analysis import reliability
+from electra_tf.analysis.examples import annotated_text
 from electra_tf.analysis.examples.annotated_text import AnnotatedText
-from electra_tf.analysis.reliability import Bins, Brier, Judged
+from electra_tf.analysis.reliability import Bins, Brier
 from electra_tf.analysis.replaced_tokens import Replacer
 from electra_tf.analysis.reporting.reports import Report, Table
-from electra_tf.analysis.reporting.statistics import Interval, bootstrap
-from electra_tf.analysis.scoring import word_scores
+from electra_tf.analysis.reporting.statistics import (
+    UNKNOWN,
+    Interval,
+    bootstrap,
+    shown,
+)
+from electra_tf.analysis.scoring import progress, word_scores
+from electra_tf.analysis.scoring.pseudo_likelihood import log_sigmoid
 from electra_tf.analysis.scoring.scorer import Scorer
+from electra_tf.analysis.scoring.scores import Items
 from electra_tf.checkpoint import calibration
 from electra_tf.checkpoint.calibration import Calibration
 from electra_tf.config.analysis import AnalysisConfig
@@ -98,7 +106,7 @@ def run(config: AnalysisConfig) -> Report:
       UserError: if a text cannot be read, if no kind of errors is in both
         splits, or if the model has no P(replaced).
     """
-    texts = {s: word_scores.read(config, s) for s in ("dev", "test")}
+    texts = {s: annotated_text.read(config, s) for s in ("dev", "test")}
     scorer = Scorer.from_config(config)
     word_scores.require_discriminator(config, scorer)
     replacer = Replacer.for_scorer(config, scorer)
@@ -135,15 +143,15 @@ def _judge(
     texts: Sequence[AnnotatedText],
     scorer: Scorer,
     replacer: Replacer,
-) -> dict[str, Judged]:
-    """Returns what the model says of each kind of errors in some texts."""
+) -> dict[str, Items]:
+    """Returns the items of each kind of errors, with logits of P(replaced)."""
     marked = [text for text in texts if text.is_error]
     intact = [text.text for text in texts if not any(text.is_error)]
     judged = {}
     if marked:
         judged[_HUMAN] = _judge_words(marked, scorer)
     if intact and replacer.has_generator:
-        judged[_REPLACED] = judge_tokens(replacer, intact)
+        judged[_REPLACED] = _judge_tokens(intact, replacer)
     return {
         kind: items
         for kind, items in judged.items()
@@ -151,34 +159,29 @@ def _judge(
     }
 
 
-def _judge_words(texts: Sequence[AnnotatedText], scorer: Scorer) -> Judged:
-    scores = word_scores.score(scorer, texts, ["discriminator"])
+def _judge_words(texts: Sequence[AnnotatedText], scorer: Scorer) -> Items:
+    strings = [text.text for text in texts]
+    scores = progress.scored(scorer, strings, ["discriminator"])
     items = word_scores.items_of_words(
         texts, scores, word_scores.suspicion("discriminator")
     )
     items = items.select(items.suspicion >= 0)  # words that have tokens
     # The scorer has divided by the temperature that it found, if any.
     logits = reliability.logit(items.suspicion) * scorer.temperature
-    return Judged(logits, items.is_error, items.text)
+    return items._replace(suspicion=logits)
 
 
-def judge_tokens(replacer: Replacer, texts: Sequence[str]) -> Judged:
-    """Replaces tokens of texts, and judges all of them.
-
-    Args:
-      replacer: with a generator.
-      texts: that are right as they are.
-    """
+def _judge_tokens(texts: Sequence[str], replacer: Replacer) -> Items:
     found = replacer.replace(texts)
-    sizes = [len(text.logits) for text in found]
-    return Judged(
-        np.concatenate([text.logits for text in found]).astype(np.float64),
-        np.concatenate([text.is_replaced for text in found]),
-        np.repeat(np.arange(len(found)), sizes),
+    logits, is_replaced, *_ = zip(*found, strict=True)
+    return Items(
+        np.concatenate(logits).astype(np.float64),
+        np.concatenate(is_replaced),
+        np.repeat(np.arange(len(found)), list(map(len, logits))),
     )
 
 
-def calibrate(config: AnalysisConfig, dev: Judged, test: Judged) -> Calibrated:
+def calibrate(config: AnalysisConfig, dev: Items, test: Items) -> Calibrated:
     """Fits a temperature on dev, and measures before and after it on test.
 
     Args:
@@ -189,7 +192,7 @@ def calibrate(config: AnalysisConfig, dev: Judged, test: Judged) -> Calibrated:
     temperature = reliability.fit_temperature(dev)
     return Calibrated(
         temperature,
-        len(test.logits),
+        len(test.suspicion),
         int(test.is_error.sum()),
         figures(config, test),
         figures(config, test, temperature),
@@ -197,18 +200,18 @@ def calibrate(config: AnalysisConfig, dev: Judged, test: Judged) -> Calibrated:
 
 
 def figures(
-    config: AnalysisConfig, items: Judged, temperature: float = 1.0
+    config: AnalysisConfig, items: Items, temperature: float = 1.0
 ) -> Figures:
     """Computes the measures of calibration at a temperature.
 
     Args:
       config: seed and number of the samples behind intervals.
-      items: of the test texts.
-      temperature: that divides their logits.
+      items: of the test texts, whose suspicion is a logit.
+      temperature: that divides it.
     """
-    probability = reliability.sigmoid(items.logits / temperature)
+    probability = np.exp(log_sigmoid(items.suspicion / temperature))
     by_text = reliability.bins_by_text(items, probability)
-    is_flagged = items.logits >= 0
+    is_flagged = items.suspicion >= 0
     flagged = reliability.bins_by_text(items, probability, is_flagged)
     found = Bins(*by_text.sum(1))
     return Figures(
@@ -224,15 +227,12 @@ def figures(
 def _error(config: AnalysisConfig, by_text: np.ndarray) -> Interval:
     """Returns the expected calibration error of bins, with its interval."""
     if not by_text.any():
-        return Interval(np.nan, np.nan, np.nan)
-    return bootstrap(
-        lambda texts: reliability.calibration_error(
-            Bins(*by_text[:, texts].sum(1))
-        ),
-        by_text.shape[1],
-        num_resamples=config.num_resamples,
-        seed=config.seed,
-    )
+        return UNKNOWN
+
+    def error(texts: np.ndarray) -> float:
+        return reliability.calibration_error(Bins(*by_text[:, texts].sum(1)))
+
+    return bootstrap(error, by_text.shape[1], config)
 
 
 def _write(
@@ -270,8 +270,8 @@ def _table(kind: str, found: Calibrated) -> Table:
     rows = [
         [
             name,
-            word_scores.shown(x.calibration_error),
-            word_scores.shown(x.calibration_error_of_flagged),
+            shown(x.calibration_error),
+            shown(x.calibration_error_of_flagged),
             *x.brier,
             x.negative_log_likelihood,
         ]

@@ -8,42 +8,16 @@ from resampled texts.
     AUC  = P(suspicion of a wrong item > suspicion of a right one), ties half
 """
 
-import functools
 from typing import NamedTuple
 
 import numpy as np
 
 from electra_tf.analysis.reporting.statistics import Interval, bootstrap
+from electra_tf.analysis.scoring.scores import Items
+from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.util import optional_packages
 
 _BETA2 = 0.25  # precision counts twice as much as recall
-
-
-class Items(NamedTuple):
-    """Items of texts, and what is true of them.
-
-    Attributes:
-      suspicion: float [n].
-      is_error: bool [n].
-      text: int [n], from 0, the text of each.
-    """
-
-    suspicion: np.ndarray
-    is_error: np.ndarray
-    text: np.ndarray
-
-    @property
-    def num_texts(self) -> int:
-        """Number of texts up to the last that has items."""
-        return 1 + int(self.text.max(initial=-1))
-
-    def select(self, chosen: np.ndarray) -> "Items":
-        """Returns some of the items, of the same texts.
-
-        Args:
-          chosen: bool [n].
-        """
-        return Items(*(values[chosen] for values in self))
 
 
 class Detection(NamedTuple):
@@ -94,31 +68,24 @@ def best_threshold(items: Items) -> float:
 
 
 def measure(
-    items: Items, threshold: float, *, num_resamples: int, seed: int
+    items: Items, threshold: float, config: AnalysisConfig
 ) -> Detection:
     """Measures a detector.
 
     Args:
       items: of the test texts.
       threshold: from which on an item is flagged.
-      num_resamples: of the intervals.
-      seed: of the samples.
+      config: of the bootstrap over texts.
     """
-    interval = functools.partial(
-        bootstrap,
-        num_items=items.num_texts,
-        num_resamples=num_resamples,
-        seed=seed,
-    )
     counts = _counts(items, items.suspicion >= threshold)
-    rates = [
-        lambda texts: _precision(*counts[texts].sum(0)),
-        lambda texts: _recall(*counts[texts].sum(0)),
-        lambda texts: f_half(
-            _precision(*counts[texts].sum(0)), _recall(*counts[texts].sum(0))
-        ),
+    statistics = [
+        lambda texts, k=k: _rates(*counts[texts].sum(0))[k] for k in range(3)
     ]
-    return Detection(threshold, *map(interval, (*rates, ResampledAuc(items))))
+    intervals = (
+        bootstrap(statistic, items.num_texts, config)
+        for statistic in (*statistics, ResampledAuc(items))
+    )
+    return Detection(threshold, *intervals)
 
 
 def _counts(items: Items, is_flagged: np.ndarray) -> np.ndarray:
@@ -134,14 +101,13 @@ def _counts(items: Items, is_flagged: np.ndarray) -> np.ndarray:
     return np.stack(counts, -1)
 
 
-def _precision(hits: int, num_flagged: int, num_errors: int) -> float:
-    del num_errors
-    return hits / num_flagged if num_flagged else 0.0
-
-
-def _recall(hits: int, num_flagged: int, num_errors: int) -> float:
-    del num_flagged
-    return hits / num_errors if num_errors else np.nan
+def _rates(
+    hits: int, num_flagged: int, num_errors: int
+) -> tuple[float, float, float]:
+    """Returns precision, recall and F0.5."""
+    precision = hits / num_flagged if num_flagged else 0.0
+    recall = hits / num_errors if num_errors else np.nan
+    return precision, recall, f_half(precision, recall)
 
 
 class ResampledAuc:

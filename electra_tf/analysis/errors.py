@@ -6,29 +6,36 @@ F0.5 on the dev texts. Suspicions are
 
     discriminator   P(replaced)
     other scores    -log p of the token, nats
-    unigram         -log p of the token by its frequency alone: by how often
-                    the training records hold it, where that is known, else by
-                    Zipf's law from its place in the vocabulary
+    unigram         -log p of the token by its frequency alone, by Zipf's law
+                    from its place in the vocabulary
     all words       the same for all: the precision is the share of errors
 
-Repairs are judged where mlm is among the scores, which takes a pass for each
-token: of the wrong words that are one token and have known corrections, the
-share for which one of these is the likeliest other token, or among the five.
+All scores of the model are compared unless --scores names some. Repairs are
+judged where mlm is among them, which takes a pass for each token: of the wrong
+words that are one token and have known corrections, the share for which one of
+these is the likeliest other token, or among the five.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from electra_tf.analysis import detection
-from electra_tf.analysis.detection import Detection, Items, ResampledAuc
+from electra_tf.analysis.detection import Detection, ResampledAuc
+from electra_tf.analysis.examples import annotated_text
 from electra_tf.analysis.examples.annotated_text import AnnotatedText
 from electra_tf.analysis.reporting.reports import Report, Table
-from electra_tf.analysis.reporting.statistics import Interval, bootstrap, wilson
-from electra_tf.analysis.scoring import word_scores
+from electra_tf.analysis.reporting.statistics import (
+    Interval,
+    bootstrap,
+    shown,
+    wilson,
+)
+from electra_tf.analysis.scoring import progress, word_scores
 from electra_tf.analysis.scoring.scorer import Scorer
-from electra_tf.analysis.scoring.scores import TextScores
+from electra_tf.analysis.scoring.scores import Items, TextScores
 from electra_tf.analysis.scoring.word_scores import Suspicion
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.model.tokenization import Vocabulary
@@ -65,7 +72,7 @@ class Measured(NamedTuple):
     Attributes:
       detection: its measures.
       gain: of its AUC over that of unigram, by the same samples of texts.
-      curve: precision by recall, float64 [k, 2].
+      curve: precision by recall, float64 [k, 2], of k points at most 200.
     """
 
     detection: Detection
@@ -86,18 +93,18 @@ def run(config: AnalysisConfig) -> Report:
     texts = {"dev": read(config, "dev"), "test": read(config, "test")}
     scorer = Scorer.from_config(config)
     vocabulary = scorer.networks.vocabulary
-    names = word_scores.chosen_scores(config, scorer.scores)
-    splits = {
-        name: Scored(found, _scores(scorer, found, names))
-        for name, found in texts.items()
-    }
+    names = config.scores or scorer.scores
+    num_repairs = _NUM_REPAIRS if "mlm" in names else 0
+    splits = {}
+    for split, some in texts.items():
+        strings = [text.text for text in some]
+        found = progress.scored(scorer, strings, names, num_repairs=num_repairs)
+        splits[split] = Scored(some, list(found))
     suspicions = {name: word_scores.suspicion(name) for name in names}
     suspicions[_UNIGRAM] = unigram(vocabulary)
     suspicions[_ALL] = lambda token: 0.0
     measured = measure(config, splits, suspicions)
-    repairs = None
-    if "mlm" in names:
-        repairs = judge_repairs(splits["test"], vocabulary)
+    repairs = judge_repairs(splits["test"], vocabulary) if num_repairs else None
     return _report(splits, measured, repairs)
 
 
@@ -108,7 +115,7 @@ def read(config: AnalysisConfig, split: str) -> list[AnnotatedText]:
       UserError: if there are none, or some have no such marks, or all or none
         of the words are wrong.
     """
-    texts = word_scores.read(config, split)
+    texts = annotated_text.read(config, split)
     for text in texts:
         if not text.is_error:
             raise UserError(
@@ -124,30 +131,16 @@ def read(config: AnalysisConfig, split: str) -> list[AnnotatedText]:
     return texts
 
 
-def _scores(
-    scorer: Scorer, texts: Sequence[AnnotatedText], names: Sequence[str]
-) -> list[TextScores]:
-    num_repairs = _NUM_REPAIRS if "mlm" in names else 0
-    return list(
-        word_scores.score(scorer, texts, names, num_repairs=num_repairs)
-    )
-
-
 def unigram(vocabulary: Vocabulary) -> Suspicion:
-    """Returns -log p of a token by its frequency alone, nats.
+    """Returns -log p of a token by its place in the vocabulary, nats.
 
-    p is (count + 1) / (all + V) where counts are known; else 1 / place, up to
-    a constant that changes no figure but the threshold.
+    By Zipf's law p is 1 / place, up to a constant that changes no figure but
+    the threshold.
 
     Args:
       vocabulary: of the tokens.
     """
-    ranks = np.arange(1, vocabulary.size + 1, dtype=np.float64)
-    log_probs = -np.log(ranks)
-    if vocabulary.counts is not None:
-        counts = np.array(vocabulary.counts, np.float64) + 1
-        log_probs = np.log(counts / counts.sum())
-    return lambda token: -log_probs[vocabulary.ids[token.token]]
+    return lambda token: math.log(1 + vocabulary.ids[token.token])
 
 
 def measure(
@@ -158,11 +151,10 @@ def measure(
     """Tunes the threshold of each detector on dev, and measures it on test.
 
     Args:
-      config: seed and number of the samples.
+      config: of the bootstrap over texts.
       splits: "dev" and "test".
       suspicions: detector -> its suspicion; unigram among them.
     """
-    resampling = {"num_resamples": config.num_resamples, "seed": config.seed}
     baseline = ResampledAuc(splits["test"].items(suspicions[_UNIGRAM]))
     found = {}
     for name, suspicion in suspicions.items():
@@ -172,14 +164,12 @@ def measure(
         gain = bootstrap(
             lambda texts, auc=auc: auc(texts) - baseline(texts),
             items.num_texts,
-            **resampling,
+            config,
         )
         precision, recall, _ = detection.curve(items)
-        found[name] = Measured(
-            detection.measure(items, threshold, **resampling),
-            gain,
-            np.stack([precision, recall], -1),
-        )
+        curve = _thinned(np.stack([precision, recall], -1))
+        measures = detection.measure(items, threshold, config)
+        found[name] = Measured(measures, gain, curve)
     return found
 
 
@@ -247,7 +237,11 @@ def _report(
     own = next(iter(measured.values())).detection
     results = {
         **{name: _sizes(split.texts) for name, split in splits.items()},
-        "detectors": {name: _values(found) for name, found in measured.items()},
+        "detectors": {
+            name: x.detection._asdict()
+            | {"auc_over_unigram": x.gain, "curve": x.curve}
+            for name, x in measured.items()
+        },
         "repairs": repairs,
     }
     return Report(
@@ -264,14 +258,6 @@ def _sizes(texts: Sequence[AnnotatedText]) -> dict[str, int]:
         "num_texts": len(texts),
         "num_words": sum(len(text.words) for text in texts),
         "num_errors": sum(sum(text.is_error) for text in texts),
-    }
-
-
-def _values(measured: Measured) -> dict[str, Any]:
-    return {
-        **measured.detection._asdict(),
-        "auc_over_unigram": measured.gain,
-        "curve": _thinned(measured.curve),
     }
 
 
@@ -296,13 +282,13 @@ def _tables(
         [
             name,
             x.detection.threshold,
-            *map(word_scores.shown, (*x.detection[1:], x.gain)),
+            *map(shown, (*x.detection[1:], x.gain)),
         ]
         for name, x in measured.items()
     ]
     tables = [Table(title, (*_HEADER, "AUC over unigram"), rows)]
     if repairs is not None:
-        row = [f"{repairs.num_words:,}", *map(word_scores.shown, repairs[1:])]
+        row = [f"{repairs.num_words:,}", *map(shown, repairs[1:])]
         header = ("words", "likeliest is right", "one of five is")
         tables.append(Table("Repairs of wrong words", header, [row]))
     return tables
@@ -311,7 +297,7 @@ def _tables(
 def _draw(axes: "Axes", measured: Mapping[str, Measured]) -> None:
     """Draws precision by recall, and the threshold tuned on dev."""
     for name, found in measured.items():
-        precision, recall = _thinned(found.curve).T
+        precision, recall = found.curve.T
         figures = found.detection
         style = "--" if name == _ALL else "-"
         (line,) = axes.plot(recall, precision, style, label=name)

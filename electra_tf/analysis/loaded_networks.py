@@ -1,7 +1,7 @@
 """Networks of a checkpoint that read text, as an analysis asks for them."""
 
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from electra_tf.checkpoint import checkpoint_formats, loading
 from electra_tf.checkpoint.weights import Weights, select
@@ -35,33 +35,29 @@ def kind_of(network: EncoderWithHead) -> str:
     return DISCRIMINATOR if is_discriminator else ""
 
 
-def load(path: str, config: AnalysisConfig) -> EncoderWithHead:
-    """Loads the main network of a checkpoint: a discriminator, if it has one.
+def load(path: str, config: AnalysisConfig) -> Iterator[EncoderWithHead]:
+    """Loads the networks of a checkpoint one by one, the main one first.
 
     Args:
       path: of the checkpoint.
       config: `vocab_file`, `max_seq_length` and `precision` are read.
 
-    Raises:
-      UserError: if it cannot be read, or has no vocabulary, or no positions
-        for so many tokens.
-    """
-    weights = read(path, config.vocab_file)
-    return _make(weights, weights.networks[0], config)
-
-
-def load_all(path: str, config: AnalysisConfig) -> list[EncoderWithHead]:
-    """Loads every network of a checkpoint, the main one first.
-
-    Args:
-      path: of the checkpoint.
-      config: as of `load`.
+    Yields:
+      Networks, the first a discriminator if there is one.
 
     Raises:
-      UserError: as `load`.
+      UserError: if the checkpoint cannot be read, or has no vocabulary, or no
+        positions for so many tokens.
     """
     weights = read(path, config.vocab_file)
-    return [_make(weights, name, config) for name in weights.networks]
+    training = training_of(weights)
+    for name in weights.networks:
+        chosen = select(weights, name)
+        longest = chosen.architecture.encoder.max_position_embeddings
+        length = row_length(config.max_seq_length, training, longest)
+        yield loading.make(
+            chosen, dtype=POLICIES[config.precision], max_seq_length=length
+        )
 
 
 def read(path: str, vocab_file: str = "") -> Weights:
@@ -121,16 +117,3 @@ def row_length(
             f"number of position embeddings. Received: {length}."
         )
     return length
-
-
-def _make(
-    weights: Weights, name: str, config: AnalysisConfig
-) -> EncoderWithHead:
-    chosen = select(weights, name)
-    longest = chosen.architecture.encoder.max_position_embeddings
-    training = training_of(weights)
-    return loading.make(
-        chosen,
-        dtype=POLICIES[config.precision],
-        max_seq_length=row_length(config.max_seq_length, training, longest),
-    )

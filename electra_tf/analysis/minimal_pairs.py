@@ -20,8 +20,8 @@ Source: Warstadt et al., 2020 (BLiMP).
 
 import collections
 import functools
-import pathlib
-from collections.abc import Iterable, Mapping, Sequence
+import os
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -37,7 +37,7 @@ from electra_tf.analysis.reporting.statistics import (
 )
 from electra_tf.analysis.scoring import sentence_scores
 from electra_tf.analysis.scoring.scorer import Scorer
-from electra_tf.analysis.scoring.sentence_scores import FORMS, ScoresTexts
+from electra_tf.analysis.scoring.sentence_scores import FORMS
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.data.formats.rows import Record
 from electra_tf.util import plotting
@@ -84,25 +84,18 @@ class Accuracies(NamedTuple):
 
 def run(config: AnalysisConfig) -> Report:
     """Compares the pairs that a configuration names."""
-    pairs = read(
-        config.test, max_examples=config.max_examples, seed=config.seed
-    )
+    pairs = read(config)
     return minimal_pairs(config, Scorer.from_config(config), pairs)
 
 
-def read(
-    paths: Iterable[str], *, max_examples: int = 0, seed: int = 0
-) -> list[Pair]:
+def read(config: AnalysisConfig) -> list[Pair]:
     """Reads pairs; see `json_rows.read`.
 
     Raises:
       UserError: naming file and line of what is no pair, or a paradigm that
         belongs to two phenomena.
     """
-    pairs = []
-    for row in json_rows.read(paths, max_examples=max_examples, seed=seed):
-        with json_rows.place_of(row):
-            pairs.append(_parse(row.record, pathlib.Path(row.path)))
+    pairs = json_rows.read(config, "test", _parse)
     phenomena: dict[str, str] = {}
     for pair in pairs:
         known = phenomena.setdefault(pair.paradigm, pair.phenomenon)
@@ -115,8 +108,8 @@ def read(
     return pairs
 
 
-def _parse(record: Record, path: pathlib.Path) -> Pair:
-    file_name = path.name.partition(".")[0]
+def _parse(record: Record, path: str) -> Pair:
+    file_name = os.path.basename(path).partition(".")[0]
     has_name = record.has("UID")
     paradigm = record.text("UID") if has_name else file_name
     has_term = record.has("linguistics_term")
@@ -129,7 +122,7 @@ def _parse(record: Record, path: pathlib.Path) -> Pair:
 
 
 def minimal_pairs(
-    config: AnalysisConfig, scorer: ScoresTexts, pairs: Sequence[Pair]
+    config: AnalysisConfig, scorer: Scorer, pairs: Sequence[Pair]
 ) -> Report:
     """Compares pairs by each score of a model.
 
@@ -138,40 +131,31 @@ def minimal_pairs(
       scorer: the model.
       pairs: to compare.
     """
-    scores = sentence_scores.names(scorer, config)
+    scores = config.scores or scorer.scores
     texts = [text for pair in pairs for text in (pair.good, pair.bad)]
     found = sentence_scores.of_texts(scorer, texts, scores)
     accuracies = {
-        name: judge(
-            pairs,
-            values[0::2],
-            values[1::2],
-            num_resamples=config.num_resamples,
-            seed=config.seed,
-        )
+        name: judge(config, pairs, good=values[0::2], bad=values[1::2])
         for name, values in found.items()
     }
     return _report(accuracies, pairs, scores)
 
 
 def judge(
+    config: AnalysisConfig,
     pairs: Sequence[Pair],
+    *,
     good: np.ndarray,
     bad: np.ndarray,
-    *,
-    num_resamples: int = 1000,
-    seed: int = 0,
 ) -> Accuracies:
     """Computes accuracies by one score.
 
     Args:
+      config: of the bootstrap over paradigms.
       pairs: n pairs.
       good: float [n], scores of the grammatical sentences.
       bad: float [n], scores of the others.
-      num_resamples: of the bootstrap.
-      seed: of the bootstrap.
     """
-    options = {"num_resamples": num_resamples, "seed": seed}
     won = np.where(good == bad, 0.5, good > bad)
     families = {pair.paradigm: pair.phenomenon for pair in pairs}
     groups = _grouped([pair.paradigm for pair in pairs], won)
@@ -182,7 +166,7 @@ def judge(
     whole = mean([*paradigms.values()])
     if len(paradigms) > 1:
         values = np.array([share.value for share in paradigms.values()])
-        whole = bootstrap(lambda i: values[i].mean(), len(values), **options)
+        whole = bootstrap(lambda i: values[i].mean(), len(values), config)
     return Accuracies(
         whole=_percent(whole),
         num_ties=int((good == bad).sum()),

@@ -17,31 +17,43 @@ fewer than five tokens of either kind (Cochran). Cramer's V is its effect size,
 0 for equal rates, at most 1.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+import functools
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from electra_tf.analysis.detection import Items, ResampledAuc
+from electra_tf.analysis.detection import ResampledAuc
+from electra_tf.analysis.examples import annotated_text
 from electra_tf.analysis.examples.annotated_text import UPOS, AnnotatedText
 from electra_tf.analysis.replaced_tokens import ReplacedText, Replacer
 from electra_tf.analysis.reporting.reports import Report, Table
-from electra_tf.analysis.reporting.statistics import Interval, bootstrap, wilson
-from electra_tf.analysis.scoring import word_scores
+from electra_tf.analysis.reporting.statistics import (
+    UNKNOWN,
+    Interval,
+    bootstrap,
+    shown,
+    wilson,
+)
+from electra_tf.analysis.scoring import progress, word_scores
 from electra_tf.analysis.scoring.scorer import Scorer
-from electra_tf.analysis.scoring.scores import TextScores
+from electra_tf.analysis.scoring.scores import Items, TextScores
 from electra_tf.config.analysis import AnalysisConfig
-from electra_tf.util import optional_packages
+from electra_tf.util import optional_packages, plotting
 from electra_tf.util.errors import UserError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_BAR, _INK = "#1f5fa8", "#222222"
 _LEAST_EXPECTED = 5
 _SMALLEST_P = 1e-10  # below it the number says nothing more
 _ALL = "all"
 _RATES = ("false_positives", "true_positives", "generator_error")
+_PLOTS = {
+    "false_positives": "false positive rate",
+    "true_positives": "true positive rate",
+    "auc": "AUC",
+}
 _HEADER = (
     "tag",
     "tokens",
@@ -84,21 +96,21 @@ class Tokens(NamedTuple):
 
 
 class Rate(NamedTuple):
-    """A share, as counts.
+    """A share and its 95 % interval.
 
     Attributes:
       hits: of the trials.
       trials: tokens.
+      value: the share; of no trials, not a number.
+      low: end of the interval.
+      high: other end.
     """
 
     hits: int
     trials: int
-
-    def interval(self) -> Interval:
-        """Returns the share and its interval; of no trials, not a number."""
-        if not self.trials:
-            return Interval(np.nan, np.nan, np.nan)
-        return wilson(*self)
+    value: float
+    low: float
+    high: float
 
 
 class TagFigures(NamedTuple):
@@ -143,7 +155,7 @@ def run(config: AnalysisConfig) -> Report:
       UserError: if a text cannot be read or has no tags, or the model has no
         P(replaced).
     """
-    texts = word_scores.read(config, "test")
+    texts = annotated_text.read(config, "test")
     for text in texts:
         if not text.tags:
             raise UserError(
@@ -153,8 +165,9 @@ def run(config: AnalysisConfig) -> Report:
     scorer = Scorer.from_config(config)
     word_scores.require_discriminator(config, scorer)
     replacer = Replacer.for_scorer(config, scorer)
-    scores = word_scores.score(scorer, texts, ["discriminator"])
-    replaced = replacer.replace([text.text for text in texts])
+    strings = [text.text for text in texts]
+    scores = progress.scored(scorer, strings, ["discriminator"])
+    replaced = replacer.replace(strings)
     tokens = join(texts, scores, replaced)
     figures = measure(config, tokens)
     return _report(figures, len(texts), replacer.has_generator)
@@ -214,15 +227,10 @@ def measure(config: AnalysisConfig, tokens: Tokens) -> dict[str, TagFigures]:
 def _figures(config: AnalysisConfig, tokens: Tokens) -> TagFigures:
     replaced = tokens.select(tokens.is_replaced)
     masked = tokens.select(tokens.is_masked)
-    auc = Interval(np.nan, np.nan, np.nan)
+    auc = UNKNOWN
     if 0 < replaced.tag.size < tokens.tag.size:
         items = Items(tokens.logit, tokens.is_replaced, tokens.text)
-        auc = bootstrap(
-            ResampledAuc(items),
-            items.num_texts,
-            num_resamples=config.num_resamples,
-            seed=config.seed,
-        )
+        auc = bootstrap(ResampledAuc(items), items.num_texts, config)
     return TagFigures(
         _rate(tokens.is_flagged),
         _rate(replaced.logit >= 0),
@@ -232,19 +240,20 @@ def _figures(config: AnalysisConfig, tokens: Tokens) -> TagFigures:
 
 
 def _rate(is_hit: np.ndarray) -> Rate:
-    return Rate(int(is_hit.sum()), len(is_hit))
+    hits, trials = int(is_hit.sum()), len(is_hit)
+    return Rate(hits, trials, *wilson(hits, trials))
 
 
-def heterogeneity(rates: Sequence[Rate]) -> Heterogeneity | None:
+def heterogeneity(rates: Sequence[tuple[int, int]]) -> Heterogeneity | None:
     """Tests whether all rates are equal.
 
     Args:
-      rates: of each tag.
+      rates: hits and trials of each tag.
 
     Returns:
       The test; None if fewer than two tags have tokens enough.
     """
-    counts = np.array([(x.hits, x.trials - x.hits) for x in rates])
+    counts = np.array([(hits, trials - hits) for hits, trials in rates])
     counts = counts.reshape(-1, 2)  # [tags, 2]
     shares = counts.sum(0) / max(1, counts.sum())
     expected = counts.sum(1, keepdims=True) * shares
@@ -265,20 +274,19 @@ def _report(
     by_tag = {tag: x for tag, x in figures.items() if tag != _ALL}
     names = _RATES if has_generator else _RATES[:2]
     tests = {
-        name: heterogeneity([getattr(x, name) for x in by_tag.values()])
+        name: heterogeneity([getattr(x, name)[:2] for x in by_tag.values()])
         for name in names
     }
-    every = figures[_ALL]
     return Report(
         what="pos_bias",
         headline={
-            "false positives": every.false_positives.interval().value,
-            "AUC": every.auc.value,
+            "false positives": figures[_ALL].false_positives.value,
+            "AUC": figures[_ALL].auc.value,
         },
         results={
             "num_texts": num_texts,
             "replaced_by": "generator" if has_generator else "random",
-            "tags": {tag: _values(x) for tag, x in figures.items()},
+            "tags": figures,
             "heterogeneity": tests,
         },
         tables=[
@@ -286,26 +294,14 @@ def _report(
             _table_of_tests(tests),
         ],
         plots={
-            "false_positives": _plot(
-                "false positive rate",
-                {k: x.false_positives.interval() for k, x in figures.items()},
-            ),
-            "true_positives": _plot(
-                "true positive rate",
-                {k: x.true_positives.interval() for k, x in figures.items()},
-            ),
-            "auc": _plot("AUC", {k: x.auc for k, x in figures.items()}),
+            name: functools.partial(
+                _draw,
+                label=label,
+                intervals={k: getattr(x, name) for k, x in figures.items()},
+            )
+            for name, label in _PLOTS.items()
         },
     )
-
-
-def _values(figures: TagFigures) -> dict[str, Any]:
-    rates = {name: getattr(figures, name) for name in _RATES}
-    values = {
-        name: rate._asdict() | rate.interval()._asdict()
-        for name, rate in rates.items()
-    }
-    return values | {"auc": figures.auc}
 
 
 def _table_of_tags(
@@ -315,11 +311,9 @@ def _table_of_tags(
         [
             tag,
             f"{x.false_positives.trials:,}",
-            word_scores.shown(x.false_positives.interval()),
+            shown(x.false_positives),
             f"{x.true_positives.trials:,}",
-            word_scores.shown(x.true_positives.interval()),
-            word_scores.shown(x.auc),
-            word_scores.shown(x.generator_error.interval()),
+            *map(shown, (x.true_positives, x.auc, x.generator_error)),
         ]
         for tag, x in figures.items()
     ]
@@ -352,25 +346,16 @@ def _shown_test(test: Heterogeneity | None) -> list[str]:
     ]
 
 
-def _plot(
-    label: str, intervals: Mapping[str, Interval]
-) -> Callable[["Axes"], None]:
-    """Returns what draws a bar for each tag, and a line for all together."""
-
-    def draw(axes: "Axes") -> None:
-        tags = [
-            tag
-            for tag, x in intervals.items()
-            if tag != _ALL and not np.isnan(x.value)
-        ]
-        tags.sort(key=lambda tag: intervals[tag].value)
-        values = np.array([intervals[tag] for tag in tags]).reshape(-1, 3)
-        middle, low, high = values.T
-        errors = np.maximum([middle - low, high - middle], 0)
-        axes.barh(tags, middle, xerr=errors, color=_BAR, ecolor=_INK)
-        whole = intervals[_ALL].value
-        axes.axvline(whole, color=_INK, linestyle="--", label="all tokens")
-        axes.set(xlabel=label)
-        axes.legend(frameon=False, loc="lower right")
-
-    return draw
+def _draw(
+    axes: "Axes", label: str, intervals: Mapping[str, Rate | Interval]
+) -> None:
+    """Draws a figure of each tag, and a line for all together."""
+    tags = {
+        tag: x[-3:]
+        for tag, x in intervals.items()
+        if tag != _ALL and not np.isnan(x.value)
+    }
+    order = sorted(tags, key=lambda tag: -tags[tag][0])
+    plotting.draw_intervals(axes, order, {"": [tags[tag] for tag in order]})
+    plotting.set_style(axes, "By part of speech; the line: all", label)
+    axes.axvline(intervals[_ALL].value, color=plotting.GREY, zorder=0)

@@ -27,6 +27,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from electra_tf.analysis.scoring.scores import Items
 from electra_tf.util import optional_packages
 
 NUM_BINS = 15
@@ -34,20 +35,6 @@ MAX_TEMPERATURE = 100.0
 """Temperatures are between this and its inverse."""
 
 _SMALLEST = 1e-12  # distance of a probability from 0 and 1
-
-
-class Judged(NamedTuple):
-    """Items with a logit of their probability, and what is true of them.
-
-    Attributes:
-      logits: float64 [n].
-      is_error: bool [n].
-      text: int [n], from 0, the text of each.
-    """
-
-    logits: np.ndarray
-    is_error: np.ndarray
-    text: np.ndarray
 
 
 class Bins(NamedTuple):
@@ -90,13 +77,8 @@ def logit(probability: np.ndarray) -> np.ndarray:
     return np.log(p) - np.log1p(-p)
 
 
-def sigmoid(logits: np.ndarray) -> np.ndarray:
-    """Returns 1 / (1 + e^-z)."""
-    return np.exp(-np.logaddexp(0, -logits))
-
-
 def bins_by_text(
-    items: Judged, probability: np.ndarray, chosen: np.ndarray | bool = True
+    items: Items, probability: np.ndarray, chosen: np.ndarray | bool = True
 ) -> np.ndarray:
     """Puts the items of each text into `NUM_BINS` bins of [0, 1].
 
@@ -109,7 +91,7 @@ def bins_by_text(
       float64 [4, texts, K]: the fields of `Bins`, whose sums over texts are
       the bins of these texts.
     """
-    num_texts = 1 + int(items.text.max(initial=-1))
+    num_texts = items.num_texts
     places = items.text * NUM_BINS + bin_of(probability)
     squares = (probability - items.is_error) ** 2
     values = (np.ones_like(squares), probability, items.is_error, squares)
@@ -145,17 +127,22 @@ def brier(found: Bins) -> Brier:
     return Brier(*map(float, (score, *parts, remainder)))
 
 
-def negative_log_likelihood(items: Judged, temperature: float = 1.0) -> float:
-    """Computes the mean of -log P(label), nats."""
-    logits = items.logits / temperature
+def negative_log_likelihood(items: Items, temperature: float = 1.0) -> float:
+    """Computes the mean of -log P(label), nats.
+
+    Args:
+      items: whose suspicion is a logit.
+      temperature: that divides it.
+    """
+    logits = items.suspicion / temperature
     return float(np.mean(np.logaddexp(0, logits) - items.is_error * logits))
 
 
-def fit_temperature(items: Judged) -> float:
+def fit_temperature(items: Items) -> float:
     """Returns the temperature of the least negative log-likelihood.
 
     Args:
-      items: of dev texts.
+      items: of dev texts, whose suspicion is a logit.
     """
     optimize = optional_packages.load("scipy.optimize", "analysis")
     bound = np.log(MAX_TEMPERATURE)

@@ -19,6 +19,7 @@ from typing import NamedTuple, Self
 import numpy as np
 import tensorflow as tf
 
+from electra_tf.analysis import batches
 from electra_tf.analysis.scoring.networks import ScoringNetworks
 from electra_tf.analysis.scoring.scorer import Scorer
 from electra_tf.config.analysis import AnalysisConfig
@@ -46,30 +47,6 @@ class ReplacedText(NamedTuple):
     logits: np.ndarray
     is_replaced: np.ndarray
     is_masked: np.ndarray
-    is_predicted: np.ndarray
-
-
-class _Choice(NamedTuple):
-    """What is chosen at random in a row.
-
-    Attributes:
-      positions: int64 [k], of the masked tokens, ascending.
-      uniform: float64 [k], in [0, 1).
-    """
-
-    positions: np.ndarray
-    uniform: np.ndarray
-
-
-class _Sample(NamedTuple):
-    """What stands in the chosen places of a row.
-
-    Attributes:
-      tokens: int [k].
-      is_predicted: bool [k], whether the original was the likeliest token.
-    """
-
-    tokens: np.ndarray
     is_predicted: np.ndarray
 
 
@@ -130,9 +107,8 @@ class Replacer:
           The texts, in order.
         """
         found: dict[int, ReplacedText] = {}
-        order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
-        for start in range(0, len(order), self._batch_size):
-            numbers = order[start : start + self._batch_size]
+        lengths = list(map(len, texts))
+        for numbers in batches.by_length(lengths, self._batch_size):
             batch = tf.constant([texts[i] for i in numbers])
             ids = self._reader.read(batch)
             sizes = ids["input_mask"].numpy().sum(1) - 2
@@ -144,48 +120,42 @@ class Replacer:
         self, originals: np.ndarray, sizes: np.ndarray, numbers: Sequence[int]
     ) -> Iterator[ReplacedText]:
         """Yields the rows of a batch, int32 [B, L], of some tokens each."""
-        choices = [
-            _choose(size, self._seed, number)
-            for size, number in zip(sizes, numbers, strict=True)
-        ]
-        samples = self._sample(originals, choices)
-        replaced, is_masked = originals.copy(), np.zeros(originals.shape, bool)
-        is_predicted = is_masked.copy()
-        for row, choice in enumerate(choices):
-            replaced[row, choice.positions] = samples[row].tokens
-            is_masked[row, choice.positions] = True
-            is_predicted[row, choice.positions] = samples[row].is_predicted
+        is_masked = np.zeros(originals.shape, bool)
+        uniform = []
+        for row, size, number in zip(is_masked, sizes, numbers, strict=True):
+            positions, shares = _choose(size, self._seed, number)
+            row[positions] = True
+            uniform.append(shares)
+        replaced, is_predicted = originals.copy(), np.zeros_like(is_masked)
+        replaced[is_masked], is_predicted[is_masked] = self._sample(
+            originals, is_masked, uniform
+        )
         logits = self._detect(replaced)["logits"]
         kinds = (logits, replaced != originals, is_masked, is_predicted)
         for row, size in enumerate(sizes):
             yield ReplacedText(*(kind[row, 1 : size + 1] for kind in kinds))
 
     def _sample(
-        self, originals: np.ndarray, choices: Sequence[_Choice]
-    ) -> list[_Sample]:
-        """Returns what stands in the chosen places of each row."""
+        self,
+        originals: np.ndarray,
+        is_masked: np.ndarray,
+        uniform: Sequence[np.ndarray],
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the tokens of n masked places, and which were predicted."""
+        wanted = originals[is_masked]
         if self._predict is None:
-            rows = zip(originals, choices, strict=True)
-            return [self._random(row, choice) for row, choice in rows]
-        masked = originals.copy()
-        width = max(1, *(len(choice.positions) for choice in choices))
-        positions = np.zeros((len(choices), width), np.int32)
-        for row, choice in enumerate(choices):
-            masked[row, choice.positions] = self._vocabulary.mask_id
-            positions[row, : len(choice.positions)] = choice.positions
-        inputs = map(tf.constant, (masked, positions))
+            found = self._look_alikes.choose(wanted, np.concatenate(uniform))
+            return found, np.zeros(len(found), bool)
+        counts = is_masked.sum(1, keepdims=True)
+        is_used = np.arange(max(1, counts.max())) < counts  # [B, N]
+        positions = np.zeros(is_used.shape, np.int32)
+        positions[is_used] = np.nonzero(is_masked)[1]
+        masked = np.where(is_masked, self._vocabulary.mask_id, originals)
+        inputs = (tf.constant(x, tf.int32) for x in (masked, positions))
         logits = self._predict(*inputs).numpy()  # [B, N, V]
-        return [
-            _generated(row_logits[: len(choice.positions)], row, choice)
-            for row_logits, row, choice in zip(
-                logits, originals, choices, strict=True
-            )
-        ]
-
-    def _random(self, row: np.ndarray, choice: _Choice) -> _Sample:
-        tokens = row[choice.positions]
-        found = self._look_alikes.choose(tokens, choice.uniform)
-        return _Sample(found, np.zeros(len(found), bool))
+        rows = zip(logits, uniform, strict=True)
+        found = np.concatenate([sample(x[: len(u)], u) for x, u in rows])
+        return found, logits.argmax(-1)[is_used] == wanted
 
 
 def _compiled(
@@ -204,18 +174,19 @@ def _compiled(
     return function.get_concrete_function()
 
 
-def _generated(logits: np.ndarray, row: np.ndarray, choice: _Choice) -> _Sample:
-    is_predicted = logits.argmax(-1) == row[choice.positions]
-    return _Sample(sample(logits, choice.uniform), is_predicted)
+def _choose(
+    num_tokens: int, seed: int, number: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Chooses tokens of a row to mask: 15 %, at least one if there is any.
 
-
-def _choose(num_tokens: int, seed: int, number: int) -> _Choice:
-    """Chooses tokens of a row to mask: 15 %, at least one if there is any."""
+    Returns:
+      Their positions, int64 [k], ascending; and float64 [k] in [0, 1).
+    """
     random = np.random.default_rng([seed, number])
     size = min(num_tokens, max(1, round(MASK_PROB * num_tokens)))
     places = random.choice(num_tokens, size, replace=False) if size else []
     positions = 1 + np.sort(np.array(places, np.int64))  # behind [CLS]
-    return _Choice(positions, random.random(size))
+    return positions, random.random(size)
 
 
 def sample(logits: np.ndarray, uniform: np.ndarray) -> np.ndarray:

@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from electra_tf.analysis.batches import padded
 from electra_tf.analysis.examples import n_best
 from electra_tf.analysis.examples.n_best import Counts, NBest
 from electra_tf.analysis.reporting.reports import Report, Table
 from electra_tf.analysis.reporting.statistics import Interval, bootstrap, shown
 from electra_tf.analysis.scoring import sentence_scores
 from electra_tf.analysis.scoring.scorer import Scorer
-from electra_tf.analysis.scoring.sentence_scores import ScoresTexts
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.util import console, plotting
 from electra_tf.util.errors import UserError
@@ -57,8 +57,9 @@ class Lists(NamedTuple):
     model: Mapping[str, np.ndarray]
 
 
-Choice = Callable[[Lists], np.ndarray]
-"""Chooses of each of U lists a hypothesis, int64 [U]."""
+Values = Callable[[Lists], np.ndarray]
+"""Values of hypotheses, [U, K]; of each list the greatest is taken, of equal
+ones the first."""
 
 
 class System(NamedTuple):
@@ -81,13 +82,13 @@ class System(NamedTuple):
 
 def run(config: AnalysisConfig) -> Report:
     """Re-ranks the lists that a configuration names."""
-    lists = _read(config)
+    lists = _read(config)  # all before a model is loaded
     return rerank(config, Scorer.from_config(config), lists)
 
 
 def rerank(
     config: AnalysisConfig,
-    scorer: ScoresTexts,
+    scorer: Scorer,
     lists: Mapping[str, Sequence[NBest]],
 ) -> Report:
     """Re-ranks lists by each score of a model.
@@ -97,24 +98,18 @@ def rerank(
       scorer: the model.
       lists: "test" and, if there are any, "dev" -> lists.
     """
-    scores = sentence_scores.names(scorer, config)
+    scores = config.scores or scorer.scores
     found = {name: arrays(some, scorer, scores) for name, some in lists.items()}
-    systems = compare(
-        found["test"],
-        found.get("dev"),
-        num_resamples=config.num_resamples,
-        seed=config.seed,
-    )
+    systems = compare(config, found["test"], found.get("dev"))
     return _report(systems, lists, sentence_scores.title(scores[0], "mean"))
 
 
 def _read(config: AnalysisConfig) -> dict[str, list[NBest]]:
-    """Reads the lists, all before a model is loaded."""
-    chosen = {"max_examples": config.max_examples, "seed": config.seed}
-    lists = {"test": n_best.read(config.test, **chosen)}
+    """Reads the lists."""
+    lists = {"test": n_best.read(config, "test")}
     has_scores = bool(lists["test"][0].scores)
     if config.dev:
-        lists["dev"] = n_best.read(config.dev, **chosen)
+        lists["dev"] = n_best.read(config, "dev")
         if bool(lists["dev"][0].scores) != has_scores:
             raise UserError(
                 "The lists of --dev must have the recogniser's scores if those "
@@ -129,7 +124,7 @@ def _read(config: AnalysisConfig) -> dict[str, list[NBest]]:
 
 
 def arrays(
-    lists: Sequence[NBest], scorer: ScoresTexts, scores: Sequence[str]
+    lists: Sequence[NBest], scorer: Scorer, scores: Sequence[str]
 ) -> Lists:
     """Scores the hypotheses of lists.
 
@@ -148,50 +143,42 @@ def arrays(
 
     recogniser = None
     if lists[0].scores:
-        recogniser = n_best.padded([one.scores for one in lists], -np.inf)
+        recogniser = padded([x.scores for x in lists], -np.inf, np.float64)
     found = sentence_scores.of_texts(scorer, texts, scores)
     model = {name: spread(values) for name, values in found.items()}
     return Lists(counts, recogniser, model)
 
 
 def compare(
-    test: Lists,
-    dev: Lists | None,
-    *,
-    num_resamples: int = 1000,
-    seed: int = 0,
+    config: AnalysisConfig, test: Lists, dev: Lists | None
 ) -> list[System]:
     """Measures all systems on the test lists.
 
     Args:
+      config: of the bootstrap over utterances.
       test: lists whose figures these are.
       dev: lists that weights are tuned on.
-      num_resamples: of the bootstrap.
-      seed: of the bootstrap.
 
     Returns:
       The first hypothesis, the recogniser's choice, those of each score, the
       oracle's.
     """
 
-    def measure(name: str, choose: Choice) -> System:
-        chosen = choose(test)
-        rate, difference = _intervals(
-            test.counts, chosen, num_resamples=num_resamples, seed=seed
-        )
-        on_dev = dev and error_rate(dev, choose(dev))
-        return System(name, None, on_dev, rate, difference)
+    def measure(name: str, values_of: Values) -> System:
+        intervals = _intervals(config, test, values_of)
+        on_dev = dev and error_rate(dev, values_of)
+        return System(name, None, on_dev, *intervals)
 
-    systems = [measure(BEFORE, _first)]
+    systems = [measure(BEFORE, _in_order)]
     if test.recogniser is not None:
-        systems.append(measure(RECOGNISER, by_recogniser))
+        systems.append(measure(RECOGNISER, _by_recogniser))
     for name in test.model:
         systems.append(measure(name, by_model(name)))
         if dev is not None and test.recogniser is not None:
             weight = tune(dev, name)
             system = measure(_JOINED.format(name), by_both(name, weight))
             systems.append(system._replace(weight=weight))
-    return [*systems, measure(ORACLE, _best)]
+    return [*systems, measure(ORACLE, _by_errors)]
 
 
 def tune(lists: Lists, name: str) -> float:
@@ -201,23 +188,24 @@ def tune(lists: Lists, name: str) -> float:
       lists: dev lists, with the recogniser's scores.
       name: title of a score.
     """
-    rates = [error_rate(lists, by_both(name, w)(lists)) for w in WEIGHTS]
+    rates = [error_rate(lists, by_both(name, weight)) for weight in WEIGHTS]
     return float(WEIGHTS[np.argmin(rates)])
 
 
-def error_rate(lists: Lists, chosen: np.ndarray) -> float:
-    """Computes the word error rate of choices, in percent.
+def error_rate(lists: Lists, values_of: Values) -> float:
+    """Computes the word error rate of the chosen hypotheses, in percent.
 
     Args:
-      lists: U lists.
-      chosen: int64 [U], numbers of hypotheses.
+      lists: to choose from.
+      values_of: of their hypotheses.
     """
-    errors = _errors_of(lists.counts, chosen)
-    return _rate(errors, lists.counts.num_words)
+    return _rate(_errors(lists, values_of), lists.counts.num_words)
 
 
-def _errors_of(counts: Counts, chosen: np.ndarray) -> np.ndarray:
-    return np.take_along_axis(counts.num_errors, chosen[:, None], 1)[:, 0]
+def _errors(lists: Lists, values_of: Values) -> np.ndarray:
+    """Returns the errors of the chosen hypothesis of each list, int64 [U]."""
+    chosen = values_of(lists).argmax(1)
+    return np.take_along_axis(lists.counts.num_errors, chosen[:, None], 1)[:, 0]
 
 
 def _rate(errors: np.ndarray, num_words: np.ndarray) -> float:
@@ -225,52 +213,52 @@ def _rate(errors: np.ndarray, num_words: np.ndarray) -> float:
 
 
 def _intervals(
-    counts: Counts, chosen: np.ndarray, *, num_resamples: int, seed: int
+    config: AnalysisConfig, lists: Lists, values_of: Values
 ) -> tuple[Interval, Interval]:
     """Returns the error rate of choices, and its difference to `BEFORE`."""
-    options = {"num_resamples": num_resamples, "seed": seed}
-    words, before = counts.num_words, counts.num_errors[:, 0]
-    errors = _errors_of(counts, chosen)
-    gained = errors - before
-    count = len(words)
-    rate = bootstrap(lambda i: _rate(errors[i], words[i]), count, **options)
-    gain = bootstrap(lambda i: _rate(gained[i], words[i]), count, **options)
-    return rate, gain
+    words = lists.counts.num_words
+    errors = _errors(lists, values_of)
+    rate, difference = (
+        bootstrap(lambda i, x=x: _rate(x[i], words[i]), len(words), config)
+        for x in (errors, errors - lists.counts.num_errors[:, 0])
+    )
+    return rate, difference
 
 
-def _first(lists: Lists) -> np.ndarray:
-    return np.zeros(len(lists.counts.num_words), int)
+def _in_order(lists: Lists) -> np.ndarray:
+    """Returns values whose greatest is the first."""
+    return -np.indices(lists.counts.is_there.shape)[1]
 
 
-def _best(lists: Lists) -> np.ndarray:
+def _by_errors(lists: Lists) -> np.ndarray:
+    """Returns values whose greatest is the best."""
     _, errors, is_there = lists.counts
-    return np.where(is_there, errors, np.iinfo(int).max).argmin(1)
+    return np.where(is_there, -errors, -np.inf)
 
 
-def by_recogniser(lists: Lists) -> np.ndarray:
-    """Returns the choices of the recogniser's score, int64 [U]."""
-    return lists.recogniser.argmax(1)
+def _by_recogniser(lists: Lists) -> np.ndarray:
+    return lists.recogniser
 
 
-def by_model(name: str) -> Choice:
-    """Returns how to choose by a model's score alone.
+def by_model(name: str) -> Values:
+    """Returns the values of a model's score alone.
 
     Args:
       name: title of the score.
     """
-    return lambda lists: lists.model[name].argmax(1)
+    return lambda lists: lists.model[name]
 
 
-def by_both(name: str, weight: float) -> Choice:
-    """Returns how to choose by the recogniser's score and a model's.
+def by_both(name: str, weight: float) -> Values:
+    """Returns the values of the recogniser's score and a model's.
 
     Args:
       name: title of the model's score.
       weight: of it.
     """
     if not weight:  # times negative infinity it would be no number
-        return by_recogniser
-    return lambda x: (x.recogniser + weight * x.model[name]).argmax(1)
+        return _by_recogniser
+    return lambda lists: lists.recogniser + weight * lists.model[name]
 
 
 def _report(

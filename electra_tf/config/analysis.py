@@ -19,6 +19,17 @@ ANALYSES: dict[str, str] = {
 """Name -> its function, as "module:function". It takes an `AnalysisConfig` and
 returns a `Report`."""
 
+_READ_BY: dict[str, tuple[str, ...]] = {
+    "twin": ("prompts", "representations"),
+    "dev": ("calibration", "errors", "prompts", "representations", "rerank"),
+    "scores": ("errors", "minimal_pairs", "prompts", "rerank"),
+    "words": ("representations",),
+    "templates": ("prompts",),
+    "shots": ("prompts",),
+    "write_calibration": ("calibration",),
+}
+"""Field -> the analyses that read it; the others refuse it."""
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AnalysisConfig:
@@ -35,7 +46,7 @@ class AnalysisConfig:
     """Checkpoint of a network that fills masks. Default: the model's own."""
 
     twin: str = ""
-    """Checkpoint of a second model, for analyses that compare two."""
+    """Of prompts and representations: checkpoint of a second model."""
 
     vocab_file: str = ""
     """Vocabulary. Default: the one beside the checkpoint."""
@@ -82,9 +93,9 @@ class AnalysisConfig:
     as many as in training, at most 512 where that is not known."""
 
     write_calibration: bool = False
-    """Keep the fitted temperature beside the model, where score and exports
-    find it: that of human errors if the dev texts have such labels, else that
-    of replaced tokens."""
+    """Of calibration: keep the fitted temperature beside the model, where score
+    and exports find it: that of human errors if the dev texts have such labels,
+    else that of replaced tokens."""
 
     precision: str = one_of("float32", "bfloat16")
     """Of the matrix products."""
@@ -105,6 +116,12 @@ class AnalysisConfig:
                 "`test` must name files. Received: nothing. Set --test."
             )
         require_choices(self)
+        for name, readers in _READ_BY.items():
+            if getattr(self, name) and self.what not in readers:
+                raise UserError(
+                    f"`{name}` is read by --what={', '.join(readers)} alone. "
+                    f"Received: --what={self.what}. Leave --{name} out."
+                )
         require(self, "batch_size", "at least 1", lambda n: n >= 1)
         counts = "max_examples max_seq_length shots"
         require(self, counts, "at least 0", lambda n: n >= 0)

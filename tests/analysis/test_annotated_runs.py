@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import tiny_scoring
+from analysis_configs import config
 
 from electra_tf.analysis import calibration, errors, pos_bias
 from electra_tf.analysis.scoring.scorer import Scorer
-from electra_tf.config.analysis import AnalysisConfig
 
 
 def _sentences(seed, label):
@@ -51,20 +51,19 @@ def _load_once(scorer, monkeypatch):
 
 def _config(paths, what, *endings, **fields):
     root, model = paths
-    splits = {
-        split: tuple(str(root / f"{split}.{ending}") for ending in endings)
+    dev, test = (
+        [str(root / f"{split}.{ending}") for ending in endings]
         for split in ("dev", "test")
-    }
-    return AnalysisConfig(
-        what=what, model=model, num_resamples=100, **splits, **fields
     )
+    if what != "pos_bias":
+        fields["dev"] = tuple(dev)
+    return config(*test, what=what, model=model, **fields)
 
 
 def test_errors_are_measured_by_every_score(paths):
-    scores = ("discriminator", "mlm")
-    report = errors.run(_config(paths, "errors", "tsv", scores=scores))
+    report = errors.run(_config(paths, "errors", "tsv"))
     found = report.results["detectors"]
-    assert list(found) == [*scores, "unigram", "all words"]
+    assert list(found) == ["discriminator", "mlm", "unigram", "all words"]
     assert report.results["test"]["num_words"] == 72
     assert report.results["repairs"] is None  # no correction is known
 
@@ -73,17 +72,17 @@ def test_every_token_has_its_tag(paths):
     report = pos_bias.run(_config(paths, "pos_bias", "conllu"))
     tags = report.results["tags"]
     assert list(tags) == ["all", "NOUN", "VERB"]
-    assert tags["all"]["false_positives"]["trials"] == 72
-    assert tags["all"]["generator_error"]["trials"] == 12  # one of six tokens
+    assert tags["all"].false_positives.trials == 72
+    assert tags["all"].generator_error.trials == 12  # one of six tokens
     assert report.results["replaced_by"] == "generator"
 
 
 def test_the_scorer_finds_the_temperature_that_was_written(paths, monkeypatch):
-    config = _config(
+    given = _config(
         paths, "calibration", "tsv", "conllu", write_calibration=True
     )
-    found = calibration.run(config).results
+    found = calibration.run(given).results
     assert list(found) == ["human errors", "replaced tokens"]
     monkeypatch.undo()
-    scorer = Scorer.from_config(config)
+    scorer = Scorer.from_config(given)
     assert scorer.temperature == found["human errors"].temperature != 1

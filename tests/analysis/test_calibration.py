@@ -1,14 +1,14 @@
 import numpy as np
 import pytest
+from analysis_configs import config
 from matplotlib.figure import Figure
 from word_scorer import WordScorer
 
 from electra_tf.analysis import calibration
-from electra_tf.analysis.reliability import Judged
 from electra_tf.analysis.replaced_tokens import ReplacedText, Replacer
 from electra_tf.analysis.scoring.scorer import Scorer
+from electra_tf.analysis.scoring.scores import Items
 from electra_tf.checkpoint import calibration as stored
-from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.util.errors import UserError
 
 MARKED = "a\ti\nb\tc\nc\ti\n\nb\tc\nc\tc\n\n" * 6
@@ -46,16 +46,8 @@ def make_config(tmp_path, monkeypatch):
             if text:
                 (tmp_path / name).write_text(text)
                 names.append(str(tmp_path / name))
-        return AnalysisConfig(
-            **{
-                "what": "calibration",
-                "model": "m",
-                "dev": tuple(names),
-                "test": tuple(names),
-                "num_resamples": 100,
-                **fields,
-            }
-        )
+        fields = {"what": "calibration", "dev": tuple(names), **fields}
+        return config(*names, **fields)
 
     return make
 
@@ -108,8 +100,8 @@ def test_texts_with_errors_are_no_texts_to_replace_in(make_config):
 def test_the_temperature_is_written_only_when_asked(make_config, tmp_path):
     calibration.run(make_config(marked=MARKED))
     assert stored.read(tmp_path / "model") is None
-    config = make_config(marked=MARKED, write_calibration=True)
-    found = calibration.run(config).results["human errors"]
+    asked = make_config(marked=MARKED, write_calibration=True)
+    found = calibration.run(asked).results["human errors"]
     written = stored.read(tmp_path / "model")
     assert written.temperature == found.temperature
     assert written.step == WordScorer.step
@@ -119,30 +111,26 @@ def test_the_temperature_is_written_only_when_asked(make_config, tmp_path):
 def test_a_stored_temperature_is_undone_before_another_is_fitted(
     make_config, monkeypatch
 ):
-    config = make_config(marked=MARKED)
-    fresh = calibration.run(config).results["human errors"]
+    given = make_config(marked=MARKED)
+    fresh = calibration.run(given).results["human errors"]
     monkeypatch.setattr(WordScorer, "temperature", 2.5)
-    found = calibration.run(config).results["human errors"]
+    found = calibration.run(given).results["human errors"]
     assert found.temperature == pytest.approx(2.5 * fresh.temperature, rel=1e-4)
 
 
 def test_intervals_hold_the_figures():
     rng = np.random.default_rng(0)
-    items = Judged(
+    items = Items(
         rng.normal(size=600), rng.random(600) < 0.5, np.repeat(range(60), 10)
     )
-    config = AnalysisConfig(
-        what="calibration", model="m", test=("t",), num_resamples=200
-    )
-    found = calibration.figures(config, items)
+    found = calibration.figures(config(), items)
     for interval in found[:2]:
         assert interval.low < interval.value < interval.high
 
 
 def test_nothing_flagged_has_no_calibration_error():
-    items = Judged(np.full(4, -3.0), np.arange(4) == 0, np.arange(4))
-    config = AnalysisConfig(what="calibration", model="m", test=("t",))
-    found = calibration.figures(config, items)
+    items = Items(np.full(4, -3.0), np.arange(4) == 0, np.arange(4))
+    found = calibration.figures(config(), items)
     assert found.num_flagged == 0
     assert np.isnan(found.calibration_error_of_flagged.value)
 
@@ -176,11 +164,7 @@ def test_a_kind_of_one_split_alone_is_left_out_with_a_warning(
 def test_splits_without_a_kind_in_common_are_refused(make_config, tmp_path):
     (tmp_path / "other.txt").write_text("x y\n")
     (tmp_path / "dev.tsv").write_text("a\ti\nb\tc\n")
-    config = AnalysisConfig(
-        what="calibration",
-        model="m",
-        dev=(str(tmp_path / "dev.tsv"),),
-        test=(str(tmp_path / "other.txt"),),
-    )
+    dev = (str(tmp_path / "dev.tsv"),)
+    test = (str(tmp_path / "other.txt"),)
     with pytest.raises(UserError, match="human errors in dev, replaced tokens"):
-        calibration.run(config)
+        calibration.run(make_config(dev=dev, test=test))

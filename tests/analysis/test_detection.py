@@ -2,9 +2,11 @@ import itertools
 
 import numpy as np
 import pytest
+from analysis_configs import config
 
 from electra_tf.analysis import detection
-from electra_tf.analysis.detection import Items, ResampledAuc
+from electra_tf.analysis.detection import ResampledAuc
+from electra_tf.analysis.scoring.scores import Items
 
 
 def _items(seed=0, size=60, texts=9):
@@ -62,7 +64,7 @@ def test_the_best_threshold_has_the_greatest_f_half_of_all():
 
 def test_figures_at_a_threshold_equal_their_formulas():
     items, threshold = _items(2), 0.5
-    found = detection.measure(items, threshold, num_resamples=200, seed=0)
+    found = detection.measure(items, threshold, config())
     flagged = items.suspicion >= threshold
     hits = (flagged & items.is_error).sum()
     assert found.precision.value == pytest.approx(hits / flagged.sum())
@@ -80,7 +82,7 @@ def test_intervals_are_of_texts_and_not_of_items():
     items = _items(3, size=40, texts=40)
     copied = Items(*(np.repeat(values, 10) for values in items))
     one, many = (
-        detection.measure(x, 0.5, num_resamples=300, seed=0)
+        detection.measure(x, 0.5, config(num_resamples=300))
         for x in (items, copied)
     )
     np.testing.assert_allclose(one[1:], many[1:])
@@ -88,5 +90,5 @@ def test_intervals_are_of_texts_and_not_of_items():
 
 def test_a_detector_that_flags_nothing_has_no_precision():
     items = _items()
-    found = detection.measure(items, 2.0, num_resamples=100, seed=0)
+    found = detection.measure(items, 2.0, config())
     assert found.precision == found.recall == found.f_half == (0, 0, 0)

@@ -1,3 +1,6 @@
+import dataclasses
+
+import analysis_configs
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
@@ -7,7 +10,6 @@ from electra_tf.analysis import errors
 from electra_tf.analysis.errors import Scored
 from electra_tf.analysis.examples.annotated_text import AnnotatedText
 from electra_tf.analysis.scoring.scorer import Scorer
-from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util.errors import UserError
 
@@ -21,12 +23,9 @@ TEST = "a\ti\nb\tc\ne\tc\n\nd\ti\ne\tc\ne\tc\n"
 def config(tmp_path):
     (tmp_path / "dev.tsv").write_text(DEV)
     (tmp_path / "test.tsv").write_text(TEST)
-    return AnalysisConfig(
-        what="errors",
-        model="m",
-        dev=(str(tmp_path / "dev.tsv"),),
-        test=(str(tmp_path / "test.tsv"),),
-        num_resamples=100,
+    dev = (str(tmp_path / "dev.tsv"),)
+    return analysis_configs.config(
+        tmp_path / "test.tsv", what="errors", dev=dev
     )
 
 
@@ -70,15 +69,11 @@ def test_the_gain_is_the_difference_of_two_aucs(config, monkeypatch):
     assert found["unigram"]["auc_over_unigram"] == (0, 0, 0)
 
 
-def test_unigram_is_by_count_or_else_by_place():
+def test_unigram_is_by_place():
     tokens = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "x", "y")
     (scores,) = WordScorer({}).score(["x y"])
-    x, y = scores.tokens
-    counted = errors.unigram(Vocabulary(tokens, counts=(0, 0, 0, 0, 0, 3, 90)))
-    assert counted(x) == pytest.approx(-np.log(4 / 100))
-    assert counted(y) == pytest.approx(-np.log(91 / 100))
-    placed = errors.unigram(Vocabulary(tokens))
-    assert placed(y) - placed(x) == pytest.approx(np.log(7 / 6))
+    x, y = map(errors.unigram(Vocabulary(tokens)), scores.tokens)
+    assert y - x == pytest.approx(np.log(7 / 6))
 
 
 def test_repairs_are_judged_on_wrong_words_of_one_token():
@@ -107,9 +102,15 @@ def test_repairs_are_judged_on_wrong_words_of_one_token():
 def test_repairs_are_asked_for_only_with_the_score_that_pays_for_them(
     config, monkeypatch
 ):
-    scorer = WordScorer(TABLE, scores=("discriminator", "mlm"))
+    both = ("discriminator", "mlm")
+    scorer = WordScorer(TABLE, scores=both)
     report = _run(config, monkeypatch, scorer)
-    assert {asked[1:] for asked in scorer.asked} == {(("discriminator",), 0)}
+    assert {asked[1:] for asked in scorer.asked} == {(both, 5)}
+    assert list(report.results["detectors"])[:2] == [*both]
+    scorer.asked.clear()
+    alone = dataclasses.replace(config, scores=both[:1])
+    report = _run(alone, monkeypatch, scorer)
+    assert {asked[1:] for asked in scorer.asked} == {(both[:1], 0)}
     assert report.results["repairs"] is None
 
 
@@ -136,8 +137,5 @@ def test_tables_and_plots_show_each_detector(config, monkeypatch):
 )
 def test_texts_without_both_kinds_are_refused(tmp_path, name, text, message):
     (tmp_path / name).write_text(text)
-    config = AnalysisConfig(
-        what="errors", model="m", test=(str(tmp_path / name),)
-    )
     with pytest.raises(UserError, match=message):
-        errors.read(config, "test")
+        errors.read(analysis_configs.config(tmp_path / name), "test")

@@ -42,7 +42,7 @@ def test_a_row_that_no_network_can_read_is_refused(given):
 def test_the_networks_of_a_run_read_rows_as_in_its_training(tmp_path):
     _, path = tiny_scoring.write_run(tmp_path)
     config = AnalysisConfig(what="prompts", model=str(path), test=("t",))
-    networks = loaded_networks.load_all(str(path), config)
+    networks = list(loaded_networks.load(str(path), config))
     kinds = [loaded_networks.kind_of(network) for network in networks]
     assert kinds == ["discriminator", "mlm"]
     assert [x.reader.max_seq_length for x in networks] == [16, 16]

@@ -2,13 +2,13 @@ import json
 
 import numpy as np
 import pytest
-from fake_scorer import FakeScorer
+from analysis_configs import config
+from word_scorer import WordScorer
 
 from electra_tf.analysis import minimal_pairs
 from electra_tf.analysis.minimal_pairs import Pair
 from electra_tf.analysis.reporting.reports import as_text
 from electra_tf.analysis.scoring.scorer import Scorer
-from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.util import plotting
 from electra_tf.util.errors import UserError
 
@@ -19,14 +19,11 @@ PAIRS = [
     Pair("b b", "c", "p2", "x"),  # a tie by total, won by mean
     Pair("c", "c a", "p3", "y"),  # won by total, lost by mean
 ]
-CONFIG = AnalysisConfig(
-    what="minimal_pairs", model="m", test=("t",), num_resamples=100
-)
 
 
 @pytest.fixture(scope="module")
 def report():
-    return minimal_pairs.minimal_pairs(CONFIG, FakeScorer(mlm=WORDS), PAIRS)
+    return minimal_pairs.minimal_pairs(config(), WordScorer(mlm=WORDS), PAIRS)
 
 
 def test_a_tie_counts_half_and_paradigms_and_phenomena_count_alike(report):
@@ -48,13 +45,17 @@ def test_intervals_are_over_paradigms_as_a_whole_and_over_pairs_in_one():
     pairs = [Pair("a", "b", f"p{n % 2}", "x") for n in range(400)]
     good = np.array([n % 2 * (n % 4 == 1) for n in range(400)])
     bad = np.full(400, 0.5)  # p0 wins no pair, p1 half of them
-    found = minimal_pairs.judge(pairs, good, bad, num_resamples=2000)
+    found = minimal_pairs.judge(
+        config(num_resamples=2000), pairs, good=good, bad=bad
+    )
     assert found.whole.value == 25
     assert (found.whole.low, found.whole.high) == (0, 50)  # one of them twice
     half = 100 * 1.96 * np.sqrt(0.25 / 200) / 2
     assert found.phenomena["x"].high - 25 == pytest.approx(half, rel=0.15)
     assert found.paradigms["p1"].high - 50 == pytest.approx(2 * half, rel=0.1)
-    alone = minimal_pairs.judge(pairs[1::2], good[1::2], bad[1::2])
+    alone = minimal_pairs.judge(
+        config(), pairs[1::2], good=good[1::2], bad=bad[1::2]
+    )
     assert alone.whole == alone.phenomena["x"] == alone.paradigms["p1"]
     assert alone.whole.low < 50 < alone.whole.high
 
@@ -85,12 +86,9 @@ def test_pairs_are_read_with_their_names_or_those_of_files(
     named = pair | {"UID": "u", "linguistics_term": "t", "pairID": "0"}
     _write(tmp_path / "f.x.jsonl", [pair, named])
     expected = [Pair("a", "b", "f", "f"), Pair("a", "b", "u", "t")]
-    assert minimal_pairs.read([str(tmp_path)]) == expected
-    monkeypatch.setattr(
-        Scorer, "from_config", lambda config: FakeScorer(mlm=WORDS)
-    )
-    values = {"what": "minimal_pairs", "model": "m", "test": (str(tmp_path),)}
-    report = minimal_pairs.run(AnalysisConfig(**values))
+    assert minimal_pairs.read(config(tmp_path)) == expected
+    monkeypatch.setattr(Scorer, "from_config", lambda _: WordScorer(mlm=WORDS))
+    report = minimal_pairs.run(config(tmp_path))
     assert report.headline == {"accuracy (%)": 100}
 
 
@@ -114,4 +112,4 @@ def test_what_is_no_pair_is_named(tmp_path, row, problem):
     good = {"sentence_good": "a", "sentence_bad": "b", "UID": "u"}
     _write(tmp_path / "f.jsonl", [good | {"linguistics_term": "t"}, row])
     with pytest.raises(UserError, match=problem):
-        minimal_pairs.read([str(tmp_path / "f.jsonl")])
+        minimal_pairs.read(config(tmp_path / "f.jsonl"))

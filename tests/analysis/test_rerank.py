@@ -2,12 +2,12 @@ import json
 
 import numpy as np
 import pytest
-from fake_scorer import FakeScorer
+from analysis_configs import config
+from word_scorer import WordScorer
 
 from electra_tf.analysis import rerank
 from electra_tf.analysis.examples.n_best import NBest
 from electra_tf.analysis.scoring.scorer import Scorer
-from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.util import plotting
 from electra_tf.util.errors import UserError
 
@@ -18,9 +18,7 @@ TEST = [
     NBest(("b c", "b a", "a b a"), "b a", (-0.1, -0.6, -0.2)),
     NBest(("c c",), "c b", (-1.0,)),
 ]
-CONFIG = AnalysisConfig(
-    what="rerank", model="m", test=("t",), num_resamples=100
-)
+CONFIG = config()
 
 
 def _systems(report):
@@ -29,7 +27,7 @@ def _systems(report):
 
 def test_error_rates_are_errors_over_words():
     """By hand: 5 words; errors 1 + 1 + 1 of the first hypotheses."""
-    report = rerank.rerank(CONFIG, FakeScorer(mlm=WORDS), {"test": TEST})
+    report = rerank.rerank(CONFIG, WordScorer(mlm=WORDS), {"test": TEST})
     found = {k: v["error_rate"].value for k, v in _systems(report).items()}
     assert found == pytest.approx(
         {
@@ -48,7 +46,7 @@ def test_error_rates_are_errors_over_words():
 
 def test_a_pair_of_equal_systems_has_no_difference_in_any_sample():
     systems = _systems(
-        rerank.rerank(CONFIG, FakeScorer(mlm=WORDS), {"test": TEST})
+        rerank.rerank(CONFIG, WordScorer(mlm=WORDS), {"test": TEST})
     )
     assert systems["recogniser"]["difference"] == (0, 0, 0)
     low, high = systems["recogniser"]["error_rate"][1:]
@@ -71,7 +69,7 @@ def _random_lists(seed, count=40):
 
 def test_the_weight_is_the_best_on_dev_and_the_lowest_of_equal_ones():
     dev, name = _random_lists(1), "mlm, total"
-    found = rerank.arrays(dev, FakeScorer(mlm=WORDS), ("mlm",))
+    found = rerank.arrays(dev, WordScorer(mlm=WORDS), ("mlm",))
 
     def rate(weight):
         errors = 0
@@ -92,14 +90,14 @@ def test_the_weight_is_the_best_on_dev_and_the_lowest_of_equal_ones():
 
 def test_with_dev_lists_both_scores_are_joined_by_the_tuned_weight():
     lists = {"test": _random_lists(2), "dev": _random_lists(1)}
-    scorer = FakeScorer(mlm=WORDS)
+    scorer = WordScorer(mlm=WORDS)
     report = rerank.rerank(CONFIG, scorer, lists)
     systems = _systems(report)
     dev = rerank.arrays(lists["dev"], scorer, ("mlm",))
     system = systems["mlm, total + recogniser"]
     assert system["weight"] == rerank.tune(dev, "mlm, total")
-    choices = rerank.by_both("mlm, total", system["weight"])(dev)
-    expected = rerank.error_rate(dev, choices)
+    values_of = rerank.by_both("mlm, total", system["weight"])
+    expected = rerank.error_rate(dev, values_of)
     assert system["dev_error_rate"] == expected
     able = {k: x["dev_error_rate"] for k, x in systems.items() if k != "oracle"}
     chosen = min(able, key=able.get)
@@ -112,11 +110,11 @@ def test_with_dev_lists_both_scores_are_joined_by_the_tuned_weight():
 
 def test_a_hypothesis_without_words_is_chosen_only_by_the_recogniser():
     lists = [NBest(("", "c"), "c", (-0.1, -0.2)), NBest(("", ""), "a", (0, 0))]
-    found = rerank.arrays(lists, FakeScorer(mlm=WORDS), ("mlm",))
+    found = rerank.arrays(lists, WordScorer(mlm=WORDS), ("mlm",))
     name = "mlm, total"
-    assert [*rerank.by_model(name)(found)] == [1, 0]
-    assert [*rerank.by_both(name, 0.1)(found)] == [1, 0]
-    assert [*rerank.by_both(name, 0.0)(found)] == [0, 0]
+    assert [*rerank.by_model(name)(found).argmax(1)] == [1, 0]
+    assert [*rerank.by_both(name, 0.1)(found).argmax(1)] == [1, 0]
+    assert [*rerank.by_both(name, 0.0)(found).argmax(1)] == [0, 0]
 
 
 def _write(path, lists):
@@ -132,12 +130,9 @@ def _write(path, lists):
 def test_files_are_read_before_the_model_and_dev_fits_test(
     tmp_path, monkeypatch, capsys
 ):
-    monkeypatch.setattr(
-        Scorer, "from_config", lambda config: FakeScorer(mlm=WORDS)
-    )
+    monkeypatch.setattr(Scorer, "from_config", lambda _: WordScorer(mlm=WORDS))
     test = _write(tmp_path / "test.json", TEST)
-    values = {"what": "rerank", "model": "m", "num_resamples": 100}
-    report = rerank.run(AnalysisConfig(test=test, **values))
+    report = rerank.run(config(*test))
     assert "tuned on --dev" in capsys.readouterr().err
     assert report.results["num_test_lists"] == 3
     assert report.results["chosen_on_dev"] is None
@@ -147,11 +142,11 @@ def test_files_are_read_before_the_model_and_dev_fits_test(
     dev = _write(tmp_path / "dev.json", plain)
     monkeypatch.setattr(Scorer, "from_config", None)  # not to be reached
     with pytest.raises(UserError, match="lists of --dev must have"):
-        rerank.run(AnalysisConfig(test=test, dev=dev, **values))
+        rerank.run(config(*test, dev=dev))
 
 
 def test_the_plot_has_a_figure_for_each_system():
-    report = rerank.rerank(CONFIG, FakeScorer(mlm=WORDS), {"test": TEST})
+    report = rerank.rerank(CONFIG, WordScorer(mlm=WORDS), {"test": TEST})
     axes = plotting.make_figure(4, 3).subplots()
     report.plots["word_error_rate"](axes)
     labels = [text.get_text() for text in axes.get_yticklabels()]

@@ -19,11 +19,12 @@ import dataclasses
 import difflib
 import itertools
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from electra_tf.analysis.examples import files as example_files
 from electra_tf.analysis.examples import tagged_sentences
+from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.data.formats import conll, contents
 from electra_tf.data.formats.rows import BadRowError, Line, numbered
 from electra_tf.util import storage
@@ -72,31 +73,20 @@ class AnnotatedText:
         return tuple(end - 1 for end in ends)
 
 
-def read(
-    paths: Sequence[str], *, max_examples: int = 0, seed: int = 0
-) -> list[AnnotatedText]:
-    """Reads the texts of files, in order.
+def read(config: AnalysisConfig, split: str) -> list[AnnotatedText]:
+    """Reads the texts of a split, in order.
 
     Args:
-      paths: of files, or of directories that hold them.
-      max_examples: of each file, chosen by the seed; 0 for all.
-      seed: of the choice.
+      config: of the analysis; see `files.find` and `files.read`.
+      split: "dev" or "test".
 
     Raises:
       UserError: naming file and line of what cannot be read.
     """
-    texts: list[AnnotatedText] = []
-    files = example_files.find(paths, _READERS)
-    for path in files:
-        if path not in paths and _is_second_version(path, files):
-            continue
-        found = list(_reader(path)(path))
-        if not found:
-            raise UserError(
-                f"{path} must hold texts. Received: none. Leave it out."
-            )
-        texts += example_files.choose(found, max_examples, seed)
-    return texts
+    files = example_files.find(config, split, _READERS)
+    named = getattr(config, split)
+    kept = [x for x in files if x in named or not _is_second_version(x, files)]
+    return example_files.read(config, kept, _read_file)
 
 
 def _is_second_version(path: str, files: Sequence[str]) -> bool:
@@ -105,14 +95,14 @@ def _is_second_version(path: str, files: Sequence[str]) -> bool:
     return path.endswith(_SPELLCHECKED) and original in files
 
 
-def _reader(path: str) -> Callable[[str], Iterator[AnnotatedText]]:
+def _read_file(path: str) -> Iterator[AnnotatedText]:
     ending = contents.ending(path)
     if ending not in _READERS:
         raise UserError(
             f"An annotated text must end in {', '.join(_READERS)}, which tells "
             f"its format. Received: {path}. Rename it, or convert it to one."
         )
-    return _READERS[ending]
+    return _READERS[ending](path)
 
 
 def _lines(path: str) -> list[Line]:
@@ -123,23 +113,20 @@ def _lines(path: str) -> list[Line]:
 def _read_labelled(path: str) -> Iterator[AnnotatedText]:
     """Reads words with c or i."""
     for words in tagged_sentences.words(path, _LABELLED, tuple(_LABELS)):
+        place, texts, labels = zip(*words, strict=True)
         yield AnnotatedText(
             path=path,
-            line=words[0].place,
-            words=tuple(word.text for word in words),
-            is_error=tuple(_LABELS[word.tag] for word in words),
+            line=place[0],
+            words=texts,
+            is_error=tuple(map(_LABELS.get, labels)),
         )
 
 
 def _read_tagged(path: str) -> Iterator[AnnotatedText]:
     """Reads words with parts of speech."""
     for words in tagged_sentences.words(path, conll.CONLLU, UPOS):
-        yield AnnotatedText(
-            path=path,
-            line=words[0].place,
-            words=tuple(word.text for word in words),
-            tags=tuple(word.tag for word in words),
-        )
+        place, texts, tags = zip(*words, strict=True)
+        yield AnnotatedText(path=path, line=place[0], words=texts, tags=tags)
 
 
 def _read_plain(path: str) -> Iterator[AnnotatedText]:

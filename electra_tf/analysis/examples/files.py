@@ -1,13 +1,14 @@
-"""Files of examples: which they are, and their lines."""
+"""Files of examples: which they are, their lines, and a choice of them."""
 
 import contextlib
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TypeVar
 
 import numpy as np
 
-from electra_tf.data.formats import compression, contents
+from electra_tf.config.analysis import AnalysisConfig
+from electra_tf.data.formats import compression, contents, rows
 from electra_tf.data.formats.rows import BadRowError
 from electra_tf.util import storage
 from electra_tf.util.errors import UserError
@@ -15,18 +16,22 @@ from electra_tf.util.errors import UserError
 Example = TypeVar("Example")
 
 
-def find(paths: Sequence[str], endings: Collection[str] = ()) -> list[str]:
-    """Lists files, of a directory those in it and below.
+def find(
+    config: AnalysisConfig, split: str, endings: Collection[str] = ()
+) -> list[str]:
+    """Lists the files of a split, of a directory those in it and below.
 
     Args:
-      paths: of files and directories.
+      config: of the analysis.
+      split: "dev" or "test".
       endings: of the files of a directory that are listed, where any has one.
 
     Raises:
-      UserError: if there is no such file, or no file in a directory.
+      UserError: if the split names nothing, if there is no such file, or none
+        in a directory.
     """
     found: list[str] = []
-    for path in paths:
+    for path in getattr(config, split):
         path = path if storage.is_remote(path) else os.path.expanduser(path)
         if storage.is_directory(path):
             below = sorted(storage.files_below(path))
@@ -36,10 +41,47 @@ def find(paths: Sequence[str], endings: Collection[str] = ()) -> list[str]:
             inside = [path] if storage.is_file(path) else []
         if not inside:
             raise UserError(
-                "--dev and --test must name files, or directories of files. "
+                f"--{split} must name files, or directories of files. "
                 f"Received: {path!r}, where there is none."
             )
         found += inside
+    if not found:
+        raise UserError(
+            f"`{split}` must name files for --what={config.what}. Received: "
+            f"nothing. Set --{split}."
+        )
+    return found
+
+
+def read(
+    config: AnalysisConfig,
+    paths: Iterable[str],
+    read_file: Callable[[str], Iterable[Example]],
+) -> list[Example]:
+    """Reads the examples of files, in their order.
+
+    Args:
+      config: `max_examples` of each file are taken, chosen by the `seed`.
+      paths: of the files.
+      read_file: path -> its examples.
+
+    Raises:
+      UserError: if a file holds no example.
+    """
+    found: list[Example] = []
+    for path in paths:
+        examples = list(read_file(path))
+        if not examples:
+            raise UserError(
+                f"{path} must hold examples. Received: none. Leave it out."
+            )
+        if 0 < config.max_examples < len(examples):
+            random = np.random.default_rng(config.seed)
+            chosen = random.choice(
+                len(examples), config.max_examples, replace=False
+            )
+            examples = [examples[i] for i in sorted(chosen)]
+        found += examples
     return found
 
 
@@ -76,29 +118,14 @@ def at(path: str, place: int | str) -> Iterator[None]:
 
     Args:
       path: of the file.
-      place: of the row: its line, from 1.
+      place: of the row: its line, from 1, or what else tells it.
 
     Raises:
-      UserError: naming file and line, if a `BadRowError` is raised inside.
+      UserError: naming file and place, if a `BadRowError` is raised inside.
     """
     try:
         yield
     except BadRowError as error:
-        raise UserError(f"{path}, line {place}: {error} Mend it.") from error
-
-
-def choose(
-    examples: Sequence[Example], max_examples: int, seed: int
-) -> list[Example]:
-    """Chooses examples at random, in the order of the file.
-
-    Args:
-      examples: of a file.
-      max_examples: as many at most; 0 for all.
-      seed: of the choice.
-    """
-    if not max_examples or len(examples) <= max_examples:
-        return list(examples)
-    random = np.random.default_rng(seed)
-    chosen = random.choice(len(examples), max_examples, replace=False)
-    return [examples[i] for i in sorted(chosen)]
+        raise UserError(
+            f"{path}, {rows.where(place)}: {error} Mend it, or leave it out."
+        ) from error

@@ -3,19 +3,13 @@
 Each file may be compressed.
 """
 
-import contextlib
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator
 
 from electra_tf.analysis.examples import files as example_files
+from electra_tf.analysis.examples.files import Example
+from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.data.formats import contents
-from electra_tf.data.formats.rows import (
-    BadRowError,
-    Json,
-    Record,
-    json_records,
-    of_json,
-)
+from electra_tf.data.formats.rows import Json, Record, json_records, of_json
 from electra_tf.util import files
 from electra_tf.util.errors import UserError, shown
 
@@ -23,56 +17,29 @@ _LIST = ".json"
 _ENDINGS = (_LIST, *contents.JSON_LINES)
 
 
-class Row(NamedTuple):
-    """An object of a file.
-
-    Attributes:
-      path: of the file.
-      record: its values.
-    """
-
-    path: str
-    record: Record
-
-    def __str__(self) -> str:
-        place = self.record.place
-        where = f"line {place}" if isinstance(place, int) else place
-        return f"{self.path}, {where}"
-
-
 def read(
-    paths: Sequence[str], *, max_examples: int = 0, seed: int = 0
-) -> list[Row]:
-    """Reads the objects of files, in order.
+    config: AnalysisConfig, split: str, parse: Callable[[Record, str], Example]
+) -> list[Example]:
+    """Reads the objects of the files of a split, in order.
 
     Args:
-      paths: of files, or of directories that hold them.
-      max_examples: of each file, chosen by the seed; 0 for all.
-      seed: of the choice.
+      config: of the analysis; see `files.find` and `files.read`.
+      split: "dev" or "test".
+      parse: an object, and the path of its file -> an example; raises
+        `BadRowError` if it is none.
 
     Raises:
-      UserError: naming the file that cannot be read or holds no object.
+      UserError: naming file and place of what cannot be read.
     """
-    rows: list[Row] = []
-    for path in example_files.find(paths, _ENDINGS):
-        found = [Row(path, record) for record in _records(path)]
-        if not found:
-            raise UserError(f"{path} must hold JSON objects. Received: none.")
-        rows += example_files.choose(found, max_examples, seed)
-    return rows
 
+    def read_file(path: str) -> Iterator[Example]:
+        for record in _records(path):
+            with example_files.at(path, record.place):
+                example = parse(record, path)
+            yield example
 
-@contextlib.contextmanager
-def place_of(row: Row) -> Iterator[None]:
-    """Stands around the use of a row.
-
-    Raises:
-      UserError: naming file and place, if a `BadRowError` is raised inside.
-    """
-    try:
-        yield
-    except BadRowError as error:
-        raise UserError(f"{row}: {error} Mend it, or leave it out.") from error
+    paths = example_files.find(config, split, _ENDINGS)
+    return example_files.read(config, paths, read_file)
 
 
 def _records(path: str) -> Iterator[Record]:

@@ -15,13 +15,15 @@ Source: Chen et al., 2023 (HyPoradise).
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from electra_tf.analysis.batches import padded
 from electra_tf.analysis.examples import json_rows
-from electra_tf.data.formats.rows import BadRowError, Record
+from electra_tf.config.analysis import AnalysisConfig
+from electra_tf.data.formats.rows import BadRowError, Record, where
 from electra_tf.util import optional_packages
 from electra_tf.util.errors import UserError, shown
 
@@ -59,29 +61,32 @@ class Counts(NamedTuple):
     is_there: np.ndarray
 
 
-def read(
-    paths: Iterable[str], *, max_examples: int = 0, seed: int = 0
-) -> list[NBest]:
-    """Reads lists; see `json_rows.read`.
+def read(config: AnalysisConfig, split: str) -> list[NBest]:
+    """Reads the lists of a split; see `json_rows.read`.
 
     Raises:
       UserError: naming the file, and the entry or line, of a list that has no
         hypothesis, no reference, or not a score for each hypothesis; or that
         has no scores where the others have, or the other way around.
     """
-    lists: list[NBest] = []
-    rows = json_rows.read(paths, max_examples=max_examples, seed=seed)
-    for row in rows:
-        with json_rows.place_of(row):
-            lists.append(_parse(row.record))
-            if bool(lists[-1].scores) != bool(lists[0].scores):
-                raise BadRowError(
-                    "All lists, or none, must have the recogniser's scores. "
-                    f"Received: this one differs from {rows[0]}."
-                )
+    first: dict[bool, str] = {}  # whether a list has scores -> its place
+
+    def parse(record: Record, path: str) -> NBest:
+        found = _parse(record)
+        place = f"{path}, {where(record.place)}"
+        first.setdefault(bool(found.scores), place)
+        if len(first) > 1:
+            raise BadRowError(
+                "All lists, or none, must have the recogniser's scores. "
+                f"Received: this one differs from {next(iter(first.values()))}."
+            )
+        return found
+
+    lists = json_rows.read(config, split, parse)
     if not any(one.reference.split() for one in lists):
         raise UserError(
-            f"References must hold words. Received: none in {', '.join(paths)}."
+            "References must hold words. Received: none in "
+            f"{', '.join(getattr(config, split))}."
         )
     return lists
 
@@ -101,26 +106,11 @@ def count_errors(lists: Sequence[NBest]) -> Counts:
     return Counts(
         num_words=np.array([len(one.reference.split()) for one in lists]),
         num_errors=padded(
-            [[of_one(x.reference, h) for h in x.hypotheses] for x in lists], 0
+            [[of_one(x.reference, h) for h in x.hypotheses] for x in lists],
+            dtype=np.int64,
         ),
-        is_there=padded([[True] * len(x.hypotheses) for x in lists], False),
+        is_there=padded([[1] * len(x.hypotheses) for x in lists], dtype=bool),
     )
-
-
-def padded(rows: Sequence[Sequence[float]], value: float) -> np.ndarray:
-    """Makes an array of rows of several lengths.
-
-    Args:
-      rows: U rows of at most K values.
-      value: after the end of shorter ones.
-
-    Returns:
-      [U, K], of the type of `value`.
-    """
-    array = np.full((len(rows), max(map(len, rows))), value)
-    for line, row in zip(array, rows, strict=True):
-        line[: len(row)] = row
-    return array
 
 
 def _parse(record: Record) -> NBest:

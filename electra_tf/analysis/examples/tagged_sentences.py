@@ -7,14 +7,15 @@ A file tells by its name what its tags are:
              white space between; the third column is taken
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from electra_tf.analysis.examples import files as example_files
+from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.data.formats import conll, contents
 from electra_tf.data.formats.conll import Columns, Word
 from electra_tf.data.formats.rows import BadRowError, Line, numbered
-from electra_tf.util.errors import UserError, shown
+from electra_tf.util.errors import shown
 
 PART_OF_SPEECH = "part of speech"
 CHUNK = "chunk"
@@ -35,37 +36,27 @@ class Sentence(NamedTuple):
     tags: tuple[str, ...]
 
 
-def read(
-    paths: Sequence[str], *, max_examples: int = 0, seed: int = 0
-) -> list[Sentence]:
-    """Reads the sentences of files.
+def read(config: AnalysisConfig, split: str) -> list[Sentence]:
+    """Reads the sentences of a split.
 
     Args:
-      paths: of files and directories.
-      max_examples: sentences of each file, chosen by the seed; 0 for all.
-      seed: of the choice.
+      config: of the analysis; see `files.find` and `files.read`.
+      split: "dev" or "test".
 
     Raises:
       UserError: naming file and line of what cannot be read.
     """
-    found: list[Sentence] = []
-    for path in example_files.find(paths):
-        sentences = _read_file(path)
-        found += example_files.choose(sentences, max_examples, seed)
-    return found
+    paths = example_files.find(config, split)
+    return example_files.read(config, paths, _read_file)
 
 
-def _read_file(path: str) -> list[Sentence]:
+def _read_file(path: str) -> Iterator[Sentence]:
     is_conllu = contents.ending(path) == ".conllu"
     columns = conll.CONLLU if is_conllu else _CHUNKS
     task = PART_OF_SPEECH if is_conllu else CHUNK
-    found: list[Sentence] = []
     for sentence in words(path, columns):
-        texts, tags = zip(*((x.text, x.tag) for x in sentence), strict=True)
-        found.append(Sentence(task, texts, tags))
-    if not found:
-        raise UserError(f"{path} must hold sentences. Received: none.")
-    return found
+        _, texts, tags = zip(*sentence, strict=True)
+        yield Sentence(task, texts, tags)
 
 
 def words(

@@ -21,7 +21,6 @@ log-probabilities of words, is subtracted as if they were.
 
 import itertools
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -33,7 +32,7 @@ from electra_tf.analysis.prompts import rows as prompt_rows
 from electra_tf.analysis.prompts import templates as prompt_templates
 from electra_tf.analysis.prompts.examples import Example
 from electra_tf.analysis.prompts.report import Findings, ScoreFindings
-from electra_tf.analysis.prompts.scorers import NetworkScorer, PromptScorer
+from electra_tf.analysis.prompts.scorers import NetworkScorer
 from electra_tf.analysis.prompts.templates import Prompts
 from electra_tf.analysis.reporting import statistics
 from electra_tf.analysis.reporting.reports import Report
@@ -41,24 +40,13 @@ from electra_tf.analysis.reporting.statistics import Interval
 from electra_tf.analysis.representations import linear_models
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.model.networks import EncoderWithHead
+from electra_tf.util import optional_packages
 from electra_tf.util.errors import UserError
 
 NUM_DRAWS = 20
 """Draws of few examples."""
 
 _EXAMPLES_AT_ONCE = 256
-
-
-class _Shots(NamedTuple):
-    """Few examples of each class, drawn several times.
-
-    Attributes:
-      examples: all that are in a draw, each once.
-      draws: numbers of the examples of each draw.
-    """
-
-    examples: list[Example]
-    draws: list[list[int]]
 
 
 def run(config: AnalysisConfig) -> Report:
@@ -74,11 +62,10 @@ def run(config: AnalysisConfig) -> Report:
     """
     prompts = prompt_templates.read(config.templates)
     _check(config)
-    read = {"max_examples": config.max_examples, "seed": config.seed}
-    tested = prompt_examples.read(config.test, prompts, **read)
-    shots = None
+    tested = prompt_examples.read(config, "test", prompts)
+    shots: list[list[Example]] = []
     if config.shots:
-        learnt = prompt_examples.read(config.dev, prompts, **read)
+        learnt = prompt_examples.read(config, "dev", prompts)
         shots = draw(learnt, list(prompts.label_words), config)
     findings = Findings(
         num_examples=len(tested),
@@ -97,12 +84,7 @@ def run(config: AnalysisConfig) -> Report:
 def _check(config: AnalysisConfig) -> None:
     """Refuses what cannot be done before anything is read."""
     if config.shots:
-        linear_models.check()
-        if not config.dev:
-            raise UserError(
-                "`dev` must name files that the examples of --shots are drawn "
-                "from. Received: nothing. Set --dev, or --shots=0."
-            )
+        optional_packages.load("sklearn", "analysis")
     unknown = set(config.scores) - {DISCRIMINATOR, MLM}
     if unknown:
         raise UserError(
@@ -111,7 +93,7 @@ def _check(config: AnalysisConfig) -> None:
         )
 
 
-def _scorers(config: AnalysisConfig) -> dict[str, PromptScorer]:
+def _scorers(config: AnalysisConfig) -> dict[str, NetworkScorer]:
     """Returns the scorers of all networks, by the names that they go by."""
     networks = _by_kind(config.model, config)
     if config.generator:
@@ -148,14 +130,14 @@ def _scorers(config: AnalysisConfig) -> dict[str, PromptScorer]:
 def _by_kind(path: str, config: AnalysisConfig) -> dict[str, EncoderWithHead]:
     """Loads the networks of a checkpoint that have a head, by their scores."""
     found: dict[str, EncoderWithHead] = {}
-    for network in loaded_networks.load_all(path, config):
+    for network in loaded_networks.load(path, config):
         if kind := loaded_networks.kind_of(network):
             found.setdefault(kind, network)
     return found
 
 
 def label_scores(
-    scorer: PromptScorer, prompts: Prompts, texts: Sequence[dict[str, str]]
+    scorer: NetworkScorer, prompts: Prompts, texts: Sequence[dict[str, str]]
 ) -> np.ndarray:
     """Scores the label words of examples.
 
@@ -177,10 +159,10 @@ def label_scores(
 
 
 def _find(
-    scorer: PromptScorer,
+    scorer: NetworkScorer,
     prompts: Prompts,
     tested: Sequence[Example],
-    shots: _Shots | None,
+    shots: Sequence[Sequence[Example]],
     *,
     config: AnalysisConfig,
 ) -> ScoreFindings:
@@ -191,13 +173,11 @@ def _find(
     right = np.array([labels.index(x.label) for x in tested])
     few_shot = None
     if shots:
-        learnt = label_scores(
-            scorer, prompts, [x.texts for x in shots.examples]
-        )
+        drawn = [x.texts for x in itertools.chain(*shots)]
+        learnt = label_scores(scorer, prompts, drawn).mean(1)
+        parts = zip(np.split(learnt, len(shots)), shots, strict=True)
         few_shot = few_shot_accuracy(
-            learnt.mean(1),
-            [x.label for x in shots.examples],
-            shots.draws,
+            [(part, [x.label for x in one]) for part, one in parts],
             tested=(scores.mean(1), [x.label for x in tested]),
             config=config,
         )
@@ -234,7 +214,7 @@ def _majority(examples: Sequence[Example]) -> Interval:
 
 def draw(
     examples: Sequence[Example], labels: Sequence[str], config: AnalysisConfig
-) -> _Shots:
+) -> list[list[Example]]:
     """Draws few examples of each class, `NUM_DRAWS` times.
 
     Args:
@@ -247,8 +227,7 @@ def draw(
     """
     random = np.random.default_rng(config.seed)
     of_class = {
-        label: [i for i, x in enumerate(examples) if x.label == label]
-        for label in labels
+        label: [x for x in examples if x.label == label] for label in labels
     }
     for label, there in of_class.items():
         if len(there) < config.shots:
@@ -256,53 +235,37 @@ def draw(
                 f"--dev must have {config.shots} examples of each class. "
                 f"Received: {len(there)} of {label}. Lower --shots."
             )
-    drawn = [
+    return [
         [
-            int(i)
+            there[i]
             for there in of_class.values()
-            for i in random.choice(there, config.shots, replace=False)
+            for i in random.choice(len(there), config.shots, replace=False)
         ]
         for _ in range(NUM_DRAWS)
     ]
-    used = sorted(set(itertools.chain(*drawn)))
-    place = {number: i for i, number in enumerate(used)}
-    draws = [[place[number] for number in one] for one in drawn]
-    return _Shots([examples[number] for number in used], draws)
+
+
+Labelled = tuple[np.ndarray, Sequence[str]]
+"""Label scores of examples, float64 [examples, labels], and their classes."""
 
 
 def few_shot_accuracy(
-    scores: np.ndarray,
-    labels: Sequence[str],
-    draws: Sequence[Sequence[int]],
-    *,
-    tested: tuple[np.ndarray, Sequence[str]],
-    config: AnalysisConfig,
+    draws: Sequence[Labelled], *, tested: Labelled, config: AnalysisConfig
 ) -> Interval:
     """Computes the accuracy of logistic regressions over label scores.
 
     Args:
-      scores: float64 [examples, labels], to learn from.
-      labels: of each.
-      draws: numbers of the examples that each regression learns from.
-      tested: scores and labels of the test examples.
-      config: `num_resamples` and `seed` are read.
+      draws: what each regression learns from.
+      tested: the test examples.
+      config: of the bootstrap over draws.
 
     Returns:
       The mean over draws, and its interval over resampled draws: of which
       examples are drawn, for these test examples.
     """
-    features, right = tested
     accuracies = np.array(
-        [
-            linear_models.fit(scores[one], [labels[i] for i in one]).score(
-                features, right
-            )
-            for one in map(list, draws)
-        ]
+        [linear_models.fit(*one).score(*tested) for one in draws]
     )
     return statistics.bootstrap(
-        lambda chosen: accuracies[chosen].mean(),
-        len(accuracies),
-        num_resamples=config.num_resamples,
-        seed=config.seed,
+        lambda i: accuracies[i].mean(), len(accuracies), config
     )

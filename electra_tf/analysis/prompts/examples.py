@@ -1,15 +1,16 @@
 """Labelled examples of .tsv, .csv and .jsonl files, for prompts."""
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from electra_tf.analysis.examples import files as example_files
 from electra_tf.analysis.prompts.templates import Prompts
+from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.config.columns import ColumnsConfig
 from electra_tf.data.formats import contents, tables
 from electra_tf.data.formats.rows import BadRowError, Record
 from electra_tf.data.formats.tables import Table
-from electra_tf.util.errors import UserError
 
 
 class Example(NamedTuple):
@@ -24,48 +25,34 @@ class Example(NamedTuple):
     label: str
 
 
-def read(
-    paths: Sequence[str],
-    prompts: Prompts,
-    *,
-    max_examples: int = 0,
-    seed: int = 0,
-) -> list[Example]:
-    """Reads the examples of files.
+def read(config: AnalysisConfig, split: str, prompts: Prompts) -> list[Example]:
+    """Reads the examples of a split.
 
     Args:
-      paths: of files and directories.
+      config: of the analysis; see `files.find` and `files.read`.
+      split: "dev" or "test".
       prompts: name the columns and the classes.
-      max_examples: of each file, chosen by the seed; 0 for all.
-      seed: of the choice.
 
     Raises:
       UserError: naming file and line of what cannot be read.
     """
-    found: list[Example] = []
-    for path in example_files.find(paths):
-        examples = _read_file(path, prompts)
-        found += example_files.choose(examples, max_examples, seed)
-    return found
+    read_file = functools.partial(_read_file, prompts)
+    paths = example_files.find(config, split)
+    return example_files.read(config, paths, read_file)
 
 
-def _read_file(path: str, prompts: Prompts) -> list[Example]:
+def _read_file(prompts: Prompts, path: str) -> Iterator[Example]:
     required = (*prompts.columns, prompts.label_column)
-    found: list[Example] = []
     with example_files.opened(path) as lines:
         table = Table(
-            path,
-            lines,
-            contents.ending(path),
-            ColumnsConfig(),
+            *(path, lines, contents.ending(path), ColumnsConfig()),
             no_header="Name the columns of --templates there.",
+            has_flags=False,
         )
         for record in tables.read(table, required):
             with example_files.at(path, record.place):
-                found.append(_example(record, prompts))
-    if not found:
-        raise UserError(f"{path} must hold examples. Received: none.")
-    return found
+                example = _example(record, prompts)
+            yield example
 
 
 def _example(record: Record, prompts: Prompts) -> Example:

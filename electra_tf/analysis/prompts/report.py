@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from electra_tf.analysis.reporting.reports import Report, Table, plain
+from electra_tf.analysis.reporting.reports import Report, Table
 from electra_tf.analysis.reporting.statistics import Interval
+from electra_tf.util import plotting
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 AVERAGE = "average of all"
 
-_RAW, _CALIBRATED, _INK = "#b9c2cc", "#1f5fa8", "#222222"
-_WIDTH = 0.35  # of a bar
+_KINDS = ("raw", "calibrated")
 
 
 class ScoreFindings(NamedTuple):
@@ -75,7 +75,7 @@ def make(found: Findings) -> Report:
     return Report(
         what="prompts",
         headline=headline,
-        results=plain(vars(found)),
+        results=vars(found),
         tables=tables,
         plots={"prompts": lambda axes: _draw(axes, found)},
     )
@@ -99,12 +99,9 @@ def _template_table(found: Findings) -> Table:
 
 def _share_table(found: Findings) -> Table:
     rows = [
-        [score, kind, *shares]
+        [score, kind, *getattr(x, f"{kind}_shares")]
         for score, x in found.scores.items()
-        for kind, shares in (
-            ("raw", x.raw_shares),
-            ("calibrated", x.calibrated_shares),
-        )
+        for kind in _KINDS
     ]
     words = [f"{k}: {word}" for k, word in found.label_words.items()]
     return Table(
@@ -127,32 +124,13 @@ def _few_shot_table(found: Findings) -> Table:
 
 
 def _draw(axes: "Axes", found: Findings) -> None:
-    """Draws the accuracy of each score, all templates averaged."""
-    places = np.arange(len(found.scores))
-    for offset, kind, colour in (
-        (-_WIDTH / 2, "raw", _RAW),
-        (_WIDTH / 2, "calibrated", _CALIBRATED),
-    ):
-        values = [getattr(x, kind)[-1] for x in found.scores.values()]
-        heights = np.array([x.value for x in values])
-        errors = [
-            heights - [x.low for x in values],
-            np.array([x.high for x in values]) - heights,
-        ]
-        axes.bar(
-            places + offset,
-            heights,
-            _WIDTH,
-            yerr=errors,
-            color=colour,
-            ecolor=_INK,
-            label=kind,
-        )
-    axes.axhline(
-        found.majority.value, color=_INK, linestyle=":", label="largest class"
-    )
-    axes.set_xticks(places, list(found.scores))
-    axes.set_ylim(0, 1)
-    axes.set_ylabel("accuracy")
-    axes.set_title("Prompts, all templates averaged")
-    axes.legend()
+    """Draws the accuracy of each score; the line is the largest class."""
+    series = {
+        kind: [getattr(x, kind)[-1] for x in found.scores.values()]
+        for kind in _KINDS
+    }
+    plotting.draw_intervals(axes, list(found.scores), series)
+    title = "Prompts, all templates averaged; the line: largest class"
+    plotting.set_style(axes, title, "accuracy")
+    axes.set_xlim(0, 1)
+    axes.axvline(found.majority.value, color=plotting.GREY, zorder=0)

@@ -11,11 +11,12 @@ Source: Ni and Kao, 2022 (discriminator).
 """
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 import tensorflow as tf
 
+from electra_tf.analysis import batches
+from electra_tf.analysis.batches import padded
 from electra_tf.analysis.loaded_networks import MLM, kind_of
 from electra_tf.analysis.prompts.rows import PromptRow
 from electra_tf.model import tensor_ops
@@ -23,26 +24,8 @@ from electra_tf.model.networks import (
     ElectraDiscriminator,
     ElectraGenerator,
 )
-from electra_tf.model.text_reader import TextReader
 
 _IDS = tf.TensorSpec([None, None], tf.int32)
-
-
-class PromptScorer(Protocol):
-    """Scores label words.
-
-    Attributes:
-      reader: how it reads text.
-    """
-
-    reader: TextReader
-
-    def score(self, rows: Sequence[PromptRow]) -> np.ndarray:
-        """Returns how well label words fit, float64 [rows]; more is better.
-
-        Args:
-          rows: with a label word in each.
-        """
 
 
 class NetworkScorer:
@@ -51,6 +34,9 @@ class NetworkScorer:
     Args:
       network: with a vocabulary, a discriminator or one that fills masks.
       batch_size: rows in a forward pass; changes no score.
+
+    Attributes:
+      reader: how the network reads text.
     """
 
     def __init__(
@@ -74,29 +60,20 @@ class NetworkScorer:
           rows: with a label word in each.
         """
         scores = np.empty(len(rows))
-        order = sorted(range(len(rows)), key=lambda i: len(rows[i].ids))
-        for first in range(0, len(rows), self._batch_size):
-            batch = order[first : first + self._batch_size]
+        lengths = [len(row.ids) for row in rows]
+        for batch in batches.by_length(lengths, self._batch_size):
             scores[batch] = self._score_batch([rows[i] for i in batch])
         return scores
 
     def _score_batch(self, rows: Sequence[PromptRow]) -> np.ndarray:
-        ids = _padded([row.ids for row in rows])
-        mask = _padded([[1] * len(row.ids) for row in rows])
-        positions = _padded([row.positions for row in rows])
-        weights = _padded([[1] * len(row.positions) for row in rows])
+        ids = padded([row.ids for row in rows])
+        mask = padded([[1] * len(row.ids) for row in rows])
+        positions = padded([row.positions for row in rows])
+        weights = padded([[1] * len(row.positions) for row in rows])
         inputs = map(tf.constant, (ids, mask, positions, weights))
         found = self._forward(*inputs).numpy()
         found = np.where(weights > 0, found, 0).astype(np.float64)
         return found.sum(1) / weights.sum(1)
-
-
-def _padded(rows: Sequence[Sequence[int]]) -> np.ndarray:
-    """Returns rows with zeros to the length of the longest, int32."""
-    made = np.zeros((len(rows), max(map(len, rows))), np.int32)
-    for row, values in zip(made, rows, strict=True):
-        row[: len(values)] = values
-    return made
 
 
 def _minus_logits(

@@ -2,6 +2,7 @@
 
 import functools
 import re
+import types
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,14 +21,14 @@ class Point(NamedTuple):
       flops: of the training up to it, by the paper's rules.
       share: of the updates of the whole training.
       is_milestone: whether it is kept for ever.
-      headline: name -> figure.
+      headline: name -> figure; none of a checkpoint not analysed yet.
     """
 
     step: int
     flops: float
     share: float
     is_milestone: bool
-    headline: Mapping[str, float]
+    headline: Mapping[str, float] = types.MappingProxyType({})
 
 
 def report(what: str, points: Sequence[Point]) -> Report:

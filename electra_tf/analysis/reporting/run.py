@@ -17,8 +17,8 @@ import json
 import math
 import os
 import platform
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import electra_tf
 from electra_tf.analysis.reporting import curves, reports
@@ -33,24 +33,6 @@ _NOT_HASHED = ("output_dir", "all_checkpoints", "batch_size")
 _BLOCK_BYTES = 2**20
 
 
-class Checkpoint(NamedTuple):
-    """A checkpoint of a run.
-
-    Attributes:
-      path: without the ending.
-      step: updates done.
-      flops: of the training up to it, by the paper's rules.
-      share: of the updates of the whole training.
-      is_milestone: whether it is kept for ever.
-    """
-
-    path: str
-    step: int
-    flops: float
-    share: float
-    is_milestone: bool
-
-
 def analyze(config: AnalysisConfig) -> None:
     """Analyses a model: prints the tables and, if asked to, writes them."""
     with _directory(config.output_dir):
@@ -59,7 +41,7 @@ def analyze(config: AnalysisConfig) -> None:
 
 
 def analyze_all(
-    config: AnalysisConfig, checkpoints: Sequence[Checkpoint]
+    config: AnalysisConfig, checkpoints: Mapping[str, Point]
 ) -> None:
     """Analyses checkpoints of a run, and draws the main figures over FLOPs.
 
@@ -68,10 +50,10 @@ def analyze_all(
 
     Args:
       config: of the analysis; its model is the run's directory.
-      checkpoints: in order.
+      checkpoints: path -> its place in the training, in order.
     """
     with _directory(config.output_dir):
-        points = [_point(config, one) for one in checkpoints]
+        points = [_measure(config, *one) for one in checkpoints.items()]
         report = curves.report(config.what, points)
         content = _facts(config) | {"model": {"run": config.model}}
         _publish(report, config.output_dir, content)
@@ -97,28 +79,22 @@ def _publish(
         console.say(f"Wrote {directory}/report.json, report.md and plots\n")
 
 
-def _point(config: AnalysisConfig, checkpoint: Checkpoint) -> Point:
-    """Returns a point of the curve, from its report if that is there.
-
-    Args:
-      config: of the analysis of the run.
-      checkpoint: of the run.
-    """
-    path, step = checkpoint.path, checkpoint.step
+def _measure(config: AnalysisConfig, path: str, point: Point) -> Point:
+    """Returns a point with its figures, from its report if that is there."""
     directory = ""
     if config.output_dir:
-        directory = os.path.join(config.output_dir, f"checkpoint-{step}")
+        directory = os.path.join(config.output_dir, f"checkpoint-{point.step}")
     mine = dataclasses.replace(config, model=path, output_dir=directory)
     content = _content(mine)
     headline = _headline_of_before(directory, content["fingerprint"])
     if headline is not None:
-        console.say(f"Step {step:,}: done before, in {directory}\n")
+        console.say(f"Step {point.step:,}: done before, in {directory}\n")
     else:
-        console.say(f"Step {step:,}\n")
+        console.say(f"Step {point.step:,}\n")
         report = _make(mine)
         _publish(report, directory, content)
         headline = report.headline
-    return Point(*checkpoint[1:], headline)
+    return point._replace(headline=headline)
 
 
 def _headline_of_before(

@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from electra_tf.config.analysis import AnalysisConfig
+
 _LEVEL = 0.95
 _Z = 1.959964  # of a normal distribution, two-sided 95 %
 
@@ -24,25 +26,27 @@ class Interval(NamedTuple):
     high: float
 
 
+UNKNOWN = Interval(np.nan, np.nan, np.nan)
+"""Of a figure that there is nothing to compute from."""
+
+
 def bootstrap(
     statistic: Callable[[np.ndarray], float],
     num_items: int,
-    *,
-    num_resamples: int = 1000,
-    seed: int = 0,
+    config: AnalysisConfig,
 ) -> Interval:
     """Computes a figure, and its percentile interval over resampled items.
 
     Args:
       statistic: int64 [n], indices of items -> the figure of these.
       num_items: n; texts, where tokens of one text depend on one another.
-      num_resamples: samples with replacement.
-      seed: of the samples.
+      config: `num_resamples`, with replacement, and their `seed` are read.
+        Figures of the same items are paired: they see the same samples.
     """
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(config.seed)
     figures = [
         statistic(random.integers(num_items, size=num_items))
-        for _ in range(num_resamples)
+        for _ in range(config.num_resamples)
     ]
     tail = 100 * (1 - _LEVEL) / 2
     low, high = np.nanpercentile(figures, [tail, 100 - tail])
@@ -51,8 +55,11 @@ def bootstrap(
 
 
 def shown(interval: Interval, digits: int = 3) -> str:
-    """Writes a figure and its interval, as "1.50 [1.25, 1.75]"."""
-    value, low, high = (f"{x:.{digits}f}" for x in interval)
+    """Writes "1.50 [1.25, 1.75]"; "none" of what is not a number."""
+    if np.isnan(interval.value):
+        return "none"
+    ends = (interval.value, interval.low, interval.high)
+    value, low, high = (f"{x:.{digits}f}" for x in ends)
     return f"{value} [{low}, {high}]"
 
 
@@ -61,10 +68,12 @@ def wilson(successes: float, trials: int) -> Interval:
 
     Args:
       successes: 0 to `trials`; of ties, half a success.
-      trials: at least 1.
+      trials: of none, the share is not a number.
 
     Source: Wilson, 1927.
     """
+    if not trials:
+        return UNKNOWN
     share, z2 = successes / trials, _Z**2
     centre = (share + z2 / (2 * trials)) / (1 + z2 / trials)
     variance = share * (1 - share) / trials + z2 / (4 * trials**2)

@@ -2,16 +2,14 @@
 
 import numpy as np
 
-from electra_tf.analysis.reporting import statistics
-from electra_tf.analysis.reporting.statistics import Interval
+from electra_tf.analysis.reporting.statistics import Interval, bootstrap
+from electra_tf.config.analysis import AnalysisConfig
 
 
 def mean_cosine(
     states: np.ndarray,
     sentences: np.ndarray,
-    *,
-    num_resamples: int = 1000,
-    seed: int = 0,
+    config: AnalysisConfig,
 ) -> Interval:
     """Computes the mean cosine between words of different sentences.
 
@@ -22,8 +20,7 @@ def mean_cosine(
     Args:
       states: [words, H]; a state of zeros has the cosine 0 with all.
       sentences: int [words], number of the sentence of each.
-      num_resamples: bootstrap samples of sentences.
-      seed: of the samples.
+      config: of the bootstrap over sentences.
 
     Returns:
       The mean cosine; NaN of fewer than two sentences.
@@ -45,9 +42,7 @@ def mean_cosine(
         pairs = (times @ sizes) ** 2 - times**2 @ sizes**2
         return total / pairs if pairs else np.nan
 
-    return statistics.bootstrap(
-        of_sentences, num_sentences, num_resamples=num_resamples, seed=seed
-    )
+    return bootstrap(of_sentences, num_sentences, config)
 
 
 def unit_vectors(vectors: np.ndarray) -> np.ndarray:

@@ -19,14 +19,12 @@ import numpy as np
 from electra_tf.analysis import loaded_networks
 from electra_tf.analysis.examples import tagged_sentences
 from electra_tf.analysis.examples.tagged_sentences import Sentence
-from electra_tf.analysis.reporting import statistics
 from electra_tf.analysis.reporting.reports import Report
-from electra_tf.analysis.reporting.statistics import Interval
+from electra_tf.analysis.reporting.statistics import Interval, bootstrap
 from electra_tf.analysis.representations import (
     anisotropy,
     cka,
     hidden_states,
-    linear_models,
     neighbours,
     probes,
 )
@@ -35,11 +33,7 @@ from electra_tf.analysis.representations.hidden_states import (
     LayerReader,
     WordStates,
 )
-from electra_tf.analysis.representations.probes import (
-    Baselines,
-    Hits,
-    LayerProbes,
-)
+from electra_tf.analysis.representations.probes import Probes
 from electra_tf.analysis.representations.report import (
     MODEL,
     TWIN,
@@ -47,7 +41,7 @@ from electra_tf.analysis.representations.report import (
     ProbeFindings,
 )
 from electra_tf.config.analysis import AnalysisConfig
-from electra_tf.model.networks import EncoderWithHead
+from electra_tf.util import optional_packages
 from electra_tf.util.errors import UserError
 
 MINIBATCH_WORDS = 256
@@ -60,28 +54,32 @@ MAX_COSINE_WORDS = 4_000
 _GROUP_SENTENCES = 128  # whose states are in memory at once
 
 
-class _Probing(NamedTuple):
-    """What tells tags of a task: probes of each network, and baselines."""
-
-    probes: list[LayerProbes]
-    baselines: Baselines
-    num_learnt: int
-
-
 class _Measured(NamedTuple):
     """What one pass over the test words gives.
 
     Attributes:
       num_words: of them.
       criteria: float64 [batches, S, S], of the layers of all networks.
-      sample: groups for anisotropy.
-      hits: task -> one for each network, and last one of the baselines.
+      sample: words for anisotropy.
+      hits: task -> which tags are told right.
     """
 
     num_words: int
     criteria: np.ndarray
-    sample: list[WordStates]
-    hits: Mapping[str, list[Hits]]
+    sample: WordStates
+    hits: Mapping[str, "_Hits"]
+
+
+class _Hits(NamedTuple):
+    """Which tags of test words are told right.
+
+    Attributes:
+      sentences: int [W], number of the sentence that a word is in.
+      is_right: bool [2 + S, W], as of `Probes.predict`.
+    """
+
+    sentences: np.ndarray
+    is_right: np.ndarray
 
 
 def run(config: AnalysisConfig) -> Report:
@@ -98,11 +96,12 @@ def run(config: AnalysisConfig) -> Report:
     learnt, tested = _sentences(config)
     paths = {MODEL: config.model, TWIN: config.twin}
     networks = {
-        name: loaded_networks.load(path, config)
+        name: next(loaded_networks.load(path, config))
         for name, path in paths.items()
         if path
     }
     near = neighbours.of_words(networks, config.words)
+    sizes = {k: len(x.encoder.blocks) + 1 for k, x in networks.items()}
     readers = [LayerReader(network) for network in networks.values()]
     probing = {
         task: _learn(readers, [x for x in learnt if x.task == task], config)
@@ -114,11 +113,11 @@ def run(config: AnalysisConfig) -> Report:
         num_words=measured.num_words,
         num_left_out=sum(len(x.words) for x in tested) - measured.num_words,
         probes={
-            task: _probe_findings(list(networks), probing[task], hits, config)
+            task: _probe_findings(sizes, probing[task], hits, config)
             for task, hits in measured.hits.items()
         },
         neighbours=near,
-        **_similarities(networks, measured.criteria, config),
+        **_similarities(sizes, measured.criteria, config),
         **_anisotropies(list(networks), measured.sample, config),
     )
     return representation_report.make(findings)
@@ -128,18 +127,18 @@ def _sentences(
     config: AnalysisConfig,
 ) -> tuple[list[Sentence], list[Sentence]]:
     """Reads the sentences to learn from and to test on, in random order."""
-    if config.dev:
-        linear_models.check()
     random = np.random.default_rng(config.seed)
-    splits = []
-    for paths in (config.dev, config.test):
-        sentences = tagged_sentences.read(
-            paths, max_examples=config.max_examples, seed=config.seed
-        )
-        order = random.permutation(len(sentences))
-        splits.append([sentences[i] for i in order])
-    _check_tasks(*splits)
-    return splits[0], splits[1]
+    learnt: list[Sentence] = []
+    if config.dev:
+        optional_packages.load("sklearn", "analysis")
+        learnt = tagged_sentences.read(config, "dev")
+    tested = tagged_sentences.read(config, "test")
+    _check_tasks(learnt, tested)
+    learnt, tested = (
+        [some[i] for i in random.permutation(len(some))]
+        for some in (learnt, tested)
+    )
+    return learnt, tested
 
 
 def _check_tasks(learnt: list[Sentence], tested: list[Sentence]) -> None:
@@ -179,24 +178,21 @@ def _learn(
     readers: Sequence[LayerReader],
     sentences: Sequence[Sentence],
     config: AnalysisConfig,
-) -> _Probing:
-    """Fits the probes of a task, and counts for its baselines."""
+) -> Probes:
+    """Fits the probes of a task."""
     groups, num_words = [], 0
     for group in _groups(readers, sentences, config):
         groups.append(group)
         num_words += len(group.words)
         if num_words >= MAX_LEARNT_WORDS:
             break
-    words, tags = map(
-        list, zip(*(_tagged(sentences, x) for x in groups), strict=True)
-    )
-    words = list(itertools.chain(*words))[:MAX_LEARNT_WORDS]
-    tags = list(itertools.chain(*tags))[:MAX_LEARNT_WORDS]
-    fitted = []
-    for i in range(len(readers)):
-        states = np.concatenate([x.states[i] for x in groups], axis=1)
-        fitted.append(LayerProbes(states[:, :MAX_LEARNT_WORDS], tags))
-    return _Probing(fitted, probes.baselines(words, tags), len(words))
+    group = hidden_states.join(groups).select(slice(MAX_LEARNT_WORDS))
+    return probes.learn(*_tagged(sentences, group), _layers(group))
+
+
+def _layers(group: WordStates) -> list[np.ndarray]:
+    """Returns the states of each layer of all networks, [W, H]."""
+    return list(itertools.chain(*group.states))
 
 
 def _tagged(
@@ -211,14 +207,14 @@ def _tagged(
 def _measure(
     readers: Sequence[LayerReader],
     sentences: Sequence[Sentence],
-    probing: Mapping[str, _Probing],
+    probing: Mapping[str, Probes],
     config: AnalysisConfig,
 ) -> _Measured:
     """Reads the test words once."""
     random = np.random.default_rng(config.seed)
     criteria: list[np.ndarray] = []
     sample: list[WordStates] = []
-    hits: dict[str, list[list[Hits]]] = {task: [] for task in probing}
+    hits: dict[str, list[_Hits]] = {task: [] for task in probing}
     num_words = 0
     for group in _groups(readers, sentences, config):
         criteria += _criteria(group, random)
@@ -226,17 +222,19 @@ def _measure(
             sample.append(group)
         num_words += len(group.words)
         for task, known in probing.items():
-            hits[task].append(_hits(group, sentences, task, known))
+            hits[task] += _hits(group, sentences, task, known)
     if not criteria:
         raise UserError(
             f"--test must have {cka.MIN_WORDS} words or more that fit in a "
             f"row. Received: {num_words}. Give more sentences."
         )
     joined = {
-        task: [_joined(of_one) for of_one in zip(*groups, strict=True)]
-        for task, groups in hits.items()
+        task: _Hits(*(np.concatenate(x, -1) for x in zip(*some, strict=True)))
+        for task, some in hits.items()
     }
-    return _Measured(num_words, np.stack(criteria), sample, joined)
+    return _Measured(
+        num_words, np.stack(criteria), hidden_states.join(sample), joined
+    )
 
 
 def _criteria(
@@ -256,7 +254,7 @@ def _criteria(
         order[first : first + size]
         for first in range(0, num_words - size + 1, size)
     ]
-    layers = [layer for states in group.states for layer in states]
+    layers = _layers(group)
     return [cka.hsic([x[batch] for x in layers]) for batch in batches]
 
 
@@ -264,87 +262,68 @@ def _hits(
     group: WordStates,
     sentences: Sequence[Sentence],
     task: str,
-    known: _Probing,
-) -> list[Hits]:
-    """Tells the tags of a group's words of a task."""
+    known: Probes,
+) -> list[_Hits]:
+    """Tells the tags of a group's words of a task; none if it has none."""
     chosen = np.array([sentences[i].task == task for i in group.sentences])
-    part = WordStates(
-        group.sentences[chosen],
-        group.words[chosen],
-        [states[:, chosen] for states in group.states],
-    )
+    if not chosen.any():
+        return []
+    part = group.select(chosen)
     words, tags = _tagged(sentences, part)
-    told = known.baselines
-    rows = [
-        [told.most_frequent == tag for tag in tags],
-        [told.of_word(x) == tag for x, tag in zip(words, tags, strict=True)],
-    ]
-    right = [np.array(rows, bool)]
-    for fitted, states in zip(known.probes, part.states, strict=True):
-        is_empty = not tags
-        none = np.zeros((len(states), 0), bool)
-        right.append(none if is_empty else fitted.is_right(states, tags))
-    return [Hits(part.sentences, x) for x in [*right[1:], right[0]]]
-
-
-def _joined(groups: Sequence[Hits]) -> Hits:
-    return Hits(
-        np.concatenate([x.sentences for x in groups]),
-        np.concatenate([x.is_right for x in groups], axis=1),
-    )
+    found = known.predict(words, _layers(part))
+    return [_Hits(part.sentences, found == np.array(tags))]
 
 
 def _probe_findings(
-    names: Sequence[str],
-    known: _Probing,
-    hits: Sequence[Hits],
+    sizes: Mapping[str, int],
+    known: Probes,
+    hits: _Hits,
     config: AnalysisConfig,
 ) -> ProbeFindings:
     """Computes the accuracies of a task, and intervals over sentences."""
-    *of_networks, of_baselines = hits
-    options = {"num_resamples": config.num_resamples, "seed": config.seed}
-    most, by_word = probes.accuracies(of_baselines, **options)
-    differences = []
-    if len({len(x.is_right) for x in of_networks}) < len(of_networks):
-        differences = probes.differences(*of_networks, **options)
+    found = probes.accuracies(hits.is_right, hits.sentences, config)
+    count = len(probes.BASELINES)
+    differences: list[Interval] = []
+    if _are_alike(sizes):
+        own, other = np.split(hits.is_right[count:].astype(float), 2)
+        differences = probes.accuracies(own - other, hits.sentences, config)
     return ProbeFindings(
         num_learnt=known.num_learnt,
-        num_tested=len(of_baselines.sentences),
-        baselines={
-            "most frequent tag": most,
-            "most frequent tag of the word": by_word,
-        },
-        accuracies={
-            name: probes.accuracies(one, **options)
-            for name, one in zip(names, of_networks, strict=True)
-        },
+        num_tested=len(hits.sentences),
+        baselines=dict(zip(probes.BASELINES, found, strict=False)),
+        accuracies={k: found[count:][x] for k, x in _places(sizes).items()},
         differences=differences,
     )
 
 
+def _are_alike(sizes: Mapping[str, int]) -> bool:
+    """Returns whether there is a twin, of as many layers."""
+    return TWIN in sizes and sizes[TWIN] == sizes[MODEL]
+
+
+def _places(sizes: Mapping[str, int]) -> dict[str, slice]:
+    """Returns the places of each network's layers among those of all."""
+    ends = np.cumsum([*sizes.values()])
+    return {
+        name: slice(end - sizes[name], end)
+        for name, end in zip(sizes, ends, strict=True)
+    }
+
+
 def _similarities(
-    networks: Mapping[str, EncoderWithHead],
-    criteria: np.ndarray,
-    config: AnalysisConfig,
+    sizes: Mapping[str, int], criteria: np.ndarray, config: AnalysisConfig
 ) -> dict[str, object]:
     """Computes CKA of all layers, and intervals where two are of a height."""
-    sizes = [len(x.encoder.blocks) + 1 for x in networks.values()]
-    starts = dict(zip(networks, [0, *sizes], strict=False))
-    whole = cka.cka(criteria)
-    matrices = {}
-    pairs = itertools.combinations_with_replacement(range(len(sizes)), 2)
-    names = list(networks)
-    for i, j in pairs:
-        rows = slice(starts[names[i]], starts[names[i]] + sizes[i])
-        columns = slice(starts[names[j]], starts[names[j]] + sizes[j])
-        matrices[names[i], names[j]] = whole[rows, columns]
-    same: list[Interval] = []
-    if len(sizes) == 2 and sizes[0] == sizes[1]:
-        same = [
-            _cka_interval(criteria, layer, sizes[0] + layer, config)
-            for layer in range(sizes[0])
-        ]
-    return {"cka": matrices, "same_layer": same}
+    whole, places = cka.cka(criteria), _places(sizes)
+    pairs = itertools.combinations_with_replacement(places, 2)
+    same = range(sizes[MODEL]) if _are_alike(sizes) else ()
+    return {
+        "cka": {f"{a}, {b}": whole[places[a], places[b]] for a, b in pairs},
+        "same_layer_cka": [
+            _cka_interval(criteria, layer, sizes[MODEL] + layer, config)
+            for layer in same
+        ],
+    }
 
 
 def _cka_interval(
@@ -352,26 +331,24 @@ def _cka_interval(
 ) -> Interval:
     """Computes CKA of two layers, with minibatches resampled."""
     pair = criteria[:, [layer, other]][:, :, [layer, other]]
-    return statistics.bootstrap(
-        lambda chosen: cka.cka(pair[chosen])[0, 1],
-        len(pair),
-        num_resamples=config.num_resamples,
-        seed=config.seed,
-    )
+    return bootstrap(lambda i: cka.cka(pair[i])[0, 1], len(pair), config)
 
 
 def _anisotropies(
-    names: Sequence[str], sample: Sequence[WordStates], config: AnalysisConfig
+    names: Sequence[str], sample: WordStates, config: AnalysisConfig
 ) -> dict[str, Mapping[str, list[Interval]]]:
     """Computes the anisotropy of each layer, as it is and mean-centred."""
-    sentences = np.concatenate([group.sentences for group in sample])
-    options = {"num_resamples": config.num_resamples, "seed": config.seed}
-    found: dict[str, dict[str, list[Interval]]] = {}
-    for i, name in enumerate(names):
-        layers = np.concatenate([group.states[i] for group in sample], axis=1)
-        centred = layers - layers.mean(1, keepdims=True)
-        for kind, states in (("anisotropy", layers), ("centred", centred)):
-            found.setdefault(kind, {})[name] = [
-                anisotropy.mean_cosine(x, sentences, **options) for x in states
-            ]
-    return found
+
+    def of_layers(layers: np.ndarray) -> list[Interval]:
+        return [
+            anisotropy.mean_cosine(x, sample.sentences, config) for x in layers
+        ]
+
+    states = dict(zip(names, sample.states, strict=True))
+    return {
+        "anisotropy": {name: of_layers(x) for name, x in states.items()},
+        "anisotropy_centred": {
+            name: of_layers(x - x.mean(1, keepdims=True))
+            for name, x in states.items()
+        },
+    }

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from electra_tf.analysis import batches
 from electra_tf.model.networks import EncoderWithHead
 
 _IDS = tf.TensorSpec([None, None], tf.int32)
@@ -32,6 +33,25 @@ class WordStates(NamedTuple):
     sentences: np.ndarray
     words: np.ndarray
     states: list[np.ndarray]
+
+    def select(self, chosen: np.ndarray | slice) -> "WordStates":
+        """Returns some of the words.
+
+        Args:
+          chosen: bool [W], or a slice.
+        """
+        states = [x[:, chosen] for x in self.states]
+        return WordStates(self.sentences[chosen], self.words[chosen], states)
+
+
+def join(groups: Sequence[WordStates]) -> WordStates:
+    """Joins groups of the same networks; one at least."""
+    sentences, words, states = zip(*groups, strict=True)
+    return WordStates(
+        np.concatenate(sentences),
+        np.concatenate(words),
+        [np.concatenate(x, axis=1) for x in zip(*states, strict=True)],
+    )
 
 
 class LayerReader:
@@ -147,10 +167,9 @@ def _in_batches(
 ) -> np.ndarray:
     """Computes the states of the first words of sentences, [S, W, H]."""
     cut = [x[:size] for x, size in zip(pieces, sizes, strict=True)]
-    order = sorted(range(len(cut)), key=lambda i: sum(map(len, cut[i])))
+    lengths = [sum(map(len, x)) for x in cut]
     found = [np.empty(0)] * len(cut)
-    for first in range(0, len(cut), batch_size):
-        batch = order[first : first + batch_size]
+    for batch in batches.by_length(lengths, batch_size):
         states = reader.read([cut[i] for i in batch])
         ends = np.cumsum([sizes[i] for i in batch])[:-1]
         for i, part in zip(batch, np.split(states, ends, axis=1), strict=True):

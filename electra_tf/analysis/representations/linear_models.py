@@ -5,22 +5,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from electra_tf.util import optional_packages
-
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
 
 _MAX_ITERATIONS = 1000
 _TOLERANCE = 1e-3  # a tenth of it takes twice the time for the same accuracy
-
-
-def check() -> None:
-    """Refuses to fit without scikit-learn.
-
-    Raises:
-      UserError: if it is not installed.
-    """
-    optional_packages.load("sklearn", "analysis")
 
 
 def fit(features: np.ndarray, labels: Sequence[str]) -> "Pipeline":

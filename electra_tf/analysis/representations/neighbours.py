@@ -1,7 +1,6 @@
 """Nearest neighbours of words in the embedding tables of networks."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -13,50 +12,17 @@ from electra_tf.util.errors import UserError
 _COUNT = 5
 
 
-class Neighbour(NamedTuple):
-    """A token near another.
-
-    Attributes:
-      token: id.
-      cosine: between their vectors.
-    """
-
-    token: int
-    cosine: float
-
-
-def nearest(
-    table: np.ndarray, tokens: Sequence[int], token: int, *, count: int
-) -> list[Neighbour]:
-    """Finds the tokens whose vectors have the greatest cosine with one's.
-
-    Args:
-      table: [V, E].
-      tokens: ids of those that can be found.
-      token: id of the one whose neighbours are sought; never found itself.
-      count: of neighbours, at most.
-
-    Returns:
-      The nearest first.
-    """
-    others = np.array([x for x in tokens if x != token])
-    units = anisotropy.unit_vectors(table)
-    cosines = units[others] @ units[token]
-    order = np.argsort(-cosines, kind="stable")[:count]
-    return [Neighbour(int(others[i]), float(cosines[i])) for i in order]
-
-
 def of_words(
     networks: Mapping[str, EncoderWithHead], words: Sequence[str]
 ) -> dict[str, dict[str, list[tuple[str, float]]]]:
-    """Lists the tokens nearest to words.
+    """Lists the tokens whose vectors have the greatest cosine with words'.
 
     Args:
       networks: name -> network with a vocabulary.
       words: each of one word piece.
 
     Returns:
-      Word -> network -> tokens and their cosines, the nearest first.
+      Word -> network -> other tokens and their cosines, the nearest first.
 
     Raises:
       UserError: if a word is several pieces, or unknown.
@@ -65,14 +31,16 @@ def of_words(
     for name, network in networks.items():
         vocabulary = network.reader.vocabulary
         table = network.encoder.embeddings.word_embeddings.numpy()
+        units = anisotropy.unit_vectors(table)
         candidates = _ordinary(vocabulary)
         for word in words:
-            near = nearest(
-                *(table, candidates, _token(network, name, word)),
-                count=_COUNT,
-            )
+            token = _token(network, name, word)
+            others = np.array([x for x in candidates if x != token])
+            cosines = units[others] @ units[token]
+            nearest = np.argsort(-cosines, kind="stable")[:_COUNT]
             found.setdefault(word, {})[name] = [
-                (vocabulary.tokens[x.token], x.cosine) for x in near
+                (vocabulary.tokens[others[i]], float(cosines[i]))
+                for i in nearest
             ]
     return found
 

@@ -1,12 +1,13 @@
 """Tables and plots of an analysis of representations."""
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from electra_tf.analysis.reporting.reports import Report, Table, plain
+from electra_tf.analysis.reporting.reports import Report, Table
 from electra_tf.analysis.reporting.statistics import Interval
 
 if TYPE_CHECKING:
@@ -46,11 +47,12 @@ class Findings:
       num_sentences: of the test files.
       num_words: whose states were taken.
       num_left_out: words that did not fit in a row.
-      cka: two networks -> float64 [layers of the first, of the second].
-      same_layer: CKA of the layers of one height; empty without a twin of as
+      cka: two networks, "model, twin" -> float64 [layers of the first, of the
+        second].
+      same_layer_cka: of the layers of one height; empty without a twin of as
         many layers.
       anisotropy: network -> mean cosine of each layer.
-      centred: network -> the same of states less their mean.
+      anisotropy_centred: network -> the same of states less their mean.
       probes: task -> how well its tags are told.
       neighbours: word -> network -> the nearest tokens and their cosines.
     """
@@ -58,10 +60,10 @@ class Findings:
     num_sentences: int
     num_words: int
     num_left_out: int
-    cka: Mapping[tuple[str, str], np.ndarray]
-    same_layer: Sequence[Interval]
+    cka: Mapping[str, np.ndarray]
+    same_layer_cka: Sequence[Interval]
     anisotropy: Mapping[str, list[Interval]]
-    centred: Mapping[str, list[Interval]]
+    anisotropy_centred: Mapping[str, list[Interval]]
     probes: Mapping[str, ProbeFindings]
     neighbours: Mapping[str, Mapping[str, list[tuple[str, float]]]]
 
@@ -79,7 +81,7 @@ def make(found: Findings) -> Report:
     return Report(
         what="representations",
         headline=_headline(found),
-        results=_results(found),
+        results=vars(found),
         tables=tables,
         plots=dict(_plots(found)),
     )
@@ -91,81 +93,62 @@ def _headline(found: Findings) -> dict[str, float]:
     for task, of_task in found.probes.items():
         accuracy = of_task.accuracies[MODEL][-1].value
         figures[f"{task} accuracy, last layer"] = accuracy
-    if (MODEL, TWIN) in found.cka:
-        figures["CKA with twin, last layers"] = found.cka[MODEL, TWIN][-1, -1]
-    return {name: float(value) for name, value in figures.items()}
-
-
-def _results(found: Findings) -> dict[str, Any]:
-    """Returns all findings as JSON."""
-    return plain(
-        {
-            "num_sentences": found.num_sentences,
-            "num_words": found.num_words,
-            "num_left_out": found.num_left_out,
-            "cka": {f"{a}, {b}": x for (a, b), x in found.cka.items()},
-            "same_layer_cka": found.same_layer,
-            "anisotropy": found.anisotropy,
-            "anisotropy_centred": found.centred,
-            "probes": found.probes,
-            "neighbours": found.neighbours,
-        }
-    )
+    if (pair := f"{MODEL}, {TWIN}") in found.cka:
+        figures["CKA with twin, last layers"] = float(found.cka[pair][-1, -1])
+    return figures
 
 
 def _similarity_tables(found: Findings) -> Iterator[Table]:
-    for (first, second), matrix in found.cka.items():
+    for names, matrix in found.cka.items():
+        first, second = names.split(", ")
         yield Table(
             f"Linear CKA, unbiased: layers of the {first} (down) and of the "
             f"{second} (across), {found.num_words:,} words",
             ["layer", *map(str, range(matrix.shape[1]))],
             [[str(i), *map(float, row)] for i, row in enumerate(matrix)],
         )
-    if found.same_layer:
+    if found.same_layer_cka:
         yield Table(
             "Linear CKA of the layers of one height, 95 % interval over "
             "minibatches",
             ["layer", "CKA", "low", "high"],
-            [[str(i), *x] for i, x in enumerate(found.same_layer)],
+            [[str(i), *x] for i, x in enumerate(found.same_layer_cka)],
         )
 
 
 def _anisotropy_table(found: Findings) -> Table:
-    header, columns = ["layer"], []
-    for name in found.anisotropy:
-        header += [f"{name}", "low", "high", f"{name} centred", "low", "high"]
-        columns += [found.anisotropy[name], found.centred[name]]
+    columns = {}
+    for name, values in found.anisotropy.items():
+        columns[name] = values
+        columns[f"{name} centred"] = found.anisotropy_centred[name]
     return Table(
         "Anisotropy: mean cosine of words of different sentences, 95 % "
         "interval over sentences",
-        header,
-        _rows_by_layer(columns),
+        *_by_layer(columns),
     )
 
 
-def _rows_by_layer(
-    columns: Sequence[Sequence[Interval]],
-) -> list[list[str | float]]:
-    """Returns a row for each layer, with "" where a network has none."""
-    depth = max(map(len, columns))
-    rows: list[list[str | float]] = []
-    for layer in range(depth):
-        row: list[str | float] = [str(layer)]
-        for column in columns:
-            row += column[layer] if layer < len(column) else ["", "", ""]
-        rows.append(row)
-    return rows
+def _by_layer(
+    columns: Mapping[str, Sequence[Interval]],
+) -> tuple[list[str], list[list[str | float]]]:
+    """Returns a header, and a row a layer, "" where a network has none."""
+    header = ["layer"]
+    for name in columns:
+        header += [name, "low", "high"]
+    depth = max(map(len, columns.values()))
+    rows: list[list[str | float]] = [[str(layer)] for layer in range(depth)]
+    for values in columns.values():
+        blank = [("", "", "")] * (depth - len(values))
+        for row, cells in zip(rows, [*values, *blank], strict=True):
+            row += cells
+    return header, rows
 
 
 def _probe_table(task: str, found: ProbeFindings) -> Table:
-    header, columns = ["layer"], []
-    for name, accuracies in found.accuracies.items():
-        header += [name, "low", "high"]
-        columns.append(accuracies)
+    columns = dict(found.accuracies)
     if found.differences:
-        header += [f"{MODEL} less {TWIN}", "low", "high"]
-        columns.append(found.differences)
-    rows = _rows_by_layer(columns)
+        columns[f"{MODEL} less {TWIN}"] = found.differences
+    header, rows = _by_layer(columns)
     blank = [""] * (len(header) - 4)
     rows += [[name, *x, *blank] for name, x in found.baselines.items()]
     return Table(
@@ -195,24 +178,25 @@ def _listed(near: Sequence[tuple[str, float]]) -> str:
 
 def _plots(found: Findings) -> Iterator[tuple[str, Callable[["Axes"], None]]]:
     for names in found.cka:
-        key = "cka_" + "_".join(dict.fromkeys(names))
-        yield key, lambda axes, names=names: _draw_cka(axes, found, names)
+        key = "cka_" + "_".join(dict.fromkeys(names.split(", ")))
+        yield key, functools.partial(_draw_cka, found=found, names=names)
     yield "anisotropy", lambda axes: _draw_anisotropy(axes, found)
     for task, of_task in found.probes.items():
         key = f"probes_{task.replace(' ', '_')}"
-        yield (
-            key,
-            lambda axes, x=of_task, task=task: _draw_probes(axes, task, x),
-        )
+        yield key, functools.partial(_draw_probes, task=task, found=of_task)
 
 
-def _draw_cka(axes: "Axes", found: Findings, names: tuple[str, str]) -> None:
+def _draw_cka(axes: "Axes", found: Findings, names: str) -> None:
+    first, second = names.split(", ")
     image = axes.imshow(found.cka[names], origin="lower", vmin=0, vmax=1)
-    axes.set_title("Linear CKA between layers")
-    axes.set_xlabel(f"{names[1]}, {_LAYER}")
-    axes.set_ylabel(f"{names[0]}, {_LAYER}")
-    axes.set_xticks(range(found.cka[names].shape[1]))
-    axes.set_yticks(range(found.cka[names].shape[0]))
+    num_rows, num_columns = found.cka[names].shape
+    axes.set(
+        title="Linear CKA between layers",
+        xlabel=f"{second}, {_LAYER}",
+        ylabel=f"{first}, {_LAYER}",
+        xticks=range(num_columns),
+        yticks=range(num_rows),
+    )
     axes.figure.colorbar(image, ax=axes)
 
 
@@ -220,9 +204,8 @@ def _draw_anisotropy(axes: "Axes", found: Findings) -> None:
     for name in found.anisotropy:
         _draw_line(axes, name, found.anisotropy[name])
         centred = f"{name}, mean-centred"
-        _draw_line(axes, name, found.centred[name], label=centred)
-    axes.set_title("Anisotropy by layer")
-    axes.set_ylabel("mean cosine of two words")
+        _draw_line(axes, name, found.anisotropy_centred[name], label=centred)
+    axes.set(title="Anisotropy by layer", ylabel="mean cosine of two words")
     axes.set_xlabel(_LAYER)
     axes.legend()
 

@@ -1,23 +1,33 @@
-"""How far the scoring of many texts is."""
+"""Scores of many texts, and how far the scoring is."""
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 
+from electra_tf.analysis.scoring.scorer import Scorer
 from electra_tf.analysis.scoring.scores import TextScores
 from electra_tf.util import console
 
 
-def reported(scores: Iterable[TextScores], count: int) -> Iterator[TextScores]:
-    """Yields the scores of texts, and says now and then how many are done.
+def scored(
+    scorer: Scorer,
+    texts: Sequence[str],
+    scores: Sequence[str],
+    *,
+    num_repairs: int = 0,
+) -> Iterator[TextScores]:
+    """Yields the scores of each text, and says now and then how many are done.
 
     Args:
-      scores: of each text.
-      count: of the texts.
+      scorer: of the model.
+      texts: in any number.
+      scores: names of scores.
+      num_repairs: of each token.
     """
     periodic, start = console.Periodic(console.say), time.monotonic()
-    for done, one in enumerate(scores, 1):
+    found = scorer.score(texts, scores=scores, num_repairs=num_repairs)
+    for done, one in enumerate(found, 1):
         yield one
-        periodic(lambda done=done: _line(done, count, start))
+        periodic(lambda done=done: _line(done, len(texts), start))
 
 
 def _line(done: int, count: int, start: float) -> str:

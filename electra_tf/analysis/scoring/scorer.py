@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from electra_tf.analysis import loaded_networks
+from electra_tf.analysis.batches import padded
 from electra_tf.analysis.scoring import networks as scoring_networks
 from electra_tf.analysis.scoring import pseudo_likelihood, text_blocks
 from electra_tf.analysis.scoring.networks import ScoringNetworks
@@ -228,7 +229,7 @@ class Scorer:
     ) -> None:
         """Adds what one pass says to each text: name -> float64 [tokens]."""
         for batch in _batches(rows, self.batch_size):
-            ids = _padded([row.ids for row in batch])
+            ids = padded([row.ids for row in batch])
             arrays = self.networks.detect(ids)
             for number, row in enumerate(batch):
                 inner = slice(1, len(row.ids) - 1)  # not [CLS] and [SEP]
@@ -280,7 +281,7 @@ class Scorer:
         )
         tokens = self.networks.vocabulary.tokens
         for batch in _batches(masks, self.batch_size):
-            ids = _padded([row.ids for row, _ in batch])
+            ids = padded([row.ids for row, _ in batch])
             places = [1 + token - row.window.start for row, token in batch]
             filled = self.networks.fill(
                 ids, np.array(places, np.int32), num_repairs
@@ -367,11 +368,3 @@ def _batches(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
     items = iter(items)
     while batch := list(itertools.islice(items, size)):
         yield batch
-
-
-def _padded(rows: Sequence[Sequence[int]]) -> np.ndarray:
-    """Returns int32 [B, L], 0 past the end of each row."""
-    ids = np.zeros((len(rows), max(map(len, rows))), np.int32)
-    for row, values in zip(ids, rows, strict=True):
-        row[: len(values)] = values
-    return ids

@@ -15,6 +15,8 @@ compared:
 from collections.abc import Mapping
 from typing import NamedTuple
 
+import numpy as np
+
 SCORES = ("electric", "two_tower", "discriminator", "mlm")
 """Names of the scores; of those that a model can give the first is its own."""
 
@@ -75,3 +77,31 @@ class TextScores(NamedTuple):
     def mean(self, score: str) -> float:
         """Returns the mean of a score over the tokens, nats; 0 of none."""
         return self.total(score) / max(len(self.tokens), 1)
+
+
+class Items(NamedTuple):
+    """Items of texts, words or tokens, and what is true of them.
+
+    Attributes:
+      suspicion: float [n], greater the likelier an item is wrong; where it is
+        calibrated, the logit of P(replaced).
+      is_error: bool [n].
+      text: int [n], from 0, the text of each.
+    """
+
+    suspicion: np.ndarray
+    is_error: np.ndarray
+    text: np.ndarray
+
+    @property
+    def num_texts(self) -> int:
+        """Number of texts up to the last that has items."""
+        return 1 + int(self.text.max(initial=-1))
+
+    def select(self, chosen: np.ndarray) -> "Items":
+        """Returns some of the items, of the same texts.
+
+        Args:
+          chosen: bool [n].
+        """
+        return Items(*(values[chosen] for values in self))

@@ -1,4 +1,4 @@
-"""Texts of an analysis and their scores, word by word.
+"""Scores of texts, word by word.
 
 A word's suspicion is the greatest of its word pieces': of one piece that does
 not fit, the word does not. A word without pieces, as one of control
@@ -6,18 +6,13 @@ characters, has none, and is never flagged.
 """
 
 import bisect
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from electra_tf.analysis.detection import Items
-from electra_tf.analysis.examples import annotated_text
 from electra_tf.analysis.examples.annotated_text import AnnotatedText
-from electra_tf.analysis.reporting import statistics
-from electra_tf.analysis.reporting.statistics import Interval
-from electra_tf.analysis.scoring import progress
 from electra_tf.analysis.scoring.scorer import Scorer
-from electra_tf.analysis.scoring.scores import TextScores, TokenScore
+from electra_tf.analysis.scoring.scores import Items, TextScores, TokenScore
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.util.errors import UserError
 
@@ -25,27 +20,6 @@ _NONE = float(np.finfo(np.float32).min)  # scikit-learn refuses infinity
 
 Suspicion = Callable[[TokenScore], float]
 """A token -> a number that is greater the likelier it is wrong."""
-
-
-def read(config: AnalysisConfig, split: str) -> list[AnnotatedText]:
-    """Reads the texts of a split.
-
-    Args:
-      config: of the analysis.
-      split: "dev" or "test".
-
-    Raises:
-      UserError: if it names none.
-    """
-    paths = getattr(config, split)
-    if not paths:
-        raise UserError(
-            f"`{split}` must name annotated texts for --what={config.what}. "
-            f"Received: nothing. Set --{split}."
-        )
-    return annotated_text.read(
-        paths, max_examples=config.max_examples, seed=config.seed
-    )
 
 
 def require_discriminator(config: AnalysisConfig, scorer: Scorer) -> None:
@@ -60,39 +34,6 @@ def require_discriminator(config: AnalysisConfig, scorer: Scorer) -> None:
             f"Received: {config.model}, whose scores are "
             f"{', '.join(scorer.scores)}. Name another --model."
         )
-
-
-def chosen_scores(
-    config: AnalysisConfig, available: Sequence[str]
-) -> tuple[str, ...]:
-    """Returns the scores to compare: those asked for, or all of one pass.
-
-    Args:
-      config: of the analysis.
-      available: scores that the model can give.
-    """
-    cheap = tuple(name for name in available if name != "mlm")
-    return config.scores or cheap or tuple(available)
-
-
-def score(
-    scorer: Scorer,
-    texts: Sequence[AnnotatedText],
-    scores: Sequence[str],
-    *,
-    num_repairs: int = 0,
-) -> Iterator[TextScores]:
-    """Yields the scores of each text, and says now and then how many are done.
-
-    Args:
-      scorer: of the model.
-      texts: in any number.
-      scores: names of scores.
-      num_repairs: of each token.
-    """
-    strings = [text.text for text in texts]
-    found = scorer.score(strings, scores=scores, num_repairs=num_repairs)
-    return progress.reported(found, len(texts))
 
 
 def suspicion(score: str) -> Suspicion:
@@ -147,8 +88,3 @@ def items_of_words(
         np.concatenate([text.is_error for text in texts]).astype(bool),
         np.repeat(np.arange(len(texts)), sizes),
     )
-
-
-def shown(figure: Interval) -> str:
-    """Writes a figure and its interval; "none" of what is not a number."""
-    return "none" if np.isnan(figure.value) else statistics.shown(figure)

@@ -206,7 +206,11 @@ def _open(path: str, file_format: str, spec: InputSpec) -> Rows:
         else "."
     )
     origin = path or "standard input"
-    table = Table(origin, lines, kind, spec.columns, no_header=way_out)
+    table = Table(
+        *(origin, lines, kind, spec.columns),
+        no_header=way_out,
+        has_flags=False,
+    )
     if kind == ".tsv" and not spec.columns.is_custom:
         return _columns(table, spec)
     return _records(table, spec.names, spec)

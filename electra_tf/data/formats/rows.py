@@ -262,7 +262,7 @@ class BadRows:
         except BadRowError as error:
             if not self.skip:
                 raise UserError(
-                    f"{path}, {_where(place)}: {error} Mend it, or set "
+                    f"{path}, {where(place)}: {error} Mend it, or set "
                     "--skip_bad_rows to leave such rows out."
                 ) from error
             self.leave_out(path, place, str(error))
@@ -272,10 +272,11 @@ class BadRows:
     ) -> None:
         """Counts a row."""
         self._places.setdefault(str(path), set()).add(place)
-        self._first.setdefault(str(path), f"{_where(place)}: {problem}")
+        self._first.setdefault(str(path), f"{where(place)}: {problem}")
 
 
-def _where(place: int | str) -> str:
+def where(place: int | str) -> str:
+    """Names the place of a row: a line, from 1, or what else tells it."""
     return f"line {place}" if isinstance(place, int) else place
 
 

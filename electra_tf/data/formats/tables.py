@@ -52,6 +52,7 @@ class Table(NamedTuple):
       layout: of the columns, where the first line does not tell. Default: its
         names, or numbers.
       no_header: the way out where the first line does not name the columns.
+      has_flags: whether the command has flags for delimiter and quoting.
     """
 
     origin: str
@@ -60,6 +61,7 @@ class Table(NamedTuple):
     config: ColumnsConfig
     layout: Layout | None = None
     no_header: str = _NO_HEADER
+    has_flags: bool = True
 
 
 _TRIED = {";": "';'", "\t": "tab", ",": "','", "|": "'|'"}
@@ -164,10 +166,13 @@ def _check_delimiter(
         is_one = len(names) == 1 < len(found)
         if {*required} <= {*found} or (is_one and not first.problem):
             missing = missing or list(required)
+            way_out = "put commas (.csv) or tabs (.tsv) between its columns"
+            if table.has_flags:
+                way_out = f"set --delimiter={flag}"
             raise UserError(
                 f"{table.origin}, line {first.number}: `{missing[0]}` must be "
                 f"a column. Received: {text:.80}. The file looks separated by "
-                f"{flag}: set --delimiter={flag}."
+                f"{flag}: {way_out}."
             )
 
 
@@ -218,7 +223,7 @@ def _rows(table: Table) -> Iterator[_Row]:
         config.quoting == "auto" and kind == ".csv"
     )
     if is_quoted:
-        return _quoted(table.origin, lines, delimiter)
+        return _quoted(table, lines, delimiter)
     lines = (line.removesuffix("\n").removesuffix("\r") for line in lines)
     return (
         _Row(number, line.split(delimiter))
@@ -228,16 +233,16 @@ def _rows(table: Table) -> Iterator[_Row]:
 
 
 def _quoted(
-    origin: str, lines: Iterator[str], delimiter: str
+    table: Table, lines: Iterator[str], delimiter: str
 ) -> Iterator[_Row]:
     """Splits lines as RFC 4180 says; a row is as many lines as it needs."""
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
-    while (row := _next(origin, reader)) is not None:
+    while (row := _next(table, reader)) is not None:
         if row.fields or row.problem:
             yield row
 
 
-def _next(origin: str, reader: "csv.Reader") -> _Row | None:
+def _next(table: Table, reader: "csv.Reader") -> _Row | None:
     """Returns the next row, None at the end."""
     number = reader.line_num + 1
     before = csv.field_size_limit(sys.maxsize)  # whole books are fields too
@@ -248,10 +253,11 @@ def _next(origin: str, reader: "csv.Reader") -> _Row | None:
     except csv.Error as error:
         if "end of data" in str(error):
             # Not to be passed over: all rows below would be lost with it.
+            way_out = ", or set --quoting=false" if table.has_flags else ""
             raise UserError(
-                f"{origin}, line {number}: A quotation mark must have a second "
-                "one that closes the field. Received: none to the end of the "
-                "file. Mend it, or set --quoting=false."
+                f"{table.origin}, line {number}: A quotation mark must have a "
+                "second one that closes the field. Received: none to the end "
+                f"of the file. Mend it{way_out}."
             ) from error
         return _Row(number, (), f"A row must be as RFC 4180 says: {error}.")
     finally:

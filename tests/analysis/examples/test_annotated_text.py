@@ -1,6 +1,7 @@
 import gzip
 
 import pytest
+from analysis_configs import config
 
 from electra_tf.analysis.examples import annotated_text
 from electra_tf.analysis.examples.annotated_text import edit, majority
@@ -27,6 +28,10 @@ def _written(tmp_path, **contents):
     return str(tmp_path / next(iter(contents)).replace("__", "."))
 
 
+def _read(path):
+    return annotated_text.read(config(path), "test")
+
+
 def _jflegs(tmp_path, source, *references):
     named = {f"dev__ref{i}": x for i, x in enumerate(references)}
     return _written(tmp_path, dev__src=source, **named)
@@ -34,7 +39,7 @@ def _jflegs(tmp_path, source, *references):
 
 def test_words_with_c_and_i_are_sentences_with_errors(tmp_path):
     path = _written(tmp_path, fce__tsv=LABELLED)
-    first, second = annotated_text.read([path])
+    first, second = _read(path)
     assert first.text == "I saws it"
     assert first.is_error == (False, True, False)
     assert (second.path, second.line) == (path, 5)
@@ -44,7 +49,7 @@ def test_words_with_c_and_i_are_sentences_with_errors(tmp_path):
 
 def test_syntactic_words_have_the_tags_of_conllu(tmp_path):
     path = _written(tmp_path, en__conllu=CONLLU)
-    first, second = annotated_text.read([path])
+    first, second = _read(path)
     assert first.words == ("They", "do", "n't", "go")
     assert first.tags == ("PRON", "AUX", "PART", "VERB")
     assert (first.line, second.line) == (3, 10)
@@ -59,7 +64,7 @@ def test_corrections_mark_what_most_of_them_change(tmp_path):
         "He went home\nFine .\n",
         "He go home\nfine .\n",
     )
-    first, second = annotated_text.read([path])
+    first, second = _read(path)
     assert first.is_error == (False, True, False)
     assert first.corrections == (
         frozenset(),
@@ -99,32 +104,16 @@ def test_a_directory_stands_for_its_files_but_the_spellchecked(tmp_path):
     _jflegs(tmp_path, "a b\n", "a c\n")
     _written(tmp_path, x__conllu=CONLLU, dev__spellchecked__src="a z\n")
     (tmp_path / "y.tsv.gz").write_bytes(gzip.compress(LABELLED.encode()))
-    found = annotated_text.read([str(tmp_path)])
+    found = _read(tmp_path)
     texts = {text.text for text in found}
     assert texts == {"a b", "They do n't go", "Yes", "I saws it", "She go"}
 
 
 def test_plain_lines_have_no_labels(tmp_path):
     path = _written(tmp_path, x__txt="one  two\n\nthree\n")
-    first, second = annotated_text.read([path])
+    first, second = _read(path)
     assert (first.words, first.is_error) == (("one", "two"), ())
     assert second.line == 3
-
-
-def test_the_seed_chooses_examples_of_each_file(tmp_path):
-    lines = "".join(f"w{i}\n" for i in range(50))
-    paths = [
-        _written(tmp_path, a__txt=lines),
-        _written(tmp_path, b__txt=lines),
-    ]
-
-    def chosen(seed):
-        found = annotated_text.read(paths, max_examples=7, seed=seed)
-        return [(text.path, text.line) for text in found]
-
-    assert chosen(0) == chosen(0) != chosen(1)
-    assert [path for path, _ in chosen(0)] == sorted(paths * 7)
-    assert chosen(0)[:7] == sorted(chosen(0)[:7])
 
 
 @pytest.mark.parametrize(
@@ -135,7 +124,7 @@ def test_the_seed_chooses_examples_of_each_file(tmp_path):
         ("a.conllu", "1\tI\ti\tPP\n", "line 1: .*one of ADJ .*'PP'"),
         ("a.conllu", "1\n", "line 1: A row must have a word in column 2"),
         ("a.conllu", "1\tI\ti\n", "line 1: .*column 4 .*Received: None"),
-        ("a.tsv", "\n\n", "must hold texts. Received: none"),
+        ("a.tsv", "\n\n", "must hold examples. Received: none"),
         ("a.bin", "x\n", "must end in .conllu, .src, .tsv, .txt"),
         ("a.src", "x\n", "must have corrections beside it, a.ref0"),
     ],
@@ -143,23 +132,17 @@ def test_the_seed_chooses_examples_of_each_file(tmp_path):
 def test_bad_files_are_refused_by_name_and_line(tmp_path, name, text, message):
     (tmp_path / name).write_text(text)
     with pytest.raises(UserError, match=message) as error:
-        annotated_text.read([str(tmp_path / name)])
+        _read(tmp_path / name)
     assert str(tmp_path / name) in str(error.value)
 
 
 def test_text_that_is_no_utf8_is_refused_by_line(tmp_path):
     (tmp_path / "a.tsv").write_bytes(b"I\tc\n\xff\ti\n")
     with pytest.raises(UserError, match="line 2: A row must be UTF-8"):
-        annotated_text.read([str(tmp_path / "a.tsv")])
+        _read(tmp_path / "a.tsv")
 
 
 def test_corrections_of_other_lines_are_refused(tmp_path):
     path = _jflegs(tmp_path, "a\nb\n", "a\nb\n", "a\n")
     with pytest.raises(UserError, match="Received: 2 lines, and 1 in one"):
-        annotated_text.read([path])
-
-
-def test_missing_files_and_empty_directories_are_refused(tmp_path):
-    for path in (tmp_path / "none.tsv", tmp_path):
-        with pytest.raises(UserError, match="must name files"):
-            annotated_text.read([str(path)])
+        _read(path)

@@ -1,16 +1,21 @@
 """Files of examples: which are read, and which of their rows."""
 
 import pytest
+from analysis_configs import config
 
 from electra_tf.analysis.examples import files as example_files
 from electra_tf.util.errors import UserError
+
+
+def _found(*paths, endings=()):
+    return example_files.find(config(*paths), "test", endings)
 
 
 def test_a_directory_stands_for_the_files_in_it(tmp_path):
     (tmp_path / "b").mkdir()
     for name in ("c.txt", "b/a.txt", ".hidden"):
         (tmp_path / name).touch()
-    found = example_files.find([str(tmp_path), str(tmp_path / "c.txt")])
+    found = _found(tmp_path, tmp_path / "c.txt")
     names = [path.removeprefix(f"{tmp_path}/") for path in found]
     assert names == ["b/a.txt", "c.txt", "c.txt"]
 
@@ -19,15 +24,17 @@ def test_of_a_directory_other_endings_are_left_out_where_any_fits(tmp_path):
     for name in ("a.src.gz", "b.ref0"):
         (tmp_path / name).touch()
     packed, reference = (str(tmp_path / x) for x in ("a.src.gz", "b.ref0"))
-    assert example_files.find([str(tmp_path)], [".src"]) == [packed]
-    assert example_files.find([str(tmp_path)], [".x"]) == [packed, reference]
-    assert example_files.find([reference], [".src"]) == [reference]
+    assert _found(tmp_path, endings=[".src"]) == [packed]
+    assert _found(tmp_path, endings=[".x"]) == [packed, reference]
+    assert _found(reference, endings=[".src"]) == [reference]
 
 
 def test_files_must_be_there(tmp_path):
     for path in (tmp_path, tmp_path / "none.txt"):
-        with pytest.raises(UserError, match="where there is none"):
-            example_files.find([str(path)])
+        with pytest.raises(UserError, match=f"{path}', where there is none"):
+            _found(path)
+    with pytest.raises(UserError, match="`dev` must name .* Set --dev"):
+        example_files.find(config(), "dev")
 
 
 @pytest.mark.parametrize(
@@ -45,10 +52,18 @@ def test_a_file_must_be_whole_text(tmp_path, name, content, problem):
             list(lines)
 
 
-def test_fewer_examples_are_chosen_by_the_seed_in_their_order():
-    chosen = [example_files.choose(range(50), 5, seed) for seed in (0, 0, 1)]
-    assert chosen[0] == chosen[1] != chosen[2]
-    for one in chosen:
-        assert len(set(one)) == 5 and one == sorted(one)
-    for count in (0, 50, 60):
-        assert example_files.choose(range(50), count, 0) == [*range(50)]
+def test_fewer_examples_of_each_file_are_chosen_by_the_seed_in_their_order():
+    files = {"a": range(50), "b": range(50, 103)}
+
+    def chosen(count, seed=0):
+        given = config(max_examples=count, seed=seed)
+        return example_files.read(given, files, files.get)
+
+    few = [chosen(5, seed) for seed in (0, 0, 1)]
+    assert few[0] == few[1] != few[2]
+    for one in few:
+        assert len(set(one)) == 10 and one == sorted(one)
+        assert sum(x < 50 for x in one) == 5
+    assert chosen(0) == chosen(60) == [*range(103)]
+    with pytest.raises(UserError, match="a must hold examples. Received: none"):
+        example_files.read(config(), ["a"], lambda _: [])

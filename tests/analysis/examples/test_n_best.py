@@ -2,6 +2,7 @@ import json
 
 import numpy as np
 import pytest
+from analysis_configs import config
 
 from electra_tf.analysis.examples import n_best
 from electra_tf.analysis.examples.n_best import NBest
@@ -10,7 +11,7 @@ from electra_tf.util.errors import UserError
 
 def _write(path, rows):
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-    return [str(path)]
+    return config(path)
 
 
 @pytest.mark.parametrize(
@@ -26,8 +27,10 @@ def test_lists_are_read_under_all_their_names(tmp_path, names, scores):
     row = {names[0]: ["a b", ""], names[1]: "a", "input1": "more"}
     if names[2]:
         row[names[2]] = scores
-    paths = _write(tmp_path / "l.jsonl", [row])
-    assert n_best.read(paths) == [NBest(("a b", ""), "a", tuple(scores))]
+    given = _write(tmp_path / "l.jsonl", [row])
+    assert n_best.read(given, "test") == [
+        NBest(("a b", ""), "a", tuple(scores))
+    ]
 
 
 GOOD = {"hypotheses": ["a", "b"], "reference": "a", "scores": [1, 2]}
@@ -50,15 +53,15 @@ GOOD = {"hypotheses": ["a", "b"], "reference": "a", "scores": [1, 2]}
 )
 def test_what_is_no_list_is_named_by_file_and_line(tmp_path, change, problem):
     bad = {k: v for k, v in (GOOD | change).items() if v is not None}
-    paths = _write(tmp_path / "l.jsonl", [GOOD, bad])
+    given = _write(tmp_path / "l.jsonl", [GOOD, bad])
     with pytest.raises(UserError, match=rf"l\.jsonl, line 2: .*{problem}"):
-        n_best.read(paths)
+        n_best.read(given, "test")
 
 
 def test_references_without_a_word_are_refused(tmp_path):
-    paths = _write(tmp_path / "l.jsonl", [GOOD | {"reference": " "}])
+    given = _write(tmp_path / "l.jsonl", [GOOD | {"reference": " "}])
     with pytest.raises(UserError, match=r"must hold words.*l\.jsonl"):
-        n_best.read(paths)
+        n_best.read(given, "test")
 
 
 def _edit_distance(one, other):

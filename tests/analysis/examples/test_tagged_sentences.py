@@ -3,6 +3,7 @@
 import gzip
 
 import pytest
+from analysis_configs import config
 
 from electra_tf.analysis.examples import tagged_sentences
 from electra_tf.util.errors import UserError
@@ -22,7 +23,7 @@ CHUNKS = "He PRP B-NP\nruns VBZ B-VP\n\nWell UH B-INTJ\n"
 def test_the_name_tells_what_the_tags_are(tmp_path):
     (tmp_path / "a.conllu").write_text(CONLLU)
     (tmp_path / "b.txt.gz").write_bytes(gzip.compress(CHUNKS.encode()))
-    assert tagged_sentences.read([str(tmp_path)]) == [
+    assert tagged_sentences.read(config(tmp_path), "test") == [
         ("part of speech", ("Do", "n't", "go"), ("AUX", "PART", "VERB")),
         ("part of speech", ("No",), ("INTJ",)),
         ("chunk", ("He", "runs"), ("B-NP", "B-VP")),
@@ -36,10 +37,10 @@ def test_the_name_tells_what_the_tags_are(tmp_path):
         ("a.txt", b"He PRP B-NP\nruns VBZ\n", "a.txt, line 2: .*column 3"),
         ("a.conllu", b"1\tHe\n", "a.conllu, line 1: .*column 4"),
         ("a.txt", b"He PRP B-NP\n\xff\xff X\n", "a.txt, line 2: .*UTF-8"),
-        ("a.txt", b"\n\n", "a.txt must hold sentences"),
+        ("a.txt", b"\n\n", "a.txt must hold examples"),
     ],
 )
 def test_bad_files_are_named_with_the_line(tmp_path, name, content, problem):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(UserError, match=problem):
-        tagged_sentences.read([str(tmp_path / name)])
+        tagged_sentences.read(config(tmp_path / name), "test")

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from analysis_configs import config
 
 from electra_tf.analysis.prompts import examples as prompt_examples
 from electra_tf.analysis.prompts.templates import Prompts, Template
@@ -27,7 +28,7 @@ def test_each_kind_of_table_gives_the_same_examples(tmp_path):
     )
     expected = [({"sentence": x}, y) for x, y in rows]
     for name in ("a.tsv", "b.csv", "c.jsonl"):
-        found = prompt_examples.read([str(tmp_path / name)], PROMPTS)
+        found = prompt_examples.read(config(tmp_path / name), "test", PROMPTS)
         assert found == expected
 
 
@@ -38,6 +39,7 @@ def test_each_kind_of_table_gives_the_same_examples(tmp_path):
         ("sentence\tgold\nx\t1\nx\t2\n", "line 3: .*0, 1. Received: '2'"),
         ("sentence\tgold\nx\t\n", "line 2: .*Received: None"),
         ("sentence\tgold\n \t1\n", "line 2: .*a text that is not empty"),
+        ("sentence;gold\nx;1\n", "line 1: .*put commas .* its columns"),
         ("sentence\tgold\nx\n", "line 2: A row must have 2 columns"),
         ("sentence\tgold\n", "must hold examples"),
     ],
@@ -46,4 +48,4 @@ def test_bad_rows_are_named(tmp_path, content, problem):
     path = tmp_path / "a.tsv"
     path.write_text(content)
     with pytest.raises(UserError, match=f"a.tsv.*{problem}"):
-        prompt_examples.read([str(path)], PROMPTS)
+        prompt_examples.read(config(path), "test", PROMPTS)

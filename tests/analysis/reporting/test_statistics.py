@@ -2,6 +2,7 @@ import math
 
 import numpy as np
 import pytest
+from analysis_configs import config
 
 from electra_tf.analysis.reporting import statistics
 from electra_tf.analysis.reporting.statistics import Interval
@@ -23,7 +24,9 @@ def test_ends_of_wilson_are_the_shares_at_1_96_standard_errors(
 
 def test_the_bootstrap_of_a_mean_is_near_the_normal_interval():
     values = np.random.default_rng(3).normal(size=400)
-    found = statistics.bootstrap(lambda i: values[i].mean(), 400, seed=1)
+    found = statistics.bootstrap(
+        lambda i: values[i].mean(), 400, config(num_resamples=1000, seed=1)
+    )
     half = 1.96 * values.std() / math.sqrt(400)
     assert found.value == pytest.approx(values.mean())
     assert found.low == pytest.approx(values.mean() - half, abs=0.2 * half)
@@ -33,11 +36,13 @@ def test_the_bootstrap_of_a_mean_is_near_the_normal_interval():
 def test_the_bootstrap_is_that_of_its_seed_and_pairs_what_shares_it():
     values = np.arange(50.0)
     intervals = [
-        statistics.bootstrap(lambda i: values[i].mean(), 50, seed=seed)
+        statistics.bootstrap(lambda i: values[i].mean(), 50, config(seed=seed))
         for seed in (1, 1, 2)
     ]
     assert intervals[0] == intervals[1] != intervals[2]
-    shifted = statistics.bootstrap(lambda i: values[i].mean() + 1, 50, seed=1)
+    shifted = statistics.bootstrap(
+        lambda i: values[i].mean() + 1, 50, config(seed=1)
+    )
     np.testing.assert_allclose(np.subtract(shifted, intervals[0]), 1)
 
 
@@ -62,3 +67,4 @@ def test_the_mean_of_one_share_is_that_share_and_of_sure_ones_has_a_width():
 
 def test_an_interval_is_written_with_its_ends():
     assert statistics.shown(Interval(0.5, 0.25, 1), 2) == "0.50 [0.25, 1.00]"
+    assert statistics.shown(statistics.wilson(0, 0)) == "none"

@@ -4,13 +4,14 @@ import itertools
 
 import numpy as np
 import pytest
+from analysis_configs import config
 
 from electra_tf.analysis.representations import anisotropy
 
 
 def mean_cosine(states, sentences):
     return anisotropy.mean_cosine(
-        np.array(states, float), np.array(sentences), num_resamples=100
+        np.array(states, float), np.array(sentences), config()
     )
 
 

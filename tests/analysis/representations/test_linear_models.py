@@ -1,18 +1,8 @@
-"""Logistic regression, and what is said without scikit-learn."""
-
-import sys
+"""Logistic regression."""
 
 import numpy as np
-import pytest
 
 from electra_tf.analysis.representations import linear_models
-from electra_tf.util.errors import UserError
-
-
-def test_without_scikit_learn_the_command_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "sklearn", None)
-    with pytest.raises(UserError, match=r"install -e '.\[analysis\]"):
-        linear_models.check()
 
 
 def test_the_scale_of_a_feature_changes_no_answer():

@@ -1,10 +1,9 @@
 """Probes on states where it is known what can be told."""
 
 import numpy as np
-import pytest
+from analysis_configs import config
 
 from electra_tf.analysis.representations import probes
-from electra_tf.analysis.representations.probes import Hits
 
 TAGS = np.array(["NOUN", "VERB", "PUNCT"])
 
@@ -20,40 +19,29 @@ def toy(num_words, seed):
 
 
 def test_a_probe_tells_what_a_layer_holds_and_nothing_else():
-    fitted = probes.LayerProbes(*toy(400, seed=0))
-    noise, tag = fitted.is_right(*toy(300, seed=1))
+    states, tags = toy(400, seed=0)
+    known = probes.learn(["w"] * 400, tags, states)
+    states, tags = toy(300, seed=1)
+    *_, noise, tag = known.predict(["w"] * 300, states) == np.array(tags)
     assert tag.all()
     assert 0.2 < noise.mean() < 0.5
 
 
 def test_baselines_are_the_most_frequent_tags():
-    words = ["run", "run", "run", "dog", "."]
-    tags = ["VERB", "NOUN", "VERB", "NOUN", "PUNCT"]
-    told = probes.baselines([*words, "cat"], [*tags, "NOUN"])
-    assert told.most_frequent == "NOUN"
-    assert [told.of_word(x) for x in ("run", ".", "new")] == [
-        "VERB",
-        "PUNCT",
-        "NOUN",
+    words = ["run", "run", "run", "dog", ".", "cat"]
+    tags = ["VERB", "NOUN", "VERB", "NOUN", "PUNCT", "NOUN"]
+    known = probes.learn(words, tags, [])
+    assert known.predict(["run", ".", "new"], []).tolist() == [
+        ["NOUN", "NOUN", "NOUN"],
+        ["VERB", "PUNCT", "NOUN"],
     ]
 
 
 def test_accuracy_is_of_words_and_its_interval_of_sentences():
+    is_right = np.array([[1, 1, 1, 0], [1, 1, 1, 1]], bool)
     sentences = np.array([5, 5, 5, 9])
-    hits = Hits(sentences, np.array([[1, 1, 1, 0], [1, 1, 1, 1]], bool))
-    mixed, perfect = probes.accuracies(hits, num_resamples=500)
+    mixed, perfect = probes.accuracies(is_right, sentences, config())
     assert mixed.value == 0.75
     # With both sentences, the first twice, or the second twice.
     assert (mixed.low, mixed.high) == (0, 1)
     assert perfect == (1, 1, 1)
-
-
-def test_differences_are_paired_by_word():
-    sentences = np.array([0, 1, 2, 3])
-    first = Hits(sentences, np.array([[1, 1, 0, 0]], bool))
-    second = Hits(sentences, np.array([[0, 0, 1, 0]], bool))
-    (found,) = probes.differences(first, second, num_resamples=200)
-    assert found.value == pytest.approx((1 + 1 - 1) / 4)
-    assert found.low < 0 < found.high
-    (none,) = probes.differences(first, first, num_resamples=100)
-    assert none == (0, 0, 0)

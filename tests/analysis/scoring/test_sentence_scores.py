@@ -1,13 +1,11 @@
 import numpy as np
-import pytest
-from fake_scorer import FakeScorer
+from word_scorer import WordScorer
 
 from electra_tf.analysis.scoring import sentence_scores
-from electra_tf.config.analysis import AnalysisConfig
 
 
 def test_a_total_is_a_sum_and_a_mean_that_by_token():
-    scorer = FakeScorer(mlm={"a": -1.0, "b": -3.0}, electric={"a": 2, "b": 0})
+    scorer = WordScorer(mlm={"a": -1.0, "b": -3.0}, electric={"a": 2, "b": 0})
     texts = ["a b b", "a", "", "a b b"]
     found = sentence_scores.of_texts(scorer, texts, ("electric", "mlm"))
     expected = {
@@ -19,14 +17,8 @@ def test_a_total_is_a_sum_and_a_mean_that_by_token():
     assert list(found) == list(expected)
     for name, values in expected.items():
         np.testing.assert_allclose(found[name], values)
-    assert scorer.seen == ["a b b", "a", ""]  # equal texts once
-
-
-@pytest.mark.parametrize(
-    ("given", "expected"), [((), ("electric", "mlm")), (("mlm",), ("mlm",))]
-)
-def test_all_scores_are_compared_unless_some_are_named(given, expected):
-    config = AnalysisConfig(what="rerank", model="m", test=("t",), scores=given)
-    assert sentence_scores.names(FakeScorer(electric={}, mlm={}), config) == (
-        expected
-    )
+    assert [x[0] for x in scorer.asked] == [
+        "a b b",
+        "a",
+        "",
+    ]  # equal texts once

@@ -1,19 +1,12 @@
 import numpy as np
 import pytest
+from analysis_configs import config
 from word_scorer import WordScorer
 
 from electra_tf.analysis.examples.annotated_text import AnnotatedText
 from electra_tf.analysis.scoring import word_scores
 from electra_tf.analysis.scoring.scores import TextScores, TokenScore
-from electra_tf.config.analysis import AnalysisConfig
-from electra_tf.util import console
 from electra_tf.util.errors import UserError
-
-
-def _config(**fields):
-    return AnalysisConfig(
-        **{"what": "errors", "model": "m", "test": ("t",), **fields}
-    )
 
 
 def _text(words, **labels):
@@ -51,16 +44,6 @@ def test_a_word_without_tokens_is_never_the_more_suspicious():
     assert np.isfinite(found).all()
 
 
-def test_long_scoring_says_how_far_it_is(monkeypatch, capsys):
-    monkeypatch.setattr(console, "SECONDS_BETWEEN_LOGS", -1)
-    texts, scorer = [_text("a b"), _text("c")], WordScorer({})
-    found = list(word_scores.score(scorer, texts, ["discriminator"]))
-    assert [scores.text for scores in found] == ["a b", "c"]
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("Scored 1 of 2 texts")
-    assert lines[1].startswith("Scored 2 of 2 texts")
-
-
 def test_items_join_the_words_of_all_texts():
     texts = [
         _text("a b", is_error=(True, False)),
@@ -75,19 +58,7 @@ def test_items_join_the_words_of_all_texts():
     assert items.text.tolist() == [0, 0, 1]
 
 
-def test_scores_of_one_pass_are_compared_unless_others_are_asked_for():
-    both = ("discriminator", "mlm")
-    assert word_scores.chosen_scores(_config(), both) == ("discriminator",)
-    assert word_scores.chosen_scores(_config(), ("mlm",)) == ("mlm",)
-    assert word_scores.chosen_scores(_config(scores=("mlm",)), both) == ("mlm",)
-
-
-def test_a_split_that_names_nothing_is_refused():
-    with pytest.raises(UserError, match="`dev` must name .* Set --dev"):
-        word_scores.read(_config(), "dev")
-
-
 def test_a_model_without_p_replaced_is_refused():
     scorer = WordScorer({}, scores=("electric", "mlm"))
     with pytest.raises(UserError, match="whose scores are electric, mlm"):
-        word_scores.require_discriminator(_config(), scorer)
+        word_scores.require_discriminator(config(), scorer)

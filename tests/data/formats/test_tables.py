@@ -87,6 +87,22 @@ def test_a_file_with_another_delimiter_is_told_which(
         _read(content, name, columns, **config)
 
 
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"text;label\na;1\n", "put commas .* between its columns"),
+        (b'text,label\n"a,1\n', "line 2: A quotation mark .* Mend it[.]$"),
+    ],
+)
+def test_no_flag_is_advised_where_a_command_has_none(content, problem):
+    table = tables.Table(
+        *("x.csv", content.splitlines(keepends=True), ".csv", ColumnsConfig()),
+        has_flags=False,
+    )
+    with pytest.raises(UserError, match=problem):
+        list(tables.read(table, ["text"]))
+
+
 def test_a_missing_column_is_no_matter_of_delimiters():
     with pytest.raises(UserError, match="Received: 'a; b', 'label'") as caught:
         _read(b"a; b,label\nx,1\n")

@@ -1,0 +1,23 @@
+"""What an analysis is asked for."""
+
+import pytest
+from analysis_configs import config
+
+from electra_tf.util.errors import UserError
+
+
+@pytest.mark.parametrize(
+    ("what", "fields", "readers"),
+    [
+        ("rerank", {"words": ("a",)}, "representations"),
+        ("errors", {"twin": "m"}, "prompts, representations"),
+        ("pos_bias", {"dev": ("d",)}, "calibration, errors, prompts"),
+        ("minimal_pairs", {"write_calibration": True}, "calibration"),
+        ("calibration", {"scores": ("mlm",)}, "errors, minimal_pairs"),
+    ],
+)
+def test_what_an_analysis_does_not_read_is_refused(what, fields, readers):
+    (name,) = fields
+    problem = f"`{name}` is read by --what={readers}.*Leave --{name} out"
+    with pytest.raises(UserError, match=problem):
+        config(what=what, **fields)
