@@ -52,10 +52,10 @@ setuptools.setup(
             "torch>=2.5,<2.14",
             "transformers>=4.57",
         ],
-        "onnx": ["onnxruntime>=1.23", "tf2onnx>=1.17,<1.18"],
+        "onnx": ["onnxruntime>=1.31", "tf2onnx>=1.17,<1.18"],
         "plots": ["matplotlib>=3.9"],
         "serve": ["kserve>=0.21,<0.22", "sentencepiece<0.2.2"],
         "tensorboard": ["tensorboard>=2.19"],
-        "tflite": ["ai-edge-litert>=2.1"],
+        "tflite": ["ai-edge-litert>=2.3"],
     },
 )

@@ -5,6 +5,7 @@ python -m electra_tf.export_saved_model --checkpoint=PATH --output_dir=DIR
 python -m electra_tf.export_saved_model --model=DIR_OF_A_TRIAL[,ANOTHER]
 
 --formats=onnx,tflite writes what reads ids for other runtimes, too.
+
 A checkpoint alone is the original's, Hugging Face's or ours. docs/serving.md
 lists the signatures and their clients. In Python they need TensorFlow and, for
 text, TensorFlow Text:

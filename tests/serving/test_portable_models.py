@@ -26,7 +26,7 @@ FORMATS = ("onnx", "tflite")
 SHAPES = ((1, 1), (5, tiny.LENGTH), (2, 3))  # rows, tokens
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def _packages():
     pytest.importorskip("tf2onnx")
     pytest.importorskip("onnxruntime")
@@ -36,8 +36,6 @@ def _packages():
 @pytest.fixture(scope="module")
 def pretrained(tmp_path_factory):
     """Returns a model, and the directory of its networks in all formats."""
-    pytest.importorskip("tf2onnx")
-    pytest.importorskip("ai_edge_litert")
     config = tiny.config(num_hidden_layers=1, initializer_range=0.5)
     model = Electra(config, tiny.VOCABULARY)
     root = tmp_path_factory.mktemp("pretrained")
