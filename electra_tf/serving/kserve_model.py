@@ -133,14 +133,13 @@ def _texts(tensor: kserve.InferInput) -> list[str | bytes]:
 def _response(
     request: kserve.InferRequest, rows: list[rest.Row]
 ) -> kserve.InferResponse:
-    outputs = [
-        kserve.InferOutput(
-            name, list(array.shape), from_np_dtype(array.dtype), array
-        )
-        for name, array in rest.as_tensors(rows).items()
-    ]
+    outputs = []
+    for name, array in rest.as_tensors(rows).items():
+        kind = from_np_dtype(array.dtype)
+        outputs.append(kserve.InferOutput(name, list(array.shape), kind))
+        outputs[-1].set_data_from_numpy(array)
     return kserve.InferResponse(
-        request.id,
+        request.id or "",
         request.model_name,
         outputs,
         use_binary_outputs=request.use_binary_outputs,

@@ -209,5 +209,5 @@ def _stacked(arrays: Sequence[np.ndarray]) -> np.ndarray:
     empty = b"" if first.dtype == object else 0
     stacked = np.full((len(arrays), *sizes), empty, first.dtype)
     for row, array in enumerate(arrays):
-        stacked[row, *map(slice, array.shape)] = array
+        stacked[row, *map(slice, array.shape), ...] = array
     return stacked

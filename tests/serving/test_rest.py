@@ -76,7 +76,8 @@ def test_tensors_of_shorter_rows_are_padded():
     assert found["tokens"].shape == (3, 3, 2)
     assert shown == [[b"a", b"", b""], [b"", b"", b""], [b"a", b"a", b"a"]]
     texts = [{"answer": np.array(text, "O")} for text in (b"a", b"bc")]
-    assert rest.as_tensors(texts)["answer"].tolist() == [b"a", b"bc"]
+    answer = rest.as_tensors(texts)["answer"]
+    assert repr(answer.tolist()) == "[b'a', b'bc']"  # no arrays in an array
     assert rest.as_tensors([]) == {}
 
 

@@ -15,12 +15,12 @@ environment of its own.
 import argparse
 import dataclasses
 import json
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from peers import answer_requests
 
 _FIRST_WORD = 5  # the tokens before it are special
 _NAMES = ("input_ids", "input_mask", "segment_ids")
@@ -132,30 +132,13 @@ def onnx_fused(setting: Setting) -> Peer:
 
 def torch_files(setting: Setting) -> Peer:
     """Writes the weights and the two ONNX graphs that the others read."""
-    import torch
     import transformers
     from onnxruntime.transformers import optimizer
 
-    torch.manual_seed(0)
-    config = transformers.ElectraConfig(**setting.sizes)
-    model = transformers.ElectraModel(config)
-    for weight in model.parameters():
-        if weight.dim() == 1:  # biases, gamma and beta: else they are 0 and 1
-            weight.data += 0.1 * torch.randn_like(weight)
-    model.save_pretrained(setting.directory)
+    save_random(transformers.ElectraModel, setting.sizes, setting.directory)
     model = _hugging_face(setting.directory, "eager")
     path = f"{setting.directory}/encoder.onnx"
-    example = torch.ones(2, 16, dtype=torch.long)
-    torch.onnx.export(
-        _states_only(model),
-        (example, example, example * 0),
-        path,
-        dynamo=False,
-        input_names=list(_NAMES),
-        output_names=["states"],
-        dynamic_axes={name: {0: "b", 1: "l"} for name in (*_NAMES, "states")},
-        opset_version=17,
-    )
+    write_onnx(model, "last_hidden_state", path)
     fused = optimizer.optimize_model(
         path,
         model_type="bert",
@@ -182,8 +165,50 @@ PEERS = {
 }
 
 
-def _states_only(model: Any) -> Any:  # noqa: ANN401
-    """Returns a module that is exported: ids, mask, segments -> states."""
+def save_random(kind: Any, sizes: dict[str, int], directory: str) -> None:  # noqa: ANN401
+    """Writes a network of Hugging Face's, of random weights.
+
+    Args:
+      kind: class of the network.
+      sizes: fields of `ElectraConfig`.
+      directory: where it goes.
+    """
+    import torch
+    import transformers
+
+    torch.manual_seed(0)
+    model = kind(transformers.ElectraConfig(**sizes))
+    for weight in model.parameters():
+        if weight.dim() == 1:  # biases, gamma and beta: else they are 0 and 1
+            weight.data += 0.1 * torch.randn_like(weight)
+    model.save_pretrained(directory)
+
+
+def write_onnx(model: Any, output: str, path: str) -> None:  # noqa: ANN401
+    """Writes the ONNX graph of a network.
+
+    Args:
+      model: of Hugging Face's, with eager attention.
+      output: what of its output the graph returns, [B, L, ...].
+      path: where it goes.
+    """
+    import torch
+
+    example = torch.ones(2, 16, dtype=torch.long)
+    torch.onnx.export(
+        _single_output(model, output),
+        (example, example, example * 0),
+        path,
+        dynamo=False,
+        input_names=list(_NAMES),
+        output_names=[output],
+        dynamic_axes={name: {0: "b", 1: "l"} for name in (*_NAMES, output)},
+        opset_version=17,
+    )
+
+
+def _single_output(model: Any, output: str) -> Any:  # noqa: ANN401
+    """Returns a module that is exported: ids, mask, segments -> output."""
     import torch
 
     class Module(torch.nn.Module):
@@ -194,9 +219,8 @@ def _states_only(model: Any) -> Any:  # noqa: ANN401
         def forward(
             self, ids: torch.Tensor, mask: torch.Tensor, types: torch.Tensor
         ) -> torch.Tensor:
-            return self.model(
-                ids, attention_mask=mask, token_type_ids=types
-            ).last_hidden_state
+            found = self.model(ids, attention_mask=mask, token_type_ids=types)
+            return found[output]
 
     return Module()
 
@@ -268,12 +292,29 @@ def _hugging_face(directory: str, attention: str) -> Any:  # noqa: ANN401
 def _onnx(setting: Setting, file_name: str) -> Peer:
     import onnxruntime
 
+    path = f"{setting.directory}/{file_name}"
+    run = onnx_session(path, setting.threads)
+    return Peer({"onnxruntime": onnxruntime.__version__}, run)
+
+
+def onnx_session(
+    path: str, threads: int
+) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+    """Opens an ONNX graph in ONNX Runtime.
+
+    Args:
+      path: of the graph.
+      threads: that compute.
+
+    Returns:
+      Ids and mask, int32 [B, L] -> the graph's output.
+    """
+    import onnxruntime
+
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = setting.threads
+    options.intra_op_num_threads = threads
     session = onnxruntime.InferenceSession(
-        f"{setting.directory}/{file_name}",
-        options,
-        providers=["CPUExecutionProvider"],
+        path, options, providers=["CPUExecutionProvider"]
     )
     types = {x.name: x.type for x in session.get_inputs()}
 
@@ -285,15 +326,14 @@ def _onnx(setting: Setting, file_name: str) -> Peer:
         }
         return session.run(None, feeds)[0]
 
-    return Peer({"onnxruntime": onnxruntime.__version__}, run)
+    return run
 
 
 def main(name: str, setting: Setting) -> None:
     """Makes a peer, and lets it encode on request until the input ends."""
     peer = PEERS[name](setting)
-    _say(peer.versions)
-    for line in sys.stdin:
-        request = json.loads(line)
+
+    def answer(request: dict[str, Any]) -> dict[str, float]:
         inputs = batch(
             setting.sizes["vocab_size"],
             request["batch_size"],
@@ -305,11 +345,9 @@ def main(name: str, setting: Setting) -> None:
         seconds = (time.perf_counter() - start) / request["count"]
         if request["output"]:
             np.save(request["output"], states)
-        _say({"seconds": seconds})
+        return {"seconds": seconds}
 
-
-def _say(what: dict) -> None:
-    print(json.dumps(what), flush=True)
+    answer_requests(peer.versions, answer)
 
 
 if __name__ == "__main__":
