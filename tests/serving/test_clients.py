@@ -211,7 +211,6 @@ def test_the_open_inference_protocol_answers_over_http(served, address):
     assert found["data"] == [served[1], ""]
     question = texts("question", QUESTION)
     for inputs in (
-        [],
         [question],
         [question, texts("context", CONTEXT, CONTEXT)],
         [question, texts("context", 1)],
