@@ -165,7 +165,11 @@ PEERS = {
 }
 
 
-def save_random(kind: Any, sizes: dict[str, int], directory: str) -> None:  # noqa: ANN401
+def save_random(
+    kind: Any,  # noqa: ANN401 (a class of a package that may be missing)
+    sizes: dict[str, int],
+    directory: str,
+) -> None:
     """Writes a network of Hugging Face's, of random weights.
 
     Args:

@@ -183,6 +183,24 @@ def prepare(config: BenchmarkConfig, directory: str) -> serving_peers.Setting:
     Returns:
       The setting of the peers.
     """
+    sizes = encoder_sizes(
+        config.size,
+        num_hidden_layers=config.num_hidden_layers,
+        vocab_size=_write_texts(config, directory),
+    )
+    setting = serving_peers.Setting(
+        directory=directory,
+        sizes=sizes,
+        threads=config.threads,
+        is_batched=False,
+    )
+    for peer, environment in _files(config):
+        Worker(peer, environment, setting, config.environments).close()
+    return setting
+
+
+def _write_texts(config: BenchmarkConfig, directory: str) -> int:
+    """Writes texts, vocabulary and tokenizer; returns the number of tokens."""
     with console.quiet_imports():
         from electra_tf.checkpoint.hugging_face import tokenizer
         from electra_tf.data import demo_corpus
@@ -208,20 +226,7 @@ def prepare(config: BenchmarkConfig, directory: str) -> serving_peers.Setting:
     for name, content in contents.items():
         text = content if isinstance(content, str) else json.dumps(content)
         pathlib.Path(directory, name).write_text(text, "utf-8")
-    sizes = encoder_sizes(
-        config.size,
-        num_hidden_layers=config.num_hidden_layers,
-        vocab_size=len(tokens),
-    )
-    setting = serving_peers.Setting(
-        directory=directory,
-        sizes=sizes,
-        threads=config.threads,
-        is_batched=False,
-    )
-    for peer, environment in _files(config):
-        Worker(peer, environment, setting, config.environments).close()
-    return setting
+    return len(tokens)
 
 
 def _files(config: BenchmarkConfig) -> Iterator[tuple[str, str]]:

@@ -86,36 +86,14 @@ def kserve(setting: Setting) -> Peer:
     import importlib.metadata
 
     port = _free_port()
-    path = str(pathlib.Path(setting.directory, SAVED_MODEL))
-    batch_size = BATCH_SIZE if setting.is_batched else 1
-    code = (
-        "from electra_tf.serving import kserve_model; kserve_model.serve("
-        f"{path!r}, port={port}, batch_size={batch_size})"
-    )
-    threads = {
-        f"TF_NUM_{kind}OP_THREADS": str(setting.threads)
-        for kind in ("INTRA", "INTER")
-    }
-    log = pathlib.Path(setting.directory, f"kserve_{batch_size}.log")
-    with log.open("w") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-c", code],
-            env=os.environ | threads,
-            stdout=output,
-            stderr=output,
-        )
+    process = _start_server(setting, port)
+    names = ("kserve", "tensorflow")
+    versions = {name: importlib.metadata.version(name) for name in names}
 
     def close() -> None:
         process.terminate()
         process.wait()
 
-    try:
-        _wait_until_ready(process, port, log)
-    except BaseException:
-        close()
-        raise
-    names = ("kserve", "tensorflow")
-    versions = {name: importlib.metadata.version(name) for name in names}
     return Peer(versions, lambda: _http_client(port), close)
 
 
@@ -238,8 +216,7 @@ def load(
       seconds: after which none asks again; each asks once at least.
 
     Returns:
-      "latencies", seconds of each request, and "seconds" from the first
-      request to the last answer.
+      Seconds: "latencies" of all requests, "seconds" to the last answer.
     """
     barrier = threading.Barrier(num_clients)
 
@@ -332,6 +309,34 @@ def _http_client(port: int) -> Ask:
         return row["probability_replaced"][: sum(row["input_mask"])]
 
     return ask
+
+
+def _start_server(setting: Setting, port: int) -> subprocess.Popen:
+    """Starts a server and waits until it can be asked."""
+    path = str(pathlib.Path(setting.directory, SAVED_MODEL))
+    batch_size = BATCH_SIZE if setting.is_batched else 1
+    code = (
+        "from electra_tf.serving import kserve_model; kserve_model.serve("
+        f"{path!r}, port={port}, batch_size={batch_size})"
+    )
+    threads = {
+        f"TF_NUM_{kind}OP_THREADS": str(setting.threads)
+        for kind in ("INTRA", "INTER")
+    }
+    log = pathlib.Path(setting.directory, f"kserve_{batch_size}.log")
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-c", code],
+            env=os.environ | threads,
+            stdout=output,
+            stderr=output,
+        )
+    try:
+        _wait_until_ready(process, port, log)
+    except BaseException:
+        process.terminate()
+        raise
+    return process
 
 
 def _free_port() -> int:
