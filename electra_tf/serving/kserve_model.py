@@ -1,20 +1,30 @@
-"""An HTTP server of a SavedModel, of KServe.
+"""A server of a SavedModel over HTTP and gRPC, of KServe.
 
     from electra_tf.serving import kserve_model
 
     kserve_model.serve("saved_model/correction/text/1", port=8080)
 
-It answers POST /v1/models/electra:predict with what `rest` tells, and GET
-/v2/health/ready.
+It answers POST /v1/models/electra:predict with what `rest` tells, POST
+/v2/models/electra/infer and, with `grpc_port`, ModelInfer of gRPC in the open
+inference protocol: inputs of texts are tensors of the data type BYTES, [B], and
+outputs are tensors, shorter rows padded; the parameter "signature_name" names
+a signature. GET /v2/health/ready tells whether it can be asked.
+
+Source: https://github.com/kserve/open-inference-protocol
 """
 
+import struct
 from typing import Any
 
+from electra_tf.serving import rest
+from electra_tf.serving.batching import Batcher
 from electra_tf.serving.rest import TextServer
 from electra_tf.util.errors import UserError
 
 try:
     import kserve
+    from kserve.protocol.infer_type import to_http_parameters
+    from kserve.utils.numpy_codec import from_np_dtype
 except ImportError as error:
     raise UserError(
         "The server needs KServe. Received: no such package. Install it with "
@@ -28,34 +38,110 @@ class KServeModel(kserve.Model):
     Args:
       name: of the model in addresses.
       directory: of the SavedModel.
+      batch_size: texts of requests that are answered together.
     """
 
-    def __init__(self, name: str, directory: str) -> None:
+    def __init__(
+        self, name: str, directory: str, batch_size: int = rest.BATCH_SIZE
+    ) -> None:
         super().__init__(name)
         self._server = TextServer(directory)
+        self._batcher = Batcher(self._server.rows, batch_size)
         self.ready = True
 
-    def predict(
+    async def predict(
         self,
-        payload: Any,  # noqa: ANN401 (JSON)
+        payload: Any,  # noqa: ANN401 (JSON, or KServe's request of tensors)
         headers: dict[str, str] | None = None,
         response_headers: dict[str, str] | None = None,
-    ) -> dict[str, list]:
+    ) -> dict[str, list] | kserve.InferResponse:
         """Answers a request; a bad one with status 400."""
         del headers, response_headers
+        is_of_tensors = isinstance(payload, kserve.InferRequest)
         try:
-            return self._server.answer(payload)
+            request = self._server.parse(
+                _parsed(payload) if is_of_tensors else payload
+            )
         except UserError as error:
             raise kserve.errors.InvalidInput(str(error)) from error
+        rows = await self._batcher.answer(*request)
+        if is_of_tensors:
+            return _response(payload, rows)
+        return rest.as_json(rows)
 
 
-def serve(directory: str, *, name: str = "electra", port: int = 8080) -> None:
+def serve(
+    directory: str,
+    *,
+    name: str = "electra",
+    port: int = 8080,
+    grpc_port: int | None = None,
+    batch_size: int = rest.BATCH_SIZE,
+) -> None:
     """Serves a SavedModel until the process is stopped.
 
     Args:
       directory: of the SavedModel, as ".../text/1".
       name: of the model in addresses.
       port: of HTTP.
+      grpc_port: of gRPC; None for HTTP alone.
+      batch_size: texts of requests that are answered together; 1 for each
+        request by itself.
     """
-    server = kserve.ModelServer(http_port=port, enable_grpc=False)
-    server.start([KServeModel(name, directory)])
+    server = kserve.ModelServer(
+        http_port=port,
+        enable_grpc=grpc_port is not None,
+        grpc_port=grpc_port,
+    )
+    server.start([KServeModel(name, directory, batch_size)])
+
+
+def _parsed(request: kserve.InferRequest) -> dict[str, Any]:
+    """Returns a request of tensors as `rest` has requests.
+
+    Raises:
+      UserError: if a tensor does not hold texts, or not as many as others.
+    """
+    columns = {tensor.name: _texts(tensor) for tensor in request.inputs}
+    if len(set(map(len, columns.values()))) > 1:
+        sizes = {name: len(texts) for name, texts in columns.items()}
+        raise UserError(
+            f"All inputs must have as many texts. Received: {sizes}."
+        )
+    rows = zip(*columns.values(), strict=True)
+    instances = [dict(zip(columns, row, strict=True)) for row in rows]
+    parameters = to_http_parameters(request.parameters or {})
+    return parameters | {"instances": instances}
+
+
+def _texts(tensor: kserve.InferInput) -> list[str | bytes]:
+    shape = list(tensor.shape)
+    if tensor.datatype != "BYTES" or len(shape) != 1:
+        raise UserError(
+            f'The input "{tensor.name}" must be of the data type BYTES and of '
+            f"one axis, [B]. Received: {tensor.datatype}, {shape}."
+        )
+    try:
+        return list(tensor.as_numpy())
+    except (ValueError, struct.error) as error:
+        raise UserError(
+            f'The input "{tensor.name}" must hold as many texts as its shape '
+            f"says. Received: {shape} and {error}."
+        ) from error
+
+
+def _response(
+    request: kserve.InferRequest, rows: list[rest.Row]
+) -> kserve.InferResponse:
+    outputs = []
+    for name, array in rest.as_tensors(rows).items():
+        kind = from_np_dtype(array.dtype)
+        outputs.append(kserve.InferOutput(name, list(array.shape), kind))
+        outputs[-1].set_data_from_numpy(array)
+    return kserve.InferResponse(
+        request.id or "",
+        request.model_name,
+        outputs,
+        use_binary_outputs=request.use_binary_outputs,
+        requested_outputs=request.request_outputs,
+    )

@@ -14,7 +14,7 @@ Source: https://www.tensorflow.org/tfx/serving/api_rest
 
 import pathlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -25,7 +25,22 @@ from electra_tf.util.errors import UserError, shown
 BATCH_SIZE = 64
 _DEFAULT = "serving_default"
 
-Instance = dict[str, str]
+Instance = dict[str, str | bytes]
+"""Name of an input -> its text; bytes, which no JSON has, are taken as is."""
+Row = dict[str, np.ndarray]
+"""Name of an output -> what an instance is answered, without the axis B."""
+
+
+class Request(NamedTuple):
+    """A request that has the right shape.
+
+    Attributes:
+      signature: that answers it.
+      instances: the texts.
+    """
+
+    signature: str
+    instances: list[Instance]
 
 
 class TextServer:
@@ -66,6 +81,17 @@ class TextServer:
         Raises:
           UserError: if it has another shape.
         """
+        return as_json(self.rows(*self.parse(request)))
+
+    def parse(self, request: Any) -> Request:  # noqa: ANN401 (JSON)
+        """Returns what a request asks for.
+
+        Args:
+          request: as of `answer`.
+
+        Raises:
+          UserError: if it has another shape.
+        """
         if not isinstance(request, Mapping) or not isinstance(
             request.get("instances"), list
         ):
@@ -84,25 +110,53 @@ class TextServer:
             _instance(number, value, names)
             for number, value in enumerate(request["instances"], start=1)
         ]
-        return {"predictions": self._predictions(signature, instances)}
+        return Request(signature, instances)
 
-    def _predictions(
-        self, signature: str, instances: Sequence[Instance]
-    ) -> list[Any]:
+    def rows(self, signature: str, instances: Sequence[Instance]) -> list[Row]:
+        """Answers instances, in their order.
+
+        Args:
+          signature: that answers them.
+          instances: the texts; any number.
+        """
         sizes = [sum(map(len, x.values())) for x in instances]
         order = np.argsort(sizes, kind="stable")
         found: list[Any] = [None] * len(instances)
         for start in range(0, len(order), BATCH_SIZE):
-            rows = order[start : start + BATCH_SIZE]
-            batch = [instances[row] for row in rows]
+            places = order[start : start + BATCH_SIZE]
+            batch = [instances[place] for place in places]
             inputs = {
                 name: tf.constant([_encoded(x[name]) for x in batch])
                 for name in batch[0]
             }
             outputs = self._model.signatures[signature](**inputs)
-            for row, value in zip(rows, _by_row(outputs), strict=True):
-                found[row] = value
+            for place, row in zip(places, _by_row(outputs), strict=True):
+                found[place] = row
         return found
+
+
+def as_json(rows: Sequence[Row]) -> dict[str, list]:
+    """Returns the answer in JSON values."""
+    values = [{name: _json(x) for name, x in row.items()} for row in rows]
+    return {
+        "predictions": [
+            next(iter(x.values())) if len(x) == 1 else x for x in values
+        ]
+    }
+
+
+def as_tensors(rows: Sequence[Row]) -> dict[str, np.ndarray]:
+    """Returns the answer as tensors.
+
+    Args:
+      rows: of an answer; those of different batches differ in their lengths.
+
+    Returns:
+      Name of an output -> [B, ...], with zeros or b"" behind what is shorter;
+      nothing of no rows.
+    """
+    names = rows[0] if rows else ()
+    return {name: _stacked([row[name] for row in rows]) for name in names}
 
 
 def _instance(
@@ -116,7 +170,7 @@ def _instance(
     if (
         isinstance(value, Mapping)
         and sorted(value) == names
-        and all(isinstance(text, str) for text in value.values())
+        and all(isinstance(text, str | bytes) for text in value.values())
     ):
         return dict(value)
     texts = ", ".join(f'"{name}": text' for name in names)
@@ -125,22 +179,35 @@ def _instance(
     )
 
 
-def _encoded(text: str) -> bytes:
+def _encoded(text: str | bytes) -> bytes:
     """Returns UTF-8; half a pair of surrogates, which JSON can spell, is ?."""
+    if isinstance(text, bytes):
+        return text
     return text.encode(errors="replace")
 
 
-def _by_row(outputs: Mapping[str, tf.Tensor]) -> list[Any]:
-    """Returns the outputs of each row as JSON values."""
-    columns = {name: _json(value.numpy()) for name, value in outputs.items()}
-    if len(columns) == 1:
-        return next(iter(columns.values()))
-    rows = zip(*columns.values(), strict=True)
-    return [dict(zip(columns, row, strict=True)) for row in rows]
+def _by_row(outputs: Mapping[str, tf.Tensor]) -> list[Row]:
+    columns = {name: value.numpy() for name, value in outputs.items()}
+    num_rows = len(next(iter(columns.values())))
+    return [
+        {name: column[i, ...] for name, column in columns.items()}
+        for i in range(num_rows)
+    ]
 
 
-def _json(array: np.ndarray) -> list[Any]:
+def _json(array: np.ndarray) -> Any:  # noqa: ANN401 (JSON)
     if array.dtype != object:
         return array.tolist()
     texts = [text.decode(errors="replace") for text in array.flat]
     return np.array(texts, object).reshape(array.shape).tolist()
+
+
+def _stacked(arrays: Sequence[np.ndarray]) -> np.ndarray:
+    """Stacks arrays of different sizes."""
+    first = arrays[0]
+    sizes = np.max([x.shape for x in arrays], axis=0).astype(int)
+    empty = b"" if first.dtype == object else 0
+    stacked = np.full((len(arrays), *sizes), empty, first.dtype)
+    for row, array in enumerate(arrays):
+        stacked[row, *map(slice, array.shape), ...] = array
+    return stacked

@@ -1,6 +1,7 @@
 """Programs that know nothing of electra_tf ask SavedModels."""
 
 import ast
+import asyncio
 import json
 import os
 import socket
@@ -9,7 +10,9 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from concurrent import futures
 
+import numpy as np
 import pytest
 import tiny_finetuning as tiny
 
@@ -83,28 +86,33 @@ def test_the_command_line_answers_questions(served):
 
 
 @pytest.fixture(scope="module")
-def address(served):
-    """Returns the address of a KServe server of the model."""
+def ports(served):
+    """Returns the ports of HTTP and of gRPC of a KServe server of the model."""
     pytest.importorskip("kserve")
-    with socket.socket() as free:
-        free.bind(("localhost", 0))
-        port = free.getsockname()[1]
+    with socket.socket() as first, socket.socket() as second:
+        first.bind(("localhost", 0))
+        second.bind(("localhost", 0))
+        http, grpc = (x.getsockname()[1] for x in (first, second))
     code = (
-        "from electra_tf.serving import kserve_model; "
-        f"kserve_model.serve({str(served[0])!r}, port={port})"
+        "from electra_tf.serving import kserve_model; kserve_model.serve("
+        f"{str(served[0])!r}, port={http}, grpc_port={grpc})"
     )
     process = subprocess.Popen([sys.executable, "-c", code], env=os.environ)
-    address = f"http://localhost:{port}"
     try:
         for _ in range(240):
             time.sleep(0.5)
             assert process.poll() is None
-            if _status(f"{address}/v2/health/ready") == 200:
+            if _status(f"http://localhost:{http}/v2/health/ready") == 200:
                 break
-        yield address
+        yield http, grpc
     finally:
         process.terminate()
         process.wait()
+
+
+@pytest.fixture
+def address(ports):
+    return f"http://localhost:{ports[0]}"
 
 
 def _status(url, content=None):
@@ -153,3 +161,90 @@ def test_a_server_answers_and_stays_up(served, address):
         status, body = _send(url, content)
         assert 400 <= status < 500, (content, status, body)
     assert ask([instance])[0]["answer"] == served[1]
+
+
+def test_clients_at_once_are_each_given_their_own_answer(address):
+    url = f"{address}/v1/models/electra:predict"
+
+    def ask(instance):
+        status, body = _send(
+            url, json.dumps({"instances": [instance]}).encode()
+        )
+        assert status == 200, body
+        (found,) = json.loads(body)["predictions"]
+        return found
+
+    words = CONTEXT.split()
+    instances = [
+        {"question": QUESTION, "context": " ".join(words[i:] + words[:i])}
+        for i in range(len(words))
+    ]
+    alone = [ask(instance) for instance in instances]
+    assert len({found["answer"] for found in alone}) > 1
+    with futures.ThreadPoolExecutor(12) as clients:
+        together = list(clients.map(ask, instances * 6))
+    for found, expected in zip(together, alone * 6, strict=True):
+        assert found["answer"] == expected["answer"]
+        assert found["start_byte"] == expected["start_byte"]
+        assert found["score"] == pytest.approx(expected["score"], rel=1e-4)
+
+
+def test_the_open_inference_protocol_answers_over_http(served, address):
+    url = f"{address}/v2/models/electra/infer"
+
+    def ask(*inputs):
+        content = json.dumps({"inputs": list(inputs)}).encode()
+        status, body = _send(url, content)
+        return status, json.loads(body)
+
+    def texts(name, *values):
+        shape = [len(values)]
+        tensor = {"name": name, "shape": shape, "datatype": "BYTES"}
+        return tensor | {"data": values}
+
+    status, body = ask(
+        texts("question", QUESTION, ""), texts("context", CONTEXT, "")
+    )
+    assert status == 200, body
+    (found,) = [x for x in body["outputs"] if x["name"] == "answer"]
+    assert found["datatype"] == "BYTES" and found["shape"] == [2]
+    assert found["data"] == [served[1], ""]
+    question = texts("question", QUESTION)
+    for inputs in (
+        [question],
+        [question, texts("context", CONTEXT, CONTEXT)],
+        [question, texts("context", 1)],
+        [question, texts("context", CONTEXT) | {"shape": [2]}],
+        [question, texts("context", CONTEXT) | {"shape": [1, 1]}],
+        [question, texts("context", 1) | {"datatype": "INT32"}],
+    ):
+        status, body = ask(*inputs)
+        assert (status, *inputs) == (400, *inputs), body
+
+
+def test_the_open_inference_protocol_answers_over_grpc(served, ports):
+    import grpc
+    import kserve
+
+    def texts(name, *values):
+        tensor = kserve.InferInput(name, [len(values)], "BYTES")
+        tensor.set_data_from_numpy(np.array(values, object))
+        return tensor
+
+    async def ask(*inputs):
+        client = kserve.InferenceGRPCClient(f"localhost:{ports[1]}")
+        try:
+            request = kserve.InferRequest("electra", list(inputs))
+            return await client.infer(request)
+        finally:
+            await client.close()
+
+    context = texts("context", CONTEXT.encode(), b"\xff\xfe")
+    answer = asyncio.run(ask(texts("question", b"the plot", b""), context))
+    found = {tensor.name: tensor.as_numpy() for tensor in answer.outputs}
+    assert found["answer"].tolist()[0].decode() == served[1]
+    assert found["score"].dtype == np.float32 and found["score"].shape == (2,)
+    with pytest.raises(grpc.RpcError) as refused:
+        asyncio.run(ask(context))
+    assert refused.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+    assert "Instance 1 must be" in refused.value.details()

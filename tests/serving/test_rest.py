@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -55,6 +56,29 @@ def test_hostile_texts_are_answered(server):
     half = _ask(server, {"instances": ["éa\u20ac"]})[0]["tail"]
     assert half == "\u20ac"
     assert "\ufffd" in _ask(server, {"instances": ["é\u20aca"]})[0]["tail"]
+
+
+def test_bytes_are_taken_as_they_are(server):
+    text = b"a\xff\xe2\x82"  # no UTF-8
+    (row,) = server.rows(*server.parse({"instances": [{"text": text}]}))
+    assert row["size"] == len(text) and row["tail"].item() == text[-3:]
+
+
+def test_tensors_of_shorter_rows_are_padded():
+    rows = [
+        {"score": np.array(size, "f"), "tokens": np.full((size, 2), b"a", "O")}
+        for size in (1, 0, 3)
+    ]
+    found = rest.as_tensors(rows)
+    assert found["score"].dtype == np.float32
+    assert found["score"].tolist() == [1, 0, 3]
+    shown = [[cell[0] for cell in row] for row in found["tokens"]]
+    assert found["tokens"].shape == (3, 3, 2)
+    assert shown == [[b"a", b"", b""], [b"", b"", b""], [b"a", b"a", b"a"]]
+    texts = [{"answer": np.array(text, "O")} for text in (b"a", b"bc")]
+    answer = rest.as_tensors(texts)["answer"]
+    assert repr(answer.tolist()) == "[b'a', b'bc']"  # no arrays in an array
+    assert rest.as_tensors([]) == {}
 
 
 @pytest.mark.parametrize(

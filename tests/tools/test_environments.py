@@ -32,9 +32,10 @@ def test_each_is_made_by_venv_and_filled_by_its_own_pip():
 
 
 def test_ours_is_this_checkout():
-    assert environments.PACKAGES["electra_tf"][0] == "--editable"
     assert (environments.ROOT / "electra_tf/__init__.py").exists()
-    assert environments.PACKAGES["electra_tf"][1] == str(environments.ROOT)
+    for name, extra in (("electra_tf", "hf"), ("kserve", "serve")):
+        checkout = f"{environments.ROOT}[{extra}]"
+        assert environments.PACKAGES[name] == ("--editable", checkout)
 
 
 def test_pins_are_within_what_the_tests_beside_the_library_allow():

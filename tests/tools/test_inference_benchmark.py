@@ -16,8 +16,8 @@ class _Worker:
     seconds = {"saved_model": 2e-3, "onnx": 1e-3, "torch": 4e-3}
     error = {}
 
-    def __init__(self, name, python, setting):
-        self.name, self.turn = name, 0
+    def __init__(self, name, setting, directory):
+        self.name, self.turn, self.pid = name, 0, 1
         self.versions = {name: "1.0"}
 
     def encode(self, shape, count, output=""):
@@ -38,6 +38,7 @@ def _run(monkeypatch, capsys, error):
         batch_sizes=(2,),
         lengths=(8,),
         turns=3,
+        busy_limit=1.0,
     )
     inference.main(config)
     return json.loads(capsys.readouterr().out)

@@ -25,7 +25,8 @@ from electra_tf.util.errors import UserError
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 _TORCH = ("torch==2.13.0", "transformers==5.23.0")
 PACKAGES = {
-    "electra_tf": ("--editable", str(ROOT)),
+    "electra_tf": ("--editable", f"{ROOT}[hf]"),
+    "kserve": ("--editable", f"{ROOT}[serve]"),
     "torch": _TORCH,
     "onnx": (
         *_TORCH,
@@ -45,7 +46,7 @@ class EnvironmentsConfig:
     """Directory that the environments lie in. Required."""
 
     names: tuple[str, ...] = tuple(PACKAGES)
-    """Of electra_tf, torch and onnx. Default: all."""
+    """Of electra_tf, kserve, torch and onnx. Default: all."""
 
     def __post_init__(self) -> None:
         if not self.dir:

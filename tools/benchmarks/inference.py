@@ -1,29 +1,33 @@
 r"""Measures the encoder at inference against ONNX Runtime and PyTorch.
 
-    python tools/benchmarks/environments.py --dir=DIR --names=onnx
-    python tools/benchmarks/inference.py --peer_python=DIR/onnx/bin/python
+    python tools/benchmarks/environments.py --dir=DIR --names=electra_tf,onnx
+    python tools/benchmarks/inference.py --environments=DIR
 
 All have the weights of one Hugging Face `ElectraModel`, of random values, and
 the same rows of random tokens, half to wholly filled. `inference_peers.py` says
-who the peers are. Each is a process of its own, with as many threads, and they
-take turns. States that differ by 1e-3 or more from those of ONNX Runtime (of
-the first peer, where it is not measured) are no answer: the run is refused. It
-prints one JSON line: seconds of a call, and how many times those of the
-fastest rival ours takes, turn by turn; above 1 ours is slower.
+who the peers are. Each is a process of its own, with as many threads and the
+Python of its environment (without --environments the one that runs), and they
+take turns. A turn that another process disturbed is taken again; a busy machine
+is refused (`machine.py`). States that differ by 1e-3 or more from those of ONNX
+Runtime (of the first peer, where it is not measured) are no answer: the run is
+refused. It prints one JSON line: seconds of a call, and how many times those of
+the fastest rival ours takes, turn by turn; above 1 ours is slower.
 """
 
 import dataclasses
+import functools
 import json
 import pathlib
 import statistics
-import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 
+import environments
 import inference_peers
 import machine
 import numpy as np
+import workers
+from peers import SIZES, encoder_sizes
 from reports import spread
 
 from electra_tf.util import config_flags
@@ -39,11 +43,6 @@ _OURS = (
 )
 _WORKER = pathlib.Path(inference_peers.__file__)
 _LARGEST_DIFFERENCE = 1e-3
-_SIZES = {
-    "small": (128, 256, 4),
-    "base": (768, 768, 12),
-    "demo": (128, 128, 4),
-}
 
 Seconds = dict[str, list[float]]
 """Name of a peer -> seconds of a call in each turn."""
@@ -53,9 +52,8 @@ Seconds = dict[str, list[float]]
 class BenchmarkConfig:
     """What is measured."""
 
-    size: str = one_of("small", "base", "demo")
-    """Of the encoder: `demo` is that of configs/demo.cfg, given its layers and
-    tokens."""
+    size: str = one_of(*SIZES)
+    """Of the encoder, 12 layers."""
 
     batch_sizes: tuple[int, ...] = (1, 32)
     """Rows in a call."""
@@ -65,10 +63,6 @@ class BenchmarkConfig:
 
     threads: int = 2
     """Threads of each peer."""
-
-    clock: str = one_of("wall", "cpu")
-    """Time of a call, or the CPU time of its process, which of one thread is
-    about the same and tells speeds while other programs run."""
 
     peers: tuple[str, ...] = (
         "saved_model",
@@ -81,8 +75,13 @@ class BenchmarkConfig:
     )
     """Who is measured."""
 
-    peer_python: str = sys.executable
-    """Interpreter of those that are not electra_tf."""
+    environments: str = ""
+    """Directory that `environments.py` made; by default all peers run in the
+    environment of this command."""
+
+    busy_limit: float = machine.BUSY_LIMIT
+    """Share of the machine's CPU time that other processes may take; 1 for
+    all of it."""
 
     turns: int = 5
     """Turns of each peer and shape."""
@@ -97,48 +96,37 @@ class BenchmarkConfig:
     """Tokens."""
 
     def __post_init__(self) -> None:
-        require(
-            self, "threads turns num_hidden_layers", "at least 1", lambda n: n
-        )
+        counts = "threads turns num_hidden_layers"
+        require(self, counts, "at least 1", lambda n: n >= 1)
         require_choices(self)
+        machine.check_busy_limit(self)
 
     @property
     def sizes(self) -> dict[str, int]:
         """The fields of Hugging Face's configuration."""
-        embedding_size, hidden_size, heads = _SIZES[self.size]
-        return {
-            "vocab_size": self.vocab_size,
-            "embedding_size": embedding_size,
-            "hidden_size": hidden_size,
-            "num_hidden_layers": self.num_hidden_layers,
-            "num_attention_heads": heads,
-            "intermediate_size": 4 * hidden_size,
-        }
+        return encoder_sizes(
+            self.size,
+            num_hidden_layers=self.num_hidden_layers,
+            vocab_size=self.vocab_size,
+        )
 
 
-class Worker:
+class Worker(workers.Worker):
     """A process that encodes on request.
 
     Args:
       name: of the peer.
-      python: its interpreter.
       setting: of `inference_peers`.
-
-    Attributes:
-      versions: of its libraries.
+      directory: of the environments, "" for none.
     """
 
     def __init__(
-        self, name: str, python: str, setting: inference_peers.Setting
+        self, name: str, setting: inference_peers.Setting, directory: str
     ) -> None:
-        text = json.dumps(dataclasses.asdict(setting))
-        self._process = subprocess.Popen(
-            [python, _WORKER, name, text],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        self.versions = self._answer()
+        environment = "electra_tf" if name in _OURS else "onnx"
+        python = environments.find_python(directory, environment)
+        words = json.dumps(dataclasses.asdict(setting))
+        super().__init__(_WORKER, [name, words], python)
 
     def encode(
         self, shape: tuple[int, int], count: int, output: str = ""
@@ -146,77 +134,61 @@ class Worker:
         """Encodes a batch so many times; returns the seconds of a call."""
         names = ("batch_size", "length", "count", "output")
         values = (*shape, count, output)
-        request = dict(zip(names, values, strict=True))
-        self._process.stdin.write(json.dumps(request) + "\n")
-        self._process.stdin.flush()
-        return self._answer()["seconds"]
-
-    def close(self) -> None:
-        """Ends the process."""
-        self._process.stdin.close()
-        self._process.wait()
-
-    def _answer(self) -> dict:
-        while line := self._process.stdout.readline():
-            if line.startswith("{"):  # libraries print, too
-                return json.loads(line)
-        raise RuntimeError(f"A worker ended: {self._process.args[2]}.")
+        return self.ask(dict(zip(names, values, strict=True)))["seconds"]
 
 
 def main(config: BenchmarkConfig) -> None:
     """Lets the peers take turns, and prints the figures."""
+    quiet, at_work = machine.QuietMachine(config.busy_limit), machine.describe()
+    peers, versions = {}, {}
     with tempfile.TemporaryDirectory() as directory:
         setting = inference_peers.Setting(
             directory=directory,
             sizes=config.sizes,
             threads=config.threads,
-            clock=config.clock,
         )
-        Worker("torch_files", config.peer_python, setting).close()
-        workers = {
-            name: Worker(
-                name,
-                sys.executable if name in _OURS else config.peer_python,
-                setting,
-            )
-            for name in config.peers
-        }
-        shapes = {
-            f"{rows}x{length}": _measure(
-                config, workers, (rows, length), pathlib.Path(directory)
-            )
-            for rows in config.batch_sizes
-            for length in config.lengths
-        }
-    versions = {}
-    for worker in workers.values():
-        versions |= worker.versions
-        worker.close()
-    report = {"benchmark": "inference", **versions, **machine.describe()}
-    print(json.dumps(report | dataclasses.asdict(config) | {"shapes": shapes}))
+        try:
+            Worker("torch_files", setting, config.environments).close()
+            for name in config.peers:
+                peers[name] = Worker(name, setting, config.environments)
+                versions |= peers[name].versions
+            shapes = {
+                f"{rows}x{length}": _measure(
+                    config, peers, (rows, length), quiet, directory
+                )
+                for rows in config.batch_sizes
+                for length in config.lengths
+            }
+        finally:
+            for worker in peers.values():
+                worker.close()
+    report = {"benchmark": "inference", **versions, **at_work}
+    report |= {"other_load": quiet.report(), **dataclasses.asdict(config)}
+    print(json.dumps(report | {"shapes": shapes}))
 
 
 def _measure(
     config: BenchmarkConfig,
-    workers: Mapping[str, Worker],
+    peers: Mapping[str, Worker],
     shape: tuple[int, int],
-    directory: pathlib.Path,
+    quiet: machine.QuietMachine,
+    directory: str,
 ) -> dict:
     """Measures one shape, after a look at the states."""
     outputs, counts = [], {}
-    for name, worker in workers.items():
-        path = directory / f"{name}.npy"
+    for name, worker in peers.items():
+        path = pathlib.Path(directory, f"{name}.npy")
         worker.encode(shape, 2, str(path))  # traces, compiles
         outputs.append(path)
         seconds = worker.encode(shape, 1)
         counts[name] = max(1, round(config.seconds / seconds))
     _, mask = inference_peers.batch(config.vocab_size, *shape)
-    difference = _difference(list(workers), outputs, mask > 0)
-    times: Seconds = {name: [] for name in workers}
+    difference = _difference(list(peers), outputs, mask > 0)
+    times: Seconds = {name: [] for name in peers}
     for turn in range(config.turns):
-        for name in sorted(workers, reverse=turn % 2 == 1):
-            seconds = workers[name].encode(shape, counts[name])
-            times[name].append(seconds)
+        for name in sorted(peers, reverse=turn % 2 == 1):
+            encode = functools.partial(peers[name].encode, shape, counts[name])
+            times[name].append(quiet.take(encode, peers[name].pid))
     return {
         "largest_difference": difference,
         "milliseconds": {

@@ -16,12 +16,12 @@ import argparse
 import dataclasses
 import json
 import pathlib
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from peers import answer_requests
 
 _FIRST_WORD = 5  # the tokens before it are special
 _NAMES = ("input_ids", "input_mask", "segment_ids")
@@ -35,13 +35,11 @@ class Setting:
       directory: of Hugging Face's files, which `torch_files` writes.
       sizes: fields of Hugging Face's `ElectraConfig`.
       threads: that compute.
-      clock: "wall", or "cpu" for the CPU time of the worker.
     """
 
     directory: str
     sizes: dict[str, int]
     threads: int
-    clock: str = "wall"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -152,30 +150,13 @@ def onnx_fused(setting: Setting) -> Peer:
 
 def torch_files(setting: Setting) -> Peer:
     """Writes the weights and the two ONNX graphs that the others read."""
-    import torch
     import transformers
     from onnxruntime.transformers import optimizer
 
-    torch.manual_seed(0)
-    config = transformers.ElectraConfig(**setting.sizes)
-    model = transformers.ElectraModel(config)
-    for weight in model.parameters():
-        if weight.dim() == 1:  # biases, gamma and beta: else they are 0 and 1
-            weight.data += 0.1 * torch.randn_like(weight)
-    model.save_pretrained(setting.directory)
+    save_random(transformers.ElectraModel, setting.sizes, setting.directory)
     model = _hugging_face(setting.directory, "eager")
     path = f"{setting.directory}/encoder.onnx"
-    example = torch.ones(2, 16, dtype=torch.long)
-    torch.onnx.export(
-        _states_only(model),
-        (example, example, example * 0),
-        path,
-        dynamo=False,
-        input_names=list(_NAMES),
-        output_names=["states"],
-        dynamic_axes={name: {0: "b", 1: "l"} for name in (*_NAMES, "states")},
-        opset_version=17,
-    )
+    write_onnx(model, "last_hidden_state", path)
     fused = optimizer.optimize_model(
         path,
         model_type="bert",
@@ -204,8 +185,54 @@ PEERS = {
 }
 
 
-def _states_only(model: Any) -> Any:  # noqa: ANN401
-    """Returns a module that is exported: ids, mask, segments -> states."""
+def save_random(
+    kind: Any,  # noqa: ANN401 (a class of a package that may be missing)
+    sizes: dict[str, int],
+    directory: str,
+) -> None:
+    """Writes a network of Hugging Face's, of random weights.
+
+    Args:
+      kind: class of the network.
+      sizes: fields of `ElectraConfig`.
+      directory: where it goes.
+    """
+    import torch
+    import transformers
+
+    torch.manual_seed(0)
+    model = kind(transformers.ElectraConfig(**sizes))
+    for weight in model.parameters():
+        if weight.dim() == 1:  # biases, gamma and beta: else they are 0 and 1
+            weight.data += 0.1 * torch.randn_like(weight)
+    model.save_pretrained(directory)
+
+
+def write_onnx(model: Any, output: str, path: str) -> None:  # noqa: ANN401
+    """Writes the ONNX graph of a network.
+
+    Args:
+      model: of Hugging Face's, with eager attention.
+      output: what of its output the graph returns, [B, L, ...].
+      path: where it goes.
+    """
+    import torch
+
+    example = torch.ones(2, 16, dtype=torch.long)
+    torch.onnx.export(
+        _single_output(model, output),
+        (example, example, example * 0),
+        path,
+        dynamo=False,
+        input_names=list(_NAMES),
+        output_names=[output],
+        dynamic_axes={name: {0: "b", 1: "l"} for name in (*_NAMES, output)},
+        opset_version=17,
+    )
+
+
+def _single_output(model: Any, output: str) -> Any:  # noqa: ANN401
+    """Returns a module that is exported: ids, mask, segments -> output."""
     import torch
 
     class Module(torch.nn.Module):
@@ -216,9 +243,8 @@ def _states_only(model: Any) -> Any:  # noqa: ANN401
         def forward(
             self, ids: torch.Tensor, mask: torch.Tensor, types: torch.Tensor
         ) -> torch.Tensor:
-            return self.model(
-                ids, attention_mask=mask, token_type_ids=types
-            ).last_hidden_state
+            found = self.model(ids, attention_mask=mask, token_type_ids=types)
+            return found[output]
 
     return Module()
 
@@ -307,12 +333,29 @@ def _hugging_face(directory: str, attention: str) -> Any:  # noqa: ANN401
 def _onnx(setting: Setting, file_name: str) -> Peer:
     import onnxruntime
 
+    path = f"{setting.directory}/{file_name}"
+    run = onnx_session(path, setting.threads)
+    return Peer({"onnxruntime": onnxruntime.__version__}, run)
+
+
+def onnx_session(
+    path: str, threads: int
+) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+    """Opens an ONNX graph in ONNX Runtime.
+
+    Args:
+      path: of the graph.
+      threads: that compute.
+
+    Returns:
+      Ids and mask, int32 [B, L] -> the graph's output.
+    """
+    import onnxruntime
+
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = setting.threads
+    options.intra_op_num_threads = threads
     session = onnxruntime.InferenceSession(
-        f"{setting.directory}/{file_name}",
-        options,
-        providers=["CPUExecutionProvider"],
+        path, options, providers=["CPUExecutionProvider"]
     )
     types = {x.name: x.type for x in session.get_inputs()}
 
@@ -324,33 +367,28 @@ def _onnx(setting: Setting, file_name: str) -> Peer:
         }
         return session.run(None, feeds)[0]
 
-    return Peer({"onnxruntime": onnxruntime.__version__}, run)
+    return run
 
 
 def main(name: str, setting: Setting) -> None:
     """Makes a peer, and lets it encode on request until the input ends."""
     peer = PEERS[name](setting)
-    _say(peer.versions)
-    is_wall = setting.clock == "wall"
-    clock = time.perf_counter if is_wall else time.process_time
-    for line in sys.stdin:
-        request = json.loads(line)
+
+    def answer(request: dict[str, Any]) -> dict[str, float]:
         inputs = batch(
             setting.sizes["vocab_size"],
             request["batch_size"],
             request["length"],
         )
-        start = clock()
+        start = time.perf_counter()
         for _ in range(request["count"]):
             states = peer.encode(*inputs)
-        seconds = (clock() - start) / request["count"]
+        seconds = (time.perf_counter() - start) / request["count"]
         if request["output"]:
             np.save(request["output"], states)
-        _say({"seconds": seconds})
+        return {"seconds": seconds}
 
-
-def _say(what: dict) -> None:
-    print(json.dumps(what), flush=True)
+    answer_requests(peer.versions, answer)
 
 
 if __name__ == "__main__":

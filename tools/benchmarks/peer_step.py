@@ -29,27 +29,22 @@ import functools
 import json
 import pathlib
 import statistics
-import subprocess
 import sys
 from collections.abc import Mapping
 
 import environments
 import machine
-from peers import Setting
+import workers
+from peers import SIZES, Setting, encoder_sizes
 from reports import spread
 
 from electra_tf.util import config_flags
 from electra_tf.util.config_fields import one_of, require, require_choices
-from electra_tf.util.errors import UserError
 
 _WORKER = pathlib.Path(__file__).with_name("peer_worker.py")
 VARIANTS = {"torch": ("fused", "foreach", "compiled"), "electra_tf": ("",)}
 PRECISIONS = ("float32", "bfloat16")
 _KINDS = ("cpu", "wall")
-_SIZES = {
-    "small": {"embedding_size": 128, "hidden_size": 256, "heads": 4},
-    "base": {"embedding_size": 768, "hidden_size": 768, "heads": 12},
-}
 
 Times = list[dict[str, float]]
 """The answers of a worker to `update`, turn by turn."""
@@ -62,7 +57,7 @@ class BenchmarkConfig:
     job: str = one_of("pretrain", "finetune")
     """Pre-training with ELECTRA, or fine-tuning a classifier."""
 
-    size: str = one_of("small", "base")
+    size: str = one_of(*SIZES)
     """Of the encoder, 12 layers."""
 
     batch_size: int = 32
@@ -118,15 +113,11 @@ class BenchmarkConfig:
 
     def setting(self, precision: str, variant: str) -> Setting:
         """Returns the setting of a worker."""
-        size = _SIZES[self.size]
-        sizes = {
-            "vocab_size": self.vocab_size,
-            "embedding_size": size["embedding_size"],
-            "hidden_size": size["hidden_size"],
-            "num_hidden_layers": self.num_hidden_layers,
-            "num_attention_heads": size["heads"],
-            "intermediate_size": 4 * size["hidden_size"],
-        }
+        sizes = encoder_sizes(
+            self.size,
+            num_hidden_layers=self.num_hidden_layers,
+            vocab_size=self.vocab_size,
+        )
         return Setting(
             precision=precision,
             sizes=sizes,
@@ -137,7 +128,7 @@ class BenchmarkConfig:
         )
 
 
-class Worker:
+class Worker(workers.Worker):
     """A process that trains on request.
 
     Args:
@@ -145,10 +136,6 @@ class Worker:
       peer: "electra_tf" or "torch".
       setting: what it trains.
       python: that runs it.
-
-    Attributes:
-      pid: of the process.
-      versions: of its libraries.
     """
 
     def __init__(
@@ -159,15 +146,7 @@ class Worker:
         python: str = sys.executable,
     ) -> None:
         words = json.dumps(dataclasses.asdict(setting))
-        self._process = subprocess.Popen(
-            [python, _WORKER, job, peer, words],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=environments.variables(),
-        )
-        self.pid = self._process.pid
-        self.versions = self._answer()
+        super().__init__(_WORKER, [job, peer, words], python)
         self.update(2)  # traces, compiles, and makes the optimizer's slots
 
     def update(self, count: int) -> dict[str, float]:
@@ -177,46 +156,24 @@ class Worker:
           "cpu" and "wall", seconds that one took; the "loss" of the last; and
           "peak_memory_gb" of the process so far.
         """
-        return self._ask(str(count))
+        return self.ask(count)
 
     def figures(self) -> dict[str, float]:
         """Measures what else the peer knows of an update, see `Peer`."""
-        return self._ask("figures")
-
-    def close(self) -> None:
-        """Ends the process."""
-        self._process.stdin.close()
-        self._process.wait()
-
-    def _ask(self, request: str) -> dict[str, float]:
-        self._process.stdin.write(f"{request}\n")
-        self._process.stdin.flush()
-        return self._answer()
-
-    def _answer(self) -> dict:
-        line = self._process.stdout.readline()
-        if not line:
-            raise UserError(
-                "A worker must answer. Received: nothing from "
-                f"{self._process.args[0]} for {self._process.args[2:]}. Its "
-                "error is above: a package that is missing goes into "
-                "--environments, too little memory asks for a smaller "
-                "--batch_size or one of --precisions at a time."
-            )
-        return json.loads(line)
+        return self.ask("figures")
 
 
 def main(config: BenchmarkConfig) -> None:
     """Lets the peers take turns, and prints the figures."""
     quiet, at_work = machine.QuietMachine(config.busy_limit), machine.describe()
-    workers = _start(config)
+    peers = _start(config)
     try:
-        times, figures = _take_turns(config, workers, quiet)
+        times, figures = _take_turns(config, peers, quiet)
     finally:
-        for worker in workers.values():
+        for worker in peers.values():
             worker.close()
     versions = {}
-    for worker in workers.values():
+    for worker in peers.values():
         versions |= worker.versions
     print(
         json.dumps(
@@ -234,32 +191,32 @@ def main(config: BenchmarkConfig) -> None:
 
 def _start(config: BenchmarkConfig) -> dict[str, Worker]:
     """Starts a worker for each precision, peer and variant, by name."""
-    workers = {}
+    peers = {}
     for precision in config.precisions:
         for peer in config.peers:
             python = environments.find_python(config.environments, peer)
             for variant in VARIANTS[peer]:
                 name = "-".join(filter(None, (peer, precision, variant)))
                 setting = config.setting(precision, variant)
-                workers[name] = Worker(config.job, peer, setting, python)
-    return workers
+                peers[name] = Worker(config.job, peer, setting, python)
+    return peers
 
 
 def _take_turns(
     config: BenchmarkConfig,
-    workers: Mapping[str, Worker],
+    peers: Mapping[str, Worker],
     quiet: machine.QuietMachine,
 ) -> tuple[dict[str, Times], dict[str, dict[str, float]]]:
     """Returns the answers of each worker turn by turn, and its figures."""
-    times = {name: [] for name in workers}
+    times = {name: [] for name in peers}
     for turn in range(config.turns):
-        for name in sorted(workers, reverse=turn % 2 == 1):
-            worker = workers[name]
+        for name in sorted(peers, reverse=turn % 2 == 1):
+            worker = peers[name]
             update = functools.partial(worker.update, config.steps)
             times[name].append(quiet.take(update, worker.pid))
     figures = {
         name: quiet.take(worker.figures, worker.pid)
-        for name, worker in workers.items()
+        for name, worker in peers.items()
     }
     return times, {name: x for name, x in figures.items() if x}
 

@@ -5,7 +5,8 @@
 JOB is `pretrain` or `finetune`, PEER `electra_tf` or `torch`; the JSON has the
 fields of `Setting`. A worker says what it is in a line of JSON. Then it answers
 each line of its standard input with one: to a number it makes so many updates,
-and says what one of them took; to "figures", what else it knows of an update.
+and says what one of them took; to the text "figures", what else it knows of an
+update.
 
 Of electra_tf it imports only what needs no package, so that the environment of
 a peer need not hold ours: PYTHONPATH names the checkout.
@@ -14,11 +15,10 @@ a peer need not hold ours: PYTHONPATH names the checkout.
 import argparse
 import importlib
 import json
-import sys
 import time
 
 import machine
-from peers import Peer, Setting
+from peers import Peer, Setting, answer_requests
 
 from electra_tf.util import memory
 
@@ -29,13 +29,13 @@ def main(job: str, name: str, setting: Setting) -> None:
     """Makes a peer, and updates it on request until the input ends."""
     memory.keep()  # as our commands do, for each peer alike
     peer = getattr(importlib.import_module(JOBS[job]), name)(setting)
-    _say(peer.versions)
-    for line in sys.stdin:
-        request = line.strip()
+
+    def answer(request: int | str) -> dict[str, float]:
         if request == "figures":
-            _say(peer.figures())
-        else:
-            _say(_timed(peer, int(request)))
+            return peer.figures()
+        return _timed(peer, request)
+
+    answer_requests(peer.versions, answer)
 
 
 def _timed(peer: Peer, count: int) -> dict[str, float]:
@@ -47,10 +47,6 @@ def _timed(peer: Peer, count: int) -> dict[str, float]:
         "loss": loss,
         "peak_memory_gb": machine.peak_memory_gb(),
     }
-
-
-def _say(what: dict) -> None:
-    print(json.dumps(what), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,22 @@
-"""What the peers of `peer_step.py` share: their setting, and what they are."""
+"""What peers share: sizes, how they answer; of `peer_step.py` their setting."""
 
 import dataclasses
-from collections.abc import Callable
+import json
+import sys
+from collections.abc import Callable, Mapping
 from typing import Any
 
 FIRST_WORD = 5
 """The tokens before it are special."""
 MASK = 4
+
+_SIZES = {
+    "small": (128, 256, 4),
+    "base": (768, 768, 12),
+    "demo": (128, 128, 4),
+}
+SIZES = tuple(_SIZES)
+"""Of encoders, by their names."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -48,6 +58,45 @@ class Peer:
     versions: dict[str, str]
     update: Callable[[int], float]
     figures: Callable[[], dict[str, float]] = dict
+
+
+def encoder_sizes(
+    size: str, *, num_hidden_layers: int, vocab_size: int
+) -> dict[str, int]:
+    """Returns the sizes of an encoder, named as Hugging Face's and ours.
+
+    Args:
+      size: of `SIZES`.
+      num_hidden_layers: layers.
+      vocab_size: tokens.
+    """
+    embedding_size, hidden_size, heads = _SIZES[size]
+    return {
+        "vocab_size": vocab_size,
+        "embedding_size": embedding_size,
+        "hidden_size": hidden_size,
+        "num_hidden_layers": num_hidden_layers,
+        "num_attention_heads": heads,
+        "intermediate_size": 4 * hidden_size,
+    }
+
+
+def answer_requests(
+    versions: Mapping[str, str], answer: Callable[[Any], Mapping[str, Any]]
+) -> None:
+    """Says what a worker is, then answers its standard input until it ends.
+
+    Args:
+      versions: of its libraries.
+      answer: a request, a line of JSON -> the answer, one, too.
+    """
+    _say(versions)
+    for line in sys.stdin:
+        _say(answer(json.loads(line)))
+
+
+def _say(what: Mapping[str, Any]) -> None:
+    print(json.dumps(what), flush=True)
 
 
 def torch_peer(

@@ -1,0 +1,212 @@
+"""A served model under load: who is asked, what is counted, what is refused."""
+
+import dataclasses
+import json
+import pathlib
+import threading
+import time
+
+import numpy as np
+import pytest
+import serving_load
+import serving_peers
+
+from electra_tf.data import demo_corpus
+from electra_tf.util.errors import UserError
+
+LATENCIES = {"kserve": 0.2, "saved_model": 0.1, "torch": 0.4, "onnx": 0.05}
+"""Seconds of the first request of a peer; each later one takes as much more."""
+
+
+class _Worker:
+    """Answers with times and probabilities that are known beforehand."""
+
+    others = {}
+
+    def __init__(self, peer, environment, setting, directory):
+        files = pathlib.Path(setting.directory)
+        self.texts = json.loads((files / serving_peers.TEXTS).read_text())
+        self.vocabulary = (files / "vocab.txt").read_text().split()
+        assert len(self.vocabulary) == setting.sizes["vocab_size"]
+        self.peer, self.pid, self.turn = peer, 1, 0
+        self.versions = {peer: environment}
+        self.speed = 2 if setting.is_batched else 1
+
+    def load(self, num_clients, seconds):
+        first = LATENCIES[self.peer] / self.speed
+        self.turn += 1
+        latencies = [first * (i + 1) for i in range(4)]
+        return {"latencies": latencies, "seconds": first * self.turn}
+
+    def probabilities(self, num_texts):
+        found = [[0.25, 0.5], [0.75]]
+        return self.others.get(self.peer, found)
+
+    def close(self):
+        pass
+
+
+def _run(monkeypatch, capsys, others=(), **flags):
+    documents = [["the chef ate the meal", "a meal"], ["the end of the day"]]
+    monkeypatch.setattr(demo_corpus, "documents", lambda: iter(documents))
+    monkeypatch.setattr(serving_load, "Worker", _Worker)
+    monkeypatch.setattr(_Worker, "others", dict(others))
+    monkeypatch.setattr(serving_load.environments, "find_python", None)
+    serving_load.main(
+        serving_load.BenchmarkConfig(
+            turns=3, busy_limit=1.0, num_texts=5, vocab_size=60, **flags
+        )
+    )
+    found = capsys.readouterr()
+    return json.loads(found.out), found.err
+
+
+def test_percentiles_are_of_all_requests_and_rates_turn_by_turn(
+    monkeypatch, capsys
+):
+    report, text = _run(monkeypatch, capsys, clients=(1, 8))
+    assert list(report["load"]) == ["1", "8"]
+    assert len(report["load"]["8"]) == 8  # four peers, two modes
+    figures = report["load"]["1"]["kserve-alone"]
+    # 0.2, 0.4, 0.6 and 0.8 s, in each of three turns.
+    sample = np.sort(np.tile([200.0, 400.0, 600.0, 800.0], 3))
+    assert figures["requests"] == 12
+    assert figures["p50_ms"] == pytest.approx((sample[5] + sample[6]) / 2)
+    place = 0.99 * 11  # between the two largest
+    assert figures["p99_ms"] == pytest.approx(
+        sample[10] + (place - 10) * (sample[11] - sample[10])
+    )
+    # The turn of the warm-up is the first and does not count.
+    rates = figures["requests_per_second"]
+    assert rates["max"] == pytest.approx(4 / (0.2 * 2))
+    assert rates["median"] == pytest.approx(4 / (0.2 * 3))
+    assert report["onnx"] == "onnx" and report["saved_model"] == "electra_tf"
+    assert report["num_tokens"] == {"min": 1, "median": 1.5, "max": 2}
+    assert "500.0, 800.0, 6.7 |" in text
+
+
+def test_ours_are_compared_with_the_fastest_rival(monkeypatch, capsys):
+    report, _ = _run(monkeypatch, capsys, clients=(1,))
+    load = report["load"]["1"]
+    ratios = {
+        name: found["rate_over_fastest_rival"]
+        for name, found in load.items()
+        if "rate_over_fastest_rival" in found
+    }
+    # ONNX Runtime's answers to what waits together, 0.025 s.
+    assert ratios == {
+        "kserve-alone": pytest.approx(0.025 / 0.2),
+        "kserve-together": pytest.approx(0.025 / 0.1),
+        "saved_model-alone": pytest.approx(0.025 / 0.1),
+        "saved_model-together": pytest.approx(0.025 / 0.05),
+    }
+    report, _ = _run(monkeypatch, capsys, clients=(1,), peers=("kserve",))
+    assert "rate_over_fastest_rival" not in str(report)
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        [[0.25, 0.502], [0.75]],
+        [[0.25, np.nan], [0.75]],
+        [[0.25], [0.5, 0.75]],
+    ],
+)
+def test_other_probabilities_are_refused(monkeypatch, capsys, found):
+    with pytest.raises(UserError, match="from torch-alone"):
+        _run(monkeypatch, capsys, {"torch": found})
+
+
+def test_a_small_difference_is_told(monkeypatch, capsys):
+    others = {"torch": [[0.25, 0.5], [0.7501]]}
+    report, _ = _run(monkeypatch, capsys, others)
+    assert report["largest_difference"] == pytest.approx(1e-4)
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ({"clients": (0,)}, "`clients` must be numbers from 1"),
+        ({"clients": ()}, "`clients` must be numbers from 1"),
+        ({"peers": ("jax",)}, "`peers` must be some of kserve"),
+        ({"modes": ()}, "`modes` must be some of alone, together"),
+        ({"seconds": 0.0}, "`seconds` must be above 0"),
+        ({"busy_limit": 2.0}, "`busy_limit` must be from 0 to 1"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(flags, message):
+    with pytest.raises(UserError, match=message):
+        serving_load.BenchmarkConfig(**flags)
+
+
+def test_clients_ask_at_once_and_each_waits_for_its_answer():
+    at_work, most, asked = [], [], []
+
+    def connect():
+        def ask(text):
+            at_work.append(text)
+            most.append(len(at_work))
+            time.sleep(0.002)
+            at_work.remove(text)
+            asked.append(text)
+
+        return ask
+
+    texts = ["a", "b", "c", "d"]
+    found = serving_peers.load(connect, texts, 4, 0.05)
+    assert max(most) == 4
+    assert len(found["latencies"]) == len(asked)
+    assert min(found["latencies"]) >= 0.002
+    # Each of four clients asked one after the other all the time.
+    assert sum(found["latencies"]) <= 4 * found["seconds"]
+    assert set(asked) == set(texts)
+    once = serving_peers.load(connect, texts, 3, 0.0)
+    assert len(once["latencies"]) == 3
+
+
+def test_in_process_clients_wait_together_only_if_asked_to():
+    sizes, lock = [], threading.Lock()
+
+    def answer(texts):
+        with lock:
+            sizes.append(len(texts))
+        time.sleep(0.01)
+        return [np.full(len(text), 0.5) for text in texts]
+
+    setting = serving_peers.Setting(
+        directory="", sizes={}, threads=1, is_batched=False
+    )
+    for is_batched in (False, True):
+        sizes.clear()
+        made = dataclasses.replace(setting, is_batched=is_batched)
+        peer = serving_peers._in_process(made, {}, answer)
+        assert list(peer.connect()("abc")) == [0.5] * 3
+        serving_peers.load(peer.connect, ["a", "bc"], 8, 0.05)
+        assert (max(sizes) > 1) is is_batched
+
+
+@pytest.mark.huggingface
+def test_ours_and_hugging_faces_answer_alike(monkeypatch, capsys):
+    pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    documents = [[f"The chef number {i} ate the meal."] for i in range(50)]
+    monkeypatch.setattr(demo_corpus, "documents", lambda: iter(documents))
+    serving_load.main(
+        serving_load.BenchmarkConfig(
+            peers=("saved_model", "torch"),
+            modes=("together",),
+            clients=(1, 4),
+            turns=1,
+            seconds=0.2,
+            busy_limit=1.0,
+            num_texts=8,
+            vocab_size=100,
+            num_hidden_layers=1,
+        )
+    )
+    report = json.loads(capsys.readouterr().out)
+    assert report["torch"] and report["tensorflow"]
+    assert report["largest_difference"] < 1e-3
+    for found in report["load"].values():
+        assert set(found) == {"saved_model-together", "torch-together"}
+        assert all(x["requests"] >= 1 for x in found.values())

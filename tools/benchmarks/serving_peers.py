@@ -1,0 +1,390 @@
+"""A peer of `serving_load.py` in a process of its own, with clients that ask.
+
+    python tools/benchmarks/serving_peers.py PEER '{"directory": ..., ...}'
+
+PEER is a key of `PEERS`; the JSON has the fields of `Setting`. All find
+P(replaced) of the tokens of a text, by the same weights. A worker says what it
+is in a line of JSON. Then it answers each line of its standard input with one:
+to {"clients", "seconds"}, when so many clients have asked one text after the
+other for so long, with what `load` returns; to {"num_texts"}, with the
+"probabilities" of the first texts.
+
+Only electra_tf's own peers import more of it than what needs no package.
+"""
+
+import argparse
+import asyncio
+import dataclasses
+import http.client
+import itertools
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent import futures
+from typing import Any
+
+import inference_peers
+import numpy as np
+from peers import answer_requests
+
+from electra_tf.serving.batching import Batcher
+
+MAX_TOKENS = 512
+BATCH_SIZE = 64
+TEXTS = "texts.json"
+SAVED_MODEL = "exported/discriminator/text/1"
+_SECONDS_TO_START = 120.0
+_ONNX = "discriminator.onnx"
+_HEAD_SCALE = 30.0
+
+Ask = Callable[[str], Sequence[float]]
+"""Text -> P(replaced) of each token, with [CLS] and [SEP]."""
+Answer = Callable[[list[str]], list[np.ndarray]]
+"""Texts -> the same of each."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Setting:
+    """What a worker runs.
+
+    Attributes:
+      directory: of the texts, the vocabulary and the networks.
+      sizes: fields of Hugging Face's `ElectraConfig`.
+      threads: that compute.
+      is_batched: whether requests that wait are answered together.
+    """
+
+    directory: str
+    sizes: dict[str, int]
+    threads: int
+    is_batched: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Peer:
+    """What is asked.
+
+    Attributes:
+      versions: of the libraries.
+      connect: makes what one client asks with.
+      close: ends what it has started.
+    """
+
+    versions: dict[str, str]
+    connect: Callable[[], Ask]
+    close: Callable[[], None] = lambda: None
+
+
+def kserve(setting: Setting) -> Peer:
+    """Makes ours behind KServe's server, in a process of its own, over HTTP."""
+    import importlib.metadata
+
+    port = _free_port()
+    process = _start_server(setting, port)
+    names = ("kserve", "tensorflow")
+    versions = {name: importlib.metadata.version(name) for name in names}
+
+    def close() -> None:
+        process.terminate()
+        process.wait()
+
+    return Peer(versions, lambda: _http_client(port), close)
+
+
+def saved_model(setting: Setting) -> Peer:
+    """Makes ours as users load it: a SavedModel of texts."""
+    import tensorflow as tf
+    import tensorflow_text  # noqa: F401 (the operations that read text)
+
+    tf.config.threading.set_intra_op_parallelism_threads(setting.threads)
+    tf.config.threading.set_inter_op_parallelism_threads(setting.threads)
+    path = pathlib.Path(setting.directory, SAVED_MODEL)
+    loaded = tf.saved_model.load(str(path))
+    function = loaded.signatures["serving_default"]
+
+    def answer(texts: list[str]) -> list[np.ndarray]:
+        found = function(text=tf.constant(texts))
+        probabilities = found["probability_replaced"].numpy()
+        return _unpadded(probabilities, found["input_mask"].numpy())
+
+    return _in_process(setting, {"tensorflow": tf.__version__}, answer)
+
+
+def torch(setting: Setting) -> Peer:
+    """Makes Hugging Face's, with its fast tokenizer and fused attention."""
+    import torch
+    import transformers
+
+    torch.set_num_threads(setting.threads)
+    tokenize = _tokenizer(setting)
+    model = _hugging_face(setting.directory, "sdpa")
+
+    def answer(texts: list[str]) -> list[np.ndarray]:
+        arrays = tokenize(texts)
+        ids, mask = (torch.from_numpy(x) for x in arrays)
+        with torch.inference_mode():
+            found = model(input_ids=ids, attention_mask=mask)
+            probabilities = found.logits.sigmoid().numpy()
+        return _unpadded(probabilities, arrays[1])
+
+    versions = {
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+    }
+    return _in_process(setting, versions, answer)
+
+
+def onnx(setting: Setting) -> Peer:
+    """Makes ONNX Runtime's, of the graph that PyTorch exports."""
+    import onnxruntime
+
+    tokenize = _tokenizer(setting)
+    path = f"{setting.directory}/{_ONNX}"
+    run = inference_peers.onnx_session(path, setting.threads)
+
+    def answer(texts: list[str]) -> list[np.ndarray]:
+        ids, mask = tokenize(texts)
+        probabilities = 1 / (1 + np.exp(-run(ids, mask)))
+        return _unpadded(probabilities, mask)
+
+    versions = {"onnxruntime": onnxruntime.__version__}
+    return _in_process(setting, versions, answer)
+
+
+def torch_files(setting: Setting) -> Peer:
+    """Writes the network that all others have, and its tokenizer."""
+    import transformers
+
+    kind = transformers.ElectraForPreTraining
+    sizes = setting.sizes | {"max_position_embeddings": MAX_TOKENS}
+    inference_peers.save_random(kind, sizes, setting.directory)
+    model = kind.from_pretrained(setting.directory)
+    # P(replaced) of random weights is 0.5 everywhere; so that it differs:
+    model.discriminator_predictions.dense_prediction.weight.data *= _HEAD_SCALE
+    model.save_pretrained(setting.directory)
+    return Peer({}, lambda: lambda text: [])
+
+
+def onnx_files(setting: Setting) -> Peer:
+    """Writes the ONNX graph of the network."""
+    model = _hugging_face(setting.directory, "eager")
+    inference_peers.write_onnx(model, "logits", f"{setting.directory}/{_ONNX}")
+    return Peer({}, lambda: lambda text: [])
+
+
+def saved_model_files(setting: Setting) -> Peer:
+    """Writes our SavedModel of the network."""
+    from electra_tf.serving import checkpoints
+
+    root = pathlib.Path(setting.directory, SAVED_MODEL).parents[2]
+    checkpoints.export(setting.directory, root, threshold=0.5)
+    return Peer({}, lambda: lambda text: [])
+
+
+PEERS = {
+    function.__name__: function
+    for function in (
+        kserve,
+        saved_model,
+        torch,
+        onnx,
+        torch_files,
+        onnx_files,
+        saved_model_files,
+    )
+}
+
+
+def load(
+    connect: Callable[[], Ask],
+    texts: Sequence[str],
+    num_clients: int,
+    seconds: float,
+) -> dict[str, Any]:
+    """Lets clients ask at once, each one text after the other.
+
+    Args:
+      connect: makes what one client asks with.
+      texts: each client begins at another one, and goes round.
+      num_clients: that ask at once.
+      seconds: after which none asks again; each asks once at least.
+
+    Returns:
+      Seconds: "latencies" of all requests, "seconds" to the last answer.
+    """
+    barrier = threading.Barrier(num_clients)
+
+    def client(number: int) -> tuple[list[float], float, float]:
+        ask, latencies = connect(), []
+        first = number * len(texts) // num_clients
+        barrier.wait()
+        asked = itertools.cycle([*texts[first:], *texts[:first]])
+        begin = now = time.perf_counter()
+        while not latencies or now - begin < seconds:
+            start = now
+            ask(next(asked))
+            now = time.perf_counter()
+            latencies.append(now - start)
+        return latencies, begin, now
+
+    with futures.ThreadPoolExecutor(num_clients) as pool:
+        found = list(pool.map(client, range(num_clients)))
+    latencies, begins, ends = zip(*found, strict=True)
+    return {
+        "latencies": list(itertools.chain(*latencies)),
+        "seconds": max(ends) - min(begins),
+    }
+
+
+def _in_process(
+    setting: Setting, versions: dict[str, str], answer: Answer
+) -> Peer:
+    """Makes a peer whose clients are threads of this process."""
+    if not setting.is_batched:
+        return Peer(versions, lambda: lambda text: answer([text])[0])
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, daemon=True).start()
+    batcher = Batcher(lambda _, texts: answer(texts), BATCH_SIZE)
+
+    def ask(text: str) -> np.ndarray:
+        waiting = batcher.answer("", [text])
+        (found,) = asyncio.run_coroutine_threadsafe(waiting, loop).result()
+        return found
+
+    return Peer(versions, lambda: ask)
+
+
+def _unpadded(rows: np.ndarray, mask: np.ndarray) -> list[np.ndarray]:
+    """Returns [L] of each row of [B, L], without padding."""
+    return [row[is_token > 0] for row, is_token in zip(rows, mask, strict=True)]
+
+
+def _tokenizer(setting: Setting) -> Callable[[list[str]], list[np.ndarray]]:
+    """Returns texts -> ids and mask, int64 [B, L], of Hugging Face's."""
+    import transformers
+
+    tokenizer = transformers.AutoTokenizer.from_pretrained(setting.directory)
+
+    def tokenize(texts: list[str]) -> list[np.ndarray]:
+        found = tokenizer(
+            texts,
+            padding=True,
+            truncation=True,
+            max_length=MAX_TOKENS,
+            return_tensors="np",
+        )
+        return [found["input_ids"], found["attention_mask"]]
+
+    return tokenize
+
+
+def _hugging_face(directory: str, attention: str) -> Any:  # noqa: ANN401
+    import transformers
+
+    return transformers.ElectraForPreTraining.from_pretrained(
+        directory, attn_implementation=attention
+    ).eval()
+
+
+def _http_client(port: int) -> Ask:
+    """Returns a client that keeps its connection, as a browser does."""
+    connection = http.client.HTTPConnection("localhost", port)
+    headers = {"Content-Type": "application/json"}
+    path = "/v1/models/electra:predict"
+
+    def ask(text: str) -> list[float]:
+        body = json.dumps({"instances": [text]})
+        connection.request("POST", path, body, headers)
+        answer = connection.getresponse()
+        content = answer.read()
+        if answer.status != 200:
+            raise RuntimeError(f"{answer.status}: {content.decode()}")
+        (row,) = json.loads(content)["predictions"]
+        return row["probability_replaced"][: sum(row["input_mask"])]
+
+    return ask
+
+
+def _start_server(setting: Setting, port: int) -> subprocess.Popen:
+    """Starts a server and waits until it can be asked."""
+    path = str(pathlib.Path(setting.directory, SAVED_MODEL))
+    batch_size = BATCH_SIZE if setting.is_batched else 1
+    code = (
+        "from electra_tf.serving import kserve_model; kserve_model.serve("
+        f"{path!r}, port={port}, batch_size={batch_size})"
+    )
+    threads = {
+        f"TF_NUM_{kind}OP_THREADS": str(setting.threads)
+        for kind in ("INTRA", "INTER")
+    }
+    log = pathlib.Path(setting.directory, f"kserve_{batch_size}.log")
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-c", code],
+            env=os.environ | threads,
+            stdout=output,
+            stderr=output,
+        )
+    try:
+        _wait_until_ready(process, port, log)
+    except BaseException:
+        process.terminate()
+        raise
+    return process
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        return free.getsockname()[1]
+
+
+def _wait_until_ready(
+    process: subprocess.Popen, port: int, log: pathlib.Path
+) -> None:
+    """Waits until a server can be asked; shows its log if it never can."""
+    end = time.monotonic() + _SECONDS_TO_START
+    while process.poll() is None and time.monotonic() < end:
+        time.sleep(0.2)
+        connection = http.client.HTTPConnection("localhost", port)
+        try:
+            connection.request("GET", "/v2/health/ready")
+            if connection.getresponse().status == http.HTTPStatus.OK:
+                return
+        except OSError:
+            pass  # not yet
+        finally:
+            connection.close()
+    raise RuntimeError(f"No server of KServe: {log.read_text()[-4000:]}")
+
+
+def main(name: str, setting: Setting) -> None:
+    """Makes a peer, and lets clients ask it until the input ends."""
+    peer = PEERS[name](setting)
+    path = pathlib.Path(setting.directory, TEXTS)
+    texts = json.loads(path.read_text("utf-8"))
+
+    def answer(request: dict[str, Any]) -> dict[str, Any]:
+        if "num_texts" in request:
+            ask, first = peer.connect(), texts[: request["num_texts"]]
+            return {"probabilities": [list(map(float, ask(x))) for x in first]}
+        return load(peer.connect, texts, request["clients"], request["seconds"])
+
+    try:
+        answer_requests(peer.versions, answer)
+    finally:
+        peer.close()
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("peer", choices=PEERS)
+    parser.add_argument("setting", type=json.loads)
+    arguments = parser.parse_args()
+    main(arguments.peer, Setting(**arguments.setting))

@@ -1,0 +1,69 @@
+"""Peers in processes of their own, which answer requests in lines of JSON."""
+
+import json
+import pathlib
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import environments
+
+from electra_tf.util.errors import UserError
+
+
+class Worker:
+    """A process that answers requests, see `peers.answer_requests`.
+
+    Args:
+      script: that it runs.
+      words: of its command line.
+      python: that runs it.
+
+    Attributes:
+      pid: of the process.
+      versions: of its libraries.
+    """
+
+    def __init__(
+        self,
+        script: pathlib.Path,
+        words: Sequence[str],
+        python: str = sys.executable,
+    ) -> None:
+        self._process = subprocess.Popen(
+            [python, script, *words],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environments.variables(),
+        )
+        self.pid = self._process.pid
+        self.versions = self._answer()
+
+    def ask(self, request: Any) -> Any:  # noqa: ANN401 (JSON)
+        """Returns the answer to a request; both are JSON.
+
+        Raises:
+          UserError: if the process ends instead.
+        """
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        return self._answer()
+
+    def close(self) -> None:
+        """Ends the process."""
+        self._process.stdin.close()
+        self._process.wait()
+        self._process.stdout.close()
+
+    def _answer(self) -> Any:  # noqa: ANN401 (JSON)
+        while line := self._process.stdout.readline():
+            if line.startswith("{"):  # libraries print, too
+                return json.loads(line)
+        raise UserError(
+            "A worker must answer. Received: nothing from "
+            f"{self._process.args[0]} for {self._process.args[2:]}. Its error "
+            "is above: a package that is missing goes into --environments, too "
+            "little memory asks for fewer peers, or smaller ones, at a time."
+        )
