@@ -25,7 +25,7 @@ from electra_tf.util.errors import UserError
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 _TORCH = ("torch==2.13.0", "transformers==5.23.0")
 PACKAGES = {
-    "electra_tf": ("--editable", f"{ROOT}[hf]"),
+    "electra_tf": ("--editable", f"{ROOT}[hf,onnx,tflite]"),
     "kserve": ("--editable", f"{ROOT}[serve]"),
     "torch": _TORCH,
     "onnx": (
