@@ -35,6 +35,7 @@ import tensorflow as tf
 
 from electra_tf.checkpoint import architecture, model_card
 from electra_tf.checkpoint.weights import Weights
+from electra_tf.model import pseudo_likelihood
 from electra_tf.model.text_reader import Ids, TextReader
 from electra_tf.pretrain import pretrain_helpers, run_facts
 from electra_tf.pretrain.objectives.electra import Electra
@@ -47,6 +48,7 @@ from electra_tf.serving.networks import Detector, Filler
 from electra_tf.serving.saved_models import Network, Outputs
 from electra_tf.serving.usage import usage
 from electra_tf.training.updates import checkpoint_variables
+from electra_tf.util.errors import UserError
 
 
 def export(
@@ -126,7 +128,8 @@ def networks_of(
     elif answers == "energies":
         found["discriminator"] = _electric(model)
     elif answers:
-        found["discriminator"] = _detector(model, temperature).network
+        network = _detector(model, temperature).network
+        found["discriminator"] = _with_towers(model, network)
     if hasattr(model, "generator_predictions"):
         found["generator"] = _filler(model).network
     return found
@@ -222,6 +225,34 @@ def _electric(model: Electra) -> Network:
         reader=reader_of(model),
         predict=log_probability,
         predict_for_text=log_probability,
+        log_probs=lambda ids: -model.discriminate(Inputs(**ids)),
+    )
+
+
+def _with_towers(model: Electra, network: Network) -> Network:
+    """Returns the network, with the score of two towers if there are any."""
+    config = model.config
+    if not config.objective.has_two_towers:
+        return network
+    try:
+        pseudo_likelihood.check_samples(config.objective, config.masking)
+    except UserError:  # its verdicts score still
+        return network
+
+    def log_probs(ids: Ids) -> tf.Tensor:
+        inputs = Inputs(**ids)
+        return pseudo_likelihood.log_probs_of_texts(
+            model.discriminate(inputs),
+            model.cloze(inputs)[0].log_probs(inputs.input_ids),
+            inputs.input_mask,
+            masking=config.masking,
+            max_seq_length=config.corpus.max_seq_length,
+        )
+
+    return dataclasses.replace(
+        network,
+        log_probs=log_probs,
+        scoring_layers=(model.generator, model.cloze_predictions),
     )
 
 

@@ -31,7 +31,8 @@ import tensorflow as tf
 
 from electra_tf.model.modeling import BertModel
 from electra_tf.model.text_reader import Ids, TextReader
-from electra_tf.serving import warmup
+from electra_tf.serving import sentence_scores, warmup
+from electra_tf.serving.sentence_scores import LogProbs
 from electra_tf.util import files
 from electra_tf.util.locks import DirectoryLock
 
@@ -78,7 +79,8 @@ class Network:
     [B, H]. Text is cut to the reader's `max_seq_length` and padded to the
     longest row; both signatures of text return `input_ids` and `input_mask`,
     int32 [B, L], as well, "serving_default" also `tokens`, string [B, L], ""
-    on padding.
+    on padding. Where each token has a log-probability given all others, texts
+    have the signature "score", see `sentence_scores`.
 
     Attributes:
       encoder: reads ids, as many as it has position embeddings.
@@ -86,6 +88,8 @@ class Network:
       reader: reads text.
       predict: ids -> what "serving_default" of ids returns.
       predict_for_text: ids -> the same of text.
+      log_probs: what "score" sums; None for no such signature.
+      scoring_layers: what that needs beside `layers`.
     """
 
     encoder: BertModel
@@ -93,6 +97,8 @@ class Network:
     reader: TextReader
     predict: Callable[[Ids], Outputs]
     predict_for_text: Callable[[Ids], Outputs]
+    log_probs: LogProbs | None = None
+    scoring_layers: Sequence[keras.layers.Layer] = ()
 
     @property
     def num_weights(self) -> int:
@@ -106,14 +112,17 @@ class Network:
     @property
     def signatures(self) -> Signatures:
         """The signatures."""
+        of_text = {
+            "serving_default": self._predict_text,
+            "encode": self._encode_text,
+        }
+        if self.log_probs:
+            of_text["score"] = self._score
         return Signatures(
-            of_text={
-                "serving_default": self._predict_text,
-                "encode": self._encode_text,
-            },
+            of_text=of_text,
             of_ids={"serving_default": self.predict, "encode": self._encode},
             assets=self.reader.assets,
-            layers=self.layers,
+            layers=[*self.layers, *self.scoring_layers],
         )
 
     def _predict_text(self, text: tf.Tensor) -> Outputs:
@@ -124,6 +133,9 @@ class Network:
     def _encode_text(self, text: tf.Tensor) -> Outputs:
         ids = self.reader.read(text)
         return _shown(ids) | self._encode(ids)
+
+    def _score(self, text: tf.Tensor) -> Outputs:
+        return sentence_scores.score(text, self.reader, self.log_probs)
 
     def _encode(self, ids: Ids) -> Outputs:
         return states(self.encoder, ids)
