@@ -24,7 +24,7 @@ The signature "serving_default" returns
     corrector, of text  as the generator, but at each token of the text
 
 Of a training on packed rows `input_mask` may number the documents of a row.
-All compute in float32, whatever the training did.
+All compute in the precision of the export, whatever the training did.
 """
 
 import dataclasses
@@ -57,6 +57,7 @@ def export(
     *,
     temperature: float = 1.0,
     threshold: float | None = None,
+    precision: str = "float32",
 ) -> list[pathlib.Path]:
     """Writes each network of a model as two SavedModels, and a model card.
 
@@ -66,14 +67,16 @@ def export(
       temperature: of a discriminator, see `checkpoint.calibration`.
       threshold: P(replaced) over which a token is flagged, of discriminator
         and generator together; None to leave that out.
+      precision: of weights and products, see `serving/weight_storage.py`.
 
     Returns:
       The directory of each SavedModel.
 
     Raises:
-      UserError: if `directory` cannot be written to.
+      UserError: if `directory` cannot be written to, or if weights that are
+        not of float32 are too large.
     """
-    model = _in_float32(model)
+    model = _in_precision(model, precision)
     found = networks_of(model, temperature)
     signatures = {name: x.signatures for name, x in found.items()}
     if threshold is not None and _has_correction(model, found):
@@ -85,7 +88,9 @@ def export(
     written = [
         path
         for name, served in signatures.items()
-        for path in saved_models.export(served, directory / name)
+        for path in saved_models.export(
+            served, directory / name, precision=precision
+        )
     ]
     optimizer = getattr(model, "optimizer", None)
     step = int(optimizer.iterations.numpy()) if optimizer else 0
@@ -98,7 +103,7 @@ def export(
         run_facts.of_run(model.config, step),
         "saved_model",
         step=step,
-        usage=usage(signatures),
+        usage=usage(signatures, precision),
     )
     return written
 
@@ -187,12 +192,13 @@ def reader_of(
     )
 
 
-def _in_float32(model: PretrainingModel) -> PretrainingModel:
-    """Returns the model, or one with its weights that rounds no product."""
+def _in_precision(model: PretrainingModel, precision: str) -> PretrainingModel:
+    """Returns the model, or one with its weights and products of another."""
+    products = precision if precision == "bfloat16" else "float32"
     training = model.config.training
-    if training.precision == "float32":
+    if training.precision == products:
         return model
-    training = dataclasses.replace(training, precision="float32")
+    training = dataclasses.replace(training, precision=products)
     config = dataclasses.replace(model.config, training=training)
     twin = type(model)(config, model.vocabulary)
     twin.set_weights(model.get_weights())

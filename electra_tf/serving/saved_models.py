@@ -31,9 +31,10 @@ import tensorflow as tf
 
 from electra_tf.model.modeling import BertModel
 from electra_tf.model.text_reader import Ids, TextReader
-from electra_tf.serving import sentence_scores, warmup
+from electra_tf.serving import sentence_scores, warmup, weight_storage
 from electra_tf.serving.sentence_scores import LogProbs
 from electra_tf.util import files
+from electra_tf.util.errors import UserError
 from electra_tf.util.locks import DirectoryLock
 
 NUM_TOP_TOKENS = 10
@@ -142,7 +143,10 @@ class Network:
 
 
 def export(
-    signatures: Signatures, directory: pathlib.Path
+    signatures: Signatures,
+    directory: pathlib.Path,
+    *,
+    precision: str = "float32",
 ) -> list[pathlib.Path]:
     """Writes the two SavedModels of a model, or that of texts alone.
 
@@ -151,18 +155,20 @@ def export(
     Args:
       signatures: what they compute.
       directory: where they go, each into a directory of its own.
+      precision: of the weights, see `weight_storage`.
 
     Returns:
       The directory of each SavedModel.
 
     Raises:
-      UserError: if `directory` cannot be written to.
+      UserError: if `directory` cannot be written to, or if weights that are
+        not of float32 are too large to be constants.
       DirectoryInUseError: if another process writes there.
     """
     text, ids = (directory / kind / "1" for kind in ("text", "ids"))
     of_ids = {name: _of_ids(f) for name, f in signatures.of_ids.items()}
     of_text, of_ids = (
-        with_constants(endpoints, signatures.layers)
+        with_constants(endpoints, signatures.layers, precision)
         for endpoints in (signatures.of_text, of_ids)
     )
     write(
@@ -261,27 +267,43 @@ def _of_ids(answer: Callable[[Ids], Outputs]) -> Callable[..., Outputs]:
 
 
 def with_constants(
-    endpoints: Endpoints, layers: Sequence[keras.layers.Layer]
+    endpoints: Endpoints,
+    layers: Sequence[keras.layers.Layer],
+    precision: str = "float32",
 ) -> Endpoints:
     """Returns the endpoints with constants in place of the layers' weights.
 
     The endpoints share one function that holds them, so that the graph does,
     too.
+
+    Args:
+      endpoints: what to compute.
+      layers: whose weights become constants.
+      precision: of the weights, see `weight_storage`.
+
+    Raises:
+      UserError: if weights that are not of float32 are too large.
     """
     variables = {id(v): v for layer in layers for v in layer.weights}
     variables = list(variables.values())
-    arrays = [v.numpy() for v in variables]
-    if sum(array.nbytes for array in arrays) > MAX_CONSTANT_BYTES:
-        return endpoints
+    arrays = [weight_storage.stored(v, precision) for v in variables]
+    size = sum(array.nbytes for parts in arrays for array in parts)
+    if size > MAX_CONSTANT_BYTES:
+        if precision == "float32":
+            return endpoints
+        raise UserError(
+            f"Weights in {precision} must be at most {MAX_CONSTANT_BYTES:,} "
+            f"bytes, as they are constants of the graph. Received: {size:,} "
+            "bytes. Set --precision=float32, which may be larger."
+        )
     constants = tf.function(
-        lambda: [tf.constant(array) for array in arrays], autograph=False
+        lambda: tf.nest.map_structure(tf.constant, arrays), autograph=False
     )
 
     def frozen(endpoint: Callable[..., Outputs]) -> Callable[..., Outputs]:
         @functools.wraps(endpoint)
         def function(*arguments: tf.Tensor) -> Outputs:
-            state = list(zip(variables, constants(), strict=True))
-            with keras.StatelessScope(state_mapping=state):
+            with weight_storage.scope(variables, constants()):
                 return endpoint(*arguments)
 
         return function
