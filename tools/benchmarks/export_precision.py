@@ -3,22 +3,17 @@ r"""Measures an encoder's SavedModel in each precision of its export.
     python tools/benchmarks/export_precision.py --size=small
 
 The encoders have the same random weights, and their SavedModels, of ids, take
-turns in one process. It prints one JSON line: bytes of the graph; resident
-bytes of a process of its own that has loaded it and called it once;
-milliseconds of a call on full rows; and the largest difference of a state from
-that of float32.
+turns in one process. It prints one JSON line: bytes of the graph; milliseconds
+of a call on full rows; and the largest difference of a state from that of
+float32.
 """
 
-import ctypes
 import dataclasses
 import json
-import multiprocessing
 import pathlib
-import resource
 import tempfile
 import time
 from collections.abc import Callable
-from concurrent import futures
 
 import keras
 import machine
@@ -73,9 +68,6 @@ def main(config: BenchmarkConfig) -> None:
             for name in _PRECISIONS
         }
         models = {name: _load(config, path) for name, path in paths.items()}
-        resident = {
-            name: _resident_bytes(config, path) for name, path in paths.items()
-        }
         sizes = {
             name: (path / "saved_model.pb").stat().st_size
             for name, path in paths.items()
@@ -87,7 +79,6 @@ def main(config: BenchmarkConfig) -> None:
         **machine.describe(),
         **dataclasses.asdict(config),
         "bytes": sizes,
-        "resident_bytes": resident,
         "largest_difference": {
             name: float(np.abs(model(1) - exact).max())
             for name, model in models.items()
@@ -163,19 +154,6 @@ def _seconds(model: States, num_rows: int, count: int) -> float:
     for _ in range(count):
         model(num_rows)
     return (time.perf_counter() - start) / count
-
-
-def _resident_bytes(config: BenchmarkConfig, path: pathlib.Path) -> int:
-    context = multiprocessing.get_context("spawn")
-    with futures.ProcessPoolExecutor(1, context) as pool:
-        return pool.submit(_bytes_after_a_call, config, path).result()
-
-
-def _bytes_after_a_call(config: BenchmarkConfig, path: pathlib.Path) -> int:
-    _load(config, path)(1)
-    ctypes.CDLL(None).malloc_trim(0)  # what was freed goes to the system
-    pages = int(pathlib.Path("/proc/self/statm").read_text().split()[1])
-    return pages * resource.getpagesize()
 
 
 if __name__ == "__main__":
