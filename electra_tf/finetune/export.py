@@ -59,15 +59,26 @@ from electra_tf.util.errors import UserError
 _WHITE_SPACE = r"[\p{Z}\x09-\x0d\x1c-\x20\x{85}]+"  # as of Python's split
 
 
-def export(predictor: Predictor, directory: pathlib.Path) -> list[pathlib.Path]:
+def export(
+    predictor: Predictor,
+    directory: pathlib.Path,
+    *,
+    precision: str = "float32",
+) -> list[pathlib.Path]:
     """Writes a model as two SavedModels.
+
+    Args:
+      predictor: whose products are of bfloat16 if `precision` is.
+      directory: where they go.
+      precision: of the weights, see `serving/weight_storage.py`.
 
     Returns:
       The directory of each SavedModel.
 
     Raises:
       UserError: if it is an ensemble whose ends of answers depend on their
-        starts, or if `directory` cannot be written to.
+        starts, if `directory` cannot be written to, or if weights that are
+        not of float32 are too large.
     """
     model = served_model(predictor)
     signatures = Signatures(
@@ -77,12 +88,12 @@ def export(predictor: Predictor, directory: pathlib.Path) -> list[pathlib.Path]:
         assets=model.assets,
         layers=model.layers,
     )
-    paths = saved_models.export(signatures, directory)
+    paths = saved_models.export(signatures, directory, precision=precision)
     if predictor.task.labels:
         lines = "".join(f"{label}\n" for label in predictor.task.labels)
         files.atomic_write_text(directory / "labels.txt", lines)
     card = f"# {predictor.task.name}\n\n{predictor.task.KIND.capitalize()}."
-    card = f"{card}\n\n{usage({'': signatures})}"
+    card = f"{card}\n\n{usage({'': signatures}, precision)}"
     files.atomic_write_text(directory / model_card.NAME, card)
     return paths
 

@@ -18,6 +18,7 @@ import tensorflow as tf
 
 from electra_tf.config.model import BertConfig
 from electra_tf.model import (
+    compact_table,
     layers,
     neighbour_attention,
     packed_rows,
@@ -107,6 +108,7 @@ class Embeddings(layers.ConfiguredLayer):
             shape=(config.vocab_size, config.embedding_size),
             initializer=layers.initializer(config.initializer_range),
             name="word_embeddings",
+            autocast=False,
         )
 
     def words(self, input_ids: tf.Tensor) -> tf.Tensor:
@@ -118,7 +120,7 @@ class Embeddings(layers.ConfiguredLayer):
         Returns:
           float32 [B, L, E].
         """
-        return tf.gather(tf.convert_to_tensor(self.word_embeddings), input_ids)
+        return compact_table.lookup(self.word_embeddings, input_ids)
 
 
 @keras.saving.register_keras_serializable("electra_tf")

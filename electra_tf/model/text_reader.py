@@ -70,9 +70,15 @@ class TextReader:
           is_padded: whether rows have `max_seq_length` tokens, rather than
             those of the longest.
         """
-        return self._rows(self.tokenize(text), is_padded=is_padded)
+        return self.rows(self.tokenize(text), is_padded=is_padded)
 
-    def _rows(self, pieces: tf.RaggedTensor, *, is_padded: bool = False) -> Ids:
+    def rows(self, pieces: tf.RaggedTensor, *, is_padded: bool = False) -> Ids:
+        """Returns the rows of word pieces.
+
+        Args:
+          pieces: int32 [B, (pieces)].
+          is_padded: as of `read`.
+        """
         column = [pieces.nrows(tf.int32), 1]
         first = tf.fill(column, self.vocabulary.cls_id)
         last = tf.fill(column, self.vocabulary.sep_id)
@@ -106,7 +112,7 @@ class TextReader:
             )
             for x in (pieces.starts, pieces.ends)
         )
-        return self._rows(pieces.ids), starts, ends
+        return self.rows(pieces.ids), starts, ends
 
     def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
         """Returns the ids of the word pieces, int32 [B, (pieces)].

@@ -24,7 +24,7 @@ The signature "serving_default" returns
     corrector, of text  as the generator, but at each token of the text
 
 Of a training on packed rows `input_mask` may number the documents of a row.
-All compute in float32, whatever the training did.
+All compute in the precision of the export, whatever the training did.
 """
 
 import dataclasses
@@ -35,6 +35,7 @@ import tensorflow as tf
 
 from electra_tf.checkpoint import architecture, model_card
 from electra_tf.checkpoint.weights import Weights
+from electra_tf.model import pseudo_likelihood
 from electra_tf.model.text_reader import Ids, TextReader
 from electra_tf.pretrain import pretrain_helpers, run_facts
 from electra_tf.pretrain.objectives.electra import Electra
@@ -47,6 +48,7 @@ from electra_tf.serving.networks import Detector, Filler
 from electra_tf.serving.saved_models import Network, Outputs
 from electra_tf.serving.usage import usage
 from electra_tf.training.updates import checkpoint_variables
+from electra_tf.util.errors import UserError
 
 
 def export(
@@ -55,6 +57,7 @@ def export(
     *,
     temperature: float = 1.0,
     threshold: float | None = None,
+    precision: str = "float32",
 ) -> list[pathlib.Path]:
     """Writes each network of a model as two SavedModels, and a model card.
 
@@ -64,14 +67,16 @@ def export(
       temperature: of a discriminator, see `checkpoint.calibration`.
       threshold: P(replaced) over which a token is flagged, of discriminator
         and generator together; None to leave that out.
+      precision: of weights and products, see `serving/weight_storage.py`.
 
     Returns:
       The directory of each SavedModel.
 
     Raises:
-      UserError: if `directory` cannot be written to.
+      UserError: if `directory` cannot be written to, or if weights that are
+        not of float32 are too large.
     """
-    model = _in_float32(model)
+    model = _in_precision(model, precision)
     found = networks_of(model, temperature)
     signatures = {name: x.signatures for name, x in found.items()}
     if threshold is not None and _has_correction(model, found):
@@ -83,7 +88,9 @@ def export(
     written = [
         path
         for name, served in signatures.items()
-        for path in saved_models.export(served, directory / name)
+        for path in saved_models.export(
+            served, directory / name, precision=precision
+        )
     ]
     optimizer = getattr(model, "optimizer", None)
     step = int(optimizer.iterations.numpy()) if optimizer else 0
@@ -96,7 +103,7 @@ def export(
         run_facts.of_run(model.config, step),
         "saved_model",
         step=step,
-        usage=usage(signatures),
+        usage=usage(signatures, precision),
     )
     return written
 
@@ -126,7 +133,8 @@ def networks_of(
     elif answers == "energies":
         found["discriminator"] = _electric(model)
     elif answers:
-        found["discriminator"] = _detector(model, temperature).network
+        network = _detector(model, temperature).network
+        found["discriminator"] = _with_towers(model, network)
     if hasattr(model, "generator_predictions"):
         found["generator"] = _filler(model).network
     return found
@@ -184,12 +192,13 @@ def reader_of(
     )
 
 
-def _in_float32(model: PretrainingModel) -> PretrainingModel:
-    """Returns the model, or one with its weights that rounds no product."""
+def _in_precision(model: PretrainingModel, precision: str) -> PretrainingModel:
+    """Returns the model, or one with its weights and products of another."""
+    products = precision if precision == "bfloat16" else "float32"
     training = model.config.training
-    if training.precision == "float32":
+    if training.precision == products:
         return model
-    training = dataclasses.replace(training, precision="float32")
+    training = dataclasses.replace(training, precision=products)
     config = dataclasses.replace(model.config, training=training)
     twin = type(model)(config, model.vocabulary)
     twin.set_weights(model.get_weights())
@@ -222,6 +231,34 @@ def _electric(model: Electra) -> Network:
         reader=reader_of(model),
         predict=log_probability,
         predict_for_text=log_probability,
+        log_probs=lambda ids: -model.discriminate(Inputs(**ids)),
+    )
+
+
+def _with_towers(model: Electra, network: Network) -> Network:
+    """Returns the network, with the score of two towers if there are any."""
+    config = model.config
+    if not config.objective.has_two_towers:
+        return network
+    try:
+        pseudo_likelihood.check_samples(config.objective, config.masking)
+    except UserError:  # its verdicts score still
+        return network
+
+    def log_probs(ids: Ids) -> tf.Tensor:
+        inputs = Inputs(**ids)
+        return pseudo_likelihood.log_probs_of_texts(
+            model.discriminate(inputs),
+            model.cloze(inputs)[0].log_probs(inputs.input_ids),
+            inputs.input_mask,
+            masking=config.masking,
+            max_seq_length=config.corpus.max_seq_length,
+        )
+
+    return dataclasses.replace(
+        network,
+        log_probs=log_probs,
+        scoring_layers=(model.generator, model.cloze_predictions),
     )
 
 

@@ -19,6 +19,7 @@ from electra_tf.checkpoint import (
     model_card,
 )
 from electra_tf.checkpoint.weights import Weights, select
+from electra_tf.model.layers import POLICIES
 from electra_tf.serving import correction, networks, saved_models
 from electra_tf.serving.correction import Correction
 from electra_tf.serving.networks import Detector, Filler
@@ -35,6 +36,7 @@ def export(
     *,
     vocab_file: str = "",
     threshold: float,
+    precision: str = "float32",
 ) -> list[pathlib.Path]:
     """Writes the networks of a checkpoint as SavedModels, and a model card.
 
@@ -43,16 +45,18 @@ def export(
       directory: where they go, each into a directory of its own.
       vocab_file: of the tokens. Default: the one beside the checkpoint.
       threshold: P(replaced) over which a token is flagged.
+      precision: of weights and products, see `weight_storage`.
 
     Returns:
       The directory of each SavedModel.
 
     Raises:
       UserError: if the checkpoint cannot be read, has no vocabulary or a
-        network that only its run can export; or if `directory` cannot be
-        written to.
+        network that only its run can export; if `directory` cannot be
+        written to; or if weights that are not of float32 are too large.
     """
-    described, step = describe(path, vocab_file=vocab_file)
+    products = precision if precision == "bfloat16" else "float32"
+    described, step = describe(path, vocab_file=vocab_file, precision=products)
     alone = {
         name: part if isinstance(part, Network) else part.network
         for name, part in described.items()
@@ -66,7 +70,9 @@ def export(
     written = [
         place
         for name, served in signatures.items()
-        for place in saved_models.export(served, directory / name)
+        for place in saved_models.export(
+            served, directory / name, precision=precision
+        )
     ]
     parts = {
         name: model_card.Part(network.encoder.config, network.num_weights)
@@ -78,19 +84,22 @@ def export(
         model_card.NO_FACTS,
         "saved_model",
         step=step,
-        usage=usage(signatures),
+        usage=usage(signatures, precision),
     )
     return written
 
 
-def describe(path: str, *, vocab_file: str = "") -> tuple[Described, int]:
+def describe(
+    path: str, *, vocab_file: str = "", precision: str = "float32"
+) -> tuple[Described, int]:
     """Describes the networks of a checkpoint, and returns its updates.
 
-    They are in float32 and read as many tokens as they have positions.
+    They read as many tokens as they have positions.
 
     Args:
       path: as `checkpoint_formats.read` takes it.
       vocab_file: of the tokens. Default: the one beside the checkpoint.
+      precision: "float32" or "bfloat16", of the matrix products.
 
     Raises:
       UserError: as `export`.
@@ -103,7 +112,7 @@ def describe(path: str, *, vocab_file: str = "") -> tuple[Described, int]:
     for name in weights.networks:
         part = select(weights, name)
         longest = part.architecture.encoder.max_position_embeddings
-        made = loading.make(part, "float32", max_seq_length=longest)
+        made = loading.make(part, POLICIES[precision], max_seq_length=longest)
         found = networks.describe(made, temperature)
         described["encoder" if isinstance(found, Network) else name] = found
     return described, weights.step

@@ -43,6 +43,10 @@ class Detector:
         found = tf.sigmoid(self.logits(ids) / self.temperature)
         return tf.where(ids["input_mask"] > 0, found, 0.0)
 
+    def log_probs(self, ids: Ids) -> tf.Tensor:
+        """Returns log P(original) of each token, float32 [B, L], nats."""
+        return tf.math.log_sigmoid(-self.logits(ids) / self.temperature)
+
     @property
     def network(self) -> Network:
         """The network, to export it alone."""
@@ -56,6 +60,7 @@ class Detector:
             reader=self.reader,
             predict=predict,
             predict_for_text=predict,
+            log_probs=self.log_probs,
         )
 
 

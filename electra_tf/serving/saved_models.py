@@ -31,8 +31,10 @@ import tensorflow as tf
 
 from electra_tf.model.modeling import BertModel
 from electra_tf.model.text_reader import Ids, TextReader
-from electra_tf.serving import warmup
+from electra_tf.serving import sentence_scores, warmup, weight_storage
+from electra_tf.serving.sentence_scores import LogProbs
 from electra_tf.util import files
+from electra_tf.util.errors import UserError
 from electra_tf.util.locks import DirectoryLock
 
 NUM_TOP_TOKENS = 10
@@ -78,7 +80,8 @@ class Network:
     [B, H]. Text is cut to the reader's `max_seq_length` and padded to the
     longest row; both signatures of text return `input_ids` and `input_mask`,
     int32 [B, L], as well, "serving_default" also `tokens`, string [B, L], ""
-    on padding.
+    on padding. Where each token has a log-probability given all others, texts
+    have the signature "score", see `sentence_scores`.
 
     Attributes:
       encoder: reads ids, as many as it has position embeddings.
@@ -86,6 +89,8 @@ class Network:
       reader: reads text.
       predict: ids -> what "serving_default" of ids returns.
       predict_for_text: ids -> the same of text.
+      log_probs: what "score" sums; None for no such signature.
+      scoring_layers: what that needs beside `layers`.
     """
 
     encoder: BertModel
@@ -93,6 +98,8 @@ class Network:
     reader: TextReader
     predict: Callable[[Ids], Outputs]
     predict_for_text: Callable[[Ids], Outputs]
+    log_probs: LogProbs | None = None
+    scoring_layers: Sequence[keras.layers.Layer] = ()
 
     @property
     def num_weights(self) -> int:
@@ -106,14 +113,17 @@ class Network:
     @property
     def signatures(self) -> Signatures:
         """The signatures."""
+        of_text = {
+            "serving_default": self._predict_text,
+            "encode": self._encode_text,
+        }
+        if self.log_probs:
+            of_text["score"] = self._score
         return Signatures(
-            of_text={
-                "serving_default": self._predict_text,
-                "encode": self._encode_text,
-            },
+            of_text=of_text,
             of_ids={"serving_default": self.predict, "encode": self._encode},
             assets=self.reader.assets,
-            layers=self.layers,
+            layers=[*self.layers, *self.scoring_layers],
         )
 
     def _predict_text(self, text: tf.Tensor) -> Outputs:
@@ -125,12 +135,18 @@ class Network:
         ids = self.reader.read(text)
         return _shown(ids) | self._encode(ids)
 
+    def _score(self, text: tf.Tensor) -> Outputs:
+        return sentence_scores.score(text, self.reader, self.log_probs)
+
     def _encode(self, ids: Ids) -> Outputs:
         return states(self.encoder, ids)
 
 
 def export(
-    signatures: Signatures, directory: pathlib.Path
+    signatures: Signatures,
+    directory: pathlib.Path,
+    *,
+    precision: str = "float32",
 ) -> list[pathlib.Path]:
     """Writes the two SavedModels of a model, or that of texts alone.
 
@@ -139,18 +155,20 @@ def export(
     Args:
       signatures: what they compute.
       directory: where they go, each into a directory of its own.
+      precision: of the weights, see `weight_storage`.
 
     Returns:
       The directory of each SavedModel.
 
     Raises:
-      UserError: if `directory` cannot be written to.
+      UserError: if `directory` cannot be written to, or if weights that are
+        not of float32 are too large to be constants.
       DirectoryInUseError: if another process writes there.
     """
     text, ids = (directory / kind / "1" for kind in ("text", "ids"))
     of_ids = {name: _of_ids(f) for name, f in signatures.of_ids.items()}
     of_text, of_ids = (
-        with_constants(endpoints, signatures.layers)
+        with_constants(endpoints, signatures.layers, precision)
         for endpoints in (signatures.of_text, of_ids)
     )
     write(
@@ -249,27 +267,43 @@ def _of_ids(answer: Callable[[Ids], Outputs]) -> Callable[..., Outputs]:
 
 
 def with_constants(
-    endpoints: Endpoints, layers: Sequence[keras.layers.Layer]
+    endpoints: Endpoints,
+    layers: Sequence[keras.layers.Layer],
+    precision: str = "float32",
 ) -> Endpoints:
     """Returns the endpoints with constants in place of the layers' weights.
 
     The endpoints share one function that holds them, so that the graph does,
     too.
+
+    Args:
+      endpoints: what to compute.
+      layers: whose weights become constants.
+      precision: of the weights, see `weight_storage`.
+
+    Raises:
+      UserError: if weights that are not of float32 are too large.
     """
     variables = {id(v): v for layer in layers for v in layer.weights}
     variables = list(variables.values())
-    arrays = [v.numpy() for v in variables]
-    if sum(array.nbytes for array in arrays) > MAX_CONSTANT_BYTES:
-        return endpoints
+    arrays = [weight_storage.stored(v, precision) for v in variables]
+    size = sum(array.nbytes for parts in arrays for array in parts)
+    if size > MAX_CONSTANT_BYTES:
+        if precision == "float32":
+            return endpoints
+        raise UserError(
+            f"Weights in {precision} must be at most {MAX_CONSTANT_BYTES:,} "
+            f"bytes, as they are constants of the graph. Received: {size:,} "
+            "bytes. Set --precision=float32, which may be larger."
+        )
     constants = tf.function(
-        lambda: [tf.constant(array) for array in arrays], autograph=False
+        lambda: tf.nest.map_structure(tf.constant, arrays), autograph=False
     )
 
     def frozen(endpoint: Callable[..., Outputs]) -> Callable[..., Outputs]:
         @functools.wraps(endpoint)
         def function(*arguments: tf.Tensor) -> Outputs:
-            state = list(zip(variables, constants(), strict=True))
-            with keras.StatelessScope(state_mapping=state):
+            with weight_storage.scope(variables, constants()):
                 return endpoint(*arguments)
 
         return function

@@ -38,12 +38,22 @@ import tensorflow as tf
 """
 
 
-def usage(models: Mapping[str, Signatures]) -> str:
+_WEIGHTS = {
+    "float32": "",
+    "bfloat16": "Weights and products are of bfloat16, for machines that have "
+    "instructions for it.\n\n",
+    "int8": "Weights are stored in int8, with a float32 scale for each output; "
+    "products are of float32.\n\n",
+}
+
+
+def usage(models: Mapping[str, Signatures], precision: str = "float32") -> str:
     """Returns an example of each signature.
 
     Args:
       models: directory, from that of the card, with "text" and "ids" in it ->
         what these compute. "" for the same directory.
+      precision: of the weights.
     """
     texts, ids = [], [_IDS]
     for directory, signatures in models.items():
@@ -56,7 +66,8 @@ def usage(models: Mapping[str, Signatures]) -> str:
         texts += _calls(f"{place}text/1", signatures.of_text, arguments)
         if signatures.of_ids:
             ids += _calls(f"{place}ids/1", signatures.of_ids, _ID_ARGUMENTS)
-    return _CARD.format(texts="\n".join(texts), ids="\n".join(ids))
+    card = _CARD.format(texts="\n".join(texts), ids="\n".join(ids))
+    return _WEIGHTS[precision] + card
 
 
 def _calls(path: str, names: Mapping, arguments: str) -> list[str]:

@@ -21,6 +21,7 @@ from electra_tf.pretrain.objectives import get_class
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.objectives.mlm import MaskedLanguageModel
 from electra_tf.pretrain.pretrain_data import Inputs
+from electra_tf.serving import weight_storage
 from electra_tf.util.errors import UserError
 
 TEXTS = ["w1 w2 w3 w4 w5", "W1 w12"]
@@ -392,6 +393,28 @@ def test_an_export_of_a_training_in_bfloat16_is_exact(
         found = network.serving_default(*inputs)[key]
         np.testing.assert_allclose(found, compute(model, inputs), atol=1e-4)
         assert np.abs(found - compute(rounded, inputs)).max() > 1e-3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", ["bfloat16", "int8"])
+def test_an_export_in_fewer_bits_is_smaller_and_close(
+    precision, model, root, tmp_path, monkeypatch, products_in_bfloat16
+):
+    monkeypatch.setattr(weight_storage, "MIN_SIZE", 1)
+    paths = export.export(model, tmp_path, precision=precision)
+    inputs = tiny.batch(2)
+    for path in paths[1::2]:
+        name = path.parent.parent.name
+        found, exact = (
+            tf.saved_model.load(x).serving_default(*inputs)
+            for x in (path, root / name / "ids/1")
+        )
+        for key, value in exact.items():
+            error = np.abs(found[key] - value).max()
+            assert 1e-5 < error < 0.05 * np.abs(value).max()
+    card = (tmp_path / "README.md").read_text()
+    assert f" {precision}" in card
+    assert "int8" not in (root / "README.md").read_text()
 
 
 @pytest.mark.slow

@@ -99,8 +99,8 @@ def test_the_likeliest_tokens_come_first_and_only_where_asked_for(
     assert set(tokens[~is_shown.numpy()].flat) == {b""}
 
 
-def _export_dense(path):
-    """Writes two endpoints of one layer; returns the layer and their spec."""
+def _export_dense(path, precision="float32"):
+    """Writes two endpoints of one layer; returns the layer."""
     layer = keras.layers.Dense(128)
     layer.build((None, 128))
     endpoints = {
@@ -108,23 +108,30 @@ def _export_dense(path):
         "twice": lambda x: {"y": layer(layer(x))},
     }
     spec = [tf.TensorSpec([None, 128], tf.float32, "x")]
-    frozen = saved_models.with_constants(endpoints, [layer])
+    frozen = saved_models.with_constants(endpoints, [layer], precision)
     saved_models.write(path, frozen, spec)
     return layer
 
 
-def test_weights_are_constants_that_endpoints_share(tmp_path):
-    layer = _export_dense(tmp_path / "1")
+@pytest.mark.parametrize(
+    ("precision", "num_bytes", "error"),
+    [("float32", 4, 1e-5), ("bfloat16", 2, 0.3), ("int8", 1, 0.3)],
+)
+def test_weights_are_constants_that_endpoints_share(
+    precision, num_bytes, error, tmp_path
+):
+    layer = _export_dense(tmp_path / "1", precision)
     size = (tmp_path / "1/saved_model.pb").stat().st_size
-    assert 4 * 128 * 128 < size < 1.7 * 4 * 128 * 128 + 10_000
+    least = num_bytes * 128 * 128
+    assert least < size < 1.7 * least + 10_000
     loaded = tf.saved_model.load(tmp_path / "1")
     x = tf.random.stateless_normal([3, 128], [0, 1])
     once, twice = (
         loaded.signatures[name](x=x)["y"]
         for name in ("serving_default", "twice")
     )
-    np.testing.assert_allclose(once, layer(x), rtol=1e-5, atol=1e-5)
-    np.testing.assert_allclose(twice, layer(layer(x)), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(once, layer(x), rtol=1e-5, atol=error)
+    np.testing.assert_allclose(twice, layer(layer(x)), rtol=1e-5, atol=error)
     variables = tf.train.list_variables(tmp_path / "1/variables/variables")
     assert not any("kernel" in name for name, _ in variables)
 

@@ -20,7 +20,6 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.analysis import loaded_networks
-from electra_tf.analysis.scoring import pseudo_likelihood
 from electra_tf.analysis.scoring.scores import SCORES
 from electra_tf.checkpoint import checkpoint_formats, loading
 from electra_tf.checkpoint.architecture import (
@@ -29,7 +28,11 @@ from electra_tf.checkpoint.architecture import (
 )
 from electra_tf.checkpoint.weights import Weights, select
 from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.model import tensor_ops, vocabulary_softmax
+from electra_tf.model import (
+    pseudo_likelihood,
+    tensor_ops,
+    vocabulary_softmax,
+)
 from electra_tf.model.heads import ClozePredictions
 from electra_tf.model.layers import POLICIES
 from electra_tf.model.networks import (
@@ -103,8 +106,8 @@ class ScoringNetworks:
           input_ids: int32 [B, L], of clean text; 0 past the end.
 
         Returns:
-          "logits", of the discriminator, and with two towers "log_q", nats;
-          float32 [B, L].
+          "logits", of the discriminator, and with two towers "two_tower", the
+          tokens' log-probabilities, nats; float32 [B, L].
         """
         found = self._detect_traced(tf.constant(input_ids))
         return {name: x.numpy() for name, x in found.items()}
@@ -120,12 +123,21 @@ class ScoringNetworks:
         ids = complete_ids({"input_ids": input_ids})
         outputs = {"logits": self._logits(ids)}
         if self.towers:
-            towers, head = self.towers
-            is_real = ids["input_mask"] > 0
-            table = towers.word_embeddings
-            cloze = head.everywhere(towers(**ids), table, is_real)
-            outputs["log_q"] = cloze.log_probs(input_ids)
+            outputs["two_tower"] = self._log_probs(ids, outputs["logits"])
         return outputs
+
+    def _log_probs(self, ids: Ids, logits: tf.Tensor) -> tf.Tensor:
+        """Returns log p(x_t | others) of two towers, float32 [B, L]."""
+        towers, head = self.towers
+        is_real = ids["input_mask"] > 0
+        cloze = head.everywhere(towers(**ids), towers.word_embeddings, is_real)
+        return pseudo_likelihood.log_probs_of_texts(
+            logits,
+            cloze.log_probs(ids["input_ids"]),
+            ids["input_mask"],
+            masking=self.training.masking,
+            max_seq_length=self.training.corpus.max_seq_length,
+        )
 
     def _logits(self, ids: Ids) -> tf.Tensor:
         """Returns the logits of P(replaced), or energies, float32 [B, L]."""
@@ -315,7 +327,7 @@ def _without_towers(
     if answers != "verdicts":
         return _UNKNOWN if training is None else "it gives energies"
     try:
-        pseudo_likelihood.check_samples(training)
+        pseudo_likelihood.check_samples(training.objective, training.masking)
     except UserError as error:
         return str(error).rstrip(".")
     return ""

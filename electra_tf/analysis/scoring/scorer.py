@@ -12,7 +12,7 @@ import numpy as np
 from electra_tf.analysis import loaded_networks
 from electra_tf.analysis.batches import padded
 from electra_tf.analysis.scoring import networks as scoring_networks
-from electra_tf.analysis.scoring import pseudo_likelihood, text_blocks
+from electra_tf.analysis.scoring import text_blocks
 from electra_tf.analysis.scoring.networks import ScoringNetworks
 from electra_tf.analysis.scoring.scores import (
     SCORES,
@@ -251,19 +251,11 @@ class Scorer:
             return {"electric": -logits}
         calibrated = logits / self.temperature
         values = {
-            "discriminator": pseudo_likelihood.log_sigmoid(-calibrated),
-            _PROBABILITY: np.exp(pseudo_likelihood.log_sigmoid(calibrated)),
+            "discriminator": -np.logaddexp(0.0, calibrated),
+            _PROBABILITY: np.exp(-np.logaddexp(0.0, -calibrated)),
         }
-        if "log_q" in outputs:
-            training = self.networks.training
-            share = pseudo_likelihood.share_of_replaced(
-                np.array(len(logits)),
-                training.masking,
-                training.corpus.max_seq_length,
-            )
-            values["two_tower"] = pseudo_likelihood.electra_log_probs(
-                logits, outputs["log_q"], share
-            )
+        if "two_tower" in outputs:
+            values["two_tower"] = outputs["two_tower"]
         return values
 
     def _fill(

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 import tiny
 import tiny_scoring
 from tiny_scoring import ids_of, inputs_of, log_softmax
@@ -11,6 +12,7 @@ from electra_tf.analysis.scoring import text_blocks
 from electra_tf.analysis.scoring.scorer import Scorer
 from electra_tf.checkpoint import calibration, checkpoint_formats
 from electra_tf.checkpoint.calibration import Calibration
+from electra_tf.pretrain import export
 from electra_tf.util.errors import ElectraWarning, UserError
 
 TEXTS = ["w1 w2 w3 w4 w5", "W7", "", " w9  w3\tw3 ", "w1 w2 w3 w4 w50 w7 w8 w9"]
@@ -126,6 +128,25 @@ def test_two_towers_give_the_formula_of_appendix_g(runs, scorers):
         np.testing.assert_allclose(
             _column(found, "two_tower"), np.log(p), rtol=1e-4, atol=1e-5
         )
+
+
+@pytest.mark.parametrize("name", ["electra", "two_tower", "electric"])
+def test_exports_give_the_models_own_score(name, runs, scorers):
+    texts = [*TEXTS, LONG]
+    network = export.networks_of(runs[name][0])["discriminator"]
+    served = network.signatures.of_text["score"](tf.constant(texts))
+    own = scorers[name].scores[0]
+    for row, found in enumerate(scorers[name].score(texts, scores=[own])):
+        size = len(found.tokens)
+        assert served["num_tokens"][row] == size
+        tokens = [token.token.encode() for token in found.tokens]
+        assert served["tokens"][row].numpy()[:size].tolist() == tokens
+        np.testing.assert_allclose(
+            served["log_probs"][row][:size], _column(found, own), atol=1e-4
+        )
+        forms = {"total": found.total(own), "mean": found.mean(own)}
+        for form, value in forms.items():
+            np.testing.assert_allclose(served[form][row], value, atol=1e-3)
 
 
 def test_long_texts_are_read_in_windows_and_nothing_is_cut(runs, scorers):

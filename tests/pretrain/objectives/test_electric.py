@@ -11,8 +11,8 @@ import tiny
 from tiny import KEYS
 
 from electra_tf import configure_pretraining as configure
-from electra_tf.analysis.scoring import pseudo_likelihood
 from electra_tf.checkpoint import architecture
+from electra_tf.model import pseudo_likelihood
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import evaluation, export, pretraining_run
 from electra_tf.pretrain.objectives import get_class
@@ -185,7 +185,7 @@ def test_scores_of_a_language_become_its_probabilities(leaves):
                 model.config.masking,
                 tiny.LENGTH,
             ),
-        )
+        ).numpy()
     found = [
         np.exp(log_probs[inputs.input_ids == 5 + word].mean())
         for word in range(4)

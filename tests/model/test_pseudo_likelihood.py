@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import tiny
 
-from electra_tf.analysis.scoring import pseudo_likelihood
 from electra_tf.config.masking import MaskingConfig
+from electra_tf.model import pseudo_likelihood
 from electra_tf.pretrain import pretrain_helpers
 from electra_tf.util.errors import UserError
 
@@ -70,7 +70,11 @@ def test_extreme_logits_stay_finite():
     ],
 )
 def test_samples_that_the_formula_misses_are_refused(leaves, message):
-    towers = {"generator_type": "two_tower"}
-    pseudo_likelihood.check_samples(tiny.config(**towers))
+    _check_samples()
     with pytest.raises(UserError, match=message):
-        pseudo_likelihood.check_samples(tiny.config(**towers, **leaves))
+        _check_samples(**leaves)
+
+
+def _check_samples(**leaves):
+    config = tiny.config(generator_type="two_tower", **leaves)
+    pseudo_likelihood.check_samples(config.objective, config.masking)

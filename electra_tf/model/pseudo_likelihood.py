@@ -22,71 +22,93 @@ Source: Clark et al., 2020 (Electric), sections 2 and 4; ELECTRA paper, appendix
 G, whose formula is derived here.
 """
 
-import numpy as np
+import tensorflow as tf
 
 from electra_tf.config.masking import MaskingConfig
-from electra_tf.configure_pretraining import PretrainingConfig
+from electra_tf.config.objectives import ObjectiveConfig
 from electra_tf.util.errors import UserError
 
 
 def electra_log_probs(
-    disc_logits: np.ndarray, log_q: np.ndarray, share: np.ndarray | float
-) -> np.ndarray:
+    disc_logits: tf.Tensor, log_q: tf.Tensor, share: tf.Tensor | float
+) -> tf.Tensor:
     """Computes log (D q / (a (1 - D) + q)), a = (1 - share) / share.
 
     Args:
       disc_logits: float [..., L], the discriminator's; D = sigmoid(-logit).
       log_q: float [..., L], of the generator, nats.
       share: of the tokens that are replaced in training, k / m, in (0, 1];
-        float [..., 1] or one number.
+        float64 [..., 1] or one number.
 
     Returns:
-      float64 [..., L], nats.
+      float [..., L], nats, in the precision of `disc_logits`.
     """
-    logits, log_q = (np.asarray(x, np.float64) for x in (disc_logits, log_q))
-    share = np.asarray(share, np.float64)
-    with np.errstate(divide="ignore"):
-        log_a = np.log(1.0 - share) - np.log(share)  # -inf: all are replaced
-    rest = np.logaddexp(log_a + log_sigmoid(logits), log_q)
-    return log_sigmoid(-logits) + log_q - rest
+    logits = tf.convert_to_tensor(disc_logits)
+    share = tf.convert_to_tensor(share, tf.float64)
+    log_a = tf.math.log(1.0 - share) - tf.math.log(share)
+    log_a = tf.cast(log_a, logits.dtype)  # -inf: all are replaced
+    fake = log_a + tf.math.log_sigmoid(logits)
+    rest = tf.maximum(fake, log_q) + tf.math.softplus(-tf.abs(fake - log_q))
+    return tf.math.log_sigmoid(-logits) + log_q - rest
 
 
-def log_sigmoid(x: np.ndarray) -> np.ndarray:
-    """Computes -log(1 + exp(-x)) without overflow, in the precision of x."""
-    return -np.logaddexp(0.0, -x)
+def log_probs_of_texts(
+    disc_logits: tf.Tensor,
+    log_q: tf.Tensor,
+    input_mask: tf.Tensor,
+    *,
+    masking: MaskingConfig,
+    max_seq_length: int,
+) -> tf.Tensor:
+    """Computes `electra_log_probs` of rows [CLS] text [SEP].
+
+    Args:
+      disc_logits: float32 [B, L], the discriminator's.
+      log_q: float32 [B, L], of the towers, nats.
+      input_mask: int32 [B, L], 1 on tokens.
+      masking: of the training.
+      max_seq_length: tokens of its longest rows.
+
+    Returns:
+      float32 [B, L], nats; of no use at [CLS], [SEP] and padding.
+    """
+    num_candidates = tf.reduce_sum(input_mask, -1, keepdims=True) - 2
+    share = share_of_replaced(num_candidates, masking, max_seq_length)
+    return electra_log_probs(disc_logits, log_q, share)
 
 
 def share_of_replaced(
-    num_candidates: np.ndarray, masking: MaskingConfig, max_seq_length: int
-) -> np.ndarray:
+    num_candidates: tf.Tensor, masking: MaskingConfig, max_seq_length: int
+) -> tf.Tensor:
     """Returns what training replaces of the candidates of a row, k / m.
 
     Args:
-      num_candidates: int [...], m, the tokens of a text; at least 1. A row has
-        [CLS] and [SEP] besides.
+      num_candidates: int [...], m, the tokens of a text. A row has [CLS] and
+        [SEP] besides.
       masking: of the training.
       max_seq_length: tokens of its longest rows.
 
     Returns:
       float64 [...], at most 1.
     """
+    num_candidates = tf.cast(num_candidates, tf.float64)
     wanted = (num_candidates + 2) * masking.mask_prob_at(1.0)
     most = masking.max_predictions_per_seq(max_seq_length)
-    chosen = np.clip(np.round(wanted), 1, most)
-    return np.minimum(chosen / num_candidates, 1.0)
+    chosen = tf.clip_by_value(tf.round(wanted), 1.0, most)
+    return tf.minimum(chosen / num_candidates, 1.0)
 
 
-def check_samples(config: PretrainingConfig) -> None:
+def check_samples(objective: ObjectiveConfig, masking: MaskingConfig) -> None:
     """Refuses a training whose samples the formula of two towers misses.
 
     Args:
-      config: of a training of two towers and a discriminator.
+      objective: of a training of two towers and a discriminator.
+      masking: of the same.
 
     Raises:
       UserError: naming the settings.
     """
-    objective = config.objective
-    strategy = config.masking.masking_strategy
+    strategy = masking.masking_strategy
     fits = (
         objective.temperature == 1,
         objective.temperature_end in (None, 1),
