@@ -85,6 +85,12 @@ class ExportConfig:
         require_choices(self)
         require(self, "formats", "of onnx and tflite", _FORMATS.issuperset)
         require(self, "threshold", "between 0 and 1", lambda x: 0 < x < 1)
+        if self.formats and self.precision != "float32":
+            raise UserError(
+                "`precision` must be float32 where `formats` are written. "
+                f"Received: {self.precision}. Export twice, without --formats "
+                "and without --precision."
+            )
         is_run = bool(self.data_dir or self.model_name)
         if self.model and (is_run or self.checkpoint):
             raise UserError(

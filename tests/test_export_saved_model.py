@@ -76,6 +76,13 @@ def test_a_directory_without_a_run_is_refused(trained, tmp_path):
         ExportConfig(data_dir=str(data_dir))
 
 
+def test_formats_in_fewer_bits_are_refused():
+    with pytest.raises(UserError, match="Received: int8. Export twice"):
+        ExportConfig(
+            data_dir="d", model_name="m", formats=("onnx",), precision="int8"
+        )
+
+
 def test_formats_are_checked_before_anything_is_written(
     trained, tmp_path, monkeypatch
 ):
