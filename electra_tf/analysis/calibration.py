@@ -30,7 +30,6 @@ from electra_tf.analysis.reporting.statistics import (
     shown,
 )
 from electra_tf.analysis.scoring import progress, word_scores
-from electra_tf.analysis.scoring.pseudo_likelihood import log_sigmoid
 from electra_tf.analysis.scoring.scorer import Scorer
 from electra_tf.analysis.scoring.scores import Items
 from electra_tf.checkpoint import calibration
@@ -209,7 +208,8 @@ def figures(
       items: of the test texts, whose suspicion is a logit.
       temperature: that divides it.
     """
-    probability = np.exp(log_sigmoid(items.suspicion / temperature))
+    logits = items.suspicion / temperature
+    probability = np.exp(-np.logaddexp(0.0, -logits))
     by_text = reliability.bins_by_text(items, probability)
     is_flagged = items.suspicion >= 0
     flagged = reliability.bins_by_text(items, probability, is_flagged)
