@@ -33,7 +33,7 @@ def test_each_is_made_by_venv_and_filled_by_its_own_pip():
 
 def test_ours_is_this_checkout():
     assert (environments.ROOT / "electra_tf/__init__.py").exists()
-    for name, extra in (("electra_tf", "hf"), ("kserve", "serve")):
+    for name, extra in (("electra_tf", "hf,onnx,tflite"), ("kserve", "serve")):
         checkout = f"{environments.ROOT}[{extra}]"
         assert environments.PACKAGES[name] == ("--editable", checkout)
 
