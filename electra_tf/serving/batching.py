@@ -1,8 +1,9 @@
 """Requests that wait while others are answered are answered together.
 
-A network answers thirty texts together in far less time than one by one. No
-request waits for others to come: one that finds nothing at work is answered at
-once, alone, and those that come meanwhile are the next batch.
+For accelerators, which one text leaves idle: on CPUs padding costs more than a
+batch saves (docs/serving.md). No request waits for others to come: one that
+finds nothing at work is answered at once, alone, and those that come meanwhile
+are the next batch.
 """
 
 import asyncio
