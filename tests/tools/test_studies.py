@@ -2,12 +2,16 @@
 
 import dataclasses
 import json
+import tomllib
 
 import pytest
 import studies
 from tiny_study import TEXT
 
 from electra_tf import flops_computation
+from electra_tf.config.analysis import AnalysisConfig
+from electra_tf.configure_finetuning import FinetuningConfig
+from electra_tf.util import config_flags
 from electra_tf.util.errors import UserError
 
 SHIPPED = sorted((studies.ROOT / "configs/studies").glob("*.toml"))
@@ -78,6 +82,16 @@ def test_bad_study_is_refused_by_name(tmp_path, old, new, message):
     with pytest.raises(UserError, match=message) as error:
         studies.read_study(path)
     assert "bad" in str(error.value)
+
+
+@pytest.mark.parametrize("name", tomllib.loads(studies.PROBES.read_text()))
+def test_flags_of_a_shipped_probe_are_of_its_command(name):
+    module, *flags = studies.read_probes([name])[name].command
+    config_class = {
+        "electra_tf.analyze": AnalysisConfig,
+        "electra_tf.run_finetuning": FinetuningConfig,
+    }[module]
+    config_flags.parse(config_class, flags)
 
 
 def test_unknown_probe_is_refused():
