@@ -19,6 +19,7 @@ import keras
 import machine
 import numpy as np
 import tensorflow as tf
+from peers import encoder_sizes
 from reports import spread
 
 from electra_tf.config.model import BertConfig
@@ -29,7 +30,6 @@ from electra_tf.util import config_flags
 from electra_tf.util.config_fields import one_of, require, require_choices
 
 _PRECISIONS = ("float32", "bfloat16", "int8")
-_SIZES = {"small": (128, 256, 4), "base": (768, 768, 12)}
 _NAMES = ("input_ids", "input_mask", "segment_ids")
 
 States = Callable[[int], np.ndarray]
@@ -94,14 +94,8 @@ def main(config: BenchmarkConfig) -> None:
 def _export(
     config: BenchmarkConfig, precision: str, path: pathlib.Path
 ) -> pathlib.Path:
-    embedding_size, hidden_size, heads = _SIZES[config.size]
     sizes = BertConfig(
-        vocab_size=30522,
-        embedding_size=embedding_size,
-        hidden_size=hidden_size,
-        num_hidden_layers=12,
-        num_attention_heads=heads,
-        intermediate_size=4 * hidden_size,
+        **encoder_sizes(config.size, num_hidden_layers=12, vocab_size=30522)
     )
     keras.utils.set_random_seed(0)
     policy = POLICIES["float32" if precision == "int8" else precision]
