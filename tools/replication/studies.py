@@ -107,7 +107,7 @@ class Study:
     name: str = ""
     """That of its file."""
 
-    arms: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
+    arms: Mapping[str, Sequence[str]]
     """Name -> flags."""
 
     def __post_init__(self) -> None:
@@ -251,7 +251,6 @@ def _make(kind: type, values: Mapping[str, Any], path: Any) -> Any:  # noqa: ANN
     fields = dataclasses.fields(kind)
     known = {field.name for field in fields}
     needed = {f.name for f in fields if f.default is dataclasses.MISSING}
-    needed -= {"arms"}
     if wrong := (values.keys() - known) | (needed - values.keys()):
         raise UserError(
             f"{path} must have {', '.join(sorted(needed))}, and may have "
