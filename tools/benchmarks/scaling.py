@@ -24,7 +24,7 @@ from peer_step import PRECISIONS, Worker
 from peers import Setting
 from reports import spread
 
-from electra_tf.util import config_flags, console, optional_packages
+from electra_tf.util import config_flags, console, optional_packages, plotting
 from electra_tf.util.config_fields import one_of, require, require_choices
 from electra_tf.util.errors import UserError
 
@@ -33,7 +33,7 @@ _EMBEDDING_SIZE = 128
 _HEAD_SIZE = 64
 _MAX_LENGTH = 512
 _VARIANTS = {"electra_tf": "", "torch": "fused"}
-_INCHES = (16, 3.2)
+_INCHES = (12, 2.8)
 
 DIMENSIONS = {
     "batch_size": (4, 8, 16, 32, 64),
@@ -179,8 +179,8 @@ def main(config: ScalingConfig) -> None:
     output.mkdir(parents=True, exist_ok=True)
     draw(
         output / "time.png",
-        "seconds of an update",
-        {x: spread(cost.seconds)["median"] for x, cost in costs.items()},
+        "seconds of an update, the fastest",
+        {x: min(cost.seconds) for x, cost in costs.items()},
     )
     draw(
         output / "memory.png",
@@ -249,28 +249,27 @@ def draw(path: pathlib.Path, label: str, figures: dict[Point, float]) -> None:
       label: of the figure.
       figures: of the points.
     """
-    from matplotlib.figure import Figure
-
     dimensions = list(dict.fromkeys(x.dimension for x in figures))
-    picture = Figure(_INCHES, layout="constrained")
-    panels = picture.subplots(1, len(dimensions), sharey=True, squeeze=False)
-    for axes, dimension in zip(panels[0], dimensions, strict=True):
-        for peer in _VARIANTS:
+    picture = plotting.make_figure(*_INCHES)
+    panels = picture.subplots(1, len(dimensions), sharey=True, squeeze=False)[0]
+    for axes, dimension in zip(panels, dimensions, strict=True):
+        for peer, colour in zip(_VARIANTS, plotting.COLOURS, strict=False):
             line = [
                 (x.value, y)
                 for x, y in figures.items()
                 if x.peer == peer and x.dimension == dimension
             ]
             if line:
-                axes.plot(*zip(*line, strict=True), marker="o", label=peer)
-        axes.set_xlabel(_LABELS[dimension])
+                axes.plot(
+                    *zip(*line, strict=True), "o-", color=colour, label=peer
+                )
+        plotting.set_style(axes, "", _LABELS[dimension])
         axes.locator_params(axis="x", nbins=4)
         axes.set_xlim(left=0)
-        axes.grid(alpha=0.3)
-    panels[0][0].set_ylim(bottom=0)
-    panels[0][0].set_ylabel(label)
-    panels[0][0].legend()
-    picture.savefig(path, dpi=72)
+    plotting.set_style(panels[0], label, _LABELS[dimensions[0]])
+    panels[0].set_ylim(bottom=0)
+    panels[0].legend(frameon=False, fontsize=9)
+    plotting.save(picture, path)
 
 
 if __name__ == "__main__":

@@ -8,13 +8,17 @@ not run again, so that the command may be stopped at any time and given again. A
 line of another version of the package or of other settings does not count: it
 is named, stays where it is, and its run is made again. First each arm tries the
 study's learning rates, for a short time; then all arms are trained, seed by
-seed. A run whose discriminator has not learnt is not probed.
+seed. A run whose discriminator has not learnt is not probed. With --jobs=2 two
+runs are made at a time, each with half of the cores: for small encoders that is
+faster than one after the other. What a run prints is in --data_dir/logs.
 
 Source of the gate: none; a discriminator that knows the share of replaced
 tokens alone has the entropy of that share as its loss.
 """
 
 import dataclasses
+import functools
+import hashlib
 import json
 import math
 import os
@@ -24,7 +28,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent import futures
 from importlib import metadata
 from typing import Any
 
@@ -32,16 +37,26 @@ import studies
 from studies import ROOT, Probe, Run, Study
 
 from electra_tf.util import config_flags, console, files
+from electra_tf.util.config_fields import require
 from electra_tf.util.errors import UserError
 
 GATE = 0.95
 """Greatest loss of a discriminator that is probed, as a share of the entropy of
 the share of replaced tokens."""
 
+_THREADS = (
+    "OMP_NUM_THREADS",
+    "TF_NUM_INTEROP_THREADS",
+    "TF_NUM_INTRAOP_THREADS",
+)
+"""Variables that limit a process's threads."""
+_SHOWN = ("gate", "disc_auc", "masked_lm_loss", "loss")
 _PACKAGES = ("electra_tf", "tensorflow", "keras", "numpy")
 
 Record = dict[str, Any]
 """A line of the results."""
+Call = Callable[..., None]
+"""Runs a module with flags."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -63,7 +78,11 @@ class StudyConfig:
     results: str = ""
     """JSON lines. Default: the study's file, its ending .jsonl."""
 
+    jobs: int = 1
+    """Runs at a time."""
+
     def __post_init__(self) -> None:
+        require(self, "jobs", "at least 1", lambda x: x > 0)
         for name in ("study", "data_dir"):
             if not getattr(self, name):
                 raise UserError(
@@ -83,13 +102,12 @@ def main(config: StudyConfig) -> None:
     study = studies.read_study(config.study)
     probes = studies.read_probes(study.probes) if config.probe_data else {}
     results = Results(config.results_path)
-    for arm in study.arms:
-        for run in study.trials(arm):
-            _finish(run, config, {}, results)
+    trials = [run for arm in study.arms for run in study.trials(arm)]
+    _finish_all(trials, config, {}, results)
     rates = {arm: results.learning_rate(study, arm) for arm in study.arms}
-    for seed in range(len(study.seeds)):
-        for arm, rate in rates.items():
-            _finish(study.runs(arm, rate)[seed], config, probes, results)
+    of_arms = [study.runs(arm, rate) for arm, rate in rates.items()]
+    runs = [run for of_seed in zip(*of_arms, strict=True) for run in of_seed]
+    _finish_all(runs, config, probes, results)
     console.say(f"All runs of {study.name} are in {config.results_path}.")
 
 
@@ -141,25 +159,53 @@ class Results:
         return best["learning_rate"]
 
 
+def _finish_all(
+    runs: Sequence[Run],
+    config: StudyConfig,
+    probes: Mapping[str, Probe],
+    results: Results,
+) -> None:
+    """Makes the runs without a line, the first alone: it builds the data."""
+    missing = [run for run in runs if not results.find(run)]
+    finish = functools.partial(
+        _finish, config=config, probes=probes, results=results
+    )
+    for run in missing[:1]:
+        finish(run)
+    with futures.ThreadPoolExecutor(config.jobs) as pool:
+        waiting = [pool.submit(finish, run) for run in missing[1:]]
+        try:
+            for done in futures.as_completed(waiting):
+                done.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
 def _finish(
     run: Run, config: StudyConfig, probes: Mapping[str, Probe], results: Results
 ) -> None:
-    """Trains and probes a run, if its line is not there."""
-    if results.find(run):
-        return
-    console.say(f"== {run.name}")
+    """Trains and probes a run."""
     place = {
         "data_dir": config.data_dir,
         "corpus": config.corpus,
         "model_name": run.model_name,
     }
     flags = [f"--{name}={value}" for name, value in place.items()]
-    _call("electra_tf.run_pretraining", *run.flags(), *flags)
-    results.add(_record(run, config, probes))
+    log = pathlib.Path(config.data_dir) / "logs" / f"{run.model_name}.log"
+    threads = max(1, (os.cpu_count() or 1) // config.jobs)
+    call = functools.partial(_call, log, threads)
+    call("electra_tf.run_pretraining", *run.flags(), *flags)
+    record = _record(run, config, probes, call)
+    results.add(record)
+    figures = record["held_out"] | {"gate": record["gate"]}
+    shown = [f"{k} {figures[k]:.4g}" for k in _SHOWN if figures.get(k)]
+    shown += [f"{k} {v['1.0']:.4g}" for k, v in record["probes"].items()]
+    console.say(f"{run.name}: {', '.join(shown)}")
 
 
 def _record(
-    run: Run, config: StudyConfig, probes: Mapping[str, Probe]
+    run: Run, config: StudyConfig, probes: Mapping[str, Probe], call: Call
 ) -> Record:
     """Probes a run that is trained, and returns its line."""
     model_dir = pathlib.Path(config.data_dir) / "models" / run.model_name
@@ -168,6 +214,12 @@ def _record(
     is_probed = gate is None or gate <= GATE
     if not is_probed:
         console.warn(f"{run.name}: not probed, its gate is {gate:.3f}.")
+    vocabulary = pathlib.Path(config.data_dir, "vocab.txt")
+    names = {
+        "model_name": run.model_name,
+        "data_dir": config.data_dir,
+        "data": config.probe_data,
+    }
     return {
         "run": run.name,
         "arm": run.arm,
@@ -176,15 +228,16 @@ def _record(
         "is_trial": run.is_trial,
         "fingerprint": run.fingerprint,
         "num_train_steps": run.num_train_steps,
-        "training_flops": held_out["training_flops"],
+        "training_flops": studies.count_flops(run.config),
         "training_seconds": training_seconds(
             _read_lines(model_dir / "metrics.jsonl"),
             run.config.training.train_batch_size,
         ),
         "gate": gate,
+        "vocabulary": hashlib.sha256(vocabulary.read_bytes()).hexdigest()[:16],
         "held_out": held_out,
         "probes": {
-            name: _probe(probe, run, model_dir, config)
+            name: _probe(probe, run, model_dir, names, call)
             for name, probe in probes.items()
             if is_probed and not run.is_trial and probe.is_of(run.arm, 1.0)
         },
@@ -213,11 +266,13 @@ def share_of_entropy(held_out: Mapping[str, float]) -> float | None:
 def training_seconds(
     log: Sequence[Mapping[str, float]], batch_size: int
 ) -> float:
-    """Returns the seconds of all updates, at the median speed of a run's log.
+    """Returns the seconds of all updates, at the speed of an undisturbed one.
 
-    So neither tracing nor what other processes took for a while is counted.
+    That is the log's ninth decile: neither tracing nor what other processes
+    took is counted.
     """
-    speed = statistics.median(line["sequences_per_second"] for line in log)
+    speeds = [line["sequences_per_second"] for line in log]
+    speed = statistics.quantiles(speeds, n=10, method="inclusive")[-1]
     return log[-1]["step"] * batch_size / speed
 
 
@@ -245,31 +300,26 @@ def _parse(line: str, place: str) -> dict[str, Any]:
 
 
 def _probe(
-    probe: Probe, run: Run, model_dir: pathlib.Path, config: StudyConfig
+    probe: Probe,
+    run: Run,
+    model_dir: pathlib.Path,
+    names: Mapping[str, str],
+    call: Call,
 ) -> dict[str, float]:
     """Returns share of the training -> score."""
-    last = run.num_train_steps
-    return {
-        str(share): _score(
-            probe, model_dir / f"model.ckpt-{round(share * last)}", run, config
-        )
-        for share in studies.CURVE
-        if probe.is_of(run.arm, share)
-    }
+    scores = {}
+    for share in studies.CURVE:
+        if probe.is_of(run.arm, share):
+            step = round(share * run.num_train_steps)
+            of_model = {**names, "model": f"{model_dir}/model.ckpt-{step}"}
+            scores[str(share)] = _score(probe, of_model, call)
+    return scores
 
 
-def _score(
-    probe: Probe, checkpoint: pathlib.Path, run: Run, config: StudyConfig
-) -> float:
+def _score(probe: Probe, names: Mapping[str, str], call: Call) -> float:
     with tempfile.TemporaryDirectory() as output:
-        names = {
-            "model": checkpoint,
-            "model_name": run.model_name,
-            "data_dir": config.data_dir,
-            "data": config.probe_data,
-            "output": output,
-        }
-        _call(*(part.format(**names) for part in probe.command))
+        names = {**names, "output": output}
+        call(*(part.format(**names) for part in probe.command))
         return probe.read(files.read_json(probe.report.format(**names)))
 
 
@@ -281,18 +331,24 @@ def _cpu() -> str:
     return names[0] if names else platform.machine()
 
 
-def _call(*command: str) -> None:
-    """Runs a module of the package.
+def _call(log: pathlib.Path, threads: int, *command: str) -> None:
+    """Runs a module of the package; its output is added to a log.
 
     Raises:
       SystemExit: with its exit code, if it fails.
     """
     path = os.pathsep.join(filter(None, [str(ROOT), os.getenv("PYTHONPATH")]))
-    code = subprocess.run(
-        [sys.executable, "-m", *command],
-        env={**os.environ, "PYTHONPATH": path},
-    ).returncode
+    limits = dict.fromkeys(_THREADS, str(threads))
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("a") as output:
+        code = subprocess.run(
+            [sys.executable, "-m", *command],
+            env={**os.environ, **limits, "PYTHONPATH": path},
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        ).returncode
     if code:
+        console.warn(f"{command[0]} ended with code {code}: see {log}.")
         raise SystemExit(code)
 
 
