@@ -1,0 +1,99 @@
+"""Workers that are killed or stopped, under the launcher."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from electra_tf.util import distribution
+from tests import test_run_pretraining as command
+
+pytestmark = pytest.mark.faults
+
+_BOUND = distribution.SECONDS_TO_MISS + 15
+
+
+class _Job:
+    """A job of two workers under the launcher, and what it says.
+
+    Attributes:
+      lines: (time, text) of its output.
+    """
+
+    def __init__(self, data_dir, name, *flags, max_restarts=0):
+        _, _, _, *words = command._command(data_dir, name, *flags)
+        self.process = subprocess.Popen(
+            [
+                sys.executable,
+                command.ROOT / "tools" / "launch_local.py",
+                "--workers=2",
+                f"--max_restarts={max_restarts}",
+                "--",
+                *words,
+            ],
+            env=command._environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self.lines = []
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def _read(self):
+        with self.process.stdout as output:
+            for line in output:
+                self.lines.append((time.monotonic(), line))
+
+    def kill(self, number, name):
+        """Sends a signal to a worker; returns when."""
+        text = "".join(line for _, line in self.lines)
+        pid = re.search(rf"Worker {number} is process (\d+)\.", text)[1]
+        os.kill(int(pid), signal.Signals[name])
+        return time.monotonic()
+
+    def time_of(self, text):
+        return next(at for at, line in self.lines if text in line)
+
+    def end(self):
+        code = self.process.wait(600)
+        self._reader.join()
+        return code, "".join(line for _, line in self.lines)
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory):
+    """A data directory with a run of two workers that nothing disturbed."""
+    directory = tmp_path_factory.mktemp("data")
+    (directory / "corpus.txt").write_text(command._text())
+    code, output = _Job(directory, "undisturbed").end()
+    assert code == 0, output
+    return directory
+
+
+@pytest.mark.parametrize("name", ["SIGKILL", "SIGSTOP"])
+@pytest.mark.parametrize("lost", [0, 1])
+def test_a_job_that_loses_a_worker_ends_with_the_same_bits(
+    data_dir, lost, name
+):
+    """Checkpoints are so frequent that many a loss falls into one."""
+    model = f"{name}_{lost}"
+    flags = "--save_checkpoints_steps=2"
+    job = _Job(data_dir, model, flags, max_restarts=1)
+    command._wait_for_step(job.process, data_dir, model, 7)
+    at = job.kill(lost, name)
+    code, output = job.end()
+    assert code == 0, output
+    said = f"[{1 - lost}] All workers must"
+    assert f"{said} go on to the end. Received: worker {lost} at " in output
+    assert job.time_of(said) - at < _BOUND
+    assert "Traceback" not in output and "Restart 1 of 1" in output
+    command._assert_equal_bits(
+        command._tensors(data_dir, model),
+        command._tensors(data_dir, "undisturbed"),
+    )
