@@ -15,7 +15,7 @@ from tests import test_run_pretraining as command
 
 pytestmark = pytest.mark.faults
 
-_BOUND = distribution.SECONDS_TO_MISS + 15
+_BOUND = distribution.SECONDS_TO_MISS + 30
 
 
 class _Job:
@@ -89,9 +89,10 @@ def test_a_job_that_loses_a_worker_ends_with_the_same_bits(
     at = job.kill(lost, name)
     code, output = job.end()
     assert code == 0, output
-    said = f"[{1 - lost}] All workers must"
-    assert f"{said} go on to the end. Received: worker {lost} at " in output
-    assert job.time_of(said) - at < _BOUND
+    said = f"[{1 - lost}] All workers must go on to the end. Received: "
+    assert f"{said}worker {lost} at " in output
+    ended = job.time_of(f"Worker {1 - lost} ended with exit code 7.")
+    assert ended - at < _BOUND
     assert "Traceback" not in output and "Restart 1 of 1" in output
     command._assert_equal_bits(
         command._tensors(data_dir, model),

@@ -89,9 +89,7 @@ def launch(
                 number = _wait(processes, noted, seconds_to_follow)
             if number is None:
                 return ExitCode.DONE
-            code = processes[number].returncode
-            code = 128 - code if code < 0 else code
-            console.say(f"Worker {number} failed first, with exit code {code}.")
+            code = _exit_code(processes[number])
             if restart == max_restarts or code in LASTING or noted:
                 break
             console.say(f"Restart {restart + 1} of {max_restarts}.")
@@ -178,8 +176,12 @@ def _wait(
       The number of the worker that failed first; None if none did.
     """
     first, deadline, passed_on = None, math.inf, 0
+    running = list(processes)
     while True:
-        running = [x for x in processes if x.poll() is None]
+        for process in [x for x in running if x.poll() is not None]:
+            running.remove(process)
+            number, code = processes.index(process), _exit_code(process)
+            console.say(f"Worker {number} ended with exit code {code}.")
         if first is None:
             first = _failed(processes)
             deadline = math.inf if first is None else time.monotonic()
@@ -194,6 +196,12 @@ def _wait(
             if time.monotonic() > deadline:
                 process.kill()
         time.sleep(_SECONDS_BETWEEN_LOOKS)
+
+
+def _exit_code(process: subprocess.Popen) -> int:
+    """Returns the exit code of a process that ended, as a shell gives it."""
+    code = process.returncode
+    return 128 - code if code < 0 else code
 
 
 def _failed(processes: Sequence[subprocess.Popen]) -> int | None:

@@ -9,6 +9,7 @@ import json
 import os
 import re
 import socket
+import textwrap
 import time
 from collections.abc import Sequence
 from concurrent import futures
@@ -24,7 +25,10 @@ EXAMPLE = (
 
 _KINDS = ("chief", "worker")
 _ADDRESS = re.compile(r".+:\d+")
-_MAX_TEXT = 300
+_ABORTED = "Collective ops is aborted by: "
+_ADVICE = "The error could be from a previous operation."
+_TO_CHIEF = "/tensorflow.CoordinationService/"
+_MAX_TEXT = 200
 _SILENT = "(stopped sending heartbeats):"
 _SECONDS_BETWEEN_TRIES = 0.5
 _SECONDS_TO_ANSWER = 2.0
@@ -133,12 +137,12 @@ def lost_error(
     """
     lost = _lost(everyone, number, text)
     who = _named(everyone, lost) if lost else "another worker"
-    line = " ".join(text.split())
+    cause = (text.partition(_ABORTED)[2] or text).partition(_ADVICE)[0]
     return LostWorkerError(
         f"All workers must go on to the end. Received: {who} ended, hangs or "
         "cannot be reached; its log may say why. Give all workers the same "
         "command again: they go on from the last checkpoint. (TensorFlow: "
-        f"{line[:_MAX_TEXT]})"
+        f"{textwrap.shorten(cause, _MAX_TEXT)})"
     )
 
 
@@ -148,6 +152,8 @@ def _lost(everyone: Sequence[Worker], number: int, text: str) -> list[int]:
     silent = text.partition(_SILENT)[2]
     if silent:
         return [i for i in others if everyone[i].task + "\n" in silent]
+    if _TO_CHIEF in text and number:
+        return [0]
     closed = [i for i in others if not _answers(everyone[i].address)]
     blamed = [i for i in others if everyone[i].task in text]
     return [i for i in closed if i in blamed] or closed or blamed

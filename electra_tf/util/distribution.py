@@ -144,7 +144,10 @@ class Workers:
     def __init__(self, strategy: tf.distribute.Strategy) -> None:
         self.number, self.count = worker(strategy)
         self._strategy = strategy
-        self._sum = tf.function(self._sum_over_workers)
+        self._sum = tf.function(
+            self._sum_over_workers,
+            input_signature=[tf.TensorSpec([self.count, None])],
+        )
 
     def any(self, *flags: bool) -> tuple[bool, ...]:
         """Says of each flag whether a worker has set it."""

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import subprocess
 
 import launch_local
@@ -15,6 +16,7 @@ from electra_tf.util.errors import ExitCode
 
 ROOT = pathlib.Path(__file__).parents[2]
 LAUNCH = ROOT / "tools" / "launch"
+_LASTING = launch_local.LASTING - {ExitCode.STOPPED_BY_SIGNAL}
 _PYTHON = """#!/bin/bash
 echo "$TF_CONFIG $*" >> "$LOG"
 exit "${CODE:-0}"
@@ -90,15 +92,23 @@ def test_slurm_starts_a_worker_a_node(run):
         assert words[-1] == "--x=y"
 
 
-@pytest.mark.parametrize("code", [*ExitCode, 137])
-def test_slurm_queues_again_what_a_restart_mends(run, code):
+@pytest.mark.parametrize(
+    ("code", "is_again"),
+    [(0, False), (6, False), (7, True), (42, True), (137, True)],
+)
+def test_slurm_queues_again_what_a_restart_mends(run, code, is_again):
     variables = {"SLURM_JOB_NODELIST": "n[1-2]", "SLURM_JOB_ID": "5"}
     ended, lines = run(
-        "bash", str(LAUNCH / "slurm.sh"), CODE=str(int(code)), **variables
+        "bash", str(LAUNCH / "slurm.sh"), CODE=str(code), **variables
     )
     assert ended == code
-    is_again = code in (ExitCode.LOST_WORKER, ExitCode.STOPPED_BY_SIGNAL, 137)
     assert ("requeue 5" in lines) == is_again
+
+
+def test_slurm_queues_nothing_again_that_lasts():
+    text = (LAUNCH / "slurm.sh").read_text()
+    (codes,) = re.findall(r"    (0 \| .*)\) ;;", text)
+    assert set(map(int, codes.split(" | "))) == {0, *_LASTING}
 
 
 @pytest.fixture(scope="module")
@@ -141,10 +151,9 @@ def test_kubernetes_restarts_what_the_launcher_restarts(manifest):
             assert rule["onExitCodes"]["containerName"] == worker["name"]
             assert rule["onExitCodes"]["operator"] == "In"
             codes[rule["action"]] = set(rule["onExitCodes"]["values"])
-    stopped = {ExitCode.STOPPED_BY_SIGNAL}
     assert codes == {
-        "FailJob": launch_local.LASTING - stopped,
-        "Ignore": stopped,
+        "FailJob": _LASTING,
+        "Ignore": {ExitCode.STOPPED_BY_SIGNAL},
     }
 
 

@@ -102,6 +102,7 @@ _TWO = _SILENT.replace("task:1", "task:1\n/job:chief/replica:0/task:0")
         ("from remote target /job:worker/replica:0/task:1: x", [0, 2], [2]),
         ("from remote target /job:worker/replica:0/task:1: x", [0], [0]),
         ("from remote target /job:worker/replica:0/task:1: x", [], [2]),
+        ("RPC: /tensorflow.CoordinationService/Heartbeat", [2], [0]),
         ("Collective ops is aborted", [0], [0]),
         ("Collective ops is aborted by /job:worker/replica:0/task:0", [], []),
     ],

@@ -25,10 +25,14 @@ srun --kill-on-bad-exit=0 --wait=0 bash -c \
     'exec bash tools/launch/worker.sh "$ADDRESSES" "$SLURM_PROCID" "$@"' - "$@"
 code=$?
 
-# 7: a worker was lost; 42: stopped by a signal; over 128: killed by one. srun
-# gives the highest code of all workers.
-restarts=${SLURM_RESTART_COUNT:-0}
-if [[ ($code -eq 7 || $code -eq 42 || $code -gt 128) && $restarts -lt 20 ]]; then
-    scontrol requeue "$SLURM_JOB_ID"
-fi
+# What a restart cannot mend ends here. srun gives the highest code of all
+# workers.
+case $code in
+    0 | 2 | 3 | 4 | 5 | 6) ;;
+    *)
+        if [[ ${SLURM_RESTART_COUNT:-0} -lt 20 ]]; then
+            scontrol requeue "$SLURM_JOB_ID"
+        fi
+        ;;
+esac
 exit "$code"
