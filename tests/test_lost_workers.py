@@ -1,8 +1,10 @@
 """Workers that are killed or stopped, under the launcher."""
 
+import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -98,3 +100,31 @@ def test_a_job_that_loses_a_worker_ends_with_the_same_bits(
         command._tensors(data_dir, model),
         command._tensors(data_dir, "undisturbed"),
     )
+
+
+def test_a_worker_alone_names_the_missing_one_and_hears_signals(tmp_path):
+    ports = command._free_ports(2)
+    cluster = {"worker": [f"localhost:{port}" for port in ports]}
+    task = {"type": "worker", "index": 1}
+    place = json.dumps({"cluster": cluster, "task": task})
+
+    def start(seconds):
+        flag = f"--join_timeout={seconds}"
+        return command._start(tmp_path, "alone", flag, TF_CONFIG=place)
+
+    process = start(1)
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 7, output
+    assert f"no answer from worker 0 at localhost:{ports[0]}. Start" in output
+    assert "Traceback" not in output
+    process = start(300)
+    while process.poll() is None and not _is_open(ports[1]):
+        time.sleep(0.1)
+    process.send_signal(signal.SIGTERM)
+    output, _ = process.communicate(timeout=10)
+    assert process.returncode == 42, output
+
+
+def _is_open(port):
+    with socket.socket() as probe:
+        return probe.connect_ex(("localhost", port)) == 0

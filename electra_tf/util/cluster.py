@@ -137,7 +137,7 @@ def lost_error(
     """
     lost = _lost(everyone, number, text)
     who = _named(everyone, lost) if lost else "another worker"
-    cause = (text.partition(_ABORTED)[2] or text).partition(_ADVICE)[0]
+    cause = text.rpartition(_ABORTED)[2].partition(_ADVICE)[0]
     return LostWorkerError(
         f"All workers must go on to the end. Received: {who} ended, hangs or "
         "cannot be reached; its log may say why. Give all workers the same "
@@ -151,12 +151,17 @@ def _lost(everyone: Sequence[Worker], number: int, text: str) -> list[int]:
     others = [i for i in range(len(everyone)) if i != number]
     silent = text.partition(_SILENT)[2]
     if silent:
-        return [i for i in others if everyone[i].task + "\n" in silent]
+        return [i for i in others if _names(silent, everyone[i])]
     if _TO_CHIEF in text and number:
         return [0]
     closed = [i for i in others if not _answers(everyone[i].address)]
-    blamed = [i for i in others if everyone[i].task in text]
+    blamed = [i for i in others if _names(text, everyone[i])]
     return [i for i in closed if i in blamed] or closed or blamed
+
+
+def _names(text: str, worker: Worker) -> bool:
+    """Returns whether a text holds a worker's task, task:1 but not task:11."""
+    return bool(re.search(rf"{worker.task}\b", text))
 
 
 def _unreached(

@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 
 import launch_local
@@ -139,6 +140,32 @@ def test_kubernetes_objects_fit_each_other(manifest):
     assert addresses["value"].split(",") == expected
     claimed = {volume["name"] for volume in pod["volumes"]}
     assert {mount["name"] for mount in worker["volumeMounts"]} == claimed
+
+
+def _known(given, kept):
+    """Returns the part of an object that is kept, by its keys."""
+    if isinstance(given, dict):
+        return {k: _known(v, kept[k]) for k, v in given.items() if k in kept}
+    if isinstance(given, list):
+        return [_known(*pair) for pair in zip(given, kept, strict=False)]
+    return given
+
+
+@pytest.mark.skipif(not shutil.which("kubectl"), reason="needs kubectl")
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [(0, ["selector", "job-name=electra"]), (1, ["env", "ADDED=1"])],
+)
+def test_kubernetes_own_types_have_each_field(
+    tmp_path, manifest, number, words
+):
+    """kubectl drops fields that it does not know as it changes an object."""
+    given = {**manifest[number], "misspelt": 1}
+    path = tmp_path / "object.json"
+    path.write_text(json.dumps(given))
+    command = ["kubectl", "set", *words, "--local", "-f", path, "-o", "json"]
+    kept = subprocess.run(command, capture_output=True, check=True, timeout=60)
+    assert _known(given, json.loads(kept.stdout)) == manifest[number]
 
 
 def test_kubernetes_restarts_what_the_launcher_restarts(manifest):

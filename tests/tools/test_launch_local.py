@@ -58,7 +58,7 @@ def test_each_worker_has_its_place_and_a_prefix(tmp_path, capfd):
         ("os.kill(os.getpid(), signal.SIGKILL)", 1, 2, 0),
         ("os.kill(os.getpid(), signal.SIGKILL)", 0, 1, 137),
         ("sys.exit(1)", 2, 2, 0),
-        *((f"sys.exit({code})", 2, 1, code) for code in (2, 3, 4, 5, 6, 42)),
+        *((f"sys.exit({code})", 2, 1, code) for code in (2, 42)),
     ],
 )
 def test_failures_that_may_pass_start_all_again(
