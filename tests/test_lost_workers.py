@@ -128,3 +128,13 @@ def test_a_worker_alone_names_the_missing_one_and_hears_signals(tmp_path):
 def _is_open(port):
     with socket.socket() as probe:
         return probe.connect_ex(("localhost", port)) == 0
+
+
+def test_a_worker_with_an_error_of_its_own_ends_all(tmp_path):
+    """The chief has no text to build records from; nothing starts again."""
+    job = _Job(tmp_path, "textless", max_restarts=1)
+    code, output = job.end()
+    assert code == 2, output
+    assert "[1] All workers must go on to the end. Received: worker 0" in output
+    assert job.time_of("Worker 1 ended with exit code 7.")
+    assert "Traceback" not in output and "Restart" not in output

@@ -1,4 +1,4 @@
-"""Starts the workers of a pre-training on this machine, as on many machines.
+r"""Starts the workers of a pre-training on this machine, as on many machines.
 
 python tools/launch_local.py --workers=3 --max_restarts=2 -- \
     --flagfile=configs/small.cfg --data_dir=DIR
@@ -46,13 +46,15 @@ _SECONDS_TO_FOLLOW = 60.0  # twice what workers need to miss one of them
 def main() -> int:
     """Launches what the command line asks for; returns the exit code."""
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+        usage="%(prog)s --workers=N [--max_restarts=N] -- FLAGS",
+        description=__doc__,
+        formatter_class=argparse.RawTextHelpFormatter,
     )
     parser.add_argument("--workers", type=int, required=True, help="processes")
     parser.add_argument(
         "--max_restarts", type=int, default=0, help="after failures (default 0)"
     )
-    parser.add_argument("flags", nargs="*", help="of run_pretraining, after --")
+    parser.add_argument("flags", nargs="*", help="of run_pretraining")
     args = parser.parse_args()
     if args.workers < 1 or args.max_restarts < 0:
         parser.error("--workers must be at least 1, --max_restarts at least 0")

@@ -26,10 +26,12 @@ EXAMPLE = (
 _KINDS = ("chief", "worker")
 _ADDRESS = re.compile(r".+:\d+")
 _ABORTED = "Collective ops is aborted by: "
-_ADVICE = "The error could be from a previous operation."
+_ADVICE = re.compile("The (?:error could be from|tasks have crashed)")
 _TO_CHIEF = "/tensorflow.CoordinationService/"
 _MAX_TEXT = 200
-_SILENT = "(stopped sending heartbeats):"
+_SILENT = re.compile(
+    r"(?:stopped sending heartbeats\)|timed out task names):((?:\s*/job:\S+)+)"
+)
 _SECONDS_BETWEEN_TRIES = 0.5
 _SECONDS_TO_ANSWER = 2.0
 
@@ -137,7 +139,7 @@ def lost_error(
     """
     lost = _lost(everyone, number, text)
     who = _named(everyone, lost) if lost else "another worker"
-    cause = text.rpartition(_ABORTED)[2].partition(_ADVICE)[0]
+    cause = _ADVICE.split(text.rpartition(_ABORTED)[2])[0]
     return LostWorkerError(
         f"All workers must go on to the end. Received: {who} ended, hangs or "
         "cannot be reached; its log may say why. Give all workers the same "
@@ -149,9 +151,8 @@ def lost_error(
 def _lost(everyone: Sequence[Worker], number: int, text: str) -> list[int]:
     """Returns who is lost, as far as TensorFlow's text and the ports tell."""
     others = [i for i in range(len(everyone)) if i != number]
-    silent = text.partition(_SILENT)[2]
-    if silent:
-        return [i for i in others if _names(silent, everyone[i])]
+    if silent := _SILENT.search(text):
+        return [i for i in others if _names(silent[1], everyone[i])]
     if _TO_CHIEF in text and number:
         return [0]
     closed = [i for i in others if not _answers(everyone[i].address)]

@@ -90,6 +90,11 @@ def test_a_port_that_another_process_has_is_named():
 _SILENT = """The following tasks are unhealthy (stopped sending heartbeats):
 /job:worker/replica:0/task:1
 The tasks have crashed."""
+_LATE = """# of tasks that reached the barrier: 2/3.
+The first task at the barrier: /job:chief/replica:0/task:0. \
+Some timed out task names:
+/job:worker/replica:0/task:1
+while calling /tensorflow.CoordinationService/RegisterTask"""
 _TWO = _SILENT.replace("task:1", "task:1\n/job:chief/replica:0/task:0")
 
 
@@ -99,6 +104,7 @@ _TWO = _SILENT.replace("task:1", "task:1\n/job:chief/replica:0/task:0")
         (_SILENT, [], [2]),
         (_SILENT.replace("task:1", "task:11"), [], []),
         (_TWO, [2], [0, 2]),
+        (_LATE, [], [2]),
         ("from remote target /job:worker/replica:0/task:1: x", [0, 2], [2]),
         ("from remote target /job:worker/replica:0/task:1: x", [0], [0]),
         ("from remote target /job:worker/replica:0/task:1: x", [], [2]),
