@@ -138,3 +138,11 @@ def test_a_worker_with_an_error_of_its_own_ends_all(tmp_path):
     assert "[1] All workers must go on to the end. Received: worker 0" in output
     assert job.time_of("Worker 1 ended with exit code 7.")
     assert "Traceback" not in output and "Restart" not in output
+
+
+def test_a_chief_waits_no_longer_for_a_worker_that_ended(data_dir):
+    """Worker 1 ends in good order, while the chief is at no fault."""
+    flags = [[], ["--eval_tfrecords=nowhere"]]
+    chief, other = command._run_workers(data_dir, flags, [7, 2])
+    assert "Received: worker 1 at localhost:" in chief
+    assert "nowhere" in other and "Traceback" not in chief + other

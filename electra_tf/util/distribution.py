@@ -322,8 +322,6 @@ def _bound_silence(everyone: Sequence[cluster.Worker]) -> None:
     )
     config = context.context().coordination_service
     config.cluster_register_with_barrier = True  # else the time is an hour
-    # A worker that ends with an error is not signed off, but missed.
-    config.agent_destruction_without_shutdown = True
 
 
 def _tpu() -> tf.distribute.Strategy:
