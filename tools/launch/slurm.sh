@@ -19,9 +19,9 @@ hosts=$(scontrol show hostnames "$SLURM_JOB_NODELIST")
 ADDRESSES=$(echo "$hosts" | sed "s/\$/:$port/" | paste -sd,)
 export ADDRESSES
 
-# Slurm sends the signal of --signal to the workers themselves. They end by
-# themselves after a failure: srun must not kill them in the middle of a save.
-srun --kill-on-bad-exit=0 --wait=0 bash -c \
+# Slurm sends the signal of --signal to the workers themselves. After a failure
+# they end by themselves within a minute; srun kills those that hang after five.
+srun --kill-on-bad-exit=0 --wait=300 bash -c \
     'exec bash tools/launch/worker.sh "$ADDRESSES" "$SLURM_PROCID" "$@"' - "$@"
 code=$?
 
