@@ -118,7 +118,7 @@ def _started(
     command: Sequence[str], num_workers: int
 ) -> Iterator[list[subprocess.Popen]]:
     """Starts workers, copies their output, and ends them whatever happens."""
-    cluster = {"worker": [f"localhost:{p}" for p in _free_ports(num_workers)]}
+    cluster = {"worker": [f"localhost:{p}" for p in free_ports(num_workers)]}
     processes, copies = [], []
     try:
         for number in range(num_workers):
@@ -147,7 +147,7 @@ def _started(
             copy.join()
 
 
-def _free_ports(number: int) -> list[int]:
+def free_ports(number: int) -> list[int]:
     """Returns ports that nothing listens at."""
     with contextlib.ExitStack() as stack:
         found = [

@@ -2,24 +2,17 @@
 
 import contextlib
 import json
+import re
 import socket
 import threading
 import time
 from concurrent import futures
 
 import pytest
+from launch_local import free_ports
 
 from electra_tf.util import cluster
 from electra_tf.util.errors import ExitCode, LostWorkerError, UserError, explain
-
-
-def free_ports(number):
-    with contextlib.ExitStack() as stack:
-        servers = [
-            stack.enter_context(socket.create_server(("localhost", 0)))
-            for _ in range(number)
-        ]
-        return [server.getsockname()[1] for server in servers]
 
 
 def _workers(number):
@@ -59,14 +52,15 @@ def test_workers_wait_for_the_last_and_say_for_whom(capsys):
     everyone = _workers(3)
     assert _join(everyone, 10, [0, 0.5, 0]) == [None] * 3
     said = capsys.readouterr().out
-    assert f"Waiting for worker 1 at {everyone[1].address} (0 s of 10)." in said
+    who = f"worker 1 at {everyone[1].address}"
+    assert re.search(rf"Waiting for {who} \(\d s of 10\)\.", said)
 
 
 def test_workers_that_do_not_come_are_named_within_the_timeout():
     everyone = _workers(4)
     began = time.monotonic()
     errors = _join(everyone, 0.5, [0, None, 0, None])
-    assert 0.5 < time.monotonic() - began < 3
+    assert 0.5 < time.monotonic() - began < 8
     assert len(errors) == 2
     for error in errors:
         assert isinstance(error, LostWorkerError)
