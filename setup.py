@@ -37,6 +37,7 @@ setuptools.setup(
             "matplotlib>=3.9",
             "pytest>=8",
             "pytest-xdist>=3.6",
+            "pyyaml>=6",
             "safetensors>=0.4.5",
             "scikit-learn>=1.5",
         ],

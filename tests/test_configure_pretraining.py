@@ -127,6 +127,7 @@ def test_milestones_are_steps():
         ("--mask_prob_end=1", r"`mask_prob_end` must be in \(0, 1\)"),
         ("--masking_strategy=words", "one of .uniform.whole_word.ngram"),
         ("--original_masking --masking_strategy=span", "Drop one of the two"),
+        ("--join_timeout=0", "`join_timeout` must be at least 1"),
         ("--max_ngram=0", "`max_ngram` must be at least 1"),
         ("--unigram_alpha=-1", "`unigram_alpha` must be at least 0"),
         ("--mask_token_prob=.9 --random_token_prob=.2", "must be at most 1"),

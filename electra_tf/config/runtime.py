@@ -67,6 +67,9 @@ class ComputeConfig:
     """Devices: one device, all GPUs of this machine, the machines of
     TF_CONFIG, or a TPU; auto takes what it finds."""
 
+    join_timeout: int = 120
+    """Seconds to wait for the other machines of TF_CONFIG to start."""
+
     jit_compile: str = one_of("auto", "true", "false")
     """Compile updates and evaluation with XLA; auto where that is faster."""
 
@@ -93,7 +96,9 @@ class ComputeConfig:
     system, which is faster. Of the GNU C library."""
 
     def __post_init__(self) -> None:
-        counts = "gradient_accumulation_steps save_checkpoints_steps"
+        counts = (
+            "gradient_accumulation_steps save_checkpoints_steps join_timeout"
+        )
         require(self, counts, "at least 1", lambda n: n >= 1)
         require_choices(self)
 

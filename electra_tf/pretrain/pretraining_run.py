@@ -53,6 +53,7 @@ _SHOWN = {
 }
 
 
+@distribution.naming_lost_workers()
 def run(
     config: PretrainingConfig,
     callbacks: Sequence[keras.callbacks.Callback] = (),
@@ -68,8 +69,11 @@ def run(
       UserError: before any training, if something is wrong with it, or if
         workers were given different ones.
       StoppedBySignal: while training, once a checkpoint is saved.
+      LostWorkerError: if another worker does not come, ends or hangs.
     """
-    strategy = distribution.make_strategy(config.runtime.strategy)
+    strategy = distribution.make_strategy(
+        config.runtime.strategy, join_timeout=config.runtime.join_timeout
+    )
     workers = distribution.Workers(strategy)
     workers.check_alike(agreement.settings(config))
     _check(config, strategy)
@@ -92,6 +96,7 @@ def run(
             _evaluate(model, data.held_out, is_chief=is_chief)
         if is_chief:
             _finish(model)
+        distribution.barrier(strategy)  # the chief is the last to end
 
 
 def make_model(
@@ -161,11 +166,8 @@ def load(run: RunConfig, checkpoint: str = "") -> PretrainingModel:
 def _describe(model: PretrainingModel, strategy: tf.distribute.Strategy) -> str:
     """Says how many weights there are, and where."""
     trained, frozen = (
-        sum(math.prod(v.shape) for v in variables)
-        for variables in (
-            model.trainable_variables,
-            model.non_trainable_weights,
-        )
+        sum(math.prod(v.shape) for v in group)
+        for group in (model.trainable_variables, model.non_trainable_weights)
     )
     note = f" and {frozen:,} frozen" if frozen else ""
     return f"Weights: {trained:,}{note}, on {distribution.describe(strategy)}."
@@ -265,9 +267,8 @@ def _train(
     config = model.config
     is_chief = distribution.is_chief(strategy)
     if is_chief:
-        config_flags.save_config(
-            pathlib.Path(config.run.model_dir) / "config.json", config
-        )
+        path = pathlib.Path(config.run.model_dir, "config.json")
+        config_flags.save_config(path, config)
     schedule = training_utils.Schedule(
         num_train_steps=config.training.num_train_steps,
         iterations_per_loop=config.runtime.iterations_per_loop,
@@ -317,11 +318,9 @@ def _batches(
 
     if len(sources) == 1:
         return iterator(sources[0])
-    interleaving = tf.data.Dataset.from_tensor_slices(
-        schedule.interleaving(step)
-    )
+    order = tf.data.Dataset.from_tensor_slices(schedule.interleaving(step))
     return training_utils.InterleavedBatches(
-        tuple(map(iterator, sources)), iter(interleaving)
+        tuple(map(iterator, sources)), iter(order)
     )
 
 
@@ -359,7 +358,7 @@ def _evaluate(
 ) -> None:
     """Evaluates on all workers, and shows samples."""
     if held_out is not None:
-        results_dir = pathlib.Path(model.config.run.model_dir) / "results"
+        results_dir = pathlib.Path(model.config.run.model_dir, "results")
         with naming_faults({held_out.max_seq_length: held_out}):
             evaluation.report(model, held_out, results_dir)
     elif is_chief:
@@ -372,9 +371,9 @@ def _evaluate(
 def _finish(model: PretrainingModel) -> None:
     """Exports, and says what comes next."""
     config = model.config
-    model_dir = pathlib.Path(config.run.model_dir)
     if config.run.do_export:
-        for directory in export.export(model, model_dir / "saved_model"):
+        saved_model = pathlib.Path(config.run.model_dir, "saved_model")
+        for directory in export.export(model, saved_model):
             console.say(f"Exported {directory}")
     console.say(_next_steps(config))
 

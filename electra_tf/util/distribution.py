@@ -1,30 +1,39 @@
 """Devices and workers: the only file that knows of them."""
 
+import collections
+import contextlib
 import functools
 import hashlib
-import json
 import os
 import re
 import signal
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.compiler.xla.tsl.protobuf import coordination_config_pb2
+from tensorflow.python.eager import context
 
-from electra_tf.util import console
-from electra_tf.util.errors import UserError, shown
+from electra_tf.util import cluster, console
+from electra_tf.util.errors import UserError, reason, shown
 
-_KINDS = ("chief", "worker")
-_ADDRESS = re.compile(r".+:\d+")
-_EXAMPLE = (
-    'TF_CONFIG=\'{"cluster": {"worker": ["host0:2222", "host1:2222"]}, '
-    '"task": {"type": "worker", "index": 0}}\''
+SECONDS_TO_MISS = 30
+"""Silence after which a worker is lost to the others."""
+
+_LOST = (
+    tf.errors.AbortedError,
+    tf.errors.CancelledError,
+    tf.errors.DeadlineExceededError,
+    tf.errors.InternalError,
+    tf.errors.UnavailableError,
 )
+_OF_WORKERS = re.compile("[Cc]ollective|[Cc]oordination|remote target|/job:")
 _ONE_AND_NINE = 1 + 9 / 128  # squared: 1 + 18.63 / 128, in bfloat16 1 + 19/128
 
 
-def make_strategy(name: str) -> tf.distribute.Strategy:
+def make_strategy(
+    name: str, *, join_timeout: float = 120
+) -> tf.distribute.Strategy:
     """Makes the distribution strategy for a name.
 
     Args:
@@ -33,19 +42,21 @@ def make_strategy(name: str) -> tf.distribute.Strategy:
         machines that the TF_CONFIG environment variable lists; "tpu"; "auto"
         for multi_worker with such a TF_CONFIG, else mirrored with several
         GPUs, else one.
+      join_timeout: seconds that "multi_worker" waits for other workers.
 
     Returns:
       The strategy. The same training step runs under all of them.
 
     Raises:
       UserError: if what the name needs is not there.
+      LostWorkerError: if another worker does not come.
     """
     if name == "auto":
         name = _automatic()
     return {
         "one": tf.distribute.get_strategy,
         "mirrored": _mirrored,
-        "multi_worker": _multi_worker,
+        "multi_worker": functools.partial(_multi_worker, join_timeout),
         "tpu": _tpu,
     }[name]()
 
@@ -93,6 +104,24 @@ def num_local_replicas(strategy: tf.distribute.Strategy) -> int:
     return strategy.num_replicas_in_sync // worker(strategy)[1]
 
 
+@contextlib.contextmanager
+def naming_lost_workers() -> Iterator[None]:
+    """Explains errors of TensorFlow inside that come from another worker.
+
+    Raises:
+      LostWorkerError: in their place.
+    """
+    try:
+        yield
+    except _LOST as error:
+        everyone = cluster.workers()
+        if len(everyone) < 2 or not _OF_WORKERS.search(str(error)):
+            raise
+        raise cluster.lost_error(
+            everyone, cluster.own_number(), reason(error)
+        ) from error
+
+
 def barrier(strategy: tf.distribute.Strategy) -> None:
     """Waits until every worker has come here."""
     Workers(strategy).gather([0])
@@ -115,7 +144,10 @@ class Workers:
     def __init__(self, strategy: tf.distribute.Strategy) -> None:
         self.number, self.count = worker(strategy)
         self._strategy = strategy
-        self._sum = tf.function(self._sum_over_workers)
+        self._sum = tf.function(
+            self._sum_over_workers,
+            input_signature=[tf.TensorSpec([self.count, None])],
+        )
 
     def any(self, *flags: bool) -> tuple[bool, ...]:
         """Says of each flag whether a worker has set it."""
@@ -229,60 +261,10 @@ def _digest(text: str) -> int:
 
 
 def _automatic() -> str:
-    if len(_cluster()) > 1:
+    if len(cluster.workers()) > 1:
         return "multi_worker"
     several = len(tf.config.list_logical_devices("GPU")) > 1
     return "mirrored" if several else "one"
-
-
-def _cluster() -> list[str]:
-    """Returns the addresses of the training workers in TF_CONFIG."""
-    cluster = _tf_config().get("cluster", {})
-    if not isinstance(cluster, dict):
-        raise _tf_config_error(f"`cluster` is {cluster!r}")
-    addresses = []
-    for kind in _KINDS:
-        listed = cluster.get(kind, [])
-        if not isinstance(listed, list) or not all(
-            isinstance(x, str) and _ADDRESS.fullmatch(x) for x in listed
-        ):
-            raise _tf_config_error(f"{kind!r} in `cluster` is {listed!r}")
-        addresses += listed
-    return addresses
-
-
-def _check_task() -> None:
-    """Refuses a TF_CONFIG that does not say which worker this one is."""
-    task = _tf_config().get("task")
-    if not isinstance(task, dict):
-        raise _tf_config_error(f"`task` is {task!r}")
-    kind, index = task.get("type"), task.get("index")
-    if kind not in _KINDS:
-        raise _tf_config_error(f"`type` in `task` is {kind!r}")
-    count = len(_tf_config()["cluster"].get(kind, []))
-    if type(index) is not int or not 0 <= index < count:
-        raise _tf_config_error(
-            f"`index` in `task` is {index!r}, of {count} of the type {kind!r}"
-        )
-
-
-def _tf_config() -> dict[str, Any]:
-    """Returns what TF_CONFIG holds; nothing where it is not set."""
-    try:
-        config = json.loads(os.environ.get("TF_CONFIG", "") or "{}")
-    except ValueError as error:
-        raise _tf_config_error(f"no JSON ({error})") from error
-    if not isinstance(config, dict):
-        raise _tf_config_error("no dictionary")
-    return config
-
-
-def _tf_config_error(received: str) -> UserError:
-    return UserError(
-        "The environment variable TF_CONFIG must be a JSON dictionary that "
-        "lists all workers by host:port and says which of them this one is, as "
-        f"in {_EXAMPLE}. Received: {received}."
-    )
 
 
 def _keep_graphs_alike() -> None:
@@ -304,15 +286,17 @@ def _mirrored() -> tf.distribute.Strategy:
     return tf.distribute.MirroredStrategy([device.name for device in devices])
 
 
-def _multi_worker() -> tf.distribute.Strategy:
-    if not _cluster():
+def _multi_worker(join_timeout: float) -> tf.distribute.Strategy:
+    everyone = cluster.workers()
+    if not everyone:
         raise UserError(
             "--strategy=multi_worker needs the environment variable TF_CONFIG "
             "in every worker. Received: none that lists any. Example for "
-            f"worker 0 of two: {_EXAMPLE}"
+            f"worker 0 of two: {cluster.EXAMPLE}"
         )
-    _check_task()
+    cluster.wait_for_all(everyone, cluster.own_number(), join_timeout)
     _keep_graphs_alike()
+    _bound_silence(everyone)
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     # TensorFlow has put a handler of its own before Python's, which does no
     # more than write a line.
@@ -320,9 +304,31 @@ def _multi_worker() -> tf.distribute.Strategy:
     return strategy
 
 
+def _bound_silence(everyone: Sequence[cluster.Worker]) -> None:
+    """Sets how long TensorFlow waits for workers that do not answer.
+
+    It has no public function for that.
+    """
+    jobs = collections.Counter(each.kind for each in everyone)
+    context.context().configure_coordination_service(
+        service_type="standalone",
+        service_leader=everyone[0].task,
+        coordinated_jobs=[
+            coordination_config_pb2.CoordinatedJob(name=name, num_tasks=number)
+            for name, number in jobs.items()
+        ],
+        cluster_register_timeout_in_ms=1000 * SECONDS_TO_MISS,
+        heartbeat_timeout_in_ms=1000 * SECONDS_TO_MISS,
+    )
+    config = context.context().coordination_service
+    config.cluster_register_with_barrier = True  # else the time is an hour
+
+
 def _tpu() -> tf.distribute.Strategy:
     try:
-        resolver = tf.distribute.cluster_resolver.TPUClusterResolver()
+        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(
+            os.environ.get("TPU_NAME", "local")  # the TPU of this machine
+        )
         tf.config.experimental_connect_to_cluster(resolver)
         tf.tpu.experimental.initialize_tpu_system(resolver)
     except (ValueError, tf.errors.OpError) as error:

@@ -9,6 +9,7 @@
 | 4 | NON_FINITE_LOSS | a loss, or weights, became infinite or not a number |
 | 5 | OUT_OF_MEMORY | the batch does not fit the device or the machine |
 | 6 | NO_SPACE | a disk or a quota is full, whatever was being written |
+| 7 | LOST_WORKER | another worker did not come, ended or hangs |
 | 42 | STOPPED_BY_SIGNAL | what was done is saved; run again to go on |
 | 130 | INTERRUPTED | Ctrl-C in a command that does not train |
 | 141 | OUTPUT_CLOSED | what read the output, as `head`, has gone away |
@@ -42,6 +43,7 @@ class ExitCode(enum.IntEnum):
     NON_FINITE_LOSS = 4
     OUT_OF_MEMORY = 5
     NO_SPACE = 6
+    LOST_WORKER = 7
     STOPPED_BY_SIGNAL = 42
     INTERRUPTED = 130
     OUTPUT_CLOSED = 141
@@ -67,6 +69,12 @@ class NonFiniteLossError(RuntimeError):
     """The loss, or a weight, is infinite or not a number."""
 
     exit_code: ClassVar[ExitCode] = ExitCode.NON_FINITE_LOSS
+
+
+class LostWorkerError(RuntimeError):
+    """Another worker of the run did not come, ended or hangs."""
+
+    exit_code: ClassVar[ExitCode] = ExitCode.LOST_WORKER
 
 
 class StoppedBySignal(Exception):

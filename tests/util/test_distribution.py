@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.util import distribution
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import LostWorkerError, UserError
 from tests.several_workers import Meeting
 
 
@@ -130,6 +130,25 @@ def test_signals_are_heard_although_tensorflow_has_its_own_handler():
         timeout=120,
     )
     assert "Interrupted: Stopped by a signal" in ended.stderr
+
+
+def _naming(text):
+    with distribution.naming_lost_workers():
+        raise tf.errors.UnavailableError(None, None, text)
+
+
+def test_errors_about_workers_are_explained_and_others_are_not(tf_config):
+    silent = "(stopped sending heartbeats):\n/job:worker/replica:0/task:1\n"
+    with pytest.raises(tf.errors.UnavailableError):
+        _naming(silent)  # there are no workers
+    tf_config(_of_task({"type": "worker", "index": 0}))
+    with pytest.raises(LostWorkerError, match="worker 1 at host1:2222 ended"):
+        _naming(silent)
+    with pytest.raises(tf.errors.UnavailableError):
+        _naming("gs://bucket/model.ckpt: 503")
+    with pytest.raises(UserError):
+        with distribution.naming_lost_workers():
+            raise UserError("/job:worker/replica:0/task:1")
 
 
 def _product(value):

@@ -23,6 +23,7 @@ Done = tuple[Trial, dict[str, Any]]
 """A trial, and what its `result.json` holds."""
 
 
+@distribution.naming_lost_workers()
 def run(config: FinetuningConfig) -> dict[str, Any]:
     """Trains, evaluates and predicts with every trial, and reports.
 
@@ -31,6 +32,7 @@ def run(config: FinetuningConfig) -> dict[str, Any]:
 
     Raises:
       UserError: before any training, if something is wrong with it.
+      LostWorkerError: if another worker does not come, ends or hangs.
     """
     task_builder.check(config)
     if config.run.write_plots:
@@ -57,7 +59,9 @@ def prepare(config: FinetuningConfig) -> Experiment:
         tensor_float_32=config.runtime.tensor_float_32,
         deterministic=config.runtime.deterministic,
     )
-    strategy = distribution.make_strategy(config.runtime.strategy)
+    strategy = distribution.make_strategy(
+        config.runtime.strategy, join_timeout=config.runtime.join_timeout
+    )
     _check_batch(config, strategy.num_replicas_in_sync)
     given, weights = config, pretrained.read(config)
     config, weights = pretrained.settle(config, weights)

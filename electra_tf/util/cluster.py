@@ -1,0 +1,239 @@
+"""The workers of a run, as TF_CONFIG lists them, and their coming together.
+
+TensorFlow waits for missing workers for an hour, in silence and deaf to
+signals. So each worker first opens its port, until it has reached those of all
+others; only then TensorFlow, which needs the port, starts.
+"""
+
+import json
+import os
+import re
+import socket
+import textwrap
+import time
+from collections.abc import Sequence
+from concurrent import futures
+from typing import Any, NamedTuple
+
+from electra_tf.util import console
+from electra_tf.util.errors import LostWorkerError, UserError, listed
+
+EXAMPLE = (
+    'TF_CONFIG=\'{"cluster": {"worker": ["host0:2222", "host1:2222"]}, '
+    '"task": {"type": "worker", "index": 0}}\''
+)
+
+_KINDS = ("chief", "worker")
+_ADDRESS = re.compile(r".+:\d+")
+_ABORTED = "Collective ops is aborted by: "
+_ADVICE = re.compile("The (?:error could be from|tasks have crashed)")
+_TO_CHIEF = "/tensorflow.CoordinationService/"
+_MAX_TEXT = 200
+_SILENT = re.compile(
+    r"(?:stopped sending heartbeats\)|timed out task names):((?:\s*/job:\S+)+)"
+)
+_SECONDS_BETWEEN_TRIES = 0.5
+_SECONDS_TO_ANSWER = 2.0
+
+
+class Worker(NamedTuple):
+    """A worker process of a cluster.
+
+    Attributes:
+      kind: "chief" or "worker".
+      index: among those of its kind.
+      address: host:port at which it listens.
+    """
+
+    kind: str
+    index: int
+    address: str
+
+    @property
+    def task(self) -> str:
+        """TensorFlow's name of it."""
+        return f"/job:{self.kind}/replica:0/task:{self.index}"
+
+
+def workers() -> list[Worker]:
+    """Returns the workers that TF_CONFIG lists, the chief first.
+
+    Raises:
+      UserError: if its cluster cannot be used.
+    """
+    cluster = _tf_config().get("cluster", {})
+    if not isinstance(cluster, dict):
+        raise _tf_config_error(f"`cluster` is {cluster!r}")
+    found = []
+    for kind in _KINDS:
+        addresses = cluster.get(kind, [])
+        if not isinstance(addresses, list) or not all(
+            isinstance(x, str) and _ADDRESS.fullmatch(x) for x in addresses
+        ):
+            raise _tf_config_error(f"{kind!r} in `cluster` is {addresses!r}")
+        found += [Worker(kind, i, text) for i, text in enumerate(addresses)]
+    return found
+
+
+def own_number() -> int:
+    """Returns which of `workers()` this process is.
+
+    Raises:
+      UserError: if TF_CONFIG does not say it.
+    """
+    task = _tf_config().get("task")
+    if not isinstance(task, dict):
+        raise _tf_config_error(f"`task` is {task!r}")
+    kind, index = task.get("type"), task.get("index")
+    if kind not in _KINDS:
+        raise _tf_config_error(f"`type` in `task` is {kind!r}")
+    numbers = [i for i, each in enumerate(workers()) if each.kind == kind]
+    if type(index) is not int or not 0 <= index < len(numbers):
+        raise _tf_config_error(
+            f"`index` in `task` is {index!r}, of {len(numbers)} of the type "
+            f"{kind!r}"
+        )
+    return numbers[index]
+
+
+def wait_for_all(
+    everyone: Sequence[Worker], number: int, join_timeout: float
+) -> None:
+    """Waits until every worker can be reached.
+
+    Args:
+      everyone: of the cluster.
+      number: of this worker among them.
+      join_timeout: seconds to wait.
+
+    Raises:
+      LostWorkerError: naming those that did not come.
+      UserError: if this worker's own port cannot be opened.
+    """
+    missing = [i for i in range(len(everyone)) if i != number]
+    began = time.monotonic()
+    progress = console.Periodic(console.say)
+    with (
+        _listening(everyone, number),
+        futures.ThreadPoolExecutor(len(everyone)) as pool,
+    ):
+        while missing := _unreached(pool, everyone, missing):
+            waited = time.monotonic() - began
+            if waited > join_timeout:
+                raise _missing_error(everyone, missing, join_timeout)
+            who = _named(everyone, missing)
+            text = f"Waiting for {who} ({waited:.0f} s of {join_timeout:.0f})."
+            progress(lambda text=text: text)
+            time.sleep(_SECONDS_BETWEEN_TRIES)
+
+
+def lost_error(
+    everyone: Sequence[Worker], number: int, text: str
+) -> LostWorkerError:
+    """Returns the error that explains TensorFlow's about another worker.
+
+    Args:
+      everyone: of the cluster.
+      number: of this worker among them.
+      text: of TensorFlow's error.
+    """
+    lost = _lost(everyone, number, text)
+    who = _named(everyone, lost) if lost else "another worker"
+    cause = _ADVICE.split(text.rpartition(_ABORTED)[2])[0]
+    return LostWorkerError(
+        f"All workers must go on to the end. Received: {who} ended, hangs or "
+        "cannot be reached; its log may say why. Give all workers the same "
+        "command again: they go on from the last checkpoint. (TensorFlow: "
+        f"{textwrap.shorten(cause, _MAX_TEXT)})"
+    )
+
+
+def _lost(everyone: Sequence[Worker], number: int, text: str) -> list[int]:
+    """Returns who is lost, as far as TensorFlow's text and the ports tell."""
+    others = [i for i in range(len(everyone)) if i != number]
+    if silent := _SILENT.search(text):
+        return [i for i in others if _names(silent[1], everyone[i])]
+    if _TO_CHIEF in text and number:
+        return [0]
+    closed = [i for i in others if not _answers(everyone[i].address)]
+    blamed = [i for i in others if _names(text, everyone[i])]
+    return [i for i in closed if i in blamed] or closed or blamed
+
+
+def _names(text: str, worker: Worker) -> bool:
+    """Returns whether a text holds a worker's task, task:1 but not task:11."""
+    return bool(re.search(rf"{worker.task}\b", text))
+
+
+def _unreached(
+    pool: futures.Executor, everyone: Sequence[Worker], numbers: Sequence[int]
+) -> list[int]:
+    """Returns those of some workers that do not answer, asked all at once."""
+    found = pool.map(_answers, [everyone[i].address for i in numbers])
+    return [i for i, there in zip(numbers, found, strict=True) if not there]
+
+
+def _answers(address: str) -> bool:
+    """Returns whether a process listens at an address, host:port."""
+    host, _, port = address.rpartition(":")
+    try:
+        where = (host.strip("[]"), int(port))
+        socket.create_connection(where, _SECONDS_TO_ANSWER).close()
+    except (OSError, OverflowError):
+        return False
+    return True
+
+
+def _named(everyone: Sequence[Worker], numbers: Sequence[int]) -> str:
+    """Names workers by number and address."""
+    return listed([f"worker {i} at {everyone[i].address}" for i in numbers])
+
+
+def _listening(everyone: Sequence[Worker], number: int) -> socket.socket:
+    """Opens the port of this worker."""
+    address = everyone[number].address
+    is_dual = socket.has_dualstack_ipv6()
+    try:
+        return socket.create_server(
+            ("", int(address.rpartition(":")[2])),
+            family=socket.AF_INET6 if is_dual else socket.AF_INET,
+            backlog=len(everyone),
+            dualstack_ipv6=is_dual,
+        )
+    except (OSError, OverflowError) as error:
+        raise UserError(
+            f"The port of {address}, which TF_CONFIG gives to this worker, "
+            f"number {number}, must be free on this machine. Received: "
+            f"{error}. End what uses it, as a worker of an earlier run, or "
+            "give every worker a TF_CONFIG with another port."
+        ) from error
+
+
+def _missing_error(
+    everyone: Sequence[Worker], missing: Sequence[int], join_timeout: float
+) -> LostWorkerError:
+    return LostWorkerError(
+        f"All {len(everyone)} workers must start within {join_timeout:g} "
+        f"seconds. Received: no answer from {_named(everyone, missing)}. Start "
+        "all with the same TF_CONFIG but for `index`, see that this machine "
+        "can reach those ports, or wait longer with --join_timeout."
+    )
+
+
+def _tf_config() -> dict[str, Any]:
+    """Returns what TF_CONFIG holds; nothing where it is not set."""
+    try:
+        config = json.loads(os.environ.get("TF_CONFIG", "") or "{}")
+    except ValueError as error:
+        raise _tf_config_error(f"no JSON ({error})") from error
+    if not isinstance(config, dict):
+        raise _tf_config_error("no dictionary")
+    return config
+
+
+def _tf_config_error(received: str) -> UserError:
+    return UserError(
+        "The environment variable TF_CONFIG must be a JSON dictionary that "
+        "lists all workers by host:port and says which of them this one is, as "
+        f"in {EXAMPLE}. Received: {received}."
+    )

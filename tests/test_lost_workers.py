@@ -1,0 +1,148 @@
+"""Workers that are killed or stopped, under the launcher."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from electra_tf.util import distribution
+from tests import test_run_pretraining as command
+
+pytestmark = pytest.mark.faults
+
+_BOUND = distribution.SECONDS_TO_MISS + 30
+
+
+class _Job:
+    """A job of two workers under the launcher, and what it says.
+
+    Attributes:
+      lines: (time, text) of its output.
+    """
+
+    def __init__(self, data_dir, name, *flags, max_restarts=0):
+        _, _, _, *words = command._command(data_dir, name, *flags)
+        self.process = subprocess.Popen(
+            [
+                sys.executable,
+                command.ROOT / "tools" / "launch_local.py",
+                "--workers=2",
+                f"--max_restarts={max_restarts}",
+                "--",
+                *words,
+            ],
+            env=command._environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self.lines = []
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def _read(self):
+        with self.process.stdout as output:
+            for line in output:
+                self.lines.append((time.monotonic(), line))
+
+    def kill(self, number, name):
+        """Sends a signal to a worker; returns when."""
+        text = "".join(line for _, line in self.lines)
+        pid = re.search(rf"Worker {number} is process (\d+)\.", text)[1]
+        os.kill(int(pid), signal.Signals[name])
+        return time.monotonic()
+
+    def time_of(self, text):
+        return next(at for at, line in self.lines if text in line)
+
+    def end(self):
+        code = self.process.wait(600)
+        self._reader.join()
+        return code, "".join(line for _, line in self.lines)
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory):
+    """A data directory with a run of two workers that nothing disturbed."""
+    directory = tmp_path_factory.mktemp("data")
+    (directory / "corpus.txt").write_text(command._text())
+    code, output = _Job(directory, "undisturbed").end()
+    assert code == 0, output
+    return directory
+
+
+@pytest.mark.parametrize("name", ["SIGKILL", "SIGSTOP"])
+@pytest.mark.parametrize("lost", [0, 1])
+def test_a_job_that_loses_a_worker_ends_with_the_same_bits(
+    data_dir, lost, name
+):
+    """Checkpoints are so frequent that many a loss falls into one."""
+    model = f"{name}_{lost}"
+    flags = "--save_checkpoints_steps=2"
+    job = _Job(data_dir, model, flags, max_restarts=1)
+    command._wait_for_step(job.process, data_dir, model, 7)
+    at = job.kill(lost, name)
+    code, output = job.end()
+    assert code == 0, output
+    said = f"[{1 - lost}] All workers must go on to the end. Received: "
+    assert f"{said}worker {lost} at " in output
+    ended = job.time_of(f"Worker {1 - lost} ended with exit code 7.")
+    assert ended - at < _BOUND
+    assert "Traceback" not in output and "Restart 1 of 1" in output
+    command._assert_equal_bits(
+        command._tensors(data_dir, model),
+        command._tensors(data_dir, "undisturbed"),
+    )
+
+
+def test_a_worker_alone_names_the_missing_one_and_hears_signals(tmp_path):
+    ports = command._free_ports(2)
+    cluster = {"worker": [f"localhost:{port}" for port in ports]}
+    task = {"type": "worker", "index": 1}
+    place = json.dumps({"cluster": cluster, "task": task})
+
+    def start(seconds):
+        flag = f"--join_timeout={seconds}"
+        return command._start(tmp_path, "alone", flag, TF_CONFIG=place)
+
+    process = start(1)
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 7, output
+    assert f"no answer from worker 0 at localhost:{ports[0]}. Start" in output
+    assert "Traceback" not in output
+    process = start(300)
+    while process.poll() is None and not _is_open(ports[1]):
+        time.sleep(0.1)
+    process.send_signal(signal.SIGTERM)
+    output, _ = process.communicate(timeout=10)
+    assert process.returncode == 42, output
+
+
+def _is_open(port):
+    with socket.socket() as probe:
+        return probe.connect_ex(("localhost", port)) == 0
+
+
+def test_a_worker_with_an_error_of_its_own_ends_all(tmp_path):
+    """The chief has no text to build records from; nothing starts again."""
+    job = _Job(tmp_path, "textless", max_restarts=1)
+    code, output = job.end()
+    assert code == 2, output
+    assert "[1] All workers must go on to the end. Received: worker 0" in output
+    assert job.time_of("Worker 1 ended with exit code 7.")
+    assert "Traceback" not in output and "Restart" not in output
+
+
+def test_a_chief_waits_no_longer_for_a_worker_that_ended(data_dir):
+    """Worker 1 ends in good order, while the chief is at no fault."""
+    flags = [[], ["--eval_tfrecords=nowhere"]]
+    chief, other = command._run_workers(data_dir, flags, [7, 2])
+    assert "Received: worker 1 at localhost:" in chief
+    assert "nowhere" in other and "Traceback" not in chief + other

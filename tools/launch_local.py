@@ -1,0 +1,219 @@
+r"""Starts the workers of a pre-training on this machine, as on many machines.
+
+python tools/launch_local.py --workers=3 --max_restarts=2 -- \
+    --flagfile=configs/small.cfg --data_dir=DIR
+
+What stands after `--` are flags of run_pretraining. Lines of output begin with
+the number of their worker. SIGTERM, SIGINT and SIGHUP are passed on, and the
+job ends with one checkpoint. After a failure that may pass, the job starts
+again with all workers, `--max_restarts` times, from its last checkpoint. The
+exit code is that of the worker that failed first.
+
+One machine with several GPUs needs no workers: --strategy=mirrored.
+"""
+
+import argparse
+import contextlib
+import json
+import math
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from typing import IO
+
+from electra_tf.util import console, signals
+from electra_tf.util.errors import ExitCode
+
+_COMMAND = (sys.executable, "-m", "electra_tf.run_pretraining")
+LASTING = {
+    ExitCode.BAD_INPUT,
+    ExitCode.DIRECTORY_IN_USE,
+    ExitCode.NON_FINITE_LOSS,
+    ExitCode.OUT_OF_MEMORY,
+    ExitCode.NO_SPACE,
+    ExitCode.STOPPED_BY_SIGNAL,
+}
+"""Exit codes that would come again, or were asked for."""
+_SECONDS_BETWEEN_LOOKS = 0.1
+_SECONDS_TO_FOLLOW = 60.0  # twice what workers need to miss one of them
+
+
+def main() -> int:
+    """Launches what the command line asks for; returns the exit code."""
+    parser = argparse.ArgumentParser(
+        usage="%(prog)s --workers=N [--max_restarts=N] -- FLAGS",
+        description=__doc__,
+        formatter_class=argparse.RawTextHelpFormatter,
+    )
+    parser.add_argument("--workers", type=int, required=True, help="processes")
+    parser.add_argument(
+        "--max_restarts", type=int, default=0, help="after failures (default 0)"
+    )
+    parser.add_argument("flags", nargs="*", help="of run_pretraining")
+    args = parser.parse_args()
+    if args.workers < 1 or args.max_restarts < 0:
+        parser.error("--workers must be at least 1, --max_restarts at least 0")
+    return launch(
+        [*_COMMAND, *args.flags],
+        num_workers=args.workers,
+        max_restarts=args.max_restarts,
+    )
+
+
+def launch(
+    command: Sequence[str],
+    *,
+    num_workers: int,
+    max_restarts: int = 0,
+    seconds_to_follow: float = _SECONDS_TO_FOLLOW,
+) -> int:
+    """Runs a command in several workers, again after failures that may pass.
+
+    Args:
+      command: of each worker; TF_CONFIG tells it which one it is.
+      num_workers: processes.
+      max_restarts: of all workers.
+      seconds_to_follow: after the first failure, until workers that have not
+        ended are killed.
+
+    Returns:
+      The exit code of the worker that failed first in the last start; 0 if
+      none did; of one that a signal killed, 128 more than its number.
+    """
+    with _noted_signals() as noted:
+        for restart in range(max_restarts + 1):
+            with _started(command, num_workers) as processes:
+                number = _wait(processes, noted, seconds_to_follow)
+            if number is None:
+                return ExitCode.DONE
+            code = _exit_code(processes[number])
+            if restart == max_restarts or code in LASTING or noted:
+                break
+            console.say(f"Restart {restart + 1} of {max_restarts}.")
+    return code
+
+
+@contextlib.contextmanager
+def _noted_signals() -> Iterator[list[int]]:
+    """Notes signals instead of following them."""
+    noted: list[int] = []
+    previous = {
+        number: signal.signal(number, lambda number, _: noted.append(number))
+        for number in signals.stop_signals()
+    }
+    try:
+        yield noted
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def _started(
+    command: Sequence[str], num_workers: int
+) -> Iterator[list[subprocess.Popen]]:
+    """Starts workers, copies their output, and ends them whatever happens."""
+    cluster = {"worker": [f"localhost:{p}" for p in free_ports(num_workers)]}
+    processes, copies = [], []
+    try:
+        for number in range(num_workers):
+            task = {"type": "worker", "index": number}
+            config = json.dumps({"cluster": cluster, "task": task})
+            process = subprocess.Popen(
+                command,
+                env={**os.environ, "TF_CONFIG": config},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                # A terminal's Ctrl-C then comes once: from here.
+                start_new_session=True,
+            )
+            processes.append(process)
+            console.say(f"Worker {number} is process {process.pid}.")
+            copies.append(
+                threading.Thread(target=_copy, args=(process.stdout, number))
+            )
+            copies[-1].start()
+        yield processes
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+        for copy in copies:
+            copy.join()
+
+
+def free_ports(number: int) -> list[int]:
+    """Returns ports that nothing listens at."""
+    with contextlib.ExitStack() as stack:
+        found = [
+            stack.enter_context(socket.create_server(("localhost", 0)))
+            for _ in range(number)
+        ]
+        return [server.getsockname()[1] for server in found]
+
+
+def _copy(output: IO[bytes], number: int) -> None:
+    """Copies the lines of a worker's output to ours."""
+    with output:
+        for line in output:
+            text = line.decode("utf-8", "replace").rstrip("\r\n")
+            # What read our output may have gone: the worker trains on.
+            with contextlib.suppress(OSError):
+                console.say(f"[{number}] {text}")
+
+
+def _wait(
+    processes: Sequence[subprocess.Popen],
+    noted: Sequence[int],
+    seconds_to_follow: float,
+) -> int | None:
+    """Waits for the end of all workers, and passes signals on.
+
+    Returns:
+      The number of the worker that failed first; None if none did.
+    """
+    first, deadline, passed_on = None, math.inf, 0
+    running = list(processes)
+    while True:
+        for process in [x for x in running if x.poll() is not None]:
+            running.remove(process)
+            number, code = processes.index(process), _exit_code(process)
+            console.say(f"Worker {number} ended with exit code {code}.")
+        if first is None:
+            first = _failed(processes)
+            deadline = math.inf if first is None else time.monotonic()
+            deadline += seconds_to_follow
+        if not running:
+            return first
+        new = noted[passed_on:]
+        passed_on += len(new)
+        for process in running:
+            for number in new:
+                process.send_signal(number)
+            if time.monotonic() > deadline:
+                process.kill()
+        time.sleep(_SECONDS_BETWEEN_LOOKS)
+
+
+def _exit_code(process: subprocess.Popen) -> int:
+    """Returns the exit code of a process that ended, as a shell gives it."""
+    code = process.returncode
+    return 128 - code if code < 0 else code
+
+
+def _failed(processes: Sequence[subprocess.Popen]) -> int | None:
+    """Returns the number of a worker that failed, by itself if one did."""
+    failed = [i for i, process in enumerate(processes) if process.returncode]
+    lost = ExitCode.LOST_WORKER
+    return min(
+        failed, key=lambda i: processes[i].returncode == lost, default=None
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
