@@ -20,7 +20,7 @@ import electra_tf
 from electra_tf import flops_computation
 from electra_tf.flops_computation import FlopsConfig
 from electra_tf.util import config_flags
-from electra_tf.util.config_fields import require
+from electra_tf.util.config_fields import flatten, require
 from electra_tf.util.errors import UserError
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -208,12 +208,13 @@ class Run:
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """A digest of all that its result depends on, but for the text."""
-        config = self.config
-        parts = dataclasses.asdict(config)
-        for part in config.FREE_PARTS:
-            del parts[part]
-        whole = json.dumps([electra_tf.__version__, parts], sort_keys=True)
+        """A digest of all that its result depends on, but for the text.
+
+        Fields that are as by default are no part of it: a flag that is new, and
+        left alone, makes no other run.
+        """
+        given = _flat(self.config).items() - _flat(FlopsConfig()).items()
+        whole = json.dumps([electra_tf.__version__, sorted(given)])
         return hashlib.sha256(whole.encode()).hexdigest()[:16]
 
     def _flags_of_arm(self) -> list[str]:
@@ -223,6 +224,13 @@ class Run:
 
     def _parse(self, flags: Sequence[str]) -> FlopsConfig:
         return config_flags.parse(FlopsConfig, [*self._flags_of_arm(), *flags])
+
+
+def _flat(config: FlopsConfig) -> dict[str, str]:
+    """Returns field -> value of what decides a result."""
+    parts = dataclasses.asdict(config)
+    kept = {k: v for k, v in parts.items() if k not in config.FREE_PARTS}
+    return {k: repr(v) for k, v in flatten(kept).items()}
 
 
 def count_flops(config: FlopsConfig) -> int:
