@@ -81,7 +81,7 @@ def test_a_prepared_data_set_is_in_its_directory(tmp_path, name):
 
 def test_records_are_beside_their_manifest(tmp_path):
     config = tiny_corpus.write(tmp_path / "text", tiny_corpus.DOCUMENTS[:9])
-    tiny_corpus.build(config, tmp_path, num_processes=1)
+    tiny_corpus.build(config, tmp_path)
     path = tmp_path / MANIFEST
     for name in ("../x", "/x", "a/x"):
         manifest = json.loads(path.read_text())

@@ -97,6 +97,7 @@ LINES = (
     b'["B-Y"]}\n'
 )
 TABLE = b'text,label\n"a ""good"", film",0\nbad,1\n'
+TSV = b"text\tlabel\na good film\t0\nbad\t1\n"
 QA_TABLE = (
     b"question\tcontext\tanswer\tanswer_start\nwhat\ta good film\tgood\t2\n"
 )
@@ -130,14 +131,18 @@ def flags(config_class, flag="flagfile"):
 
 
 def save_config(directory):
-    config = config_flags.parse(PretrainingConfig, FLAGS.decode().split()[3:])
+    config = config_flags.parse(
+        PretrainingConfig, FLAGS.decode().splitlines()[1:]
+    )
     config_flags.save_config(directory / "config.json", config)
 
 
-def read_vocabulary(path):
+def read_vocabulary(path, lowers=True):
     is_model = path.suffix == ".model"
     tokenizer = "sentencepiece" if is_model else "wordpiece"
-    config = CorpusConfig(tokenizer=tokenizer)
+    config = CorpusConfig(
+        tokenizer=tokenizer, do_lower_case=lowers, strip_accents=lowers
+    )
     found = vocabularies.open_vocabulary(config, str(path))
     if is_model:
         sentencepiece.SentencePieceProcessor(
@@ -153,8 +158,8 @@ def sentencepieces(*, has_rules):
             multilingual.SENTENCES,
             vocab_size=300,
             model_type="unigram",
-            do_lower_case=False,
-            strip_accents=False,
+            do_lower_case=True,
+            strip_accents=True,
         )
         proto = sentencepiece_model_pb2.ModelProto.FromString(model)
         if not has_rules:
@@ -183,7 +188,7 @@ def build(directory, has_manifest=True):
     config = tiny_corpus.write(directory / "text", tiny_corpus.DOCUMENTS[:4])
     config = dataclasses.replace(config, held_out_fraction=0, num_shards=1)
     with contextlib.redirect_stdout(None):
-        tiny_corpus.build(config, directory, num_processes=1)
+        tiny_corpus.build(config, directory)
     if not has_manifest:
         (directory / dataset_files.MANIFEST).unlink()
 
@@ -267,7 +272,7 @@ def tar(directory):
 
 
 def parquet(directory):
-    table = pyarrow.table({"text": ["Grüße", None, "Wien" * 9] * 4})
+    table = pyarrow.table({"text": ["Grüße", "", "Wien" * 9] * 4})
     pyarrow.parquet.write_table(table, directory / "a.parquet")
 
 
@@ -379,7 +384,9 @@ READERS = {
         read_vocabulary, "vocab.txt", tiny_corpus.VOCABULARY.content
     ),
     "SentencePiece": Reader(
-        read_vocabulary, "spm.model", sentencepieces(has_rules=False)
+        lambda path: read_vocabulary(path, lowers=False),
+        "spm.model",
+        sentencepieces(has_rules=False),
     ),
     "rules of SentencePiece": Reader(
         read_vocabulary, "spm.model", sentencepieces(has_rules=True)
@@ -406,7 +413,7 @@ READERS = {
     "tar": Reader(corpora.read, "a.tar", tar),
     "Parquet": Reader(corpora.read, "a.parquet", parquet),
     "csv": Reader(rows_of("classification"), "a.csv", TABLE),
-    "tsv": Reader(rows_of("regression"), "a.tsv", TABLE.replace(b",", b"\t")),
+    "tsv": Reader(rows_of("regression"), "a.tsv", TSV),
     "rows": Reader(rows_of("classification"), "a.jsonl", LINES),
     "skipped rows": Reader(
         rows_of("regression", skip_bad_rows=True), "a.jsonl", LINES
@@ -426,7 +433,7 @@ READERS = {
     "tsv to answer": Reader(
         rows_to_answer(names=("text", "label")),
         "a.tsv",
-        TABLE.replace(b",", b"\t"),
+        TSV,
     ),
     "lines to answer": Reader(
         rows_to_answer(names=("text",)), "a.txt.gz", compressed(".gz")
@@ -529,10 +536,10 @@ def fuzz(name, directory, max_examples):
 
 @pytest.mark.parametrize("name", READERS)
 def test_any_file_is_read_or_refused_by_name(tmp_path, name):
-    fuzz(name, tmp_path, max_examples=15)
+    fuzz(name, tmp_path, max_examples=6)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", READERS)
 def test_any_of_many_files_is_read_or_refused_by_name(tmp_path, name):
-    fuzz(name, tmp_path, max_examples=200)
+    fuzz(name, tmp_path, max_examples=100)
