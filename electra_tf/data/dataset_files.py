@@ -220,7 +220,7 @@ def _read_unigram_counts(directory: str, vocabulary: Vocabulary) -> list[int]:
             f"missing. Build the data set again with {REBUILD}."
         )
     words = storage.read_bytes(path).split()
-    counts = [int(x) for x in words if x.isdigit() and len(x) < 19]
+    counts = [int(x) if x.isdigit() and len(x) < 19 else -1 for x in words]
     with files.shape_of(manifest):
         total = files.read_json(manifest)["counts"].get("train_tokens")
     if (len(counts), sum(counts)) != (vocabulary.size, total):

@@ -261,12 +261,7 @@ class _Header(tarfile.TarInfo):
     def fromtarfile(cls, archive: tarfile.TarFile) -> tarfile.TarInfo:
         try:
             return super().fromtarfile(archive)
-        except (
-            LookupError,
-            OverflowError,
-            RecursionError,
-            ValueError,
-        ) as error:
+        except _BAD_HEADERS as error:
             raise tarfile.ReadError(f"a bad header: {error}") from error
 
     def _proc_member(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
