@@ -8,6 +8,7 @@ are the paper's, Table 7, which differ from the original's where said.
 
 import dataclasses
 import os
+import re
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -24,6 +25,8 @@ from electra_tf.util.config_fields import (
     require_directory_name,
 )
 from electra_tf.util.errors import UserError
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -154,6 +157,12 @@ class TaskConfig:
                 "`task_names` must name a task, or several, each once. "
                 f"Received: {', '.join(names) or 'nothing'}. Set --task_names, "
                 "for example to cola."
+            )
+        if bad := [name for name in names if not _NAME.fullmatch(name)]:
+            raise UserError(
+                "A task's name must be a letter, and letters, digits, _ and - "
+                "after it, as it names files and weights. Received: "
+                f"task_names={bad[0]!r}."
             )
         require(self, "max_seq_length", "at least 8", lambda n: n >= 8)
         require(self, "max_train_examples", "at least 0", lambda n: n >= 0)

@@ -29,6 +29,20 @@ ROOMS = (
 )
 TASKS = ("pretrain", "finetune", "analysis")
 CONFIGURATION = ("util", "config", "configure")
+SERIALIZERS = {"pickle", "marshal", "shelve", "dill", "joblib", "cloudpickle"}
+"""Modules that run code which is in what they read."""
+NEVER = {
+    *("eval", "exec", "compile", "os.system", "os.popen"),
+    *("yaml.load", "yaml.full_load", "yaml.unsafe_load"),
+    "keras.config.enable_unsafe_deserialization",
+}
+SAFE = {
+    "allow_pickle": False,
+    "safe_mode": True,
+    "shell": False,
+    "weights_only": True,
+}
+"""Arguments -> the value that runs no code."""
 # What a class method imports when it is called.
 LATE = {("electra_tf.model.networks", "electra_tf.checkpoint.loading")}
 
@@ -115,12 +129,52 @@ def test_help_needs_no_tensorflow(script):
     assert not imported & {"tensorflow", "keras", "tensorflow_text"}
 
 
-def test_nothing_is_ever_unpickled():
-    words = ("pickle", "allow_pickle", "safe_mode=False")
-    found = [
-        f"{_name(path)}: {word}"
-        for path in SOURCES
-        for word in words
-        if word in path.read_text()
-    ]
-    assert not found
+def _dotted(node):
+    """Returns the name of what is called, as "a.b.c"."""
+    if isinstance(node, ast.Attribute):
+        return f"{_dotted(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _dangers(source):
+    """Returns what could run code that a file brings along."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names = [getattr(node, "module", None) or ""]
+            names += [alias.name for alias in node.names]
+            found += {x.partition(".")[0] for x in names} & SERIALIZERS
+        if not isinstance(node, ast.Call):
+            continue
+        name = _dotted(node.func)
+        given = {x.arg: getattr(x.value, "value", x) for x in node.keywords}
+        found += [name] * (name in NEVER)
+        found += [x for x in SAFE if given.get(x, SAFE[x]) is not SAFE[x]]
+        found += [name] * (name == "torch.load" and "weights_only" not in given)
+    return found
+
+
+def test_nothing_is_unpickled_or_run_from_a_file():
+    found = {_name(path): _dangers(path.read_text()) for path in SOURCES}
+    assert not {name: dangers for name, dangers in found.items() if dangers}
+
+
+def test_what_could_run_code_is_told_from_what_could_not():
+    dangerous = """
+        import pickle; from marshal import loads; import dill as d
+        from joblib import load; eval(x); exec(x, {}); yaml.load(x)
+        os.system(x); np.load(x, allow_pickle=True); np.load(x, allow_pickle=y)
+        torch.load(x); torch.load(x, weights_only=False)
+        subprocess.run(x, shell=True); keras.models.load_model(x, safe_mode=y)
+        keras.config.enable_unsafe_deserialization()
+    """
+    harmless = """
+        np.load(x); model.eval(); re.compile(x); ast.literal_eval(x)
+        torch.load(x, weights_only=True); subprocess.run(x)
+        keras.models.load_model(x); yaml.safe_load(x)
+    """
+    for is_dangerous, statements in ((True, dangerous), (False, harmless)):
+        for statement in statements.replace("\n", ";").split(";"):
+            assert bool(_dangers(statement.strip())) == (
+                is_dangerous and bool(statement.strip())
+            )

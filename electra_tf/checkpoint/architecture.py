@@ -49,7 +49,7 @@ Shape = tuple[int, ...]
 Shapes = Mapping[str, Shape]
 
 _TABLE = "embeddings/word_embeddings"
-_LAYER = re.compile(r"[^/]+/encoder/layer_(\d+)/.*")
+_LAYER = re.compile(r"[^/]+/encoder/layer_(\d{1,6})/.*")
 _TASK = re.compile(r"task_specific/([^/]+)/(.+)/kernel")
 _TOWERS = ("generator_ltr", "generator_rtl")
 # What is shared -> the tables that the generator has of its own.

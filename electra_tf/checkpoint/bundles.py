@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from electra_tf.checkpoint import bundle_index
 from electra_tf.util.errors import UserError, listed, reason
 
 INDEX = ".index"
@@ -81,6 +82,9 @@ def opened(
       READ_ERRORS: if it is missing or damaged.
     """
     prefix = os.path.abspath(prefix)
+    index, data = f"{prefix}{INDEX}", glob.glob(f"{glob.escape(prefix)}.data-*")
+    if os.path.exists(index):  # else TensorFlow says what there is not
+        bundle_index.check(index, sum(map(os.path.getsize, data)))
     if prefix == glob.escape(prefix) and "\\" not in prefix:
         yield tf.train.load_checkpoint(prefix)
         return

@@ -5,10 +5,12 @@
 It is fitted on text whose answers are known, by `analyze --what=calibration`.
 """
 
+import math
 import pathlib
 from typing import Any, NamedTuple
 
 from electra_tf.util import files
+from electra_tf.util.errors import UserError
 
 FILE_NAME = "calibration.json"
 
@@ -38,11 +40,18 @@ def read(directory: pathlib.Path) -> Calibration | None:
         return None
     content: dict[str, Any] = files.read_json(path)
     with files.shape_of(path):
-        return Calibration(
+        calibration = Calibration(
             temperature=float(content["temperature"]),
             fitted_on=str(content["fitted_on"]),
             step=int(content["step"]),
         )
+    if not 0 < calibration.temperature < math.inf:
+        raise UserError(
+            "`temperature` must be positive and finite in "
+            f"{path}. Received: {calibration.temperature}. Fit it again: "
+            "python -m electra_tf.analyze --what=calibration."
+        )
+    return calibration
 
 
 def write(directory: pathlib.Path, calibration: Calibration) -> None:

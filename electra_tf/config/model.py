@@ -5,13 +5,15 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from electra_tf.util.config_fields import one_of, require, require_choices
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import UserError, listed
 
 TABLES = ("word_embeddings", "token_type_embeddings", "position_embeddings")
 """The embedding tables of an encoder: their variables' names."""
 
 DIFFERENCE = "_difference"
 """Ends the name of a table that is added to the generator's."""
+
+_MAX_HEADS_TRIED = 4096  # for an error, whatever the width
 
 
 class Size(NamedTuple):
@@ -116,12 +118,12 @@ class BertConfig(CommonConfig):
         require(self, sizes, "at least 1", lambda n: n >= 1)
         width = self.hidden_size
         if width % self.num_attention_heads:
-            divisors = [n for n in range(1, width + 1) if width % n == 0]
+            numbers = range(1, min(width, _MAX_HEADS_TRIED) + 1)
+            divisors = listed([str(n) for n in numbers if width % n == 0])
             raise UserError(
                 "`num_attention_heads` must divide `hidden_size`. Received: "
                 f"num_attention_heads={self.num_attention_heads}, "
-                f"hidden_size={width}, which {', '.join(map(str, divisors))} "
-                "divide."
+                f"hidden_size={width}, which {divisors} divide."
             )
         if self.attention_initializer == "neighbours":
             expected = "even for attention_initializer=neighbours"

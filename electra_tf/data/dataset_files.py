@@ -161,7 +161,7 @@ def check_choices(directories: Iterable[str], config: CorpusConfig) -> None:
         path = os.path.join(directory, MANIFEST)
         if not storage.exists(path):
             continue
-        manifest = files.read_json(path)
+        manifest = files.read_object(path)
         is_own = list(config.corpus) == manifest.get("corpus")
         differing = [
             f"{name} is {manifest[name]} there and {value} here"
@@ -219,8 +219,8 @@ def _read_unigram_counts(directory: str, vocabulary: Vocabulary) -> list[int]:
             f"{UNIGRAM_COUNTS}. Received: {directory or '.'}, where it is "
             f"missing. Build the data set again with {REBUILD}."
         )
-    words = storage.read_bytes(path).decode().split()
-    counts = [int(word) for word in words if word.isdecimal()]
+    words = storage.read_bytes(path).split()
+    counts = [int(x) if x.isdigit() and len(x) < 19 else -1 for x in words]
     with files.shape_of(manifest):
         total = files.read_json(manifest)["counts"].get("train_tokens")
     if (len(counts), sum(counts)) != (vocabulary.size, total):

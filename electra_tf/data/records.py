@@ -21,7 +21,11 @@ from electra_tf.data.build_log import Log
 from electra_tf.data.dataset_files import MANIFEST, read_manifest
 from electra_tf.data.examples import MAX_EXAMPLES
 from electra_tf.data.receipts import Receipt
-from electra_tf.data.recovery import FaultTolerantReader, recover
+from electra_tf.data.recovery import (
+    FRAME_BYTES,
+    FaultTolerantReader,
+    recover,
+)
 from electra_tf.data.scanner import DamageError, Scanner, locate_damage
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import console, files, storage
@@ -201,9 +205,26 @@ def _list_files(
             for entry in manifest["files"]
         ]
     for file in listed:
+        _check_entry(file, directory, corpus)
         if has_whole_files or not storage.exists(file.path):
             _check_size(file)
     return {file.path: file for file in listed}
+
+
+def _check_entry(
+    file: RecordFile, directory: str, corpus: CorpusConfig
+) -> None:
+    """Refuses numbers that no file can have, before memory is made for them."""
+    is_here = os.path.dirname(file.path) == directory
+    is_full = 1 <= file.num_records <= file.num_bytes // FRAME_BYTES
+    if not (is_here and is_full and file.max_seq_length in corpus.row_lengths):
+        raise UserError(
+            f"{os.path.join(directory, MANIFEST)} must list files beside it, "
+            f"of one record or more and rows of {corpus.row_lengths} tokens. "
+            f"Received: {file.path}, {file.num_records} records in "
+            f"{file.num_bytes} bytes, rows of {file.max_seq_length}. Restore "
+            "it or build the data set again."
+        )
 
 
 def _check_size(file: RecordFile) -> None:

@@ -6,6 +6,8 @@ record is lost alone. A corrupt size loses the records up to the next valid
 header, a size with its checksum.
 """
 
+import contextlib
+
 import tensorflow as tf
 
 from electra_tf.util import console, storage
@@ -13,7 +15,8 @@ from electra_tf.util.errors import UserError
 
 _HEADER_BYTES = 12
 _CHECKSUM_BYTES = 4
-_FRAME_BYTES = 16  # around a record
+FRAME_BYTES = _HEADER_BYTES + _CHECKSUM_BYTES
+"""Bytes around a record."""
 
 
 def _crc_table() -> list[int]:
@@ -47,13 +50,12 @@ class FaultTolerantReader:
         Raises:
           UserError: if no record of it is intact.
         """
-        try:
-            dataset = tf.data.TFRecordDataset(path).batch(tf.int64.max)
-            records = next(iter(dataset), tf.constant([], tf.string))
-            if len(records) == num_records:
-                return records
-        except tf.errors.DataLossError:
-            pass
+        if find_impossible_size(path) is None:
+            with contextlib.suppress(tf.errors.DataLossError):
+                dataset = tf.data.TFRecordDataset(path).batch(tf.int64.max)
+                records = next(iter(dataset), tf.constant([], tf.string))
+                if len(records) == num_records:
+                    return records
         found = recover(path)
         found += [None] * (num_records - len(found))
         found = found[:num_records]
@@ -80,6 +82,35 @@ class FaultTolerantReader:
                 "records are damaged and left out; others of the file are "
                 "read once more instead."
             )
+
+
+def find_impossible_size(path: str, max_records: int = -1) -> int | None:
+    """Finds a record that is larger than its file, by a sound checksum.
+
+    TensorFlow makes memory for a record before it reads it, and ends the
+    process if there is not so much. It finds all other damage by itself.
+
+    Args:
+      path: of a file; one of a store is not looked at.
+      max_records: to look at, from the first on; -1 for all.
+
+    Returns:
+      The number of the record, from 0; None if there is none.
+    """
+    if storage.is_remote(path):
+        return None
+    size, position, number = storage.size(path), 0, 0
+    with storage.open_binary(path) as file:
+        while number != max_records:
+            file.seek(position)
+            header = file.read(_HEADER_BYTES)
+            position += int.from_bytes(header[:-_CHECKSUM_BYTES], "little")
+            position += FRAME_BYTES
+            if len(header) < _HEADER_BYTES or position > size:
+                is_sound = header == _with_checksum(header[:-_CHECKSUM_BYTES])
+                return number if is_sound else None
+            number += 1
+    return None
 
 
 def recover(path: str) -> list[bytes | None]:
@@ -112,7 +143,7 @@ def _frame_end(content: bytes, position: int) -> int | None:
     """Returns where a frame ends; None if its size is damaged or too large."""
     header = content[position : position + _HEADER_BYTES]
     size = header[:-_CHECKSUM_BYTES]
-    end = position + int.from_bytes(size, "little") + _FRAME_BYTES
+    end = position + int.from_bytes(size, "little") + FRAME_BYTES
     # Few bytes by chance are a size that fits, so that most need no checksum.
     is_intact = end <= len(content) and header == _with_checksum(size)
     return end if is_intact else None

@@ -8,6 +8,7 @@ import tensorflow as tf
 from google.protobuf import message
 
 from electra_tf.data.record_format import FEATURES, parse
+from electra_tf.data.recovery import find_impossible_size
 from electra_tf.util.errors import UserError, reason
 
 _BATCH = 2048
@@ -67,6 +68,8 @@ class Scanner:
           DamageError: naming the first record that cannot be read.
           UserError: naming the first record that holds something else.
         """
+        if (bad := find_impossible_size(path, max_records)) is not None:
+            raise DamageError(_cannot_be_read(path, bad, "it has no end"))
         dataset = tf.data.TFRecordDataset(path).take(max_records)
         num_records, max_values = 0, np.zeros(len(FEATURES), np.int64)
         try:
@@ -150,9 +153,13 @@ def locate_damage(paths: Iterable[str]) -> str:
             for _ in tf.data.TFRecordDataset(path):
                 number += 1
         except tf.errors.OpError as error:
-            return (
-                f"{path}: record {number} cannot be read: {reason(error)}. "
-                "Restore the file, build the data set again, or train on "
-                "without such records: --skip_corrupt_records."
-            )
+            return _cannot_be_read(path, number, reason(error))
     return f"All records of {len(paths)} file(s) can be read."
+
+
+def _cannot_be_read(path: str, number: int, problem: str) -> str:
+    return (
+        f"{path}: record {number} cannot be read: {problem}. Restore the file, "
+        "build the data set again, or train on without such records: "
+        "--skip_corrupt_records."
+    )

@@ -1,7 +1,6 @@
 """The tasks by their names, one line each, and the kinds of custom tasks."""
 
 import difflib
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -25,8 +24,6 @@ KINDS: Mapping[str, type[Task]] = {
     **qa_tasks.KINDS,
 }
 """The kinds of custom tasks, as `--task_kind` has them."""
-
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 
 
 def check(config: FinetuningConfig) -> None:
@@ -76,12 +73,6 @@ def _check_custom(config: FinetuningConfig, custom: Sequence[str]) -> None:
             f"task_names={','.join(names)}, task_kind={kind}. Give it another "
             "name, or leave --task_kind out for the task that is known by "
             "this one."
-        )
-    if bad := [name for name in custom if not _NAME.fullmatch(name)]:
-        raise UserError(
-            "A task's name must be a letter, and letters, digits, _ and - "
-            "after it, as it names files and weights. Received: "
-            f"task_names={bad[0]!r}."
         )
     if len(custom) > 1:
         raise UserError(

@@ -8,6 +8,7 @@ It holds, and needs no configuration or training data besides,
 """
 
 import dataclasses
+import math
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,9 +16,10 @@ from typing import Any
 from electra_tf.configure_finetuning import FinetuningConfig
 from electra_tf.finetune import task_builder
 from electra_tf.finetune.preprocessing import TextTokenizer
+from electra_tf.finetune.tagging.spans import ENCODINGS
 from electra_tf.finetune.task import Task
 from electra_tf.util import config_fields, files, trial_directories
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import UserError, shown
 
 FILE_NAME = trial_directories.DESCRIPTION
 
@@ -63,15 +65,30 @@ def read(directory: pathlib.Path) -> Description:
     known = {leaf.field.name for leaf in config_fields.leaves(FinetuningConfig)}
     with files.shape_of(path):
         there = config_fields.flatten(description["config"])
-        for task in description["tasks"].values():
-            int(task["max_seq_length"])
         config_fields.check_types(FinetuningConfig, there)
     if unknown := sorted(there.keys() - known):
         raise UserError(
             f"{path} must have the fields of this version of electra_tf. "
             f"Received: {', '.join(unknown)}. Use the version that wrote it."
         )
+    with files.shape_of(path):
+        if {*there["task_names"]} != description["tasks"].keys():
+            raise ValueError("`tasks` are others than `task_names`")
+        for task in description["tasks"].values():
+            _check_learned(task)
     return description
+
+
+def _check_learned(task: Mapping[str, Any]) -> None:
+    """Raises an error of `files.shape_of` if a task was not described so."""
+    length, labels = task["max_seq_length"], task["labels"]
+    low, high = task.get("value_range") or (0, 1)
+    if type(length) is not int or not all(isinstance(x, str) for x in labels):
+        raise TypeError(f"max_seq_length={length!r}, labels={shown(labels)}")
+    if task.get("encoding", "BIO") not in ENCODINGS:
+        raise ValueError(f"encoding={shown(task['encoding'])}")
+    if not -math.inf < low < high < math.inf:
+        raise ValueError(f"value_range={shown((low, high))}")
 
 
 def choose(description: Description, name: str = "") -> str:

@@ -28,7 +28,7 @@ def of_directory(model_dir: pathlib.Path, step: int) -> Facts:
     except UserError:  # somebody else's config.json
         return NO_FACTS
     results = model_dir / "results" / "pretraining_eval.json"
-    metrics = files.read_json(results) if results.exists() else {}
+    metrics = files.read_object(results) if results.exists() else {}
     return _of_config(config, step)._replace(metrics=metrics)
 
 
@@ -71,7 +71,7 @@ def _manifest(config: PretrainingConfig) -> Mapping[str, Any]:
     named = storage.split_patterns(config.data.pretrain_tfrecords)[0]
     directory = pathlib.Path(named).parent if named else config.records_dir
     path = pathlib.Path(directory, MANIFEST)
-    return files.read_json(path) if path.exists() else {}
+    return files.read_object(path) if path.exists() else {}
 
 
 def _in_turn(numbers: Iterable[int]) -> str:

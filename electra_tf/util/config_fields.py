@@ -85,22 +85,23 @@ def require(
 
 
 def check_types(config_class: type, values: Mapping[str, Any]) -> None:
-    """Checks values that no parser of flags has made.
+    """Checks values of flags, or as JSON has them.
 
     Args:
       config_class: of the configuration.
-      values: name -> value, as JSON has them.
+      values: name -> value.
 
     Raises:
-      UserError: naming the first of another type than its field has.
+      UserError: naming the first of another type than its field has, or that
+        is a number without end or of more than 64 bits.
     """
     for leaf in leaves(config_class):
         name = leaf.field.name
         if name in values and not _has_type(values[name], leaf.type):
             kind = getattr(leaf.type, "__name__", leaf.type)
             raise UserError(
-                f"`{name}` must be of the type {kind}. Received: "
-                f"{name}={shown(values[name])}."
+                f"`{name}` must be of the type {kind}, a number finite and "
+                f"below 2^63. Received: {name}={shown(values[name])}."
             )
 
 
@@ -112,9 +113,10 @@ def _has_type(value: Any, hint: Any) -> bool:  # noqa: ANN401
         return is_tuple and all(_has_type(item, kinds[0]) for item in value)
     if kinds and typing.get_origin(hint) is not tuple:
         return any(_has_type(value, kind) for kind in kinds)
-    if hint is float and not isinstance(value, bool):
-        return isinstance(value, int | float)
-    return type(value) is hint
+    if hint is float and type(value) is int:
+        hint = int
+    is_number = type(value) in (int, float)
+    return type(value) is hint and (not is_number or abs(value) < 2**63)
 
 
 def require_directory_name(
@@ -133,7 +135,7 @@ def require_directory_name(
       UserError: if it is a path, or nothing.
     """
     value = getattr(config, name)
-    if value in ("", ".", "..") or "/" in value:
+    if value in ("", ".", "..") or re.search("[/\0]", value):
         raise UserError(
             f"`{name}` must be the name of a directory inside {parent}. "
             f"Received: {name}={value!r}. Set --{name}, for example to "

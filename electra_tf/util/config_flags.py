@@ -113,8 +113,10 @@ def parse(config_class: type[Config], arguments: Sequence[str]) -> Config:
         for flag in repeatable:
             flag.source = source
         _parse_words(values, [word.text for word in group], where)
-    given = [name for name in values if values[name].present]
-    return build(config_class, {name: values[name].value for name in given})
+    flags_given = [values[name] for name in values if values[name].present]
+    given = {flag.name: flag.value for flag in flags_given}
+    check_types(config_class, given)
+    return build(config_class, given)
 
 
 def help_text(main: Callable, config_class: type) -> str:

@@ -96,7 +96,10 @@ class StoppedBySignal(Exception):
 
 def shown(value: object) -> str:
     """Returns a received value for an error message, shortened if long."""
-    text = repr(value)
+    try:
+        text = repr(value)
+    except RecursionError:  # it nests deeper than Python can print
+        text = f"a {type(value).__name__} that nests too deeply"
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 

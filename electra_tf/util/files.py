@@ -11,6 +11,16 @@ from typing import IO, Any
 from electra_tf.util import storage
 from electra_tf.util.errors import UserError, naming, shown
 
+# What looking up and converting values raises where a file has others.
+_OTHER_SHAPE = (
+    AttributeError,
+    LookupError,
+    OverflowError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+
 
 def atomic_write_text(path: str | os.PathLike[str], text: str) -> None:
     """Writes a file so that a crash leaves the old one or the new one.
@@ -96,7 +106,7 @@ def read_object(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def shape_of(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Names a JSON file of ours that lacks a value, or has one of another type.
+    """Names a JSON file of ours that lacks a value, or has one of another kind.
 
     Args:
       path: of the file, whose values are looked up inside.
@@ -106,7 +116,9 @@ def shape_of(path: str | os.PathLike[str]) -> Iterator[None]:
     """
     try:
         yield
-    except (AttributeError, IndexError, KeyError, TypeError) as error:
+    except UserError:
+        raise
+    except _OTHER_SHAPE as error:
         raise UserError(
             f"{os.fspath(path)} must be as electra_tf wrote it. Received: "
             f"{error!r}. Restore the file, or make anew what it belongs to."

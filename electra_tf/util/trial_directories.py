@@ -62,7 +62,7 @@ def find_model(path: str | os.PathLike[str]) -> str:
     if others := list(trial.parent.glob(f"{pattern}/{RESULT}")):
         last = max((x.parent for x in others), key=_restart)
         way_out = f"{last}, or {directory} for the model that failed"
-        if files.read_json(last / RESULT).get("collapsed"):
+        if files.read_object(last / RESULT).get("collapsed"):
             way_out = (
                 f"{directory} for its model, or that of another: the results "
                 "say which of them all, as all failed, counts"

@@ -58,6 +58,12 @@ def test_absolute_sizes_of_the_generator_win_over_fractions():
     assert _shape(config.generator(9)) == (96, 3, 2, 100, 128)
 
 
+def test_heads_that_do_not_fit_are_refused_whatever_the_width():
+    width = 10**15 + 1
+    with pytest.raises(UserError, match="must divide `hidden_size`.* 1, "):
+        ModelConfig(hidden_size=width, num_attention_heads=2)
+
+
 def test_fraction_of_layers_is_rounded():
     config = ModelConfig(num_hidden_layers=3, generator_layers=0.5)
     assert config.generator(9).num_hidden_layers == 2

@@ -58,7 +58,9 @@ def test_counts_of_several_data_sets_add_up(built, tmp_path):
     assert sum(one) > 0
 
 
-@pytest.mark.parametrize("damage", ["lines", "numbers", "words"])
+@pytest.mark.parametrize(
+    "damage", ["lines", "numbers", "words", "digits", "bytes"]
+)
 def test_counts_of_another_data_set_are_refused(built, tmp_path, damage):
     out = shutil.copytree(built, tmp_path / "out")
     path = out / "unigram_counts.txt"
@@ -67,7 +69,9 @@ def test_counts_of_another_data_set_are_refused(built, tmp_path, damage):
         "lines": text + "0\n",
         "numbers": text[:-2] + "1\n" if text[-2] == "0" else text[:-2] + "0\n",
         "words": text.replace("0\n", "none\n"),
+        "digits": text + "9" * 5000,
+        "bytes": text + "\udcff",
     }
-    path.write_text(other[damage])
+    path.write_text(other[damage], errors="surrogateescape")
     with pytest.raises(UserError, match="--overwrite"):
         read_unigram_counts([str(out)], VOCABULARY)

@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.configure_pretraining import CorpusConfig
-from electra_tf.data import records
+from electra_tf.data import records, recovery
 from electra_tf.data.dataset_files import MANIFEST, RecordWriter, settings
 from electra_tf.data.examples import ExampleSpan
 from electra_tf.data.receipts import RECEIPTS
@@ -378,6 +378,24 @@ def _stop_the_build(data_set):
     (data_set / ".pretrain_data.tfrecord-2.tmp").write_bytes(b"x")
 
 
+@pytest.mark.parametrize("is_large", [False, True])
+@pytest.mark.parametrize("size", [10_000, 2**40, 2**64 - 1])
+def test_a_record_larger_than_its_file_makes_no_memory(
+    data_set, monkeypatch, size, is_large
+):
+    if is_large:
+        monkeypatch.setattr(records, "MAX_BYTES_TO_SCAN", 100)
+    header = recovery._with_checksum(size.to_bytes(8, "little"))
+    path, number = shard(data_set, 1), 0 if is_large else 2
+    end = number * len(path.read_bytes()) // 4  # of equal records
+    content = path.read_bytes()
+    path.write_bytes(content[:end] + header + content[end + 12 :])
+    with pytest.raises(UserError, match=f"record {number} cannot be read"):
+        open_records(data_set)
+    opened = open_records(data_set, skip_corrupt_records=True)
+    assert len(opened.recovery.read(str(path), 4)) == 4
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -402,9 +420,31 @@ def _of_another_shape(listed):
     return lambda manifest: {**manifest, "files": listed}
 
 
-def _miscount(manifest):
-    manifest["files"][1]["num_records"] = 5
+def _miscount(manifest, name="num_records", number=5):
+    manifest["files"][1][name] = number
     return manifest
+
+
+@pytest.mark.parametrize("skip", [False, True])
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [
+        ("num_records", 0),
+        ("num_records", 2**60),
+        ("num_records", float("inf")),
+        ("num_records", "many"),
+        ("num_bytes", -1),
+        ("max_seq_length", 2**60),
+    ],
+)
+def test_a_number_that_no_file_has_makes_no_memory(
+    data_set, skip, name, number
+):
+    path = data_set / MANIFEST
+    changed = _miscount(json.loads(path.read_text()), name, number)
+    path.write_text(json.dumps(changed))
+    with pytest.raises(UserError, match=r"manifest\.json must (list|be as)"):
+        open_records(data_set, skip_corrupt_records=skip)
 
 
 @pytest.mark.parametrize(

@@ -164,6 +164,13 @@ def test_ctrl_c_ends_a_command_with_one_line():
     assert time.monotonic() - start < 10
 
 
+def test_a_value_is_shown_however_deep_it_nests():
+    value = []
+    for _ in range(10_000):
+        value = [value]
+    assert errors.shown(value) == "a list that nests too deeply"
+
+
 def test_differences_of_shapes_are_listed_up_to_a_number():
     assert shape_differences({"a": (2,)}, {"a": [2]}) == ""
     text = shape_differences(

@@ -70,6 +70,20 @@ def test_a_directory_goes_again_where_nothing_was_put_in_it(tmp_path):
     assert (path / "file").exists()
 
 
+@pytest.mark.parametrize("value", ['"x"', "Infinity", "[]"])
+def test_a_value_of_another_kind_is_named(tmp_path, value):
+    path = tmp_path / "x.json"
+    path.write_text(value)
+    with pytest.raises(UserError, match=r"x\.json must be as electra_tf wro"):
+        with files.shape_of(path):
+            int(files.read_json(path))
+
+
+def test_an_error_that_says_more_stays_as_it_is(tmp_path):
+    with pytest.raises(UserError, match="more"), files.shape_of(tmp_path):
+        raise UserError("more")
+
+
 @pytest.mark.parametrize("value", ["[1]", '"x"', "3", "null"])
 def test_a_file_of_another_shape_is_named(tmp_path, value):
     path = tmp_path / "x.json"

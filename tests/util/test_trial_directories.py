@@ -58,6 +58,15 @@ def test_where_all_trials_failed_the_results_say_which_counts(trial):
         trial_directories.find_model(trial)
 
 
+def test_a_result_that_is_no_object_is_named(trial):
+    _trial(trial)
+    again = trial.with_name(trial_directories.name("sst+pos", 1, 1))
+    _trial(again)
+    (again / "result.json").write_text("[]", "utf-8")
+    with pytest.raises(UserError, match=r"result\.json must hold a JSON obje"):
+        trial_directories.find_model(trial)
+
+
 def test_only_several_tasks_have_a_directory_of_their_own():
     for name, place in (("sst", "results"), ("sst+pos", "results/sst+pos")):
         found = trial_directories.of_tasks("results", name)

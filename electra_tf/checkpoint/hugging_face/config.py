@@ -150,8 +150,9 @@ class Config:
         if type(self.ties_word_embeddings) is not bool:
             raise self._error(_TIES, "true or false")
         for name in _RATES:
-            if type(self.values.get(name, 0.0)) not in (int, float):
-                raise self._error(name, "a number")
+            rate = self.values.get(name, 0.0)
+            if type(rate) not in (int, float) or not 0 <= rate < 1:
+                raise self._error(name, "a number in [0, 1)")
 
     @classmethod
     def from_directory(cls, directory: pathlib.Path) -> "Config":

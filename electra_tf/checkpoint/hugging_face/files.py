@@ -7,6 +7,7 @@ opened, or need libraries of their own.
 
 import os
 import pathlib
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -17,7 +18,7 @@ import ml_dtypes  # noqa: F401  numpy then knows bfloat16
 import numpy as np
 
 from electra_tf.util import files, optional_packages
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import UserError, shown
 
 WEIGHTS_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
@@ -29,6 +30,7 @@ _OTHER_FORMATS = (
     "flax_model.msgpack",
     "model.ckpt.index",
 )
+_SHARD = re.compile(r"[^/\0]+\.safetensors")  # the name of a file
 _FLOATS = {"F32", "F16", "BF16"}
 # Buffers that transformers computes itself and wrote out at times.
 _BUFFERS = ("embeddings.position_ids", "embeddings.token_type_ids")
@@ -192,11 +194,11 @@ def _shards(path: pathlib.Path) -> dict[str, str]:
     index = files.read_json(path)
     shards = index.get("weight_map") if isinstance(index, dict) else None
     if not isinstance(shards, dict) or not all(
-        isinstance(shard, str) and shard == pathlib.Path(shard).name
+        isinstance(shard, str) and _SHARD.fullmatch(shard)
         for shard in shards.values()
     ):
         raise UserError(
             f"{path} must map the name of each tensor to a file beside it, in "
-            f"`weight_map`. Received: {str(shards)[:80]}."
+            f"`weight_map`. Received: {shown(shards)}."
         )
     return {n: s for n, s in shards.items() if not n.endswith(_BUFFERS)}

@@ -25,7 +25,7 @@ from electra_tf.model.tokenization import (
     Vocabulary,
 )
 from electra_tf.util import files
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import UserError, shown
 
 VOCAB_FILE = "vocab.txt"
 TOKENIZER_FILE = "tokenizer.json"
@@ -230,12 +230,12 @@ def _vocabulary(
         return None
     path = directory / TOKENIZER_FILE
     ids = (tokenizer.get("model") or {}).get("vocab")
-    if not isinstance(ids, dict) or {*map(str, ids.values())} != {
-        *map(str, range(len(ids)))
+    if not isinstance(ids, dict) or {*map(repr, ids.values())} != {
+        *map(repr, range(len(ids)))
     }:
         raise UserError(
             f"`model.vocab` must number its tokens from 0 on in {path}. "
-            f"Received: {str(ids)[:80]}."
+            f"Received: {shown(ids)}."
         )
     try:
         return Vocabulary(tuple(sorted(ids, key=ids.get)))

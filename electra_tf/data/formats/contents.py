@@ -12,6 +12,8 @@ from electra_tf.data.formats import compression, rows, text_lines
 from electra_tf.util import files
 
 HEAD_BYTES = 512  # the header of a tar archive
+MAX_UNPACKED_BYTES = 2**26  # of text that is read whole, whatever its file
+MAX_EXPANSION = 200  # bytes of longer text for a byte of its file
 JSON_LINES = (".jsonl", ".ndjson")
 """Endings of the names of files with a JSON object a line."""
 
@@ -105,7 +107,9 @@ def open_text(name: str, file: BinaryIO) -> io.BufferedReader:
       file: at its first byte.
 
     Returns:
-      The text in bytes, without a byte-order mark.
+      The text in bytes, without a byte-order mark. To read it is an `OSError`
+      where it is very much longer than the file, so that no small file fills
+      the memory of who reads it whole.
 
     Raises:
       ForeignContentError: if it is no text.
@@ -115,7 +119,7 @@ def open_text(name: str, file: BinaryIO) -> io.BufferedReader:
         raise ForeignContentError("a tar archive", _UNPACK)
     if kind is ContentKind.PARQUET:
         raise ForeignContentError("a Parquet file", "Write it as JSON lines")
-    return content
+    return io.BufferedReader(_Bounded(content, file))
 
 
 def identify(file: BinaryIO) -> tuple[ContentKind, io.BufferedReader]:
@@ -274,3 +278,31 @@ class _Rewound(io.RawIOBase):
         self._head = self._head[len(content) :]
         buffer[: len(content)] = content
         return len(content)
+
+
+class _Bounded(io.RawIOBase):
+    """An unpacked text that may not be very much longer than its file.
+
+    Args:
+      content: the text.
+      file: that it is unpacked from.
+    """
+
+    def __init__(self, content: BinaryIO, file: BinaryIO) -> None:
+        self._content = content
+        self._file = file
+        self._num_bytes = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:
+        size = self._content.readinto(buffer)
+        self._num_bytes += size
+        most = max(MAX_UNPACKED_BYTES, MAX_EXPANSION * self._file.tell())
+        if self._num_bytes > most:
+            raise OSError(
+                f"a text of more than {MAX_EXPANSION} times the bytes of its "
+                "file; unpack it if that is right"
+            )
+        return size

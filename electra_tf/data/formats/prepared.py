@@ -38,6 +38,12 @@ def find(name: str, data_dir: str, asked: str) -> str:
     """
     root = data_dir or os.environ.get("TFDS_DATA_DIR", "~/tensorflow_datasets")
     root = os.path.expanduser(root)
+    if ".." in name.split("/") or name.startswith("/"):
+        raise UserError(
+            "A data set must be named as NAME, NAME/CONFIG or one with "
+            f"/VERSION, inside {root}. Received: {asked}. Name the directory "
+            "it is in with --tfds_data_dir."
+        )
     directory = _newest_version(os.path.join(root, name)) if name else None
     if directory is None:
         raise UserError(

@@ -122,7 +122,8 @@ class Record(NamedTuple):
         value = self.value(column)
         if isinstance(value, list | dict):
             raise BadRowError(
-                f"{column!r} must be a text or a number. Received: {value!r}."
+                f"{column!r} must be a text or a number. Received: "
+                f"{shown(value)}."
             )
         if value is None or isinstance(value, str):
             return (value or "").strip() or None
@@ -366,4 +367,8 @@ def _check_unicode(value: Json) -> None:
     except UnicodeEncodeError as error:
         raise BadRowError(
             "A row must be Unicode text. Received: a surrogate."
+        ) from error
+    except RecursionError as error:
+        raise BadRowError(
+            "A row must be JSON. Received: values that nest too deeply."
         ) from error

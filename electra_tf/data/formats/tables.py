@@ -161,8 +161,8 @@ def _check_delimiter(
         return
     text = line.decode("utf-8", "replace").rstrip("\r\n")
     for delimiter, flag in _TRIED.items():
-        split = next(csv.reader([text], delimiter=delimiter), [])
-        found = _fields(split, has_header)
+        fields = [field.strip('"') for field in text.split(delimiter)]
+        found = _fields(fields, has_header)
         is_one = len(names) == 1 < len(found)
         if {*required} <= {*found} or (is_one and not first.problem):
             missing = missing or list(required)

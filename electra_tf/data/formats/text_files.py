@@ -22,6 +22,18 @@ from electra_tf.util import storage
 from electra_tf.util.errors import UserError
 
 MAX_DEPTH = 2  # archives in an archive; OpenWebText has one level
+MAX_HEADER_BYTES = 2**15  # of a name or of other properties of a file
+
+_LONG_HEADERS = (
+    tarfile.GNUTYPE_LONGNAME,
+    tarfile.GNUTYPE_LONGLINK,
+    tarfile.XHDTYPE,
+    tarfile.XGLTYPE,
+    tarfile.SOLARIS_XHDTYPE,
+)
+
+# What tarfile raises for some headers instead of errors of its own.
+_BAD_HEADERS = (LookupError, OverflowError, RecursionError, ValueError)
 
 
 def read_file(
@@ -231,7 +243,7 @@ def _archived_files(
     Yields:
       The name and the content of each file, to be read before the next.
     """
-    with tarfile.open(fileobj=file, mode="r|") as archive:
+    with tarfile.open(fileobj=file, mode="r|", tarinfo=_Header) as archive:
         for member in archive:
             if member.isdir():
                 continue
@@ -240,6 +252,26 @@ def _archived_files(
             else:
                 statistics.skipped_members += 1
             archive.members = []  # else all of them stay in memory
+
+
+class _Header(tarfile.TarInfo):
+    """A header of an archive, of a bounded size."""
+
+    @classmethod
+    def fromtarfile(cls, archive: tarfile.TarFile) -> tarfile.TarInfo:
+        try:
+            return super().fromtarfile(archive)
+        except _BAD_HEADERS as error:
+            raise tarfile.ReadError(f"a bad header: {error}") from error
+
+    def _proc_member(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
+        # These are read as a whole, and what a compressed archive says of
+        # their size may be anything.
+        if self.type in _LONG_HEADERS and self.size > MAX_HEADER_BYTES:
+            raise tarfile.ReadError(
+                f"a header of {self.size:,} bytes, more than {MAX_HEADER_BYTES}"
+            )
+        return super()._proc_member(archive)
 
 
 def _is_safe(name: str) -> bool:

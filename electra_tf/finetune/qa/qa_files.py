@@ -6,8 +6,8 @@ left out.
 """
 
 import dataclasses
-import json
 import pathlib
+import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -30,12 +30,14 @@ from electra_tf.finetune.qa.qa_reading import (
 )
 from electra_tf.finetune.readers import sources
 from electra_tf.finetune.readers.sources import Source
+from electra_tf.util import files
 from electra_tf.util.errors import UserError, shown
 
 SQUAD = ".json"
 """The ending of files in the format of SQuAD."""
 
 _ID = "id"
+_INTEGER = re.compile(r"\d{1,18}")
 
 
 class _Paragraph(NamedTuple):
@@ -214,9 +216,10 @@ def _squad_paragraphs(path: pathlib.Path) -> Iterator[_Paragraph]:
     Raises:
       UserError: if it is none.
     """
+    content = sources.read_bytes(path)
     try:
-        whole = json.loads(sources.read_bytes(path))
-    except (ValueError, RecursionError) as error:
+        whole = files.parse_json(content)
+    except ValueError as error:
         raise UserError(f"{path} must be JSON. Received: {error}.") from error
     try:
         articles = of_json(0, whole).items("data")
@@ -340,8 +343,11 @@ def _places(
 
 def _integer(value: Any, column: str) -> int:  # noqa: ANN401 (any JSON)
     is_number = isinstance(value, int) and not isinstance(value, bool)
-    if not is_number and not (isinstance(value, str) and value.isdecimal()):
+    if not is_number and not (
+        isinstance(value, str) and _INTEGER.fullmatch(value)
+    ):
         raise BadRowError(
-            f"{column!r} must be a whole number, from 0. Received: {value!r}."
+            f"{column!r} must be a whole number, from 0. Received: "
+            f"{shown(value)}."
         )
     return int(value)

@@ -10,6 +10,9 @@ from typing import NamedTuple
 
 from electra_tf.data.formats.rows import BadRowError
 
+ENCODINGS = ("BIOES", "BIO", "IOB1")
+"""The encodings of spans that are told apart and written, see `get_tags`."""
+
 
 class Span(NamedTuple):
     """Words that belong together.

@@ -232,6 +232,8 @@ def test_a_broken_index_is_refused(tmp_path):
         ("num_hidden_layers", 1),
         ("vocab_size", 30522),
         ("hidden_dropout_prob", 1.5),
+        ("hidden_dropout_prob", 10**400),
+        ("initializer_range", float("nan")),
     ],
 )
 def test_another_network_is_refused_naming_the_field(field, value, tmp_path):
@@ -610,6 +612,7 @@ def test_another_tokenizer_is_refused_naming_the_field(tmp_path):
         (None, "must number its tokens"),
         ({"[PAD]": 0, "[UNK]": 2}, "must number its tokens"),
         ({"[PAD]": 0, "[UNK]": "a"}, "must number its tokens"),
+        ({"[PAD]": 0, "[UNK]": "1"}, "must number its tokens"),
         ({"[PAD]": 0, "[UNK]": 1}, r"tokenizer\.json: .*without \[CLS\]"),
     ],
 )

@@ -103,6 +103,12 @@ def test_no_flag_is_advised_where_a_command_has_none(content, problem):
         list(tables.read(table, ["text"]))
 
 
+@pytest.mark.parametrize("line", [b"a\rb\n", b"a" * 200_000 + b"\n"])
+def test_any_first_line_is_refused_by_name(line):
+    with pytest.raises(UserError, match=r"x\.csv, line 1: .* must be"):
+        _read(line)
+
+
 def test_a_missing_column_is_no_matter_of_delimiters():
     with pytest.raises(UserError, match="Received: 'a; b', 'label'") as caught:
         _read(b"a; b,label\nx,1\n")

@@ -126,6 +126,27 @@ def test_an_archive_of_compressed_archives_is_read_as_openwebtext_is(tmp_path):
     assert read(path)[0] == DOCUMENTS + DOCUMENTS[:1]
 
 
+def header(kind, size, content=b""):
+    """Returns a header, and what it says stands behind it."""
+    info = tarfile.TarInfo("x")
+    info.type, info.size = kind, size
+    return info.tobuf(tarfile.GNU_FORMAT) + content.ljust(-(-size // 512) * 512)
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (header(tarfile.XHDTYPE, 2**15 + 1), "a header of 32,769 bytes"),
+        (header(tarfile.GNUTYPE_LONGNAME, 3) * 2000, "a bad header: .*recurs"),
+        (header(tarfile.XHDTYPE, 5004, b"9" * 5000 + b" a=b"), "a bad header"),
+    ],
+)
+def test_a_header_of_an_archive_is_bounded(tmp_path, content, problem):
+    path = write(tmp_path / "a.tar", content)
+    with pytest.raises(UserError, match=rf"a\.tar: {problem}"):
+        read(path)
+
+
 def test_unsafe_and_strange_members_are_left_out_and_counted(tmp_path):
     members = [
         (name, b"harm")

@@ -147,6 +147,7 @@ ROW_ERRORS = [
     ({**ROW, "answer_start": 2}, "where the answer begins.*2 for 'good'"),
     ({**ROW, "answer_start": 99}, "must lie in the context"),
     ({**ROW, "answer_start": "x"}, "whole number.*'x'"),
+    ({**ROW, "answer_start": "9" * 5000}, "whole number.*'999"),
     ({**ROW, "answer_start": [1, 2]}, "1 answers, 2 numbers"),
     ({**ROW, "context": " "}, "'context' must be a text"),
     ({"question": "a", "answer": "b"}, "must have 'context'"),

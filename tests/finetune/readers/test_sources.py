@@ -1,5 +1,7 @@
 """Tasks from files, and from data sets that were prepared before."""
 
+import tracemalloc
+
 import prepared_datasets
 import pytest
 import tensorflow as tf
@@ -7,6 +9,7 @@ import tensorflow_datasets as tfds
 import tiny_finetuning as tiny
 from corpora import COMPRESS
 
+from electra_tf.data.formats import contents
 from electra_tf.finetune import task_builder
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.readers import sources
@@ -50,6 +53,18 @@ def test_a_file_that_is_no_text_is_named(tmp_path, content, what):
     (tmp_path / "x.csv").write_bytes(content)
     with pytest.raises(UserError, match=rf"x\.csv must be text.*: {what}"):
         sources.read_bytes(tmp_path / "x.csv")
+
+
+@pytest.mark.parametrize("ending", [".gz", ".xz", ".bz2"])
+def test_no_small_file_fills_the_memory(tmp_path, ending):
+    path = tmp_path / f"x.tsv{ending}"
+    path.write_bytes(COMPRESS[ending](b"x" * (contents.MAX_UNPACKED_BYTES + 1)))
+    tracemalloc.start()
+    with pytest.raises(UserError, match="more than 200 times the bytes of it"):
+        sources.read_bytes(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2.5 * contents.MAX_UNPACKED_BYTES
 
 
 @pytest.fixture(scope="module")

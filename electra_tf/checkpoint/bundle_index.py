@@ -1,0 +1,130 @@
+"""The index of a tensor bundle, checked before TensorFlow opens it.
+
+TensorFlow makes memory of any size that an index tells, and ends the process
+where there is none or where an entry makes no sense. So this reads the index
+first: a table of LevelDB's, blocks of names and entries, a block of the places
+of these blocks, and a footer that says where that is.
+"""
+
+import math
+import os
+import pathlib
+from collections.abc import Iterator
+
+import tensorflow as tf
+from google.protobuf import message
+from tensorflow.core.protobuf import tensor_bundle_pb2
+
+_FOOTER_BYTES = 48
+_MAGIC = bytes.fromhex("57fb808b247547db")
+_TRAILER_BYTES = 5  # behind a block: its compression, and a checksum
+_MAX_DIMENSIONS = 254  # of a tensor of TensorFlow
+_REFERENCES = 100  # the types from here on stand for variables
+
+
+def check(path: str | os.PathLike[str], num_bytes: int) -> None:
+    """Checks that TensorFlow can open an index, and what it makes memory for.
+
+    Damage that the checksums of the bundle tell is left to TensorFlow.
+
+    Args:
+      path: of the index.
+      num_bytes: of the data that it is of.
+
+    Raises:
+      ValueError: saying what is wrong.
+    """
+    for name, entry in _entries(pathlib.Path(path).read_bytes()):
+        try:
+            if name:
+                parsed = tensor_bundle_pb2.BundleEntryProto.FromString(entry)
+                _check_array(name, parsed, num_bytes)
+            else:
+                tensor_bundle_pb2.BundleHeaderProto.FromString(entry)
+        except message.DecodeError as error:
+            raise ValueError(f"no entry of an index: {name!r}") from error
+
+
+def _check_array(
+    name: bytes, entry: tensor_bundle_pb2.BundleEntryProto, num_bytes: int
+) -> None:
+    """Checks that an array is numbers, no more than there can be."""
+    sizes = [dimension.size for dimension in entry.shape.dim]
+    try:
+        dtype = tf.dtypes.as_dtype(entry.dtype)
+    except TypeError as error:
+        raise ValueError(f"{name!r} of an unknown type") from error
+    is_number = dtype.is_floating or dtype.is_integer or dtype.is_bool
+    is_plain = entry.dtype < _REFERENCES and not entry.slices
+    if not (is_number and is_plain) or entry.shape.unknown_rank:
+        raise ValueError(f"{name!r}, which is no array of numbers")
+    # Also where another size is 0, as TensorFlow multiplies from the left.
+    num_numbers = math.prod(size or 1 for size in sizes)
+    is_small = num_numbers * dtype.size <= max(num_bytes, 8)
+    if min(sizes, default=0) < 0 or len(sizes) > _MAX_DIMENSIONS:
+        is_small = False
+    if not is_small:
+        raise ValueError(
+            f"{name!r} of shape {sizes[:8]}, more than {num_bytes} bytes"
+        )
+
+
+def _entries(content: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Yields name and entry of each array; the header has no name."""
+    if len(content) < _FOOTER_BYTES or not content.endswith(_MAGIC):
+        raise ValueError("no index of a bundle")
+    footer = _Cursor(content[-_FOOTER_BYTES:])
+    footer.numbers(2)  # of a block that is not read
+    for _, place in _block(content, *footer.numbers(2)):
+        yield from _block(content, *_Cursor(place).numbers(2))
+
+
+def _block(
+    content: bytes, start: int, size: int
+) -> Iterator[tuple[bytes, bytes]]:
+    """Yields names and values of a block."""
+    end = start + size
+    if size < 4 or end + _TRAILER_BYTES > len(content) or content[end]:
+        raise ValueError("a block of the index that is not in it")
+    num_restarts = int.from_bytes(content[end - 4 : end], "little")
+    cursor = _Cursor(content[start : max(start, end - 4 * (num_restarts + 1))])
+    name = b""
+    while cursor.is_inside:
+        shared, added, length = cursor.numbers(3)
+        name = name[:shared] + cursor.take(added)
+        yield name, cursor.take(length)
+
+
+class _Cursor:
+    """Reads bytes one after the other."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+        self._position = 0
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether there are bytes left."""
+        return self._position < len(self._content)
+
+    def take(self, size: int) -> bytes:
+        """Returns the next bytes."""
+        taken = self._content[self._position : self._position + size]
+        if len(taken) < size:
+            raise ValueError("an index that ends too early")
+        self._position += size
+        return taken
+
+    def numbers(self, count: int) -> list[int]:
+        """Returns the next numbers, of 7 bits a byte, the lowest first."""
+        found = []
+        for _ in range(count):
+            number, shift, byte = 0, 0, 0x80
+            while byte & 0x80:
+                (byte,) = self.take(1)
+                if shift > 63:
+                    raise ValueError("a number of the index without an end")
+                number |= (byte & 0x7F) << shift
+                shift += 7
+            found.append(number)
+        return found

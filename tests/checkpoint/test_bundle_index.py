@@ -1,0 +1,104 @@
+"""An index that would end the process is refused before it is opened."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.core.protobuf import tensor_bundle_pb2
+
+from electra_tf.checkpoint import bundle_index, bundles
+from electra_tf.data.recovery import _with_checksum
+from electra_tf.util.errors import UserError
+
+ARRAY = np.arange(6, dtype=np.float32).reshape(2, 3)
+HEADER = b"\x08\x01\x1a\x02\x08\x01"  # one file of data, version 1
+
+
+def varint(number):
+    low, high = number & 127, number >> 7
+    return bytes([low | 128]) + varint(high) if high else bytes([low])
+
+
+def block(entries):
+    """Returns a block whose names share nothing, with its trailer."""
+    rows = [
+        b"\0" + varint(len(name)) + varint(len(value)) + name + value
+        for name, value in entries
+    ]
+    restarts = np.array([0, 1], "<u4").tobytes()
+    return _with_checksum(b"".join(rows) + restarts + b"\0")
+
+
+def index(entries, size=None):
+    """Returns an index; `size` is what it says of its first block."""
+    first, nothing = block([(b"", HEADER), *entries]), block([])
+    place = varint(0) + varint(size or len(first) - 5)
+    last = block([(b"z", place)])
+    footer = b"".join(
+        map(
+            varint,
+            (
+                len(first),
+                len(nothing) - 5,
+                len(first + nothing),
+                len(last) - 5,
+            ),
+        )
+    )
+    magic = bytes.fromhex("57fb808b247547db")
+    return first + nothing + last + footer.ljust(40, b"\0") + magic
+
+
+def entry(shape=(2, 3), **fields):
+    dims = [{"size": size} for size in shape]
+    values = {"dtype": 1, "size": 24, "shape": {"dim": dims}, **fields}
+    return tensor_bundle_pb2.BundleEntryProto(**values).SerializeToString()
+
+
+@pytest.fixture
+def prefix(tmp_path):
+    bundles.write(tmp_path / "x", {"a": ARRAY})
+    there = tf.train.load_checkpoint(str(tmp_path / "x"))
+    assert there.get_variable_to_dtype_map() == {"a": tf.float32}
+    return tmp_path / "x"
+
+
+def write(prefix, content):
+    prefix.with_name("x.index").write_bytes(content)
+
+
+def crc_of(prefix):
+    content = prefix.with_name("x.index").read_bytes()
+    ((_, stored),) = [*bundle_index._entries(content)][1:]
+    return tensor_bundle_pb2.BundleEntryProto.FromString(stored).crc32c
+
+
+def test_an_index_made_here_is_one_of_tensorflow(prefix):
+    write(prefix, index([(b"a", entry(crc32c=crc_of(prefix)))]))
+    np.testing.assert_array_equal(bundles.read(prefix)["a"], ARRAY)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        bytes(100),
+        index([(b"a", b"no entry")]),
+        index([(b"a", entry((2**60,)))]),
+        index([(b"a", entry((2**62, 0)))]),
+        index([(b"a", entry((0, 2**62, 2**62)))]),
+        index([(b"a", entry((-1,)))]),
+        index([(b"a", entry((1,) * 255))]),
+        index([(b"a", entry(shape=(), dtype=0))]),
+        index([(b"a", entry(dtype=7))]),  # strings
+        index([(b"a", entry(dtype=101))]),
+        index([(b"a", entry(dtype=9999))]),
+        index([(b"a", entry(slices=[{"extent": [{"start": -9}]}]))]),
+        index([(b"a", entry())], size=2**60),
+        index([(b"a", entry())])[:-48] + b"\xff" * 40 + index([])[-8:],
+    ],
+)
+def test_what_would_end_the_process_is_refused(prefix, content):
+    write(prefix, content)
+    with pytest.raises(UserError, match="x must be a checkpoint that can be"):
+        bundles.read(prefix)
+    assert bundles.damage(prefix)

@@ -1,0 +1,105 @@
+"""No name in a configuration or a file leads out of its directory."""
+
+import importlib
+import json
+import typing
+
+import pytest
+import tiny_corpus
+import tiny_finetuning
+import tiny_networks
+from test_architecture import COMMANDS
+
+from electra_tf.checkpoint import loading
+from electra_tf.checkpoint.hugging_face import directory as hugging_face
+from electra_tf.data.dataset_files import MANIFEST
+from electra_tf.data.formats import prepared
+from electra_tf.data.records import Records
+from electra_tf.finetune import task_description
+from electra_tf.util import config_fields, config_flags
+from electra_tf.util.config_fields import leaves
+from electra_tf.util.errors import UserError
+
+OUTSIDE = ("..", ".", "../x", "/x", "a/../../x", "a/b", "x\0", "../" * 9)
+
+
+def configurations(field):
+    """Returns command -> class of its configuration, if that has a field."""
+    found = {}
+    for name in COMMANDS:
+        command = importlib.import_module(f"electra_tf.{name}")
+        config_class = typing.get_type_hints(command.main)["config"]
+        if field in {leaf.field.name for leaf in leaves(config_class)}:
+            found[name] = config_class
+    return found
+
+
+@pytest.mark.parametrize("name", ["", *OUTSIDE])
+def test_a_model_is_in_the_data_directory(name):
+    found = configurations("model_name")
+    assert found.keys() > {"run_pretraining", "run_finetuning"}
+    for config_class in found.values():
+        with pytest.raises(UserError, match="must be|NUL"):
+            flags = ["--data_dir=d", f"--model_name={name}"]
+            config_flags.parse(config_class, flags)
+        values = {"data_dir": "d", "model_name": name, "task_names": ["cola"]}
+        with pytest.raises(UserError, match="`model_name` must be the name"):
+            config_fields.build(config_class, values)
+
+
+@pytest.mark.parametrize("kind", ["registered", "classification"])
+@pytest.mark.parametrize("name", [*OUTSIDE, "a b", "+", "cola\n"])
+def test_the_files_of_a_task_are_in_its_directory(name, kind):
+    for config_class in configurations("task_names").values():
+        values = {"data_dir": "d", "model_name": "m", "task_kind": kind}
+        with pytest.raises(UserError, match="A task's name must be a letter"):
+            config_fields.build(config_class, {**values, "task_names": [name]})
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_a_description_has_the_tasks_of_its_configuration(tmp_path, name):
+    learned = {"labels": ["0", "1"], "max_seq_length": 32}
+    task = tiny_finetuning.task("sst", metadata=learned)
+    task_description.write(tmp_path, [task])
+    path = tmp_path / task_description.FILE_NAME
+    description = json.loads(path.read_text())
+    description["tasks"] = {name: description["tasks"]["sst"]}
+    path.write_text(json.dumps(description))
+    with pytest.raises(UserError, match=r"task\.json must be as electra_tf"):
+        task_description.read(tmp_path)
+    description["config"]["task"]["task_names"] = [name]
+    path.write_text(json.dumps(description))
+    with pytest.raises(UserError, match="A task's name must be a letter"):
+        task_description.make_task(task_description.read(tmp_path), None)
+
+
+@pytest.mark.parametrize("name", ["../x", "/x", "a/../../x", "x/.."])
+def test_a_prepared_data_set_is_in_its_directory(tmp_path, name):
+    with pytest.raises(UserError, match="inside .*Received: tfds_name"):
+        prepared.find(name, str(tmp_path), f"tfds_name={name}")
+
+
+def test_records_are_beside_their_manifest(tmp_path):
+    config = tiny_corpus.write(tmp_path / "text", tiny_corpus.DOCUMENTS[:9])
+    tiny_corpus.build(config, tmp_path)
+    path = tmp_path / MANIFEST
+    for name in ("../x", "/x", "a/x"):
+        manifest = json.loads(path.read_text())
+        manifest["files"][0]["name"] = name
+        path.write_text(json.dumps(manifest))
+        with pytest.raises(UserError, match="must list files beside it"):
+            pattern = f"{tmp_path}/pretrain_data.tfrecord*"
+            Records.open(pattern, config, tiny_corpus.VOCABULARY)
+
+
+def test_shards_are_beside_their_index(tmp_path):
+    pytest.importorskip("safetensors")
+    network = tiny_networks.discriminator()
+    hugging_face.write(tmp_path, loading.weights_of(network))
+    (tmp_path / "model.safetensors").rename(tmp_path / "a.safetensors")
+    for shard in ("..", "", "../a.safetensors", "a\0.safetensors", "x/y"):
+        index = {"weight_map": {"x": shard}}
+        path = tmp_path / "model.safetensors.index.json"
+        path.write_text(json.dumps(index))
+        with pytest.raises(UserError, match="to a file beside it"):
+            hugging_face.read(tmp_path)
