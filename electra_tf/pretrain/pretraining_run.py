@@ -317,11 +317,8 @@ def _batches(
 
     if len(sources) == 1:
         return iterator(sources[0])
-    interleaving = tf.data.Dataset.from_tensor_slices(
-        schedule.interleaving(step)
-    )
     return training_utils.InterleavedBatches(
-        tuple(map(iterator, sources)), iter(interleaving)
+        tuple(map(iterator, sources)), iter(schedule.interleaving(step))
     )
 
 
