@@ -93,6 +93,15 @@ def num_local_replicas(strategy: tf.distribute.Strategy) -> int:
     return strategy.num_replicas_in_sync // worker(strategy)[1]
 
 
+def has_remote_hosts(strategy: tf.distribute.Strategy) -> bool:
+    """Returns whether hosts other than this process's read the data.
+
+    A TPU Pod has them: TensorFlow alone runs there, without Python.
+    """
+    is_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
+    return is_tpu and strategy.extended.num_hosts > 1
+
+
 def barrier(strategy: tf.distribute.Strategy) -> None:
     """Waits until every worker has come here."""
     Workers(strategy).gather([0])
