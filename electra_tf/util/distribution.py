@@ -329,6 +329,7 @@ def _multi_worker() -> tf.distribute.Strategy:
     return strategy
 
 
+@functools.cache  # to initialize it again would lose what it holds
 def _tpu() -> tf.distribute.Strategy:
     try:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver()
