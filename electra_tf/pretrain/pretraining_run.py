@@ -176,7 +176,7 @@ def _check(config: PretrainingConfig, strategy: tf.distribute.Strategy) -> None:
     model_class = objectives.get_class(name)
     model_class.check(config)
     is_remote = distribution.has_remote_hosts(strategy)
-    if is_remote and config.data.skip_corrupt_records:
+    if is_remote and config.runtime.skip_corrupt_records:
         raise UserError(
             "`skip_corrupt_records` needs Python where records are read. "
             "Received: the hosts of a TPU Pod, which have none. Build the "
