@@ -27,7 +27,7 @@ more tokens.
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -86,11 +86,14 @@ def training_dataset(
     seed: int,
     first_row: int = 0,
     shuffle_megabytes: float = 128,
-    worker: int = 0,
-    num_workers: int = 1,
-    replicas_per_worker: int = 1,
+    num_rows: int | None = None,
+    context: tf.distribute.InputContext | None = None,
 ) -> tf.data.Dataset:
-    """Makes the endless training data of one worker.
+    """Makes the training data of one worker.
+
+    Endless data ask Python for the order, and look at each file again once it
+    is read, so they need the process that made them. For hosts without Python,
+    as those of a TPU Pod, the order of so many rows is listed beforehand.
 
     Args:
       records: what to train on, of one length.
@@ -101,26 +104,32 @@ def training_dataset(
         left out is read.
       shuffle_megabytes: size of the groups in which records are shuffled; at
         most twice as much is held in memory.
-      worker: number of this worker.
-      num_workers: workers that share a global batch.
-      replicas_per_worker: replicas that share a worker's rows.
+      num_rows: of all workers, to list, 8 bytes each; None for endless data.
+      context: which worker this is, of how many, with how many replicas in
+        all. Default: one worker with one replica.
 
     Returns:
       Dataset of `Inputs`, int32 [b, L], b = B / (workers * replicas per
       worker): one element for each replica in turn. Replica i of all gets
       rows [i * b, (i + 1) * b) of each global batch.
     """
-    replica_batch = batch_size // (num_workers * replicas_per_worker)
+    context = context or tf.distribute.InputContext()
 
     def groups() -> Iterator[_Group]:
+        stream = _training_groups(records, seed, first_row, shuffle_megabytes)
         return _worker_share(
-            _training_groups(records, seed, first_row, shuffle_megabytes),
+            stream if num_rows is None else _take_rows(stream, num_rows),
             batch_size=batch_size,
-            worker_rows=batch_size // num_workers,
-            worker=worker,
+            worker_rows=batch_size // context.num_input_pipelines,
+            worker=context.input_pipeline_id,
         )
 
-    dataset = _load(groups, records).rebatch(replica_batch, drop_remainder=True)
+    replica_batch = batch_size // context.num_replicas_in_sync
+    if num_rows is None:
+        dataset = _load(groups, records)
+    else:
+        dataset = _listed(groups()).map(_load_group).prefetch(1)
+    dataset = dataset.rebatch(replica_batch, drop_remainder=True)
     dataset = dataset.map(_parser(records), num_parallel_calls=tf.data.AUTOTUNE)
     return dataset.prefetch(tf.data.AUTOTUNE)
 
@@ -157,6 +166,26 @@ def _training_groups(
             order = seeds.permutation(num_records, seed, epoch, number)
             yield _Group([file.path for file in joined], order[num_skipped:])
             num_skipped = 0
+
+
+def _take_rows(groups: Iterator[_Group], num_rows: int) -> Iterator[_Group]:
+    """Yields the first rows of a stream."""
+    while num_rows > 0:
+        paths, order = next(groups)
+        yield _Group(paths, order[:num_rows])
+        num_rows -= len(order)
+
+
+def _listed(groups: Iterable[_Group]) -> tf.data.Dataset:
+    """Returns a dataset of groups that holds all of them."""
+    lists = list(zip(*groups, strict=True)) or ([], [])
+    parts = (
+        tf.RaggedTensor.from_row_lengths(
+            tf.constant([*itertools.chain(*values)], dtype), [*map(len, values)]
+        )
+        for values, dtype in zip(lists, (tf.string, tf.int64), strict=True)
+    )
+    return tf.data.Dataset.from_tensor_slices(_Group(*parts))
 
 
 def _join(
@@ -226,8 +255,7 @@ def _load(
         if records.recovery:
             loaded = tf.py_function(read_sound, [group.paths], tf.string)
         else:
-            each = tf.data.TFRecordDataset(group.paths).batch(tf.int64.max)
-            loaded = each.get_single_element()
+            loaded = _read_files(group.paths)
         # After they were read, so that no change comes between.
         loaded = tf.py_function(unchanged, [group.paths, loaded], tf.string)
         loaded.set_shape([None])
@@ -235,6 +263,17 @@ def _load(
 
     dataset = tf.data.Dataset.from_generator(groups, output_signature=signature)
     return dataset.map(load).prefetch(1)
+
+
+def _read_files(paths: tf.Tensor) -> tf.Tensor:
+    """Returns the records of files, string [n]."""
+    each = tf.data.TFRecordDataset(paths).batch(tf.int64.max)
+    return each.get_single_element()
+
+
+def _load_group(group: _Group) -> tf.Tensor:
+    """Returns the records of a group, string [n]."""
+    return tf.gather(_read_files(group.paths), group.order)
 
 
 def _parser(records: Records) -> Callable[[tf.Tensor], Inputs]:

@@ -10,7 +10,6 @@ import keras
 import tensorflow as tf
 
 from electra_tf.checkpoint.checkpoints import Checkpoints
-from electra_tf.config import phases
 from electra_tf.configure_pretraining import PretrainingConfig, RunConfig
 from electra_tf.data import preparation, vocabularies
 from electra_tf.data.corpus import DEMO
@@ -24,11 +23,11 @@ from electra_tf.pretrain import (
     health,
     initialization,
     objectives,
-    pretrain_data,
+    training_batches,
 )
 from electra_tf.pretrain.flops import training_flops
 from electra_tf.pretrain.initialization import Start
-from electra_tf.pretrain.pretrain_data import BatchSchedule, Source
+from electra_tf.pretrain.pretrain_data import BatchSchedule
 from electra_tf.pretrain.pretraining_model import PretrainingModel
 from electra_tf.training import callbacks, training_utils
 from electra_tf.training.updates import checkpoint_variables
@@ -178,6 +177,13 @@ def _check(config: PretrainingConfig, strategy: tf.distribute.Strategy) -> None:
     name = config.objective.objective
     model_class = objectives.get_class(name)
     model_class.check(config)
+    is_remote = distribution.has_remote_hosts(strategy)
+    if is_remote and config.runtime.skip_corrupt_records:
+        raise UserError(
+            "`skip_corrupt_records` needs Python where records are read. "
+            "Received: the hosts of a TPU Pod, which have none. Build the "
+            "damaged files again and leave it out."
+        )
     replicas = strategy.num_replicas_in_sync
     group_size = model_class.batch_group_size(config)
     parts = replicas * config.runtime.gradient_accumulation_steps
@@ -274,12 +280,14 @@ def _train(
         iterations_per_loop=config.runtime.iterations_per_loop,
         save_checkpoints_steps=config.runtime.save_checkpoints_steps,
         milestones=config.milestones,
-        borders=phases.borders(batches.phases),
+        borders=training_batches.borders(batches, strategy),
     )
     with naming_faults(batches.records):
         training_utils.train(
             model,
-            lambda step: _batches(config, batches, step, strategy),
+            lambda step: training_batches.open_at(
+                step, batches, strategy, config.data.shuffle_megabytes
+            ),
             schedule,
             strategy=strategy,
             save=store.save if is_chief else store.check,
@@ -288,40 +296,6 @@ def _train(
                 *further_callbacks,
             ],
         )
-
-
-def _batches(
-    config: PretrainingConfig,
-    schedule: BatchSchedule,
-    step: int,
-    strategy: tf.distribute.Strategy,
-) -> training_utils.Batches:
-    """Opens each replica's rows of the phase at a step, from there on."""
-    sources = schedule.sources(step)
-
-    def iterator(source: Source) -> Iterator:
-        def make(context: tf.distribute.InputContext) -> tf.data.Dataset:
-            workers = context.num_input_pipelines
-            return pretrain_data.training_dataset(
-                source.records,
-                batch_size=source.batch_size,
-                seed=config.training.seed,
-                first_row=source.first_row,
-                # Those of all sources are in memory at once.
-                shuffle_megabytes=config.data.shuffle_megabytes / len(sources),
-                worker=context.input_pipeline_id,
-                num_workers=workers,
-                replicas_per_worker=context.num_replicas_in_sync // workers,
-            )
-
-        return iter(strategy.distribute_datasets_from_function(make))
-
-    if len(sources) == 1:
-        return iterator(sources[0])
-    order = tf.data.Dataset.from_tensor_slices(schedule.interleaving(step))
-    return training_utils.InterleavedBatches(
-        tuple(map(iterator, sources)), iter(order)
-    )
 
 
 def _callbacks(

@@ -12,7 +12,7 @@ So a run that was killed and restarted ends with the same bits.
 """
 
 import contextlib
-import functools
+import itertools
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -87,11 +87,21 @@ class InterleavedBatches(NamedTuple):
 
     Attributes:
       iterators: over what each replica's `update` takes, of one shape each.
-      order: over int32 scalars, the iterator that each update takes from.
+      order: the number of the iterator that each update takes from.
     """
 
     iterators: tuple[Iterator, ...]
-    order: Iterator
+    order: Iterator[int]
+
+    def runs(self, num_steps: int) -> Iterator[tuple[Iterator, int]]:
+        """Yields iterators, and how many updates in a row take from each.
+
+        Args:
+          num_steps: updates in all.
+        """
+        taken = itertools.islice(self.order, num_steps)
+        for number, run in itertools.groupby(taken):
+            yield self.iterators[number], len(list(run))
 
 
 Batches = Iterator | InterleavedBatches
@@ -254,9 +264,11 @@ def make_block(
     *,
     run_eagerly: bool = False,
 ) -> Callable[[Batches, int], Sums]:
-    """Makes a function that runs n updates in one graph.
+    """Makes a function that runs n updates.
 
-    An update is traced once for each shape of batches.
+    Consecutive updates on batches of one shape are one loop in a graph, which
+    is traced once for each shape. The host chooses the shape: a TPU runs no
+    `strategy.run` under a condition.
 
     Args:
       model: with its optimizer.
@@ -276,15 +288,9 @@ def make_block(
             [tf.stack([local(x)[0] for x in metrics[n]]) for n in names]
         )
 
-    def next_update(batches: Batches) -> tf.Tensor:
-        if not isinstance(batches, InterleavedBatches):
-            return one_update(batches)
-        each = [functools.partial(one_update, x) for x in batches.iterators]
-        return tf.switch_case(next(batches.order), each)
-
-    def updates(batches: Batches, num_steps: tf.Tensor) -> tf.Tensor:
+    def updates(iterator: Iterator, num_steps: tf.Tensor) -> tf.Tensor:
         def run(i: tf.Tensor, records: tf.TensorArray) -> tuple:
-            return i + 1, records.write(i, next_update(batches))
+            return i + 1, records.write(i, one_update(iterator))
 
         records = tf.TensorArray(tf.float32, size=num_steps)
         records = tf.while_loop(
@@ -298,7 +304,12 @@ def make_block(
         updates = tf.function(updates, autograph=False)
 
     def block(batches: Batches, num_steps: int) -> Sums:
-        records = updates(batches, tf.constant(num_steps)).numpy()
+        runs = [(batches, num_steps)]
+        if isinstance(batches, InterleavedBatches):
+            runs = batches.runs(num_steps)
+        parts = [updates(x, tf.constant(n)) for x, n in runs]
+        # Read in the end, so that no run waits for the one before.
+        records = np.concatenate([part.numpy() for part in parts])
         return {name: records[:, i] for i, name in enumerate(names)}
 
     return block

@@ -122,6 +122,15 @@ def naming_lost_workers() -> Iterator[None]:
         ) from error
 
 
+def has_remote_hosts(strategy: tf.distribute.Strategy) -> bool:
+    """Returns whether hosts other than this process's read the data.
+
+    A TPU Pod has them: TensorFlow alone runs there, without Python.
+    """
+    is_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
+    return is_tpu and strategy.extended.num_hosts > 1
+
+
 def barrier(strategy: tf.distribute.Strategy) -> None:
     """Waits until every worker has come here."""
     Workers(strategy).gather([0])
@@ -324,6 +333,7 @@ def _bound_silence(everyone: Sequence[cluster.Worker]) -> None:
     config.cluster_register_with_barrier = True  # else the time is an hour
 
 
+@functools.cache  # to initialize it again would lose what it holds
 def _tpu() -> tf.distribute.Strategy:
     try:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(

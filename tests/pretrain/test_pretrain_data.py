@@ -57,11 +57,23 @@ def make_record(number):
     return message.SerializeToString()
 
 
-def take(records, num_elements, **kwargs):
+def take(
+    records,
+    num_elements,
+    *,
+    worker=0,
+    num_workers=1,
+    replicas_per_worker=1,
+    **kwargs,
+):
     """Returns the record numbers of some elements, [elements, rows]."""
     kwargs = {"batch_size": BATCH, "seed": 1, "shuffle_megabytes": 9} | kwargs
-    dataset = training_dataset(records, **kwargs).take(num_elements)
-    return np.array([inputs.input_ids[:, 0] for inputs in dataset])
+    context = tf.distribute.InputContext(
+        num_workers, worker, num_workers * replicas_per_worker
+    )
+    dataset = training_dataset(records, context=context, **kwargs)
+    taken = dataset.take(num_elements)
+    return np.array([inputs.input_ids[:, 0] for inputs in taken])
 
 
 @pytest.fixture(scope="module")
@@ -123,6 +135,41 @@ def test_rows_do_not_depend_on_who_takes_them(
         for worker in range(num_workers)
     ]
     assert (np.concatenate(shares, axis=1) == stream[start_step:]).all()
+
+
+@pytest.mark.parametrize("worker", [0, 1])
+def test_rows_that_are_listed_are_the_first_of_the_endless(
+    records, stream, worker
+):
+    options = {"worker": worker, "num_workers": 2, "first_row": 2 * BATCH}
+    listed = take(records, -1, num_rows=5 * BATCH, **options)
+    assert (listed == take(records, 5, **options)).all()
+    assert (listed == np.split(stream[2:7], 2, axis=1)[worker]).all()
+    assert take(records, -1, num_rows=0, **options).size == 0
+
+
+def _operations(dataset):
+    """Returns the kinds of operations of a dataset's graph and functions."""
+    ignore_state = 1
+    graph = tf.compat.v1.GraphDef.FromString(
+        tf.raw_ops.DatasetToGraphV2(
+            input_dataset=tf.data.experimental.to_variant(dataset),
+            external_state_policy=ignore_state,
+        ).numpy()
+    )
+    bodies = (x.node_def for x in graph.library.function)
+    return {node.op for node in itertools.chain(graph.node, *bodies)}
+
+
+def test_rows_that_are_listed_need_no_python(records):
+    """Hosts of a TPU Pod have none."""
+    listed = training_dataset(records, batch_size=2, seed=0, num_rows=40)
+    endless = training_dataset(records, batch_size=2, seed=0)
+    found = _operations(listed)
+    assert {"TFRecordDatasetV2", "ParseExampleV2"} & found
+    callbacks = {"PyFunc", "PyFuncStateless", "EagerPyFunc"}
+    assert not callbacks & found
+    assert callbacks & _operations(endless), "else it finds none anywhere"
 
 
 def test_a_worker_reads_the_groups_that_hold_rows_of_its_own(records):

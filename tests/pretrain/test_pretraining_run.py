@@ -9,8 +9,9 @@ import keras
 import numpy as np
 import pytest
 
-from electra_tf.pretrain import pretraining_run
-from electra_tf.util.errors import StoppedBySignal
+from electra_tf.pretrain import pretraining_run, training_batches
+from electra_tf.util import distribution
+from electra_tf.util.errors import StoppedBySignal, UserError
 from tests import run_files, tiny
 
 NUM_STEPS = 20
@@ -110,3 +111,26 @@ def test_a_run_stopped_around_the_border_ends_with_the_same_bits(
     for path, value in uninterrupted.items():
         np.testing.assert_array_equal(found[path], value, err_msg=path)
     assert log(data_dir, name) == log(data_dir, "uninterrupted")
+
+
+@pytest.mark.slow
+def test_hosts_without_python_are_given_the_same_rows(
+    data_dir, uninterrupted, monkeypatch
+):
+    monkeypatch.setattr(distribution, "has_remote_hosts", lambda strategy: True)
+    monkeypatch.setattr(training_batches, "LISTED_UPDATES", 7)
+    run(data_dir, "listed")
+    steps = {record["step"] for record in log(data_dir, "listed")}
+    assert {7, 14} <= steps  # blocks end with the lists
+    found = tensors(data_dir, "listed")
+    for path, value in uninterrupted.items():
+        np.testing.assert_array_equal(found[path], value, err_msg=path)
+
+
+def test_records_that_may_be_damaged_need_python_on_the_hosts(
+    data_dir, monkeypatch
+):
+    monkeypatch.setattr(distribution, "has_remote_hosts", lambda strategy: True)
+    config = tiny.config(data_dir, skip_corrupt_records=True)
+    with pytest.raises(UserError, match="Received: the hosts of a TPU Pod"):
+        pretraining_run.run(config)

@@ -2,7 +2,8 @@
 
 A host callback stops it at every update, top-k over the vocabulary sorts, and
 a loop is a round trip for each of its rounds. `NEEDED` lists who needs which:
-a new objective, strategy or choice that does is added there knowingly.
+a new objective, strategy or choice that does is added there knowingly. What a
+TPU cannot run at all, strings and sizes that depend on values, nobody needs.
 """
 
 import pytest
@@ -16,12 +17,21 @@ from electra_tf.pretrain.masking_strategies import STRATEGIES
 from electra_tf.util import config_fields
 
 CALLBACK, LOOP, TOP_K = "host callback", "loop", "top-k over the vocabulary"
+DYNAMIC, STRING = "a size that depends on values", "strings"
 KINDS = {
     "EagerPyFunc": CALLBACK,
     "PyFunc": CALLBACK,
     "PyFuncStateless": CALLBACK,
     "StatelessWhile": LOOP,
     "While": LOOP,
+    # XLA compiles none of these for a TPU: its tensors have known sizes.
+    "DynamicPartition": DYNAMIC,
+    "ListDiff": DYNAMIC,
+    "Unique": DYNAMIC,
+    "UniqueV2": DYNAMIC,
+    "UniqueWithCounts": DYNAMIC,
+    "UniqueWithCountsV2": DYNAMIC,
+    "Where": DYNAMIC,
 }
 CASES = {
     **tiny.VARIANTS,
@@ -67,6 +77,9 @@ def _costly(update, inputs, vocab_size):
         if operation.type == "TopKV2":
             width = operation.inputs[0].shape[-1]
             found |= {TOP_K} if width in (None, vocab_size) else set()
+        tensors = (*operation.inputs, *operation.outputs)
+        if any(tensor.dtype == tf.string for tensor in tensors):
+            found.add(STRING)
     return found
 
 
@@ -82,6 +95,21 @@ def test_what_is_looked_for_is_found_in_inner_functions():
 
     found = _costly(lambda x: inner(x), tf.ones([2, 60]), 60)
     assert found == {CALLBACK, LOOP, TOP_K}
+
+
+@pytest.mark.parametrize(
+    ("what", "kind"),
+    [
+        (tf.strings.as_string, STRING),
+        (tf.where, DYNAMIC),
+        (lambda x: tf.boolean_mask(x, x > 0), DYNAMIC),
+        (lambda x: tf.unique(x[0])[0], DYNAMIC),
+        (lambda x: tf.dynamic_partition(x, tf.cast(x, tf.int32), 2), DYNAMIC),
+    ],
+)
+def test_what_no_tpu_runs_is_found_in_inner_functions(what, kind):
+    inner = tf.function(what)
+    assert _costly(lambda x: inner(x), tf.ones([2, 60]), 60) == {kind}
 
 
 def test_the_default_update_keeps_no_accelerator_waiting():

@@ -181,14 +181,21 @@ class _Adder:
 
     def __init__(self):
         self.optimizer = _Optimizer()
-        self.shapes = []
+        self.graphs = []
 
     def update(self, inputs):
-        self.shapes.append(tuple(inputs.shape))
+        self.graphs.append(tf.compat.v1.get_default_graph())
         replica = tf.distribute.get_replica_context()
         self.optimizer.iterations.assign_add(1)
         total = replica.all_reduce("SUM", tf.reduce_sum(inputs))
         return {"a": (total, tf.constant(1.0))}
+
+
+def _kinds_of_graphs(graph):
+    """Yields the kind of a function's graph and of those around it."""
+    while hasattr(graph, "outer_graph"):
+        yield type(graph).__name__
+        graph = graph.outer_graph
 
 
 @pytest.mark.parametrize("num_replicas", [1, 2])
@@ -211,22 +218,23 @@ def test_updates_take_turns_and_are_traced_once_for_each_shape(num_replicas):
 
         return iter(strategy.distribute_datasets_from_function(make))
 
-    def batches(step):
-        rest = tf.data.Dataset.from_tensor_slices(np.int32(turns[step:]))
-        return training_utils.InterleavedBatches(
-            tuple(iterator(i) for i in range(3)), iter(rest)
-        )
-
+    batches = training_utils.InterleavedBatches(
+        tuple(iterator(i) for i in range(3)), iter(turns)
+    )
     with strategy.scope():
         model = _Adder()
-    schedule = training_utils.Schedule(10, 1, 100)
-    _, logs = _train(model, schedule, strategy=strategy, batches=batches)
-    taken = [0, 0, 0]
-    for step, turn in enumerate(turns, 1):
+    block = training_utils.make_block(model, strategy)
+    found = [block(batches, num_steps)["a"][:, 0] for num_steps in (1, 5, 4)]
+    taken, expected = [0, 0, 0], []
+    for turn in turns:
         taken[turn] += 1
-        expected = 4 * lengths[turn] * taken[turn] * 10**turn
-        assert logs[step]["a"] == expected
-    assert len(model.shapes) == 3 * num_replicas
+        expected.append(4 * lengths[turn] * taken[turn] * 10**turn)
+    assert np.concatenate(found).tolist() == expected
+    assert len(model.graphs) == 3 * num_replicas
+    for graph in model.graphs:  # a TPU runs no replicas under a condition
+        kinds = [*_kinds_of_graphs(graph)]
+        assert "WhileBodyFuncGraph" in kinds
+        assert "CondBranchFuncGraph" not in kinds
 
 
 def test_handlers_are_put_back():

@@ -3,6 +3,7 @@ import os
 import socket
 import subprocess
 import sys
+import types
 
 import numpy as np
 import pytest
@@ -38,6 +39,35 @@ def test_a_strategy_is_made_of_what_a_machine_has(tf_config):
 def test_what_a_strategy_lacks_is_explained(tf_config, name, message):
     with pytest.raises(UserError, match=message):
         distribution.make_strategy(name)
+
+
+def test_a_tpu_is_initialized_once(monkeypatch):
+    """A second time it would lose the variables that it holds."""
+    initialized = []
+    resolvers = tf.distribute.cluster_resolver
+    monkeypatch.setattr(resolvers, "TPUClusterResolver", object)
+    monkeypatch.setattr(
+        tf.config, "experimental_connect_to_cluster", lambda _: None
+    )
+    monkeypatch.setattr(
+        tf.tpu.experimental, "initialize_tpu_system", initialized.append
+    )
+    monkeypatch.setattr(tf.distribute, "TPUStrategy", lambda resolver: resolver)
+    try:
+        made = [distribution.make_strategy("tpu") for _ in range(2)]
+    finally:
+        distribution._tpu.cache_clear()
+    assert made[0] is made[1] is initialized[0] and len(initialized) == 1
+
+
+def test_the_hosts_of_a_pod_have_no_python():
+    class Tpu(tf.distribute.TPUStrategy):
+        def __init__(self, num_hosts):
+            self._extended = types.SimpleNamespace(num_hosts=num_hosts)
+
+    assert distribution.has_remote_hosts(Tpu(2))
+    assert not distribution.has_remote_hosts(Tpu(1))
+    assert not distribution.has_remote_hosts(tf.distribute.get_strategy())
 
 
 _ARITHMETIC = """

@@ -47,10 +47,14 @@ class Steps:
         self._batches = _batches(config, strategy, packed_share)
         self._block = training_utils.make_block(self.model, strategy)
 
+    def losses(self, num_steps: int) -> np.ndarray:
+        """Makes updates, and returns the loss at each, float64 [num_steps]."""
+        sums = self._block(self._batches, num_steps)
+        return training_utils.losses(sums, self.model.loss_weights)
+
     def update(self, num_steps: int) -> float:
         """Makes updates, and returns the loss at the last."""
-        sums = self._block(self._batches, num_steps)
-        return float(training_utils.losses(sums, self.model.loss_weights)[-1])
+        return float(self.losses(num_steps)[-1])
 
     def seconds(self, num_steps: int) -> float:
         """Makes updates, and returns the seconds that one took."""

@@ -290,9 +290,8 @@ class Trial:
             )
         if len(iterators) == 1:
             return iterators[0]
-        rest = order.reshape(-1)[step:].astype(np.int32)
-        rest = tf.data.Dataset.from_tensor_slices(rest)
-        return training_utils.InterleavedBatches(tuple(iterators), iter(rest))
+        rest = iter(order.reshape(-1)[step:])
+        return training_utils.InterleavedBatches(tuple(iterators), rest)
 
     def _task_batches(
         self, data: TaskData, steps: np.ndarray, length: int

@@ -1,0 +1,87 @@
+"""Iterators over the batches of a training, on the hosts of its devices.
+
+The order of rows is made in Python, as they are read. The hosts of a TPU Pod
+have no Python: for them it is listed beforehand, some updates at a time, at the
+end of which a block ends and the next list is made.
+"""
+
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+import tensorflow as tf
+
+from electra_tf.config import phases
+from electra_tf.data.records import check_unchanged
+from electra_tf.pretrain.pretrain_data import (
+    BatchSchedule,
+    Source,
+    training_dataset,
+)
+from electra_tf.training.training_utils import Batches, InterleavedBatches
+from electra_tf.util import distribution
+
+LISTED_UPDATES = 10_000
+"""Updates whose rows are listed at a time."""
+
+
+def borders(
+    schedule: BatchSchedule, strategy: tf.distribute.Strategy
+) -> frozenset[int]:
+    """Returns the updates after which other iterators are needed.
+
+    Args:
+      schedule: of the batches.
+      strategy: of the training.
+    """
+    found = phases.borders(schedule.phases)
+    if distribution.has_remote_hosts(strategy):
+        last = schedule.phases[-1].end_step
+        found |= frozenset(range(LISTED_UPDATES, last, LISTED_UPDATES))
+    return found
+
+
+def open_at(
+    step: int,
+    schedule: BatchSchedule,
+    strategy: tf.distribute.Strategy,
+    shuffle_megabytes: float,
+) -> Batches:
+    """Opens each replica's rows from a step on to the next border.
+
+    Args:
+      step: updates done.
+      schedule: of the batches.
+      strategy: of the training.
+      shuffle_megabytes: size of the groups in which records are shuffled, of
+        all lengths together.
+    """
+    sources, turns = schedule.sources(step), schedule.interleaving(step)
+    is_listed = distribution.has_remote_hosts(strategy)
+    if is_listed:
+        turns = turns[: LISTED_UPDATES - step % LISTED_UPDATES]
+
+    def iterator(number: int, source: Source) -> Iterator:
+        num_rows = None
+        if is_listed:
+            check_unchanged(source.records.files)  # nobody does it later
+            num_rows = np.count_nonzero(turns == number) * source.batch_size
+
+        def make(context: tf.distribute.InputContext) -> tf.data.Dataset:
+            return training_dataset(
+                source.records,
+                batch_size=source.batch_size,
+                seed=schedule.seed,
+                first_row=source.first_row,
+                # Those of all sources are in memory at once.
+                shuffle_megabytes=shuffle_megabytes / len(sources),
+                num_rows=num_rows,
+                context=context,
+            )
+
+        return iter(strategy.distribute_datasets_from_function(make))
+
+    iterators = tuple(itertools.starmap(iterator, enumerate(sources)))
+    if len(iterators) == 1:
+        return iterators[0]
+    return InterleavedBatches(iterators, iter(turns))
