@@ -3,10 +3,11 @@
 import functools
 import hashlib
 import json
+import math
 import os
 import re
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -91,6 +92,40 @@ def worker(strategy: tf.distribute.Strategy) -> tuple[int, int]:
 def num_local_replicas(strategy: tf.distribute.Strategy) -> int:
     """Returns how many replicas each worker has."""
     return strategy.num_replicas_in_sync // worker(strategy)[1]
+
+
+def check_division(
+    batch_sizes: Collection[int],
+    num_replicas: int,
+    num_steps: int,
+    *,
+    group_size: int = 1,
+) -> None:
+    """Checks that replicas can share global batches equally.
+
+    Args:
+      batch_sizes: rows of the global batches.
+      num_replicas: that share each of them.
+      num_steps: `gradient_accumulation_steps`.
+      group_size: consecutive rows that stay together.
+
+    Raises:
+      UserError: naming the numbers of replicas that can.
+    """
+    shares, rest = divmod(math.gcd(*batch_sizes), num_steps * group_size)
+    fitting = [n for n in range(1, shares + 1) if not rest and shares % n == 0]
+    if num_replicas in fitting:
+        return
+    kept = f", times the {group_size} rows that stay together"
+    raise UserError(
+        "Every global batch (`train_batch_size`) must be a multiple of the "
+        "number of replicas times `gradient_accumulation_steps`"
+        f"{kept if group_size > 1 else ''}. Received: "
+        f"{' and '.join(map(str, sorted(batch_sizes)))} rows, {num_replicas} "
+        f"replicas, gradient_accumulation_steps={num_steps}. With these rows "
+        "and steps the number of replicas can be "
+        f"{', '.join(map(str, fitting)) or 'none'}."
+    )
 
 
 def barrier(strategy: tf.distribute.Strategy) -> None:
