@@ -130,7 +130,7 @@ def _mirrored(num_replicas):
     )
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 def test_a_run_goes_on_with_any_number_of_replicas(data_dir, monkeypatch):
     run(data_dir, "one device", **ELASTIC)
     for num_replicas, stop in ((2, 5), (1, 10), (3, 15), (4, NUM_STEPS)):

@@ -46,11 +46,7 @@ def main(config: BenchmarkConfig) -> None:
     for _ in range(config.rounds):
         for name, measured in times.items():
             cpu, start = time.process_time(), time.perf_counter()
-            data = open_data(
-                config.data_dir,
-                config.max_seq_length,
-                verify_records=name == "verified",
-            )
+            data = _open(config, verify_records=name == "verified")
             cpu, wall = time.process_time() - cpu, time.perf_counter() - start
             measured.append((wall, cpu))
     files = [f for records in data.train.values() for f in records.files]
@@ -75,14 +71,13 @@ def main(config: BenchmarkConfig) -> None:
     print(json.dumps(report))
 
 
-def open_data(
-    data_dir: str, max_seq_length: int, *, verify_records: bool
+def _open(
+    config: BenchmarkConfig, *, verify_records: bool
 ) -> preparation.Prepared:
-    """Opens the records of a directory, as a run does."""
     return preparation.prepare(
         PretrainingConfig(
-            run=RunConfig(data_dir=data_dir, model_name="benchmark"),
-            corpus=CorpusConfig(max_seq_length=max_seq_length),
+            run=RunConfig(data_dir=config.data_dir, model_name="benchmark"),
+            corpus=CorpusConfig(max_seq_length=config.max_seq_length),
             runtime=RuntimeConfig(verify_records=verify_records),
         ),
         log=lambda _: None,
