@@ -325,14 +325,14 @@ config_flags.run(run_pretraining.main, PretrainingConfig)
 _OTHERS = ["--learning_rate=0.1", "--train_batch_size=16"]
 
 
-def _run_workers(data_dir, flags, codes, stop_after=None):
+def _run_workers(data_dir, flags, codes, *, name="workers", stop_after=None):
     """Runs a worker with each list of flags; may stop the last after a step."""
     ports = _free_ports(len(flags))
     cluster = {"worker": [f"localhost:{port}" for port in ports]}
     processes = [
         _start(
             data_dir,
-            "workers",
+            name,
             "--strategy=multi_worker",
             *flags[i],
             TF_CONFIG=json.dumps(
@@ -342,7 +342,7 @@ def _run_workers(data_dir, flags, codes, stop_after=None):
         for i in range(len(flags))
     ]
     if stop_after is not None:
-        _wait_for_step(processes[-1], data_dir, "workers", stop_after)
+        _wait_for_step(processes[-1], data_dir, name, stop_after)
         processes[-1].send_signal(signal.SIGTERM)
     outputs = [process.communicate(timeout=300)[0] for process in processes]
     assert [process.returncode for process in processes] == codes, outputs
@@ -378,3 +378,21 @@ def test_two_workers_end_with_the_bits_of_two_local_replicas(data_dir):
 def _evaluated(data_dir, model_name):
     results = data_dir / "models" / model_name / "results"
     return json.loads((results / "pretraining_eval.json").read_text())
+
+
+@pytest.mark.faults
+def test_a_run_of_two_workers_goes_on_with_one_and_with_two_again(data_dir):
+    flags = ["--hidden_dropout_prob=0", "--attention_probs_dropout_prob=0"]
+    run(data_dir, "alone", *flags)
+    both = {"data_dir": data_dir, "flags": [flags] * 2, "name": "elastic"}
+    _run_workers(**both, codes=[42, 42], stop_after=5)
+    process = _start(data_dir, "elastic", *flags)
+    _wait_for_step(process, data_dir, "elastic", 15)
+    process.send_signal(signal.SIGTERM)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 42, output
+    _run_workers(**both, codes=[0, 0])
+    logs = (_log(data_dir, name) for name in ("elastic", "alone"))
+    for record, other in zip(*logs, strict=True):
+        for name in ("step", "loss", "masked_lm_loss", "disc_loss"):
+            assert record[name] == pytest.approx(other[name], rel=1e-6)

@@ -8,8 +8,11 @@ Which stream an update takes its batch from is a function of the configuration,
 `BatchSchedule`.
 
 Within an epoch the files are permuted and joined into groups of about
-`shuffle_megabytes`; the records of a group are permuted in memory. So a worker
-reads every group that holds rows of its own in full, and parses these alone.
+`shuffle_megabytes`; the records of a group are permuted in memory. One worker
+reads groups in full. Of several, each reads its own records by byte ranges
+(`data/record_shares`), but for files of a store, where every range would be a
+request, and where damaged records are left out, since their substitutes depend
+on the whole file.
 
 A training has phases, and a phase takes its rows from the data set of its
 length. Phases of the same length share a data set: the later one goes on where
@@ -36,12 +39,13 @@ import tensorflow as tf
 from electra_tf.config import phases as phases_lib
 from electra_tf.config.phases import Phase
 from electra_tf.data.record_format import parse
+from electra_tf.data.record_shares import ShareReader
 from electra_tf.data.records import (
     RecordFile,
     Records,
     check_unchanged,
 )
-from electra_tf.util import seeds
+from electra_tf.util import seeds, storage
 from electra_tf.util.interleaving import UNIT, interleave_schedule
 
 
@@ -126,9 +130,18 @@ def training_dataset(
 
     replica_batch = batch_size // context.num_replicas_in_sync
     if num_rows is None:
-        dataset = _load(groups, records)
+        loader = _Loader(records, by_share=context.num_input_pipelines > 1)
+        signature = _Group(
+            tf.TensorSpec([None], tf.string), tf.TensorSpec([None], tf.int64)
+        )
+        listed = tf.data.Dataset.from_generator(
+            groups, output_signature=signature
+        )
+        dataset = listed.map(loader.load)
     else:
-        dataset = _listed(groups()).map(_load_group).prefetch(1)
+        dataset = _listed(groups()).map(_load_group)
+    # A group is loaded while the one before it is in use.
+    dataset = dataset.prefetch(1)
     dataset = dataset.rebatch(replica_batch, drop_remainder=True)
     dataset = dataset.map(_parser(records), num_parallel_calls=tf.data.AUTOTUNE)
     return dataset.prefetch(tf.data.AUTOTUNE)
@@ -223,46 +236,75 @@ def _worker_share(
             yield _Group(group.paths, order)
 
 
-def _load(
-    groups: Callable[[], Iterator[_Group]], records: Records
-) -> tf.data.Dataset:
-    """Returns a dataset of the records of each group, string [n].
+class _Loader:
+    """Loads the records of one group after the other, in a graph.
 
-    One group is loaded while the one before it is in use.
+    Args:
+      records: of which the groups are.
+      by_share: whether groups leave out so many records that their files
+        should not be read in full.
     """
-    files = {file.path: file for file in records.files}
-    signature = _Group(
-        tf.TensorSpec([None], tf.string), tf.TensorSpec([None], tf.int64)
-    )
 
-    def named(paths: tf.Tensor) -> list[RecordFile]:
-        return [files[path.decode()] for path in paths.numpy()]
+    def __init__(self, records: Records, *, by_share: bool) -> None:
+        self._files = {file.path: file for file in records.files}
+        self._recovery = records.recovery
+        self._shares = None
+        is_local = not any(map(storage.is_remote, self._files))
+        if by_share and is_local and not self._recovery:
+            self._shares = ShareReader(records.files)
 
-    def read_sound(paths: tf.Tensor) -> tf.Tensor:
-        return tf.concat(
-            [
-                records.recovery.read(x.path, x.num_records)
-                for x in named(paths)
-            ],
-            axis=0,
+    def load(self, group: _Group) -> tf.Tensor:
+        """Returns the records of a group in their order, string [n]."""
+        paths, order = group
+        if self._recovery:
+            loaded = tf.py_function(self._read_sound, [paths], tf.string)
+        else:
+            if self._shares:
+                paths, order = tf.py_function(
+                    self._stage, [paths, order], [tf.string, tf.int64]
+                )
+            loaded = _read_files(paths)
+        loaded = tf.py_function(
+            self._finish, [group.paths, paths, loaded], tf.string
         )
+        loaded.set_shape([None])
+        order.set_shape([None])
+        return tf.gather(loaded, order)
 
-    def unchanged(paths: tf.Tensor, loaded: tf.Tensor) -> tf.Tensor:
-        check_unchanged(named(paths))
+    def _read_sound(self, paths: tf.Tensor) -> tf.Tensor:
+        files = self._named(paths)
+        each = [self._recovery.read(x.path, x.num_records) for x in files]
+        return tf.concat(each, axis=0)
+
+    def _stage(
+        self, paths: tf.Tensor, order: tf.Tensor
+    ) -> tuple[list[str] | tf.Tensor, np.ndarray | tf.Tensor]:
+        """Returns what to read instead of a group, and the records of it."""
+        names = [file.path for file in self._named(paths)]
+        staged = self._shares.stage(names, order.numpy())
+        return ([staged[0]], staged[1]) if staged else (paths, order)
+
+    def _finish(
+        self, paths: tf.Tensor, read: tf.Tensor, loaded: tf.Tensor
+    ) -> tf.Tensor:
+        """Checks the files, after they were read so that no change is missed.
+
+        Args:
+          paths: of the group.
+          read: paths of the files that were read in their place.
+          loaded: the records.
+        """
+        check_unchanged(self._named(paths))
+        for path in {*_texts(read)} - {*_texts(paths)}:
+            self._shares.release(path)
         return loaded
 
-    def load(group: _Group) -> tf.Tensor:
-        if records.recovery:
-            loaded = tf.py_function(read_sound, [group.paths], tf.string)
-        else:
-            loaded = _read_files(group.paths)
-        # After they were read, so that no change comes between.
-        loaded = tf.py_function(unchanged, [group.paths, loaded], tf.string)
-        loaded.set_shape([None])
-        return tf.gather(loaded, group.order)
+    def _named(self, paths: tf.Tensor) -> list[RecordFile]:
+        return [self._files[path] for path in _texts(paths)]
 
-    dataset = tf.data.Dataset.from_generator(groups, output_signature=signature)
-    return dataset.map(load).prefetch(1)
+
+def _texts(strings: tf.Tensor) -> list[str]:
+    return [text.decode() for text in strings.numpy()]
 
 
 def _read_files(paths: tf.Tensor) -> tf.Tensor:

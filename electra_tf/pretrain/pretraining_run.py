@@ -184,20 +184,13 @@ def _check(config: PretrainingConfig, strategy: tf.distribute.Strategy) -> None:
             "Received: the hosts of a TPU Pod, which have none. Build the "
             "damaged files again and leave it out."
         )
-    replicas = strategy.num_replicas_in_sync
     group_size = model_class.batch_group_size(config)
-    parts = replicas * config.runtime.gradient_accumulation_steps
-    for batch_size in {phase.batch_size for phase in config.phases}:
-        if batch_size % (parts * group_size):
-            kept = f", times the {group_size} rows that stay together"
-            raise UserError(
-                "`train_batch_size`, and that of each phase, must be a "
-                "multiple of the number of replicas times "
-                "`gradient_accumulation_steps`"
-                f"{kept if group_size > 1 else ''}. Received: {batch_size} "
-                f"rows, {replicas} replicas, gradient_accumulation_steps="
-                f"{config.runtime.gradient_accumulation_steps}."
-            )
+    distribution.check_division(
+        {phase.batch_size for phase in config.phases},
+        strategy.num_replicas_in_sync,
+        config.runtime.gradient_accumulation_steps,
+        group_size=group_size,
+    )
     if config.runtime.eval_batch_size % group_size:
         raise UserError(
             f"`eval_batch_size` must be a multiple of {group_size}, the rows "

@@ -4,10 +4,11 @@ import collections
 import contextlib
 import functools
 import hashlib
+import math
 import os
 import re
 import signal
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -129,6 +130,40 @@ def has_remote_hosts(strategy: tf.distribute.Strategy) -> bool:
     """
     is_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
     return is_tpu and strategy.extended.num_hosts > 1
+
+
+def check_division(
+    batch_sizes: Collection[int],
+    num_replicas: int,
+    num_steps: int,
+    *,
+    group_size: int = 1,
+) -> None:
+    """Checks that replicas can share global batches equally.
+
+    Args:
+      batch_sizes: rows of the global batches.
+      num_replicas: that share each of them.
+      num_steps: `gradient_accumulation_steps`.
+      group_size: consecutive rows that stay together.
+
+    Raises:
+      UserError: naming the numbers of replicas that can.
+    """
+    shares, rest = divmod(math.gcd(*batch_sizes), num_steps * group_size)
+    fitting = [n for n in range(1, shares + 1) if not rest and shares % n == 0]
+    if num_replicas in fitting:
+        return
+    kept = f", times the {group_size} rows that stay together"
+    raise UserError(
+        "Every global batch (`train_batch_size`) must be a multiple of the "
+        "number of replicas times `gradient_accumulation_steps`"
+        f"{kept if group_size > 1 else ''}. Received: "
+        f"{' and '.join(map(str, sorted(batch_sizes)))} rows, {num_replicas} "
+        f"replicas, gradient_accumulation_steps={num_steps}. With these rows "
+        "and steps the number of replicas can be "
+        f"{', '.join(map(str, fitting)) or 'none'}."
+    )
 
 
 def barrier(strategy: tf.distribute.Strategy) -> None:

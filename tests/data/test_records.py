@@ -323,9 +323,24 @@ def rotten(data_set, monkeypatch):
     return data_set
 
 
-def test_bits_that_rot_after_verification_are_named_when_read(rotten):
+def read_as(num_workers, records):
+    """Returns the rows of the last of some workers, one at a time."""
+    return training_dataset(
+        records,
+        batch_size=num_workers,
+        seed=0,
+        shuffle_megabytes=0,
+        worker=num_workers - 1,
+        num_workers=num_workers,
+    )
+
+
+@pytest.mark.parametrize("num_workers", [1, 2])
+def test_bits_that_rot_after_verification_are_named_when_read(
+    rotten, num_workers
+):
     opened = open_records(rotten)
-    rows = training_dataset(opened, batch_size=1, seed=0, shuffle_megabytes=0)
+    rows = read_as(num_workers, opened)
     with pytest.raises(UserError, match="1-of-2: record 3 cannot be read"):
         with naming_faults({LENGTH: opened}):
             list(rows.take(20))
@@ -549,6 +564,7 @@ def _cut(path):
     path.write_bytes(path.read_bytes()[:-20])
 
 
+@pytest.mark.parametrize("num_workers", [1, 2])
 @pytest.mark.parametrize(
     ("change", "received"),
     [
@@ -558,11 +574,9 @@ def _cut(path):
     ],
 )
 def test_a_file_that_changes_while_it_is_read_is_named(
-    opened, tmp_path, change, received
+    opened, tmp_path, change, received, num_workers
 ):
-    rows = iter(
-        training_dataset(opened, batch_size=1, seed=0, shuffle_megabytes=0)
-    )
+    rows = iter(read_as(num_workers, opened))
     with pytest.raises(UserError, match=f"/b must stay .*{received}. Put"):
         with naming_faults({LENGTH: opened}):
             next(rows)

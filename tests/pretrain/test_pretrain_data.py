@@ -11,8 +11,10 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.config import phases as phases_lib
+from electra_tf.data.record_format import Rows, serialize
 from electra_tf.data.records import RecordFile, Records
 from electra_tf.data.recovery import FaultTolerantReader
+from electra_tf.pretrain import pretrain_data
 from electra_tf.pretrain.pretrain_data import (
     BatchSchedule,
     Inputs,
@@ -192,6 +194,55 @@ def test_a_worker_reads_the_groups_that_hold_rows_of_its_own(records):
                 expected[worker].append(path)
     assert read == expected
     assert all(len(paths) < len(groups) for paths in read)
+
+
+_COUNTERS = pathlib.Path("/proc/self/io")
+
+
+def _bytes_read():
+    """Returns the bytes that this process has read from files so far."""
+    return int(_COUNTERS.read_text().split()[1])
+
+
+@pytest.mark.skipif(not _COUNTERS.exists(), reason="Linux counts the bytes")
+def test_workers_together_read_the_files_about_once(tmp_path, monkeypatch):
+    size, length = 1600, 128
+    rng = np.random.default_rng(0)
+    files = []
+    for i in range(2):
+        ids = rng.integers(1, 30_000, [size, length])
+        path = tmp_path / str(i)
+        with tf.io.TFRecordWriter(str(path)) as writer:
+            flags = np.ones([2, size, length], np.uint8)
+            for record in serialize(Rows(ids, *flags)):
+                writer.write(record)
+        num_bytes = path.stat().st_size
+        files.append(RecordFile(str(path), size, num_bytes, length))
+    records = Records(tuple(files))
+    epoch = [*itertools.islice(_training_groups(records, 1, 0, 1), 2)]
+    monkeypatch.setattr(pretrain_data, "_training_groups", lambda *_: epoch)
+
+    def read(worker, num_workers):
+        """Returns a worker's rows of one epoch, and the bytes they took."""
+        before = _bytes_read()
+        dataset = training_dataset(
+            records,
+            batch_size=64,
+            seed=1,
+            worker=worker,
+            num_workers=num_workers,
+        )
+        rows = np.array([inputs.input_ids for inputs in dataset])
+        return rows, _bytes_read() - before
+
+    total = sum(file.num_bytes for file in files)
+    whole, _ = read(0, 1)  # and what is loaded with the first use
+    for num_workers in (1, 2, 4, 8):
+        shares = [read(i, num_workers) for i in range(num_workers)]
+        rows, counts = zip(*shares, strict=True)
+        np.testing.assert_array_equal(np.concatenate(rows, axis=1), whole)
+        assert total <= sum(counts) < 1.2 * total
+        assert max(counts) < 1.2 * total / num_workers
 
 
 @pytest.mark.parametrize("megabytes", [1, 9, 128])

@@ -1,5 +1,6 @@
 """A run through phases and buckets is the same however often it is stopped."""
 
+import contextlib
 import json
 import os
 import random
@@ -8,6 +9,7 @@ import signal
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from electra_tf.pretrain import pretraining_run, training_batches
 from electra_tf.util import distribution
@@ -60,9 +62,9 @@ def data_dir(tmp_path_factory):
     return directory
 
 
-def run(data_dir, name, callbacks=()):
+def run(data_dir, name, callbacks=(), **leaves):
     corpus = (str(data_dir / "corpus.txt"),)
-    flags = FLAGS | {"model_name": name, "corpus": corpus}
+    flags = FLAGS | {"model_name": name, "corpus": corpus, **leaves}
     pretraining_run.run(tiny.config(data_dir, **flags), callbacks)
 
 
@@ -134,3 +136,44 @@ def test_records_that_may_be_damaged_need_python_on_the_hosts(
     config = tiny.config(data_dir, skip_corrupt_records=True)
     with pytest.raises(UserError, match="Received: the hosts of a TPU Pod"):
         pretraining_run.run(config)
+
+
+ELASTIC = {
+    "objective": "electra",
+    "seq_length_phases": "16:0.6:24,32:0.4:12",
+    "hidden_dropout_prob": 0.0,
+}
+
+
+def _mirrored(num_replicas):
+    # Collectives cannot change their number of devices within a process.
+    return tf.distribute.MirroredStrategy(
+        [f"CPU:{i}" for i in range(num_replicas)],
+        cross_device_ops=tf.distribute.ReductionToOneDevice(),
+    )
+
+
+@pytest.mark.faults
+def test_a_run_goes_on_with_any_number_of_replicas(data_dir, monkeypatch):
+    run(data_dir, "one device", **ELASTIC)
+    for num_replicas, stop in ((2, 5), (1, 10), (3, 15), (4, NUM_STEPS)):
+        strategy = _mirrored(num_replicas)
+        monkeypatch.setattr(
+            distribution, "make_strategy", lambda _, made=strategy: made
+        )
+        with contextlib.suppress(StoppedBySignal):
+            run(data_dir, "elastic", callbacks=[_Stop(stop)], **ELASTIC)
+        assert log(data_dir, "elastic")[-1]["step"] == stop
+    expected = log(data_dir, "one device")
+    for found, record in zip(log(data_dir, "elastic"), expected, strict=True):
+        for name in ("step", "max_seq_length"):
+            assert found[name] == record[name]
+        for name in ("loss", "masked_lm_loss", "disc_loss"):
+            assert found[name] == pytest.approx(record[name], rel=1e-6)
+
+
+def test_replicas_that_cannot_share_a_phase_are_refused(data_dir, monkeypatch):
+    monkeypatch.setattr(distribution, "make_strategy", lambda _: _mirrored(3))
+    message = "Received: 4 and 8 rows, 3 replicas, .* can be 1, 2, 4"
+    with pytest.raises(UserError, match=message):
+        run(data_dir, "never")

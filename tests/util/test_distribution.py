@@ -70,6 +70,30 @@ def test_the_hosts_of_a_pod_have_no_python():
     assert not distribution.has_remote_hosts(tf.distribute.get_strategy())
 
 
+@pytest.mark.parametrize(
+    ("batch_sizes", "num_steps", "group_size"),
+    [([12], 1, 1), ([12], 2, 2), ([64, 24], 2, 1), ([6], 4, 1), ([6], 3, 4)],
+)
+def test_batches_that_cannot_be_divided_name_the_numbers_that_can(
+    batch_sizes, num_steps, group_size
+):
+    fitting = [
+        n
+        for n in range(1, 65)
+        if all(x % (n * num_steps * group_size) == 0 for x in batch_sizes)
+    ]
+    listed = ", ".join(map(str, fitting)) or "none"
+    for n in range(1, 65):
+        try:
+            distribution.check_division(
+                batch_sizes, n, num_steps, group_size=group_size
+            )
+        except UserError as error:
+            assert n not in fitting and str(error).endswith(f"be {listed}.")
+        else:
+            assert n in fitting
+
+
 _ARITHMETIC = """
 import tensorflow as tf
 from electra_tf.util import distribution

@@ -62,7 +62,11 @@ def prepare(config: FinetuningConfig) -> Experiment:
     strategy = distribution.make_strategy(
         config.runtime.strategy, join_timeout=config.runtime.join_timeout
     )
-    _check_batch(config, strategy.num_replicas_in_sync)
+    distribution.check_division(
+        {config.training.train_batch_size},
+        strategy.num_replicas_in_sync,
+        config.runtime.gradient_accumulation_steps,
+    )
     given, weights = config, pretrained.read(config)
     config, weights = pretrained.settle(config, weights)
     longest = weights.architecture.encoder.max_position_embeddings
@@ -84,18 +88,6 @@ def prepare(config: FinetuningConfig) -> Experiment:
         experiment.check_shares()
     _log_data(experiment, pretrained.chosen(given, config))
     return experiment
-
-
-def _check_batch(config: FinetuningConfig, replicas: int) -> None:
-    batch = config.training.train_batch_size
-    pieces = config.runtime.gradient_accumulation_steps
-    if batch % (replicas * pieces):
-        raise UserError(
-            "`train_batch_size` must be a multiple of the number of replicas "
-            "times `gradient_accumulation_steps`. Received: "
-            f"train_batch_size={batch}, {replicas} replicas, "
-            f"gradient_accumulation_steps={pieces}."
-        )
 
 
 def _log_data(experiment: Experiment, chosen: str) -> None:

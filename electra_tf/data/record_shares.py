@@ -1,0 +1,132 @@
+"""Records of one worker, read from local TFRecord files by byte ranges.
+
+A TFRecord file has no index. So the size of each record is read first, the 8
+bytes that a frame begins with (see `recovery`), and kept: 4 bytes of memory a
+record. Then the frames of a share are read, neighbours in one piece, and staged
+as a file in memory, so that TensorFlow reads them as any other file and
+verifies their checksums.
+"""
+
+import contextlib
+import os
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+
+from electra_tf.data.records import RecordFile
+from electra_tf.util import storage
+
+_SIZE_BYTES = 8
+_FRAME_BYTES = 16  # around a record
+
+
+class ShareReader:
+    """Stages chosen records of local files, and reads no other records.
+
+    Args:
+      files: to read from; they do not change.
+    """
+
+    def __init__(self, files: Iterable[RecordFile]) -> None:
+        self._files = {file.path: file for file in files}
+        self._sizes: dict[str, np.ndarray] = {}
+
+    def stage(
+        self, paths: Sequence[str], order: np.ndarray
+    ) -> tuple[str, np.ndarray] | None:
+        """Copies records into a file in memory.
+
+        Args:
+          paths: of files.
+          order: int64 [n], different records, as indices into the
+            concatenation of the files.
+
+        Returns:
+          The path of the staged file, to be given to `release`, and int64 [n],
+          the places of the records in it. None if a file does not consist of
+          as many frames as it should: to read it in full names the fault.
+        """
+        rising = np.sort(order)
+        pieces: list[bytes] = []
+        first = 0
+        for path in paths:
+            end = first + self._files[path].num_records
+            chosen = rising[slice(*np.searchsorted(rising, [first, end]))]
+            if chosen.size:
+                with _opened(path) as descriptor:
+                    sizes = self._sizes_of(descriptor, path)
+                    if sizes is None:
+                        return None
+                    pieces += _read_frames(descriptor, sizes, chosen - first)
+            first = end
+        staged = f"ram://{uuid.uuid4()}"
+        storage.write_bytes(staged, b"".join(pieces))
+        return staged, np.searchsorted(rising, order)
+
+    def release(self, path: str) -> None:
+        """Frees the memory of a staged file."""
+        storage.remove(path)
+
+    def _sizes_of(self, descriptor: int, path: str) -> np.ndarray | None:
+        """Returns the sizes of a file's records, int64 [records], or None."""
+        if path not in self._sizes:
+            sizes = _read_sizes(descriptor, self._files[path])
+            if sizes is None:
+                return None
+            self._sizes[path] = sizes
+        return self._sizes[path].astype(np.int64)
+
+
+@contextlib.contextmanager
+def _opened(path: str) -> Iterator[int]:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _read_sizes(descriptor: int, file: RecordFile) -> np.ndarray | None:
+    """Reads the sizes of records, uint32 [records].
+
+    They are not verified here: those of frames that are read are then, and a
+    damaged one leads away from all frames behind it.
+
+    Args:
+      descriptor: of the open file.
+      file: says how many records there are.
+
+    Returns:
+      The sizes; None if the frames do not end where the file does.
+    """
+    end = os.fstat(descriptor).st_size
+    sizes = np.empty(file.num_records, np.uint32)
+    position = 0
+    for number in range(file.num_records):
+        header = os.pread(descriptor, _SIZE_BYTES, position)
+        size = int.from_bytes(header, "little")
+        position += size + _FRAME_BYTES
+        if position > end:
+            return None
+        sizes[number] = size
+    return sizes if position == end else None
+
+
+def _read_frames(
+    descriptor: int, sizes: np.ndarray, chosen: np.ndarray
+) -> Iterator[bytes]:
+    """Yields the frames of records, those of neighbours together.
+
+    Args:
+      descriptor: of the open file.
+      sizes: int64 [records], of its records in bytes.
+      chosen: int64 [n], numbers of records, rising; at least one.
+    """
+    ends = np.cumsum(sizes + _FRAME_BYTES)
+    breaks = np.flatnonzero(np.diff(chosen) > 1)
+    firsts = chosen[np.append(0, breaks + 1)]
+    lasts = chosen[np.append(breaks, len(chosen) - 1)]
+    starts = ends[firsts] - sizes[firsts] - _FRAME_BYTES
+    for start, end in zip(starts.tolist(), ends[lasts].tolist(), strict=True):
+        yield os.pread(descriptor, end - start, start)
