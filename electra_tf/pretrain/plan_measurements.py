@@ -18,25 +18,30 @@ import tempfile
 import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+import numpy as np
+
+from electra_tf.config.corpus import CorpusConfig
 from electra_tf.configure_pretraining import PretrainingConfig
+from electra_tf.data import corpus, sources
+from electra_tf.data.formats import compression
+from electra_tf.data.runners import num_cores
+from electra_tf.model.tokenization import SPECIAL_TOKENS, Vocabulary
 from electra_tf.pretrain.plan_sizes import vocab_size
 from electra_tf.pretrain.planning import Measured
 from electra_tf.util import console, memory, storage
 from electra_tf.util.errors import UserError
 
-if TYPE_CHECKING:  # they import TensorFlow
-    from electra_tf.config.corpus import CorpusConfig
-    from electra_tf.data.sources import TextSource
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 _SAMPLE_BYTES = 8_000_000
 _MAX_SOURCES = 64  # of the sample
-_EXPANSION_BYTES = 2**22  # unpacked, to see how much a file expands
+_EXPANSION_BYTES = 2**20  # unpacked, to see how much a file expands
 _NUM_PIECES = 3
 _SECONDS_A_PIECE = 2.0
 _MAX_STEPS = 500  # in a piece
-_SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _PROC = pathlib.Path("/proc")
 
 Result = TypeVar("Result")
@@ -116,7 +121,9 @@ def measure_update(config: PretrainingConfig) -> Measured:
         from electra_tf.util import distribution
 
     strategy = distribution.make_strategy(config.runtime.strategy)
-    model = pretraining_run.make_model(config, _vocabulary(config), strategy)
+    words = (f"w{i}" for i in range(vocab_size(config) - len(SPECIAL_TOKENS)))
+    vocabulary = Vocabulary((*SPECIAL_TOKENS, *words))
+    model = pretraining_run.make_model(config, vocabulary, strategy)
     block = training_utils.make_block(model, strategy)
     batches = _random_batches(config, strategy)
 
@@ -139,25 +146,17 @@ def measure_update(config: PretrainingConfig) -> Measured:
     )
 
 
-def _vocabulary(config: PretrainingConfig) -> Any:  # noqa: ANN401
-    from electra_tf.model.tokenization import Vocabulary
-
-    size = vocab_size(config)
-    words = (f"w{i}" for i in range(size - len(_SPECIALS)))
-    return Vocabulary((*_SPECIALS, *words))
-
-
-def _random_batches(config: PretrainingConfig, strategy: Any) -> Any:  # noqa: ANN401
+def _random_batches(
+    config: PretrainingConfig, strategy: "tf.distribute.Strategy"
+) -> Any:  # noqa: ANN401 (an iterator that no type names)
     """Makes an iterator over one batch, of a document a row, for ever."""
-    import numpy as np
     import tensorflow as tf
 
     from electra_tf.pretrain.pretrain_data import Inputs
 
-    size = vocab_size(config)
     shape = (config.training.train_batch_size, config.corpus.max_seq_length)
-    ids = np.random.default_rng(0).integers(len(_SPECIALS), size, shape)
-    ids = ids.astype(np.int32)
+    first, end = len(SPECIAL_TOKENS), vocab_size(config)
+    ids = np.random.default_rng(0).integers(first, end, shape, np.int32)
     rows = Inputs(ids, np.ones_like(ids), np.zeros_like(ids))
 
     def make(context: tf.distribute.InputContext) -> tf.data.Dataset:
@@ -184,14 +183,14 @@ def count_tokens(config: PretrainingConfig) -> Text:
         path = os.path.join(directory, "sample.txt")
         with open(path, "w", encoding="utf-8") as file:
             num_bytes, num_sampled = _write_sample(config.corpus, file)
-        corpus = dataclasses.replace(
+        sampled = dataclasses.replace(
             config.corpus, corpus=(path,), held_out_fraction=0.0
         )
         run = dataclasses.replace(config.run, data_dir=directory)
         runtime = dataclasses.replace(config.runtime, num_processes=1)
         prepared = preparation.prepare(
             dataclasses.replace(
-                config, corpus=corpus, run=run, runtime=runtime
+                config, corpus=sampled, run=run, runtime=runtime
             ),
             log=lambda _: None,
         )
@@ -204,57 +203,53 @@ def count_tokens(config: PretrainingConfig) -> Text:
     )
 
 
-def _write_sample(config: "CorpusConfig", file: Any) -> tuple[float, int]:  # noqa: ANN401
+def _write_sample(config: CorpusConfig, file: IO[str]) -> tuple[float, int]:
     """Writes documents from all over a corpus.
 
     Returns:
       Bytes of text in the corpus, about, and in the sample.
     """
-    from electra_tf.data import corpus
-    from electra_tf.data.sources import expand
-
-    sources = expand(config.corpus, tfds_data_dir=config.tfds_data_dir)
-    chosen = sources[:: math.ceil(len(sources) / _MAX_SOURCES)]
+    found = sources.expand(config.corpus, tfds_data_dir=config.tfds_data_dir)
+    chosen = found[:: math.ceil(len(found) / _MAX_SOURCES)]
     num_bytes, total = 0.0, corpus.Statistics()
     for source in chosen:
         size, read = _text_bytes(source), corpus.Statistics()
-        is_whole = True
         for document in corpus.read_documents(
             [source], config, statistics=read, must_have_text=False
         ):
             file.write("\n".join([*document, "", ""]))
             if size and read.text_bytes * len(chosen) >= _SAMPLE_BYTES:
-                is_whole = False
                 break
-        num_bytes += read.text_bytes if is_whole else size
+        else:
+            size = read.text_bytes  # all of it
+        num_bytes += size
         total.add(read)
     corpus.check_text(total)
-    here = sum(source.num_text_bytes for source in chosen)
-    if here:
-        num_bytes *= sum(source.num_text_bytes for source in sources) / here
+    if here := sum(source.num_text_bytes for source in chosen):
+        num_bytes *= sum(source.num_text_bytes for source in found) / here
     return num_bytes, total.text_bytes
 
 
-def _text_bytes(source: "TextSource") -> float:
+def _text_bytes(source: sources.TextSource) -> float:
     """Returns the bytes of text of a source; 0 if that is not known.
 
     Differs from `num_text_bytes` in that a compressed file is looked into: how
-    much its first megabytes expand.
+    much its beginning expands.
     """
-    from electra_tf.data.formats import compression
-
-    if not compression.is_compressed(source.path) or source.split:
+    path = source.path
+    if source.split or not compression.is_compressed(path):
         return source.num_text_bytes
-    with storage.open_binary(source.path) as packed:
-        _, content = compression.decompress(source.path, packed)
-        num_bytes = len(content.read(_EXPANSION_BYTES))
-        return storage.size(source.path) * num_bytes / max(1, packed.tell())
+    try:
+        with storage.open_binary(path) as packed:
+            _, content = compression.decompress(path, packed)
+            num_bytes = len(content.read(_EXPANSION_BYTES))
+            return storage.size(path) * num_bytes / max(1, packed.tell())
+    except compression.ERRORS:  # of which who reads it in earnest tells
+        return source.num_text_bytes
 
 
 def processor() -> str:
-    """Returns the name of the processor, and how many of it may be used."""
-    from electra_tf.data.runners import num_cores
-
+    """Returns the name of the processor, and how much of it may be used."""
     name = _proc("cpuinfo", "model name") or platform.machine()
     return f"{name}, {num_cores()} cores"
 
