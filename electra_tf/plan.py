@@ -243,7 +243,7 @@ def _reason(chosen: Candidate, config: PlanConfig) -> str:
             f"{config.hours - chosen.seconds / 3600:.2g} hours before the "
             "budget: more text would fill them."
         )
-    return text
+    return f"{text} Settings: {chosen.rung.source}."
 
 
 def _file(

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 _SAMPLE_BYTES = 8_000_000
 _MAX_SOURCES = 64  # of the sample
-_EXPANSION_BYTES = 2**20  # unpacked, to see how much a file expands
+_EXPANSION_BYTES = 2**22  # unpacked, to see how much a file expands
 _NUM_PIECES = 3
 _SECONDS_A_PIECE = 2.0
 _MAX_STEPS = 500  # in a piece
@@ -234,7 +234,7 @@ def _text_bytes(source: sources.TextSource) -> float:
     """Returns the bytes of text of a source; 0 if that is not known.
 
     Differs from `num_text_bytes` in that a compressed file is looked into: how
-    much its beginning expands.
+    much its first megabytes expand.
     """
     path = source.path
     if source.split or not compression.is_compressed(path):

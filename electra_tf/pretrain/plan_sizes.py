@@ -102,7 +102,8 @@ _NOT_TRIED = (
 LADDER = (
     Rung(
         name="demo",
-        source="configs/demo.cfg; learns on text of one kind (docs/demo.md)",
+        source="configs/demo.cfg; learns on text of one kind, where mixed text "
+        "takes 2x128 or more (docs/demo.md)",
         flags={
             **_WIDTH_128,
             **_NEIGHBOURS,

@@ -37,7 +37,7 @@ def test_the_bytes_of_a_text_are_found_by_its_beginning(
     tmp_path, monkeypatch, ending
 ):
     monkeypatch.setattr(plan_measurements, "_SAMPLE_BYTES", 40_000)
-    monkeypatch.setattr(plan_measurements, "_EXPANSION_BYTES", 100_000)
+    monkeypatch.setattr(plan_measurements, "_EXPANSION_BYTES", 400_000)
     paths = [tmp_path / f"{n}.txt{ending}" for n in range(2)]
     sizes = (3000, 1000)  # documents, of 240 bytes
     whole = sum(
@@ -49,7 +49,7 @@ def test_the_bytes_of_a_text_are_found_by_its_beginning(
             _config(*paths).corpus, file
         )
     assert 40_000 <= sampled < 41_000
-    assert found == pytest.approx(whole, rel=0.03)
+    assert found == pytest.approx(whole, rel=0.1)
     sample = (tmp_path / "sample").read_text()
     assert sample.count("\n\n") == pytest.approx(sampled / 240, rel=0.05)
 
