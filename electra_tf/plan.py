@@ -1,0 +1,319 @@
+"""Proposes a pre-training for a budget of time: size, rows, updates.
+
+python -m electra_tf.plan --hours=8 --corpus='text/*.txt' --output=plan.cfg
+python -m electra_tf.run_pretraining --flagfile=plan.cfg
+
+It counts the tokens of the text by a sample, and times whole updates of two or
+three sizes on random tokens, for about a minute. It proposes the largest size
+that reads enough tokens for its parameters in that time
+(electra_tf/pretrain/plan_sizes.py says how many, and from what source), and
+prints the others beside it. Leave the machine alone meanwhile.
+
+The time is that from the start of a training to its last update; the text is
+prepared before, evaluation and export come after. Memory is the process's.
+Flags of the text are those of run_pretraining, and are written to the plan.
+"""
+
+import dataclasses
+import math
+import os
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+from electra_tf.config.corpus import CorpusConfig
+from electra_tf.pretrain import plan_measurements, planning
+from electra_tf.pretrain.plan_sizes import (
+    LADDER,
+    SIZES,
+    Flags,
+    Rung,
+    configure,
+)
+from electra_tf.pretrain.planning import Budget, Candidate, Measured
+from electra_tf.util import config_flags, console, files, tables
+from electra_tf.util.config_fields import (
+    leaves,
+    one_of,
+    require,
+    require_choices,
+)
+from electra_tf.util.errors import UserError
+
+_MAX_MEASURED = 3
+_MAX_UPDATE_SECONDS = 2.0  # of one that is timed
+_WIDTH = 79
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TextConfig(CorpusConfig):
+    """A corpus and its records, with other defaults."""
+
+    packing: str = one_of("packed", "carry", "original")
+    """Packing of documents into rows, see run_pretraining; packed leaves next
+    to no padding, which costs time."""
+
+    held_out_fraction: float = 0.005
+    """Share of the documents kept for evaluation."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PlanConfig:
+    """A budget, and the text."""
+
+    corpus: TextConfig = TextConfig()
+
+    hours: float = 0.0
+    """Hours from the start of the training to its last update. Required."""
+
+    output: str = ""
+    """File to write the configuration to; must not exist. Default: it is
+    printed."""
+
+    size: str = one_of("auto", *SIZES)
+    """Size to plan for, instead of choosing one."""
+
+    precision: str = one_of("float32", "bfloat16", "float16")
+    """Precision of the training, see run_pretraining."""
+
+    data_dir: str = ""
+    """Root of vocabulary, records and models of the training. Default:
+    data/plan_SIZE."""
+
+    def __post_init__(self) -> None:
+        require(self, "hours", "over 0", lambda x: 0 < x < math.inf)
+        require_choices(self)
+        if os.path.exists(self.output):
+            raise UserError(
+                "`output` must name a new file. Received: "
+                f"output={self.output!r}, which exists. Name another one, or "
+                "delete it."
+            )
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The flags of the training that take precedence over the plan's."""
+        given = {
+            leaf.field.name: getattr(self.corpus, leaf.field.name)
+            for leaf in leaves(CorpusConfig)
+            if getattr(self.corpus, leaf.field.name) != leaf.field.default
+        }
+        if self.precision != "float32":
+            given["precision"] = self.precision
+        return given
+
+
+def main(config: PlanConfig) -> None:
+    """Measures, chooses, prints, and writes the configuration."""
+    if config.output:
+        files.ensure_writable(os.path.dirname(config.output) or ".")
+    given = config.given
+    text = plan_measurements.apart(
+        plan_measurements.count_tokens, configure(LADDER[0], given)
+    )
+    console.say(
+        f"The text has about {text.num_bytes / 1e6:,.1f} MB, "
+        f"{text.num_tokens / 1e6:,.1f} million tokens of a vocabulary of "
+        f"{text.vocab_size:,}."
+    )
+    if config.corpus.vocab_file:
+        given["vocab_size"] = text.vocab_size
+    budget = Budget(
+        config.hours * 3600,
+        text.num_tokens,
+        plan_measurements.free_memory_bytes(),
+    )
+    rungs = [x for x in LADDER if config.size in ("auto", x.name)]
+    chosen, candidates, measured = _choose(rungs, given, budget)
+    planning.check_length(chosen)
+    console.say()
+    console.say(_table(candidates, chosen, given))
+    console.say(textwrap.fill(_reason(chosen, config), _WIDTH))
+    timed = measured.get(chosen.rung.name)
+    content = _file(chosen, config, given, timed)
+    if config.output:
+        files.atomic_write_text(config.output, content)
+        console.say(f"\nWritten: {config.output}. Train with\n")
+        console.say(f"  {_command(config)}")
+    else:
+        console.say(f"\n{content}")
+
+
+def _choose(
+    rungs: Sequence[Rung], given: Flags, budget: Budget
+) -> tuple[Candidate, list[Candidate], dict[str, Measured]]:
+    """Measures until what is chosen is measured.
+
+    The smallest size comes first; it makes the others look slow, as larger
+    matrix products do more FLOPs a second. So the choice only climbs.
+    """
+    measured: dict[str, Measured] = {}
+    rung = LADDER[0]
+    while rung.name not in measured and len(measured) < _MAX_MEASURED:
+        rows = planning.rows_to_measure(
+            rung, given, measured, _MAX_UPDATE_SECONDS
+        )
+        timed = plan_measurements.apart(
+            plan_measurements.measure_update, configure(rung, given, rows)
+        )
+        console.say(f"Measured {rung.name}: {_measured(rung, given, timed)}.")
+        measured[rung.name] = timed
+        candidates = [
+            planning.predict(x, given, budget, measured) for x in rungs
+        ]
+        chosen = planning.choose(candidates, budget)
+        rung = chosen.rung
+    return chosen, candidates, measured
+
+
+def _measured(rung: Rung, given: Flags, timed: Measured) -> str:
+    length = configure(rung, given, 1).corpus.max_seq_length
+    return (
+        f"{timed.seconds:.3g} s an update of {timed.num_rows} rows of {length} "
+        f"tokens, the first after {timed.start_seconds:.1f} s; "
+        f"{timed.peak_bytes / 1e9:.2f} GB"
+    )
+
+
+def _table(
+    candidates: Sequence[Candidate], chosen: Candidate, given: Flags
+) -> str:
+    rows = [
+        (
+            "size",
+            "layers",
+            "parameters",
+            "tokens",
+            "a parameter",
+            "of at least",
+            "passes",
+            "FLOPs",
+            "GB",
+        )
+    ]
+    notes = [""]
+    for x in candidates:
+        shape = configure(x.rung, given).model.discriminator(1)
+        rows.append(
+            (
+                x.rung.name,
+                f"{shape.num_hidden_layers} x {shape.hidden_size}",
+                f"{x.parameters / 1e6:,.1f} M",
+                f"{x.tokens / 1e6:,.1f} M",
+                f"{x.tokens_per_parameter:,.1f}",
+                f"{x.rung.min_tokens:g}",
+                f"{x.passes:.2f}",
+                f"{x.flops:.2e}",
+                f"{x.memory_bytes / 1e9:.1f}",
+            )
+        )
+        notes.append(_note(x, chosen))
+    return tables.aligned(rows, notes)
+
+
+def _note(candidate: Candidate, chosen: Candidate) -> str:
+    if candidate is chosen:
+        return "<- chosen"
+    if not candidate.fits:
+        return "does not fit"
+    return "" if candidate.is_enough else "too few tokens"
+
+
+def _reason(chosen: Candidate, config: PlanConfig) -> str:
+    """Says why a training was chosen, and where its budget ends."""
+    name, least = chosen.rung.name, chosen.rung.min_tokens
+    if config.size != "auto":
+        text = f"{name} was asked for."
+    elif chosen.is_enough:
+        text = (
+            f"{name} is the largest size that fits and reads {least:g} tokens "
+            "or more for each parameter of its discriminator."
+        )
+    else:
+        text = f"No size reads enough tokens; {name} is the smallest."
+    if not chosen.is_enough:
+        text += (
+            f" With {chosen.tokens_per_parameter:.1f} tokens a parameter, "
+            f"where {least:g} are the fewest that are known to teach it, do "
+            "not expect that it learns: give more --hours, or more text."
+        )
+    if chosen.passes > 0.99 * planning.MAX_PASSES:
+        text += (
+            f" It ends after {planning.MAX_PASSES} passes over the text, "
+            f"{config.hours - chosen.seconds / 3600:.2g} hours before the "
+            "budget: more text would fill them."
+        )
+    return f"{text} Settings: {chosen.rung.source}."
+
+
+def _file(
+    chosen: Candidate,
+    config: PlanConfig,
+    given: Flags,
+    timed: Measured | None,
+) -> str:
+    """Returns the content of the configuration's file."""
+    name = chosen.rung.name
+    where = {
+        "data_dir": config.data_dir or f"data/plan_{name}",
+        "model_name": f"electra_{name}",
+    }
+    lines = _header(chosen, config, given, timed)
+    flags = where | given | planning.flags_of(chosen, given)
+    return "\n".join([*lines, *map(_flag, flags, flags.values()), ""])
+
+
+def _header(
+    chosen: Candidate,
+    config: PlanConfig,
+    given: Flags,
+    timed: Measured | None,
+) -> list[str]:
+    how = "by the speed of another size"
+    if timed:
+        how = _measured(chosen.rung, given, timed)
+    entries = {
+        "Source": f"{chosen.rung.source}. Planned by electra_tf.plan for "
+        f"{config.hours:g} hours; {chosen.tokens_per_parameter:,.1f} tokens "
+        "for each parameter of the discriminator.",
+        "Command": _command(config),
+        "Hardware": f"{plan_measurements.processor()}; {how}.",
+        "Predicted": f"{chosen.seconds:,.0f} s to the last update, "
+        f"{chosen.memory_bytes / 1e9:.2f} GB, {chosen.flops:.3e} FLOPs; "
+        f"{chosen.tokens / 1e6:,.1f} million tokens, {chosen.passes:.2f} "
+        "passes over the text.",
+        "Result": "not run yet.",
+    }
+    shape = configure(chosen.rung, given).model.discriminator(1)
+    lines = [
+        f"# {shape.num_hidden_layers} layers of {shape.hidden_size}, planned "
+        "for a budget."
+    ]
+    for label, text in entries.items():
+        lines += textwrap.wrap(
+            text,
+            _WIDTH,
+            initial_indent=f"# {label + ':':11}",
+            subsequent_indent="#" + " " * 12,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+    return lines
+
+
+def _command(config: PlanConfig) -> str:
+    path = config.output or "plan.cfg"
+    return f"python -m electra_tf.run_pretraining --flagfile={path}"
+
+
+def _flag(name: str, value: Any) -> str:  # noqa: ANN401 (any flag's)
+    """Writes a flag as a line of a flagfile."""
+    if isinstance(value, bool):
+        return f"--{name}" if value else f"--no{name}"
+    if isinstance(value, tuple):
+        value = ",".join(map(str, value))
+    return f"--{name}={value}"
+
+
+if __name__ == "__main__":
+    config_flags.run(main, PlanConfig)

@@ -1,0 +1,294 @@
+"""The size of a pre-training that a budget of time can pay for.
+
+A timed update of one or more of the sizes in `plan_sizes.LADDER` says how many
+FLOPs the machine does in a second; `predict` says what a training of each size
+then is within the budget, and `choose` takes the largest that reads enough
+tokens for its parameters. All of it is a function of its arguments; measured is
+in `plan_measurements.py`. No TensorFlow is needed.
+
+No training reads its text more than `MAX_PASSES` times. Four passes are nearly
+as good as new text, and what more of them teach is used up at about sixteen
+(Muennighoff et al., 2023, "Scaling Data-Constrained Language Models", of
+left-to-right models; not measured here).
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from electra_tf.configure_pretraining import PretrainingConfig
+from electra_tf.pretrain.plan_sizes import (
+    LADDER,
+    Flags,
+    Rung,
+    configure,
+    mean_flops,
+    mean_tokens,
+    memory_bytes,
+    parameters,
+    vocab_size,
+)
+from electra_tf.util.errors import UserError
+
+MAX_PASSES = 10
+
+MIN_STEPS = 100
+"""Updates of the shortest training that is proposed."""
+
+_SHARE_OF_WARMUP = 0.01  # of the updates, as in the paper's Small
+_MIN_WARMUP, _MAX_WARMUP = 200, 10_000  # the demo's, the paper's
+_SECONDS_BETWEEN_CHECKPOINTS = 600
+_SECONDS_BETWEEN_LOGS = 30
+
+
+class Measured(NamedTuple):
+    """An update that was timed.
+
+    Attributes:
+      num_rows: in it, of the length of the first phase.
+      seconds: it took.
+      start_seconds: from the start of the process to the end of the first.
+      peak_bytes: of memory, of the process; 0 where nobody can tell.
+    """
+
+    num_rows: int
+    seconds: float
+    start_seconds: float
+    peak_bytes: float
+
+
+class Budget(NamedTuple):
+    """What a training may take.
+
+    Attributes:
+      seconds: from the start to the last update.
+      text_tokens: of one pass over the text.
+      memory_bytes: of the process.
+    """
+
+    seconds: float
+    text_tokens: float
+    memory_bytes: float = math.inf
+
+
+class Candidate(NamedTuple):
+    """A training of one size within a budget.
+
+    Attributes:
+      rung: the size.
+      num_steps: updates.
+      num_pieces: micro-batches in an update.
+      start_seconds: to the end of the first update.
+      update_seconds: of one update, the mean over the training.
+      tokens: read in all of them, special ones included.
+      passes: over the text.
+      flops: by the rules of the paper.
+      parameters: of the discriminator.
+      memory_bytes: at the peak.
+      fits: whether there is so much memory.
+    """
+
+    rung: Rung
+    num_steps: int
+    num_pieces: int
+    start_seconds: float
+    update_seconds: float
+    tokens: float
+    passes: float
+    flops: float
+    parameters: int
+    memory_bytes: float
+    fits: bool
+
+    @property
+    def seconds(self) -> float:
+        """Seconds from the start to the last update."""
+        return self.start_seconds + self.num_steps * self.update_seconds
+
+    @property
+    def tokens_per_parameter(self) -> float:
+        """Tokens read for each parameter of the discriminator."""
+        return self.tokens / self.parameters
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether it reads enough tokens for its size."""
+        return self.tokens_per_parameter >= self.rung.min_tokens
+
+
+def predict(
+    rung: Rung,
+    given: Flags,
+    budget: Budget,
+    measured: Mapping[str, Measured],
+) -> Candidate:
+    """Predicts the training of a size within a budget.
+
+    A size that was not measured does as many FLOPs in a second as the measured
+    one that is nearest in FLOPs for a token, and takes as much memory beside
+    weights and activations.
+
+    Args:
+      rung: the size.
+      given: flags that take precedence over those of the size.
+      budget: of time, text and memory.
+      measured: name of a size -> its update; one at least.
+    """
+    config = configure(rung, given)
+    nearest = _nearest(rung, given, measured)
+    timed = measured[nearest.name]
+    same = configure(nearest, given, timed.num_rows)
+    beside = max(0.0, timed.peak_bytes - memory_bytes(same))
+    beside += config.data.shuffle_megabytes * 1e6
+    num_pieces = _num_micro_batches(config, budget.memory_bytes - beside)
+    needed = beside + memory_bytes(config, num_pieces)
+    seconds = mean_flops(config) / mean_flops(same) * timed.seconds
+    tokens = mean_tokens(config)
+    num_steps = min(
+        (budget.seconds - timed.start_seconds) / seconds,
+        MAX_PASSES * budget.text_tokens / tokens,
+    )
+    num_steps = max(0, int(num_steps))
+    shape = config.model.discriminator(vocab_size(config))
+    return Candidate(
+        rung=rung,
+        num_steps=num_steps,
+        num_pieces=num_pieces,
+        start_seconds=timed.start_seconds,
+        update_seconds=seconds,
+        tokens=num_steps * tokens,
+        passes=num_steps * tokens / budget.text_tokens,
+        flops=num_steps * mean_flops(config, is_paper=True),
+        parameters=parameters(shape),
+        memory_bytes=needed,
+        fits=needed <= budget.memory_bytes,
+    )
+
+
+def choose(candidates: Sequence[Candidate], budget: Budget) -> Candidate:
+    """Chooses the largest training that fits and reads enough tokens.
+
+    Args:
+      candidates: smallest first.
+      budget: that they were predicted for.
+
+    Returns:
+      The training; the smallest that fits if none reads enough.
+
+    Raises:
+      UserError: if none fits.
+    """
+    fitting = [x for x in candidates if x.fits]
+    if not fitting:
+        least = min(x.memory_bytes for x in candidates)
+        raise UserError(
+            f"There must be {least / 1e9:.1f} GB of free memory. Received: "
+            f"{budget.memory_bytes / 1e9:.1f} GB. End other programs, or give "
+            "a smaller --size."
+        )
+    enough = [x for x in fitting if x.is_enough]
+    return enough[-1] if enough else fitting[0]
+
+
+def check_length(candidate: Candidate) -> None:
+    """Checks that a training has `MIN_STEPS` updates.
+
+    Raises:
+      UserError: if it has fewer, saying how much time they need.
+    """
+    if candidate.num_steps < MIN_STEPS:
+        seconds = candidate.start_seconds
+        seconds += MIN_STEPS * candidate.update_seconds
+        raise UserError(
+            f"There must be time and text for {MIN_STEPS} updates of the size "
+            f"{candidate.rung.name}. Received: {candidate.num_steps}. Give "
+            f"--hours={seconds / 3600:.2g} or more, more text, or a smaller "
+            "--size."
+        )
+
+
+def flags_of(candidate: Candidate, given: Flags) -> dict[str, Any]:
+    """Returns the flags of a training: the size, what is given, the schedule.
+
+    Args:
+      candidate: the training.
+      given: flags that take precedence over those of the size.
+    """
+    rung, steps = candidate.rung, candidate.num_steps
+    warmup = max(round(_SHARE_OF_WARMUP * steps), min(_MIN_WARMUP, steps // 10))
+    flags = {
+        **rung.flags,
+        **given,
+        "num_train_steps": steps,
+        "num_warmup_steps": min(warmup, _MAX_WARMUP),
+        "iterations_per_loop": _steps_in(_SECONDS_BETWEEN_LOGS, candidate),
+        "save_checkpoints_steps": _steps_in(
+            _SECONDS_BETWEEN_CHECKPOINTS, candidate
+        ),
+    }
+    if rung.starts_with_generator:  # in the shares of configs/demo_hour.cfg
+        flags["disc_weight_start_step"] = steps // 20
+        flags["disc_weight_end_step"] = steps // 8
+    if candidate.num_pieces > 1:
+        flags["gradient_accumulation_steps"] = candidate.num_pieces
+    return flags
+
+
+def rows_to_measure(
+    rung: Rung,
+    given: Flags,
+    measured: Mapping[str, Measured],
+    max_seconds: float,
+) -> int:
+    """Returns the rows of an update that is to be timed.
+
+    Args:
+      rung: the size to time.
+      given: flags that take precedence over those of the size.
+      measured: of other sizes; none for the first.
+      max_seconds: that an update may take.
+
+    Returns:
+      Those of the training's first phase, halved while they would take longer.
+    """
+    config = configure(rung, given)
+    rows = config.phases[0].batch_size
+    if measured:
+        nearest = _nearest(rung, given, measured)
+        timed = measured[nearest.name]
+        same = configure(nearest, given, timed.num_rows)
+        seconds = mean_flops(config) / mean_flops(same) * timed.seconds
+        while rows > 1 and seconds > max_seconds:
+            rows, seconds = rows // 2, seconds / 2
+    return rows
+
+
+def _nearest(
+    rung: Rung, given: Flags, measured: Mapping[str, Measured]
+) -> Rung:
+    """Returns the measured size that is nearest in FLOPs for a token."""
+
+    def size(rung: Rung) -> float:
+        config = configure(rung, given)
+        return math.log(mean_flops(config) / mean_tokens(config))
+
+    here = size(rung)
+    known = [other for other in LADDER if other.name in measured]
+    return min(known, key=lambda other: abs(size(other) - here))
+
+
+def _num_micro_batches(config: PretrainingConfig, free_bytes: float) -> int:
+    """Returns into how many parts a batch is cut to fit, 1, 2, 4, ..."""
+    rows = min(phase.batch_size for phase in config.phases)
+    number = 1
+    while (
+        rows % (2 * number) == 0 and memory_bytes(config, number) > free_bytes
+    ):
+        number *= 2
+    return number
+
+
+def _steps_in(seconds: float, candidate: Candidate) -> int:
+    """Returns the updates in a time, to one digit; one at least."""
+    steps = max(1, int(seconds / candidate.update_seconds))
+    return round(steps, 1 - len(str(steps)))

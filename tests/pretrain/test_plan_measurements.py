@@ -1,0 +1,110 @@
+"""What a plan measures: text by a sample, and updates."""
+
+import random
+import sys
+
+import corpora
+import pytest
+import tiny
+
+from electra_tf.data import preparation
+from electra_tf.pretrain import plan_measurements
+from electra_tf.pretrain.plan_sizes import LADDER, configure
+from electra_tf.util.errors import UserError
+
+WORDS = [f"{a}{b}{c}" for a in "bdfgk" for b in "aeiou" for c in "lmnrst"]
+
+
+def _write(path, seed, num_documents, compressed=""):
+    """Writes documents of five lines of twelve words; returns their bytes."""
+    rng = random.Random(seed)
+    lines = (
+        "\n".join(" ".join(rng.choices(WORDS, k=12)) for _ in range(5))
+        for _ in range(num_documents)
+    )
+    text = "\n\n".join(lines) + "\n"
+    corpora.write(path, text, compressed)
+    return len(text)
+
+
+def _config(*paths, **given):
+    given = {"corpus": tuple(map(str, paths)), "packing": "packed", **given}
+    return configure(LADDER[0], given)
+
+
+@pytest.mark.parametrize("ending", ["", ".gz", ".xz"])
+def test_the_bytes_of_a_text_are_found_by_its_beginning(
+    tmp_path, monkeypatch, ending
+):
+    monkeypatch.setattr(plan_measurements, "_SAMPLE_BYTES", 40_000)
+    monkeypatch.setattr(plan_measurements, "_EXPANSION_BYTES", 400_000)
+    paths = [tmp_path / f"{n}.txt{ending}" for n in range(2)]
+    sizes = (3000, 1000)  # documents, of 240 bytes
+    whole = sum(
+        _write(path, seed, size, ending)
+        for seed, (path, size) in enumerate(zip(paths, sizes, strict=True))
+    )
+    with (tmp_path / "sample").open("w") as file:
+        found, sampled = plan_measurements._write_sample(
+            _config(*paths).corpus, file
+        )
+    assert 40_000 <= sampled < 41_000
+    assert found == pytest.approx(whole, rel=0.1)
+    sample = (tmp_path / "sample").read_text()
+    assert sample.count("\n\n") == pytest.approx(sampled / 240, rel=0.05)
+
+
+def test_a_small_text_is_read_as_a_whole(tmp_path):
+    size = _write(tmp_path / "a.txt.xz", 0, 50, ".xz")
+    with (tmp_path / "sample").open("w") as file:
+        found = plan_measurements._write_sample(
+            _config(tmp_path / "a.txt.xz").corpus, file
+        )
+    assert found == (size, size)
+
+
+def test_a_text_that_cannot_be_read_is_named(tmp_path):
+    path = tmp_path / "a.txt.xz"
+    path.write_bytes(b"no archive")
+    with (
+        (tmp_path / "sample").open("w") as file,
+        pytest.raises(UserError, match=r"a\.txt\.xz"),
+    ):
+        plan_measurements._write_sample(_config(path).corpus, file)
+
+
+def test_a_process_that_was_killed_is_told():
+    with pytest.raises(UserError, match="ended with code 3"):
+        plan_measurements.apart(sys.exit, 3)
+
+
+@pytest.mark.slow
+def test_tokens_are_those_of_the_records(tmp_path):
+    path = tmp_path / "a.txt"
+    size = _write(path, 0, 2000)
+    config = _config(path, vocab_size=200)
+    found = plan_measurements.count_tokens(config)
+    whole = _config(
+        path,
+        vocab_size=200,
+        held_out_fraction=0.0,
+        data_dir=str(tmp_path / "data"),
+        model_name="m",
+    )
+    records = preparation.prepare(whole, log=lambda _: None).train[64]
+    assert found.num_tokens == 64 * records.num_records
+    # Words of one to three pieces, [CLS] and one or two [SEP] in a row.
+    assert 2000 * 60 < found.num_tokens < 1.1 * 3 * 2000 * 60
+    assert found.num_bytes == size
+
+
+@pytest.mark.slow
+def test_an_update_is_timed(monkeypatch):
+    monkeypatch.setattr(plan_measurements, "_SECONDS_A_PIECE", 0.1)
+    config = tiny.config(vocab_size=60)
+    found = plan_measurements.measure_update(config)
+    assert found.num_rows == 8
+    assert 0 < found.seconds < found.start_seconds
+    with open("/proc/self/statm") as file:
+        now = int(file.read().split()[1]) * 4096
+    assert found.peak_bytes >= 0.9 * now

@@ -1,0 +1,236 @@
+"""A plan is a function of measured speeds: checked with made-up ones."""
+
+import math
+import pathlib
+
+import pytest
+import tiny
+
+from electra_tf.configure_pretraining import PretrainingConfig
+from electra_tf.pretrain import flops, plan_sizes, planning
+from electra_tf.pretrain.plan_sizes import LADDER, SIZES, configure
+from electra_tf.pretrain.planning import Budget, Candidate, Measured
+from electra_tf.util import config_flags
+from electra_tf.util.errors import UserError
+
+CONFIGS = pathlib.Path(__file__).parents[2] / "configs"
+RUNGS = dict(zip(SIZES, LADDER, strict=True))
+DEMO = Measured(num_rows=32, seconds=0.05, start_seconds=10, peak_bytes=1e9)
+HOUR = Budget(seconds=3600, text_tokens=1e8)
+
+
+def _shipped(name):
+    flags = [f"--flagfile={CONFIGS / name}.cfg"]
+    return config_flags.parse(PretrainingConfig, flags)
+
+
+def _planned(candidate, given=()):
+    flags = planning.flags_of(candidate, dict(given))
+    where = {"data_dir": "unused", "model_name": "unused"}
+    return PretrainingConfig.from_flags(flags | where)
+
+
+def _candidate(name, tokens_per_parameter, *, fits=True, num_steps=20_000):
+    return Candidate(
+        rung=RUNGS[name],
+        num_steps=num_steps,
+        num_pieces=1,
+        start_seconds=10.0,
+        update_seconds=0.25,
+        tokens=tokens_per_parameter * 1e6,
+        passes=1.0,
+        flops=1e15,
+        parameters=1_000_000,
+        memory_bytes=2e9,
+        fits=fits,
+    )
+
+
+def test_a_measured_size_is_predicted_from_its_own_seconds():
+    found = planning.predict(RUNGS["demo"], {}, HOUR, {"demo": DEMO})
+    assert found.num_steps == 71_800  # (3600 - 10) / 0.05
+    assert found.seconds == pytest.approx(3600)
+    assert found.tokens == 71_800 * 32 * 64
+    assert found.passes == pytest.approx(1.470464)
+    tables = (4096 + 64 + 2) * 128 + 2 * 128
+    block = 4 * (128 * 128 + 128) + 2 * 128 * 512 + 512 + 128 + 4 * 128
+    assert found.parameters == tables + 2 * block == 929_536
+    assert found.tokens_per_parameter == pytest.approx(158.193, abs=1e-3)
+
+
+def test_another_size_takes_the_time_of_its_flops():
+    """Each phase in its share of the updates, words read for nothing."""
+    measured = {"2x128": Measured(64, 0.1, 10, 1e9)}
+    found = planning.predict(RUNGS["4x128"], {}, HOUR, measured)
+
+    def cost(name, rows, tokens):
+        config = configure(RUNGS[name], {})
+        sizes = flops.sizes_of(config, 4096, tokens, sparse_embed_lookup=True)
+        return flops.update_flops(flops.passes("electra", sizes), rows)
+
+    of_4 = 0.8 * cost("4x128", 64, 64) + 0.2 * cost("4x128", 32, 128)
+    expected = 0.1 * of_4 / cost("2x128", 64, 64)
+    assert found.update_seconds == pytest.approx(expected)
+    assert 0.15 < found.update_seconds < 0.2  # less than twice: the heads
+
+
+def test_the_nearest_measured_size_counts():
+    slow, fast = Measured(32, 0.5, 10, 1e9), Measured(64, 0.1, 20, 1e9)
+    found = planning.predict(
+        RUNGS["6x256"], {}, HOUR, {"demo": slow, "4x256": fast}
+    )
+    alone = planning.predict(RUNGS["6x256"], {}, HOUR, {"4x256": fast})
+    assert found == alone
+    assert found.start_seconds == 20
+
+
+def test_no_text_is_read_more_than_ten_times():
+    budget = Budget(seconds=3600, text_tokens=1e6)
+    found = planning.predict(RUNGS["demo"], {}, budget, {"demo": DEMO})
+    assert found.num_steps == 4882  # 10^7 / 2048
+    assert 9.99 < found.passes <= 10
+
+
+def test_memory_is_measured_plus_what_differs():
+    """Small beside Small: 20 bytes a weight cancel, 16 rows are added."""
+    measured = {"small": Measured(112, 1.0, 10, 6e9)}
+    found = planning.predict(RUNGS["small"], {}, HOUR, measured)
+    in_layers = 14 * (256 + 64) + (4 + 1) * 128
+    row = 4 * (12 * 128 * in_layers + 4 * 19 * 30522)
+    assert row == pytest.approx(39 * 2**20, rel=0.02)  # as was measured
+    records = 128e6
+    assert found.memory_bytes == pytest.approx(6e9 + records + 16 * row)
+    assert found.num_pieces == 1 and found.fits
+
+
+def test_a_batch_that_does_not_fit_is_cut():
+    measured = {"small": Measured(128, 1.0, 10, 6e9)}
+    rows = 128 * 39 * 2**20
+    for free, pieces in ((6.2e9, 1), (6.1e9, 2), (6.2e9 - 0.7 * rows, 4)):
+        budget = HOUR._replace(memory_bytes=free)
+        found = planning.predict(RUNGS["small"], {}, budget, measured)
+        assert (found.num_pieces, found.fits) == (pieces, True)
+        runtime = _planned(found).runtime
+        assert runtime.gradient_accumulation_steps == pieces
+
+
+def test_weights_that_do_not_fit_are_not_proposed():
+    budget = HOUR._replace(memory_bytes=2.5e9)
+    found = [
+        planning.predict(rung, {}, budget, {"demo": DEMO}) for rung in LADDER
+    ]
+    assert [x.fits for x in found[-2:]] == [True, False]  # medium, base
+    with pytest.raises(UserError, match=r"4\.0 GB .* Received: 2\.5 GB"):
+        planning.choose(found[-1:], budget)
+
+
+@pytest.mark.parametrize(
+    "ratios, chosen",
+    [
+        ((9000, 500, 400, 73, 72.9), "4x256"),
+        ((9000, 500, 400, 10, 5), "4x128"),
+        ((8, 72, 9, 2, 1), "demo"),
+        ((7, 6, 5, 4, 3), "demo"),  # none reads enough
+    ],
+)
+def test_the_largest_that_reads_enough_is_chosen(ratios, chosen):
+    candidates = list(map(_candidate, SIZES, ratios))
+    found = planning.choose(candidates, HOUR)
+    assert found.rung.name == chosen
+    assert found.is_enough == (max(ratios) > 7)
+
+
+def test_one_that_does_not_fit_is_not_chosen():
+    candidates = [
+        _candidate("demo", 1000),
+        _candidate("2x128", 900),
+        _candidate("4x128", 800, fits=False),
+    ]
+    assert planning.choose(candidates, HOUR).rung.name == "2x128"
+
+
+def test_the_rule_is_the_papers_shortest_training():
+    tokens = 0.0625 * 1_000_000 * 128 * 128
+    assert round(tokens / 14e6) == plan_sizes.MIN_TOKENS
+    of_demo_hour = 20_000 * 64 * 64 / 937_728
+    assert of_demo_hour > plan_sizes.MIN_TOKENS
+
+
+def test_too_short_a_budget_says_how_long_it_must_be():
+    planning.check_length(_candidate("demo", 1, num_steps=100))
+    # 10 s and 100 updates of 0.25 s are 0.0097 hours
+    with pytest.raises(UserError, match="Received: 99. Give --hours=0.0097"):
+        planning.check_length(_candidate("demo", 1, num_steps=99))
+
+
+def test_the_schedule_is_that_of_the_shipped_configuration():
+    shipped, planned = _shipped("demo_hour"), _planned(_candidate("2x128", 90))
+    for part in ("model", "objective", "optimizer", "training", "masking"):
+        assert getattr(planned, part) == getattr(shipped, part)
+    assert planned.phases == shipped.phases
+
+
+def test_the_demo_is_the_shipped_one():
+    shipped = _shipped("demo")
+    planned = _planned(_candidate("demo", 9, num_steps=4000))
+    for part in ("model", "objective", "optimizer", "training", "phases"):
+        assert getattr(planned, part) == getattr(shipped, part)
+
+
+@pytest.mark.parametrize("name", ["small", "base"])
+def test_sizes_of_the_paper_are_the_shipped_ones(name):
+    steps = _shipped(name).training.num_train_steps
+    planned = _planned(_candidate(name, 900, num_steps=steps))
+    for part in ("model", "objective", "training", "masking", "phases"):
+        assert getattr(planned, part) == getattr(_shipped(name), part)
+    assert planned.optimizer.learning_rate == (
+        _shipped(name).optimizer.learning_rate
+    )
+
+
+@pytest.mark.parametrize(
+    "steps, warmup",
+    [(100, 10), (1000, 100), (4000, 200), (10**5, 1000), (10**7, 10_000)],
+)
+def test_warm_up_is_a_share_of_the_updates(steps, warmup):
+    config = _planned(_candidate("demo", 9, num_steps=steps))
+    assert config.optimizer.num_warmup_steps == warmup
+
+
+def test_logs_and_checkpoints_come_by_the_clock():
+    runtime = _planned(_candidate("demo", 9)).runtime
+    assert runtime.iterations_per_loop == 100  # 30 s / 0.25 s, to one digit
+    assert runtime.save_checkpoints_steps == 2000  # 600 s
+
+
+@pytest.mark.parametrize("rung", LADDER, ids=SIZES)
+def test_every_size_makes_a_configuration(rung):
+    candidate = _candidate(rung.name, 9, num_steps=planning.MIN_STEPS)
+    config = _planned(candidate, {"packing": "packed"})
+    assert config.corpus.is_packed
+    assert config.training.num_train_steps == planning.MIN_STEPS
+
+
+def test_sizes_rise():
+    flops_of = [plan_sizes.mean_flops(configure(x, {})) for x in LADDER]
+    tokens = [plan_sizes.mean_tokens(configure(x, {})) for x in LADDER]
+    ratios = [a / b for a, b in zip(flops_of, tokens, strict=True)]
+    assert ratios == sorted(ratios)
+
+
+def test_an_update_to_be_timed_is_no_longer_than_asked():
+    """Base has 256 rows, of which a few take 20 seconds here."""
+    rows = planning.rows_to_measure(RUNGS["base"], {}, {"demo": DEMO}, 20.0)
+    seconds = (
+        0.05
+        * plan_sizes.mean_flops(configure(RUNGS["base"], {}, rows))
+        / plan_sizes.mean_flops(configure(RUNGS["demo"], {}, 32))
+    )
+    assert seconds <= 20.0 < 2 * seconds and math.log2(rows).is_integer()
+    assert planning.rows_to_measure(RUNGS["base"], {}, {}, 2.0) == 256
+
+
+def test_parameters_are_those_of_the_encoder():
+    encoder = tiny.encoder()
+    built = sum(math.prod(v.shape) for v in encoder.trainable_variables)
+    assert plan_sizes.parameters(tiny.BERT) == built

@@ -1,0 +1,154 @@
+"""The command `plan`: what it writes can be trained at once."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from electra_tf import plan
+from electra_tf.configure_pretraining import PretrainingConfig
+from electra_tf.pretrain import plan_measurements
+from electra_tf.pretrain.planning import Measured
+from electra_tf.util import config_flags
+from electra_tf.util.errors import UserError
+
+UPDATES = {  # hidden layers, rows -> a made-up update
+    (2, 32): Measured(32, 0.05, 10.0, 1e9),
+    (2, 64): Measured(64, 0.2, 10.0, 1e9),
+    (4, 64): Measured(64, 0.25, 15.0, 1.2e9),
+}
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Replaces measurements by made-up ones; returns what was asked for."""
+    calls = []
+
+    def apart(function, config):
+        calls.append(config)
+        if function is plan_measurements.count_tokens:
+            return plan_measurements.Text(2.5e8, 6e7, 4096)
+        shape = config.model.discriminator(1)
+        return UPDATES[
+            shape.num_hidden_layers, config.training.train_batch_size
+        ]
+
+    monkeypatch.setattr(plan_measurements, "apart", apart)
+    return calls
+
+
+def _plan(*arguments):
+    plan.main(config_flags.parse(plan.PlanConfig, arguments))
+
+
+def _read(path):
+    return config_flags.parse(PretrainingConfig, [f"--flagfile={path}"])
+
+
+def test_the_file_is_a_configuration_of_the_chosen_size(
+    asked, tmp_path, capsys
+):
+    path = tmp_path / "plan.cfg"
+    _plan("--hours=8", "--corpus=a.txt,b.txt", f"--output={path}")
+    config, text = _read(path), path.read_text()
+    shape = config.model.discriminator(4096)
+    assert (shape.num_hidden_layers, shape.hidden_size) == (4, 128)
+    assert config.corpus.corpus == ("a.txt", "b.txt")
+    assert config.corpus.is_packed
+    assert config.run.model_dir == "data/plan_4x128/models/electra_4x128"
+    said = capsys.readouterr().out
+    assert said.count("<- chosen") == 1
+    assert f"--flagfile={path}" in said and f"--flagfile={path}" in text
+    for word in ("Source:", "Command:", "Hardware:", "Result:    not run yet"):
+        assert word in text
+    # 64 rows of 64 tokens in 80 % of the updates and 32 of 128, all 4,096.
+    tokens = config.training.num_train_steps * 4096
+    assert f"{tokens / 1e6:.1f} million tokens" in " ".join(
+        text.replace("#", " ").split()
+    )
+
+
+def test_what_is_chosen_is_measured(asked, capsys):
+    _plan("--hours=8", "--corpus=demo")
+    text, *updates = asked
+    assert text.corpus.corpus == ("demo",)
+    layers = [x.model.discriminator(1).num_hidden_layers for x in updates]
+    assert layers == [2, 4]
+    assert all(len(x.phases) == 1 for x in updates)
+    predicted = re.search(r"Predicted: ([\d,]+) s", capsys.readouterr().out)[1]
+    assert 28_799 <= int(predicted.replace(",", "")) <= 28_800
+
+
+def test_flags_of_the_text_go_into_the_plan(asked, tmp_path):
+    path = tmp_path / "plan.cfg"
+    given = ("--packing=carry", "--nodo_lower_case", "--length_buckets=32,64")
+    _plan(
+        "--hours=1",
+        "--size=2x128",
+        "--corpus=demo",
+        "--precision=bfloat16",
+        f"--data_dir={tmp_path}",
+        f"--output={path}",
+        *given,
+    )
+    config = _read(path)
+    assert config.corpus.packing == "carry"
+    assert not config.corpus.do_lower_case
+    assert config.corpus.length_buckets == (32, 64)
+    assert config.training.precision == "bfloat16"
+    assert config.run.data_dir == str(tmp_path)
+    assert all(not x.corpus.do_lower_case for x in asked)
+
+
+def test_too_little_is_said(asked, capsys):
+    _plan("--hours=0.03", "--corpus=demo")
+    said = " ".join(capsys.readouterr().out.split())
+    assert "No size reads enough tokens; demo is the smallest." in said
+    assert "--num_train_steps=1960" in said  # (108 - 10) / 0.05
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ((), "`hours` must be over 0"),
+        (("--hours=-1",), "`hours` must be over 0"),
+        (("--hours=1", "--size=tiny"), "--size"),
+        (("--hours=1", f"--output={__file__}"), "must name a new file"),
+        (("--hours=0.001",), "time and text for 100 updates"),
+        (("--hours=1", "--max_seq_length=64"), "longest of"),
+    ],
+)
+def test_what_cannot_be_planned_is_refused(asked, arguments, message):
+    with pytest.raises(UserError, match=message):
+        _plan("--corpus=demo", *arguments)
+
+
+@pytest.mark.faults
+def test_a_plan_can_be_trained(tmp_path):
+    """The whole command, and the first updates of what it wrote."""
+    path, data_dir = tmp_path / "plan.cfg", tmp_path / "data"
+    ended = _run(
+        "plan",
+        "--hours=0.05",
+        "--size=demo",
+        "--corpus=demo",
+        f"--data_dir={data_dir}",
+        f"--output={path}",
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert not ended.stderr
+    ended = _run(
+        "run_pretraining",
+        f"--flagfile={path}",
+        "--num_train_steps=20",
+        "--num_warmup_steps=2",
+        "--nodo_eval",
+        "--nodo_export",
+    )
+    assert ended.returncode == 0, ended.stderr
+
+
+def _run(name, *arguments):
+    command = [sys.executable, "-m", f"electra_tf.{name}", *arguments]
+    return subprocess.run(command, capture_output=True, text=True)
