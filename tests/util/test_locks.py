@@ -3,11 +3,15 @@
 import fcntl
 import os
 import pathlib
+import signal
 import subprocess
 import sys
+import threading
+import time
 
 import pytest
 
+from electra_tf.util import locks, storage
 from electra_tf.util.errors import DirectoryInUseError, UserError
 from electra_tf.util.locks import DirectoryLock
 
@@ -96,3 +100,91 @@ def test_a_file_that_cannot_be_locked_is_named(tmp_path, monkeypatch):
     (tmp_path / "lock").mkdir()
     with pytest.raises(UserError, match="lock must be a file"):
         enter(tmp_path)
+
+
+_STORE = "ram://locks"
+
+
+@pytest.fixture
+def short_waits(monkeypatch):
+    """Makes the waits of the lock of a store short, but for the dead."""
+    for name, seconds in (("REFRESH", 0.1), ("SETTLE", 0.5), ("POLL", 0.02)):
+        monkeypatch.setattr(locks, f"_{name}_SECONDS", seconds)
+
+
+def store_lock(directory):
+    return locks.lock_directory(f"{_STORE}{directory}", "lock", "go elsewhere")
+
+
+def test_a_second_one_is_kept_out_of_a_store(tmp_path, short_waits, caplog):
+    with store_lock(tmp_path):
+        with pytest.raises(DirectoryInUseError, match="go elsewhere") as error:
+            with store_lock(tmp_path):
+                pass
+    host = os.uname().nodename
+    assert f"process {os.getpid()} on {host}, seen 20" in str(error.value)
+    assert "If that does not change within" in caplog.text
+    assert not storage.exists(f"{_STORE}{tmp_path}/lock")
+    with store_lock(tmp_path):
+        pass
+
+
+def test_one_that_does_not_change_is_of_a_dead_run(
+    tmp_path, short_waits, monkeypatch
+):
+    monkeypatch.setattr(locks, "_DEAD_SECONDS", 0.4)
+    storage.make_directories(f"{_STORE}{tmp_path}")
+    path = f"{_STORE}{tmp_path}/lock"
+    for content in (b"process 1 on another host, seen 2020, a 1\n", b""):
+        storage.write_bytes(path, content)
+        began = time.monotonic()
+        with store_lock(tmp_path):
+            assert time.monotonic() - began >= 0.4
+            found = storage.read_bytes(path).decode()
+            assert f"process {os.getpid()}" in found
+
+
+def test_of_two_that_come_at_once_one_stays(tmp_path, short_waits):
+    found = []
+    before, after = (threading.Barrier(2, timeout=60) for _ in range(2))
+
+    def enter_at_once(lock):
+        write = lock._write
+
+        def write_together():
+            lock._write = write
+            before.wait()
+            write()
+
+        lock._write = write_together
+        try:
+            with lock:
+                found.append("inside")
+                after.wait()
+        except DirectoryInUseError:
+            found.append("refused")
+            after.wait()
+
+    threads = [
+        threading.Thread(target=enter_at_once, args=[store_lock(tmp_path)])
+        for _ in range(2)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(found) == ["inside", "refused"]
+
+
+def test_one_that_lost_its_lock_stops(tmp_path, short_waits, caplog):
+    stopped = threading.Event()
+    before = signal.signal(signal.SIGTERM, lambda *_: stopped.set())
+    try:
+        with store_lock(tmp_path):
+            path = f"{_STORE}{tmp_path}/lock"
+            storage.write_bytes(path, b"process 1 on host b, seen 2020, a\n")
+            assert stopped.wait(10)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert "taken over by process 1 on host b, seen 2020: this" in caplog.text
+    assert storage.exists(path), "it belongs to another one"
