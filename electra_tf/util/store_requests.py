@@ -60,7 +60,10 @@ def request(
                 if wait is None or not kinds & _MOMENTARY:
                     _raise(error, kinds, path, number)
                 _logger.warning(
-                    "%s: %s. Tried again in %g s.", path, reason(error), wait
+                    "%s: %s. Tried again in %g s.",
+                    os.fspath(path),
+                    reason(error),
+                    wait,
                 )
                 time.sleep(wait)
 

