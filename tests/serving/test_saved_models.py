@@ -82,7 +82,6 @@ def test_a_move_that_fails_puts_the_older_one_back(tmp_path, monkeypatch):
     assert (tmp_path / "1/saved_model.pb").read_text() == "old"
 
 
-@pytest.mark.parametrize(("num_tokens", "num_top"), [(12, 10), (3, 3)])
 def test_a_savedmodel_in_a_store_is_whole_once_its_graph_is_there(monkeypatch):
     for name in ("SETTLE", "DEAD"):
         monkeypatch.setattr(locks, f"_{name}_SECONDS", 0.0)
@@ -106,6 +105,7 @@ def test_a_savedmodel_in_a_store_is_whole_once_its_graph_is_there(monkeypatch):
     assert number > 20 and store.files == whole | {graph: b"new"}
 
 
+@pytest.mark.parametrize(("num_tokens", "num_top"), [(12, 10), (3, 3)])
 def test_the_likeliest_tokens_come_first_and_only_where_asked_for(
     num_tokens, num_top
 ):
