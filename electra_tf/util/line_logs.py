@@ -57,6 +57,8 @@ class LineLog:
         """
         self._last = None
         parts = [*self._parts()]
+        if parts and self._is_remote:
+            self._finish_rename(len(parts) - 1, parts[-1])
         kept = [
             b"".join(x + b"\n" for x in part.splitlines() if is_kept(x))
             for part in parts
@@ -68,6 +70,18 @@ class LineLog:
         for number, content in enumerate(kept):
             if content != parts[number]:
                 files.atomic_write_bytes(self._part(number), content)
+
+    def _finish_rename(self, number: int, content: bytes) -> None:
+        """Makes a rename that was cut off, as the next one uses its name.
+
+        Args:
+          number: of the part.
+          content: of the part, by either name.
+        """
+        path = self._part(number)
+        former = files.unfinished_path(path)
+        if storage.exists(former) and storage.read_bytes(former) == content:
+            storage.move(former, path)
 
     def _part(self, number: int) -> str:
         return f"{self.path}.{number:04}" if number else self.path

@@ -151,7 +151,7 @@ class StoreLock:
     def __exit__(self, *_: object) -> None:
         self._is_left.set()
         self._refresher.join()
-        with contextlib.suppress(StoreError, FileNotFoundError):
+        with contextlib.suppress(OSError):  # it is dead in a while
             if self._is_ours(self._holder()):
                 storage.remove(self.path)
 
@@ -202,7 +202,7 @@ class StoreLock:
                 if self._is_ours(holder := self._holder()):
                     self._write()
                     continue
-            except StoreError as error:
+            except OSError as error:
                 _logger.warning("The lock was not renewed: %s", error)
                 continue
             _logger.error(

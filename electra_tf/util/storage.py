@@ -171,9 +171,13 @@ def download(path: str, to: str) -> None:
 
 @request
 def _write(path: str, source: BinaryIO) -> None:
+    source.seek(0)  # it may be the second try
     expected = _checksum(source)
     source.seek(0)
+    if path.startswith("ram://") and exists(path):
+        remove(path)  # TensorFlow would append to it there
     with _gfile().GFile(path, "wb") as file:
+        file.write(b"")  # which opens it, if this is all
         shutil.copyfileobj(source, file, _BUFFER_BYTES)
     with open_binary(path) as file:
         found = _checksum(file)

@@ -86,3 +86,19 @@ def test_a_kill_loses_no_line_that_was_written_before(monkeypatch, limit):
         resume()
         assert LineLog(path).read().decode() == "".join(LINES[:25])
     assert number > 7 * (25 - limit), "each line is seven steps"
+
+
+def test_a_second_kill_loses_no_line_either(monkeypatch):
+    path = "fake://bucket/log"
+    for first in range(1, 15):  # of two lines
+        for second in range(1, 20):  # when it goes on
+            store = fake_store.install(monkeypatch)
+            write(path, LINES[:9])
+            for number in (first, second):
+                store.on_step = fake_store.kill_at(store.num_steps + number)
+                with pytest.raises(fake_store.Killed):
+                    LineLog(path).keep(steps_below(11))
+                    write(path, LINES[9:14])
+                store.on_step = lambda _: None
+                found = LineLog(path).read().decode()
+                assert found.startswith("".join(LINES[:9])), (first, second)

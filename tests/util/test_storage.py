@@ -140,10 +140,10 @@ def test_a_path_of_a_store_keeps_its_slashes():
 
 
 def test_files_are_copied_to_a_store_and_back(tmp_path):
-    content = os.urandom(2**20 + 9)
-    (tmp_path / "x").write_bytes(content)
     storage.make_directories(f"ram://{tmp_path}")
-    storage.upload(str(tmp_path / "x"), f"ram://{tmp_path}/x")
-    assert storage.read_bytes(f"ram://{tmp_path}/x") == content
-    storage.download(f"ram://{tmp_path}/x", str(tmp_path / "y"))
-    assert (tmp_path / "y").read_bytes() == content
+    for content in (os.urandom(2**20 + 9), b"shorter", b""):
+        (tmp_path / "x").write_bytes(content)
+        storage.upload(str(tmp_path / "x"), f"ram://{tmp_path}/x")
+        assert storage.read_bytes(f"ram://{tmp_path}/x") == content
+        storage.download(f"ram://{tmp_path}/x", str(tmp_path / "y"))
+        assert (tmp_path / "y").read_bytes() == content
