@@ -14,7 +14,6 @@ import uuid
 
 from electra_tf.util import storage
 from electra_tf.util.errors import DirectoryInUseError, UserError
-from electra_tf.util.store_requests import StoreError
 
 _REFRESH_SECONDS = 20.0
 _DEAD_SECONDS = 90.0

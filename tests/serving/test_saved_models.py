@@ -102,7 +102,10 @@ def test_a_savedmodel_in_a_store_is_whole_once_its_graph_is_there(monkeypatch):
             assert store.files.items() >= (whole | {graph: content}).items()
         _write(path, monkeypatch)
         assert store.files[graph] == b"new"
-    assert number > 20 and store.files == whole | {graph: b"new"}
+    # A proof and its removal, the lock, the old one's two files, two in
+    # halves, and the lock's removal.
+    assert number == 1 + 4 + 3 + 2 + 6 + 1
+    assert store.files == whole | {graph: b"new"}
 
 
 @pytest.mark.parametrize(("num_tokens", "num_top"), [(12, 10), (3, 3)])
