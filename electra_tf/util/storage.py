@@ -279,7 +279,11 @@ def find(directory: StrPath, patterns: Iterable[str]) -> list[str]:
 
 @request
 def _names_in(directory: str) -> list[str]:
-    return (_gfile() if is_remote(directory) else os).listdir(directory)
+    if not is_remote(directory):
+        return os.listdir(directory)
+    # Of a store that is away, TensorFlow's list says that it is not there.
+    gfile = _gfile()
+    return gfile.listdir(directory) if gfile.exists(directory) else []
 
 
 @request

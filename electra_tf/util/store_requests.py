@@ -14,6 +14,7 @@ _WAITS = (1.0, 2.0, 4.0, 8.0, 16.0)
 _MOMENTARY = {
     "AbortedError",
     "DeadlineExceededError",
+    "FailedPreconditionError",  # gs:// if its host's name is not resolved
     "InternalError",
     "TornWriteError",
     "UnavailableError",

@@ -10,6 +10,7 @@ from tests import fake_store
 
 PATH = "fake://bucket/file"
 MOMENTARY = (
+    tf.errors.FailedPreconditionError,
     tf.errors.UnavailableError,
     tf.errors.DeadlineExceededError,
     tf.errors.AbortedError,
@@ -40,7 +41,7 @@ def failing(errors):
 
 
 def test_errors_of_the_moment_are_waited_for(waits, caplog):
-    assert failing(MOMENTARY)(PATH) == PATH
+    assert failing(MOMENTARY[1:])(PATH) == PATH
     assert waits == [1, 2, 4, 8, 16]
     assert f"{PATH}: not now. Tried again in 16 s." in caplog.text
 
@@ -102,3 +103,15 @@ def test_a_read_that_fails_goes_on_where_it_was(monkeypatch):
         store.num_reads = 0
         store.on_read = fake_store.fail_at({number})
         assert storage.read_bytes(PATH) == content
+
+
+def test_a_store_that_is_away_is_not_an_empty_one(monkeypatch):
+    store = fake_store.install(monkeypatch)
+    assert storage.find("fake://bucket", ["*"]) == []
+    storage.write_bytes(PATH, b"x")
+    assert storage.find("fake://bucket", ["*"]) == [PATH]
+    # As gs:// without a network.
+    store.exists = failing([tf.errors.FailedPreconditionError] * 99)
+    store.listdir = failing([tf.errors.NotFoundError] * 99)
+    with pytest.raises(StoreError, match="bucket must be in a store that ans"):
+        storage.find("fake://bucket", ["*"])
