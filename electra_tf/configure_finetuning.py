@@ -16,7 +16,7 @@ from electra_tf.config.columns import ColumnsConfig, FilesConfig
 from electra_tf.config.finetuning_optimizer import OptimizerConfig
 from electra_tf.config.qa import QAConfig
 from electra_tf.config.runtime import ComputeConfig
-from electra_tf.util import trial_directories
+from electra_tf.util import storage, trial_directories
 from electra_tf.util.config_fields import (
     given_once,
     one_of,
@@ -90,6 +90,12 @@ class RunConfig:
         if not self.data_dir:
             raise UserError(
                 "`data_dir` must be given. Received: nothing. Set --data_dir."
+            )
+        if storage.is_remote(self.data_dir):
+            raise UserError(
+                "`data_dir` must be a directory of this machine in "
+                f"fine-tuning. Received: data_dir={self.data_dir!r}. Name the "
+                "pre-trained model that lies elsewhere with --init_checkpoint."
             )
         require_directory_name(self, "model_name", "<data_dir>/models")
         require(self, "num_trials", "at least 1", lambda n: n >= 1)

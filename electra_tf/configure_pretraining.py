@@ -66,13 +66,6 @@ class RunConfig:
                 "`data_dir` must name a directory. Received: nothing. Set "
                 "--data_dir."
             )
-        if storage.is_remote(self.data_dir):
-            raise UserError(
-                "`data_dir` must be a directory of this machine, as models go "
-                f"there. Received: data_dir={self.data_dir!r}. Name what lies "
-                "elsewhere: --pretrain_tfrecords, --eval_tfrecords, "
-                "--vocab_file."
-            )
         require_directory_name(self, "model_name", "<data_dir>/models")
         require(self, "num_samples", "at least 0", lambda n: n >= 0)
 

@@ -21,10 +21,8 @@ made 0 where there are none (not in hf, which has no place for them). Nothing
 but arrays, JSON and text is read.
 """
 
-import pathlib
-
 from electra_tf.config.conversion import ConvertConfig
-from electra_tf.util import config_flags, console
+from electra_tf.util import config_flags, console, storage
 
 
 def main(config: ConvertConfig) -> None:
@@ -42,7 +40,7 @@ def main(config: ConvertConfig) -> None:
     )
     console.say(conversion.describe(loaded))
     ready = conversion.prepare(loaded, config)
-    model_dir = pathlib.Path(loaded.origin).parent
+    model_dir = storage.as_path(loaded.origin).parent
     facts = run_facts.of_directory(model_dir, ready.step)
     paths = conversion.write(ready, config, facts)
     for path in paths:

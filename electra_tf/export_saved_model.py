@@ -25,11 +25,10 @@ Those of ids run in the `saved_model_cli` that comes with TensorFlow.
 """
 
 import dataclasses
-import pathlib
 import types
 
 from electra_tf.configure_pretraining import RunConfig
-from electra_tf.util import config_flags, console
+from electra_tf.util import config_flags, console, storage
 from electra_tf.util.config_fields import one_of, require, require_choices
 from electra_tf.util.errors import UserError
 
@@ -143,7 +142,7 @@ def _portable_models() -> types.ModuleType:
     return portable_models
 
 
-def _export_run(config: ExportConfig) -> list[pathlib.Path]:
+def _export_run(config: ExportConfig) -> list[storage.Path]:
     with console.quiet_imports():
         from electra_tf.pretrain import export, pretraining_run
         from electra_tf.serving import checkpoints
@@ -154,27 +153,27 @@ def _export_run(config: ExportConfig) -> list[pathlib.Path]:
     output_dir = config.output_dir or f"{run.model_dir}/saved_model"
     return export.export(
         model,
-        pathlib.Path(output_dir),
+        storage.as_path(output_dir),
         temperature=checkpoints.temperature_of(run.model_dir, step),
         threshold=config.threshold,
         precision=config.precision,
     )
 
 
-def _export_checkpoint(config: ExportConfig) -> list[pathlib.Path]:
+def _export_checkpoint(config: ExportConfig) -> list[storage.Path]:
     with console.quiet_imports():
         from electra_tf.serving import checkpoints
 
     return checkpoints.export(
         config.checkpoint,
-        pathlib.Path(config.output_dir),
+        storage.as_path(config.output_dir),
         vocab_file=config.vocab_file,
         threshold=config.threshold,
         precision=config.precision,
     )
 
 
-def _export_trained(config: ExportConfig) -> list[pathlib.Path]:
+def _export_trained(config: ExportConfig) -> list[storage.Path]:
     with console.quiet_imports():
         from electra_tf.finetune import export
         from electra_tf.finetune.predictor import Predictor
@@ -184,7 +183,7 @@ def _export_trained(config: ExportConfig) -> list[pathlib.Path]:
     first = config.model.partition(",")[0]
     output_dir = config.output_dir or f"{first}/saved_model"
     return export.export(
-        predictor, pathlib.Path(output_dir), precision=config.precision
+        predictor, storage.as_path(output_dir), precision=config.precision
     )
 
 

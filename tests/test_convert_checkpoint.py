@@ -63,6 +63,20 @@ def test_there_and_back_is_the_same_bits(original, tmp_path, capsys):
     assert "discriminator: 35,169 parameters" in said
 
 
+def test_a_store_is_read_and_written_as_a_directory(original, tmp_path):
+    store = f"ram://{tmp_path}"
+    convert(original, f"{store}/ours", num_attention_heads=2)
+    convert(f"{store}/ours", tmp_path / "tf1", target_format="tf1")
+    convert(f"{store}/ours", f"{store}/tf1", target_format="tf1")
+    before = bundles.read(original)
+    for root in (tmp_path, store):
+        assert_equal(before, bundles.read(f"{root}/tf1/model.ckpt-1234"))
+    with pytest.raises(UserError, match="new or an empty directory.*ram:"):
+        convert(original, f"{store}/ours", num_attention_heads=2)
+    with pytest.raises(UserError, match="Hugging Face's must be one of this"):
+        convert(f"{store}/ours", f"{store}/hf", target_format="hf")
+
+
 @pytest.mark.parametrize(
     "content",
     [

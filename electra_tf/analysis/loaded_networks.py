@@ -1,6 +1,5 @@
 """Networks of a checkpoint that read text, as an analysis asks for them."""
 
-import pathlib
 from collections.abc import Iterator, Mapping
 
 from electra_tf.checkpoint import checkpoint_formats, loading
@@ -13,7 +12,7 @@ from electra_tf.model.networks import (
     ElectraGenerator,
     EncoderWithHead,
 )
-from electra_tf.util import config_flags, files
+from electra_tf.util import config_flags, files, storage
 from electra_tf.util.errors import UserError
 
 DISCRIMINATOR, MLM = "discriminator", "mlm"
@@ -86,9 +85,9 @@ def training_of(weights: Weights) -> PretrainingConfig | None:
     Args:
       weights: of the checkpoint.
     """
-    path = pathlib.Path(weights.origin).parent / _CONFIG
-    is_bundle = not pathlib.Path(weights.origin.partition(",")[0]).is_dir()
-    if not is_bundle or not path.exists():
+    path = storage.as_path(weights.origin).parent / _CONFIG
+    is_bundle = not storage.is_directory(weights.origin.partition(",")[0])
+    if not is_bundle or not storage.exists(path):
         return None
     parts = files.read_json(path)
     if not isinstance(parts, Mapping) or "objective" not in parts:

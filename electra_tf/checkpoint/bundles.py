@@ -8,7 +8,6 @@ with graphs and hooks beside them that are never read.
 import contextlib
 import glob
 import os
-import pathlib
 import re
 import tempfile
 from collections.abc import Collection, Iterator, Mapping
@@ -18,7 +17,9 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.checkpoint import bundle_index
+from electra_tf.util import files, storage
 from electra_tf.util.errors import UserError, listed, reason
+from electra_tf.util.store_requests import StoreError
 
 INDEX = ".index"
 DATA = ".data-00000-of-00001"
@@ -28,7 +29,7 @@ READ_ERRORS = (tf.errors.OpError, IndexError, ValueError, RuntimeError)
 _STEP = re.compile(r".*-(\d+)")
 
 
-def find(path: str | os.PathLike[str]) -> pathlib.Path:
+def find(path: storage.StrPath) -> storage.Path:
     """Finds the bundle at a path.
 
     Args:
@@ -42,10 +43,11 @@ def find(path: str | os.PathLike[str]) -> pathlib.Path:
       UserError: if there is none, or several that no number orders.
     """
     text = re.sub(r"\.(index|meta|data-\d+-of-\d+)$", "", os.fspath(path))
-    if pathlib.Path(text + INDEX).exists():
-        return pathlib.Path(text)
-    directory = pathlib.Path(path)
-    names = sorted(p.name for p in directory.glob(f"*{INDEX}"))
+    if storage.exists(text + INDEX):
+        return storage.as_path(text)
+    directory = storage.as_path(path)
+    found = storage.find(directory, [f"*{INDEX}"])
+    names = sorted(map(os.path.basename, found))
     prefixes = [name.removesuffix(INDEX) for name in names]
     steps = {int(m[1]): m[0] for p in prefixes if (m := _STEP.fullmatch(p))}
     if len(prefixes) == 1:
@@ -54,7 +56,7 @@ def find(path: str | os.PathLike[str]) -> pathlib.Path:
         return directory / steps[max(steps)]
     received = listed(prefixes) or (
         "no file that ends in .index"
-        if directory.is_dir()
+        if storage.is_directory(directory)
         else "nothing at that path"
     )
     raise UserError(
@@ -70,7 +72,8 @@ def opened(
     """Opens a bundle.
 
     TensorFlow finds a bundle by its prefix as a glob, but opens it by its
-    prefix as it stands: where these differ it is reached by links.
+    prefix as it stands: where these differ it is reached by links. Of a store
+    it is copied to this machine.
 
     Args:
       prefix: of its files.
@@ -80,19 +83,40 @@ def opened(
 
     Raises:
       READ_ERRORS: if it is missing or damaged.
+      StoreError: if its store cannot be used.
     """
-    prefix = os.path.abspath(prefix)
+    is_remote = storage.is_remote(prefix)
+    prefix = os.fspath(prefix) if is_remote else os.path.abspath(prefix)
+    if not is_remote and prefix == glob.escape(prefix) and "\\" not in prefix:
+        yield _open(prefix)
+        return
+    with tempfile.TemporaryDirectory() as directory:
+        near = os.path.join(directory, "bundle")
+        if is_remote:
+            _download(prefix, near)
+        else:
+            for path in glob.glob(f"{glob.escape(prefix)}.*"):
+                os.symlink(path, near + path.removeprefix(prefix))
+        yield _open(near)
+
+
+def _open(prefix: str) -> Any:  # noqa: ANN401 (a class of TensorFlow's C++)
+    """Opens a bundle of this machine, once its index makes sense."""
     index, data = f"{prefix}{INDEX}", glob.glob(f"{glob.escape(prefix)}.data-*")
     if os.path.exists(index):  # else TensorFlow says what there is not
         bundle_index.check(index, sum(map(os.path.getsize, data)))
-    if prefix == glob.escape(prefix) and "\\" not in prefix:
-        yield tf.train.load_checkpoint(prefix)
-        return
-    with tempfile.TemporaryDirectory() as directory:
-        link = os.path.join(directory, "bundle")
-        for path in glob.glob(f"{glob.escape(prefix)}.*"):
-            os.symlink(path, link + path.removeprefix(prefix))
-        yield tf.train.load_checkpoint(link)
+    return tf.train.load_checkpoint(prefix)
+
+
+def _download(prefix: str, to: str) -> None:
+    """Copies those files of a bundle that are there, listed or not."""
+    directory, name = os.path.split(prefix)
+    name = glob.escape(name)
+    patterns = [f"{name}{INDEX}", f"{name}.data-*"]
+    found = storage.find(directory, patterns)
+    for path in {prefix + INDEX, prefix + DATA, *found}:
+        with contextlib.suppress(FileNotFoundError):
+            storage.download(path, to + path.removeprefix(prefix))
 
 
 def read(prefix: str | os.PathLike[str]) -> dict[str, np.ndarray]:
@@ -131,6 +155,25 @@ def write(
         )
 
 
+def publish(prefix: str, to: str) -> None:
+    """Moves a bundle of this machine to its place, its index last.
+
+    To a store it is copied, and each file is read back.
+
+    Args:
+      prefix: of its files.
+      to: its new prefix.
+    """
+    if storage.is_remote(to):
+        for ending in (DATA, INDEX):
+            storage.upload(f"{prefix}{ending}", f"{to}{ending}")
+        return
+    for ending in (DATA, INDEX):
+        files.sync(f"{prefix}{ending}")
+    for ending in (DATA, INDEX):
+        os.replace(f"{prefix}{ending}", f"{to}{ending}")
+
+
 def damage(
     prefix: str | os.PathLike[str], names: Collection[str] | None = None
 ) -> str | None:
@@ -142,12 +185,17 @@ def damage(
 
     Returns:
       Why it cannot be used; None if it can.
+
+    Raises:
+      StoreError: if its store cannot be used, which is no damage.
     """
     try:
         with opened(prefix) as reader:
             found = reader.get_variable_to_shape_map()
             for name in found:
                 reader.get_tensor(name)
+    except StoreError:
+        raise
     except READ_ERRORS as error:
         return reason(error)
     if names is not None and found.keys() != set(names):

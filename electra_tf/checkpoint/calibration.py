@@ -6,10 +6,9 @@ It is fitted on text whose answers are known, by `analyze --what=calibration`.
 """
 
 import math
-import pathlib
 from typing import Any, NamedTuple
 
-from electra_tf.util import files
+from electra_tf.util import files, storage
 from electra_tf.util.errors import UserError
 
 FILE_NAME = "calibration.json"
@@ -29,14 +28,14 @@ class Calibration(NamedTuple):
     step: int
 
 
-def read(directory: pathlib.Path) -> Calibration | None:
+def read(directory: storage.Path) -> Calibration | None:
     """Reads the calibration in a directory, None if there is none.
 
     Raises:
       UserError: if the file is damaged.
     """
     path = directory / FILE_NAME
-    if not path.exists():
+    if not storage.exists(path):
         return None
     content: dict[str, Any] = files.read_json(path)
     with files.shape_of(path):
@@ -54,6 +53,6 @@ def read(directory: pathlib.Path) -> Calibration | None:
     return calibration
 
 
-def write(directory: pathlib.Path, calibration: Calibration) -> None:
+def write(directory: storage.Path, calibration: Calibration) -> None:
     """Writes the calibration into a directory."""
     files.write_json(directory / FILE_NAME, calibration._asdict())

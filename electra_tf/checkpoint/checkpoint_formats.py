@@ -25,7 +25,7 @@ from electra_tf.checkpoint import architecture, bundles, checkpoints, weights
 from electra_tf.checkpoint.hugging_face import directory as hugging_face
 from electra_tf.checkpoint.weights import NETWORKS, Weights
 from electra_tf.model.tokenization import FILE_NAMES, Vocabulary
-from electra_tf.util import files, trial_directories
+from electra_tf.util import files, storage, trial_directories
 from electra_tf.util.errors import UserError
 
 FORMATS = ("tf1", "hf", "electra_tf")
@@ -92,7 +92,7 @@ def write(
     *,
     networks: Sequence[str] = NETWORKS,
     kind: str = "",
-) -> list[pathlib.Path]:
+) -> list[storage.Path]:
     """Writes weights in one of the formats.
 
     Args:
@@ -112,8 +112,10 @@ def write(
       UserError: if the directory is not empty or cannot be written to, or if
         Hugging Face has no such network.
     """
-    root = pathlib.Path(directory)
-    if root.exists() and (not root.is_dir() or any(root.iterdir())):
+    root = storage.as_path(directory)
+    if storage.exists(root) and (
+        not storage.is_directory(root) or storage.find(root, ["*"])
+    ):
         raise UserError(
             "The output must be a new or an empty directory. Received: "
             f"{directory}, which is not. Give another one."
@@ -149,7 +151,7 @@ def _check_sharing(written: Weights) -> None:
         )
 
 
-def describe(directory: pathlib.Path, described: Weights) -> None:
+def describe(directory: storage.Path, described: Weights) -> None:
     """Writes the files that `read` needs beside a checkpoint.
 
     Args:
@@ -160,7 +162,7 @@ def describe(directory: pathlib.Path, described: Weights) -> None:
     files.write_json(directory / _CONVERTED, _description(described))
 
 
-def _write_vocabulary(directory: pathlib.Path, described: Weights) -> None:
+def _write_vocabulary(directory: storage.Path, described: Weights) -> None:
     vocabulary = described.vocabulary
     if vocabulary is not None:
         path = directory / vocabulary.file_name
@@ -169,16 +171,26 @@ def _write_vocabulary(directory: pathlib.Path, described: Weights) -> None:
 
 def format_of(path: str) -> str:
     """Returns "hf", or "tf1" for any other, by the files at a path."""
-    first = pathlib.Path(path.partition(",")[0])
+    first = storage.as_path(path.partition(",")[0])
     for part in (first, *(first / network for network in NETWORKS)):
         config = part / _RUN
-        values = files.read_json(config) if config.exists() else None
+        values = files.read_json(config) if storage.exists(config) else None
         if isinstance(values, Mapping) and "model_type" in values:
             return "hf"
     return "tf1"
 
 
+def _check_is_here(path: storage.StrPath) -> None:
+    """Refuses a store for files that other libraries read and write."""
+    if storage.is_remote(path):
+        raise UserError(
+            "A directory of Hugging Face's must be one of this machine. "
+            f"Received: {path}. Copy it, or take the format electra_tf."
+        )
+
+
 def _read_hugging_face(path: str) -> Weights:
+    _check_is_here(path)
     paths = [pathlib.Path(part) for part in path.split(",")]
     if len(paths) == 1 and not (paths[0] / _RUN).exists():
         parts = [paths[0] / network for network in _PAIR]
@@ -231,7 +243,7 @@ def _read_bundle(path: str, heads: Mapping[str, int | None]) -> Weights:
 
 
 def _number(
-    name: str, given: int | None, stored: int | None, prefix: pathlib.Path
+    name: str, given: int | None, stored: int | None, prefix: storage.Path
 ) -> int | None:
     """Returns the number that is given or stored; they must not differ."""
     if None not in (given, stored) and given != stored:
@@ -242,14 +254,14 @@ def _number(
     return stored if given is None else given
 
 
-def _metadata(directory: pathlib.Path) -> dict[str, Any]:
+def _metadata(directory: storage.Path) -> dict[str, Any]:
     """Returns the settings beside a bundle that its shapes do not tell.
 
     Of a run, they are the parts `model` and `corpus` of its configuration.
     """
-    if (directory / _CONVERTED).exists():
+    if storage.exists(directory / _CONVERTED):
         return files.read_object(directory / _CONVERTED)
-    if (directory / _RUN).exists():
+    if storage.exists(directory / _RUN):
         parts = files.read_json(directory / _RUN)
         if not isinstance(parts, Mapping):  # somebody else's config.json
             return {}
@@ -274,20 +286,21 @@ def _description(described: Weights) -> dict[str, Any]:
     }
 
 
-def _vocabulary_beside(directory: pathlib.Path) -> Vocabulary | None:
+def _vocabulary_beside(directory: storage.Path) -> Vocabulary | None:
     """Reads the vocabulary beside a bundle, or in a run's data directory."""
     places = [directory]
     if directory.parent.name == "models":
         places.append(directory.parent.parent)
     for place, name in itertools.product(places, FILE_NAMES.values()):
-        if (place / name).exists():
+        if storage.exists(place / name):
             return Vocabulary.from_file(str(place / name))
     return None
 
 
 def _write_hugging_face(
-    root: pathlib.Path, written: Weights, networks: list[str], kind: str
-) -> list[pathlib.Path]:
+    root: storage.Path, written: Weights, networks: list[str], kind: str
+) -> list[storage.Path]:
+    _check_is_here(root)
     paths = []
     for network in networks:
         path = root / network if len(networks) > 1 else root

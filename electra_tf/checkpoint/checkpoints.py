@@ -7,25 +7,25 @@ our checkpoints.
 
 What a reader of the directory can rely on:
   1. An index is there only if the checkpoint was written in full, read back
-     and on the disk.
+     and on the disk. A store may show a part of the index for a moment.
   2. The newest checkpoint is found by looking at all of them; the file
      `checkpoint` is written for other programs and never trusted.
   3. A checkpoint is removed only after a newer one is complete.
   4. Its weights are finite.
 """
 
+import contextlib
 import logging
 import os
 import pathlib
 import re
-import shutil
 import tempfile
 from collections.abc import Collection, Mapping
 
 import tensorflow as tf
 
 from electra_tf.checkpoint import bundles
-from electra_tf.util import files
+from electra_tf.util import files, storage
 from electra_tf.util.errors import (
     NonFiniteLossError,
     UserError,
@@ -33,9 +33,11 @@ from electra_tf.util.errors import (
     reason,
     shape_differences,
 )
+from electra_tf.util.store_requests import StoreError
 
 _FILE = re.compile(rf"model\.ckpt-(\d+)({bundles.INDEX}|{bundles.DATA})")
 _STATE = "checkpoint"
+_NAME = re.compile(r'"(model\.ckpt-\d+)"')
 _UNFINISHED = "tmp-model.ckpt-"
 
 _logger = logging.getLogger(__name__)
@@ -56,13 +58,14 @@ class Checkpoints:
 
     def __init__(
         self,
-        directory: str | os.PathLike[str],
+        directory: storage.StrPath,
         variables: Mapping[str, tf.Variable],
         *,
         keep_max: int = 5,
         milestones: Collection[int] = frozenset(),
     ) -> None:
-        self.directory = pathlib.Path(directory)
+        self.directory = storage.as_path(directory)
+        self._is_remote = storage.is_remote(directory)
         self.variables = dict(variables)
         self.keep_max = keep_max
         self.milestones = frozenset(milestones)
@@ -71,7 +74,7 @@ class Checkpoints:
         """Returns the steps that have an index, in order."""
         return self._steps_with(bundles.INDEX)
 
-    def save(self, step: int) -> pathlib.Path:
+    def save(self, step: int) -> storage.Path:
         """Writes the checkpoint of a step, then removes old ones.
 
         What dead runs left unfinished is removed first. No worker but the
@@ -81,15 +84,18 @@ class Checkpoints:
           The checkpoint's path, without the ending.
 
         Raises:
-          UserError: if it cannot be written; older ones are then untouched.
+          UserError: if it cannot be written; older ones are then untouched. A
+            `StoreError` if a store is why.
           NonFiniteLossError: as `check`.
         """
         self.check(step)
         try:
-            self.directory.mkdir(parents=True, exist_ok=True)
+            storage.make_directories(self.directory)
             self._sweep()
             self._write(step)
             self._remove_old(step)
+        except StoreError:
+            raise
         except (OSError, tf.errors.OpError) as error:
             num_bytes = sum(
                 variable.shape.num_elements() * variable.dtype.size
@@ -137,13 +143,14 @@ class Checkpoints:
                 f"no numbers in {listed(bad)}. {way_out}"
             )
 
-    def latest_valid(self) -> pathlib.Path | None:
+    def latest_valid(self) -> storage.Path | None:
         """Returns the newest checkpoint that can be read; None if none is.
 
         Damaged ones are passed over with a warning.
 
         Raises:
-          UserError: if there were checkpoints but all are damaged.
+          UserError: if there were checkpoints but all are damaged, or if a
+            store does not answer.
         """
         found = {*self.steps(), *self._steps_with(bundles.DATA)}
         for step in sorted(found, reverse=True):
@@ -156,7 +163,7 @@ class Checkpoints:
                 path,
                 damage,
             )
-        if self.steps() or (self.directory / _STATE).exists():
+        if self.steps() or storage.exists(self.directory / _STATE):
             raise UserError(
                 f"{self.directory} must hold a checkpoint that can be read. "
                 f"Received: {len(found)}, all damaged or incomplete. Restore "
@@ -210,29 +217,52 @@ class Checkpoints:
             "another --model_name.",
         )
 
-    def _path(self, step: int) -> pathlib.Path:
+    def _path(self, step: int) -> storage.Path:
         return self.directory / f"model.ckpt-{step}"
 
     def _steps_with(self, ending: str) -> list[int]:
         """Returns the steps that have a file with this ending, in order."""
-        if not self.directory.is_dir():
-            return []
-        matches = map(_FILE.fullmatch, os.listdir(self.directory))
+        found = storage.find(self.directory, [f"model.ckpt-*{ending}"])
+        names = {os.path.basename(path) for path in found}
+        names |= self._unlisted(ending) if self._is_remote else set()
+        matches = map(_FILE.fullmatch, names)
         return sorted(int(m[1]) for m in matches if m and m[2] == ending)
+
+    def _unlisted(self, ending: str) -> set[str]:
+        """Returns names that a store may have without listing them yet.
+
+        They stand in the state file, or in the one that was to replace it.
+        """
+        path = self.directory / _STATE
+        named = [
+            name
+            for state in filter(
+                storage.exists, (path, files.unfinished_path(path))
+            )
+            for name in _NAME.findall(str(storage.read_bytes(state)))
+        ]
+        names = {name + ending for name in named}
+        return {x for x in names if storage.exists(self.directory / x)}
 
     def _sweep(self) -> None:
         """Removes what killed runs left: unfinished files, and data alone."""
-        for path in self.directory.glob(f"{_UNFINISHED}*"):
-            shutil.rmtree(path)
+        for path in storage.find(self.directory, [f"{_UNFINISHED}*"]):
+            storage.remove(path)
         data_only = {*self._steps_with(bundles.DATA)} - {*self.steps()}
         for step in data_only:
-            self._remove(step)
+            if not storage.exists(f"{self._path(step)}{bundles.INDEX}"):
+                self._remove(step)
 
     def _write(self, step: int) -> None:
-        """Writes, verifies and publishes the checkpoint of a step."""
+        """Writes, verifies and publishes the checkpoint of a step.
+
+        It is written beside the others, or for a store where this machine has
+        its temporary files.
+        """
         path = self._path(step)
         with tempfile.TemporaryDirectory(
-            prefix=f"{_UNFINISHED}{step}-", dir=self.directory
+            prefix=f"{_UNFINISHED}{step}-",
+            dir=None if self._is_remote else self.directory,
         ) as unfinished:
             copy = pathlib.Path(unfinished, path.name)
             bundles.write(
@@ -241,10 +271,7 @@ class Checkpoints:
             )
             if damage := bundles.damage(copy, self.variables.keys()):
                 raise OSError(f"it could not be read back: {damage}")
-            for ending in (bundles.DATA, bundles.INDEX):
-                files.sync(f"{copy}{ending}")
-            for ending in (bundles.DATA, bundles.INDEX):
-                os.replace(f"{copy}{ending}", f"{path}{ending}")
+            bundles.publish(str(copy), str(path))
         files.sync(self.directory)
 
     def _remove_old(self, newest: int) -> None:
@@ -253,7 +280,8 @@ class Checkpoints:
         Checkpoints past the newest are damaged ones that training will come
         to again; they count for nothing.
         """
-        steps = [step for step in self.steps() if step <= newest]
+        there = {*self.steps(), newest}  # which may not be listed yet
+        steps = sorted(step for step in there if step <= newest)
         recent = steps[-self.keep_max :]  # all of them for 0
         kept = [s for s in steps if s in recent or s in self.milestones]
         state = [f'model_checkpoint_path: "{self._path(newest).name}"\n']
@@ -267,7 +295,8 @@ class Checkpoints:
 
     def _remove(self, step: int) -> None:
         for ending in (bundles.INDEX, bundles.DATA):
-            pathlib.Path(f"{self._path(step)}{ending}").unlink(missing_ok=True)
+            with contextlib.suppress(FileNotFoundError):
+                storage.remove(f"{self._path(step)}{ending}")
 
     def _check_shapes(
         self, path: str | os.PathLike[str], there: Mapping[str, list[int]]

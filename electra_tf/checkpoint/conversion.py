@@ -1,7 +1,6 @@
 """Conversion of checkpoints: choice of networks, new vocabulary, new sizes."""
 
 import dataclasses
-import pathlib
 from collections.abc import Mapping
 
 from electra_tf.checkpoint import (
@@ -21,7 +20,7 @@ from electra_tf.checkpoint.model_card import NO_FACTS, Facts
 from electra_tf.checkpoint.weights import NETWORKS, Weights
 from electra_tf.config.conversion import ConvertConfig
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.util import console, files
+from electra_tf.util import console, files, storage
 from electra_tf.util.errors import UserError
 
 _FLAGS = "model.cfg"
@@ -99,7 +98,7 @@ def prepare(loaded: Weights, config: ConvertConfig) -> Weights:
 
 def write(
     ready: Weights, config: ConvertConfig, facts: Facts = NO_FACTS
-) -> list[pathlib.Path]:
+) -> list[storage.Path]:
     """Writes the weights and a model card.
 
     Args:
@@ -136,7 +135,7 @@ def write(
     if target_format != "hf" and network == "both":
         flags = size_flags(ready.architecture)
         lines = [f"--{name}={value}\n" for name, value in flags.items()]
-        path = pathlib.Path(config.output, _FLAGS)
+        path = storage.as_path(config.output) / _FLAGS
         files.atomic_write_text(path, "".join(lines))
     return paths
 

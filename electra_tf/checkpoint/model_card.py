@@ -3,7 +3,6 @@
 Its first lines are the metadata that model hubs read.
 """
 
-import pathlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -16,7 +15,7 @@ from electra_tf.checkpoint.hugging_face.config import (
     TOKEN_CLASSIFICATION,
 )
 from electra_tf.config.model import BertConfig
-from electra_tf.util import files
+from electra_tf.util import files, storage
 
 NAME = "README.md"
 
@@ -122,7 +121,7 @@ NO_FACTS = Facts()
 
 
 def write(
-    directory: pathlib.Path,
+    directory: storage.Path,
     networks: Mapping[str, Part],
     facts: Facts,
     target: str,

@@ -30,7 +30,6 @@ Several models answer together: probabilities, values and logits are means.
 """
 
 import abc
-import pathlib
 from collections.abc import Sequence
 
 import keras
@@ -53,7 +52,7 @@ from electra_tf.model.graph_tokenization import pack_rows
 from electra_tf.serving import saved_models
 from electra_tf.serving.saved_models import Outputs, Signatures
 from electra_tf.serving.usage import usage
-from electra_tf.util import files
+from electra_tf.util import files, storage
 from electra_tf.util.errors import UserError
 
 _WHITE_SPACE = r"[\p{Z}\x09-\x0d\x1c-\x20\x{85}]+"  # as of Python's split
@@ -61,10 +60,10 @@ _WHITE_SPACE = r"[\p{Z}\x09-\x0d\x1c-\x20\x{85}]+"  # as of Python's split
 
 def export(
     predictor: Predictor,
-    directory: pathlib.Path,
+    directory: storage.Path,
     *,
     precision: str = "float32",
-) -> list[pathlib.Path]:
+) -> list[storage.Path]:
     """Writes a model as two SavedModels.
 
     Args:

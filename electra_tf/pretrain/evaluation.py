@@ -5,7 +5,6 @@ checkpoints are judged on the same corruption of the same text and the batch
 size does not matter. Each record counts once; padding never counts.
 """
 
-import pathlib
 import sys
 from collections.abc import Callable
 
@@ -23,7 +22,7 @@ from electra_tf.pretrain.pretrain_helpers import Masked
 from electra_tf.pretrain.pretraining_model import Detection, PretrainingModel
 from electra_tf.training import training_utils
 from electra_tf.training.callbacks import TRAINING_FLOPS
-from electra_tf.util import console, distribution, files, seeds
+from electra_tf.util import console, distribution, files, seeds, storage
 
 _SEED = 20200323  # of masks and samples, whatever the seed of training
 
@@ -36,7 +35,7 @@ of the number of its first record, int32 scalar."""
 
 
 def report(
-    model: PretrainingModel, held_out: Records, results_dir: pathlib.Path
+    model: PretrainingModel, held_out: Records, results_dir: storage.Path
 ) -> None:
     """Writes the metrics of the held-out split and shows samples of it.
 

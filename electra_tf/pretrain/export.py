@@ -28,7 +28,6 @@ All compute in the precision of the export, whatever the training did.
 """
 
 import dataclasses
-import pathlib
 from collections.abc import Mapping
 
 import tensorflow as tf
@@ -48,17 +47,18 @@ from electra_tf.serving.networks import Detector, Filler
 from electra_tf.serving.saved_models import Network, Outputs
 from electra_tf.serving.usage import usage
 from electra_tf.training.updates import checkpoint_variables
+from electra_tf.util import storage
 from electra_tf.util.errors import UserError
 
 
 def export(
     model: PretrainingModel,
-    directory: pathlib.Path,
+    directory: storage.Path,
     *,
     temperature: float = 1.0,
     threshold: float | None = None,
     precision: str = "float32",
-) -> list[pathlib.Path]:
+) -> list[storage.Path]:
     """Writes each network of a model as two SavedModels, and a model card.
 
     Args:

@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import math
-import pathlib
 from collections.abc import Iterator, Sequence
 
 import keras
@@ -31,9 +30,9 @@ from electra_tf.pretrain.pretrain_data import BatchSchedule
 from electra_tf.pretrain.pretraining_model import PretrainingModel
 from electra_tf.training import callbacks, training_utils
 from electra_tf.training.updates import checkpoint_variables
-from electra_tf.util import config_flags, console, distribution, files
+from electra_tf.util import config_flags, console, distribution, files, storage
 from electra_tf.util.errors import UserError
-from electra_tf.util.locks import DirectoryLock
+from electra_tf.util.locks import lock_directory
 
 _DEMO_NOTE = """\
 ==============================================================================
@@ -143,7 +142,7 @@ def load(run: RunConfig, checkpoint: str = "") -> PretrainingModel:
     Raises:
       UserError: if the directory holds no run, or no checkpoint that fits.
     """
-    path = pathlib.Path(run.model_dir, "config.json")
+    path = storage.as_path(run.model_dir) / "config.json"
     config = config_flags.load_config(path, PretrainingConfig)
     config = dataclasses.replace(config, run=run)
     model = make_model(
@@ -202,11 +201,11 @@ def _check(config: PretrainingConfig, strategy: tf.distribute.Strategy) -> None:
 @contextlib.contextmanager
 def _directory(config: PretrainingConfig) -> Iterator[None]:
     """Holds the model directory for this run and this experiment alone."""
-    model_dir = pathlib.Path(config.run.model_dir)
-    lock = DirectoryLock(model_dir, "lock", "give another --model_name")
+    model_dir = storage.as_path(config.run.model_dir)
+    lock = lock_directory(model_dir, "lock", "give another --model_name")
     with files.used_directory(model_dir), lock:
         path = model_dir / "config.json"
-        if path.exists():
+        if storage.exists(path):
             config_flags.check_same_experiment(path, config)
         yield
 
@@ -266,7 +265,7 @@ def _train(
     config = model.config
     is_chief = distribution.is_chief(strategy)
     if is_chief:
-        path = pathlib.Path(config.run.model_dir, "config.json")
+        path = storage.as_path(config.run.model_dir) / "config.json"
         config_flags.save_config(path, config)
     schedule = training_utils.Schedule(
         num_train_steps=config.training.num_train_steps,
@@ -296,7 +295,7 @@ def _callbacks(
 ) -> list[keras.callbacks.Callback]:
     """Makes progress bar, logs and health monitor for a run."""
     config = model.config
-    model_dir = pathlib.Path(config.run.model_dir)
+    model_dir = storage.as_path(config.run.model_dir)
     step = int(model.optimizer.iterations.numpy())
     made: list[keras.callbacks.Callback] = [
         callbacks.TrainingFlops(
@@ -325,7 +324,7 @@ def _evaluate(
 ) -> None:
     """Evaluates on all workers, and shows samples."""
     if held_out is not None:
-        results_dir = pathlib.Path(model.config.run.model_dir, "results")
+        results_dir = storage.as_path(model.config.run.model_dir) / "results"
         with naming_faults({held_out.max_seq_length: held_out}):
             evaluation.report(model, held_out, results_dir)
     elif is_chief:
@@ -339,7 +338,7 @@ def _finish(model: PretrainingModel) -> None:
     """Exports, and says what comes next."""
     config = model.config
     if config.run.do_export:
-        saved_model = pathlib.Path(config.run.model_dir, "saved_model")
+        saved_model = storage.as_path(config.run.model_dir) / "saved_model"
         for directory in export.export(model, saved_model):
             console.say(f"Exported {directory}")
     console.say(_next_steps(config))

@@ -1,7 +1,7 @@
 """Facts of a run for the card of its model."""
 
 import itertools
-import pathlib
+import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -13,7 +13,7 @@ from electra_tf.util import config_flags, files, storage
 from electra_tf.util.errors import UserError
 
 
-def of_directory(model_dir: pathlib.Path, step: int) -> Facts:
+def of_directory(model_dir: storage.Path, step: int) -> Facts:
     """Collects what lies in the directory of a run.
 
     Args:
@@ -21,14 +21,14 @@ def of_directory(model_dir: pathlib.Path, step: int) -> Facts:
       step: updates done; 0 if not known.
     """
     path = model_dir / "config.json"
-    if not path.exists():
+    if not storage.exists(path):
         return NO_FACTS
     try:
         config = config_flags.load_config(path, PretrainingConfig)
     except UserError:  # somebody else's config.json
         return NO_FACTS
     results = model_dir / "results" / "pretraining_eval.json"
-    metrics = files.read_object(results) if results.exists() else {}
+    metrics = files.read_object(results) if storage.exists(results) else {}
     return _of_config(config, step)._replace(metrics=metrics)
 
 
@@ -39,7 +39,7 @@ def of_run(config: PretrainingConfig, step: int) -> Facts:
       config: of the run.
       step: updates done; 0 if not known.
     """
-    found = of_directory(pathlib.Path(config.run.model_dir), step)
+    found = of_directory(storage.as_path(config.run.model_dir), step)
     return _of_config(config, step)._replace(metrics=found.metrics)
 
 
@@ -69,9 +69,9 @@ def _of_config(config: PretrainingConfig, step: int) -> Facts:
 
 def _manifest(config: PretrainingConfig) -> Mapping[str, Any]:
     named = storage.split_patterns(config.data.pretrain_tfrecords)[0]
-    directory = pathlib.Path(named).parent if named else config.records_dir
-    path = pathlib.Path(directory, MANIFEST)
-    return files.read_object(path) if path.exists() else {}
+    directory = os.path.dirname(named) if named else config.records_dir
+    path = os.path.join(directory, MANIFEST)
+    return files.read_object(path) if storage.exists(path) else {}
 
 
 def _in_turn(numbers: Iterable[int]) -> str:

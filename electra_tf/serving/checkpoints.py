@@ -9,7 +9,6 @@ They answer as those of `pretrain/export.py`. What a run alone knows, as that
 its discriminator gives energies, is not known here.
 """
 
-import pathlib
 import warnings
 
 from electra_tf.checkpoint import (
@@ -25,6 +24,7 @@ from electra_tf.serving.correction import Correction
 from electra_tf.serving.networks import Detector, Filler
 from electra_tf.serving.saved_models import Network
 from electra_tf.serving.usage import usage
+from electra_tf.util import storage
 from electra_tf.util.errors import ElectraWarning, UserError
 
 Described = dict[str, Detector | Filler | Network]
@@ -32,12 +32,12 @@ Described = dict[str, Detector | Filler | Network]
 
 def export(
     path: str,
-    directory: pathlib.Path,
+    directory: storage.Path,
     *,
     vocab_file: str = "",
     threshold: float,
     precision: str = "float32",
-) -> list[pathlib.Path]:
+) -> list[storage.Path]:
     """Writes the networks of a checkpoint as SavedModels, and a model card.
 
     Args:
@@ -130,8 +130,9 @@ def temperature_of(path: str, step: int) -> float:
     Raises:
       UserError: if the file of the temperature is damaged.
     """
-    place = pathlib.Path(path.partition(",")[0])
-    found = calibration.read(place if place.is_dir() else place.parent)
+    place = storage.as_path(path.partition(",")[0])
+    is_directory = storage.is_directory(place)
+    found = calibration.read(place if is_directory else place.parent)
     if found is None:
         return 1.0
     if found.step != step:

@@ -10,7 +10,6 @@ otherwise than the SavedModel does is not written.
 Letters in shapes: B rows, L tokens in a row.
 """
 
-import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -18,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.framework import convert_to_constants
 
-from electra_tf.util import console, files, optional_packages
+from electra_tf.util import console, files, optional_packages, storage
 from electra_tf.util.errors import UserError
 
 LARGEST_DIFFERENCE = 1e-4
@@ -51,7 +50,7 @@ def require_packages(formats: Sequence[str]) -> None:
             optional_packages.load(module, name)
 
 
-def convert(path: pathlib.Path, formats: Sequence[str]) -> list[pathlib.Path]:
+def convert(path: storage.Path, formats: Sequence[str]) -> list[storage.Path]:
     """Writes a SavedModel of ids in other formats.
 
     Args:
@@ -71,7 +70,7 @@ def convert(path: pathlib.Path, formats: Sequence[str]) -> list[pathlib.Path]:
         return [_convert(path, name) for name in formats]
 
 
-def _convert(path: pathlib.Path, name: str) -> pathlib.Path:
+def _convert(path: storage.Path, name: str) -> storage.Path:
     convert, load = _FORMATS[name]
     served = _Served.load(path)
     tried = [_random_inputs(served.num_words(), *shape) for shape in _SHAPES]
@@ -86,7 +85,7 @@ def _convert(path: pathlib.Path, name: str) -> pathlib.Path:
         ) from error
     for inputs, outputs in zip(tried, found, strict=True):
         _check(outputs, served.expected(inputs), f"{path}, as {name}")
-    place = path.parents[1] / name / f"model.{name}"
+    place = path.parent.parent / name / f"model.{name}"
     files.ensure_writable(place.parent)
     files.atomic_write_bytes(place, content)
     return place
@@ -106,7 +105,7 @@ class _Served(NamedTuple):
     frozen: Any
 
     @classmethod
-    def load(cls, path: pathlib.Path) -> "_Served":
+    def load(cls, path: storage.Path) -> "_Served":
         model = tf.saved_model.load(str(path))
         signature = model.signatures["serving_default"]
         frozen = convert_to_constants.convert_variables_to_constants_v2(

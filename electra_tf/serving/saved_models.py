@@ -21,6 +21,7 @@ import contextlib
 import dataclasses
 import functools
 import math
+import os
 import pathlib
 import shutil
 import tempfile
@@ -33,9 +34,9 @@ from electra_tf.model.modeling import BertModel
 from electra_tf.model.text_reader import Ids, TextReader
 from electra_tf.serving import sentence_scores, warmup, weight_storage
 from electra_tf.serving.sentence_scores import LogProbs
-from electra_tf.util import files
+from electra_tf.util import files, storage
 from electra_tf.util.errors import UserError
-from electra_tf.util.locks import DirectoryLock
+from electra_tf.util.locks import lock_directory
 
 NUM_TOP_TOKENS = 10
 MAX_CONSTANT_BYTES = 3 * 2**29
@@ -47,6 +48,7 @@ _IDS = [
 _LOCK = ".lock"
 _SCRATCH = "tmp-"
 _NEW, _OLD = "new", "old"
+_GRAPH = "saved_model.pb"
 
 Outputs = dict[str, tf.Tensor]
 Endpoints = Mapping[str, Callable[..., Outputs]]
@@ -144,13 +146,14 @@ class Network:
 
 def export(
     signatures: Signatures,
-    directory: pathlib.Path,
+    directory: storage.Path,
     *,
     precision: str = "float32",
-) -> list[pathlib.Path]:
+) -> list[storage.Path]:
     """Writes the two SavedModels of a model, or that of texts alone.
 
-    An older SavedModel is replaced only by one that is complete.
+    An older SavedModel is replaced only by one that is complete; of a store it
+    is removed before the new one can be loaded.
 
     Args:
       signatures: what they compute.
@@ -210,7 +213,7 @@ def top_tokens(
 
 
 def write(
-    path: pathlib.Path,
+    path: storage.Path,
     endpoints: Endpoints,
     spec: Sequence[tf.TensorSpec],
     assets: Sequence[tf.Module] = (),
@@ -237,7 +240,7 @@ def write(
     directory = path.parent
     files.ensure_writable(directory)
     with (
-        DirectoryLock(directory, _LOCK, "export to another directory"),
+        lock_directory(directory, _LOCK, "export to another directory"),
         _scratch(directory) as scratch,
     ):
         archive.write_out(scratch / _NEW, verbose=False)
@@ -316,8 +319,15 @@ def _shown(ids: Ids) -> Outputs:
 
 
 @contextlib.contextmanager
-def _scratch(directory: pathlib.Path) -> Iterator[pathlib.Path]:
-    """Makes a directory to write in; removes those that dead runs left."""
+def _scratch(directory: storage.Path) -> Iterator[pathlib.Path]:
+    """Makes a directory to write in; removes those that dead runs left.
+
+    For a store it lies where this machine has its temporary files.
+    """
+    if storage.is_remote(directory):
+        with tempfile.TemporaryDirectory(prefix=_SCRATCH) as path:
+            yield pathlib.Path(path)
+        return
     for left in directory.glob(f"{_SCRATCH}*"):
         if left.is_dir() and {p.name for p in left.iterdir()} <= {_NEW, _OLD}:
             shutil.rmtree(left)
@@ -325,8 +335,11 @@ def _scratch(directory: pathlib.Path) -> Iterator[pathlib.Path]:
         yield pathlib.Path(path)
 
 
-def _replace(path: pathlib.Path, scratch: pathlib.Path) -> None:
+def _replace(path: storage.Path, scratch: pathlib.Path) -> None:
     """Moves the new one to its place; if that fails, the old one stays."""
+    if storage.is_remote(path):
+        _upload(scratch / _NEW, path)
+        return
     old = scratch / _OLD
     try:
         if path.exists():
@@ -335,3 +348,18 @@ def _replace(path: pathlib.Path, scratch: pathlib.Path) -> None:
     finally:
         if old.exists() and not path.exists():
             old.rename(path)
+
+
+def _upload(source: pathlib.Path, path: storage.Path) -> None:
+    """Copies a SavedModel to a store: there is a whole one or none.
+
+    Programs know it by its graph, which goes first and comes last.
+    """
+    for old in (path / _GRAPH, path):
+        if storage.exists(old):
+            storage.remove(old)
+    for file in sorted(source.rglob("*"), key=lambda x: x.name == _GRAPH):
+        if file.is_file():
+            place = path / file.relative_to(source)
+            storage.make_directories(place.parent)
+            storage.upload(str(file), os.fspath(place))

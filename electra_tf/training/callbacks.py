@@ -2,7 +2,7 @@
 
 import json
 import math
-import pathlib
+import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -14,7 +14,8 @@ import tensorflow as tf
 from electra_tf.config import phases as phases_lib
 from electra_tf.config.phases import Phase
 from electra_tf.training import training_utils
-from electra_tf.util import console, files, optional_packages
+from electra_tf.util import console, files, optional_packages, storage
+from electra_tf.util.line_logs import LineLog
 
 _SECONDS_BETWEEN_LINES = 10.0
 TRAINING_FLOPS = "training_flops"
@@ -134,34 +135,25 @@ class JsonLog(keras.callbacks.Callback):
     resumed log has each step once.
 
     Args:
-      path: of the file, `metrics.jsonl` by convention.
+      path: of the file, `metrics.jsonl` by convention; see `LineLog`.
       first_step: updates done before this run.
       phases: of the training, which tell how large its updates are.
     """
 
     def __init__(
         self,
-        path: pathlib.Path,
+        path: storage.StrPath,
         *,
         first_step: int,
         phases: Sequence[Phase],
     ) -> None:
         super().__init__()
-        self.path = pathlib.Path(path)
+        self._log = LineLog(path)
         self.first_step = first_step
         self.phases = phases
 
     def on_train_begin(self, logs: dict | None = None) -> None:
-        if not self.path.exists():
-            return
-        there = self.path.read_bytes()
-        kept = b"".join(
-            line + b"\n"
-            for line in there.splitlines()
-            if _step_of(line) <= self.first_step
-        )
-        if kept != there:
-            files.atomic_write_bytes(self.path, kept)
+        self._log.keep(lambda line: _step_of(line) <= self.first_step)
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
         record = {"step": epoch, **(logs or {})}
@@ -170,7 +162,7 @@ class JsonLog(keras.callbacks.Callback):
         record["max_seq_length"] = phase.max_seq_length
         record["sequences_per_second"] = speed * phase.batch_size
         record["tokens_per_second"] = speed * phase.tokens_per_step
-        files.append_text(self.path, json.dumps(record) + "\n")
+        self._log.append(json.dumps(record) + "\n")
 
 
 class EpochMeans(keras.callbacks.Callback):
@@ -214,10 +206,10 @@ class TensorBoardLog(keras.callbacks.Callback):
       UserError: if the package `tensorboard` is not installed.
     """
 
-    def __init__(self, directory: pathlib.Path) -> None:
+    def __init__(self, directory: storage.StrPath) -> None:
         super().__init__()
         check_tensorboard()
-        self._writer = tf.summary.create_file_writer(str(directory))
+        self._writer = tf.summary.create_file_writer(os.fspath(directory))
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
         with self._writer.as_default(step=epoch):
@@ -228,13 +220,13 @@ class TensorBoardLog(keras.callbacks.Callback):
         self._writer.close()
 
 
-def read_log(path: pathlib.Path) -> list[dict[str, Any]]:
+def read_log(path: storage.StrPath) -> list[dict[str, Any]]:
     """Reads what a `JsonLog` wrote, but for damaged lines.
 
     Args:
       path: of the file; need not be there.
     """
-    lines = path.read_bytes().splitlines() if path.exists() else []
+    lines = LineLog(path).read().splitlines()
     return [_record(line) for line in lines if _step_of(line) < math.inf]
 
 

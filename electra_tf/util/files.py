@@ -35,15 +35,25 @@ def atomic_write_text(path: str | os.PathLike[str], text: str) -> None:
 def atomic_write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
     """Writes a file so that a crash leaves the old one or the new one.
 
+    Of a store, as far as its renames do.
+
     Args:
       path: of the file; its directory must exist.
       content: of the file.
     """
     if storage.is_remote(path):
-        storage.write_bytes(os.fspath(path), content)
+        unfinished = unfinished_path(path)
+        storage.write_bytes(unfinished, content)
+        storage.move(unfinished, os.fspath(path))
         return
     with atomic_open(path, "wb") as file:
         file.write(content)
+
+
+def unfinished_path(path: str | os.PathLike[str]) -> str:
+    """Returns where a file of a store is written before it gets its name."""
+    directory, name = os.path.split(path)
+    return os.path.join(directory, f"tmp-{name}")
 
 
 @contextlib.contextmanager

@@ -1,12 +1,40 @@
 """One process in a directory at a time."""
 
 import contextlib
+import datetime
 import fcntl
+import logging
 import os
 import pathlib
+import signal
 import socket
+import threading
+import time
+import uuid
 
+from electra_tf.util import storage
 from electra_tf.util.errors import DirectoryInUseError, UserError
+
+_REFRESH_SECONDS = 20.0
+_DEAD_SECONDS = 90.0
+_SETTLE_SECONDS = 2.0
+_POLL_SECONDS = 1.0
+
+_logger = logging.getLogger(__name__)
+
+
+def lock_directory(
+    directory: storage.StrPath, name: str, way_out: str
+) -> "DirectoryLock | StoreLock":
+    """Makes the lock that a directory can have, see there.
+
+    Args:
+      directory: that exists, of this machine or of a store.
+      name: of the lock file.
+      way_out: what another process may do instead of waiting, for its error.
+    """
+    kind = StoreLock if storage.is_remote(directory) else DirectoryLock
+    return kind(directory, name, way_out)
 
 
 class DirectoryLock:
@@ -75,3 +103,116 @@ class DirectoryLock:
             )
         except FileNotFoundError:
             return False
+
+
+class StoreLock:
+    """Keeps other processes out of a directory of a store, with a delay.
+
+    A context manager. A store has no lock that dies with its process. What is
+    locked is an object that names process, host and time, and that the process
+    rewrites every 20 seconds. Another one watches it: an object that changes
+    keeps it out, one that stays the same for 90 seconds is of a dead process
+    and is taken over. Of two that come at once the later writer stays, as both
+    look again after two seconds.
+
+    What it cannot promise: a process that hangs for 90 seconds loses the lock.
+    It notices when it wakes, says so and sends itself SIGTERM.
+
+    Args:
+      directory: that exists.
+      name: of the object.
+      way_out: what another process may do instead of waiting, for its error.
+
+    Raises:
+      DirectoryInUseError: on entering, naming process and host, if another
+        one is inside.
+      StoreError: on entering, if the object cannot be written.
+    """
+
+    def __init__(
+        self, directory: storage.StrPath, name: str, way_out: str
+    ) -> None:
+        self.path = storage.as_path(directory) / name
+        self._way_out = way_out
+        self._token = uuid.uuid4().hex
+        self._is_left = threading.Event()
+        self._refresher = threading.Thread(target=self._refresh, daemon=True)
+
+    def __enter__(self) -> None:
+        if (before := self._holder()) is not None:
+            self._wait_for_the_dead(before)
+        self._write()
+        time.sleep(_SETTLE_SECONDS)
+        if not self._is_ours(holder := self._holder()):
+            self._refuse(holder)
+        self._refresher.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._is_left.set()
+        self._refresher.join()
+        with contextlib.suppress(OSError):  # it is dead in a while
+            if self._is_ours(self._holder()):
+                storage.remove(self.path)
+
+    def _holder(self) -> str | None:
+        """Returns what the object says; None if there is none."""
+        try:
+            return storage.read_bytes(self.path).decode(errors="replace")
+        except FileNotFoundError:
+            return None
+
+    def _is_ours(self, holder: str | None) -> bool:
+        return self._token in (holder or "")
+
+    def _write(self) -> None:
+        now = datetime.datetime.now(datetime.UTC).isoformat(" ", "seconds")
+        who = f"process {os.getpid()} on {socket.gethostname()}"
+        text = f"{who}, seen {now}, {self._token} {time.monotonic()}\n"
+        storage.write_bytes(os.fspath(self.path), text.encode())
+
+    def _wait_for_the_dead(self, before: str) -> None:
+        """Returns once the holder has left, or has not moved for too long."""
+        _logger.warning(
+            "%s names %s. If that does not change within %g s, that process "
+            "is dead and this one goes on.",
+            self.path,
+            _shown(before),
+            _DEAD_SECONDS,
+        )
+        end = time.monotonic() + _DEAD_SECONDS
+        while time.monotonic() < end:
+            time.sleep(_POLL_SECONDS)
+            if (now := self._holder()) != before:
+                if now is None:
+                    return
+                self._refuse(now)
+
+    def _refuse(self, holder: str | None) -> None:
+        raise DirectoryInUseError(
+            f"{self.path.parent} must be free. Received: in use by "
+            f"{_shown(holder)}. Wait until that run ends, stop it, or "
+            f"{self._way_out}."
+        )
+
+    def _refresh(self) -> None:
+        """Says that this process lives until it leaves, or has lost."""
+        while not self._is_left.wait(_REFRESH_SECONDS):
+            try:
+                if self._is_ours(holder := self._holder()):
+                    self._write()
+                    continue
+            except OSError as error:
+                _logger.warning("The lock was not renewed: %s", error)
+                continue
+            _logger.error(
+                "%s was taken over by %s: this process stops.",
+                self.path,
+                _shown(holder),
+            )
+            os.kill(os.getpid(), signal.SIGTERM)
+            return
+
+
+def _shown(holder: str | None) -> str:
+    """Returns process, host and time without the token."""
+    return (holder or "").rpartition(",")[0] or "a process that says no name"

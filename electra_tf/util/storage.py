@@ -1,8 +1,11 @@
 """Local files, and those of stores as "gs://...", by the same functions.
 
 Paths with "://" go to TensorFlow's file systems, which is imported only for
-them; all others to the operating system. All errors are `OSError`s, those of
-stores `StoreError`s but for files that are not there.
+them; all others to the operating system. A request to a store that fails for
+the moment is made again, after 1, 2, 4, 8 and 16 seconds. All errors are
+`OSError`s, those of stores `StoreError`s but for files that are not there.
+
+What is written to a store is read back and compared, by size and checksum.
 """
 
 import contextlib
@@ -11,18 +14,18 @@ import functools
 import glob as local_glob
 import io
 import os
+import pathlib
+import posixpath
 import re
 import shutil
+import zlib
 from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO
 
-from electra_tf.util.errors import UserError
+from electra_tf.util.store_requests import TornWriteError, request
 
 _BUFFER_BYTES = 2**20  # every read of a store is a request
-
-
-class StoreError(UserError, OSError):
-    """A store cannot be used."""
+StrPath = str | os.PathLike[str]
 
 
 def _gfile() -> Any:  # noqa: ANN401 (a module)
@@ -31,24 +34,55 @@ def _gfile() -> Any:  # noqa: ANN401 (a module)
     return tf.io.gfile
 
 
-@contextlib.contextmanager
-def _os_errors() -> Iterator[None]:
-    """Raises TensorFlow's errors as `OSError`s."""
-    try:
-        yield
-    except Exception as error:  # known by their names, so without TensorFlow
-        names = {base.__name__ for base in type(error).__mro__}
-        if "OpError" not in names:
-            raise
-        if "NotFoundError" in names:
-            raise FileNotFoundError(error.message) from error
-        raise StoreError(
-            f"A store must be one that TensorFlow reaches. Received: "
-            f"{error.message}"
-        ) from error
+class StorePath(os.PathLike):
+    """A path of a store, with the few properties of `pathlib` that are used.
+
+    `pathlib` itself takes "gs://a" for "gs:/a".
+
+    Args:
+      path: that has "://" in it.
+    """
+
+    def __init__(self, path: StrPath) -> None:
+        self._text = os.fspath(path).rstrip("/")
+
+    def __fspath__(self) -> str:
+        return self._text
+
+    __str__ = __fspath__
+
+    def __repr__(self) -> str:
+        return f"StorePath({self._text!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, StorePath) and self._text == other._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+    def __truediv__(self, name: StrPath) -> "StorePath":
+        return StorePath(posixpath.join(self._text, name))
+
+    @property
+    def name(self) -> str:
+        """The last part."""
+        return posixpath.basename(self._text)
+
+    @property
+    def parent(self) -> "StorePath":
+        """What holds it."""
+        return StorePath(posixpath.dirname(self._text))
 
 
-def is_remote(path: str | os.PathLike[str]) -> bool:
+Path = pathlib.Path | StorePath
+
+
+def as_path(path: StrPath) -> Path:
+    """Returns a path to which names can be added with `/`."""
+    return StorePath(path) if is_remote(path) else pathlib.Path(path)
+
+
+def is_remote(path: StrPath) -> bool:
     """Returns whether a path is one of a store."""
     return "://" in os.fspath(path)
 
@@ -58,14 +92,14 @@ def normalize(path: str) -> str:
     return path if is_remote(path) else os.path.normpath(path)
 
 
-@_os_errors()
-def exists(path: str) -> bool:
+@request
+def exists(path: StrPath) -> bool:
     """Returns whether there is a file or a directory."""
     return _gfile().exists(path) if is_remote(path) else os.path.exists(path)
 
 
-@_os_errors()
-def is_directory(path: str) -> bool:
+@request
+def is_directory(path: StrPath) -> bool:
     """Returns whether there is a directory."""
     return _gfile().isdir(path) if is_remote(path) else os.path.isdir(path)
 
@@ -82,7 +116,7 @@ def size(path: str) -> int:
     return version(path)[0]
 
 
-@_os_errors()
+@request
 def version(path: str) -> list[int]:
     """Returns size in bytes and time of change of a file."""
     if is_remote(path):
@@ -92,7 +126,7 @@ def version(path: str) -> list[int]:
     return [stat.st_size, stat.st_mtime_ns]
 
 
-@_os_errors()
+@request
 def identity(path: str) -> list[int]:
     """Returns the `version` of a file and, on this machine, its ctime.
 
@@ -112,20 +146,57 @@ def open_binary(path: str) -> BinaryIO:
     return open(path, "rb")
 
 
-def read_bytes(path: str | os.PathLike[str]) -> bytes:
+def read_bytes(path: StrPath) -> bytes:
     """Returns the content of a file."""
     with open_binary(os.fspath(path)) as file:
         return file.read()
 
 
-@_os_errors()
 def write_bytes(path: str, content: bytes) -> None:
-    """Writes a file of a store, which shows it when it is complete."""
+    """Writes a file of a store."""
+    _write(path, io.BytesIO(content))
+
+
+def upload(source: str, path: str) -> None:
+    """Copies a file of this machine to a store."""
+    with open(source, "rb") as file:
+        _write(path, file)
+
+
+def download(path: str, to: str) -> None:
+    """Copies a file of a store to this machine."""
+    with open_binary(path) as source, open(to, "wb") as file:
+        shutil.copyfileobj(source, file, _BUFFER_BYTES)
+
+
+@request
+def _write(path: str, source: BinaryIO) -> None:
+    source.seek(0)  # it may be the second try
+    expected = _checksum(source)
+    source.seek(0)
+    if path.startswith("ram://") and exists(path):
+        remove(path)  # TensorFlow would append to it there
     with _gfile().GFile(path, "wb") as file:
-        file.write(content)
+        file.write(b"")  # which opens it, if this is all
+        shutil.copyfileobj(source, file, _BUFFER_BYTES)
+    with open_binary(path) as file:
+        found = _checksum(file)
+    if found != expected:
+        raise TornWriteError(
+            f"{found[0]:,} of {expected[0]:,} bytes were read back, or others"
+        )
 
 
-@_os_errors()
+def _checksum(file: BinaryIO) -> tuple[int, int]:
+    """Returns size and CRC-32 of a file that is at its beginning."""
+    num_bytes, checksum = 0, 0
+    for piece in iter(lambda: file.read(_BUFFER_BYTES), b""):
+        num_bytes += len(piece)
+        checksum = zlib.crc32(piece, checksum)
+    return num_bytes, checksum
+
+
+@request
 def glob(pattern: str) -> list[str]:
     """Returns the paths that match a pattern; `**` is any depth, locally.
 
@@ -192,13 +263,11 @@ def _real_directory(path: str) -> str:
     return os.path.realpath(path)
 
 
-def find(directory: str, patterns: Iterable[str]) -> list[str]:
+def find(directory: StrPath, patterns: Iterable[str]) -> list[str]:
     """Returns the paths in a directory whose names match, by pattern."""
     try:
-        with _os_errors():
-            is_here = not is_remote(directory)
-            names = (os if is_here else _gfile()).listdir(directory or ".")
-    except FileNotFoundError:
+        names = _names_in(os.fspath(directory) or ".")
+    except (FileNotFoundError, NotADirectoryError):
         return []
     names = [name.rstrip("/") for name in names]
     return [
@@ -208,8 +277,17 @@ def find(directory: str, patterns: Iterable[str]) -> list[str]:
     ]
 
 
-@_os_errors()
-def make_directories(path: str) -> None:
+@request
+def _names_in(directory: str) -> list[str]:
+    if not is_remote(directory):
+        return os.listdir(directory)
+    # Of a store that is away, TensorFlow's list says that it is not there.
+    gfile = _gfile()
+    return gfile.listdir(directory) if gfile.exists(directory) else []
+
+
+@request
+def make_directories(path: StrPath) -> None:
     """Makes a directory and those above it, where they are not there."""
     if is_remote(path):
         _gfile().makedirs(path)
@@ -217,7 +295,7 @@ def make_directories(path: str) -> None:
         os.makedirs(path, exist_ok=True)
 
 
-@_os_errors()
+@request(missing_is_done=True)
 def move(path: str, to: str) -> None:
     """Renames a file, replacing one that has the new name."""
     if is_remote(path):
@@ -226,8 +304,8 @@ def move(path: str, to: str) -> None:
         os.replace(path, to)
 
 
-@_os_errors()
-def remove(path: str) -> None:
+@request(missing_is_done=True)
+def remove(path: StrPath) -> None:
     """Removes a file, or a directory with all in it."""
     if is_remote(path):
         gfile = _gfile()
@@ -241,10 +319,22 @@ def remove(path: str) -> None:
 class _RemoteFile(io.RawIOBase):
     """A file of a store as Python has them."""
 
-    @_os_errors()
     def __init__(self, path: str) -> None:
-        self._file = _gfile().GFile(path, "rb")
-        self._file.seek(0)  # opens it, so that errors show here
+        self._path, self._position, self._file = path, 0, None
+        self.seek(0)  # opens it, so that errors show here
+
+    def __fspath__(self) -> str:  # for errors
+        return self._path
+
+    @contextlib.contextmanager
+    def _opened(self) -> Iterator[Any]:
+        """Yields the file; after an error it is opened anew by the next."""
+        file, self._file = self._file, None
+        if file is None:
+            file = _gfile().GFile(self._path, "rb")
+            file.seek(self._position)
+        yield file
+        self._file, self._position = file, file.tell()
 
     def readable(self) -> bool:
         return True
@@ -252,20 +342,23 @@ class _RemoteFile(io.RawIOBase):
     def seekable(self) -> bool:
         return True
 
-    @_os_errors()
+    @request
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        self._file.seek(offset, whence)
-        return self._file.tell()
+        with self._opened() as file:
+            file.seek(offset, whence)
+        return self._position
 
     def tell(self) -> int:
-        return self._file.tell()
+        return self._position
 
-    @_os_errors()
+    @request
     def readinto(self, buffer: memoryview) -> int:
-        content = self._file.read(len(buffer))
+        with self._opened() as file:
+            content = file.read(len(buffer))
         buffer[: len(content)] = content
         return len(content)
 
     def close(self) -> None:
-        self._file.close()
+        if self._file is not None:
+            self._file.close()
         super().close()

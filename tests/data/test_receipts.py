@@ -9,7 +9,7 @@ import pytest
 from electra_tf.data import receipts
 from electra_tf.data.receipts import RECEIPTS, Receipt
 from electra_tf.data.scanner import Contents
-from electra_tf.util import files, storage
+from electra_tf.util import files, storage, store_requests
 
 FOUND = Contents(5, 16, [12, 1, 1])
 
@@ -82,7 +82,7 @@ def test_damaged_receipts_are_none_and_are_replaced(kept, tmp_path, damage):
     [
         OSError(errno.EROFS, os.strerror(errno.EROFS)),
         OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)),
-        storage.StoreError("no right to write"),
+        store_requests.StoreError("no right to write"),
     ],
 )
 def test_receipts_that_cannot_be_written_are_not_kept(

@@ -1,4 +1,4 @@
-"""A store holds corpus, vocabulary and data set as this machine does.
+"""A store holds corpus, data set and model as this machine does.
 
 TensorFlow's ram:// stands for gs:// and the like.
 """
@@ -6,25 +6,32 @@ TensorFlow's ram:// stands for gs:// and the like.
 import gzip
 import io
 import json
+import os
 import random
+import signal
 import tarfile
 
+import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from electra_tf.build_pretraining_dataset import BuildConfig
 from electra_tf.build_pretraining_dataset import main as build_records
 from electra_tf.build_vocab import VocabConfig
 from electra_tf.build_vocab import main as build_vocab
+from electra_tf.checkpoint import bundles
 from electra_tf.config.corpus import CorpusConfig
-from electra_tf.configure_pretraining import RunConfig
 from electra_tf.data import shards
 from electra_tf.data.dataset_files import read_unigram_counts
 from electra_tf.data.records import Records
 from electra_tf.data.vocabularies import open_vocabulary
+from electra_tf.pretrain import pretraining_run
 from electra_tf.pretrain.pretrain_data import training_dataset
-from electra_tf.util import storage
-from electra_tf.util.errors import UserError
+from electra_tf.training.callbacks import read_log
+from electra_tf.util import files, locks, storage
+from electra_tf.util.errors import StoppedBySignal, UserError
+from tests import tiny
 
 WORDS = "it was the best of times the worst of times".split()
 
@@ -118,6 +125,70 @@ def test_what_is_not_in_a_store_is_named(tmp_path):
         open_vocabulary(config, config.vocab_file)
 
 
-def test_models_lie_on_this_machine():
-    with pytest.raises(UserError, match="--pretrain_tfrecords"):
-        RunConfig(data_dir="gs://bucket/data", model_name="model")
+class _Stop(keras.callbacks.Callback):
+    """Sends SIGTERM at a step."""
+
+    def on_train_batch_end(self, batch, logs=None):
+        if batch >= 5:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _train(root, corpus, callbacks=()):
+    config = tiny.config(
+        root,
+        corpus=(f"{corpus}/corpus/*.txt",),
+        vocab_size=60,
+        held_out_fraction=0.1,
+        num_processes=1,  # which share what is in memory
+        num_train_steps=12,
+        iterations_per_loop=3,
+        save_checkpoints_steps=4,
+        num_samples=0,
+    )
+    pretraining_run.run(config, callbacks)
+    return config.run.model_dir
+
+
+def _without_speed(record):
+    return {k: v for k, v in record.items() if "per_second" not in k}
+
+
+@pytest.mark.slow
+def test_a_run_in_a_store_ends_with_the_bits_of_one_here(tmp_path, monkeypatch):
+    monkeypatch.setattr(locks, "_SETTLE_SECONDS", 0.0)
+    write_corpus(tmp_path)
+    here = _train(str(tmp_path), tmp_path)
+    with pytest.raises(StoppedBySignal):
+        _train(f"ram://{tmp_path}", tmp_path, [_Stop()])
+    there = _train(f"ram://{tmp_path}", tmp_path)
+    found = [
+        {path.removeprefix(root) for path in storage.files_below(root)}
+        for root in (here, there)
+    ]
+    # A stop may be a checkpoint of its own.
+    stop = {f"/model.ckpt-5{end}" for end in (bundles.DATA, bundles.INDEX)}
+    assert found[0] <= found[1] <= found[0] | stop
+    expected = bundles.read(f"{here}/model.ckpt-12")
+    trained = bundles.read(f"{there}/model.ckpt-12")
+    assert expected.keys() == trained.keys()
+    for name, array in expected.items():
+        np.testing.assert_array_equal(trained[name], array)
+    logs = [read_log(f"{root}/metrics.jsonl") for root in (here, there)]
+    steps = [[record["step"] for record in log] for log in logs]
+    assert steps[0] == steps[1]
+    assert _without_speed(logs[0][-1]) == _without_speed(logs[1][-1])
+    name = "results/pretraining_eval.json"
+    assert files.read_json(f"{there}/{name}") == files.read_json(
+        f"{here}/{name}"
+    )
+    rows = tf.constant([[2, 7, 8, 9, 3, 0]])
+    ids = {"input_ids": rows, "input_mask": tf.sign(rows)}
+    ids["segment_ids"] = tf.zeros_like(rows)
+    for network in ("discriminator", "generator"):
+        answers = [
+            tf.saved_model.load(
+                f"{root}/saved_model/{network}/ids/1"
+            ).signatures["serving_default"](**ids)
+            for root in (here, there)
+        ]
+        tf.nest.map_structure(np.testing.assert_array_equal, *answers)

@@ -8,8 +8,10 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.serving import saved_models
+from electra_tf.util import locks, storage
 from electra_tf.util.errors import DirectoryInUseError
 from electra_tf.util.locks import DirectoryLock
+from tests import fake_store
 
 TOKENS = [f"t{i}" for i in range(12)]
 
@@ -78,6 +80,32 @@ def test_a_move_that_fails_puts_the_older_one_back(tmp_path, monkeypatch):
         _write(tmp_path / "1", monkeypatch)
     assert _names(tmp_path) == ["1"]
     assert (tmp_path / "1/saved_model.pb").read_text() == "old"
+
+
+def test_a_savedmodel_in_a_store_is_whole_once_its_graph_is_there(monkeypatch):
+    for name in ("SETTLE", "DEAD"):
+        monkeypatch.setattr(locks, f"_{name}_SECONDS", 0.0)
+    path = storage.as_path("fake://bucket/ids/1")
+    graph = f"{path}/saved_model.pb"
+    for number in range(1, 99):
+        store = fake_store.install(monkeypatch)
+        _write(path, monkeypatch, "old")
+        whole = dict(store.files)
+        assert len(whole) == 2
+        store.on_step = fake_store.kill_at(store.num_steps + number)
+        try:
+            _write(path, monkeypatch)
+            break
+        except fake_store.Killed:
+            store.on_step = lambda _: None
+        if (content := store.files.get(graph)) in (b"old", b"new"):
+            assert store.files.items() >= (whole | {graph: content}).items()
+        _write(path, monkeypatch)
+        assert store.files[graph] == b"new"
+    # A proof and its removal, the lock, the old one's two files, two in
+    # halves, and the lock's removal.
+    assert number == 1 + 4 + 3 + 2 + 6 + 1
+    assert store.files == whole | {graph: b"new"}
 
 
 @pytest.mark.parametrize(("num_tokens", "num_top"), [(12, 10), (3, 3)])

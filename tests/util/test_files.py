@@ -6,6 +6,7 @@ import pytest
 
 from electra_tf.util import files
 from electra_tf.util.errors import UserError
+from tests import fake_store
 
 
 def test_json_comes_back_in_the_order_it_was_written(tmp_path):
@@ -31,6 +32,22 @@ def test_failed_write_leaves_the_old_file_and_nothing_else(
         files.atomic_write_text(path, "new")
     assert path.read_text() == "old"
     assert os.listdir(tmp_path) == ["x"]
+
+
+def test_a_kill_leaves_a_whole_file_in_a_store(monkeypatch):
+    path = "fake://bucket/x"
+    for number in range(1, 9):
+        store = fake_store.install(monkeypatch)
+        files.atomic_write_text(path, "the old one")
+        store.on_step = fake_store.kill_at(store.num_steps + number)
+        try:
+            files.atomic_write_text(path, "the new one")
+            break
+        except fake_store.Killed:
+            found = {store.files[path], store.files.get("fake://bucket/tmp-x")}
+        assert found & {b"the old one", b"the new one"}
+    # Three steps write, three copy, one removes.
+    assert number == 8 and store.files == {path: b"the new one"}
 
 
 def test_written_file_has_the_permissions_of_any_new_file(tmp_path):

@@ -3,13 +3,18 @@
 import fcntl
 import os
 import pathlib
+import signal
 import subprocess
 import sys
+import threading
+import time
 
 import pytest
 
+from electra_tf.util import locks, storage
 from electra_tf.util.errors import DirectoryInUseError, UserError
 from electra_tf.util.locks import DirectoryLock
+from tests import fake_store
 
 _CHILD = """
 import sys, time
@@ -96,3 +101,89 @@ def test_a_file_that_cannot_be_locked_is_named(tmp_path, monkeypatch):
     (tmp_path / "lock").mkdir()
     with pytest.raises(UserError, match="lock must be a file"):
         enter(tmp_path)
+
+
+_STORE = "fake://bucket/run"
+_PATH = f"{_STORE}/lock"
+
+
+@pytest.fixture
+def store(monkeypatch):
+    """A store whose files change at once, and short waits but for the dead."""
+    made = fake_store.install(monkeypatch)
+    made.write = made.files.__setitem__
+    for name, seconds in (("REFRESH", 0.1), ("SETTLE", 0.5), ("POLL", 0.02)):
+        monkeypatch.setattr(locks, f"_{name}_SECONDS", seconds)
+    return made
+
+
+def store_lock():
+    return locks.lock_directory(_STORE, "lock", "go elsewhere")
+
+
+def test_a_second_one_is_kept_out_of_a_store(store, caplog):
+    with store_lock():
+        with pytest.raises(DirectoryInUseError, match="go elsewhere") as error:
+            with store_lock():
+                pass
+    host = os.uname().nodename
+    assert f"process {os.getpid()} on {host}, seen 20" in str(error.value)
+    assert "If that does not change within" in caplog.text
+    assert store.files == {}
+    with store_lock():
+        pass
+
+
+def test_one_that_does_not_change_is_of_a_dead_run(store, monkeypatch):
+    monkeypatch.setattr(locks, "_DEAD_SECONDS", 0.4)
+    for content in (b"process 1 on another host, seen 2020, a 1\n", b""):
+        store.files[_PATH] = content
+        began = time.monotonic()
+        with store_lock():
+            assert time.monotonic() - began >= 0.4
+            assert b"process %d" % os.getpid() in store.files[_PATH]
+
+
+def test_of_two_that_come_at_once_one_stays(store):
+    found = []
+    before, after = (threading.Barrier(2, timeout=60) for _ in range(2))
+
+    def enter_at_once(lock):
+        write = lock._write
+
+        def write_together():
+            lock._write = write
+            before.wait()
+            write()
+
+        lock._write = write_together
+        try:
+            with lock:
+                found.append("inside")
+                after.wait()
+        except DirectoryInUseError:
+            found.append("refused")
+            after.wait()
+
+    threads = [
+        threading.Thread(target=enter_at_once, args=[store_lock()])
+        for _ in range(2)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(found) == ["inside", "refused"]
+
+
+def test_one_that_lost_its_lock_stops(store, caplog):
+    stopped = threading.Event()
+    before = signal.signal(signal.SIGTERM, lambda *_: stopped.set())
+    try:
+        with store_lock():
+            storage.write_bytes(_PATH, b"process 1 on host b, seen 2020, a\n")
+            assert stopped.wait(10)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert "taken over by process 1 on host b, seen 2020: this" in caplog.text
+    assert _PATH in store.files, "it belongs to another one"

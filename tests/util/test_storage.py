@@ -1,6 +1,7 @@
 """Files of a store are as files of this machine, TensorFlow's ram:// here."""
 
 import os
+import pathlib
 
 import pytest
 
@@ -128,3 +129,21 @@ def test_all_names_of_a_file_are_one(tmp_path, monkeypatch):
         os.path.realpath(path)
     }
     assert storage.real_path("gs://b/../a") == "gs://b/../a"
+
+
+def test_a_path_of_a_store_keeps_its_slashes():
+    path = storage.as_path("gs://bucket/run/") / "a.txt"
+    assert (str(path), path.name) == ("gs://bucket/run/a.txt", "a.txt")
+    assert path.parent == storage.as_path("gs://bucket/run")
+    assert str(storage.as_path("ram:///tmp/x") / "y") == "ram:///tmp/x/y"
+    assert storage.as_path("/a/b") == pathlib.Path("/a/b")
+
+
+def test_files_are_copied_to_a_store_and_back(tmp_path):
+    storage.make_directories(f"ram://{tmp_path}")
+    for content in (os.urandom(2**20 + 9), b"shorter", b""):
+        (tmp_path / "x").write_bytes(content)
+        storage.upload(str(tmp_path / "x"), f"ram://{tmp_path}/x")
+        assert storage.read_bytes(f"ram://{tmp_path}/x") == content
+        storage.download(f"ram://{tmp_path}/x", str(tmp_path / "y"))
+        assert (tmp_path / "y").read_bytes() == content

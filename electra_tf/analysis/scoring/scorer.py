@@ -2,7 +2,6 @@
 
 import itertools
 import os
-import pathlib
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Self
@@ -26,6 +25,7 @@ from electra_tf.checkpoint.calibration import Calibration
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.model import tensor_ops, token_offsets
 from electra_tf.model.token_offsets import TokenSpan
+from electra_tf.util import storage
 from electra_tf.util.errors import ElectraWarning, UserError, shown
 
 _PROBABILITY = "probability_replaced"
@@ -330,14 +330,14 @@ def _require(name: str, value: int, least: int) -> None:
         )
 
 
-def _directory_of(origin: str) -> pathlib.Path:
+def _directory_of(origin: str) -> storage.Path:
     """Returns the directory of a bundle, or Hugging Face's itself."""
-    first = pathlib.Path(origin.partition(",")[0])
-    return first if first.is_dir() else first.parent
+    first = storage.as_path(origin.partition(",")[0])
+    return first if storage.is_directory(first) else first.parent
 
 
 def _calibration_of(
-    directory: pathlib.Path, networks: ScoringNetworks
+    directory: storage.Path, networks: ScoringNetworks
 ) -> Calibration | None:
     """Reads the calibration of a discriminator, if it is of this step."""
     if "discriminator" in networks.missing:

@@ -1,0 +1,109 @@
+"""Files that grow by lines, on this machine or in a store."""
+
+import itertools
+import os
+from collections.abc import Callable, Iterator
+
+from electra_tf.util import files, storage
+
+_PART_BYTES = 2**17
+
+
+class LineLog:
+    """A file to which lines are appended.
+
+    Stores cannot append. There the log is a sequence of files, `<path>`,
+    `<path>.0001` and so on, of which the last is written anew with each line
+    until it has 128 KiB: what a line costs does not grow with the log. Each
+    line is in the store when `append` returns.
+
+    Args:
+      path: of the file; its directory must exist.
+    """
+
+    def __init__(self, path: storage.StrPath) -> None:
+        self.path = os.fspath(path)
+        self._is_remote = storage.is_remote(path)
+        self._last: tuple[int, bytes] | None = None  # number and content
+
+    def read(self) -> bytes:
+        """Returns all lines; nothing if there is no file."""
+        return b"".join(self._parts())
+
+    def append(self, text: str) -> None:
+        """Appends lines; errors name the file.
+
+        Args:
+          text: that ends with a line break.
+        """
+        if not self._is_remote:
+            files.append_text(self.path, text)
+            return
+        if self._last is None:
+            parts = [*self._parts()] or [b""]
+            self._last = len(parts) - 1, parts[-1]
+        number, content = self._last
+        if len(content) >= _PART_BYTES:
+            number, content = number + 1, b""
+        content += text.encode()
+        files.atomic_write_bytes(self._part(number), content)
+        self._last = number, content
+
+    def keep(self, is_kept: Callable[[bytes], bool]) -> None:
+        """Drops lines; a crash leaves some of them, and all that are kept.
+
+        Args:
+          is_kept: whether a line, without its break, stays.
+        """
+        self._last = None
+        parts = [*self._parts()]
+        if parts and self._is_remote:
+            self._finish_rename(len(parts) - 1, parts[-1])
+        kept = [
+            b"".join(x + b"\n" for x in part.splitlines() if is_kept(x))
+            for part in parts
+        ]
+        while len(kept) > 1 and not kept[-1]:  # the last first: no gaps
+            kept.pop()
+            for path in self._names(self._part(len(kept))):
+                storage.remove(path)
+        for number, content in enumerate(kept):
+            if content != parts[number]:
+                files.atomic_write_bytes(self._part(number), content)
+
+    def _finish_rename(self, number: int, content: bytes) -> None:
+        """Makes a rename that was cut off, as the next one uses its name.
+
+        Args:
+          number: of the part.
+          content: of the part, by either name.
+        """
+        path = self._part(number)
+        former = files.unfinished_path(path)
+        if storage.exists(former) and storage.read_bytes(former) == content:
+            storage.move(former, path)
+
+    def _part(self, number: int) -> str:
+        return f"{self.path}.{number:04}" if number else self.path
+
+    def _parts(self) -> Iterator[bytes]:
+        """Yields the files' contents."""
+        for number in itertools.count() if self._is_remote else [0]:
+            content = self._content(self._part(number))
+            if content is None:
+                return
+            yield content
+
+    def _content(self, path: str) -> bytes | None:
+        """Reads a file; None if it is not there.
+
+        Where a rename of a store was cut off, the file under its former name
+        is the longer one, and whole.
+        """
+        contents = map(storage.read_bytes, self._names(path))
+        return max(contents, key=len, default=None)
+
+    def _names(self, path: str) -> list[str]:
+        """Returns those names of a file that are there."""
+        names = [path, files.unfinished_path(path)][: 1 + self._is_remote]
+        return [name for name in names if storage.exists(name)]

@@ -1,0 +1,157 @@
+"""A store in memory that fails where a test says, in place of `tf.io.gfile`.
+
+Its paths are "fake://...". What changes it goes in steps: a file that is
+written is there empty, then half, then whole; a rename is a copy in the same
+steps, then a removal. Each step can be the last before a kill, or answer with
+an error. Lists are those of `lag` steps ago.
+"""
+
+import collections
+import types
+
+import tensorflow as tf
+
+from electra_tf.util import storage, store_requests
+
+
+class Killed(BaseException):
+    """Ends the process, so to say."""
+
+
+class FakeStore:
+    """The functions of `tf.io.gfile` that `storage` uses.
+
+    Args:
+      lag: steps after which a list shows a change.
+
+    Attributes:
+      files: path -> content.
+      num_steps: changes so far.
+      on_step: called with the number of each, from 1, after it was made.
+      on_read: called with the number of each read, from 1, before it.
+    """
+
+    def __init__(self, lag=0):
+        self.files = {}
+        self.num_steps = self.num_reads = 0
+        self.on_step = self.on_read = lambda number: None
+        self._listed = collections.deque([set()] * (lag + 1), lag + 1)
+
+    def _step(self):
+        self.num_steps += 1
+        self._listed.append(set(self.files))
+        self.on_step(self.num_steps)
+
+    def write(self, path, content):
+        for piece in (b"", content[: len(content) // 2], content):
+            self.files[path] = piece
+            self._step()
+
+    def read(self, path):
+        self.num_reads += 1
+        self.on_read(self.num_reads)
+        return self._content(path)
+
+    def _content(self, path):
+        if str(path) not in self.files:
+            raise tf.errors.NotFoundError(None, None, f"{path} not found")
+        return self.files[str(path)]
+
+    def GFile(self, path, mode):
+        return (_Writer if mode == "wb" else _Reader)(self, path)
+
+    def exists(self, path):
+        return str(path) in self.files or self.isdir(path)
+
+    def isdir(self, path):
+        return any(name.startswith(f"{path}/") for name in self.files)
+
+    def listdir(self, path):
+        below = (x for x in self._listed[0] if x.startswith(f"{path}/"))
+        return list({x[len(path) + 1 :].partition("/")[0] for x in below})
+
+    def makedirs(self, path):
+        pass  # a store of objects has none
+
+    def rename(self, path, to, overwrite):
+        assert overwrite
+        self.write(to, self._content(path))
+        self.remove(path)
+
+    def remove(self, path):
+        self._content(path)
+        del self.files[str(path)]
+        self._step()
+
+    def rmtree(self, path):
+        for name in [x for x in self.files if x.startswith(f"{path}/")]:
+            self.remove(name)
+
+    def stat(self, path):
+        length = len(self._content(path))
+        return types.SimpleNamespace(length=length, mtime_nsec=0)
+
+
+class _Writer:
+    """A file that is written when it is closed, after an error, too."""
+
+    def __init__(self, store, path):
+        self._store, self._path, self._pieces = store, path, []
+
+    def write(self, piece):
+        self._pieces.append(bytes(piece))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._store.write(self._path, b"".join(self._pieces))
+
+
+class _Reader:
+    def __init__(self, store, path):
+        self._store, self._path, self._position = store, path, 0
+
+    def seek(self, offset, whence=0):
+        size = len(self._store._content(self._path))
+        self._position = offset + (0, self._position, size)[whence]
+
+    def tell(self):
+        return self._position
+
+    def read(self, size):
+        content = self._store.read(self._path)[self._position :][:size]
+        self._position += len(content)
+        return content
+
+    def close(self):
+        pass
+
+
+def install(monkeypatch, lag=0):
+    """Puts a store in the place of all stores; its waits are short."""
+    store = FakeStore(lag)
+    monkeypatch.setattr(storage, "_gfile", lambda: store)
+    waits = (0.0,) * len(store_requests._WAITS)
+    monkeypatch.setattr(store_requests, "_WAITS", waits)
+    return store
+
+
+def kill_at(number):
+    """Returns a callback that kills after a step."""
+
+    def on_step(step):
+        if step == number:
+            raise Killed
+
+    return on_step
+
+
+def fail_at(numbers, error=tf.errors.UnavailableError):
+    """Returns a callback that answers some steps, or reads, with an error."""
+
+    def on_step(step):
+        if step in numbers:
+            raise error(None, None, "the store is away")
+
+    return on_step
