@@ -247,8 +247,12 @@ def _metadata(directory: pathlib.Path) -> dict[str, Any]:
 
     Of a run, they are the parts `model` and `corpus` of its configuration.
     """
-    if (directory / _CONVERTED).exists():
-        return files.read_object(directory / _CONVERTED)
+    path = directory / _CONVERTED
+    if path.exists():
+        stored = files.read_object(path)
+        with files.shape_of(path):
+            "".join(stored.get("labels", ()))  # texts
+        return stored
     if (directory / _RUN).exists():
         parts = files.read_json(directory / _RUN)
         if not isinstance(parts, Mapping):  # somebody else's config.json
