@@ -259,8 +259,12 @@ def _metadata(directory: storage.Path) -> dict[str, Any]:
 
     Of a run, they are the parts `model` and `corpus` of its configuration.
     """
-    if storage.exists(directory / _CONVERTED):
-        return files.read_object(directory / _CONVERTED)
+    path = directory / _CONVERTED
+    if storage.exists(path):
+        stored = files.read_object(path)
+        with files.shape_of(path):
+            "".join(stored.get("labels", ()))  # texts
+        return stored
     if storage.exists(directory / _RUN):
         parts = files.read_json(directory / _RUN)
         if not isinstance(parts, Mapping):  # somebody else's config.json
