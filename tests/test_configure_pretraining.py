@@ -172,7 +172,7 @@ def test_milestones_are_steps():
         ("--objective=mlm --freeze_generator", "with freeze_generator"),
         ("--train_batch_size=0", "`train_batch_size` must be at least 1"),
         ("--num_warmup_steps=-1", "`num_warmup_steps` must be at least 0"),
-        ("--learning_rate=nan", "`learning_rate` must be positive"),
+        ("--learning_rate=nan", "`learning_rate` .*, numbers finite"),
         ("--checkpoint_milestones=0,1", "fractions in"),
         ("--held_out_fraction=1", "`held_out_fraction` must be in"),
         ("--model_name=", "`model_name` must be the name of a directory"),

@@ -100,7 +100,7 @@ def check_types(config_class: type, values: Mapping[str, Any]) -> None:
         if name in values and not _has_type(values[name], leaf.type):
             kind = getattr(leaf.type, "__name__", leaf.type)
             raise UserError(
-                f"`{name}` must be of the type {kind}, a number finite and "
+                f"`{name}` must be of the type {kind}, numbers finite and "
                 f"below 2^63. Received: {name}={shown(values[name])}."
             )
 

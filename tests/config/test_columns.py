@@ -26,7 +26,7 @@ def _parse(*arguments):
         ("classification", "--nohas_header", "number.*text_column='text'"),
         ("classification", "--tfds_splits=dev=test", "--tfds_name"),
         ("regression", "--value_range=5,0", "least and the greatest"),
-        ("regression", "--value_range=0,inf", "least and the greatest"),
+        ("regression", "--value_range=0,inf", "numbers finite"),
     ],
 )
 def test_what_no_task_reads_is_refused(kind, argument, problem):

@@ -330,8 +330,9 @@ def read_as(num_workers, records):
         batch_size=num_workers,
         seed=0,
         shuffle_megabytes=0,
-        worker=num_workers - 1,
-        num_workers=num_workers,
+        context=tf.distribute.InputContext(
+            num_workers, num_workers - 1, num_workers
+        ),
     )
 
 

@@ -229,8 +229,9 @@ def test_workers_together_read_the_files_about_once(tmp_path, monkeypatch):
             records,
             batch_size=64,
             seed=1,
-            worker=worker,
-            num_workers=num_workers,
+            context=tf.distribute.InputContext(
+                num_workers, worker, num_workers
+            ),
         )
         rows = np.array([inputs.input_ids for inputs in dataset])
         return rows, _bytes_read() - before

@@ -159,7 +159,7 @@ def test_a_run_goes_on_with_any_number_of_replicas(data_dir, monkeypatch):
     for num_replicas, stop in ((2, 5), (1, 10), (3, 15), (4, NUM_STEPS)):
         strategy = _mirrored(num_replicas)
         monkeypatch.setattr(
-            distribution, "make_strategy", lambda _, made=strategy: made
+            distribution, "make_strategy", lambda _, made=strategy, **__: made
         )
         with contextlib.suppress(StoppedBySignal):
             run(data_dir, "elastic", callbacks=[_Stop(stop)], **ELASTIC)
@@ -173,7 +173,9 @@ def test_a_run_goes_on_with_any_number_of_replicas(data_dir, monkeypatch):
 
 
 def test_replicas_that_cannot_share_a_phase_are_refused(data_dir, monkeypatch):
-    monkeypatch.setattr(distribution, "make_strategy", lambda _: _mirrored(3))
+    monkeypatch.setattr(
+        distribution, "make_strategy", lambda _, **__: _mirrored(3)
+    )
     message = "Received: 4 and 8 rows, 3 replicas, .* can be 1, 2, 4"
     with pytest.raises(UserError, match=message):
         run(data_dir, "never")

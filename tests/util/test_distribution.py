@@ -45,7 +45,7 @@ def test_a_tpu_is_initialized_once(monkeypatch):
     """A second time it would lose the variables that it holds."""
     initialized = []
     resolvers = tf.distribute.cluster_resolver
-    monkeypatch.setattr(resolvers, "TPUClusterResolver", object)
+    monkeypatch.setattr(resolvers, "TPUClusterResolver", lambda tpu: [tpu])
     monkeypatch.setattr(
         tf.config, "experimental_connect_to_cluster", lambda _: None
     )
