@@ -138,10 +138,7 @@ def predict(
     nearest = _nearest(rung, given, measured)
     timed = measured[nearest.name]
     same = configure(nearest, given, timed.num_rows)
-    beside = max(0.0, timed.peak_bytes - memory_bytes(same))
-    beside += config.data.shuffle_megabytes * 1e6
-    num_pieces = _num_micro_batches(config, budget.memory_bytes - beside)
-    needed = beside + memory_bytes(config, num_pieces)
+    num_pieces, needed = _memory(config, same, timed, budget)
     seconds = mean_flops(config) / mean_flops(same) * timed.seconds
     tokens = mean_tokens(config)
     num_steps = min(
@@ -149,7 +146,6 @@ def predict(
         MAX_PASSES * budget.text_tokens / tokens,
     )
     num_steps = max(0, int(num_steps))
-    shape = config.model.discriminator(vocab_size(config))
     return Candidate(
         rung=rung,
         num_steps=num_steps,
@@ -159,10 +155,30 @@ def predict(
         tokens=num_steps * tokens,
         passes=num_steps * tokens / budget.text_tokens,
         flops=num_steps * mean_flops(config, is_paper=True),
-        parameters=parameters(shape),
+        parameters=parameters(config.model.discriminator(vocab_size(config))),
         memory_bytes=needed,
         fits=needed <= budget.memory_bytes,
     )
+
+
+def _memory(
+    config: PretrainingConfig,
+    same: PretrainingConfig,
+    timed: Measured,
+    budget: Budget,
+) -> tuple[int, float]:
+    """Returns micro-batches, and the bytes that a process then needs.
+
+    Args:
+      config: of the size.
+      same: of the one that was measured.
+      timed: its update.
+      budget: of memory.
+    """
+    beside = max(0.0, timed.peak_bytes - memory_bytes(same))
+    beside += config.data.shuffle_megabytes * 1e6
+    num_pieces = _num_micro_batches(config, budget.memory_bytes - beside)
+    return num_pieces, beside + memory_bytes(config, num_pieces)
 
 
 def choose(candidates: Sequence[Candidate], budget: Budget) -> Candidate:

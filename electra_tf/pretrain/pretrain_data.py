@@ -30,7 +30,7 @@ more tokens.
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -38,14 +38,11 @@ import tensorflow as tf
 
 from electra_tf.config import phases as phases_lib
 from electra_tf.config.phases import Phase
+from electra_tf.data import record_groups
 from electra_tf.data.record_format import parse
-from electra_tf.data.record_shares import ShareReader
-from electra_tf.data.records import (
-    RecordFile,
-    Records,
-    check_unchanged,
-)
-from electra_tf.util import seeds, storage
+from electra_tf.data.record_groups import Group
+from electra_tf.data.records import RecordFile, Records
+from electra_tf.util import seeds
 from electra_tf.util.interleaving import UNIT, interleave_schedule
 
 
@@ -68,19 +65,6 @@ class Inputs(NamedTuple):
     def is_real(self) -> tf.Tensor:
         """Mask of the tokens that are no padding, bool [B, L]."""
         return self.input_mask > 0
-
-
-class _Group(NamedTuple):
-    """Records that are loaded together.
-
-    Attributes:
-      paths: their files.
-      order: int64 [n], the records to use, in order, as indices into the
-        concatenation of the files.
-    """
-
-    paths: list[str]
-    order: np.ndarray
 
 
 def training_dataset(
@@ -119,7 +103,7 @@ def training_dataset(
     """
     context = context or tf.distribute.InputContext()
 
-    def groups() -> Iterator[_Group]:
+    def groups() -> Iterator[Group]:
         stream = _training_groups(records, seed, first_row, shuffle_megabytes)
         return _worker_share(
             stream if num_rows is None else _take_rows(stream, num_rows),
@@ -130,16 +114,10 @@ def training_dataset(
 
     replica_batch = batch_size // context.num_replicas_in_sync
     if num_rows is None:
-        loader = _Loader(records, by_share=context.num_input_pipelines > 1)
-        signature = _Group(
-            tf.TensorSpec([None], tf.string), tf.TensorSpec([None], tf.int64)
-        )
-        listed = tf.data.Dataset.from_generator(
-            groups, output_signature=signature
-        )
-        dataset = listed.map(loader.load)
+        by_share = context.num_input_pipelines > 1
+        dataset = record_groups.load(groups, records, by_share=by_share)
     else:
-        dataset = _listed(groups()).map(_load_group)
+        dataset = record_groups.load_listed(groups())
     # A group is loaded while the one before it is in use.
     dataset = dataset.prefetch(1)
     dataset = dataset.rebatch(replica_batch, drop_remainder=True)
@@ -165,7 +143,7 @@ def evaluation_dataset(records: Records, *, batch_size: int) -> tf.data.Dataset:
 
 def _training_groups(
     records: Records, seed: int, first_row: int, shuffle_megabytes: float
-) -> Iterator[_Group]:
+) -> Iterator[Group]:
     """Yields the groups of the stream for ever, from a row on."""
     first_epoch, num_skipped = divmod(first_row, records.num_records)
     for epoch in itertools.count(first_epoch):
@@ -177,28 +155,16 @@ def _training_groups(
                 num_skipped -= num_records
                 continue
             order = seeds.permutation(num_records, seed, epoch, number)
-            yield _Group([file.path for file in joined], order[num_skipped:])
+            yield Group([file.path for file in joined], order[num_skipped:])
             num_skipped = 0
 
 
-def _take_rows(groups: Iterator[_Group], num_rows: int) -> Iterator[_Group]:
+def _take_rows(groups: Iterator[Group], num_rows: int) -> Iterator[Group]:
     """Yields the first rows of a stream."""
     while num_rows > 0:
         paths, order = next(groups)
-        yield _Group(paths, order[:num_rows])
+        yield Group(paths, order[:num_rows])
         num_rows -= len(order)
-
-
-def _listed(groups: Iterable[_Group]) -> tf.data.Dataset:
-    """Returns a dataset of groups that holds all of them."""
-    lists = list(zip(*groups, strict=True)) or ([], [])
-    parts = (
-        tf.RaggedTensor.from_row_lengths(
-            tf.constant([*itertools.chain(*values)], dtype), [*map(len, values)]
-        )
-        for values, dtype in zip(lists, (tf.string, tf.int64), strict=True)
-    )
-    return tf.data.Dataset.from_tensor_slices(_Group(*parts))
 
 
 def _join(
@@ -217,12 +183,12 @@ def _join(
 
 
 def _worker_share(
-    groups: Iterator[_Group],
+    groups: Iterator[Group],
     *,
     batch_size: int,
     worker_rows: int,
     worker: int,
-) -> Iterator[_Group]:
+) -> Iterator[Group]:
     """Leaves of each group the rows that belong to a worker.
 
     A group without any is left out, and never read.
@@ -233,89 +199,7 @@ def _worker_share(
         row += len(group.order)
         order = group.order[positions // worker_rows == worker]
         if order.size:
-            yield _Group(group.paths, order)
-
-
-class _Loader:
-    """Loads the records of one group after the other, in a graph.
-
-    Args:
-      records: of which the groups are.
-      by_share: whether groups leave out so many records that their files
-        should not be read in full.
-    """
-
-    def __init__(self, records: Records, *, by_share: bool) -> None:
-        self._files = {file.path: file for file in records.files}
-        self._recovery = records.recovery
-        self._shares = None
-        is_local = not any(map(storage.is_remote, self._files))
-        if by_share and is_local and not self._recovery:
-            self._shares = ShareReader(records.files)
-
-    def load(self, group: _Group) -> tf.Tensor:
-        """Returns the records of a group in their order, string [n]."""
-        paths, order = group
-        if self._recovery:
-            loaded = tf.py_function(self._read_sound, [paths], tf.string)
-        else:
-            if self._shares:
-                paths, order = tf.py_function(
-                    self._stage, [paths, order], [tf.string, tf.int64]
-                )
-            loaded = _read_files(paths)
-        loaded = tf.py_function(
-            self._finish, [group.paths, paths, loaded], tf.string
-        )
-        loaded.set_shape([None])
-        order.set_shape([None])
-        return tf.gather(loaded, order)
-
-    def _read_sound(self, paths: tf.Tensor) -> tf.Tensor:
-        files = self._named(paths)
-        each = [self._recovery.read(x.path, x.num_records) for x in files]
-        return tf.concat(each, axis=0)
-
-    def _stage(
-        self, paths: tf.Tensor, order: tf.Tensor
-    ) -> tuple[list[str] | tf.Tensor, np.ndarray | tf.Tensor]:
-        """Returns what to read instead of a group, and the records of it."""
-        names = [file.path for file in self._named(paths)]
-        staged = self._shares.stage(names, order.numpy())
-        return ([staged[0]], staged[1]) if staged else (paths, order)
-
-    def _finish(
-        self, paths: tf.Tensor, read: tf.Tensor, loaded: tf.Tensor
-    ) -> tf.Tensor:
-        """Checks the files, after they were read so that no change is missed.
-
-        Args:
-          paths: of the group.
-          read: paths of the files that were read in their place.
-          loaded: the records.
-        """
-        check_unchanged(self._named(paths))
-        for path in {*_texts(read)} - {*_texts(paths)}:
-            self._shares.release(path)
-        return loaded
-
-    def _named(self, paths: tf.Tensor) -> list[RecordFile]:
-        return [self._files[path] for path in _texts(paths)]
-
-
-def _texts(strings: tf.Tensor) -> list[str]:
-    return [text.decode() for text in strings.numpy()]
-
-
-def _read_files(paths: tf.Tensor) -> tf.Tensor:
-    """Returns the records of files, string [n]."""
-    each = tf.data.TFRecordDataset(paths).batch(tf.int64.max)
-    return each.get_single_element()
-
-
-def _load_group(group: _Group) -> tf.Tensor:
-    """Returns the records of a group, string [n]."""
-    return tf.gather(_read_files(group.paths), group.order)
+            yield Group(group.paths, order)
 
 
 def _parser(records: Records) -> Callable[[tf.Tensor], Inputs]:

@@ -68,6 +68,14 @@ def test_fingerprint_tells_settings_and_version(study, monkeypatch):
     assert dataclasses.replace(run).fingerprint not in prints
 
 
+def test_a_flag_at_its_default_makes_no_other_run(study):
+    run = study.runs("electra", 1e-3)[0]
+    given = dataclasses.replace(study, flags=("--mask_prob=0.15",))
+    other = dataclasses.replace(study, flags=("--mask_prob=0.2",))
+    assert given.runs("electra", 1e-3)[0].fingerprint == run.fingerprint
+    assert other.runs("electra", 1e-3)[0].fingerprint != run.fingerprint
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [

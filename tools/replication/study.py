@@ -50,6 +50,7 @@ _THREADS = (
     "TF_NUM_INTRAOP_THREADS",
 )
 """Variables that limit a process's threads."""
+_MANIFEST = "pretrain_tfrecords/manifest.json"
 _SHOWN = ("gate", "disc_auc", "masked_lm_loss", "loss")
 _PACKAGES = ("electra_tf", "tensorflow", "keras", "numpy")
 
@@ -165,15 +166,17 @@ def _finish_all(
     probes: Mapping[str, Probe],
     results: Results,
 ) -> None:
-    """Makes the runs without a line, the first alone: it builds the data."""
+    """Makes the runs without a line; the first alone if it builds the data."""
     missing = [run for run in runs if not results.find(run)]
+    manifest = pathlib.Path(config.data_dir, _MANIFEST)
+    num_alone = 0 if manifest.exists() else 1
     finish = functools.partial(
         _finish, config=config, probes=probes, results=results
     )
-    for run in missing[:1]:
+    for run in missing[:num_alone]:
         finish(run)
     with futures.ThreadPoolExecutor(config.jobs) as pool:
-        waiting = [pool.submit(finish, run) for run in missing[1:]]
+        waiting = [pool.submit(finish, run) for run in missing[num_alone:]]
         try:
             for done in futures.as_completed(waiting):
                 done.result()

@@ -1,0 +1,156 @@
+"""Groups of record files, and the loading of their records in some order.
+
+A group is loaded in full, or by one of several workers its own records alone,
+by byte ranges (`record_shares`).
+"""
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from electra_tf.data.record_shares import ShareReader
+from electra_tf.data.records import RecordFile, Records, check_unchanged
+from electra_tf.util import storage
+
+
+class Group(NamedTuple):
+    """Records that are loaded together.
+
+    Attributes:
+      paths: their files.
+      order: int64 [n], the records to use, in order, as indices into the
+        concatenation of the files.
+    """
+
+    paths: list[str]
+    order: np.ndarray
+
+
+def load(
+    groups: Callable[[], Iterator[Group]], records: Records, *, by_share: bool
+) -> tf.data.Dataset:
+    """Makes the records of groups that Python tells one after the other.
+
+    Args:
+      groups: makes an iterator over them.
+      records: of which they are.
+      by_share: whether groups leave out so many records that their files
+        should not be read in full.
+
+    Returns:
+      Dataset of the records of each group in their order, string [n].
+    """
+    signature = Group(
+        tf.TensorSpec([None], tf.string), tf.TensorSpec([None], tf.int64)
+    )
+    dataset = tf.data.Dataset.from_generator(groups, output_signature=signature)
+    return dataset.map(_Loader(records, by_share=by_share).load)
+
+
+def load_listed(groups: Iterable[Group]) -> tf.data.Dataset:
+    """Makes the records of groups that the dataset holds, without Python.
+
+    Args:
+      groups: all of them.
+
+    Returns:
+      Dataset of the records of each group in their order, string [n].
+    """
+    return _listed(groups).map(_load_group)
+
+
+class _Loader:
+    """Loads the records of one group after the other, in a graph.
+
+    Args:
+      records: of which the groups are.
+      by_share: whether groups leave out so many records that their files
+        should not be read in full.
+    """
+
+    def __init__(self, records: Records, *, by_share: bool) -> None:
+        self._files = {file.path: file for file in records.files}
+        self._recovery = records.recovery
+        self._shares = None
+        is_local = not any(map(storage.is_remote, self._files))
+        if by_share and is_local and not self._recovery:
+            self._shares = ShareReader(records.files)
+
+    def load(self, group: Group) -> tf.Tensor:
+        """Returns the records of a group in their order, string [n]."""
+        paths, order = group
+        if self._recovery:
+            loaded = tf.py_function(self._read_sound, [paths], tf.string)
+        else:
+            if self._shares:
+                paths, order = tf.py_function(
+                    self._stage, [paths, order], [tf.string, tf.int64]
+                )
+            loaded = _read_files(paths)
+        loaded = tf.py_function(
+            self._finish, [group.paths, paths, loaded], tf.string
+        )
+        loaded.set_shape([None])
+        order.set_shape([None])
+        return tf.gather(loaded, order)
+
+    def _read_sound(self, paths: tf.Tensor) -> tf.Tensor:
+        files = self._named(paths)
+        each = [self._recovery.read(x.path, x.num_records) for x in files]
+        return tf.concat(each, axis=0)
+
+    def _stage(
+        self, paths: tf.Tensor, order: tf.Tensor
+    ) -> tuple[list[str] | tf.Tensor, np.ndarray | tf.Tensor]:
+        """Returns what to read instead of a group, and the records of it."""
+        names = [file.path for file in self._named(paths)]
+        staged = self._shares.stage(names, order.numpy())
+        return ([staged[0]], staged[1]) if staged else (paths, order)
+
+    def _finish(
+        self, paths: tf.Tensor, read: tf.Tensor, loaded: tf.Tensor
+    ) -> tf.Tensor:
+        """Checks the files, after they were read so that no change is missed.
+
+        Args:
+          paths: of the group.
+          read: paths of the files that were read in their place.
+          loaded: the records.
+        """
+        check_unchanged(self._named(paths))
+        for path in {*_texts(read)} - {*_texts(paths)}:
+            self._shares.release(path)
+        return loaded
+
+    def _named(self, paths: tf.Tensor) -> list[RecordFile]:
+        return [self._files[path] for path in _texts(paths)]
+
+
+def _texts(strings: tf.Tensor) -> list[str]:
+    return [text.decode() for text in strings.numpy()]
+
+
+def _read_files(paths: tf.Tensor) -> tf.Tensor:
+    """Returns the records of files, string [n]."""
+    each = tf.data.TFRecordDataset(paths).batch(tf.int64.max)
+    return each.get_single_element()
+
+
+def _load_group(group: Group) -> tf.Tensor:
+    """Returns the records of a group, string [n]."""
+    return tf.gather(_read_files(group.paths), group.order)
+
+
+def _listed(groups: Iterable[Group]) -> tf.data.Dataset:
+    """Returns a dataset of groups that holds all of them."""
+    lists = list(zip(*groups, strict=True)) or ([], [])
+    parts = (
+        tf.RaggedTensor.from_row_lengths(
+            tf.constant([*itertools.chain(*values)], dtype), [*map(len, values)]
+        )
+        for values, dtype in zip(lists, (tf.string, tf.int64), strict=True)
+    )
+    return tf.data.Dataset.from_tensor_slices(Group(*parts))
