@@ -123,8 +123,8 @@ LADDER = (
     ),
     Rung(
         name="4x128",
-        source="configs/demo_hour.cfg with the four layers of "
-        "configs/studies/two_cores.cfg; not trained to a result yet",
+        source="configs/demo_hour.cfg with four layers; not trained to a "
+        "result yet",
         flags={**_DEMO_HOUR, "num_hidden_layers": 4},
     ),
     Rung(
