@@ -15,10 +15,10 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from electra_tf.data.records import RecordFile
+from electra_tf.data.recovery import FRAME_BYTES
 from electra_tf.util import storage
 
 _SIZE_BYTES = 8
-_FRAME_BYTES = 16  # around a record
 
 
 class ShareReader:
@@ -106,7 +106,7 @@ def _read_sizes(descriptor: int, file: RecordFile) -> np.ndarray | None:
     for number in range(file.num_records):
         header = os.pread(descriptor, _SIZE_BYTES, position)
         size = int.from_bytes(header, "little")
-        position += size + _FRAME_BYTES
+        position += size + FRAME_BYTES
         if position > end:
             return None
         sizes[number] = size
@@ -123,10 +123,10 @@ def _read_frames(
       sizes: int64 [records], of its records in bytes.
       chosen: int64 [n], numbers of records, rising; at least one.
     """
-    ends = np.cumsum(sizes + _FRAME_BYTES)
+    ends = np.cumsum(sizes + FRAME_BYTES)
     breaks = np.flatnonzero(np.diff(chosen) > 1)
     firsts = chosen[np.append(0, breaks + 1)]
     lasts = chosen[np.append(breaks, len(chosen) - 1)]
-    starts = ends[firsts] - sizes[firsts] - _FRAME_BYTES
+    starts = ends[firsts] - sizes[firsts] - FRAME_BYTES
     for start, end in zip(starts.tolist(), ends[lasts].tolist(), strict=True):
         yield os.pread(descriptor, end - start, start)
