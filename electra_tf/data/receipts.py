@@ -43,12 +43,12 @@ def read(directory: str) -> dict[str, Receipt]:
         entries = stored["files"]
         if stored != _sealed(entries):
             return {}
-    except (UserError, KeyError):
+        return {
+            os.path.join(directory, name): Receipt(identity, Contents(*found))
+            for name, (identity, found) in entries.items()
+        }
+    except (UserError, AttributeError, KeyError, TypeError, ValueError):
         return {}
-    return {
-        os.path.join(directory, name): Receipt(identity, Contents(*contents))
-        for name, (identity, contents) in entries.items()
-    }
 
 
 def add(directory: str, receipts: Mapping[str, Receipt]) -> None:

@@ -408,6 +408,10 @@ def _parse_words(
         near = difflib.get_close_matches(name, list(values), 1)
         hint = f"Did you mean --{near[0]}?" if near else "See --help."
         raise UserError(f"Unknown flag {where}: --{name}. {hint}") from error
+    except RecursionError as error:  # absl looks for names that are alike
+        raise UserError(
+            f"Unknown flag {where}: a name of very many letters. See --help."
+        ) from error
     except (flags.Error, ValueError) as error:
         raise UserError(f"{error} ({where})") from error
     if positional:

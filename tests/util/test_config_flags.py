@@ -164,6 +164,7 @@ def test_mistakes_in_a_flagfile_are_named(tmp_path, content, message):
         (["--", "--steps=3"], "command line: --steps=3"),
         (["--stepz=3"], "Unknown flag on the command line: --stepz.*--steps"),
         (["--zzz"], "Unknown flag .*--zzz. See --help."),
+        (["--" + 5000 * "z"], "Unknown flag .*very many letters. See --help."),
         (["--steps=1e3"], "--steps=1e3"),
         (["--rate=fast"], "--rate=fast"),
         (["--fractions=1,x"], "--fractions=1,x"),
