@@ -32,7 +32,7 @@ setuptools.setup(
     ],
     extras_require={
         "test": [
-            "hypothesis>=6.100",
+            "hypothesis>=6.140",
             "jiwer>=4",
             "matplotlib>=3.9",
             "pytest>=8",

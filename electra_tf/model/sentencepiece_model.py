@@ -76,7 +76,7 @@ def read(path: str) -> tuple[tuple[str, ...], bytes]:
         size = processor.get_piece_size()
         pieces = [processor.id_to_piece(i) for i in range(size)]
         problem = _problem(processor, pieces)
-    except (OSError, RuntimeError) as error:
+    except (OSError, RuntimeError, UnicodeError) as error:
         problem = str(error)
     if problem:
         raise UserError(

@@ -26,6 +26,7 @@ import sentencepiece
 import tiny_corpus
 import tiny_finetuning
 import tiny_networks
+from hypothesis.internal.conjecture import providers
 from sentencepiece import sentencepiece_model_pb2
 
 from electra_tf.checkpoint import calibration, checkpoint_formats, loading
@@ -532,6 +533,13 @@ def fuzz(name, directory, max_examples):
             reader.read(path)
 
     check()
+
+
+@pytest.fixture(autouse=True)
+def the_same_examples_everywhere(monkeypatch):
+    """Hypothesis adds constants of the modules that happen to be imported."""
+    nothing = providers._get_local_constants().__class__()
+    monkeypatch.setattr(providers, "_get_local_constants", lambda: nothing)
 
 
 @pytest.mark.parametrize("name", READERS)

@@ -203,6 +203,14 @@ def test_other_models_are_refused_saying_why(tmp_path, pieces, problem):
         Vocabulary.from_file(foreign(tmp_path, **pieces))
 
 
+def test_pieces_that_are_no_text_are_refused(tmp_path):
+    foreign(tmp_path)
+    path = tmp_path / "foreign.model"
+    path.write_bytes(path.read_bytes().replace(b"<unk>", b"\xff\xffnk>"))
+    with pytest.raises(UserError, match="can't decode"):
+        Vocabulary.from_file(str(path))
+
+
 def test_what_is_no_model_is_refused(tmp_path):
     path = tmp_path / "a.model"
     path.write_bytes(b"no model")

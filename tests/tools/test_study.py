@@ -212,7 +212,7 @@ def test_the_command_trains_and_the_report_reads_it(tmp_path):
     flags = [f"--study={tmp_path}/which.toml"]
     places = [f"--data_dir={tmp_path}", f"--corpus={tmp_path}/corpus.txt"]
     told = [_call("study.py", *flags, *places) for _ in range(2)]
-    assert [output.count("== which") for output in told] == [2, 0]
+    assert [output.count("which_") for output in told] == [2, 0]
     assert len((tmp_path / "which.jsonl").read_text().splitlines()) == 2
     report = _call("study_report.py", *flags)
     rows = [line.split() for line in report.splitlines() if line[:1] == "|"]
