@@ -15,13 +15,11 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from electra_tf.config.corpus import BERT_VOCAB_SIZE
 from electra_tf.config.model import BertConfig, ModelConfig
 from electra_tf.configure_pretraining import PretrainingConfig, RunConfig
 from electra_tf.pretrain import flops
 from electra_tf.util import config_flags, console
-
-VOCAB_SIZE = 30522
-"""Word pieces of BERT's English vocabulary, the default."""
 
 _INFERENCE_TOKENS = 128  # in the paper's table 1
 
@@ -43,11 +41,6 @@ class FlopsConfig(PretrainingConfig):
 
     run: AnyRunConfig = AnyRunConfig()
 
-    @property
-    def vocab_size(self) -> int:
-        """Word pieces, by default those of BERT."""
-        return self.corpus.vocab_size or VOCAB_SIZE
-
     def passes(
         self, max_seq_length: int = 0, *, sparse_embed_lookup: bool = False
     ) -> dict[str, flops.Pass]:
@@ -59,7 +52,7 @@ class FlopsConfig(PretrainingConfig):
         """
         sizes = flops.sizes_of(
             self,
-            self.vocab_size,
+            self.corpus.target_vocab_size,
             max_seq_length,
             sparse_embed_lookup=sparse_embed_lookup,
         )
@@ -93,7 +86,7 @@ _SMALL = ModelConfig(model_size="small")
 _BASE = ModelConfig(model_size="base", generator_width=256)
 _LARGE = ModelConfig(model_size="large")
 _BERT_SMALL, _BERT_BASE, _BERT_LARGE = (
-    model.discriminator(VOCAB_SIZE) for model in (_SMALL, _BASE, _LARGE)
+    model.discriminator(BERT_VOCAB_SIZE) for model in (_SMALL, _BASE, _LARGE)
 )
 _ROBERTA = _LARGE.discriminator(50_265)
 _ALBERT = ModelConfig(
@@ -127,7 +120,10 @@ def _bert(
 def _electra(
     model: ModelConfig, batch_size: int, num_steps: int, num_tokens: int = 512
 ) -> int:
-    shapes = model.discriminator(VOCAB_SIZE), model.generator(VOCAB_SIZE)
+    shapes = (
+        model.discriminator(BERT_VOCAB_SIZE),
+        model.generator(BERT_VOCAB_SIZE),
+    )
     parts = flops.passes("electra", _sizes(*shapes, num_tokens))
     return num_steps * flops.update_flops(parts, batch_size)
 
@@ -302,7 +298,8 @@ def config_flops(
             costs["update"] = update
         else:
             costs[f"update, phase {len(costs) + 1}"] = update
-    vocab_size, num_steps = config.vocab_size, config.training.num_train_steps
+    vocab_size = config.corpus.target_vocab_size
+    num_steps = config.training.num_train_steps
     return {
         **costs,
         "whole run": flops.training_flops(

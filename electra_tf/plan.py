@@ -31,7 +31,7 @@ from electra_tf.pretrain.plan_sizes import (
     configure,
 )
 from electra_tf.pretrain.planning import Budget, Candidate, Measured
-from electra_tf.util import config_flags, console, files, tables
+from electra_tf.util import config_flags, console, files, machine, tables
 from electra_tf.util.config_fields import (
     leaves,
     one_of,
@@ -121,7 +121,7 @@ def main(config: PlanConfig) -> None:
     budget = Budget(
         config.hours * 3600,
         text.num_tokens,
-        plan_measurements.free_memory_bytes(),
+        machine.proc_bytes("meminfo", "MemAvailable") or math.inf,
     )
     rungs = [x for x in LADDER if config.size in ("auto", x.name)]
     chosen, candidates, measured = _choose(rungs, given, budget)
@@ -277,7 +277,8 @@ def _header(
         f"{config.hours:g} hours; {chosen.tokens_per_parameter:,.1f} tokens "
         "for each parameter of the discriminator.",
         "Command": _command(config),
-        "Hardware": f"{plan_measurements.processor()}; {how}.",
+        "Hardware": f"{machine.cpu_name()}, {machine.num_cores()} cores; "
+        f"{how}.",
         "Predicted": f"{chosen.seconds:,.0f} s to the last update, "
         f"{chosen.memory_bytes / 1e9:.2f} GB, {chosen.flops:.3e} FLOPs; "
         f"{chosen.tokens / 1e6:,.1f} million tokens, {chosen.passes:.2f} "

@@ -15,6 +15,9 @@ ORIGINAL_FLAGS: Mapping[str, str] = {
 }
 """Flags of the original's builders -> flags here."""
 
+BERT_VOCAB_SIZE = 30522
+"""Word pieces of BERT's English vocabulary."""
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CorpusConfig:
@@ -200,6 +203,11 @@ class CorpusConfig:
     def is_packed(self) -> bool:
         """Whether rows hold several documents."""
         return self.packing == "packed"
+
+    @property
+    def target_vocab_size(self) -> int:
+        """Tokens of a vocabulary to be learned: by default BERT's number."""
+        return self.vocab_size or BERT_VOCAB_SIZE
 
     @property
     def default_vocab_name(self) -> str:

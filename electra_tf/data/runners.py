@@ -25,6 +25,7 @@ from electra_tf.data.formats.text_lines import Statistics
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import console
 from electra_tf.util.errors import ExitCode, UserError, explain
+from electra_tf.util.machine import num_cores
 
 if TYPE_CHECKING:  # they import TensorFlow
     from electra_tf.data.dataset_files import RecordWriter
@@ -166,13 +167,6 @@ class LocalRunner:
                     writer.write(record)
                 num_written += num_records[kind][number]
             report(num_written, total)
-
-
-def num_cores() -> int:
-    """Returns the number of cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 class _Outcome(NamedTuple):

@@ -15,8 +15,6 @@ from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import console, files, storage
 from electra_tf.util.errors import UserError
 
-DEFAULT_VOCAB_SIZE = 30522
-
 Log = Callable[[str], None]
 
 
@@ -71,7 +69,7 @@ def build_vocabulary(
             "another file or delete it."
         )
     files.ensure_writable(os.path.dirname(vocab_file) or ".")
-    vocab_size = config.vocab_size or DEFAULT_VOCAB_SIZE
+    vocab_size = config.target_vocab_size
     log(f"Learning a {config.tokenizer} vocabulary of {vocab_size:,} tokens.")
     start = time.monotonic()
     progress = console.Periodic(log)

@@ -9,9 +9,6 @@ import dataclasses
 import math
 import multiprocessing
 import os
-import pathlib
-import platform
-import re
 import signal
 import statistics
 import tempfile
@@ -26,11 +23,9 @@ from electra_tf.config.corpus import CorpusConfig
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.data import corpus, sources
 from electra_tf.data.formats import compression
-from electra_tf.data.runners import num_cores
 from electra_tf.model.tokenization import SPECIAL_TOKENS, Vocabulary
-from electra_tf.pretrain.plan_sizes import vocab_size
 from electra_tf.pretrain.planning import Measured
-from electra_tf.util import console, memory, storage
+from electra_tf.util import console, machine, memory, storage
 from electra_tf.util.errors import UserError
 
 if TYPE_CHECKING:
@@ -42,7 +37,7 @@ _EXPANSION_BYTES = 2**22  # unpacked, to see how much a file expands
 _NUM_PIECES = 3
 _SECONDS_A_PIECE = 2.0
 _MAX_STEPS = 500  # in a piece
-_PROC = pathlib.Path("/proc")
+_DOCUMENTS_IN_A_ROW = 4  # of a packed row
 
 Result = TypeVar("Result")
 
@@ -121,11 +116,10 @@ def measure_update(config: PretrainingConfig) -> Measured:
         from electra_tf.util import distribution
 
     strategy = distribution.make_strategy(config.runtime.strategy)
-    words = (f"w{i}" for i in range(vocab_size(config) - len(SPECIAL_TOKENS)))
-    vocabulary = Vocabulary((*SPECIAL_TOKENS, *words))
+    vocabulary = placeholder_vocabulary(config.corpus)
     model = pretraining_run.make_model(config, vocabulary, strategy)
     block = training_utils.make_block(model, strategy)
-    batches = _random_batches(config, strategy)
+    batches = random_batches(config, strategy)
 
     def seconds(num_steps: int) -> float:
         start = time.perf_counter()
@@ -142,22 +136,41 @@ def measure_update(config: PretrainingConfig) -> Measured:
             seconds(num_steps) for _ in range(_NUM_PIECES)
         ),
         start_seconds=start_seconds,
-        peak_bytes=_proc_kilobytes("self/status", "VmHWM") * 1024,
+        peak_bytes=machine.proc_bytes("self/status", "VmHWM"),
     )
 
 
-def _random_batches(
-    config: PretrainingConfig, strategy: "tf.distribute.Strategy"
+def placeholder_vocabulary(config: CorpusConfig) -> Vocabulary:
+    """Makes a vocabulary of the target size, each word counted once."""
+    size = config.target_vocab_size
+    words = (f"w{i}" for i in range(size - len(SPECIAL_TOKENS)))
+    return Vocabulary((*SPECIAL_TOKENS, *words), counts=(1,) * size)
+
+
+def random_batches(
+    config: PretrainingConfig,
+    strategy: "tf.distribute.Strategy",
+    packed_share: float = 0.0,
 ) -> Any:  # noqa: ANN401 (an iterator that no type names)
-    """Makes an iterator over one batch, of a document a row, for ever."""
+    """Makes an iterator that repeats one batch of random words.
+
+    Args:
+      config: of the experiment.
+      strategy: that the batch is divided by.
+      packed_share: share of the rows that hold four documents, not one.
+    """
     import tensorflow as tf
 
     from electra_tf.pretrain.pretrain_data import Inputs
 
     shape = (config.training.train_batch_size, config.corpus.max_seq_length)
-    first, end = len(SPECIAL_TOKENS), vocab_size(config)
+    first, end = len(SPECIAL_TOKENS), config.corpus.target_vocab_size
     ids = np.random.default_rng(0).integers(first, end, shape, np.int32)
-    rows = Inputs(ids, np.ones_like(ids), np.zeros_like(ids))
+    documents = np.ones_like(ids)  # the number of a token's document
+    documents[: round(packed_share * shape[0])] += (
+        np.arange(shape[1], dtype=np.int32) * _DOCUMENTS_IN_A_ROW // shape[1]
+    )
+    rows = Inputs(ids, documents, np.zeros_like(ids))
 
     def make(context: tf.distribute.InputContext) -> tf.data.Dataset:
         number = context.get_per_replica_batch_size(shape[0])
@@ -246,28 +259,3 @@ def _text_bytes(source: sources.TextSource) -> float:
             return storage.size(path) * num_bytes / max(1, packed.tell())
     except compression.ERRORS:  # of which who reads it in earnest tells
         return source.num_text_bytes
-
-
-def processor() -> str:
-    """Returns the name of the processor, and how much of it may be used."""
-    name = _proc("cpuinfo", "model name") or platform.machine()
-    return f"{name}, {num_cores()} cores"
-
-
-def free_memory_bytes() -> float:
-    """Returns the memory that is free; infinite where nobody can tell."""
-    return _proc_kilobytes("meminfo", "MemAvailable") * 1024 or math.inf
-
-
-def _proc_kilobytes(name: str, entry: str) -> int:
-    return int((_proc(name, entry) or "0").split()[0])
-
-
-def _proc(name: str, entry: str) -> str:
-    """Returns an entry of a file of Linux's /proc; "" where there is none."""
-    try:
-        text = (_PROC / name).read_text("utf-8", "replace")
-    except OSError:
-        return ""
-    found = re.search(rf"^{entry}\s*:\s*(.*)$", text, re.MULTILINE)
-    return found[1] if found else ""

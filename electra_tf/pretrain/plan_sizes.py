@@ -29,9 +29,6 @@ MIN_DEMO_TOKENS = 8
 """The same for the demo's own size: it learns from 8.8 tokens a parameter of
 text of one kind (docs/demo.md)."""
 
-VOCAB_SIZE = 30522
-"""Word pieces of a vocabulary whose size is not given."""
-
 # Weight, two slots, gradient, and a copy of it while it is clipped.
 _BYTES_PER_WEIGHT = 20
 # Of a token in a layer of width H, and of one masked slot: found with Small,
@@ -197,11 +194,6 @@ def configure(rung: Rung, given: Flags, num_rows: int = 0) -> PretrainingConfig:
     return dataclasses.replace(config, corpus=corpus, training=training)
 
 
-def vocab_size(config: PretrainingConfig) -> int:
-    """Returns the number of word pieces."""
-    return config.corpus.vocab_size or VOCAB_SIZE
-
-
 def mean_flops(config: PretrainingConfig, *, is_paper: bool = False) -> float:
     """Counts an update, the mean over the phases of a training.
 
@@ -212,7 +204,10 @@ def mean_flops(config: PretrainingConfig, *, is_paper: bool = False) -> float:
     """
     steps = config.training.num_train_steps
     total = flops.training_flops(
-        config, vocab_size(config), steps, sparse_embed_lookup=not is_paper
+        config,
+        config.corpus.target_vocab_size,
+        steps,
+        sparse_embed_lookup=not is_paper,
     )
     return total / steps
 
@@ -252,7 +247,7 @@ def memory_bytes(config: PretrainingConfig, num_pieces: int = 1) -> float:
       config: of the training.
       num_pieces: micro-batches in an update.
     """
-    size, model = vocab_size(config), config.model
+    size, model = config.corpus.target_vocab_size, config.model
     networks = [model.discriminator(size), model.generator(size)]
     weights = parameters(networks[0])
     if model.generator_sharing != "all":
@@ -279,4 +274,7 @@ def _values(
         for shape in networks
     )
     slots = config.masking.max_predictions_per_seq(length)
-    return length * states + _VALUES_PER_LOGIT * slots * vocab_size(config)
+    return (
+        length * states
+        + _VALUES_PER_LOGIT * slots * config.corpus.target_vocab_size
+    )

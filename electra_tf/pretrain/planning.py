@@ -26,7 +26,6 @@ from electra_tf.pretrain.plan_sizes import (
     mean_tokens,
     memory_bytes,
     parameters,
-    vocab_size,
 )
 from electra_tf.util.errors import UserError
 
@@ -155,7 +154,9 @@ def predict(
         tokens=num_steps * tokens,
         passes=num_steps * tokens / budget.text_tokens,
         flops=num_steps * mean_flops(config, is_paper=True),
-        parameters=parameters(config.model.discriminator(vocab_size(config))),
+        parameters=parameters(
+            config.model.discriminator(config.corpus.target_vocab_size)
+        ),
         memory_bytes=needed,
         fits=needed <= budget.memory_bytes,
     )

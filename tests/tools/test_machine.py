@@ -3,6 +3,7 @@
 import machine
 import pytest
 
+from electra_tf.util import machine as proc
 from electra_tf.util.errors import UserError
 
 STAT = """cpu  100 20 30 9000 800 7 6 5 90 10
@@ -140,7 +141,7 @@ def test_the_machine_is_described(monkeypatch):
         "meminfo": "MemTotal:       2000000 kB\nMemAvailable:  1000000 kB\n",
         "self/status": "Name:\tpython\nVmHWM:\t  500000 kB\n",
     }
-    monkeypatch.setattr(machine, "_read", lambda name: texts.get(name, ""))
+    monkeypatch.setattr(proc, "read_proc", lambda name: texts.get(name, ""))
     found = machine.describe()
     assert found["cpu"] == "A: fast one"
     assert (found["cpu_family"], found["cpu_model"]) == ("6", "167")
@@ -149,7 +150,7 @@ def test_the_machine_is_described(monkeypatch):
     assert (found["memory_gb"], found["free_memory_gb"]) == (2.048, 1.024)
     assert machine.has_bfloat16()
     assert machine.peak_memory_gb() == 0.512
-    monkeypatch.setattr(machine, "_read", lambda name: "")
+    monkeypatch.setattr(proc, "read_proc", lambda name: "")
     assert machine.describe()["cores"] > 0
     assert not machine.has_bfloat16()
     assert machine.peak_memory_gb() > 0

@@ -40,8 +40,7 @@ from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
 from electra_tf.config.corpus import CorpusConfig
-from electra_tf.data import runners
-from electra_tf.util import config_flags, console
+from electra_tf.util import config_flags, console, machine
 from electra_tf.util.config_fields import require
 from electra_tf.util.errors import UserError
 
@@ -318,7 +317,7 @@ def _report(name: str, num_bytes: int, used: list[Used]) -> dict:
         "python": platform.python_version(),
         **{package: _version(package) for package in _PACKAGES},
         "machine": platform.machine(),
-        "cores": runners.num_cores(),
+        "cores": machine.num_cores(),
         "cores_used": _KINDS[name].num_cores,
         "bytes": num_bytes,
         "rounds": len(used),

@@ -12,7 +12,6 @@ import importlib.metadata
 import os
 import pathlib
 import platform
-import re
 import resource
 import time
 from collections.abc import Callable, Iterable
@@ -20,6 +19,12 @@ from typing import NamedTuple, TypeVar
 
 from electra_tf.util.config_fields import require
 from electra_tf.util.errors import UserError
+from electra_tf.util.machine import (
+    cpu_name,
+    num_cores,
+    proc_entries,
+    read_proc,
+)
 
 BUSY_LIMIT = 0.05
 """Share of the machine's CPU time that others may take, by default."""
@@ -43,17 +48,17 @@ def describe() -> dict[str, object]:
       Python, cores, those that this process may use, threads of a core, memory
       and what is free of it in GB, and the load of the last minute.
     """
-    cpu, memory = _entries("cpuinfo"), _entries("meminfo")
+    cpu, memory = proc_entries("cpuinfo"), proc_entries("meminfo")
     instructions = set(cpu.get("flags", "").split())
     return {
-        "cpu": cpu.get("model name", platform.processor()),
+        "cpu": cpu_name(),
         "cpu_family": cpu.get("cpu family"),
         "cpu_model": cpu.get("model"),
         "instructions": [x for x in _TELLING if x in instructions],
         "kernel": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
         "cores": os.cpu_count(),
-        "usable_cores": _num_usable_cores(),
+        "usable_cores": num_cores(),
         "threads_of_a_core": _num_threads_of_a_core(cpu),
         "memory_gb": _gigabytes(memory.get("MemTotal")),
         "free_memory_gb": _gigabytes(memory.get("MemAvailable")),
@@ -64,7 +69,7 @@ def describe() -> dict[str, object]:
 def has_bfloat16() -> bool:
     """Returns whether the processor has instructions for bfloat16."""
     return not _BFLOAT16.isdisjoint(
-        _entries("cpuinfo").get("flags", "").split()
+        proc_entries("cpuinfo").get("flags", "").split()
     )
 
 
@@ -75,7 +80,7 @@ def versions(*packages: str) -> dict[str, str | None]:
 
 def peak_memory_gb() -> float:
     """Returns the most memory that this process had at once, 10^9 bytes."""
-    if peak := _gigabytes(_entries("self/status").get("VmHWM")):
+    if peak := _gigabytes(proc_entries("self/status").get("VmHWM")):
         return peak  # unlike getrusage(2), without that of the parent
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
 
@@ -249,36 +254,17 @@ class _Used(NamedTuple):
 
     @classmethod
     def of(cls, root: int) -> "_Used | None":
-        stat = _read("stat")
+        stat = read_proc("stat")
         if not stat.startswith("cpu "):
             return None
         paths = (f"{path.name}/stat" for path in _PROC.glob("[0-9]*"))
-        stats = filter(None, map(_read, paths))  # some have ended meanwhile
+        stats = filter(None, map(read_proc, paths))  # some have ended meanwhile
         own = tree_seconds(stats, root)
         return cls(time.monotonic(), busy_seconds(stat), own)
 
 
-def _read(name: str) -> str:
-    try:
-        return (_PROC / name).read_text("utf-8", "replace")
-    except OSError:
-        return ""
-
-
-def _entries(name: str) -> dict[str, str]:
-    """Reads "name: value" lines; of cores, those of the first."""
-    pairs = re.findall(r"^(.+?)\s*: *(.*)$", _read(name), re.MULTILINE)
-    return dict(reversed(pairs))
-
-
 def _gigabytes(kibibytes: str | None) -> float | None:
     return kibibytes and int(kibibytes.split()[0]) * 1024 / 1e9
-
-
-def _num_usable_cores() -> int | None:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count()
 
 
 def _num_threads_of_a_core(cpu: dict[str, str]) -> float | None:

@@ -7,20 +7,13 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import pretraining_run
-from electra_tf.pretrain.pretrain_data import Inputs
+from electra_tf.pretrain.plan_measurements import (
+    placeholder_vocabulary,
+    random_batches,
+)
 from electra_tf.training import training_utils
 from electra_tf.util import distribution
-
-_SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-_VOCAB_SIZE = 30522
-_DOCUMENTS_IN_A_ROW = 4  # of a packed row
-
-
-def vocab_size(config: PretrainingConfig) -> int:
-    """Returns the number of tokens to train with."""
-    return config.corpus.vocab_size or _VOCAB_SIZE
 
 
 class Steps:
@@ -38,13 +31,11 @@ class Steps:
     def __init__(
         self, config: PretrainingConfig, *, packed_share: float = 0.0
     ) -> None:
-        size = vocab_size(config)
-        words = tuple(f"w{i}" for i in range(size - len(_SPECIALS)))
-        vocabulary = Vocabulary(_SPECIALS + words, counts=(1,) * size)
+        vocabulary = placeholder_vocabulary(config.corpus)
         strategy = distribution.make_strategy(config.runtime.strategy)
         self.model = pretraining_run.make_model(config, vocabulary, strategy)
         self._strategy = strategy
-        self._batches = _batches(config, strategy, packed_share)
+        self._batches = random_batches(config, strategy, packed_share)
         self._block = training_utils.make_block(self.model, strategy)
 
     def losses(self, num_steps: int) -> np.ndarray:
@@ -88,27 +79,3 @@ class Steps:
             apply()
             times.append(time.perf_counter() - start)
         return statistics.median(times)
-
-
-def _batches(
-    config: PretrainingConfig,
-    strategy: tf.distribute.Strategy,
-    packed_share: float,
-) -> object:
-    rng = np.random.default_rng(0)
-    shape = (config.training.train_batch_size, config.corpus.max_seq_length)
-    ids = rng.integers(len(_SPECIALS), vocab_size(config), shape)
-    ids = ids.astype(np.int32)
-    documents = np.ones_like(ids)  # the number of a token's document
-    length = shape[1]
-    documents[: round(packed_share * shape[0])] += (
-        np.arange(length, dtype=np.int32) * _DOCUMENTS_IN_A_ROW // length
-    )
-
-    def make(context: tf.distribute.InputContext) -> tf.data.Dataset:
-        size = context.get_per_replica_batch_size(shape[0])
-        inputs = Inputs(ids, documents, np.zeros_like(ids))
-        dataset = tf.data.Dataset.from_tensor_slices(inputs).repeat()
-        return dataset.batch(size, drop_remainder=True)
-
-    return iter(strategy.distribute_datasets_from_function(make))

@@ -23,7 +23,6 @@ import json
 import math
 import os
 import pathlib
-import platform
 import statistics
 import subprocess
 import sys
@@ -36,7 +35,7 @@ from typing import Any
 import studies
 from studies import ROOT, Probe, Run, Study
 
-from electra_tf.util import config_flags, console, files
+from electra_tf.util import config_flags, console, files, machine
 from electra_tf.util.config_fields import require
 from electra_tf.util.errors import UserError
 
@@ -245,7 +244,7 @@ def _record(
             if is_probed and not run.is_trial and probe.is_of(run.arm, 1.0)
         },
         "versions": {name: metadata.version(name) for name in _PACKAGES},
-        "cpu": _cpu(),
+        "cpu": machine.cpu_name(),
     }
 
 
@@ -324,14 +323,6 @@ def _score(probe: Probe, names: Mapping[str, str], call: Call) -> float:
         names = {**names, "output": output}
         call(*(part.format(**names) for part in probe.command))
         return probe.read(files.read_json(probe.report.format(**names)))
-
-
-def _cpu() -> str:
-    """Returns the name of the processor; on Linux alone, else its kind."""
-    path = pathlib.Path("/proc/cpuinfo")
-    lines = path.read_text().splitlines() if path.exists() else []
-    names = [x.partition(": ")[2] for x in lines if x.startswith("model name")]
-    return names[0] if names else platform.machine()
 
 
 def _call(log: pathlib.Path, threads: int, *command: str) -> None:

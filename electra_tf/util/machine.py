@@ -1,0 +1,40 @@
+"""The machine: processor, usable cores, memory, as Linux's /proc tells them."""
+
+import os
+import pathlib
+import platform
+import re
+
+_PROC = pathlib.Path("/proc")
+
+
+def read_proc(name: str) -> str:
+    """Returns the text of a file of /proc; "" where there is none."""
+    try:
+        return (_PROC / name).read_text("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def proc_entries(name: str) -> dict[str, str]:
+    """Reads "name: value" lines of a file of /proc; the first of each name."""
+    pairs = re.findall(r"^(.+?)\s*: *(.*)$", read_proc(name), re.MULTILINE)
+    return dict(reversed(pairs))
+
+
+def cpu_name() -> str:
+    """Returns the name of the processor; its kind where nobody tells it."""
+    return proc_entries("cpuinfo").get("model name") or platform.machine()
+
+
+def num_cores() -> int:
+    """Returns the number of cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def proc_bytes(name: str, entry: str) -> int:
+    """Returns a size in a file of /proc, in bytes; 0 where nobody tells it."""
+    kibibytes, *_ = proc_entries(name).get(entry, "0").split()
+    return int(kibibytes) * 1024
