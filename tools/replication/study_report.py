@@ -238,7 +238,8 @@ def _draw(
             colours = dict(zip(found, plotting.COLOURS, strict=False))
             for arm, runs in found.items():
                 for run in runs:
-                    curve = run["probes"].get(probe, {})
+                    if not (curve := run["probes"].get(probe)):
+                        continue
                     axes.plot(
                         [float(share) * run[cost] for share in curve],
                         list(curve.values()),
@@ -248,7 +249,7 @@ def _draw(
                     )
             label = cost.replace("_", " ").replace("flops", "FLOPs")
             plotting.set_style(axes, whats[probe].what, label)
-            axes.legend(frameon=False, fontsize=9)
+            figure.legend(loc="outside right", frameon=False, fontsize=9)
             name = f"{study.name}_{probe}_{cost.removeprefix('training_')}"
             plotting.save(figure, output / f"{name}.png")
 
