@@ -95,8 +95,9 @@ class Study:
     """Of the runs of each arm; runs of one seed read the same data."""
 
     learning_rates: tuple[float, ...]
-    """Tried for each arm; of several the one with the lowest held-out loss
-    after `search_share` of the training, first seed, is taken."""
+    """Tried for each arm; of several the one with the lowest gate, or held-out
+    loss where no discriminator is, after `search_share` of the training, first
+    seed, is taken."""
 
     search_share: float = 0.125
     """Share of the training that such a trial has."""

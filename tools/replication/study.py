@@ -144,7 +144,10 @@ class Results:
         files.append_text(self._path, json.dumps(record) + "\n")
 
     def learning_rate(self, study: Study, arm: str) -> float | None:
-        """Returns the rate whose trial has the lowest held-out loss.
+        """Returns the rate whose trial has learnt the most.
+
+        That is by the gate where there is a discriminator, as a part of the
+        whole loss is its generator's; else by the held-out loss.
 
         Returns:
           None if a trial is missing.
@@ -155,7 +158,7 @@ class Results:
         found = [self.find(run) for run in trials]
         if not all(found):
             return None
-        best = min(found, key=lambda record: record["held_out"]["loss"])
+        best = min(found, key=_what_is_left_to_learn)
         return best["learning_rate"]
 
 
@@ -246,6 +249,11 @@ def _record(
         "versions": {name: metadata.version(name) for name in _PACKAGES},
         "cpu": machine.cpu_name(),
     }
+
+
+def _what_is_left_to_learn(record: Record) -> float:
+    gate = record["gate"]
+    return record["held_out"]["loss"] if gate is None else gate
 
 
 def share_of_entropy(held_out: Mapping[str, float]) -> float | None:
