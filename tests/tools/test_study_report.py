@@ -120,3 +120,18 @@ def test_results_of_other_settings_do_not_count(study, found, tmp_path):
     path.write_text("\n".join(lines) + "\n")
     there = study_report.records(study, Results(path))
     assert [len(there[arm]) for arm in ("mlm", "electra")] == [1, 2]
+
+
+def test_any_arm_can_be_the_one_to_compare_with(study, found, tmp_path, capsys):
+    pytest.importorskip("scipy")
+    lines = [json.dumps(record) for runs in found.values() for record in runs]
+    path = tmp_path / "which.jsonl"
+    path.write_text("\n".join(lines) + "\n")
+    study_report.main(
+        study_report.StudyReportConfig(
+            study=str(path.with_suffix(".toml")), baseline="electra"
+        )
+    )
+    _, _, printed = capsys.readouterr().out.partition("Above electra, at equal")
+    mlm = printed.splitlines()[4]
+    assert mlm.split()[1:4:2] == ["mlm", "-0.09"]

@@ -42,6 +42,9 @@ class StudyReportConfig:
     results: str = ""
     """Its JSON lines. Default: the study's file, its ending .jsonl."""
 
+    baseline: str = ""
+    """Arm that the others are compared with. Default: the study's."""
+
     output_dir: str = ""
     """Directory of the pictures. Default: none are drawn."""
 
@@ -74,6 +77,8 @@ class Interval(NamedTuple):
 def main(config: StudyReportConfig) -> None:
     """Prints the tables, and draws the pictures."""
     study = studies.read_study(config.study)
+    if config.baseline:
+        study = dataclasses.replace(study, baseline=config.baseline)
     path = config.results or pathlib.Path(config.study).with_suffix(".jsonl")
     found = records(study, Results(pathlib.Path(path)))
     if not found:
@@ -83,6 +88,7 @@ def main(config: StudyReportConfig) -> None:
         )
     console.say(f"{study.question}\n\n{costs(found)}")
     for title, score in SCORES.items():
+        title = title.format(baseline=study.baseline)
         console.say(f"\n{title}:\n\n{probe_table(study, found, score)}")
     if config.output_dir:
         _draw(study, found, pathlib.Path(config.output_dir))
@@ -166,8 +172,8 @@ def over_baseline_in_time(
 
 SCORES: dict[str, Score] = {
     "Scores": at_end,
-    "Above the baseline, at equal FLOPs": over_baseline,
-    "Above the baseline, at equal seconds": over_baseline_in_time,
+    "Above {baseline}, at equal FLOPs": over_baseline,
+    "Above {baseline}, at equal seconds": over_baseline_in_time,
 }
 """Title of a table -> its figures."""
 
