@@ -29,17 +29,18 @@ from electra_tf.config.phases import Phase
 from electra_tf.config.runtime import RuntimeConfig, TrainingConfig
 from electra_tf.util import storage
 from electra_tf.util.config_fields import (
+    Checked,
+    bounded,
     build,
     check_types,
     leaves,
-    require,
     require_directory_name,
 )
 from electra_tf.util.errors import UserError
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RunConfig:
+class RunConfig(Checked):
     """The run: its directories and its steps."""
 
     data_dir: str = ""
@@ -57,17 +58,17 @@ class RunConfig:
     do_export: bool = True
     """Export the encoder as SavedModels."""
 
-    num_samples: int = 8
+    num_samples: int = bounded("at least 0", 8)
     """Rows in the table of samples that ends a run; 0 for no table."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not self.data_dir:
             raise UserError(
                 "`data_dir` must name a directory. Received: nothing. Set "
                 "--data_dir."
             )
         require_directory_name(self, "model_name", "<data_dir>/models")
-        require(self, "num_samples", "at least 0", lambda n: n >= 0)
 
     @property
     def model_dir(self) -> str:
@@ -76,7 +77,7 @@ class RunConfig:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class DataConfig:
+class DataConfig(Checked):
     """Records of a training, and their order."""
 
     pretrain_tfrecords: str = ""
@@ -88,12 +89,9 @@ class DataConfig:
     """Comma-separated globs of held-out records, of `max_seq_length`. Default:
     <data_dir>/pretrain_tfrecords/held_out_data.tfrecord*."""
 
-    shuffle_megabytes: int = 128
+    shuffle_megabytes: int = bounded("at least 1", 128)
     """Records are shuffled within groups of whole shards of about this size
     in MB."""
-
-    def __post_init__(self) -> None:
-        require(self, "shuffle_megabytes", "at least 1", lambda n: n >= 1)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -6,10 +6,9 @@ said.
 """
 
 import dataclasses
-import math
 from typing import NamedTuple
 
-from electra_tf.util.config_fields import one_of, require, require_choices
+from electra_tf.util.config_fields import Checked, bounded, one_of
 
 
 class Rates(NamedTuple):
@@ -35,64 +34,53 @@ Small, 256, learnt SST-2 and chunking with (docs/finetuning.md)."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class OptimizerConfig:
+class OptimizerConfig(Checked):
     """Adam with a learning rate for each depth."""
 
     model_size: str = one_of("auto", *RATES)
     """Whose rates to take; auto by the width of the encoder: tiny below 256,
     small below 768, base below 1024, else large."""
 
-    learning_rate: float | None = None
+    learning_rate: float | None = bounded("positive", None)
     """Peak of the learning rate, of the head. Default: 1e-3, 3e-4, 1e-4 or
     5e-5, by `model_size`; the original has 1e-4 for small."""
 
-    layerwise_lr_decay: float | None = None
+    layerwise_lr_decay: float | None = bounded("in (0, 1]", None)
     """Share of the rate of the layer above that a layer has. Default: 0.8;
     0.9 for large."""
 
     original_lr_layer_decays: bool = False
     """Leave a gap of one depth below the head, as the original does."""
 
-    weight_decay_rate: float = 0.0
+    weight_decay_rate: float = bounded("at least 0", 0.0)
     """Decay of weights, in units of the learning rate; the original has
     0.01."""
 
-    warmup_proportion: float = 0.1
+    warmup_proportion: float = bounded("in [0, 1]", 0.1)
     """Share of the updates in which the learning rate rises from 0."""
 
-    lr_decay_power: float = 1.0
+    lr_decay_power: float = bounded("at least 0", 1.0)
     """Power of the polynomial decay to 0; 1 is linear."""
 
-    adam_beta1: float = 0.9
+    adam_beta1: float = bounded("in [0, 1)", 0.9)
     """Decay of the mean of gradients, per update."""
 
-    adam_beta2: float = 0.999
+    adam_beta2: float = bounded("in [0, 1)", 0.999)
     """Decay of the mean of squared gradients, per update."""
 
-    adam_epsilon: float = 1e-6
+    adam_epsilon: float = bounded("positive", 1e-6)
     """Added to the root of the mean of squared gradients."""
 
     loss_reduction: str = one_of("sum", "mean")
     """Loss whose gradient is taken: the sum over the batch, as the original's,
     which the clip nearly always cuts, or the mean."""
 
-    clip_norm: float = 1.0
+    clip_norm: float = bounded("positive", 1.0)
     """The gradient is scaled down to this global norm."""
 
     original_clip_norm: bool = False
     """Take the norm of the word table's gradient over the rows of the batch
     before they are summed, as the original does on CPU and GPU."""
-
-    def __post_init__(self) -> None:
-        positive = "learning_rate adam_epsilon clip_norm"
-        others = "lr_decay_power weight_decay_rate"
-        betas = "adam_beta1 adam_beta2"
-        require(self, positive, "positive", lambda x: 0 < x < math.inf)
-        require(self, others, "at least 0", lambda x: 0 <= x < math.inf)
-        require(self, betas, "in [0, 1)", lambda x: 0 <= x < 1)
-        require(self, "layerwise_lr_decay", "in (0, 1]", lambda x: 0 < x <= 1)
-        require(self, "warmup_proportion", "in [0, 1]", lambda x: 0 <= x <= 1)
-        require_choices(self)
 
     def rates(self, hidden_size: int) -> Rates:
         """Returns what is given, or `RATES` for a width of the encoder."""

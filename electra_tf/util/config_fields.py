@@ -5,6 +5,7 @@ import dataclasses
 import functools
 import inspect
 import itertools
+import math
 import re
 import textwrap
 import typing
@@ -14,6 +15,14 @@ from typing import Any, NamedTuple, TypeVar
 from electra_tf.util.errors import UserError, shown
 
 Config = TypeVar("Config")
+
+_RANGES: Mapping[str, Callable[[float], bool]] = {
+    "positive": lambda x: 0 < x < math.inf,
+    "in (0, 1)": lambda x: 0 < x < 1,
+    "in (0, 1]": lambda x: 0 < x <= 1,
+    "in [0, 1)": lambda x: 0 <= x < 1,
+    "in [0, 1]": lambda x: 0 <= x <= 1,
+}
 
 
 class Leaf(NamedTuple):
@@ -40,6 +49,43 @@ def one_of(*choices: str) -> Any:  # noqa: ANN401 (as dataclasses.field)
 def given_once() -> Any:  # noqa: ANN401 (as dataclasses.field)
     """Returns a field of several values, of which a later flag gives all."""
     return dataclasses.field(default=(), metadata={"given_once": True})
+
+
+def bounded(
+    bounds: str,
+    default: Any = dataclasses.MISSING,  # noqa: ANN401 (as dataclasses.field)
+) -> Any:  # noqa: ANN401
+    """Returns a field whose value must keep within bounds, or be None.
+
+    Args:
+      bounds: "at least N", "positive" or "in " one of the intervals from 0
+        to 1, as "in [0, 1)".
+      default: of the field.
+    """
+    return dataclasses.field(default=default, metadata={"bounds": bounds})
+
+
+class Checked:
+    """A configuration that checks its fields when it is made.
+
+    Raises:
+      UserError: naming the first field that holds none of its choices, or is
+        out of its bounds.
+    """
+
+    def __post_init__(self) -> None:
+        require_choices(self)
+        for field in dataclasses.fields(self):
+            if bounds := field.metadata.get("bounds"):
+                require(self, field.name, bounds, _within(bounds))
+
+
+def _within(bounds: str) -> Callable[[float], bool]:
+    """Returns the function that says whether a number keeps within bounds."""
+    if bounds.startswith("at least "):
+        least = int(bounds.removeprefix("at least "))
+        return lambda x: least <= x < math.inf
+    return _RANGES[bounds]
 
 
 def require_choices(config: Any) -> None:  # noqa: ANN401 (any dataclass)
