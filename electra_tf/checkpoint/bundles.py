@@ -66,9 +66,7 @@ def find(path: storage.StrPath) -> storage.Path:
 
 
 @contextlib.contextmanager
-def opened(
-    prefix: str | os.PathLike[str],
-) -> Iterator[Any]:
+def opened(prefix: str | os.PathLike[str]) -> Iterator[Any]:
     """Opens a bundle.
 
     TensorFlow finds a bundle by its prefix as a glob, but opens it by its
@@ -137,8 +135,7 @@ def read(prefix: str | os.PathLike[str]) -> dict[str, np.ndarray]:
 
 
 def write(
-    prefix: str | os.PathLike[str],
-    arrays: Mapping[str, tf.Tensor | np.ndarray],
+    prefix: str | os.PathLike[str], arrays: Mapping[str, tf.Tensor | np.ndarray]
 ) -> None:
     """Writes a bundle; a crash may leave a part of it.
 

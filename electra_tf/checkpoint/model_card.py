@@ -61,8 +61,7 @@ _TEXTS = {
         logits="[B, L, V], of each word",
     ),
     "encoder": _CardText(
-        "ElectraModel",
-        about="The encoder gives each token of a text a vector.",
+        "ElectraModel", about="The encoder gives each token of a text a vector."
     ),
     "sequence_classification": _CardText(
         SEQUENCE_CLASSIFICATION, "text-classification"

@@ -186,11 +186,7 @@ class ModelConfig(CommonConfig):
     width."""
 
     generator_sharing: str = one_of(
-        "embeddings",
-        "token_embeddings",
-        "gradient_disentangled",
-        "none",
-        "all",
+        "embeddings", "token_embeddings", "gradient_disentangled", "none", "all"
     )
     """What generator and discriminator share: the embeddings; of them the
     table of tokens alone; the generator's tables, to which the discriminator

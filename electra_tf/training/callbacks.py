@@ -141,11 +141,7 @@ class JsonLog(keras.callbacks.Callback):
     """
 
     def __init__(
-        self,
-        path: storage.StrPath,
-        *,
-        first_step: int,
-        phases: Sequence[Phase],
+        self, path: storage.StrPath, *, first_step: int, phases: Sequence[Phase]
     ) -> None:
         super().__init__()
         self._log = LineLog(path)
