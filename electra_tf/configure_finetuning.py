@@ -237,11 +237,7 @@ class RuntimeConfig(ComputeConfig):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FinetuningConfig:
-    """Trials of fine-tuning on one task, or on several together.
-
-    The parts `run`, `files` and `runtime` may differ when trials are resumed.
-    All others define the experiment.
-    """
+    """Trials of fine-tuning on one task, or on several together."""
 
     run: RunConfig
     task: TaskConfig
@@ -256,14 +252,13 @@ class FinetuningConfig:
     FREE_PARTS: ClassVar[frozenset[str]] = frozenset(
         {"run", "files", "runtime"}
     )
-    """The parts that may differ between runs of one experiment."""
+    """The parts that may differ when it is resumed; the others define it."""
 
     ORIGINAL_NAMES: ClassVar[Mapping[str, Mapping[Any, Mapping[str, Any]]]] = {
         "use_tpu": {True: {"strategy": "tpu"}, False: {}},
         "debug": {False: {}},
     }
-    """The original's hyperparameters that are others here: name -> value ->
-    our names and values."""
+    """The original's hyperparameters that are others here, for --hparams."""
 
     def __post_init__(self) -> None:
         batch = self.training.train_batch_size
@@ -275,16 +270,14 @@ class FinetuningConfig:
                 f"gradient_accumulation_steps={pieces}, "
                 f"train_batch_size={batch}."
             )
-        needs_dev = (
-            self.training.early_stopping or self.training.checkpoint == "best"
-        )
+        kept, patience = self.training.checkpoint, self.training.early_stopping
+        needs_dev = kept == "best" or patience
         if self.run.do_train and needs_dev and not self.run.do_eval:
             raise UserError(
                 "`do_eval` must be true in a training that looks at the dev "
-                "split. Received: do_eval=False, "
-                f"checkpoint={self.training.checkpoint}, "
-                f"early_stopping={self.training.early_stopping}. Set "
-                "--checkpoint=last --early_stopping=0 to do without."
+                f"split. Received: do_eval=False, checkpoint={kept}, "
+                f"early_stopping={patience}. Set --checkpoint=last "
+                "--early_stopping=0 to do without."
             )
 
     @property

@@ -96,11 +96,7 @@ class DataConfig(Checked):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PretrainingConfig:
-    """A pre-training run.
-
-    The parts `run` and `runtime` may differ when a run is resumed. All others
-    define the experiment.
-    """
+    """A pre-training run."""
 
     run: RunConfig
     corpus: CorpusConfig = CorpusConfig()
@@ -119,7 +115,7 @@ class PretrainingConfig:
     runtime: RuntimeConfig = RuntimeConfig()
 
     FREE_PARTS: ClassVar[frozenset[str]] = frozenset({"run", "runtime"})
-    """The parts that may differ between runs of one experiment."""
+    """The parts that may differ when it is resumed; the others define it."""
 
     ORIGINAL_NAMES: ClassVar[Mapping[str, Mapping[Any, Mapping[str, Any]]]] = {
         "electra_objective": {True: {}, False: {"objective": "mlm"}},
@@ -138,8 +134,7 @@ class PretrainingConfig:
         "use_tpu": {True: {"strategy": "tpu"}, False: {}},
         "debug": {False: {}},
     }
-    """The original's hyperparameters that are others here: name -> value ->
-    our names and values. Of two that say the same, the later wins."""
+    """The original's hyperparameters that are others here, for --hparams."""
 
     def __post_init__(self) -> None:
         longest = self.model.max_position_embeddings

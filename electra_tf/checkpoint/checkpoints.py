@@ -187,7 +187,7 @@ class Checkpoints:
         self.restore(path)
         return int(path.name.rpartition("-")[2])
 
-    def restore(self, path: str | os.PathLike[str]) -> None:
+    def restore(self, path: storage.StrPath) -> None:
         """Assigns every variable from a checkpoint.
 
         Args:
@@ -299,7 +299,7 @@ class Checkpoints:
                 storage.remove(f"{self._path(step)}{ending}")
 
     def _check_shapes(
-        self, path: str | os.PathLike[str], there: Mapping[str, list[int]]
+        self, path: storage.StrPath, there: Mapping[str, list[int]]
     ) -> None:
         """Compares names and shapes with those of the variables."""
         here = {name: v.shape.as_list() for name, v in self.variables.items()}

@@ -113,8 +113,7 @@ def parse(config_class: type[Config], arguments: Sequence[str]) -> Config:
         for flag in repeatable:
             flag.source = source
         _parse_words(values, [word.text for word in group], where)
-    flags_given = [values[name] for name in values if values[name].present]
-    given = {flag.name: flag.value for flag in flags_given}
+    given = {n: values[n].value for n in values if values[n].present}
     check_types(config_class, given)
     return build(config_class, given)
 
@@ -215,9 +214,7 @@ def _define_flags(config_class: type) -> flags.FlagValues:
         ("flagfile", "A file of flags, one on a line; # starts a comment."),
         ("hparams", "Values as a JSON dictionary or as a .json file of one."),
     ):
-        parser = flags.ArgumentParser()
-        flag = flags.Flag(parser, None, name, None, about)
-        flags.DEFINE_flag(flag, values, module_name="general")
+        flags.DEFINE_string(name, None, about, values, module_name="general")
     return values
 
 
@@ -294,9 +291,7 @@ def _expand(
         if name not in ("flagfile", "hparams"):
             yield word._replace(text=f"--{name}{value or ''}")
             continue
-        value = (
-            next(words, _Word("", "", "")).text if value is None else value[1:]
-        )
+        value = next(words, _NO_WORD).text if value is None else value[1:]
         if name == "flagfile":
             yield from _expand(_flagfile_words(value), originals)
         else:

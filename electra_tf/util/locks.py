@@ -55,7 +55,7 @@ class DirectoryLock:
     """
 
     def __init__(
-        self, directory: str | os.PathLike[str], name: str, way_out: str
+        self, directory: storage.StrPath, name: str, way_out: str
     ) -> None:
         self.path = pathlib.Path(directory, name)
         self._way_out = way_out
