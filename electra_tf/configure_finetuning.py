@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from electra_tf.config.columns import ColumnsConfig, FilesConfig
-from electra_tf.config.finetuning_optimizer import OptimizerConfig
+from electra_tf.config.optimizer import FinetuningOptimizerConfig
 from electra_tf.config.qa import QAConfig
 from electra_tf.config.runtime import ComputeConfig
 from electra_tf.util import storage, trial_directories
@@ -245,7 +245,7 @@ class FinetuningConfig:
     files: FilesConfig = FilesConfig()
     qa: QAConfig = QAConfig()
     sampling: SamplingConfig = SamplingConfig()
-    optimizer: OptimizerConfig = OptimizerConfig()
+    optimizer: FinetuningOptimizerConfig = FinetuningOptimizerConfig()
     training: TrainingConfig = TrainingConfig()
     runtime: RuntimeConfig = RuntimeConfig()
 
