@@ -17,6 +17,7 @@ from safetensors.numpy import load_file  # noqa: E402
 from electra_tf.checkpoint.hugging_face import (  # noqa: E402
     directory as hugging_face,
 )
+from electra_tf.checkpoint.hugging_face.config import CLASSES  # noqa: E402
 from electra_tf.model import tensor_ops  # noqa: E402
 from electra_tf.model.heads import (  # noqa: E402
     DiscriminatorPredictions,
@@ -34,14 +35,6 @@ pytestmark = pytest.mark.huggingface
 SIZES = {
     "small": {"embedding_size": 8, "hidden_size": 16, "num_attention_heads": 2},
     "base": {"embedding_size": 24, "hidden_size": 24, "num_attention_heads": 3},
-}
-CLASSES = {
-    "ElectraModel": "",
-    "ElectraForPreTraining": "",
-    "ElectraForMaskedLM": "",
-    "ElectraForSequenceClassification": "sequence_classification",
-    "ElectraForTokenClassification": "token_classification",
-    "ElectraForQuestionAnswering": "question_answering",
 }
 VOCAB_SIZE = 60
 VOCABULARY = Vocabulary(
@@ -171,7 +164,7 @@ def test_their_network_computes_the_same_here_and_comes_back_to_the_bit(
     assert weights.labels == (LABELS if is_labelled else ())
     assert_same(our_outputs(weights), their_outputs(model))
     weights = dataclasses.replace(weights, vocabulary=VOCABULARY)
-    hugging_face.write(tmp_path / "new", weights, kind=CLASSES[class_name])
+    hugging_face.write(tmp_path / "new", weights, kind=CLASSES[class_name].kind)
     old = load_file(tmp_path / "old" / "model.safetensors")
     new = load_file(tmp_path / "new" / "model.safetensors")
     assert old.keys() == new.keys()
@@ -194,7 +187,7 @@ def test_our_network_there_computes_the_same(class_name, size, tmp_path):
         for name, array in weights.arrays.items()
     }
     weights = dataclasses.replace(weights, arrays=arrays, vocabulary=VOCABULARY)
-    hugging_face.write(tmp_path / "new", weights, kind=CLASSES[class_name])
+    hugging_face.write(tmp_path / "new", weights, kind=CLASSES[class_name].kind)
     model, problems = getattr(transformers, class_name).from_pretrained(
         tmp_path / "new", output_loading_info=True
     )
