@@ -15,14 +15,13 @@ from typing import Any, ClassVar
 from electra_tf.config.columns import ColumnsConfig, FilesConfig
 from electra_tf.config.optimizer import FinetuningOptimizerConfig
 from electra_tf.config.qa import QAConfig
-from electra_tf.config.runtime import ComputeConfig
+from electra_tf.config.runtime import ComputeConfig, ModelDirConfig
 from electra_tf.util import storage, trial_directories
 from electra_tf.util.config_fields import (
     Checked,
     bounded,
     given_once,
     one_of,
-    require_directory_name,
 )
 from electra_tf.util.errors import UserError
 
@@ -44,11 +43,8 @@ class SamplingConfig(Checked):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RunConfig(Checked):
+class RunConfig(ModelDirConfig):
     """Steps of a run, and its directories."""
-
-    data_dir: str = ""
-    """Root of vocabulary, models and data of the tasks. Required."""
 
     model_name: str = ""
     """Names the directory <data_dir>/models/<model_name>, whose newest
@@ -84,27 +80,17 @@ class RunConfig(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.data_dir:
-            raise UserError(
-                "`data_dir` must be given. Received: nothing. Set --data_dir."
-            )
         if storage.is_remote(self.data_dir):
             raise UserError(
                 "`data_dir` must be a directory of this machine in "
                 f"fine-tuning. Received: data_dir={self.data_dir!r}. Name the "
                 "pre-trained model that lies elsewhere with --init_checkpoint."
             )
-        require_directory_name(self, "model_name", "<data_dir>/models")
         if self.ensemble and self.num_trials < 2:
             raise UserError(
                 "`ensemble` must be of two trials or more. Received: "
                 f"num_trials={self.num_trials}. Set --num_trials."
             )
-
-    @property
-    def model_dir(self) -> str:
-        """The directory of the pre-trained model, and of all results."""
-        return os.path.join(self.data_dir, "models", self.model_name)
 
     @property
     def tasks_dir(self) -> str:

@@ -26,7 +26,11 @@ from electra_tf.config.objectives import (
 )
 from electra_tf.config.optimizer import OptimizerConfig
 from electra_tf.config.phases import Phase
-from electra_tf.config.runtime import RuntimeConfig, TrainingConfig
+from electra_tf.config.runtime import (
+    ModelDirConfig,
+    RuntimeConfig,
+    TrainingConfig,
+)
 from electra_tf.util import storage
 from electra_tf.util.config_fields import (
     Checked,
@@ -34,20 +38,13 @@ from electra_tf.util.config_fields import (
     build,
     check_types,
     leaves,
-    require_directory_name,
 )
 from electra_tf.util.errors import UserError
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RunConfig(Checked):
+class RunConfig(ModelDirConfig):
     """The run: its directories and its steps."""
-
-    data_dir: str = ""
-    """Root of vocabulary, records and models. Required."""
-
-    model_name: str = ""
-    """Names the directory <data_dir>/models/<model_name>. Required."""
 
     do_train: bool = True
     """Train, from the newest checkpoint if there is one."""
@@ -60,20 +57,6 @@ class RunConfig(Checked):
 
     num_samples: int = bounded("at least 0", 8)
     """Rows in the table of samples that ends a run; 0 for no table."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.data_dir:
-            raise UserError(
-                "`data_dir` must name a directory. Received: nothing. Set "
-                "--data_dir."
-            )
-        require_directory_name(self, "model_name", "<data_dir>/models")
-
-    @property
-    def model_dir(self) -> str:
-        """The directory of checkpoints, logs and results."""
-        return os.path.join(self.data_dir, "models", self.model_name)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from electra_tf.util.config_fields import Checked, bounded, one_of
+from electra_tf.util.config_fields import Checked, bounded, one_of, required
 from electra_tf.util.errors import UserError
 
 _HERE = "electra_tf.analysis."
@@ -38,7 +38,7 @@ class AnalysisConfig(Checked):
     what: str = one_of(*ANALYSES)
     """Which analysis."""
 
-    model: str = ""
+    model: str = required("be a checkpoint")
     """Checkpoint of the model: of a run, of the original's, or of Hugging
     Face's, as convert_checkpoint takes it. Required."""
 
@@ -55,7 +55,7 @@ class AnalysisConfig(Checked):
     """Files or directories that thresholds, weights and temperatures are tuned
     on."""
 
-    test: tuple[str, ...] = ()
+    test: tuple[str, ...] = required("name files", ())
     """Files or directories that the figures are of. Required."""
 
     scores: tuple[str, ...] = ()
@@ -108,14 +108,6 @@ class AnalysisConfig(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.model:
-            raise UserError(
-                "`model` must be a checkpoint. Received: nothing. Set --model."
-            )
-        if not self.test:
-            raise UserError(
-                "`test` must name files. Received: nothing. Set --test."
-            )
         for name, readers in _READ_BY.items():
             if getattr(self, name) and self.what not in readers:
                 raise UserError(

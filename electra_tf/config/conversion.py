@@ -2,18 +2,17 @@
 
 import dataclasses
 
-from electra_tf.util.config_fields import Checked, bounded, one_of
-from electra_tf.util.errors import UserError
+from electra_tf.util.config_fields import Checked, bounded, one_of, required
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ConvertConfig(Checked):
     """Input, output and changes of a conversion."""
 
-    input: str = ""
+    input: str = required("be a path")
     """The checkpoint to read. Required."""
 
-    output: str = ""
+    output: str = required("be a path")
     """A new or empty directory to write to. Required."""
 
     source_format: str = one_of("auto", "tf1", "hf", "electra_tf")
@@ -65,11 +64,3 @@ class ConvertConfig(Checked):
 
     seed: int = 0
     """Seed of new rows."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("input", "output"):
-            if not getattr(self, name):
-                raise UserError(
-                    f"`{name}` must be a path. Received: nothing. Set --{name}."
-                )

@@ -1,12 +1,47 @@
 """The configuration of updates, and of the machine they run on.
 
-`ComputeConfig` is what pre-training and fine-tuning have in common; the other
-parts are pre-training's. It needs no TensorFlow.
+`ModelDirConfig` and `ComputeConfig` are what pre-training and fine-tuning have
+in common; the other parts are pre-training's. It needs no TensorFlow.
 """
 
 import dataclasses
+import os
+import re
 
-from electra_tf.util.config_fields import Checked, bounded, one_of, require
+from electra_tf.util.config_fields import (
+    Checked,
+    bounded,
+    one_of,
+    require,
+    required,
+)
+from electra_tf.util.errors import UserError
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ModelDirConfig(Checked):
+    """The directory of a pre-trained model."""
+
+    data_dir: str = required("name a directory")
+    """Root of vocabulary, data and models. Required."""
+
+    model_name: str = ""
+    """Names the directory <data_dir>/models/<model_name>. Required."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        name = self.model_name
+        if name in ("", ".", "..") or re.search("[/\0]", name):
+            raise UserError(
+                "`model_name` must be the name of a directory inside "
+                f"<data_dir>/models. Received: model_name={name!r}. Set "
+                "--model_name, for example to electra_small."
+            )
+
+    @property
+    def model_dir(self) -> str:
+        """The directory of checkpoints, logs and results."""
+        return os.path.join(self.data_dir, "models", self.model_name)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

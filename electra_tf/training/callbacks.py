@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, TextIO
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -32,20 +32,15 @@ class ProgressBar(keras.callbacks.Callback):
     Args:
       phases: of the training, which tell how large its updates are.
       shown: metric -> short name on the line.
-      stream: where to write; standard error by default.
     """
 
     def __init__(
-        self,
-        phases: Sequence[Phase],
-        *,
-        shown: dict[str, str],
-        stream: TextIO | None = None,
+        self, phases: Sequence[Phase], *, shown: dict[str, str]
     ) -> None:
         super().__init__()
         self.phases = phases
         self.shown = shown
-        self.stream = stream or sys.stderr
+        self.stream = sys.stderr
         self._speed = 0.0  # updates per second, smoothed
         self._tokens_per_second = 0.0  # without tracing; 0 until it is known
         self._phase = -1

@@ -65,17 +65,36 @@ def bounded(
     return dataclasses.field(default=default, metadata={"bounds": bounds})
 
 
+def required(
+    expected: str,
+    default: Any = "",  # noqa: ANN401 (as dataclasses.field)
+) -> Any:  # noqa: ANN401
+    """Returns a field that must not be empty.
+
+    Args:
+      expected: completes "`name` must ...".
+      default: of the field, empty.
+    """
+    return dataclasses.field(default=default, metadata={"required": expected})
+
+
 class Checked:
     """A configuration that checks its fields when it is made.
 
     Raises:
-      UserError: naming the first field that holds none of its choices, or is
-        out of its bounds.
+      UserError: naming the first field that holds none of its choices, is out
+        of its bounds, or is required and empty.
     """
 
     def __post_init__(self) -> None:
         require_choices(self)
         for field in dataclasses.fields(self):
+            expected = field.metadata.get("required")
+            if expected and not getattr(self, field.name):
+                raise UserError(
+                    f"`{field.name}` must {expected}. Received: nothing. Set "
+                    f"--{field.name}."
+                )
             if bounds := field.metadata.get("bounds"):
                 require(self, field.name, bounds, _within(bounds))
 
@@ -163,30 +182,6 @@ def _has_type(value: Any, hint: Any) -> bool:  # noqa: ANN401
         hint = int
     is_number = type(value) in (int, float)
     return type(value) is hint and (not is_number or abs(value) < 2**63)
-
-
-def require_directory_name(
-    config: Any,  # noqa: ANN401 (any dataclass)
-    name: str,
-    parent: str,
-) -> None:
-    """Checks a field that names a directory, so that none goes elsewhere.
-
-    Args:
-      config: the dataclass.
-      name: of the field.
-      parent: the directory that must hold the one it names.
-
-    Raises:
-      UserError: if it is a path, or nothing.
-    """
-    value = getattr(config, name)
-    if value in ("", ".", "..") or re.search("[/\0]", value):
-        raise UserError(
-            f"`{name}` must be the name of a directory inside {parent}. "
-            f"Received: {name}={value!r}. Set --{name}, for example to "
-            "electra_small."
-        )
 
 
 def check_words(words: Iterable[str], where: str) -> None:

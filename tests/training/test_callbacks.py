@@ -20,9 +20,10 @@ def one_phase(num_steps, batch_size):
 
 def progress_bar(phases, *, is_terminal=False, **shown):
     """Returns a bar and what it writes to."""
-    stream = io.StringIO()
-    stream.isatty = lambda: is_terminal
-    return callbacks.ProgressBar(phases, shown=shown, stream=stream), stream
+    bar = callbacks.ProgressBar(phases, shown=shown)
+    bar.stream = io.StringIO()
+    bar.stream.isatty = lambda: is_terminal
+    return bar, bar.stream
 
 
 @pytest.fixture
