@@ -172,7 +172,9 @@ class ColumnsConfig(Checked):
             self,
             "value_range",
             "the least and the greatest value",
-            lambda x: not x or _is_range(x),
+            lambda x: (
+                not x or (len(x) == 2 and -math.inf < x[0] < x[1] < math.inf)
+            ),
         )
         require(
             self,
@@ -275,9 +277,3 @@ class FilesConfig:
     tfds_data_dir: str = ""
     """Directory of prepared tfds data sets. Default: $TFDS_DATA_DIR or
     ~/tensorflow_datasets."""
-
-
-def _is_range(values: tuple[float, ...]) -> bool:
-    if len(values) != 2:
-        return False
-    return -math.inf < values[0] < values[1] < math.inf
