@@ -239,12 +239,8 @@ class UpdatedModel(keras.Model, abc.ABC):
             metrics = self.compute_losses(inputs, keys=keys, training=True)
             factors = self.loss_factors(keys)
             totals = {n: metrics[n].total * x for n, x in factors.items()}
-            loss = tf.add_n(
-                [
-                    tf.math.divide_no_nan(x, weights[n])
-                    for n, x in totals.items()
-                ]
-            )
+            divide = tf.math.divide_no_nan
+            loss = tf.add_n([divide(x, weights[n]) for n, x in totals.items()])
         gradients = tape.gradient(
             loss,
             [variable.value for variable in variables],
