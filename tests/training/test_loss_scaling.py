@@ -20,7 +20,7 @@ from tiny_regression import (
 from electra_tf.checkpoint import checkpoint_formats
 from electra_tf.checkpoint.checkpoints import Checkpoints
 from electra_tf.model.losses import LossTerm
-from electra_tf.pretrain import export, pretraining_run
+from electra_tf.pretrain import export
 from electra_tf.training import loss_scaling, training_utils, updates
 from electra_tf.util.errors import NonFiniteLossError
 
@@ -216,7 +216,7 @@ def test_pre_training_in_float16_learns_as_in_float32(tmp_path):
         assert all("gradient_norm" in t for t in terms)
     np.testing.assert_allclose(losses["float16"], losses["float32"], 2e-3)
     assert losses["float16"] != losses["float32"]
-    variables = pretraining_run.checkpoint_variables(model)
+    variables = tiny.checkpoint_variables(model)
     Checkpoints(tmp_path, variables).save(10)
     read = checkpoint_formats.read(
         str(tmp_path), num_attention_heads=2, generator_num_attention_heads=1
