@@ -1,5 +1,6 @@
 """Keras callbacks of a run: progress bar, JSON log, TensorBoard."""
 
+import datetime
 import json
 import math
 import os
@@ -194,7 +195,7 @@ class TensorBoardLog(keras.callbacks.Callback):
       directory: of the event files.
 
     Raises:
-      UserError: if the package `tensorboard` is not installed.
+      UserError: as `check_tensorboard`.
     """
 
     def __init__(self, directory: storage.StrPath) -> None:
@@ -242,8 +243,6 @@ def _cost(logs: dict[str, float]) -> str:
 
 def _clock(seconds: float) -> str:
     """Formats seconds as h:mm:ss, with days in front where there are any."""
-    minutes, seconds = divmod(int(seconds + 0.5), 60)
-    hours, minutes = divmod(minutes, 60)
-    days, hours = divmod(hours, 24)
-    clock = f"{hours}:{minutes:02}:{seconds:02}"
+    days, seconds = divmod(int(seconds + 0.5), 24 * 60 * 60)
+    clock = str(datetime.timedelta(seconds=seconds))
     return f"{days} d {clock}" if days else clock
