@@ -51,10 +51,7 @@ def given_once() -> Any:  # noqa: ANN401 (as dataclasses.field)
     return dataclasses.field(default=(), metadata={"given_once": True})
 
 
-def bounded(
-    bounds: str,
-    default: Any = dataclasses.MISSING,  # noqa: ANN401 (as dataclasses.field)
-) -> Any:  # noqa: ANN401
+def bounded(bounds: str, default: object = dataclasses.MISSING) -> Any:  # noqa: ANN401
     """Returns a field whose value must keep within bounds, or be None.
 
     Args:
@@ -65,10 +62,7 @@ def bounded(
     return dataclasses.field(default=default, metadata={"bounds": bounds})
 
 
-def required(
-    expected: str,
-    default: Any = "",  # noqa: ANN401 (as dataclasses.field)
-) -> Any:  # noqa: ANN401
+def required(expected: str, default: object = "") -> Any:  # noqa: ANN401
     """Returns a field that must not be empty.
 
     Args:
@@ -107,7 +101,7 @@ def _within(bounds: str) -> Callable[[float], bool]:
     return _RANGES[bounds]
 
 
-def require_choices(config: Any) -> None:  # noqa: ANN401 (any dataclass)
+def require_choices(config: object) -> None:
     """Checks the fields of a dataclass that `one_of` made.
 
     Raises:
@@ -120,10 +114,7 @@ def require_choices(config: Any) -> None:  # noqa: ANN401 (any dataclass)
 
 
 def require(
-    config: Any,  # noqa: ANN401 (any dataclass)
-    names: str,
-    expected: str,
-    is_met: Callable[[Any], bool],
+    config: object, names: str, expected: str, is_met: Callable[[Any], bool]
 ) -> None:
     """Checks fields of a dataclass.
 
@@ -170,7 +161,7 @@ def check_types(config_class: type, values: Mapping[str, Any]) -> None:
             )
 
 
-def _has_type(value: Any, hint: Any) -> bool:  # noqa: ANN401
+def _has_type(value: object, hint: object) -> bool:
     """Returns whether a value of JSON may stand in a field of a type."""
     kinds = typing.get_args(hint)
     if isinstance(value, list | tuple):

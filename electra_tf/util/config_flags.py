@@ -33,7 +33,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from absl import flags
 
-from electra_tf.util import console, files
+from electra_tf.util import console, files, storage
 from electra_tf.util.config_fields import (
     Config,
     Leaf,
@@ -126,14 +126,12 @@ def help_text(main: Callable, config_class: type) -> str:
     return "\n".join([about, *parts, ""])
 
 
-def save_config(path: str | os.PathLike[str], config: Any) -> None:  # noqa: ANN401
+def save_config(path: storage.StrPath, config: object) -> None:
     """Writes a configuration as JSON: part -> field -> value."""
     files.write_json(path, dataclasses.asdict(config))
 
 
-def load_config(
-    path: str | os.PathLike[str], config_class: type[Config]
-) -> Config:
+def load_config(path: storage.StrPath, config_class: type[Config]) -> Config:
     """Reads a configuration that `save_config` wrote.
 
     Raises:
@@ -159,8 +157,8 @@ def load_config(
 
 
 def check_same_experiment(
-    path: str | os.PathLike[str],
-    config: Any,  # noqa: ANN401
+    path: storage.StrPath,
+    config: object,
     *,
     way_out: str = "give another --model_name",
 ) -> None:
@@ -374,13 +372,13 @@ def _hparams_words(
             yield _Word(f"--{name}={_as_text(value)}", here, here)
 
 
-def _is_plain(value: Any) -> bool:  # noqa: ANN401 (any JSON)
+def _is_plain(value: object) -> bool:
     """Returns whether a value is one that a flag can have."""
     items = value if isinstance(value, list) else ()
     return not any(isinstance(item, list | dict) for item in items)
 
 
-def _as_text(value: Any) -> str:  # noqa: ANN401 (any JSON)
+def _as_text(value: object) -> str:
     """Writes a JSON value as it is written on a command line."""
     if isinstance(value, str):
         return value

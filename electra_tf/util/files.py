@@ -79,7 +79,7 @@ def atomic_open(path: storage.StrPath, mode: str) -> Iterator[IO]:
     sync(path.parent)
 
 
-def write_json(path: storage.StrPath, value: Any) -> None:  # noqa: ANN401
+def write_json(path: storage.StrPath, value: object) -> None:
     """Writes a value as indented JSON, atomically."""
     text = json.dumps(value, indent=2, ensure_ascii=False)
     atomic_write_text(path, text + "\n")
