@@ -88,9 +88,7 @@ def tokenizer_options(weights: Weights) -> dict[str, bool]:
 
 
 def make(
-    weights: Weights,
-    dtype: Policy = None,
-    **options: object,
+    weights: Weights, dtype: Policy = None, **options: object
 ) -> EncoderWithHead:
     """Makes a network with its weights.
 

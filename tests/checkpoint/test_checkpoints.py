@@ -140,9 +140,8 @@ def test_newest_and_milestones_are_kept(tmp_path, keep_max, milestones, kept):
     )
     assert saved.steps() == kept
     state = tf.train.get_checkpoint_state(str(tmp_path))
-    assert [
-        int(p.split("-")[-1]) for p in state.all_model_checkpoint_paths
-    ] == (kept)
+    paths = state.all_model_checkpoint_paths
+    assert [int(path.split("-")[-1]) for path in paths] == kept
     assert len(os.listdir(tmp_path)) == 2 * len(kept) + 1
 
 
