@@ -149,19 +149,19 @@ class ModelConfig(CommonConfig):
     model_size: str = one_of(*SIZES)
     """Hidden size and layers: 256 x 12, 768 x 12, 1024 x 24."""
 
-    hidden_size: int | None = None
+    hidden_size: int | None = bounded("at least 1", None)
     """Width of the hidden vectors, H. Default: by `model_size`."""
 
-    num_hidden_layers: int | None = None
+    num_hidden_layers: int | None = bounded("at least 1", None)
     """Transformer layers. Default: by `model_size`."""
 
-    num_attention_heads: int | None = None
+    num_attention_heads: int | None = bounded("at least 1", None)
     """Attention heads in each layer. Default: one for every 64 of H."""
 
-    intermediate_size: int | None = None
+    intermediate_size: int | None = bounded("at least 1", None)
     """Width of the feed-forward layers. Default: 4 H."""
 
-    embedding_size: int | None = None
+    embedding_size: int | None = bounded("at least 1", None)
     """Width of the embedding tables. Default: 128 for small, else H."""
 
     generator_layers: float = bounded("in (0, 1]", 1.0)
@@ -170,18 +170,18 @@ class ModelConfig(CommonConfig):
     generator_hidden_size: float = bounded("in (0, 1]", 0.25)
     """Width of the generator's hidden vectors, as a fraction of H."""
 
-    generator_num_hidden_layers: int | None = None
+    generator_num_hidden_layers: int | None = bounded("at least 1", None)
     """Layers of the generator. Default: by `generator_layers`."""
 
-    generator_width: int | None = None
+    generator_width: int | None = bounded("at least 1", None)
     """Width of the generator's hidden vectors. Default: by
     `generator_hidden_size`."""
 
-    generator_num_attention_heads: int | None = None
+    generator_num_attention_heads: int | None = bounded("at least 1", None)
     """Attention heads in each layer of the generator. Default: one for every
     64 of its width."""
 
-    generator_intermediate_size: int | None = None
+    generator_intermediate_size: int | None = bounded("at least 1", None)
     """Width of the generator's feed-forward layers. Default: 4 times its
     width."""
 
@@ -216,20 +216,16 @@ class ModelConfig(CommonConfig):
     def discriminator(self, vocab_size: int) -> BertConfig:
         """Returns the shape of the discriminator for a vocabulary."""
         size = SIZES[self.model_size]
-        hidden = _or(self.hidden_size, size.hidden_size)
-        embedding = _or(size.embedding_size, hidden)
+        hidden = self.hidden_size or size.hidden_size
+        heads = self.num_attention_heads or attention_heads(hidden)
         common = dataclasses.fields(CommonConfig)
         return BertConfig(
             vocab_size=vocab_size,
             hidden_size=hidden,
-            num_hidden_layers=_or(
-                self.num_hidden_layers, size.num_hidden_layers
-            ),
-            num_attention_heads=_or(
-                self.num_attention_heads, attention_heads(hidden)
-            ),
-            intermediate_size=_or(self.intermediate_size, 4 * hidden),
-            embedding_size=_or(self.embedding_size, embedding),
+            num_hidden_layers=self.num_hidden_layers or size.num_hidden_layers,
+            num_attention_heads=heads,
+            intermediate_size=self.intermediate_size or 4 * hidden,
+            embedding_size=self.embedding_size or size.embedding_size or hidden,
             **{field.name: getattr(self, field.name) for field in common},
         )
 
@@ -238,26 +234,19 @@ class ModelConfig(CommonConfig):
         full = self.discriminator(vocab_size)
         if self.generator_sharing == "all":
             return full
-        width = _or(
-            self.generator_width,
-            round(full.hidden_size * self.generator_hidden_size),
-        )
+        width = round(full.hidden_size * self.generator_hidden_size)
+        width = self.generator_width or width
         layers = round(full.num_hidden_layers * self.generator_layers)
+        heads = self.generator_num_attention_heads or attention_heads(width)
         has_own_tables = self.generator_sharing == "none"
         return dataclasses.replace(
             full,
             hidden_size=width,
-            num_hidden_layers=_or(self.generator_num_hidden_layers, layers),
-            num_attention_heads=_or(
-                self.generator_num_attention_heads, attention_heads(width)
-            ),
-            intermediate_size=_or(self.generator_intermediate_size, 4 * width),
+            num_hidden_layers=self.generator_num_hidden_layers or layers,
+            num_attention_heads=heads,
+            intermediate_size=self.generator_intermediate_size or 4 * width,
             embedding_size=width if has_own_tables else full.embedding_size,
         )
-
-
-def _or(value: int | None, default: int) -> int:
-    return default if value is None else value
 
 
 def attention_heads(width: int) -> int:
