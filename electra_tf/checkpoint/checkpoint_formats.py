@@ -14,11 +14,11 @@ Nothing but arrays, JSON and text is ever read.
 
 import dataclasses
 import itertools
+import math
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from electra_tf.checkpoint import architecture, bundles, checkpoints, weights
@@ -316,12 +316,8 @@ def _write_hugging_face(
 
 def sizes(described: Weights) -> dict[str, int]:
     """Returns the number of weights of each network, embeddings included."""
-    return {
-        network: sum(
-            int(np.prod(shape))
-            for shape in weights.select(described, network)
-            .architecture.shapes()
-            .values()
-        )
-        for network in described.networks
-    }
+    counts = {}
+    for network in described.networks:
+        shapes = weights.select(described, network).architecture.shapes()
+        counts[network] = sum(map(math.prod, shapes.values()))
+    return counts

@@ -234,14 +234,9 @@ class Checkpoints:
         They stand in the state file, or in the one that was to replace it.
         """
         path = self.directory / _STATE
-        named = [
-            name
-            for state in filter(
-                storage.exists, (path, files.unfinished_path(path))
-            )
-            for name in _NAME.findall(str(storage.read_bytes(state)))
-        ]
-        names = {name + ending for name in named}
+        states = filter(storage.exists, (path, files.unfinished_path(path)))
+        text = "".join(str(storage.read_bytes(state)) for state in states)
+        names = {name + ending for name in _NAME.findall(text)}
         return {x for x in names if storage.exists(self.directory / x)}
 
     def _sweep(self) -> None:

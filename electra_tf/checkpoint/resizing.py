@@ -66,10 +66,8 @@ def resize_vocabulary(
     for name, array in arrays.items():
         base = name.removesuffix("/adam_m").removesuffix("/adam_v")
         if base.endswith((_WORDS, f"{_WORDS}{DIFFERENCE}", _OUTPUT)):
-            fill = np.zeros_like(array[0])
+            fill = array.mean(0) if base == name else np.zeros_like(array[0])
             noise = 0.0
-            if base == name:
-                fill = array.mean(0)
             if name.endswith(_WORDS):
                 shape = (size, array.shape[1])
                 noise = np.clip(random.normal(size=shape), -2, 2) * scale
@@ -105,12 +103,9 @@ def resize_positions(weights: Weights, size: int) -> tuple[Weights, Resizing]:
         base = name.removesuffix("/adam_m").removesuffix("/adam_v")
         if not base.endswith((_POSITIONS, f"{_POSITIONS}{DIFFERENCE}")):
             continue
-        if base == name:
-            arrays[name] = np.resize(array, (size, array.shape[1]))
-        else:
-            grown = np.zeros((size, array.shape[1]), array.dtype)
-            grown[: len(array)] = array[:size]
-            arrays[name] = grown
+        arrays[name] = np.resize(array, (size, array.shape[1]))
+        if base != name:
+            arrays[name][len(array) :] = 0
     resized = dataclasses.replace(
         weights,
         arrays=arrays,
