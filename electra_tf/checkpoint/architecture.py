@@ -94,6 +94,14 @@ class Architecture:
         """Weights that the generator shares; all of them if it is absent."""
         return "all" if self.generator is None else self.sharing
 
+    def with_fields(self, **values: float | str) -> "Architecture":
+        """Returns the same with other values of fields of all encoders."""
+        generator = self.generator
+        if generator is not None:
+            generator = dataclasses.replace(generator, **values)
+        encoder = dataclasses.replace(self.encoder, **values)
+        return dataclasses.replace(self, encoder=encoder, generator=generator)
+
     def shapes(self) -> dict[str, Shape]:
         """Returns the shape of every weight by its name, without slots."""
         tables, own = TABLES, _OWN_TABLES[self.sharing]

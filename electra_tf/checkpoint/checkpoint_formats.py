@@ -224,16 +224,10 @@ def _read_bundle(path: str, heads: Mapping[str, int | None]) -> Weights:
     inferred = {"max_position_embeddings", "type_vocab_size"}  # from shapes
     common = architecture.COMMON_FIELDS - inferred
     values = {name: stored[name] for name in common & stored.keys()}
-    found = dataclasses.replace(
-        found,
-        encoder=dataclasses.replace(found.encoder, **values),
-        generator=found.generator
-        and dataclasses.replace(found.generator, **values),
-    )
     return Weights(
         origin=str(prefix),
         arrays=arrays,
-        architecture=found,
+        architecture=found.with_fields(**values),
         vocabulary=_vocabulary_beside(prefix.parent),
         do_lower_case=stored.get("do_lower_case"),
         strip_accents=stored.get("strip_accents"),

@@ -300,12 +300,7 @@ class SentenceConfig(Checked):
 
 
 def _check_rise(config: ObjectiveConfig | AdversarialConfig, name: str) -> None:
-    """Refuses what has risen before it begins to.
-
-    Args:
-      config: has the fields <name>_start_step and <name>_end_step.
-      name: of what rises.
-    """
+    """Refuses what has risen before it begins to."""
     first, last = f"{name}_start_step", f"{name}_end_step"
     start, end = getattr(config, first), getattr(config, last)
     if end < start:
