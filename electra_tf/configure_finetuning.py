@@ -13,7 +13,9 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from electra_tf.config.columns import ColumnsConfig, FilesConfig
-from electra_tf.config.optimizer import FinetuningOptimizerConfig
+from electra_tf.config.optimizer import (
+    FinetuningOptimizerConfig as OptimizerConfig,
+)
 from electra_tf.config.qa import QAConfig
 from electra_tf.config.runtime import ComputeConfig, ModelDirConfig
 from electra_tf.util import storage, trial_directories
@@ -231,7 +233,7 @@ class FinetuningConfig:
     files: FilesConfig = FilesConfig()
     qa: QAConfig = QAConfig()
     sampling: SamplingConfig = SamplingConfig()
-    optimizer: FinetuningOptimizerConfig = FinetuningOptimizerConfig()
+    optimizer: OptimizerConfig = OptimizerConfig()
     training: TrainingConfig = TrainingConfig()
     runtime: RuntimeConfig = RuntimeConfig()
 
