@@ -21,6 +21,7 @@ from electra_tf.util.errors import (
     UserError,
     explain,
 )
+from tests.fake_store import Killed
 
 _KERNEL = "electra/embeddings_project/kernel"
 _ENDINGS = ("data-00000-of-00001", "index")
@@ -245,10 +246,6 @@ def test_orphans_of_dead_runs_are_swept(tmp_path):
     ]
 
 
-class _Killed(BaseException):
-    """Ends a save as a signal would, at a place of our choice."""
-
-
 @pytest.mark.parametrize("moment", range(3))
 def test_save_that_dies_between_two_renames_hurts_nothing(
     tmp_path, monkeypatch, moment
@@ -259,12 +256,12 @@ def test_save_that_dies_between_two_renames_hurts_nothing(
 
     def dying_replace(source, target):
         if len(calls) == moment:
-            raise _Killed
+            raise Killed
         calls.append(target)
         replace(source, target)
 
     monkeypatch.setattr(os, "replace", dying_replace)
-    with pytest.raises(_Killed):
+    with pytest.raises(Killed):
         saved.save(2)
     monkeypatch.undo()
     # Renamed are data, index and state, in this order.
