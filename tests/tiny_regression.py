@@ -52,15 +52,13 @@ def replicas(count):
 def distribute(batch, strategy):
     """Returns a batch of `ROWS` rows, of which each replica has its share."""
     count = strategy.num_replicas_in_sync
-
-    def mine(number):
-        def rows(x):
-            return tf.constant(np.split(x, count)[number])
-
-        return tf.nest.map_structure(rows, batch)
-
     if count == 1:
-        return mine(0)
-    return strategy.experimental_distribute_values_from_function(
-        lambda context: mine(context.replica_id_in_sync_group)
-    )
+        return tf.nest.map_structure(tf.constant, batch)
+
+    def mine(context):
+        number = context.replica_id_in_sync_group
+        return tf.nest.map_structure(
+            lambda x: tf.constant(np.split(x, count)[number]), batch
+        )
+
+    return strategy.experimental_distribute_values_from_function(mine)
