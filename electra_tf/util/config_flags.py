@@ -45,8 +45,6 @@ from electra_tf.util.config_fields import (
 )
 from electra_tf.util.errors import ExitCode, UserError, shown
 
-Values = dict[str, Any]
-
 _HELP = {"-h", "--help", "--helpfull", "--helpshort"}
 _FLAG = re.compile(r"--?(?P<name>[A-Za-z][\w-]*)(?P<value>=.*)?", re.DOTALL)
 
@@ -139,7 +137,7 @@ def load_config(path: storage.StrPath, config_class: type[Config]) -> Config:
         had other fields outside the free parts.
     """
     stored = files.read_object(path)
-    free = _free_parts(config_class)
+    free = getattr(config_class, "FREE_PARTS", frozenset())
     known = {leaf.field.name: leaf for leaf in leaves(config_class)}
     fixed = {name for name in known if known[name].section not in free}
     if other := fixed ^ set(_experiment(stored, free)):
@@ -172,7 +170,7 @@ def check_same_experiment(
     Raises:
       UserError: listing the fields that differ, if any does.
     """
-    free = _free_parts(type(config))
+    free = getattr(config, "FREE_PARTS", frozenset())
     there = _experiment(files.read_object(path), free)
     # Through JSON and back, as what is there went.
     now = json.loads(json.dumps(dataclasses.asdict(config)))
@@ -193,11 +191,9 @@ def check_same_experiment(
         )
 
 
-def _free_parts(config_class: type) -> frozenset[str]:
-    return getattr(config_class, "FREE_PARTS", frozenset())
-
-
-def _experiment(parts: Mapping[str, Any], free: frozenset[str]) -> Values:
+def _experiment(
+    parts: Mapping[str, Any], free: frozenset[str]
+) -> dict[str, Any]:
     """Returns field -> value of the parts that are not free."""
     return flatten({name: parts[name] for name in parts if name not in free})
 
