@@ -13,16 +13,17 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from electra_tf.config.columns import ColumnsConfig, FilesConfig
-from electra_tf.config.finetuning_optimizer import OptimizerConfig
+from electra_tf.config.optimizer import (
+    FinetuningOptimizerConfig as OptimizerConfig,
+)
 from electra_tf.config.qa import QAConfig
-from electra_tf.config.runtime import ComputeConfig
+from electra_tf.config.runtime import ComputeConfig, ModelDirConfig
 from electra_tf.util import storage, trial_directories
 from electra_tf.util.config_fields import (
+    Checked,
+    bounded,
     given_once,
     one_of,
-    require,
-    require_choices,
-    require_directory_name,
 )
 from electra_tf.util.errors import UserError
 
@@ -30,29 +31,22 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SamplingConfig:
+class SamplingConfig(Checked):
     """Sampling of several tasks in one training."""
 
-    task_sampling_alpha: float = 1.0
+    task_sampling_alpha: float = bounded("in [0, 1]", 1.0)
     """Each of several tasks gets a share of the updates in proportion to
     (rows times epochs)^alpha: 1 for its share of the rows, 0.5 for that of
     their square roots, 0 for the same of all."""
 
-    task_sampling_alpha_end: float | None = None
+    task_sampling_alpha_end: float | None = bounded("in [0, 1]", None)
     """Alpha at the end of training, which it reaches in a straight line.
     Default: as at the beginning."""
 
-    def __post_init__(self) -> None:
-        alphas = "task_sampling_alpha task_sampling_alpha_end"
-        require(self, alphas, "in [0, 1]", lambda x: 0 <= x <= 1)
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RunConfig:
+class RunConfig(ModelDirConfig):
     """Steps of a run, and its directories."""
-
-    data_dir: str = ""
-    """Root of vocabulary, models and data of the tasks. Required."""
 
     model_name: str = ""
     """Names the directory <data_dir>/models/<model_name>, whose newest
@@ -68,14 +62,14 @@ class RunConfig:
     do_eval: bool = True
     """Evaluate on the dev split, in training and for the report."""
 
-    num_trials: int = 1
+    num_trials: int = bounded("at least 1", 1)
     """Trainings under different seeds."""
 
     write_test_outputs: bool = False
     """Predict the test splits, and write what GLUE's server takes. Those whose
     right answers are known are scored, too, by all trials."""
 
-    n_writes_test: int = 5
+    n_writes_test: int = bounded("at least 0", 5)
     """Trials, from the first on, whose answers to test splits are written."""
 
     ensemble: bool = False
@@ -87,29 +81,18 @@ class RunConfig:
     [plots]."""
 
     def __post_init__(self) -> None:
-        if not self.data_dir:
-            raise UserError(
-                "`data_dir` must be given. Received: nothing. Set --data_dir."
-            )
+        super().__post_init__()
         if storage.is_remote(self.data_dir):
             raise UserError(
                 "`data_dir` must be a directory of this machine in "
                 f"fine-tuning. Received: data_dir={self.data_dir!r}. Name the "
                 "pre-trained model that lies elsewhere with --init_checkpoint."
             )
-        require_directory_name(self, "model_name", "<data_dir>/models")
-        require(self, "num_trials", "at least 1", lambda n: n >= 1)
-        require(self, "n_writes_test", "at least 0", lambda n: n >= 0)
         if self.ensemble and self.num_trials < 2:
             raise UserError(
                 "`ensemble` must be of two trials or more. Received: "
                 f"num_trials={self.num_trials}. Set --num_trials."
             )
-
-    @property
-    def model_dir(self) -> str:
-        """The directory of the pre-trained model, and of all results."""
-        return os.path.join(self.data_dir, "models", self.model_name)
 
     @property
     def tasks_dir(self) -> str:
@@ -119,7 +102,7 @@ class RunConfig:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TaskConfig:
+class TaskConfig(Checked):
     """Tasks, their rows and heads."""
 
     task_names: tuple[str, ...] = given_once()
@@ -127,7 +110,7 @@ class TaskConfig:
     `task_kind`. Several with commas between share an encoder and are learned
     together. Required."""
 
-    max_seq_length: int | None = None
+    max_seq_length: int | None = bounded("at least 8", None)
     """Tokens a row may have; what is longer is cut. Default: each task's own,
     128 for sentences and pairs."""
 
@@ -144,7 +127,7 @@ class TaskConfig:
     skip_bad_rows: bool = False
     """Leave out rows that cannot be read, and count them."""
 
-    max_train_examples: int = 0
+    max_train_examples: int = bounded("at least 0", 0)
     """Train on so many examples of a task, chosen by the seed; 0 for all."""
 
     vocab_file: str = ""
@@ -157,6 +140,7 @@ class TaskConfig:
     """Drop accents when lower-casing; auto likewise."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         names = self.task_names
         if not names or len(set(names)) < len(names):
             raise UserError(
@@ -170,9 +154,6 @@ class TaskConfig:
                 "after it, as it names files and weights. Received: "
                 f"task_names={bad[0]!r}."
             )
-        require(self, "max_seq_length", "at least 8", lambda n: n >= 8)
-        require(self, "max_train_examples", "at least 0", lambda n: n >= 0)
-        require_choices(self)
 
     @property
     def task_name(self) -> str:
@@ -181,21 +162,21 @@ class TaskConfig:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TrainingConfig:
+class TrainingConfig(Checked):
     """Length, batch size, seed and restarts of a training."""
 
-    num_train_epochs: float | None = None
+    num_train_epochs: float | None = bounded("positive", None)
     """Times each row is seen. Default: each task's own; 10 for rte and sts,
     else 3."""
 
-    train_batch_size: int = 32
+    train_batch_size: int = bounded("at least 1", 32)
     """Rows in an update, over all replicas and micro-batches."""
 
-    hidden_dropout_prob: float | None = None
+    hidden_dropout_prob: float | None = bounded("in [0, 1)", None)
     """Share of hidden values dropped in training. Default: as in
     pre-training, or 0.1 if that had none."""
 
-    attention_probs_dropout_prob: float | None = None
+    attention_probs_dropout_prob: float | None = bounded("in [0, 1)", None)
     """Share of attention weights dropped in training. Default: as in
     pre-training, or 0.1 if that had none."""
 
@@ -204,7 +185,7 @@ class TrainingConfig:
     and files included. float16 scales the loss and skips updates whose
     gradients overflow; it is for GPUs without bfloat16."""
 
-    seed: int = 0
+    seed: int = bounded("at least 0", 0)
     """Seed of the first trial's head, order of rows and dropout."""
 
     init_checkpoint: str = ""
@@ -212,7 +193,7 @@ class TrainingConfig:
     also a fine-tuned one, whose head is dropped, or Hugging Face's
     directory."""
 
-    num_evaluations: int = 0
+    num_evaluations: int = bounded("at least 0", 0)
     """Evaluations on the dev split, evenly over the training, each with a
     checkpoint; 0 for one an epoch."""
 
@@ -220,51 +201,31 @@ class TrainingConfig:
     """Weights that a trial ends with: those of the best evaluation, of equals
     the one with the lower loss; or the last ones."""
 
-    early_stopping: int = 0
+    early_stopping: int = bounded("at least 0", 0)
     """Stop after so many evaluations without a better score; 0 for never."""
 
-    max_restarts: int = 2
+    max_restarts: int = bounded("at least 0", 2)
     """Times a trial is restarted, under another seed, when it failed: when
     it gives one answer to dev rows of several labels; to each task's."""
 
-    restart_learning_rate_factor: float = 1.0
+    restart_learning_rate_factor: float = bounded("in (0, 1]", 1.0)
     """Factor of the learning rate at each restart of a trial."""
-
-    def __post_init__(self) -> None:
-        counts = "num_evaluations early_stopping max_restarts seed"
-        rates = "hidden_dropout_prob attention_probs_dropout_prob"
-        require(self, rates, "in [0, 1)", lambda p: 0 <= p < 1)
-        require(self, "num_train_epochs", "positive", lambda x: x > 0)
-        factor = "restart_learning_rate_factor"
-        require(self, factor, "in (0, 1]", lambda x: 0 < x <= 1)
-        require(self, "train_batch_size", "at least 1", lambda n: n >= 1)
-        require(self, counts, "at least 0", lambda n: n >= 0)
-        require_choices(self)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RuntimeConfig(ComputeConfig):
     """Settings of fine-tuning that change nothing of its result."""
 
-    eval_batch_size: int = 64
+    eval_batch_size: int = bounded("at least 1", 64)
     """Rows in a batch of evaluation and prediction."""
 
-    iterations_per_loop: int = 100
+    iterations_per_loop: int = bounded("at least 1", 100)
     """Updates between two lines of the logs."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        counts = "eval_batch_size iterations_per_loop"
-        require(self, counts, "at least 1", lambda n: n >= 1)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FinetuningConfig:
-    """Trials of fine-tuning on one task, or on several together.
-
-    The parts `run`, `files` and `runtime` may differ when trials are resumed.
-    All others define the experiment.
-    """
+    """Trials of fine-tuning on one task, or on several together."""
 
     run: RunConfig
     task: TaskConfig
@@ -279,14 +240,13 @@ class FinetuningConfig:
     FREE_PARTS: ClassVar[frozenset[str]] = frozenset(
         {"run", "files", "runtime"}
     )
-    """The parts that may differ between runs of one experiment."""
+    """The parts that may differ when it is resumed; the others define it."""
 
     ORIGINAL_NAMES: ClassVar[Mapping[str, Mapping[Any, Mapping[str, Any]]]] = {
         "use_tpu": {True: {"strategy": "tpu"}, False: {}},
         "debug": {False: {}},
     }
-    """The original's hyperparameters that are others here: name -> value ->
-    our names and values."""
+    """The original's hyperparameters that are others here, for --hparams."""
 
     def __post_init__(self) -> None:
         batch = self.training.train_batch_size
@@ -298,16 +258,14 @@ class FinetuningConfig:
                 f"gradient_accumulation_steps={pieces}, "
                 f"train_batch_size={batch}."
             )
-        needs_dev = (
-            self.training.early_stopping or self.training.checkpoint == "best"
-        )
+        kept, patience = self.training.checkpoint, self.training.early_stopping
+        needs_dev = kept == "best" or patience
         if self.run.do_train and needs_dev and not self.run.do_eval:
             raise UserError(
                 "`do_eval` must be true in a training that looks at the dev "
-                "split. Received: do_eval=False, "
-                f"checkpoint={self.training.checkpoint}, "
-                f"early_stopping={self.training.early_stopping}. Set "
-                "--checkpoint=last --early_stopping=0 to do without."
+                f"split. Received: do_eval=False, checkpoint={kept}, "
+                f"early_stopping={patience}. Set --checkpoint=last "
+                "--early_stopping=0 to do without."
             )
 
     @property

@@ -26,27 +26,25 @@ from electra_tf.config.objectives import (
 )
 from electra_tf.config.optimizer import OptimizerConfig
 from electra_tf.config.phases import Phase
-from electra_tf.config.runtime import RuntimeConfig, TrainingConfig
+from electra_tf.config.runtime import (
+    ModelDirConfig,
+    RuntimeConfig,
+    TrainingConfig,
+)
 from electra_tf.util import storage
 from electra_tf.util.config_fields import (
+    Checked,
+    bounded,
     build,
     check_types,
     leaves,
-    require,
-    require_directory_name,
 )
 from electra_tf.util.errors import UserError
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RunConfig:
+class RunConfig(ModelDirConfig):
     """The run: its directories and its steps."""
-
-    data_dir: str = ""
-    """Root of vocabulary, records and models. Required."""
-
-    model_name: str = ""
-    """Names the directory <data_dir>/models/<model_name>. Required."""
 
     do_train: bool = True
     """Train, from the newest checkpoint if there is one."""
@@ -57,26 +55,12 @@ class RunConfig:
     do_export: bool = True
     """Export the encoder as SavedModels."""
 
-    num_samples: int = 8
+    num_samples: int = bounded("at least 0", 8)
     """Rows in the table of samples that ends a run; 0 for no table."""
-
-    def __post_init__(self) -> None:
-        if not self.data_dir:
-            raise UserError(
-                "`data_dir` must name a directory. Received: nothing. Set "
-                "--data_dir."
-            )
-        require_directory_name(self, "model_name", "<data_dir>/models")
-        require(self, "num_samples", "at least 0", lambda n: n >= 0)
-
-    @property
-    def model_dir(self) -> str:
-        """The directory of checkpoints, logs and results."""
-        return os.path.join(self.data_dir, "models", self.model_name)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class DataConfig:
+class DataConfig(Checked):
     """Records of a training, and their order."""
 
     pretrain_tfrecords: str = ""
@@ -88,21 +72,14 @@ class DataConfig:
     """Comma-separated globs of held-out records, of `max_seq_length`. Default:
     <data_dir>/pretrain_tfrecords/held_out_data.tfrecord*."""
 
-    shuffle_megabytes: int = 128
+    shuffle_megabytes: int = bounded("at least 1", 128)
     """Records are shuffled within groups of whole shards of about this size
     in MB."""
-
-    def __post_init__(self) -> None:
-        require(self, "shuffle_megabytes", "at least 1", lambda n: n >= 1)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PretrainingConfig:
-    """A pre-training run.
-
-    The parts `run` and `runtime` may differ when a run is resumed. All others
-    define the experiment.
-    """
+    """A pre-training run."""
 
     run: RunConfig
     corpus: CorpusConfig = CorpusConfig()
@@ -121,7 +98,7 @@ class PretrainingConfig:
     runtime: RuntimeConfig = RuntimeConfig()
 
     FREE_PARTS: ClassVar[frozenset[str]] = frozenset({"run", "runtime"})
-    """The parts that may differ between runs of one experiment."""
+    """The parts that may differ when it is resumed; the others define it."""
 
     ORIGINAL_NAMES: ClassVar[Mapping[str, Mapping[Any, Mapping[str, Any]]]] = {
         "electra_objective": {True: {}, False: {"objective": "mlm"}},
@@ -140,8 +117,7 @@ class PretrainingConfig:
         "use_tpu": {True: {"strategy": "tpu"}, False: {}},
         "debug": {False: {}},
     }
-    """The original's hyperparameters that are others here: name -> value ->
-    our names and values. Of two that say the same, the later wins."""
+    """The original's hyperparameters that are others here, for --hparams."""
 
     def __post_init__(self) -> None:
         longest = self.model.max_position_embeddings

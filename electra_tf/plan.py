@@ -33,6 +33,7 @@ from electra_tf.pretrain.plan_sizes import (
 from electra_tf.pretrain.planning import Budget, Candidate, Measured
 from electra_tf.util import config_flags, console, files, machine, tables
 from electra_tf.util.config_fields import (
+    bounded,
     leaves,
     one_of,
     require,
@@ -53,7 +54,7 @@ class TextConfig(CorpusConfig):
     """Packing of documents into rows, see run_pretraining; packed leaves next
     to no padding, which costs time."""
 
-    held_out_fraction: float = 0.005
+    held_out_fraction: float = bounded("in [0, 1)", 0.005)
     """Share of the documents kept for evaluation."""
 
 

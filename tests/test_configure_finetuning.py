@@ -48,7 +48,7 @@ def test_directories_are_the_originals():
     [
         (["--task_names="], "`task_names` must name a task.*nothing"),
         (["--task_names=sst,sst"], "each once.*sst, sst"),
-        (["--data_dir="], "`data_dir` must be given.*Set --data_dir"),
+        (["--data_dir="], "`data_dir` must name a dir.*Set --data_dir"),
         (["--data_dir=gs://b/d"], "this machine.*gs://b/d.*--init_checkpoint"),
         (["--model_name="], "inside <data_dir>/models.*Set --model_name"),
         (["--model_name=../../../x"], "model_name='../../../x'"),

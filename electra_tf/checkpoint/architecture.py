@@ -94,6 +94,14 @@ class Architecture:
         """Weights that the generator shares; all of them if it is absent."""
         return "all" if self.generator is None else self.sharing
 
+    def with_fields(self, **values: float | str) -> "Architecture":
+        """Returns the same with other values of fields of all encoders."""
+        generator = self.generator
+        if generator is not None:
+            generator = dataclasses.replace(generator, **values)
+        encoder = dataclasses.replace(self.encoder, **values)
+        return dataclasses.replace(self, encoder=encoder, generator=generator)
+
     def shapes(self) -> dict[str, Shape]:
         """Returns the shape of every weight by its name, without slots."""
         tables, own = TABLES, _OWN_TABLES[self.sharing]
@@ -150,7 +158,11 @@ def infer(
       UserError: naming the variables that are missing, of another shape, or
         have no place in any network.
     """
-    weights = {name: tuple(shapes[name]) for name in _weights(shapes)}
+    weights = {
+        name: tuple(shape)
+        for name, shape in shapes.items()
+        if name != STEP and not name.endswith(SLOTS)
+    }
     scopes = {name.partition("/")[0] for name in weights}
     towers = scopes & {"generator", *_TOWERS}
     is_two_tower = bool(towers & {*_TOWERS})
@@ -190,10 +202,10 @@ def size_flags(architecture: Architecture) -> dict[str, int | str]:
     if architecture.is_two_tower:
         flags["generator_type"] = "two_tower"
     scopes = {name.partition("/")[0] for name in architecture.extras}
-    is_one = architecture.generator is None and scopes <= {
-        "sentence_predictions"
-    }
-    if is_one and architecture.heads == (GENERATOR_HEAD,):
+    is_alone = architecture.generator is None and (
+        architecture.heads == (GENERATOR_HEAD,)
+    )
+    if is_alone and scopes <= {"sentence_predictions"}:
         flags["objective"] = "mlm"
     return flags
 
@@ -235,27 +247,13 @@ def _sharing(scope: str, shapes: Shapes) -> str:
     return {(): "embeddings", TABLES[1:]: "token_embeddings"}.get(own, "none")
 
 
-def _weights(shapes: Shapes) -> Iterator[str]:
-    """Yields the names that are neither slots nor the step."""
-    for name in shapes:
-        if name != STEP and not name.endswith(SLOTS):
-            yield name
-
-
 def _encoder(
     scope: str,
     shapes: Shapes,
     num_attention_heads: int | None,
     tables: BertConfig | None = None,
 ) -> BertConfig:
-    """Infers the sizes of one encoder from a few of its weights.
-
-    Args:
-      scope: root of its names.
-      shapes: of all weights.
-      num_attention_heads: None for the original's number.
-      tables: of the encoder that has the tables if this one has none.
-    """
+    """Infers the sizes of one encoder; `tables` has those it lacks."""
 
     def size(name: str, axis: int) -> int:
         shape = shapes.get(f"{scope}/{name}")
@@ -271,16 +269,15 @@ def _encoder(
 
     wide = "encoder/layer_0/intermediate/dense/kernel"
     hidden, intermediate = size(wide, 0), size(wide, 1)
-    heads = num_attention_heads
-    if heads is None:
-        heads = attention_heads(hidden)
+    if num_attention_heads is None:
+        num_attention_heads = attention_heads(hidden)
     matches = map(_LAYER.fullmatch, shapes)
     layers = {int(m[1]) for m in matches if m and m[0].startswith(f"{scope}/")}
     common = {
         "hidden_size": hidden,
         "num_hidden_layers": len(layers),
         "intermediate_size": intermediate,
-        "num_attention_heads": heads,
+        "num_attention_heads": num_attention_heads,
     }
     if tables is not None and f"{scope}/{_TABLE}" not in shapes:
         return dataclasses.replace(tables, **common)
@@ -326,13 +323,11 @@ def _check_slots(shapes: Shapes, weights: Shapes) -> None:
         for slot in SLOTS
         if name.partition("/")[0] in parts
     }
-    if text := shape_differences(
-        expected, slots, unexpected="without a weight"
-    ):
+    unexpected = "without a weight"
+    if text := shape_differences(expected, slots, unexpected=unexpected):
         raise UserError(
             "Adam's slots must be there for all weights of a network or for "
-            "none. "
-            f"Received:{text}"
+            f"none. Received:{text}"
         )
 
 

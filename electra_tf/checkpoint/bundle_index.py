@@ -60,10 +60,8 @@ def _check_array(
         raise ValueError(f"{name!r}, which is no array of numbers")
     # Also where another size is 0, as TensorFlow multiplies from the left.
     num_numbers = math.prod(size or 1 for size in sizes)
-    is_small = num_numbers * dtype.size <= max(num_bytes, 8)
-    if min(sizes, default=0) < 0 or len(sizes) > _MAX_DIMENSIONS:
-        is_small = False
-    if not is_small:
+    is_shape = min(sizes, default=0) >= 0 and len(sizes) <= _MAX_DIMENSIONS
+    if not is_shape or num_numbers * dtype.size > max(num_bytes, 8):
         raise ValueError(
             f"{name!r} of shape {sizes[:8]}, more than {num_bytes} bytes"
         )

@@ -66,9 +66,7 @@ def find(path: storage.StrPath) -> storage.Path:
 
 
 @contextlib.contextmanager
-def opened(
-    prefix: str | os.PathLike[str],
-) -> Iterator[Any]:
+def opened(prefix: storage.StrPath) -> Iterator[Any]:
     """Opens a bundle.
 
     TensorFlow finds a bundle by its prefix as a glob, but opens it by its
@@ -119,7 +117,7 @@ def _download(prefix: str, to: str) -> None:
             storage.download(path, to + path.removeprefix(prefix))
 
 
-def read(prefix: str | os.PathLike[str]) -> dict[str, np.ndarray]:
+def read(prefix: storage.StrPath) -> dict[str, np.ndarray]:
     """Reads all arrays of a bundle.
 
     Raises:
@@ -137,8 +135,7 @@ def read(prefix: str | os.PathLike[str]) -> dict[str, np.ndarray]:
 
 
 def write(
-    prefix: str | os.PathLike[str],
-    arrays: Mapping[str, tf.Tensor | np.ndarray],
+    prefix: storage.StrPath, arrays: Mapping[str, tf.Tensor | np.ndarray]
 ) -> None:
     """Writes a bundle; a crash may leave a part of it.
 
@@ -175,7 +172,7 @@ def publish(prefix: str, to: str) -> None:
 
 
 def damage(
-    prefix: str | os.PathLike[str], names: Collection[str] | None = None
+    prefix: storage.StrPath, names: Collection[str] | None = None
 ) -> str | None:
     """Reads a bundle in full, which verifies the checksum of each array.
 

@@ -14,11 +14,11 @@ Nothing but arrays, JSON and text is ever read.
 
 import dataclasses
 import itertools
+import math
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from electra_tf.checkpoint import architecture, bundles, checkpoints, weights
@@ -224,16 +224,10 @@ def _read_bundle(path: str, heads: Mapping[str, int | None]) -> Weights:
     inferred = {"max_position_embeddings", "type_vocab_size"}  # from shapes
     common = architecture.COMMON_FIELDS - inferred
     values = {name: stored[name] for name in common & stored.keys()}
-    found = dataclasses.replace(
-        found,
-        encoder=dataclasses.replace(found.encoder, **values),
-        generator=found.generator
-        and dataclasses.replace(found.generator, **values),
-    )
     return Weights(
         origin=str(prefix),
         arrays=arrays,
-        architecture=found,
+        architecture=found.with_fields(**values),
         vocabulary=_vocabulary_beside(prefix.parent),
         do_lower_case=stored.get("do_lower_case"),
         strip_accents=stored.get("strip_accents"),
@@ -316,12 +310,8 @@ def _write_hugging_face(
 
 def sizes(described: Weights) -> dict[str, int]:
     """Returns the number of weights of each network, embeddings included."""
-    return {
-        network: sum(
-            int(np.prod(shape))
-            for shape in weights.select(described, network)
-            .architecture.shapes()
-            .values()
-        )
-        for network in described.networks
-    }
+    counts = {}
+    for network in described.networks:
+        shapes = weights.select(described, network).architecture.shapes()
+        counts[network] = sum(map(math.prod, shapes.values()))
+    return counts

@@ -187,7 +187,7 @@ class Checkpoints:
         self.restore(path)
         return int(path.name.rpartition("-")[2])
 
-    def restore(self, path: str | os.PathLike[str]) -> None:
+    def restore(self, path: storage.StrPath) -> None:
         """Assigns every variable from a checkpoint.
 
         Args:
@@ -234,14 +234,9 @@ class Checkpoints:
         They stand in the state file, or in the one that was to replace it.
         """
         path = self.directory / _STATE
-        named = [
-            name
-            for state in filter(
-                storage.exists, (path, files.unfinished_path(path))
-            )
-            for name in _NAME.findall(str(storage.read_bytes(state)))
-        ]
-        names = {name + ending for name in named}
+        states = filter(storage.exists, (path, files.unfinished_path(path)))
+        text = "".join(str(storage.read_bytes(state)) for state in states)
+        names = {name + ending for name in _NAME.findall(text)}
         return {x for x in names if storage.exists(self.directory / x)}
 
     def _sweep(self) -> None:
@@ -299,7 +294,7 @@ class Checkpoints:
                 storage.remove(f"{self._path(step)}{ending}")
 
     def _check_shapes(
-        self, path: str | os.PathLike[str], there: Mapping[str, list[int]]
+        self, path: storage.StrPath, there: Mapping[str, list[int]]
     ) -> None:
         """Compares names and shapes with those of the variables."""
         here = {name: v.shape.as_list() for name, v in self.variables.items()}

@@ -1,7 +1,6 @@
 """Networks in Keras from a checkpoint of any format, and back."""
 
 import warnings
-from typing import Any
 
 from electra_tf.checkpoint import checkpoint_formats
 from electra_tf.checkpoint.architecture import (
@@ -30,7 +29,7 @@ def load(
     expected: type[EncoderWithHead] = EncoderWithHead,
     *,
     vocab_file: str = "",
-    **options: Any,  # noqa: ANN401 (those of the class)
+    **options: object,
 ) -> EncoderWithHead:
     """Loads a network that stands alone.
 
@@ -89,9 +88,7 @@ def tokenizer_options(weights: Weights) -> dict[str, bool]:
 
 
 def make(
-    weights: Weights,
-    dtype: Policy = None,
-    **options: Any,  # noqa: ANN401 (those of the class)
+    weights: Weights, dtype: Policy = None, **options: object
 ) -> EncoderWithHead:
     """Makes a network with its weights.
 

@@ -15,7 +15,7 @@ from electra_tf.checkpoint.hugging_face.config import (
     TOKEN_CLASSIFICATION,
 )
 from electra_tf.config.model import BertConfig
-from electra_tf.util import files, storage
+from electra_tf.util import files, storage, tables
 
 NAME = "README.md"
 
@@ -61,8 +61,7 @@ _TEXTS = {
         logits="[B, L, V], of each word",
     ),
     "encoder": _CardText(
-        "ElectraModel",
-        about="The encoder gives each token of a text a vector.",
+        "ElectraModel", about="The encoder gives each token of a text a vector."
     ),
     "sequence_classification": _CardText(
         SEQUENCE_CLASSIFICATION, "text-classification"
@@ -213,9 +212,7 @@ def _table(
     title: str, head: tuple[str, ...], rows: list[tuple[str, ...]]
 ) -> str:
     """Returns a section with a table; "" if it has no rows."""
-    lines = [head, tuple("---" for _ in head), *rows]
-    text = "".join(f"| {' | '.join(line)} |\n" for line in lines)
-    return f"## {title}\n\n{text}" if rows else ""
+    return f"## {title}\n\n{tables.markdown([head, *rows])}" if rows else ""
 
 
 def _loading(

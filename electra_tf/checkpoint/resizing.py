@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from electra_tf.checkpoint.architecture import DIFFERENCE, Architecture
+from electra_tf.checkpoint.architecture import DIFFERENCE
 from electra_tf.checkpoint.weights import Weights
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util.errors import UserError
@@ -66,10 +66,8 @@ def resize_vocabulary(
     for name, array in arrays.items():
         base = name.removesuffix("/adam_m").removesuffix("/adam_v")
         if base.endswith((_WORDS, f"{_WORDS}{DIFFERENCE}", _OUTPUT)):
-            fill = np.zeros_like(array[0])
+            fill = array.mean(0) if base == name else np.zeros_like(array[0])
             noise = 0.0
-            if base == name:
-                fill = array.mean(0)
             if name.endswith(_WORDS):
                 shape = (size, array.shape[1])
                 noise = np.clip(random.normal(size=shape), -2, 2) * scale
@@ -82,7 +80,7 @@ def resize_vocabulary(
     resized = dataclasses.replace(
         weights,
         arrays=arrays,
-        architecture=_with_sizes(weights.architecture, vocab_size=size),
+        architecture=weights.architecture.with_fields(vocab_size=size),
         vocabulary=vocabulary or _cut(weights.vocabulary, size),
     )
     return resized, Resizing(kept, size - kept, old - kept)
@@ -105,19 +103,11 @@ def resize_positions(weights: Weights, size: int) -> tuple[Weights, Resizing]:
         base = name.removesuffix("/adam_m").removesuffix("/adam_v")
         if not base.endswith((_POSITIONS, f"{_POSITIONS}{DIFFERENCE}")):
             continue
-        if base == name:
-            arrays[name] = np.resize(array, (size, array.shape[1]))
-        else:
-            grown = np.zeros((size, array.shape[1]), array.dtype)
-            grown[: len(array)] = array[:size]
-            arrays[name] = grown
-    resized = dataclasses.replace(
-        weights,
-        arrays=arrays,
-        architecture=_with_sizes(
-            weights.architecture, max_position_embeddings=size
-        ),
-    )
+        arrays[name] = np.resize(array, (size, array.shape[1]))
+        if base != name:
+            arrays[name][len(array) :] = 0
+    longer = weights.architecture.with_fields(max_position_embeddings=size)
+    resized = dataclasses.replace(weights, arrays=arrays, architecture=longer)
     kept = min(old, size)
     return resized, Resizing(kept, size - kept, old - kept)
 
@@ -144,14 +134,3 @@ def _cut(vocabulary: Vocabulary | None, size: int) -> Vocabulary | None:
     if vocabulary is None or vocabulary.size <= size:
         return vocabulary
     return dataclasses.replace(vocabulary, tokens=vocabulary.tokens[:size])
-
-
-def _with_sizes(architecture: Architecture, **sizes: int) -> Architecture:
-    generator = architecture.generator
-    if generator is not None:
-        generator = dataclasses.replace(generator, **sizes)
-    return dataclasses.replace(
-        architecture,
-        encoder=dataclasses.replace(architecture.encoder, **sizes),
-        generator=generator,
-    )

@@ -78,7 +78,7 @@ class Row(NamedTuple):
 
     name: str
     hugging_face: str
-    is_transposed: bool
+    is_transposed: bool = False
 
 
 def _row(module: str, leaf: str, their_leaf: str) -> Row:
@@ -89,11 +89,7 @@ def _row(module: str, leaf: str, their_leaf: str) -> Row:
 
 ROWS = (
     *(
-        Row(
-            f"electra/embeddings/{table}",
-            f"electra.embeddings.{table}.weight",
-            is_transposed=False,
-        )
+        Row(f"electra/embeddings/{table}", f"electra.embeddings.{table}.weight")
         for table in TABLES
     ),
     *(
@@ -103,11 +99,7 @@ ROWS = (
             _NORM if module.endswith("LayerNorm") else _LINEAR
         ).items()
     ),
-    Row(
-        "generator_predictions/output_bias",
-        "generator_lm_head.bias",
-        is_transposed=False,
-    ),
+    Row("generator_predictions/output_bias", "generator_lm_head.bias"),
 )
 
 

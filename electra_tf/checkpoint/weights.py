@@ -118,7 +118,7 @@ def select(weights: Weights, network: str) -> Weights:
             f"{' and '.join(weights.networks)}.{towers}"
         )
     if network != "generator":
-        weights = with_whole_tables(weights)
+        weights = _with_whole_tables(weights)
     old = weights.architecture
     head = _HEADS.get(network, "")
     encoder, scopes = old.encoder, {"electra": "electra"}
@@ -150,16 +150,10 @@ def select(weights: Weights, network: str) -> Weights:
     )
 
 
-def with_whole_tables(weights: Weights) -> Weights:
+def _with_whole_tables(weights: Weights) -> Weights:
     """Adds the generator's tables to the discriminator's differences, if any.
 
     The sums have the differences' slots: their gradients are the same.
-
-    Args:
-      weights: of one or two networks.
-
-    Returns:
-      The same networks, sharing nothing.
     """
     if weights.architecture.generator_sharing != _DISENTANGLED:
         return weights

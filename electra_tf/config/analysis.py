@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from electra_tf.util.config_fields import one_of, require, require_choices
+from electra_tf.util.config_fields import Checked, bounded, one_of, required
 from electra_tf.util.errors import UserError
 
 _HERE = "electra_tf.analysis."
@@ -32,13 +32,13 @@ _READ_BY: dict[str, tuple[str, ...]] = {
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class AnalysisConfig:
+class AnalysisConfig(Checked):
     """An analysis, its model and its text."""
 
     what: str = one_of(*ANALYSES)
     """Which analysis."""
 
-    model: str = ""
+    model: str = required("be a checkpoint")
     """Checkpoint of the model: of a run, of the original's, or of Hugging
     Face's, as convert_checkpoint takes it. Required."""
 
@@ -55,14 +55,14 @@ class AnalysisConfig:
     """Files or directories that thresholds, weights and temperatures are tuned
     on."""
 
-    test: tuple[str, ...] = ()
+    test: tuple[str, ...] = required("name files", ())
     """Files or directories that the figures are of. Required."""
 
     scores: tuple[str, ...] = ()
     """Scores to compare: electric, two_tower, discriminator, mlm. Default: all
     that the model can give; mlm takes a pass for each token."""
 
-    max_examples: int = 0
+    max_examples: int = bounded("at least 0", 0)
     """Examples of each file, chosen by the seed; 0 for all."""
 
     output_dir: str = ""
@@ -77,7 +77,7 @@ class AnalysisConfig:
     """Of prompts: a file of templates and label words, as
     configs/prompts/sst2.cfg. Required there."""
 
-    shots: int = 0
+    shots: int = bounded("at least 0", 0)
     """Of prompts: examples of each class, drawn from --dev, that a classifier
     over the scores of the label words learns from; 0 for none."""
 
@@ -85,10 +85,10 @@ class AnalysisConfig:
     """Analyse every kept checkpoint of a run, and draw the main figures over
     its FLOPs."""
 
-    batch_size: int = 32
+    batch_size: int = bounded("at least 1", 32)
     """Rows at once; no figure depends on it."""
 
-    max_seq_length: int = 0
+    max_seq_length: int = bounded("at least 0", 0)
     """Tokens of a row; longer texts are read in windows that overlap. Default:
     as many as in training, at most 512 where that is not known."""
 
@@ -103,26 +103,14 @@ class AnalysisConfig:
     seed: int = 0
     """Of all that is chosen at random."""
 
-    num_resamples: int = 1000
+    num_resamples: int = bounded("at least 100", 1000)
     """Bootstrap samples behind each 95 % interval."""
 
     def __post_init__(self) -> None:
-        if not self.model:
-            raise UserError(
-                "`model` must be a checkpoint. Received: nothing. Set --model."
-            )
-        if not self.test:
-            raise UserError(
-                "`test` must name files. Received: nothing. Set --test."
-            )
-        require_choices(self)
+        super().__post_init__()
         for name, readers in _READ_BY.items():
             if getattr(self, name) and self.what not in readers:
                 raise UserError(
                     f"`{name}` is read by --what={', '.join(readers)} alone. "
                     f"Received: --what={self.what}. Leave --{name} out."
                 )
-        require(self, "batch_size", "at least 1", lambda n: n >= 1)
-        counts = "max_examples max_seq_length shots"
-        require(self, counts, "at least 0", lambda n: n >= 0)
-        require(self, "num_resamples", "at least 100", lambda n: n >= 100)

@@ -10,10 +10,11 @@ import re
 from collections.abc import Mapping
 
 from electra_tf.util.config_fields import (
+    Checked,
+    bounded,
     given_once,
     one_of,
     require,
-    require_choices,
 )
 from electra_tf.util.errors import UserError
 
@@ -52,7 +53,7 @@ _SPLIT = re.compile(r"(train|dev\w*|test\w*|diagnostic)=(\S+)")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ColumnsConfig:
+class ColumnsConfig(Checked):
     """A custom task: its kind, and which column holds what.
 
     A column is a name of the first line of a .csv or .tsv file, a field of a
@@ -72,7 +73,7 @@ class ColumnsConfig:
     dev_file: str = ""
     """Rows to evaluate on. Default: <finetuning_data_dir>/<task>/dev.*."""
 
-    dev_fraction: float = 0.0
+    dev_fraction: float = bounded("in [0, 1)", 0.0)
     """Share of the training rows to hold out as dev rows, where there is no
     dev file. The text of a row decides, so that it stays where it is when
     others come, and equal texts are never on both sides."""
@@ -156,9 +157,8 @@ class ColumnsConfig:
     Default: train=train,dev=validation,test=test."""
 
     def __post_init__(self) -> None:
-        require_choices(self)
+        super().__post_init__()
         self._check_use()
-        require(self, "dev_fraction", "in [0, 1)", lambda p: 0 <= p < 1)
         require(
             self,
             "delimiter",
@@ -172,7 +172,9 @@ class ColumnsConfig:
             self,
             "value_range",
             "the least and the greatest value",
-            lambda x: not x or _is_range(x),
+            lambda x: (
+                not x or (len(x) == 2 and -math.inf < x[0] < x[1] < math.inf)
+            ),
         )
         require(
             self,
@@ -275,9 +277,3 @@ class FilesConfig:
     tfds_data_dir: str = ""
     """Directory of prepared tfds data sets. Default: $TFDS_DATA_DIR or
     ~/tensorflow_datasets."""
-
-
-def _is_range(values: tuple[float, ...]) -> bool:
-    if len(values) != 2:
-        return False
-    return -math.inf < values[0] < values[1] < math.inf

@@ -2,18 +2,17 @@
 
 import dataclasses
 
-from electra_tf.util.config_fields import one_of, require, require_choices
-from electra_tf.util.errors import UserError
+from electra_tf.util.config_fields import Checked, bounded, one_of, required
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ConvertConfig:
+class ConvertConfig(Checked):
     """Input, output and changes of a conversion."""
 
-    input: str = ""
+    input: str = required("be a path")
     """The checkpoint to read. Required."""
 
-    output: str = ""
+    output: str = required("be a path")
     """A new or empty directory to write to. Required."""
 
     source_format: str = one_of("auto", "tf1", "hf", "electra_tf")
@@ -35,11 +34,11 @@ class ConvertConfig:
     new_vocab_file: str = ""
     """Vocabulary of the output: words that both have keep their rows."""
 
-    vocab_size: int | None = None
+    vocab_size: int | None = bounded("at least 1", None)
     """Rows of the word embeddings in the output. Default: as many as the
     new vocabulary has words, or as the input has."""
 
-    max_position_embeddings: int | None = None
+    max_position_embeddings: int | None = bounded("at least 1", None)
     """Rows of the position embeddings in the output, the longest row it can
     read; new ones repeat the old. Default: as the input has."""
 
@@ -57,26 +56,11 @@ class ConvertConfig:
     )
     """Kind of a fine-tuned head, for hf; auto knows the original's tasks."""
 
-    num_attention_heads: int | None = None
+    num_attention_heads: int | None = bounded("at least 1", None)
     """Attention heads in each layer of the encoder, where no file says it."""
 
-    generator_num_attention_heads: int | None = None
+    generator_num_attention_heads: int | None = bounded("at least 1", None)
     """Attention heads in each layer of the generator, likewise."""
 
     seed: int = 0
     """Seed of new rows."""
-
-    def __post_init__(self) -> None:
-        require_choices(self)
-        require(
-            self,
-            "vocab_size max_position_embeddings num_attention_heads "
-            "generator_num_attention_heads",
-            "at least 1",
-            lambda n: n >= 1,
-        )
-        for name in ("input", "output"):
-            if not getattr(self, name):
-                raise UserError(
-                    f"`{name}` must be a path. Received: nothing. Set --{name}."
-                )

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 
 from electra_tf.config import phases as phases_lib
-from electra_tf.util.config_fields import one_of, require, require_choices
+from electra_tf.util.config_fields import Checked, bounded, one_of, require
 from electra_tf.util.errors import UserError
 
 ORIGINAL_FLAGS: Mapping[str, str] = {
@@ -20,7 +20,7 @@ BERT_VOCAB_SIZE = 30522
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class CorpusConfig:
+class CorpusConfig(Checked):
     """Configuration of a corpus and its records."""
 
     corpus: tuple[str, ...] = ()
@@ -47,7 +47,7 @@ class CorpusConfig:
     white space and, where text is lower-cased, its case. The text is read
     twice."""
 
-    max_member_bytes: int = 2**26
+    max_member_bytes: int = bounded("at least 1", 2**26)
     """Size of a text file in an archive above which it is left out, in
     bytes."""
 
@@ -59,15 +59,15 @@ class CorpusConfig:
     """Word pieces, one on a line, or a SentencePiece model. Default:
     <data_dir>/vocab.txt or <data_dir>/spm.model."""
 
-    vocab_size: int | None = None
+    vocab_size: int | None = bounded("at least 6", None)
     """Tokens to learn, or to expect in `vocab_file`. Default: 30522 when
     learned, else as many as the file has."""
 
-    pad_vocab_to_multiple: int = 1
+    pad_vocab_to_multiple: int = bounded("at least 1", 1)
     """Add unused tokens until the vocabulary has a multiple of so many: 8 may
     be faster on GPUs."""
 
-    vocab_sample_bytes: int = 2**27
+    vocab_sample_bytes: int = bounded("at least 0", 2**27)
     """Text to learn a vocabulary from, in bytes: documents from all of the
     corpus; 0 for all of them. It is held in memory."""
 
@@ -80,7 +80,7 @@ class CorpusConfig:
     strip_accents: bool = True
     """Remove accents; only where text is lower-cased, as in the original."""
 
-    max_seq_length: int = 128
+    max_seq_length: int = bounded("at least 5", 128)
     """Tokens in a row, [CLS] and [SEP] included; in the longest rows where
     there are phases or buckets."""
 
@@ -112,24 +112,17 @@ class CorpusConfig:
     begins with a sentence: for text of one paragraph a line. Rules find where
     sentences end, see data/sentence_splitter.py."""
 
-    held_out_fraction: float = 0.01
+    held_out_fraction: float = bounded("in [0, 1)", 0.01)
     """Share of the documents kept for evaluation."""
 
-    num_shards: int = 0
+    num_shards: int = bounded("at least 0", 0)
     """Files of training records; 0: as many as suit the size of the corpus."""
 
-    data_seed: int = 0
+    data_seed: int = bounded("at least 0", 0)
     """Seed of packing, split and shards."""
 
     def __post_init__(self) -> None:
-        require(self, "vocab_size", "at least 6", lambda n: n >= 6)
-        require(self, "max_seq_length", "at least 5", lambda n: n >= 5)
-        require(self, "held_out_fraction", "in [0, 1)", lambda p: 0 <= p < 1)
-        positive = "max_member_bytes pad_vocab_to_multiple"
-        require(self, positive, "at least 1", lambda n: n >= 1)
-        require(self, "vocab_sample_bytes", "at least 0", lambda n: n >= 0)
-        require(self, "num_shards data_seed", "at least 0", lambda n: n >= 0)
-        require_choices(self)
+        super().__post_init__()
         self._check_lengths()
         is_model = self.vocab_file.endswith(".model")
         if self.vocab_file and is_model != (self.tokenizer == "sentencepiece"):

@@ -1,23 +1,22 @@
 """The configuration of masking; needs no TensorFlow."""
 
 import dataclasses
-import math
 from typing import TypeVar
 
-from electra_tf.util.config_fields import one_of, require, require_choices
+from electra_tf.util.config_fields import Checked, bounded, one_of
 from electra_tf.util.errors import UserError
 
 Numbers = TypeVar("Numbers")  # a float or a tensor
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class MaskingConfig:
+class MaskingConfig(Checked):
     """Choice of the masked tokens, and what is shown in their place."""
 
-    mask_prob: float = 0.15
+    mask_prob: float = bounded("in (0, 1)", 0.15)
     """Share of the tokens of a row that are chosen."""
 
-    mask_prob_end: float | None = None
+    mask_prob_end: float | None = bounded("in (0, 1)", None)
     """Share at the end of the training, to which `mask_prob` changes linearly;
     the share of evaluation. Default: `mask_prob` throughout."""
 
@@ -28,18 +27,18 @@ class MaskingConfig:
     `max_ngram` words in a row, or a span of words (3.8 pieces on average); or
     single word pieces, the rare ones more often (`unigram_alpha`)."""
 
-    max_ngram: int = 3
+    max_ngram: int = bounded("at least 1", 3)
     """Words in the longest n-gram; n-grams are drawn with shares 1 / n."""
 
-    unigram_alpha: float = 0.5
+    unigram_alpha: float = bounded("at least 0", 0.5)
     """With the strategy unigram, a word piece that is n times as frequent as
     another is chosen with 1 / n ** unigram_alpha of its weight."""
 
-    mask_token_prob: float = 0.85
+    mask_token_prob: float = bounded("in [0, 1]", 0.85)
     """Share of the chosen tokens shown as [MASK]; the others are shown as they
     are, but for `random_token_prob`."""
 
-    random_token_prob: float = 0.0
+    random_token_prob: float = bounded("in [0, 1]", 0.0)
     """Share of the chosen tokens shown as a random word piece."""
 
     original_masking: bool = False
@@ -47,15 +46,7 @@ class MaskingConfig:
     of the tokens are then chosen. With the strategy uniform only."""
 
     def __post_init__(self) -> None:
-        probs = "mask_prob mask_prob_end"
-        shares = "mask_token_prob random_token_prob"
-        require(self, probs, "in (0, 1)", lambda p: 0 < p < 1)
-        require(self, shares, "in [0, 1]", lambda p: 0 <= p <= 1)
-        require(self, "max_ngram", "at least 1", lambda n: n >= 1)
-        require(
-            self, "unigram_alpha", "at least 0", lambda a: 0 <= a < math.inf
-        )
-        require_choices(self)
+        super().__post_init__()
         if self.mask_token_prob + self.random_token_prob > 1:
             raise UserError(
                 "`mask_token_prob` + `random_token_prob` must be at most 1. "

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from electra_tf.util.config_fields import one_of, require, require_choices
+from electra_tf.util.config_fields import Checked, bounded, one_of, require
 from electra_tf.util.errors import UserError, listed
 
 TABLES = ("word_embeddings", "token_type_embeddings", "position_embeddings")
@@ -39,22 +39,22 @@ SIZES = {
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class CommonConfig:
+class CommonConfig(Checked):
     """Fields that discriminator and generator have in common."""
 
-    hidden_dropout_prob: float = 0.1
+    hidden_dropout_prob: float = bounded("in [0, 1)", 0.1)
     """Share of hidden values dropped in training."""
 
-    attention_probs_dropout_prob: float = 0.1
+    attention_probs_dropout_prob: float = bounded("in [0, 1)", 0.1)
     """Share of attention weights dropped in training."""
 
-    max_position_embeddings: int = 512
+    max_position_embeddings: int = bounded("at least 1", 512)
     """Tokens in the longest row that can be read."""
 
-    type_vocab_size: int = 2
+    type_vocab_size: int = bounded("at least 1", 2)
     """Kinds of segments."""
 
-    initializer_range: float = 0.02
+    initializer_range: float = bounded("in (0, 1)", 0.02)
     """Standard deviation of the truncated normal that weights start from."""
 
     attention_initializer: str = one_of("truncated_normal", "neighbours")
@@ -63,14 +63,6 @@ class CommonConfig:
     sooner. How far it leans depends on width, length and `initializer_range`;
     in the demo a third of the first layer's attention, a twentieth of the
     second's."""
-
-    def __post_init__(self) -> None:
-        rates = "hidden_dropout_prob attention_probs_dropout_prob"
-        counts = "max_position_embeddings type_vocab_size"
-        require(self, rates, "in [0, 1)", lambda p: 0 <= p < 1)
-        require(self, counts, "at least 1", lambda n: n >= 1)
-        require(self, "initializer_range", "in (0, 1)", lambda x: 0 < x < 1)
-        require_choices(self)
 
     @property
     def has_dropout(self) -> bool:
@@ -91,31 +83,26 @@ class BertConfig(CommonConfig):
       UserError: if a value is out of range, or two do not fit.
     """
 
-    vocab_size: int
+    vocab_size: int = bounded("at least 1")
     """Word pieces in the vocabulary, V."""
 
-    hidden_size: int
+    hidden_size: int = bounded("at least 1")
     """Width of the hidden vectors, H."""
 
-    num_hidden_layers: int
+    num_hidden_layers: int = bounded("at least 1")
     """Transformer layers."""
 
-    num_attention_heads: int
+    num_attention_heads: int = bounded("at least 1")
     """Attention heads in each layer, A; divides `hidden_size`."""
 
-    intermediate_size: int
+    intermediate_size: int = bounded("at least 1")
     """Width of the feed-forward layers."""
 
-    embedding_size: int
+    embedding_size: int = bounded("at least 1")
     """Width of the embedding tables, E; projected to H where it differs."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        sizes = (
-            "vocab_size hidden_size num_hidden_layers num_attention_heads "
-            "intermediate_size embedding_size"
-        )
-        require(self, sizes, "at least 1", lambda n: n >= 1)
         width = self.hidden_size
         if width % self.num_attention_heads:
             numbers = range(1, min(width, _MAX_HEADS_TRIED) + 1)
@@ -162,48 +149,44 @@ class ModelConfig(CommonConfig):
     model_size: str = one_of(*SIZES)
     """Hidden size and layers: 256 x 12, 768 x 12, 1024 x 24."""
 
-    hidden_size: int | None = None
+    hidden_size: int | None = bounded("at least 1", None)
     """Width of the hidden vectors, H. Default: by `model_size`."""
 
-    num_hidden_layers: int | None = None
+    num_hidden_layers: int | None = bounded("at least 1", None)
     """Transformer layers. Default: by `model_size`."""
 
-    num_attention_heads: int | None = None
+    num_attention_heads: int | None = bounded("at least 1", None)
     """Attention heads in each layer. Default: one for every 64 of H."""
 
-    intermediate_size: int | None = None
+    intermediate_size: int | None = bounded("at least 1", None)
     """Width of the feed-forward layers. Default: 4 H."""
 
-    embedding_size: int | None = None
+    embedding_size: int | None = bounded("at least 1", None)
     """Width of the embedding tables. Default: 128 for small, else H."""
 
-    generator_layers: float = 1.0
+    generator_layers: float = bounded("in (0, 1]", 1.0)
     """Layers of the generator, as a fraction of the discriminator's."""
 
-    generator_hidden_size: float = 0.25
+    generator_hidden_size: float = bounded("in (0, 1]", 0.25)
     """Width of the generator's hidden vectors, as a fraction of H."""
 
-    generator_num_hidden_layers: int | None = None
+    generator_num_hidden_layers: int | None = bounded("at least 1", None)
     """Layers of the generator. Default: by `generator_layers`."""
 
-    generator_width: int | None = None
+    generator_width: int | None = bounded("at least 1", None)
     """Width of the generator's hidden vectors. Default: by
     `generator_hidden_size`."""
 
-    generator_num_attention_heads: int | None = None
+    generator_num_attention_heads: int | None = bounded("at least 1", None)
     """Attention heads in each layer of the generator. Default: one for every
     64 of its width."""
 
-    generator_intermediate_size: int | None = None
+    generator_intermediate_size: int | None = bounded("at least 1", None)
     """Width of the generator's feed-forward layers. Default: 4 times its
     width."""
 
     generator_sharing: str = one_of(
-        "embeddings",
-        "token_embeddings",
-        "gradient_disentangled",
-        "none",
-        "all",
+        "embeddings", "token_embeddings", "gradient_disentangled", "none", "all"
     )
     """What generator and discriminator share: the embeddings; of them the
     table of tokens alone; the generator's tables, to which the discriminator
@@ -213,12 +196,10 @@ class ModelConfig(CommonConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        fractions = "generator_layers generator_hidden_size"
         sizes = (
             "generator_num_hidden_layers generator_width "
             "generator_num_attention_heads generator_intermediate_size"
         )
-        require(self, fractions, "in (0, 1]", lambda x: 0 < x <= 1)
         if self.generator_sharing == "all":
             expected = "left out with generator_sharing=all"
             require(self, sizes, expected, lambda _: False)
@@ -235,20 +216,16 @@ class ModelConfig(CommonConfig):
     def discriminator(self, vocab_size: int) -> BertConfig:
         """Returns the shape of the discriminator for a vocabulary."""
         size = SIZES[self.model_size]
-        hidden = _or(self.hidden_size, size.hidden_size)
-        embedding = _or(size.embedding_size, hidden)
+        hidden = self.hidden_size or size.hidden_size
+        heads = self.num_attention_heads or attention_heads(hidden)
         common = dataclasses.fields(CommonConfig)
         return BertConfig(
             vocab_size=vocab_size,
             hidden_size=hidden,
-            num_hidden_layers=_or(
-                self.num_hidden_layers, size.num_hidden_layers
-            ),
-            num_attention_heads=_or(
-                self.num_attention_heads, attention_heads(hidden)
-            ),
-            intermediate_size=_or(self.intermediate_size, 4 * hidden),
-            embedding_size=_or(self.embedding_size, embedding),
+            num_hidden_layers=self.num_hidden_layers or size.num_hidden_layers,
+            num_attention_heads=heads,
+            intermediate_size=self.intermediate_size or 4 * hidden,
+            embedding_size=self.embedding_size or size.embedding_size or hidden,
             **{field.name: getattr(self, field.name) for field in common},
         )
 
@@ -257,26 +234,19 @@ class ModelConfig(CommonConfig):
         full = self.discriminator(vocab_size)
         if self.generator_sharing == "all":
             return full
-        width = _or(
-            self.generator_width,
-            round(full.hidden_size * self.generator_hidden_size),
-        )
+        width = round(full.hidden_size * self.generator_hidden_size)
+        width = self.generator_width or width
         layers = round(full.num_hidden_layers * self.generator_layers)
+        heads = self.generator_num_attention_heads or attention_heads(width)
         has_own_tables = self.generator_sharing == "none"
         return dataclasses.replace(
             full,
             hidden_size=width,
-            num_hidden_layers=_or(self.generator_num_hidden_layers, layers),
-            num_attention_heads=_or(
-                self.generator_num_attention_heads, attention_heads(width)
-            ),
-            intermediate_size=_or(self.generator_intermediate_size, 4 * width),
+            num_hidden_layers=self.generator_num_hidden_layers or layers,
+            num_attention_heads=heads,
+            intermediate_size=self.generator_intermediate_size or 4 * width,
             embedding_size=width if has_own_tables else full.embedding_size,
         )
-
-
-def _or(value: int | None, default: int) -> int:
-    return default if value is None else value
 
 
 def attention_heads(width: int) -> int:

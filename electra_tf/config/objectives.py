@@ -1,51 +1,48 @@
 """The configuration of objectives; needs no TensorFlow."""
 
 import dataclasses
-import math
 
 from electra_tf.config.masking import Numbers
 from electra_tf.config.objective_traits import TRAITS, Traits
-from electra_tf.util.config_fields import one_of, require, require_choices
+from electra_tf.util.config_fields import Checked, bounded, one_of, require
 from electra_tf.util.errors import UserError
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ObjectiveConfig:
+class ObjectiveConfig(Checked):
     """The pre-training objective."""
 
-    objective: str = dataclasses.field(
-        default="electra", metadata={"choices": TRAITS.keys()}
-    )
+    objective: str = one_of(*TRAITS)
     """The pre-training objective, each in a file of `pretrain/objectives`; see
     docs/objectives.md."""
 
-    gen_weight: float = 1.0
+    gen_weight: float = bounded("at least 0", 1.0)
     """Weight of the generator's loss."""
 
-    disc_weight: float = 50.0
+    disc_weight: float = bounded("at least 0", 50.0)
     """Weight of the discriminator's loss."""
 
-    disc_weight_start_step: int = 0
+    disc_weight_start_step: int = bounded("at least 0", 0)
     """Updates after which the weight of the discriminator's loss begins to
     rise from 0; before them what it alone trains stays as it is."""
 
-    disc_weight_end_step: int = 0
+    disc_weight_end_step: int = bounded("at least 0", 0)
     """Updates after which it has risen to `disc_weight`; it does so linearly,
     and with it the steps of what that loss alone trains. The loss that is
     reported has `disc_weight` throughout."""
 
-    corrector_weight: float = 1.0
+    corrector_weight: float = bounded("at least 0", 1.0)
     """Weight of the loss of an encoder that predicts which tokens stood where
     the generator replaced some."""
 
-    temperature: float = 1.0
+    temperature: float = bounded("positive", 1.0)
     """Temperature at which the generator is sampled."""
 
-    temperature_end: float | None = None
+    temperature_end: float | None = bounded("positive", None)
     """Temperature at the end of the training, to which `temperature` changes
     linearly; that of evaluation. Default: `temperature` throughout."""
 
-    top_k: int = 0
+    top_k: int = bounded("at least 0", 0)
     """Sample from so many of the likeliest tokens alone; 0: from all."""
 
     disallow_correct: bool = False
@@ -73,12 +70,7 @@ class ObjectiveConfig:
     does, and not from what is chosen of each row."""
 
     def __post_init__(self) -> None:
-        weights = "gen_weight disc_weight corrector_weight"
-        require(self, weights, "at least 0", lambda x: 0 <= x < math.inf)
-        temperatures = "temperature temperature_end"
-        require(self, temperatures, "positive", lambda x: 0 < x < math.inf)
-        require(self, "top_k", "at least 0", lambda k: k >= 0)
-        require_choices(self)
+        super().__post_init__()
         self._check_schedule()
         if self.generator_type == "uniform":
             expected = (
@@ -192,7 +184,7 @@ class ObjectiveConfig:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class AdversarialConfig:
+class AdversarialConfig(Checked):
     """Adversarial training of the generator (adversarial)."""
 
     adversarial_method: str = one_of("reinforce", "gumbel")
@@ -200,50 +192,43 @@ class AdversarialConfig:
     (REINFORCE, the paper's), or by a gradient through relaxed samples
     (straight-through Gumbel-Softmax)."""
 
-    adversarial_weight: float = 1.0
+    adversarial_weight: float = bounded("in [0, 1]", 1.0)
     """Share of the adversarial loss in the generator's, once it has risen; the
     rest is that of maximum likelihood."""
 
-    adversarial_start_step: int = 0
+    adversarial_start_step: int = bounded("at least 0", 0)
     """Updates after which that share begins to rise from 0."""
 
-    adversarial_end_step: int = 0
+    adversarial_end_step: int = bounded("at least 0", 0)
     """Updates after which that share has risen, linearly."""
 
-    baseline_weight: float = 1.0
+    baseline_weight: float = bounded("positive", 1.0)
     """Weight of the loss of the baseline that REINFORCE learns."""
 
-    gumbel_temperature: float = 1.0
+    gumbel_temperature: float = bounded("positive", 1.0)
     """Temperature of the relaxed samples; lower is closer to real ones."""
 
     def __post_init__(self) -> None:
-        positive = "baseline_weight gumbel_temperature"
-        require(self, "adversarial_weight", "in [0, 1]", lambda x: 0 <= x <= 1)
-        require(self, positive, "positive", lambda x: 0 < x < math.inf)
-        require_choices(self)
+        super().__post_init__()
         _check_rise(self, "adversarial")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class FastElectraConfig:
+class FastElectraConfig(Checked):
     """Temperature schedule of a frozen generator (fast_electra)."""
 
-    initial_temperature: float = 2.0
+    initial_temperature: float = bounded("positive", 2.0)
     """Temperature of sampling at the start; it falls towards `temperature`."""
 
-    temperature_time: float = 0.1
+    temperature_time: float = bounded("positive", 0.1)
     """Share of the training in which what is left to fall shrinks to 1 / e."""
-
-    def __post_init__(self) -> None:
-        names = "initial_temperature temperature_time"
-        require(self, names, "positive", lambda x: 0 < x < math.inf)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TwoStageConfig:
+class TwoStageConfig(Checked):
     """Training of a generator, then of a discriminator (two_stage)."""
 
-    generator_steps: int = 0
+    generator_steps: int = bounded("at least 0", 0)
     """Updates of the generator alone, before those of the discriminator; 0 for
     half of all."""
 
@@ -251,9 +236,6 @@ class TwoStageConfig:
     """Start the discriminator's encoder from the generator's, which must have
     the same shape. Without it the discriminator may learn nothing beyond the
     share of replaced tokens."""
-
-    def __post_init__(self) -> None:
-        require(self, "generator_steps", "at least 0", lambda n: n >= 0)
 
     def first_steps(self, num_train_steps: int) -> int:
         """Returns the updates of the generator alone.
@@ -265,55 +247,42 @@ class TwoStageConfig:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SelectionConfig:
+class SelectionConfig(Checked):
     """Selection of the right word among candidates (mc_bert, teams)."""
 
-    num_candidates: int = 5
+    num_candidates: int = bounded("at least 2", 5)
     """Candidates at each position: the right word and others drawn
     from the generator (teams); or <neither>, the right word if the token was
     replaced, and others (mc_bert)."""
 
-    selection_weight: float = 2.0
+    selection_weight: float = bounded("at least 0", 2.0)
     """Weight of the loss of the choice."""
 
-    num_detection_layers: int = 1
+    num_detection_layers: int = bounded("at least 1", 1)
     """Layers that teams has twice, the topmost: once for the choice and once
     for the discriminator."""
 
-    def __post_init__(self) -> None:
-        weight = "selection_weight"
-        require(self, "num_candidates", "at least 2", lambda n: n >= 2)
-        require(self, weight, "at least 0", lambda x: 0 <= x < math.inf)
-        require(self, "num_detection_layers", "at least 1", lambda n: n >= 1)
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ContrastConfig:
+class ContrastConfig(Checked):
     """Contrastive learning of texts and crops of them (coco_lm)."""
 
-    contrast_weight: float = 1.0
+    contrast_weight: float = bounded("at least 0", 1.0)
     """Weight of the contrastive loss."""
 
-    contrast_group: int = 8
+    contrast_group: int = bounded("at least 2", 8)
     """Neighbouring rows of a batch that are told from each other. They stay in
     one micro-batch of one replica, which hold a multiple of them."""
 
-    contrast_temperature: float = 1.0
+    contrast_temperature: float = bounded("positive", 1.0)
     """Temperature of the softmax over cosines."""
 
-    crop_share: float = 0.9
+    crop_share: float = bounded("in (0, 1]", 0.9)
     """Share of a row's tokens that its crop keeps."""
-
-    def __post_init__(self) -> None:
-        weight, temperature = "contrast_weight", "contrast_temperature"
-        require(self, weight, "at least 0", lambda x: 0 <= x < math.inf)
-        require(self, temperature, "positive", lambda x: 0 < x < math.inf)
-        require(self, "contrast_group", "at least 2", lambda n: n >= 2)
-        require(self, "crop_share", "in (0, 1]", lambda x: 0 < x <= 1)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SentenceConfig:
+class SentenceConfig(Checked):
     """Losses of a whole row (electra_sentence, mlm_sentence)."""
 
     sentence_loss: str = one_of(
@@ -323,28 +292,16 @@ class SentenceConfig:
     that of the neighbouring row; or whether the generator replaced any token
     of it (electra_sentence)."""
 
-    sentence_weight: float = 1.0
+    sentence_weight: float = bounded("at least 0", 1.0)
     """Weight of the loss named by `sentence_loss`."""
 
-    uncorrupted_share: float = 0.2
+    uncorrupted_share: float = bounded("in (0, 1)", 0.2)
     """Share of the rows that are not corrupted, with any_replaced."""
-
-    def __post_init__(self) -> None:
-        weight, share = "sentence_weight", "uncorrupted_share"
-        require(self, weight, "at least 0", lambda x: 0 <= x < math.inf)
-        require(self, share, "in (0, 1)", lambda x: 0 < x < 1)
-        require_choices(self)
 
 
 def _check_rise(config: ObjectiveConfig | AdversarialConfig, name: str) -> None:
-    """Refuses what has risen before it begins to.
-
-    Args:
-      config: has the fields <name>_start_step and <name>_end_step.
-      name: of what rises.
-    """
+    """Refuses what has risen before it begins to."""
     first, last = f"{name}_start_step", f"{name}_end_step"
-    require(config, f"{first} {last}", "at least 0", lambda n: n >= 0)
     start, end = getattr(config, first), getattr(config, last)
     if end < start:
         raise UserError(

@@ -8,7 +8,7 @@ import dataclasses
 import math
 from typing import Self
 
-from electra_tf.util.config_fields import require
+from electra_tf.util.config_fields import Checked, bounded, require
 from electra_tf.util.errors import UserError
 
 _SPECIAL = 3  # [CLS] question [SEP] context [SEP]
@@ -16,14 +16,14 @@ _QUESTION, _STRIDE = 64, 128  # the original's
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class QAConfig:
+class QAConfig(Checked):
     """Windows on the context, head and decoding of question answering."""
 
-    max_query_length: int | None = None
+    max_query_length: int | None = bounded("at least 1", None)
     """Tokens of a question that are read; what is longer is cut. Default: 64;
     in rows that lack the room for it, a quarter of them."""
 
-    doc_stride: int | None = None
+    doc_stride: int | None = bounded("at least 1", None)
     """Tokens from the beginning of one window on a context to that of the
     next. Default: 128; in rows that lack the room for it, half of what the
     question leaves."""
@@ -32,7 +32,7 @@ class QAConfig:
     """Choose the end of an answer by its start; without it, each by itself.
     Hugging Face's head has each by itself."""
 
-    beam_size: int = 20
+    beam_size: int = bounded("at least 1", 20)
     """Starts that are tried, and ends for each, with `joint_prediction`."""
 
     answerable_classifier: bool = True
@@ -43,13 +43,13 @@ class QAConfig:
     """Let that classifier see where an answer might start, not [CLS]
     alone."""
 
-    answerable_weight: float = 0.5
+    answerable_weight: float = bounded("at least 0", 0.5)
     """Weight of the loss of that classifier."""
 
-    max_answer_length: int = 30
+    max_answer_length: int = bounded("at least 1", 30)
     """Tokens in the longest answer."""
 
-    n_best_size: int = 20
+    n_best_size: int = bounded("at least 1", 20)
     """Answers that are kept for each question, and places that are tried for
     their start and their end without `joint_prediction`."""
 
@@ -64,14 +64,8 @@ class QAConfig:
     the original has their answer at [CLS], as here by default."""
 
     def __post_init__(self) -> None:
-        counts = (
-            "max_query_length doc_stride beam_size max_answer_length "
-            "n_best_size"
-        )
-        weight, threshold = "answerable_weight", "qa_na_threshold"
-        require(self, counts, "at least 1", lambda n: n >= 1)
-        require(self, weight, "at least 0", lambda x: 0 <= x < math.inf)
-        require(self, threshold, "a number", math.isfinite)
+        super().__post_init__()
+        require(self, "qa_na_threshold", "a number", math.isfinite)
 
     def threshold(self, head: str) -> float:
         """Returns `qa_na_threshold`, or the default of a kind of head."""

@@ -1,22 +1,57 @@
 """The configuration of updates, and of the machine they run on.
 
-`ComputeConfig` is what pre-training and fine-tuning have in common; the other
-parts are pre-training's. It needs no TensorFlow.
+`ModelDirConfig` and `ComputeConfig` are what pre-training and fine-tuning have
+in common; the other parts are pre-training's. It needs no TensorFlow.
 """
 
 import dataclasses
+import os
+import re
 
-from electra_tf.util.config_fields import one_of, require, require_choices
+from electra_tf.util.config_fields import (
+    Checked,
+    bounded,
+    one_of,
+    require,
+    required,
+)
+from electra_tf.util.errors import UserError
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TrainingConfig:
+class ModelDirConfig(Checked):
+    """The directory of a pre-trained model."""
+
+    data_dir: str = required("name a directory")
+    """Root of vocabulary, data and models. Required."""
+
+    model_name: str = ""
+    """Names the directory <data_dir>/models/<model_name>. Required."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        name = self.model_name
+        if name in ("", ".", "..") or re.search("[/\0]", name):
+            raise UserError(
+                "`model_name` must be the name of a directory inside "
+                f"<data_dir>/models. Received: model_name={name!r}. Set "
+                "--model_name, for example to electra_small."
+            )
+
+    @property
+    def model_dir(self) -> str:
+        """The directory of checkpoints, logs and results."""
+        return os.path.join(self.data_dir, "models", self.model_name)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainingConfig(Checked):
     """Length, batch size, precision and seed of a training."""
 
-    num_train_steps: int = 1_000_000
+    num_train_steps: int = bounded("at least 1", 1_000_000)
     """Updates."""
 
-    train_batch_size: int = 128
+    train_batch_size: int = bounded("at least 1", 128)
     """Rows in an update, over all replicas and micro-batches; a phase of
     `seq_length_phases` may have its own number."""
 
@@ -25,7 +60,7 @@ class TrainingConfig:
     weights, sums and files included. float16 scales the loss and skips
     updates whose gradients overflow; it is for GPUs without bfloat16."""
 
-    seed: int = 0
+    seed: int = bounded("at least 0", 0)
     """Seed of initial weights, data order, masking, sampling and dropout."""
 
     init_checkpoint: str = ""
@@ -46,28 +81,22 @@ class TrainingConfig:
     reset_step: bool = False
     """Count updates from 0 after `init_checkpoint`, whose slots are kept."""
 
-    def __post_init__(self) -> None:
-        counts = "num_train_steps train_batch_size"
-        require(self, counts, "at least 1", lambda n: n >= 1)
-        require(self, "seed", "at least 0", lambda n: n >= 0)
-        require_choices(self)
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ComputeConfig:
+class ComputeConfig(Checked):
     """Settings that change the speed of any training but not its result."""
 
-    gradient_accumulation_steps: int = 1
+    gradient_accumulation_steps: int = bounded("at least 1", 1)
     """Micro-batches in an update: more of them need less memory."""
 
-    save_checkpoints_steps: int = 1000
+    save_checkpoints_steps: int = bounded("at least 1", 1000)
     """Updates between two checkpoints."""
 
     strategy: str = one_of("auto", "one", "mirrored", "multi_worker", "tpu")
     """Devices: one device, all GPUs of this machine, the machines of
     TF_CONFIG, or a TPU; auto takes what it finds."""
 
-    join_timeout: int = 120
+    join_timeout: int = bounded("at least 1", 120)
     """Seconds to wait for the other machines of TF_CONFIG to start."""
 
     jit_compile: str = one_of("auto", "true", "false")
@@ -95,19 +124,12 @@ class ComputeConfig:
     """Keep freed memory for the next update instead of returning it to the
     system, which is faster. Of the GNU C library."""
 
-    def __post_init__(self) -> None:
-        counts = (
-            "gradient_accumulation_steps save_checkpoints_steps join_timeout"
-        )
-        require(self, counts, "at least 1", lambda n: n >= 1)
-        require_choices(self)
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RuntimeConfig(ComputeConfig):
     """Settings of pre-training that change nothing of its result."""
 
-    num_processes: int = 0
+    num_processes: int = bounded("at least 0", 0)
     """Processes that build records; 0: one a core."""
 
     skip_corrupt_records: bool = False
@@ -119,17 +141,17 @@ class RuntimeConfig(ComputeConfig):
     """Read and verify all records before training, also those that were
     verified before and have not changed since, and however large they are."""
 
-    eval_batch_size: int = 128
+    eval_batch_size: int = bounded("at least 1", 128)
     """Rows in a batch of evaluation, over all replicas."""
 
-    num_eval_steps: int = 0
+    num_eval_steps: int = bounded("at least 0", 0)
     """Batches of evaluation; 0 for every held-out record."""
 
-    iterations_per_loop: int = 200
+    iterations_per_loop: int = bounded("at least 1", 200)
     """Updates between two lines of the logs; with several workers signals
     wait for as many."""
 
-    keep_checkpoint_max: int = 5
+    keep_checkpoint_max: int = bounded("at least 0", 5)
     """Newest checkpoints that are kept; 0 for all."""
 
     checkpoint_milestones: tuple[float, ...] = (0.0625, 0.125, 0.25, 0.5)
@@ -142,10 +164,6 @@ class RuntimeConfig(ComputeConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        positive = "eval_batch_size iterations_per_loop"
-        others = "num_processes num_eval_steps keep_checkpoint_max"
-        require(self, positive, "at least 1", lambda n: n >= 1)
-        require(self, others, "at least 0", lambda n: n >= 0)
         require(
             self,
             "checkpoint_milestones",

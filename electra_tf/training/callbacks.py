@@ -1,12 +1,13 @@
 """Keras callbacks of a run: progress bar, JSON log, TensorBoard."""
 
+import datetime
 import json
 import math
 import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, TextIO
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -32,20 +33,15 @@ class ProgressBar(keras.callbacks.Callback):
     Args:
       phases: of the training, which tell how large its updates are.
       shown: metric -> short name on the line.
-      stream: where to write; standard error by default.
     """
 
     def __init__(
-        self,
-        phases: Sequence[Phase],
-        *,
-        shown: dict[str, str],
-        stream: TextIO | None = None,
+        self, phases: Sequence[Phase], *, shown: dict[str, str]
     ) -> None:
         super().__init__()
         self.phases = phases
         self.shown = shown
-        self.stream = stream or sys.stderr
+        self.stream = sys.stderr
         self._speed = 0.0  # updates per second, smoothed
         self._tokens_per_second = 0.0  # without tracing; 0 until it is known
         self._phase = -1
@@ -141,11 +137,7 @@ class JsonLog(keras.callbacks.Callback):
     """
 
     def __init__(
-        self,
-        path: storage.StrPath,
-        *,
-        first_step: int,
-        phases: Sequence[Phase],
+        self, path: storage.StrPath, *, first_step: int, phases: Sequence[Phase]
     ) -> None:
         super().__init__()
         self._log = LineLog(path)
@@ -203,7 +195,7 @@ class TensorBoardLog(keras.callbacks.Callback):
       directory: of the event files.
 
     Raises:
-      UserError: if the package `tensorboard` is not installed.
+      UserError: as `check_tensorboard`.
     """
 
     def __init__(self, directory: storage.StrPath) -> None:
@@ -251,8 +243,6 @@ def _cost(logs: dict[str, float]) -> str:
 
 def _clock(seconds: float) -> str:
     """Formats seconds as h:mm:ss, with days in front where there are any."""
-    minutes, seconds = divmod(int(seconds + 0.5), 60)
-    hours, minutes = divmod(minutes, 60)
-    days, hours = divmod(hours, 24)
-    clock = f"{hours}:{minutes:02}:{seconds:02}"
+    days, seconds = divmod(int(seconds + 0.5), 24 * 60 * 60)
+    clock = str(datetime.timedelta(seconds=seconds))
     return f"{days} d {clock}" if days else clock

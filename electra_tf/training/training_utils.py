@@ -224,7 +224,7 @@ class _Pace:
         return {"steps_per_second": self.steps_per_second}
 
 
-class StopSignal:
+class StopSignal(contextlib.ExitStack):
     """Remembers SIGTERM, SIGINT or SIGHUP while open.
 
     A second one stops at once.
@@ -234,18 +234,12 @@ class StopSignal:
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self.received = False
 
     def __enter__(self) -> "StopSignal":
-        self._previous = {
-            number: signal.signal(number, self._receive)
-            for number in signals.stop_signals()
-        }
+        self.enter_context(signals.handled_by(self._receive))
         return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._previous.items():
-            signal.signal(number, handler)
 
     def _receive(self, number: int, _: object) -> None:
         if self.received:

@@ -91,12 +91,8 @@ class UpdatedModel(keras.Model, abc.ABC):
 
     def total_loss(self, metrics: Metrics) -> tf.Tensor:
         """Returns the weighted sum of the losses' means, float32 scalar."""
-        return tf.add_n(
-            [
-                metrics[name].mean() * weight
-                for name, weight in self.loss_weights.items()
-            ]
-        )
+        weights = self.loss_weights
+        return tf.add_n([metrics[n].mean() * x for n, x in weights.items()])
 
     def loss_factors(self, keys: RandomKeys) -> dict[str, float | tf.Tensor]:
         """Returns the factor of each loss in the gradient of an update.
@@ -163,17 +159,14 @@ class UpdatedModel(keras.Model, abc.ABC):
         """
         norm = optimization.global_norm(variables, gradients, lookups)
         clip_norm = self.config.optimizer.clip_norm
-        paths = [variable.path for variable in variables]
-        by_path = dict(zip(paths, gradients, strict=True))
+        pairs = zip(variables, gradients, strict=True)
+        by_path = {variable.path: gradient for variable, gradient in pairs}
         is_applied = None
         found = {"gradient_norm": LossTerm(norm, tf.constant(1.0))}
         if self.loss_scale:
             is_applied, found = self.loss_scale.judge(norm)
         self.optimizer.apply_reduced(
-            [
-                by_path.get(variable.path)
-                for variable in self.trainable_variables
-            ],
+            [by_path.get(v.path) for v in self.trainable_variables],
             scale=optimization.clip_scale(norm, clip_norm),
             is_applied=is_applied,
         )
@@ -244,14 +237,10 @@ class UpdatedModel(keras.Model, abc.ABC):
         variables = self.variables_of(inputs)
         with tf.GradientTape() as tape:
             metrics = self.compute_losses(inputs, keys=keys, training=True)
-            loss = tf.add_n(
-                [
-                    tf.math.divide_no_nan(
-                        metrics[name].total * factor, weights[name]
-                    )
-                    for name, factor in self.loss_factors(keys).items()
-                ]
-            )
+            factors = self.loss_factors(keys)
+            totals = {n: metrics[n].total * x for n, x in factors.items()}
+            divide = tf.math.divide_no_nan
+            loss = tf.add_n([divide(x, weights[n]) for n, x in totals.items()])
         gradients = tape.gradient(
             loss,
             [variable.value for variable in variables],

@@ -5,6 +5,7 @@ import dataclasses
 import functools
 import inspect
 import itertools
+import math
 import re
 import textwrap
 import typing
@@ -14,6 +15,14 @@ from typing import Any, NamedTuple, TypeVar
 from electra_tf.util.errors import UserError, shown
 
 Config = TypeVar("Config")
+
+_RANGES: Mapping[str, Callable[[float], bool]] = {
+    "positive": lambda x: 0 < x < math.inf,
+    "in (0, 1)": lambda x: 0 < x < 1,
+    "in (0, 1]": lambda x: 0 < x <= 1,
+    "in [0, 1)": lambda x: 0 <= x < 1,
+    "in [0, 1]": lambda x: 0 <= x <= 1,
+}
 
 
 class Leaf(NamedTuple):
@@ -42,7 +51,57 @@ def given_once() -> Any:  # noqa: ANN401 (as dataclasses.field)
     return dataclasses.field(default=(), metadata={"given_once": True})
 
 
-def require_choices(config: Any) -> None:  # noqa: ANN401 (any dataclass)
+def bounded(bounds: str, default: object = dataclasses.MISSING) -> Any:  # noqa: ANN401
+    """Returns a field whose value must keep within bounds, or be None.
+
+    Args:
+      bounds: "at least N", "positive" or "in " one of the intervals from 0
+        to 1, as "in [0, 1)".
+      default: of the field.
+    """
+    return dataclasses.field(default=default, metadata={"bounds": bounds})
+
+
+def required(expected: str, default: object = "") -> Any:  # noqa: ANN401
+    """Returns a field that must not be empty.
+
+    Args:
+      expected: completes "`name` must ...".
+      default: of the field, empty.
+    """
+    return dataclasses.field(default=default, metadata={"required": expected})
+
+
+class Checked:
+    """A configuration that checks its fields when it is made.
+
+    Raises:
+      UserError: naming the first field that holds none of its choices, is out
+        of its bounds, or is required and empty.
+    """
+
+    def __post_init__(self) -> None:
+        require_choices(self)
+        for field in dataclasses.fields(self):
+            expected = field.metadata.get("required")
+            if expected and not getattr(self, field.name):
+                raise UserError(
+                    f"`{field.name}` must {expected}. Received: nothing. Set "
+                    f"--{field.name}."
+                )
+            if bounds := field.metadata.get("bounds"):
+                require(self, field.name, bounds, _within(bounds))
+
+
+def _within(bounds: str) -> Callable[[float], bool]:
+    """Returns the function that says whether a number keeps within bounds."""
+    if bounds.startswith("at least "):
+        least = int(bounds.removeprefix("at least "))
+        return lambda x: least <= x < math.inf
+    return _RANGES[bounds]
+
+
+def require_choices(config: object) -> None:
     """Checks the fields of a dataclass that `one_of` made.
 
     Raises:
@@ -55,10 +114,7 @@ def require_choices(config: Any) -> None:  # noqa: ANN401 (any dataclass)
 
 
 def require(
-    config: Any,  # noqa: ANN401 (any dataclass)
-    names: str,
-    expected: str,
-    is_met: Callable[[Any], bool],
+    config: object, names: str, expected: str, is_met: Callable[[Any], bool]
 ) -> None:
     """Checks fields of a dataclass.
 
@@ -105,7 +161,7 @@ def check_types(config_class: type, values: Mapping[str, Any]) -> None:
             )
 
 
-def _has_type(value: Any, hint: Any) -> bool:  # noqa: ANN401
+def _has_type(value: object, hint: object) -> bool:
     """Returns whether a value of JSON may stand in a field of a type."""
     kinds = typing.get_args(hint)
     if isinstance(value, list | tuple):
@@ -117,30 +173,6 @@ def _has_type(value: Any, hint: Any) -> bool:  # noqa: ANN401
         hint = int
     is_number = type(value) in (int, float)
     return type(value) is hint and (not is_number or abs(value) < 2**63)
-
-
-def require_directory_name(
-    config: Any,  # noqa: ANN401 (any dataclass)
-    name: str,
-    parent: str,
-) -> None:
-    """Checks a field that names a directory, so that none goes elsewhere.
-
-    Args:
-      config: the dataclass.
-      name: of the field.
-      parent: the directory that must hold the one it names.
-
-    Raises:
-      UserError: if it is a path, or nothing.
-    """
-    value = getattr(config, name)
-    if value in ("", ".", "..") or re.search("[/\0]", value):
-        raise UserError(
-            f"`{name}` must be the name of a directory inside {parent}. "
-            f"Received: {name}={value!r}. Set --{name}, for example to "
-            "electra_small."
-        )
 
 
 def check_words(words: Iterable[str], where: str) -> None:

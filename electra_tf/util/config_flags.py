@@ -33,7 +33,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from absl import flags
 
-from electra_tf.util import console, files
+from electra_tf.util import console, files, storage
 from electra_tf.util.config_fields import (
     Config,
     Leaf,
@@ -44,8 +44,6 @@ from electra_tf.util.config_fields import (
     leaves,
 )
 from electra_tf.util.errors import ExitCode, UserError, shown
-
-Values = dict[str, Any]
 
 _HELP = {"-h", "--help", "--helpfull", "--helpshort"}
 _FLAG = re.compile(r"--?(?P<name>[A-Za-z][\w-]*)(?P<value>=.*)?", re.DOTALL)
@@ -113,8 +111,7 @@ def parse(config_class: type[Config], arguments: Sequence[str]) -> Config:
         for flag in repeatable:
             flag.source = source
         _parse_words(values, [word.text for word in group], where)
-    flags_given = [values[name] for name in values if values[name].present]
-    given = {flag.name: flag.value for flag in flags_given}
+    given = {n: values[n].value for n in values if values[n].present}
     check_types(config_class, given)
     return build(config_class, given)
 
@@ -127,14 +124,12 @@ def help_text(main: Callable, config_class: type) -> str:
     return "\n".join([about, *parts, ""])
 
 
-def save_config(path: str | os.PathLike[str], config: Any) -> None:  # noqa: ANN401
+def save_config(path: storage.StrPath, config: object) -> None:
     """Writes a configuration as JSON: part -> field -> value."""
     files.write_json(path, dataclasses.asdict(config))
 
 
-def load_config(
-    path: str | os.PathLike[str], config_class: type[Config]
-) -> Config:
+def load_config(path: storage.StrPath, config_class: type[Config]) -> Config:
     """Reads a configuration that `save_config` wrote.
 
     Raises:
@@ -142,7 +137,7 @@ def load_config(
         had other fields outside the free parts.
     """
     stored = files.read_object(path)
-    free = _free_parts(config_class)
+    free = getattr(config_class, "FREE_PARTS", frozenset())
     known = {leaf.field.name: leaf for leaf in leaves(config_class)}
     fixed = {name for name in known if known[name].section not in free}
     if other := fixed ^ set(_experiment(stored, free)):
@@ -160,8 +155,8 @@ def load_config(
 
 
 def check_same_experiment(
-    path: str | os.PathLike[str],
-    config: Any,  # noqa: ANN401
+    path: storage.StrPath,
+    config: object,
     *,
     way_out: str = "give another --model_name",
 ) -> None:
@@ -175,7 +170,7 @@ def check_same_experiment(
     Raises:
       UserError: listing the fields that differ, if any does.
     """
-    free = _free_parts(type(config))
+    free = getattr(config, "FREE_PARTS", frozenset())
     there = _experiment(files.read_object(path), free)
     # Through JSON and back, as what is there went.
     now = json.loads(json.dumps(dataclasses.asdict(config)))
@@ -196,11 +191,9 @@ def check_same_experiment(
         )
 
 
-def _free_parts(config_class: type) -> frozenset[str]:
-    return getattr(config_class, "FREE_PARTS", frozenset())
-
-
-def _experiment(parts: Mapping[str, Any], free: frozenset[str]) -> Values:
+def _experiment(
+    parts: Mapping[str, Any], free: frozenset[str]
+) -> dict[str, Any]:
     """Returns field -> value of the parts that are not free."""
     return flatten({name: parts[name] for name in parts if name not in free})
 
@@ -215,9 +208,7 @@ def _define_flags(config_class: type) -> flags.FlagValues:
         ("flagfile", "A file of flags, one on a line; # starts a comment."),
         ("hparams", "Values as a JSON dictionary or as a .json file of one."),
     ):
-        parser = flags.ArgumentParser()
-        flag = flags.Flag(parser, None, name, None, about)
-        flags.DEFINE_flag(flag, values, module_name="general")
+        flags.DEFINE_string(name, None, about, values, module_name="general")
     return values
 
 
@@ -294,9 +285,7 @@ def _expand(
         if name not in ("flagfile", "hparams"):
             yield word._replace(text=f"--{name}{value or ''}")
             continue
-        value = (
-            next(words, _Word("", "", "")).text if value is None else value[1:]
-        )
+        value = next(words, _NO_WORD).text if value is None else value[1:]
         if name == "flagfile":
             yield from _expand(_flagfile_words(value), originals)
         else:
@@ -379,13 +368,13 @@ def _hparams_words(
             yield _Word(f"--{name}={_as_text(value)}", here, here)
 
 
-def _is_plain(value: Any) -> bool:  # noqa: ANN401 (any JSON)
+def _is_plain(value: object) -> bool:
     """Returns whether a value is one that a flag can have."""
     items = value if isinstance(value, list) else ()
     return not any(isinstance(item, list | dict) for item in items)
 
 
-def _as_text(value: Any) -> str:  # noqa: ANN401 (any JSON)
+def _as_text(value: object) -> str:
     """Writes a JSON value as it is written on a command line."""
     if isinstance(value, str):
         return value

@@ -79,8 +79,7 @@ def set_arithmetic(*, tensor_float_32: bool, deterministic: bool) -> None:
 
 def describe(strategy: tf.distribute.Strategy) -> str:
     """Returns number and kind of the replicas, as in "2 x GPU"."""
-    kinds = [k for k in ("TPU", "GPU") if tf.config.list_logical_devices(k)]
-    return f"{strategy.num_replicas_in_sync} x {(kinds or ['CPU'])[0]}"
+    return f"{strategy.num_replicas_in_sync} x {_device_kind()}"
 
 
 def is_chief(strategy: tf.distribute.Strategy) -> bool:
@@ -260,10 +259,13 @@ class Workers:
 
 def has_accelerator() -> bool:
     """Returns whether TensorFlow sees a GPU or a TPU."""
-    return bool(
-        tf.config.list_logical_devices("GPU")
-        or tf.config.list_logical_devices("TPU")
-    )
+    return _device_kind() != "CPU"
+
+
+def _device_kind() -> str:
+    """Returns the kind of the fastest devices of this process."""
+    kinds = [k for k in ("TPU", "GPU") if tf.config.list_logical_devices(k)]
+    return (kinds or ["CPU"])[0]
 
 
 def compiles_updates(jit_compile: str) -> bool:

@@ -22,7 +22,7 @@ _OTHER_SHAPE = (
 )
 
 
-def atomic_write_text(path: str | os.PathLike[str], text: str) -> None:
+def atomic_write_text(path: storage.StrPath, text: str) -> None:
     """Writes a file so that a crash leaves the old one or the new one.
 
     Args:
@@ -32,7 +32,7 @@ def atomic_write_text(path: str | os.PathLike[str], text: str) -> None:
     atomic_write_bytes(path, text.encode())
 
 
-def atomic_write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
+def atomic_write_bytes(path: storage.StrPath, content: bytes) -> None:
     """Writes a file so that a crash leaves the old one or the new one.
 
     Of a store, as far as its renames do.
@@ -50,14 +50,14 @@ def atomic_write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
         file.write(content)
 
 
-def unfinished_path(path: str | os.PathLike[str]) -> str:
+def unfinished_path(path: storage.StrPath) -> str:
     """Returns where a file of a store is written before it gets its name."""
     directory, name = os.path.split(path)
     return os.path.join(directory, f"tmp-{name}")
 
 
 @contextlib.contextmanager
-def atomic_open(path: str | os.PathLike[str], mode: str) -> Iterator[IO]:
+def atomic_open(path: storage.StrPath, mode: str) -> Iterator[IO]:
     """Opens a file of this machine that appears when it is complete.
 
     Args:
@@ -79,13 +79,13 @@ def atomic_open(path: str | os.PathLike[str], mode: str) -> Iterator[IO]:
     sync(path.parent)
 
 
-def write_json(path: str | os.PathLike[str], value: Any) -> None:  # noqa: ANN401
+def write_json(path: storage.StrPath, value: object) -> None:
     """Writes a value as indented JSON, atomically."""
     text = json.dumps(value, indent=2, ensure_ascii=False)
     atomic_write_text(path, text + "\n")
 
 
-def read_json(path: str | os.PathLike[str]) -> Any:  # noqa: ANN401
+def read_json(path: storage.StrPath) -> Any:  # noqa: ANN401
     """Reads a JSON file.
 
     Raises:
@@ -99,7 +99,7 @@ def read_json(path: str | os.PathLike[str]) -> Any:  # noqa: ANN401
         ) from error
 
 
-def read_object(path: str | os.PathLike[str]) -> dict[str, Any]:
+def read_object(path: storage.StrPath) -> dict[str, Any]:
     """Reads a JSON file of an object, name -> value.
 
     Raises:
@@ -115,7 +115,7 @@ def read_object(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def shape_of(path: str | os.PathLike[str]) -> Iterator[None]:
+def shape_of(path: storage.StrPath) -> Iterator[None]:
     """Names a JSON file of ours that lacks a value, or has one of another kind.
 
     Args:
@@ -147,7 +147,7 @@ def parse_json(text: str | bytes) -> Any:  # noqa: ANN401
         raise ValueError("values that nest too deeply") from error
 
 
-def append_text(path: str | os.PathLike[str], text: str) -> None:
+def append_text(path: storage.StrPath, text: str) -> None:
     """Appends to a file of this machine; errors name it.
 
     Args:
@@ -158,7 +158,7 @@ def append_text(path: str | os.PathLike[str], text: str) -> None:
         file.write(text)
 
 
-def ensure_writable(directory: str | os.PathLike[str]) -> None:
+def ensure_writable(directory: storage.StrPath) -> None:
     """Makes a directory and proves that a file can be written in it.
 
     Raises:
@@ -182,7 +182,7 @@ def ensure_writable(directory: str | os.PathLike[str]) -> None:
 
 
 @contextlib.contextmanager
-def used_directory(directory: str | os.PathLike[str]) -> Iterator[None]:
+def used_directory(directory: storage.StrPath) -> Iterator[None]:
     """Makes a directory; removes it in the end if nothing was put in it.
 
     Raises:
@@ -197,7 +197,7 @@ def used_directory(directory: str | os.PathLike[str]) -> Iterator[None]:
                 os.rmdir(directory)
 
 
-def sync(path: str | os.PathLike[str]) -> None:
+def sync(path: storage.StrPath) -> None:
     """Waits until a file, or the names in a directory, are on the disk."""
     if storage.is_remote(path):
         return  # it is there when it is closed

@@ -72,12 +72,7 @@ class LineLog:
                 files.atomic_write_bytes(self._part(number), content)
 
     def _finish_rename(self, number: int, content: bytes) -> None:
-        """Makes a rename that was cut off, as the next one uses its name.
-
-        Args:
-          number: of the part.
-          content: of the part, by either name.
-        """
+        """Makes a rename that was cut off, as the next one uses its name."""
         path = self._part(number)
         former = files.unfinished_path(path)
         if storage.exists(former) and storage.read_bytes(former) == content:

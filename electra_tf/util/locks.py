@@ -25,15 +25,15 @@ _logger = logging.getLogger(__name__)
 
 def lock_directory(
     directory: storage.StrPath, name: str, way_out: str
-) -> "DirectoryLock | StoreLock":
-    """Makes the lock that a directory can have, see there.
+) -> contextlib.AbstractContextManager:
+    """Makes the lock that a directory can have; it raises as `DirectoryLock`.
 
     Args:
       directory: that exists, of this machine or of a store.
       name: of the lock file.
       way_out: what another process may do instead of waiting, for its error.
     """
-    kind = StoreLock if storage.is_remote(directory) else DirectoryLock
+    kind = _StoreLock if storage.is_remote(directory) else DirectoryLock
     return kind(directory, name, way_out)
 
 
@@ -55,7 +55,7 @@ class DirectoryLock:
     """
 
     def __init__(
-        self, directory: str | os.PathLike[str], name: str, way_out: str
+        self, directory: storage.StrPath, name: str, way_out: str
     ) -> None:
         self.path = pathlib.Path(directory, name)
         self._way_out = way_out
@@ -105,28 +105,18 @@ class DirectoryLock:
             return False
 
 
-class StoreLock:
+class _StoreLock:
     """Keeps other processes out of a directory of a store, with a delay.
 
-    A context manager. A store has no lock that dies with its process. What is
-    locked is an object that names process, host and time, and that the process
-    rewrites every 20 seconds. Another one watches it: an object that changes
-    keeps it out, one that stays the same for 90 seconds is of a dead process
-    and is taken over. Of two that come at once the later writer stays, as both
-    look again after two seconds.
+    A store has no lock that dies with its process. What is locked is an object
+    that names process, host and time, and that the process rewrites every 20
+    seconds. Another one watches it: an object that changes keeps it out, one
+    that stays the same for 90 seconds is of a dead process and is taken over.
+    Of two that come at once the later writer stays, as both look again after
+    two seconds.
 
     What it cannot promise: a process that hangs for 90 seconds loses the lock.
     It notices when it wakes, says so and sends itself SIGTERM.
-
-    Args:
-      directory: that exists.
-      name: of the object.
-      way_out: what another process may do instead of waiting, for its error.
-
-    Raises:
-      DirectoryInUseError: on entering, naming process and host, if another
-        one is inside.
-      StoreError: on entering, if the object cannot be written.
     """
 
     def __init__(

@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 from electra_tf.util.errors import ExitCode
@@ -31,6 +31,19 @@ def stop_signals() -> list[signal.Signals]:
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
         numbers.append(signal.SIGHUP)
     return numbers
+
+
+@contextlib.contextmanager
+def handled_by(handler: Callable[[int, Any], object]) -> Iterator[None]:
+    """Lets a function handle the signals inside."""
+    previous = {
+        number: signal.signal(number, handler) for number in stop_signals()
+    }
+    try:
+        yield
+    finally:
+        for number, former in previous.items():
+            signal.signal(number, former)
 
 
 @contextlib.contextmanager
@@ -66,18 +79,11 @@ def interruptible() -> Iterator[None]:
     Raises:
       Interrupted: after SIGTERM, SIGINT or SIGHUP.
     """
-    previous = {
-        number: signal.signal(number, signal.default_int_handler)
-        for number in stop_signals()
-    }
     try:
-        with _repeated_if_lost():
+        with handled_by(signal.default_int_handler), _repeated_if_lost():
             yield
     except KeyboardInterrupt as error:
         raise Interrupted(
             "Stopped by a signal. What was finished is kept: give the same "
             "command to go on."
         ) from error
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)

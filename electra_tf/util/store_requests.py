@@ -74,14 +74,7 @@ def request(
 def _raise(
     error: Exception, kinds: set[str], path: object, num_retries: int
 ) -> None:
-    """Raises an error of TensorFlow as one of Python, any other as it is.
-
-    Args:
-      error: of a request.
-      kinds: names of its classes.
-      path: of the request.
-      num_retries: how often it was made again.
-    """
+    """Raises an error of TensorFlow as one of Python, any other as it is."""
     if "NotFoundError" in kinds:
         raise FileNotFoundError(reason(error)) from error
     if kinds & _MOMENTARY:

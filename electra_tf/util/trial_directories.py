@@ -11,7 +11,7 @@ import glob
 import os
 import pathlib
 
-from electra_tf.util import files
+from electra_tf.util import files, storage
 from electra_tf.util.errors import UserError
 
 MODEL = "model"
@@ -32,7 +32,7 @@ def name(task_name: str, trial: int, restart: int) -> str:
     return f"{task_name}_model_{trial}" + f"{_RESTART}{restart}" * bool(restart)
 
 
-def of_tasks(directory: str | os.PathLike[str], task_name: str) -> pathlib.Path:
+def of_tasks(directory: storage.StrPath, task_name: str) -> pathlib.Path:
     """Returns the directory of files that are named after a task of a run.
 
     A run on several tasks has a directory of its own, so that it keeps the
@@ -45,7 +45,7 @@ def of_tasks(directory: str | os.PathLike[str], task_name: str) -> pathlib.Path:
     return pathlib.Path(directory, *[task_name] * ("+" in task_name))
 
 
-def find_model(path: str | os.PathLike[str]) -> str:
+def find_model(path: storage.StrPath) -> str:
     """Returns the directory of the model of a trial, or any other path as is.
 
     Args:

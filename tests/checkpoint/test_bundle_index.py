@@ -36,12 +36,7 @@ def index(entries, size=None):
     footer = b"".join(
         map(
             varint,
-            (
-                len(first),
-                len(nothing) - 5,
-                len(first + nothing),
-                len(last) - 5,
-            ),
+            (len(first), len(nothing) - 5, len(first + nothing), len(last) - 5),
         )
     )
     magic = bytes.fromhex("57fb808b247547db")

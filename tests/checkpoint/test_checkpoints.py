@@ -21,6 +21,7 @@ from electra_tf.util.errors import (
     UserError,
     explain,
 )
+from tests.fake_store import Killed
 
 _KERNEL = "electra/embeddings_project/kernel"
 _ENDINGS = ("data-00000-of-00001", "index")
@@ -140,9 +141,8 @@ def test_newest_and_milestones_are_kept(tmp_path, keep_max, milestones, kept):
     )
     assert saved.steps() == kept
     state = tf.train.get_checkpoint_state(str(tmp_path))
-    assert [
-        int(p.split("-")[-1]) for p in state.all_model_checkpoint_paths
-    ] == (kept)
+    paths = state.all_model_checkpoint_paths
+    assert [int(path.split("-")[-1]) for path in paths] == kept
     assert len(os.listdir(tmp_path)) == 2 * len(kept) + 1
 
 
@@ -246,10 +246,6 @@ def test_orphans_of_dead_runs_are_swept(tmp_path):
     ]
 
 
-class _Killed(BaseException):
-    """Ends a save as a signal would, at a place of our choice."""
-
-
 @pytest.mark.parametrize("moment", range(3))
 def test_save_that_dies_between_two_renames_hurts_nothing(
     tmp_path, monkeypatch, moment
@@ -260,12 +256,12 @@ def test_save_that_dies_between_two_renames_hurts_nothing(
 
     def dying_replace(source, target):
         if len(calls) == moment:
-            raise _Killed
+            raise Killed
         calls.append(target)
         replace(source, target)
 
     monkeypatch.setattr(os, "replace", dying_replace)
-    with pytest.raises(_Killed):
+    with pytest.raises(Killed):
         saved.save(2)
     monkeypatch.undo()
     # Renamed are data, index and state, in this order.

@@ -4,7 +4,6 @@ import dataclasses
 
 import numpy as np
 import pytest
-import tensorflow as tf
 import tiny
 
 from electra_tf.checkpoint import (
@@ -16,7 +15,7 @@ from electra_tf.checkpoint import (
 )
 from electra_tf.config.conversion import ConvertConfig
 from electra_tf.config.objective_traits import TRAITS
-from electra_tf.pretrain import export, pretraining_run
+from electra_tf.pretrain import export
 
 _NEEDED = {
     "two_stage": tiny.TWO_STAGE,
@@ -28,8 +27,7 @@ def _model(objective, **leaves):
     leaves |= _NEEDED.get(objective, {})
     leaves |= {"objective": objective, "num_hidden_layers": 2}
     config = tiny.config(initializer_range=0.2, **leaves)
-    strategy = tf.distribute.get_strategy()
-    return pretraining_run.make_model(config, tiny.COUNTED, strategy)
+    return tiny.model(config, tiny.COUNTED)
 
 
 def _convert(loaded, output, **options):

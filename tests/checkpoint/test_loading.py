@@ -6,25 +6,20 @@ import tiny
 
 import electra_tf
 from electra_tf.checkpoint import checkpoint_formats, checkpoints, loading
-from electra_tf.pretrain import pretraining_run
 from electra_tf.util.errors import UserError
 
 
 @pytest.fixture(scope="module")
 def model():
-    config = tiny.config(initializer_range=0.3)
-    return pretraining_run.make_model(
-        config, tiny.VOCABULARY, pretraining_run.tf.distribute.get_strategy()
-    )
+    return tiny.model(tiny.config(initializer_range=0.3))
 
 
 @pytest.fixture(scope="module")
 def directory(model, tmp_path_factory):
     root = tmp_path_factory.mktemp("tf1")
-    variables = pretraining_run.checkpoint_variables(model)
+    variables = tiny.checkpoint_variables(model)
     checkpoints.Checkpoints(root, variables).save(0)
-    tokens = "".join(f"{token}\n" for token in tiny.VOCABULARY.tokens)
-    (root / "vocab.txt").write_text(tokens)
+    (root / "vocab.txt").write_bytes(tiny.VOCABULARY.content)
     return root
 
 

@@ -6,13 +6,12 @@ import os
 import re
 
 import pytest
-import tensorflow as tf
 import tiny
 
 from electra_tf.checkpoint import model_card
 from electra_tf.checkpoint.checkpoints import Checkpoints
 from electra_tf.convert_checkpoint import ConvertConfig, main
-from electra_tf.pretrain import export, pretraining_run, run_facts
+from electra_tf.pretrain import export, run_facts
 from electra_tf.pretrain.flops import training_flops
 from electra_tf.util import config_flags
 
@@ -37,16 +36,12 @@ def run(tmp_path_factory):
     """Returns the directory of a run, and its model."""
     data_dir = tmp_path_factory.mktemp("data")
     config = tiny.config(data_dir)
-    model = pretraining_run.make_model(
-        config, tiny.VOCABULARY, tf.distribute.get_strategy()
-    )
+    model = tiny.model(config)
     model.optimizer.iterations.assign(12)
     model_dir = data_dir / "models/tiny"
-    variables = pretraining_run.checkpoint_variables(model)
-    Checkpoints(model_dir, variables).save(12)
+    Checkpoints(model_dir, tiny.checkpoint_variables(model)).save(12)
     config_flags.save_config(model_dir / "config.json", config)
-    words = "".join(f"{token}\n" for token in tiny.VOCABULARY.tokens)
-    (data_dir / "vocab.txt").write_text(words)
+    (data_dir / "vocab.txt").write_bytes(tiny.VOCABULARY.content)
     for path, value in (
         (data_dir / "pretrain_tfrecords/manifest.json", MANIFEST),
         (model_dir / "results/pretraining_eval.json", {"disc_auc": 0.87654321}),

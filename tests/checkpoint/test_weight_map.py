@@ -80,11 +80,7 @@ def test_all_variables_of_our_layers_are_in_the_table():
             "discriminator_predictions.dense_prediction.weight",
             True,
         ),
-        (
-            "generator_predictions/output_bias",
-            "generator_lm_head.bias",
-            False,
-        ),
+        ("generator_predictions/output_bias", "generator_lm_head.bias", False),
         ("task_specific/ner/dense/kernel", "classifier.weight", True),
         (
             "task_specific/ner/classifier/out_proj/bias",

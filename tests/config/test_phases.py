@@ -8,10 +8,7 @@ from electra_tf.util.errors import UserError
 
 def plan(text, num_train_steps=1000):
     return phases_lib.plan(
-        text,
-        num_train_steps=num_train_steps,
-        batch_size=64,
-        max_seq_length=512,
+        text, num_train_steps=num_train_steps, batch_size=64, max_seq_length=512
     )
 
 

@@ -18,12 +18,26 @@ def one_phase(num_steps, batch_size):
     return (Phase(0, num_steps, batch_size, 128, 128),)
 
 
+def progress_bar(phases, *, is_terminal=False, **shown):
+    """Returns a bar and what it writes to."""
+    bar = callbacks.ProgressBar(phases, shown=shown)
+    bar.stream = io.StringIO()
+    bar.stream.isatty = lambda: is_terminal
+    return bar, bar.stream
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "metrics.jsonl"
+
+
+def records(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
 def test_the_line_shows_step_speed_losses_and_time_left():
-    stream = io.StringIO()
-    bar = callbacks.ProgressBar(
-        one_phase(2000, 32),
-        shown={"loss": "loss", "disc_loss": "disc"},
-        stream=stream,
+    bar, stream = progress_bar(
+        one_phase(2000, 32), loss="loss", disc_loss="disc"
     )
     bar.on_train_batch_end(999, LOGS)
     assert bar.line(1000, LOGS).endswith("disc 0.250")
@@ -38,7 +52,7 @@ def test_the_line_shows_step_speed_losses_and_time_left():
 
 @pytest.mark.parametrize(("step", "num_lines"), [(0, 1), (7, 1), (50, 0)])
 def test_a_line_is_there_before_an_update_is_traced(step, num_lines, capsys):
-    bar = callbacks.ProgressBar(one_phase(50, 32), shown={})
+    bar, _ = progress_bar(one_phase(50, 32))
     optimizer = types.SimpleNamespace(iterations=keras.Variable(step))
     bar.set_model(types.SimpleNamespace(optimizer=optimizer))
     bar.on_train_begin()
@@ -48,9 +62,7 @@ def test_a_line_is_there_before_an_update_is_traced(step, num_lines, capsys):
 
 
 def test_the_time_left_does_not_count_tracing():
-    bar = callbacks.ProgressBar(
-        one_phase(1000, 32), shown={}, stream=io.StringIO()
-    )
+    bar, _ = progress_bar(one_phase(1000, 32))
     bar.on_train_batch_end(1, LOGS | {"steps_per_second": 0.05})
     assert "ETA" not in bar.line(1, LOGS)
     bar.on_train_batch_end(100, LOGS)
@@ -58,26 +70,24 @@ def test_the_time_left_does_not_count_tracing():
     assert bar.line(100, LOGS).endswith(f"ETA 0:01:{left - 60:.0f}")
 
 
-def test_what_the_training_has_cost_reaches_later_callbacks(tmp_path):
-    stream = io.StringIO()
-    path = tmp_path / "metrics.jsonl"
+def test_what_the_training_has_cost_reaches_later_callbacks(path):
     phases = one_phase(2000, 32)
+    bar, stream = progress_bar(phases)
     runner = keras.callbacks.CallbackList(
         [
             callbacks.TrainingFlops(lambda step: step * 10**15),
             callbacks.JsonLog(path, first_step=0, phases=phases),
-            callbacks.ProgressBar(phases, shown={}, stream=stream),
+            bar,
         ]
     )
     runner.on_train_batch_end(500, dict(LOGS))
     runner.on_epoch_end(1000, dict(LOGS))
     assert "5.0e+17 FLOPs" in stream.getvalue()
-    assert json.loads(path.read_text())["training_flops"] == 10**18
+    assert records(path)[0]["training_flops"] == 10**18
 
 
 def test_lines_are_rare_away_from_a_terminal_but_the_last_comes():
-    stream = io.StringIO()
-    bar = callbacks.ProgressBar(one_phase(50, 32), shown={}, stream=stream)
+    bar, stream = progress_bar(one_phase(50, 32))
     for step in range(1, 51):
         bar.on_train_batch_end(step, LOGS)
     lines = stream.getvalue().splitlines()
@@ -85,17 +95,14 @@ def test_lines_are_rare_away_from_a_terminal_but_the_last_comes():
 
 
 def test_a_terminal_gets_one_line():
-    stream = io.StringIO()
-    stream.isatty = lambda: True
-    bar = callbacks.ProgressBar(one_phase(3, 32), shown={}, stream=stream)
+    bar, stream = progress_bar(one_phase(3, 32), is_terminal=True)
     for step in (1, 2, 3):
         bar.on_train_batch_end(step, LOGS)
     text = stream.getvalue()
     assert text.count("\r") == 3 and text.count("\n") == 1
 
 
-def test_the_log_has_each_step_once_after_a_resume(tmp_path):
-    path = tmp_path / "metrics.jsonl"
+def test_the_log_has_each_step_once_after_a_resume(path):
     log = callbacks.JsonLog(path, first_step=0, phases=one_phase(30, 4))
     log.on_train_begin()
     for step in (10, 20, 30):
@@ -105,17 +112,14 @@ def test_the_log_has_each_step_once_after_a_resume(tmp_path):
     log = callbacks.JsonLog(path, first_step=20, phases=one_phase(30, 4))
     log.on_train_begin()
     log.on_epoch_end(30, dict(LOGS))
-    records = [json.loads(line) for line in path.read_text().splitlines()]
-    assert [record["step"] for record in records] == [10, 20, 30]
-    assert records[-1]["sequences_per_second"] == 40.0
-    assert records[-1]["tokens_per_second"] == 5120.0
-    assert records[-1]["loss"] == 12.3456
+    assert [record["step"] for record in records(path)] == [10, 20, 30]
+    last = records(path)[-1]
+    assert last["sequences_per_second"] == 40.0
+    assert last["tokens_per_second"] == 5120.0
+    assert last["loss"] == 12.3456
 
 
-def test_a_damaged_log_loses_nothing_but_the_lines_it_must(
-    tmp_path, monkeypatch
-):
-    path = tmp_path / "metrics.jsonl"
+def test_a_damaged_log_loses_nothing_but_the_lines_it_must(path, monkeypatch):
     sound = b'{"step": 1, "note": "\xff"}\n{"step": 2}\n'
     bad = b'\xff\n[1]\n{"step": null}\n{"step": 9}\n' + b"[" * 10**5
     path.write_bytes(sound + bad)
@@ -133,14 +137,12 @@ def test_a_damaged_log_loses_nothing_but_the_lines_it_must(
     assert path.read_bytes() == sound
 
 
-def test_the_log_tells_the_length_and_speed_of_each_phase(tmp_path):
-    path = tmp_path / "metrics.jsonl"
+def test_the_log_tells_the_length_and_speed_of_each_phase(path):
     log = callbacks.JsonLog(path, first_step=0, phases=TWO_PHASES)
     for step in (1, 90, 91, 100):
         log.on_epoch_end(step, dict(LOGS))
-    records = [json.loads(line) for line in path.read_text().splitlines()]
     names = ("max_seq_length", "sequences_per_second", "tokens_per_second")
-    assert [tuple(record[n] for n in names) for record in records] == [
+    assert [tuple(record[n] for n in names) for record in records(path)] == [
         (128, 320.0, 40_960.0),
         (128, 320.0, 40_960.0),
         (512, 160.0, 81_920.0),
@@ -149,9 +151,7 @@ def test_the_log_tells_the_length_and_speed_of_each_phase(tmp_path):
 
 
 def test_the_line_tells_the_length_and_time_left_knows_the_phases():
-    stream = io.StringIO()
-    stream.isatty = lambda: True
-    bar = callbacks.ProgressBar(TWO_PHASES, shown={}, stream=stream)
+    bar, stream = progress_bar(TWO_PHASES, is_terminal=True)
     bar.on_train_batch_end(79, LOGS)
     bar.on_train_batch_end(80, LOGS)
     left = (10 + 10 * 2) / 10  # an update of the second has twice the tokens
@@ -177,7 +177,7 @@ def test_tensorboard_without_its_package_says_what_to_install(
 
 
 def test_a_phase_that_is_traced_anew_keeps_the_time_left_of_the_last():
-    bar = callbacks.ProgressBar(TWO_PHASES, shown={}, stream=io.StringIO())
+    bar, _ = progress_bar(TWO_PHASES)
     for step in (80, 90):
         bar.on_train_batch_end(step, LOGS)
     bar.on_train_batch_end(91, LOGS | {"steps_per_second": 0.01})

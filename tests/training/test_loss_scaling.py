@@ -1,50 +1,42 @@
 """Loss scaling on a model whose gradients pass through float16."""
 
+import functools
+import itertools
 import types
 
 import numpy as np
 import pytest
 import tensorflow as tf
 import tiny
+from tiny_regression import (
+    RATE,
+    ROWS,
+    START,
+    Regression,
+    distribute,
+    replicas,
+)
 
 from electra_tf.checkpoint import checkpoint_formats
 from electra_tf.checkpoint.checkpoints import Checkpoints
 from electra_tf.model.losses import LossTerm
-from electra_tf.model.optimization import (
-    AdamWeightDecayOptimizer,
-    WarmupPolynomialDecay,
-)
-from electra_tf.pretrain import export, pretraining_run
+from electra_tf.pretrain import export
 from electra_tf.training import loss_scaling, training_utils, updates
 from electra_tf.util.errors import NonFiniteLossError
 
-RATE, ROWS = 0.1, 8
 RNG = np.random.default_rng(0)
 # Multiples of 1/8: exact in float16, and so is their product.
 X = RNG.integers(-16, 17, (ROWS, 3)).astype("f") / 8
 Y = RNG.integers(-16, 17, ROWS).astype("f") / 8
-START = np.array([0.5, -1.0, 2.0], "f")
 
 
-class _Regression(updates.UpdatedModel):
+class _Regression(Regression):
     """Squares of errors that are of float16, forward and backward."""
 
     loss_weights = {"square": 1.0}
 
     def __init__(self, precision="float16"):
-        super().__init__(precision)
-        self.config = types.SimpleNamespace(
-            optimizer=types.SimpleNamespace(
-                clip_norm=1.0, original_clip_norm=False
-            ),
-            runtime=types.SimpleNamespace(gradient_accumulation_steps=2),
-        )
-        self.theta = self.add_weight(shape=(3,), name="theta")
-        self.theta.assign(START)
-        self.built = True
-        rate = WarmupPolynomialDecay(RATE, 10, 0, 0.0)  # constant
-        self.optimizer = AdamWeightDecayOptimizer(rate)
-        self.optimizer.build(self.trainable_variables)
+        super().__init__(precision, num_parts=2, decay=0.01)
 
     def compute_losses(self, inputs, *, keys, training):
         x, y = inputs
@@ -63,36 +55,19 @@ class _Run:
     """
 
     def __init__(self, scale, num_replicas=1, x=X):
-        strategy = tf.distribute.get_strategy()
-        if num_replicas > 1:
-            strategy = tf.distribute.MirroredStrategy(
-                [f"CPU:{i}" for i in range(num_replicas)],
-                cross_device_ops=tf.distribute.ReductionToOneDevice(),
-            )
+        strategy = replicas(num_replicas)
         with strategy.scope():
             self.model = _Regression()
         self.model.loss_scale.scale.assign(scale)
         found = updates.checkpoint_variables(self.model)
         prefix = f"{self.model.name}/"  # Keras numbers models
         self.variables = {k.removeprefix(prefix): v for k, v in found.items()}
-        size, model = ROWS // num_replicas, self.model
-
-        def rows(context):
-            start = context.replica_id_in_sync_group * size
-            return tuple(
-                tf.constant(array[start : start + size]) for array in (x, Y)
-            )
-
-        distribute = strategy.experimental_distribute_values_from_function
-        batch = rows(_First) if num_replicas == 1 else distribute(rows)
-        keys = tf.zeros([size], tf.uint32)
+        keys = tf.zeros([ROWS // num_replicas], tf.uint32)
+        update = functools.partial(self.model.update_with_keys, keys=keys)
         self._block = training_utils.make_block(
-            types.SimpleNamespace(
-                update=lambda batch: model.update_with_keys(batch, keys=keys)
-            ),
-            strategy,
+            types.SimpleNamespace(update=update), strategy
         )
-        self._batches = _Repeated(batch)
+        self._batches = itertools.repeat(distribute((x, Y), strategy))
 
     def sums(self, num_updates=1):
         """Makes updates; returns metric -> float32 [n, 2]."""
@@ -101,20 +76,6 @@ class _Run:
 
     def state(self):
         return {name: v.numpy() for name, v in self.variables.items()}
-
-
-class _First:
-    replica_id_in_sync_group = 0
-
-
-class _Repeated:
-    """An iterator that gives one batch for ever."""
-
-    def __init__(self, batch):
-        self.batch = batch
-
-    def __next__(self):
-        return self.batch
 
 
 def _gradient():
@@ -255,7 +216,7 @@ def test_pre_training_in_float16_learns_as_in_float32(tmp_path):
         assert all("gradient_norm" in t for t in terms)
     np.testing.assert_allclose(losses["float16"], losses["float32"], 2e-3)
     assert losses["float16"] != losses["float32"]
-    variables = pretraining_run.checkpoint_variables(model)
+    variables = tiny.checkpoint_variables(model)
     Checkpoints(tmp_path, variables).save(10)
     read = checkpoint_formats.read(
         str(tmp_path), num_attention_heads=2, generator_num_attention_heads=1

@@ -1,50 +1,35 @@
 """The update on a model whose losses and gradients NumPy can compute."""
 
-import types
-
 import numpy as np
 import pytest
 import tensorflow as tf
+from tiny_regression import (
+    RATE,
+    ROWS,
+    START,
+    Regression,
+    distribute,
+    replicas,
+)
 
 from electra_tf.model.losses import LossTerm
-from electra_tf.model.optimization import (
-    AdamWeightDecayOptimizer,
-    WarmupPolynomialDecay,
-)
 from electra_tf.training import updates
 
-RATE, CLIP, ROWS = 0.1, 1.0, 8
+CLIP = 1.0
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(ROWS, 3)).astype("f")
 Y = RNG.normal(size=ROWS).astype("f")
 WEIGHTS = np.arange(ROWS, dtype="f")  # the first row counts nothing
-START = np.array([0.5, -1.0, 2.0], "f")
+BATCH = {"x": X, "y": Y, "weight": WEIGHTS}
 
 
-class _Regression(updates.UpdatedModel):
+class _Regression(Regression):
     """Two losses over rows of unequal weight: squares, and absolute values."""
 
     loss_weights = {"square": 2.0, "absolute": 0.5}
 
     def __init__(self, num_parts=1, clip_norm=CLIP):
-        super().__init__()
-        self.config = types.SimpleNamespace(
-            optimizer=types.SimpleNamespace(
-                clip_norm=clip_norm, original_clip_norm=False
-            ),
-            runtime=types.SimpleNamespace(
-                gradient_accumulation_steps=num_parts
-            ),
-        )
-        self.theta = self.add_weight(shape=(3,), name="theta")
-        self.theta.assign(START)
-        self.unread = self.add_weight(
-            shape=(2,), initializer="ones", name="bias"
-        )
-        self.built = True
-        rate = WarmupPolynomialDecay(RATE, 10, 0, 0.0)  # constant
-        self.optimizer = AdamWeightDecayOptimizer(rate, weight_decay_rate=0.0)
-        self.optimizer.build(self.trainable_variables)
+        super().__init__("float32", num_parts, clip_norm=clip_norm)
 
     def compute_losses(self, inputs, *, keys, training):
         assert training and keys.shape[0] == inputs["x"].shape[0]
@@ -69,39 +54,18 @@ def _gradient():
     return 2.0 * square + 0.5 * absolute
 
 
-def _batch(rows=slice(None)):
-    return {"x": X[rows], "y": Y[rows], "weight": WEIGHTS[rows]}
-
-
 def _update(num_replicas=1, num_parts=1, **options):
     """Does one update; returns the model and its terms as (total, weight)."""
-    strategy = tf.distribute.get_strategy()
-    if num_replicas > 1:
-        strategy = tf.distribute.MirroredStrategy(
-            [f"CPU:{i}" for i in range(num_replicas)],
-            cross_device_ops=tf.distribute.ReductionToOneDevice(),
-        )
+    strategy = replicas(num_replicas)
     with strategy.scope():
         model = _Regression(num_parts, **options)
-    size = ROWS // num_replicas
-
-    def mine(context):
-        start = context.replica_id_in_sync_group * size
-        return tf.nest.map_structure(
-            tf.constant, _batch(slice(start, start + size))
-        )
-
-    batch = strategy.experimental_distribute_values_from_function(mine)
-    if num_replicas == 1:
-        batch = tf.nest.map_structure(tf.constant, _batch())
+    batch = distribute(BATCH, strategy)
+    keys = tf.zeros([ROWS // num_replicas], tf.uint32)
 
     @tf.function
     def run():
         return strategy.run(
-            lambda rows: model.update_with_keys(
-                rows, keys=tf.zeros([size], tf.uint32)
-            ),
-            args=(batch,),
+            lambda rows: model.update_with_keys(rows, keys=keys), args=(batch,)
         )
 
     terms = {
@@ -153,7 +117,7 @@ def test_a_variable_that_no_loss_reads_stays_as_it_is():
 
 def test_a_batch_without_weight_changes_nothing():
     model = _Regression()
-    empty = _batch() | {"weight": np.zeros(ROWS, "f")}
+    empty = BATCH | {"weight": np.zeros(ROWS, "f")}
     terms = tf.function(model.update_with_keys)(
         tf.nest.map_structure(tf.constant, empty),
         keys=tf.zeros([ROWS], tf.uint32),

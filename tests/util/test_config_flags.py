@@ -1,11 +1,13 @@
 import dataclasses
 import json
+import math
+import re
 from typing import ClassVar
 
 import pytest
 
 from electra_tf.util import config_flags
-from electra_tf.util.config_fields import one_of, require
+from electra_tf.util.config_fields import Checked, bounded, one_of
 from electra_tf.util.errors import (
     DirectoryInUseError,
     NonFiniteLossError,
@@ -15,19 +17,16 @@ from electra_tf.util.errors import (
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class _Fast:
+class _Fast(Checked):
     rate: float = 0.5
     """Updates
     per second."""
 
-    steps: int = 10
+    steps: int = bounded("at least 1", 10)
     """Updates."""
 
     fractions: tuple[float, ...] = (0.25, 0.5)
     """Where to look."""
-
-    def __post_init__(self):
-        require(self, "steps", "at least 1", lambda n: n >= 1)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -377,3 +376,26 @@ def test_file_that_is_no_configuration_is_refused(path, text):
     path.write_text(text)
     with pytest.raises(UserError, match=r"config\.json must"):
         config_flags.load_config(path, _Config)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "inside", "outside"),
+    [
+        ("at least 2", (2, 3.5), (1, 1.9, math.inf)),
+        ("positive", (1e-9, 7), (0, -1, math.inf)),
+        ("in (0, 1)", (0.1, 0.9), (0, 1)),
+        ("in (0, 1]", (0.1, 1), (0, 1.1)),
+        ("in [0, 1)", (0, 0.9), (-0.1, 1)),
+        ("in [0, 1]", (0, 1), (-0.1, 1.1)),
+    ],
+)
+def test_a_bounded_field_is_none_or_within_its_bounds(bounds, inside, outside):
+    @dataclasses.dataclass(frozen=True)
+    class Config(Checked):
+        x: float | None = bounded(bounds, None)
+
+    for value in (None, *inside):
+        assert Config(value).x == value
+    for value in (*outside, math.nan, "1"):
+        with pytest.raises(UserError, match=re.escape(f"`x` must be {bounds}")):
+            Config(value)

@@ -1,6 +1,5 @@
 import json
 import os
-import socket
 import subprocess
 import sys
 import types
@@ -8,6 +7,8 @@ import types
 import numpy as np
 import pytest
 import tensorflow as tf
+from launch_local import free_ports
+from tiny_regression import replicas
 
 from electra_tf.util import distribution
 from electra_tf.util.errors import LostWorkerError, UserError
@@ -145,10 +146,7 @@ def _of_task(task):
         (_of_task({"index": 0}), "`type` in `task` is None"),
         (_of_task({"type": "boss", "index": 0}), "`type` in `task` is 'boss'"),
         (_of_task({"type": "worker"}), "`index` in `task` is None"),
-        (
-            _of_task({"type": "worker", "index": "0"}),
-            "`index` in `task` is '0'",
-        ),
+        (_of_task({"type": "worker", "index": "0"}), "`index` in `task` is '0"),
         (_of_task({"type": "worker", "index": 2}), "2, of 2 of .* 'worker'"),
         (_of_task({"type": "worker", "index": -1}), "is -1, of 2"),
         (_of_task({"type": "chief", "index": 0}), "0, of 0 of .* 'chief'"),
@@ -163,9 +161,7 @@ def test_a_broken_tf_config_is_explained(tf_config, name, text, received):
 
 @pytest.mark.slow
 def test_signals_are_heard_although_tensorflow_has_its_own_handler():
-    with socket.socket() as free:
-        free.bind(("localhost", 0))
-        cluster = {"worker": [f"localhost:{free.getsockname()[1]}"]}
+    cluster = {"worker": [f"localhost:{port}" for port in free_ports(1)]}
     task = {"type": "worker", "index": 0}
     code = (
         "import os, signal\n"
@@ -231,11 +227,8 @@ def test_workers_that_are_alike_go_on():
 
 
 def test_a_worker_counts_once_however_many_replicas_it_has():
-    strategy = tf.distribute.MirroredStrategy(
-        ["CPU:0", "CPU:1", "CPU:2"], tf.distribute.ReductionToOneDevice()
-    )
     rows = np.float32([[2**24 - 1, 0, 7]])
-    total = distribution.Workers(strategy)._sum(rows)
+    total = distribution.Workers(replicas(3))._sum(rows)
     np.testing.assert_array_equal(total, rows)
 
 

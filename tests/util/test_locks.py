@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent import futures
 
 import pytest
 
@@ -165,14 +166,8 @@ def test_of_two_that_come_at_once_one_stays(store):
             found.append("refused")
             after.wait()
 
-    threads = [
-        threading.Thread(target=enter_at_once, args=[store_lock()])
-        for _ in range(2)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with futures.ThreadPoolExecutor() as pool:
+        list(pool.map(enter_at_once, [store_lock(), store_lock()]))
     assert sorted(found) == ["inside", "refused"]
 
 

@@ -137,11 +137,10 @@ def write(
     with tempfile.TemporaryDirectory(prefix="tmp-", dir=directory) as name:
         unfinished = pathlib.Path(name)
         for name, content in contents.items():
-            is_text = isinstance(content, str)
-            write_file = (
-                files.atomic_write_text if is_text else files.write_json
-            )
-            write_file(unfinished / name, content)
+            if isinstance(content, str):
+                files.atomic_write_text(unfinished / name, content)
+            else:
+                files.write_json(unfinished / name, content)
         _save(unfinished / WEIGHTS_FILE, tensors)
         # Version 0.8 of save_file lets only the owner read the file.
         shutil.copymode(

@@ -64,19 +64,19 @@ def to_hugging_face(weights: Weights, class_name: str) -> Arrays:
       weights: of a network that the class can be.
       class_name: of `config.CLASSES`.
     """
+    arrays = {n: np.asarray(x, np.float32) for n, x in weights.arrays.items()}
     tensors, done = {}, set()
     if class_name == QUESTION_ANSWERING:
         (task,) = weights.architecture.tasks
         for leaf, theirs in _QA_LEAVES.items():
             ours = [f"task_specific/{task}/{m}/{leaf}" for m in QA_MODULES]
-            parts = [_float32(weights.arrays[name]).T for name in ours]
-            tensors[theirs] = np.concatenate(parts)
+            tensors[theirs] = np.concatenate([arrays[name].T for name in ours])
             done.update(ours)
     for name in weights.architecture.shapes():
         if name in done:
             continue
         row = weight_map.to_hugging_face(name)
-        array, theirs = _float32(weights.arrays[name]), row.hugging_face
+        array, theirs = arrays[name], row.hugging_face
         if class_name == ENCODER:
             theirs = theirs.removeprefix(_PREFIX)
         tensors[theirs] = array.T if row.is_transposed else array
@@ -174,7 +174,3 @@ def _unknown(path: pathlib.Path, names: list[str]) -> UserError:
         f"{path} must hold the tensors of an ELECTRA network and nothing else. "
         f"Received: {listed(names)}, which have no place in one."
     )
-
-
-def _float32(array: np.ndarray) -> np.ndarray:
-    return np.asarray(array, np.float32)

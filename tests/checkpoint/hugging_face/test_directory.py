@@ -106,6 +106,11 @@ def assert_equal_arrays(received, expected):
         assert received[name].tobytes() == array.tobytes(), name
 
 
+def assert_refused(directory, match):
+    with pytest.raises(UserError, match=match):
+        hugging_face.read(directory)
+
+
 @classes
 def test_the_weights_that_are_written_are_read_to_the_bit(class_name, tmp_path):
     written = weights(class_name)
@@ -198,8 +203,7 @@ def test_a_broken_index_is_refused(tmp_path):
 
     def refused(weight_map, match):
         index.write_text(json.dumps({"weight_map": weight_map}))
-        with pytest.raises(UserError, match=match):
-            hugging_face.read(tmp_path)
+        assert_refused(tmp_path, match)
 
     refused({**shards, name: "b.safetensors"}, f"{name} in a.safetensors")
     refused({**shards, "x": "b.safetensors"}, "Received: x, not in b.safet")
@@ -238,10 +242,7 @@ def test_a_broken_index_is_refused(tmp_path):
 )
 def test_another_network_is_refused_naming_the_field(field, value, tmp_path):
     change(write(tmp_path) / "config.json", **{field: value})
-    with pytest.raises(
-        UserError, match=rf"`?{field}.*config\.json|json: `{field}"
-    ):
-        hugging_face.read(tmp_path)
+    assert_refused(tmp_path, rf"`?{field}.*config\.json|json: `{field}")
 
 
 def test_what_config_leaves_out_is_their_default(tmp_path):
@@ -308,8 +309,7 @@ def test_tensors_of_another_network_are_named(
     class_name, tensors, message, tmp_path
 ):
     change_tensors(write(tmp_path, class_name), **tensors)
-    with pytest.raises(UserError, match=message):
-        hugging_face.read(tmp_path)
+    assert_refused(tmp_path, message)
 
 
 def test_the_head_must_be_the_one_config_names(tmp_path):
@@ -317,8 +317,7 @@ def test_the_head_must_be_the_one_config_names(tmp_path):
         write(tmp_path, "ElectraForMaskedLM") / "config.json",
         architectures=["ElectraForPreTraining"],
     )
-    with pytest.raises(UserError, match="weights of ElectraForMaskedLM"):
-        hugging_face.read(tmp_path)
+    assert_refused(tmp_path, "weights of ElectraForMaskedLM")
     change(tmp_path / "config.json", architectures=["ElectraModel"])
     assert hugging_face.read(tmp_path).architecture.heads
 
@@ -328,35 +327,30 @@ def test_the_generators_table_must_be_the_table_of_words(ties, tmp_path):
     write(tmp_path, "ElectraForMaskedLM")
     change(tmp_path / "config.json", tie_word_embeddings=ties)
     if not ties:
-        with pytest.raises(UserError, match="Received: none, tie_word_embeddi"):
-            hugging_face.read(tmp_path)
+        assert_refused(tmp_path, "Received: none, tie_word_embeddi")
     written = weights("ElectraForMaskedLM").arrays
     table = written["electra/embeddings/word_embeddings"].copy()
     change_tensors(tmp_path, **{"generator_lm_head.weight": table})
     assert_equal_arrays(hugging_face.read(tmp_path).arrays, written)
     table[3, 2] += 1e-6
     change_tensors(tmp_path, **{"generator_lm_head.weight": table})
-    with pytest.raises(UserError, match="must be left out of"):
-        hugging_face.read(tmp_path)
+    assert_refused(tmp_path, "must be left out of")
 
 
 @pytest.mark.parametrize("name", ["pytorch_model.bin", "tf_model.h5"])
 def test_other_formats_are_never_opened(name, tmp_path):
     (write(tmp_path) / "model.safetensors").rename(tmp_path / name)
     (tmp_path / name).chmod(0)
-    with pytest.raises(UserError, match=rf"{name}.*never opened.*save_pre"):
-        hugging_face.read(tmp_path)
+    assert_refused(tmp_path, rf"{name}.*never opened.*save_pre")
     (tmp_path / name).unlink()
-    with pytest.raises(UserError, match="no weights"):
-        hugging_face.read(tmp_path)
+    assert_refused(tmp_path, "no weights")
 
 
 @pytest.mark.parametrize("end", [0, 5, 50, -4])
 def test_a_damaged_file_is_named(end, tmp_path):
     path = write(tmp_path) / "model.safetensors"
     path.write_bytes(path.read_bytes()[:end])
-    with pytest.raises(UserError, match=r"model\.safetensors must be a whole"):
-        hugging_face.read(tmp_path)
+    assert_refused(tmp_path, r"model\.safetensors must be a whole")
 
 
 def test_without_safetensors_the_way_to_install_it_is_given(
@@ -388,8 +382,7 @@ def test_labels_come_back_in_the_order_of_the_outputs(labels, tmp_path):
     assert hugging_face.read(tmp_path).labels == ()
     for wrong in {"0": "a"}, {"1": "a", "2": "b", "3": "c"}, ["a", "b", "c"]:
         change(tmp_path / "config.json", id2label=wrong)
-        with pytest.raises(UserError, match="`id2label` must be one label for"):
-            hugging_face.read(tmp_path)
+        assert_refused(tmp_path, "`id2label` must be one label for")
     written = dataclasses.replace(written, labels=("O", "I"))
     with pytest.raises(UserError, match="the head's 3 outputs. Received: O, I"):
         hugging_face.write(
@@ -577,8 +570,7 @@ def test_another_tokenizer_is_refused_naming_the_field(tmp_path):
     def refused(name, match, **values):
         old = (tmp_path / name).read_text()
         change(tmp_path / name, **values)
-        with pytest.raises(UserError, match=match):
-            hugging_face.read(tmp_path)
+        assert_refused(tmp_path, match)
         (tmp_path / name).write_text(old)
 
     def part(name, **values):
@@ -621,8 +613,7 @@ def test_a_broken_vocabulary_is_refused(vocab, match, tmp_path):
     (tmp_path / "vocab.txt").unlink()
     tokenizer = json.loads((tmp_path / TOKENIZER).read_text())
     change(tmp_path / TOKENIZER, model={**tokenizer["model"], "vocab": vocab})
-    with pytest.raises(UserError, match=match):
-        hugging_face.read(tmp_path)
+    assert_refused(tmp_path, match)
 
 
 def test_a_full_disk_is_told_with_its_path(tmp_path, monkeypatch):

@@ -14,15 +14,12 @@ pytest.importorskip("safetensors")
 import tensorflow as tf  # noqa: E402
 from safetensors.numpy import load_file  # noqa: E402
 
+from electra_tf.checkpoint import loading  # noqa: E402
 from electra_tf.checkpoint.hugging_face import (  # noqa: E402
     directory as hugging_face,
 )
+from electra_tf.checkpoint.hugging_face.config import CLASSES  # noqa: E402
 from electra_tf.model import tensor_ops  # noqa: E402
-from electra_tf.model.heads import (  # noqa: E402
-    DiscriminatorPredictions,
-    GeneratorPredictions,
-)
-from electra_tf.model.modeling import BertModel  # noqa: E402
 from electra_tf.model.tokenization import (  # noqa: E402
     SPECIAL_TOKENS,
     FullTokenizer,
@@ -34,14 +31,6 @@ pytestmark = pytest.mark.huggingface
 SIZES = {
     "small": {"embedding_size": 8, "hidden_size": 16, "num_attention_heads": 2},
     "base": {"embedding_size": 24, "hidden_size": 24, "num_attention_heads": 3},
-}
-CLASSES = {
-    "ElectraModel": "",
-    "ElectraForPreTraining": "",
-    "ElectraForMaskedLM": "",
-    "ElectraForSequenceClassification": "sequence_classification",
-    "ElectraForTokenClassification": "token_classification",
-    "ElectraForQuestionAnswering": "question_answering",
 }
 VOCAB_SIZE = 60
 VOCABULARY = Vocabulary(
@@ -96,39 +85,21 @@ def their_outputs(model):
     return [out[name].numpy() for name in names if name in out]
 
 
-def assign(layer, arrays):
-    for variable in layer.weights:
-        variable.assign(arrays[variable.path])
-    return {variable.path for variable in layer.weights}
-
-
 def our_outputs(weights):
-    """Runs our encoder, and on it the head that there is."""
-    arrays, sizes = weights.arrays, weights.architecture.encoder
-    encoder = BertModel(sizes)
-    encoder.build((None, None))
-    used = assign(encoder, arrays)
-    inputs = [tf.constant(x, tf.int32) for x in batch()]
-    x = encoder(*inputs).sequence_output
-    if "generator_predictions" in weights.architecture.heads:
-        head = GeneratorPredictions(
-            sizes.embedding_size, sizes.vocab_size, sizes.initializer_range
-        )
-        head.build(x.shape)
-        used |= assign(head, arrays)
-        outputs = [head(x, arrays["electra/embeddings/word_embeddings"])]
-    elif "discriminator_predictions" in weights.architecture.heads:
-        head = DiscriminatorPredictions(sizes.hidden_size, 0.02)
-        head.build(x.shape)
-        used |= assign(head, arrays)
-        outputs = [head(x)]
-    elif weights.architecture.tasks:
-        used = {*arrays}
-        outputs = task_outputs(x, arrays)
+    """Runs our network; of a fine-tuned one the encoder, and on it the head."""
+    network, arrays = loading.make(weights), weights.arrays
+    inputs = (tf.constant(x, tf.int32) for x in batch())
+    names = ("input_ids", "input_mask", "segment_ids")
+    outputs = network(dict(zip(names, inputs, strict=True)))
+    others = {*arrays} ^ {variable.path for variable in network.weights}
+    if weights.architecture.tasks:
+        assert all(name.startswith("task_specific/task/") for name in others)
+        found = task_outputs(outputs["sequence_output"], arrays)
     else:
-        outputs = [x]
-    assert used == {*arrays}
-    return [np.asarray(output) for output in outputs]
+        assert not others
+        has_head = bool(weights.architecture.heads)
+        found = [outputs["logits" if has_head else "sequence_output"]]
+    return [np.asarray(output) for output in found]
 
 
 def task_outputs(x, arrays):
@@ -171,7 +142,7 @@ def test_their_network_computes_the_same_here_and_comes_back_to_the_bit(
     assert weights.labels == (LABELS if is_labelled else ())
     assert_same(our_outputs(weights), their_outputs(model))
     weights = dataclasses.replace(weights, vocabulary=VOCABULARY)
-    hugging_face.write(tmp_path / "new", weights, kind=CLASSES[class_name])
+    hugging_face.write(tmp_path / "new", weights, kind=CLASSES[class_name].kind)
     old = load_file(tmp_path / "old" / "model.safetensors")
     new = load_file(tmp_path / "new" / "model.safetensors")
     assert old.keys() == new.keys()
@@ -194,7 +165,7 @@ def test_our_network_there_computes_the_same(class_name, size, tmp_path):
         for name, array in weights.arrays.items()
     }
     weights = dataclasses.replace(weights, arrays=arrays, vocabulary=VOCABULARY)
-    hugging_face.write(tmp_path / "new", weights, kind=CLASSES[class_name])
+    hugging_face.write(tmp_path / "new", weights, kind=CLASSES[class_name].kind)
     model, problems = getattr(transformers, class_name).from_pretrained(
         tmp_path / "new", output_loading_info=True
     )
@@ -252,12 +223,7 @@ x\u0345y|ﷺ|q\u0323\u0307|ẛ\u0323|\u1e9b|\U00020000\U0002a6df\uf900 cjk|𐐀�
 """.strip("\n")
     .replace("\n", "|")
     .split("|")
-    + [
-        "x" * 150,
-        "y" * 200,
-        "z" * 201,
-        "é" * 120,
-    ]
+    + ["x" * 150, "y" * 200, "z" * 201, "é" * 120]
 )
 
 

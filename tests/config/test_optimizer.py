@@ -1,6 +1,6 @@
 import pytest
 
-from electra_tf.config.finetuning_optimizer import OptimizerConfig
+from electra_tf.config.optimizer import FinetuningOptimizerConfig
 
 
 @pytest.mark.parametrize(
@@ -13,13 +13,13 @@ from electra_tf.config.finetuning_optimizer import OptimizerConfig
     ],
 )
 def test_rates_are_those_of_table_7_by_width(hidden_size, rates):
-    config = OptimizerConfig()
+    config = FinetuningOptimizerConfig()
     assert config.rates(hidden_size) == rates
     assert config.weight_decay_rate == 0 and config.warmup_proportion == 0.1
-    small = OptimizerConfig(model_size="small")
+    small = FinetuningOptimizerConfig(model_size="small")
     assert small.rates(hidden_size) == (3e-4, 0.8)
 
 
 def test_given_rates_win():
-    config = OptimizerConfig(model_size="large", learning_rate=1e-3)
+    config = FinetuningOptimizerConfig(model_size="large", learning_rate=1e-3)
     assert config.rates(256) == (1e-3, 0.9)
