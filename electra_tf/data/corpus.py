@@ -97,11 +97,7 @@ def _read(
         )
     else:
         yield from text_files.read_file(
-            source.path,
-            statistics,
-            config,
-            start=source.start,
-            end=source.end,
+            source.path, statistics, config, start=source.start, end=source.end
         )
 
 

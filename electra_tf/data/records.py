@@ -21,11 +21,7 @@ from electra_tf.data.build_log import Log
 from electra_tf.data.dataset_files import MANIFEST, read_manifest
 from electra_tf.data.examples import MAX_EXAMPLES
 from electra_tf.data.receipts import Receipt
-from electra_tf.data.recovery import (
-    FRAME_BYTES,
-    FaultTolerantReader,
-    recover,
-)
+from electra_tf.data.recovery import FRAME_BYTES, FaultTolerantReader, recover
 from electra_tf.data.scanner import DamageError, Scanner, locate_damage
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import console, files, storage
@@ -290,9 +286,7 @@ class _Candidate(NamedTuple):
 
 
 def _open_files(
-    candidates: list[_Candidate],
-    recovery: FaultTolerantReader | None,
-    log: Log,
+    candidates: list[_Candidate], recovery: FaultTolerantReader | None, log: Log
 ) -> tuple[RecordFile, ...]:
     """Opens files, several at a time, and keeps receipts of those it reads."""
     start = time.monotonic()

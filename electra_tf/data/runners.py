@@ -216,10 +216,7 @@ def _run_processes(
     context = multiprocessing.get_context("spawn")
     ordered = sorted(shards, key=lambda shard: -shard.num_text_bytes)
     shared = _Shared(
-        job,
-        context.Queue(),
-        context.Queue(),
-        context.Array("q", 2),
+        job, context.Queue(), context.Queue(), context.Array("q", 2)
     )
     for shard in [*ordered, *[None] * num_processes]:
         shared.shards.put(shard)

@@ -16,12 +16,7 @@ from electra_tf.data import records, recovery
 from electra_tf.data.dataset_files import MANIFEST, RecordWriter, settings
 from electra_tf.data.examples import ExampleSpan
 from electra_tf.data.receipts import RECEIPTS
-from electra_tf.data.record_format import (
-    TRAIN,
-    RecordKind,
-    layout,
-    serialize,
-)
+from electra_tf.data.record_format import TRAIN, RecordKind, layout, serialize
 from electra_tf.data.records import RecordFile, Records, naming_faults
 from electra_tf.data.scanner import Scanner, locate_damage
 from electra_tf.model.tokenization import Vocabulary

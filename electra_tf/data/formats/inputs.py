@@ -207,9 +207,7 @@ def _open(path: str, file_format: str, spec: InputSpec) -> Rows:
     )
     origin = path or "standard input"
     table = Table(
-        *(origin, lines, kind, spec.columns),
-        no_header=way_out,
-        has_flags=False,
+        *(origin, lines, kind, spec.columns), no_header=way_out, has_flags=False
     )
     if kind == ".tsv" and not spec.columns.is_custom:
         return _columns(table, spec)
