@@ -164,21 +164,8 @@ def _map(
         else:
             missing.append(shard)
     total = before.text_bytes + sum(s.num_text_bytes for s in missing)
-
-    def report_sum(num_documents: int, num_bytes: int) -> None:
-        read = corpus.Statistics(
-            documents=before.documents + num_documents,
-            text_bytes=before.text_bytes + num_bytes,
-        )
-        progress.text(
-            read,
-            total,
-            bytes_before=before.text_bytes,
-            is_search=job.step == "hash",
-        )
-
-    report_sum(0, 0)
-    runner.map_shards(job, missing, report_sum)
+    progress.begin_text(before, total, is_search=job.step == "hash")
+    runner.map_shards(job, missing, progress.text)
 
 
 def _done_before(job: Job, shard: Shard) -> corpus.Statistics | None:

@@ -81,12 +81,8 @@ def settings(config: CorpusConfig, vocabulary: Vocabulary) -> dict[str, Any]:
         "max_seq_length": config.max_seq_length,
         "length_buckets": list(config.row_lengths[:-1]),
         "packing": config.packing,
-        "drop_duplicates": config.drop_duplicates,
-        "split_sentences": config.split_sentences,
-        "blanks_separate_docs": config.blanks_separate_docs,
-        "held_out_fraction": config.held_out_fraction,
-        "data_seed": config.data_seed,
         "corpus": list(config.corpus),
+        **{name: getattr(config, name) for name in _CHOICES},
     }
 
 

@@ -59,7 +59,14 @@ def load_listed(groups: Iterable[Group]) -> tf.data.Dataset:
     Returns:
       Dataset of the records of each group in their order, string [n].
     """
-    return _listed(groups).map(_load_group)
+    lists = list(zip(*groups, strict=True)) or ([], [])
+    parts = (
+        tf.RaggedTensor.from_row_lengths(
+            tf.constant([*itertools.chain(*values)], dtype), [*map(len, values)]
+        )
+        for values, dtype in zip(lists, (tf.string, tf.int64), strict=True)
+    )
+    return tf.data.Dataset.from_tensor_slices(Group(*parts)).map(_load_group)
 
 
 class _Loader:
@@ -142,15 +149,3 @@ def _read_files(paths: tf.Tensor) -> tf.Tensor:
 def _load_group(group: Group) -> tf.Tensor:
     """Returns the records of a group, string [n]."""
     return tf.gather(_read_files(group.paths), group.order)
-
-
-def _listed(groups: Iterable[Group]) -> tf.data.Dataset:
-    """Returns a dataset of groups that holds all of them."""
-    lists = list(zip(*groups, strict=True)) or ([], [])
-    parts = (
-        tf.RaggedTensor.from_row_lengths(
-            tf.constant([*itertools.chain(*values)], dtype), [*map(len, values)]
-        )
-        for values, dtype in zip(lists, (tf.string, tf.int64), strict=True)
-    )
-    return tf.data.Dataset.from_tensor_slices(Group(*parts))

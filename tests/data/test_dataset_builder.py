@@ -19,18 +19,12 @@ from electra_tf.util.errors import UserError
 
 SHARED = pathlib.Path(__file__).parents[3] / "shared"
 GOLDEN = SHARED / "golden" / "data"
-SHARD_BYTES = 4000
 
 
 @pytest.fixture
 def out(built, tmp_path):
     """A copy of the data set."""
     return shutil.copytree(built, tmp_path / "out")
-
-
-@pytest.fixture
-def small_shards(monkeypatch):
-    monkeypatch.setattr(shards, "SHARD_BYTES", SHARD_BYTES)
 
 
 def train_rows(directory):
