@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from electra_tf.data.formats.text_lines import Statistics
-from electra_tf.util import console
+from electra_tf.util import console, tables
 
 MAX_RATIO = 2  # of the share of records held out to its target, either way
 
@@ -156,10 +156,7 @@ def length_table(summaries: Mapping[str, Mapping[str, Any]]) -> str:
     for name in ("mean", "min", "max"):
         values = (each[name] for each in summaries.values())
         rows.append((name, *("-" if v is None else f"{v:,}" for v in values)))
-    return "\n".join(
-        f"{name:<24}" + "".join(f"{cell:>14}" for cell in cells)
-        for name, *cells in rows
-    )
+    return tables.aligned(rows).rstrip()
 
 
 def _records_made(manifest: dict[str, Any]) -> str:

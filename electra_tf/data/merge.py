@@ -164,14 +164,7 @@ def _publish(
     total: Summary,
     writers: list[list[RecordWriter]],
 ) -> None:
-    """Replaces older data sets by the complete new ones.
-
-    Args:
-      outputs: directory of each data set.
-      manifests: of each, without its files.
-      total: counts of the corpus.
-      writers: of the files of each.
-    """
+    """Replaces older data sets by the complete new ones, in `outputs`."""
     receipts.forget(outputs)
     _remove_data_sets(outputs)
     try:

@@ -70,13 +70,7 @@ def load_listed(groups: Iterable[Group]) -> tf.data.Dataset:
 
 
 class _Loader:
-    """Loads the records of one group after the other, in a graph.
-
-    Args:
-      records: of which the groups are.
-      by_share: whether groups leave out so many records that their files
-        should not be read in full.
-    """
+    """Loads the records of a group, in a graph; see `load`."""
 
     def __init__(self, records: Records, *, by_share: bool) -> None:
         self._files = {file.path: file for file in records.files}

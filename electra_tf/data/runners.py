@@ -176,12 +176,7 @@ def num_cores() -> int:
 
 
 class _Outcome(NamedTuple):
-    """The result of a job for a shard.
-
-    Attributes:
-      error: its message; "" for none.
-      code: the exit code it stands for.
-    """
+    """The message and exit code of what ended the job for a shard."""
 
     error: str = ""
     code: ExitCode = ExitCode.DONE
@@ -207,12 +202,7 @@ class _Shared(NamedTuple):
 def _run_processes(
     job: Job, shards: "list[Shard]", num_processes: int, report: ReportText
 ) -> None:
-    """Maps a job over shards in several processes.
-
-    Raises:
-      UserError: if the text cannot be read or the records be written.
-      RuntimeError: if a process failed or was killed.
-    """
+    """Maps a job over shards in several processes; raises their errors."""
     context = multiprocessing.get_context("spawn")
     ordered = sorted(shards, key=lambda shard: -shard.num_text_bytes)
     shared = _Shared(

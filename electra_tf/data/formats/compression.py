@@ -44,9 +44,6 @@ class _XzReader(io.RawIOBase):
     """Reads the streams of an .xz file, one after the other.
 
     `lzma.open` does the same, but makes whatever memory a header asks for.
-
-    Args:
-      file: the compressed file.
     """
 
     def __init__(self, file: BinaryIO) -> None:

@@ -243,11 +243,7 @@ def _kind_of_line(line: bytes, head: bytes, has_json_name: bool) -> ContentKind:
 
 
 def _first_line(file: BinaryIO) -> tuple[bytes, io.BufferedReader]:
-    """Reads the first line that is not blank.
-
-    Returns:
-      The line, and the stream from its first byte on.
-    """
+    """Returns the first line that is not blank, and the stream from it on."""
     line = b"\n"
     while line and not line.strip():
         line = file.readline(rows.MAX_JSON_BYTES)
@@ -259,12 +255,7 @@ def _buffered(head: bytes, file: BinaryIO) -> io.BufferedReader:
 
 
 class _Rewound(io.RawIOBase):
-    """A stream whose first bytes have been read already.
-
-    Args:
-      head: those bytes.
-      file: the rest.
-    """
+    """A stream whose first bytes, `head`, have been read already."""
 
     def __init__(self, head: bytes, file: BinaryIO) -> None:
         self._head = memoryview(head)
@@ -281,12 +272,7 @@ class _Rewound(io.RawIOBase):
 
 
 class _Bounded(io.RawIOBase):
-    """An unpacked text that may not be very much longer than its file.
-
-    Args:
-      content: the text.
-      file: that it is unpacked from.
-    """
+    """An unpacked text that may not be very much longer than its file."""
 
     def __init__(self, content: BinaryIO, file: BinaryIO) -> None:
         self._content = content

@@ -280,11 +280,7 @@ def _plain(lines: Iterable[bytes], file_format: str, spec: InputSpec) -> Rows:
 
 
 def _lines(path: str) -> Iterator[bytes]:
-    """Yields the lines of a file, without a byte-order mark.
-
-    Raises:
-      UserError: if it cannot be read, is no text, or is empty.
-    """
+    """Yields the lines of a file, without a byte-order mark."""
     number = 0
     try:
         with _opened(path) as file:

@@ -149,11 +149,7 @@ def _columns(
 def _check_delimiter(
     table: Table, line: bytes, first: _Row, required: Collection[str]
 ) -> None:
-    """Refuses a file whose columns are there with another delimiter.
-
-    Raises:
-      UserError: naming that delimiter.
-    """
+    """Refuses a file whose columns are there with another delimiter."""
     has_header = table.config.has_header
     names = _fields(first.fields, has_header)
     missing = [column for column in required if column not in names]

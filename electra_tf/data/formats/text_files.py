@@ -2,6 +2,7 @@
 
 import dataclasses
 import io
+import math
 import posixpath
 import tarfile
 from collections.abc import Iterable, Iterator
@@ -139,13 +140,7 @@ def _not_utf8(path: str, tally: Tally) -> UserError:
 
 @dataclasses.dataclass(frozen=True)
 class _Reader:
-    """Reads a file, and those in it if it is an archive.
-
-    Attributes:
-      statistics: counts what is read.
-      config: how to read it.
-      tally: of the lines of all texts.
-    """
+    """Reads a file, and those in it if it is an archive."""
 
     statistics: Statistics
     config: CorpusConfig
@@ -236,10 +231,6 @@ def _archived_files(
     out and counted: nothing is ever extracted, but who packs them may mean
     harm, and what they hold is no text.
 
-    Args:
-      file: the archive.
-      statistics: counts what is left out.
-
     Yields:
       The name and the content of each file, to be read before the next.
     """
@@ -281,29 +272,19 @@ def _is_safe(name: str) -> bool:
 
 
 class _Range(io.RawIOBase):
-    """A range of bytes of a file.
-
-    Args:
-      file: the file.
-      start: the first of them.
-      end: the first after them; None for the file's end.
-    """
+    """The bytes of a file from `start` up to `end`; None: up to its end."""
 
     def __init__(self, file: BinaryIO, start: int, end: int | None) -> None:
         file.seek(start)
         self._file = file
-        self._num_left = None if end is None else end - start
+        self._num_left = math.inf if end is None else end - start
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: memoryview) -> int:
-        size = len(buffer)
-        if self._num_left is not None:
-            size = min(size, self._num_left)
-        content = self._file.read(size)
-        if self._num_left is not None:
-            self._num_left -= len(content)
+        content = self._file.read(min(len(buffer), self._num_left))
+        self._num_left -= len(content)
         buffer[: len(content)] = content
         return len(content)
 
