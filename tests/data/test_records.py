@@ -11,6 +11,7 @@ import time
 import numpy as np
 import pytest
 import tensorflow as tf
+from corpora import flip_bit
 
 from electra_tf.configure_pretraining import CorpusConfig
 from electra_tf.data import records, recovery
@@ -58,12 +59,6 @@ def shard(directory, number=0):
 def change_manifest(directory, change):
     path = directory / MANIFEST
     path.write_text(json.dumps(change(json.loads(path.read_text()))))
-
-
-def flip_bit(path, position):
-    content = bytearray(path.read_bytes())
-    content[position] ^= 1
-    path.write_bytes(content)
 
 
 def write_records(path, *rows):
