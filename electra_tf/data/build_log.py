@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from electra_tf.data.formats.text_lines import Statistics
+from electra_tf.data.formats.text_lines import LEFT_OUT, Statistics
 from electra_tf.util import console, tables
 
 MAX_RATIO = 2  # of the share of records held out to its target, either way
@@ -14,14 +14,6 @@ _RECORDS = (
     "  {held_out_records:,} of them held out; {tokens_kept:,} tokens kept, "
     "{tokens_dropped:,} dropped"
 )
-_LEFT_OUT = {
-    "binary_lines": "lines as binary",
-    "bad_json_lines": "lines as bad JSON",
-    "skipped_members": "archived files as links, hidden, unsafe or no text",
-    "oversized_members": "archived files as too large",
-    "duplicate_documents": "documents as duplicates",
-    "duplicate_bytes": "bytes of duplicates",
-}
 
 Log = Callable[[str], None]
 
@@ -131,7 +123,7 @@ def summary(manifests: Sequence[dict[str, Any]]) -> str:
         if counts["held_out_documents"]:
             text += "; a piece may be held out\n  where others of its document "
             text += "are trained on"
-    for name, what in _LEFT_OUT.items():
+    for name, what in LEFT_OUT.items():
         if counts[name]:
             text += f"\nleft out: {counts[name]:,} {what}"
     if counts["replaced_bytes"]:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from electra_tf.config.corpus import CorpusConfig
 from electra_tf.data import demo_corpus
 from electra_tf.data.formats import prepared, text_files
-from electra_tf.data.formats.text_lines import Statistics, TextLine
+from electra_tf.data.formats.text_lines import LEFT_OUT, Statistics, TextLine
 from electra_tf.data.sources import DEMO, TextSource
 from electra_tf.util.errors import UserError
 
@@ -71,13 +71,8 @@ def check_text(statistics: Statistics) -> None:
     """
     if statistics.documents:
         return
-    left_out = {
-        "line(s) as binary": statistics.binary_lines,
-        "line(s) as bad JSON": statistics.bad_json_lines,
-        "archived file(s) as unsafe": statistics.skipped_members,
-        "archived file(s) as too large": statistics.oversized_members,
-    }
-    reasons = [f"{number} {what}" for what, number in left_out.items()]
+    counts = vars(statistics)
+    reasons = [f"{counts[name]} {what}" for name, what in LEFT_OUT.items()]
     raise UserError(
         "The corpus must hold text in UTF-8. Received: "
         f"{statistics.files} file(s) with {statistics.text_bytes} bytes of "
