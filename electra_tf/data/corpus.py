@@ -85,7 +85,10 @@ def _read(
 ) -> Iterator[TextLine]:
     """Yields the lines of a source, stripped."""
     if source.path == DEMO:
-        yield from _demo_lines(statistics)
+        for document in demo_corpus.documents():
+            for line in [*document, ""]:
+                statistics.text_bytes += len(line.encode()) + 1
+                yield line
     elif source.split:
         yield from prepared.read_texts(
             source.path, source.split, config.text_field, statistics
@@ -94,13 +97,6 @@ def _read(
         yield from text_files.read_file(
             source.path, statistics, config, start=source.start, end=source.end
         )
-
-
-def _demo_lines(statistics: Statistics) -> Iterator[TextLine]:
-    for document in demo_corpus.documents():
-        for line in [*document, ""]:
-            statistics.text_bytes += len(line.encode()) + 1
-            yield line
 
 
 def _group(

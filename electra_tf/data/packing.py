@@ -167,7 +167,11 @@ class Packer:
                 line_lengths, self._max_seq_length, random.Random(document.key)
             )
             self._buffers[split].add(ids, cut)
-        if self._num_rows(self._buffers[split]) >= ROWS_AT_ONCE:
+        buffer = self._buffers[split]
+        num_rows = len(buffer.spans)
+        if self._is_packed:
+            num_rows = buffer.num_tokens // self._max_seq_length  # at least
+        if num_rows >= ROWS_AT_ONCE:
             self._write(split)
         self._counts["tokens_read"] += len(ids)
         self._counts["documents_without_tokens"] += not len(ids)
@@ -191,12 +195,6 @@ class Packer:
             both = np.array(first + second)
             span = ExampleSpan(0, len(first), len(both))
             self._buffers[split].add(both, [span])
-
-    def _num_rows(self, buffer: _Buffer) -> int:
-        """Returns how many rows the buffered examples fill, at least."""
-        if self._is_packed:
-            return buffer.num_tokens // self._max_seq_length
-        return len(buffer.spans)
 
     def _write(self, split: str) -> None:
         buffer, self._buffers[split] = self._buffers[split], _Buffer()

@@ -34,10 +34,9 @@ class Layout(NamedTuple):
 
     def names(self, count: int) -> list[str]:
         """Returns names for all columns, "" for those that are not read."""
-        numbers = range(count)
         names = [""] * count
         for name, position in self.positions.items():
-            names[numbers[position]] = name
+            names[position] = name
         return names
 
 
