@@ -6,24 +6,25 @@ import math
 import posixpath
 import tarfile
 from collections.abc import Iterable, Iterator
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from electra_tf.config.corpus import CorpusConfig
-from electra_tf.data.formats import (
-    compression,
-    contents,
-    parquet,
-    rows,
-    text_lines,
-)
+from electra_tf.data.formats import compression, contents, rows, text_lines
 from electra_tf.data.formats.contents import ContentKind
-from electra_tf.data.formats.rows import BadRowError, Record, json_records
+from electra_tf.data.formats.rows import (
+    BadRowError,
+    Record,
+    json_records,
+    received,
+)
 from electra_tf.data.formats.text_lines import Statistics, Tally, TextLine
-from electra_tf.util import storage
+from electra_tf.util import optional_packages, storage
 from electra_tf.util.errors import UserError
 
 MAX_DEPTH = 2  # archives in an archive; OpenWebText has one level
 MAX_HEADER_BYTES = 2**15  # of a name or of other properties of a file
+
+_BATCH_ROWS = 256  # of Parquet
 
 _LONG_HEADERS = (
     tarfile.GNUTYPE_LONGNAME,
@@ -172,7 +173,7 @@ class _Reader:
             records = json_records(_json_lines(file), allows_surrogates=True)
             yield from self._documents(records)
         elif kind is ContentKind.PARQUET:
-            records = parquet.read(file, self.config.text_field)
+            records = _parquet_records(file, self.config.text_field)
             yield from self._documents(records)
         elif not depth:
             yield from text_lines.read_lines(file, self.statistics, self.tally)
@@ -220,6 +221,43 @@ def _json_lines(file: BinaryIO) -> Iterator[bytes]:
         yield line
         while line and not line.endswith(b"\n"):
             line = file.readline(rows.MAX_JSON_BYTES)
+
+
+def _parquet_records(file: BinaryIO, column: str) -> Iterator[Record]:
+    """Reads a column of a Parquet file, one record a row.
+
+    Raises:
+      BadRowError: if there is no such column of texts.
+      OSError: if the file is damaged.
+      UserError: if pyarrow is not installed.
+    """
+    arrow = optional_packages.load("pyarrow")
+    parquet = optional_packages.load("pyarrow.parquet")
+    try:
+        opened = parquet.ParquetFile(file)
+        _check_column(arrow, opened.schema_arrow, column)
+        number = 0
+        for batch in opened.iter_batches(_BATCH_ROWS, columns=[column]):
+            for value in batch.column(0):
+                number += 1
+                yield Record(number, {column: value.as_py()})
+    except arrow.ArrowException as error:
+        raise OSError(str(error)) from error
+
+
+def _check_column(arrow: Any, schema: Any, column: str) -> None:  # noqa: ANN401
+    """Checks that there is a column of texts."""
+    if column not in schema.names:
+        raise BadRowError(
+            f"There must be a column {column!r}. "
+            + received(column, schema.names),
+            place=1,
+        )
+    kind = schema.field(column).type
+    if not (arrow.types.is_string(kind) or arrow.types.is_large_string(kind)):
+        raise BadRowError(
+            f"Column {column!r} must hold texts. Received: {kind}.", place=1
+        )
 
 
 def _archived_files(
