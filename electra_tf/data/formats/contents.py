@@ -92,7 +92,8 @@ def unpack(
     kind, content = identify(file)
     if kind is ContentKind.COMPRESSED:
         is_packed = True
-        kind, content = identify(compression.decompress_content(content))
+        codec = compression.codec_of(content.peek(compression.HEAD_BYTES))
+        kind, content = identify(codec.decompress(content))
     if is_packed and kind in (ContentKind.COMPRESSED, ContentKind.PARQUET):
         what = f"{kind.name.lower()} and packed once more"
         raise ForeignContentError(what, "Unpack it")
@@ -209,7 +210,7 @@ def read_fully(file: BinaryIO, size: int) -> bytes:
 
 
 def _kind_of_head(head: bytes) -> ContentKind:
-    if compression.is_compressed_content(head):
+    if compression.codec_of(head):
         return ContentKind.COMPRESSED
     if head.startswith(b"PAR1"):
         return ContentKind.PARQUET
