@@ -27,7 +27,7 @@ from electra_tf.data.dataset_files import (
     find_data_set,
     find_unfinished,
 )
-from electra_tf.data.merge import merge, remove_files, remove_shards
+from electra_tf.data.merge import merge, remove_shards
 from electra_tf.data.runners import Job, LocalRunner, Runner
 from electra_tf.data.shards import HASHES, Shard, plan
 from electra_tf.data.sources import expand
@@ -184,7 +184,9 @@ def _done_before(job: Job, shard: Shard) -> corpus.Statistics | None:
 def _remove_strangers(shards: Iterable[Shard], output_dir: str) -> None:
     """Removes shards of other text, settings or vocabularies."""
     ours = {p for s in shards for p in (s.directory, s.hashes_path)}
-    remove_files(p for p in find_unfinished(output_dir) if p not in ours)
+    for path in find_unfinished(output_dir):
+        if path not in ours:
+            storage.remove(path)
 
 
 def _remove_incomplete(output_dir: str) -> None:

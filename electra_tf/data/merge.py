@@ -181,16 +181,11 @@ def _publish(
 
 def _remove_data_sets(directories: Iterable[str]) -> None:
     for directory in directories:
-        remove_files(find_data_set(directory))
+        for path in find_data_set(directory):
+            storage.remove(path)
 
 
 def remove_shards(output_dir: str) -> None:
     """Removes the shards that a data set was merged from."""
     with contextlib.suppress(FileNotFoundError):
         storage.remove(os.path.join(output_dir, SHARDS_DIRECTORY))
-
-
-def remove_files(paths: Iterable[str]) -> None:
-    """Removes files and directories."""
-    for path in paths:
-        storage.remove(path)
