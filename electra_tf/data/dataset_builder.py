@@ -22,7 +22,6 @@ import tensorflow as tf
 from electra_tf.config.corpus import CorpusConfig
 from electra_tf.data import build_log, corpus, deduplication
 from electra_tf.data.dataset_files import (
-    MANIFEST,
     SHARDS_DIRECTORY,
     find_data_set,
     find_unfinished,
@@ -93,7 +92,7 @@ def build(
         _check_free(outputs, overwrite)  # one may have been built meanwhile
         shards = plan(sources, config, vocabulary, output_dir)
         try:
-            manifest = _build_and_merge(
+            manifests = _build_and_merge(
                 shards, config, vocabulary, output_dir, runner, progress
             )
         except BrokenPipeError:
@@ -107,11 +106,11 @@ def build(
             for output in outputs:
                 _remove_incomplete(output)
         remove_shards(output_dir)
-    log(progress.total(manifest["counts"]["text_bytes"]))
-    paths = (os.path.join(output, MANIFEST) for output in outputs)
-    log(build_log.summary([files.read_json(path) for path in paths]))
-    build_log.check_held_out(manifest)
-    return manifest
+    longest = manifests[-1]
+    log(progress.total(longest["counts"]["text_bytes"]))
+    log(build_log.summary(manifests))
+    build_log.check_held_out(longest)
+    return longest
 
 
 def _build_and_merge(
@@ -121,7 +120,7 @@ def _build_and_merge(
     output_dir: str,
     runner: Runner,
     progress: build_log.ProgressLog,
-) -> dict[str, Any]:
+) -> list[dict[str, Any]]:
     """Builds the shards that are missing, and merges all of them."""
     planned = shards
     if config.drop_duplicates:

@@ -38,7 +38,7 @@ def merge(
     output_dir: str,
     runner: Runner,
     report: Callable[[int, int], None] = lambda *_: None,
-) -> dict[str, Any]:
+) -> list[dict[str, Any]]:
     """Merges shards into the data sets of their corpus.
 
     Args:
@@ -51,7 +51,7 @@ def merge(
         to the files of a data set, and that it will have.
 
     Returns:
-      The manifest of the data set with the longest rows.
+      The manifest of each data set, shortest rows first.
 
     Raises:
       UserError: if the corpus gives no record for training.
@@ -83,7 +83,7 @@ def merge(
                 writer.close()
             of_each.append([*writers.values()])
         _publish(outputs, manifests, total, of_each)
-    return manifests[-1]
+    return manifests
 
 
 def _add(
