@@ -2,7 +2,9 @@
 
 import bz2
 import gzip
+import io
 import lzma
+import tarfile
 
 import pyarrow
 
@@ -24,6 +26,24 @@ def write(path, content, compressed=""):
     content = content if isinstance(content, bytes) else content.encode()
     path.write_bytes(COMPRESS.get(compressed, bytes)(content))
     return path
+
+
+def flip_bit(path, position):
+    """Flips the lowest bit of a byte of a file."""
+    content = bytearray(path.read_bytes())
+    content[position] ^= 1
+    path.write_bytes(content)
+
+
+def tar(members):
+    """Packs (name or TarInfo, bytes) pairs."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for name, content in members:
+            info = tarfile.TarInfo(name) if isinstance(name, str) else name
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    return buffer.getvalue()
 
 
 def read(*patterns, sources=None, limits=None, **options):

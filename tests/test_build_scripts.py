@@ -1,10 +1,9 @@
 """The two commands that turn text into a vocabulary and records."""
 
-import io
 import json
-import tarfile
 
 import pytest
+from corpora import tar, write
 
 from electra_tf.build_openwebtext_pretraining_dataset import OpenWebTextConfig
 from electra_tf.build_openwebtext_pretraining_dataset import (
@@ -68,16 +67,11 @@ def test_bad_flags_are_named(config_class, leaves, message):
 @pytest.fixture
 def openwebtext(tmp_path):
     """Writes a data directory as the original wants it."""
-    directory = tmp_path / "openwebtext"
-    directory.mkdir()
+    text = "The web, page {}.\n\nIt has a title and text.\n"
     for number in range(3):
-        name = directory / f"urlsf_subset00-{number}_data.xz"
-        with tarfile.open(name, "w:xz") as archive:
-            for i in range(4):
-                text = f"The web, page {i}.\n\nIt has a title and text.\n"
-                info = tarfile.TarInfo(f"{number}-{i}.txt")
-                info.size = len(text)
-                archive.addfile(info, io.BytesIO(text.encode()))
+        name = f"openwebtext/urlsf_subset00-{number}_data.xz"
+        pages = [(f"{number}-{i}", text.format(i).encode()) for i in range(4)]
+        write(tmp_path / name, tar(pages), ".xz")
     words = "[PAD] [UNK] [CLS] [SEP] [MASK] the web page it has a title and"
     (tmp_path / "vocab.txt").write_text("\n".join(words.split()))
     return tmp_path

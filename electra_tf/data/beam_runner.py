@@ -132,16 +132,13 @@ def _split(
     kinds: list[RecordKind],
     num_files: list[int],
 ) -> Iterator[tuple[tuple[int, int], tuple[int, list[bytes]]]]:
-    """Yields the records of a shard for each file.
+    """Yields (kind, file), and (shard, its records for this file); by number.
 
     Args:
       numbered: number of the shard, the shard, and how many records of each
         kind the shards before it have.
       kinds: of records.
       num_files: of each kind, n; file i receives every n-th record from i on.
-
-    Yields:
-      The numbers of kind and file, the number of the shard, the records.
     """
     shard_number, shard, starts = numbered
     for number, (kind, start, step) in enumerate(

@@ -4,8 +4,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from electra_tf.data.formats.text_lines import Statistics
-from electra_tf.util import console
+from electra_tf.data.formats.text_lines import LEFT_OUT, Statistics
+from electra_tf.util import console, tables
 
 MAX_RATIO = 2  # of the share of records held out to its target, either way
 
@@ -14,14 +14,6 @@ _RECORDS = (
     "  {held_out_records:,} of them held out; {tokens_kept:,} tokens kept, "
     "{tokens_dropped:,} dropped"
 )
-_LEFT_OUT = {
-    "binary_lines": "lines as binary",
-    "bad_json_lines": "lines as bad JSON",
-    "skipped_members": "archived files as links, hidden, unsafe or no text",
-    "oversized_members": "archived files as too large",
-    "duplicate_documents": "documents as duplicates",
-    "duplicate_bytes": "bytes of duplicates",
-}
 
 Log = Callable[[str], None]
 
@@ -34,11 +26,9 @@ class ProgressLog:
     """
 
     def __init__(self, log: Log) -> None:
-        self._bytes_before = 0
         self._start = time.monotonic()
         self._log = console.Periodic(log)
-        self._text_start = 0.0
-        self._is_search = False
+        self.begin_text(Statistics(), 0, is_search=False)
 
     def records(self, number: int, total: int) -> None:
         """Tells how many records are in the files of a data set, of how many.
@@ -49,39 +39,36 @@ class ProgressLog:
         """
         self._log(lambda: f"Writing: {number:,} of {total:,} records")
 
-    def text(
-        self,
-        read: Statistics,
-        total_bytes: int,
-        *,
-        bytes_before: int,
-        is_search: bool,
+    def begin_text(
+        self, before: Statistics, total_bytes: int, *, is_search: bool
     ) -> None:
-        """Tells how much text is read.
+        """Begins a reading of the text.
 
         Args:
-          read: `documents` and `text_bytes` so far.
+          before: what an earlier build that was stopped read of it.
           total_bytes: of all text, about; 0 if that is not known.
-          bytes_before: read by an earlier build that was stopped.
           is_search: whether duplicates are looked for, and nothing built yet.
         """
-        self._bytes_before = bytes_before
-        num_bytes = read.text_bytes - bytes_before
-        if not num_bytes or is_search != self._is_search:
-            # Not from the beginning: processes take seconds to start.
-            self._text_start = time.monotonic()
-            self._is_search = is_search
-        if num_bytes:
-            self._log(lambda: self._text(read, num_bytes, total_bytes))
+        self._before = before
+        self._total_bytes = total_bytes
+        self._is_search = is_search
+        self._text_start = time.monotonic()
 
-    def _text(self, read: Statistics, num_bytes: int, total_bytes: int) -> str:
-        """Returns a line on the text read so far, `num_bytes` of it now."""
+    def text(self, num_documents: int, num_bytes: int) -> None:
+        """Tells how much text is read since `begin_text`."""
+        if num_bytes:
+            self._log(lambda: self._text(num_documents, num_bytes))
+        else:  # not from the beginning: processes take seconds to start
+            self._text_start = time.monotonic()
+
+    def _text(self, num_documents: int, num_bytes: int) -> str:
+        before = self._before
         text = "Looking for duplicates: " if self._is_search else ""
-        text += f"{read.documents:,} documents, "
+        text += f"{before.documents + num_documents:,} documents, "
         text += console.rate(num_bytes, self._text_start)
-        if self._bytes_before:
-            text += f" after {self._bytes_before / 1e6:.1f} MB before"
-        left = total_bytes - read.text_bytes
+        if before.text_bytes:
+            text += f" after {before.text_bytes / 1e6:.1f} MB before"
+        left = self._total_bytes - before.text_bytes - num_bytes
         if left > 0:
             seconds = left / num_bytes * (time.monotonic() - self._text_start)
             text += f", about {_duration(seconds)} left"
@@ -93,7 +80,7 @@ class ProgressLog:
         Args:
           num_bytes: of the text.
         """
-        before = self._bytes_before
+        before = self._before.text_bytes
         rate = console.rate(num_bytes - before, self._start)
         if not before:
             return f"Built from {rate}:"
@@ -136,7 +123,7 @@ def summary(manifests: Sequence[dict[str, Any]]) -> str:
         if counts["held_out_documents"]:
             text += "; a piece may be held out\n  where others of its document "
             text += "are trained on"
-    for name, what in _LEFT_OUT.items():
+    for name, what in LEFT_OUT.items():
         if counts[name]:
             text += f"\nleft out: {counts[name]:,} {what}"
     if counts["replaced_bytes"]:
@@ -161,10 +148,7 @@ def length_table(summaries: Mapping[str, Mapping[str, Any]]) -> str:
     for name in ("mean", "min", "max"):
         values = (each[name] for each in summaries.values())
         rows.append((name, *("-" if v is None else f"{v:,}" for v in values)))
-    return "\n".join(
-        f"{name:<24}" + "".join(f"{cell:>14}" for cell in cells)
-        for name, *cells in rows
-    )
+    return tables.aligned(rows).rstrip()
 
 
 def _records_made(manifest: dict[str, Any]) -> str:

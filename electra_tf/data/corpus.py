@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from electra_tf.config.corpus import CorpusConfig
 from electra_tf.data import demo_corpus
 from electra_tf.data.formats import prepared, text_files
-from electra_tf.data.formats.text_lines import Statistics, TextLine
+from electra_tf.data.formats.text_lines import LEFT_OUT, Statistics, TextLine
 from electra_tf.data.sources import DEMO, TextSource
 from electra_tf.util.errors import UserError
 
@@ -71,13 +71,8 @@ def check_text(statistics: Statistics) -> None:
     """
     if statistics.documents:
         return
-    left_out = {
-        "line(s) as binary": statistics.binary_lines,
-        "line(s) as bad JSON": statistics.bad_json_lines,
-        "archived file(s) as unsafe": statistics.skipped_members,
-        "archived file(s) as too large": statistics.oversized_members,
-    }
-    reasons = [f"{number} {what}" for what, number in left_out.items()]
+    counts = vars(statistics)
+    reasons = [f"{counts[name]} {what}" for name, what in LEFT_OUT.items()]
     raise UserError(
         "The corpus must hold text in UTF-8. Received: "
         f"{statistics.files} file(s) with {statistics.text_bytes} bytes of "
@@ -90,26 +85,18 @@ def _read(
 ) -> Iterator[TextLine]:
     """Yields the lines of a source, stripped."""
     if source.path == DEMO:
-        yield from _demo_lines(statistics)
+        for document in demo_corpus.documents():
+            for line in [*document, ""]:
+                statistics.text_bytes += len(line.encode()) + 1
+                yield line
     elif source.split:
         yield from prepared.read_texts(
             source.path, source.split, config.text_field, statistics
         )
     else:
         yield from text_files.read_file(
-            source.path,
-            statistics,
-            config,
-            start=source.start,
-            end=source.end,
+            source.path, statistics, config, start=source.start, end=source.end
         )
-
-
-def _demo_lines(statistics: Statistics) -> Iterator[TextLine]:
-    for document in demo_corpus.documents():
-        for line in [*document, ""]:
-            statistics.text_bytes += len(line.encode()) + 1
-            yield line
 
 
 def _group(

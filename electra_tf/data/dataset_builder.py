@@ -22,12 +22,11 @@ import tensorflow as tf
 from electra_tf.config.corpus import CorpusConfig
 from electra_tf.data import build_log, corpus, deduplication
 from electra_tf.data.dataset_files import (
-    MANIFEST,
     SHARDS_DIRECTORY,
     find_data_set,
     find_unfinished,
 )
-from electra_tf.data.merge import merge, remove_files, remove_shards
+from electra_tf.data.merge import merge, remove_shards
 from electra_tf.data.runners import Job, LocalRunner, Runner
 from electra_tf.data.shards import HASHES, Shard, plan
 from electra_tf.data.sources import expand
@@ -93,7 +92,7 @@ def build(
         _check_free(outputs, overwrite)  # one may have been built meanwhile
         shards = plan(sources, config, vocabulary, output_dir)
         try:
-            manifest = _build_and_merge(
+            manifests = _build_and_merge(
                 shards, config, vocabulary, output_dir, runner, progress
             )
         except BrokenPipeError:
@@ -107,11 +106,11 @@ def build(
             for output in outputs:
                 _remove_incomplete(output)
         remove_shards(output_dir)
-    log(progress.total(manifest["counts"]["text_bytes"]))
-    paths = (os.path.join(output, MANIFEST) for output in outputs)
-    log(build_log.summary([files.read_json(path) for path in paths]))
-    build_log.check_held_out(manifest)
-    return manifest
+    longest = manifests[-1]
+    log(progress.total(longest["counts"]["text_bytes"]))
+    log(build_log.summary(manifests))
+    build_log.check_held_out(longest)
+    return longest
 
 
 def _build_and_merge(
@@ -121,7 +120,7 @@ def _build_and_merge(
     output_dir: str,
     runner: Runner,
     progress: build_log.ProgressLog,
-) -> dict[str, Any]:
+) -> list[dict[str, Any]]:
     """Builds the shards that are missing, and merges all of them."""
     planned = shards
     if config.drop_duplicates:
@@ -164,21 +163,8 @@ def _map(
         else:
             missing.append(shard)
     total = before.text_bytes + sum(s.num_text_bytes for s in missing)
-
-    def report_sum(num_documents: int, num_bytes: int) -> None:
-        read = corpus.Statistics(
-            documents=before.documents + num_documents,
-            text_bytes=before.text_bytes + num_bytes,
-        )
-        progress.text(
-            read,
-            total,
-            bytes_before=before.text_bytes,
-            is_search=job.step == "hash",
-        )
-
-    report_sum(0, 0)
-    runner.map_shards(job, missing, report_sum)
+    progress.begin_text(before, total, is_search=job.step == "hash")
+    runner.map_shards(job, missing, progress.text)
 
 
 def _done_before(job: Job, shard: Shard) -> corpus.Statistics | None:
@@ -197,7 +183,9 @@ def _done_before(job: Job, shard: Shard) -> corpus.Statistics | None:
 def _remove_strangers(shards: Iterable[Shard], output_dir: str) -> None:
     """Removes shards of other text, settings or vocabularies."""
     ours = {p for s in shards for p in (s.directory, s.hashes_path)}
-    remove_files(p for p in find_unfinished(output_dir) if p not in ours)
+    for path in find_unfinished(output_dir):
+        if path not in ours:
+            storage.remove(path)
 
 
 def _remove_incomplete(output_dir: str) -> None:

@@ -81,12 +81,8 @@ def settings(config: CorpusConfig, vocabulary: Vocabulary) -> dict[str, Any]:
         "max_seq_length": config.max_seq_length,
         "length_buckets": list(config.row_lengths[:-1]),
         "packing": config.packing,
-        "drop_duplicates": config.drop_duplicates,
-        "split_sentences": config.split_sentences,
-        "blanks_separate_docs": config.blanks_separate_docs,
-        "held_out_fraction": config.held_out_fraction,
-        "data_seed": config.data_seed,
         "corpus": list(config.corpus),
+        **{name: getattr(config, name) for name in _CHOICES},
     }
 
 
@@ -233,10 +229,12 @@ def _read_unigram_counts(directory: str, vocabulary: Vocabulary) -> list[int]:
     return counts
 
 
-class RecordWriter:
+class RecordWriter(contextlib.ExitStack):
     """Writes records of one kind to several files in turn.
 
-    Until `publish` the files have names that no glob for records matches.
+    Until `publish` the files have names that no glob for records matches. They
+    are open inside of `with`, and until `close`, where errors of writing show
+    at the latest.
 
     Args:
       directory: where the files go.
@@ -252,6 +250,7 @@ class RecordWriter:
     def __init__(
         self, directory: str, kind: RecordKind, num_files: int
     ) -> None:
+        super().__init__()
         self.num_records = 0
         self.num_files = num_files
         self._directory = directory
@@ -260,26 +259,15 @@ class RecordWriter:
         if kind.is_short:
             self._prefix += f"{kind.length}-tokens-"
         self._writers: list[tf.io.TFRecordWriter] = []
-        self._stack = contextlib.ExitStack()
-
-    def __enter__(self) -> "RecordWriter":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
 
     def write(self, record: bytes) -> None:
         """Writes a record to the next file."""
         file_number = self.num_records % self.num_files
         if file_number == len(self._writers):
             writer = tf.io.TFRecordWriter(self.unfinished_path(file_number))
-            self._writers.append(self._stack.enter_context(writer))
+            self._writers.append(self.enter_context(writer))
         self._writers[file_number].write(record)
         self.num_records += 1
-
-    def close(self) -> None:
-        """Flushes the files; errors of writing show here at the latest."""
-        self._stack.close()
 
     def publish(self) -> list[dict[str, Any]]:
         """Gives the files their names; returns their entries in a manifest."""

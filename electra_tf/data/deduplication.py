@@ -26,6 +26,7 @@ _NUM_RANGES = 256  # of hashes, by their first byte
 # Both halves of a hash, and the number of its document in its shard.
 _ENTRY = np.dtype([("first", "<u8"), ("second", "<u8"), ("number", "<u4")])
 _STARTS = np.dtype("<u8")
+_HEADER_BYTES = (_NUM_RANGES + 1) * _STARTS.itemsize
 
 
 def document_hash(lines: Iterable[str], *, do_lower_case: bool) -> bytes:
@@ -63,7 +64,7 @@ def write_hashes(path: str, hashes: Iterable[bytes]) -> None:
 
 def count(path: str) -> int:
     """Returns the number of documents in a file of hashes."""
-    return (storage.size(path) - _header_bytes()) // _ENTRY.itemsize
+    return (storage.size(path) - _HEADER_BYTES) // _ENTRY.itemsize
 
 
 def find(paths: Sequence[str]) -> list[bytes]:
@@ -94,9 +95,9 @@ def find(paths: Sequence[str]) -> list[bytes]:
 def _read_hashes(path: str, first: int, last: int) -> np.ndarray:
     """Reads the hashes from one range up to another, `_ENTRY` [n]."""
     with storage.open_binary(path) as file:
-        starts = np.frombuffer(file.read(_header_bytes()), _STARTS)
+        starts = np.frombuffer(file.read(_HEADER_BYTES), _STARTS)
         start, end = int(starts[first]), int(starts[last])
-        file.seek(_header_bytes() + start * _ENTRY.itemsize)
+        file.seek(_HEADER_BYTES + start * _ENTRY.itemsize)
         content = file.read((end - start) * _ENTRY.itemsize)
     return np.frombuffer(content, _ENTRY)
 
@@ -141,7 +142,3 @@ def _later(each: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         is_same &= half[order[1:]] == half[order[:-1]]
     later = np.sort(order[1:][is_same])
     return shards[later], entries["number"][later]
-
-
-def _header_bytes() -> int:
-    return (_NUM_RANGES + 1) * _STARTS.itemsize

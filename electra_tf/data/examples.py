@@ -177,36 +177,23 @@ class ExampleBuilder:
         first: list[int] = []
         second: list[int] = []
         for line in self._lines:
-            if self._joins_first(
-                len(first), len(line), len(second), first_target
-            ):
-                first += line
-            else:
-                second += line
+            # One that reaches the target may join once, in half of the cases.
+            joins = (
+                not first
+                or len(first) + len(line) < first_target
+                or (
+                    not second
+                    and len(first) < first_target
+                    and self._rng.random() < 0.5
+                )
+            )
+            (first if joins else second).extend(line)
         self._lines.clear()
         self._num_tokens = 0
         self._target = _draw_target(self._max_seq_length, self._rng)
         first = first[: self._max_seq_length - 2]
         room = max(0, self._max_seq_length - len(first) - 3)
         return Example(first, second[:room])
-
-    def _joins_first(
-        self, num_first: int, num_line: int, num_second: int, target: int
-    ) -> bool:
-        """Decides whether a line goes to the first segment.
-
-        It does if the segment is empty or stays below its target, and, once,
-        in half of the cases where it reaches or passes it.
-        """
-        return (
-            num_first == 0
-            or num_first + num_line < target
-            or (
-                num_second == 0
-                and num_first < target
-                and self._rng.random() < 0.5
-            )
-        )
 
 
 def fill_rows(sizes: Sequence[int], max_seq_length: int) -> list[list[int]]:

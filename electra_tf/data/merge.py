@@ -38,7 +38,7 @@ def merge(
     output_dir: str,
     runner: Runner,
     report: Callable[[int, int], None] = lambda *_: None,
-) -> dict[str, Any]:
+) -> list[dict[str, Any]]:
     """Merges shards into the data sets of their corpus.
 
     Args:
@@ -51,7 +51,7 @@ def merge(
         to the files of a data set, and that it will have.
 
     Returns:
-      The manifest of the data set with the longest rows.
+      The manifest of each data set, shortest rows first.
 
     Raises:
       UserError: if the corpus gives no record for training.
@@ -83,7 +83,7 @@ def merge(
                 writer.close()
             of_each.append([*writers.values()])
         _publish(outputs, manifests, total, of_each)
-    return manifests[-1]
+    return manifests
 
 
 def _add(
@@ -164,14 +164,7 @@ def _publish(
     total: Summary,
     writers: list[list[RecordWriter]],
 ) -> None:
-    """Replaces older data sets by the complete new ones.
-
-    Args:
-      outputs: directory of each data set.
-      manifests: of each, without its files.
-      total: counts of the corpus.
-      writers: of the files of each.
-    """
+    """Replaces older data sets by the complete new ones, in `outputs`."""
     receipts.forget(outputs)
     _remove_data_sets(outputs)
     try:
@@ -188,16 +181,11 @@ def _publish(
 
 def _remove_data_sets(directories: Iterable[str]) -> None:
     for directory in directories:
-        remove_files(find_data_set(directory))
+        for path in find_data_set(directory):
+            storage.remove(path)
 
 
 def remove_shards(output_dir: str) -> None:
     """Removes the shards that a data set was merged from."""
     with contextlib.suppress(FileNotFoundError):
         storage.remove(os.path.join(output_dir, SHARDS_DIRECTORY))
-
-
-def remove_files(paths: Iterable[str]) -> None:
-    """Removes files and directories."""
-    for path in paths:
-        storage.remove(path)

@@ -7,7 +7,7 @@ import os
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -37,8 +37,7 @@ BATCH_CHARACTERS = 2**20  # text that is tokenized at once
 MAX_THREADS = 8
 ROWS_AT_ONCE = 1024  # records that are packed and encoded together
 
-Item = TypeVar("Item")
-Result = TypeVar("Result")
+Writers = Mapping[RecordKind, tf.io.TFRecordWriter]
 
 
 class Tokenized(NamedTuple):
@@ -55,18 +54,11 @@ class Tokenized(NamedTuple):
     line_lengths: list[int]
 
 
-class Writer(Protocol):
-    """A sink of serialized records."""
-
-    def write(self, record: bytes) -> None:
-        """Writes a record."""
-
-
 def pack(
     documents: Iterable[Document],
     config: CorpusConfig,
     vocabulary: Vocabulary,
-    writers: Mapping[RecordKind, Writer],
+    writers: Writers,
     summary: Summary,
     *,
     num_threads: int = 0,
@@ -143,7 +135,7 @@ class Packer:
         self,
         config: CorpusConfig,
         vocabulary: Vocabulary,
-        writers: Mapping[RecordKind, Writer],
+        writers: Writers,
         packed: Packed,
     ) -> None:
         self._counts, self._unigrams = packed
@@ -156,14 +148,13 @@ class Packer:
         self._writers = writers
         self._buffers = {split: _Buffer() for split in self._row_lengths}
         self._is_packed = config.is_packed
-        self._original_builders = {}
-        if config.packing == "original":
-            self._original_builders = {
-                split: ExampleBuilder(
-                    config.max_seq_length, random.Random(config.data_seed)
-                )
-                for split in self._row_lengths
-            }
+        self._original_builders = {
+            split: ExampleBuilder(
+                config.max_seq_length, random.Random(config.data_seed)
+            )
+            for split in self._row_lengths
+            if config.packing == "original"
+        }
 
     def add(self, tokenized: Tokenized) -> None:
         """Packs a document; records are written some hundreds at a time."""
@@ -176,7 +167,11 @@ class Packer:
                 line_lengths, self._max_seq_length, random.Random(document.key)
             )
             self._buffers[split].add(ids, cut)
-        if self._num_rows(self._buffers[split]) >= ROWS_AT_ONCE:
+        buffer = self._buffers[split]
+        num_rows = len(buffer.spans)
+        if self._is_packed:
+            num_rows = buffer.num_tokens // self._max_seq_length  # at least
+        if num_rows >= ROWS_AT_ONCE:
             self._write(split)
         self._counts["tokens_read"] += len(ids)
         self._counts["documents_without_tokens"] += not len(ids)
@@ -200,12 +195,6 @@ class Packer:
             both = np.array(first + second)
             span = ExampleSpan(0, len(first), len(both))
             self._buffers[split].add(both, [span])
-
-    def _num_rows(self, buffer: _Buffer) -> int:
-        """Returns how many rows the buffered examples fill, at least."""
-        if self._is_packed:
-            return buffer.num_tokens // self._max_seq_length
-        return len(buffer.spans)
 
     def _write(self, split: str) -> None:
         buffer, self._buffers[split] = self._buffers[split], _Buffer()
@@ -251,23 +240,23 @@ def _tokenize(
         ids = ragged.values.numpy()
         ends = ragged.row_splits.numpy()
         lengths = np.diff(ends).tolist()
-        made, line = [], 0
-        for document, its_lines in zip(batch, lines, strict=True):
-            next_line = line + len(its_lines)
-            made.append(
-                Tokenized(
-                    document,
-                    ids[ends[line] : ends[next_line]],
-                    lengths[line:next_line],
-                )
-            )
-            line = next_line
-        return made
+        borders = itertools.pairwise(
+            itertools.accumulate(map(len, lines), initial=0)
+        )
+        return [
+            Tokenized(document, ids[ends[a] : ends[b]], lengths[a:b])
+            for document, (a, b) in zip(batch, borders, strict=True)
+        ]
 
     num_threads = num_threads or min(MAX_THREADS, os.cpu_count() or 1)
-    batches = _batch(documents)
-    for tokenized in _map_ahead(tokenize_batch, batches, num_threads):
-        yield from tokenized
+    with ThreadPoolExecutor(num_threads) as pool:
+        pending: collections.deque = collections.deque()
+        for batch in _batch(documents):
+            pending.append(pool.submit(tokenize_batch, batch))
+            if len(pending) > num_threads:  # no more text in memory
+                yield from pending.popleft().result()
+        while pending:
+            yield from pending.popleft().result()
 
 
 def _lines(document: Document, config: CorpusConfig) -> list[str]:
@@ -301,17 +290,3 @@ def _batch(documents: Iterable[Document]) -> Iterator[list[Document]]:
             batch, size = [], 0
     if batch:
         yield batch
-
-
-def _map_ahead(
-    function: Callable[[Item], Result], items: Iterable[Item], num_threads: int
-) -> Iterator[Result]:
-    """Maps in order, with a bounded number of items in work in threads."""
-    with ThreadPoolExecutor(num_threads) as pool:
-        pending: collections.deque = collections.deque()
-        for item in items:
-            pending.append(pool.submit(function, item))
-            if len(pending) > num_threads:
-                yield pending.popleft().result()
-        while pending:
-            yield pending.popleft().result()

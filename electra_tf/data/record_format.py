@@ -6,7 +6,6 @@ several examples share a row, `input_mask` numbers them 1, 2, ...
 """
 
 import functools
-import itertools
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -161,44 +160,38 @@ def serialize(rows: Rows) -> list[bytes]:
     """Serializes each row as a `tf.train.Example`.
 
     All rows are encoded at once: a message made and filled for each takes ten
-    times as long.
+    times as long, and TensorFlow parses what it puts into another message.
 
     Args:
       rows: of the records.
     """
-    length = rows.input_ids.shape[1]
-    masks, segments = (
-        array.tobytes() for array in (rows.input_mask, rows.segment_ids)
-    )
-    before_mask, before_segments = (
-        _before(name, length) for name in _NAMES[1:]
-    )
     records = []
-    for row, ids in enumerate(_varints(rows.input_ids)):
-        flags = slice(row * length, (row + 1) * length)
+    for int64_lists in zip(*map(_int64_lists, rows), strict=True):
+        entries = zip(_NAMES, int64_lists, strict=True)
         features = b"".join(
-            (
-                _before(_NAMES[0], len(ids)),
-                ids,
-                before_mask,
-                masks[flags],
-                before_segments,
-                segments[flags],
-            )
+            _before(name, len(content)) + content for name, content in entries
         )
         records.append(_header(1, len(features)) + features)
     return records
 
 
+def _int64_lists(values: np.ndarray) -> list[bytes]:
+    """Returns each row of numbers as a serialized `tf.train.Int64List`."""
+    sizes = np.full((len(values), 1), values.shape[1], np.int32)
+    encoded = tf.io.encode_proto(
+        sizes, [values.astype(np.int64)], ["value"], "tensorflow.Int64List"
+    )
+    return encoded.numpy().tolist()
+
+
 @functools.lru_cache
 def _before(name: bytes, size: int) -> bytes:
-    """Returns the bytes before the payload of a feature.
+    """Returns the bytes before the Int64List of a feature.
 
     It is one entry of the map `Features.feature`: its key, and as its value a
     Feature with an Int64List of `size` bytes.
     """
-    int64_list = _header(1, size)
-    feature = _header(3, len(int64_list) + size) + int64_list
+    feature = _header(3, size)
     key = _header(1, len(name)) + name
     entry = key + _header(2, len(feature) + size) + feature
     return _header(1, len(entry) + size) + entry
@@ -213,22 +206,6 @@ def _header(number: int, size: int) -> bytes:
         size >>= 7
     header.append(size)
     return bytes(header)
-
-
-def _varints(numbers: np.ndarray) -> list[bytes]:
-    """Returns each row of numbers, below 2^32, as packed varints."""
-    num_groups = max(1, -(-int(numbers.max(initial=0)).bit_length() // 7))
-    encoded = np.empty((*numbers.shape, num_groups), np.uint8)
-    is_used = np.empty(encoded.shape, bool)
-    rest = numbers.astype(np.uint32)
-    for group in range(num_groups):
-        is_used[..., group] = rest > 0
-        encoded[..., group] = rest & 127 | (rest > 127).view(np.uint8) << 7
-        rest >>= 7
-    is_used[..., 0] = True  # of zeros
-    text = encoded[is_used].tobytes()
-    ends = np.cumsum(np.count_nonzero(is_used, axis=(1, 2))).tolist()
-    return [text[a:b] for a, b in itertools.pairwise([0, *ends])]
 
 
 def parse(serialized: tf.Tensor, max_seq_length: int) -> dict[str, tf.Tensor]:

@@ -59,17 +59,18 @@ def load_listed(groups: Iterable[Group]) -> tf.data.Dataset:
     Returns:
       Dataset of the records of each group in their order, string [n].
     """
-    return _listed(groups).map(_load_group)
+    lists = list(zip(*groups, strict=True)) or ([], [])
+    parts = (
+        tf.RaggedTensor.from_row_lengths(
+            tf.constant([*itertools.chain(*values)], dtype), [*map(len, values)]
+        )
+        for values, dtype in zip(lists, (tf.string, tf.int64), strict=True)
+    )
+    return tf.data.Dataset.from_tensor_slices(Group(*parts)).map(_load_group)
 
 
 class _Loader:
-    """Loads the records of one group after the other, in a graph.
-
-    Args:
-      records: of which the groups are.
-      by_share: whether groups leave out so many records that their files
-        should not be read in full.
-    """
+    """Loads the records of a group, in a graph; see `load`."""
 
     def __init__(self, records: Records, *, by_share: bool) -> None:
         self._files = {file.path: file for file in records.files}
@@ -142,15 +143,3 @@ def _read_files(paths: tf.Tensor) -> tf.Tensor:
 def _load_group(group: Group) -> tf.Tensor:
     """Returns the records of a group, string [n]."""
     return tf.gather(_read_files(group.paths), group.order)
-
-
-def _listed(groups: Iterable[Group]) -> tf.data.Dataset:
-    """Returns a dataset of groups that holds all of them."""
-    lists = list(zip(*groups, strict=True)) or ([], [])
-    parts = (
-        tf.RaggedTensor.from_row_lengths(
-            tf.constant([*itertools.chain(*values)], dtype), [*map(len, values)]
-        )
-        for values, dtype in zip(lists, (tf.string, tf.int64), strict=True)
-    )
-    return tf.data.Dataset.from_tensor_slices(Group(*parts))

@@ -7,7 +7,6 @@ as a file in memory, so that TensorFlow reads them as any other file and
 verifies their checksums.
 """
 
-import contextlib
 import os
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,7 +29,7 @@ class ShareReader:
 
     def __init__(self, files: Iterable[RecordFile]) -> None:
         self._files = {file.path: file for file in files}
-        self._sizes: dict[str, np.ndarray] = {}
+        self._sizes: dict[str, np.ndarray | None] = {}
 
     def stage(
         self, paths: Sequence[str], order: np.ndarray
@@ -54,7 +53,8 @@ class ShareReader:
             end = first + self._files[path].num_records
             chosen = rising[slice(*np.searchsorted(rising, [first, end]))]
             if chosen.size:
-                with _opened(path) as descriptor:
+                with open(path, "rb", buffering=0) as opened:
+                    descriptor = opened.fileno()
                     sizes = self._sizes_of(descriptor, path)
                     if sizes is None:
                         return None
@@ -69,36 +69,18 @@ class ShareReader:
         storage.remove(path)
 
     def _sizes_of(self, descriptor: int, path: str) -> np.ndarray | None:
-        """Returns the sizes of a file's records, int64 [records], or None."""
-        if path not in self._sizes:
-            sizes = _read_sizes(descriptor, self._files[path])
-            if sizes is None:
-                return None
-            self._sizes[path] = sizes
-        return self._sizes[path].astype(np.int64)
-
-
-@contextlib.contextmanager
-def _opened(path: str) -> Iterator[int]:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
+        """Returns the sizes of a file's records, uint32 [records], or None."""
+        if self._sizes.get(path) is None:
+            self._sizes[path] = _read_sizes(descriptor, self._files[path])
+        return self._sizes[path]
 
 
 def _read_sizes(descriptor: int, file: RecordFile) -> np.ndarray | None:
     """Reads the sizes of records, uint32 [records].
 
     They are not verified here: those of frames that are read are then, and a
-    damaged one leads away from all frames behind it.
-
-    Args:
-      descriptor: of the open file.
-      file: says how many records there are.
-
-    Returns:
-      The sizes; None if the frames do not end where the file does.
+    damaged one leads away from all frames behind it. So there are none if the
+    frames do not end where the file does.
     """
     end = os.fstat(descriptor).st_size
     sizes = np.empty(file.num_records, np.uint32)
@@ -120,9 +102,10 @@ def _read_frames(
 
     Args:
       descriptor: of the open file.
-      sizes: int64 [records], of its records in bytes.
+      sizes: uint32 [records], of its records in bytes.
       chosen: int64 [n], numbers of records, rising; at least one.
     """
+    sizes = sizes.astype(np.int64)
     ends = np.cumsum(sizes + FRAME_BYTES)
     breaks = np.flatnonzero(np.diff(chosen) > 1)
     firsts = chosen[np.append(0, breaks + 1)]

@@ -4,6 +4,7 @@ A file that is removed, replaced or rewritten while a run reads it would end it
 with an error that names no file, or change the result without any.
 """
 
+import collections
 import contextlib
 import dataclasses
 import itertools
@@ -21,11 +22,7 @@ from electra_tf.data.build_log import Log
 from electra_tf.data.dataset_files import MANIFEST, read_manifest
 from electra_tf.data.examples import MAX_EXAMPLES
 from electra_tf.data.receipts import Receipt
-from electra_tf.data.recovery import (
-    FRAME_BYTES,
-    FaultTolerantReader,
-    recover,
-)
+from electra_tf.data.recovery import FRAME_BYTES, FaultTolerantReader, recover
 from electra_tf.data.scanner import DamageError, Scanner, locate_damage
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import console, files, storage
@@ -77,15 +74,12 @@ class Records:
     @property
     def buckets(self) -> tuple["Records", ...]:
         """The records of each length, shortest first."""
-        lengths = {file.max_seq_length for file in self.files}
+        by_length = collections.defaultdict(list)
+        for file in self.files:
+            by_length[file.max_seq_length].append(file)
         return tuple(
-            dataclasses.replace(
-                self,
-                files=tuple(
-                    f for f in self.files if f.max_seq_length == length
-                ),
-            )
-            for length in sorted(lengths)
+            dataclasses.replace(self, files=tuple(by_length[length]))
+            for length in sorted(by_length)
         )
 
     @property
@@ -153,14 +147,12 @@ class Records:
                 file = _find_listed(path, listed)
                 length = file.max_seq_length if file else corpus.max_seq_length
                 scanner = Scanner(length, vocabulary.size, max_number)
+                identity = storage.identity(path)
+                receipt = _if_valid(known.get(path), identity, scanner)
+                in_full = is_small or verify_records or not file
+                is_read = in_full and not receipt
                 candidates.append(
-                    _Candidate.make(
-                        path,
-                        file,
-                        scanner,
-                        known.get(path),
-                        in_full=is_small or verify_records or not file,
-                    )
+                    _Candidate(path, identity, file, scanner, receipt, is_read)
                 )
         return cls(_open_files(candidates, recovery, log), recovery)
 
@@ -269,30 +261,17 @@ class _Candidate(NamedTuple):
     receipt: Receipt | None
     is_read: bool
 
-    @classmethod
-    def make(
-        cls,
-        path: str,
-        listed: RecordFile | None,
-        scanner: Scanner,
-        receipt: Receipt | None,
-        *,
-        in_full: bool,
-    ) -> "_Candidate":
-        """Decides whether a receipt holds, and whether to read the file."""
-        identity = storage.identity(path)
-        if receipt and not (
-            receipt.identity == identity and scanner.accepts(receipt.contents)
-        ):
-            receipt = None
-        is_read = in_full and not receipt
-        return cls(path, identity, listed, scanner, receipt, is_read)
+
+def _if_valid(
+    receipt: Receipt | None, identity: list[int], scanner: Scanner
+) -> Receipt | None:
+    """Returns a receipt if it is of this very file, and what it says fits."""
+    is_of_file = receipt is not None and receipt.identity == identity
+    return receipt if is_of_file and scanner.accepts(receipt.contents) else None
 
 
 def _open_files(
-    candidates: list[_Candidate],
-    recovery: FaultTolerantReader | None,
-    log: Log,
+    candidates: list[_Candidate], recovery: FaultTolerantReader | None, log: Log
 ) -> tuple[RecordFile, ...]:
     """Opens files, several at a time, and keeps receipts of those it reads."""
     start = time.monotonic()

@@ -18,16 +18,9 @@ _CHECKSUM_BYTES = 4
 FRAME_BYTES = _HEADER_BYTES + _CHECKSUM_BYTES
 """Bytes around a record."""
 
-
-def _crc_table() -> list[int]:
-    """Returns the CRC-32C (Castagnoli) of each byte."""
-    table = list(range(256))
-    for _ in range(8):
-        table = [(crc >> 1) ^ (0x82F63B78 * (crc & 1)) for crc in table]
-    return table
-
-
-_TABLE = _crc_table()
+_TABLE = range(256)
+for _ in range(8):  # to the CRC-32C (Castagnoli) of each byte
+    _TABLE = [(crc >> 1) ^ (0x82F63B78 * (crc & 1)) for crc in _TABLE]
 
 
 class FaultTolerantReader:
@@ -132,7 +125,9 @@ def recover(path: str) -> list[bytes | None]:
         end = _frame_end(content, position)
         if end is None:
             found.append(None)
-            position = _next_frame(content, position + 1)
+            position += 1
+            while position < len(content) and not _frame_end(content, position):
+                position += 1
         else:
             frame = content[position + _HEADER_BYTES : end]
             record = frame[:-_CHECKSUM_BYTES]
@@ -149,13 +144,6 @@ def _frame_end(content: bytes, position: int) -> int | None:
     # Few bytes by chance are a size that fits, so that most need no checksum.
     is_intact = end <= len(content) and header == _with_checksum(size)
     return end if is_intact else None
-
-
-def _next_frame(content: bytes, position: int) -> int:
-    """Returns the first position from one on at which a frame may begin."""
-    while position < len(content) and _frame_end(content, position) is None:
-        position += 1
-    return position
 
 
 def _with_checksum(data: bytes) -> bytes:

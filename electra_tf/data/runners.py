@@ -170,12 +170,7 @@ class LocalRunner:
 
 
 class _Outcome(NamedTuple):
-    """The result of a job for a shard.
-
-    Attributes:
-      error: its message; "" for none.
-      code: the exit code it stands for.
-    """
+    """The message and exit code of what ended the job for a shard."""
 
     error: str = ""
     code: ExitCode = ExitCode.DONE
@@ -201,19 +196,11 @@ class _Shared(NamedTuple):
 def _run_processes(
     job: Job, shards: "list[Shard]", num_processes: int, report: ReportText
 ) -> None:
-    """Maps a job over shards in several processes.
-
-    Raises:
-      UserError: if the text cannot be read or the records be written.
-      RuntimeError: if a process failed or was killed.
-    """
+    """Maps a job over shards in several processes; raises their errors."""
     context = multiprocessing.get_context("spawn")
     ordered = sorted(shards, key=lambda shard: -shard.num_text_bytes)
     shared = _Shared(
-        job,
-        context.Queue(),
-        context.Queue(),
-        context.Array("q", 2),
+        job, context.Queue(), context.Queue(), context.Array("q", 2)
     )
     for shard in [*ordered, *[None] * num_processes]:
         shared.shards.put(shard)

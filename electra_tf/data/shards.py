@@ -164,18 +164,19 @@ def build(
     documents = deduplication.leave_out(
         _read(shard, config, statistics), shard.dropped, statistics
     )
-    _write(
-        shard,
-        summary,
-        splitter.assign(documents),
-        config,
-        vocabulary,
-        num_threads=num_threads,
-        report=lambda: report(statistics),
-    )
+    with _writers(shard, config) as writers:
+        packing.pack(
+            splitter.assign(documents),
+            config,
+            vocabulary,
+            writers,
+            summary,
+            num_threads=num_threads,
+            report=lambda: report(statistics),
+        )
     report(statistics)
     summary.splits, summary.undecided = splitter.splits, splitter.undecided
-    _finish(shard, summary, config)
+    summary.write(shard.summary_path)
     return statistics
 
 
@@ -196,8 +197,9 @@ def build_undecided(
     root = os.path.join(output_dir, SHARDS_DIRECTORY)
     shard = Shard((), os.path.join(root, "undecided"))
     summary = Summary.empty(len(config.data_sets), vocabulary.size)
-    _write(shard, summary, documents, config, vocabulary)
-    _finish(shard, summary, config)
+    with _writers(shard, config) as writers:
+        packing.pack(documents, config, vocabulary, writers, summary)
+    summary.write(shard.summary_path)
     return shard
 
 
@@ -281,38 +283,18 @@ def _version(path: str) -> list[int]:
     return storage.version(path) if storage.exists(path) else []  # the demo
 
 
-def _write(
-    shard: Shard,
-    summary: Summary,
-    documents: Iterable[Document],
-    config: CorpusConfig,
-    vocabulary: Vocabulary,
-    *,
-    num_threads: int = 0,
-    report: Callable[[], None] = lambda: None,
-) -> None:
-    """Packs documents into the records of a shard; counts in its summary."""
+@contextlib.contextmanager
+def _writers(shard: Shard, config: CorpusConfig) -> Iterator[packing.Writers]:
+    """Opens the files of records; in the end all records are on the disk.
+
+    Only then may the summary be written, which says that the shard is done.
+    """
     storage.make_directories(shard.directory)
+    paths = {kind: shard.records_path(kind) for kind in kinds(config)}
     with contextlib.ExitStack() as stack:
-        writers = {
-            kind: stack.enter_context(
-                tf.io.TFRecordWriter(shard.records_path(kind))
-            )
-            for kind in kinds(config)
+        yield {
+            kind: stack.enter_context(tf.io.TFRecordWriter(path))
+            for kind, path in paths.items()
         }
-        packing.pack(
-            documents,
-            config,
-            vocabulary,
-            writers,
-            summary,
-            num_threads=num_threads,
-            report=report,
-        )
-
-
-def _finish(shard: Shard, summary: Summary, config: CorpusConfig) -> None:
-    """Completes a shard: its summary says that all records are on disk."""
-    for kind in kinds(config):
-        files.sync(shard.records_path(kind))
-    summary.write(shard.summary_path)
+    for path in paths.values():
+        files.sync(path)

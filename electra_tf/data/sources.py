@@ -131,11 +131,7 @@ def _is_file(source: TextSource) -> bool:
 
 
 def _next_document(path: str, position: int, is_json: bool) -> int:
-    """Finds the first line at or after a byte that begins a document.
-
-    Returns:
-      Its first byte; the size of the file if there is none.
-    """
+    """Returns where a document begins first, at or after a byte, or the end."""
     with storage.open_binary(path) as file:
         file.seek(position - 1)
         is_inside = True  # of a line, of which nothing is known but its end

@@ -145,22 +145,17 @@ def _learn(
     progress: console.Periodic,
 ) -> bytes:
     """Returns the content of the vocabulary's file."""
+    settings = {
+        "vocab_size": size,
+        "do_lower_case": config.do_lower_case,
+        "strip_accents": config.strip_accents,
+    }
     if config.tokenizer == "sentencepiece":
+        model_type = config.sentencepiece_model_type
         return sentencepiece_model.learn(
-            lines,
-            vocab_size=size,
-            model_type=config.sentencepiece_model_type,
-            do_lower_case=config.do_lower_case,
-            strip_accents=config.strip_accents,
+            lines, model_type=model_type, **settings
         )
-    tokens = learn_vocabulary(
-        lines,
-        vocab_size=size,
-        do_lower_case=config.do_lower_case,
-        strip_accents=config.strip_accents,
-        log=log,
-        progress=progress,
-    )
+    tokens = learn_vocabulary(lines, log=log, progress=progress, **settings)
     return "".join(f"{token}\n" for token in tokens).encode()
 
 

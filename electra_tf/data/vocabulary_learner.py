@@ -94,20 +94,13 @@ def learn_vocabulary(
 
 def _log_left_out(
     counts: Mapping[str, int],
-    words: Mapping[str, int],
+    spelt: Mapping[str, int],
     tokens: set[str],
     log: Log,
 ) -> None:
-    """Logs how many characters have no token, and what this costs.
-
-    Args:
-      counts: of all words.
-      words: counts of those that can be spelt.
-      tokens: of the alphabet.
-      log: receives the line.
-    """
+    """Logs how many characters have no token, and what this costs."""
     if num_left_out := len(set().union(*counts) - tokens):
-        share = 1 - sum(words.values()) / sum(counts.values())
+        share = 1 - sum(spelt.values()) / sum(counts.values())
         log(
             f"Left out: {num_left_out:,} rare characters; {share:.3%} of the "
             "words become [UNK]."
@@ -143,14 +136,8 @@ def _alphabet_tokens(counts: Mapping[str, int], max_tokens: int) -> set[str]:
     """Chooses the characters to keep, as the tokens that spell them.
 
     The most frequent come first. Those below `MIN_CHARACTER_SHARE` of the text
-    take no more than `MAX_RARE_CHARACTER_SHARE` of the tokens.
-
-    Args:
-      counts: of the words.
-      max_tokens: room for tokens.
-
-    Returns:
-      The characters, alone and, where words have them there, inside of words.
+    take no more than `MAX_RARE_CHARACTER_SHARE` of the tokens. Each stands
+    alone and, where words have it there, inside of words.
     """
     characters: collections.Counter[str] = collections.Counter()
     inside: set[str] = set()

@@ -3,11 +3,19 @@
 import pytest
 import tiny_corpus
 
+from electra_tf.data import shards
+
 
 @pytest.fixture(scope="session")
 def config(tmp_path_factory):
     """The configuration of the corpus."""
     return tiny_corpus.write(tmp_path_factory.mktemp("corpus"))
+
+
+@pytest.fixture
+def small_shards(monkeypatch):
+    """Many shards of a corpus."""
+    monkeypatch.setattr(shards, "SHARD_BYTES", 4000)
 
 
 @pytest.fixture(scope="session")

@@ -18,11 +18,6 @@ def config(config):
 
 
 @pytest.fixture
-def small_shards(monkeypatch):
-    monkeypatch.setattr(shards, "SHARD_BYTES", 4000)
-
-
-@pytest.fixture
 def runner():
     pytest.importorskip("apache_beam")
     return beam_runner.BeamRunner("DirectRunner")

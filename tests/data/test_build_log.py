@@ -28,9 +28,8 @@ def test_progress_is_told_from_time_to_time(config, tmp_path, monkeypatch):
 
 
 def test_a_resumed_build_says_what_was_there_and_what_it_read(
-    config, tmp_path, monkeypatch
+    config, tmp_path, monkeypatch, small_shards
 ):
-    monkeypatch.setattr(shards, "SHARD_BYTES", 4000)
     with monkeypatch.context() as patch:
         patch.setattr(shards, "build", stop_after(shards.build, 1))
         with pytest.raises(KeyboardInterrupt):

@@ -8,14 +8,7 @@ import shutil
 
 import pytest
 import tensorflow as tf
-from tiny_corpus import (
-    DOCUMENTS,
-    LENGTH,
-    VOCABULARY,
-    build,
-    contents,
-    rows_of,
-)
+from tiny_corpus import DOCUMENTS, LENGTH, VOCABULARY, build, contents, rows_of
 
 from electra_tf.config.corpus import CorpusConfig
 from electra_tf.data import dataset_builder, packing, shards
@@ -26,18 +19,12 @@ from electra_tf.util.errors import UserError
 
 SHARED = pathlib.Path(__file__).parents[3] / "shared"
 GOLDEN = SHARED / "golden" / "data"
-SHARD_BYTES = 4000
 
 
 @pytest.fixture
 def out(built, tmp_path):
     """A copy of the data set."""
     return shutil.copytree(built, tmp_path / "out")
-
-
-@pytest.fixture
-def small_shards(monkeypatch):
-    monkeypatch.setattr(shards, "SHARD_BYTES", SHARD_BYTES)
 
 
 def train_rows(directory):
@@ -217,8 +204,7 @@ def test_text_without_tokens_is_an_error(config, tmp_path):
 
 @pytest.mark.skipif(not GOLDEN.exists(), reason="needs the original's records")
 @pytest.mark.parametrize(
-    "name",
-    ["seq128", "seq64_noblank", "seq32_cased_noaccentstrip", "seq512"],
+    "name", ["seq128", "seq64_noblank", "seq32_cased_noaccentstrip", "seq512"]
 )
 def test_the_originals_packing_builds_the_originals_files(tmp_path, name):
     meta = json.loads((GOLDEN / "meta.json").read_text())[name]

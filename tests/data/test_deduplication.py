@@ -105,8 +105,9 @@ def test_the_records_are_those_of_the_distinct_documents(dropping, tmp_path):
     assert max(each["max"] for each in lengths) == max(sizes)
 
 
-def test_a_stopped_search_goes_on(dropping, tmp_path, monkeypatch):
-    monkeypatch.setattr(shards, "SHARD_BYTES", 4000)
+def test_a_stopped_search_goes_on(
+    dropping, tmp_path, monkeypatch, small_shards
+):
     whole, out = tmp_path / "whole", tmp_path / "out"
     manifest = build(dropping, whole)
     for name in ("write_hashes", "build"):

@@ -13,11 +13,10 @@ from electra_tf.data.held_out import Document
 from electra_tf.data.packing import Packer, Tokenized
 from electra_tf.data.record_format import HELD_OUT, TRAIN, RecordKind, kinds
 from electra_tf.data.summaries import Summary
-from electra_tf.model.tokenization import Vocabulary
+from electra_tf.model.tokenization import SPECIAL_TOKENS, Vocabulary
 
 LENGTH = 64
-SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-VOCABULARY = Vocabulary(SPECIALS + tuple(f"w{i}" for i in range(60_000)))
+VOCABULARY = Vocabulary((*SPECIAL_TOKENS, *(f"w{i}" for i in range(60_000))))
 CLS, SEP = VOCABULARY.cls_id, VOCABULARY.sep_id
 
 
@@ -29,7 +28,7 @@ class _List(list):
 
 def make_documents(number=250, seed=0):
     """Returns documents of very different lengths; no token comes twice."""
-    rng, ids = random.Random(seed), itertools.count(len(SPECIALS))
+    rng, ids = random.Random(seed), itertools.count(len(SPECIAL_TOKENS))
     documents = []
     for key in range(number):
         size = 1 + int(rng.lognormvariate(4.0, 1.0))
@@ -81,7 +80,7 @@ def examples_of(row):
         assert seps[-1] == len(mine) - 1 and len(seps) <= 2
         is_second = np.arange(len(mine)) > seps[0]
         np.testing.assert_array_equal(segments[start:end], is_second)
-        found.append(mine[mine >= len(SPECIALS)])
+        found.append(mine[mine >= len(SPECIAL_TOKENS)])
     assert not row[:, end:].any()
     return found
 
@@ -101,7 +100,7 @@ def test_packed_rows_hold_every_token_once_and_documents_in_order(packed):
         ends = {}
         for words in examples_of(row):
             np.testing.assert_array_equal(np.diff(words), 1)
-            documents = set(document_of[words - len(SPECIALS)])
+            documents = set(document_of[words - len(SPECIAL_TOKENS)])
             assert len(documents) == 1
             assert ends.get(min(documents), 0) < words[0]
             ends[min(documents)] = words[-1]
@@ -127,7 +126,7 @@ def test_the_counts_are_those_of_the_rows(way):
     counts, rows = pack(way)
     both = np.concatenate(list(rows.values()))
     ids, numbers, _ = both.swapaxes(0, 1)
-    num_words = (ids >= len(SPECIALS)).sum()
+    num_words = (ids >= len(SPECIAL_TOKENS)).sum()
     num_read = sum(len(d.ids) for d in DOCUMENTS)
     assert counts["tokens_read"] == num_read
     assert counts["tokens_kept"] == num_words
@@ -149,7 +148,7 @@ def test_the_buffer_is_bounded(monkeypatch):
 
 
 WORDS = ("chef", "meal", "cook", "salt", "pan", "oven", "fork", "plate")
-SENTENCES = Vocabulary((*SPECIALS, ".", *WORDS))
+SENTENCES = Vocabulary((*SPECIAL_TOKENS, ".", *WORDS))
 STOP = SENTENCES.tokens.index(".")
 
 

@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 from electra_tf.data import record_format
 from electra_tf.data.examples import ExampleSpan
 from electra_tf.data.record_format import Rows, layout, serialize
-from electra_tf.model.tokenization import Vocabulary
+from electra_tf.model.tokenization import SPECIAL_TOKENS, Vocabulary
 
-SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-VOCABULARY = Vocabulary(SPECIAL + tuple(f"w{i}" for i in range(20000)))
+VOCABULARY = Vocabulary((*SPECIAL_TOKENS, *(f"w{i}" for i in range(20000))))
 LENGTH = 40
 ids = st.integers(0, VOCABULARY.size - 1)
 
@@ -23,9 +22,8 @@ def records_of(examples):
         start = len(tokens)
         tokens += first + second
         spans.append(ExampleSpan(start, start + len(first), len(tokens)))
-    spans = [[span] for span in spans]
-    rows = layout(np.array(tokens), spans, LENGTH, VOCABULARY)
-    return serialize(rows)
+    rows = [[span] for span in spans]
+    return serialize(layout(np.array(tokens), rows, LENGTH, VOCABULARY))
 
 
 def features_of(first, second):

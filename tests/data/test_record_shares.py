@@ -1,8 +1,11 @@
 """A share is read frame by frame, and nothing else of its files is."""
 
+import pathlib
+
 import numpy as np
 import pytest
 import tensorflow as tf
+from corpora import flip_bit
 
 from electra_tf.data import record_shares
 from electra_tf.data.record_shares import ShareReader
@@ -79,11 +82,7 @@ def test_a_share_reads_the_sizes_once_and_then_its_frames_alone(
 
 
 def test_a_flipped_bit_is_found_where_it_is_read(files):
-    with open(files[2].path, "r+b") as file:
-        content = bytearray(file.read())
-        content[-10] ^= 1  # of the last record
-        file.seek(0)
-        file.write(content)
+    flip_bit(pathlib.Path(files[2].path), -10)  # of the last record
     assert load(ShareReader(files), files, [13]) == [record(13)]
     with pytest.raises(tf.errors.DataLossError):
         load(ShareReader(files), files, [14])

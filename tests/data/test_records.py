@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import pathlib
 import shutil
 import threading
 import time
@@ -10,28 +11,23 @@ import time
 import numpy as np
 import pytest
 import tensorflow as tf
+from corpora import flip_bit
 
 from electra_tf.configure_pretraining import CorpusConfig
 from electra_tf.data import records, recovery
 from electra_tf.data.dataset_files import MANIFEST, RecordWriter, settings
 from electra_tf.data.examples import ExampleSpan
 from electra_tf.data.receipts import RECEIPTS
-from electra_tf.data.record_format import (
-    TRAIN,
-    RecordKind,
-    layout,
-    serialize,
-)
+from electra_tf.data.record_format import TRAIN, RecordKind, layout, serialize
 from electra_tf.data.records import RecordFile, Records, naming_faults
 from electra_tf.data.scanner import Scanner, locate_damage
-from electra_tf.model.tokenization import Vocabulary
+from electra_tf.model.tokenization import SPECIAL_TOKENS, Vocabulary
 from electra_tf.pretrain.pretrain_data import training_dataset
 from electra_tf.util import storage
 from electra_tf.util.errors import UserError
 
 LENGTH = 16
-SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-VOCABULARY = Vocabulary(SPECIAL + tuple("abcdefgh"))
+VOCABULARY = Vocabulary((*SPECIAL_TOKENS, *"abcdefgh"))
 CONFIG = CorpusConfig(max_seq_length=LENGTH)
 
 
@@ -58,6 +54,11 @@ def open_records(directory, config=CONFIG, vocabulary=VOCABULARY, **kwargs):
 
 def shard(directory, number=0):
     return directory / f"pretrain_data.tfrecord-{number}-of-2"
+
+
+def change_manifest(directory, change):
+    path = directory / MANIFEST
+    path.write_text(json.dumps(change(json.loads(path.read_text()))))
 
 
 def write_records(path, *rows):
@@ -88,9 +89,7 @@ def test_sound_files_open_with_and_without_a_manifest(data_set, has_manifest):
 
 
 def test_large_files_are_trusted_to_the_manifest(data_set, monkeypatch):
-    content = bytearray(shard(data_set).read_bytes())
-    content[-20] ^= 1  # in the last record
-    shard(data_set).write_bytes(content)
+    flip_bit(shard(data_set), -20)  # in the last record
     monkeypatch.setattr(records, "MAX_BYTES_TO_SCAN", 100)
     assert open_records(data_set).num_records == 9
 
@@ -105,18 +104,15 @@ def test_several_patterns_give_each_file_once(data_set):
 @pytest.mark.parametrize("damage", ["truncated", "flipped", "junk"])
 def test_damage_names_file_and_record(data_set, damage):
     (data_set / MANIFEST).unlink()
-    content = bytearray(shard(data_set, 1).read_bytes())
-    number = 3
-    if damage == "truncated":
-        content = content[:-3]
-    elif damage == "flipped":
-        content[-20] ^= 1
+    path, number = shard(data_set, 1), 0 if damage == "junk" else 3
+    if damage == "flipped":
+        flip_bit(path, -20)
     else:
-        content, number = os.urandom(500), 0
-    shard(data_set, 1).write_bytes(content)
+        cut = path.read_bytes()[:-3]
+        path.write_bytes(cut if damage == "truncated" else os.urandom(500))
     with pytest.raises(UserError, match=f"1-of-2: record {number} cannot"):
         open_records(data_set)
-    paths = [str(shard(data_set)), str(shard(data_set, 1))]
+    paths = [str(shard(data_set)), str(path)]
     assert f"1-of-2: record {number} cannot be read" in locate_damage(paths)
     assert "{{" not in locate_damage(paths)
     assert "can be read" in locate_damage(paths[:1])
@@ -132,14 +128,14 @@ def test_damaged_files_open_where_damage_is_left_out(
         (data_set / MANIFEST).unlink()
     if is_large:
         monkeypatch.setattr(records, "MAX_BYTES_TO_SCAN", 100)
-    content = bytearray(shard(data_set, 1).read_bytes())
+    path = shard(data_set, 1)
+    content = path.read_bytes()
     if damage == "truncated":
-        content = content[:-3]
+        path.write_bytes(content[:-3])
     elif damage == "whole":  # records are gone, and no part of one is left
-        content = content[: len(content) // 4]
+        path.write_bytes(content[: len(content) // 4])
     else:
-        content[20 if damage == "first" else -20] ^= 1
-    shard(data_set, 1).write_bytes(content)
+        flip_bit(path, 20 if damage == "first" else -20)
     opened = open_records(data_set, skip_corrupt_records=True)
     expected = 1 if damage == "whole" and not has_manifest else 4
     assert [file.num_records for file in opened.files] == [5, expected]
@@ -201,10 +197,6 @@ def test_verified_files_are_not_read_again_unless_asked(
     assert len(reads) == 2
 
 
-def _touch(path):
-    os.utime(path, ns=(0, path.stat().st_mtime_ns + 1))
-
-
 def _replace_by_its_like(path):
     time.sleep(0.02)  # more than a tick of the clock of files
     before = path.stat()
@@ -226,7 +218,12 @@ def _link_to_another(path):
 
 
 @pytest.mark.parametrize(
-    "change", [_touch, _replace_by_its_like, _link_to_another]
+    "change",
+    [
+        lambda path: os.utime(path, ns=(0, path.stat().st_mtime_ns + 1)),
+        _replace_by_its_like,
+        _link_to_another,
+    ],
 )
 def test_a_file_that_is_another_than_verified_is_verified_alone(
     data_set, reads, change
@@ -280,8 +277,7 @@ def test_a_receipt_holds_only_for_what_it_allows(data_set, reads):
 
 def test_a_manifest_must_agree_with_receipts(data_set):
     open_records(data_set)
-    path = data_set / MANIFEST
-    path.write_text(json.dumps(_miscount(json.loads(path.read_text()))))
+    change_manifest(data_set, _miscount)
     with pytest.raises(UserError, match="the 5 records .* Received: 4"):
         open_records(data_set)
 
@@ -316,9 +312,8 @@ def rotten(data_set, monkeypatch):
     monkeypatch.setattr(storage, "identity", storage.version)  # not settable
     open_records(data_set)
     path = shard(data_set, 1)
-    content, before = bytearray(path.read_bytes()), path.stat()
-    content[-20] ^= 1
-    path.write_bytes(content)
+    before = path.stat()
+    flip_bit(path, -20)
     os.utime(path, ns=(0, before.st_mtime_ns))
     return data_set
 
@@ -377,18 +372,6 @@ def _write_bytes(data_set):
         writer.write(b"\xff\xff")
 
 
-def _shrink(data_set):
-    write_records(shard(data_set, 1), row())
-
-
-def _remove(data_set):
-    shard(data_set, 1).unlink()
-
-
-def _add_file(data_set):
-    (data_set / "pretrain_data.tfrecord-old").write_bytes(b"x")
-
-
 def _stop_the_build(data_set):
     (data_set / MANIFEST).unlink()
     (data_set / ".pretrain_data.tfrecord-2.tmp").write_bytes(b"x")
@@ -418,9 +401,15 @@ def test_a_record_larger_than_its_file_makes_no_memory(
         (_remove_all, r"pretrain_data\.tfrecord\*"),
         (_empty, "1-of-2 must hold records.*0 bytes"),
         (_write_bytes, "1-of-2: record 0.*tf.train.Example"),
-        (_shrink, r"1-of-2 must have the \d+ bytes"),
-        (_remove, "1-of-2 must have.*no such file"),
-        (_add_file, "tfrecord-old must belong"),
+        (
+            lambda x: write_records(shard(x, 1), row()),
+            r"1-of-2 must have the \d+ bytes",
+        ),
+        (lambda x: shard(x, 1).unlink(), "1-of-2 must have.*no such file"),
+        (
+            lambda x: (x / "pretrain_data.tfrecord-old").write_bytes(b"x"),
+            "tfrecord-old must belong",
+        ),
         (_stop_the_build, "was stopped"),
     ],
 )
@@ -430,10 +419,6 @@ def test_a_data_set_that_is_not_as_it_must_be_is_named(
     change(data_set)
     with pytest.raises(UserError, match=message):
         open_records(data_set)
-
-
-def _of_another_shape(listed):
-    return lambda manifest: {**manifest, "files": listed}
 
 
 def _miscount(manifest, name="num_records", number=5):
@@ -456,9 +441,7 @@ def _miscount(manifest, name="num_records", number=5):
 def test_a_number_that_no_file_has_makes_no_memory(
     data_set, skip, name, number
 ):
-    path = data_set / MANIFEST
-    changed = _miscount(json.loads(path.read_text()), name, number)
-    path.write_text(json.dumps(changed))
+    change_manifest(data_set, lambda listed: _miscount(listed, name, number))
     with pytest.raises(UserError, match=r"manifest\.json must (list|be as)"):
         open_records(data_set, skip_corrupt_records=skip)
 
@@ -467,8 +450,8 @@ def test_a_number_that_no_file_has_makes_no_memory(
     ("change", "message"),
     [
         *(
-            (_of_another_shape(listed), r"manifest\.json must be as electra_tf")
-            for listed in (None, 3, [1], [{}], [{"name": 3}], ["x"])
+            (lambda m, x=x: {**m, "files": x}, r"manifest\.json must be as el")
+            for x in (None, 3, [1], [{}], [{"name": 3}], ["x"])
         ),
         (lambda _: [], r"manifest\.json must hold a JSON obj"),
         (lambda _: {"format_version": 99}, "Received: 99"),
@@ -478,8 +461,7 @@ def test_a_number_that_no_file_has_makes_no_memory(
 def test_a_manifest_that_is_not_as_it_must_be_is_named(
     data_set, change, message
 ):
-    path = data_set / MANIFEST
-    path.write_text(json.dumps(change(json.loads(path.read_text()))))
+    change_manifest(data_set, change)
     with pytest.raises(UserError, match=message):
         open_records(data_set)
 
@@ -501,7 +483,7 @@ def test_a_setting_that_differs_is_named_with_both_values(
     message = f"{name} is {there} there and {value} here"
     with pytest.raises(UserError, match=message):
         open_records(data_set, config)
-    vocabulary = Vocabulary(SPECIAL + tuple("hgfedcba"))
+    vocabulary = Vocabulary((*SPECIAL_TOKENS, *"hgfedcba"))
     with pytest.raises(UserError, match="vocab_sha256 is .* there and"):
         open_records(data_set, vocabulary=vocabulary)
 
@@ -551,10 +533,6 @@ def opened(tmp_path):
     )
 
 
-def _remove_file(path):
-    path.unlink()
-
-
 def _swap(path):
     write_numbers(f"{path}-new", [7, 8, 9])
     os.utime(f"{path}-new", ns=(0, 0))
@@ -569,7 +547,7 @@ def _cut(path):
 @pytest.mark.parametrize(
     ("change", "received"),
     [
-        (_remove_file, "no such file"),
+        (pathlib.Path.unlink, "no such file"),
         (_swap, "written meanwhile"),
         (_cut, "written meanwhile"),
     ],
@@ -591,9 +569,7 @@ def test_damage_and_missing_files_are_named_and_other_errors_pass(
     opened, tmp_path
 ):
     path = tmp_path / "b"
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
+    flip_bit(path, path.stat().st_size // 2)
     os.utime(path, ns=(0, opened.files[1].version[1]))  # bits that rot
     with pytest.raises(UserError, match="b: record 1 cannot be read"):
         with naming_faults({LENGTH: opened}):
@@ -601,7 +577,7 @@ def test_damage_and_missing_files_are_named_and_other_errors_pass(
     with pytest.raises(tf.errors.UnavailableError):
         with naming_faults({LENGTH: opened}):
             raise tf.errors.UnavailableError(None, None, "a worker is gone")
-    _remove_file(path)
+    path.unlink()
     with pytest.raises(UserError, match="/b must stay"):
         with naming_faults({LENGTH: opened}):
             pass

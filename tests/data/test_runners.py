@@ -29,11 +29,6 @@ from electra_tf.util.errors import (
 from electra_tf.util.locks import DirectoryLock
 
 
-@pytest.fixture
-def small_shards(monkeypatch):
-    monkeypatch.setattr(shards, "SHARD_BYTES", 4000)
-
-
 def build(config, tmp_path, num_processes=2, **kwargs):
     runner = LocalRunner(num_processes)
     return tiny_corpus.build(config, tmp_path / "out", runner=runner, **kwargs)
@@ -65,10 +60,9 @@ def test_two_processes_name_a_damaged_file_and_write_the_bytes_of_one(
     assert manifest["counts"]["held_out_documents"] == 1
 
 
-def children():
-    path = f"/proc/{os.getpid()}/task/{os.getpid()}/children"
-    with open(path) as file:
-        return set(map(int, file.read().split()))
+def children(pid):
+    text = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    return set(map(int, text.split()))
 
 
 @pytest.mark.slow
@@ -108,13 +102,13 @@ def test_ctrl_c_reaches_the_parent_alone():
 @pytest.mark.skipif(not os.path.exists("/proc"), reason="needs /proc")
 def test_a_killed_process_is_told(config, tmp_path, monkeypatch, small_shards):
     monkeypatch.setattr(runners, "SECONDS_BETWEEN_REPORTS", 0.05)
-    before = children()
+    before = children(os.getpid())
 
     def kill(*_, **__):
-        for pid in children() - before:
-            with open(f"/proc/{pid}/cmdline") as file:
-                if "spawn_main" in file.read():
-                    os.kill(pid, signal.SIGKILL)
+        for pid in children(os.getpid()) - before:
+            command = pathlib.Path(f"/proc/{pid}/cmdline").read_text()
+            if "spawn_main" in command:
+                os.kill(pid, signal.SIGKILL)
 
     monkeypatch.setattr(build_log.ProgressLog, "text", kill)
     with pytest.raises(UserError, match="exit code -9") as error:
@@ -151,12 +145,12 @@ def test_no_process_outlives_a_killed_build(tmp_path):
     while not summary.exists() and time.monotonic() < deadline:
         time.sleep(0.1)
     assert summary.exists()  # one process is done, the other reads the fifo
-    with open(f"/proc/{build.pid}/task/{build.pid}/children") as file:
-        pids = file.read().split()
+    left = children(build.pid)
     build.kill()
     build.wait()
-    while (left := _alive(pids)) and time.monotonic() < deadline:
+    while left and time.monotonic() < deadline:
         time.sleep(0.1)
+        left = {pid for pid in left if os.path.exists(f"/proc/{pid}")}
     assert not left
 
 
@@ -168,7 +162,3 @@ def test_a_second_build_is_kept_out_until_the_first_ends(config, tmp_path):
             build(config, tmp_path)
     build(config, tmp_path, num_processes=1)
     assert not (out / ".lock").exists()
-
-
-def _alive(pids):
-    return [pid for pid in pids if os.path.exists(f"/proc/{pid}")]

@@ -23,7 +23,7 @@ ENDINGS = (".gz", ".xz", ".bz2", ".zst")
 """Endings of the names of single compressed files."""
 
 
-class _Codec(NamedTuple):
+class Codec(NamedTuple):
     """A way of compressing.
 
     Attributes:
@@ -44,9 +44,6 @@ class _XzReader(io.RawIOBase):
     """Reads the streams of an .xz file, one after the other.
 
     `lzma.open` does the same, but makes whatever memory a header asks for.
-
-    Args:
-      file: the compressed file.
     """
 
     def __init__(self, file: BinaryIO) -> None:
@@ -83,24 +80,12 @@ class _XzReader(io.RawIOBase):
         return True
 
 
-def _xz(file: BinaryIO) -> BinaryIO:
-    return io.BufferedReader(_XzReader(file))
-
-
-_GZ = _Codec(gzip.open, 3)
-_XZ = _Codec(_xz, 4)
-_BZ2 = _Codec(bz2.open, 4)
-_ZST = _Codec(_zstd, 3)
-_CODECS = {
-    ".gz": _GZ,
-    ".tgz": _GZ,
-    ".xz": _XZ,
-    ".txz": _XZ,
-    ".bz2": _BZ2,
-    ".tbz2": _BZ2,
-    ".zst": _ZST,
-    ".tzst": _ZST,
-}
+_GZ = Codec(gzip.open, 3)
+_XZ = Codec(lambda file: io.BufferedReader(_XzReader(file)), 4)
+_BZ2 = Codec(bz2.open, 4)
+_ZST = Codec(_zstd, 3)
+_CODECS = dict(zip(ENDINGS, (_GZ, _XZ, _BZ2, _ZST), strict=True))
+_CODECS |= {f".t{x[1:]}": codec for x, codec in _CODECS.items()}  # as .tgz
 _MAGIC = {
     b"\x1f\x8b\x08": _GZ,
     b"\xfd7zXZ\0": _XZ,
@@ -136,25 +121,12 @@ def decompress(name: str, file: BinaryIO) -> tuple[str, BinaryIO]:
     return name[: -len(extension)], _CODECS[extension].decompress(file)
 
 
-def is_compressed_content(head: bytes) -> bool:
-    """Returns whether a file begins as a compressed one does.
+def codec_of(head: bytes) -> Codec | None:
+    """Returns how a file is compressed; None if it is not.
 
     Args:
       head: its first `HEAD_BYTES` or more.
     """
-    return _codec_of(head) is not None
-
-
-def decompress_content(file: io.BufferedReader) -> BinaryIO:
-    """Decompresses a file by its first bytes.
-
-    Args:
-      file: at its first byte, for which `is_compressed_content`.
-    """
-    return _codec_of(file.peek(HEAD_BYTES)).decompress(file)
-
-
-def _codec_of(head: bytes) -> _Codec | None:
     for magic, codec in _MAGIC.items():
         if head.startswith(magic):
             is_text = codec is _BZ2 and head[4:10] not in _BZ2_BLOCK

@@ -92,7 +92,8 @@ def unpack(
     kind, content = identify(file)
     if kind is ContentKind.COMPRESSED:
         is_packed = True
-        kind, content = identify(compression.decompress_content(content))
+        codec = compression.codec_of(content.peek(compression.HEAD_BYTES))
+        kind, content = identify(codec.decompress(content))
     if is_packed and kind in (ContentKind.COMPRESSED, ContentKind.PARQUET):
         what = f"{kind.name.lower()} and packed once more"
         raise ForeignContentError(what, "Unpack it")
@@ -209,7 +210,7 @@ def read_fully(file: BinaryIO, size: int) -> bytes:
 
 
 def _kind_of_head(head: bytes) -> ContentKind:
-    if compression.is_compressed_content(head):
+    if compression.codec_of(head):
         return ContentKind.COMPRESSED
     if head.startswith(b"PAR1"):
         return ContentKind.PARQUET
@@ -243,11 +244,7 @@ def _kind_of_line(line: bytes, head: bytes, has_json_name: bool) -> ContentKind:
 
 
 def _first_line(file: BinaryIO) -> tuple[bytes, io.BufferedReader]:
-    """Reads the first line that is not blank.
-
-    Returns:
-      The line, and the stream from its first byte on.
-    """
+    """Returns the first line that is not blank, and the stream from it on."""
     line = b"\n"
     while line and not line.strip():
         line = file.readline(rows.MAX_JSON_BYTES)
@@ -259,12 +256,7 @@ def _buffered(head: bytes, file: BinaryIO) -> io.BufferedReader:
 
 
 class _Rewound(io.RawIOBase):
-    """A stream whose first bytes have been read already.
-
-    Args:
-      head: those bytes.
-      file: the rest.
-    """
+    """A stream whose first bytes, `head`, have been read already."""
 
     def __init__(self, head: bytes, file: BinaryIO) -> None:
         self._head = memoryview(head)
@@ -281,12 +273,7 @@ class _Rewound(io.RawIOBase):
 
 
 class _Bounded(io.RawIOBase):
-    """An unpacked text that may not be very much longer than its file.
-
-    Args:
-      content: the text.
-      file: that it is unpacked from.
-    """
+    """An unpacked text that may not be very much longer than its file."""
 
     def __init__(self, content: BinaryIO, file: BinaryIO) -> None:
         self._content = content

@@ -207,9 +207,7 @@ def _open(path: str, file_format: str, spec: InputSpec) -> Rows:
     )
     origin = path or "standard input"
     table = Table(
-        *(origin, lines, kind, spec.columns),
-        no_header=way_out,
-        has_flags=False,
+        *(origin, lines, kind, spec.columns), no_header=way_out, has_flags=False
     )
     if kind == ".tsv" and not spec.columns.is_custom:
         return _columns(table, spec)
@@ -282,11 +280,7 @@ def _plain(lines: Iterable[bytes], file_format: str, spec: InputSpec) -> Rows:
 
 
 def _lines(path: str) -> Iterator[bytes]:
-    """Yields the lines of a file, without a byte-order mark.
-
-    Raises:
-      UserError: if it cannot be read, is no text, or is empty.
-    """
+    """Yields the lines of a file, without a byte-order mark."""
     number = 0
     try:
         with _opened(path) as file:

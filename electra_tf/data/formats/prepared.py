@@ -46,12 +46,14 @@ def find(name: str, data_dir: str, asked: str) -> str:
         )
     directory = _newest_version(os.path.join(root, name)) if name else None
     if directory is None:
+        parts = [x for x in name.split("/") if not _VERSION.fullmatch(x)]
         raise UserError(
             "A data set must be prepared before it is read; nothing is "
             f"downloaded here. Received: {asked}, of which there is no "
             f"{_INFO} in {os.path.join(root, name)} or a version in it. "
             "Name the directory it is in with --tfds_data_dir, or prepare it: "
-            f"{_command(name)} --data_dir={root}"
+            f"python -m tensorflow_datasets build {'/'.join(parts)} "
+            f"--data_dir={root}"
         )
     return directory
 
@@ -249,12 +251,6 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 (of NumPy)
         return value.decode()
     is_array = isinstance(value, np.ndarray | np.generic)
     return value.tolist() if is_array else value
-
-
-def _command(name: str) -> str:
-    """Returns the command that prepares a data set of the catalogue."""
-    parts = [part for part in name.split("/") if not _VERSION.fullmatch(part)]
-    return f"python -m tensorflow_datasets build {'/'.join(parts)}"
 
 
 def _newest_version(directory: str) -> str | None:

@@ -34,10 +34,9 @@ class Layout(NamedTuple):
 
     def names(self, count: int) -> list[str]:
         """Returns names for all columns, "" for those that are not read."""
-        numbers = range(count)
         names = [""] * count
         for name, position in self.positions.items():
-            names[numbers[position]] = name
+            names[position] = name
         return names
 
 
@@ -149,11 +148,7 @@ def _columns(
 def _check_delimiter(
     table: Table, line: bytes, first: _Row, required: Collection[str]
 ) -> None:
-    """Refuses a file whose columns are there with another delimiter.
-
-    Raises:
-      UserError: naming that delimiter.
-    """
+    """Refuses a file whose columns are there with another delimiter."""
     has_header = table.config.has_header
     names = _fields(first.fields, has_header)
     missing = [column for column in required if column not in names]

@@ -2,27 +2,29 @@
 
 import dataclasses
 import io
+import math
 import posixpath
 import tarfile
 from collections.abc import Iterable, Iterator
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from electra_tf.config.corpus import CorpusConfig
-from electra_tf.data.formats import (
-    compression,
-    contents,
-    parquet,
-    rows,
-    text_lines,
-)
+from electra_tf.data.formats import compression, contents, rows, text_lines
 from electra_tf.data.formats.contents import ContentKind
-from electra_tf.data.formats.rows import BadRowError, Record, json_records
+from electra_tf.data.formats.rows import (
+    BadRowError,
+    Record,
+    json_records,
+    received,
+)
 from electra_tf.data.formats.text_lines import Statistics, Tally, TextLine
-from electra_tf.util import storage
+from electra_tf.util import optional_packages, storage
 from electra_tf.util.errors import UserError
 
 MAX_DEPTH = 2  # archives in an archive; OpenWebText has one level
 MAX_HEADER_BYTES = 2**15  # of a name or of other properties of a file
+
+_BATCH_ROWS = 256  # of Parquet
 
 _LONG_HEADERS = (
     tarfile.GNUTYPE_LONGNAME,
@@ -139,13 +141,7 @@ def _not_utf8(path: str, tally: Tally) -> UserError:
 
 @dataclasses.dataclass(frozen=True)
 class _Reader:
-    """Reads a file, and those in it if it is an archive.
-
-    Attributes:
-      statistics: counts what is read.
-      config: how to read it.
-      tally: of the lines of all texts.
-    """
+    """Reads a file, and those in it if it is an archive."""
 
     statistics: Statistics
     config: CorpusConfig
@@ -177,7 +173,7 @@ class _Reader:
             records = json_records(_json_lines(file), allows_surrogates=True)
             yield from self._documents(records)
         elif kind is ContentKind.PARQUET:
-            records = parquet.read(file, self.config.text_field)
+            records = _parquet_records(file, self.config.text_field)
             yield from self._documents(records)
         elif not depth:
             yield from text_lines.read_lines(file, self.statistics, self.tally)
@@ -227,6 +223,43 @@ def _json_lines(file: BinaryIO) -> Iterator[bytes]:
             line = file.readline(rows.MAX_JSON_BYTES)
 
 
+def _parquet_records(file: BinaryIO, column: str) -> Iterator[Record]:
+    """Reads a column of a Parquet file, one record a row.
+
+    Raises:
+      BadRowError: if there is no such column of texts.
+      OSError: if the file is damaged.
+      UserError: if pyarrow is not installed.
+    """
+    arrow = optional_packages.load("pyarrow")
+    parquet = optional_packages.load("pyarrow.parquet")
+    try:
+        opened = parquet.ParquetFile(file)
+        _check_column(arrow, opened.schema_arrow, column)
+        number = 0
+        for batch in opened.iter_batches(_BATCH_ROWS, columns=[column]):
+            for value in batch.column(0):
+                number += 1
+                yield Record(number, {column: value.as_py()})
+    except arrow.ArrowException as error:
+        raise OSError(str(error)) from error
+
+
+def _check_column(arrow: Any, schema: Any, column: str) -> None:  # noqa: ANN401
+    """Checks that there is a column of texts."""
+    if column not in schema.names:
+        raise BadRowError(
+            f"There must be a column {column!r}. "
+            + received(column, schema.names),
+            place=1,
+        )
+    kind = schema.field(column).type
+    if not (arrow.types.is_string(kind) or arrow.types.is_large_string(kind)):
+        raise BadRowError(
+            f"Column {column!r} must hold texts. Received: {kind}.", place=1
+        )
+
+
 def _archived_files(
     file: BinaryIO, statistics: Statistics
 ) -> Iterator[tuple[str, BinaryIO]]:
@@ -235,10 +268,6 @@ def _archived_files(
     Links, devices, hidden files, absolute paths and paths with ".." are left
     out and counted: nothing is ever extracted, but who packs them may mean
     harm, and what they hold is no text.
-
-    Args:
-      file: the archive.
-      statistics: counts what is left out.
 
     Yields:
       The name and the content of each file, to be read before the next.
@@ -281,29 +310,19 @@ def _is_safe(name: str) -> bool:
 
 
 class _Range(io.RawIOBase):
-    """A range of bytes of a file.
-
-    Args:
-      file: the file.
-      start: the first of them.
-      end: the first after them; None for the file's end.
-    """
+    """The bytes of a file from `start` up to `end`; None: up to its end."""
 
     def __init__(self, file: BinaryIO, start: int, end: int | None) -> None:
         file.seek(start)
         self._file = file
-        self._num_left = None if end is None else end - start
+        self._num_left = math.inf if end is None else end - start
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: memoryview) -> int:
-        size = len(buffer)
-        if self._num_left is not None:
-            size = min(size, self._num_left)
-        content = self._file.read(size)
-        if self._num_left is not None:
-            self._num_left -= len(content)
+        content = self._file.read(min(len(buffer), self._num_left))
+        self._num_left -= len(content)
         buffer[: len(content)] = content
         return len(content)
 

@@ -66,6 +66,17 @@ class Statistics:
             setattr(self, name, getattr(self, name) + number)
 
 
+LEFT_OUT = {
+    "binary_lines": "lines as binary",
+    "bad_json_lines": "lines as bad JSON",
+    "skipped_members": "archived files as links, hidden, unsafe or no text",
+    "oversized_members": "archived files as too large",
+    "duplicate_documents": "documents as duplicates",
+    "duplicate_bytes": "bytes of duplicates",
+}
+"""Count of `Statistics` -> what it counts, for messages."""
+
+
 class BadLinesError(Exception):
     """A text of which too many lines are not in UTF-8, or binary.
 

@@ -13,7 +13,7 @@ import zipfile
 import pyarrow
 import pyarrow.parquet
 import pytest
-from corpora import COMPRESS, read, write
+from corpora import COMPRESS, read, tar, write
 
 from electra_tf.data.formats import rows
 from electra_tf.util.errors import UserError
@@ -25,19 +25,6 @@ DOCUMENTS = [["Grüße", "aus", "Wien"], ["字", "😀"], ["last"]]
 def json_text(texts, field="text"):
     rows = [json.dumps({"id": i, field: t}) for i, t in enumerate(texts)]
     return ("\n".join(rows) + "\n").encode()
-
-
-def tar(members):
-    """Packs (name or TarInfo, bytes) pairs."""
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as archive:
-        for name, content in members:
-            info = name
-            if isinstance(name, str):
-                info = tarfile.TarInfo(name)
-            info.size = len(content)
-            archive.addfile(info, io.BytesIO(content))
-    return buffer.getvalue()
 
 
 def text_members(texts=TEXTS):
