@@ -139,9 +139,7 @@ def _common_kinds(dev: Collection[str], test: Collection[str]) -> list[str]:
 
 
 def _judge(
-    texts: Sequence[AnnotatedText],
-    scorer: Scorer,
-    replacer: Replacer,
+    texts: Sequence[AnnotatedText], scorer: Scorer, replacer: Replacer
 ) -> dict[str, Items]:
     """Returns the items of each kind of errors, with logits of P(replaced)."""
     marked = [text for text in texts if text.is_error]

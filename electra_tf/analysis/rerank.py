@@ -87,9 +87,7 @@ def run(config: AnalysisConfig) -> Report:
 
 
 def rerank(
-    config: AnalysisConfig,
-    scorer: Scorer,
-    lists: Mapping[str, Sequence[NBest]],
+    config: AnalysisConfig, scorer: Scorer, lists: Mapping[str, Sequence[NBest]]
 ) -> Report:
     """Re-ranks lists by each score of a model.
 

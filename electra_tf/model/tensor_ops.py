@@ -87,10 +87,7 @@ def _multiply(x: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
 
 
 def linear(
-    x: tf.Tensor,
-    kernel: tf.Tensor,
-    bias: tf.Tensor,
-    dtype: str | None = None,
+    x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor, dtype: str | None = None
 ) -> tf.Tensor:
     """Computes `x @ kernel + bias`.
 

@@ -25,9 +25,7 @@ class PromptRow(NamedTuple):
 
 
 def make(
-    reader: TextReader,
-    prompts: Prompts,
-    examples: Sequence[Mapping[str, str]],
+    reader: TextReader, prompts: Prompts, examples: Sequence[Mapping[str, str]]
 ) -> list[PromptRow]:
     """Makes the rows of examples.
 

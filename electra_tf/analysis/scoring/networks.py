@@ -28,11 +28,7 @@ from electra_tf.checkpoint.architecture import (
 )
 from electra_tf.checkpoint.weights import Weights, select
 from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.model import (
-    pseudo_likelihood,
-    tensor_ops,
-    vocabulary_softmax,
-)
+from electra_tf.model import pseudo_likelihood, tensor_ops, vocabulary_softmax
 from electra_tf.model.heads import ClozePredictions
 from electra_tf.model.layers import POLICIES
 from electra_tf.model.networks import (
