@@ -314,9 +314,7 @@ class WordpieceTokenizer:
 def _problem(tokens: tuple[str, ...], max_bytes: int) -> str:
     """Returns why tokens are no vocabulary; empty if they are one.
 
-    Args:
-      tokens: of it.
-      max_bytes: of a word piece; 0 where they are none.
+    `max_bytes` is a word piece's limit, 0 where there are none.
     """
     lines: dict[str, int] = {}
     for number, token in enumerate(tokens, start=1):

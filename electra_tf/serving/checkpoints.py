@@ -9,8 +9,6 @@ They answer as those of `pretrain/export.py`. What a run alone knows, as that
 its discriminator gives energies, is not known here.
 """
 
-import warnings
-
 from electra_tf.checkpoint import (
     calibration,
     checkpoint_formats,
@@ -25,7 +23,7 @@ from electra_tf.serving.networks import Detector, Filler
 from electra_tf.serving.saved_models import Network
 from electra_tf.serving.usage import usage
 from electra_tf.util import storage
-from electra_tf.util.errors import ElectraWarning, UserError
+from electra_tf.util.errors import UserError
 
 Described = dict[str, Detector | Filler | Network]
 
@@ -119,33 +117,9 @@ def describe(
 
 
 def temperature_of(path: str, step: int) -> float:
-    """Returns the temperature beside a checkpoint, 1 if there is none.
-
-    That of another step is not used, with a warning.
-
-    Args:
-      path: of a checkpoint or of its directory; of several the first counts.
-      step: updates of the checkpoint.
-
-    Raises:
-      UserError: if the file of the temperature is damaged.
-    """
-    place = storage.as_path(path.partition(",")[0])
-    is_directory = storage.is_directory(place)
-    found = calibration.read(place if is_directory else place.parent)
-    if found is None:
-        return 1.0
-    if found.step != step:
-        warnings.warn(
-            f"The {calibration.FILE_NAME} beside {path} is of step "
-            f"{found.step:,}, not of {step:,}: probabilities are not "
-            "calibrated. Fit it again with electra_tf.analyze "
-            "--what=calibration.",
-            ElectraWarning,
-            stacklevel=3,
-        )
-        return 1.0
-    return found.temperature
+    """Returns the temperature of `calibration.of_checkpoint`, else 1."""
+    found = calibration.of_checkpoint(path, step)
+    return found.temperature if found else 1.0
 
 
 def _check(weights: Weights) -> None:

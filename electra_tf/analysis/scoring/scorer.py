@@ -2,7 +2,6 @@
 
 import itertools
 import os
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Self
 
@@ -21,12 +20,10 @@ from electra_tf.analysis.scoring.scores import (
 )
 from electra_tf.analysis.scoring.windows import Window, windows
 from electra_tf.checkpoint import calibration
-from electra_tf.checkpoint.calibration import Calibration
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.model import tensor_ops, token_offsets
 from electra_tf.model.token_offsets import TokenSpan
-from electra_tf.util import storage
-from electra_tf.util.errors import ElectraWarning, UserError, shown
+from electra_tf.util.errors import UserError, shown
 
 _PROBABILITY = "probability_replaced"
 
@@ -88,9 +85,13 @@ class Scorer:
         )
         self.scores = tuple(x for x in SCORES if x not in networks.missing)
         self.step = networks.step
-        self.directory = _directory_of(networks.origin)
-        self.calibration = _calibration_of(self.directory, networks)
-        self._tokenizer = token_offsets.span_tokenizer(
+        self.directory = calibration.directory_of(networks.origin)
+        self.calibration = None
+        if "discriminator" in self.scores:
+            self.calibration = calibration.of_checkpoint(
+                networks.origin, networks.step
+            )
+        self._tokenize = token_offsets.span_tokenizer(
             networks.vocabulary, **networks.tokenizer_options
         )
 
@@ -200,7 +201,7 @@ class Scorer:
     def _score_block(
         self, texts: Sequence[str], scores: Sequence[str], num_repairs: int
     ) -> Iterator[TextScores]:
-        spans = self._tokenizer.tokenize(texts)
+        spans = self._tokenize(texts)
         rows = sorted(self._rows(spans), key=lambda row: len(row.ids))
         found: list[dict[str, Any]] = [{} for _ in texts]
         if self.networks.discriminator is not None:
@@ -328,32 +329,6 @@ def _require(name: str, value: int, least: int) -> None:
         raise UserError(
             f"`{name}` must be at least {least}. Received: {value}."
         )
-
-
-def _directory_of(origin: str) -> storage.Path:
-    """Returns the directory of a bundle, or Hugging Face's itself."""
-    first = storage.as_path(origin.partition(",")[0])
-    return first if storage.is_directory(first) else first.parent
-
-
-def _calibration_of(
-    directory: storage.Path, networks: ScoringNetworks
-) -> Calibration | None:
-    """Reads the calibration of a discriminator, if it is of this step."""
-    if "discriminator" in networks.missing:
-        return None
-    found = calibration.read(directory)
-    if found is not None and found.step != networks.step:
-        warnings.warn(
-            f"The temperature in {directory / calibration.FILE_NAME} is of "
-            f"step {found.step:,} and is not applied to step "
-            f"{networks.step:,}. Fit it again: python -m electra_tf.analyze "
-            "--what=calibration",
-            ElectraWarning,
-            stacklevel=4,
-        )
-        return None
-    return found
 
 
 def _batches(items: Iterable[Any], size: int) -> Iterator[list[Any]]:

@@ -190,7 +190,7 @@ def test_the_temperature_divides_logits_of_the_step_it_is_of(runs, scorers):
         )
         assert scorer.temperature == 2.5 and scorer.directory == path
         calibration.write(path, Calibration(2.5, "dev", tiny_scoring.STEP + 1))
-        with pytest.warns(ElectraWarning, match="not applied to step 7"):
+        with pytest.warns(ElectraWarning, match="not of 7, and is not applied"):
             assert Scorer(networks).temperature == 1
     finally:
         (path / calibration.FILE_NAME).unlink()
