@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
-from analysis_configs import config
-from matplotlib.figure import Figure
+from analysis_configs import config, draw
 from word_scorer import WordScorer
 
 from electra_tf.analysis import calibration
@@ -136,16 +135,9 @@ def test_nothing_flagged_has_no_calibration_error():
 
 
 def test_tables_and_plots_show_both_kinds(make_config):
-    figure = Figure()
     report = calibration.run(make_config(marked=MARKED))
-    assert len(report.tables) == len(report.plots) == 2
-    for table in report.tables:
-        assert {len(row) for row in table.rows} == {len(table.header)}
-    axes = figure.subplots(1, 2)
-    for one, draw in zip(axes, report.plots.values(), strict=True):
-        draw(one)
-    figure.canvas.draw()
-    assert {*report.plots} == {
+    assert len(report.tables) == 2
+    assert {*draw(report)} == {
         "reliability_human_errors",
         "reliability_replaced_tokens",
     }

@@ -87,18 +87,13 @@ def as_markdown(
     return "\n".join(parts)
 
 
-def write(
-    report: Report, directory: str, content: Mapping[str, Any]
-) -> dict[str, Any]:
+def write(report: Report, directory: str, content: Mapping[str, Any]) -> None:
     """Writes the files of a report.
 
     Args:
       report: to write.
       directory: of the files; made if it is not there.
       content: what else report.json holds; of its "model" report.md tells.
-
-    Returns:
-      What report.json holds.
     """
     root = pathlib.Path(directory)
     files.ensure_writable(root)
@@ -111,9 +106,7 @@ def write(
         "results": report.results,
         **content,
     }
-    whole = plain(whole)
-    files.write_json(root / FILE_NAME, whole)
-    return whole
+    files.write_json(root / FILE_NAME, plain(whole))
 
 
 def plain(value: Any) -> Any:  # noqa: ANN401 (any value)

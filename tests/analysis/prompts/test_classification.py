@@ -6,7 +6,6 @@ import analysis_configs
 import numpy as np
 import pytest
 import tiny_networks
-from matplotlib.figure import Figure
 
 from electra_tf.analysis.prompts import classification as prompts
 from electra_tf.analysis.prompts import templates as prompt_templates
@@ -152,7 +151,7 @@ def test_each_network_gives_its_own_score(files, directories):
     )
     report = prompts.run(given)
     assert [*report.results["scores"]] == ["discriminator", "twin's mlm"]
-    report.plots["prompts"](Figure().subplots())
+    analysis_configs.draw(report)
     again = config(
         files,
         model=directories["discriminator"],
