@@ -9,13 +9,8 @@ They answer as those of `pretrain/export.py`. What a run alone knows, as that
 its discriminator gives energies, is not known here.
 """
 
-from electra_tf.checkpoint import (
-    calibration,
-    checkpoint_formats,
-    loading,
-    model_card,
-)
-from electra_tf.checkpoint.weights import Weights, select
+from electra_tf.checkpoint import calibration, loading, model_card
+from electra_tf.checkpoint.weights import select
 from electra_tf.model.layers import POLICIES
 from electra_tf.serving import correction, networks, saved_models
 from electra_tf.serving.correction import Correction
@@ -102,9 +97,13 @@ def describe(
     Raises:
       UserError: as `export`.
     """
-    weights = checkpoint_formats.read(path, vocab_file=vocab_file)
-    _check(weights)
-    loading.warn_of_assumed_heads(weights)
+    weights = loading.read_with_vocabulary(path, vocab_file)
+    if "corrector" in weights.networks:
+        raise UserError(
+            "A checkpoint must hold a discriminator, a generator or an "
+            f"encoder. Received: {weights.origin}, with a corrector. Name its "
+            "run with --data_dir and --model_name."
+        )
     temperature = temperature_of(path, weights.step)
     described = {}
     for name in weights.networks:
@@ -120,18 +119,3 @@ def temperature_of(path: str, step: int) -> float:
     """Returns the temperature of `calibration.of_checkpoint`, else 1."""
     found = calibration.of_checkpoint(path, step)
     return found.temperature if found else 1.0
-
-
-def _check(weights: Weights) -> None:
-    """Refuses what cannot be exported without its run, or without words."""
-    if weights.vocabulary is None:
-        raise UserError(
-            "A network that reads text must have a vocabulary. Received: "
-            f"{weights.origin}, with none beside it. Set --vocab_file."
-        )
-    if "corrector" in weights.networks:
-        raise UserError(
-            "A checkpoint must hold a discriminator, a generator or an "
-            f"encoder. Received: {weights.origin}, with a corrector. Name its "
-            "run with --data_dir and --model_name."
-        )

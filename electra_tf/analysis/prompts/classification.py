@@ -37,7 +37,7 @@ from electra_tf.analysis.prompts.templates import Prompts
 from electra_tf.analysis.reporting import statistics
 from electra_tf.analysis.reporting.reports import Report
 from electra_tf.analysis.reporting.statistics import Interval
-from electra_tf.analysis.representations import linear_models
+from electra_tf.analysis.representations import probes
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.model.networks import EncoderWithHead
 from electra_tf.util import optional_packages
@@ -264,7 +264,7 @@ def few_shot_accuracy(
       examples are drawn, for these test examples.
     """
     accuracies = np.array(
-        [linear_models.fit(*one).score(*tested) for one in draws]
+        [probes.fit_classifier(*one).score(*tested) for one in draws]
     )
     return statistics.bootstrap(
         lambda i: accuracies[i].mean(), len(accuracies), config

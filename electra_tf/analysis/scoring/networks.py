@@ -222,7 +222,7 @@ def read(
       UserError: if they cannot be read, if the vocabulary is not known, or if
         nothing in them gives a score.
     """
-    weights = loaded_networks.read(path, vocab_file)
+    weights = loading.read_with_vocabulary(path, vocab_file)
     training = loaded_networks.training_of(weights)
     answers = _answers(weights, training)
     filler = _read_filler(weights, generator)

@@ -10,7 +10,6 @@ import numpy as np
 from electra_tf.analysis import loaded_networks
 from electra_tf.analysis.batches import padded
 from electra_tf.analysis.scoring import networks as scoring_networks
-from electra_tf.analysis.scoring import text_blocks
 from electra_tf.analysis.scoring.networks import ScoringNetworks
 from electra_tf.analysis.scoring.scores import (
     SCORES,
@@ -24,6 +23,10 @@ from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.model import tensor_ops, token_offsets
 from electra_tf.model.token_offsets import TokenSpan
 from electra_tf.util.errors import UserError, shown
+
+MAX_TEXTS = 512
+MAX_CHARACTERS = 2**18
+"""Size of a block, unless its last text is longer."""
 
 _PROBABILITY = "probability_replaced"
 
@@ -181,9 +184,9 @@ class Scorer:
         for name in needed:
             self._check(name)
         chosen = tuple(scores) or self._default_scores
-        blocks = text_blocks.blocks(texts)
         return itertools.chain.from_iterable(
-            self._score_block(block, chosen, num_repairs) for block in blocks
+            self._score_block(block, chosen, num_repairs)
+            for block in _blocks(texts)
         )
 
     @property
@@ -293,6 +296,38 @@ class Scorer:
                     )
                     if log_prob > tensor_ops.NEVER
                 )
+
+
+def _blocks(texts: Iterable[str]) -> Iterator[list[str]]:
+    """Groups texts into blocks, which are in memory at once."""
+    block: list[str] = []
+    num_characters = 0
+    for number, text in enumerate(texts, start=1):
+        _check_text(number, text)
+        block.append(text)
+        num_characters += len(text)
+        is_full = num_characters >= MAX_CHARACTERS
+        if is_full or len(block) == MAX_TEXTS:
+            yield block
+            block, num_characters = [], 0
+    if block:
+        yield block
+
+
+def _check_text(number: int, text: str) -> None:
+    problem = shown(text)
+    try:
+        text.encode()
+    except AttributeError:
+        pass
+    except UnicodeEncodeError as error:
+        problem = str(error)
+    else:
+        return
+    raise UserError(
+        f"Text {number} must be a string of whole characters. Received: "
+        f"{problem}."
+    )
 
 
 def _text_scores(

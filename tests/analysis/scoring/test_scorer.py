@@ -8,7 +8,7 @@ import tiny_scoring
 from tiny_scoring import ids_of, inputs_of, log_softmax
 
 import electra_tf
-from electra_tf.analysis.scoring import text_blocks
+from electra_tf.analysis.scoring import scorer as scorer_module
 from electra_tf.analysis.scoring.scorer import Scorer
 from electra_tf.checkpoint import calibration, checkpoint_formats
 from electra_tf.checkpoint.calibration import Calibration
@@ -295,7 +295,7 @@ def test_what_cannot_be_scored_is_refused(runs, tmp_path, scorers):
 
 
 def test_texts_are_scored_a_block_at_a_time(scorers, monkeypatch):
-    monkeypatch.setattr(text_blocks, "MAX_TEXTS", 2)
+    monkeypatch.setattr(scorer_module, "MAX_TEXTS", 2)
     read = []
     texts = (read.append(i) or f"w{i}" for i in range(9))
     answers = electra_tf.Scorer.score(scorers["electra"], texts)
@@ -304,3 +304,26 @@ def test_texts_are_scored_a_block_at_a_time(scorers, monkeypatch):
     read.clear()
     next(answers)
     assert read == [0, 1]
+
+
+def test_blocks_are_limited_in_texts_and_characters(monkeypatch):
+    monkeypatch.setattr(scorer_module, "MAX_TEXTS", 3)
+    monkeypatch.setattr(scorer_module, "MAX_CHARACTERS", 10)
+    texts = ["a"] * 4 + ["b" * 50, "c" * 9, "d" * 9, "e"]
+    found = list(scorer_module._blocks(iter(texts)))
+    assert [text for block in found for text in block] == texts
+    assert [len(block) for block in found] == [3, 2, 2, 1]
+
+
+def test_texts_are_read_when_they_are_needed(monkeypatch):
+    monkeypatch.setattr(scorer_module, "MAX_TEXTS", 2)
+    read = []
+    texts = (read.append(i) or "x" for i in range(10))
+    next(scorer_module._blocks(texts))
+    assert read == [0, 1]
+
+
+@pytest.mark.parametrize("text", [None, 3, b"bytes", "\ud800"])
+def test_what_is_no_text_is_refused_with_its_number(text):
+    with pytest.raises(UserError, match=r"Text 2 must be a string"):
+        list(scorer_module._blocks(["a", text]))
