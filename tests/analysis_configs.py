@@ -1,5 +1,7 @@
 """Configurations of analyses whose model is a fake, and their reports."""
 
+import json
+
 from matplotlib.figure import Figure
 
 from electra_tf.config.analysis import AnalysisConfig
@@ -25,3 +27,8 @@ def draw(report):
         report.plots[name](axes)
         axes.figure.canvas.draw()
     return drawn
+
+
+def write_lines(path, rows):
+    """Writes objects as JSON lines."""
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
