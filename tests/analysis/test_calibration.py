@@ -143,20 +143,24 @@ def test_tables_and_plots_show_both_kinds(make_config):
     }
 
 
-def test_a_kind_of_one_split_alone_is_left_out_with_a_warning(
-    make_config, tmp_path, capsys
-):
+@pytest.fixture
+def dev(tmp_path):
     (tmp_path / "dev.tsv").write_text("a\ti\nb\tc\n")
-    dev = (str(tmp_path / "dev.tsv"),)
+    return (str(tmp_path / "dev.tsv"),)
+
+
+def test_a_kind_of_one_split_alone_is_left_out_with_a_warning(
+    make_config, dev, capsys
+):
     found = calibration.run(make_config(marked=MARKED, dev=dev)).results
     assert list(found) == ["human errors"]
     assert "One split alone has replaced tokens" in capsys.readouterr().err
 
 
-def test_splits_without_a_kind_in_common_are_refused(make_config, tmp_path):
+def test_splits_without_a_kind_in_common_are_refused(
+    make_config, dev, tmp_path
+):
     (tmp_path / "other.txt").write_text("x y\n")
-    (tmp_path / "dev.tsv").write_text("a\ti\nb\tc\n")
-    dev = (str(tmp_path / "dev.tsv"),)
     test = (str(tmp_path / "other.txt"),)
     with pytest.raises(UserError, match="human errors in dev, replaced tokens"):
         calibration.run(make_config(dev=dev, test=test))
