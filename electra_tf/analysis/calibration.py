@@ -111,7 +111,7 @@ def run(config: AnalysisConfig) -> Report:
     replacer = Replacer.for_scorer(config, scorer)
     dev, test = (_judge(found, scorer, replacer) for found in texts.values())
     found = {
-        kind: calibrate(config, dev[kind], test[kind])
+        kind: _calibrate(config, dev[kind], test[kind])
         for kind in _common_kinds(dev, test)
     }
     if config.write_calibration:
@@ -178,14 +178,8 @@ def _judge_tokens(texts: Sequence[str], replacer: Replacer) -> Items:
     )
 
 
-def calibrate(config: AnalysisConfig, dev: Items, test: Items) -> Calibrated:
-    """Fits a temperature on dev, and measures before and after it on test.
-
-    Args:
-      config: seed and number of the samples behind intervals.
-      dev: items that the temperature is fitted on.
-      test: items that the figures are of.
-    """
+def _calibrate(config: AnalysisConfig, dev: Items, test: Items) -> Calibrated:
+    """Fits a temperature on dev, and measures before and after it on test."""
     temperature = reliability.fit_temperature(dev)
     return Calibrated(
         temperature,

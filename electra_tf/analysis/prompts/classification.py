@@ -176,10 +176,10 @@ def _find(
         drawn = [x.texts for x in itertools.chain(*shots)]
         learnt = label_scores(scorer, prompts, drawn).mean(1)
         parts = zip(np.split(learnt, len(shots)), shots, strict=True)
-        few_shot = few_shot_accuracy(
+        few_shot = _few_shot_accuracy(
             [(part, [x.label for x in one]) for part, one in parts],
-            tested=(scores.mean(1), [x.label for x in tested]),
-            config=config,
+            (scores.mean(1), [x.label for x in tested]),
+            config,
         )
     calibrated = scores - empty
     return ScoreFindings(
@@ -249,19 +249,13 @@ Labelled = tuple[np.ndarray, Sequence[str]]
 """Label scores of examples, float64 [examples, labels], and their classes."""
 
 
-def few_shot_accuracy(
-    draws: Sequence[Labelled], *, tested: Labelled, config: AnalysisConfig
+def _few_shot_accuracy(
+    draws: Sequence[Labelled], tested: Labelled, config: AnalysisConfig
 ) -> Interval:
     """Computes the accuracy of logistic regressions over label scores.
 
-    Args:
-      draws: what each regression learns from.
-      tested: the test examples.
-      config: of the bootstrap over draws.
-
-    Returns:
-      The mean over draws, and its interval over resampled draws: of which
-      examples are drawn, for these test examples.
+    The mean over draws, and its interval over resampled draws: of which
+    examples are drawn, for these test examples.
     """
     accuracies = np.array(
         [probes.fit_classifier(*one).score(*tested) for one in draws]

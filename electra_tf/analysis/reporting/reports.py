@@ -69,16 +69,10 @@ def as_text(report: Report) -> str:
     )
 
 
-def as_markdown(
+def _as_markdown(
     report: Report, facts: Mapping[str, str], plots: Sequence[str]
 ) -> str:
-    """Writes the tables and plots as Markdown.
-
-    Args:
-      report: to write.
-      facts: what was analysed, name -> text.
-      plots: names of their files.
-    """
+    """Writes facts of the model, the tables and the files of plots."""
     parts = [f"# {report.what}\n"]
     parts.append("".join(f"- {key}: {value}\n" for key, value in facts.items()))
     for table in report.tables:
@@ -99,7 +93,7 @@ def write(report: Report, directory: str, content: Mapping[str, Any]) -> None:
     files.ensure_writable(root)
     plots = _write_plots(report, root)
     facts = {key: str(value) for key, value in content["model"].items()}
-    files.atomic_write_text(root / _TEXT, as_markdown(report, facts, plots))
+    files.atomic_write_text(root / _TEXT, _as_markdown(report, facts, plots))
     whole = {
         "what": report.what,
         "headline": report.headline,
