@@ -226,7 +226,7 @@ def _whole_table(
 def _table(
     kind: str, totals: Mapping[str, Accuracies], names: Sequence[str]
 ) -> Table:
-    """Makes the table of phenomena or of paradigms; `names` are the pairs'."""
+    """Makes the table of phenomena or of paradigms, `names`, one a pair."""
     columns = [
         found.phenomena if kind == "phenomenon" else found.paradigms
         for found in totals.values()
