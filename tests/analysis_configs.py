@@ -1,4 +1,8 @@
-"""Configurations of analyses whose model is a fake."""
+"""Configurations of analyses whose model is a fake, and their reports."""
+
+import json
+
+from matplotlib.figure import Figure
 
 from electra_tf.config.analysis import AnalysisConfig
 
@@ -12,3 +16,19 @@ def config(*test, **fields):
         "num_resamples": 100,
     }
     return AnalysisConfig(**{**defaults, **fields})
+
+
+def draw(report):
+    """Checks the tables of a report, and returns its plots, drawn."""
+    for table in report.tables:
+        assert {len(row) for row in table.rows} == {len(table.header)}
+    drawn = {name: Figure().subplots() for name in report.plots}
+    for name, axes in drawn.items():
+        report.plots[name](axes)
+        axes.figure.canvas.draw()
+    return drawn
+
+
+def write_lines(path, rows):
+    """Writes objects as JSON lines."""
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")

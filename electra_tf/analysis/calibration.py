@@ -111,7 +111,7 @@ def run(config: AnalysisConfig) -> Report:
     replacer = Replacer.for_scorer(config, scorer)
     dev, test = (_judge(found, scorer, replacer) for found in texts.values())
     found = {
-        kind: calibrate(config, dev[kind], test[kind])
+        kind: _calibrate(config, dev[kind], test[kind])
         for kind in _common_kinds(dev, test)
     }
     if config.write_calibration:
@@ -139,9 +139,7 @@ def _common_kinds(dev: Collection[str], test: Collection[str]) -> list[str]:
 
 
 def _judge(
-    texts: Sequence[AnnotatedText],
-    scorer: Scorer,
-    replacer: Replacer,
+    texts: Sequence[AnnotatedText], scorer: Scorer, replacer: Replacer
 ) -> dict[str, Items]:
     """Returns the items of each kind of errors, with logits of P(replaced)."""
     marked = [text for text in texts if text.is_error]
@@ -180,14 +178,8 @@ def _judge_tokens(texts: Sequence[str], replacer: Replacer) -> Items:
     )
 
 
-def calibrate(config: AnalysisConfig, dev: Items, test: Items) -> Calibrated:
-    """Fits a temperature on dev, and measures before and after it on test.
-
-    Args:
-      config: seed and number of the samples behind intervals.
-      dev: items that the temperature is fitted on.
-      test: items that the figures are of.
-    """
+def _calibrate(config: AnalysisConfig, dev: Items, test: Items) -> Calibrated:
+    """Fits a temperature on dev, and measures before and after it on test."""
     temperature = reliability.fit_temperature(dev)
     return Calibrated(
         temperature,

@@ -279,11 +279,7 @@ def _tables(
         "intervals over texts"
     )
     rows = [
-        [
-            name,
-            x.detection.threshold,
-            *map(shown, (*x.detection[1:], x.gain)),
-        ]
+        [name, x.detection.threshold, *map(shown, (*x.detection[1:], x.gain))]
         for name, x in measured.items()
     ]
     tables = [Table(title, (*_HEADER, "AUC over unigram"), rows)]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from electra_tf.checkpoint import checkpoint_formats, loading
+from electra_tf.checkpoint import loading
 from electra_tf.checkpoint.weights import Weights, select
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.configure_pretraining import PretrainingConfig
@@ -48,7 +48,7 @@ def load(path: str, config: AnalysisConfig) -> Iterator[EncoderWithHead]:
       UserError: if the checkpoint cannot be read, or has no vocabulary, or no
         positions for so many tokens.
     """
-    weights = read(path, config.vocab_file)
+    weights = loading.read_with_vocabulary(path, config.vocab_file)
     training = training_of(weights)
     for name in weights.networks:
         chosen = select(weights, name)
@@ -57,26 +57,6 @@ def load(path: str, config: AnalysisConfig) -> Iterator[EncoderWithHead]:
         yield loading.make(
             chosen, dtype=POLICIES[config.precision], max_seq_length=length
         )
-
-
-def read(path: str, vocab_file: str = "") -> Weights:
-    """Reads the weights of a checkpoint that reads text.
-
-    Args:
-      path: of the checkpoint, as `checkpoint_formats.read` takes it.
-      vocab_file: of the tokens. Default: the one beside the checkpoint.
-
-    Raises:
-      UserError: if it cannot be read, or has no vocabulary.
-    """
-    weights = checkpoint_formats.read(path, vocab_file=vocab_file)
-    if weights.vocabulary is None:
-        raise UserError(
-            "A network that reads text must have a vocabulary. Received: "
-            f"{weights.origin}, with none beside it. Set --vocab_file."
-        )
-    loading.warn_of_assumed_heads(weights)
-    return weights
 
 
 def training_of(weights: Weights) -> PretrainingConfig | None:

@@ -190,13 +190,6 @@ def _report(
     pairs: Sequence[Pair],
     scores: Sequence[str],
 ) -> Report:
-    """Makes the report.
-
-    Args:
-      accuracies: by title of a score.
-      pairs: that were compared.
-      scores: names, the model's own first.
-    """
     totals = {x: accuracies[sentence_scores.title(x, _TOTAL)] for x in scores}
     return Report(
         what="minimal_pairs",
@@ -233,13 +226,7 @@ def _whole_table(
 def _table(
     kind: str, totals: Mapping[str, Accuracies], names: Sequence[str]
 ) -> Table:
-    """Makes the table of phenomena or of paradigms.
-
-    Args:
-      kind: "phenomenon" or "paradigm".
-      totals: accuracies by score, of totals.
-      names: the phenomenon or the paradigm of each pair.
-    """
+    """Makes the table of phenomena or of paradigms, `names`, one a pair."""
     columns = [
         found.phenomena if kind == "phenomenon" else found.paradigms
         for found in totals.values()

@@ -87,9 +87,7 @@ def run(config: AnalysisConfig) -> Report:
 
 
 def rerank(
-    config: AnalysisConfig,
-    scorer: Scorer,
-    lists: Mapping[str, Sequence[NBest]],
+    config: AnalysisConfig, scorer: Scorer, lists: Mapping[str, Sequence[NBest]]
 ) -> Report:
     """Re-ranks lists by each score of a model.
 
@@ -105,7 +103,6 @@ def rerank(
 
 
 def _read(config: AnalysisConfig) -> dict[str, list[NBest]]:
-    """Reads the lists."""
     lists = {"test": n_best.read(config, "test")}
     has_scores = bool(lists["test"][0].scores)
     if config.dev:
@@ -264,13 +261,6 @@ def by_both(name: str, weight: float) -> Values:
 def _report(
     systems: Sequence[System], lists: Mapping[str, Sequence[NBest]], own: str
 ) -> Report:
-    """Makes the report.
-
-    Args:
-      systems: measured.
-      lists: "test" and, if there are any, "dev" -> lists.
-      own: title of the model's own score.
-    """
     figures = {system.name: system for system in systems}
     chosen = _chosen_on_dev(systems)
     headline = {"WER, model alone (%)": figures[own].error_rate.value}

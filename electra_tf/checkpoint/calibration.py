@@ -6,10 +6,11 @@ It is fitted on text whose answers are known, by `analyze --what=calibration`.
 """
 
 import math
+import warnings
 from typing import Any, NamedTuple
 
 from electra_tf.util import files, storage
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import ElectraWarning, UserError
 
 FILE_NAME = "calibration.json"
 
@@ -51,6 +52,42 @@ def read(directory: storage.Path) -> Calibration | None:
             "python -m electra_tf.analyze --what=calibration."
         )
     return calibration
+
+
+def of_checkpoint(path: str, step: int) -> Calibration | None:
+    """Reads the calibration beside a checkpoint, None if there is none.
+
+    That of another step is not used, with a warning.
+
+    Args:
+      path: of a checkpoint or of its directory; of several the first counts.
+      step: updates of the checkpoint.
+
+    Raises:
+      UserError: if the file is damaged.
+    """
+    directory = directory_of(path)
+    found = read(directory)
+    if found is not None and found.step != step:
+        warnings.warn(
+            f"The temperature in {directory / FILE_NAME} is of step "
+            f"{found.step:,}, not of {step:,}, and is not applied. Fit it "
+            "again: python -m electra_tf.analyze --what=calibration",
+            ElectraWarning,
+            stacklevel=4,
+        )
+        return None
+    return found
+
+
+def directory_of(path: str) -> storage.Path:
+    """Returns the directory of a bundle, or one of Hugging Face's itself.
+
+    Args:
+      path: of a checkpoint or of its directory; of several the first counts.
+    """
+    first = storage.as_path(path.partition(",")[0])
+    return first if storage.is_directory(first) else first.parent
 
 
 def write(directory: storage.Path, calibration: Calibration) -> None:

@@ -66,6 +66,26 @@ def load(
     return made
 
 
+def read_with_vocabulary(path: str, vocab_file: str = "") -> Weights:
+    """Reads the weights of a checkpoint that reads text.
+
+    Args:
+      path: of the checkpoint, as `checkpoint_formats.read` takes it.
+      vocab_file: of the tokens. Default: the one beside the checkpoint.
+
+    Raises:
+      UserError: if it cannot be read, or has no vocabulary.
+    """
+    weights = checkpoint_formats.read(path, vocab_file=vocab_file)
+    if weights.vocabulary is None:
+        raise UserError(
+            "A network that reads text must have a vocabulary. Received: "
+            f"{weights.origin}, with none beside it. Set --vocab_file."
+        )
+    warn_of_assumed_heads(weights)
+    return weights
+
+
 def warn_of_assumed_heads(weights: Weights) -> None:
     """Warns the caller's caller if nothing says how many heads there are."""
     if weights.heads_are_assumed:

@@ -96,8 +96,7 @@ class SelfAttention(layers.ConfiguredLayer):
         self, x: tf.Tensor, bias: tf.Tensor, keys: tf.Tensor | None = None
     ) -> tf.Tensor:
         query, key, value = self._project(x)  # [B, A, L, d]
-        if keys is not None:
-            keys = seeds.fold_in(keys, 0)
+        keys = seeds.fold_in(keys, 0)
         weights = self._weights(query, key, bias, keys)  # [B, A, L, L]
         context = tf.transpose(weights @ value, [0, 2, 1, 3])  # [B, L, A, d]
         return tf.reshape(context, tensor_ops.shape_of(x))

@@ -134,19 +134,13 @@ class SentencePieceTokenizer(tf.Module):
         )
 
     def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
-        """Returns the ids of the pieces, int32 [B, (pieces)].
-
-        Args:
-          text: string [B]; bytes that are not UTF-8 are left out.
-        """
+        """Returns the ids of the pieces; see `Tokenizer`."""
         return self._tokenizer.tokenize(without_invalid_bytes(text))
 
     def tokenize_with_offsets(self, text: tf.Tensor) -> Pieces:
-        """Returns the pieces and the bytes that they were made of.
+        """Returns the pieces and their bytes; see `Tokenizer`.
 
-        Args:
-          text: string [B], UTF-8; offsets are into what is left without bytes
-            that are not.
+        Offsets are into what is left without bytes that are not UTF-8.
         """
         return Pieces(
             *self._tokenizer.tokenize_with_offsets(without_invalid_bytes(text))
@@ -156,9 +150,6 @@ class SentencePieceTokenizer(tf.Module):
         """Returns the pieces of a text without a mark between them.
 
         Differs: characters that are no piece are [UNK].
-
-        Args:
-          text: string [B]; bytes that are not UTF-8 are left out.
         """
         pieces = tf.gather(self._tokens, self.tokenize(text))
         joined = tf.strings.reduce_join(pieces, -1)
@@ -196,21 +187,14 @@ class GraphTokenizer:
         )
 
     def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
-        """Returns the ids of the word pieces, int32 [B, (pieces)].
-
-        Args:
-          text: string [B]; bytes that are not UTF-8 are left out.
-        """
+        """Returns the ids of the word pieces; see `Tokenizer`."""
         return self._tokenizer.tokenize(self._normalize(text))
 
     def tokenize_with_offsets(self, text: tf.Tensor) -> Pieces:
-        """Returns the word pieces and the bytes that they were made of.
+        """Returns the word pieces and their bytes; see `Tokenizer`.
 
         What becomes several characters, as a syllable of Hangul, has all its
         bytes in each; a word of too many characters has all of its own.
-
-        Args:
-          text: string [B]; bytes that are not UTF-8 are left out.
         """
         words, word_starts, _ = split_words(text, _WHITE_SPACE)
         normal = self._normalize(words.values)  # [all words]
@@ -237,12 +221,8 @@ class GraphTokenizer:
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.Tensor]:
         """Returns what each character of normalized words was made of.
 
-        Args:
-          words: string [B].
-
-        Returns:
-          int32 [B, (characters)], the first byte and one past the last; and
-          int32 [B], how many characters there are.
+        Its first byte and one past the last, int32 [B, (characters)], and how
+        many characters there are, int32 [B].
         """
         letters = tf.strings.unicode_split(words, "UTF-8", errors="ignore")
         counts = num_characters(self._normalize(letters.values))
@@ -259,9 +239,6 @@ class GraphTokenizer:
         """Returns words and punctuation marks with a space between.
 
         Differs: a word of too many characters is another one.
-
-        Args:
-          text: string [B]; bytes that are not UTF-8 are left out.
         """
         return single_spaced(_split_marks(self._normalize(text)))
 
@@ -343,10 +320,8 @@ def without_invalid_bytes(text: tf.Tensor) -> tf.Tensor:
 def _lower(text: tf.Tensor, locale_dependent: str) -> tf.Tensor:
     """Lower-cases alike in every locale.
 
-    Args:
-      text: string [B].
-      locale_dependent: the letters of the text that are lower-cased otherwise
-        if the process has an Azeri, Lithuanian or Turkish locale.
+    `locale_dependent` are the letters of the text that are lower-cased
+    otherwise if the process has an Azeri, Lithuanian or Turkish locale.
     """
     for letter in locale_dependent:
         text = tf.strings.regex_replace(text, letter, letter.lower())

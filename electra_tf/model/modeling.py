@@ -179,13 +179,14 @@ class TransformerBlock(layers.ConfiguredLayer):
         context = self.attention(x, bias, keys)  # [B, L, H]
         x = self._add_and_norm(
             *(x, context, self.attention.dense, self.attention_norm),
-            keys=_fold(keys, 1),
+            keys=seeds.fold_in(keys, 1),
         )
         hidden = tensor_ops.add_and_gelu(
             self.intermediate.product(x), self.intermediate.bias
         )  # [B * L, F]
         return self._add_and_norm(
-            *(x, hidden, self.dense, self.output_norm), keys=_fold(keys, 2)
+            *(x, hidden, self.dense, self.output_norm),
+            keys=seeds.fold_in(keys, 2),
         )  # [B, L, H]
 
     def _add_and_norm(
@@ -321,13 +322,13 @@ class BertModel(layers.ConfiguredLayer):
             input_ids, segment_ids, word_offsets, positions
         )  # [B, L, E]
         x = tensor_ops.dropout(
-            x, self.config.hidden_dropout_prob, _fold(keys, 0)
+            x, self.config.hidden_dropout_prob, seeds.fold_in(keys, 0)
         )
         if self.embeddings_project is not None:
             x = self.embeddings_project(x)  # [B, L, H]
         states = [x]
         for i, block in enumerate(self.blocks):
-            states.append(block(states[-1], bias, _fold(keys, i + 1)))
+            states.append(block(states[-1], bias, seeds.fold_in(keys, i + 1)))
         return EncoderOutput(
             sequence_output=states[-1],
             pooled_output=states[-1][:, 0],
@@ -368,7 +369,3 @@ def _initial_positions(config: BertConfig) -> keras.initializers.Initializer:
         config.max_position_embeddings, config.embedding_size
     )
     return keras.initializers.Constant(config.initializer_range * table)
-
-
-def _fold(keys: tf.Tensor | None, purpose: int) -> tf.Tensor | None:
-    return None if keys is None else seeds.fold_in(keys, purpose)

@@ -132,10 +132,7 @@ def offset(head: int, direction: str = "both") -> int:
 
 
 def _head(
-    kernel: np.ndarray,
-    shift: int,
-    projection: np.ndarray,
-    waves: np.ndarray,
+    kernel: np.ndarray, shift: int, projection: np.ndarray, waves: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Returns query and key kernel of one head, float64 [H, d]."""
     turned = _rotation(waves, shift).T @ projection @ kernel  # [E, d]

@@ -21,11 +21,7 @@ from electra_tf.model.heads import (
     GeneratorPredictions,
 )
 from electra_tf.model.modeling import BertModel, Embeddings
-from electra_tf.model.text_reader import (
-    Ids,
-    TextReader,
-    vocabulary_from_config,
-)
+from electra_tf.model.text_reader import Ids, TextReader, vocabulary_from_config
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import seeds
 from electra_tf.util.errors import UserError

@@ -17,8 +17,15 @@ from electra_tf.model import xla_kernels
 _NOT_DECAYED = ("LayerNorm", "layer_norm", "bias")
 
 
+class Schedule(keras.optimizers.schedules.LearningRateSchedule):
+    """A schedule whose attributes are the arguments of its class."""
+
+    def get_config(self) -> dict:
+        return dict(vars(self))
+
+
 @keras.saving.register_keras_serializable("electra_tf")
-class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
+class WarmupPolynomialDecay(Schedule):
     """Warms up and decays at once: both factors multiply, as in the original.
 
     rate(s) = learning_rate * (1 - min(s, T) / T)^power * min(1, s / W), with
@@ -61,12 +68,9 @@ class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
             rate *= tf.minimum(1.0, step / float(self.num_warmup_steps))
         return rate
 
-    def get_config(self) -> dict:
-        return dict(vars(self))
-
 
 @keras.saving.register_keras_serializable("electra_tf")
-class TwoSchedules(keras.optimizers.schedules.LearningRateSchedule):
+class TwoSchedules(Schedule):
     """Follows one schedule up to a step, and from it on a second from 0.
 
     Args:
@@ -91,12 +95,9 @@ class TwoSchedules(keras.optimizers.schedules.LearningRateSchedule):
         is_first = step < self.switch_step
         return tf.where(is_first, self.first(step), self.second(since))
 
-    def get_config(self) -> dict:
-        return dict(vars(self))
-
 
 @keras.saving.register_keras_serializable("electra_tf")
-class Gate(keras.optimizers.schedules.LearningRateSchedule):
+class Gate(Schedule):
     """Lets updates through on one side of a step, and is 0 on the other.
 
     Args:
@@ -115,9 +116,6 @@ class Gate(keras.optimizers.schedules.LearningRateSchedule):
     def __call__(self, step: tf.Tensor) -> tf.Tensor:
         is_first = tf.cast(step, tf.float32) < self.switch_step
         return self.rate * tf.cast(is_first == self.is_open_first, tf.float32)
-
-    def get_config(self) -> dict:
-        return dict(vars(self))
 
 
 def layerwise_rates(

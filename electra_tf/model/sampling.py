@@ -48,7 +48,7 @@ def sample_from_logits(logits: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
     target = tf.reshape(uniform, [-1, 1]) * ends[:, -1:]
     block = _find(sums, ends, target)  # [M]
     starts = tf.pad(ends, [[0, 0], [1, 0]])
-    rest = target - _pick(starts, block[:, tf.newaxis])
+    rest = target - tensor_ops.gather_positions(starts, block[:, tf.newaxis])
     inner = _block_weights(rows, largest, block)  # [M, 128]
     index = block * _BLOCK + _find(inner, _cumulative_sum(inner), rest)
     return tf.reshape(index, tf.shape(uniform))
@@ -71,20 +71,14 @@ def _block_sums(logits: tf.Tensor, largest: tf.Tensor) -> tf.Tensor:
 def _block_weights(
     logits: tf.Tensor, largest: tf.Tensor, block: tf.Tensor
 ) -> tf.Tensor:
-    """Returns exp(logits - largest) of blocks, 0 past the vocabulary.
+    """Returns exp(logits - largest) of a block a row, 0 past the vocabulary.
 
-    Args:
-      logits: float32 [M, V].
-      largest: float32 [M, 1].
-      block: int32 [M].
-
-    Returns:
-      float32 [M, 128].
+    float32 [M, V], largest [M, 1] and int32 block [M] -> float32 [M, 128].
     """
     columns = block[:, tf.newaxis] * _BLOCK + tf.range(_BLOCK)
     last = logits.shape[-1] - 1
-    weights = tf.exp(_pick(logits, tf.minimum(columns, last)) - largest)
-    return tf.where(columns <= last, weights, 0.0)
+    picked = tensor_ops.gather_positions(logits, tf.minimum(columns, last))
+    return tf.where(columns <= last, tf.exp(picked - largest), 0.0)
 
 
 def sample_with_gumbel(logits: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
@@ -123,21 +117,10 @@ def _cumulative_sum(x: tf.Tensor) -> tf.Tensor:
     return tf.matmul(x, tf.linalg.band_part(tf.ones([size, size]), 0, -1))
 
 
-def _pick(x: tf.Tensor, columns: tf.Tensor) -> tf.Tensor:
-    """Picks columns [M, n] of the rows of a matrix."""
-    return tf.gather(x, columns, axis=1, batch_dims=1)
-
-
 def _find(x: tf.Tensor, ends: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
-    """Finds the first column whose cumulative sum is over the target.
+    """Finds the first column whose cumulative sum is over the target, [M].
 
-    Args:
-      x: float32 [M, n], at least 0; columns of 0 are passed over.
-      ends: float32 [M, n], its cumulative sums.
-      target: float32 [M, 1].
-
-    Returns:
-      int32 [M]; the last column over 0 where rounding leaves none.
+    Columns of 0 are passed over; the last other one where rounding leaves none.
     """
     size = x.shape[-1]
     columns, is_possible = tf.range(size), x > 0

@@ -218,7 +218,8 @@ def _rules_for_characters() -> Iterator[tuple[str, str]]:
     for before, text in zip(
         characters, lower.normalize(characters), strict=True
     ):
-        if (after := _strip_accents(text)) != before:
+        after = unicodedata.normalize("NFC", strip_accents(text))
+        if after != before:
             yield before, after
 
 
@@ -228,10 +229,10 @@ def _rules_for_hangul() -> Iterator[tuple[str, str]]:
         yield unicodedata.normalize("NFD", chr(code)), chr(code)
 
 
-def _strip_accents(text: str) -> str:
+def strip_accents(text: str) -> str:
+    """Decomposes text (NFD), and drops its combining marks."""
     marked = unicodedata.normalize("NFD", text)
-    kept = (c for c in marked if unicodedata.category(c) != "Mn")
-    return unicodedata.normalize("NFC", "".join(kept))
+    return "".join(c for c in marked if unicodedata.category(c) != "Mn")
 
 
 def _hexadecimal(text: str) -> str:

@@ -33,10 +33,8 @@ def rows_of(x: tf.Tensor) -> tf.Tensor:
 def _factor_dtype(x: tf.Tensor, dtype: str | None) -> tf.DType:
     """Returns the dtype in which matrices are multiplied.
 
-    Args:
-      x: a factor.
-      dtype: asked for, as "bfloat16"; None for that of `x`. Where
-        `distribution.has_bfloat16` says no, bfloat16 is that of `x`.
+    `dtype`, or that of `x` for None, and for bfloat16 where
+    `distribution.has_bfloat16` says no.
     """
     if dtype == "bfloat16" and not distribution.has_bfloat16():
         dtype = None
@@ -87,10 +85,7 @@ def _multiply(x: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
 
 
 def linear(
-    x: tf.Tensor,
-    kernel: tf.Tensor,
-    bias: tf.Tensor,
-    dtype: str | None = None,
+    x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor, dtype: str | None = None
 ) -> tf.Tensor:
     """Computes `x @ kernel + bias`.
 

@@ -10,7 +10,7 @@ Hangul syllable may, belongs to the first of them: the others are empty.
 
 import functools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -36,56 +36,37 @@ class TokenSpan(NamedTuple):
     end: int
 
 
-class SpanTokenizer:
-    """Splits texts into tokens that know where they stand.
-
-    Args:
-      vocabulary: of the tokens.
-      do_lower_case: see `make_tokenizer`.
-      strip_accents: likewise.
-    """
-
-    def __init__(
-        self,
-        vocabulary: Vocabulary,
-        do_lower_case: bool = True,
-        strip_accents: bool = True,
-    ) -> None:
-        tokenizer = make_tokenizer(vocabulary, do_lower_case, strip_accents)
-        self._tokenize = tf.function(
-            tokenizer.tokenize_with_offsets,
-            input_signature=[tf.TensorSpec([None], tf.string)],
-            autograph=False,
-        )
-
-    def tokenize(self, texts: Sequence[str]) -> list[list[TokenSpan]]:
-        """Returns the tokens of each text, in their order.
-
-        Args:
-          texts: any, without lone surrogates.
-        """
-        pieces = self._tokenize(tf.constant(texts, tf.string))
-        rows = zip(*(column.to_list() for column in pieces), strict=True)
-        return [
-            list(_spans(text, *row))
-            for text, row in zip(texts, rows, strict=True)
-        ]
-
-
-@functools.lru_cache(maxsize=4)
+@functools.lru_cache(maxsize=4)  # as tracing takes time
 def span_tokenizer(
     vocabulary: Vocabulary,
     do_lower_case: bool = True,
     strip_accents: bool = True,
-) -> SpanTokenizer:
-    """Makes a `SpanTokenizer`; the same again at once, as tracing takes time.
+) -> Callable[[Sequence[str]], list[list[TokenSpan]]]:
+    """Makes a function that splits texts into tokens that know their places.
 
     Args:
       vocabulary: of the tokens.
       do_lower_case: see `make_tokenizer`.
       strip_accents: likewise.
+
+    Returns:
+      A function of any texts without lone surrogates.
     """
-    return SpanTokenizer(vocabulary, do_lower_case, strip_accents)
+    find = tf.function(
+        make_tokenizer(
+            vocabulary, do_lower_case, strip_accents
+        ).tokenize_with_offsets,
+        input_signature=[tf.TensorSpec([None], tf.string)],
+        autograph=False,
+    )
+
+    def tokenize(texts: Sequence[str]) -> list[list[TokenSpan]]:
+        pieces = find(tf.constant(texts, tf.string))
+        rows = zip(*(column.to_list() for column in pieces), strict=True)
+        pairs = zip(texts, rows, strict=True)
+        return [list(_spans(text, *row)) for text, row in pairs]
+
+    return tokenize
 
 
 def byte_offsets(text: str) -> np.ndarray:
@@ -107,14 +88,7 @@ def byte_offsets(text: str) -> np.ndarray:
 def _spans(
     text: str, ids: Sequence[int], begins: Sequence[int], ends: Sequence[int]
 ) -> Iterator[TokenSpan]:
-    """Yields the tokens of a text.
-
-    Args:
-      text: of them.
-      ids: of the tokens.
-      begins: the first byte of each.
-      ends: one past its last.
-    """
+    """Yields the tokens of a text, by the bytes where each begins and ends."""
     pairs = np.searchsorted(byte_offsets(text), [begins, ends]).T.tolist()
     borders, last = [], 0  # one past the last character that a token has
     for begin, end in pairs:
@@ -132,14 +106,11 @@ def _spans(
 
 
 def _dropped(gap: str, *, is_first: bool = False) -> tuple[int, int]:
-    """Counts the characters between tokens that belong to one of them.
+    """Counts characters of a gap that belong to the token before, and after.
 
     Args:
-      gap: what stands between.
+      gap: what stands between tokens.
       is_first: whether there is no token before it.
-
-    Returns:
-      How many belong to the token before it, and to the one after it.
     """
     spaces = list(_SPACE.finditer(gap))
     if not spaces:

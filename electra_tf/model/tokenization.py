@@ -268,7 +268,7 @@ class BasicTokenizer:
             if self.do_lower_case:
                 word = word.lower()
                 if self.strip_accents:
-                    word = _strip_accents(word)
+                    word = sentencepiece_model.strip_accents(word)
             words.extend(_split_on_punctuation(word))
         return words
 
@@ -314,9 +314,7 @@ class WordpieceTokenizer:
 def _problem(tokens: tuple[str, ...], max_bytes: int) -> str:
     """Returns why tokens are no vocabulary; empty if they are one.
 
-    Args:
-      tokens: of it.
-      max_bytes: of a word piece; 0 where they are none.
+    `max_bytes` is a word piece's limit, 0 where there are none.
     """
     lines: dict[str, int] = {}
     for number, token in enumerate(tokens, start=1):
@@ -356,14 +354,6 @@ def _clean(character: str) -> str:
     if character == "\ufffd" or category.startswith("C"):
         return ""
     return f" {character} " if _is_chinese(character) else character
-
-
-def _strip_accents(word: str) -> str:
-    return "".join(
-        character
-        for character in unicodedata.normalize("NFD", word)
-        if unicodedata.category(character) != "Mn"
-    )
 
 
 def _split_on_punctuation(word: str) -> list[str]:

@@ -100,10 +100,7 @@ class TwoTowerModel(layers.ConfiguredLayer):
     ) -> tf.Tensor:
         before, after = (
             tower(
-                input_ids,
-                input_mask,
-                segment_ids,
-                None if keys is None else seeds.fold_in(keys, i),
+                input_ids, input_mask, segment_ids, seeds.fold_in(keys, i)
             ).sequence_output
             for i, tower in enumerate(self.towers)
         )

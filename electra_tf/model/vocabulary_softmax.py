@@ -93,17 +93,9 @@ def _in_blocks(
     block: tf.Tensor,
     count: tf.Tensor,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Computes `log_z` and `best` of the first rows of x.
+    """Computes `log_z` and `best`, [M], of the first `count` rows of x [M, E].
 
-    Args:
-      x: float32 [M, E].
-      table: float32 [V, E].
-      bias: float32 [V].
-      block: int32 scalar, K, rows at a time.
-      count: int32 scalar, rows that are wanted.
-
-    Returns:
-      float32 [M] and int32 [M].
+    `block`, K, rows at a time.
     """
     size = tensor_ops.shape_of(x)[0]
 

@@ -230,7 +230,6 @@ def _electric(model: Electra) -> Network:
         layers=model.detector,
         reader=reader_of(model),
         predict=log_probability,
-        predict_for_text=log_probability,
         log_probs=lambda ids: -model.discriminate(Inputs(**ids)),
     )
 

@@ -9,15 +9,8 @@ They answer as those of `pretrain/export.py`. What a run alone knows, as that
 its discriminator gives energies, is not known here.
 """
 
-import warnings
-
-from electra_tf.checkpoint import (
-    calibration,
-    checkpoint_formats,
-    loading,
-    model_card,
-)
-from electra_tf.checkpoint.weights import Weights, select
+from electra_tf.checkpoint import calibration, loading, model_card
+from electra_tf.checkpoint.weights import select
 from electra_tf.model.layers import POLICIES
 from electra_tf.serving import correction, networks, saved_models
 from electra_tf.serving.correction import Correction
@@ -25,7 +18,7 @@ from electra_tf.serving.networks import Detector, Filler
 from electra_tf.serving.saved_models import Network
 from electra_tf.serving.usage import usage
 from electra_tf.util import storage
-from electra_tf.util.errors import ElectraWarning, UserError
+from electra_tf.util.errors import UserError
 
 Described = dict[str, Detector | Filler | Network]
 
@@ -104,9 +97,13 @@ def describe(
     Raises:
       UserError: as `export`.
     """
-    weights = checkpoint_formats.read(path, vocab_file=vocab_file)
-    _check(weights)
-    loading.warn_of_assumed_heads(weights)
+    weights = loading.read_with_vocabulary(path, vocab_file)
+    if "corrector" in weights.networks:
+        raise UserError(
+            "A checkpoint must hold a discriminator, a generator or an "
+            f"encoder. Received: {weights.origin}, with a corrector. Name its "
+            "run with --data_dir and --model_name."
+        )
     temperature = temperature_of(path, weights.step)
     described = {}
     for name in weights.networks:
@@ -119,45 +116,6 @@ def describe(
 
 
 def temperature_of(path: str, step: int) -> float:
-    """Returns the temperature beside a checkpoint, 1 if there is none.
-
-    That of another step is not used, with a warning.
-
-    Args:
-      path: of a checkpoint or of its directory; of several the first counts.
-      step: updates of the checkpoint.
-
-    Raises:
-      UserError: if the file of the temperature is damaged.
-    """
-    place = storage.as_path(path.partition(",")[0])
-    is_directory = storage.is_directory(place)
-    found = calibration.read(place if is_directory else place.parent)
-    if found is None:
-        return 1.0
-    if found.step != step:
-        warnings.warn(
-            f"The {calibration.FILE_NAME} beside {path} is of step "
-            f"{found.step:,}, not of {step:,}: probabilities are not "
-            "calibrated. Fit it again with electra_tf.analyze "
-            "--what=calibration.",
-            ElectraWarning,
-            stacklevel=3,
-        )
-        return 1.0
-    return found.temperature
-
-
-def _check(weights: Weights) -> None:
-    """Refuses what cannot be exported without its run, or without words."""
-    if weights.vocabulary is None:
-        raise UserError(
-            "A network that reads text must have a vocabulary. Received: "
-            f"{weights.origin}, with none beside it. Set --vocab_file."
-        )
-    if "corrector" in weights.networks:
-        raise UserError(
-            "A checkpoint must hold a discriminator, a generator or an "
-            f"encoder. Received: {weights.origin}, with a corrector. Name its "
-            "run with --data_dir and --model_name."
-        )
+    """Returns the temperature of `calibration.of_checkpoint`, else 1."""
+    found = calibration.of_checkpoint(path, step)
+    return found.temperature if found else 1.0

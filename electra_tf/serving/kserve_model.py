@@ -87,9 +87,7 @@ def serve(
         each request by itself, which is faster on CPUs.
     """
     server = kserve.ModelServer(
-        http_port=port,
-        enable_grpc=grpc_port is not None,
-        grpc_port=grpc_port,
+        http_port=port, enable_grpc=grpc_port is not None, grpc_port=grpc_port
     )
     server.start([KServeModel(name, directory, batch_size)])
 

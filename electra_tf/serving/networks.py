@@ -50,16 +50,13 @@ class Detector:
     @property
     def network(self) -> Network:
         """The network, to export it alone."""
-
-        def predict(ids: Ids) -> Outputs:
-            return {"probability_replaced": self.probability_replaced(ids)}
-
         return Network(
             encoder=self.encoder,
             layers=self.layers,
             reader=self.reader,
-            predict=predict,
-            predict_for_text=predict,
+            predict=lambda ids: {
+                "probability_replaced": self.probability_replaced(ids)
+            },
             log_probs=self.log_probs,
         )
 
@@ -123,13 +120,11 @@ def describe(
     if isinstance(network, ElectraGenerator):
         return Filler(score=network.score, **common)
     if isinstance(network, ElectraDiscriminator):
-
-        def logits(ids: Ids) -> tf.Tensor:
-            return network.head(encoder(**ids).sequence_output)
-
-        return Detector(logits=logits, temperature=temperature, **common)
-
-    def states(ids: Ids) -> Outputs:
-        return saved_models.states(encoder, ids)
-
-    return Network(predict=states, predict_for_text=states, **common)
+        return Detector(
+            logits=lambda ids: network.head(encoder(**ids).sequence_output),
+            temperature=temperature,
+            **common,
+        )
+    return Network(
+        predict=lambda ids: saved_models.states(encoder, ids), **common
+    )

@@ -90,7 +90,7 @@ class Network:
       layers: all that it consists of, to count its weights.
       reader: reads text.
       predict: ids -> what "serving_default" of ids returns.
-      predict_for_text: ids -> the same of text.
+      predict_for_text: ids -> the same of text; None if it is the same.
       log_probs: what "score" sums; None for no such signature.
       scoring_layers: what that needs beside `layers`.
     """
@@ -99,7 +99,7 @@ class Network:
     layers: Sequence[keras.layers.Layer]
     reader: TextReader
     predict: Callable[[Ids], Outputs]
-    predict_for_text: Callable[[Ids], Outputs]
+    predict_for_text: Callable[[Ids], Outputs] | None = None
     log_probs: LogProbs | None = None
     scoring_layers: Sequence[keras.layers.Layer] = ()
 
@@ -131,7 +131,8 @@ class Network:
     def _predict_text(self, text: tf.Tensor) -> Outputs:
         ids = self.reader.read(text)
         tokens = {"tokens": self.reader.tokens(ids)}
-        return tokens | _shown(ids) | self.predict_for_text(ids)
+        predict = self.predict_for_text or self.predict
+        return tokens | _shown(ids) | predict(ids)
 
     def _encode_text(self, text: tf.Tensor) -> Outputs:
         ids = self.reader.read(text)

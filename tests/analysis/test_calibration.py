@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
-from analysis_configs import config
-from matplotlib.figure import Figure
+from analysis_configs import config, draw
 from word_scorer import WordScorer
 
 from electra_tf.analysis import calibration
@@ -136,35 +135,32 @@ def test_nothing_flagged_has_no_calibration_error():
 
 
 def test_tables_and_plots_show_both_kinds(make_config):
-    figure = Figure()
     report = calibration.run(make_config(marked=MARKED))
-    assert len(report.tables) == len(report.plots) == 2
-    for table in report.tables:
-        assert {len(row) for row in table.rows} == {len(table.header)}
-    axes = figure.subplots(1, 2)
-    for one, draw in zip(axes, report.plots.values(), strict=True):
-        draw(one)
-    figure.canvas.draw()
-    assert {*report.plots} == {
+    assert len(report.tables) == 2
+    assert {*draw(report)} == {
         "reliability_human_errors",
         "reliability_replaced_tokens",
     }
 
 
-def test_a_kind_of_one_split_alone_is_left_out_with_a_warning(
-    make_config, tmp_path, capsys
-):
+@pytest.fixture
+def dev(tmp_path):
     (tmp_path / "dev.tsv").write_text("a\ti\nb\tc\n")
-    dev = (str(tmp_path / "dev.tsv"),)
+    return (str(tmp_path / "dev.tsv"),)
+
+
+def test_a_kind_of_one_split_alone_is_left_out_with_a_warning(
+    make_config, dev, capsys
+):
     found = calibration.run(make_config(marked=MARKED, dev=dev)).results
     assert list(found) == ["human errors"]
     assert "One split alone has replaced tokens" in capsys.readouterr().err
 
 
-def test_splits_without_a_kind_in_common_are_refused(make_config, tmp_path):
+def test_splits_without_a_kind_in_common_are_refused(
+    make_config, dev, tmp_path
+):
     (tmp_path / "other.txt").write_text("x y\n")
-    (tmp_path / "dev.tsv").write_text("a\ti\nb\tc\n")
-    dev = (str(tmp_path / "dev.tsv"),)
     test = (str(tmp_path / "other.txt"),)
     with pytest.raises(UserError, match="human errors in dev, replaced tokens"):
         calibration.run(make_config(dev=dev, test=test))

@@ -1,8 +1,6 @@
-import json
-
 import numpy as np
 import pytest
-from analysis_configs import config
+from analysis_configs import config, write_lines
 from word_scorer import WordScorer
 
 from electra_tf.analysis import minimal_pairs
@@ -75,16 +73,12 @@ def test_the_plot_has_a_row_for_each_phenomenon(report):
     assert [*axes.containers[0][0].get_xdata()] == [50, 100]
 
 
-def _write(path, rows):
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-
-
 def test_pairs_are_read_with_their_names_or_those_of_files(
     tmp_path, monkeypatch
 ):
     pair = {"sentence_good": "a", "sentence_bad": "b"}
     named = pair | {"UID": "u", "linguistics_term": "t", "pairID": "0"}
-    _write(tmp_path / "f.x.jsonl", [pair, named])
+    write_lines(tmp_path / "f.x.jsonl", [pair, named])
     expected = [Pair("a", "b", "f", "f"), Pair("a", "b", "u", "t")]
     assert minimal_pairs.read(config(tmp_path)) == expected
     monkeypatch.setattr(Scorer, "from_config", lambda _: WordScorer(mlm=WORDS))
@@ -110,6 +104,6 @@ def test_pairs_are_read_with_their_names_or_those_of_files(
 )
 def test_what_is_no_pair_is_named(tmp_path, row, problem):
     good = {"sentence_good": "a", "sentence_bad": "b", "UID": "u"}
-    _write(tmp_path / "f.jsonl", [good | {"linguistics_term": "t"}, row])
+    write_lines(tmp_path / "f.jsonl", [good | {"linguistics_term": "t"}, row])
     with pytest.raises(UserError, match=problem):
         minimal_pairs.read(config(tmp_path / "f.jsonl"))

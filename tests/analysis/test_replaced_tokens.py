@@ -1,5 +1,6 @@
 """Tokens are replaced as in training; what is said of them is the networks'."""
 
+import dataclasses
 import types
 
 import numpy as np
@@ -9,7 +10,6 @@ import tiny
 
 from electra_tf.analysis import replaced_tokens
 from electra_tf.analysis.replaced_tokens import LookAlikes, Replacer
-from electra_tf.config.model import BertConfig
 from electra_tf.model.networks import ElectraDiscriminator, ElectraGenerator
 from electra_tf.model.tokenization import Vocabulary
 
@@ -17,15 +17,8 @@ VOCABULARY = Vocabulary(
     (*tiny.SPECIALS, *"abcdefgh", "##x", "##y", "long", "##long", "name")
 )
 TEXTS = ["a b c d e f g h", "name long", "ax by c", "", "h g f e d c b a a a"]
-MODEL = BertConfig(
-    vocab_size=VOCABULARY.size,
-    embedding_size=8,
-    hidden_size=8,
-    num_hidden_layers=1,
-    num_attention_heads=2,
-    intermediate_size=16,
-    max_position_embeddings=16,
-    initializer_range=0.5,
+MODEL = dataclasses.replace(
+    tiny.BERT, vocab_size=VOCABULARY.size, num_hidden_layers=1
 )
 
 

@@ -21,13 +21,17 @@ TEST = [
 CONFIG = config()
 
 
+@pytest.fixture(scope="module")
+def report():
+    return rerank.rerank(CONFIG, WordScorer(mlm=WORDS), {"test": TEST})
+
+
 def _systems(report):
     return {system["name"]: system for system in report.results["systems"]}
 
 
-def test_error_rates_are_errors_over_words():
+def test_error_rates_are_errors_over_words(report):
     """By hand: 5 words; errors 1 + 1 + 1 of the first hypotheses."""
-    report = rerank.rerank(CONFIG, WordScorer(mlm=WORDS), {"test": TEST})
     found = {k: v["error_rate"].value for k, v in _systems(report).items()}
     assert found == pytest.approx(
         {
@@ -44,10 +48,8 @@ def test_error_rates_are_errors_over_words():
     assert report.headline == {"WER, model alone (%)": pytest.approx(40)}
 
 
-def test_a_pair_of_equal_systems_has_no_difference_in_any_sample():
-    systems = _systems(
-        rerank.rerank(CONFIG, WordScorer(mlm=WORDS), {"test": TEST})
-    )
+def test_a_pair_of_equal_systems_has_no_difference_in_any_sample(report):
+    systems = _systems(report)
     assert systems["recogniser"]["difference"] == (0, 0, 0)
     low, high = systems["recogniser"]["error_rate"][1:]
     assert low < 60 < high
@@ -145,8 +147,7 @@ def test_files_are_read_before_the_model_and_dev_fits_test(
         rerank.run(config(*test, dev=dev))
 
 
-def test_the_plot_has_a_figure_for_each_system():
-    report = rerank.rerank(CONFIG, WordScorer(mlm=WORDS), {"test": TEST})
+def test_the_plot_has_a_figure_for_each_system(report):
     axes = plotting.make_figure(4, 3).subplots()
     report.plots["word_error_rate"](axes)
     labels = [text.get_text() for text in axes.get_yticklabels()]

@@ -2,22 +2,12 @@
 
 import collections
 
-import numpy as np
 import pytest
 import tensorflow as tf
 import tiny
 from tensorflow.python.eager import context
 
 IDS = [tf.TensorSpec([None, None], tf.int32)] * 3
-
-
-def _inputs(num_rows, length):
-    rng = np.random.default_rng(1)
-    sizes = rng.integers(1, length + 1, num_rows)
-    mask = np.arange(length) < sizes[:, np.newaxis]
-    ids = rng.integers(1, 30, (num_rows, length)) * mask
-    segments = (np.arange(length) > length // 2) * mask
-    return [tf.constant(x.astype(np.int32)) for x in (ids, mask, segments)]
 
 
 def _operations(function, arguments):
@@ -37,7 +27,7 @@ def test_blocks_are_fused_where_onednn_is():
     function = tf.function(
         lambda *x: model(*x).sequence_output, input_signature=IDS
     )
-    counts = _operations(function, _inputs(2, 30))
+    counts = _operations(function, tiny.batch(2, 30))
     if not any(name.startswith("_Mkl") for name in counts):
         pytest.skip("This build of TensorFlow has no oneDNN.")
     num_blocks = tiny.BERT.num_hidden_layers

@@ -2,7 +2,6 @@
 
 import math
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -100,21 +99,3 @@ def test_contrast_projects_to_the_width_of_the_encoder():
     w = _filled(head)
     found = head(tf.constant(STATES, "float32"))
     np.testing.assert_allclose(found, _project(w), 1e-4, 1e-5)
-
-
-@pytest.mark.parametrize(
-    "head",
-    [
-        heads.GeneratorPredictions(E, V, 0.02),
-        heads.ClozePredictions(E, V, 0.02),
-        heads.DiscriminatorPredictions(H, 0.02),
-        heads.SelectionPredictions(E, 0.02, has_neither=True),
-        heads.Projection(H, 0.02, name="contrast_predictions"),
-    ],
-    ids=lambda head: type(head).__name__,
-)
-def test_heads_come_back_from_their_configuration(head):
-    config = keras.saving.serialize_keras_object(head)
-    again = keras.saving.deserialize_keras_object(config)
-    assert type(again) is type(head)
-    assert again.get_config() == head.get_config()

@@ -2,19 +2,13 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+import tiny
 
-from electra_tf.config.model import BertConfig
-from electra_tf.model import layers
-from electra_tf.model.modeling import BertModel
+from electra_tf.model import heads, layers
+from electra_tf.model.attention import SelfAttention
+from electra_tf.model.modeling import BertModel, TransformerBlock
+from electra_tf.model.two_tower import TwoTowerModel
 
-BERT = BertConfig(
-    vocab_size=9,
-    hidden_size=4,
-    num_hidden_layers=1,
-    num_attention_heads=1,
-    intermediate_size=8,
-    embedding_size=4,
-)
 X = np.random.default_rng(0).normal(size=(2, 3, 4))
 
 
@@ -56,18 +50,30 @@ def test_kernels_start_as_the_originals(scale):
         layers.Linear(5, 0.02, name="dense", dtype="mixed_bfloat16"),
         layers.Linear(5, None, name="dense"),
         layers.LayerNorm("norm"),
+        SelfAttention(tiny.BERT),
+        TransformerBlock(tiny.BERT, name="layer_3"),
+        BertModel(tiny.BERT, name="generator"),
+        BertModel(tiny.BERT, is_packed=True),
+        TwoTowerModel(tiny.BERT, is_packed=True),
+        heads.GeneratorPredictions(4, 9, 0.02),
+        heads.ClozePredictions(4, 9, 0.02),
+        heads.DiscriminatorPredictions(6, 0.02),
+        heads.SelectionPredictions(4, 0.02, has_neither=True),
+        heads.Projection(6, 0.02, name="contrast_predictions"),
     ],
     ids=lambda layer: type(layer).__name__,
 )
-def test_the_configuration_is_the_arguments(layer):
+def test_layers_come_back_from_their_configuration(layer):
     config = keras.saving.serialize_keras_object(layer)
     again = keras.saving.deserialize_keras_object(config)
     assert type(again) is type(layer) and again.name == layer.name
     assert again.get_config() == layer.get_config()
     assert again.dtype_policy == layer.dtype_policy
+    is_packed = getattr(layer, "is_packed", None)
+    assert getattr(again, "is_packed", None) == is_packed
 
 
 def test_layers_of_others_are_no_part_of_a_configuration():
-    first = BertModel(BERT)
-    second = BertModel(BERT, "generator", first.embeddings)
+    first = BertModel(tiny.BERT)
+    second = BertModel(tiny.BERT, "generator", first.embeddings)
     assert "embeddings" not in second.get_config()

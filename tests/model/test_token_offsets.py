@@ -59,7 +59,7 @@ def _pieces():
 
 
 def _spans(texts, vocabulary=VOCABULARY, mode=(True, True)):
-    return token_offsets.span_tokenizer(vocabulary, *mode).tokenize(texts)
+    return token_offsets.span_tokenizer(vocabulary, *mode)(texts)
 
 
 def _parts(text, **options):

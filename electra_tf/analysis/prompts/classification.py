@@ -37,7 +37,7 @@ from electra_tf.analysis.prompts.templates import Prompts
 from electra_tf.analysis.reporting import statistics
 from electra_tf.analysis.reporting.reports import Report
 from electra_tf.analysis.reporting.statistics import Interval
-from electra_tf.analysis.representations import linear_models
+from electra_tf.analysis.representations import probes
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.model.networks import EncoderWithHead
 from electra_tf.util import optional_packages
@@ -176,10 +176,10 @@ def _find(
         drawn = [x.texts for x in itertools.chain(*shots)]
         learnt = label_scores(scorer, prompts, drawn).mean(1)
         parts = zip(np.split(learnt, len(shots)), shots, strict=True)
-        few_shot = few_shot_accuracy(
+        few_shot = _few_shot_accuracy(
             [(part, [x.label for x in one]) for part, one in parts],
-            tested=(scores.mean(1), [x.label for x in tested]),
-            config=config,
+            (scores.mean(1), [x.label for x in tested]),
+            config,
         )
     calibrated = scores - empty
     return ScoreFindings(
@@ -249,22 +249,16 @@ Labelled = tuple[np.ndarray, Sequence[str]]
 """Label scores of examples, float64 [examples, labels], and their classes."""
 
 
-def few_shot_accuracy(
-    draws: Sequence[Labelled], *, tested: Labelled, config: AnalysisConfig
+def _few_shot_accuracy(
+    draws: Sequence[Labelled], tested: Labelled, config: AnalysisConfig
 ) -> Interval:
     """Computes the accuracy of logistic regressions over label scores.
 
-    Args:
-      draws: what each regression learns from.
-      tested: the test examples.
-      config: of the bootstrap over draws.
-
-    Returns:
-      The mean over draws, and its interval over resampled draws: of which
-      examples are drawn, for these test examples.
+    The mean over draws, and its interval over resampled draws: of which
+    examples are drawn, for these test examples.
     """
     accuracies = np.array(
-        [linear_models.fit(*one).score(*tested) for one in draws]
+        [probes.fit_classifier(*one).score(*tested) for one in draws]
     )
     return statistics.bootstrap(
         lambda i: accuracies[i].mean(), len(accuracies), config

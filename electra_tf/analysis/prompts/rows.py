@@ -25,9 +25,7 @@ class PromptRow(NamedTuple):
 
 
 def make(
-    reader: TextReader,
-    prompts: Prompts,
-    examples: Sequence[Mapping[str, str]],
+    reader: TextReader, prompts: Prompts, examples: Sequence[Mapping[str, str]]
 ) -> list[PromptRow]:
     """Makes the rows of examples.
 
@@ -48,7 +46,8 @@ def make(
       UserError: if a template leaves no room for a text, or if the tokenizer
         leaves nothing of a label word.
     """
-    pieces = _pieces(reader, _texts(prompts, examples))
+    texts = _texts(prompts, examples)
+    pieces = dict(zip(texts, reader.tokenize(texts).to_list(), strict=True))
     for label, word in prompts.label_words.items():
         if not pieces[word]:
             raise UserError(
@@ -74,10 +73,6 @@ def _texts(
     columns = (x[name] for x in examples for name in prompts.columns)
     words = prompts.label_words.values()
     return list(dict.fromkeys(itertools.chain(literals, words, columns)))
-
-
-def _pieces(reader: TextReader, texts: Sequence[str]) -> Pieces:
-    return dict(zip(texts, reader.tokenize(texts).to_list(), strict=True))
 
 
 def _fit(

@@ -20,10 +20,7 @@ from electra_tf.analysis.batches import padded
 from electra_tf.analysis.loaded_networks import MLM, kind_of
 from electra_tf.analysis.prompts.rows import PromptRow
 from electra_tf.model import tensor_ops
-from electra_tf.model.networks import (
-    ElectraDiscriminator,
-    ElectraGenerator,
-)
+from electra_tf.model.networks import ElectraDiscriminator, ElectraGenerator
 
 _IDS = tf.TensorSpec([None, None], tf.int32)
 
@@ -40,9 +37,7 @@ class NetworkScorer:
     """
 
     def __init__(
-        self,
-        network: ElectraDiscriminator | ElectraGenerator,
-        batch_size: int,
+        self, network: ElectraDiscriminator | ElectraGenerator, batch_size: int
     ) -> None:
         self.reader = network.reader
         self._network = network

@@ -69,16 +69,10 @@ def as_text(report: Report) -> str:
     )
 
 
-def as_markdown(
+def _as_markdown(
     report: Report, facts: Mapping[str, str], plots: Sequence[str]
 ) -> str:
-    """Writes the tables and plots as Markdown.
-
-    Args:
-      report: to write.
-      facts: what was analysed, name -> text.
-      plots: names of their files.
-    """
+    """Writes facts of the model, the tables and the files of plots."""
     parts = [f"# {report.what}\n"]
     parts.append("".join(f"- {key}: {value}\n" for key, value in facts.items()))
     for table in report.tables:
@@ -87,33 +81,26 @@ def as_markdown(
     return "\n".join(parts)
 
 
-def write(
-    report: Report, directory: str, content: Mapping[str, Any]
-) -> dict[str, Any]:
+def write(report: Report, directory: str, content: Mapping[str, Any]) -> None:
     """Writes the files of a report.
 
     Args:
       report: to write.
       directory: of the files; made if it is not there.
       content: what else report.json holds; of its "model" report.md tells.
-
-    Returns:
-      What report.json holds.
     """
     root = pathlib.Path(directory)
     files.ensure_writable(root)
     plots = _write_plots(report, root)
     facts = {key: str(value) for key, value in content["model"].items()}
-    files.atomic_write_text(root / _TEXT, as_markdown(report, facts, plots))
+    files.atomic_write_text(root / _TEXT, _as_markdown(report, facts, plots))
     whole = {
         "what": report.what,
         "headline": report.headline,
         "results": report.results,
         **content,
     }
-    whole = plain(whole)
-    files.write_json(root / FILE_NAME, whole)
-    return whole
+    files.write_json(root / FILE_NAME, plain(whole))
 
 
 def plain(value: Any) -> Any:  # noqa: ANN401 (any value)

@@ -7,9 +7,7 @@ from electra_tf.config.analysis import AnalysisConfig
 
 
 def mean_cosine(
-    states: np.ndarray,
-    sentences: np.ndarray,
-    config: AnalysisConfig,
+    states: np.ndarray, sentences: np.ndarray, config: AnalysisConfig
 ) -> Interval:
     """Computes the mean cosine between words of different sentences.
 

@@ -123,9 +123,7 @@ def run(config: AnalysisConfig) -> Report:
     return representation_report.make(findings)
 
 
-def _sentences(
-    config: AnalysisConfig,
-) -> tuple[list[Sentence], list[Sentence]]:
+def _sentences(config: AnalysisConfig) -> tuple[list[Sentence], list[Sentence]]:
     """Reads the sentences to learn from and to test on, in random order."""
     random = np.random.default_rng(config.seed)
     learnt: list[Sentence] = []
@@ -259,10 +257,7 @@ def _criteria(
 
 
 def _hits(
-    group: WordStates,
-    sentences: Sequence[Sentence],
-    task: str,
-    known: Probes,
+    group: WordStates, sentences: Sequence[Sentence], task: str, known: Probes
 ) -> list[_Hits]:
     """Tells the tags of a group's words of a task; none if it has none."""
     chosen = np.array([sentences[i].task == task for i in group.sentences])
@@ -275,10 +270,7 @@ def _hits(
 
 
 def _probe_findings(
-    sizes: Mapping[str, int],
-    known: Probes,
-    hits: _Hits,
-    config: AnalysisConfig,
+    sizes: Mapping[str, int], known: Probes, hits: _Hits, config: AnalysisConfig
 ) -> ProbeFindings:
     """Computes the accuracies of a task, and intervals over sentences."""
     found = probes.accuracies(hits.is_right, hits.sentences, config)

@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from electra_tf.analysis.reporting.statistics import Interval, bootstrap
-from electra_tf.analysis.representations import linear_models
 from electra_tf.config.analysis import AnalysisConfig
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
+
+_MAX_ITERATIONS = 1000
+_TOLERANCE = 1e-3  # a tenth of it takes twice the time for the same accuracy
 
 BASELINES = ("most frequent tag", "most frequent tag of the word")
 
@@ -75,8 +77,28 @@ def learn(
         len(words),
         Counter(tags).most_common(1)[0][0],
         {word: count.most_common(1)[0][0] for word, count in counts.items()},
-        [linear_models.fit(states, tags) for states in layers],
+        [fit_classifier(states, tags) for states in layers],
     )
+
+
+def fit_classifier(features: np.ndarray, labels: Sequence[str]) -> "Pipeline":
+    """Fits a logistic regression to standardized features.
+
+    Its penalty is scikit-learn's own, C = 1; nothing is tuned.
+
+    Args:
+      features: [items, features].
+      labels: of each item; two or more of them differ.
+
+    Returns:
+      A classifier, fitted.
+    """
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    regression = LogisticRegression(max_iter=_MAX_ITERATIONS, tol=_TOLERANCE)
+    return make_pipeline(StandardScaler(), regression).fit(features, labels)
 
 
 def accuracies(

@@ -28,11 +28,7 @@ from electra_tf.checkpoint.architecture import (
 )
 from electra_tf.checkpoint.weights import Weights, select
 from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.model import (
-    pseudo_likelihood,
-    tensor_ops,
-    vocabulary_softmax,
-)
+from electra_tf.model import pseudo_likelihood, tensor_ops, vocabulary_softmax
 from electra_tf.model.heads import ClozePredictions
 from electra_tf.model.layers import POLICIES
 from electra_tf.model.networks import (
@@ -226,7 +222,7 @@ def read(
       UserError: if they cannot be read, if the vocabulary is not known, or if
         nothing in them gives a score.
     """
-    weights = loaded_networks.read(path, vocab_file)
+    weights = loading.read_with_vocabulary(path, vocab_file)
     training = loaded_networks.training_of(weights)
     answers = _answers(weights, training)
     filler = _read_filler(weights, generator)

@@ -8,6 +8,7 @@ from electra_tf.analysis.scoring.scores import TextScores, TokenScore
 FLAGGED = 0.5
 """P(replaced) over which a token is flagged."""
 
+_PLACES = ("token", "start", "end", "start_byte", "end_byte")
 _DIGITS = 6
 _COLOURS = {"replaced": 31, "original": 32}
 _WIDTH = 16
@@ -39,13 +40,7 @@ def to_json(found: TextScores) -> dict[str, Any]:
 
 
 def _token_to_json(token: TokenScore) -> dict[str, Any]:
-    values = {
-        "token": token.token,
-        "start": token.start,
-        "end": token.end,
-        "start_byte": token.start_byte,
-        "end_byte": token.end_byte,
-    }
+    values = {name: getattr(token, name) for name in _PLACES}
     if token.probability_replaced is not None:
         probability = round(token.probability_replaced, _DIGITS)
         values["probability_replaced"] = probability

@@ -2,7 +2,6 @@
 
 import itertools
 import os
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Self
 
@@ -11,7 +10,6 @@ import numpy as np
 from electra_tf.analysis import loaded_networks
 from electra_tf.analysis.batches import padded
 from electra_tf.analysis.scoring import networks as scoring_networks
-from electra_tf.analysis.scoring import text_blocks
 from electra_tf.analysis.scoring.networks import ScoringNetworks
 from electra_tf.analysis.scoring.scores import (
     SCORES,
@@ -21,12 +19,14 @@ from electra_tf.analysis.scoring.scores import (
 )
 from electra_tf.analysis.scoring.windows import Window, windows
 from electra_tf.checkpoint import calibration
-from electra_tf.checkpoint.calibration import Calibration
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.model import tensor_ops, token_offsets
 from electra_tf.model.token_offsets import TokenSpan
-from electra_tf.util import storage
-from electra_tf.util.errors import ElectraWarning, UserError, shown
+from electra_tf.util.errors import UserError, shown
+
+MAX_TEXTS = 512
+MAX_CHARACTERS = 2**18
+"""Size of a block, unless its last text is longer."""
 
 _PROBABILITY = "probability_replaced"
 
@@ -88,9 +88,13 @@ class Scorer:
         )
         self.scores = tuple(x for x in SCORES if x not in networks.missing)
         self.step = networks.step
-        self.directory = _directory_of(networks.origin)
-        self.calibration = _calibration_of(self.directory, networks)
-        self._tokenizer = token_offsets.span_tokenizer(
+        self.directory = calibration.directory_of(networks.origin)
+        self.calibration = None
+        if "discriminator" in self.scores:
+            self.calibration = calibration.of_checkpoint(
+                networks.origin, networks.step
+            )
+        self._tokenize = token_offsets.span_tokenizer(
             networks.vocabulary, **networks.tokenizer_options
         )
 
@@ -180,9 +184,9 @@ class Scorer:
         for name in needed:
             self._check(name)
         chosen = tuple(scores) or self._default_scores
-        blocks = text_blocks.blocks(texts)
         return itertools.chain.from_iterable(
-            self._score_block(block, chosen, num_repairs) for block in blocks
+            self._score_block(block, chosen, num_repairs)
+            for block in _blocks(texts)
         )
 
     @property
@@ -200,7 +204,7 @@ class Scorer:
     def _score_block(
         self, texts: Sequence[str], scores: Sequence[str], num_repairs: int
     ) -> Iterator[TextScores]:
-        spans = self._tokenizer.tokenize(texts)
+        spans = self._tokenize(texts)
         rows = sorted(self._rows(spans), key=lambda row: len(row.ids))
         found: list[dict[str, Any]] = [{} for _ in texts]
         if self.networks.discriminator is not None:
@@ -294,6 +298,38 @@ class Scorer:
                 )
 
 
+def _blocks(texts: Iterable[str]) -> Iterator[list[str]]:
+    """Groups texts into blocks, which are in memory at once."""
+    block: list[str] = []
+    num_characters = 0
+    for number, text in enumerate(texts, start=1):
+        _check_text(number, text)
+        block.append(text)
+        num_characters += len(text)
+        is_full = num_characters >= MAX_CHARACTERS
+        if is_full or len(block) == MAX_TEXTS:
+            yield block
+            block, num_characters = [], 0
+    if block:
+        yield block
+
+
+def _check_text(number: int, text: str) -> None:
+    problem = shown(text)
+    try:
+        text.encode()
+    except AttributeError:
+        pass
+    except UnicodeEncodeError as error:
+        problem = str(error)
+    else:
+        return
+    raise UserError(
+        f"Text {number} must be a string of whole characters. Received: "
+        f"{problem}."
+    )
+
+
 def _text_scores(
     text: str,
     spans: Sequence[TokenSpan],
@@ -328,32 +364,6 @@ def _require(name: str, value: int, least: int) -> None:
         raise UserError(
             f"`{name}` must be at least {least}. Received: {value}."
         )
-
-
-def _directory_of(origin: str) -> storage.Path:
-    """Returns the directory of a bundle, or Hugging Face's itself."""
-    first = storage.as_path(origin.partition(",")[0])
-    return first if storage.is_directory(first) else first.parent
-
-
-def _calibration_of(
-    directory: storage.Path, networks: ScoringNetworks
-) -> Calibration | None:
-    """Reads the calibration of a discriminator, if it is of this step."""
-    if "discriminator" in networks.missing:
-        return None
-    found = calibration.read(directory)
-    if found is not None and found.step != networks.step:
-        warnings.warn(
-            f"The temperature in {directory / calibration.FILE_NAME} is of "
-            f"step {found.step:,} and is not applied to step "
-            f"{networks.step:,}. Fit it again: python -m electra_tf.analyze "
-            "--what=calibration",
-            ElectraWarning,
-            stacklevel=4,
-        )
-        return None
-    return found
 
 
 def _batches(items: Iterable[Any], size: int) -> Iterator[list[Any]]:

@@ -66,11 +66,7 @@ def test_corrections_mark_what_most_of_them_change(tmp_path):
     )
     first, second = _read(path)
     assert first.is_error == (False, True, False)
-    assert first.corrections == (
-        frozenset(),
-        {"goes", "went"},
-        frozenset(),
-    )
+    assert first.corrections == (frozenset(), {"goes", "went"}, frozenset())
     assert second.is_error == (False, False)  # one of three
     assert second.corrections[0] == {"Fine"}
 

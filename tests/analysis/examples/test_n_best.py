@@ -1,8 +1,6 @@
-import json
-
 import numpy as np
 import pytest
-from analysis_configs import config
+from analysis_configs import config, write_lines
 
 from electra_tf.analysis.examples import n_best
 from electra_tf.analysis.examples.n_best import NBest
@@ -10,7 +8,7 @@ from electra_tf.util.errors import UserError
 
 
 def _write(path, rows):
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    write_lines(path, rows)
     return config(path)
 
 

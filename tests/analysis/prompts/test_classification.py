@@ -1,12 +1,9 @@
 """Classification by prompts, against answers that are computed by hand."""
 
-import json
-
 import analysis_configs
 import numpy as np
 import pytest
 import tiny_networks
-from matplotlib.figure import Figure
 
 from electra_tf.analysis.prompts import classification as prompts
 from electra_tf.analysis.prompts import templates as prompt_templates
@@ -28,9 +25,8 @@ POSITIVE, NEGATIVE = {"text": "very"}, {"text": "plot"}
 def files(tmp_path):
     (tmp_path / "prompts.cfg").write_text(TEMPLATES)
     rows = [("very", "p")] * 6 + [("plot", "n")] * 3 + [("plot", "p")]
-    (tmp_path / "test.jsonl").write_text(
-        "".join(json.dumps({"text": x, "label": y}) + "\n" for x, y in rows)
-    )
+    rows = [{"text": text, "label": label} for text, label in rows]
+    analysis_configs.write_lines(tmp_path / "test.jsonl", rows)
     return tmp_path
 
 
@@ -116,7 +112,7 @@ def test_calibration_takes_away_what_an_empty_text_says(
 def test_few_shots_learn_from_the_label_scores(files, fake):
     rows = [{"text": x, "label": y} for x, y in (("very", "n"), ("plot", "p"))]
     dev = files / "dev.jsonl"
-    dev.write_text("".join(json.dumps(x) + "\n" for x in rows * 5))
+    analysis_configs.write_lines(dev, rows * 5)
     given = config(files, dev=(str(dev),), shots=3)
     results = prompts.run(given).results["scores"]["fake"]
     # Of these --dev the classes are the other way round.
@@ -152,7 +148,7 @@ def test_each_network_gives_its_own_score(files, directories):
     )
     report = prompts.run(given)
     assert [*report.results["scores"]] == ["discriminator", "twin's mlm"]
-    report.plots["prompts"](Figure().subplots())
+    analysis_configs.draw(report)
     again = config(
         files,
         model=directories["discriminator"],

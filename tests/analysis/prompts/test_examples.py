@@ -1,9 +1,7 @@
 """Labelled examples: columns by name, and where what is wrong stands."""
 
-import json
-
 import pytest
-from analysis_configs import config
+from analysis_configs import config, write_lines
 
 from electra_tf.analysis.prompts import examples as prompt_examples
 from electra_tf.analysis.prompts.templates import Prompts, Template
@@ -21,11 +19,8 @@ def test_each_kind_of_table_gives_the_same_examples(tmp_path):
     (tmp_path / "b.csv").write_text(
         "sentence,gold\n" + "".join(f'"{x}",{y}\n' for x, y in rows)
     )
-    (tmp_path / "c.jsonl").write_text(
-        "".join(
-            json.dumps({"sentence": x, "gold": int(y)}) + "\n" for x, y in rows
-        )
-    )
+    lines = [{"sentence": x, "gold": int(y)} for x, y in rows]
+    write_lines(tmp_path / "c.jsonl", lines)
     expected = [({"sentence": x}, y) for x, y in rows]
     for name in ("a.tsv", "b.csv", "c.jsonl"):
         found = prompt_examples.read(config(tmp_path / name), "test", PROMPTS)

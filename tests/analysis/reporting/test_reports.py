@@ -23,6 +23,10 @@ REPORT = Report(
 CONTENT = {"model": {"step": 7}, "versions": {}}
 
 
+def _report(*table):
+    return Report(what="x", headline={}, results={}, tables=[Table(*table)])
+
+
 @pytest.mark.parametrize(
     ("number", "text"),
     [
@@ -38,35 +42,26 @@ CONTENT = {"model": {"step": 7}, "versions": {}}
     ],
 )
 def test_numbers_have_three_digits_and_counts_all(number, text):
-    report = Report(
-        what="x",
-        headline={},
-        results={},
-        tables=[Table("T.", ("a", "b"), [("row", number)])],
-    )
+    report = _report("T.", ("a", "b"), [("row", number)])
     assert reports.as_text(report).splitlines()[-1].split() == ["row", text]
 
 
 def test_the_files_hold_figures_tables_and_plots(tmp_path):
     directory = tmp_path / "new" / "out"
-    whole = reports.write(REPORT, str(directory), CONTENT)
+    reports.write(REPORT, str(directory), CONTENT)
     names = sorted(path.name for path in directory.iterdir())
     assert names == ["line.png", "report.json", "report.md"]
     there = json.loads((directory / "report.json").read_text("utf-8"))
-    assert (
-        there
-        == whole
-        == {
-            "what": "rerank",
-            "headline": {"rate": 0.5},
-            "results": {
-                "interval": {"value": 0.5, "low": 0.25, "high": None},
-                "array": [0, 1, 2],
-                "nested": [{"number": 3}, ["text", None]],
-            },
-            **CONTENT,
-        }
-    )
+    assert there == {
+        "what": "rerank",
+        "headline": {"rate": 0.5},
+        "results": {
+            "interval": {"value": 0.5, "low": 0.25, "high": None},
+            "array": [0, 1, 2],
+            "nested": [{"number": 3}, ["text", None]],
+        },
+        **CONTENT,
+    }
     text = (directory / "report.md").read_text("utf-8")
     for part in ("# rerank", "- step: 7", r"a\|b | 1,234", "![line.png]"):
         assert part in text
@@ -96,6 +91,5 @@ def test_no_line_of_a_grid_lies_on_an_image(tmp_path):
 
 
 def test_long_titles_are_broken_for_terminals():
-    table = Table("word " * 40, ("a",), [("b",)])
-    report = Report(what="x", headline={}, results={}, tables=[table])
+    report = _report("word " * 40, ("a",), [("b",)])
     assert max(map(len, reports.as_text(report).splitlines())) < 80

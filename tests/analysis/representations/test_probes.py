@@ -45,3 +45,17 @@ def test_accuracy_is_of_words_and_its_interval_of_sentences():
     # With both sentences, the first twice, or the second twice.
     assert (mixed.low, mixed.high) == (0, 1)
     assert perfect == (1, 1, 1)
+
+
+def test_the_scale_of_a_feature_changes_no_answer():
+    random = np.random.default_rng(0)
+    features = random.normal(size=(200, 2))
+    labels = list(np.where(features @ [1.0, -2.0] > 0, "up", "down"))
+    answers = [
+        probes.fit_classifier(features * scale, labels).predict(
+            features * scale
+        )
+        for scale in (np.ones(2), np.array([1e4, 1e-4]))
+    ]
+    np.testing.assert_array_equal(*answers)
+    assert np.mean(answers[0] == labels) > 0.95

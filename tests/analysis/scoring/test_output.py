@@ -5,16 +5,10 @@ from electra_tf.analysis.scoring.scores import Repair, TextScores, TokenScore
 
 
 def _token(token, start, end, probability):
-    return TokenScore(
-        token=token,
-        start=start,
-        end=end,
-        start_byte=start,
-        end_byte=end,
-        probability_replaced=probability,
-        log_probs={"discriminator": float(np.log(1 - probability))},
-        repairs=(Repair("ate", 0.5),),
-    )
+    log_probs = {"discriminator": float(np.log(1 - probability))}
+    repairs = (Repair("ate", 0.5),)
+    places = (start, end) * 2  # in characters and in bytes
+    return TokenScore(token, *places, probability, log_probs, repairs)
 
 
 TABLE = """\

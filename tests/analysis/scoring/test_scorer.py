@@ -8,7 +8,7 @@ import tiny_scoring
 from tiny_scoring import ids_of, inputs_of, log_softmax
 
 import electra_tf
-from electra_tf.analysis.scoring import text_blocks
+from electra_tf.analysis.scoring import scorer as scorer_module
 from electra_tf.analysis.scoring.scorer import Scorer
 from electra_tf.checkpoint import calibration, checkpoint_formats
 from electra_tf.checkpoint.calibration import Calibration
@@ -50,6 +50,20 @@ def _column(found, score):
     return [token.log_probs[score] for token in found.tokens]
 
 
+def _check(found, score, expected, atol=1e-5):
+    np.testing.assert_allclose(_column(found, score), expected, atol=atol)
+
+
+def _check_equal(scorer, own):
+    """Checks that two scorers of both networks give one text the same."""
+    assert scorer.scores == ("discriminator", "mlm")
+    found, expected = (
+        next(x.score(TEXTS[:1], scores=scorer.scores)) for x in (scorer, own)
+    )
+    for score in scorer.scores:
+        _check(found, score, _column(expected, score))
+
+
 def test_discriminators_give_the_log_probability_of_original(runs, scorers):
     model, _ = runs["electra"]
     scorer = scorers["electra"]
@@ -61,9 +75,7 @@ def test_discriminators_give_the_log_probability_of_original(runs, scorers):
         logits = _logits(model, ids_of(text))
         replaced = 1 / (1 + np.exp(-logits))
         assert all({*t.log_probs} == {"discriminator"} for t in found.tokens)
-        np.testing.assert_allclose(
-            _column(found, "discriminator"), np.log(1 - replaced), atol=1e-5
-        )
+        _check(found, "discriminator", np.log(1 - replaced))
         np.testing.assert_allclose(
             [token.probability_replaced for token in found.tokens],
             replaced,
@@ -84,7 +96,7 @@ def test_mlm_masks_one_token_at_a_time(runs, scorers):
             continue
         log_probs = tiny_scoring.mlm(model, ids)
         own = log_probs[np.arange(len(ids) - 2), ids[1:-1]]
-        np.testing.assert_allclose(_column(found, "mlm"), own, atol=1e-4)
+        _check(found, "mlm", own, atol=1e-4)
         for token, row, token_id in zip(
             found.tokens, log_probs, ids[1:-1], strict=True
         ):
@@ -105,9 +117,7 @@ def test_electric_gives_energies_with_the_other_sign(runs, scorers):
         TEXTS, scorers["electric"].score(TEXTS), strict=True
     ):
         energies = _logits(model, ids_of(text))
-        np.testing.assert_allclose(
-            _column(found, "electric"), -energies, atol=1e-5
-        )
+        _check(found, "electric", -energies)
         assert all(t.probability_replaced is None for t in found.tokens)
 
 
@@ -185,12 +195,10 @@ def test_the_temperature_divides_logits_of_the_step_it_is_of(runs, scorers):
             expected,
             atol=1e-5,
         )
-        np.testing.assert_allclose(
-            _column(found, "discriminator"), np.log(1 - expected), atol=1e-5
-        )
+        _check(found, "discriminator", np.log(1 - expected))
         assert scorer.temperature == 2.5 and scorer.directory == path
         calibration.write(path, Calibration(2.5, "dev", tiny_scoring.STEP + 1))
-        with pytest.warns(ElectraWarning, match="not applied to step 7"):
+        with pytest.warns(ElectraWarning, match="not of 7, and is not applied"):
             assert Scorer(networks).temperature == 1
     finally:
         (path / calibration.FILE_NAME).unlink()
@@ -229,7 +237,7 @@ def test_correctors_have_the_score_of_their_generator(tmp_path):
     (found,) = scorer.score(["w3 w4"])
     ids = ids_of("w3 w4")
     expected = tiny_scoring.mlm(model, ids)[[0, 1], ids[1:-1]]
-    np.testing.assert_allclose(_column(found, "mlm"), expected, atol=1e-4)
+    _check(found, "mlm", expected, atol=1e-4)
     with pytest.raises(UserError, match="its corrector reads the token"):
         scorer.score(["w3"], scores=["discriminator"])
 
@@ -243,7 +251,7 @@ def test_another_checkpoint_fills_masks(runs):
     (found,) = scorer.score(["w3 w4"], scores=["mlm", "electric"])
     ids = ids_of("w3 w4")
     expected = tiny_scoring.mlm(other, ids)[[0, 1], ids[1:-1]]
-    np.testing.assert_allclose(_column(found, "mlm"), expected, atol=1e-4)
+    _check(found, "mlm", expected, atol=1e-4)
 
 
 def test_a_pair_of_hugging_faces_scores_as_the_run_does(
@@ -252,14 +260,8 @@ def test_a_pair_of_hugging_faces_scores_as_the_run_does(
     weights = checkpoint_formats.read(str(runs["electra"][1]))
     paths = checkpoint_formats.write(str(tmp_path / "hf"), weights, "hf")
     scorer = Scorer.from_checkpoint(",".join(map(str, paths)))
-    assert scorer.scores == ("discriminator", "mlm")
     assert scorer.directory == tmp_path / "hf" / "discriminator"
-    (found,) = scorer.score(TEXTS[:1], scores=scorer.scores)
-    (expected,) = scorers["electra"].score(TEXTS[:1], scores=scorer.scores)
-    for score in scorer.scores:
-        np.testing.assert_allclose(
-            _column(found, score), _column(expected, score), atol=1e-5
-        )
+    _check_equal(scorer, scorers["electra"])
 
 
 @pytest.mark.slow
@@ -271,15 +273,8 @@ def test_a_checkpoint_of_the_original_scores_as_the_run_does(tmp_path):
     (bundle,) = checkpoint_formats.write(str(tmp_path / "o"), weights, "tf1")
     with pytest.warns(ElectraWarning, match="attention heads"):
         scorer = Scorer.from_checkpoint(bundle)
-    assert scorer.scores == ("discriminator", "mlm")
     assert scorer.max_seq_length == 32  # as many as it has positions for
-    (found,) = scorer.score(TEXTS[:1], scores=scorer.scores)
-    ours = Scorer.from_checkpoint(path)
-    (expected,) = ours.score(TEXTS[:1], scores=scorer.scores)
-    for score in scorer.scores:
-        np.testing.assert_allclose(
-            _column(found, score), _column(expected, score), atol=1e-5
-        )
+    _check_equal(scorer, Scorer.from_checkpoint(path))
 
 
 def test_what_cannot_be_scored_is_refused(runs, tmp_path, scorers):
@@ -300,7 +295,7 @@ def test_what_cannot_be_scored_is_refused(runs, tmp_path, scorers):
 
 
 def test_texts_are_scored_a_block_at_a_time(scorers, monkeypatch):
-    monkeypatch.setattr(text_blocks, "MAX_TEXTS", 2)
+    monkeypatch.setattr(scorer_module, "MAX_TEXTS", 2)
     read = []
     texts = (read.append(i) or f"w{i}" for i in range(9))
     answers = electra_tf.Scorer.score(scorers["electra"], texts)
@@ -309,3 +304,26 @@ def test_texts_are_scored_a_block_at_a_time(scorers, monkeypatch):
     read.clear()
     next(answers)
     assert read == [0, 1]
+
+
+def test_blocks_are_limited_in_texts_and_characters(monkeypatch):
+    monkeypatch.setattr(scorer_module, "MAX_TEXTS", 3)
+    monkeypatch.setattr(scorer_module, "MAX_CHARACTERS", 10)
+    texts = ["a"] * 4 + ["b" * 50, "c" * 9, "d" * 9, "e"]
+    found = list(scorer_module._blocks(iter(texts)))
+    assert [text for block in found for text in block] == texts
+    assert [len(block) for block in found] == [3, 2, 2, 1]
+
+
+def test_texts_are_read_when_they_are_needed(monkeypatch):
+    monkeypatch.setattr(scorer_module, "MAX_TEXTS", 2)
+    read = []
+    texts = (read.append(i) or "x" for i in range(10))
+    next(scorer_module._blocks(texts))
+    assert read == [0, 1]
+
+
+@pytest.mark.parametrize("text", [None, 3, b"bytes", "\ud800"])
+def test_what_is_no_text_is_refused_with_its_number(text):
+    with pytest.raises(UserError, match=r"Text 2 must be a string"):
+        list(scorer_module._blocks(["a", text]))

@@ -4,15 +4,7 @@ from electra_tf.analysis.scoring.scores import TextScores, TokenScore
 
 
 def _token(log_prob):
-    return TokenScore(
-        token="a",
-        start=0,
-        end=1,
-        start_byte=0,
-        end_byte=1,
-        probability_replaced=None,
-        log_probs={"mlm": log_prob},
-    )
+    return TokenScore("a", 0, 1, 0, 1, None, {"mlm": log_prob})
 
 
 def test_a_text_has_the_sum_and_the_mean_of_its_tokens():

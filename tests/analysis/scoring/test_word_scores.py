@@ -45,10 +45,7 @@ def test_a_word_without_tokens_is_never_the_more_suspicious():
 
 
 def test_items_join_the_words_of_all_texts():
-    texts = [
-        _text("a b", is_error=(True, False)),
-        _text("c", is_error=(True,)),
-    ]
+    texts = [_text("a b", is_error=(True, False)), _text("c", is_error=(True,))]
     scorer = WordScorer({"a": 0.9, "c": 0.4})
     scores = scorer.score([text.text for text in texts])
     suspicion = word_scores.suspicion("discriminator")
