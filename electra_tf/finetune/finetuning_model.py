@@ -145,7 +145,7 @@ class FinetuningModel(UpdatedModel):
             batch["input_ids"],
             batch["input_mask"],
             batch["segment_ids"],
-            _fold(keys, _ENCODER_DROPOUT),
+            seeds.fold_in(keys, _ENCODER_DROPOUT),
         )
 
     def outputs(
@@ -162,7 +162,8 @@ class FinetuningModel(UpdatedModel):
           As the head.
         """
         states = self.states(batch, keys)
-        return self.heads[task](states, batch, _fold(keys, _HEAD_DROPOUT))
+        keys = seeds.fold_in(keys, _HEAD_DROPOUT)
+        return self.heads[task](states, batch, keys)
 
     def outputs_of(
         self, task: str, features: Features, batch_size: int
@@ -266,7 +267,3 @@ def _filled(array: np.ndarray, length: int) -> np.ndarray:
     padding = [(0, 0)] * array.ndim
     padding[1] = (0, length - array.shape[1])
     return np.pad(array, padding)
-
-
-def _fold(keys: tf.Tensor | None, purpose: int) -> tf.Tensor | None:
-    return None if keys is None else seeds.fold_in(keys, purpose)

@@ -73,16 +73,18 @@ def batch_keys(seed: int, step: tf.Tensor, num_rows: tf.Tensor) -> tf.Tensor:
     return row_keys(seed, step, tf.range(num_rows) + first)
 
 
-def fold_in(keys: tf.Tensor, purpose: int) -> tf.Tensor:
+def fold_in(keys: tf.Tensor | None, purpose: int) -> tf.Tensor | None:
     """Derives independent keys for one purpose (masking, a layer, ...).
 
     Args:
-      keys: uint32 [B].
+      keys: uint32 [B]; None, of a computation without dropout, stays None.
       purpose: a small non-negative number, distinct for each use.
 
     Returns:
       uint32 [B].
     """
+    if keys is None:
+        return None
     return _mix(keys ^ _words(tf.constant(purpose, tf.int32)))
 
 

@@ -75,8 +75,8 @@ class ClassificationHead(Head):
         x = tensor_ops.dropout(states.pooled_output, _DROPOUT, keys)  # [B, H]
         x = self.dense(x)
         if self.kind == "hugging_face":
-            second = None if keys is None else seeds.fold_in(keys, 1)
-            x = tensor_ops.dropout(tensor_ops.gelu(x), _DROPOUT, second)
+            keys = seeds.fold_in(keys, 1)
+            x = tensor_ops.dropout(tensor_ops.gelu(x), _DROPOUT, keys)
             x = self.out_proj(x)
         return {"logits": x}
 

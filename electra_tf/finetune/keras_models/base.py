@@ -170,10 +170,9 @@ class ElectraModel(keras.Model):
         Returns:
           "input_ids", "input_mask" and "segment_ids", int32 [B, L].
         """
-        first = self.tokenizer.tokenize_tensor(texts)
-        second = None
-        if others is not None:
-            second = self.tokenizer.tokenize_tensor(others)
+        tokenize = self.tokenizer.in_graph.tokenize
+        first = tokenize(texts)
+        second = None if others is None else tokenize(others)
         return pack_rows(first, second, self.vocabulary, self.max_seq_length)
 
     def cast(self, inputs: Batch) -> dict[str, tf.Tensor]:
@@ -209,9 +208,9 @@ class ElectraModel(keras.Model):
             inputs["input_ids"],
             inputs["input_mask"],
             inputs["segment_ids"],
-            None if keys is None else seeds.fold_in(keys, 0),
+            seeds.fold_in(keys, 0),
         )
-        return states, None if keys is None else seeds.fold_in(keys, 1)
+        return states, seeds.fold_in(keys, 1)
 
     def freeze(self, num_layers: int | None = None) -> None:
         """Excludes the lower layers from training; compile afterwards.

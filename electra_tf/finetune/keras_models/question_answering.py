@@ -13,8 +13,8 @@ from electra_tf.config.model import BertConfig
 from electra_tf.config.qa import QAConfig
 from electra_tf.data.formats.rows import BadRowError
 from electra_tf.finetune.examples import TOKENS, FeatureSpec, QAExample
+from electra_tf.finetune.finetuned import Finetuned
 from electra_tf.finetune.keras_models.base import Batch
-from electra_tf.finetune.keras_models.finetuned import Finetuned
 from electra_tf.finetune.keras_models.fitting import mean_over_batch
 from electra_tf.finetune.keras_models.inputs import check_count, columns_of
 from electra_tf.finetune.keras_models.task_model import BATCH_SIZE, TaskModel
@@ -100,13 +100,14 @@ class ElectraQA(TaskModel):
     def options_of(cls, found: Finetuned) -> dict[str, Any] | None:
         if "dense_1" not in found.modules:
             return None
-        if not found.config:  # of Hugging Face
+        if not found.description:  # of Hugging Face
             is_plain = {*found.modules} == {"dense", "dense_1"}
             return {"head": "hugging_face"} if is_plain else None
+        config = found.description["config"]
         return {
             "has_unanswerable": found.metadata["has_unanswerable"],
-            "head": found.config["task"]["head"],
-            "qa": found.config["qa"],
+            "head": config["task"]["head"],
+            "qa": config["qa"],
         }
 
     def compile_defaults(self) -> dict[str, Any]:

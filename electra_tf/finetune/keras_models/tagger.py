@@ -7,9 +7,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from electra_tf.checkpoint.checkpoint_formats import format_of
 from electra_tf.config.model import BertConfig
 from electra_tf.finetune.examples import FeatureSpec
-from electra_tf.finetune.keras_models.finetuned import Finetuned
+from electra_tf.finetune.finetuned import Finetuned
 from electra_tf.finetune.keras_models.fitting import mean_over_batch
 from electra_tf.finetune.keras_models.inputs import (
     Labels,
@@ -142,7 +143,7 @@ class ElectraTagger(TaskModel):
         return {
             "num_tags": found.num_outputs,
             "labels": found.labels,
-            "segment_id": int(found.source_format != "hf"),
+            "segment_id": int(format_of(found.directory) != "hf"),
         }
 
     def compile_defaults(self) -> dict[str, Any]:

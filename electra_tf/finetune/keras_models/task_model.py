@@ -8,11 +8,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from electra_tf.finetune import finetuned
 from electra_tf.finetune.examples import TOKENS, FeatureSpec
-from electra_tf.finetune.keras_models import batches, finetuned, fitting
+from electra_tf.finetune.finetuned import Finetuned
+from electra_tf.finetune.keras_models import batches, fitting
 from electra_tf.finetune.keras_models.base import Batch, ElectraModel
 from electra_tf.finetune.keras_models.batches import Data, RowBatches
-from electra_tf.finetune.keras_models.finetuned import Finetuned
 from electra_tf.finetune.keras_models.inputs import Labels, columns_of
 from electra_tf.finetune.task import Row
 from electra_tf.util.errors import UserError
@@ -106,7 +107,7 @@ class TaskModel(ElectraModel, abc.ABC):
         Raises:
           UserError: if it cannot be read, or the head is of another task.
         """
-        found = finetuned.read(path, task, vocab_file=vocab_file)
+        found = finetuned.read(path, vocab_file=vocab_file).of_task(task)
         known = cls.options_of(found)
         if known is None or found.kind not in ("", cls.KIND):
             raise UserError(

@@ -18,8 +18,8 @@ from electra_tf.finetune.classification.classification_tasks import (
     RegressionTask,
 )
 from electra_tf.finetune.examples import FeatureSpec
+from electra_tf.finetune.finetuned import Finetuned
 from electra_tf.finetune.keras_models.base import Batch
-from electra_tf.finetune.keras_models.finetuned import Finetuned
 from electra_tf.finetune.keras_models.inputs import (
     Labels,
     Texts,
