@@ -84,13 +84,10 @@ class FinetuningModel(UpdatedModel):
         return optimizer
 
     def update(self, inputs: TaskBatch) -> Metrics:
-        """Does one update and returns the sums over the global batch.
+        """Does one update; see `update_with_keys`.
 
         Args:
           inputs: this replica's rows of the global batch.
-
-        Returns:
-          As `update_with_keys`.
         """
         _, batch = _only(inputs)
         num_rows = tensor_ops.shape_of(batch["input_ids"])[0]

@@ -241,11 +241,7 @@ class ElectraTagger(TaskModel):
 
 
 def _checked(sentences: Sentences) -> Sentences:
-    """Checks that sentences are sequences of words.
-
-    Raises:
-      UserError: naming the first that is not.
-    """
+    """Refuses sentences that are no sequences of words."""
     check_sequence(sentences, "Sentences must be sequences of words")
     if not len(sentences):
         raise UserError(

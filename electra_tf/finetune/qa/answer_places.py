@@ -149,11 +149,8 @@ class PlaceFinder:
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns the first byte of what became tokens, and how many bytes.
 
-        It is `answer_spans.get_final_text`.
-
-        Args:
-          text: string [B], of whole words.
-          tokens: string [B], a part of it after normalization.
+        It is `answer_spans.get_final_text` of whole words, string [B], and of
+        a part of them after normalization.
         """
         normal = self._tokenizer.normalize(text)
         starts, ends = character_bytes(text, without=_SPACES)
@@ -171,11 +168,7 @@ class PlaceFinder:
 
 
 def _find(text: tf.Tensor, part: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Finds the first place of a part in each text.
-
-    Returns:
-      What stands before it, string [B], and whether it is there, bool [B].
-    """
+    """Returns what stands before a part of each text, and if it is there."""
 
     def find(pair: tuple[tf.Tensor, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
         pieces = tf.strings.split(pair[0][tf.newaxis], sep=pair[1]).values
@@ -189,13 +182,7 @@ def _find(text: tf.Tensor, part: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def _places(text: tf.Tensor, start: tf.Tensor, end: tf.Tensor) -> Places:
-    """Describes parts of texts.
-
-    Args:
-      text: string [B].
-      start: int32 [B], their first bytes.
-      end: int32 [B], one past their last.
-    """
+    """Describes the parts of texts between two bytes, int32 [B] each."""
     part = without_invalid_bytes(tf.strings.substr(text, start, end - start))
     before, upto = (
         tf.strings.length(
