@@ -213,10 +213,8 @@ class Experiment(NamedTuple):
         Returns:
           int64 [num_train_steps]; few different ones.
         """
-        schedule, size = (
-            self.task_schedule(seed),
-            self.config.training.train_batch_size,
-        )
+        schedule = self.task_schedule(seed)
+        size = self.config.training.train_batch_size
         lengths = np.zeros(schedule.size, np.int64)
         for number, data in enumerate(self.tasks):
             is_its = schedule == number
