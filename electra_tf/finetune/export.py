@@ -59,10 +59,7 @@ _WHITE_SPACE = r"[\p{Z}\x09-\x0d\x1c-\x20\x{85}]+"  # as of Python's split
 
 
 def export(
-    predictor: Predictor,
-    directory: storage.Path,
-    *,
-    precision: str = "float32",
+    predictor: Predictor, directory: storage.Path, *, precision: str = "float32"
 ) -> list[storage.Path]:
     """Writes a model as two SavedModels.
 

@@ -123,9 +123,7 @@ class Predictor:
             yield from (answer for _, answer in block)
 
     def blocks(
-        self,
-        source: InputSource,
-        at: At,
+        self, source: InputSource, at: At
     ) -> Iterator[list[tuple[int, Answer]]]:
         """Yields blocks of the numbers of rows and their answers.
 

@@ -59,10 +59,7 @@ ROWS = {
         ("film", "a film"),
     ),
 }
-HEADERS = {
-    "own_classification": "text,label",
-    "own_regression": "text,label",
-}
+HEADERS = {"own_classification": "text,label", "own_regression": "text,label"}
 NAMES = [*TASKS, *(f"own_{kind}" for kind in KINDS)]
 
 

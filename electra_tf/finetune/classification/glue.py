@@ -96,8 +96,7 @@ TASKS: Mapping[str, TextPreset] = {
     ),
     # Does a sentence answer a question?
     "qnli": _inference(
-        features=("question", "sentence"),
-        submissions={"test": "QNLI"},
+        features=("question", "sentence"), submissions={"test": "QNLI"}
     ),
     # Does a sentence follow from a text?
     "rte": _inference(

@@ -307,10 +307,7 @@ class ElectraRegressor(TextModel):
         return {"value_range": tuple(value_range), "head": found.head}
 
     def compile_defaults(self) -> dict[str, Any]:
-        return {
-            "loss": keras.losses.MeanSquaredError(),
-            "metrics": ["mae"],
-        }
+        return {"loss": keras.losses.MeanSquaredError(), "metrics": ["mae"]}
 
     def _targets(self, y: Sequence, count: int) -> list[float]:
         targets = super()._targets(y, count)

@@ -22,12 +22,7 @@ from electra_tf.data.formats.rows import (
     parse_json,
 )
 from electra_tf.finetune.examples import QAExample
-from electra_tf.finetune.qa.qa_reading import (
-    Answer,
-    Context,
-    Question,
-    example,
-)
+from electra_tf.finetune.qa.qa_reading import Answer, Context, Question, example
 from electra_tf.finetune.readers import sources
 from electra_tf.finetune.readers.sources import Source
 from electra_tf.util import files
