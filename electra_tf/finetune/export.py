@@ -225,10 +225,12 @@ class _Answerer(ServedModel):
                 f"Received: {len(models)} models of {task.name}. Export one, "
                 "or use electra_tf.predict."
             )
-        vocabulary = task.tokenizer.vocabulary
-        self.places = PlaceFinder(self.tokenizer, vocabulary)
+        self.places = PlaceFinder(task.tokenizer)
         self.search = ContextSearch(
-            vocabulary, task.config.qa, task.max_seq_length, self.answer
+            task.tokenizer.vocabulary,
+            task.config.qa,
+            task.max_seq_length,
+            self.answer,
         )
 
     @property

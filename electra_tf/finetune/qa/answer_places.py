@@ -9,6 +9,7 @@ from typing import NamedTuple, Self
 
 import tensorflow as tf
 
+from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.model.characters import (
     character_bytes,
     num_characters,
@@ -21,7 +22,7 @@ from electra_tf.model.graph_tokenization import (
     without_invalid_bytes,
 )
 from electra_tf.model.sentencepiece_model import WORD_INDICATOR
-from electra_tf.model.tokenization import SUFFIX_INDICATOR, Vocabulary
+from electra_tf.model.tokenization import SUFFIX_INDICATOR
 
 _SPACES = " \t\r\n\u202f"  # between words, as in `qa_reading.Context`
 _BETWEEN_WORDS = f"[{_SPACES}]+"
@@ -96,12 +97,11 @@ class PlaceFinder:
 
     Args:
       tokenizer: that the tokens are from.
-      vocabulary: of it.
     """
 
-    def __init__(self, tokenizer: Tokenizer, vocabulary: Vocabulary) -> None:
-        self._tokenizer = tokenizer
-        self._vocabulary = vocabulary
+    def __init__(self, tokenizer: TextTokenizer) -> None:
+        self._tokenizer = tokenizer.in_graph
+        self._vocabulary = tokenizer.vocabulary
 
     def find(
         self,

@@ -124,7 +124,7 @@ class QuestionReader:
         return question
 
     def _is_lost(self, made: QAExample) -> bool:
-        """Says whether there is an answer to learn that is not found."""
+        """Returns whether the answer to learn is not found."""
         return self.is_training and bool(made.answer_text) and not made.is_found
 
     def _check_name(self, name: str) -> None:
@@ -193,7 +193,7 @@ def _name(content: Json) -> str:
 
 
 def _not_there(made: QAExample, question: Question) -> str:
-    """Says that an answer does not stand where it should."""
+    """Returns the problem of an answer that is not at its place."""
     start = question.places[0].start
     there = made.context[start : start + len(made.answer_text)]
     return (
@@ -252,7 +252,7 @@ def _mrqa_paragraphs(
 
 
 def _is_mrqa(path: pathlib.Path) -> bool:
-    """Says whether the first JSON of a file is a header or context of MRQA."""
+    """Returns whether a file begins with a header or context of MRQA."""
     for line in sources.read_lines(path):
         try:
             content = parse_json(line.text)

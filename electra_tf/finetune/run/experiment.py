@@ -25,7 +25,7 @@ _RARE = 0.05
 update takes as long as dozens of them."""
 
 ALL_TASKS = "all"
-"""Stands among the splits of several tasks, with `MEAN`."""
+"""Title of the mean over tasks, among those of their splits."""
 MEAN = "mean"
 """The mean of the tasks' main metrics."""
 
@@ -37,10 +37,10 @@ class Split(NamedTuple):
     """A split to evaluate or to predict.
 
     Attributes:
-      task: of it.
+      task: whose split it is.
       name: of the split.
-      title: that its metrics have: the name; of several tasks, with the
-        task's before it.
+      title: of its metrics: the name, in a run on several tasks after the
+        task's.
       examples: in order.
       features: their rows.
     """

@@ -54,7 +54,7 @@ class Confusion(NamedTuple):
 
     @property
     def title(self) -> str:
-        """Says of what it is."""
+        """Task, split and trial."""
         return f"{self.task_name} {self.split}, trial {self.trial}"
 
 
