@@ -77,11 +77,11 @@ def fold_in(keys: tf.Tensor | None, purpose: int) -> tf.Tensor | None:
     """Derives independent keys for one purpose (masking, a layer, ...).
 
     Args:
-      keys: uint32 [B]; None, of a computation without dropout, stays None.
+      keys: uint32 [B]; None for no randomness.
       purpose: a small non-negative number, distinct for each use.
 
     Returns:
-      uint32 [B].
+      uint32 [B]; None of None.
     """
     if keys is None:
         return None

@@ -109,9 +109,7 @@ class ElectraTagger(TaskModel):
     KIND: ClassVar[str] = TaggingTask.KIND
     IS_BY_TOKEN: ClassVar[bool] = True
     COLUMNS: ClassVar[tuple[FeatureSpec, ...]] = tagging_rows.COLUMNS
-    SERVED_COLUMNS: ClassVar[tuple[FeatureSpec, ...]] = (
-        tagging_rows.POSITIONS,
-    )
+    SERVED = (*TaskModel.SERVED, "labeled_positions")
     TARGETS: ClassVar[tuple[FeatureSpec, ...]] = (
         FeatureSpec("labels", is_sequence=True),
     )
