@@ -255,12 +255,10 @@ def _joined(parts: Sequence[Mapping[str, np.ndarray]], name: str) -> np.ndarray:
     """Joins batches, whose sequences are filled up to the longest."""
     arrays = [part[name] for part in parts]
     if arrays[0].ndim > 1:
-        longest = max(array.shape[1] for array in arrays)
-        arrays = [_filled(array, longest) for array in arrays]
+        longest = max(x.shape[1] for x in arrays)
+        others = [(0, 0)] * (arrays[0].ndim - 2)
+        arrays = [
+            np.pad(x, [(0, 0), (0, longest - x.shape[1]), *others])
+            for x in arrays
+        ]
     return np.concatenate(arrays)
-
-
-def _filled(array: np.ndarray, length: int) -> np.ndarray:
-    padding = [(0, 0)] * array.ndim
-    padding[1] = (0, length - array.shape[1])
-    return np.pad(array, padding)

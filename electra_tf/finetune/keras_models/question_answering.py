@@ -161,8 +161,7 @@ class ElectraQA(TaskModel):
     ) -> QAExample:
         places = () if answer is None else (_place(answer, eid),)
         texts = tuple(place.text for place in places)
-        is_impossible = not places
-        asked = Question(str(eid), question, texts, places, is_impossible)
+        asked = Question(str(eid), question, texts, places, not places)
         try:
             made = qa_reading.example(eid, context, asked)
             if places and not made.is_found:

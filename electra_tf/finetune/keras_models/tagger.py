@@ -205,8 +205,8 @@ class ElectraTagger(TaskModel):
         size = arguments.pop("batch_size", None) or BATCH_SIZE
         rows = list(self.rows(x))
         outputs = self.predict_rows(rows, size, **arguments)
-        shape = (self.classes.count,)
-        found = [np.zeros((len(words), *shape), np.float32) for words in x]
+        count = self.classes.count
+        found = [np.zeros((len(words), count), np.float32) for words in x]
         for row, logits in zip(rows, outputs, strict=True):
             places = np.flatnonzero(row["labels_mask"])
             found[row["eid"]][row["first_word"] + places] = logits[places]
