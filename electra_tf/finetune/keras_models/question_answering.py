@@ -113,21 +113,6 @@ class ElectraQA(TaskModel):
     def compile_defaults(self) -> dict[str, Any]:
         return {"loss": None}
 
-    def compile(
-        self,
-        optimizer: str | keras.optimizers.Optimizer,
-        loss: Any = "auto",  # noqa: ANN401 (as Keras has it)
-        **arguments: Any,  # noqa: ANN401
-    ) -> None:
-        """Configures training; the loss is that of the head."""
-        if loss not in ("auto", None):
-            raise UserError(
-                "`loss` must be left out: it is the one of the head. Received: "
-                f"loss={loss!r}. Subclass ElectraQA and write compute_loss for "
-                "one of your own."
-            )
-        super().compile(optimizer, loss, **arguments)
-
     def rows(self, x: Questions, y: Answers | None = None) -> Iterator[Row]:
         examples = self._examples(x, y)
         maker = RowMaker(self.tokenizer, self.qa, self.max_seq_length)

@@ -71,7 +71,10 @@ class TaskModel(ElectraModel, abc.ABC):
 
     @abc.abstractmethod
     def compile_defaults(self) -> dict[str, Any]:
-        """Returns the default loss and metrics of `compile`."""
+        """Returns the default loss and metrics of `compile`.
+
+        A loss of None is that of the head, and there is no other.
+        """
 
     @classmethod
     @abc.abstractmethod
@@ -165,14 +168,21 @@ class TaskModel(ElectraModel, abc.ABC):
           **arguments: of `keras.Model.compile`.
 
         Raises:
-          UserError: if the loss or a metric takes logits for probabilities.
+          UserError: if the loss or a metric takes logits for probabilities,
+            or if a loss is given where it is the head's.
         """
-        weighted = arguments.get("weighted_metrics")
-        fitting.check_logits(loss, (metrics, weighted))
         defaults = self.compile_defaults()
         default_loss = defaults.pop("loss")
         if isinstance(loss, str) and loss == "auto":
             loss = default_loss
+        if loss is not None and default_loss is None:
+            raise UserError(
+                "`loss` must be left out: it is the one of the head. Received: "
+                f"loss={loss!r}. Subclass {type(self).__name__} and write "
+                "compute_loss for one of your own."
+            )
+        weighted = arguments.get("weighted_metrics")
+        fitting.check_logits(loss, (metrics, weighted))
         if isinstance(metrics, str) and metrics == "auto":
             arguments = {**defaults, **arguments}
         elif metrics and self.WEIGHT.is_sequence:
