@@ -109,6 +109,12 @@ def write(data_dir, task_name, file_name, content):
     return path
 
 
+def write_split(task, split, text):
+    """Writes the file of a split where a task looks for it."""
+    task.directory.mkdir(parents=True, exist_ok=True)
+    task.path(split).write_text(text, "utf-8")
+
+
 def golden_model(head):
     """Makes an encoder as the original's golden heads have it, and a head."""
     encoder = BertModel(

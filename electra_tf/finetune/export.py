@@ -59,10 +59,7 @@ _WHITE_SPACE = r"[\p{Z}\x09-\x0d\x1c-\x20\x{85}]+"  # as of Python's split
 
 
 def export(
-    predictor: Predictor,
-    directory: storage.Path,
-    *,
-    precision: str = "float32",
+    predictor: Predictor, directory: storage.Path, *, precision: str = "float32"
 ) -> list[storage.Path]:
     """Writes a model as two SavedModels.
 
@@ -228,10 +225,12 @@ class _Answerer(ServedModel):
                 f"Received: {len(models)} models of {task.name}. Export one, "
                 "or use electra_tf.predict."
             )
-        vocabulary = task.tokenizer.vocabulary
-        self.places = PlaceFinder(self.tokenizer, vocabulary)
+        self.places = PlaceFinder(task.tokenizer)
         self.search = ContextSearch(
-            vocabulary, task.config.qa, task.max_seq_length, self.answer
+            task.tokenizer.vocabulary,
+            task.config.qa,
+            task.max_seq_length,
+            self.answer,
         )
 
     @property

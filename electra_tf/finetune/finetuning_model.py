@@ -84,13 +84,10 @@ class FinetuningModel(UpdatedModel):
         return optimizer
 
     def update(self, inputs: TaskBatch) -> Metrics:
-        """Does one update and returns the sums over the global batch.
+        """Does one update; see `update_with_keys`.
 
         Args:
           inputs: this replica's rows of the global batch.
-
-        Returns:
-          As `update_with_keys`.
         """
         _, batch = _only(inputs)
         num_rows = tensor_ops.shape_of(batch["input_ids"])[0]
@@ -145,7 +142,7 @@ class FinetuningModel(UpdatedModel):
             batch["input_ids"],
             batch["input_mask"],
             batch["segment_ids"],
-            _fold(keys, _ENCODER_DROPOUT),
+            seeds.fold_in(keys, _ENCODER_DROPOUT),
         )
 
     def outputs(
@@ -162,7 +159,8 @@ class FinetuningModel(UpdatedModel):
           As the head.
         """
         states = self.states(batch, keys)
-        return self.heads[task](states, batch, _fold(keys, _HEAD_DROPOUT))
+        keys = seeds.fold_in(keys, _HEAD_DROPOUT)
+        return self.heads[task](states, batch, keys)
 
     def outputs_of(
         self, task: str, features: Features, batch_size: int
@@ -257,16 +255,10 @@ def _joined(parts: Sequence[Mapping[str, np.ndarray]], name: str) -> np.ndarray:
     """Joins batches, whose sequences are filled up to the longest."""
     arrays = [part[name] for part in parts]
     if arrays[0].ndim > 1:
-        longest = max(array.shape[1] for array in arrays)
-        arrays = [_filled(array, longest) for array in arrays]
+        longest = max(x.shape[1] for x in arrays)
+        others = [(0, 0)] * (arrays[0].ndim - 2)
+        arrays = [
+            np.pad(x, [(0, 0), (0, longest - x.shape[1]), *others])
+            for x in arrays
+        ]
     return np.concatenate(arrays)
-
-
-def _filled(array: np.ndarray, length: int) -> np.ndarray:
-    padding = [(0, 0)] * array.ndim
-    padding[1] = (0, length - array.shape[1])
-    return np.pad(array, padding)
-
-
-def _fold(keys: tf.Tensor | None, purpose: int) -> tf.Tensor | None:
-    return None if keys is None else seeds.fold_in(keys, purpose)

@@ -16,11 +16,7 @@ def of_labels(labels: Sequence[str]) -> list[str]:
       labels: one of each training row.
     """
     counts = Counter(labels)
-    return [
-        *_missing(counts),
-        *of_names(counts),
-        *_as_many_as_rows(counts),
-    ]
+    return [*_missing(counts), *of_names(counts), *_as_many_as_rows(counts)]
 
 
 def of_names(names: Iterable[str]) -> list[str]:

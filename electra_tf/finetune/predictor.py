@@ -4,12 +4,10 @@ import contextlib
 import functools
 import itertools
 import os
-import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from electra_tf.checkpoint import checkpoint_formats, loading
-from electra_tf.checkpoint.weights import Weights
+from electra_tf.checkpoint import loading
 from electra_tf.data.answering import At
 from electra_tf.data.formats.inputs import (
     InputSource,
@@ -18,18 +16,15 @@ from electra_tf.data.formats.inputs import (
     inputs_of,
 )
 from electra_tf.data.formats.rows import BadRowError
-from electra_tf.finetune import task_description
+from electra_tf.finetune import finetuned, task_description
 from electra_tf.finetune.examples import Example
 from electra_tf.finetune.features import Features
+from electra_tf.finetune.finetuned import Finetuned
 from electra_tf.finetune.finetuning_model import FinetuningModel
-from electra_tf.finetune.head import Head
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.task import Task
-from electra_tf.finetune.task_description import Description
 from electra_tf.model.layers import POLICIES
-from electra_tf.model.tokenization import Vocabulary
-from electra_tf.util import trial_directories
-from electra_tf.util.errors import UserError, shape_differences, shown
+from electra_tf.util.errors import UserError, shown
 
 BLOCK_SIZE = 1024
 """Items in memory at once; a block is sorted by length into batches."""
@@ -87,12 +82,11 @@ class Predictor:
         if isinstance(path, str):
             path = [part for part in path.split(",") if part]
         paths = [path] if isinstance(path, os.PathLike) else path
-        loaded = [_read(pathlib.Path(part)) for part in paths]
+        loaded = [_read(part) for part in paths]
         self.task = _make_task(loaded, task)
         self.batch_size = batch_size
         self.models = [
-            _model(self.task, part.weights, POLICIES[precision])
-            for part in loaded
+            _model(self.task, part, POLICIES[precision]) for part in loaded
         ]
         self._scorer = self.task.get_scorer()
 
@@ -129,9 +123,7 @@ class Predictor:
             yield from (answer for _, answer in block)
 
     def blocks(
-        self,
-        source: InputSource,
-        at: At,
+        self, source: InputSource, at: At
     ) -> Iterator[list[tuple[int, Answer]]]:
         """Yields blocks of the numbers of rows and their answers.
 
@@ -177,34 +169,17 @@ def _refused_with_its_number(number: int) -> Iterator[None]:
         raise UserError(f"Item {number}: {error}") from error
 
 
-class _Trained(NamedTuple):
-    """A model as it lies in a directory."""
-
-    directory: pathlib.Path
-    weights: Weights
-    description: Description
-
-    @property
-    def tokenizer(self) -> tuple[Vocabulary | None, bool | None, bool | None]:
-        """Vocabulary and switches, which decide the ids of a text."""
-        weights = self.weights
-        switches = (weights.do_lower_case, weights.strip_accents)
-        return (weights.vocabulary, *switches)
-
-
-def _read(directory: pathlib.Path) -> _Trained:
-    directory = pathlib.Path(trial_directories.find_model(directory))
-    description = task_description.read(directory)
-    weights = checkpoint_formats.read(str(directory))
-    if weights.vocabulary is None:
+def _read(path: str | os.PathLike[str]) -> Finetuned:
+    found = finetuned.read(path, is_described=True)
+    if found.weights.vocabulary is None:
         raise UserError(
-            f"{directory} must hold the vocabulary of its model. Received: "
-            "none. Copy it there from the directory of the encoder."
+            f"{found.directory} must hold the vocabulary of its model. "
+            "Received: none. Copy it there from the directory of the encoder."
         )
-    return _Trained(directory, weights, description)
+    return found
 
 
-def _make_task(loaded: Sequence[_Trained], name: str) -> Task:
+def _make_task(loaded: Sequence[Finetuned], name: str) -> Task:
     """Makes the task of all models, which must be one."""
     if not loaded:
         raise UserError(
@@ -214,8 +189,7 @@ def _make_task(loaded: Sequence[_Trained], name: str) -> Task:
     first, *others = loaded
     name = task_description.choose(first.description, name)
     for other in others:
-        tasks = [x.description["tasks"].get(name) for x in (first, other)]
-        if tasks[0] != tasks[1] or first.tokenizer != other.tokenizer:
+        if _decisive(first, name) != _decisive(other, name):
             raise UserError(
                 "The models of an ensemble must have the same task, labels, "
                 "length of rows and vocabulary. Received: "
@@ -226,27 +200,18 @@ def _make_task(loaded: Sequence[_Trained], name: str) -> Task:
     return task_description.make_task(first.description, tokenizer, name=name)
 
 
-def _model(task: Task, weights: Weights, policy: str) -> FinetuningModel:
+def _decisive(model: Finetuned, task: str) -> tuple[Any, ...]:
+    """Returns what the models of an ensemble must have in common."""
+    weights, tasks = model.weights, model.description["tasks"]
+    switches = (weights.do_lower_case, weights.strip_accents)
+    return (tasks.get(task), weights.vocabulary, *switches)
+
+
+def _model(task: Task, found: Finetuned, policy: str) -> FinetuningModel:
     """Makes the layers and gives them their weights."""
-    encoder = loading.make(weights, policy).encoder
+    encoder = loading.make(found.weights, policy).encoder
     head = task.head().build_for(encoder.config.hidden_size)
-    _restore(head, weights)
+    found._replace(task=task.name).restore(head)
     return FinetuningModel(
         task.config, encoder, [head], seed=0, num_train_steps=1
     )
-
-
-def _restore(head: Head, weights: Weights) -> None:
-    expected = {v.path: list(v.shape) for v in head.variables}
-    found = {
-        path: weights.arrays[path].shape
-        for path in expected
-        if path in weights.arrays
-    }
-    if text := shape_differences(expected, found):
-        raise UserError(
-            f"{weights.origin} must hold the head that its "
-            f"{task_description.FILE_NAME} tells of. Received:{text}"
-        )
-    for variable in head.variables:
-        variable.assign(weights.arrays[variable.path])

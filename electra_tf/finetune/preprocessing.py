@@ -51,18 +51,10 @@ class TextTokenizer:
         ids: list[np.ndarray] = []
         for start in range(0, len(texts), _TEXTS_AT_ONCE):
             part = tf.constant(list(texts[start : start + _TEXTS_AT_ONCE]))
-            tokens = self.tokenize_tensor(part)
+            tokens = self.in_graph.tokenize(part)
             ends = tokens.row_splits.numpy()[1:-1]
             ids.extend(np.split(tokens.values.numpy(), ends))
         return ids
-
-    def tokenize_tensor(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """Returns the ids of each text's tokens, int32 [B, (n)]; in a graph.
-
-        Args:
-          texts: string [B].
-        """
-        return self.in_graph.tokenize(texts)
 
     def rows(
         self, *columns: Sequence[str], length: int
@@ -76,7 +68,7 @@ class TextTokenizer:
         for start in range(0, len(columns[0]), _TEXTS_AT_ONCE):
             part = slice(start, start + _TEXTS_AT_ONCE)
             texts = [
-                self.tokenize_tensor(tf.constant(list(column[part])))
+                self.in_graph.tokenize(tf.constant(list(column[part])))
                 for column in columns
             ]
             second = texts[1] if len(texts) > 1 else None

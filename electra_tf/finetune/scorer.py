@@ -101,10 +101,10 @@ class Scorer(abc.ABC):
 
     @abc.abstractmethod
     def is_degenerate(self, outputs: Outputs) -> bool:
-        """Says whether every row is answered alike."""
+        """Returns whether all rows have the same answer."""
 
     def has_failed(self, outputs: Outputs, examples: Sequence[Example]) -> bool:
-        """Says whether nothing is learnt: one answer where there are several.
+        """Returns whether rows of several labels have the same answer.
 
         Args:
           outputs: of the head, row by row.

@@ -215,11 +215,7 @@ class Task(abc.ABC):
           UserError: as `sources.find`.
         """
         return sources.find(
-            self.columns,
-            self.config.files,
-            self.directory,
-            split,
-            self.endings,
+            self.columns, self.config.files, self.directory, split, self.endings
         )
 
     def path(self, split: str) -> pathlib.Path:

@@ -24,11 +24,7 @@ from electra_tf.util.errors import UserError, shown
 FILE_NAME = trial_directories.DESCRIPTION
 
 # The parts of a configuration that a trained model can do without.
-_TRAINING = FinetuningConfig.FREE_PARTS | {
-    "sampling",
-    "optimizer",
-    "training",
-}
+_TRAINING = FinetuningConfig.FREE_PARTS | {"sampling", "optimizer", "training"}
 
 Description = Mapping[str, Any]
 """The content of `task.json`."""

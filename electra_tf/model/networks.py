@@ -9,7 +9,7 @@ vocabulary.
 """
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import keras
 import tensorflow as tf
@@ -30,8 +30,47 @@ Batch = Mapping[str, tf.Tensor] | tf.Tensor
 """A dict of ids, or texts, string [B]."""
 
 
+class IdModel(keras.Model):
+    """A Keras model of ids.
+
+    Attributes:
+      SERVED: its inputs, int32 [B, L] each.
+    """
+
+    SERVED: ClassVar[tuple[str, ...]] = (
+        "input_ids",
+        "input_mask",
+        "segment_ids",
+    )
+
+    def export(
+        self,
+        filepath: str,
+        *arguments: Any,  # noqa: ANN401 (those of Keras)
+        input_signature: Any = None,  # noqa: ANN401
+        **options: Any,  # noqa: ANN401
+    ) -> None:
+        """Writes a SavedModel that answers without electra_tf.
+
+        Args:
+          filepath: of its directory.
+          *arguments: of `keras.Model.export`.
+          input_signature: what it is called with. Default: `SERVED`, of any
+            size.
+          **options: of `keras.Model.export`.
+        """
+        ids = {
+            name: keras.InputSpec(dtype="int32", shape=(None, None), name=name)
+            for name in self.SERVED
+        }
+        signature = input_signature or [ids]
+        super().export(
+            filepath, *arguments, input_signature=signature, **options
+        )
+
+
 @keras.saving.register_keras_serializable("electra_tf")
-class EncoderWithHead(keras.Model):
+class EncoderWithHead(IdModel):
     """An encoder, and the pre-training head that stands on it, if any.
 
     Args:
@@ -184,31 +223,6 @@ class EncoderWithHead(keras.Model):
                 '{"input_ids": ids}.'
             )
         return self.reader.read(tf.reshape(texts, [-1]))
-
-    def export(
-        self,
-        filepath: str,
-        *arguments: Any,  # noqa: ANN401 (those of Keras)
-        input_signature: Any = None,  # noqa: ANN401
-        **options: Any,  # noqa: ANN401
-    ) -> None:
-        """Writes a SavedModel that answers without electra_tf.
-
-        Args:
-          filepath: of its directory.
-          *arguments: of `keras.Model.export`.
-          input_signature: what it is called with. Default: "input_ids",
-            "input_mask" and "segment_ids", int32, of any size.
-          **options: of `keras.Model.export`.
-        """
-        ids = {
-            name: keras.InputSpec(dtype="int32", shape=(None, None), name=name)
-            for name in ("input_ids", "input_mask", "segment_ids")
-        }
-        signature = input_signature or [ids]
-        super().export(
-            filepath, *arguments, input_signature=signature, **options
-        )
 
     def get_config(self) -> dict[str, Any]:
         encoder = self.encoder

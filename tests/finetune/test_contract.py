@@ -14,8 +14,7 @@ from electra_tf.finetune import task_description
 from electra_tf.finetune.examples import EID, TOKENS
 from electra_tf.finetune.features import Features
 from electra_tf.finetune.finetuning_model import FinetuningModel
-from electra_tf.finetune.preprocessing import TextTokenizer
-from electra_tf.finetune.task_builder import KINDS, TASKS, get_task
+from electra_tf.finetune.task_builder import KINDS, TASKS
 from electra_tf.util.errors import UserError
 
 SQUAD = (
@@ -60,10 +59,7 @@ ROWS = {
         ("film", "a film"),
     ),
 }
-HEADERS = {
-    "own_classification": "text,label",
-    "own_regression": "text,label",
-}
+HEADERS = {"own_classification": "text,label", "own_regression": "text,label"}
 NAMES = [*TASKS, *(f"own_{kind}" for kind in KINDS)]
 
 
@@ -76,8 +72,7 @@ def _task(tmp_path, name, **leaves):
     if name not in TASKS:
         leaves["task_kind"] = name.removeprefix("own_")
     room = {"max_query_length": 8, "doc_stride": 8}
-    config = tiny.config(tmp_path, task_names=(name,), **room, **leaves)
-    return get_task(config, TextTokenizer(tiny.VOCABULARY), longest=32)
+    return tiny.task(name, tmp_path, **room, **leaves)
 
 
 def _write(task):
@@ -87,12 +82,11 @@ def _write(task):
         lines.insert(0, "\t".join("x" for _ in lines[0].split("\t")))
     if task.name in HEADERS:
         lines.insert(0, HEADERS[task.name])
-    task.directory.mkdir(parents=True)
     text = "\n".join(lines) + "\n"
     if task.path("train").suffix == ".json":
         text = f'{{"data": [{", ".join(lines)}]}}'
     for split in ("train", *task.dev_splits):
-        task.path(split).write_text(text, "utf-8")
+        tiny.write_split(task, split, text)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -172,8 +166,8 @@ def test_a_model_reads_files_in_the_way_that_its_training_did(tmp_path):
     numbers = {"text_column": "2", "label_column": "1"}
     task = _task(tmp_path, "own_classification", **flags, **numbers)
     path = task.path("train")
-    path.parent.mkdir(parents=True)
-    path.write_text('bad|"a|film"\ngood|"the\n""plot"""\n', "utf-8")
+    text = 'bad|"a|film"\ngood|"the\n""plot"""\n'
+    tiny.write_split(task, "train", text)
     task_description.write(tmp_path, [task])
     expected = [example.text_a for example in task.get_examples("train")]
     assert expected == ["a|film", 'the\n"plot"']

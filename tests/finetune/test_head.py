@@ -73,7 +73,7 @@ def test_outputs_losses_and_gradients_are_those_of_the_original(task):
 @pytest.mark.parametrize(
     "head",
     [
-        ClassificationHead("a", 3, "hugging_face", initializer_range=0.1),
+        ClassificationHead("a", 3, "hugging_face"),
         RegressionHead("a", "hugging_face"),
         TaggingHead("a", 3),
         make_head("a", "hugging_face", QAConfig()),

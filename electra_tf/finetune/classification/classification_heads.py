@@ -14,6 +14,7 @@ from electra_tf.model.modeling import EncoderOutput
 from electra_tf.util import seeds
 
 _DROPOUT = 0.1  # whatever the encoder's is
+_INITIALIZER_RANGE = 0.02  # of Hugging Face's layers
 
 Tensors = Mapping[str, tf.Tensor]
 
@@ -30,7 +31,6 @@ class ClassificationHead(Head):
       num_outputs: classes, C.
       kind: "electra"; or "hugging_face" for a dense layer and GELU between,
         and dropout before each layer.
-      initializer_range: of Hugging Face's layers.
 
     Call arguments:
       states: an `EncoderOutput`.
@@ -42,24 +42,18 @@ class ClassificationHead(Head):
     """
 
     def __init__(
-        self,
-        name: str,
-        num_outputs: int,
-        kind: str = "electra",
-        *,
-        initializer_range: float = 0.02,
+        self, name: str, num_outputs: int, kind: str = "electra"
     ) -> None:
         super().__init__(name=name)
         self.num_outputs = num_outputs
         self.kind = kind
-        self.initializer_range = initializer_range
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
         if self.kind == "electra":
             self.dense = layers.Linear(self.num_outputs, None, name="dense")
             self.dense.build(input_shape)
             return
-        width, scale = input_shape[-1], self.initializer_range
+        width, scale = input_shape[-1], _INITIALIZER_RANGE
         self.dense = layers.Linear(width, scale, name="dense")
         self.out_proj = layers.Linear(self.num_outputs, scale, name="out_proj")
         with keras.name_scope("classifier"):
@@ -75,8 +69,8 @@ class ClassificationHead(Head):
         x = tensor_ops.dropout(states.pooled_output, _DROPOUT, keys)  # [B, H]
         x = self.dense(x)
         if self.kind == "hugging_face":
-            second = None if keys is None else seeds.fold_in(keys, 1)
-            x = tensor_ops.dropout(tensor_ops.gelu(x), _DROPOUT, second)
+            keys = seeds.fold_in(keys, 1)
+            x = tensor_ops.dropout(tensor_ops.gelu(x), _DROPOUT, keys)
             x = self.out_proj(x)
         return {"logits": x}
 
@@ -101,14 +95,8 @@ class RegressionHead(ClassificationHead):
       "predictions": float32 [B].
     """
 
-    def __init__(
-        self,
-        name: str,
-        kind: str = "electra",
-        *,
-        initializer_range: float = 0.02,
-    ) -> None:
-        super().__init__(name, 1, kind, initializer_range=initializer_range)
+    def __init__(self, name: str, kind: str = "electra") -> None:
+        super().__init__(name, 1, kind)
 
     def call(
         self,

@@ -133,11 +133,7 @@ class RegressionTask(TextTask):
         return self.columns.value_range
 
     def _range_of_rows(self) -> tuple[float, float]:
-        """Returns the range of the training rows.
-
-        Raises:
-          UserError: if they are the same.
-        """
+        """Returns the range of the training rows, which must differ."""
         texts = [str(row.example.label) for row in self.train_rows]
         values = [value for value in map(_number, texts) if value is not None]
         if len({*values}) < 2:

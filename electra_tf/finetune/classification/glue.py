@@ -4,6 +4,7 @@ Differs: the original has no WNLI, evaluates MNLI on the matched dev split
 alone, and passes over rows it cannot read.
 """
 
+import functools
 from collections.abc import Mapping
 
 from electra_tf.data.formats.tables import Layout
@@ -13,8 +14,6 @@ from electra_tf.finetune.classification.classification_tasks import (
 )
 from electra_tf.finetune.classification.text_tasks import TextPreset
 
-_BINARY = ("0", "1")
-_ENTAILMENT = ("entailment", "not_entailment")
 _F1 = ("accuracy", "precision", "recall", "f1")
 
 
@@ -24,45 +23,46 @@ def _pair(first: int, second: int, label: int | None = None) -> Layout:
     return Layout(columns if label is None else {**columns, "label": label})
 
 
+_classes = functools.partial(TextPreset, kind=ClassificationTask)
+_yes_or_no = functools.partial(_classes, labels=("0", "1"))
+_inference = functools.partial(
+    _classes,
+    labelled=_pair(1, 2, label=-1),
+    unlabelled=_pair(1, 2),
+    labels=("entailment", "not_entailment"),
+)
+
 TASKS: Mapping[str, TextPreset] = {
     # Is a sentence acceptable?
-    "cola": TextPreset(
-        kind=ClassificationTask,
+    "cola": _yes_or_no(
         features=("sentence",),
         labelled=Layout({"text": 3, "label": 1}, num_columns=4),
         unlabelled=Layout({"text": 1}),
-        labels=_BINARY,
         metrics=("mcc", "accuracy"),
         submissions={"test": "CoLA"},
     ),
     # Is a sentence of a review positive?
-    "sst": TextPreset(
-        kind=ClassificationTask,
+    "sst": _yes_or_no(
         features=("sentence",),
         labelled=Layout({"text": 0, "label": 1}),
         unlabelled=Layout({"text": 1}),
-        labels=_BINARY,
         submissions={"test": "SST-2"},
     ),
     # Do two sentences of the news say the same?
-    "mrpc": TextPreset(
-        kind=ClassificationTask,
+    "mrpc": _yes_or_no(
         features=("sentence1", "sentence2"),
         header_names=("#1 String", "#2 String"),
         labelled=_pair(3, 4, label=0),
         unlabelled=_pair(3, 4),
-        labels=_BINARY,
         metrics=_F1,
         is_unordered=True,
         submissions={"test": "MRPC"},
     ),
     # Do two questions ask the same?
-    "qqp": TextPreset(
-        kind=ClassificationTask,
+    "qqp": _yes_or_no(
         features=("question1", "question2"),
         labelled=_pair(3, 4, label=5),
         unlabelled=_pair(1, 2),
-        labels=_BINARY,
         metrics=_F1,
         submissions={"test": "QQP"},
     ),
@@ -79,8 +79,7 @@ TASKS: Mapping[str, TextPreset] = {
         submissions={"test": "STS-B"},
     ),
     # Does a sentence follow from another?
-    "mnli": TextPreset(
-        kind=ClassificationTask,
+    "mnli": _classes(
         features=("premise", "hypothesis"),
         header_names=("sentence1", "sentence2"),
         labelled=_pair(8, 9, label=-1),
@@ -96,31 +95,19 @@ TASKS: Mapping[str, TextPreset] = {
         },
     ),
     # Does a sentence answer a question?
-    "qnli": TextPreset(
-        kind=ClassificationTask,
-        features=("question", "sentence"),
-        labelled=_pair(1, 2, label=-1),
-        unlabelled=_pair(1, 2),
-        labels=_ENTAILMENT,
-        submissions={"test": "QNLI"},
+    "qnli": _inference(
+        features=("question", "sentence"), submissions={"test": "QNLI"}
     ),
     # Does a sentence follow from a text?
-    "rte": TextPreset(
-        kind=ClassificationTask,
+    "rte": _inference(
         features=("sentence1", "sentence2"),
-        labelled=_pair(1, 2, label=-1),
-        unlabelled=_pair(1, 2),
-        labels=_ENTAILMENT,
         num_train_epochs=10.0,
         submissions={"test": "RTE"},
     ),
     # Is a pronoun what the second sentence takes it for?
-    "wnli": TextPreset(
-        kind=ClassificationTask,
+    "wnli": _inference(
         features=("sentence1", "sentence2"),
-        labelled=_pair(1, 2, label=-1),
-        unlabelled=_pair(1, 2),
-        labels=_BINARY,
+        labels=("0", "1"),
         submissions={"test": "WNLI"},
     ),
 }

@@ -15,12 +15,7 @@ from electra_tf.data.formats import prepared
 from electra_tf.data.formats.inputs import InputSpec
 from electra_tf.data.formats.rows import BadRowError, Record
 from electra_tf.data.formats.tables import Layout
-from electra_tf.finetune.examples import (
-    EID,
-    TOKENS,
-    FeatureSpec,
-    InputExample,
-)
+from electra_tf.finetune.examples import EID, TOKENS, FeatureSpec, InputExample
 from electra_tf.finetune.readers import sources
 from electra_tf.finetune.readers.sources import Source
 from electra_tf.finetune.task import Preset, Row, Task
@@ -142,11 +137,12 @@ class TextTask(Task):
         """Reads the rows of a split, with labels as they stand there."""
         needs_label = split not in self.test_splits
         is_glue = self.preset is not None
-        records = (
-            self._glue_records(split, source)
-            if is_glue
-            else self._custom_records(source, needs_label)
-        )
+        if is_glue:
+            records = self._glue_records(split, source)
+        else:
+            label = (self.columns.label_column,)
+            required = self.input_names + label * needs_label
+            records = sources.read(source, self.columns, required, label)
         rows = []
         for number, record in enumerate(records):
             with self.bad_rows.at(source.path, record.place):
@@ -157,13 +153,6 @@ class TextTask(Task):
                 )
                 rows.append(_RawExample(record.place, example))
         return rows
-
-    def _custom_records(
-        self, source: Source, needs_label: bool
-    ) -> Iterator[Record]:
-        label = (self.columns.label_column,)
-        required = self.input_names + label * needs_label
-        return sources.read(source, self.columns, required, label)
 
     def _glue_records(self, split: str, source: Source) -> Iterator[Record]:
         """Yields the rows of a split of GLUE, with our names of columns."""

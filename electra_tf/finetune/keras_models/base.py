@@ -10,13 +10,14 @@ from electra_tf.checkpoint import checkpoint_formats, loading
 from electra_tf.checkpoint.weights import ENCODER, Weights, select
 from electra_tf.config.model import BertConfig
 from electra_tf.configure_finetuning import OptimizerConfig
-from electra_tf.finetune.examples import TOKENS, FeatureSpec
+from electra_tf.finetune.examples import FeatureSpec
 from electra_tf.finetune.head import Head
 from electra_tf.finetune.keras_models.fitting import FittedDecay
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.model import optimization
 from electra_tf.model.graph_tokenization import pack_rows
 from electra_tf.model.modeling import BertModel, EncoderOutput
+from electra_tf.model.networks import IdModel
 from electra_tf.model.text_reader import (
     vocabulary_config,
     vocabulary_from_config,
@@ -30,7 +31,7 @@ Batch = Mapping[str, tf.Tensor]
 [B, L], and the columns that its head reads."""
 
 
-class ElectraModel(keras.Model):
+class ElectraModel(IdModel):
     """An encoder, with the tokenizer of its vocabulary.
 
     Args:
@@ -50,13 +51,10 @@ class ElectraModel(keras.Model):
       head: the layer on it; None of a backbone.
       tokenizer: a `TextTokenizer`.
       COLUMNS: columns that the head reads besides tokens.
-      SERVED_COLUMNS: those of them that it needs at inference, too, int32
-        sequences.
     """
 
     DEFAULT_LENGTH = 128
     COLUMNS: ClassVar[tuple[FeatureSpec, ...]] = ()
-    SERVED_COLUMNS: ClassVar[tuple[FeatureSpec, ...]] = ()
 
     def __init__(
         self,
@@ -170,10 +168,9 @@ class ElectraModel(keras.Model):
         Returns:
           "input_ids", "input_mask" and "segment_ids", int32 [B, L].
         """
-        first = self.tokenizer.tokenize_tensor(texts)
-        second = None
-        if others is not None:
-            second = self.tokenizer.tokenize_tensor(others)
+        tokenize = self.tokenizer.in_graph.tokenize
+        first = tokenize(texts)
+        second = None if others is None else tokenize(others)
         return pack_rows(first, second, self.vocabulary, self.max_seq_length)
 
     def cast(self, inputs: Batch) -> dict[str, tf.Tensor]:
@@ -209,9 +206,9 @@ class ElectraModel(keras.Model):
             inputs["input_ids"],
             inputs["input_mask"],
             inputs["segment_ids"],
-            None if keys is None else seeds.fold_in(keys, 0),
+            seeds.fold_in(keys, 0),
         )
-        return states, None if keys is None else seeds.fold_in(keys, 1)
+        return states, seeds.fold_in(keys, 1)
 
     def freeze(self, num_layers: int | None = None) -> None:
         """Excludes the lower layers from training; compile afterwards.
@@ -290,33 +287,6 @@ class ElectraModel(keras.Model):
                 rates.layerwise_lr_decay,
                 config.num_hidden_layers,
             ),
-        )
-
-    def export(
-        self,
-        filepath: str,
-        *arguments: Any,  # noqa: ANN401 (those of Keras)
-        input_signature: Any = None,  # noqa: ANN401
-        **options: Any,  # noqa: ANN401
-    ) -> None:
-        """Writes a SavedModel that runs without electra_tf.
-
-        Args:
-          filepath: its directory.
-          *arguments: of `keras.Model.export`.
-          input_signature: specs of its inputs. Default: "input_ids",
-            "input_mask", "segment_ids" and `SERVED_COLUMNS`, int32, batches
-            of any size and length.
-          **options: of `keras.Model.export`.
-        """
-        columns = [spec.name for spec in (*TOKENS, *self.SERVED_COLUMNS)]
-        default = {
-            name: keras.InputSpec(dtype="int32", shape=(None, None), name=name)
-            for name in ("input_mask", *columns)
-        }
-        signature = input_signature or [default]
-        super().export(
-            filepath, *arguments, input_signature=signature, **options
         )
 
     def get_config(self) -> dict[str, Any]:

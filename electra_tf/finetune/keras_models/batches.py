@@ -125,10 +125,7 @@ def check_rows(data: tf.data.Dataset) -> None:
 
 
 def weigh_inputs(
-    rows: Sequence[dict[str, Any]],
-    weights: np.ndarray,
-    count: int,
-    name: str,
+    rows: Sequence[dict[str, Any]], weights: np.ndarray, count: int, name: str
 ) -> None:
     """Multiplies the weights of rows by those of their inputs.
 

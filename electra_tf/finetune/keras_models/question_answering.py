@@ -13,8 +13,8 @@ from electra_tf.config.model import BertConfig
 from electra_tf.config.qa import QAConfig
 from electra_tf.data.formats.rows import BadRowError
 from electra_tf.finetune.examples import TOKENS, FeatureSpec, QAExample
+from electra_tf.finetune.finetuned import Finetuned
 from electra_tf.finetune.keras_models.base import Batch
-from electra_tf.finetune.keras_models.finetuned import Finetuned
 from electra_tf.finetune.keras_models.fitting import mean_over_batch
 from electra_tf.finetune.keras_models.inputs import check_count, columns_of
 from electra_tf.finetune.keras_models.task_model import BATCH_SIZE, TaskModel
@@ -100,32 +100,18 @@ class ElectraQA(TaskModel):
     def options_of(cls, found: Finetuned) -> dict[str, Any] | None:
         if "dense_1" not in found.modules:
             return None
-        if not found.config:  # of Hugging Face
+        if not found.description:  # of Hugging Face
             is_plain = {*found.modules} == {"dense", "dense_1"}
             return {"head": "hugging_face"} if is_plain else None
+        config = found.description["config"]
         return {
             "has_unanswerable": found.metadata["has_unanswerable"],
-            "head": found.config["task"]["head"],
-            "qa": found.config["qa"],
+            "head": config["task"]["head"],
+            "qa": config["qa"],
         }
 
     def compile_defaults(self) -> dict[str, Any]:
         return {"loss": None}
-
-    def compile(
-        self,
-        optimizer: str | keras.optimizers.Optimizer,
-        loss: Any = "auto",  # noqa: ANN401 (as Keras has it)
-        **arguments: Any,  # noqa: ANN401
-    ) -> None:
-        """Configures training; the loss is that of the head."""
-        if loss not in ("auto", None):
-            raise UserError(
-                "`loss` must be left out: it is the one of the head. Received: "
-                f"loss={loss!r}. Subclass ElectraQA and write compute_loss for "
-                "one of your own."
-            )
-        super().compile(optimizer, loss, **arguments)
 
     def rows(self, x: Questions, y: Answers | None = None) -> Iterator[Row]:
         examples = self._examples(x, y)
@@ -160,8 +146,7 @@ class ElectraQA(TaskModel):
     ) -> QAExample:
         places = () if answer is None else (_place(answer, eid),)
         texts = tuple(place.text for place in places)
-        is_impossible = not places
-        asked = Question(str(eid), question, texts, places, is_impossible)
+        asked = Question(str(eid), question, texts, places, not places)
         try:
             made = qa_reading.example(eid, context, asked)
             if places and not made.is_found:

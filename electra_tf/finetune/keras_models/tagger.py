@@ -7,9 +7,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from electra_tf.checkpoint.checkpoint_formats import format_of
 from electra_tf.config.model import BertConfig
 from electra_tf.finetune.examples import FeatureSpec
-from electra_tf.finetune.keras_models.finetuned import Finetuned
+from electra_tf.finetune.finetuned import Finetuned
 from electra_tf.finetune.keras_models.fitting import mean_over_batch
 from electra_tf.finetune.keras_models.inputs import (
     Labels,
@@ -108,9 +109,7 @@ class ElectraTagger(TaskModel):
     KIND: ClassVar[str] = TaggingTask.KIND
     IS_BY_TOKEN: ClassVar[bool] = True
     COLUMNS: ClassVar[tuple[FeatureSpec, ...]] = tagging_rows.COLUMNS
-    SERVED_COLUMNS: ClassVar[tuple[FeatureSpec, ...]] = (
-        tagging_rows.POSITIONS,
-    )
+    SERVED = (*TaskModel.SERVED, "labeled_positions")
     TARGETS: ClassVar[tuple[FeatureSpec, ...]] = (
         FeatureSpec("labels", is_sequence=True),
     )
@@ -142,7 +141,7 @@ class ElectraTagger(TaskModel):
         return {
             "num_tags": found.num_outputs,
             "labels": found.labels,
-            "segment_id": int(found.source_format != "hf"),
+            "segment_id": int(format_of(found.directory) != "hf"),
         }
 
     def compile_defaults(self) -> dict[str, Any]:
@@ -206,8 +205,8 @@ class ElectraTagger(TaskModel):
         size = arguments.pop("batch_size", None) or BATCH_SIZE
         rows = list(self.rows(x))
         outputs = self.predict_rows(rows, size, **arguments)
-        shape = (self.classes.count,)
-        found = [np.zeros((len(words), *shape), np.float32) for words in x]
+        count = self.classes.count
+        found = [np.zeros((len(words), count), np.float32) for words in x]
         for row, logits in zip(rows, outputs, strict=True):
             places = np.flatnonzero(row["labels_mask"])
             found[row["eid"]][row["first_word"] + places] = logits[places]
@@ -240,11 +239,7 @@ class ElectraTagger(TaskModel):
 
 
 def _checked(sentences: Sentences) -> Sentences:
-    """Checks that sentences are sequences of words.
-
-    Raises:
-      UserError: naming the first that is not.
-    """
+    """Refuses sentences that are no sequences of words."""
     check_sequence(sentences, "Sentences must be sequences of words")
     if not len(sentences):
         raise UserError(

@@ -8,11 +8,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from electra_tf.finetune import finetuned
 from electra_tf.finetune.examples import TOKENS, FeatureSpec
-from electra_tf.finetune.keras_models import batches, finetuned, fitting
+from electra_tf.finetune.finetuned import Finetuned
+from electra_tf.finetune.keras_models import batches, fitting
 from electra_tf.finetune.keras_models.base import Batch, ElectraModel
 from electra_tf.finetune.keras_models.batches import Data, RowBatches
-from electra_tf.finetune.keras_models.finetuned import Finetuned
 from electra_tf.finetune.keras_models.inputs import Labels, columns_of
 from electra_tf.finetune.task import Row
 from electra_tf.util.errors import UserError
@@ -70,7 +71,10 @@ class TaskModel(ElectraModel, abc.ABC):
 
     @abc.abstractmethod
     def compile_defaults(self) -> dict[str, Any]:
-        """Returns the default loss and metrics of `compile`."""
+        """Returns the default loss and metrics of `compile`.
+
+        A loss of None is that of the head, and there is no other.
+        """
 
     @classmethod
     @abc.abstractmethod
@@ -106,7 +110,7 @@ class TaskModel(ElectraModel, abc.ABC):
         Raises:
           UserError: if it cannot be read, or the head is of another task.
         """
-        found = finetuned.read(path, task, vocab_file=vocab_file)
+        found = finetuned.read(path, vocab_file=vocab_file).of_task(task)
         known = cls.options_of(found)
         if known is None or found.kind not in ("", cls.KIND):
             raise UserError(
@@ -164,14 +168,21 @@ class TaskModel(ElectraModel, abc.ABC):
           **arguments: of `keras.Model.compile`.
 
         Raises:
-          UserError: if the loss or a metric takes logits for probabilities.
+          UserError: if the loss or a metric takes logits for probabilities,
+            or if a loss is given where it is the head's.
         """
-        weighted = arguments.get("weighted_metrics")
-        fitting.check_logits(loss, (metrics, weighted))
         defaults = self.compile_defaults()
         default_loss = defaults.pop("loss")
         if isinstance(loss, str) and loss == "auto":
             loss = default_loss
+        if loss is not None and default_loss is None:
+            raise UserError(
+                "`loss` must be left out: it is the one of the head. Received: "
+                f"loss={loss!r}. Subclass {type(self).__name__} and write "
+                "compute_loss for one of your own."
+            )
+        weighted = arguments.get("weighted_metrics")
+        fitting.check_logits(loss, (metrics, weighted))
         if isinstance(metrics, str) and metrics == "auto":
             arguments = {**defaults, **arguments}
         elif metrics and self.WEIGHT.is_sequence:

@@ -18,8 +18,8 @@ from electra_tf.finetune.classification.classification_tasks import (
     RegressionTask,
 )
 from electra_tf.finetune.examples import FeatureSpec
+from electra_tf.finetune.finetuned import Finetuned
 from electra_tf.finetune.keras_models.base import Batch
-from electra_tf.finetune.keras_models.finetuned import Finetuned
 from electra_tf.finetune.keras_models.inputs import (
     Labels,
     Texts,
@@ -307,10 +307,7 @@ class ElectraRegressor(TextModel):
         return {"value_range": tuple(value_range), "head": found.head}
 
     def compile_defaults(self) -> dict[str, Any]:
-        return {
-            "loss": keras.losses.MeanSquaredError(),
-            "metrics": ["mae"],
-        }
+        return {"loss": keras.losses.MeanSquaredError(), "metrics": ["mae"]}
 
     def _targets(self, y: Sequence, count: int) -> list[float]:
         targets = super()._targets(y, count)

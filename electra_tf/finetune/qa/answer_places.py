@@ -9,6 +9,7 @@ from typing import NamedTuple, Self
 
 import tensorflow as tf
 
+from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.model.characters import (
     character_bytes,
     num_characters,
@@ -21,7 +22,7 @@ from electra_tf.model.graph_tokenization import (
     without_invalid_bytes,
 )
 from electra_tf.model.sentencepiece_model import WORD_INDICATOR
-from electra_tf.model.tokenization import SUFFIX_INDICATOR, Vocabulary
+from electra_tf.model.tokenization import SUFFIX_INDICATOR
 
 _SPACES = " \t\r\n\u202f"  # between words, as in `qa_reading.Context`
 _BETWEEN_WORDS = f"[{_SPACES}]+"
@@ -96,12 +97,11 @@ class PlaceFinder:
 
     Args:
       tokenizer: that the tokens are from.
-      vocabulary: of it.
     """
 
-    def __init__(self, tokenizer: Tokenizer, vocabulary: Vocabulary) -> None:
-        self._tokenizer = tokenizer
-        self._vocabulary = vocabulary
+    def __init__(self, tokenizer: TextTokenizer) -> None:
+        self._tokenizer = tokenizer.in_graph
+        self._vocabulary = tokenizer.vocabulary
 
     def find(
         self,
@@ -149,11 +149,8 @@ class PlaceFinder:
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns the first byte of what became tokens, and how many bytes.
 
-        It is `answer_spans.get_final_text`.
-
-        Args:
-          text: string [B], of whole words.
-          tokens: string [B], a part of it after normalization.
+        It is `answer_spans.get_final_text` of whole words, string [B], and of
+        a part of them after normalization.
         """
         normal = self._tokenizer.normalize(text)
         starts, ends = character_bytes(text, without=_SPACES)
@@ -171,11 +168,7 @@ class PlaceFinder:
 
 
 def _find(text: tf.Tensor, part: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Finds the first place of a part in each text.
-
-    Returns:
-      What stands before it, string [B], and whether it is there, bool [B].
-    """
+    """Returns what stands before a part of each text, and if it is there."""
 
     def find(pair: tuple[tf.Tensor, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
         pieces = tf.strings.split(pair[0][tf.newaxis], sep=pair[1]).values
@@ -189,13 +182,7 @@ def _find(text: tf.Tensor, part: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def _places(text: tf.Tensor, start: tf.Tensor, end: tf.Tensor) -> Places:
-    """Describes parts of texts.
-
-    Args:
-      text: string [B].
-      start: int32 [B], their first bytes.
-      end: int32 [B], one past their last.
-    """
+    """Describes the parts of texts between two bytes, int32 [B] each."""
     part = without_invalid_bytes(tf.strings.substr(text, start, end - start))
     before, upto = (
         tf.strings.length(

@@ -150,7 +150,7 @@ class ContextSearch:
         in_context = (places >= 0) & (places < windows.sizes[:, tf.newaxis])
         can_start = in_context & is_max_context(windows, places)
         outputs = self.outputs(ids)
-        scores, first, last = best_spans(
+        scores, first, last = _best_spans(
             outputs, in_context, can_start, self.config
         )
         shift = windows.starts - offsets
@@ -209,7 +209,7 @@ def is_max_context(windows: Windows, places: tf.Tensor) -> tf.Tensor:
     return tf.argmax(scores, -1, tf.int32) == reach
 
 
-def best_spans(
+def _best_spans(
     outputs: Tensors,
     in_context: tf.Tensor,
     can_start: tf.Tensor,
@@ -217,15 +217,8 @@ def best_spans(
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Returns the best span of each row, as `answer_spans.find_spans`.
 
-    Args:
-      outputs: of a head.
-      in_context: bool [R, L].
-      can_start: bool [R, L].
-      config: of question answering.
-
-    Returns:
-      Its score, float32 [R], -inf where there is no span, and the columns of
-      its first and its last token, int32 [R]; of equals the first in the beam.
+    That is its score, float32 [R], -inf where there is no span, and the columns
+    of its first and its last token, int32 [R]; of equals the first in the beam.
     """
     starts, ends, start_scores, end_scores = _beam(outputs, in_context, config)
     lengths = ends - starts[..., tf.newaxis] + 1  # [R, K, K]
@@ -277,9 +270,7 @@ def _beam(
 def _best_of_groups(spans: BestSpans, counts: tf.Tensor) -> BestSpans:
     """Returns the best span of each question, and its least score of none.
 
-    Args:
-      spans: of all windows, [W].
-      counts: int32 [B], windows of each question, at least 1.
+    Each has int32 [B] windows, at least 1, one after the other in `spans`.
     """
     grouped = tf.RaggedTensor.from_row_lengths(spans.scores, counts)
     scores = tf.pad(

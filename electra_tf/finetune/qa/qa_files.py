@@ -9,7 +9,7 @@ import dataclasses
 import pathlib
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from electra_tf.config.columns import ColumnsConfig
 from electra_tf.data.formats.contents import JSON_LINES
@@ -22,12 +22,7 @@ from electra_tf.data.formats.rows import (
     parse_json,
 )
 from electra_tf.finetune.examples import QAExample
-from electra_tf.finetune.qa.qa_reading import (
-    Answer,
-    Context,
-    Question,
-    example,
-)
+from electra_tf.finetune.qa.qa_reading import Answer, Context, Question, example
 from electra_tf.finetune.readers import sources
 from electra_tf.finetune.readers.sources import Source
 from electra_tf.util import files
@@ -40,11 +35,8 @@ _ID = "id"
 _INTEGER = re.compile(r"\d{1,18}")
 
 
-class _Paragraph(NamedTuple):
-    """A context with its questions: its place in the file, and JSON."""
-
-    place: int | str
-    content: Json
+_Paragraph = tuple[int | str, Json]
+"""The place in the file of a context with its questions, and their JSON."""
 
 
 @dataclasses.dataclass
@@ -132,7 +124,7 @@ class QuestionReader:
         return question
 
     def _is_lost(self, made: QAExample) -> bool:
-        """Says whether there is an answer to learn that is not found."""
+        """Returns whether the answer to learn is not found."""
         return self.is_training and bool(made.answer_text) and not made.is_found
 
     def _check_name(self, name: str) -> None:
@@ -201,7 +193,7 @@ def _name(content: Json) -> str:
 
 
 def _not_there(made: QAExample, question: Question) -> str:
-    """Says that an answer does not stand where it should."""
+    """Returns the problem of an answer that is not at its place."""
     start = question.places[0].start
     there = made.context[start : start + len(made.answer_text)]
     return (
@@ -211,11 +203,7 @@ def _not_there(made: QAExample, question: Question) -> str:
 
 
 def _squad_paragraphs(path: pathlib.Path) -> Iterator[_Paragraph]:
-    """Yields the paragraphs of a file of SQuAD 1.1 or 2.0.
-
-    Raises:
-      UserError: if it is none.
-    """
+    """Yields the paragraphs of a file of SQuAD 1.1 or 2.0."""
     content = sources.read_bytes(path)
     try:
         whole = files.parse_json(content)
@@ -226,7 +214,7 @@ def _squad_paragraphs(path: pathlib.Path) -> Iterator[_Paragraph]:
         for i, article in enumerate(articles, start=1):
             paragraphs = of_json(i, article).items("paragraphs")
             for j, content in enumerate(paragraphs, start=1):
-                yield _Paragraph(f"article {i}, paragraph {j}", content)
+                yield f"article {i}, paragraph {j}", content
     except BadRowError as error:
         raise UserError(
             f"{path} must be in the format of SQuAD: data, a list of articles "
@@ -235,11 +223,7 @@ def _squad_paragraphs(path: pathlib.Path) -> Iterator[_Paragraph]:
 
 
 def _squad_question(content: Record) -> Question:
-    """Reads a question of SQuAD.
-
-    Raises:
-      BadRowError: saying what is wrong.
-    """
+    """Reads a question of SQuAD."""
     places = []
     for answer in content.items("answers", is_optional=True):
         row = of_json(0, answer)
@@ -256,11 +240,7 @@ def _squad_question(content: Record) -> Question:
 def _mrqa_paragraphs(
     path: pathlib.Path, bad_rows: BadRows
 ) -> Iterator[_Paragraph]:
-    """Yields the paragraphs of a file of MRQA's shared task of 2019.
-
-    Raises:
-      UserError: if a line is none.
-    """
+    """Yields the paragraphs of a file of MRQA's shared task of 2019."""
     for line in sources.read_lines(path):
         if line.text is not None and not line.text.strip():
             continue
@@ -268,11 +248,11 @@ def _mrqa_paragraphs(
         with bad_rows.at(path, line.number):
             content = parse_json(line.text)
         if not (isinstance(content, dict) and "header" in content):
-            yield _Paragraph(line.number, content)
+            yield line.number, content
 
 
 def _is_mrqa(path: pathlib.Path) -> bool:
-    """Says whether the first JSON of a file is a header or context of MRQA."""
+    """Returns whether a file begins with a header or context of MRQA."""
     for line in sources.read_lines(path):
         try:
             content = parse_json(line.text)
@@ -285,11 +265,7 @@ def _is_mrqa(path: pathlib.Path) -> bool:
 
 
 def _mrqa_question(content: Record) -> Question:
-    """Reads a question of MRQA.
-
-    Raises:
-      BadRowError: saying what is wrong.
-    """
+    """Reads a question of MRQA."""
     found = content.items("detected_answers", is_optional=True)
     answers = content.items("answers", is_optional=True)
     return Question(

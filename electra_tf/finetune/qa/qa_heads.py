@@ -5,7 +5,9 @@ Source: the original's finetune/qa/qa_tasks.py.
 Letters in shapes: B rows, L tokens, H hidden, K places in a beam.
 """
 
+import dataclasses
 from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import keras
 import tensorflow as tf
@@ -29,7 +31,6 @@ class QAHead(Head):
 
     Args:
       name: of the task.
-      initializer_range: of the layers; None for Glorot uniform.
 
     Call arguments:
       states: an `EncoderOutput`.
@@ -45,13 +46,12 @@ class QAHead(Head):
       `PASSED_ON` as they came; further outputs see the head.
     """
 
-    def __init__(
-        self, name: str, initializer_range: float | None = None
-    ) -> None:
+    INITIALIZER_RANGE: ClassVar[float | None] = None  # Glorot uniform
+
+    def __init__(self, name: str) -> None:
         super().__init__(name=name)
-        self.initializer_range = initializer_range
-        self.start = layers.Linear(1, initializer_range, name="dense")
-        self.end = layers.Linear(1, initializer_range, name="dense_1")
+        self.start = layers.Linear(1, self.INITIALIZER_RANGE, name="dense")
+        self.end = layers.Linear(1, self.INITIALIZER_RANGE, name="dense_1")
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
         self.start.build(input_shape)
@@ -139,11 +139,9 @@ class HuggingFaceQAHead(QAHead):
 
     Args:
       name: of the task.
-      initializer_range: of the layer.
     """
 
-    def __init__(self, name: str, *, initializer_range: float = 0.02) -> None:
-        super().__init__(name, initializer_range)
+    INITIALIZER_RANGE = 0.02
 
     def is_allowed(self, features: Tensors) -> tf.Tensor:
         return tf.cast(features["input_mask"], tf.float32)
@@ -155,34 +153,29 @@ class IndependentQAHead(QAHead):
 
     Args:
       name: of the task.
-      answerable_classifier: see `QAConfig`, as all that follow.
-      answerable_uses_start_logits: what the classifier sees.
-      answerable_weight: of its loss.
+      qa: fields of a `QAConfig`.
 
     Returns:
       As `QAHead`, and "answerable_logit", float32 [B], more where there is no
       answer, if there is the classifier.
     """
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        answerable_classifier: bool = True,
-        answerable_uses_start_logits: bool = True,
-        answerable_weight: float = QAConfig.answerable_weight,
-    ) -> None:
+    def __init__(self, name: str, qa: Mapping[str, Any]) -> None:
         super().__init__(name)
-        self.answerable_classifier = answerable_classifier
-        self.answerable_uses_start_logits = answerable_uses_start_logits
-        self.answerable_weight = answerable_weight
+        self.qa = dict(qa)
+        self.config = QAConfig(**qa)
+
+    @property
+    def answerable_classifier(self) -> bool:
+        """Whether there is the classifier."""
+        return self.config.answerable_classifier
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
         super().build(input_shape)
         if not self.answerable_classifier:
             return
         width, name = input_shape[-1], "dense_2"
-        if self.answerable_uses_start_logits:
+        if self.config.answerable_uses_start_logits:
             self.answerable_hidden = layers.Linear(_HIDDEN, None, name=name)
             self.answerable_hidden.build((None, 2 * width))
             width, name = _HIDDEN, "dense_3"
@@ -207,7 +200,7 @@ class IndependentQAHead(QAHead):
     ) -> tf.Tensor:
         """Returns how sure it is that there is no answer, float32 [B]."""
         x = tokens[:, 0]  # [B, H]
-        if self.answerable_uses_start_logits:
+        if self.config.answerable_uses_start_logits:
             weights = tf.nn.softmax(start_logits)
             start = tf.einsum("bl,blh->bh", weights, tokens)
             x = self.answerable_hidden(tf.concat([x, start], -1))
@@ -218,7 +211,7 @@ class IndependentQAHead(QAHead):
         losses = super().losses(outputs, features)
         if not self.answerable_classifier:
             return losses
-        return losses + self.answerable_weight * (
+        return losses + self.config.answerable_weight * (
             tf.nn.sigmoid_cross_entropy_with_logits(
                 tf.cast(features["is_impossible"], tf.float32),
                 outputs["answerable_logit"],
@@ -238,12 +231,7 @@ class JointQAHead(IndependentQAHead):
     memory as there are; and half of the layer of the pair, that of the token
     that may be the end, is computed once.
 
-    Args:
-      name: of the task.
-      beam_size: starts that are tried, and ends of each, K.
-      answerable_classifier: see `IndependentQAHead`, as all that follow.
-      answerable_uses_start_logits: what the classifier sees.
-      answerable_weight: of its loss.
+    Args: see `IndependentQAHead`.
 
     Returns:
       As the base; the end's logits are those for the right start, and not
@@ -254,23 +242,6 @@ class JointQAHead(IndependentQAHead):
       tokens are filled up with places at [CLS] of probability 0. Without a
       classifier also "null_log_prob", float32 [B], of the span at [CLS].
     """
-
-    def __init__(
-        self,
-        name: str,
-        *,
-        beam_size: int = QAConfig.beam_size,
-        answerable_classifier: bool = True,
-        answerable_uses_start_logits: bool = True,
-        answerable_weight: float = QAConfig.answerable_weight,
-    ) -> None:
-        super().__init__(
-            name,
-            answerable_classifier=answerable_classifier,
-            answerable_uses_start_logits=answerable_uses_start_logits,
-            answerable_weight=answerable_weight,
-        )
-        self.beam_size = beam_size
 
     def build_end(self, width: int) -> None:
         self.hidden = layers.Linear(_HIDDEN, None, name="qa_hidden")
@@ -300,9 +271,10 @@ class JointQAHead(IndependentQAHead):
             outputs["end_logits"] = logits(features["start_positions"])
         if is_training:
             return outputs
-        start_scores, starts = _top(start_logits, self.beam_size)
+        count = self.config.beam_size  # K
+        start_scores, starts = _top(start_logits, count)
         end_scores, ends = tf.map_fn(
-            lambda starts: _top(logits(starts), self.beam_size),
+            lambda starts: _top(logits(starts), count),
             tf.transpose(starts),  # [K, B]
             fn_output_signature=(tf.float32, tf.int32),
             parallel_iterations=1,
@@ -323,12 +295,7 @@ class JointQAHead(IndependentQAHead):
 
 
 def _top(logits: tf.Tensor, count: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the log probabilities of the best K places, and the places.
-
-    Args:
-      logits: float32 [B, L].
-      count: K.
-    """
+    """Returns the log probabilities of the best places, and these, [B, K]."""
     length = tensor_ops.shape_of(logits)[1]
     found = tf.math.top_k(tf.nn.log_softmax(logits), tf.minimum(count, length))
     missing = [[0, 0], [0, count - tf.minimum(count, length)]]
@@ -339,24 +306,15 @@ def _top(logits: tf.Tensor, count: int) -> tuple[tf.Tensor, tf.Tensor]:
     )
 
 
-def make_head(
-    name: str, kind: str, config: QAConfig, *, initializer_range: float = 0.02
-) -> QAHead:
+def make_head(name: str, kind: str, config: QAConfig) -> QAHead:
     """Makes the head of a configuration.
 
     Args:
       name: of the task.
       kind: "electra" or "hugging_face".
       config: of question answering.
-      initializer_range: of Hugging Face's layer.
     """
     if kind == "hugging_face":
-        return HuggingFaceQAHead(name, initializer_range=initializer_range)
-    answerable = {
-        "answerable_classifier": config.answerable_classifier,
-        "answerable_uses_start_logits": config.answerable_uses_start_logits,
-        "answerable_weight": config.answerable_weight,
-    }
-    if config.joint_prediction:
-        return JointQAHead(name, beam_size=config.beam_size, **answerable)
-    return IndependentQAHead(name, **answerable)
+        return HuggingFaceQAHead(name)
+    kind = JointQAHead if config.joint_prediction else IndependentQAHead
+    return kind(name, dataclasses.asdict(config))

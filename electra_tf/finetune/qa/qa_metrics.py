@@ -144,16 +144,10 @@ def _best_scores(
 def _best_threshold(
     gains: np.ndarray, odds: np.ndarray, unanswered: int
 ) -> tuple[float, float]:
-    """Finds up to which odds it is best to answer.
+    """Returns the best score, and the greatest odds that are answered.
 
-    Args:
-      gains: float [n], what answering a question adds to the score.
-      odds: float [n].
-      unanswered: the score of no answers at all.
-
-    Returns:
-      The best score, and the greatest odds that are answered; 0 if none are,
-      as the official script has it.
+    These are 0 if none are, as the official script has it. To answer a question
+    adds its gain to the score of no answers at all.
     """
     order = np.argsort(odds, kind="stable")
     scores = unanswered + np.cumsum(gains[order])

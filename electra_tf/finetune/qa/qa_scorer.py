@@ -347,15 +347,9 @@ def _joined(outputs: Sequence[Outputs], name: str) -> np.ndarray:
 def _log_mean(
     keys: np.ndarray, log_probs: np.ndarray, count: int
 ) -> np.ndarray:
-    """Averages probabilities that have the same key in the same row.
+    """Averages probabilities [n, ...] of the same key in the same row.
 
-    Args:
-      keys: int [n, ...], at least 0.
-      log_probs: float32 [n, ...], of each.
-      count: models, each of which has a key at most once in a row.
-
-    Returns:
-      float32 [n, ...], the logarithm of the mean.
+    Each of `count` models has a key, at least 0, at most once in a row.
     """
     n = len(keys)
     keys = keys.reshape(n, -1).astype(np.int64)

@@ -37,7 +37,7 @@ class Evaluations:
         files.write_json(self._path, self._all)
 
     def has(self, step: int) -> bool:
-        """Says whether there is one of a step."""
+        """Returns whether a step was evaluated."""
         return any(evaluation["step"] == step for evaluation in self._all)
 
     def add(self, evaluation: Evaluation) -> None:
@@ -62,7 +62,7 @@ class Evaluations:
 
     @property
     def patience_is_over(self) -> bool:
-        """Whether the score, whatever the loss, has long got no better."""
+        """Whether `--early_stopping` evaluations had no better score."""
         patience = self._experiment.config.training.early_stopping
         if not (patience and self._all):
             return False

@@ -25,7 +25,7 @@ _RARE = 0.05
 update takes as long as dozens of them."""
 
 ALL_TASKS = "all"
-"""Stands among the splits of several tasks, with `MEAN`."""
+"""Title of the mean over tasks, among those of their splits."""
 MEAN = "mean"
 """The mean of the tasks' main metrics."""
 
@@ -37,10 +37,10 @@ class Split(NamedTuple):
     """A split to evaluate or to predict.
 
     Attributes:
-      task: of it.
+      task: whose split it is.
       name: of the split.
-      title: that its metrics have: the name; of several tasks, with the
-        task's before it.
+      title: of its metrics: the name, in a run on several tasks after the
+        task's.
       examples: in order.
       features: their rows.
     """
@@ -213,10 +213,8 @@ class Experiment(NamedTuple):
         Returns:
           int64 [num_train_steps]; few different ones.
         """
-        schedule, size = (
-            self.task_schedule(seed),
-            self.config.training.train_batch_size,
-        )
+        schedule = self.task_schedule(seed)
+        size = self.config.training.train_batch_size
         lengths = np.zeros(schedule.size, np.int64)
         for number, data in enumerate(self.tasks):
             is_its = schedule == number

@@ -54,7 +54,7 @@ class Confusion(NamedTuple):
 
     @property
     def title(self) -> str:
-        """Says of what it is."""
+        """Task, split and trial."""
         return f"{self.task_name} {self.split}, trial {self.trial}"
 
 
@@ -197,13 +197,7 @@ def table(
 def _short_table(
     task_name: str, result: Mapping[str, Any], majority: Metrics
 ) -> str:
-    """Writes a line for each metric of a trial, and a column for each split.
-
-    Args:
-      task_name: of the trial.
-      result: of the trial.
-      majority: as of `table`; it stands beside the trial's metrics.
-    """
+    """Writes a line for each metric, and columns for splits and majority."""
     metrics = result["metrics"]
     columns = []
     for split in metrics:

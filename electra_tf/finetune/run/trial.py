@@ -269,9 +269,8 @@ class Trial:
             for split, values in evaluation["metrics"].items()
         ]
         step, last = evaluation["step"], self.experiment.num_train_steps
-        return f"Trial {self.number}, step {step:,} of {last:,}: " + "; ".join(
-            texts
-        )
+        where = f"Trial {self.number}, step {step:,} of {last:,}"
+        return f"{where}: {'; '.join(texts)}"
 
     def _batches(self, step: int) -> training_utils.Batches:
         """Makes iterators over each replica's batches, from a step on."""
@@ -296,13 +295,7 @@ class Trial:
     def _task_batches(
         self, data: TaskData, steps: np.ndarray, length: int
     ) -> Iterator:
-        """Returns an iterator over each replica's rows of a task.
-
-        Args:
-          data: of the task.
-          steps: int [n], numbers of its global batches to make.
-          length: of their rows.
-        """
+        """Returns an iterator over each replica's rows of some batches."""
 
         def name(batch: Batch) -> dict[str, Batch]:
             return {data.task.name: batch}

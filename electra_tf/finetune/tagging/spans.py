@@ -8,8 +8,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from electra_tf.data.formats.rows import BadRowError
-
 ENCODINGS = ("BIOES", "BIO", "IOB1")
 """The encodings of spans that are told apart and written, see `get_tags`."""
 
@@ -94,19 +92,6 @@ def find_encoding(sentences: Iterable[Sequence[str]]) -> str:
             starts[place] += kind not in ("", kind_before)
             kind_before = kind
     return "IOB1" if starts["I"] > starts["B"] else "BIO"
-
-
-def check_span_tag(tag: str) -> None:
-    """Refuses what says nothing about spans.
-
-    Raises:
-      BadRowError: saying what such a tag is.
-    """
-    if not is_span_tag(tag):
-        raise BadRowError(
-            "A tag must be O, or B, I, E or S with a dash and a kind. "
-            f"Received: {tag!r}."
-        )
 
 
 def is_span_tag(tag: str) -> bool:

@@ -17,10 +17,7 @@ from electra_tf.finetune.scorer import (
     mean,
     mean_log_probabilities,
 )
-from electra_tf.finetune.tagging.spans import (
-    get_span_labels,
-    get_tags,
-)
+from electra_tf.finetune.tagging.spans import get_span_labels, get_tags
 
 
 class AccuracyScorer(Scorer):

@@ -10,14 +10,13 @@ from electra_tf.finetune.examples import FeatureSpec
 from electra_tf.finetune.preprocessing import TextTokenizer, join
 from electra_tf.finetune.task import Row
 
-POSITIONS = FeatureSpec("labeled_positions", is_sequence=True)
-"""Position of the first token of each word."""
 COLUMNS = (
     FeatureSpec("first_word"),
     FeatureSpec("labels_mask", is_float=True, is_sequence=True),
-    POSITIONS,
+    FeatureSpec("labeled_positions", is_sequence=True),
 )
-"""Columns besides tokens, as `TaggingHead` reads them."""
+"""Columns besides tokens, as `TaggingHead` reads them; the last one is where
+the first token of each word stands."""
 
 
 class Window(NamedTuple):

@@ -30,7 +30,6 @@ from electra_tf.finetune.readers import sources
 from electra_tf.finetune.readers.sources import Source
 from electra_tf.finetune.tagging import tagging_rows
 from electra_tf.finetune.tagging.spans import (
-    check_span_tag,
     find_encoding,
     get_span_labels,
     get_tags,
@@ -228,8 +227,11 @@ class TaggingTask(Task):
         Raises:
           BadRowError: saying what a tag is.
         """
-        if self.is_spans:
-            check_span_tag(tag)
+        if self.is_spans and not is_span_tag(tag):
+            raise BadRowError(
+                "A tag must be O, or B, I, E or S with a dash and a kind. "
+                f"Received: {tag!r}."
+            )
         name = self._name(tag)
         if not self.preset and name and name not in self.names:
             what = "A span's kind" if self.is_spans else "A tag"

@@ -62,8 +62,7 @@ def _row(name, header, label):
 def _write(task, split, rows, header=None):
     header = rows[0] if header is None else header  # as many columns
     text = "".join(f"{line}\n" for line in (*filter(None, [header]), *rows))
-    task.directory.mkdir(parents=True, exist_ok=True)
-    task.path(split).write_text(text, "utf-8")
+    tiny.write_split(task, split, text)
 
 
 @pytest.mark.parametrize("name", HEADERS)

@@ -51,22 +51,19 @@ def test_classes_have_numbers_and_labels():
     assert factors.tolist() == [0.5, 3]
 
 
-@pytest.mark.parametrize("label", ["fine", 2, -1, 0.5, None, float("nan")])
-def test_a_label_that_there_is_not_is_named(label):
-    message = f"0 to 1, or one of bad, good. Received: {label!r} at 7"
-    with pytest.raises(UserError, match=message):
-        Labels(2, ("bad", "good")).number(label, "7")
-
-
 @pytest.mark.parametrize(
     ("label", "message"),
     [
+        *(
+            (x, f"0 to 1, or one of bad, good. Received: {x!r} at 7")
+            for x in ("fine", 2, -1, 0.5, None, float("nan"))
+        ),
         (b"good", "Received: b'good' at 7. Decode it: label.decode()"),
         ([0, 1], r"Received: \[0, 1\] at 7. Give the number .*argmax"),
         ([0.0, 1.0], "argmax"),
     ],
 )
-def test_the_way_from_another_form_of_a_label_is_told(label, message):
+def test_a_label_that_there_is_not_is_named_with_the_way_out(label, message):
     with pytest.raises(UserError, match=message):
         Labels(2, ("bad", "good")).number(label, "7")
 

@@ -12,12 +12,7 @@ from electra_tf.config.qa import QAConfig
 from electra_tf.data.formats.rows import BadRows
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.qa.qa_files import QuestionReader
-from electra_tf.finetune.qa.qa_reading import (
-    Answer,
-    Context,
-    Question,
-    example,
-)
+from electra_tf.finetune.qa.qa_reading import Answer, Context, Question, example
 from electra_tf.finetune.qa.qa_rows import (
     RowMaker,
     find_tokens,

@@ -25,11 +25,6 @@ def _question(name="q", **fields):
     return {"id": name, "question": "what", "answers": answers, **fields}
 
 
-def _write(task, split, text):
-    task.directory.mkdir(parents=True, exist_ok=True)
-    task.path(split).write_text(text, "utf-8")
-
-
 @pytest.mark.parametrize(
     ("leaves", "problem"),
     [
@@ -61,22 +56,22 @@ def test_only_squad_2_has_questions_without_an_answer(tmp_path):
     content = _squad(_question(answers=[], is_impossible=True))
     task = _task("squad", tmp_path)
     assert task.describe()["has_unanswerable"]
-    _write(task, "train", content)
+    tiny.write_split(task, "train", content)
     (example,) = task.get_examples("train")
     assert example.is_impossible
     task = _task("squadv1", tmp_path)
     assert not task.describe()["has_unanswerable"]
-    _write(task, "train", content)
+    tiny.write_split(task, "train", content)
     with pytest.raises(UserError, match="question q: .* must have an answer"):
         task.get_examples("train")
-    _write(task, "dev", _squad(_question(is_impossible=True)))
+    tiny.write_split(task, "dev", _squad(_question(is_impossible=True)))
     assert not task.get_examples("dev")[0].is_impossible
 
 
 def test_only_a_test_split_may_lack_answers(tmp_path):
     task = _task("squad", tmp_path)
     for split in ("train", "dev", "test"):
-        _write(task, split, _squad({"id": "q", "question": "what"}))
+        tiny.write_split(task, split, _squad({"id": "q", "question": "what"}))
     (example,) = task.get_examples("test")
     assert example.answers == () and not example.is_impossible
     for split in ("train", "dev"):
@@ -89,7 +84,7 @@ def test_a_run_says_how_many_windows_lack_the_answer(tmp_path, drops):
     leaves = {"max_seq_length": 20, "drop_unanswered_windows": drops}
     task = _task("squad", tmp_path, **leaves)
     content = _squad(_question(), context="it is a very good film " * 3)
-    _write(task, "train", content)
+    tiny.write_split(task, "train", content)
     assert task.remark() == ""
     examples = task.get_examples("train")
     # A question of one token leaves 16 of 18; the answer is the fifth.

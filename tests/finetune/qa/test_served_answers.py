@@ -160,7 +160,7 @@ def _texts(tokenizer, context):
         texts.text(words[numbers[i] : numbers[j] + 1], ids[i : j + 1])
         for i, j in zip(first, last, strict=True)
     ]
-    finder = PlaceFinder(tokenizer.in_graph, tokenizer.vocabulary)
+    finder = PlaceFinder(tokenizer)
     contexts = Contexts.read(tf.fill(first.shape, context), tokenizer.in_graph)
     found = finder.find(
         contexts, np.int32(first), np.int32(last), tf.fill(first.shape, True)

@@ -108,14 +108,9 @@ def data_dir(tmp_path_factory):
 
 
 def _task(data_dir, name, tfds_name, **leaves):
-    config = tiny.config(
-        task_names=(name,),
-        tfds_name=tfds_name,
-        tfds_data_dir=str(data_dir),
-        **leaves,
+    return tiny.task(
+        name, tfds_name=tfds_name, tfds_data_dir=str(data_dir), **leaves
     )
-    tokenizer = TextTokenizer(tiny.VOCABULARY)
-    return task_builder.get_task(config, tokenizer, longest=32)
 
 
 def test_a_task_of_glue_is_as_from_its_files(data_dir):

@@ -10,7 +10,6 @@ import tiny_finetuning as tiny
 
 from electra_tf.checkpoint import checkpoint_formats
 from electra_tf.checkpoint.architecture import DISCRIMINATOR_HEAD
-from electra_tf.finetune import task_builder
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.run import finetuning_run, pretrained
 from electra_tf.util.errors import UserError
@@ -156,12 +155,7 @@ def test_questions_and_strides_fit_the_positions():
 
 
 def test_a_task_of_questions_fits_itself(tmp_path):
-    task = task_builder.get_task(
-        tiny.config(tmp_path, task_names=("squad",)),
-        TextTokenizer(tiny.VOCABULARY),
-        longest=64,
-    )
-    assert task.max_seq_length == 64
+    assert tiny.task("squad", tmp_path, longest=64).max_seq_length == 64
 
 
 def test_what_is_chosen_is_told(tmp_path, capsys):

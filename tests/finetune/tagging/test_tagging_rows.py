@@ -20,9 +20,5 @@ def test_windows_score_every_word_once_and_fit():
 
 def test_words_are_scored_where_there_is_context():
     windows = get_windows([1] * 100, 40)
-    assert windows == [
-        (0, 40, 0, 35),
-        (30, 70, 35, 65),
-        (60, 100, 65, 100),
-    ]
+    assert windows == [(0, 40, 0, 35), (30, 70, 35, 65), (60, 100, 65, 100)]
     assert get_windows([1] * 40, 40) == [(0, 40, 0, 40)]

@@ -19,11 +19,6 @@ _task = functools.partial(tiny.task, longest=64)
 _custom = functools.partial(tiny.task, "tagging")
 
 
-def _write(task, split, text):
-    task.directory.mkdir(parents=True, exist_ok=True)
-    task.path(split).write_text(text, "utf-8")
-
-
 def _put(tmp_path, content, name="train.jsonl"):
     return tiny.write(tmp_path, "own", name, content)
 
@@ -35,7 +30,7 @@ def test_names_of_any_encoding_become_bioes(tmp_path):
         "the NNP I-NP I-X\nfilm NNP I-NP I-X\nplot NN I-NP I-Y\n\n\n"
         "it PRP I-NP B-Y\n"
     )
-    _write(task, "train", text)
+    tiny.write_split(task, "train", text)
     first, second = task.get_examples("train")
     assert first.words == ("the", "film", "plot")
     assert first.tags == ("B-X", "E-X", "S-Y") and second.tags == ("S-Y",)
@@ -47,7 +42,7 @@ def test_parts_of_speech_are_read_from_conll_u(tmp_path):
     rows = [("1-2", "its", "_"), ("1", "it", "PRON"), ("2", "is", "AUX")]
     rows += [("2.1", "x", "X")]
     lines = [f"{n}\t{form}\tlemma\t{tag}\t_" for n, form, tag in rows]
-    _write(task, "train", "# text = its\n" + "\n".join(lines) + "\n")
+    tiny.write_split(task, "train", "# text = its\n" + "\n".join(lines) + "\n")
     (sentence,) = task.get_examples("train")
     assert sentence.words == ("it", "is") and sentence.tags == ("PRON", "AUX")
 
@@ -57,14 +52,16 @@ def test_parts_of_speech_are_read_from_conll_u(tmp_path):
 )
 def test_a_bad_row_is_an_error_with_file_and_line(line, problem, tmp_path):
     task = _task("chunk", tmp_path)
-    _write(task, "dev", f"the B-NP\n{line}\nplot I-NP\n")
+    tiny.write_split(task, "dev", f"the B-NP\n{line}\nplot I-NP\n")
     with pytest.raises(UserError, match=rf"dev\.txt, line 2: .*{problem}"):
         task.get_examples("dev")
 
 
 def test_every_word_has_a_place_of_its_own(tmp_path):
     task = _task("ccg", tmp_path)
-    _write(task, "train", "the A\nfilms B\n\u200b C\n[SEP] D\nplot E\n")
+    tiny.write_split(
+        task, "train", "the A\nfilms B\n\u200b C\n[SEP] D\nplot E\n"
+    )
     (row,) = task.featurize(task.get_examples("train"), is_training=True)
     # [CLS] the film ##s [UNK] [SEP], in pieces, plot [SEP]
     assert row["labeled_positions"].tolist()[:4] == [1, 2, 4, 5]
@@ -76,8 +73,8 @@ def test_every_word_has_a_place_of_its_own(tmp_path):
 
 def test_a_tag_that_was_never_seen_is_scored_but_not_learnt(tmp_path):
     task = _task("ccg", tmp_path)
-    _write(task, "train", "the A\n")
-    _write(task, "dev", "the A\nfilm B\n")
+    tiny.write_split(task, "train", "the A\n")
+    tiny.write_split(task, "dev", "the A\nfilm B\n")
     (row,) = task.featurize(task.get_examples("dev"), is_training=False)
     assert row["labels_mask"].tolist() == [1, 1]
     assert row["loss_mask"].tolist() == [1, 0]
@@ -86,7 +83,9 @@ def test_a_tag_that_was_never_seen_is_scored_but_not_learnt(tmp_path):
 def test_long_sentences_are_tagged_to_the_last_word(tmp_path):
     task = _task("ccg", tmp_path, max_seq_length=10)
     words = [tiny.WORDS[i % 10] for i in range(50)]
-    _write(task, "train", "".join(f"{word} {word}\n" for word in words))
+    tiny.write_split(
+        task, "train", "".join(f"{word} {word}\n" for word in words)
+    )
     examples = task.get_examples("train")
     rows = list(task.featurize(examples, is_training=True))
     assert len(rows) > 1 and max(len(r["input_ids"]) for r in rows) == 10

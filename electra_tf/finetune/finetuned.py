@@ -1,0 +1,136 @@
+"""Reading fine-tuned models: the encoder, its heads and their tasks."""
+
+import os
+import pathlib
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Self
+
+from electra_tf.checkpoint import checkpoint_formats
+from electra_tf.checkpoint.weights import Weights, select
+from electra_tf.finetune import task_description
+from electra_tf.finetune.head import Head
+from electra_tf.finetune.task_description import Description
+from electra_tf.util import trial_directories
+from electra_tf.util.errors import UserError, shape_differences
+
+_HEADS = {
+    frozenset({"dense"}): "electra",
+    frozenset({"classifier/dense", "classifier/out_proj"}): "hugging_face",
+}
+
+
+class Finetuned(NamedTuple):
+    """A fine-tuned model as it lies in a directory.
+
+    Attributes:
+      directory: of the model.
+      weights: of encoder and heads.
+      description: `task.json`; empty where there is none.
+      task: name of the task that the properties are of, and of its head.
+    """
+
+    directory: str
+    weights: Weights
+    description: Description
+    task: str = ""
+
+    def of_task(self, task: str = "") -> Self:
+        """Returns the model with one of its tasks.
+
+        Args:
+          task: its name. Default: the only one.
+
+        Raises:
+          UserError: if there is no such head, or several to choose from.
+        """
+        heads = self.weights.architecture.tasks
+        name = task or next(iter(heads), "")
+        if name not in heads or (len(heads) > 1 and not task):
+            raise UserError(
+                "A checkpoint must hold the head of one task, or of one that "
+                f"`task` names. Received: {self.weights.origin} with "
+                f"{', '.join(heads) or 'none'}, task={task!r}."
+            )
+        weights = select(self.weights, "discriminator")
+        return self._replace(weights=weights, task=name)
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """The task's part of the description; empty where there is none."""
+        return self.description["tasks"][self.task] if self.description else {}
+
+    @property
+    def modules(self) -> Mapping[str, tuple[int, ...]]:
+        """The dense layers of the head: name -> shape of the kernel."""
+        return self.weights.architecture.tasks[self.task]
+
+    @property
+    def head(self) -> str:
+        """The kind of a `ClassificationHead`; empty for any other head."""
+        return _HEADS.get(frozenset(self.modules), "")
+
+    @property
+    def num_outputs(self) -> int:
+        """Outputs of the last layer."""
+        return list(self.modules.values())[-1][-1]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Labels of the outputs, in their order; empty if not known."""
+        return tuple(self.metadata.get("labels") or self.weights.labels)
+
+    @property
+    def kind(self) -> str:
+        """The task's `Task.KIND`; empty if not known."""
+        return self.metadata.get("kind", "")
+
+    def restore(self, head: Head) -> None:
+        """Assigns the weights of a head of the task, whatever its name.
+
+        Args:
+          head: built.
+
+        Raises:
+          UserError: naming the weights that are not there.
+        """
+        arrays = self.weights.arrays
+        prefix = f"task_specific/{head.name}/"
+        variables = {
+            f"task_specific/{self.task}/{v.path.removeprefix(prefix)}": v
+            for v in head.variables
+        }
+        expected = {name: list(v.shape) for name, v in variables.items()}
+        found = {x: arrays[x].shape for x in expected if x in arrays}
+        if text := shape_differences(expected, found):
+            raise UserError(
+                f"{self.weights.origin} must hold the head that its "
+                f"{task_description.FILE_NAME} tells of. Received:{text}"
+            )
+        for name, variable in variables.items():
+            variable.assign(arrays[name])
+
+
+def read(
+    path: str | os.PathLike[str],
+    *,
+    vocab_file: str = "",
+    is_described: bool = False,
+) -> Finetuned:
+    """Reads a fine-tuned model.
+
+    Args:
+      path: a trial of `run_finetuning`, or the directory `model` in it; or a
+        directory of Hugging Face.
+      vocab_file: vocabulary of the encoder. Default: the one beside the
+        checkpoint.
+      is_described: whether there must be a `task.json`.
+
+    Raises:
+      UserError: if there is no such model.
+    """
+    path = trial_directories.find_model(path)
+    directory, description = pathlib.Path(path), {}
+    if is_described or (directory / task_description.FILE_NAME).exists():
+        description = task_description.read(directory)
+    weights = checkpoint_formats.read(path, vocab_file=vocab_file)
+    return Finetuned(path, weights, description)
