@@ -164,6 +164,14 @@ def forward(model, inputs, keys=KEYS):
     )
 
 
+def assert_means(terms, expected, rtol=1e-5):
+    """Compares the means of losses and metrics with values, by name."""
+    for name, value in expected.items():
+        np.testing.assert_allclose(
+            terms[name].mean(), value, rtol=rtol, err_msg=name
+        )
+
+
 def softmax_nats(logits, ids):
     """Returns -log softmax(logits) at ids, by its formula in float64."""
     logits = np.asarray(logits, np.float64)

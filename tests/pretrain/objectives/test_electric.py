@@ -61,22 +61,18 @@ def test_losses_equal_their_formulas(leaves):
         z += _of(log_q, noised.input_ids) + np.log(k / (m - k))
     real = inputs.input_mask.numpy() > 0
     disc = tiny.sigmoid_nats(z, labels)[real].mean()
-    np.testing.assert_allclose(terms["cloze_loss"].mean(), cloze, rtol=1e-5)
-    np.testing.assert_allclose(terms["disc_loss"].mean(), disc, rtol=1e-5)
     np.testing.assert_allclose(
         out.disc_logits.numpy()[real], z[real], rtol=1e-4, atol=1e-4
     )
     masked_lm = -_of(log_q, inputs.input_ids)[tiny.chosen(out.masked)].mean()
-    np.testing.assert_allclose(
-        terms["masked_lm_loss"].mean(), masked_lm, rtol=1e-5
-    )
-    right = (log_q.argmax(-1) == inputs.input_ids.numpy())[
-        tiny.candidates(inputs)
-    ]
-    np.testing.assert_allclose(terms["cloze_accuracy"].mean(), right.mean())
-    np.testing.assert_allclose(
-        terms["replaced_share"].mean(), labels[real].mean(), rtol=1e-6
-    )
+    losses = {"cloze_loss": cloze, "disc_loss": disc}
+    tiny.assert_means(terms, {**losses, "masked_lm_loss": masked_lm})
+    right = log_q.argmax(-1) == inputs.input_ids.numpy()
+    shares = {
+        "cloze_accuracy": right[tiny.candidates(inputs)].mean(),
+        "replaced_share": labels[real].mean(),
+    }
+    tiny.assert_means(terms, shares, rtol=1e-6)
 
 
 def _always_says(model, word):
