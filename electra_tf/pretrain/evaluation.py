@@ -118,7 +118,8 @@ def evaluate(
         for name, sum_and_weight in found.items():
             sums[name] = sums.get(name, 0.0) + np.float64(sum_and_weight)
         if detection is not None:
-            verdicts.append(_judged_tokens(detection))
+            logits, labels, judged = (x.numpy() for x in detection)
+            verdicts.append((logits[judged > 0], labels[judged > 0]))
             num_padding += _num_padding(inputs)
     metrics = {
         name: float(training_utils.ratio(pair)) for name, pair in sums.items()
@@ -211,11 +212,6 @@ def _filled(inputs: Inputs, num_rows: int) -> Inputs:
     """Adds rows of padding, which count nothing."""
     num_blank = num_rows - inputs.input_ids.shape[0]
     return Inputs(*(tf.pad(x, [[0, num_blank], [0, 0]]) for x in inputs))
-
-
-def _judged_tokens(detection: Detection) -> tuple[np.ndarray, np.ndarray]:
-    judged = detection.judged.numpy() > 0
-    return detection.logits.numpy()[judged], detection.labels.numpy()[judged]
 
 
 def _num_padding(inputs: Inputs) -> int:
