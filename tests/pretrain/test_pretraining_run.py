@@ -2,11 +2,8 @@
 
 import contextlib
 import json
-import os
 import random
-import signal
 
-import keras
 import pytest
 
 from electra_tf.pretrain import pretraining_run, training_batches
@@ -30,18 +27,6 @@ FLAGS = {
     "do_eval": False,
     "do_export": False,
 }
-
-
-class _Stop(keras.callbacks.Callback):
-    """Sends the signal at a step."""
-
-    def __init__(self, step):
-        super().__init__()
-        self.step = step
-
-    def on_train_batch_end(self, batch, logs=None):
-        if batch >= self.step:
-            os.kill(os.getpid(), signal.SIGTERM)
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +89,7 @@ def test_a_run_stopped_around_the_border_ends_with_the_same_bits(
     name = f"stopped at {stops}"
     for stop in stops:
         with pytest.raises(StoppedBySignal):
-            run(data_dir, name, callbacks=[_Stop(stop)])
+            run(data_dir, name, callbacks=[run_files.Stop(stop)])
     run(data_dir, name)
     tiny.assert_same(tensors(data_dir, name), uninterrupted)
     assert log(data_dir, name) == log(data_dir, "uninterrupted")
@@ -147,7 +132,9 @@ def test_a_run_goes_on_with_any_number_of_replicas(data_dir, monkeypatch):
             distribution, "make_strategy", lambda _, made=strategy, **__: made
         )
         with contextlib.suppress(StoppedBySignal):
-            run(data_dir, "elastic", callbacks=[_Stop(stop)], **ELASTIC)
+            run(
+                data_dir, "elastic", callbacks=[run_files.Stop(stop)], **ELASTIC
+            )
         assert log(data_dir, "elastic")[-1]["step"] == stop
     expected = log(data_dir, "one device")
     for found, record in zip(log(data_dir, "elastic"), expected, strict=True):
