@@ -84,9 +84,7 @@ def report(
 
 
 def evaluate(
-    model: PretrainingModel,
-    dataset: tf.data.Dataset,
-    step: Step | None = None,
+    model: PretrainingModel, dataset: tf.data.Dataset, step: Step | None = None
 ) -> dict[str, float]:
     """Computes the original's metrics over a data set, on all replicas.
 

@@ -257,10 +257,7 @@ def _fit(model: PretrainingModel, loaded: Weights) -> Weights:
     rows = loaded.architecture.encoder.vocab_size
     if rows != vocabulary.size or not is_same:
         loaded, change = resizing.resize_vocabulary(
-            loaded,
-            vocabulary.size,
-            vocabulary,
-            seed=model.config.training.seed,
+            loaded, vocabulary.size, vocabulary, seed=model.config.training.seed
         )
         console.say(change.describe("Word embeddings"))
     positions = model.config.model.max_position_embeddings

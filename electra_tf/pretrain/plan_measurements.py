@@ -14,7 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
-from typing import IO, Any, NamedTuple, TypeVar
+from typing import IO, NamedTuple, TypeVar
 
 from electra_tf.config.corpus import CorpusConfig
 from electra_tf.configure_pretraining import PretrainingConfig
@@ -31,7 +31,7 @@ _NUM_PIECES = 3
 _SECONDS_A_PIECE = 2.0
 _MAX_STEPS = 500  # in a piece
 
-Argument, Result = TypeVar("Argument"), TypeVar("Result")
+Result = TypeVar("Result")
 
 
 class Text(NamedTuple):
@@ -48,12 +48,14 @@ class Text(NamedTuple):
     vocab_size: int
 
 
-def apart(function: Callable[[Argument], Result], argument: Argument) -> Result:
+def apart(
+    function: Callable[[PretrainingConfig], Result], config: PretrainingConfig
+) -> Result:
     """Calls a function in a process of its own.
 
     Args:
       function: at the top of a module.
-      argument: of the function.
+      config: its argument.
 
     Raises:
       UserError: as the function does, or if the process was killed.
@@ -61,7 +63,7 @@ def apart(function: Callable[[Argument], Result], argument: Argument) -> Result:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe(duplex=False)
     process = context.Process(
-        target=_answer, args=(theirs, function, argument), daemon=True
+        target=_answer, args=(theirs, function, config), daemon=True
     )
     process.start()
     theirs.close()
@@ -81,12 +83,12 @@ def apart(function: Callable[[Argument], Result], argument: Argument) -> Result:
 
 
 def _answer(
-    pipe: Connection, function: Callable[[Argument], Any], argument: Argument
+    pipe: Connection, function: Callable, config: PretrainingConfig
 ) -> None:
     """Sends what a function returns or raises."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the other process ends us
     try:
-        pipe.send(function(argument))
+        pipe.send(function(config))
     except Exception as error:
         pipe.send(error)
 

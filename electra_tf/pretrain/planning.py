@@ -125,10 +125,7 @@ class Candidate(NamedTuple):
 
 
 def predict(
-    rung: Rung,
-    given: Flags,
-    budget: Budget,
-    measured: Collection[Measured],
+    rung: Rung, given: Flags, budget: Budget, measured: Collection[Measured]
 ) -> Candidate:
     """Predicts the training of a size within a budget.
 

@@ -224,10 +224,9 @@ def test_draws_can_be_given_in_place_of_keys(name):
 
 def _tile_sizes(name, draws):
     """Turns uniform numbers into the sizes of n-grams or spans."""
-    shares = {
-        "ngram": 1 / np.arange(1, 4),
-        "span": 0.2 * 0.8 ** np.arange(10),
-    }[name]
+    shares = {"ngram": 1 / np.arange(1, 4), "span": 0.2 * 0.8 ** np.arange(10)}[
+        name
+    ]
     ends = np.cumsum(shares / shares.sum())
     return 1 + np.searchsorted(ends[:-1].astype(np.float32), draws, "right")
 
