@@ -1,10 +1,13 @@
-"""The sizes that a plan chooses among, and where their settings come from."""
+"""The sizes that a plan chooses among: settings, source, FLOPs and memory."""
 
 import dataclasses
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from electra_tf.config.model import BertConfig
+from electra_tf.config.phases import tokens_after
 from electra_tf.configure_pretraining import PretrainingConfig
+from electra_tf.pretrain import flops
 
 Flags = Mapping[str, Any]
 """Name of a flag of run_pretraining -> its value."""
@@ -21,6 +24,14 @@ parameter of mixed text. Between the two nothing was measured."""
 MIN_DEMO_TOKENS = 8
 """The same for the demo, which learns from 8.8 of text of one kind
 (docs/demo.md)."""
+
+# Weight, two slots, gradient, and a copy of it while it is clipped.
+_BYTES_PER_WEIGHT = 20
+# Of a token in a layer of width H, and of one masked slot: found with Small,
+# of which a row of 128 tokens takes 39 MiB (docs/benchmarks/step.md#memory).
+_VALUES_PER_HIDDEN = 14
+_VALUES_PER_LOGIT = 4
+_BYTES_PER_VALUE = 4
 
 
 class Rung(NamedTuple):
@@ -144,3 +155,77 @@ def configure(rung: Rung, given: Flags, num_rows: int = 0) -> PretrainingConfig:
     )
     training = dataclasses.replace(config.training, train_batch_size=num_rows)
     return dataclasses.replace(config, corpus=corpus, training=training)
+
+
+def mean_flops(
+    config: PretrainingConfig, *, sparse_embed_lookup: bool = True
+) -> float:
+    """Counts the FLOPs of an update, the mean over the phases.
+
+    Args:
+      config: of the training.
+      sparse_embed_lookup: whether to count the reading of words as nothing, as
+        it is in time; the paper's figures count it.
+    """
+    steps, size = (
+        config.training.num_train_steps,
+        config.corpus.target_vocab_size,
+    )
+    return (
+        flops.training_flops(
+            config, size, steps, sparse_embed_lookup=sparse_embed_lookup
+        )
+        / steps
+    )
+
+
+def mean_tokens(config: PretrainingConfig) -> float:
+    """Returns the tokens of an update, the mean over the phases."""
+    return tokens_after(config.phases, 0) / config.training.num_train_steps
+
+
+def parameters(shape: BertConfig) -> int:
+    """Counts the parameters of an encoder, embeddings included."""
+    hidden, wide = shape.hidden_size, shape.intermediate_size
+    attention = 4 * (hidden + 1) * hidden  # query, key, value, output
+    feed_forward = (hidden + 1) * wide + (wide + 1) * hidden
+    layer = attention + feed_forward + 4 * hidden  # two normalizations
+    project = 0
+    if shape.embedding_size != hidden:
+        project = (shape.embedding_size + 1) * hidden
+    return _embeddings(shape) + project + shape.num_hidden_layers * layer
+
+
+def _embeddings(shape: BertConfig) -> int:
+    """Counts the parameters of the tables and their normalization."""
+    rows = shape.vocab_size + shape.max_position_embeddings
+    return (rows + shape.type_vocab_size + 2) * shape.embedding_size
+
+
+def memory_bytes(config: PretrainingConfig, num_pieces: int = 1) -> float:
+    """Predicts the memory of weights and activations of an update.
+
+    Args:
+      config: of the training.
+      num_pieces: micro-batches in an update.
+    """
+    size, model = config.corpus.target_vocab_size, config.model
+    discriminator, generator = model.discriminator(size), model.generator(size)
+    weights = parameters(discriminator)
+    if model.generator_sharing != "all":
+        weights += parameters(generator) - _embeddings(generator)
+
+    def num_values(length: int) -> int:  # of a row
+        states = sum(
+            _VALUES_PER_HIDDEN * shape.num_hidden_layers * shape.hidden_size
+            + shape.num_hidden_layers * shape.num_attention_heads * length
+            for shape in (discriminator, generator)
+        )
+        logits = config.masking.max_predictions_per_seq(length) * size
+        return length * states + _VALUES_PER_LOGIT * logits
+
+    activations = max(
+        phase.batch_size / num_pieces * num_values(phase.max_seq_length)
+        for phase in config.phases
+    )
+    return _BYTES_PER_WEIGHT * weights + _BYTES_PER_VALUE * activations

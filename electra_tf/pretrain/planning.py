@@ -16,10 +16,16 @@ from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 from electra_tf.config.model import BertConfig
-from electra_tf.config.phases import tokens_after
 from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.pretrain import flops
-from electra_tf.pretrain.plan_sizes import Flags, Rung, configure
+from electra_tf.pretrain.plan_sizes import (
+    Flags,
+    Rung,
+    configure,
+    mean_flops,
+    mean_tokens,
+    memory_bytes,
+    parameters,
+)
 from electra_tf.util.errors import UserError
 
 MAX_PASSES = 10
@@ -29,14 +35,6 @@ MIN_STEPS = 100
 
 MAX_UPDATE_SECONDS = 2.0
 """Of an update that is timed."""
-
-# Weight, two slots, gradient, and a copy of it while it is clipped.
-_BYTES_PER_WEIGHT = 20
-# Of a token in a layer of width H, and of one masked slot: found with Small,
-# of which a row of 128 tokens takes 39 MiB (docs/benchmarks/step.md#memory).
-_VALUES_PER_HIDDEN = 14
-_VALUES_PER_LOGIT = 4
-_BYTES_PER_VALUE = 4
 
 _SHARE_OF_WARMUP = 0.01  # of the updates, as in the paper's Small
 _MIN_WARMUP, _MAX_WARMUP = 200, 10_000  # the demo's, the paper's
@@ -148,10 +146,10 @@ def predict(
         MAX_PASSES * budget.text_tokens / tokens,
     )
     num_steps = max(0, int(num_steps))
-    beside = max(0.0, timed.peak_bytes - _memory(timed.config))
+    beside = max(0.0, timed.peak_bytes - memory_bytes(timed.config))
     beside += config.data.shuffle_megabytes * 1e6
-    num_pieces = _num_micro_batches(config, budget.memory_bytes - beside)
-    needed = beside + _memory(config, num_pieces)
+    num_pieces = num_micro_batches(config, budget.memory_bytes - beside)
+    needed = beside + memory_bytes(config, num_pieces)
     return Candidate(
         rung=rung,
         shape=config.model.discriminator(config.corpus.target_vocab_size),
@@ -264,79 +262,17 @@ def _nearest(
     return min(measured, key=lambda timed: abs(size(timed.config) - here))
 
 
-def mean_flops(
-    config: PretrainingConfig, *, sparse_embed_lookup: bool = True
-) -> float:
-    """Counts the FLOPs of an update, the mean over the phases.
+def num_micro_batches(config: PretrainingConfig, free_bytes: float) -> int:
+    """Returns into how many parts a batch is cut to fit, 1, 2, 4, ...
 
     Args:
       config: of the training.
-      sparse_embed_lookup: whether to count the reading of words as nothing, as
-        it is in time; the paper's figures count it.
+      free_bytes: what weights and activations may take.
     """
-    steps, size = (
-        config.training.num_train_steps,
-        config.corpus.target_vocab_size,
-    )
-    return (
-        flops.training_flops(
-            config, size, steps, sparse_embed_lookup=sparse_embed_lookup
-        )
-        / steps
-    )
-
-
-def mean_tokens(config: PretrainingConfig) -> float:
-    """Returns the tokens of an update, the mean over the phases."""
-    return tokens_after(config.phases, 0) / config.training.num_train_steps
-
-
-def parameters(shape: BertConfig) -> int:
-    """Counts the parameters of an encoder, embeddings included."""
-    hidden, wide = shape.hidden_size, shape.intermediate_size
-    attention = 4 * (hidden + 1) * hidden  # query, key, value, output
-    feed_forward = (hidden + 1) * wide + (wide + 1) * hidden
-    layer = attention + feed_forward + 4 * hidden  # two normalizations
-    project = 0
-    if shape.embedding_size != hidden:
-        project = (shape.embedding_size + 1) * hidden
-    return _embeddings(shape) + project + shape.num_hidden_layers * layer
-
-
-def _embeddings(shape: BertConfig) -> int:
-    """Counts the parameters of the tables and their normalization."""
-    rows = shape.vocab_size + shape.max_position_embeddings
-    return (rows + shape.type_vocab_size + 2) * shape.embedding_size
-
-
-def _memory(config: PretrainingConfig, num_pieces: int = 1) -> float:
-    """Predicts the bytes of weights and activations of an update."""
-    size, model = config.corpus.target_vocab_size, config.model
-    discriminator, generator = model.discriminator(size), model.generator(size)
-    weights = parameters(discriminator)
-    if model.generator_sharing != "all":
-        weights += parameters(generator) - _embeddings(generator)
-
-    def num_values(length: int) -> int:  # of a row
-        states = sum(
-            _VALUES_PER_HIDDEN * shape.num_hidden_layers * shape.hidden_size
-            + shape.num_hidden_layers * shape.num_attention_heads * length
-            for shape in (discriminator, generator)
-        )
-        logits = config.masking.max_predictions_per_seq(length) * size
-        return length * states + _VALUES_PER_LOGIT * logits
-
-    activations = max(
-        phase.batch_size / num_pieces * num_values(phase.max_seq_length)
-        for phase in config.phases
-    )
-    return _BYTES_PER_WEIGHT * weights + _BYTES_PER_VALUE * activations
-
-
-def _num_micro_batches(config: PretrainingConfig, free_bytes: float) -> int:
-    """Returns the parts that a batch must be cut into to fit: 1, 2, 4, ..."""
     rows, number = min(phase.batch_size for phase in config.phases), 1
-    while _memory(config, number) > free_bytes and rows % (2 * number) == 0:
+    while (
+        memory_bytes(config, number) > free_bytes and rows % (2 * number) == 0
+    ):
         number *= 2
     return number
 

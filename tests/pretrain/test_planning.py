@@ -45,7 +45,7 @@ def _candidate(name, tokens_per_parameter, *, fits=True, num_steps=20_000):
         num_pieces=1,
         start_seconds=10.0,
         update_seconds=0.25,
-        tokens=tokens_per_parameter * planning.parameters(shape),
+        tokens=tokens_per_parameter * plan_sizes.parameters(shape),
         passes=1.0,
         flops=1e15,
         memory_bytes=2e9,
@@ -210,8 +210,8 @@ def test_every_size_makes_a_configuration(rung):
 
 
 def test_sizes_rise():
-    flops_of = [planning.mean_flops(configure(x, {})) for x in LADDER]
-    tokens = [planning.mean_tokens(configure(x, {})) for x in LADDER]
+    flops_of = [plan_sizes.mean_flops(configure(x, {})) for x in LADDER]
+    tokens = [plan_sizes.mean_tokens(configure(x, {})) for x in LADDER]
     ratios = [a / b for a, b in zip(flops_of, tokens, strict=True)]
     assert ratios == sorted(ratios)
 
@@ -224,8 +224,8 @@ def test_an_update_to_be_timed_is_no_longer_than_asked(monkeypatch):
     rows = planning.rows_to_measure(base, predicted.update_seconds)
     seconds = (
         0.05
-        * planning.mean_flops(configure(RUNGS["base"], {}, rows))
-        / planning.mean_flops(configure(RUNGS["demo"], {}, 32))
+        * plan_sizes.mean_flops(configure(RUNGS["base"], {}, rows))
+        / plan_sizes.mean_flops(configure(RUNGS["demo"], {}, 32))
     )
     assert seconds <= 20.0 < 2 * seconds and math.log2(rows).is_integer()
     assert planning.rows_to_measure(base, 0.0) == 256
@@ -234,4 +234,4 @@ def test_an_update_to_be_timed_is_no_longer_than_asked(monkeypatch):
 def test_parameters_are_those_of_the_encoder():
     encoder = tiny.encoder()
     built = sum(math.prod(v.shape) for v in encoder.trainable_variables)
-    assert planning.parameters(tiny.BERT) == built
+    assert plan_sizes.parameters(tiny.BERT) == built
