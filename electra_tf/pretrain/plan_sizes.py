@@ -167,16 +167,14 @@ def mean_flops(
       sparse_embed_lookup: whether to count the reading of words as nothing, as
         it is in time; the paper's figures count it.
     """
-    steps, size = (
-        config.training.num_train_steps,
+    steps = config.training.num_train_steps
+    total = flops.training_flops(
+        config,
         config.corpus.target_vocab_size,
+        steps,
+        sparse_embed_lookup=sparse_embed_lookup,
     )
-    return (
-        flops.training_flops(
-            config, size, steps, sparse_embed_lookup=sparse_embed_lookup
-        )
-        / steps
-    )
+    return total / steps
 
 
 def mean_tokens(config: PretrainingConfig) -> float:
