@@ -23,13 +23,7 @@ from typing import Any
 
 from electra_tf.config.corpus import CorpusConfig
 from electra_tf.pretrain import plan_measurements, planning
-from electra_tf.pretrain.plan_sizes import (
-    LADDER,
-    SIZES,
-    Flags,
-    Rung,
-    configure,
-)
+from electra_tf.pretrain.plan_sizes import LADDER, SIZES, Flags, configure
 from electra_tf.pretrain.planning import Budget, Candidate, Measured
 from electra_tf.util import config_flags, console, files, machine, tables
 from electra_tf.util.config_fields import (
@@ -42,7 +36,6 @@ from electra_tf.util.config_fields import (
 from electra_tf.util.errors import UserError
 
 _MAX_MEASURED = 3
-_MAX_UPDATE_SECONDS = 2.0  # of one that is timed
 _WIDTH = 79
 
 
@@ -124,14 +117,18 @@ def main(config: PlanConfig) -> None:
         text.num_tokens,
         machine.proc_bytes("meminfo", "MemAvailable") or math.inf,
     )
-    rungs = [x for x in LADDER if config.size in ("auto", x.name)]
-    chosen, candidates, measured = _choose(rungs, given, budget)
+    chosen, candidates, timed = _choose(config.size, given, budget)
     planning.check_length(chosen)
     console.say()
-    console.say(_table(candidates, chosen, given))
+    console.say(_table(candidates, chosen))
     console.say(textwrap.fill(_reason(chosen, config), _WIDTH))
-    timed = measured.get(chosen.rung.name)
-    content = _file(chosen, config, given, timed)
+    where = {
+        "data_dir": config.data_dir or f"data/plan_{chosen.rung.name}",
+        "model_name": f"electra_{chosen.rung.name}",
+    }
+    flags = where | given | planning.flags_of(chosen, given)
+    header = _header(chosen, config, timed)
+    content = "\n".join([*header, *map(_flag, flags, flags.values()), ""])
     if config.output:
         files.atomic_write_text(config.output, content)
         console.say(f"\nWritten: {config.output}. Train with\n")
@@ -141,75 +138,64 @@ def main(config: PlanConfig) -> None:
 
 
 def _choose(
-    rungs: Sequence[Rung], given: Flags, budget: Budget
-) -> tuple[Candidate, list[Candidate], dict[str, Measured]]:
+    size: str, given: Flags, budget: Budget
+) -> tuple[Candidate, list[Candidate], Measured | None]:
     """Measures until what is chosen is measured.
 
     The smallest size comes first; it makes the others look slow, as larger
     matrix products do more FLOPs a second. So the choice only climbs.
+
+    Returns:
+      The choice, all candidates, and the update of the choice if it was timed.
     """
+    rungs = [x for x in LADDER if size in ("auto", x.name)]
     measured: dict[str, Measured] = {}
-    rung = LADDER[0]
+    rung, seconds = LADDER[0], 0.0
     while rung.name not in measured and len(measured) < _MAX_MEASURED:
-        rows = planning.rows_to_measure(
-            rung, given, measured, _MAX_UPDATE_SECONDS
-        )
+        rows = planning.rows_to_measure(configure(rung, given), seconds)
         timed = plan_measurements.apart(
             plan_measurements.measure_update, configure(rung, given, rows)
         )
-        console.say(f"Measured {rung.name}: {_measured(rung, given, timed)}.")
+        console.say(f"Measured {rung.name}: {_measured(timed)}.")
         measured[rung.name] = timed
         candidates = [
-            planning.predict(x, given, budget, measured) for x in rungs
+            planning.predict(x, given, budget, measured.values()) for x in rungs
         ]
         chosen = planning.choose(candidates, budget)
-        rung = chosen.rung
-    return chosen, candidates, measured
+        rung, seconds = chosen.rung, chosen.update_seconds
+    return chosen, candidates, measured.get(rung.name)
 
 
-def _measured(rung: Rung, given: Flags, timed: Measured) -> str:
-    length = configure(rung, given, 1).corpus.max_seq_length
+def _measured(timed: Measured) -> str:
     return (
-        f"{timed.seconds:.3g} s an update of {timed.num_rows} rows of {length} "
-        f"tokens, the first after {timed.start_seconds:.1f} s; "
-        f"{timed.peak_bytes / 1e9:.2f} GB"
+        f"{timed.seconds:.3g} s an update of "
+        f"{timed.config.training.train_batch_size} rows of "
+        f"{timed.config.corpus.max_seq_length} tokens, the first after "
+        f"{timed.start_seconds:.1f} s; {timed.peak_bytes / 1e9:.2f} GB"
     )
 
 
-def _table(
-    candidates: Sequence[Candidate], chosen: Candidate, given: Flags
-) -> str:
+def _table(candidates: Sequence[Candidate], chosen: Candidate) -> str:
+    header = (
+        "size, layers, parameters, tokens, a parameter, of at least, passes, "
+        "FLOPs, GB"
+    )
     rows = [
         (
-            "size",
-            "layers",
-            "parameters",
-            "tokens",
-            "a parameter",
-            "of at least",
-            "passes",
-            "FLOPs",
-            "GB",
+            x.rung.name,
+            f"{x.shape.num_hidden_layers} x {x.shape.hidden_size}",
+            f"{x.parameters / 1e6:,.1f} M",
+            f"{x.tokens / 1e6:,.1f} M",
+            f"{x.tokens_per_parameter:,.1f}",
+            f"{x.rung.min_tokens:g}",
+            f"{x.passes:.2f}",
+            f"{x.flops:.2e}",
+            f"{x.memory_bytes / 1e9:.1f}",
         )
+        for x in candidates
     ]
-    notes = [""]
-    for x in candidates:
-        shape = configure(x.rung, given).model.discriminator(1)
-        rows.append(
-            (
-                x.rung.name,
-                f"{shape.num_hidden_layers} x {shape.hidden_size}",
-                f"{x.parameters / 1e6:,.1f} M",
-                f"{x.tokens / 1e6:,.1f} M",
-                f"{x.tokens_per_parameter:,.1f}",
-                f"{x.rung.min_tokens:g}",
-                f"{x.passes:.2f}",
-                f"{x.flops:.2e}",
-                f"{x.memory_bytes / 1e9:.1f}",
-            )
-        )
-        notes.append(_note(x, chosen))
-    return tables.aligned(rows, notes)
+    notes = [_note(x, chosen) for x in candidates]
+    return tables.aligned([header.split(", "), *rows], ["", *notes])
 
 
 def _note(candidate: Candidate, chosen: Candidate) -> str:
@@ -247,32 +233,11 @@ def _reason(chosen: Candidate, config: PlanConfig) -> str:
     return f"{text} Settings: {chosen.rung.source}."
 
 
-def _file(
-    chosen: Candidate,
-    config: PlanConfig,
-    given: Flags,
-    timed: Measured | None,
-) -> str:
-    """Returns the content of the configuration's file."""
-    name = chosen.rung.name
-    where = {
-        "data_dir": config.data_dir or f"data/plan_{name}",
-        "model_name": f"electra_{name}",
-    }
-    lines = _header(chosen, config, given, timed)
-    flags = where | given | planning.flags_of(chosen, given)
-    return "\n".join([*lines, *map(_flag, flags, flags.values()), ""])
-
-
 def _header(
-    chosen: Candidate,
-    config: PlanConfig,
-    given: Flags,
-    timed: Measured | None,
+    chosen: Candidate, config: PlanConfig, timed: Measured | None
 ) -> list[str]:
-    how = "by the speed of another size"
-    if timed:
-        how = _measured(chosen.rung, given, timed)
+    """Returns the comments that a configuration begins with."""
+    how = _measured(timed) if timed else "by the speed of another size"
     entries = {
         "Source": f"{chosen.rung.source}. Planned by electra_tf.plan for "
         f"{config.hours:g} hours; {chosen.tokens_per_parameter:,.1f} tokens "
@@ -286,10 +251,9 @@ def _header(
         "passes over the text.",
         "Result": "not run yet.",
     }
-    shape = configure(chosen.rung, given).model.discriminator(1)
     lines = [
-        f"# {shape.num_hidden_layers} layers of {shape.hidden_size}, planned "
-        "for a budget."
+        f"# {chosen.shape.num_hidden_layers} layers of "
+        f"{chosen.shape.hidden_size}, planned for a budget."
     ]
     for label, text in entries.items():
         lines += textwrap.wrap(

@@ -1,8 +1,23 @@
-"""Files that a pre-training run leaves, as tests compare them."""
+"""Files that a pre-training run leaves, as tests compare them; its stop."""
 
 import json
+import os
+import signal
 
+import keras
 import tensorflow as tf
+
+
+class Stop(keras.callbacks.Callback):
+    """Sends SIGTERM at a step."""
+
+    def __init__(self, step):
+        super().__init__()
+        self.step = step
+
+    def on_train_batch_end(self, batch, logs=None):
+        if batch >= self.step:
+            os.kill(os.getpid(), signal.SIGTERM)
 
 
 def tensors(model_dir, step):

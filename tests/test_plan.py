@@ -13,10 +13,10 @@ from electra_tf.pretrain.planning import Measured
 from electra_tf.util import config_flags
 from electra_tf.util.errors import UserError
 
-UPDATES = {  # hidden layers, rows -> a made-up update
-    (2, 32): Measured(32, 0.05, 10.0, 1e9),
-    (2, 64): Measured(64, 0.2, 10.0, 1e9),
-    (4, 64): Measured(64, 0.25, 15.0, 1.2e9),
+UPDATES = {  # hidden layers, rows -> seconds, start, bytes: made up
+    (2, 32): (0.05, 10.0, 1e9),
+    (2, 64): (0.2, 10.0, 1e9),
+    (4, 64): (0.25, 15.0, 1.2e9),
 }
 
 
@@ -29,10 +29,9 @@ def asked(monkeypatch):
         calls.append(config)
         if function is plan_measurements.count_tokens:
             return plan_measurements.Text(2.5e8, 6e7, 4096)
-        shape = config.model.discriminator(1)
-        return UPDATES[
-            shape.num_hidden_layers, config.training.train_batch_size
-        ]
+        layers = config.model.discriminator(1).num_hidden_layers
+        rows = config.training.train_batch_size
+        return Measured(config, *UPDATES[layers, rows])
 
     monkeypatch.setattr(plan_measurements, "apart", apart)
     return calls

@@ -164,6 +164,14 @@ def forward(model, inputs, keys=KEYS):
     )
 
 
+def assert_means(terms, expected, rtol=1e-5):
+    """Compares the means of losses and metrics with values, by name."""
+    for name, value in expected.items():
+        np.testing.assert_allclose(
+            terms[name].mean(), value, rtol=rtol, err_msg=name
+        )
+
+
 def softmax_nats(logits, ids):
     """Returns -log softmax(logits) at ids, by its formula in float64."""
     logits = np.asarray(logits, np.float64)
@@ -180,6 +188,44 @@ def sigmoid_nats(logits, labels):
 def checkpoint_variables(model):
     """Returns name -> variable, what a checkpoint of a model holds."""
     return pretraining_run.checkpoint_variables(model)
+
+
+def arrays(model):
+    """Returns name -> array, what a checkpoint of a model holds."""
+    variables = checkpoint_variables(model)
+    return {name: variable.numpy() for name, variable in variables.items()}
+
+
+def assert_same(found, expected):
+    """Compares name -> array, bit for bit."""
+    assert found.keys() == expected.keys()
+    for name, array in expected.items():
+        np.testing.assert_array_equal(found[name], array, err_msg=name)
+
+
+def replicas(num_replicas):
+    """Returns a strategy of so many devices."""
+    if num_replicas == 1:
+        return tf.distribute.get_strategy()
+    # Collectives cannot change their number of devices within a process.
+    return tf.distribute.MirroredStrategy(
+        [f"CPU:{i}" for i in range(num_replicas)],
+        cross_device_ops=tf.distribute.ReductionToOneDevice(),
+    )
+
+
+def candidates(inputs):
+    """Returns bool [B, L]: tokens but [CLS], [SEP] and [MASK]."""
+    is_special = np.isin(inputs.input_ids.numpy(), [2, 3, 4])
+    return (inputs.input_mask.numpy() > 0) & ~is_special
+
+
+def chosen(masked):
+    """Returns bool [B, L]: tokens that slots in use chose."""
+    found = np.zeros(masked.inputs.input_ids.shape, bool)
+    rows, slots = np.nonzero(masked.weights.numpy())
+    found[rows, masked.positions.numpy()[rows, slots]] = True
+    return found
 
 
 def batch(num_rows=8, length=LENGTH, seed=0):

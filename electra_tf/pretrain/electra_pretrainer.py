@@ -214,8 +214,7 @@ class ElectraPretrainer(keras.Model):
         size = batch_size or training.train_batch_size
         data = self._batches(x, size, training.seed)
         if validation_data is not None:
-            size = self.config.runtime.eval_batch_size
-            validation_data = self._batches(validation_data, size)
+            validation_data = self._batches(validation_data)
         self._check_length(data, arguments)
         return super().fit(
             data,
@@ -273,8 +272,7 @@ class ElectraPretrainer(keras.Model):
           Metric -> value; a dict whatever `return_dict` says.
         """
         del arguments
-        size = batch_size or self.config.runtime.eval_batch_size
-        data = self._batches(x, size).take(steps or -1)
+        data = self._batches(x, batch_size).take(steps or -1)
         return evaluation.evaluate(self.objective, data, self._evaluation_step)
 
     def predict(
@@ -290,10 +288,10 @@ class ElectraPretrainer(keras.Model):
           batch_size: B, where `x` is no dataset. Default: `eval_batch_size`.
           **arguments: of `keras.Model.predict`.
         """
-        size = batch_size or self.config.runtime.eval_batch_size
         if not isinstance(x, tf.data.Dataset | Mapping):
+            size = batch_size or self.config.runtime.eval_batch_size
             x = tf.data.Dataset.from_tensor_slices(x).batch(size)
-        data = self._batches(x, size).map(Inputs._asdict)
+        data = self._batches(x, batch_size).map(Inputs._asdict)
         return super().predict(data, **arguments)
 
     def call(
@@ -371,13 +369,13 @@ class ElectraPretrainer(keras.Model):
         self.compile(**keras.saving.deserialize_keras_object(config))
 
     def _batches(
-        self, data: Data, batch_size: int, seed: int | None = None
+        self, data: Data, batch_size: int | None = None, seed: int | None = None
     ) -> tf.data.Dataset:
         return texts.batches(
             data,
             self.config.corpus,
             export.reader_of(self.objective),
-            batch_size=batch_size,
+            batch_size=batch_size or self.config.runtime.eval_batch_size,
             seed=seed,
         )
 

@@ -84,9 +84,7 @@ def report(
 
 
 def evaluate(
-    model: PretrainingModel,
-    dataset: tf.data.Dataset,
-    step: Step | None = None,
+    model: PretrainingModel, dataset: tf.data.Dataset, step: Step | None = None
 ) -> dict[str, float]:
     """Computes the original's metrics over a data set, on all replicas.
 
@@ -118,7 +116,8 @@ def evaluate(
         for name, sum_and_weight in found.items():
             sums[name] = sums.get(name, 0.0) + np.float64(sum_and_weight)
         if detection is not None:
-            verdicts.append(_judged_tokens(detection))
+            logits, labels, judged = (x.numpy() for x in detection)
+            verdicts.append((logits[judged > 0], labels[judged > 0]))
             num_padding += _num_padding(inputs)
     metrics = {
         name: float(training_utils.ratio(pair)) for name, pair in sums.items()
@@ -213,11 +212,6 @@ def _filled(inputs: Inputs, num_rows: int) -> Inputs:
     return Inputs(*(tf.pad(x, [[0, num_blank], [0, 0]]) for x in inputs))
 
 
-def _judged_tokens(detection: Detection) -> tuple[np.ndarray, np.ndarray]:
-    judged = detection.judged.numpy() > 0
-    return detection.logits.numpy()[judged], detection.labels.numpy()[judged]
-
-
 def _num_padding(inputs: Inputs) -> int:
     """Counts the padding of rows that hold a token."""
     is_real = inputs.is_real.numpy()
@@ -234,7 +228,8 @@ def _area_metrics(
 
 
 _COLOURS = {"caught": 32, "missed": 33, "false alarm": 31, "same": 36}
-_WIDTHS = (16, 16, 16, 11)
+_COLUMNS = ("original", "masked", "generated", "P(replaced)")
+_WIDTHS = (16, 16, 16, 12)
 
 
 def has_verdicts(model: PretrainingModel) -> bool:
@@ -287,38 +282,31 @@ def _sample(
     in_colour: bool,
 ) -> str:
     """Returns the table of one row, whose arrays are [L] or [N]."""
-    inputs, chosen_slots, fake, logits = row
+    inputs, masked, fake, logits = row
     length = int((inputs.input_mask == 1).sum())
-    original, corrupted = inputs.input_ids, fake.inputs.input_ids
-    masked = chosen_slots.inputs.input_ids
+    corrupted = fake.inputs.input_ids
     probability = np.exp(-np.logaddexp(0.0, -logits))
-    used = chosen_slots.weights > 0
-    chosen = set(chosen_slots.positions[used].tolist())
+    chosen = set(masked.positions[masked.weights > 0].tolist())
     is_fake = fake.is_fake_tokens > 0
-    lines, marks = [], {}
+    lines, marks = [_line(_COLUMNS, "verdict")], {}
     for t in range(length):
         verdict = _verdict(is_fake[t], probability[t] > 0.5, t in chosen)
         if verdict is None:
             continue
-        cells = [
-            vocabulary.tokens[original[t]],
-            vocabulary.tokens[masked[t]],
+        cells = (
+            vocabulary.tokens[inputs.input_ids[t]],
+            vocabulary.tokens[masked.inputs.input_ids[t]],
             vocabulary.tokens[corrupted[t]] if t in chosen else "",
             f"{probability[t]:.2f}",
-        ]
-        row_text = "".join(
-            cell.ljust(width)
-            for cell, width in zip(cells, _WIDTHS, strict=True)
         )
         marks[t] = verdict
-        lines.append("  " + row_text + _paint(verdict, verdict, in_colour))
-    heads = ("original", "masked", "generated", "P(replaced)")
-    header = "".join(
-        head.ljust(width + (head == "P(replaced)"))
-        for head, width in zip(heads, _WIDTHS, strict=True)
-    )
+        lines.append(_line(cells, _paint(verdict, verdict, in_colour)))
     text = _text(corrupted[:length], marks, vocabulary, in_colour)
-    return "\n".join([text, "  " + header + "verdict", *lines])
+    return "\n".join([text, *lines])
+
+
+def _line(cells: tuple[str, ...], verdict: str) -> str:
+    return f"  {''.join(map(str.ljust, cells, _WIDTHS))}{verdict}"
 
 
 def _verdict(is_fake: bool, is_flagged: bool, was_masked: bool) -> str | None:

@@ -28,7 +28,6 @@ All compute in the precision of the export, whatever the training did.
 """
 
 import dataclasses
-from collections.abc import Mapping
 
 import tensorflow as tf
 
@@ -79,7 +78,9 @@ def export(
     model = _in_precision(model, precision)
     found = networks_of(model, temperature)
     signatures = {name: x.signatures for name, x in found.items()}
-    if threshold is not None and _has_correction(model, found):
+    gives_verdicts = model.config.objective.traits.answers == "verdicts"
+    is_both = gives_verdicts and {"discriminator", "generator"} <= found.keys()
+    if threshold is not None and is_both:
         signatures[correction.NAME] = Correction(
             detector=_detector(model, temperature),
             filler=_filler(model),
@@ -106,13 +107,6 @@ def export(
         usage=usage(signatures, precision),
     )
     return written
-
-
-def _has_correction(
-    model: PretrainingModel, networks: Mapping[str, Network]
-) -> bool:
-    is_both = networks.keys() >= {"discriminator", "generator"}
-    return is_both and model.config.objective.traits.answers == "verdicts"
 
 
 def networks_of(

@@ -92,33 +92,28 @@ def read(config: PretrainingConfig) -> Weights:
       UserError: if it cannot be read, has networks of other sizes, naming the
         flags to give, or is at the end of the training already.
     """
-    path = config.training.init_checkpoint
+    path, objective = config.training.init_checkpoint, config.objective
+    encoder, generator = (
+        config.model.discriminator(1),
+        config.model.generator(1),
+    )
     loaded = checkpoint_formats.read(
         path,
-        num_attention_heads=config.model.discriminator(1).num_attention_heads,
-        generator_num_attention_heads=config.model.generator(
-            1
-        ).num_attention_heads,
+        num_attention_heads=encoder.num_attention_heads,
+        generator_num_attention_heads=generator.num_attention_heads,
     )
-    wanted = encoder_flags(
-        config.model.discriminator(1),
-        config.model.generator(1) if loaded.architecture.generator else None,
-    ) | {
+    has_generator = loaded.architecture.generator is not None
+    wanted = encoder_flags(encoder, generator if has_generator else None) | {
         "generator_sharing": config.model.generator_sharing,
-        "objective": config.objective.objective
-        if config.objective.traits.has_own_generator
+        "objective": objective.objective
+        if objective.traits.has_own_generator
         else "mlm",
         "generator_type": "two_tower"
-        if config.objective.has_two_towers
-        else config.objective.generator_type,
+        if objective.has_two_towers
+        else objective.generator_type,
     }
     flags = size_flags(loaded.architecture)
-    others = [
-        f"--{name}={value}"
-        for name, value in flags.items()
-        if wanted.get(name) != value
-    ]
-    if others:
+    if others := [f"--{k}={v}" for k, v in flags.items() if wanted.get(k) != v]:
         raise UserError(
             "`init_checkpoint` must hold networks of the configured sizes. "
             f"Received: {path}, of other sizes. Give {' '.join(others)}."
@@ -262,10 +257,7 @@ def _fit(model: PretrainingModel, loaded: Weights) -> Weights:
     rows = loaded.architecture.encoder.vocab_size
     if rows != vocabulary.size or not is_same:
         loaded, change = resizing.resize_vocabulary(
-            loaded,
-            vocabulary.size,
-            vocabulary,
-            seed=model.config.training.seed,
+            loaded, vocabulary.size, vocabulary, seed=model.config.training.seed
         )
         console.say(change.describe("Word embeddings"))
     positions = model.config.model.max_position_embeddings

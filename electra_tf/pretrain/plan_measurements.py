@@ -1,8 +1,7 @@
-"""What a plan measures: an update's time and memory, the text, the machine.
+"""Measurements of a plan: an update's time and memory, and the text.
 
-Updates and text are measured in a process of its own each: the peak of its
-memory is then that of the one measurement, and the memory is the system's again
-afterwards. So this module imports no TensorFlow; each such process does.
+Each is made in a process of its own, whose peak of memory is then that of the
+one measurement. So this module imports no TensorFlow; each such process does.
 """
 
 import dataclasses
@@ -15,21 +14,15 @@ import tempfile
 import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeVar
-
-import numpy as np
+from typing import IO, NamedTuple, TypeVar
 
 from electra_tf.config.corpus import CorpusConfig
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.data import corpus, sources
 from electra_tf.data.formats import compression
-from electra_tf.model.tokenization import SPECIAL_TOKENS, Vocabulary
 from electra_tf.pretrain.planning import Measured
 from electra_tf.util import console, machine, memory, storage
 from electra_tf.util.errors import UserError
-
-if TYPE_CHECKING:
-    import tensorflow as tf
 
 _SAMPLE_BYTES = 8_000_000
 _MAX_SOURCES = 64  # of the sample
@@ -37,7 +30,6 @@ _EXPANSION_BYTES = 2**22  # unpacked, to see how much a file expands
 _NUM_PIECES = 3
 _SECONDS_A_PIECE = 2.0
 _MAX_STEPS = 500  # in a piece
-_DOCUMENTS_IN_A_ROW = 4  # of a packed row
 
 Result = TypeVar("Result")
 
@@ -56,12 +48,14 @@ class Text(NamedTuple):
     vocab_size: int
 
 
-def apart(function: Callable[..., Result], *arguments: object) -> Result:
+def apart(
+    function: Callable[[PretrainingConfig], Result], config: PretrainingConfig
+) -> Result:
     """Calls a function in a process of its own.
 
     Args:
-      function: of a module, that imports TensorFlow when it is called.
-      *arguments: of the function.
+      function: at the top of a module.
+      config: its argument.
 
     Raises:
       UserError: as the function does, or if the process was killed.
@@ -69,7 +63,7 @@ def apart(function: Callable[..., Result], *arguments: object) -> Result:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe(duplex=False)
     process = context.Process(
-        target=_answer, args=(theirs, function, arguments), daemon=True
+        target=_answer, args=(theirs, function, config), daemon=True
     )
     process.start()
     theirs.close()
@@ -89,12 +83,12 @@ def apart(function: Callable[..., Result], *arguments: object) -> Result:
 
 
 def _answer(
-    pipe: Connection, function: Callable[..., Any], arguments: tuple
+    pipe: Connection, function: Callable, config: PretrainingConfig
 ) -> None:
     """Sends what a function returns or raises."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the other process ends us
     try:
-        pipe.send(function(*arguments))
+        pipe.send(function(config))
     except Exception as error:
         pipe.send(error)
 
@@ -111,15 +105,15 @@ def measure_update(config: PretrainingConfig) -> Measured:
     began = time.perf_counter()
     memory.keep_if(config.runtime.keep_memory)
     with console.quiet_imports():
-        from electra_tf.pretrain import pretraining_run
+        from electra_tf.pretrain import pretraining_run, training_batches
         from electra_tf.training import training_utils
         from electra_tf.util import distribution
 
     strategy = distribution.make_strategy(config.runtime.strategy)
-    vocabulary = placeholder_vocabulary(config.corpus)
+    vocabulary = training_batches.placeholder_vocabulary(config.corpus)
     model = pretraining_run.make_model(config, vocabulary, strategy)
     block = training_utils.make_block(model, strategy)
-    batches = random_batches(config, strategy)
+    batches = training_batches.random_batches(config, strategy)
 
     def seconds(num_steps: int) -> float:
         start = time.perf_counter()
@@ -128,56 +122,12 @@ def measure_update(config: PretrainingConfig) -> Measured:
 
     seconds(1)
     start_seconds = time.perf_counter() - began
-    num_steps = math.ceil(_SECONDS_A_PIECE / seconds(2))
-    num_steps = min(_MAX_STEPS, num_steps)
-    return Measured(
-        num_rows=config.training.train_batch_size,
-        seconds=statistics.median(
-            seconds(num_steps) for _ in range(_NUM_PIECES)
-        ),
-        start_seconds=start_seconds,
-        peak_bytes=machine.proc_bytes("self/status", "VmHWM"),
+    num_steps = min(_MAX_STEPS, math.ceil(_SECONDS_A_PIECE / seconds(2)))
+    update_seconds = statistics.median(
+        seconds(num_steps) for _ in range(_NUM_PIECES)
     )
-
-
-def placeholder_vocabulary(config: CorpusConfig) -> Vocabulary:
-    """Makes a vocabulary of the target size, each word counted once."""
-    size = config.target_vocab_size
-    words = (f"w{i}" for i in range(size - len(SPECIAL_TOKENS)))
-    return Vocabulary((*SPECIAL_TOKENS, *words), counts=(1,) * size)
-
-
-def random_batches(
-    config: PretrainingConfig,
-    strategy: "tf.distribute.Strategy",
-    packed_share: float = 0.0,
-) -> Any:  # noqa: ANN401 (an iterator that no type names)
-    """Makes an iterator that repeats one batch of random words.
-
-    Args:
-      config: of the experiment.
-      strategy: that the batch is divided by.
-      packed_share: share of the rows that hold four documents, not one.
-    """
-    import tensorflow as tf
-
-    from electra_tf.pretrain.pretrain_data import Inputs
-
-    shape = (config.training.train_batch_size, config.corpus.max_seq_length)
-    first, end = len(SPECIAL_TOKENS), config.corpus.target_vocab_size
-    ids = np.random.default_rng(0).integers(first, end, shape, np.int32)
-    documents = np.ones_like(ids)  # the number of a token's document
-    documents[: round(packed_share * shape[0])] += (
-        np.arange(shape[1], dtype=np.int32) * _DOCUMENTS_IN_A_ROW // shape[1]
-    )
-    rows = Inputs(ids, documents, np.zeros_like(ids))
-
-    def make(context: tf.distribute.InputContext) -> tf.data.Dataset:
-        number = context.get_per_replica_batch_size(shape[0])
-        dataset = tf.data.Dataset.from_tensor_slices(rows).repeat()
-        return dataset.batch(number, drop_remainder=True)
-
-    return iter(strategy.distribute_datasets_from_function(make))
+    peak_bytes = machine.proc_bytes("self/status", "VmHWM")
+    return Measured(config, update_seconds, start_seconds, peak_bytes)
 
 
 def count_tokens(config: PretrainingConfig) -> Text:
@@ -197,16 +147,14 @@ def count_tokens(config: PretrainingConfig) -> Text:
         with open(path, "w", encoding="utf-8") as file:
             num_bytes, num_sampled = _write_sample(config.corpus, file)
         sampled = dataclasses.replace(
-            config.corpus, corpus=(path,), held_out_fraction=0.0
-        )
-        run = dataclasses.replace(config.run, data_dir=directory)
-        runtime = dataclasses.replace(config.runtime, num_processes=1)
-        prepared = preparation.prepare(
-            dataclasses.replace(
-                config, corpus=sampled, run=run, runtime=runtime
+            config,
+            corpus=dataclasses.replace(
+                config.corpus, corpus=(path,), held_out_fraction=0.0
             ),
-            log=lambda _: None,
+            run=dataclasses.replace(config.run, data_dir=directory),
+            runtime=dataclasses.replace(config.runtime, num_processes=1),
         )
+        prepared = preparation.prepare(sampled, log=lambda _: None)
     length = config.corpus.max_seq_length
     num_tokens = prepared.train[length].num_records * length
     return Text(

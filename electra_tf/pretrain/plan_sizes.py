@@ -1,14 +1,11 @@
-"""The sizes that a plan chooses among, what each needs, and what it costs.
-
-A size is a rung of `LADDER`: settings with their source. No TensorFlow is
-needed.
-"""
+"""The sizes that a plan chooses among: settings, source, FLOPs and memory."""
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from electra_tf.config.model import BertConfig
+from electra_tf.config.phases import tokens_after
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.pretrain import flops
 
@@ -21,13 +18,12 @@ MIN_TOKENS = 73
 It is the shortest training that the paper has a score of: Small, 14 million
 parameters, after 62,500 updates of 128 rows of 128 tokens (6.25 % of all)
 scores 74.1 on GLUE, and 79.9 in the end (table 1). At the other end of the
-ladder it agrees with docs/demo.md: configs/demo_hour.cfg, 0.94 million
-parameters, learns from 87 tokens a parameter of mixed text. Between the two
-nothing was measured."""
+ladder configs/demo_hour.cfg, 0.94 million parameters, learns from 87 tokens a
+parameter of mixed text. Between the two nothing was measured."""
 
 MIN_DEMO_TOKENS = 8
-"""The same for the demo's own size: it learns from 8.8 tokens a parameter of
-text of one kind (docs/demo.md)."""
+"""The same for the demo, which learns from 8.8 of text of one kind
+(docs/demo.md)."""
 
 # Weight, two slots, gradient, and a copy of it while it is clipped.
 _BYTES_PER_WEIGHT = 20
@@ -38,34 +34,22 @@ _VALUES_PER_LOGIT = 4
 _BYTES_PER_VALUE = 4
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Rung:
-    """A size of the ladder, and the settings that it learns with."""
+class Rung(NamedTuple):
+    """A size of the ladder, and the settings that it learns with.
+
+    Attributes:
+      name: of the size.
+      source: of the settings.
+      flags: the settings, but for the schedule, as flags of run_pretraining.
+      min_tokens: for each parameter of the discriminator, that it must read.
+    """
 
     name: str
-    """Of the size."""
-
     source: str
-    """Where the settings come from."""
-
     flags: Flags
-    """The settings, but for the schedule, as flags of run_pretraining."""
-
     min_tokens: float = MIN_TOKENS
-    """Tokens for each parameter that it must read."""
-
-    @property
-    def starts_with_generator(self) -> bool:
-        """Whether the discriminator's loss comes in later."""
-        return self.flags.get("generator_sharing") == "all"
 
 
-_NEIGHBOURS = {
-    "attention_initializer": "neighbours",
-    "hidden_dropout_prob": 0.0,
-    "attention_probs_dropout_prob": 0.0,
-    "adam_beta2": 0.98,
-}
 _WIDTH_128 = {
     "vocab_size": 4096,
     "hidden_size": 128,
@@ -73,99 +57,78 @@ _WIDTH_128 = {
     "embedding_size": 128,
     "initializer_range": 0.09,
     "learning_rate": 2e-3,
+    "attention_initializer": "neighbours",
+    "hidden_dropout_prob": 0.0,
+    "attention_probs_dropout_prob": 0.0,
+    "adam_beta2": 0.98,
 }
-_ONE_ENCODER = {
+_DEMO = {
+    **_WIDTH_128,
+    "num_hidden_layers": 2,
+    "generator_hidden_size": 0.25,
+    "generator_num_attention_heads": 2,
+    "max_position_embeddings": 64,
+    "max_seq_length": 64,
+    "train_batch_size": 32,
+}
+_HOUR = {
+    **_WIDTH_128,
     "max_position_embeddings": 128,
     "max_seq_length": 128,
     "seq_length_phases": "64:0.8:64,128:0.2:32",
     "generator_sharing": "all",
     "train_batch_size": 64,
 }
-_WIDTH_256 = {
+_WIDER = {
+    **_HOUR,
     "vocab_size": 8192,
     "hidden_size": 256,
-    "num_attention_heads": 4,
-    "embedding_size": 128,
     "initializer_range": 0.06,
     "learning_rate": 1e-3,
 }
-_DEMO_HOUR = {**_WIDTH_128, **_NEIGHBOURS, **_ONE_ENCODER}
-_WIDER = {**_WIDTH_256, **_NEIGHBOURS, **_ONE_ENCODER}
-_NOT_TRIED = (
+_SMALL = {
+    "model_size": "small",
+    "max_seq_length": 128,
+    "learning_rate": 5e-4,
+    "train_batch_size": 128,
+}
+_BASE = {
+    "model_size": "base",
+    "generator_hidden_size": 0.33333,
+    "max_seq_length": 512,
+    "learning_rate": 2e-4,
+    "train_batch_size": 256,
+}
+_SOURCE_OF_DEMO = (
+    "configs/demo.cfg; learns on text of one kind, where mixed text takes "
+    "2x128 or more (docs/demo.md)"
+)
+_SOURCE_OF_WIDER = (
     "as configs/demo_hour.cfg, with rate and initial weights scaled from width "
     "128 to 256 (1 / H, 1 / sqrt(H)); not trained to a result yet"
 )
 
 LADDER = (
+    Rung("demo", _SOURCE_OF_DEMO, _DEMO, MIN_DEMO_TOKENS),
     Rung(
-        name="demo",
-        source="configs/demo.cfg; learns on text of one kind, where mixed text "
-        "takes 2x128 or more (docs/demo.md)",
-        flags={
-            **_WIDTH_128,
-            **_NEIGHBOURS,
-            "num_hidden_layers": 2,
-            "generator_hidden_size": 0.25,
-            "generator_num_attention_heads": 2,
-            "max_position_embeddings": 64,
-            "max_seq_length": 64,
-            "train_batch_size": 32,
-        },
-        min_tokens=MIN_DEMO_TOKENS,
+        "2x128",
+        "configs/demo_hour.cfg; learns on mixed text (docs/demo.md)",
+        {**_HOUR, "num_hidden_layers": 2},
     ),
     Rung(
-        name="2x128",
-        source="configs/demo_hour.cfg; learns on mixed text (docs/demo.md)",
-        flags={**_DEMO_HOUR, "num_hidden_layers": 2},
+        "4x128",
+        "configs/demo_hour.cfg with four layers; not trained to a result yet",
+        {**_HOUR, "num_hidden_layers": 4},
     ),
+    Rung("4x256", _SOURCE_OF_WIDER, {**_WIDER, "num_hidden_layers": 4}),
+    Rung("6x256", _SOURCE_OF_WIDER, {**_WIDER, "num_hidden_layers": 6}),
+    Rung("small", "the paper's table 6, column Small", _SMALL),
     Rung(
-        name="4x128",
-        source="configs/demo_hour.cfg with four layers; not trained to a "
-        "result yet",
-        flags={**_DEMO_HOUR, "num_hidden_layers": 4},
+        "medium",
+        "between Small and Base of the paper's table 6; in no paper",
+        {**_SMALL, "hidden_size": 512, "learning_rate": 3e-4},
     ),
-    Rung(
-        name="4x256",
-        source=_NOT_TRIED,
-        flags={**_WIDER, "num_hidden_layers": 4},
-    ),
-    Rung(
-        name="6x256",
-        source=_NOT_TRIED,
-        flags={**_WIDER, "num_hidden_layers": 6},
-    ),
-    Rung(
-        name="small",
-        source="the paper's table 6, column Small",
-        flags={
-            "model_size": "small",
-            "max_seq_length": 128,
-            "learning_rate": 5e-4,
-            "train_batch_size": 128,
-        },
-    ),
-    Rung(
-        name="medium",
-        source="between Small and Base of the paper's table 6; in no paper",
-        flags={
-            "model_size": "small",
-            "hidden_size": 512,
-            "max_seq_length": 128,
-            "learning_rate": 3e-4,
-            "train_batch_size": 128,
-        },
-    ),
-    Rung(
-        name="base",
-        source="the paper's table 6, column Base",
-        flags={
-            "model_size": "base",
-            "generator_hidden_size": 0.33333,
-            "max_seq_length": 512,
-            "learning_rate": 2e-4,
-            "train_batch_size": 256,
-        },
-    ),
+    Rung("base", "the paper's table 6, column Base", _BASE),
 )
 """The sizes, smallest first."""
 
@@ -194,43 +157,40 @@ def configure(rung: Rung, given: Flags, num_rows: int = 0) -> PretrainingConfig:
     return dataclasses.replace(config, corpus=corpus, training=training)
 
 
-def mean_flops(config: PretrainingConfig, *, is_paper: bool = False) -> float:
-    """Counts an update, the mean over the phases of a training.
+def mean_flops(
+    config: PretrainingConfig, *, sparse_embed_lookup: bool = True
+) -> float:
+    """Counts the FLOPs of an update, the mean over the phases.
 
     Args:
       config: of the training.
-      is_paper: whether reading a word costs what it does in the paper's
-        figures; in time it costs nothing.
+      sparse_embed_lookup: whether to count the reading of words as nothing, as
+        it is in time; the paper's figures count it.
     """
     steps = config.training.num_train_steps
     total = flops.training_flops(
         config,
         config.corpus.target_vocab_size,
         steps,
-        sparse_embed_lookup=not is_paper,
+        sparse_embed_lookup=sparse_embed_lookup,
     )
     return total / steps
 
 
 def mean_tokens(config: PretrainingConfig) -> float:
     """Returns the tokens of an update, the mean over the phases."""
-    total = sum(x.num_steps * x.tokens_per_step for x in config.phases)
-    return total / config.training.num_train_steps
+    return tokens_after(config.phases, 0) / config.training.num_train_steps
 
 
 def parameters(shape: BertConfig) -> int:
     """Counts the parameters of an encoder, embeddings included."""
     hidden, wide = shape.hidden_size, shape.intermediate_size
-    layer = (
-        4 * (hidden * hidden + hidden)  # query, key, value, output
-        + 2 * hidden * wide
-        + wide
-        + hidden
-        + 4 * hidden  # two normalizations
-    )
+    attention = 4 * (hidden + 1) * hidden  # query, key, value, output
+    feed_forward = (hidden + 1) * wide + (wide + 1) * hidden
+    layer = attention + feed_forward + 4 * hidden  # two normalizations
     project = 0
     if shape.embedding_size != hidden:
-        project = shape.embedding_size * hidden + hidden
+        project = (shape.embedding_size + 1) * hidden
     return _embeddings(shape) + project + shape.num_hidden_layers * layer
 
 
@@ -248,33 +208,22 @@ def memory_bytes(config: PretrainingConfig, num_pieces: int = 1) -> float:
       num_pieces: micro-batches in an update.
     """
     size, model = config.corpus.target_vocab_size, config.model
-    networks = [model.discriminator(size), model.generator(size)]
-    weights = parameters(networks[0])
+    discriminator, generator = model.discriminator(size), model.generator(size)
+    weights = parameters(discriminator)
     if model.generator_sharing != "all":
-        weights += parameters(networks[1]) - _embeddings(networks[1])
+        weights += parameters(generator) - _embeddings(generator)
+
+    def num_values(length: int) -> int:  # of a row
+        states = sum(
+            _VALUES_PER_HIDDEN * shape.num_hidden_layers * shape.hidden_size
+            + shape.num_hidden_layers * shape.num_attention_heads * length
+            for shape in (discriminator, generator)
+        )
+        logits = config.masking.max_predictions_per_seq(length) * size
+        return length * states + _VALUES_PER_LOGIT * logits
+
     activations = max(
-        phase.batch_size
-        / num_pieces
-        * _values(config, networks, phase.max_seq_length)
+        phase.batch_size / num_pieces * num_values(phase.max_seq_length)
         for phase in config.phases
     )
     return _BYTES_PER_WEIGHT * weights + _BYTES_PER_VALUE * activations
-
-
-def _values(
-    config: PretrainingConfig, networks: list[BertConfig], length: int
-) -> float:
-    """Counts the values of a row that the backward pass needs."""
-    states = sum(
-        shape.num_hidden_layers
-        * (
-            _VALUES_PER_HIDDEN * shape.hidden_size
-            + shape.num_attention_heads * length
-        )
-        for shape in networks
-    )
-    slots = config.masking.max_predictions_per_seq(length)
-    return (
-        length * states
-        + _VALUES_PER_LOGIT * slots * config.corpus.target_vocab_size
-    )

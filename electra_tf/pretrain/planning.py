@@ -3,8 +3,7 @@
 A timed update of one or more of the sizes in `plan_sizes.LADDER` says how many
 FLOPs the machine does in a second; `predict` says what a training of each size
 then is within the budget, and `choose` takes the largest that reads enough
-tokens for its parameters. All of it is a function of its arguments; measured is
-in `plan_measurements.py`. No TensorFlow is needed.
+tokens for its parameters. Measured is in `plan_measurements.py`.
 
 No training reads its text more than `MAX_PASSES` times. Four passes are nearly
 as good as new text, and what more of them teach is used up at about sixteen
@@ -13,12 +12,12 @@ left-to-right models; not measured here).
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
+from electra_tf.config.model import BertConfig
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.pretrain.plan_sizes import (
-    LADDER,
     Flags,
     Rung,
     configure,
@@ -34,6 +33,9 @@ MAX_PASSES = 10
 MIN_STEPS = 100
 """Updates of the shortest training that is proposed."""
 
+MAX_UPDATE_SECONDS = 2.0
+"""Of an update that is timed."""
+
 _SHARE_OF_WARMUP = 0.01  # of the updates, as in the paper's Small
 _MIN_WARMUP, _MAX_WARMUP = 200, 10_000  # the demo's, the paper's
 _SECONDS_BETWEEN_CHECKPOINTS = 600
@@ -41,16 +43,16 @@ _SECONDS_BETWEEN_LOGS = 30
 
 
 class Measured(NamedTuple):
-    """An update that was timed.
+    """A timed update.
 
     Attributes:
-      num_rows: in it, of the length of the first phase.
+      config: of the update, of one phase.
       seconds: it took.
       start_seconds: from the start of the process to the end of the first.
       peak_bytes: of memory, of the process; 0 where nobody can tell.
     """
 
-    num_rows: int
+    config: PretrainingConfig
     seconds: float
     start_seconds: float
     peak_bytes: float
@@ -75,6 +77,7 @@ class Candidate(NamedTuple):
 
     Attributes:
       rung: the size.
+      shape: of the discriminator.
       num_steps: updates.
       num_pieces: micro-batches in an update.
       start_seconds: to the end of the first update.
@@ -82,12 +85,12 @@ class Candidate(NamedTuple):
       tokens: read in all of them, special ones included.
       passes: over the text.
       flops: by the rules of the paper.
-      parameters: of the discriminator.
       memory_bytes: at the peak.
       fits: whether there is so much memory.
     """
 
     rung: Rung
+    shape: BertConfig
     num_steps: int
     num_pieces: int
     start_seconds: float
@@ -95,7 +98,6 @@ class Candidate(NamedTuple):
     tokens: float
     passes: float
     flops: float
-    parameters: int
     memory_bytes: float
     fits: bool
 
@@ -103,6 +105,11 @@ class Candidate(NamedTuple):
     def seconds(self) -> float:
         """Seconds from the start to the last update."""
         return self.start_seconds + self.num_steps * self.update_seconds
+
+    @property
+    def parameters(self) -> int:
+        """Parameters of the discriminator."""
+        return parameters(self.shape)
 
     @property
     def tokens_per_parameter(self) -> float:
@@ -116,10 +123,7 @@ class Candidate(NamedTuple):
 
 
 def predict(
-    rung: Rung,
-    given: Flags,
-    budget: Budget,
-    measured: Mapping[str, Measured],
+    rung: Rung, given: Flags, budget: Budget, measured: Collection[Measured]
 ) -> Candidate:
     """Predicts the training of a size within a budget.
 
@@ -131,55 +135,34 @@ def predict(
       rung: the size.
       given: flags that take precedence over those of the size.
       budget: of time, text and memory.
-      measured: name of a size -> its update; one at least.
+      measured: updates of sizes; one at least.
     """
     config = configure(rung, given)
-    nearest = _nearest(rung, given, measured)
-    timed = measured[nearest.name]
-    same = configure(nearest, given, timed.num_rows)
-    num_pieces, needed = _memory(config, same, timed, budget)
-    seconds = mean_flops(config) / mean_flops(same) * timed.seconds
+    timed = _nearest(config, measured)
+    seconds = mean_flops(config) / mean_flops(timed.config) * timed.seconds
     tokens = mean_tokens(config)
     num_steps = min(
         (budget.seconds - timed.start_seconds) / seconds,
         MAX_PASSES * budget.text_tokens / tokens,
     )
     num_steps = max(0, int(num_steps))
+    beside = max(0.0, timed.peak_bytes - memory_bytes(timed.config))
+    beside += config.data.shuffle_megabytes * 1e6
+    num_pieces = num_micro_batches(config, budget.memory_bytes - beside)
+    needed = beside + memory_bytes(config, num_pieces)
     return Candidate(
         rung=rung,
+        shape=config.model.discriminator(config.corpus.target_vocab_size),
         num_steps=num_steps,
         num_pieces=num_pieces,
         start_seconds=timed.start_seconds,
         update_seconds=seconds,
         tokens=num_steps * tokens,
         passes=num_steps * tokens / budget.text_tokens,
-        flops=num_steps * mean_flops(config, is_paper=True),
-        parameters=parameters(
-            config.model.discriminator(config.corpus.target_vocab_size)
-        ),
+        flops=num_steps * mean_flops(config, sparse_embed_lookup=False),
         memory_bytes=needed,
         fits=needed <= budget.memory_bytes,
     )
-
-
-def _memory(
-    config: PretrainingConfig,
-    same: PretrainingConfig,
-    timed: Measured,
-    budget: Budget,
-) -> tuple[int, float]:
-    """Returns micro-batches, and the bytes that a process then needs.
-
-    Args:
-      config: of the size.
-      same: of the one that was measured.
-      timed: its update.
-      budget: of memory.
-    """
-    beside = max(0.0, timed.peak_bytes - memory_bytes(same))
-    beside += config.data.shuffle_megabytes * 1e6
-    num_pieces = _num_micro_batches(config, budget.memory_bytes - beside)
-    return num_pieces, beside + memory_bytes(config, num_pieces)
 
 
 def choose(candidates: Sequence[Candidate], budget: Budget) -> Candidate:
@@ -214,8 +197,7 @@ def check_length(candidate: Candidate) -> None:
       UserError: if it has fewer, saying how much time they need.
     """
     if candidate.num_steps < MIN_STEPS:
-        seconds = candidate.start_seconds
-        seconds += MIN_STEPS * candidate.update_seconds
+        seconds = candidate._replace(num_steps=MIN_STEPS).seconds
         raise UserError(
             f"There must be time and text for {MIN_STEPS} updates of the size "
             f"{candidate.rung.name}. Received: {candidate.num_steps}. Give "
@@ -233,17 +215,17 @@ def flags_of(candidate: Candidate, given: Flags) -> dict[str, Any]:
     """
     rung, steps = candidate.rung, candidate.num_steps
     warmup = max(round(_SHARE_OF_WARMUP * steps), min(_MIN_WARMUP, steps // 10))
+    save_every = _steps_in(_SECONDS_BETWEEN_CHECKPOINTS, candidate)
     flags = {
         **rung.flags,
         **given,
         "num_train_steps": steps,
         "num_warmup_steps": min(warmup, _MAX_WARMUP),
         "iterations_per_loop": _steps_in(_SECONDS_BETWEEN_LOGS, candidate),
-        "save_checkpoints_steps": _steps_in(
-            _SECONDS_BETWEEN_CHECKPOINTS, candidate
-        ),
+        "save_checkpoints_steps": save_every,
     }
-    if rung.starts_with_generator:  # in the shares of configs/demo_hour.cfg
+    if rung.flags.get("generator_sharing") == "all":
+        # The generator alone first, in the shares of configs/demo_hour.cfg.
         flags["disc_weight_start_step"] = steps // 20
         flags["disc_weight_end_step"] = steps // 8
     if candidate.num_pieces > 1:
@@ -251,55 +233,45 @@ def flags_of(candidate: Candidate, given: Flags) -> dict[str, Any]:
     return flags
 
 
-def rows_to_measure(
-    rung: Rung,
-    given: Flags,
-    measured: Mapping[str, Measured],
-    max_seconds: float,
-) -> int:
+def rows_to_measure(config: PretrainingConfig, update_seconds: float) -> int:
     """Returns the rows of an update that is to be timed.
 
     Args:
-      rung: the size to time.
-      given: flags that take precedence over those of the size.
-      measured: of other sizes; none for the first.
-      max_seconds: that an update may take.
+      config: of a training.
+      update_seconds: of one of its updates, as predicted.
 
     Returns:
-      Those of the training's first phase, halved while they would take longer.
+      Those of the first phase, halved while an update would take longer than
+      `MAX_UPDATE_SECONDS`.
     """
-    config = configure(rung, given)
     rows = config.phases[0].batch_size
-    if measured:
-        nearest = _nearest(rung, given, measured)
-        timed = measured[nearest.name]
-        same = configure(nearest, given, timed.num_rows)
-        seconds = mean_flops(config) / mean_flops(same) * timed.seconds
-        while rows > 1 and seconds > max_seconds:
-            rows, seconds = rows // 2, seconds / 2
+    while rows > 1 and update_seconds > MAX_UPDATE_SECONDS:
+        rows, update_seconds = rows // 2, update_seconds / 2
     return rows
 
 
 def _nearest(
-    rung: Rung, given: Flags, measured: Mapping[str, Measured]
-) -> Rung:
-    """Returns the measured size that is nearest in FLOPs for a token."""
+    config: PretrainingConfig, measured: Collection[Measured]
+) -> Measured:
+    """Returns the measured update that is nearest in FLOPs for a token."""
 
-    def size(rung: Rung) -> float:
-        config = configure(rung, given)
+    def size(config: PretrainingConfig) -> float:
         return math.log(mean_flops(config) / mean_tokens(config))
 
-    here = size(rung)
-    known = [other for other in LADDER if other.name in measured]
-    return min(known, key=lambda other: abs(size(other) - here))
+    here = size(config)
+    return min(measured, key=lambda timed: abs(size(timed.config) - here))
 
 
-def _num_micro_batches(config: PretrainingConfig, free_bytes: float) -> int:
-    """Returns into how many parts a batch is cut to fit, 1, 2, 4, ..."""
-    rows = min(phase.batch_size for phase in config.phases)
-    number = 1
+def num_micro_batches(config: PretrainingConfig, free_bytes: float) -> int:
+    """Returns into how many parts a batch is cut to fit, 1, 2, 4, ...
+
+    Args:
+      config: of the training.
+      free_bytes: what weights and activations may take.
+    """
+    rows, number = min(phase.batch_size for phase in config.phases), 1
     while (
-        rows % (2 * number) == 0 and memory_bytes(config, number) > free_bytes
+        memory_bytes(config, number) > free_bytes and rows % (2 * number) == 0
     ):
         number *= 2
     return number

@@ -183,11 +183,7 @@ def _join(
 
 
 def _worker_share(
-    groups: Iterator[Group],
-    *,
-    batch_size: int,
-    worker_rows: int,
-    worker: int,
+    groups: Iterator[Group], *, batch_size: int, worker_rows: int, worker: int
 ) -> Iterator[Group]:
     """Leaves of each group the rows that belong to a worker.
 

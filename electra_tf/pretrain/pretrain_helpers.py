@@ -131,11 +131,7 @@ def replace(
     Returns:
       int32 [B, L].
     """
-    columns = tf.range(ids.shape[1])  # [L]
-    writes = tf.logical_and(
-        tf.expand_dims(positions, -1) == columns, tf.expand_dims(used, -1)
-    )  # [B, N, L]
-    writes = tf.cast(writes, tf.int32)
+    writes = tf.cast(_hits(positions, used, ids.shape[1]), tf.int32)
     counts = tf.reduce_sum(writes, 1)  # [B, L]
     sums = tf.reduce_sum(writes * tf.expand_dims(new_ids, -1), 1)  # [B, L]
     return tf.where(counts > 0, sums // tf.maximum(counts, 1), ids)
@@ -143,11 +139,15 @@ def replace(
 
 def chosen(masked: Masked) -> tf.Tensor:
     """Returns bool [B, L]: True where a slot in use chose the token."""
-    columns = tf.range(masked.inputs.input_ids.shape[1])  # [L]
-    hits = tf.expand_dims(masked.positions, -1) == columns  # [B, N, L]
-    return tf.reduce_any(
-        tf.logical_and(hits, tf.expand_dims(masked.weights > 0, -1)), 1
-    )
+    length = masked.inputs.input_ids.shape[1]
+    hits = _hits(masked.positions, masked.weights > 0, length)
+    return tf.reduce_any(hits, 1)
+
+
+def _hits(positions: tf.Tensor, used: tf.Tensor, length: int) -> tf.Tensor:
+    """Returns bool [B, N, L]: True at the position of each slot in use."""
+    is_there = positions[..., tf.newaxis] == tf.range(length)
+    return tf.logical_and(is_there, used[..., tf.newaxis])
 
 
 def candidates(inputs: Inputs, vocabulary: Vocabulary) -> tf.Tensor:

@@ -147,7 +147,7 @@ def exchange_segments(
     size_a, size_b, places = _sizes(inputs)
     size = tf.minimum(size_b, _neighbour(size_b))
     has_both = (size > 0) & (size_a > 0)
-    has_both &= _neighbour(has_both) & _has_neighbour(has_both)
+    has_both &= _neighbour(has_both)
     is_other = has_both & is_chosen[:, tf.newaxis]
     start = 2 + size_a
     source_start = tf.where(is_other, _neighbour(start), start)
@@ -219,17 +219,9 @@ def _gather(x: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
 
 
 def _neighbour(x: tf.Tensor) -> tf.Tensor:
-    """Exchanges rows 0 and 1, 2 and 3 ...; a last one alone stays."""
-    num_rows = tensor_ops.shape_of(x)[0]
-    order = tf.bitwise.bitwise_xor(tf.range(num_rows), 1)
-    return tf.gather(x, tf.minimum(order, num_rows - 1))
-
-
-def _has_neighbour(x: tf.Tensor) -> tf.Tensor:
-    """Returns bool [B, 1], False for a last row alone."""
-    num_rows = tensor_ops.shape_of(x)[0]
-    order = tf.bitwise.bitwise_xor(tf.range(num_rows), 1)
-    return (order < num_rows)[:, tf.newaxis]
+    """Exchanges rows 0 and 1, 2 and 3 ...; a last one alone gets zeros."""
+    order = tf.bitwise.bitwise_xor(tf.range(tensor_ops.shape_of(x)[0]), 1)
+    return tf.gather(tf.concat([x, tf.zeros_like(x[:1])], 0), order)
 
 
 def _arranged(

@@ -12,9 +12,13 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.config import phases
+from electra_tf.config.corpus import CorpusConfig
+from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.data.records import check_unchanged
+from electra_tf.model.tokenization import SPECIAL_TOKENS, Vocabulary
 from electra_tf.pretrain.pretrain_data import (
     BatchSchedule,
+    Inputs,
     Source,
     training_dataset,
 )
@@ -23,6 +27,8 @@ from electra_tf.util import distribution
 
 LISTED_UPDATES = 10_000
 """Updates whose rows are listed at a time."""
+
+_DOCUMENTS_IN_A_ROW = 4  # of a packed row
 
 
 def borders(
@@ -85,3 +91,39 @@ def open_at(
     if len(iterators) == 1:
         return iterators[0]
     return InterleavedBatches(iterators, iter(turns))
+
+
+def placeholder_vocabulary(config: CorpusConfig) -> Vocabulary:
+    """Makes a vocabulary of the target size, each word counted once."""
+    size = config.target_vocab_size
+    words = (f"w{i}" for i in range(size - len(SPECIAL_TOKENS)))
+    return Vocabulary((*SPECIAL_TOKENS, *words), counts=(1,) * size)
+
+
+def random_batches(
+    config: PretrainingConfig,
+    strategy: tf.distribute.Strategy,
+    packed_share: float = 0.0,
+) -> Iterator:
+    """Makes an iterator that repeats one batch of random words.
+
+    Args:
+      config: of the experiment.
+      strategy: that the batch is divided by.
+      packed_share: share of the rows that hold four documents, not one.
+    """
+    shape = (config.training.train_batch_size, config.corpus.max_seq_length)
+    first, end = len(SPECIAL_TOKENS), config.corpus.target_vocab_size
+    ids = np.random.default_rng(0).integers(first, end, shape, np.int32)
+    documents = np.ones_like(ids)  # the number of a token's document
+    documents[: round(packed_share * shape[0])] += (
+        np.arange(shape[1], dtype=np.int32) * _DOCUMENTS_IN_A_ROW // shape[1]
+    )
+    rows = Inputs(ids, documents, np.zeros_like(ids))
+
+    def make(context: tf.distribute.InputContext) -> tf.data.Dataset:
+        number = context.get_per_replica_batch_size(shape[0])
+        dataset = tf.data.Dataset.from_tensor_slices(rows).repeat()
+        return dataset.batch(number, drop_remainder=True)
+
+    return iter(strategy.distribute_datasets_from_function(make))

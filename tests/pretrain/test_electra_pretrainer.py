@@ -37,16 +37,8 @@ def _make(**leaves):
     return pretrainer
 
 
-def _state(objective):
-    variables = tiny.checkpoint_variables(objective)
-    return {name: variable.numpy() for name, variable in variables.items()}
-
-
 def _assert_same_state(found, expected):
-    found, expected = _state(found), _state(expected)
-    assert found.keys() == expected.keys()
-    for name, value in expected.items():
-        np.testing.assert_array_equal(found[name], value, err_msg=name)
+    tiny.assert_same(tiny.arrays(found), tiny.arrays(expected))
 
 
 @pytest.fixture(scope="module")
@@ -81,14 +73,10 @@ def test_the_history_is_of_the_epoch_and_of_the_held_out_rows(looped, fitted):
 
 
 def test_two_replicas_learn_the_same(fitted):
-    strategy = tf.distribute.MirroredStrategy(
-        ["CPU:0", "CPU:1"],
-        cross_device_ops=tf.distribute.ReductionToOneDevice(),
-    )
-    with strategy.scope():
+    with tiny.replicas(2).scope():
         mirrored = _make()
     mirrored.fit(_dataset(), verbose=0)
-    found, expected = (_state(x.objective) for x in (mirrored, fitted))
+    found, expected = (tiny.arrays(x.objective) for x in (mirrored, fitted))
     for name, value in expected.items():
         np.testing.assert_allclose(found[name], value, atol=1e-5)
     np.testing.assert_allclose(
@@ -174,11 +162,11 @@ def test_two_networks_are_trained_on(sharing, tmp_path):
     first = _make(generator_sharing=sharing, generator_hidden_size=1.0)
     parts = [first.extract(x) for x in ("generator", "discriminator")]
     second = electra_tf.ElectraPretrainer.from_networks(*parts, LEAVES)
-    weights = {v.path: v.numpy() for v in first.objective.weights}
-    found = {v.path: v.numpy() for v in second.objective.weights}
-    assert found.keys() == weights.keys()
-    for path, value in weights.items():
-        np.testing.assert_array_equal(found[path], value)
+    weights, found = (
+        {v.path: v.numpy() for v in x.objective.weights}
+        for x in (first, second)
+    )
+    tiny.assert_same(found, weights)
     with pytest.raises(UserError, match="must have its vocabulary"):
         discriminator = electra_tf.ElectraDiscriminator(parts[1].config)
         electra_tf.ElectraPretrainer.from_networks(parts[0], discriminator)

@@ -57,15 +57,10 @@ NUM_RECORDS = 13
 
 def _replicated(num_replicas, **leaves):
     """Returns a model on so many devices, the same for the same leaves."""
-    strategy = tf.distribute.get_strategy()
-    if num_replicas > 1:
-        # Collectives cannot change their number of devices within a process.
-        strategy = tf.distribute.MirroredStrategy(
-            [f"CPU:{i}" for i in range(num_replicas)],
-            cross_device_ops=tf.distribute.ReductionToOneDevice(),
-        )
     config = tiny.config(num_hidden_layers=1, initializer_range=0.5, **leaves)
-    return pretraining_run.make_model(config, tiny.VOCABULARY, strategy)
+    return pretraining_run.make_model(
+        config, tiny.VOCABULARY, tiny.replicas(num_replicas)
+    )
 
 
 def _evaluate(model, batch_size):

@@ -45,6 +45,13 @@ def _config(**leaves):
     return tiny.config(num_hidden_layers=1, initializer_range=0.5, **leaves)
 
 
+def _assert_close(found, expected):
+    if getattr(expected, "dtype", None) == tf.string:
+        np.testing.assert_array_equal(found, expected)
+    else:
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
 def _probability(model, inputs):
     states = model.electra(*inputs).sequence_output
     logits = model.discriminator_predictions(states)
@@ -102,9 +109,7 @@ def test_states_equal_the_models(network, model, loaded):
     of_ids = loaded(f"{network}/ids").encode(*inputs)
     for found in (of_text, of_ids):
         for name in ("sequence_output", "pooled_output"):
-            np.testing.assert_allclose(
-                found[name], getattr(expected, name), atol=1e-5
-            )
+            _assert_close(found[name], getattr(expected, name))
     np.testing.assert_array_equal(of_text["input_ids"], inputs.input_ids)
     np.testing.assert_array_equal(of_text["input_mask"], inputs.input_mask)
 
@@ -114,13 +119,9 @@ def test_a_discriminator_gives_each_token_a_probability(model, loaded):
     expected = _probability(model, inputs)
     assert np.ptp(expected[0]) > 0.01
     found = _serve(loaded, "discriminator/text", TEXTS)
-    np.testing.assert_allclose(
-        found["probability_replaced"], expected, atol=1e-5
-    )
+    _assert_close(found["probability_replaced"], expected)
     of_ids = loaded("discriminator/ids").serving_default(*inputs)
-    np.testing.assert_allclose(
-        of_ids["probability_replaced"], expected, atol=1e-5
-    )
+    _assert_close(of_ids["probability_replaced"], expected)
     assert found["tokens"].numpy()[1].tolist() == [
         *(b"[CLS]", b"w1", b"w12", b"[SEP]"),
         *[b""] * 3,
@@ -138,16 +139,15 @@ def test_a_generator_fills_in_masks_only(model, loaded):
     )
     logits = _logits(model, inputs)
     of_ids = loaded("generator/ids").serving_default(*inputs)["logits"]
-    np.testing.assert_allclose(of_ids, logits, atol=1e-5)
+    _assert_close(of_ids, logits)
     probability = tf.nn.softmax(logits).numpy()
     is_mask = found["input_ids"].numpy() == 4
     best = np.argsort(-probability[is_mask])[:, :10]
     expected = np.array(tiny.VOCABULARY.tokens, "S")[best]
     np.testing.assert_array_equal(found["top_tokens"][is_mask], expected)
-    np.testing.assert_allclose(
+    _assert_close(
         found["top_probabilities"][is_mask],
         np.take_along_axis(probability[is_mask], best, 1),
-        atol=1e-5,
     )
     assert set(found["top_tokens"][~is_mask].numpy().flat) == {b""}
     assert not found["top_probabilities"][~is_mask].numpy().any()
@@ -166,10 +166,7 @@ def test_padding_never_changes_a_result(network, loaded):
                 found = together[name][row]
                 if name != "pooled_output":
                     found = found[:length]
-                if value.dtype == tf.string:
-                    np.testing.assert_array_equal(found, value[0])
-                else:
-                    np.testing.assert_allclose(found, value[0], atol=1e-5)
+                _assert_close(found, value[0])
 
 
 @pytest.mark.parametrize(
@@ -199,9 +196,7 @@ def test_ids_may_be_as_long_as_the_table_of_positions(model, loaded):
     assert length > tiny.LENGTH
     inputs = tiny.batch(3, length)
     found = loaded("discriminator/ids").serving_default(*inputs)
-    np.testing.assert_allclose(
-        found["probability_replaced"], _probability(model, inputs), atol=1e-5
-    )
+    _assert_close(found["probability_replaced"], _probability(model, inputs))
 
 
 def _meta_graph(path):
@@ -234,10 +229,7 @@ def test_a_session_loads_it(network, kind, root, loaded):
         )
         for key, value in expected.items():
             found = session.run(signature.outputs[key].name, feeds)
-            if value.dtype == tf.string:
-                np.testing.assert_array_equal(found, value)
-            else:
-                np.testing.assert_allclose(found, value, atol=1e-5)
+            _assert_close(found, value)
 
 
 def test_a_process_without_electra_tf_loads_it(root, loaded):
@@ -255,7 +247,7 @@ print(found["probability_replaced"].numpy().tolist())
     found = ast.literal_eval(found.stdout.decode())
     expected = _serve(loaded, "discriminator/text", TEXTS)
     expected = expected["probability_replaced"]
-    np.testing.assert_allclose(found, expected, atol=1e-5)
+    _assert_close(found, expected)
 
 
 @pytest.fixture(scope="module")
@@ -304,11 +296,9 @@ def test_a_c_program_runs_ids(c_api_runner, root, model):
     found = c_api_runner(
         root / "discriminator/ids/1", "probability_replaced", feeds
     )
-    np.testing.assert_allclose(found, _probability(model, inputs)[0], atol=1e-5)
+    _assert_close(found, _probability(model, inputs)[0])
     found = c_api_runner(root / "generator/ids/1", "logits", feeds)
-    np.testing.assert_allclose(
-        found, np.ravel(_logits(model, inputs)), atol=1e-5
-    )
+    _assert_close(found, np.ravel(_logits(model, inputs)))
 
 
 @pytest.mark.slow
@@ -322,9 +312,7 @@ def test_a_c_program_runs_text(c_api_runner, root, model):
         {"text": TEXTS[0]},
         libraries,
     )
-    np.testing.assert_allclose(
-        found, _probability(model, _inputs(TEXTS[:1]))[0], atol=1e-5
-    )
+    _assert_close(found, _probability(model, _inputs(TEXTS[:1]))[0])
 
 
 @pytest.mark.slow
@@ -353,7 +341,7 @@ def test_a_masked_language_model_is_a_generator_in_place_of_the_last(tmp_path):
     network = tf.saved_model.load(root / "ids/1")
     found = network.serving_default(*inputs)
     expected = mlm.generator_model.score(states)
-    np.testing.assert_allclose(found["logits"], expected, atol=1e-5)
+    _assert_close(found["logits"], expected)
 
 
 def test_a_directory_that_cannot_be_written_is_named(model, tmp_path):
@@ -371,7 +359,7 @@ def test_replicas_leave_no_trace(model, tmp_path):
     path = export.export(mirrored, tmp_path)[1]
     network, inputs = tf.saved_model.load(path), tiny.batch(2)
     found = network.serving_default(*inputs)["probability_replaced"]
-    np.testing.assert_allclose(found, _probability(model, inputs), atol=1e-5)
+    _assert_close(found, _probability(model, inputs))
     library = _meta_graph(path).graph_def.library
     devices = {node.device for f in library.function for node in f.node_def}
     assert devices <= {"", "/device:CPU:0", "/device:CPU:*"}  # to restore
@@ -437,7 +425,7 @@ def test_an_export_adds_differences_to_the_generators_tables(tmp_path):
     loaded = tf.saved_model.load(paths[1])
     found = loaded.encode(*inputs)["sequence_output"]
     expected = plain(*inputs).sequence_output
-    np.testing.assert_allclose(found, expected, atol=1e-5)
+    _assert_close(found, expected)
     size = plain.count_params() + model.discriminator_predictions.count_params()
     assert f"| {size:,} |" in (tmp_path / "README.md").read_text()
 
@@ -464,14 +452,12 @@ def test_a_corrector_says_what_stood_there(objective, tmp_path):
     inputs = _inputs(TEXTS)
     output = model.electra(*inputs)
     expected = model.log_probabilities(output.sequence_output, inputs.input_ids)
-    np.testing.assert_allclose(
-        tf.reduce_sum(tf.exp(expected), -1), 1, atol=1e-5
-    )
+    _assert_close(tf.reduce_sum(tf.exp(expected), -1), 1)
     of_ids = tf.saved_model.load(paths[1])
     found = of_ids.serving_default(*inputs)["log_probabilities"]
-    np.testing.assert_allclose(found, expected, atol=1e-5)
+    _assert_close(found, expected)
     states = of_ids.encode(*inputs)["sequence_output"]
-    np.testing.assert_allclose(states, output.sequence_output, atol=1e-5)
+    _assert_close(states, output.sequence_output)
     of_text = tf.saved_model.load(paths[0])
     top = of_text.serving_default(tf.constant(TEXTS))
     best = tf.gather(tiny.VOCABULARY.tokens, tf.argmax(expected, -1))

@@ -76,9 +76,17 @@ def _sizes(**changes):
     return flops.Sizes(**values | changes)
 
 
+def _row(objective, **changes):
+    """Counts a row's share of an update."""
+    return flops.update_flops(flops.passes(objective, _sizes(**changes)), 1)
+
+
 def _update(objective="electra", **changes):
     parts = flops.passes(objective, _sizes(**changes))
     return flops.update_flops(parts, batch_size=3)
+
+
+GENERATOR = flops.Pass(network=NARROW, num_tokens=5, num_predictions=2)
 
 
 @pytest.mark.parametrize("name", PARTS)
@@ -159,15 +167,13 @@ def test_a_sparse_lookup_saves_the_product_with_words():
 
 
 def test_electra_trains_generator_and_discriminator():
-    generator = flops.Pass(network=NARROW, num_tokens=5, num_predictions=2)
     discriminator = 2 * (ENCODER + 5 * DECISION)
-    assert _update() == 3 * (generator.update() + discriminator)
+    assert _update() == 3 * (GENERATOR.update() + discriminator)
 
 
 def test_a_frozen_generator_runs_forward_only():
-    generator = flops.Pass(network=NARROW, num_tokens=5, num_predictions=2)
     saved = _update() - _update(is_generator_trained=False)
-    assert saved == 3 * generator.forward()
+    assert saved == 3 * GENERATOR.forward()
 
 
 @pytest.mark.parametrize("kind", ["uniform", "unigram"])
@@ -192,64 +198,45 @@ def test_two_towers_predict_every_word_from_joined_states():
 
 
 def test_other_objectives_are_sums_of_passes():
-    generator = flops.generator_pass(_sizes())
-    of_generator = flops.update_flops(generator, 1)
-    fewer = flops.Pass(network=TINY, num_tokens=5, num_predictions=2)
-    every = flops.Pass(
-        network=TINY, num_tokens=5, num_predictions=5, num_decisions=5
-    )
-    replace_mlm = flops.update_flops({**generator, "encoder": fewer}, 1)
-    all_tokens = flops.update_flops({**generator, "encoder": every}, 1)
-    script = _update("script", generator=None)
-    assert script == 3 * 2 * (2 * ENCODER + (2 + 5) * WORD)
-    assert replace_mlm == of_generator + 2 * (ENCODER + 2 * WORD)
-    assert all_tokens == of_generator + 2 * (ENCODER + 5 * (WORD + DECISION))
+    generator = GENERATOR.update()
+    script = _row("script", generator=None)
+    assert script == 2 * (2 * ENCODER + (2 + 5) * WORD)
+    assert _row("replace_mlm") == generator + 2 * (ENCODER + 2 * WORD)
+    every = 2 * (ENCODER + 5 * (WORD + DECISION))
+    assert _row("all_tokens_mlm") == generator + every
 
 
 def test_choices_are_counted_where_they_are_made():
-    generator = flops.update_flops(flops.generator_pass(_sizes()), 1)
+    generator = GENERATOR.update()
     offers = flops.Pass(network=NARROW, num_tokens=5, num_scored=5).forward()
     only_read = flops.Pass(network=NARROW, num_tokens=5).forward()
     word = (2 * 2 * 3 + 3) + 3 * (8 + 5) + 10 * (2 * 3 + 5 + 2)
     assert offers == only_read + 5 * word
     # <neither>, 2 words and the truth: the choice is among 3 of these 4.
-    mc_bert = flops.passes("mc_bert", _sizes(num_candidates=3))
-    assert flops.update_flops(mc_bert, 1) == (
-        generator + offers + 2 * (ENCODER + 5 * CHOICE)
-    )
+    mc_bert = generator + offers + 2 * (ENCODER + 5 * CHOICE)
+    assert _row("mc_bert", num_candidates=3) == mc_bert
     layer = 5 * (ATTENTION + FEED_FORWARD)
-    teams = flops.passes("teams", _sizes(num_candidates=4))
-    assert flops.update_flops(teams, 1) == generator + 2 * (
-        ENCODER + layer + 5 * DECISION + 2 * CHOICE
-    )
+    both = ENCODER + layer + 5 * DECISION + 2 * CHOICE
+    assert _row("teams", num_candidates=4) == generator + 2 * both
 
 
 def test_what_contrasts_reads_a_crop_and_samples_without_dropout():
-    generator = flops.Pass(network=NARROW, num_tokens=5, num_predictions=2)
     encoder = 2 * (2 * ENCODER + 2 * WORD + 5 * DECISION)
-    parts = flops.passes("coco_lm", _sizes())
-    assert flops.update_flops(parts, 1) == (
-        generator.update() + generator.forward() + encoder
-    )
+    generator = GENERATOR.update() + GENERATOR.forward()
+    assert _row("coco_lm") == generator + encoder
     quiet = dataclasses.replace(
         TINY, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
     )
-    parts = flops.passes("coco_lm", _sizes(discriminator=quiet))
-    assert flops.update_flops(parts, 1) == generator.update() + encoder
+    once = GENERATOR.update() + encoder
+    assert _row("coco_lm", discriminator=quiet) == once
 
 
 @pytest.mark.parametrize(
     ("received", "act"),
     [
         ("objective='magic'", lambda: flops.passes("magic", _sizes())),
-        (
-            ", ".join(TRAITS),
-            lambda: flops.passes("magic", _sizes()),
-        ),
-        (
-            "None",
-            lambda: flops.passes("electra", _sizes(generator=None)),
-        ),
+        (", ".join(TRAITS), lambda: flops.passes("magic", _sizes())),
+        ("None", lambda: flops.passes("electra", _sizes(generator=None))),
         ("generator_type='gan'", lambda: _sizes(generator_type="gan")),
         ("num_tokens=0", lambda: flops.Pass(network=TINY, num_tokens=0)),
         (

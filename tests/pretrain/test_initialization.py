@@ -9,7 +9,7 @@ import tiny
 from electra_tf.checkpoint import architecture, checkpoint_formats, loading
 from electra_tf.checkpoint.checkpoints import Checkpoints
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.pretrain import initialization, pretraining_run
+from electra_tf.pretrain import initialization
 from electra_tf.util.errors import UserError
 
 STEP = 7
@@ -22,7 +22,7 @@ def make(vocabulary=tiny.VOCABULARY, **leaves):
 def write(root, **leaves):
     """Writes a checkpoint of random numbers; returns its model and them."""
     model = make(seed=1, objective="electra", **leaves)
-    variables = pretraining_run.checkpoint_variables(model)
+    variables = tiny.checkpoint_variables(model)
     rng = np.random.default_rng(0)
     for variable in variables.values():
         if variable.dtype.is_floating:
@@ -30,7 +30,7 @@ def write(root, **leaves):
     model.optimizer.iterations.assign(STEP)
     Checkpoints(root, variables).save(STEP)
     (root / "vocab.txt").write_bytes(tiny.VOCABULARY.content)
-    return model, {name: v.numpy() for name, v in variables.items()}
+    return model, tiny.arrays(model)
 
 
 @pytest.fixture(scope="module")
@@ -44,16 +44,13 @@ def source(tmp_path_factory):
 def start(path, vocabulary=tiny.VOCABULARY, **leaves):
     model = make(vocabulary, init_checkpoint=str(path), **leaves)
     initialization.assign(model, initialization.read(model.config))
-    variables = pretraining_run.checkpoint_variables(model)
-    return model, {name: v.numpy() for name, v in variables.items()}
+    return model, tiny.arrays(model)
 
 
 def test_weights_slots_and_step_are_the_checkpoints(source, capsys):
     root, expected = source
     _, found = start(root)
-    assert found.keys() == expected.keys()
-    for name, array in expected.items():
-        np.testing.assert_array_equal(found[name], array, err_msg=name)
+    tiny.assert_same(found, expected)
     said = capsys.readouterr().out
     assert "80 of 80 weights" in said
     assert f"160 slots of Adam, to go on at step {STEP}" in said
@@ -89,9 +86,7 @@ def test_differences_go_on_and_are_added_up_where_one_network_is_taken(
     name = "electra/embeddings/word_embeddings_difference"
     assert {name, f"{name}/adam_m"} < expected.keys()
     _, found = start(tmp_path / "run", **sharing)
-    assert found.keys() == expected.keys()
-    for key, array in expected.items():
-        np.testing.assert_array_equal(found[key], array, err_msg=key)
+    tiny.assert_same(found, expected)
     path = str(tmp_path / "run")
     heads = {"num_attention_heads": 2, "generator_num_attention_heads": 1}
     read = checkpoint_formats.read(path, **heads)
@@ -190,7 +185,8 @@ def test_flags_make_the_sizes_they_name(source):
     made = config.model.discriminator(60), config.model.generator(60)
     told = loaded.architecture.encoder, loaded.architecture.generator
     for one, other in zip(made, told, strict=True):
-        for name in ("hidden_size", "num_hidden_layers", "embedding_size"):
-            assert getattr(one, name) == getattr(other, name)
-        for name in ("intermediate_size", "num_attention_heads"):
+        for name in (
+            *("hidden_size", "num_hidden_layers", "embedding_size"),
+            *("intermediate_size", "num_attention_heads"),
+        ):
             assert getattr(one, name) == getattr(other, name)

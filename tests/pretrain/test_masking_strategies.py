@@ -6,6 +6,7 @@ import itertools
 import numpy as np
 import pytest
 import tensorflow as tf
+import tiny
 
 from electra_tf.config.masking import MaskingConfig
 from electra_tf.model.tokenization import Vocabulary
@@ -16,13 +17,12 @@ from electra_tf.pretrain.random_keys import Purpose, draw
 from electra_tf.util import seeds
 from electra_tf.util.errors import UserError
 
-SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 PAD, UNK, CLS, SEP, MASK = range(5)
 SIZE = 300
 # A third of the pieces go on with a word; frequencies fall by Zipf's law.
 PIECES = (f"##p{i}" if i % 3 == 0 else f"p{i}" for i in range(SIZE - 5))
 VOCABULARY = Vocabulary(
-    (*SPECIALS, *PIECES),
+    (*tiny.SPECIALS, *PIECES),
     counts=tuple(10_000 // (i + 1) for i in range(SIZE)),
 )
 CONTINUES = np.array([x.startswith("##") for x in VOCABULARY.tokens])
@@ -79,17 +79,8 @@ def _mask(inputs, config, keys=None, vocabulary=VOCABULARY):
     )
 
 
-def _chosen(inputs, masked):
-    """Returns bool [B, L]: where tokens were chosen."""
-    chosen = np.zeros(inputs.input_ids.shape, bool)
-    rows, slots = np.nonzero(masked.weights.numpy())
-    chosen[rows, masked.positions.numpy()[rows, slots]] = True
-    return chosen
-
-
-def _candidates(inputs):
-    ids = inputs.input_ids.numpy()
-    return (inputs.input_mask.numpy() > 0) & ~np.isin(ids, [CLS, SEP, MASK])
+def _assert_equal(found, expected):
+    tf.nest.map_structure(np.testing.assert_array_equal, found, expected)
 
 
 def _words(ids, candidates):
@@ -127,14 +118,14 @@ def test_the_share_of_chosen_tokens_is_mask_prob(name):
         inputs = _batch(200, length, full=True)
         masked = _mask(inputs, _config(name, mask_prob=prob))
         assert abs(masked.weights.numpy().mean() - 1) < 0.05
-        assert abs(_chosen(inputs, masked).mean() - prob) < 0.01
+        assert abs(tiny.chosen(masked).mean() - prob) < 0.01
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_budget_is_never_exceeded(name):
     inputs, config = _batch(300, 40), _config(name)
     chosen = _mask(inputs, config).weights.numpy().sum(1)
-    budget = np.minimum(_budget(inputs, config), _candidates(inputs).sum(1))
+    budget = np.minimum(_budget(inputs, config), tiny.candidates(inputs).sum(1))
     assert (chosen <= budget).all()
     if name not in ("whole_word", "ngram"):
         np.testing.assert_array_equal(chosen, budget)
@@ -144,8 +135,8 @@ def test_the_budget_is_never_exceeded(name):
 def test_only_candidates_are_chosen_and_each_once(name):
     inputs = _batch(300, 40)
     masked = _mask(inputs, _config(name, mask_prob=0.5))
-    chosen = _chosen(inputs, masked)
-    assert not chosen[~_candidates(inputs)].any()
+    chosen = tiny.chosen(masked)
+    assert not chosen[~tiny.candidates(inputs)].any()
     assert chosen.sum() == masked.weights.numpy().sum()
     np.testing.assert_array_equal(
         masked.inputs.input_ids.numpy()[~chosen],
@@ -183,12 +174,10 @@ def test_a_row_is_masked_by_its_key_alone(name):
     others = np.random.default_rng(0).permutation(24)[:7]
     part = Inputs(*(tf.gather(x, others) for x in inputs))
     alone = _mask(part, config, tf.gather(keys, others))
-    for actual, expected in zip(
-        tf.nest.flatten(alone), tf.nest.flatten(whole), strict=True
-    ):
-        np.testing.assert_array_equal(actual, tf.gather(expected, others))
+    mine = tf.nest.map_structure(lambda x: tf.gather(x, others), whole)
+    _assert_equal(alone, mine)
     again = _mask(inputs, config, _keys(24, step=1))
-    assert (_chosen(inputs, again) != _chosen(inputs, whole)).any()
+    assert (tiny.chosen(again) != tiny.chosen(whole)).any()
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -207,12 +196,7 @@ def test_documents_that_share_a_row_share_its_budget_and_no_group(name):
 def test_xla_chooses_the_same(name):
     inputs, config = _batch(24, 40), _config(name)
     compiled = tf.function(lambda: _mask(inputs, config), jit_compile=True)()
-    for actual, expected in zip(
-        tf.nest.flatten(compiled),
-        tf.nest.flatten(_mask(inputs, config)),
-        strict=True,
-    ):
-        np.testing.assert_array_equal(actual, expected)
+    _assert_equal(compiled, _mask(inputs, config))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -235,20 +219,14 @@ def test_draws_can_be_given_in_place_of_keys(name):
     shape = (2, 40) if name in ("ngram", "span") else (40,)
     shapes = {Purpose.MASK_POSITIONS: shape, Purpose.MASK_CONTENT: (6,)}
     draws = {p: draw(keys, p, shapes[p]) for p in shapes}
-    for actual, expected in zip(
-        tf.nest.flatten(_mask(inputs, config, draws)),
-        tf.nest.flatten(_mask(inputs, config, keys)),
-        strict=True,
-    ):
-        np.testing.assert_array_equal(actual, expected)
+    _assert_equal(_mask(inputs, config, draws), _mask(inputs, config, keys))
 
 
 def _tile_sizes(name, draws):
     """Turns uniform numbers into the sizes of n-grams or spans."""
-    shares = {
-        "ngram": 1 / np.arange(1, 4),
-        "span": 0.2 * 0.8 ** np.arange(10),
-    }[name]
+    shares = {"ngram": 1 / np.arange(1, 4), "span": 0.2 * 0.8 ** np.arange(10)}[
+        name
+    ]
     ends = np.cumsum(shares / shares.sum())
     return 1 + np.searchsorted(ends[:-1].astype(np.float32), draws, "right")
 
@@ -285,8 +263,8 @@ def test_groups_are_those_of_a_plain_loop(name, prob):
     config = _config(name, mask_prob=prob)
     shape = (60,) if name == "whole_word" else (2, 60)
     draws = draw(keys, Purpose.MASK_POSITIONS, shape).numpy()
-    chosen = _chosen(inputs, _mask(inputs, config, keys))
-    candidates, budget = _candidates(inputs), _budget(inputs, config)
+    chosen = tiny.chosen(_mask(inputs, config, keys))
+    candidates, budget = tiny.candidates(inputs), _budget(inputs, config)
     for row, ids in enumerate(inputs.input_ids.numpy()):
         order, sizes = (draws[row], None)
         if name != "whole_word":
@@ -300,8 +278,8 @@ def test_groups_are_those_of_a_plain_loop(name, prob):
 @pytest.mark.parametrize("name", ["whole_word", "ngram"])
 def test_words_are_chosen_as_a_whole_or_not_at_all(name):
     inputs = _batch(200, 64)
-    chosen = _chosen(inputs, _mask(inputs, _config(name, mask_prob=0.3)))
-    candidates = _candidates(inputs)
+    chosen = tiny.chosen(_mask(inputs, _config(name, mask_prob=0.3)))
+    candidates = tiny.candidates(inputs)
     some_longer = 0
     for row, ids in enumerate(inputs.input_ids.numpy()):
         for word in itertools.chain(*_words(ids, candidates[row])):
@@ -328,9 +306,9 @@ def _runs_of(chosen):
 
 def test_every_span_begins_at_a_word():
     inputs = _batch(200, 128)
-    chosen = _chosen(inputs, _mask(inputs, _config("span")))
+    chosen = tiny.chosen(_mask(inputs, _config("span")))
     begins = chosen & ~np.pad(chosen, ((0, 0), (1, 0)))[:, :-1]
-    before = np.pad(_candidates(inputs), ((0, 0), (1, 0)))[:, :-1]
+    before = np.pad(tiny.candidates(inputs), ((0, 0), (1, 0)))[:, :-1]
     within_word = CONTINUES[inputs.input_ids.numpy()] & before
     assert begins.sum() > 500
     assert not (begins & within_word).any()
@@ -339,18 +317,18 @@ def test_every_span_begins_at_a_word():
 def test_spans_are_few_and_long():
     inputs = _batch(300, 512, full=True, words=True)
     config = _config("span", mask_prob=0.05)  # spans that touch are rare
-    chosen = _chosen(inputs, _mask(inputs, config))
+    chosen = tiny.chosen(_mask(inputs, config))
     lengths = _runs_of(chosen)
     # The last of seven spans is cut, and special tokens cut some.
     assert 3.2 < lengths.mean() < 4.0
-    uniform = _chosen(inputs, _mask(inputs, MaskingConfig(mask_prob=0.05)))
+    uniform = tiny.chosen(_mask(inputs, MaskingConfig(mask_prob=0.05)))
     assert _runs_of(uniform).mean() < 1.1
 
 
 def test_lengths_of_ngrams_have_shares_of_one_over_n():
     inputs = _batch(600, 512, full=True, words=True)
     config = _config("ngram", mask_prob=0.03)  # n-grams that touch are rare
-    lengths = _runs_of(_chosen(inputs, _mask(inputs, config)))
+    lengths = _runs_of(tiny.chosen(_mask(inputs, config)))
     shares = np.bincount(lengths, minlength=5)[1:] / len(lengths)
     expected = np.array([6, 3, 2]) / 11  # 1, 1/2, 1/3
     np.testing.assert_allclose(shares[:3], expected, atol=0.035)
@@ -360,13 +338,13 @@ def test_lengths_of_ngrams_have_shares_of_one_over_n():
 def test_max_ngram_1_chooses_words():
     inputs = _batch(50, 512, full=True, words=True)
     config = _config("ngram", mask_prob=0.03, max_ngram=1)
-    assert _runs_of(_chosen(inputs, _mask(inputs, config))).mean() < 1.06
+    assert _runs_of(tiny.chosen(_mask(inputs, config))).mean() < 1.06
 
 
 @pytest.mark.parametrize("name", ["uniform", *OF_WORDS])
 def test_every_place_is_about_equally_likely(name):
     inputs = _batch(3000, 64, full=True)
-    often = _chosen(inputs, _mask(inputs, _config(name))).mean(0)
+    often = tiny.chosen(_mask(inputs, _config(name))).mean(0)
     often = np.delete(often, [0, 32, 63])
     assert often.min() > 0.75 * often.mean()
     assert often.max() < 1.4 * often.mean()  # spans crowd at the row's start
@@ -388,7 +366,7 @@ def test_unigram_draws_in_proportion_to_a_power_of_the_count(alpha):
     often = np.zeros(7)
     for _ in range(8000):
         often[rng.choice(7, 4, replace=False, p=weights)] += 1 / 8000
-    chosen = _chosen(inputs, masked).mean(0)
+    chosen = tiny.chosen(masked).mean(0)
     np.testing.assert_allclose(chosen[1:8], often, atol=0.025)
 
 
@@ -399,7 +377,7 @@ def test_unigram_chooses_rare_pieces_that_the_data_never_had():
     inputs = _inputs(ids)
     config = _config("unigram", mask_prob=0.2, unigram_alpha=1.0)
     masked = _mask(inputs, config, vocabulary=vocabulary)
-    often = _chosen(inputs, masked).mean(0)
+    often = tiny.chosen(masked).mean(0)
     np.testing.assert_allclose(often[2], 100 / 102, atol=0.02)
 
 

@@ -32,6 +32,12 @@ def _config(*paths, **given):
     return configure(LADDER[0], given)
 
 
+def _sample(tmp_path, *paths):
+    """Writes a sample of files; returns their bytes, and those of it."""
+    with (tmp_path / "sample").open("w") as file:
+        return plan_measurements._write_sample(_config(*paths).corpus, file)
+
+
 @pytest.mark.parametrize("ending", ["", ".gz", ".xz"])
 def test_the_bytes_of_a_text_are_found_by_its_beginning(
     tmp_path, monkeypatch, ending
@@ -44,10 +50,7 @@ def test_the_bytes_of_a_text_are_found_by_its_beginning(
         _write(path, seed, size, ending)
         for seed, (path, size) in enumerate(zip(paths, sizes, strict=True))
     )
-    with (tmp_path / "sample").open("w") as file:
-        found, sampled = plan_measurements._write_sample(
-            _config(*paths).corpus, file
-        )
+    found, sampled = _sample(tmp_path, *paths)
     assert 40_000 <= sampled < 41_000
     assert found == pytest.approx(whole, rel=0.1)
     sample = (tmp_path / "sample").read_text()
@@ -56,21 +59,14 @@ def test_the_bytes_of_a_text_are_found_by_its_beginning(
 
 def test_a_small_text_is_read_as_a_whole(tmp_path):
     size = _write(tmp_path / "a.txt.xz", 0, 50, ".xz")
-    with (tmp_path / "sample").open("w") as file:
-        found = plan_measurements._write_sample(
-            _config(tmp_path / "a.txt.xz").corpus, file
-        )
-    assert found == (size, size)
+    assert _sample(tmp_path, tmp_path / "a.txt.xz") == (size, size)
 
 
 def test_a_text_that_cannot_be_read_is_named(tmp_path):
     path = tmp_path / "a.txt.xz"
     path.write_bytes(b"no archive")
-    with (
-        (tmp_path / "sample").open("w") as file,
-        pytest.raises(UserError, match=r"a\.txt\.xz"),
-    ):
-        plan_measurements._write_sample(_config(path).corpus, file)
+    with pytest.raises(UserError, match=r"a\.txt\.xz"):
+        _sample(tmp_path, path)
 
 
 def test_a_process_that_was_killed_is_told():
@@ -103,7 +99,7 @@ def test_an_update_is_timed(monkeypatch):
     monkeypatch.setattr(plan_measurements, "_SECONDS_A_PIECE", 0.1)
     config = tiny.config(vocab_size=60)
     found = plan_measurements.measure_update(config)
-    assert found.num_rows == 8
+    assert found.config == config
     assert 0 < found.seconds < found.start_seconds
     with open("/proc/self/statm") as file:
         now = int(file.read().split()[1]) * 4096

@@ -6,6 +6,7 @@ import hashlib
 import numpy as np
 import pytest
 import tensorflow as tf
+import tiny
 
 from electra_tf.configure_pretraining import MaskingConfig
 from electra_tf.model.tokenization import Vocabulary
@@ -13,8 +14,7 @@ from electra_tf.pretrain import pretrain_helpers
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.util import seeds
 
-SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-VOCABULARY = Vocabulary(SPECIALS + tuple(f"w{i}" for i in range(495)))
+VOCABULARY = Vocabulary(tiny.SPECIALS + tuple(f"w{i}" for i in range(495)))
 PAD, UNK, CLS, SEP, MASK = range(5)
 DEFAULT = MaskingConfig()
 ORIGINAL = dataclasses.replace(DEFAULT, original_masking=True)
@@ -41,14 +41,6 @@ def _mask(inputs, config=DEFAULT, step=0):
     return pretrain_helpers.mask(
         inputs, config, vocabulary=VOCABULARY, keys=keys
     )
-
-
-def _chosen(masked, length=64):
-    """Returns bool [B, L]: where tokens were chosen."""
-    chosen = np.zeros((len(masked.positions), length), bool)
-    rows, slots = np.nonzero(masked.weights.numpy())
-    chosen[rows, masked.positions.numpy()[rows, slots]] = True
-    return chosen
 
 
 @pytest.mark.parametrize("config", [DEFAULT, ORIGINAL])
@@ -148,8 +140,7 @@ def test_a_row_without_candidates_masks_nothing():
 def test_original_masks_13_8_percent_of_tokens_where_15_are_asked_for():
     inputs = _batch([128] * 400, length=128)
     masked = _mask(inputs, ORIGINAL)
-    chosen = _chosen(masked, 128)
-    assert abs(chosen.mean() - 0.138) < 0.002
+    assert abs(tiny.chosen(masked).mean() - 0.138) < 0.002
 
 
 def test_replace_averages_double_writes_like_the_original():

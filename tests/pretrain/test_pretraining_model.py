@@ -10,16 +10,6 @@ from electra_tf.training import training_utils
 NUM_STEPS = 20
 
 
-def _strategy(num_replicas):
-    if num_replicas == 1:
-        return tf.distribute.get_strategy()
-    # Collectives cannot change their number of devices within a process.
-    return tf.distribute.MirroredStrategy(
-        [f"CPU:{i}" for i in range(num_replicas)],
-        cross_device_ops=tf.distribute.ReductionToOneDevice(),
-    )
-
-
 def _batches(strategy):
     """Returns an iterator over different batches, split over the replicas."""
     rows = [tiny.batch(seed=seed) for seed in range(NUM_STEPS)]
@@ -35,7 +25,7 @@ def _batches(strategy):
 
 def _sums(num_replicas=1, **leaves):
     """Returns the model after all steps, and each term at each of them."""
-    strategy = _strategy(num_replicas)
+    strategy = tiny.replicas(num_replicas)
     leaves = {"num_train_steps": NUM_STEPS, "num_hidden_layers": 1, **leaves}
     config = tiny.config(**leaves)
     model = pretraining_run.make_model(config, tiny.VOCABULARY, strategy)

@@ -2,14 +2,9 @@
 
 import contextlib
 import json
-import os
 import random
-import signal
 
-import keras
-import numpy as np
 import pytest
-import tensorflow as tf
 
 from electra_tf.pretrain import pretraining_run, training_batches
 from electra_tf.util import distribution
@@ -32,18 +27,6 @@ FLAGS = {
     "do_eval": False,
     "do_export": False,
 }
-
-
-class _Stop(keras.callbacks.Callback):
-    """Sends the signal at a step."""
-
-    def __init__(self, step):
-        super().__init__()
-        self.step = step
-
-    def on_train_batch_end(self, batch, logs=None):
-        if batch >= self.step:
-            os.kill(os.getpid(), signal.SIGTERM)
 
 
 @pytest.fixture(scope="module")
@@ -106,12 +89,9 @@ def test_a_run_stopped_around_the_border_ends_with_the_same_bits(
     name = f"stopped at {stops}"
     for stop in stops:
         with pytest.raises(StoppedBySignal):
-            run(data_dir, name, callbacks=[_Stop(stop)])
+            run(data_dir, name, callbacks=[run_files.Stop(stop)])
     run(data_dir, name)
-    found = tensors(data_dir, name)
-    assert found.keys() == uninterrupted.keys()
-    for path, value in uninterrupted.items():
-        np.testing.assert_array_equal(found[path], value, err_msg=path)
+    tiny.assert_same(tensors(data_dir, name), uninterrupted)
     assert log(data_dir, name) == log(data_dir, "uninterrupted")
 
 
@@ -124,9 +104,7 @@ def test_hosts_without_python_are_given_the_same_rows(
     run(data_dir, "listed")
     steps = {record["step"] for record in log(data_dir, "listed")}
     assert {7, 14} <= steps  # blocks end with the lists
-    found = tensors(data_dir, "listed")
-    for path, value in uninterrupted.items():
-        np.testing.assert_array_equal(found[path], value, err_msg=path)
+    tiny.assert_same(tensors(data_dir, "listed"), uninterrupted)
 
 
 def test_records_that_may_be_damaged_need_python_on_the_hosts(
@@ -145,24 +123,18 @@ ELASTIC = {
 }
 
 
-def _mirrored(num_replicas):
-    # Collectives cannot change their number of devices within a process.
-    return tf.distribute.MirroredStrategy(
-        [f"CPU:{i}" for i in range(num_replicas)],
-        cross_device_ops=tf.distribute.ReductionToOneDevice(),
-    )
-
-
 @pytest.mark.faults
 def test_a_run_goes_on_with_any_number_of_replicas(data_dir, monkeypatch):
     run(data_dir, "one device", **ELASTIC)
     for num_replicas, stop in ((2, 5), (1, 10), (3, 15), (4, NUM_STEPS)):
-        strategy = _mirrored(num_replicas)
+        strategy = tiny.replicas(num_replicas)
         monkeypatch.setattr(
             distribution, "make_strategy", lambda _, made=strategy, **__: made
         )
         with contextlib.suppress(StoppedBySignal):
-            run(data_dir, "elastic", callbacks=[_Stop(stop)], **ELASTIC)
+            run(
+                data_dir, "elastic", callbacks=[run_files.Stop(stop)], **ELASTIC
+            )
         assert log(data_dir, "elastic")[-1]["step"] == stop
     expected = log(data_dir, "one device")
     for found, record in zip(log(data_dir, "elastic"), expected, strict=True):
@@ -174,7 +146,7 @@ def test_a_run_goes_on_with_any_number_of_replicas(data_dir, monkeypatch):
 
 def test_replicas_that_cannot_share_a_phase_are_refused(data_dir, monkeypatch):
     monkeypatch.setattr(
-        distribution, "make_strategy", lambda _, **__: _mirrored(3)
+        distribution, "make_strategy", lambda _, **__: tiny.replicas(3)
     )
     message = "Received: 4 and 8 rows, 3 replicas, .* can be 1, 2, 4"
     with pytest.raises(UserError, match=message):

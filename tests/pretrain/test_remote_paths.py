@@ -6,12 +6,9 @@ TensorFlow's ram:// stands for gs:// and the like.
 import gzip
 import io
 import json
-import os
 import random
-import signal
 import tarfile
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -31,7 +28,7 @@ from electra_tf.pretrain.pretrain_data import training_dataset
 from electra_tf.training.callbacks import read_log
 from electra_tf.util import files, locks, storage
 from electra_tf.util.errors import StoppedBySignal, UserError
-from tests import tiny
+from tests import run_files, tiny
 
 WORDS = "it was the best of times the worst of times".split()
 
@@ -125,14 +122,6 @@ def test_what_is_not_in_a_store_is_named(tmp_path):
         open_vocabulary(config, config.vocab_file)
 
 
-class _Stop(keras.callbacks.Callback):
-    """Sends SIGTERM at a step."""
-
-    def on_train_batch_end(self, batch, logs=None):
-        if batch >= 5:
-            os.kill(os.getpid(), signal.SIGTERM)
-
-
 def _train(root, corpus, callbacks=()):
     config = tiny.config(
         root,
@@ -159,7 +148,7 @@ def test_a_run_in_a_store_ends_with_the_bits_of_one_here(tmp_path, monkeypatch):
     write_corpus(tmp_path)
     here = _train(str(tmp_path), tmp_path)
     with pytest.raises(StoppedBySignal):
-        _train(f"ram://{tmp_path}", tmp_path, [_Stop()])
+        _train(f"ram://{tmp_path}", tmp_path, [run_files.Stop(5)])
     there = _train(f"ram://{tmp_path}", tmp_path)
     found = [
         {path.removeprefix(root) for path in storage.files_below(root)}

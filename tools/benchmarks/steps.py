@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.pretrain import pretraining_run
-from electra_tf.pretrain.plan_measurements import (
+from electra_tf.pretrain.training_batches import (
     placeholder_vocabulary,
     random_batches,
 )

@@ -146,7 +146,8 @@ class Adversarial(Electra):
         states = tensor_ops.gather_positions(states, masked.positions)
         mlm_logits = self.generator_model.score(states)  # [B, N, H -> V]
         fake = self._corrupt(inputs, masked, mlm_logits, keys)
-        share = self.adversarial_share(keys)
+        step = step_of(keys, self.config.training.num_train_steps)
+        share = adversarial_share(step, self.config.adversarial)
         drawn_from = self._sampling_logits(mlm_logits, masked, keys)
         offsets = baseline = None
         if self.is_relaxed:
@@ -196,15 +197,6 @@ class Adversarial(Electra):
         length = masked.inputs.input_ids.shape[1]
         places = tf.one_hot(masked.positions, length)  # [B, N, L]
         return tf.matmul(places, zeros, transpose_a=True)  # [B, L, E]
-
-    def adversarial_share(self, keys: RandomKeys) -> tf.Tensor:
-        """Returns beta, float32 [B, 1], or [1, 1] after the training.
-
-        Args:
-          keys: of a batch; those of an update say how far the training is.
-        """
-        step = step_of(keys, self.config.training.num_train_steps)
-        return adversarial_share(step, self.config.adversarial)
 
     def measure(self, prediction: AdversarialPrediction) -> Metrics:
         masked, logits = prediction.masked, prediction.mlm_logits

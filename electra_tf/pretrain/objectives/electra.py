@@ -306,10 +306,8 @@ class Electra(PretrainingModel):
 
     def loss_factors(self, keys: RandomKeys) -> dict[str, float | tf.Tensor]:
         factors, objective = super().loss_factors(keys), self.config.objective
-        first, last = (
-            objective.disc_weight_start_step,
-            objective.disc_weight_end_step,
-        )
+        first = objective.disc_weight_start_step
+        last = objective.disc_weight_end_step
         if last:
             step = step_of(keys, self.config.training.num_train_steps)
             factors["disc_loss"] *= risen(tf.reduce_max(step), first, last)

@@ -56,11 +56,7 @@ from electra_tf.pretrain.metrics import Loss, Prediction, softmax_metrics
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretraining_model import Detection, Metrics
-from electra_tf.pretrain.random_keys import (
-    Purpose,
-    RandomKeys,
-    position_keys,
-)
+from electra_tf.pretrain.random_keys import Purpose, RandomKeys, position_keys
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -29,11 +29,7 @@ import tensorflow as tf
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import optimization
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.pretrain.metrics import (
-    Loss,
-    Prediction,
-    discriminator_metrics,
-)
+from electra_tf.pretrain.metrics import Loss, Prediction, discriminator_metrics
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretraining_model import Metrics, Rate

@@ -77,10 +77,7 @@ def test_losses_of_reinforce_equal_their_formulas():
         "adversarial_share": beta,
         "generator_entropy": -(p * np.log(p)).sum(-1)[used].mean(),
     }
-    for name, value in expected.items():
-        np.testing.assert_allclose(
-            terms[name].mean(), value, rtol=1e-4, err_msg=name
-        )
+    tiny.assert_means(terms, expected, rtol=1e-4)
 
 
 def _disc_gradient(model, inputs, logits):

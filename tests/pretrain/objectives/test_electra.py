@@ -26,19 +26,15 @@ def test_counts_equal_their_definitions():
     real = inputs.input_mask.numpy() > 0
     fake = out.fake.is_fake_tokens.numpy()[real] > 0
     flagged = out.disc_logits.numpy()[real] > 0
-    means = {name: float(term.mean()) for name, term in terms.items()}
     assert 0 < flagged.sum() < flagged.size
-    np.testing.assert_allclose(means["replaced_share"], fake.mean(), rtol=1e-6)
-    np.testing.assert_allclose(
-        means["disc_accuracy"], (fake == flagged).mean(), rtol=1e-6
-    )
     both = (fake & flagged).sum()
-    np.testing.assert_allclose(
-        means["disc_precision"], both / flagged.sum(), rtol=1e-6
-    )
-    np.testing.assert_allclose(
-        means["disc_recall"], both / fake.sum(), rtol=1e-6
-    )
+    expected = {
+        "replaced_share": fake.mean(),
+        "disc_accuracy": (fake == flagged).mean(),
+        "disc_precision": both / flagged.sum(),
+        "disc_recall": both / fake.sum(),
+    }
+    tiny.assert_means(terms, expected, rtol=1e-6)
 
 
 def test_a_right_sample_counts_as_real():
@@ -65,11 +61,8 @@ def test_disallow_correct_never_samples_the_truth():
 
 
 def test_a_low_temperature_samples_the_best():
-    model, inputs = (
-        _model(temperature=1e-4, initializer_range=0.5),
-        tiny.batch(),
-    )
-    out = model.forward(inputs, keys=KEYS, training=False)
+    model = _model(temperature=1e-4, initializer_range=0.5)
+    out = model.forward(tiny.batch(), keys=KEYS, training=False)
     best = tf.argmax(out.mlm_logits, -1, output_type=tf.int32)
     used = out.masked.weights.numpy() > 0
     np.testing.assert_array_equal(
@@ -168,27 +161,20 @@ def test_a_late_discriminator_begins_with_small_steps():
 
 
 def test_the_generator_learns_at_its_own_rate():
-    moved = []
+    leaves = {"num_hidden_layers": 1, "initializer_range": 0.3}
+    leaves |= {"num_warmup_steps": 0, "weight_decay_rate": 0.0}
+    changes = []
     for rate in (None, 3e-3):
-        model = _model(
-            num_hidden_layers=1,
-            initializer_range=0.3,
-            num_warmup_steps=0,
-            weight_decay_rate=0.0,
-            generator_learning_rate=rate,
-        )
-        before = {v.path: v.numpy() for v in model.trainable_variables}
+        model = _model(generator_learning_rate=rate, **leaves)
+        variables = model.trainable_variables
+        before = [v.numpy() for v in variables]
         model.update(tiny.batch())
-        moved.append(
-            {
-                v.path: v.numpy() - before[v.path]
-                for v in model.trainable_variables
-            }
-        )
-    for path, change in moved[0].items():
+        changes.append([v - x for v, x in zip(variables, before, strict=True)])
+    for variable, change, other in zip(variables, *changes, strict=True):
+        path = variable.path
         factor = 3 if path.startswith("generator") else 1  # of 1e-3
         np.testing.assert_allclose(
-            moved[1][path], factor * change, atol=1e-6, err_msg=path
+            other, factor * change, atol=1e-6, err_msg=path
         )
         assert np.abs(change).max() > 5e-4 or "/key/bias" in path
 

@@ -14,7 +14,7 @@ from electra_tf import configure_pretraining as configure
 from electra_tf.checkpoint import architecture
 from electra_tf.model import pseudo_likelihood
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.pretrain import evaluation, export, pretraining_run
+from electra_tf.pretrain import evaluation, export
 from electra_tf.pretrain.objectives import get_class
 from electra_tf.util import seeds
 
@@ -24,7 +24,6 @@ BOTH = pytest.mark.parametrize(
     "leaves", [ELECTRIC, TWO_TOWER], ids=["electric", "two towers"]
 )
 FREQUENCIES = (0.5, 0.25, 0.125, 0.125)
-SPECIAL = (2, 3, 4)  # [CLS], [SEP], [MASK]
 
 
 def _model(vocabulary=tiny.VOCABULARY, **leaves):
@@ -44,50 +43,36 @@ def _of(log_q, ids):
     return np.take_along_axis(log_q, np.asarray(ids)[..., None], -1)[..., 0]
 
 
-def _candidates(inputs):
-    ids = inputs.input_ids.numpy()
-    return (inputs.input_mask.numpy() > 0) & ~np.isin(ids, SPECIAL)
-
-
-def _chosen(masked):
-    hits = np.zeros(masked.inputs.input_ids.shape, bool)
-    rows, slots = np.nonzero(masked.weights.numpy())
-    hits[rows, masked.positions.numpy()[rows, slots]] = True
-    return hits
-
-
 @BOTH
 def test_losses_equal_their_formulas(leaves):
     model, inputs = _model(mask_prob=0.3, **leaves), tiny.batch()
     out, terms = tiny.forward(model, inputs)
     log_q = _log_q(model, inputs)
-    cloze = -_of(log_q, inputs.input_ids)[_candidates(inputs)].mean()
+    cloze = -_of(log_q, inputs.input_ids)[tiny.candidates(inputs)].mean()
     noised = out.fake.inputs
     states = model.electra(*noised).sequence_output
     z = model.discriminator_predictions(states).numpy().astype(np.float64)
     labels = noised.input_ids.numpy() != inputs.input_ids.numpy()
     if leaves == ELECTRIC:
-        labels = _chosen(out.masked)
+        labels = tiny.chosen(out.masked)
         k = labels.sum(1, keepdims=True)
-        m = _candidates(inputs).sum(1, keepdims=True)
+        m = tiny.candidates(inputs).sum(1, keepdims=True)
         assert np.all(k < m)
         z += _of(log_q, noised.input_ids) + np.log(k / (m - k))
     real = inputs.input_mask.numpy() > 0
     disc = tiny.sigmoid_nats(z, labels)[real].mean()
-    np.testing.assert_allclose(terms["cloze_loss"].mean(), cloze, rtol=1e-5)
-    np.testing.assert_allclose(terms["disc_loss"].mean(), disc, rtol=1e-5)
     np.testing.assert_allclose(
         out.disc_logits.numpy()[real], z[real], rtol=1e-4, atol=1e-4
     )
-    masked_lm = -_of(log_q, inputs.input_ids)[_chosen(out.masked)].mean()
-    np.testing.assert_allclose(
-        terms["masked_lm_loss"].mean(), masked_lm, rtol=1e-5
-    )
-    right = (log_q.argmax(-1) == inputs.input_ids.numpy())[_candidates(inputs)]
-    np.testing.assert_allclose(terms["cloze_accuracy"].mean(), right.mean())
-    np.testing.assert_allclose(
-        terms["replaced_share"].mean(), labels[real].mean(), rtol=1e-6
-    )
+    masked_lm = -_of(log_q, inputs.input_ids)[tiny.chosen(out.masked)].mean()
+    losses = {"cloze_loss": cloze, "disc_loss": disc}
+    tiny.assert_means(terms, {**losses, "masked_lm_loss": masked_lm})
+    right = log_q.argmax(-1) == inputs.input_ids.numpy()
+    shares = {
+        "cloze_accuracy": right[tiny.candidates(inputs)].mean(),
+        "replaced_share": labels[real].mean(),
+    }
+    tiny.assert_means(terms, shares, rtol=1e-6)
 
 
 def _always_says(model, word):
@@ -101,11 +86,11 @@ def _always_says(model, word):
 def test_right_samples_are_noise_to_electric_alone(leaves, count_as_noise):
     model, inputs = _model(**leaves), tiny.batch()
     _always_says(model, 9)
-    ids = tf.where(_candidates(inputs), 9, inputs.input_ids)
+    ids = tf.where(tiny.candidates(inputs), 9, inputs.input_ids)
     inputs = inputs._replace(input_ids=ids)
     out = model.forward(inputs, keys=KEYS, training=False)
     np.testing.assert_array_equal(out.fake.inputs.input_ids, ids)
-    expected = _chosen(out.masked) * count_as_noise
+    expected = tiny.chosen(out.masked) * count_as_noise
     np.testing.assert_array_equal(out.fake.is_fake_tokens, expected)
     text = evaluation.samples(model, tf.data.Dataset.from_tensors(inputs), 8)
     verdicts = text.count("caught") + text.count("missed")
@@ -152,7 +137,7 @@ def _words_of_known_frequency(seed, num_rows=64):
     inputs = tiny.batch(num_rows, seed=seed)
     ids = inputs.input_ids.numpy()
     words = np.random.default_rng(seed).choice(4, ids.shape, p=FREQUENCIES)
-    words = np.where(_candidates(inputs), 5 + words, ids)
+    words = np.where(tiny.candidates(inputs), 5 + words, ids)
     return inputs._replace(input_ids=tf.constant(words, tf.int32))
 
 
@@ -181,7 +166,7 @@ def test_scores_of_a_language_become_its_probabilities(leaves):
             logits,
             model.cloze(inputs)[0].log_probs(inputs.input_ids).numpy(),
             pseudo_likelihood.share_of_replaced(
-                _candidates(inputs).sum(1, keepdims=True),
+                tiny.candidates(inputs).sum(1, keepdims=True),
                 model.config.masking,
                 tiny.LENGTH,
             ),
@@ -217,8 +202,7 @@ def test_names_and_shapes_at_full_size_are_the_originals(name, leaves):
 @BOTH
 def test_networks_are_told_from_a_checkpoint(leaves):
     model = _model(**leaves)
-    variables = pretraining_run.checkpoint_variables(model)
-    shapes = {name: tuple(v.shape) for name, v in variables.items()}
+    shapes = {name: x.shape for name, x in tiny.arrays(model).items()}
     told = architecture.infer(shapes)
     assert told.is_two_tower
     flags = architecture.size_flags(told)
@@ -234,7 +218,7 @@ def test_an_export_of_electric_gives_log_probabilities(tmp_path):
     assert names == ["discriminator/text/1", "discriminator/ids/1"]
     loaded = tf.saved_model.load(paths[1])
     served = loaded.serving_default(*inputs)
-    expected = -model.discriminate(inputs).numpy() * _candidates(inputs)
+    expected = -model.discriminate(inputs).numpy() * tiny.candidates(inputs)
     np.testing.assert_allclose(served["log_probability"], expected, atol=1e-5)
     card = (tmp_path / "README.md").read_text()
     assert "energy" in card and "replaced" not in card

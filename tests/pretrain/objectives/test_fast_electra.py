@@ -11,7 +11,7 @@ from tiny import KEYS
 
 from electra_tf.checkpoint import architecture, checkpoint_formats
 from electra_tf.checkpoint.checkpoints import Checkpoints
-from electra_tf.pretrain import initialization, pretraining_run
+from electra_tf.pretrain import initialization
 from electra_tf.pretrain.random_keys import TrainingKeys
 from electra_tf.util.errors import UserError
 
@@ -25,17 +25,8 @@ def _model(**leaves):
     return tiny.model(tiny.config(**leaves))
 
 
-def _arrays(model):
-    return {
-        name: variable.numpy()
-        for name, variable in pretraining_run.checkpoint_variables(
-            model
-        ).items()
-    }
-
-
 def _save(model, directory):
-    variables = pretraining_run.checkpoint_variables(model)
+    variables = tiny.checkpoint_variables(model)
     Checkpoints(directory, variables).save(3)
     (directory / "vocab.txt").write_bytes(tiny.VOCABULARY.content)
     return str(directory)
@@ -68,7 +59,7 @@ def test_a_generator_that_is_not_trained_has_no_dropout_and_no_slots(sharing):
     assert not any(
         v.path.startswith(GENERATOR) for v in model.trainable_variables
     )
-    slots = {name for name in _arrays(model) if name.endswith("/adam_m")}
+    slots = {name for name in tiny.arrays(model) if name.endswith("/adam_m")}
     assert slots == {f"{v.path}/adam_m" for v in model.trainable_variables}
 
 
@@ -76,9 +67,9 @@ def test_an_update_leaves_the_generator_as_it_is():
     model = _model(
         generator_sharing="gradient_disentangled", num_warmup_steps=0
     )
-    start = _arrays(model)
+    start = tiny.arrays(model)
     model.update(tiny.batch())
-    for name, array in _arrays(model).items():
+    for name, array in tiny.arrays(model).items():
         is_frozen = name.startswith(GENERATOR)
         assert np.array_equal(array, start[name]) == is_frozen, name
 
@@ -146,7 +137,7 @@ def test_a_trained_generator_may_start_from_a_checkpoint_too(tmp_path):
     )
     start = initialization.read_all(model.config)
     initialization.assign_all(model, start)
-    found, expected = _arrays(model), _arrays(source)
+    found, expected = tiny.arrays(model), tiny.arrays(source)
     for name, array in found.items():
         is_taken = name.startswith((*GENERATOR, "electra/embeddings/"))
         if is_taken and "adam" not in name:

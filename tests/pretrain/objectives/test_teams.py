@@ -28,12 +28,9 @@ def test_the_loss_is_that_of_a_choice_among_words():
     p = np.exp((table[words] * x[:, :, None]).sum(-1).astype(np.float64))
     p /= p.sum(-1, keepdims=True)
     nats = -np.log(p[..., 0][used]).mean()
-    np.testing.assert_allclose(terms["selection_loss"].mean(), nats, rtol=1e-5)
-    np.testing.assert_allclose(
-        terms["selection_accuracy"].mean(),
-        (p.argmax(-1) == 0)[used].mean(),
-        rtol=1e-6,
-    )
+    tiny.assert_means(terms, {"selection_loss": nats})
+    right = (p.argmax(-1) == 0)[used].mean()
+    tiny.assert_means(terms, {"selection_accuracy": right}, rtol=1e-6)
 
 
 def _verdicts(model, inputs, first):
@@ -47,10 +44,8 @@ def _verdicts(model, inputs, first):
 
 @pytest.mark.parametrize(("num_own", "first"), [(1, 1), (2, 0)])
 def test_each_of_the_detector_s_layers_reads_the_one_before(num_own, first):
-    model, inputs = (
-        _model(num_detection_layers=num_own, initializer_range=0.3),
-        tiny.batch(),
-    )
+    model = _model(num_detection_layers=num_own, initializer_range=0.3)
+    inputs = tiny.batch()
     expected = _verdicts(model, inputs, first)
     found = model.discriminate(inputs)
     np.testing.assert_array_equal(found, expected)
@@ -60,13 +55,9 @@ def test_each_of_the_detector_s_layers_reads_the_one_before(num_own, first):
         tf.sigmoid(expected) * tf.cast(inputs.input_mask, tf.float32),
         rtol=1e-6,
     )
-    assert {
-        v.path.split("/")[0] for x in detector.layers for v in x.weights
-    } == {
-        "electra",
-        "discriminator_encoder",
-        "discriminator_predictions",
-    }
+    scopes = {v.path.split("/")[0] for x in detector.layers for v in x.weights}
+    own = {"discriminator_encoder", "discriminator_predictions"}
+    assert scopes == {"electra"} | own
 
 
 def test_the_detector_s_layers_have_the_encoder_s_policy():
