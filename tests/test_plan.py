@@ -123,7 +123,7 @@ def test_what_cannot_be_planned_is_refused(asked, arguments, message):
         _plan("--corpus=demo", *arguments)
 
 
-@pytest.mark.faults
+@pytest.mark.slow
 def test_a_plan_can_be_trained(tmp_path):
     """The whole command, and the first updates of what it wrote."""
     path, data_dir = tmp_path / "plan.cfg", tmp_path / "data"
