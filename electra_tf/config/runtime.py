@@ -87,6 +87,11 @@ class ComputeConfig:
     on a GPU, too, where sums otherwise have any order. It may cost speed
     there; on CPUs it costs none, and the bits are the same without it."""
 
+    skip_nonfinite_updates: int = 0
+    """Skip updates whose loss or gradient is infinite or no number, up to so
+    many in a row: weights stay as they are, the step counts. At 0 the first
+    of them ends the run."""
+
     tensorboard: bool = False
     """Write TensorBoard event files too, beside the logs; needs
     [tensorboard]."""
@@ -100,6 +105,8 @@ class ComputeConfig:
             "gradient_accumulation_steps save_checkpoints_steps join_timeout"
         )
         require(self, counts, "at least 1", lambda n: n >= 1)
+        others = "skip_nonfinite_updates"
+        require(self, others, "at least 0", lambda n: n >= 0)
         require_choices(self)
 
 

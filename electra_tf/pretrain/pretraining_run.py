@@ -287,6 +287,7 @@ def _train(
                 *(_callbacks(model, batches) if is_chief else ()),
                 *further_callbacks,
             ],
+            max_skipped=config.runtime.skip_nonfinite_updates,
         )
 
 

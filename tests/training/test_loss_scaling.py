@@ -16,6 +16,7 @@ from electra_tf.model.optimization import (
 )
 from electra_tf.pretrain import export, pretraining_run
 from electra_tf.training import loss_scaling, training_utils, updates
+from electra_tf.training.finite_updates import FiniteUpdates
 from electra_tf.util.errors import NonFiniteLossError
 
 RATE, ROWS = 0.1, 8
@@ -37,7 +38,9 @@ class _Regression(updates.UpdatedModel):
             optimizer=types.SimpleNamespace(
                 clip_norm=1.0, original_clip_norm=False
             ),
-            runtime=types.SimpleNamespace(gradient_accumulation_steps=2),
+            runtime=types.SimpleNamespace(
+                gradient_accumulation_steps=2, skip_nonfinite_updates=0
+            ),
         )
         self.theta = self.add_weight(shape=(3,), name="theta")
         self.theta.assign(START)
@@ -162,7 +165,7 @@ def test_an_overflow_skips_the_update_and_halves_the_scale():
     assert sums["gradient_norm"].tolist() == [[0, 0]]
     assert sums["skipped_share"].tolist() == [[1, 1]]
     assert sums["loss_scale"].tolist() == [[2.0**20, 1]]
-    training_utils.check_finite(sums, 0)
+    FiniteUpdates(0, {"square": 1.0}).check(sums, 0)
     means = training_utils.means([sums], {"square": 1.0})
     assert "gradient_norm" not in means and means["skipped_share"] == 1
 
@@ -225,13 +228,13 @@ def test_a_file_of_keras_keeps_the_scale(tmp_path):
 def test_a_loss_that_is_not_finite_ends_the_run():
     broken = np.where(np.arange(3) == 1, np.inf, X).astype("f")
     with pytest.raises(NonFiniteLossError, match="loss or its gradient"):
-        training_utils.check_finite(_Run(1.0, x=broken).sums(), 0)
+        FiniteUpdates(0, {"square": 1.0}).check(_Run(1.0, x=broken).sums(), 0)
 
 
 def test_skipping_for_ever_ends_the_run_and_names_the_step():
     scales = np.stack([2.0 ** -np.arange(20, 28), np.ones(8)], 1)
     with pytest.raises(NonFiniteLossError, match="at step 106"):
-        training_utils.check_finite({"loss_scale": scales}, 100)
+        FiniteUpdates(0, {}).check({"loss_scale": scales}, 100)
 
 
 def test_only_float16_has_a_scale():
