@@ -31,7 +31,7 @@ from electra_tf.pretrain.plan_sizes import (
     configure,
 )
 from electra_tf.pretrain.planning import Budget, Candidate, Measured
-from electra_tf.util import config_flags, console, files, tables
+from electra_tf.util import config_flags, console, files, free_memory, tables
 from electra_tf.util.config_fields import (
     leaves,
     one_of,
@@ -121,7 +121,7 @@ def main(config: PlanConfig) -> None:
     budget = Budget(
         config.hours * 3600,
         text.num_tokens,
-        plan_measurements.free_memory_bytes(),
+        free_memory.find().num_bytes,
     )
     rungs = [x for x in LADDER if config.size in ("auto", x.name)]
     chosen, candidates, measured = _choose(rungs, given, budget)

@@ -142,7 +142,7 @@ def measure_update(config: PretrainingConfig) -> Measured:
             seconds(num_steps) for _ in range(_NUM_PIECES)
         ),
         start_seconds=start_seconds,
-        peak_bytes=_proc_kilobytes("self/status", "VmHWM") * 1024,
+        peak_bytes=_peak_bytes(),
     )
 
 
@@ -254,13 +254,8 @@ def processor() -> str:
     return f"{name}, {num_cores()} cores"
 
 
-def free_memory_bytes() -> float:
-    """Returns the memory that is free; infinite where nobody can tell."""
-    return _proc_kilobytes("meminfo", "MemAvailable") * 1024 or math.inf
-
-
-def _proc_kilobytes(name: str, entry: str) -> int:
-    return int((_proc(name, entry) or "0").split()[0])
+def _peak_bytes() -> int:
+    return int((_proc("self/status", "VmHWM") or "0").split()[0]) * 1024
 
 
 def _proc(name: str, entry: str) -> str:

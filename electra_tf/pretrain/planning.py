@@ -177,7 +177,7 @@ def _memory(
     """
     beside = max(0.0, timed.peak_bytes - memory_bytes(same))
     beside += config.data.shuffle_megabytes * 1e6
-    num_pieces = _num_micro_batches(config, budget.memory_bytes - beside)
+    num_pieces = num_micro_batches(config, budget.memory_bytes - beside)
     return num_pieces, beside + memory_bytes(config, num_pieces)
 
 
@@ -293,8 +293,13 @@ def _nearest(
     return min(known, key=lambda other: abs(size(other) - here))
 
 
-def _num_micro_batches(config: PretrainingConfig, free_bytes: float) -> int:
-    """Returns into how many parts a batch is cut to fit, 1, 2, 4, ..."""
+def num_micro_batches(config: PretrainingConfig, free_bytes: float) -> int:
+    """Returns into how many parts a batch is cut to fit, 1, 2, 4, ...
+
+    Args:
+      config: of the training.
+      free_bytes: what weights and activations may take.
+    """
     rows = min(phase.batch_size for phase in config.phases)
     number = 1
     while (

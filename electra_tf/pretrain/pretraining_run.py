@@ -21,6 +21,7 @@ from electra_tf.pretrain import (
     export,
     health,
     initialization,
+    memory_check,
     objectives,
     training_batches,
 )
@@ -264,6 +265,10 @@ def _train(
     """Trains to the end, writing checkpoints, logs and progress."""
     config = model.config
     is_chief = distribution.is_chief(strategy)
+    if distribution.describe(strategy).endswith("CPU"):
+        num_workers = distribution.Workers(strategy).count
+        size = model.vocabulary.size
+        memory_check.warn(config, size, num_workers=num_workers)
     if is_chief:
         path = storage.as_path(config.run.model_dir) / "config.json"
         config_flags.save_config(path, config)
