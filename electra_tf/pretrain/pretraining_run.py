@@ -207,7 +207,12 @@ def _directory(config: PretrainingConfig) -> Iterator[None]:
     with files.used_directory(model_dir), lock:
         path = model_dir / "config.json"
         if storage.exists(path):
-            config_flags.check_same_experiment(path, config)
+            config_flags.check_same_experiment(
+                path,
+                config,
+                way_out="give another --model_name, with --init_checkpoint="
+                f"{model_dir} to go on from its weights, slots and step",
+            )
         yield
 
 
