@@ -1,8 +1,9 @@
-"""Files of a run that are damaged between two starts, or while it trains."""
+"""Runs whose files are damaged, whose numbers break, whose memory is short."""
 
 import logging
 import os
 import shutil
+import subprocess
 import time
 
 import keras
@@ -251,3 +252,30 @@ def test_a_run_that_stopped_at_no_number_goes_on_without_that_batch(
     command._assert_equal_bits(
         _tensors(data_dir, tmp_path.name), _tensors(data_dir, other)
     )
+
+
+@pytest.mark.promise(
+    "Too little memory, where the system ends a process without a message: a "
+    "warning before has named the batch, what there is and the flags to lower"
+)
+def test_a_run_that_memory_ends_has_said_what_to_lower(data_dir, tmp_path):
+    words = command._command(
+        data_dir,
+        tmp_path.name,
+        "--train_batch_size=65536",
+        "--hidden_size=256",
+        "--held_out_fraction=0.01",  # as the data were built
+    )
+    done = subprocess.run(
+        ["bash", "-c", 'ulimit -v 4000000; exec "$@"', "-", *words],
+        env=command._environment(),
+        cwd=data_dir,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=200,
+    )
+    assert done.returncode not in (0, ExitCode.BAD_INPUT), done.stdout
+    for said in ("An update of 65,536 rows of 32 tokens", "`ulimit -v` leaves"):
+        assert said in done.stdout
+    assert "--train_batch_size or --max_seq_length" in done.stdout

@@ -155,6 +155,10 @@ def test_no_scale_under_which_gradients_are_finite_changes_a_bit():
     _same(*(run.state() for run in runs), but=["loss_scale/scale"])
 
 
+@pytest.mark.promise(
+    "A gradient that exceeds float16: the update is skipped and counted, "
+    "and the loss scale is halved"
+)
 def test_an_overflow_skips_the_update_and_halves_the_scale():
     run = _Run(2.0**20)
     before = run.state()
