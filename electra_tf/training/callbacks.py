@@ -90,18 +90,18 @@ class ProgressBar(keras.callbacks.Callback):
         num_steps = self.phases[-1].end_step
         share = 100 * step / num_steps
         phase = self.phases[phases_lib.phase_at(self.phases, step - 1)]
-        losses = "  ".join(
+        shown = [
             f"{short} {logs[name]:.3f}"
             for name, short in self.shown.items()
             if name in logs
-        )
+        ]
         if self._num_skipped:
-            losses += f"  skipped {self._num_skipped:,}"
+            shown.append(f"skipped {self._num_skipped:,}")
         kind = f" of {phase.max_seq_length}" if len(self.phases) > 1 else ""
         return (
             f"step {step:,}/{num_steps:,} {share:5.1f}%  "
             f"{self._speed * phase.batch_size:,.1f} sequences/s{kind}  "
-            f"{losses}  {_cost(logs)}{self._time_left(step)}"
+            f"{'  '.join(shown)}  {_cost(logs)}{self._time_left(step)}"
         ).rstrip()
 
     def _time_left(self, step: int) -> str:

@@ -92,8 +92,9 @@ class FiniteUpdates:
         steps = listed([str(start + i + 1) for i in skipped])
         console.warn(
             f"Skipped the update of step {steps}: "
-            f"{self._values(_at(sums, skipped[-1]))}. Weights are as before; "
-            f"--skip_nonfinite_updates={self.max_skipped} in a row are allowed."
+            f"{self._values(_at(sums, skipped[-1]))}. Weights are as before; at "
+            f"most {self.max_skipped} in a row are skipped "
+            "(--skip_nonfinite_updates)."
         )
 
     def _error(
