@@ -92,9 +92,8 @@ class FiniteUpdates:
         steps = listed([str(start + i + 1) for i in skipped])
         console.warn(
             f"Skipped the update of step {steps}: "
-            f"{self._values(_at(sums, skipped[-1]))}. Weights are as before; at "
-            f"most {self.max_skipped} in a row are skipped "
-            "(--skip_nonfinite_updates)."
+            f"{self._values(_at(sums, skipped[-1]))}. Weights are as before. "
+            f"--skip_nonfinite_updates allows {self.max_skipped} in a row."
         )
 
     def _error(
