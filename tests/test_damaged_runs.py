@@ -207,6 +207,23 @@ def test_a_run_names_the_file_of_records_that_is_damaged_under_it(
     _assert_same_end(data_dir, tmp_path.name)
 
 
+@pytest.mark.promise(
+    "Another vocabulary in the place of the one that a run began with, and "
+    "records to match: the run does not go on with words that its weights do "
+    "not know"
+)
+def test_a_run_never_goes_on_with_other_words(data_dir, tmp_path):
+    shutil.copytree(data_dir, tmp_path, dirs_exist_ok=True)
+    vocab_file = tmp_path / "vocab.txt"
+    *words, last_but_one, last = vocab_file.read_text().splitlines()
+    vocab_file.write_text("\n".join([*words, last, last_but_one]) + "\n")
+    shutil.rmtree(tmp_path / "pretrain_tfrecords")
+    corpus = (str(data_dir / "corpus.txt"),)
+    message = "content of vocabulary. .*--init_checkpoint=.*undisturbed to go"
+    with pytest.raises(UserError, match=message):
+        _run(tmp_path, "undisturbed", corpus=corpus, num_train_steps=NUM_STEPS)
+
+
 def _break(monkeypatch, step):
     """Makes the loss of an update no number, in the graph."""
     compute = PretrainingModel.compute_losses
