@@ -14,6 +14,7 @@ import tensorflow as tf
 import test_run_pretraining as command
 import tiny
 
+from electra_tf.configure_pretraining import RunConfig
 from electra_tf.model.losses import LossTerm
 from electra_tf.model.optimization import AdamWeightDecayOptimizer
 from electra_tf.pretrain import pretraining_run
@@ -221,7 +222,10 @@ def test_a_run_never_goes_on_with_other_words(data_dir, tmp_path):
     corpus = (str(data_dir / "corpus.txt"),)
     message = "content of vocabulary. .*--init_checkpoint=.*undisturbed to go"
     with pytest.raises(UserError, match=message):
-        _run(tmp_path, "undisturbed", corpus=corpus, num_train_steps=NUM_STEPS)
+        _run(tmp_path, "undisturbed", corpus=corpus)
+    run = RunConfig(data_dir=str(tmp_path), model_name="undisturbed")
+    with pytest.raises(UserError, match=message):
+        pretraining_run.load(run)
 
 
 def _break(monkeypatch, step):
