@@ -25,7 +25,14 @@ from electra_tf.config.corpus import CorpusConfig
 from electra_tf.pretrain import plan_measurements, planning
 from electra_tf.pretrain.plan_sizes import LADDER, SIZES, Flags, configure
 from electra_tf.pretrain.planning import Budget, Candidate, Measured
-from electra_tf.util import config_flags, console, files, machine, tables
+from electra_tf.util import (
+    config_flags,
+    console,
+    files,
+    free_memory,
+    machine,
+    tables,
+)
 from electra_tf.util.config_fields import (
     bounded,
     leaves,
@@ -115,7 +122,7 @@ def main(config: PlanConfig) -> None:
     budget = Budget(
         config.hours * 3600,
         text.num_tokens,
-        machine.proc_bytes("meminfo", "MemAvailable") or math.inf,
+        free_memory.find().num_bytes,
     )
     chosen, candidates, timed = _choose(config.size, given, budget)
     planning.check_length(chosen)

@@ -246,6 +246,10 @@ def trained(one_epoch, tmp_path):
     return data_dir, _config(data_dir, num_train_epochs=1.0)
 
 
+@pytest.mark.promise(
+    "The encoder or rows of a fine-tuning trial changed between two runs: the "
+    "second is refused by name"
+)
 @pytest.mark.parametrize(
     ("change", "name"),
     [

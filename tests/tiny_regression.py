@@ -25,7 +25,8 @@ class Regression(updates.UpdatedModel):
                 clip_norm=clip_norm, original_clip_norm=False
             ),
             runtime=types.SimpleNamespace(
-                gradient_accumulation_steps=num_parts
+                gradient_accumulation_steps=num_parts,
+                skip_nonfinite_updates=0,
             ),
         )
         self.theta = self.add_weight(shape=(3,), name="theta")

@@ -60,6 +60,7 @@ def read(
     Raises:
       UserError: if a file is missing, damaged or of another kind, or if its
         variables are not exactly those of ELECTRA's networks.
+      NonFiniteLossError: if it holds weights that are not finite.
     """
     if pathlib.Path(path).suffix in _OF_KERAS:
         raise UserError(
@@ -82,6 +83,7 @@ def read(
         vocabulary = Vocabulary.from_file(vocab_file)
         read_weights = dataclasses.replace(read_weights, vocabulary=vocabulary)
     weights.check_vocabulary(read_weights)
+    weights.check_finite(read_weights)
     return read_weights
 
 

@@ -16,7 +16,7 @@ from electra_tf.checkpoint.architecture import (
 )
 from electra_tf.config.model import DIFFERENCE
 from electra_tf.model.tokenization import Vocabulary
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import NonFiniteLossError, UserError, listed
 
 NETWORKS = ("discriminator", "corrector", "generator")
 ENCODER = "encoder"
@@ -90,6 +90,25 @@ def check_vocabulary(weights: Weights) -> None:
             "tokens, the rows of its word embeddings. Received: "
             f"{vocabulary.size:,} tokens. Name the one it was trained with "
             "with --vocab_file."
+        )
+
+
+def check_finite(weights: Weights) -> None:
+    """Checks that all weights are finite; slots may be left out later.
+
+    Raises:
+      NonFiniteLossError: naming those that are infinite or no number.
+    """
+    bad = [
+        name
+        for name, array in without_slots(weights).arrays.items()
+        if not np.isfinite(array).all()
+    ]
+    if bad:
+        raise NonFiniteLossError(
+            f"{weights.origin} must hold finite weights. Received: infinities "
+            f"or no numbers in {listed(bad)}. Name an older checkpoint, or "
+            "another copy."
         )
 
 

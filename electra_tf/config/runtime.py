@@ -116,6 +116,11 @@ class ComputeConfig(Checked):
     on a GPU, too, where sums otherwise have any order. It may cost speed
     there; on CPUs it costs none, and the bits are the same without it."""
 
+    skip_nonfinite_updates: int = bounded("at least 0", 0)
+    """Skip updates whose loss or gradient is infinite or no number, up to so
+    many in a row: weights stay as they are, the step counts. At 0 the first
+    of them ends the run."""
+
     tensorboard: bool = False
     """Write TensorBoard event files too, beside the logs; needs
     [tensorboard]."""

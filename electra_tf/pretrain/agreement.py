@@ -32,6 +32,7 @@ _SHARED = {
     "num_eval_steps",
     "save_checkpoints_steps",
     "skip_corrupt_records",
+    "skip_nonfinite_updates",
 }
 """Fields of the free parts by which workers must still keep step."""
 

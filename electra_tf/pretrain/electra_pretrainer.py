@@ -36,6 +36,7 @@ from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.texts import Data
 from electra_tf.training import callbacks as callbacks_lib
 from electra_tf.training import training_utils
+from electra_tf.training.finite_updates import FiniteUpdates
 from electra_tf.util import config_fields, dtype_policies
 from electra_tf.util.errors import ElectraWarning, UserError
 
@@ -233,6 +234,8 @@ class ElectraPretrainer(keras.Model):
         """
         if self.train_function is not None and not force:
             return self.train_function
+        runtime, weights = self.config.runtime, self.objective.loss_weights
+        finite = FiniteUpdates(runtime.skip_nonfinite_updates, weights)
         block = training_utils.make_block(
             self.objective,
             self.distribute_strategy,
@@ -241,10 +244,9 @@ class ElectraPretrainer(keras.Model):
 
         def train(iterator: Iterator) -> dict[str, float]:
             step = int(self.optimizer.iterations.numpy())
-            sums = block(iterator, self.steps_per_execution)
-            training_utils.check_finite(sums, step)
+            sums = finite.check(block(iterator, self.steps_per_execution), step)
             self._epoch.sums.append(sums)
-            return training_utils.means([sums], self.objective.loss_weights)
+            return training_utils.means([sums], weights)
 
         self.train_function = train
         return train

@@ -21,6 +21,7 @@ from electra_tf.pretrain import (
     export,
     health,
     initialization,
+    memory_check,
     objectives,
     training_batches,
 )
@@ -30,7 +31,14 @@ from electra_tf.pretrain.pretrain_data import BatchSchedule
 from electra_tf.pretrain.pretraining_model import PretrainingModel
 from electra_tf.training import callbacks, training_utils
 from electra_tf.training.updates import checkpoint_variables
-from electra_tf.util import config_flags, console, distribution, files, storage
+from electra_tf.util import (
+    config_flags,
+    console,
+    distribution,
+    files,
+    fingerprints,
+    storage,
+)
 from electra_tf.util.errors import UserError
 from electra_tf.util.locks import lock_directory
 
@@ -39,6 +47,10 @@ _DEMO_NOTE = """\
 The text is the English documentation installed with the package (10 MB), as
 --corpus=demo asks for. To train on your own: --corpus='/path/*.txt'
 =============================================================================="""
+_WAY_OUT = (
+    "give another --model_name, with --init_checkpoint={} to go on from its "
+    "weights, slots and step"
+)
 _SHOWN = {
     "loss": "loss",
     "masked_lm_loss": "mlm",
@@ -81,6 +93,7 @@ def run(
     with _directory(config) if is_chief else contextlib.nullcontext():
         start = _read_start(config)
         data = _prepare(config, strategy)
+        _check_vocabulary(config, data.vocabulary)
         batches = BatchSchedule(config.phases, data.train, config.training.seed)
         model = make_model(config, data.vocabulary, strategy)
         if is_chief:
@@ -150,6 +163,7 @@ def load(run: RunConfig, checkpoint: str = "") -> PretrainingModel:
         vocabularies.open_vocabulary(config.corpus, config.vocab_file),
         distribution.make_strategy("one"),
     )
+    _check_vocabulary(config, model.vocabulary)
     store = Checkpoints(run.model_dir, checkpoint_variables(model))
     if checkpoint:
         store.restore(checkpoint)
@@ -206,8 +220,23 @@ def _directory(config: PretrainingConfig) -> Iterator[None]:
     with files.used_directory(model_dir), lock:
         path = model_dir / "config.json"
         if storage.exists(path):
-            config_flags.check_same_experiment(path, config)
+            config_flags.check_same_experiment(
+                path, config, way_out=_WAY_OUT.format(model_dir)
+            )
         yield
+
+
+def _check_vocabulary(
+    config: PretrainingConfig, vocabulary: Vocabulary, *, write: bool = False
+) -> None:
+    """Refuses to go on with other words than those the run began with."""
+    model_dir = storage.as_path(config.run.model_dir)
+    fingerprints.check(
+        model_dir,
+        {"vocabulary": vocabulary.sha256},
+        way_out=_WAY_OUT.format(model_dir),
+        write=write,
+    )
 
 
 def _prepare(
@@ -264,9 +293,14 @@ def _train(
     """Trains to the end, writing checkpoints, logs and progress."""
     config = model.config
     is_chief = distribution.is_chief(strategy)
+    if distribution.describe(strategy).endswith("CPU"):
+        num_workers = distribution.Workers(strategy).count
+        size = model.vocabulary.size
+        memory_check.warn(config, size, num_workers=num_workers)
     if is_chief:
         path = storage.as_path(config.run.model_dir) / "config.json"
         config_flags.save_config(path, config)
+        _check_vocabulary(config, model.vocabulary, write=True)
     schedule = training_utils.Schedule(
         num_train_steps=config.training.num_train_steps,
         iterations_per_loop=config.runtime.iterations_per_loop,
@@ -287,6 +321,7 @@ def _train(
                 *(_callbacks(model, batches) if is_chief else ()),
                 *further_callbacks,
             ],
+            max_skipped=config.runtime.skip_nonfinite_updates,
         )
 
 

@@ -15,6 +15,7 @@ import tensorflow as tf
 from electra_tf.config import phases as phases_lib
 from electra_tf.config.phases import Phase
 from electra_tf.training import training_utils
+from electra_tf.training.finite_updates import SKIPPED
 from electra_tf.util import console, files, optional_packages, storage
 from electra_tf.util.line_logs import LineLog
 
@@ -23,7 +24,7 @@ TRAINING_FLOPS = "training_flops"
 
 
 class ProgressBar(keras.callbacks.Callback):
-    """Shows step, speed, losses and time left on one line.
+    """Shows step, speed, losses, skipped updates and time left on one line.
 
     On a terminal the line is rewritten every few seconds; elsewhere a line is
     written every ten. The first block of a phase holds tracing and compilation:
@@ -47,6 +48,7 @@ class ProgressBar(keras.callbacks.Callback):
         self._phase = -1
         self._num_blocks = 0  # in this phase
         self._last_line = 0.0
+        self._num_skipped = 0
 
     def on_train_begin(self, logs: dict | None = None) -> None:
         step = int(self.model.optimizer.iterations.numpy())
@@ -62,6 +64,7 @@ class ProgressBar(keras.callbacks.Callback):
         if phase != self._phase:
             self._phase, self._num_blocks = phase, 0
         self._num_blocks += 1
+        self._num_skipped += int(logs.get(SKIPPED, 0))
         speed = logs["steps_per_second"]
         is_warm = self._num_blocks > 2
         self._speed = 0.8 * self._speed + 0.2 * speed if is_warm else speed
@@ -83,16 +86,18 @@ class ProgressBar(keras.callbacks.Callback):
         num_steps = self.phases[-1].end_step
         share = 100 * step / num_steps
         phase = self.phases[phases_lib.phase_at(self.phases, step - 1)]
-        losses = "  ".join(
+        shown = [
             f"{short} {logs[name]:.3f}"
             for name, short in self.shown.items()
             if name in logs
-        )
+        ]
+        if self._num_skipped:
+            shown.append(f"skipped {self._num_skipped:,}")
         kind = f" of {phase.max_seq_length}" if len(self.phases) > 1 else ""
         return (
             f"step {step:,}/{num_steps:,} {share:5.1f}%  "
             f"{self._speed * phase.batch_size:,.1f} sequences/s{kind}  "
-            f"{losses}  {_cost(logs)}{self._time_left(step)}"
+            f"{'  '.join(shown)}  {_cost(logs)}{self._time_left(step)}"
         ).rstrip()
 
     def _time_left(self, step: int) -> str:

@@ -22,13 +22,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.training import loss_scaling
+from electra_tf.training.finite_updates import SKIPPED, FiniteUpdates
 from electra_tf.util import distribution, signals
-from electra_tf.util.errors import (
-    NonFiniteLossError,
-    StoppedBySignal,
-    UserError,
-)
+from electra_tf.util.errors import StoppedBySignal, UserError
 
 _SECONDS_BETWEEN_LOOKS = 5.0
 
@@ -117,6 +113,7 @@ def train(
     strategy: tf.distribute.Strategy,
     save: Callable[[int], None],
     callbacks: Sequence[keras.callbacks.Callback] = (),
+    max_skipped: int = 0,
 ) -> None:
     """Trains from the model's step to the end of the schedule.
 
@@ -133,10 +130,11 @@ def train(
         `on_train_batch_end(step, logs)` every few seconds in between. If one
         of them, or `save`, sets `model.stop_training`, training ends with a
         checkpoint: at once, or of several workers at the end of the block.
+      max_skipped: see `FiniteUpdates`; 0 where the model skips none.
 
     Raises:
-      NonFiniteLossError: if a loss or a gradient is not finite; nothing is
-        saved after it.
+      NonFiniteLossError: if a loss or a gradient is not finite, or too many
+        in a row are not; nothing is saved after it.
       StoppedBySignal: after SIGTERM, SIGINT or SIGHUP, once a checkpoint is
         saved; of several workers in all of them at the same step, whichever
         had the signal.
@@ -146,6 +144,7 @@ def train(
     block = make_block(model, strategy)
     workers = distribution.Workers(strategy)
     pace = _Pace(is_free=workers.count == 1)
+    finite = FiniteUpdates(max_skipped, model.loss_weights)
     model.stop_training = is_ended = False
     with StopSignal() as stop:
         runner.on_train_begin()
@@ -158,8 +157,7 @@ def train(
                 pace.is_free and (stop.received or model.stop_training)
             ):
                 with pace.of(stop_at - step) as size:
-                    parts.append(block(iterator, size))
-                check_finite(parts[-1], step)
+                    parts.append(finite.check(block(iterator, size), step))
                 step += size
                 logs = means(parts[-1:], model.loss_weights) | pace.logs()
                 runner.on_train_batch_end(step, logs)
@@ -337,38 +335,20 @@ def means(
     """Returns the means of the total loss, "loss", and of each metric.
 
     A metric that had no weight in any update, as the loss of a task that had
-    no batch, has no mean.
+    no batch, has no mean; nor has the total loss if all were skipped. Skipped
+    updates are counted.
 
     Args:
       parts: sums of consecutive updates.
       loss_weights: name of a loss -> its factor.
     """
     sums = {name: np.concatenate([x[name] for x in parts]) for name in parts[0]}
-    found = {"loss": float(np.mean(losses(sums, loss_weights)))}
+    found = {}
+    if SKIPPED in sums:
+        found[SKIPPED] = float(sums.pop(SKIPPED)[:, 0].sum())
+    if (total := losses(sums, loss_weights)).size:
+        found["loss"] = float(np.mean(total))
     for name, values in sums.items():
         if values[:, 1].any():
             found[name] = float(ratio(values.astype(float).sum(0)))
     return found
-
-
-def check_finite(sums: Sums, start: int) -> None:
-    """Refuses updates of which any metric is not finite, or none is applied.
-
-    Args:
-      sums: of the updates.
-      start: updates before them.
-
-    Raises:
-      NonFiniteLossError: naming the first of them.
-    """
-    loss_scaling.check(sums, start)
-    values = np.concatenate(list(sums.values()), 1)
-    bad = np.flatnonzero(~np.isfinite(values).all(1))
-    if bad.size:
-        raise NonFiniteLossError(
-            "The loss or its gradient was not finite at step "
-            f"{start + bad[0] + 1}. Nothing was saved since; the checkpoints "
-            "from before hold finite weights. Start from one of them "
-            "(--init_checkpoint), or anew, with a lower --learning_rate under "
-            "another --model_name, or look at the data."
-        )

@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from electra_tf.model import optimization
 from electra_tf.model.losses import LossTerm
+from electra_tf.training import finite_updates
 from electra_tf.training.loss_scaling import LossScale
 
 Metrics = dict[str, LossTerm]
@@ -45,8 +46,9 @@ class UpdatedModel(keras.Model, abc.ABC):
 
     Attributes:
       config: the whole configuration, set by the subclass. An update reads
-        its `optimizer.clip_norm`, `optimizer.original_clip_norm` and
-        `runtime.gradient_accumulation_steps`.
+        its `optimizer.clip_norm`, `optimizer.original_clip_norm`,
+        `runtime.gradient_accumulation_steps` and
+        `runtime.skip_nonfinite_updates`.
       jit_compile_step: whether forward and backward pass compile with XLA.
       loss_scale: of updates in float16; None of all others.
       loss_weights: name of a loss -> its factor in the total loss. Other
@@ -137,7 +139,7 @@ class UpdatedModel(keras.Model, abc.ABC):
         if self.loss_scale:
             gradients, lookups = self.loss_scale.unscaled(gradients, lookups)
         return metrics | self.clip_and_apply(
-            self.variables_of(inputs), gradients, lookups
+            self.variables_of(inputs), gradients, lookups, metrics=metrics
         )
 
     def clip_and_apply(
@@ -145,6 +147,8 @@ class UpdatedModel(keras.Model, abc.ABC):
         variables: list[keras.Variable],
         gradients: list[tf.Tensor],
         lookups: dict[str, tf.Tensor],
+        *,
+        metrics: Metrics | None = None,
     ) -> Metrics:
         """Clips gradients by their norm and lets the optimizer apply them.
 
@@ -152,6 +156,8 @@ class UpdatedModel(keras.Model, abc.ABC):
           variables: of `variables_of`.
           gradients: one for each of them, dense, equal on all replicas.
           lookups: of `optimization.lookup_squares`; empty if not asked for.
+          metrics: of the update, which may be skipped if they are not finite,
+            either.
 
         Returns:
           "gradient_norm", before the clip, and in float16 the metrics of
@@ -165,6 +171,8 @@ class UpdatedModel(keras.Model, abc.ABC):
         found = {"gradient_norm": LossTerm(norm, tf.constant(1.0))}
         if self.loss_scale:
             is_applied, found = self.loss_scale.judge(norm)
+        if self.config.runtime.skip_nonfinite_updates:
+            is_applied = finite_updates.are_finite(metrics or {}, norm)
         self.optimizer.apply_reduced(
             [by_path.get(v.path) for v in self.trainable_variables],
             scale=optimization.clip_scale(norm, clip_norm),

@@ -8,12 +8,17 @@ import re
 _PROC = pathlib.Path("/proc")
 
 
-def read_proc(name: str) -> str:
-    """Returns the text of a file of /proc; "" where there is none."""
+def read_text(path: pathlib.Path) -> str:
+    """Returns the text of a file of the system; "" where there is none."""
     try:
-        return (_PROC / name).read_text("utf-8", "replace")
+        return path.read_text("utf-8", "replace")
     except OSError:
         return ""
+
+
+def read_proc(name: str) -> str:
+    """Returns the text of a file of /proc; "" where there is none."""
+    return read_text(_PROC / name)
 
 
 def proc_entries(name: str) -> dict[str, str]:

@@ -169,6 +169,9 @@ def test_damaged_checkpoint_is_reported_and_passed_over(
     assert "model.ckpt-2 is passed over" in caplog.text
 
 
+@pytest.mark.promise(
+    "A flipped bit anywhere in a checkpoint: it is never restored"
+)
 def test_no_flipped_bit_is_ever_restored(tmp_path):
     _saved(tmp_path / "whole", 1, 2)
     positions = random.Random(0)
@@ -182,6 +185,10 @@ def test_no_flipped_bit_is_ever_restored(tmp_path):
             assert _restored(copy) in (1, 2)
 
 
+@pytest.mark.promise(
+    "The file `checkpoint` is empty, junk or gone: the newest checkpoint is"
+    " found all the same"
+)
 @pytest.mark.parametrize("state", ["", "junk", None])
 def test_state_file_is_never_trusted(tmp_path, state):
     _saved(tmp_path, 1, 2)
@@ -192,6 +199,10 @@ def test_state_file_is_never_trusted(tmp_path, state):
     assert _restored(tmp_path) == 2
 
 
+@pytest.mark.promise(
+    "All checkpoints of a run are damaged: it ends with exit code 2 and "
+    "never starts from step 0 in silence"
+)
 @pytest.mark.parametrize("path", [_data, _index])
 def test_run_without_a_valid_checkpoint_never_starts_anew(tmp_path, path):
     _saved(tmp_path, 1)
@@ -345,6 +356,9 @@ def test_killed_run_leaves_a_whole_checkpoint(tmp_path):
     assert len(os.listdir(tmp_path)) == 2 * 2 + 1  # and `checkpoint`
 
 
+@pytest.mark.promise(
+    "Weights that became infinite or no number: they are never saved"
+)
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_weights_that_are_not_finite_are_never_saved(tmp_path, bad):
     saved = _saved(tmp_path, 1)
@@ -356,6 +370,10 @@ def test_weights_that_are_not_finite_are_never_saved(tmp_path, bad):
     assert saved.steps() == [1] and _restored(tmp_path) == 1
 
 
+@pytest.mark.promise(
+    "An infinity or no number in the newest checkpoint: a resume names the "
+    "variable and the older checkpoints, with exit code 4"
+)
 def test_a_checkpoint_that_is_not_finite_is_named_with_older_ones(tmp_path):
     _saved(tmp_path, 1, 2)
     arrays = {name: v.numpy() for name, v in _variables(3.0).items()}

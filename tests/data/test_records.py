@@ -331,6 +331,10 @@ def read_as(num_workers, records):
     )
 
 
+@pytest.mark.promise(
+    "Bits of records rot after they were verified: training names file and "
+    "record and ends"
+)
 @pytest.mark.parametrize("num_workers", [1, 2])
 def test_bits_that_rot_after_verification_are_named_when_read(
     rotten, num_workers
@@ -344,6 +348,10 @@ def test_bits_that_rot_after_verification_are_named_when_read(
         open_records(rotten)
 
 
+@pytest.mark.promise(
+    "Damaged records, with --skip_corrupt_records: others of their file "
+    "take their places, and they are counted"
+)
 def test_bits_that_rot_after_verification_are_left_out_when_read(
     rotten, capsys
 ):
@@ -466,6 +474,10 @@ def test_a_manifest_that_is_not_as_it_must_be_is_named(
         open_records(data_set)
 
 
+@pytest.mark.promise(
+    "Records of another vocabulary or of other settings: a start names what"
+    " differs, with both values"
+)
 @pytest.mark.parametrize(
     ("name", "value"),
     [

@@ -42,7 +42,7 @@ from electra_tf.finetune import task_builder, task_description
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.model import sentencepiece_model
 from electra_tf.util import config_flags
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import NonFiniteLossError, UserError
 
 FLAGS = b"""\
 # of a run
@@ -529,7 +529,8 @@ def fuzz(name, directory, max_examples):
     @hypothesis.given(contents_of(sound).map(reader.seal))
     def check(content):
         path.write_bytes(content)
-        with fuzzing.limits(), contextlib.suppress(UserError):
+        named = contextlib.suppress(UserError, NonFiniteLossError)
+        with fuzzing.limits(), named:
             reader.read(path)
 
     check()

@@ -114,3 +114,12 @@ def test_a_second_stage_is_watched_anew():
         monitor.on_epoch_end(step, _logs(loss=40.0, disc_loss=0.324))
     assert len(said) == 2
     assert "going up" in said[0] and "share of replaced" in said[1]
+
+
+def test_a_stop_without_a_loss_is_passed_over():
+    monitor, said = _monitor()
+    monitor.on_epoch_end(1, {"skipped_updates": 1.0})
+    for step in range(100, 1000, 100):
+        monitor.on_epoch_end(step, _logs(loss=10.0))
+        monitor.on_epoch_end(step + 50, {"skipped_updates": 50.0})
+    assert not said

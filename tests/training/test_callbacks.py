@@ -70,6 +70,13 @@ def test_the_time_left_does_not_count_tracing():
     assert bar.line(100, LOGS).endswith(f"ETA 0:01:{left - 60:.0f}")
 
 
+def test_skipped_updates_are_counted_on_the_line():
+    bar, _ = progress_bar(one_phase(1000, 32), loss="loss")
+    for count in (0.0, 2.0, 0.0, 1.0):
+        bar.on_train_batch_end(10, LOGS | {"skipped_updates": count})
+    assert "loss 12.346  skipped 3  " in bar.line(10, LOGS)
+
+
 def test_what_the_training_has_cost_reaches_later_callbacks(path):
     phases = one_phase(2000, 32)
     bar, stream = progress_bar(phases)
@@ -119,6 +126,9 @@ def test_the_log_has_each_step_once_after_a_resume(path):
     assert last["loss"] == 12.3456
 
 
+@pytest.mark.promise(
+    "A damaged `metrics.jsonl`: only its damaged lines are lost"
+)
 def test_a_damaged_log_loses_nothing_but_the_lines_it_must(path, monkeypatch):
     sound = b'{"step": 1, "note": "\xff"}\n{"step": 2}\n'
     bad = b'\xff\n[1]\n{"step": null}\n{"step": 9}\n' + b"[" * 10**5

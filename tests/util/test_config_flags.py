@@ -331,6 +331,9 @@ def test_every_field_that_differs_is_listed(path):
     assert "--model_name" in text
 
 
+@pytest.mark.promise(
+    "The configuration of another version of the package: its fields are named"
+)
 def test_fields_of_another_version_are_named(path):
     _store(path, free={}, fast={"rate": 0.5, "fractions": [0.25], "old": 1})
     with pytest.raises(UserError, match=r"missing \['steps'\].*\['old'\]"):

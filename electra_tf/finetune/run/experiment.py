@@ -13,11 +13,11 @@ from electra_tf.finetune.examples import Example
 from electra_tf.finetune.features import Features
 from electra_tf.finetune.finetuning_model import FinetuningModel
 from electra_tf.finetune.run import fingerprints
-from electra_tf.finetune.run.fingerprints import Digests
 from electra_tf.finetune.scorer import Outputs
 from electra_tf.finetune.task import Task
 from electra_tf.util import seeds
 from electra_tf.util.errors import UserError
+from electra_tf.util.fingerprints import Digests
 from electra_tf.util.interleaving import UNIT, interleave_schedule
 
 _RARE = 0.05

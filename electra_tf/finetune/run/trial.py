@@ -28,7 +28,6 @@ from electra_tf.config.phases import Phase
 from electra_tf.finetune import task_description
 from electra_tf.finetune.features import Batch
 from electra_tf.finetune.finetuning_model import FinetuningModel
-from electra_tf.finetune.run import fingerprints
 from electra_tf.finetune.run.evaluations import Evaluations
 from electra_tf.finetune.run.experiment import Experiment, TaskData
 from electra_tf.model.layers import POLICIES
@@ -40,6 +39,7 @@ from electra_tf.util import (
     console,
     distribution,
     files,
+    fingerprints,
     trial_directories,
 )
 from electra_tf.util.errors import UserError
@@ -202,6 +202,7 @@ class Trial:
                 strategy=experiment.strategy,
                 save=save,
                 callbacks=self._callbacks(step) if self._is_chief else (),
+                max_skipped=runtime.skip_nonfinite_updates,
             )
         return self._result(model, best)
 

@@ -1,24 +1,16 @@
 import dataclasses
 
 import numpy as np
-import pytest
 import tiny_finetuning as tiny
 
 from electra_tf.finetune.examples import InputExample
 from electra_tf.finetune.run import fingerprints
-from electra_tf.util.errors import UserError
 
 
 def _changed(weights, name="electra/embeddings/word_embeddings"):
     arrays = {key: array.copy() for key, array in weights.arrays.items()}
     arrays[name].flat[-1] = np.nextafter(arrays[name].flat[-1], np.inf)
     return dataclasses.replace(weights, arrays=arrays)
-
-
-def test_a_file_of_another_shape_is_named(tmp_path):
-    (tmp_path / fingerprints.FILE_NAME).write_text("[1]")
-    with pytest.raises(UserError, match=rf"{fingerprints.FILE_NAME} must hold"):
-        fingerprints.check(tmp_path, {"x": "y"}, way_out="z", write=True)
 
 
 def test_an_encoder_is_known_by_its_weights_and_its_words():
@@ -50,14 +42,3 @@ def test_examples_are_known_by_all_they_hold_in_their_order():
     splits.append([dataclasses.replace(first, label="0"), second])
     digests = {fingerprints.of_examples(examples) for examples in splits}
     assert len(digests) == 4
-
-
-def test_what_a_run_does_not_read_is_not_compared(tmp_path):
-    def hold(write=True, **digests):
-        fingerprints.check(tmp_path, digests, way_out="leave it", write=write)
-
-    hold(encoder="1", train="2")
-    hold(encoder="1", dev="3", write=False)
-    hold(encoder="1", dev="4")
-    with pytest.raises(UserError, match="content of dev, train.*or leave it"):
-        hold(encoder="1", train="0", dev="0")

@@ -1,0 +1,136 @@
+"""Updates whose loss or gradient is infinite or no number: the end, or skipped.
+
+The first of them ends a run, unless `skip_nonfinite_updates` allows to skip so
+many in a row. A skipped update changes no weight and no slot of Adam, but
+counts as a step, of which the learning rate, data and random numbers are
+functions: the run is the one that an undisturbed run would be without that
+batch. The decision is a part of the graph, on sums over all replicas, which
+therefore decide alike. None of it is in the graph where nothing is skipped.
+
+An infinite gradient in float16 is not meant: see `loss_scaling`.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+import tensorflow as tf
+
+from electra_tf.model.losses import LossTerm
+from electra_tf.training import loss_scaling
+from electra_tf.util import console
+from electra_tf.util.errors import NonFiniteLossError, listed
+
+SKIPPED = "skipped_updates"
+"""Name of the number of updates that were skipped, among metrics."""
+
+
+def are_finite(metrics: Mapping[str, LossTerm], norm: tf.Tensor) -> tf.Tensor:
+    """Says whether an update may be applied.
+
+    Args:
+      metrics: with the losses among them, equal on all replicas.
+      norm: float32 scalar, of all gradients, equal on all replicas.
+
+    Returns:
+      bool scalar.
+    """
+    values = tf.stack([norm, *tf.nest.flatten(metrics)])
+    return tf.reduce_all(tf.math.is_finite(values))
+
+
+class FiniteUpdates:
+    """Refuses updates that are not finite, but for so many in a row.
+
+    Args:
+      max_skipped: updates in a row that the graph may have skipped; at 0 it
+        skips none.
+      loss_weights: name of a loss -> its factor in the total loss.
+    """
+
+    def __init__(
+        self, max_skipped: int, loss_weights: Mapping[str, float]
+    ) -> None:
+        self.max_skipped = max_skipped
+        self.loss_weights = loss_weights
+        self._num_in_a_row = 0
+
+    def check(
+        self, sums: Mapping[str, np.ndarray], start: int
+    ) -> dict[str, np.ndarray]:
+        """Checks updates in their order, and says which were skipped.
+
+        Args:
+          sums: metric -> float32 [n, 2], total and weight at each update.
+          start: updates before them.
+
+        Returns:
+          The sums of those updates that are finite; and, where any may be
+          skipped, "skipped_updates" of all n.
+
+        Raises:
+          NonFiniteLossError: naming the first update that is not finite, or
+            that is one too many in a row, or that float16 cannot scale.
+        """
+        loss_scaling.check(sums, start)
+        values = np.concatenate([*sums.values()], 1)
+        is_finite = np.isfinite(values).all(1)
+        for i, is_sound in enumerate(is_finite):
+            self._num_in_a_row = 0 if is_sound else self._num_in_a_row + 1
+            if self._num_in_a_row > self.max_skipped:
+                raise self._error(_at(sums, i), start + i + 1)
+        if not self.max_skipped:
+            return dict(sums)
+        if not is_finite.all():
+            self._warn(sums, np.flatnonzero(~is_finite), start)
+        counts = np.stack([~is_finite, np.ones_like(is_finite)], 1)
+        kept = {name: values[is_finite] for name, values in sums.items()}
+        return kept | {SKIPPED: counts.astype(np.float32)}
+
+    def _warn(
+        self, sums: Mapping[str, np.ndarray], skipped: np.ndarray, start: int
+    ) -> None:
+        steps = listed([str(start + i + 1) for i in skipped])
+        console.warn(
+            f"Skipped the update of step {steps}: "
+            f"{self._values(_at(sums, skipped[-1]))}. Weights are as before. "
+            f"--skip_nonfinite_updates allows {self.max_skipped} in a row."
+        )
+
+    def _error(
+        self, values: Mapping[str, float], step: int
+    ) -> NonFiniteLossError:
+        way_out = (
+            "Give the same command with --skip_nonfinite_updates=3 to leave "
+            "such batches out, up to three in a row; or start "
+        )
+        before = ""
+        if self.max_skipped:
+            way_out = "Start "
+            before = f" So were the {self.max_skipped} before, all skipped."
+        return NonFiniteLossError(
+            f"The loss or its gradient was not finite at step {step}: "
+            f"{self._values(values)}.{before} Nothing was saved since; the "
+            f"checkpoints from before hold finite weights. {way_out}from one "
+            "of them (--init_checkpoint), or anew, with a lower "
+            "--learning_rate under another --model_name, or look at the data."
+        )
+
+    def _values(self, values: Mapping[str, float]) -> str:
+        """Lists the total loss, and each metric that is not finite."""
+        loss = sum(
+            weight * values.get(name, 0.0)
+            for name, weight in self.loss_weights.items()
+        )
+        bad = [k for k, v in values.items() if not np.isfinite(v)]
+        return listed(
+            [f"loss {loss:.4g}", *(f"{k} {values[k]:.4g}" for k in bad)]
+        )
+
+
+def _at(sums: Mapping[str, np.ndarray], number: int) -> dict[str, float]:
+    """Returns the value of each metric at one update, by its name."""
+    pairs = {name: map(float, values[number]) for name, values in sums.items()}
+    return {
+        name: total / weight if weight else total
+        for name, (total, weight) in sorted(pairs.items())
+    }
