@@ -47,9 +47,8 @@ def _of_cgroup() -> float:
     """Returns what the control group leaves, its file cache not counted."""
     for directory in _cgroup_directories():
         for names in _CGROUP_FILES:
-            limit, used = (
-                read_text(directory / name).strip() for name in names
-            )
+            paths = (directory / name for name in names)
+            limit, used = (read_text(path).strip() for path in paths)
             if limit.isdigit() and used.isdigit():  # not so: "max", no file
                 stat = read_text(directory / "memory.stat")
                 cache = _entry(stat, "inactive_file ")
