@@ -104,7 +104,8 @@ class Checkpoints:
             raise UserError(
                 f"The checkpoint of step {step} needs {num_bytes:,} bytes in "
                 f"{self.directory}. Received: {reason(error)}. Older "
-                "checkpoints are intact: make room and run again."
+                "checkpoints are intact: make room, or let the directory be "
+                "written to, and run again."
             ) from error
         return self._path(step)
 
