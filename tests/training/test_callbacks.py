@@ -112,6 +112,10 @@ def test_the_log_has_each_step_once_after_a_resume(tmp_path):
     assert records[-1]["loss"] == 12.3456
 
 
+@pytest.mark.promise(
+    "damaged lines in metrics.jsonl: the run goes on and loses these "
+    "lines alone"
+)
 def test_a_damaged_log_loses_nothing_but_the_lines_it_must(
     tmp_path, monkeypatch
 ):
