@@ -25,6 +25,7 @@ _KILLED = -signal.SIGKILL
 _STOPPED, _NO_SPACE, _BAD_INPUT, _IN_USE = 42, 6, 2, 3
 _TRAINING = [
     *command.FLAGS,
+    "--num_hidden_layers=1",
     f"--num_train_steps={NUM_STEPS}",
     "--iterations_per_loop=2",
     "--save_checkpoints_steps=2",
@@ -296,7 +297,7 @@ def _run_as_room_grows(server, directory, words):
         assert str(directory) in message, message
         assert "Traceback" not in done.output
         messages.append(message)
-        free += 4096 + free // 2
+        free = 2 * free + 2**14
         assert free < 2**24, messages
 
 
