@@ -13,6 +13,7 @@ import itertools
 import json
 import os
 import pathlib
+import re
 import runpy
 import signal
 import subprocess
@@ -31,6 +32,7 @@ _CHANGES = {"os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.truncate"}
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 _SECONDS = 240
 _DAY = 86_400.0
+_FAULT = "fault at"
 
 
 class Fault(NamedTuple):
@@ -56,11 +58,13 @@ class Done(NamedTuple):
       code: of its exit; minus the signal that killed it.
       output: what it said.
       places: names it wrote to, made, moved or removed, one by one.
+      seconds: from the fault to the end; 0 without one.
     """
 
     code: int
     output: str
     places: list[str]
+    seconds: float
 
 
 class Server:
@@ -102,12 +106,16 @@ class Server:
             "output": str(self._scratch / "output"),
             "places": str(self._scratch / "places"),
         }
-        code = self._ask(request)
+        code, end = self._ask(request), time.monotonic()
         output, places = (
             (self._scratch / name).read_text("utf-8")
             for name in ("output", "places")
         )
-        return Done(code, output, places.splitlines())
+        began = re.search(f"^{_FAULT} (.*)\n", places, re.MULTILINE)
+        seconds = end - float(began[1]) if began else 0.0
+        lines = places.splitlines()
+        names = [line for line in lines if not line.startswith(_FAULT)]
+        return Done(code, output, names, seconds)
 
     def mount(self, *words):
         """Mounts something where the server and its commands see it."""
@@ -204,6 +212,8 @@ def _follow(request, places):
         if fault and fault.path in path:
             count += 1
             if count == fault.at:
+                now = f"{_FAULT} {time.monotonic()}\n"
+                os.write(places, now.encode())
                 _come(fault, directory)
 
     sys.addaudithook(hook)

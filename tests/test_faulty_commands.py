@@ -1,12 +1,10 @@
 """Whole commands that are killed, stopped, or run on a disk that fails."""
 
-import json
 import os
 import random
 import re
 import shutil
 import signal
-import time
 
 import pytest
 import run_files
@@ -140,9 +138,7 @@ def test_a_run_that_is_killed_twenty_times_ends_with_the_same_bits(
     expected = set(os.listdir(data_dir / "models" / "undisturbed"))
     left = set(os.listdir(model_dir)) - expected
     # What is left of files of a few bytes counts for nothing.
-    assert all(
-        re.fullmatch(r"tmp-.*(json|jsonl|checkpoint)-\d+", x) for x in left
-    )
+    assert all(re.fullmatch(r"tmp-.*jsonl?-\d+", x) for x in left)
 
 
 def _flags_of(name, data_dir, to):
@@ -247,6 +243,7 @@ def test_a_signal_anywhere_leaves_what_is_done_and_nothing_half(
         assert "same command to go on" in done.output.splitlines()[-1]
         assert "Traceback" not in done.output
         assert not _unfinished(stopped), (number, done.places[-1])
+        record_property("seconds_to_message", done.seconds)
     done = server.run(stopped, *words)
     assert done.code == 0, done.output
     assert _names(stopped) == _names(whole)
@@ -270,6 +267,7 @@ def test_a_signal_in_training_saves_whichever_it_is(
         model_dir = data_dir / "models" / "signalled"
         assert (model_dir / f"model.ckpt-{step}.index").exists()
         assert not _unfinished(model_dir)
+        record_property("seconds_to_message", done.seconds)
     done = _pretrain(server, data_dir, "signalled")
     assert done.code == 0, done.output
     _assert_ends_undisturbed(model_dir, data_dir)
@@ -358,7 +356,7 @@ def test_fine_tuning_goes_on_whatever_the_disk_was_too_small_for(
 )
 @pytest.mark.parametrize("path", ["tmp-model.ckpt-10", "metrics.jsonl"])
 def test_a_run_whose_directory_becomes_read_only_goes_on_later(
-    fresh_disk, data_dir, path
+    fresh_disk, data_dir, record_property, path
 ):
     server, directory = fresh_disk
     options = {"corpus": data_dir}
@@ -370,6 +368,7 @@ def test_a_run_whose_directory_becomes_read_only_goes_on_later(
         **options,
     )
     assert done.code == _BAD_INPUT, done.output
+    record_property("seconds_to_message", done.seconds)
     *_, message = done.output.splitlines()
     assert str(directory) in message and "Read-only file system" in message
     assert "Traceback" not in done.output
@@ -411,16 +410,14 @@ def test_a_clock_that_jumps_changes_nothing(server, data_dir):
     ],
 )
 def test_a_second_command_in_a_directory_is_refused(
-    server, data_dir, tmp_path, record_property, name, place
+    server, data_dir, tmp_path, name, place
 ):
     there = _copied(data_dir, tmp_path / "there")
     words, _ = _flags_of(name, data_dir, there)
     path = there / place
     path.parent.mkdir(parents=True, exist_ok=True)
-    began = time.monotonic()
     with DirectoryLock(path.parent, path.name, "wait"):
         done = server.run(there, *words)
-    record_property("seconds_to_message", time.monotonic() - began)
     assert done.code == _IN_USE, done.output
     assert f"process {os.getpid()} on {os.uname().nodename}" in done.output
-    assert json.dumps(done.output).count("Traceback") == 0
+    assert "Traceback" not in done.output

@@ -247,7 +247,8 @@ class Checkpoints:
 
     def _sweep(self) -> None:
         """Removes what killed runs left: unfinished files, and data alone."""
-        for path in storage.find(self.directory, [f"{_UNFINISHED}*"]):
+        patterns = [f"{_UNFINISHED}*", f"tmp-{_STATE}-*"]
+        for path in storage.find(self.directory, patterns):
             storage.remove(path)
         data_only = {*self._steps_with(bundles.DATA)} - {*self.steps()}
         for step in data_only:
