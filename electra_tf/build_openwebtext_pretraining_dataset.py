@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from electra_tf.config.corpus import ORIGINAL_FLAGS, CorpusConfig
-from electra_tf.util import config_flags, console, storage
+from electra_tf.util import config_flags, console, signals, storage
 from electra_tf.util.config_fields import require
 from electra_tf.util.errors import UserError
 
@@ -74,6 +74,7 @@ class OpenWebTextConfig:
         return corpus
 
 
+@signals.interruptible()
 def main(config: OpenWebTextConfig) -> None:
     """Builds the records."""
     corpus = config.corpus_config()

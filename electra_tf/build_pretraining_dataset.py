@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from electra_tf.config.corpus import ORIGINAL_FLAGS, CorpusConfig
-from electra_tf.util import config_flags, console
+from electra_tf.util import config_flags, console, signals
 from electra_tf.util.config_fields import one_of, require, require_choices
 from electra_tf.util.errors import UserError
 
@@ -64,6 +64,7 @@ class BuildConfig:
             )
 
 
+@signals.interruptible()
 def main(config: BuildConfig) -> None:
     """Builds the records."""
     with console.quiet_imports():

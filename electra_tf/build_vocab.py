@@ -9,7 +9,7 @@ python -m electra_tf.build_vocab --corpus="books/*.txt" \
 import dataclasses
 
 from electra_tf.config.corpus import CorpusConfig
-from electra_tf.util import config_flags, console
+from electra_tf.util import config_flags, console, signals
 from electra_tf.util.errors import UserError
 
 
@@ -27,6 +27,7 @@ class VocabConfig:
             )
 
 
+@signals.interruptible()
 def main(config: VocabConfig) -> None:
     """Learns the vocabulary."""
     with console.quiet_imports():

@@ -22,9 +22,10 @@ but arrays, JSON and text is read.
 """
 
 from electra_tf.config.conversion import ConvertConfig
-from electra_tf.util import config_flags, console, storage
+from electra_tf.util import config_flags, console, signals, storage
 
 
+@signals.interruptible()
 def main(config: ConvertConfig) -> None:
     """Converts a checkpoint."""
     with console.quiet_imports():

@@ -28,7 +28,7 @@ import dataclasses
 import types
 
 from electra_tf.configure_pretraining import RunConfig
-from electra_tf.util import config_flags, console, storage
+from electra_tf.util import config_flags, console, signals, storage
 from electra_tf.util.config_fields import one_of, require, require_choices
 from electra_tf.util.errors import UserError
 
@@ -120,6 +120,7 @@ class ExportConfig:
         return RunConfig(data_dir=self.data_dir, model_name=self.model_name)
 
 
+@signals.interruptible()
 def main(config: ExportConfig) -> None:
     """Exports what the configuration names."""
     export = _export_run

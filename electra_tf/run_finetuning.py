@@ -4,9 +4,10 @@ python -m electra_tf.run_finetuning --flagfile=configs/finetune/cola.cfg
 """
 
 from electra_tf.configure_finetuning import FinetuningConfig
-from electra_tf.util import config_flags, console, memory
+from electra_tf.util import config_flags, console, memory, signals
 
 
+@signals.interruptible()
 def main(config: FinetuningConfig) -> None:
     """Runs what the configuration asks for."""
     console.say(memory.keep_if(config.runtime.keep_memory))

@@ -78,10 +78,15 @@ def data_dir(tmp_path_factory):
     return directory
 
 
+@pytest.mark.promise(
+    "kill -9 or a hang of any one worker, the chief or another: the rest end "
+    "within a minute with exit code 7, naming it, the launcher starts all "
+    "again, and the weights are those of a job that nothing disturbed"
+)
 @pytest.mark.parametrize("name", ["SIGKILL", "SIGSTOP"])
 @pytest.mark.parametrize("lost", [0, 1])
 def test_a_job_that_loses_a_worker_ends_with_the_same_bits(
-    data_dir, lost, name
+    data_dir, record_property, lost, name
 ):
     """Checkpoints are so frequent that many a loss falls into one."""
     model = f"{name}_{lost}"
@@ -94,6 +99,7 @@ def test_a_job_that_loses_a_worker_ends_with_the_same_bits(
     said = f"[{1 - lost}] All workers must go on to the end. Received: "
     assert f"{said}worker {lost} at " in output
     ended = job.time_of(f"Worker {1 - lost} ended with exit code 7.")
+    record_property("seconds_to_message", ended - at)
     assert ended - at < _BOUND
     assert "Traceback" not in output and "Restart 1 of 1" in output
     command._assert_equal_bits(
@@ -102,6 +108,49 @@ def test_a_job_that_loses_a_worker_ends_with_the_same_bits(
     )
 
 
+@pytest.mark.promise(
+    "kill -9 of all workers at once: the launcher starts them again, and the "
+    "weights are those of a job that nothing disturbed"
+)
+def test_a_job_that_loses_all_workers_ends_with_the_same_bits(data_dir):
+    job = _Job(data_dir, "all", "--save_checkpoints_steps=2", max_restarts=1)
+    command._wait_for_step(job.process, data_dir, "all", 7)
+    for number in (0, 1):
+        job.kill(number, "SIGKILL")
+    code, output = job.end()
+    assert code == 0, output
+    assert "Restart 1 of 1" in output and "Traceback" not in output
+    command._assert_equal_bits(
+        command._tensors(data_dir, "all"),
+        command._tensors(data_dir, "undisturbed"),
+    )
+
+
+@pytest.mark.promise(
+    "SIGTERM, Ctrl-C or SIGHUP to the launcher: all workers stop at one step "
+    "with one checkpoint, exit code 42, and nothing starts again"
+)
+def test_a_signal_to_the_launcher_stops_all_with_a_checkpoint(
+    data_dir, record_property
+):
+    job = _Job(data_dir, "stopped", max_restarts=1)
+    command._wait_for_step(job.process, data_dir, "stopped", 5)
+    at = time.monotonic()
+    job.process.send_signal(signal.SIGHUP)
+    code, output = job.end()
+    record_property("seconds_to_message", job.lines[-1][0] - at)
+    assert code == 42, output
+    assert "Restart" not in output and "Traceback" not in output
+    found = re.findall(r"checkpoint of step (\d+) is saved", output)
+    assert len(found) == 2 and len(set(found)) == 1
+    model_dir = data_dir / "models" / "stopped"
+    assert (model_dir / f"model.ckpt-{found[0]}.index").exists()
+
+
+@pytest.mark.promise(
+    "a worker that never comes: the others end after --join_timeout with exit "
+    "code 7 and its address"
+)
 def test_a_worker_alone_names_the_missing_one_and_hears_signals(tmp_path):
     ports = command._free_ports(2)
     cluster = {"worker": [f"localhost:{port}" for port in ports]}
@@ -130,6 +179,10 @@ def _is_open(port):
         return probe.connect_ex(("localhost", port)) == 0
 
 
+@pytest.mark.promise(
+    "one worker is given bad input: all end, the launcher tells the exit code "
+    "of that one and starts nothing again"
+)
 def test_a_worker_with_an_error_of_its_own_ends_all(tmp_path):
     """The chief has no text to build records from; nothing starts again."""
     job = _Job(tmp_path, "textless", max_restarts=1)

@@ -354,6 +354,10 @@ class _Killer(keras.callbacks.Callback):
             os.kill(os.getpid(), signal.SIGTERM)
 
 
+@pytest.mark.promise(
+    "a signal in the middle of a fine-tuning: the same command goes on and "
+    "ends with the same weights"
+)
 @pytest.mark.parametrize(
     ("run", "tasks", "num_steps"),
     [

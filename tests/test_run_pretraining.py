@@ -254,6 +254,10 @@ def test_evaluation_gives_the_same_numbers_every_time(data_dir, uninterrupted):
         assert results[2][name] == pytest.approx(value, rel=1e-4), name
 
 
+@pytest.mark.promise(
+    "two trainings in one directory: the second ends with exit code 3 and "
+    "names the process of the first"
+)
 @pytest.mark.slow
 def test_a_directory_in_use_is_refused(data_dir):
     process = _start(data_dir, "busy", "--num_train_steps=100000")

@@ -104,7 +104,8 @@ class Checkpoints:
             raise UserError(
                 f"The checkpoint of step {step} needs {num_bytes:,} bytes in "
                 f"{self.directory}. Received: {reason(error)}. Older "
-                "checkpoints are intact: make room and run again."
+                "checkpoints are intact: make room, or let the directory be "
+                "written to, and run again."
             ) from error
         return self._path(step)
 
@@ -241,7 +242,8 @@ class Checkpoints:
 
     def _sweep(self) -> None:
         """Removes what killed runs left: unfinished files, and data alone."""
-        for path in storage.find(self.directory, [f"{_UNFINISHED}*"]):
+        patterns = [f"{_UNFINISHED}*", f"tmp-{_STATE}-*"]
+        for path in storage.find(self.directory, patterns):
             storage.remove(path)
         data_only = {*self._steps_with(bundles.DATA)} - {*self.steps()}
         for step in data_only:

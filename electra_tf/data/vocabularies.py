@@ -1,5 +1,6 @@
 """Learns and opens the vocabulary that the configuration of a corpus names."""
 
+import contextlib
 import heapq
 import itertools
 import os
@@ -14,6 +15,7 @@ from electra_tf.model import sentencepiece_model
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import console, files, storage
 from electra_tf.util.errors import UserError
+from electra_tf.util.locks import DirectoryLock
 
 Log = Callable[[str], None]
 
@@ -61,14 +63,32 @@ def build_vocabulary(
 
     Raises:
       UserError: if the file exists or the corpus cannot be read.
+      DirectoryInUseError: if another process learns it.
     """
+    _check_free(vocab_file)
+    directory, name = os.path.split(vocab_file)
+    files.ensure_writable(directory or ".")
+    lock = contextlib.nullcontext()
+    if not storage.is_remote(vocab_file):  # stores know no locks
+        way_out = "name another --vocab_file"
+        lock = DirectoryLock(directory or ".", f".{name}.lock", way_out)
+    with lock:
+        _check_free(vocab_file)  # one may have been learned meanwhile
+        return _learn_and_write(config, vocab_file, log)
+
+
+def _check_free(vocab_file: str) -> None:
     if storage.exists(vocab_file):
         raise UserError(
             "A vocabulary is never overwritten, as data sets and models depend "
             f"on it. Received: vocab_file={vocab_file!r}, which exists. Name "
             "another file or delete it."
         )
-    files.ensure_writable(os.path.dirname(vocab_file) or ".")
+
+
+def _learn_and_write(
+    config: CorpusConfig, vocab_file: str, log: Log
+) -> Vocabulary:
     vocab_size = config.target_vocab_size
     log(f"Learning a {config.tokenizer} vocabulary of {vocab_size:,} tokens.")
     start = time.monotonic()

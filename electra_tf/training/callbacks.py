@@ -231,7 +231,7 @@ def _step_of(line: bytes) -> float:
     """Returns a line's step; infinity if the line was cut off."""
     try:
         return float(_record(line)["step"])
-    except (ValueError, KeyError, TypeError):
+    except (KeyError, OverflowError, TypeError, ValueError):
         return math.inf
 
 

@@ -11,7 +11,7 @@
 | 6 | NO_SPACE | a disk or a quota is full, whatever was being written |
 | 7 | LOST_WORKER | another worker did not come, ended or hangs |
 | 42 | STOPPED_BY_SIGNAL | what was done is saved; run again to go on |
-| 130 | INTERRUPTED | Ctrl-C in a command that does not train |
+| 130 | INTERRUPTED | Ctrl-C in a command that only answers, as predict |
 | 141 | OUTPUT_CLOSED | what read the output, as `head`, has gone away |
 
 `explain` says which of them an error stands for. Errors that are not ours are

@@ -247,6 +247,7 @@ def test_orphans_of_dead_runs_are_swept(tmp_path):
     unfinished.mkdir()
     (unfinished / "model.ckpt-2.data-00000-of-00001").write_bytes(b"x")
     _data(tmp_path, 2).write_bytes(b"x")
+    (tmp_path / "tmp-checkpoint-7").touch()
     (tmp_path / "results.json").touch()
     assert _restored(tmp_path) == 1
     saved.save(3)

@@ -99,6 +99,10 @@ def test_ctrl_c_reaches_the_parent_alone():
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
 
 
+@pytest.mark.promise(
+    "kill -9 of one of the processes that build data: exit code 5 and a "
+    "sentence, what is built is kept"
+)
 @pytest.mark.skipif(not os.path.exists("/proc"), reason="needs /proc")
 def test_a_killed_process_is_told(config, tmp_path, monkeypatch, small_shards):
     monkeypatch.setattr(runners, "SECONDS_BETWEEN_REPORTS", 0.05)
@@ -131,6 +135,7 @@ LocalRunner(2).map_shards(job, shards, lambda *_: None)
 """
 
 
+@pytest.mark.promise("kill -9 of a build: none of its processes lives on")
 @pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/proc"), reason="needs /proc")
 def test_no_process_outlives_a_killed_build(tmp_path):

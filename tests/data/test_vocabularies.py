@@ -18,7 +18,8 @@ from electra_tf.data.vocabularies import (
 )
 from electra_tf.model.tokenization import SPECIAL_TOKENS, Vocabulary
 from electra_tf.util import console
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import DirectoryInUseError, UserError
+from electra_tf.util.locks import DirectoryLock
 
 
 @pytest.fixture
@@ -45,6 +46,33 @@ def test_a_vocabulary_is_never_overwritten(config, tmp_path):
     with pytest.raises(UserError, match="vocab.txt"):
         build(config, path)
     assert path.read_text() == "mine"
+
+
+def test_a_vocabulary_is_learned_by_one_process_at_a_time(config, tmp_path):
+    """Two runs that begin in one directory would each write theirs."""
+    path = tmp_path / "vocab.txt"
+    with DirectoryLock(tmp_path, ".vocab.txt.lock", "wait"):
+        with pytest.raises(DirectoryInUseError, match="another --vocab_file"):
+            build(config, path)
+    build(config, path)
+    names = {"corpus.txt", "vocab.txt"}
+    assert {each.name for each in tmp_path.iterdir()} == names
+
+
+def test_a_vocabulary_that_came_meanwhile_is_kept(
+    config, tmp_path, monkeypatch
+):
+    path = tmp_path / "vocab.txt"
+    enter = DirectoryLock.__enter__
+
+    def enter_late(lock):
+        path.write_text("of another process")
+        enter(lock)
+
+    monkeypatch.setattr(DirectoryLock, "__enter__", enter_late)
+    with pytest.raises(UserError, match="never overwritten"):
+        build(config, path)
+    assert path.read_text() == "of another process"
 
 
 @pytest.mark.parametrize("model_type", ["unigram", "bpe"])

@@ -41,6 +41,9 @@ def _names(directory):
     return sorted(path.name for path in directory.iterdir())
 
 
+@pytest.mark.promise(
+    "an export over an older one is stopped: the older one stays whole"
+)
 def test_an_interrupted_export_leaves_the_older_one_alone(
     tmp_path, monkeypatch
 ):
@@ -51,6 +54,7 @@ def test_an_interrupted_export_leaves_the_older_one_alone(
     assert (tmp_path / "1/saved_model.pb").read_text() == "old"
 
 
+@pytest.mark.promise("kill -9 of an export: the next one sweeps what it left")
 def test_what_a_killed_export_left_is_swept(tmp_path, monkeypatch):
     for name in ("tmp-a/new/variables", "tmp-b", "tmp-mine/text", "2"):
         (tmp_path / name).mkdir(parents=True)

@@ -132,6 +132,7 @@ def test_the_log_has_each_step_once_after_a_resume(path):
 def test_a_damaged_log_loses_nothing_but_the_lines_it_must(path, monkeypatch):
     sound = b'{"step": 1, "note": "\xff"}\n{"step": 2}\n'
     bad = b'\xff\n[1]\n{"step": null}\n{"step": 9}\n' + b"[" * 10**5
+    bad += b'\n{"step": 1' + b"0" * 400 + b"}\n"
     path.write_bytes(sound + bad)
     log = callbacks.JsonLog(path, first_step=2, phases=one_phase(30, 4))
 

@@ -123,6 +123,10 @@ def _command(code):
     ]
 
 
+@pytest.mark.promise(
+    "a full disk under the file that standard output goes to: exit code 6, "
+    "never a silent loss"
+)
 @needs_full
 @pytest.mark.parametrize("say", ["console.say('x')", "sys.stdout.write('x')"])
 def test_output_that_a_full_disk_loses_is_an_error(say):

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+import types
 from concurrent import futures
 
 import pytest
@@ -45,6 +46,9 @@ def test_a_second_one_is_kept_out_and_told_by_whom(tmp_path):
     enter(tmp_path)
 
 
+@pytest.mark.promise(
+    "a lock left by a run that was killed: the next one goes on at once"
+)
 def test_a_killed_one_keeps_nobody_out(tmp_path):
     child = subprocess.Popen(
         [sys.executable, "-c", _CHILD, tmp_path], stdout=subprocess.PIPE
@@ -57,6 +61,16 @@ def test_a_killed_one_keeps_nobody_out(tmp_path):
     assert (tmp_path / "lock").exists()
     with lock(tmp_path):
         assert f"process {os.getpid()}" in (tmp_path / "lock").read_text()
+
+
+@pytest.mark.promise(
+    "a lock left by a run of another host that is gone: the next one goes on"
+)
+def test_a_file_that_another_host_left_keeps_nobody_out(tmp_path):
+    (tmp_path / "lock").write_text("process 1 on another host\n")
+    with lock(tmp_path):
+        text = (tmp_path / "lock").read_text()
+    assert text == f"process {os.getpid()} on {os.uname().nodename}\n"
 
 
 def test_a_file_that_was_removed_meanwhile_locks_nobody(tmp_path, monkeypatch):
@@ -135,6 +149,10 @@ def test_a_second_one_is_kept_out_of_a_store(store, caplog):
         pass
 
 
+@pytest.mark.promise(
+    "a lock left in a store by a dead run, of this or another host: the next "
+    "one waits until it is sure, says so and goes on"
+)
 def test_one_that_does_not_change_is_of_a_dead_run(store, monkeypatch):
     monkeypatch.setattr(locks, "_DEAD_SECONDS", 0.4)
     for content in (b"process 1 on another host, seen 2020, a 1\n", b""):
@@ -143,6 +161,23 @@ def test_one_that_does_not_change_is_of_a_dead_run(store, monkeypatch):
         with store_lock():
             assert time.monotonic() - began >= 0.4
             assert b"process %d" % os.getpid() in store.files[_PATH]
+
+
+@pytest.mark.promise(
+    "the clock of a machine stands still or jumps: a lock in a store is not "
+    "taken from a run that lives"
+)
+def test_a_clock_that_stands_still_loses_no_lock(store, monkeypatch):
+    monkeypatch.setattr(locks, "_DEAD_SECONDS", 0.4)
+    stopped = locks.datetime.datetime(2020, 1, 1)
+    clock = types.SimpleNamespace(now=lambda _: stopped)
+    broken = types.SimpleNamespace(datetime=clock, UTC=None)
+    monkeypatch.setattr(locks, "datetime", broken)
+    monkeypatch.setattr(os, "kill", lambda *_: None)  # of one that lost it
+    with store_lock():
+        with pytest.raises(DirectoryInUseError, match="seen 2020-01-01"):
+            with store_lock():
+                pass
 
 
 def test_of_two_that_come_at_once_one_stays(store):
