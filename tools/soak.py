@@ -40,7 +40,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from process_samples import Sample, summarize, watch
 
-from electra_tf.util import config_flags, optional_packages
+from electra_tf.util import config_flags, optional_packages, signals
 from electra_tf.util.config_fields import one_of, require, require_choices
 from electra_tf.util.errors import UserError
 
@@ -108,6 +108,7 @@ class Watched(NamedTuple):
     load: dict[str, Any]
 
 
+@signals.interruptible()
 def main(config: SoakConfig) -> None:
     """Runs what the configuration asks for, and prints the report."""
     import machine
@@ -370,10 +371,15 @@ def _end(process: subprocess.Popen) -> None:
     Raises:
       UserError: if it failed.
     """
-    if process.wait():
+    try:
+        code = process.wait()
+    except BaseException:
+        process.kill()
+        raise
+    if code:
         raise UserError(
-            f"Every command must end with exit code 0. Received: "
-            f"{process.returncode} from {' '.join(process.args[2:])}. Its "
+            f"Every command must end with exit code 0. Received: {code} from "
+            f" {' '.join(process.args[2:])}. Its "
             "output is in the directory; --directory keeps it."
         )
 
