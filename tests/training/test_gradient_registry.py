@@ -33,11 +33,10 @@ def _traced_graph():
 
 def test_a_graph_with_a_gradient_of_its_own_is_freed():
     before = gradient_registry.custom_gradients()
-    with gradient_registry.forgotten_gradients():
+    with gradient_registry.freed_graphs():
         value, graph = _traced_graph()
         gc.collect()
         assert graph() is not None  # TensorFlow keeps it
-    gc.collect()
     assert value == 3.0
     assert graph() is None
     assert gradient_registry.custom_gradients() == before
@@ -46,7 +45,7 @@ def test_a_graph_with_a_gradient_of_its_own_is_freed():
 def test_gradients_from_before_stay_also_after_an_error():
     _traced_graph()
     before = gradient_registry.custom_gradients()
-    with pytest.raises(KeyError), gradient_registry.forgotten_gradients():
+    with pytest.raises(KeyError), gradient_registry.freed_graphs():
         _traced_graph()
         raise KeyError
     assert before and gradient_registry.custom_gradients() == before
