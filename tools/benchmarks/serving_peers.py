@@ -74,11 +74,13 @@ class Peer:
       versions: of the libraries.
       connect: makes what one client asks with.
       close: ends what it has started.
+      pid: of the process that answers.
     """
 
     versions: dict[str, str]
     connect: Callable[[], Ask]
     close: Callable[[], None] = lambda: None
+    pid: int = dataclasses.field(default_factory=os.getpid)
 
 
 def kserve(setting: Setting) -> Peer:
@@ -94,7 +96,7 @@ def kserve(setting: Setting) -> Peer:
         process.terminate()
         process.wait()
 
-    return Peer(versions, lambda: _http_client(port), close)
+    return Peer(versions, lambda: _http_client(port), close, process.pid)
 
 
 def saved_model(setting: Setting) -> Peer:

@@ -25,19 +25,20 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     )
 
 
-def publish(name: str, text: str) -> None:
+def publish(name: str, text: str, path: pathlib.Path = DOCUMENT) -> None:
     """Puts text between the marks `<!-- name -->` and `<!-- end name -->`.
 
     Args:
-      name: of the marks in `DOCUMENT`.
+      name: of the marks.
       text: to stand there.
+      path: of the document.
     """
     marks = f"<!-- {name} -->", f"<!-- end {name} -->"
     pattern = re.compile(rf"{marks[0]}\n.*?{marks[1]}", re.DOTALL)
     document, count = pattern.subn(
         lambda _: f"{marks[0]}\n{text}\n{marks[1]}",
-        DOCUMENT.read_text("utf-8"),
+        path.read_text("utf-8"),
     )
     if count != 1:
-        raise ValueError(f"{DOCUMENT} must have the mark {marks[0]} once.")
-    DOCUMENT.write_text(document, "utf-8")
+        raise ValueError(f"{path} must have the mark {marks[0]} once.")
+    path.write_text(document, "utf-8")

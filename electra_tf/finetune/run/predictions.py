@@ -18,6 +18,7 @@ from electra_tf.finetune.run.experiment import Experiment, Metrics, Split
 from electra_tf.finetune.run.trial import Trial
 from electra_tf.finetune.scorer import Outputs
 from electra_tf.finetune.task import Task
+from electra_tf.training.gradient_registry import freed_graphs
 from electra_tf.util import files, trial_directories
 
 ENSEMBLE = "ensemble"
@@ -66,6 +67,7 @@ def read_answers(task: Task, split: str, trial: int) -> list[dict[str, Any]]:
         return [json.loads(line) for line in lines]
 
 
+@freed_graphs()
 def _predict(
     experiment: Experiment, trial: Trial, splits: Sequence[Split]
 ) -> tuple[Metrics, list[Outputs]]:

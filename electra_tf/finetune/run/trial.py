@@ -33,6 +33,7 @@ from electra_tf.finetune.run.experiment import Experiment, TaskData
 from electra_tf.model.layers import POLICIES
 from electra_tf.model.modeling import recompute_blocks
 from electra_tf.training import callbacks, training_utils
+from electra_tf.training.gradient_registry import freed_graphs
 from electra_tf.training.updates import checkpoint_variables
 from electra_tf.util import (
     config_flags,
@@ -79,6 +80,7 @@ class Trial:
         """The file that a trial which is done has."""
         return self.directory / trial_directories.RESULT
 
+    @freed_graphs()
     def run(self) -> dict[str, Any]:
         """Trains to the end, from where the trial stands.
 

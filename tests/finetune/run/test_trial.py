@@ -1,5 +1,6 @@
 """The batches of a trial: whose, how long, and in which order."""
 
+import contextlib
 import sys
 import types
 
@@ -13,7 +14,7 @@ from electra_tf.finetune.features import Features
 from electra_tf.finetune.run import finetuning_run
 from electra_tf.finetune.run.experiment import Experiment, TaskData
 from electra_tf.finetune.run.trial import Trial
-from electra_tf.training import callbacks
+from electra_tf.training import callbacks, gradient_registry
 from electra_tf.util import seeds
 from electra_tf.util.errors import UserError
 
@@ -117,3 +118,22 @@ def test_each_trial_and_each_restart_has_its_own_seed():
     assert trials[0].seed == 7 and trials[2].seed == 8
     assert len({trial.seed for trial in trials}) == len(pairs)
     assert len({trial.directory for trial in trials}) == len(pairs)
+
+
+def test_a_trial_that_ended_leaves_no_gradient_behind(
+    trial, monkeypatch, tmp_path
+):
+    """Else its graph and its weights would stay while later trials train."""
+    doubled = tf.custom_gradient(lambda x: (x, lambda dy: 2 * dy))
+    before = gradient_registry.custom_gradients()
+
+    def train():
+        tf.function(doubled)(tf.constant(1.0))
+        assert gradient_registry.custom_gradients() > before
+        return {"step": 1}
+
+    monkeypatch.setattr(trial, "directory", tmp_path)
+    monkeypatch.setattr(trial, "_locked", contextlib.nullcontext)
+    monkeypatch.setattr(trial, "_train", train)
+    assert trial.run() == {"step": 1}
+    assert gradient_registry.custom_gradients() == before

@@ -1,0 +1,49 @@
+"""The whole update of a replica compiles with XLA, for every objective.
+
+A run compiles forward and backward pass alone (`UpdatedModel._accumulate`).
+That all of an update compiles, with its loop over micro-batches, the clip and
+the optimizer, shows that it holds nothing that XLA knows no code for.
+"""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny
+
+from electra_tf.config.objective_traits import TRAITS
+
+pytestmark = pytest.mark.slow
+
+_NUM_UPDATES = 2
+_TOLERANCE = 1e-5
+
+
+def _train(name, **options):
+    """Returns the losses of the updates, and all weights after the last."""
+    config = tiny.config(
+        num_hidden_layers=2 if name == "teams" else 1,
+        gradient_accumulation_steps=2,
+        clip_norm=0.5,
+        num_warmup_steps=0,
+        **tiny.VARIANTS[name],
+    )
+    model = tiny.model(config, tiny.COUNTED)
+    update = tf.function(model.update, autograph=False, **options)
+    losses = []
+    for seed in range(_NUM_UPDATES):
+        metrics = update(tiny.batch(seed=seed))
+        assert metrics["gradient_norm"].total > config.optimizer.clip_norm
+        losses.append([metrics[x].mean() for x in model.loss_weights])
+    return np.array(losses), {v.path: v.numpy() for v in model.variables}
+
+
+@pytest.mark.parametrize("name", TRAITS)
+def test_a_whole_update_compiled_with_xla_learns_what_a_plain_one_does(name):
+    losses, weights = _train(name, jit_compile=True)
+    expected_losses, expected = _train(name)
+    np.testing.assert_allclose(losses, expected_losses, atol=_TOLERANCE)
+    assert weights.keys() == expected.keys()
+    for path, value in weights.items():
+        np.testing.assert_allclose(
+            value, expected[path], atol=_TOLERANCE, err_msg=path
+        )

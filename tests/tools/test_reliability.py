@@ -1,0 +1,113 @@
+"""The page of promises: what is run, and how results stand in its table."""
+
+import re
+import subprocess
+
+import pytest
+import reliability
+
+from electra_tf.util.errors import UserError
+
+THREE_TESTS = """
+import pytest
+
+@pytest.mark.promise("kill -9: the next run goes on")
+@pytest.mark.parametrize("seconds", [1.26, 3.04])
+def test_kept(seconds, record_property):
+    record_property("seconds_to_message", seconds)
+
+@pytest.mark.promise("disk full: the message names the path")
+def test_broken():
+    assert False
+
+@pytest.mark.promise("no network: nothing is fetched")
+def test_elsewhere():
+    pytest.skip("there is one")
+
+def test_of_no_promise():
+    assert False
+"""
+PAGE = "by hand\n<!-- promises -->\nold\n<!-- end promises -->\nby hand, too\n"
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """The page after three tests of which one fails, and what was said."""
+    directory = tmp_path_factory.mktemp("synthetic")
+    (directory / "pytest.ini").write_text("[pytest]\n")  # names begin here
+    (directory / "test_three.py").write_text(THREE_TESTS)
+    (directory / "page.md").write_text(PAGE)
+    config = reliability.ReliabilityConfig(
+        tests=str(directory), page=str(directory / "page.md")
+    )
+    with pytest.raises(UserError) as error:
+        reliability.main(config)
+    return (directory / "page.md").read_text(), str(error.value)
+
+
+def _cells(page):
+    """Returns the rows of the table, without its head."""
+    lines = [x for x in page.splitlines() if x.startswith("| ")]
+    rows = [[cell.strip() for cell in x.strip("|").split("|")] for x in lines]
+    return rows[2:]
+
+
+def test_each_promise_has_a_row_ordered_by_its_fault(written):
+    def test(name):
+        return f"`test_three.py::test_{name}`"
+
+    assert _cells(written[0]) == [
+        [
+            "disk full",
+            "the message names the path",
+            test("broken"),
+            "**failed**",
+            "",
+        ],
+        [
+            "kill -9",
+            "the next run goes on",
+            test("kept"),
+            "passed, 2 of 2 cases",
+            "1.3 to 3.0",
+        ],
+        [
+            "no network",
+            "nothing is fetched",
+            test("elsewhere"),
+            "not run: there is one",
+            "",
+        ],
+    ]
+
+
+def test_a_promise_that_is_not_kept_fails_the_command(written):
+    assert re.search(r"Received: test_broken failed", written[1])
+
+
+def test_what_is_written_by_hand_stays_and_the_counts_are_told(written):
+    page = written[0]
+    assert page.startswith("by hand\n<!-- promises -->\n")
+    assert page.endswith("<!-- end promises -->\nby hand, too\n")
+    assert "old" not in page
+    assert "3 promises, 4 cases, 2 passed, 1 failed, 1 not run." in page
+
+
+def test_a_case_that_fails_is_what_its_test_shows():
+    cases = [
+        reliability.Outcome("fault: kept", "a.py", "test", result, None)
+        for result in ("passed", "**failed**", "not run: no", "passed")
+    ]
+    assert "| **failed**, 1 of 4 cases |" in reliability.table(cases)
+
+
+def test_tests_that_cannot_run_write_nothing(tmp_path, monkeypatch):
+    (tmp_path / "page.md").write_text(PAGE)
+    config = reliability.ReliabilityConfig(
+        tests=str(tmp_path), page=str(tmp_path / "page.md")
+    )
+    none_found = subprocess.CompletedProcess([], 5)
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: none_found)
+    with pytest.raises(UserError, match="exit code 5"):
+        reliability.main(config)
+    assert (tmp_path / "page.md").read_text() == PAGE

@@ -1,0 +1,69 @@
+"""Long runs: what is asked of a server, and that each of them runs."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+import soak
+
+from electra_tf.util.errors import UserError
+
+
+def test_what_has_no_length_is_refused():
+    with pytest.raises(UserError, match="length=0"):
+        soak.SoakConfig()
+
+
+def test_the_last_whole_line_of_a_log_tells_the_step(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    assert soak.last_step(path) == 0
+    path.write_text('{"step": 5}\n{"step": 10}\n{"st')
+    assert soak.last_step(path) == 10
+
+
+def test_clients_count_errors_and_ask_again():
+    made = []
+
+    def connect():
+        made.append(len(made))
+        fails = len(made) == 1
+
+        def ask(text):
+            if fails:
+                raise ConnectionResetError
+
+        return ask
+
+    clients = soak.Clients(connect)
+    ask = clients.connect()
+    for _ in range(3):
+        ask("a text")
+    assert clients.num_done == 3
+    assert clients.errors == {"ConnectionResetError": 1}
+    assert len(made) == 2
+
+
+def test_a_command_that_fails_is_told_with_its_exit_code(tmp_path):
+    process = subprocess.Popen(
+        [sys.executable, "-S", "-c", "raise SystemExit(5)"]
+    )
+    with pytest.raises(UserError, match="Received: 5 from"):
+        soak._end(process)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("what", "length"), [("updates", 60)])
+def test_a_short_soak_reports(what, length, capsys, tmp_path):
+    config = soak.SoakConfig(
+        what=what,
+        length=length,
+        directory=str(tmp_path),
+        seconds_between_samples=0.02,
+    )
+    soak.main(config)
+    report = json.loads(capsys.readouterr().out)
+    assert report["soak"] == what
+    assert report["open_files"]["min"] > 2
+    slope = report["memory_mb_per_1000"]
+    assert slope["low"] <= slope["value"] <= slope["high"]

@@ -1,0 +1,229 @@
+"""Runs the tests that show a promise, and writes what they show.
+
+    python tools/reliability.py
+
+A test shows a promise if it has the marker `promise`, a sentence that begins
+with the fault: "kill -9 in a checkpoint: the next run ends with the same
+weights". All of them run, those of the slow and of the faults set, too, and the
+table of docs/reliability.md is written anew: fault, what is promised, the test,
+its result, and the seconds from the fault to the message, where the test
+records "seconds_to_message". The rest of the page is written by hand.
+
+It fails if a promise is not kept, once the page says so. This module is also
+the plugin of pytest that hands the sentences to the report.
+"""
+
+import dataclasses
+import datetime
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+from xml.etree import ElementTree
+
+from electra_tf.util import config_flags
+from electra_tf.util.errors import UserError
+
+_ROOT = pathlib.Path(__file__).resolve().parents[1]
+for _directory in ("benchmarks", "replication"):  # machine, tables
+    sys.path.append(str(_ROOT / "tools" / _directory))
+
+MARKER = "promise"
+_SECONDS = "seconds_to_message"
+_FAILED, _PASSED, _NOT_RUN = "**failed**", "passed", "not run"
+_RAN = {0, 1}  # exit codes of pytest: all passed, some failed
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ReliabilityConfig:
+    """What is run, and where the table is written."""
+
+    tests: str = str(_ROOT / "tests")
+    """Directory of the tests, or one of its files."""
+
+    page: str = str(_ROOT / "docs" / "reliability.md")
+    """Document with the marks `<!-- promises -->` and `<!-- end promises -->`,
+    between which the table is put."""
+
+    select: str = MARKER
+    """Expression of markers, as pytest's -m has it."""
+
+
+class Outcome(NamedTuple):
+    """What a test, or one of its cases, shows.
+
+    Attributes:
+      promise: the sentence.
+      file: of the test.
+      name: of its function.
+      result: "passed", "**failed**", or "not run" and why.
+      seconds: to the message; None where the test records none.
+    """
+
+    promise: str
+    file: str
+    name: str
+    result: str
+    seconds: float | None
+
+
+def pytest_configure(config: Any) -> None:  # noqa: ANN401 (pytest's)
+    """Registers the marker, for tests that lie elsewhere."""
+    config.addinivalue_line("markers", f"{MARKER}(sentence): a promise")
+
+
+def pytest_collection_modifyitems(items: Iterable[Any]) -> None:
+    """Hands the sentence of each test to the report."""
+    for item in items:
+        if marker := item.get_closest_marker(MARKER):
+            item.user_properties.append((MARKER, marker.args[0]))
+
+
+def main(config: ReliabilityConfig) -> None:
+    """Runs the tests and writes the table.
+
+    Raises:
+      UserError: if tests cannot be run, or if a promise is not kept.
+    """
+    import tables
+
+    with tempfile.TemporaryDirectory() as directory:
+        path = pathlib.Path(directory, "results.xml")
+        _run(config, path)
+        outcomes = read(path)
+    text = "\n".join([_describe(outcomes), "", table(outcomes)])
+    tables.publish("promises", text, pathlib.Path(config.page))
+    broken = sorted({x.name for x in outcomes if x.result == _FAILED})
+    if broken:
+        raise UserError(
+            f"Every promise must be kept. Received: {', '.join(broken)} "
+            "failed; pytest says above how."
+        )
+
+
+def _run(config: ReliabilityConfig, path: pathlib.Path) -> None:
+    """Runs pytest in a process of its own, with this module as a plugin."""
+    here = str(pathlib.Path(__file__).parent)
+    paths = [here, str(_ROOT), os.environ.get("PYTHONPATH", "")]
+    code = subprocess.run(
+        [
+            *(sys.executable, "-m", "pytest", "-m", config.select),
+            *("-p", pathlib.Path(__file__).stem, f"--junitxml={path}"),
+            *("-o", "junit_family=xunit1"),  # which names the files
+            config.tests,
+        ],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
+        check=False,
+    ).returncode
+    if code not in _RAN:
+        raise UserError(
+            f"`tests` must have tests that -m '{config.select}' selects and "
+            f"pytest can run. Received: {config.tests}, with which pytest "
+            f"ended with exit code {code}; it says above why."
+        )
+
+
+def read(path: pathlib.Path) -> list[Outcome]:
+    """Reads what pytest reports of the tests that show a promise.
+
+    Args:
+      path: of the report, JUnit's XML in pytest's family "xunit1".
+
+    Returns:
+      An outcome for each case of each test.
+    """
+    outcomes = []
+    for case in ElementTree.parse(path).iter("testcase"):
+        noted = {x.get("name"): x.get("value") for x in case.iter("property")}
+        if MARKER in noted:
+            seconds = noted.get(_SECONDS)
+            outcomes.append(
+                Outcome(
+                    noted[MARKER],
+                    case.get("file"),
+                    case.get("name").partition("[")[0],
+                    _result(case),
+                    None if seconds is None else float(seconds),
+                )
+            )
+    return outcomes
+
+
+def _result(case: ElementTree.Element) -> str:
+    """Returns the result of a case; an error beside the test is a failure."""
+    if case.find("failure") is not None or case.find("error") is not None:
+        return _FAILED
+    skipped = case.find("skipped")
+    if skipped is None:
+        return _PASSED
+    return f"{_NOT_RUN}: {skipped.get('message')}"
+
+
+def table(outcomes: Sequence[Outcome]) -> str:
+    """Writes a row for each promise and test, ordered by the fault.
+
+    Args:
+      outcomes: of the cases; those of a test and promise share a row.
+    """
+    import tables
+
+    rows = {}
+    for outcome in sorted(outcomes, key=lambda x: x.promise.casefold()):
+        rows.setdefault(outcome[:3], []).append(outcome)
+    cells = []
+    for (promise, file, name), cases in rows.items():
+        fault, colon, kept = promise.partition(": ")
+        seconds = [x.seconds for x in cases if x.seconds is not None]
+        cells.append(
+            (
+                fault if colon else "",
+                kept if colon else promise,
+                f"`{file}::{name}`",
+                _summary(cases),
+                _span(seconds),
+            )
+        )
+    head = ("fault", "promise", "test", "result", "seconds to the message")
+    return tables.table(head, cells)
+
+
+def _summary(cases: Sequence[Outcome]) -> str:
+    """Says how the cases of a test went: the worst, and of how many."""
+    worst = min(x.result for x in cases)  # failed, not run, passed
+    count = sum(x.result == worst for x in cases)
+    if len(cases) == 1:
+        return worst
+    return f"{worst}, {count} of {len(cases)} cases"
+
+
+def _span(seconds: Sequence[float]) -> str:
+    if not seconds:
+        return ""
+    ends = dict.fromkeys(f"{x:.1f}" for x in (min(seconds), max(seconds)))
+    return " to ".join(ends)
+
+
+def _describe(outcomes: Sequence[Outcome]) -> str:
+    """Says when and where the tests ran, and how many promises were kept."""
+    import machine
+
+    found = machine.describe()
+    results = [x.result for x in outcomes]
+    versions = machine.versions("tensorflow", "keras")
+    libraries = ", ".join(f"{k} {v}" for k, v in versions.items())
+    return (
+        f"{datetime.date.today().isoformat()}, {found['cores']} cores of "
+        f"{found['cpu']} (family {found['cpu_family']}, "
+        f"{', '.join(found['instructions'])}), Python {found['python']}, "
+        f"{libraries}: {len({x.promise for x in outcomes})} promises, "
+        f"{len(results)} cases, {results.count(_PASSED)} passed, "
+        f"{results.count(_FAILED)} failed, "
+        f"{sum(x.startswith(_NOT_RUN) for x in results)} not run."
+    )
+
+
+if __name__ == "__main__":
+    config_flags.run(main, ReliabilityConfig)
