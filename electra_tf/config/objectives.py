@@ -12,7 +12,9 @@ from electra_tf.util.errors import UserError
 class ObjectiveConfig(Checked):
     """The pre-training objective."""
 
-    objective: str = one_of(*TRAITS)
+    objective: str = dataclasses.field(  # one that is registered later, too
+        default="electra", metadata={"choices": TRAITS.keys()}
+    )
     """The pre-training objective, each in a file of `pretrain/objectives`; see
     docs/objectives.md."""
 

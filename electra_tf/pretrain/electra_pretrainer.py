@@ -302,8 +302,8 @@ class ElectraPretrainer(keras.Model):
         del training  # the answer has no dropout
         if isinstance(inputs, Mapping):
             return self._network.predict(complete_ids(inputs))
-        ids = self._network.reader.read(tf.reshape(inputs, [-1]))
-        return self._network.predict_for_text(ids)
+        predict = self._network.predict_for_text or self._network.predict
+        return predict(self._network.reader.read(tf.reshape(inputs, [-1])))
 
     def extract(self, network: str) -> EncoderWithHead:
         """Returns a network as a model that stands alone.
