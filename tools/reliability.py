@@ -179,7 +179,7 @@ def table(outcomes: Sequence[Outcome]) -> str:
         seconds = [x.seconds for x in cases if x.seconds is not None]
         cells.append(
             (
-                fault if colon else "",
+                fault[0].upper() + fault[1:] if colon else "",
                 kept if colon else promise,
                 f"`{file}::{name}`",
                 _summary(cases),

@@ -58,21 +58,21 @@ def test_each_promise_has_a_row_ordered_by_its_fault(written):
 
     assert _cells(written[0]) == [
         [
-            "disk full",
+            "Disk full",
             "the message names the path",
             test("broken"),
             "**failed**",
             "",
         ],
         [
-            "kill -9",
+            "Kill -9",
             "the next run goes on",
             test("kept"),
             "passed, 2 of 2 cases",
             "1.3 to 3.0",
         ],
         [
-            "no network",
+            "No network",
             "nothing is fetched",
             test("elsewhere"),
             "not run: there is one",
