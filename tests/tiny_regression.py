@@ -40,16 +40,6 @@ class Regression(updates.UpdatedModel):
         self.optimizer.build(self.trainable_variables)
 
 
-def replicas(count):
-    """Returns a strategy of so many replicas on the CPU."""
-    if count == 1:
-        return tf.distribute.get_strategy()
-    return tf.distribute.MirroredStrategy(
-        [f"CPU:{i}" for i in range(count)],
-        cross_device_ops=tf.distribute.ReductionToOneDevice(),
-    )
-
-
 def distribute(batch, strategy):
     """Returns a batch of `ROWS` rows, of which each replica has its share."""
     count = strategy.num_replicas_in_sync

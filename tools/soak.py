@@ -379,8 +379,8 @@ def _end(process: subprocess.Popen) -> None:
     if code:
         raise UserError(
             f"Every command must end with exit code 0. Received: {code} from "
-            f" {' '.join(process.args[2:])}. Its "
-            "output is in the directory; --directory keeps it."
+            f"{' '.join(process.args[2:])}. Its output is in the directory; "
+            "--directory keeps it."
         )
 
 

@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tiny_finetuning as tiny
+from tiny import replicas
 
 from electra_tf.checkpoint import loading
 from electra_tf.finetune.classification.classification_heads import (
@@ -17,14 +18,6 @@ from electra_tf.training.updates import checkpoint_variables
 
 LABELS = (FeatureSpec("label_ids"), FeatureSpec("targets", is_float=True))
 SPECS = (*TOKENS, EID, *LABELS)
-
-
-def _mirrored(num_replicas):
-    # Collectives cannot change their number of devices within a process.
-    return tf.distribute.MirroredStrategy(
-        [f"CPU:{i}" for i in range(num_replicas)],
-        cross_device_ops=tf.distribute.ReductionToOneDevice(),
-    )
 
 
 def _model(others=(), learning_rate_factor=1.0, **leaves):
@@ -101,7 +94,7 @@ def _assert_parts_equal(whole):
     """Checks an update of micro-batches, and one of two replicas."""
     parts = _model(gradient_accumulation_steps=4)
     _assert_equal(_after_update(parts), whole)
-    strategy = _mirrored(2)
+    strategy = replicas(2)
     with strategy.scope():
         mirrored = _model()
     _assert_equal(_after_update(mirrored, strategy), whole)
@@ -211,7 +204,7 @@ def test_outputs_do_not_depend_on_the_size_of_batches():
 def test_replicas_share_the_rows_of_an_evaluation(num_replicas, monkeypatch):
     features, seen = _features(11), []
     whole = _model().outputs_of("sst", features, 11)
-    with _mirrored(num_replicas).scope():
+    with replicas(num_replicas).scope():
         model = _model()
     compute = model._outputs_and_losses
 

@@ -5,6 +5,7 @@ import types
 import numpy as np
 import pytest
 import tensorflow as tf
+import tiny
 
 from electra_tf.model.losses import LossTerm
 from electra_tf.model.optimization import (
@@ -67,12 +68,7 @@ def _broken(value):
 
 def _train(x, *, num_replicas=1, **options):
     """Trains; returns what a checkpoint holds, and the logs of each stop."""
-    strategy = tf.distribute.get_strategy()
-    if num_replicas > 1:
-        strategy = tf.distribute.MirroredStrategy(
-            [f"CPU:{i}" for i in range(num_replicas)],
-            cross_device_ops=tf.distribute.ReductionToOneDevice(),
-        )
+    strategy = tiny.replicas(num_replicas)
     with strategy.scope():
         model = _Regression(**options)
     rows = tf.data.Dataset.from_tensor_slices((x, Y)).unbatch()

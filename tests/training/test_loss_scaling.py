@@ -14,7 +14,6 @@ from tiny_regression import (
     START,
     Regression,
     distribute,
-    replicas,
 )
 
 from electra_tf.checkpoint import checkpoint_formats
@@ -56,7 +55,7 @@ class _Run:
     """
 
     def __init__(self, scale, num_replicas=1, x=X):
-        strategy = replicas(num_replicas)
+        strategy = tiny.replicas(num_replicas)
         with strategy.scope():
             self.model = _Regression()
         self.model.loss_scale.scale.assign(scale)

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+import tiny
 from tiny_regression import (
     RATE,
     ROWS,
     START,
     Regression,
     distribute,
-    replicas,
 )
 
 from electra_tf.model.losses import LossTerm
@@ -56,7 +56,7 @@ def _gradient():
 
 def _update(num_replicas=1, num_parts=1, **options):
     """Does one update; returns the model and its terms as (total, weight)."""
-    strategy = replicas(num_replicas)
+    strategy = tiny.replicas(num_replicas)
     with strategy.scope():
         model = _Regression(num_parts, **options)
     batch = distribute(BATCH, strategy)

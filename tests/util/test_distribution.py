@@ -7,8 +7,8 @@ import types
 import numpy as np
 import pytest
 import tensorflow as tf
+import tiny
 from launch_local import free_ports
-from tiny_regression import replicas
 
 from electra_tf.util import distribution
 from electra_tf.util.errors import LostWorkerError, UserError
@@ -228,7 +228,7 @@ def test_workers_that_are_alike_go_on():
 
 def test_a_worker_counts_once_however_many_replicas_it_has():
     rows = np.float32([[2**24 - 1, 0, 7]])
-    total = distribution.Workers(replicas(3))._sum(rows)
+    total = distribution.Workers(tiny.replicas(3))._sum(rows)
     np.testing.assert_array_equal(total, rows)
 
 

@@ -1,6 +1,6 @@
 import numpy as np
 import tensorflow as tf
-from tiny_regression import replicas
+import tiny
 
 from electra_tf.util import seeds
 
@@ -30,7 +30,7 @@ def test_a_row_draws_the_same_numbers_in_any_batch():
 
 
 def test_replicas_have_the_keys_of_their_rows():
-    strategy = replicas(2)
+    strategy = tiny.replicas(2)
     made = strategy.run(lambda: seeds.batch_keys(7, tf.constant(3), 2))
     both = tf.concat(strategy.experimental_local_results(made), 0)
     np.testing.assert_array_equal(both, _keys([0, 1, 2, 3]))
