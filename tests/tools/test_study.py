@@ -1,5 +1,6 @@
 """Studies: what is run, what is skipped, what a line of results holds."""
 
+import dataclasses
 import json
 import math
 import os
@@ -151,6 +152,34 @@ def test_line_of_other_settings_is_named_and_its_run_made_again(
     study.main(config)
     assert len(trained.names) == 16 == len(set(trained.names))
     assert "a line of which_mlm_0 is of version" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("vocabulary", "score", "taken"),
+    [("same", 0.5, 4), ("another", 0.5, 0), ("same", None, 2)],
+)
+def test_run_of_a_study_beside_is_taken_over(
+    config, trained, vocabulary, score, taken
+):
+    study.main(config)
+    other = pathlib.Path(config.study).with_name("other.toml")
+    text = pathlib.Path(config.study).read_text()
+    other.write_text(text.replace("electra = ", "corrupted = "))
+    found = lines(config)
+    found = [x for x in found if x["arm"] == "electra"]
+    for record in found:
+        if vocabulary == "another":
+            record["vocabulary"] = "0"
+        if score is None:
+            record["probes"] = {}
+    text = "".join(json.dumps(record) + "\n" for record in found)
+    config.results_path.write_text(text)
+    trained.names.clear()
+    config = dataclasses.replace(config, study=str(other))
+    study.main(config)
+    assert len(trained.names) == 8 - taken
+    expected = ["corrupted"] * 4 + ["mlm"] * 4
+    assert sorted(record["arm"] for record in lines(config)) == expected
 
 
 def test_trained_runs_are_probed_along_the_curve(config, trained):

@@ -6,11 +6,13 @@
 Each run that is finished becomes a line of JSON in --results; what has one is
 not run again, so that the command may be stopped at any time and given again. A
 line of another version of the package or of other settings does not count: it
-is named, stays where it is, and its run is made again. First each arm tries the
-study's learning rates, for a short time; then all arms are trained, seed by
-seed. A run whose discriminator has not learnt is not probed. With --jobs=2 two
-runs are made at a time, each with half of the cores: for small encoders that is
-faster than one after the other. What a run prints is in --data_dir/logs.
+is named, stays where it is, and its run is made again. A run that a study
+beside --results has made with the same settings is taken from there. First each
+arm tries the study's learning rates, for a short time; then all arms are
+trained, seed by seed. A run whose discriminator has not learnt is not probed.
+With --jobs=2 two runs are made at a time, each with half of the cores: for
+small encoders that is faster than one after the other. What a run prints is in
+--data_dir/logs.
 
 Source of the gate: none; a discriminator that knows the share of replaced
 tokens alone has the entropy of that share as its loss.
@@ -169,7 +171,12 @@ def _finish_all(
     results: Results,
 ) -> None:
     """Makes the runs without a line; the first alone if it builds the data."""
-    missing = [run for run in runs if not results.find(run)]
+    missing = [
+        run
+        for run in runs
+        if not results.find(run)
+        and not _take_over(run, config, probes, results)
+    ]
     manifest = pathlib.Path(config.data_dir, _MANIFEST)
     num_alone = 0 if manifest.exists() else 1
     finish = functools.partial(
@@ -185,6 +192,33 @@ def _finish_all(
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+
+
+def _take_over(
+    run: Run, config: StudyConfig, probes: Mapping[str, Probe], results: Results
+) -> bool:
+    """Copies the line of a run of the same settings from a study beside.
+
+    Returns:
+      Whether there is one, on the same vocabulary and with all the probes.
+    """
+    names = _probes_of(run, probes).keys()
+    for path in sorted(config.results_path.parent.glob("*.jsonl")):
+        for record in _read_lines(path):
+            if (
+                record.get("fingerprint") == run.fingerprint
+                and record["vocabulary"] == _vocabulary(config)
+                and (
+                    names <= record["probes"].keys()
+                    or not _is_probed(record["gate"])
+                )
+            ):
+                results.add({**record, "run": run.name, "arm": run.arm})
+                console.say(
+                    f"{run.name}: {record['run']} of {path} is the same."
+                )
+                return True
+    return False
 
 
 def _finish(
@@ -216,10 +250,9 @@ def _record(
     model_dir = pathlib.Path(config.data_dir) / "models" / run.model_name
     held_out = files.read_object(model_dir / "results/pretraining_eval.json")
     gate = share_of_entropy(held_out)
-    is_probed = gate is None or gate <= GATE
-    if not is_probed:
+    is_probed = _is_probed(gate)
+    if not (is_probed or run.is_trial):
         console.warn(f"{run.name}: not probed, its gate is {gate:.3f}.")
-    vocabulary = pathlib.Path(config.data_dir, "vocab.txt")
     names = {
         "model_name": run.model_name,
         "data_dir": config.data_dir,
@@ -239,16 +272,36 @@ def _record(
             run.config.training.train_batch_size,
         ),
         "gate": gate,
-        "vocabulary": hashlib.sha256(vocabulary.read_bytes()).hexdigest()[:16],
+        "vocabulary": _vocabulary(config),
         "held_out": held_out,
         "probes": {
             name: _probe(probe, run, model_dir, names, call)
-            for name, probe in probes.items()
-            if is_probed and not run.is_trial and probe.is_of(run.arm, 1.0)
+            for name, probe in _probes_of(run, probes).items()
+            if is_probed
         },
         "versions": {name: metadata.version(name) for name in _PACKAGES},
         "cpu": machine.cpu_name(),
     }
+
+
+def _probes_of(run: Run, probes: Mapping[str, Probe]) -> dict[str, Probe]:
+    return {
+        name: probe
+        for name, probe in probes.items()
+        if not run.is_trial and probe.is_of(run.arm, 1.0)
+    }
+
+
+def _is_probed(gate: float | None) -> bool:
+    return gate is None or gate <= GATE
+
+
+def _vocabulary(config: StudyConfig) -> str:
+    """Returns a digest of the vocabulary; empty before there is one."""
+    path = pathlib.Path(config.data_dir, "vocab.txt")
+    if not path.exists():
+        return ""
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
 
 
 def _what_is_left_to_learn(record: Record) -> float:
