@@ -21,6 +21,7 @@ _PUBLIC = {
     **_KERAS,
     "Predictor": "electra_tf.finetune.predictor",
     "PretrainingConfig": "electra_tf.configure_pretraining",
+    "PromptPredictor": "electra_tf.analysis.prompts.predictor",
     "Scorer": "electra_tf.analysis.scoring.scorer",
     "Vocabulary": "electra_tf.model.tokenization",
 }

@@ -1,4 +1,4 @@
-r"""Answers about new text with a fine-tuned model, or with several.
+r"""Answers about new text with a fine-tuned model, with several, or by prompts.
 
 python -m electra_tf.predict --model=DIR --text="a fine film"
 python -m electra_tf.predict --model=DIR --input=in.txt --output=out.jsonl
@@ -8,16 +8,29 @@ DIR is the directory of a trial of run_finetuning, or the directory `model` in
 it, which is all that is needed. Several are an ensemble: probabilities and
 values are averaged.
 
+python -m electra_tf.predict --model=CHECKPOINT \
+  --templates=configs/prompts/sst2.cfg --text="a fine film"
+
+takes a checkpoint that was not fine-tuned: the class is the one whose word fits
+best into the text, or what a regression over the words' scores has learnt from
+--examples.
+
 Each row is answered by a line of JSON: the number of its "line", the
 "prediction", and what belongs to it, as the "probabilities" of labels. In
-Python, `electra_tf.Predictor` does the same.
+Python, `electra_tf.Predictor` and `electra_tf.PromptPredictor` do the same.
 """
 
 import dataclasses
+from typing import TYPE_CHECKING
 
+from electra_tf.data import answering
+from electra_tf.data.formats import inputs
 from electra_tf.util import config_flags, console, memory
 from electra_tf.util.config_fields import one_of, require, require_choices
 from electra_tf.util.errors import UserError
+
+if TYPE_CHECKING:
+    from electra_tf.data.answering import Answerer
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -26,10 +39,23 @@ class PredictConfig:
 
     model: str = ""
     """Directory of a trial, or the directory `model` in it; several with
-    commas between are an ensemble. Required."""
+    commas between are an ensemble. With --templates a checkpoint, as analyze
+    takes it. Required."""
 
     task: str = ""
     """The task, of a model that has learnt several."""
+
+    templates: str = ""
+    """A file of templates and label words, as configs/prompts/sst2.cfg, to ask
+    a checkpoint that was not fine-tuned."""
+
+    examples: str = ""
+    """With --templates: labelled examples, .tsv, .csv or .jsonl, all of which
+    are learnt from. Default: the label words alone tell."""
+
+    score: str = one_of("", "discriminator", "mlm")
+    """With --templates: of the label words. Default: the discriminator's, or
+    mlm of a model that has none."""
 
     text: str = ""
     """A text to answer about; the first of a pair, or the question."""
@@ -85,6 +111,17 @@ class PredictConfig:
                 "`text_b` must stand beside a text. Received: no `text`. Set "
                 "--text."
             )
+        if self.templates and self.task:
+            raise UserError(
+                "Either a `task` that was learnt or `templates` can be "
+                "answered. Received: both. Leave one out."
+            )
+        for name in ("examples", "score"):
+            if getattr(self, name) and not self.templates:
+                raise UserError(
+                    f"`{name}` is of prompts. Received: no `templates`. Set "
+                    f"--templates, or leave --{name} out."
+                )
         require(self, "batch_size", "at least 1", lambda n: n >= 1)
         require_choices(self)
 
@@ -92,17 +129,7 @@ class PredictConfig:
 def main(config: PredictConfig) -> None:
     """Answers what the configuration names."""
     memory.keep_if(config.keep_memory)
-    with console.quiet_imports():
-        from electra_tf.data import answering
-        from electra_tf.data.formats import inputs
-        from electra_tf.finetune.predictor import Predictor
-
-    predictor = Predictor(
-        config.model,
-        task=config.task,
-        batch_size=config.batch_size,
-        precision=config.precision,
-    )
+    predictor = _predictor(config)
     texts = [text for text in (config.text, config.text_b) if text]
     if texts:
         source = inputs.of_texts(texts, predictor.input_spec)
@@ -115,6 +142,24 @@ def main(config: PredictConfig) -> None:
         source,
         config.output,
         skip_bad_rows=config.skip_bad_rows,
+    )
+
+
+def _predictor(config: PredictConfig) -> "Answerer":
+    """Loads the model."""
+    how = {"batch_size": config.batch_size, "precision": config.precision}
+    with console.quiet_imports():
+        from electra_tf.analysis.prompts.predictor import PromptPredictor
+        from electra_tf.finetune.predictor import Predictor
+
+    if not config.templates:
+        return Predictor(config.model, task=config.task, **how)
+    return PromptPredictor(
+        config.model,
+        config.templates,
+        examples_file=config.examples,
+        score=config.score,
+        **how,
     )
 
 

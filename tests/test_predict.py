@@ -8,7 +8,6 @@ import tiny_finetuning as tiny
 
 from electra_tf import predict
 from electra_tf.data import answering
-from electra_tf.finetune import predictor
 from electra_tf.util import config_flags
 from electra_tf.util.errors import UserError
 
@@ -39,7 +38,7 @@ def test_rows_are_answered_in_order_and_bad_ones_counted(
         "in.tsv",
         "out.jsonl",
     ]
-    monkeypatch.setattr(predictor, "BLOCK_SIZE", 2)  # of bad rows, too
+    monkeypatch.setattr(answering, "BLOCK_SIZE", 2)  # of bad rows, too
     _main(*flags, "--skip_bad_rows")
     lines = output.read_text("utf-8").splitlines()
     answers = [json.loads(line) for line in lines]
@@ -58,6 +57,9 @@ def test_rows_are_answered_in_order_and_bad_ones_counted(
         ([], "Set --model"),
         (["--model=m", "--text=a", "--input=b"], "Received: both"),
         (["--model=m", "--text_b=a"], "Set --text"),
+        (["--model=m", "--score=mlm"], "Set --templates"),
+        (["--model=m", "--examples=a.tsv"], "Set --templates"),
+        (["--model=m", "--templates=t", "--task=sst"], "Received: both"),
         (["--model=m", "--batch_size=0"], "batch_size"),
         (["--model=m", "--input_format=xls"], "input_format"),
     ],

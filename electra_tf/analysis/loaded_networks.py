@@ -1,6 +1,7 @@
 """Networks of a checkpoint that read text, as an analysis asks for them."""
 
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from electra_tf.checkpoint import loading
 from electra_tf.checkpoint.weights import Weights, select
@@ -22,6 +23,20 @@ _MIN_LENGTH = 3  # of a row: [CLS], a token, [SEP]
 _MAX_LENGTH = 512  # by default, where no training says it
 
 
+class Reading(NamedTuple):
+    """How networks are read, where no `AnalysisConfig` says it.
+
+    Attributes:
+      vocab_file: vocabulary; "" for the one beside the checkpoint.
+      max_seq_length: tokens of a row; 0 for as many as in training.
+      precision: of the matrix products.
+    """
+
+    vocab_file: str = ""
+    max_seq_length: int = 0
+    precision: str = "float32"
+
+
 def kind_of(network: EncoderWithHead) -> str:
     """Returns which score a network gives; "" for one without a head.
 
@@ -34,7 +49,9 @@ def kind_of(network: EncoderWithHead) -> str:
     return DISCRIMINATOR if is_discriminator else ""
 
 
-def load(path: str, config: AnalysisConfig) -> Iterator[EncoderWithHead]:
+def load(
+    path: str, config: AnalysisConfig | Reading
+) -> Iterator[EncoderWithHead]:
     """Loads the networks of a checkpoint one by one, the main one first.
 
     Args:
@@ -57,6 +74,28 @@ def load(path: str, config: AnalysisConfig) -> Iterator[EncoderWithHead]:
         yield loading.make(
             chosen, dtype=POLICIES[config.precision], max_seq_length=length
         )
+
+
+def by_kind(
+    path: str, config: AnalysisConfig | Reading
+) -> dict[str, EncoderWithHead]:
+    """Loads the networks of a checkpoint that have a head, by their scores.
+
+    Args:
+      path: of the checkpoint.
+      config: as `load` takes it.
+
+    Returns:
+      `kind_of` -> the first network of this kind.
+
+    Raises:
+      UserError: as `load`.
+    """
+    found: dict[str, EncoderWithHead] = {}
+    for network in load(path, config):
+        if kind := kind_of(network):
+            found.setdefault(kind, network)
+    return found
 
 
 def training_of(weights: Weights) -> PretrainingConfig | None:

@@ -1,28 +1,122 @@
-"""Answers to the rows of an input, from beginning to end, for a command line.
+"""Answers to rows of text: of Python values, and of files for a command line.
 
 Memory is flat: a block of rows is read, answered and written at once. Answers
 come in the order of the rows.
 """
 
+import abc
 import contextlib
 import functools
+import itertools
 import json
 import pathlib
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TextIO
 
-from electra_tf.data.formats.inputs import InputSource
-from electra_tf.data.formats.rows import BadRows
+from electra_tf.data.formats.inputs import (
+    Inputs,
+    InputSource,
+    InputSpec,
+    Item,
+    inputs_of,
+)
+from electra_tf.data.formats.rows import BadRowError, BadRows
 from electra_tf.util import console, files
-from electra_tf.util.errors import UserError
+from electra_tf.util.errors import UserError, shown
 
+BLOCK_SIZE = 1024
+"""Items in memory at once; a block is sorted by length into batches."""
+
+Answer = dict[str, Any]
+"""A prediction as JSON values."""
 At = Callable[[int], contextlib.AbstractContextManager]
 """Makes of a row's number the context in which it is read, which may pass over
 a `BadRowError`: the row then has no answer."""
 Blocks = Iterator[Sequence[tuple[int, Any]]]
 """Blocks of the numbers of rows and their answers."""
+
+
+class Answerer(abc.ABC):
+    """A model as a function of text, whose answers are JSON values."""
+
+    @property
+    @abc.abstractmethod
+    def input_spec(self) -> InputSpec:
+        """The inputs that an item must have."""
+
+    @abc.abstractmethod
+    def make_example(self, number: int, inputs: Inputs) -> Any:  # noqa: ANN401 (its own)
+        """Makes what is answered of the inputs of a row.
+
+        Args:
+          number: of the row in its block, from 0.
+          inputs: of `input_spec`.
+
+        Raises:
+          BadRowError: if they cannot be answered.
+        """
+
+    @abc.abstractmethod
+    def answer(self, examples: Sequence[Any]) -> list[Answer]:
+        """Returns the answers to a block of examples."""
+
+    def __call__(self, items: Iterable[Item]) -> list[Answer]:
+        """Returns the answer to each item.
+
+        Args:
+          items: texts; pairs of texts, where the model is of pairs; lists of
+            words or texts with white space between, where it tags; pairs
+            of question and context; or mappings from `input_spec.names`.
+
+        Raises:
+          UserError: telling the number of an item, from 1, that is of another
+            kind.
+        """
+        return list(self.stream(items))
+
+    def stream(self, items: Iterable[Item]) -> Iterator[Answer]:
+        """Yields the answer to each item, a block in memory at once."""
+        if isinstance(items, str | Mapping) or hasattr(items, "columns"):
+            raise UserError(
+                "`items` must be a sequence of what is to be answered. "
+                f"Received: a single {type(items).__name__}, {shown(items)}. "
+                "Put one item in a list; of a table, give a column."
+            )
+        parse = functools.partial(inputs_of, spec=self.input_spec)
+        source = InputSource("items", enumerate(items, start=1), parse)
+        for block in self.blocks(source, _refused_with_its_number):
+            yield from (answer for _, answer in block)
+
+    def blocks(
+        self, source: InputSource, at: At
+    ) -> Iterator[list[tuple[int, Answer]]]:
+        """Yields blocks of the numbers of rows and their answers.
+
+        Args:
+          source: of the rows.
+          at: the context in which a row is read.
+        """
+        rows = iter(source.rows)
+        size = 1 if source.is_live else BLOCK_SIZE
+        while block := list(itertools.islice(rows, size)):
+            numbers, examples = [], []
+            for number, content in block:
+                with at(number):
+                    inputs = source.parse(content)
+                    examples.append(self.make_example(len(examples), inputs))
+                    numbers.append(number)
+            answers = self.answer(examples) if examples else []
+            yield list(zip(numbers, answers, strict=True))
+
+
+@contextlib.contextmanager
+def _refused_with_its_number(number: int) -> Iterator[None]:
+    try:
+        yield
+    except BadRowError as error:
+        raise UserError(f"Item {number}: {error}") from error
 
 
 def json_line(number: int, answer: dict[str, Any]) -> str:

@@ -1,21 +1,12 @@
 """Answers about new text, from the directory of a trained model."""
 
-import contextlib
-import functools
-import itertools
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from electra_tf.checkpoint import loading
-from electra_tf.data.answering import At
-from electra_tf.data.formats.inputs import (
-    InputSource,
-    InputSpec,
-    Item,
-    inputs_of,
-)
-from electra_tf.data.formats.rows import BadRowError
+from electra_tf.data.answering import Answer, Answerer
+from electra_tf.data.formats.inputs import Inputs, InputSpec
 from electra_tf.finetune import finetuned, task_description
 from electra_tf.finetune.examples import Example
 from electra_tf.finetune.features import Features
@@ -24,18 +15,12 @@ from electra_tf.finetune.finetuning_model import FinetuningModel
 from electra_tf.finetune.preprocessing import TextTokenizer
 from electra_tf.finetune.task import Task
 from electra_tf.model.layers import POLICIES
-from electra_tf.util.errors import UserError, shown
-
-BLOCK_SIZE = 1024
-"""Items in memory at once; a block is sorted by length into batches."""
+from electra_tf.util.errors import UserError
 
 _OF_DATA_SETS = ("eid", "label", "qas_id")  # what new text has not
 
-Answer = dict[str, Any]
-"""A prediction as JSON values; see `Predictor`."""
 
-
-class Predictor:
+class Predictor(Answerer):
     """A fine-tuned model, or an ensemble of several, as a function of text.
 
     An answer has a "prediction" and, by the kind of the task,
@@ -95,58 +80,12 @@ class Predictor:
         """The inputs that an item must have."""
         return self.task.input_spec
 
-    def __call__(self, items: Iterable[Item]) -> list[Answer]:
-        """Returns the answer to each item.
+    def make_example(self, number: int, inputs: Inputs) -> Example:
+        """Makes an example of the task, without a label."""
+        return self.task.make_example(number, inputs)
 
-        Args:
-          items: texts; pairs of texts, where the task is of pairs; lists of
-            words or texts with white space between, where it tags; pairs
-            of question and context; or mappings from `input_spec.names`.
-
-        Raises:
-          UserError: telling the number of an item, from 1, that is of another
-            kind.
-        """
-        return list(self.stream(items))
-
-    def stream(self, items: Iterable[Item]) -> Iterator[Answer]:
-        """Yields the answer to each item, a block in memory at once."""
-        if isinstance(items, str | Mapping) or hasattr(items, "columns"):
-            raise UserError(
-                "`items` must be a sequence of what is to be answered. "
-                f"Received: a single {type(items).__name__}, {shown(items)}. "
-                "Put one item in a list; of a table, give a column."
-            )
-        parse = functools.partial(inputs_of, spec=self.input_spec)
-        source = InputSource("items", enumerate(items, start=1), parse)
-        for block in self.blocks(source, _refused_with_its_number):
-            yield from (answer for _, answer in block)
-
-    def blocks(
-        self, source: InputSource, at: At
-    ) -> Iterator[list[tuple[int, Answer]]]:
-        """Yields blocks of the numbers of rows and their answers.
-
-        Args:
-          source: of the rows.
-          at: the context in which a row is read.
-        """
-        rows = iter(source.rows)
-        size = 1 if source.is_live else BLOCK_SIZE
-        while block := list(itertools.islice(rows, size)):
-            numbers, examples = [], []
-            for number, content in block:
-                with at(number):
-                    inputs = source.parse(content)
-                    example = self.task.make_example(len(examples), inputs)
-                    examples.append(example)
-                    numbers.append(number)
-            yield list(zip(numbers, self._answers(examples), strict=True))
-
-    def _answers(self, examples: Sequence[Example]) -> list[Answer]:
+    def answer(self, examples: Sequence[Example]) -> list[Answer]:
         """Returns the answers to examples, numbered from 0."""
-        if not examples:
-            return []
         rows = self.task.featurize(examples, is_training=False)
         features = Features(rows, self.task.get_feature_specs())
         outputs = [
@@ -159,14 +98,6 @@ class Predictor:
             {k: v for k, v in answer.items() if k not in _OF_DATA_SETS}
             for answer in self._scorer.answers(joined, examples)
         ]
-
-
-@contextlib.contextmanager
-def _refused_with_its_number(number: int) -> Iterator[None]:
-    try:
-        yield
-    except BadRowError as error:
-        raise UserError(f"Item {number}: {error}") from error
 
 
 def _read(path: str | os.PathLike[str]) -> Finetuned:

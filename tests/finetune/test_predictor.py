@@ -8,7 +8,7 @@ import pytest
 import tiny_finetuning as tiny
 
 import electra_tf
-from electra_tf.finetune import predictor as predictor_module
+from electra_tf.data import answering
 from electra_tf.util.errors import UserError
 
 TEXTS = ["good film", "", "the plot was very very bad", "bad " * 90, "it"]
@@ -71,7 +71,7 @@ def test_answers_come_in_order_whatever_stands_beside_them(
         assert answer["prediction"] == max(shares, key=shares.get)
     alone = _probabilities([sst([text])[0] for text in TEXTS])
     np.testing.assert_allclose(found, alone, atol=1e-6)
-    monkeypatch.setattr(predictor_module, "BLOCK_SIZE", 2)
+    monkeypatch.setattr(answering, "BLOCK_SIZE", 2)
     blocks = _probabilities(sst.stream(iter(TEXTS)))
     np.testing.assert_allclose(found, blocks, atol=1e-6)
 

@@ -39,7 +39,6 @@ from electra_tf.analysis.reporting.reports import Report
 from electra_tf.analysis.reporting.statistics import Interval
 from electra_tf.analysis.representations import probes
 from electra_tf.config.analysis import AnalysisConfig
-from electra_tf.model.networks import EncoderWithHead
 from electra_tf.util import optional_packages
 from electra_tf.util.errors import UserError
 
@@ -95,9 +94,9 @@ def _check(config: AnalysisConfig) -> None:
 
 def _scorers(config: AnalysisConfig) -> dict[str, NetworkScorer]:
     """Returns the scorers of all networks, by the names that they go by."""
-    networks = _by_kind(config.model, config)
+    networks = loaded_networks.by_kind(config.model, config)
     if config.generator:
-        filling = _by_kind(config.generator, config)
+        filling = loaded_networks.by_kind(config.generator, config)
         if MLM not in filling:
             raise UserError(
                 "`generator` must be a checkpoint of a network that fills "
@@ -105,7 +104,9 @@ def _scorers(config: AnalysisConfig) -> dict[str, NetworkScorer]:
             )
         networks[MLM] = filling[MLM]
     if config.twin:
-        for kind, network in _by_kind(config.twin, config).items():
+        for kind, network in loaded_networks.by_kind(
+            config.twin, config
+        ).items():
             networks[f"twin's {kind}"] = network
     wanted = config.scores or (DISCRIMINATOR, MLM)
     chosen = {
@@ -125,15 +126,6 @@ def _scorers(config: AnalysisConfig) -> dict[str, NetworkScorer]:
         name: NetworkScorer(network, config.batch_size)
         for name, network in sorted(chosen.items())
     }
-
-
-def _by_kind(path: str, config: AnalysisConfig) -> dict[str, EncoderWithHead]:
-    """Loads the networks of a checkpoint that have a head, by their scores."""
-    found: dict[str, EncoderWithHead] = {}
-    for network in loaded_networks.load(path, config):
-        if kind := loaded_networks.kind_of(network):
-            found.setdefault(kind, network)
-    return found
 
 
 def label_scores(

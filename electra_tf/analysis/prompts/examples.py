@@ -36,12 +36,21 @@ def read(config: AnalysisConfig, split: str, prompts: Prompts) -> list[Example]:
     Raises:
       UserError: naming file and line of what cannot be read.
     """
-    read_file = functools.partial(_read_file, prompts)
     paths = example_files.find(config, split)
-    return example_files.read(config, paths, read_file)
+    of_file = functools.partial(read_file, prompts)
+    return example_files.read(config, paths, of_file)
 
 
-def _read_file(prompts: Prompts, path: str) -> Iterator[Example]:
+def read_file(prompts: Prompts, path: str) -> Iterator[Example]:
+    """Yields the examples of a file.
+
+    Args:
+      prompts: name the columns and the classes.
+      path: of the file.
+
+    Raises:
+      UserError: naming file and line of what cannot be read.
+    """
     required = (*prompts.columns, prompts.label_column)
     with example_files.opened(path) as lines:
         table = Table(

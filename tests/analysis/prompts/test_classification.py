@@ -4,26 +4,20 @@ import analysis_configs
 import numpy as np
 import pytest
 import tiny_networks
+import tiny_prompts
 
 from electra_tf.analysis.prompts import classification as prompts
 from electra_tf.analysis.prompts import templates as prompt_templates
 from electra_tf.analysis.prompts.examples import Example
 from electra_tf.analysis.reporting import reports
-from electra_tf.model.text_reader import TextReader
 from electra_tf.util.errors import UserError
 
-TEMPLATES = """\
-template: {text} {label}
-template: the {label} {text}
-label n: bad
-label p: good
-"""
 POSITIVE, NEGATIVE = {"text": "very"}, {"text": "plot"}
 
 
 @pytest.fixture
 def files(tmp_path):
-    (tmp_path / "prompts.cfg").write_text(TEMPLATES)
+    (tmp_path / "prompts.cfg").write_text(tiny_prompts.TEMPLATES)
     rows = [("very", "p")] * 6 + [("plot", "n")] * 3 + [("plot", "p")]
     rows = [{"text": text, "label": label} for text, label in rows]
     analysis_configs.write_lines(tmp_path / "test.jsonl", rows)
@@ -41,39 +35,18 @@ def config(files, **values):
     )
 
 
-class FakeScorer:
-    """Likes "good" by 1.5, and by 2 more or less beside "very" or "plot".
-
-    Of the second template, which begins with "the", half as much.
-    """
-
-    def __init__(self):
-        self.reader = TextReader(tiny_networks.VOCABULARY, max_seq_length=10)
-
-    def score(self, rows):
-        return np.array(list(map(self._score, rows)))
-
-    def _score(self, row):
-        tokens = [tiny_networks.VOCABULARY.tokens[i] for i in row.ids]
-        assert row.positions == (tokens.index(self._word(tokens)),)
-        liking = 1.5 + 2 * ("very" in tokens) - 2 * ("plot" in tokens)
-        sign = 0.5 if self._word(tokens) == "good" else -0.5
-        return sign * liking * (0.5 if tokens[1] == "the" else 1)
-
-    def _word(self, tokens):
-        return "good" if "good" in tokens else "bad"
-
-
 @pytest.fixture
 def fake(monkeypatch):
     monkeypatch.setattr(
-        prompts, "_scorers", lambda config: {"fake": FakeScorer()}
+        prompts, "_scorers", lambda config: {"fake": tiny_prompts.FakeScorer()}
     )
 
 
 def test_scores_are_by_example_template_and_label(files):
     given = prompt_templates.read(str(files / "prompts.cfg"))
-    found = prompts.label_scores(FakeScorer(), given, [POSITIVE, NEGATIVE])
+    found = prompts.label_scores(
+        tiny_prompts.FakeScorer(), given, [POSITIVE, NEGATIVE]
+    )
     np.testing.assert_array_equal(
         found,
         [[[-1.75, 1.75], [-0.875, 0.875]], [[0.25, -0.25], [0.125, -0.125]]],
@@ -94,9 +67,9 @@ def test_accuracy_is_that_of_the_best_label_word(files, fake):
 def test_calibration_takes_away_what_an_empty_text_says(
     files, fake, monkeypatch
 ):
-    biased = FakeScorer._score
+    biased = tiny_prompts.FakeScorer._score
     monkeypatch.setattr(  # now "good" is liked everywhere
-        FakeScorer,
+        tiny_prompts.FakeScorer,
         "_score",
         lambda self, row: (
             biased(self, row)

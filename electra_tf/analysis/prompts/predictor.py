@@ -1,0 +1,132 @@
+"""Classes of new text by prompts, from a checkpoint that was not fine-tuned."""
+
+import os
+from collections.abc import Sequence
+
+import numpy as np
+
+from electra_tf.analysis import loaded_networks
+from electra_tf.analysis.loaded_networks import DISCRIMINATOR, MLM, Reading
+from electra_tf.analysis.prompts import classification, examples, templates
+from electra_tf.analysis.prompts.scorers import NetworkScorer
+from electra_tf.analysis.representations import probes
+from electra_tf.data.answering import Answer, Answerer
+from electra_tf.data.formats.inputs import Inputs, InputSpec
+from electra_tf.util import optional_packages
+from electra_tf.util.errors import UserError
+
+
+class PromptPredictor(Answerer):
+    """A pre-trained model as a zero- or few-shot classifier of text.
+
+    An answer has a "prediction", the class whose word fits best, and the
+    "scores" of all: of each class's word, less its score in the empty text,
+    averaged over templates. With examples a logistic regression learns from
+    these scores, and an answer has its "probabilities" instead.
+
+    Example:
+      predict = electra_tf.PromptPredictor(
+          "models/electra_small", "configs/prompts/sst2.cfg"
+      )
+      predict(["a fine film"])
+      # [{"prediction": "1", "scores": {"0": -0.2, "1": 0.4}}]
+
+    Args:
+      path: of a checkpoint: of a run, of the original's, or of Hugging Face's.
+      templates_file: templates and label words.
+      examples_file: labelled examples, .tsv, .csv or .jsonl, two classes at
+        least; all are learnt from. Default: none.
+      score: "discriminator" or "mlm". Default: the first that the model gives.
+      batch_size: rows at once; no answer depends on it.
+      precision: of the matrix products.
+
+    Raises:
+      UserError: if a file or the checkpoint cannot be used, or the model does
+        not give the score.
+
+    Attributes:
+      score: that is taken.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        templates_file: str | os.PathLike[str],
+        *,
+        examples_file: str | os.PathLike[str] = "",
+        score: str = "",
+        batch_size: int = 64,
+        precision: str = "float32",
+    ) -> None:
+        self._prompts = templates.read(str(templates_file))
+        self._labels = list(self._prompts.label_words)
+        learnt = self._read_examples(str(examples_file))
+        reading = Reading(precision=precision)
+        networks = loaded_networks.by_kind(str(path), reading)
+        self.score = _choose(score, networks, path)
+        self._scorer = NetworkScorer(networks[self.score], batch_size)
+        empty = [dict.fromkeys(self._prompts.columns, "")]
+        self._of_empty_text = 0.0
+        self._of_empty_text = self._scores(empty)[0]  # [labels]
+        self._classifier = None
+        if learnt:
+            scores = self._scores([example.texts for example in learnt])
+            labels = [example.label for example in learnt]
+            self._classifier = probes.fit_classifier(scores, labels)
+
+    @property
+    def input_spec(self) -> InputSpec:
+        """The columns of the templates."""
+        return InputSpec(self._prompts.columns)
+
+    def make_example(self, number: int, inputs: Inputs) -> dict[str, str]:
+        """Returns column -> text."""
+        del number
+        return dict(zip(self._prompts.columns, inputs, strict=True))
+
+    def answer(self, examples: Sequence[dict[str, str]]) -> list[Answer]:
+        """Returns the class of each example, and what it was told by."""
+        name, labels, values = "scores", self._labels, self._scores(examples)
+        if self._classifier:
+            name, labels = "probabilities", list(self._classifier.classes_)
+            values = self._classifier.predict_proba(values)
+        return [
+            {
+                "prediction": labels[row.argmax()],
+                name: dict(zip(labels, row.tolist(), strict=True)),
+            }
+            for row in values
+        ]
+
+    def _scores(self, texts: Sequence[dict[str, str]]) -> np.ndarray:
+        """Returns calibrated scores, float64 [examples, labels]."""
+        found = classification.label_scores(self._scorer, self._prompts, texts)
+        return found.mean(1) - self._of_empty_text
+
+    def _read_examples(self, path: str) -> list[examples.Example]:
+        if not path:
+            return []
+        optional_packages.load("sklearn", "analysis")
+        found = list(examples.read_file(self._prompts, path))
+        classes = {example.label for example in found}
+        if len(classes) < 2:
+            raise UserError(
+                f"{path} must hold examples of two classes or more. Received: "
+                f"{len(found)} of {', '.join(classes) or 'none'}. Add some of "
+                "the others."
+            )
+        return found
+
+
+def _choose(
+    score: str, networks: dict[str, object], path: str | os.PathLike[str]
+) -> str:
+    """Returns the score to take, of those that networks give."""
+    there = [x for x in (DISCRIMINATOR, MLM) if x in networks]
+    if not there or (score and score not in there):
+        raise UserError(
+            "A model of prompts must have the head of a discriminator or of a "
+            f"network that fills masks. Received: {path}, which gives "
+            f"{', '.join(there) or 'no score'}; asked for: {score or 'any'}."
+        )
+    return score or there[0]

@@ -1,0 +1,89 @@
+"""Prediction by prompts, against answers that are computed by hand."""
+
+import json
+
+import analysis_configs
+import pytest
+import tiny_networks
+import tiny_prompts
+
+import electra_tf
+from electra_tf import predict
+from electra_tf.analysis import loaded_networks
+from electra_tf.analysis.prompts import predictor
+from electra_tf.util import config_flags
+from electra_tf.util.errors import UserError
+
+
+@pytest.fixture
+def templates(tmp_path):
+    path = tmp_path / "prompts.cfg"
+    path.write_text(tiny_prompts.TEMPLATES)
+    return path
+
+
+@pytest.fixture
+def fake(monkeypatch):
+    """Makes every model give the discriminator's score of a fake."""
+    monkeypatch.setattr(
+        loaded_networks, "by_kind", lambda *_: {"discriminator": None}
+    )
+    monkeypatch.setattr(
+        predictor, "NetworkScorer", lambda *_: tiny_prompts.FakeScorer()
+    )
+
+
+def _examples(directory, *rows):
+    path = directory / "examples.jsonl"
+    rows = [{"text": text, "label": label} for text, label in rows]
+    analysis_configs.write_lines(path, rows)
+    return path
+
+
+def test_scores_are_less_those_of_an_empty_text(templates, fake):
+    predict = electra_tf.PromptPredictor("model", templates)
+    found = predict(["very", {"text": "plot"}])
+    # Averages of -1.75 and -0.875, and of 0.25 and 0.125, for "bad"; of the
+    # empty text they are -0.75 and -0.375.
+    assert found == [
+        {"prediction": "p", "scores": {"n": -0.75, "p": 0.75}},
+        {"prediction": "n", "scores": {"n": 0.75, "p": -0.75}},
+    ]
+
+
+def test_examples_teach_what_scores_mean(templates, fake, tmp_path):
+    path = _examples(tmp_path, *[("very", "n"), ("plot", "p")] * 3)
+    predict = electra_tf.PromptPredictor("model", templates, examples_file=path)
+    found = predict(["very", "plot"])  # now the other way round
+    assert [x["prediction"] for x in found] == ["n", "p"]
+    for answer in found:
+        assert answer.keys() == {"prediction", "probabilities"}
+        assert sum(answer["probabilities"].values()) == pytest.approx(1)
+        assert answer["probabilities"][answer["prediction"]] > 0.5
+
+
+def test_examples_must_be_of_two_classes(templates, fake, tmp_path):
+    path = _examples(tmp_path, ("very", "p"), ("plot", "p"))
+    with pytest.raises(
+        UserError, match="two classes or more. Received: 2 of p"
+    ):
+        electra_tf.PromptPredictor("model", templates, examples_file=path)
+
+
+def test_model_must_give_the_score(templates, tmp_path):
+    path = tiny_networks.save(tiny_networks.discriminator(), tmp_path / "model")
+    with pytest.raises(UserError, match="gives discriminator; asked for: mlm"):
+        electra_tf.PromptPredictor(path, templates, score="mlm")
+
+
+def test_command_answers_rows_of_a_file(templates, tmp_path, capsys):
+    path = tiny_networks.save(tiny_networks.discriminator(), tmp_path / "model")
+    (tmp_path / "in.tsv").write_text("label\ttext\np\tvery\nn\tplot\n")
+    flags = [f"--model={path}", f"--templates={templates}"]
+    flags += [f"--input={tmp_path}/in.tsv"]
+    predict.main(config_flags.parse(predict.PredictConfig, flags))
+    found = list(map(json.loads, capsys.readouterr().out.splitlines()))
+    expected = electra_tf.PromptPredictor(path, templates)(["very", "plot"])
+    for line, answer in zip(found, expected, strict=True):
+        assert line["prediction"] == answer["prediction"]
+        assert line["scores"] == pytest.approx(answer["scores"], abs=1e-6)
