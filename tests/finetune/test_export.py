@@ -70,13 +70,14 @@ def test_a_classifier_answers_texts_and_ids(tmp_path, capsys):
 
 @pytest.mark.slow
 def test_a_regression_answers_pairs(tmp_path):
-    predictor = Predictor(tiny.write_trained(tmp_path / "sts", "sts"))
+    predictor = Predictor(tiny.write_trained(tmp_path / "sts", "sts", seed=2))
     path, _ = export.export(predictor, tmp_path)
     pairs = [("good", "bad film"), ("very " * 90, "a " * 9), ("", "it")]
     first, second = zip(*pairs, strict=True)
     found = _ask(path, text=first, text_b=second)["prediction"]
     expected = [answer["prediction"] for answer in predictor(pairs)]
     np.testing.assert_allclose(found, expected, atol=1e-5)
+    assert len({0, 5, *expected}) == 4  # the ends of the scale, and others
 
 
 def test_a_tagger_answers_every_word_of_a_row(tmp_path):
@@ -128,6 +129,21 @@ def test_an_ensemble_answers_as_its_models_together(tmp_path, task):
             expected = answer["confidences"]
             ours = found["confidences"][i, : len(expected)]
         np.testing.assert_allclose(ours, expected, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_an_ensemble_of_regressions_answers_with_the_mean(tmp_path):
+    models = [
+        tiny.write_trained(tmp_path / str(seed), "sts", seed) for seed in (2, 3)
+    ]
+    together = Predictor(models)
+    path, _ = export.export(together, tmp_path)
+    pairs = [("good", "bad film"), ("", "it")]
+    first, second = zip(*pairs, strict=True)
+    found = _ask(path, text=first, text_b=second)["prediction"]
+    expected = [answer["prediction"] for answer in together(pairs)]
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    assert 0 < min(expected) < max(expected) < 5  # which neither model says
 
 
 def test_what_cannot_be_served_is_refused(tmp_path):

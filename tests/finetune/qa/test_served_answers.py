@@ -32,10 +32,14 @@ QUESTIONS = [
 ]
 
 
-def _trained(directory, **leaves):
+def _write(directory, seed=0, **leaves):
     room = {"max_query_length": 8, "doc_stride": 8, **leaves}
     learnt = tiny.task("squad", **room, metadata={})
-    return Predictor(tiny.write_trained(directory / "model", learnt))
+    return tiny.write_trained(directory / f"model_{seed}", learnt, seed)
+
+
+def _trained(directory, **leaves):
+    return Predictor(_write(directory, **leaves))
 
 
 def _exported(predictor, directory):
@@ -73,6 +77,17 @@ def test_answers_are_the_predictors(predictor):
 def test_saved_models_answer_as_the_predictors(leaves, tmp_path):
     predictor = _trained(tmp_path, **leaves)
     _check(_exported(predictor, tmp_path), predictor)
+
+
+@pytest.mark.slow
+def test_an_ensemble_of_independent_ends_averages_their_logits(tmp_path):
+    paths = [_write(tmp_path, seed, joint_prediction=False) for seed in (0, 1)]
+    together = Predictor(paths)
+    _check(_exported(together, tmp_path), together)
+    alone = Predictor(paths[0])(QUESTIONS)
+    assert [x["nbest"] for x in together(QUESTIONS)] != [
+        x["nbest"] for x in alone
+    ]
 
 
 def _check(serve, predictor):
