@@ -15,7 +15,7 @@ from electra_tf.util.errors import UserError
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     path = tmp_path_factory.mktemp("trained") / "sts"
-    return tiny.write_trained(path, "sts")
+    return tiny.write_trained(path, "sts", seed=2)
 
 
 def _main(*flags):

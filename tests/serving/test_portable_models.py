@@ -97,7 +97,7 @@ def test_networks_answer_rows_of_any_size(name, shape, pretrained):
 @pytest.mark.parametrize("task", ["sst", "sts", "chunk"])
 def test_fine_tuned_models_answer_as_their_heads(task, name, tmp_path):
     known = {"labels": ["B-X", "I-X", "O"]} if task == "chunk" else {}
-    directory = tiny_finetuning.write_trained(tmp_path, task, **known)
+    directory = tiny_finetuning.write_trained(tmp_path, task, 2, **known)
     predictor = Predictor(directory)
     _, path = finetune_export.export(predictor, tmp_path)
     portable_models.convert(path, [name])
@@ -111,6 +111,7 @@ def test_fine_tuned_models_answer_as_their_heads(task, name, tmp_path):
         np.testing.assert_allclose(found["probabilities"], expected, atol=1e-5)
     elif task == "sts":
         expected = 5 * head(states, {})["predictions"]
+        assert np.any((0 < expected) & (expected < 5))  # not cut off
         np.testing.assert_allclose(
             found["prediction"], np.clip(expected, 0, 5), atol=1e-5
         )
