@@ -56,6 +56,7 @@ setuptools.setup(
         "onnx": ["onnxruntime>=1.31", "tf2onnx>=1.17,<1.18"],
         "plots": ["matplotlib>=3.9"],
         "serve": ["kserve>=0.21,<0.22", "sentencepiece<0.2.2"],
+        "serve-test": ["tensorflow-serving-api>=2.21,<2.22"],
         "tensorboard": ["tensorboard>=2.19"],
         "tflite": ["ai-edge-litert>=2.3"],
     },
