@@ -26,10 +26,10 @@ from electra_tf.util import console, distribution, files, seeds, storage
 
 _SEED = 20200323  # of masks and samples, whatever the seed of training
 
-Sums = dict[str, tf.Tensor]
+MetricSums = dict[str, tf.Tensor]
 """Metric -> float32 [2], its total and weight over a batch."""
 
-Step = Callable[[Inputs, tf.Tensor], tuple[Sums, Detection | None]]
+Step = Callable[[Inputs, tf.Tensor], tuple[MetricSums, Detection | None]]
 """Function of a global batch, whose rows are a multiple of the replicas, and
 of the number of its first record, int32 scalar."""
 

@@ -175,7 +175,7 @@ class EpochMeans(keras.callbacks.Callback):
     def __init__(self, loss_weights: dict[str, float]) -> None:
         super().__init__()
         self.loss_weights = loss_weights
-        self.sums: list[training_utils.Sums] = []
+        self.sums: list[training_utils.LoggedSums] = []
 
     def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
         self.sums.clear()

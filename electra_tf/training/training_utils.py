@@ -101,7 +101,7 @@ class InterleavedBatches(NamedTuple):
 
 
 Batches = Iterator | InterleavedBatches
-Sums = dict[str, np.ndarray]
+LoggedSums = dict[str, np.ndarray]
 """Metric -> float32 [n, 2], its total and weight at each of n updates."""
 
 
@@ -255,7 +255,7 @@ def make_block(
     strategy: tf.distribute.Strategy,
     *,
     run_eagerly: bool = False,
-) -> Callable[[Batches, int], Sums]:
+) -> Callable[[Batches, int], LoggedSums]:
     """Makes a function that runs n updates.
 
     Consecutive updates on batches of one shape are one loop in a graph, which
@@ -295,7 +295,7 @@ def make_block(
         # it (autograph) would take half of the tracing.
         updates = tf.function(updates, autograph=False)
 
-    def block(batches: Batches, num_steps: int) -> Sums:
+    def block(batches: Batches, num_steps: int) -> LoggedSums:
         runs = [(batches, num_steps)]
         if isinstance(batches, InterleavedBatches):
             runs = batches.runs(num_steps)
@@ -307,7 +307,7 @@ def make_block(
     return block
 
 
-def losses(sums: Sums, loss_weights: dict[str, float]) -> np.ndarray:
+def losses(sums: LoggedSums, loss_weights: dict[str, float]) -> np.ndarray:
     """Returns the total loss at each update, float64 [n].
 
     Args:
@@ -330,7 +330,7 @@ def ratio(sums: np.ndarray) -> np.ndarray:
 
 
 def means(
-    parts: Sequence[Sums], loss_weights: dict[str, float]
+    parts: Sequence[LoggedSums], loss_weights: dict[str, float]
 ) -> dict[str, float]:
     """Returns the means of the total loss, "loss", and of each metric.
 

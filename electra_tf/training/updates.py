@@ -24,7 +24,7 @@ RandomKeys = Any
 """uint32 [B], one random key a row; or tensors that say more, [B, ...]."""
 
 
-class Sums(NamedTuple):
+class UpdateSums(NamedTuple):
     """Sums over micro-batches and replicas.
 
     Attributes:
@@ -202,7 +202,7 @@ class UpdatedModel(keras.Model, abc.ABC):
 
     def _accumulate(
         self, inputs: Inputs, keys: RandomKeys, weights: dict[str, tf.Tensor]
-    ) -> Sums:
+    ) -> UpdateSums:
         """Sums metrics and gradients over micro-batches."""
         count = self.config.runtime.gradient_accumulation_steps
         forward_backward = self.forward_backward
@@ -218,11 +218,11 @@ class UpdatedModel(keras.Model, abc.ABC):
 
         parts = tf.nest.map_structure(split, (inputs, keys))
 
-        def run(i: tf.Tensor) -> Sums:
+        def run(i: tf.Tensor) -> UpdateSums:
             rows, row_keys = tf.nest.map_structure(lambda x: x[i], parts)
             return forward_backward(rows, row_keys, weights)
 
-        def add(i: tf.Tensor, sums: Sums) -> tuple[tf.Tensor, Sums]:
+        def add(i: tf.Tensor, sums: UpdateSums) -> tuple[tf.Tensor, UpdateSums]:
             return i + 1, tf.nest.map_structure(tf.add, sums, run(i))
 
         return tf.while_loop(
@@ -231,7 +231,7 @@ class UpdatedModel(keras.Model, abc.ABC):
 
     def forward_backward(
         self, inputs: Inputs, keys: RandomKeys, weights: dict[str, tf.Tensor]
-    ) -> Sums:
+    ) -> UpdateSums:
         """Computes metrics and gradients of one micro-batch.
 
         Args:
@@ -258,7 +258,7 @@ class UpdatedModel(keras.Model, abc.ABC):
         if self.config.optimizer.original_clip_norm:
             lookups = optimization.lookup_squares(variables, gradients)
         dense = [tf.convert_to_tensor(gradient) for gradient in gradients]
-        return Sums(metrics, dense, lookups)
+        return UpdateSums(metrics, dense, lookups)
 
 
 def checkpoint_variables(model: UpdatedModel) -> dict[str, tf.Variable]:
