@@ -1,5 +1,6 @@
 """The report of a study: its means, intervals and differences."""
 
+import dataclasses
 import json
 import math
 
@@ -9,6 +10,8 @@ import studies
 import study_report
 from study import Results
 from tiny_study import TEXT
+
+from electra_tf.util import plotting
 
 T_975 = {2: 12.7062047, 3: 4.30265273}
 """Student's t, 97.5 %, by the number of values (tables)."""
@@ -135,3 +138,28 @@ def test_any_arm_can_be_the_one_to_compare_with(study, found, tmp_path, capsys):
     _, _, printed = capsys.readouterr().out.partition("Above electra, at equal")
     mlm = printed.splitlines()[4]
     assert mlm.split()[1:4:2] == ["mlm", "-0.09"]
+
+
+def test_pictures_show_what_there_is(study, found, tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("scipy")
+    drawn = {}
+    monkeypatch.setattr(
+        plotting, "save", lambda figure, path: drawn.update({path.name: figure})
+    )
+    for record in found["mlm"]:
+        record["probes"]["parts_of_speech"] = {"1.0": 0.7}
+    probes = ("chunks", "parts_of_speech", "sst")
+    study = dataclasses.replace(study, probes=probes)
+    study_report._draw(study, found, tmp_path)
+    assert drawn.keys() == {
+        "which_chunks.png",
+        "which_chunks_flops.png",
+        "which_chunks_seconds.png",
+        "which_parts_of_speech.png",  # no curve: a probe of the end alone
+    }
+    lines = drawn["which_chunks_seconds.png"].axes[0].get_lines()
+    assert list(lines[2].get_xdata()) == [50, 100, 200]
+    assert list(lines[2].get_ydata()) == [0.6, 0.7, 0.80]
+    (bars,) = drawn["which_chunks.png"].axes[0].containers
+    assert list(bars.lines[0].get_xdata()) == pytest.approx([0.72, 0.81])

@@ -13,11 +13,12 @@ of that length would reach. Needs `[analysis]`, and `[plots]` for --output_dir.
 """
 
 import dataclasses
+import functools
 import math
 import pathlib
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import studies
 import tables
@@ -26,6 +27,9 @@ from study import Record, Results
 
 from electra_tf.util import config_flags, console, optional_packages, plotting
 from electra_tf.util.errors import UserError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _LEVEL = 0.95
 _HELD_OUT = ("masked_lm_loss", "disc_auc", "corrector_loss")
@@ -234,30 +238,55 @@ def _cell(
 def _draw(
     study: Study, found: Mapping[str, Sequence[Record]], output: pathlib.Path
 ) -> None:
-    """Draws each probe over FLOPs and over seconds, a line for each arm."""
+    """Draws each probe: scores with intervals, and curves where there are."""
     optional_packages.load("matplotlib.figure", "plots")
-    whats = studies.read_probes(study.probes)
-    for probe in study.probes:
-        for cost in ("training_flops", "training_seconds"):
+    for name, probe in studies.read_probes(study.probes).items():
+        cells = {arm: _cell(study, found, arm, name, at_end) for arm in found}
+        scores = {arm: cell for arm, cell in cells.items() if cell}
+        if not scores:
+            continue
+        pictures = {name: functools.partial(_draw_scores, scores)}
+        if not probe.at_end:
+            for cost in ("FLOPs", "seconds"):
+                draw = functools.partial(_draw_curves, found, name, cost)
+                pictures[f"{name}_{cost.lower()}"] = draw
+        for title, draw in pictures.items():
             figure = plotting.make_figure(6, 3.6)
-            axes = figure.add_subplot()
-            colours = dict(zip(found, plotting.COLOURS, strict=False))
-            for arm, runs in found.items():
-                for run in runs:
-                    if not (curve := run["probes"].get(probe)):
-                        continue
-                    axes.plot(
-                        [float(share) * run[cost] for share in curve],
-                        list(curve.values()),
-                        "o-",
-                        color=colours[arm],
-                        label=arm if run is runs[0] else None,
-                    )
-            label = cost.replace("_", " ").replace("flops", "FLOPs")
-            plotting.set_style(axes, whats[probe].what, label)
-            figure.legend(loc="outside right", frameon=False, fontsize=9)
-            name = f"{study.name}_{probe}_{cost.removeprefix('training_')}"
-            plotting.save(figure, output / f"{name}.png")
+            draw(probe.what, figure.add_subplot())
+            plotting.save(figure, output / f"{study.name}_{title}.png")
+
+
+def _draw_scores(
+    scores: Mapping[str, Interval], title: str, axes: "Axes"
+) -> None:
+    """Draws the scores of arms, with their intervals."""
+    plotting.draw_intervals(axes, list(scores), {"": list(scores.values())})
+    plotting.set_style(axes, title, "95 % interval over seeds")
+
+
+def _draw_curves(
+    found: Mapping[str, Sequence[Record]],
+    probe: str,
+    cost: str,
+    title: str,
+    axes: "Axes",
+) -> None:
+    """Draws a probe over a cost of the training, a line for each run."""
+    field = f"training_{cost.lower()}"
+    for colour, (arm, runs) in zip(
+        plotting.COLOURS, found.items(), strict=False
+    ):
+        for run in runs:
+            if curve := run["probes"].get(probe):
+                axes.plot(
+                    [float(share) * run[field] for share in curve],
+                    list(curve.values()),
+                    "o-",
+                    color=colour,
+                    label=arm if run is runs[0] else None,
+                )
+    plotting.set_style(axes, title, f"training {cost}")
+    axes.figure.legend(loc="outside right", frameon=False, fontsize=9)
 
 
 if __name__ == "__main__":
