@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import studies
 import study_report
-from study import Results
+from study_results import Results
 from tiny_study import TEXT
 
 from electra_tf.util import plotting

@@ -21,7 +21,6 @@ tokens alone has the entropy of that share as its loss.
 import dataclasses
 import functools
 import hashlib
-import json
 import math
 import os
 import pathlib
@@ -32,10 +31,11 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from concurrent import futures
 from importlib import metadata
-from typing import Any
 
 import studies
-from studies import ROOT, Probe, Run, Study
+import study_results
+from studies import ROOT, Probe, Run
+from study_results import Record, Results
 
 from electra_tf.util import config_flags, console, files, machine
 from electra_tf.util.config_fields import require
@@ -55,8 +55,6 @@ _MANIFEST = "pretrain_tfrecords/manifest.json"
 _SHOWN = ("gate", "disc_auc", "masked_lm_loss", "loss")
 _PACKAGES = ("electra_tf", "tensorflow", "keras", "numpy")
 
-Record = dict[str, Any]
-"""A line of the results."""
 Call = Callable[..., None]
 """Runs a module with flags."""
 
@@ -113,57 +111,6 @@ def main(config: StudyConfig) -> None:
     console.say(f"All runs of {study.name} are in {config.results_path}.")
 
 
-class Results:
-    """The lines of a study's results.
-
-    Args:
-      path: of the file; it need not be there.
-    """
-
-    def __init__(self, path: pathlib.Path) -> None:
-        self._path = path
-        self.records: list[Record] = _read_lines(path) if path.exists() else []
-
-    def find(self, run: Run) -> Record | None:
-        """Returns the line of a run; None if there is none that counts."""
-        fingerprint, found = run.fingerprint, None
-        for record in self.records:
-            if record["run"] != run.name:
-                continue
-            if record["fingerprint"] == fingerprint:
-                found = record
-            elif not found:
-                console.warn(
-                    f"{self._path}: a line of {run.name} is of version "
-                    f"{record['versions']['electra_tf']} or of other settings "
-                    "and does not count."
-                )
-        return found
-
-    def add(self, record: Record) -> None:
-        """Appends a line."""
-        self.records.append(record)
-        files.append_text(self._path, json.dumps(record) + "\n")
-
-    def learning_rate(self, study: Study, arm: str) -> float | None:
-        """Returns the rate whose trial has learnt the most.
-
-        That is by the gate where there is a discriminator, as a part of the
-        whole loss is its generator's; else by the held-out loss.
-
-        Returns:
-          None if a trial is missing.
-        """
-        trials = study.trials(arm)
-        if not trials:
-            return study.learning_rates[0]
-        found = [self.find(run) for run in trials]
-        if not all(found):
-            return None
-        best = min(found, key=_what_is_left_to_learn)
-        return best["learning_rate"]
-
-
 def _finish_all(
     runs: Sequence[Run],
     config: StudyConfig,
@@ -203,21 +150,14 @@ def _take_over(
       Whether there is one, on the same vocabulary and with all the probes.
     """
     names = _probes_of(run, probes).keys()
-    for path in sorted(config.results_path.parent.glob("*.jsonl")):
-        for record in _read_lines(path):
-            if (
-                record.get("fingerprint") == run.fingerprint
-                and record["vocabulary"] == _vocabulary(config)
-                and (
-                    names <= record["probes"].keys()
-                    or not _is_probed(record["gate"])
-                )
-            ):
-                results.add({**record, "run": run.name, "arm": run.arm})
-                console.say(
-                    f"{run.name}: {record['run']} of {path} is the same."
-                )
-                return True
+    for record in results.beside(run):
+        has_probes = names <= record["probes"].keys()
+        if record["vocabulary"] == _vocabulary(config) and (
+            has_probes or not _is_probed(record["gate"])
+        ):
+            results.add({**record, "run": run.name, "arm": run.arm})
+            console.say(f"{run.name}: {record['run']}, of the same settings.")
+            return True
     return False
 
 
@@ -268,7 +208,7 @@ def _record(
         "num_train_steps": run.num_train_steps,
         "training_flops": studies.count_flops(run.config),
         "training_seconds": training_seconds(
-            _read_lines(model_dir / "metrics.jsonl"),
+            study_results.read_lines(model_dir / "metrics.jsonl"),
             run.config.training.train_batch_size,
         ),
         "gate": gate,
@@ -304,11 +244,6 @@ def _vocabulary(config: StudyConfig) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
 
 
-def _what_is_left_to_learn(record: Record) -> float:
-    gate = record["gate"]
-    return record["held_out"]["loss"] if gate is None else gate
-
-
 def share_of_entropy(held_out: Mapping[str, float]) -> float | None:
     """Compares a discriminator with one that knows the share of fakes alone.
 
@@ -337,29 +272,6 @@ def training_seconds(
     speeds = [line["sequences_per_second"] for line in log]
     speed = statistics.quantiles(speeds, n=10, method="inclusive")[-1]
     return log[-1]["step"] * batch_size / speed
-
-
-def _read_lines(path: pathlib.Path) -> list[dict[str, Any]]:
-    """Reads lines of JSON.
-
-    Raises:
-      UserError: naming the first that is none.
-    """
-    lines = path.read_text("utf-8").splitlines()
-    return [
-        _parse(line, f"{path}, line {number}")
-        for number, line in enumerate(lines, 1)
-    ]
-
-
-def _parse(line: str, place: str) -> dict[str, Any]:
-    try:
-        return json.loads(line)
-    except json.JSONDecodeError as error:
-        raise UserError(
-            f"{place} must be JSON. Received: {error}. Remove the line; its "
-            "run is made again."
-        ) from error
 
 
 def _probe(

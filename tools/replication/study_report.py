@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import studies
 import tables
 from studies import Study
-from study import Record, Results
+from study_results import Record, Results
 
 from electra_tf.util import config_flags, console, optional_packages, plotting
 from electra_tf.util.errors import UserError

@@ -1,0 +1,103 @@
+"""Results of studies: a line of JSON for each run that is finished."""
+
+import json
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+from studies import Run, Study
+
+from electra_tf.util import console, files
+from electra_tf.util.errors import UserError
+
+Record = dict[str, Any]
+"""A line of the results."""
+
+
+class Results:
+    """The lines of a study's results.
+
+    Args:
+      path: of the file; it need not be there.
+    """
+
+    def __init__(self, path: pathlib.Path) -> None:
+        self._path = path
+        self.records: list[Record] = read_lines(path) if path.exists() else []
+
+    def find(self, run: Run) -> Record | None:
+        """Returns the line of a run; None if there is none that counts."""
+        fingerprint, found = run.fingerprint, None
+        for record in self.records:
+            if record["run"] != run.name:
+                continue
+            if record["fingerprint"] == fingerprint:
+                found = record
+            elif not found:
+                console.warn(
+                    f"{self._path}: a line of {run.name} is of version "
+                    f"{record['versions']['electra_tf']} or of other settings "
+                    "and does not count."
+                )
+        return found
+
+    def add(self, record: Record) -> None:
+        """Appends a line."""
+        self.records.append(record)
+        files.append_text(self._path, json.dumps(record) + "\n")
+
+    def beside(self, run: Run) -> Iterator[Record]:
+        """Yields the lines of runs of the same settings, of files beside."""
+        for path in sorted(self._path.parent.glob("*.jsonl")):
+            for record in read_lines(path):
+                if record.get("fingerprint") == run.fingerprint:
+                    yield record
+
+    def learning_rate(self, study: Study, arm: str) -> float | None:
+        """Returns the rate whose trial has learnt the most.
+
+        That is by the gate where there is a discriminator, as a part of the
+        whole loss is its generator's; else by the held-out loss.
+
+        Returns:
+          None if a trial is missing.
+        """
+        trials = study.trials(arm)
+        if not trials:
+            return study.learning_rates[0]
+        found = [self.find(run) for run in trials]
+        if not all(found):
+            return None
+        best = min(found, key=_what_is_left_to_learn)
+        return best["learning_rate"]
+
+
+def _what_is_left_to_learn(record: Record) -> float:
+    gate = record["gate"]
+    return record["held_out"]["loss"] if gate is None else gate
+
+
+def read_lines(path: pathlib.Path) -> list[dict[str, Any]]:
+    """Reads lines of JSON.
+
+    Args:
+      path: of the file.
+
+    Raises:
+      UserError: naming the first that is none.
+    """
+    lines = path.read_text("utf-8").splitlines()
+    return [
+        _parse(line, f"{path}, line {number}")
+        for number, line in enumerate(lines, 1)
+    ]
+
+
+def _parse(line: str, place: str) -> dict[str, Any]:
+    try:
+        return json.loads(line)
+    except json.JSONDecodeError as error:
+        raise UserError(
+            f"{place} must be JSON. Received: {error}. Remove the line; its "
+            "run is made again."
+        ) from error
