@@ -21,16 +21,13 @@ Python, `electra_tf.Predictor` and `electra_tf.PromptPredictor` do the same.
 """
 
 import dataclasses
-from typing import TYPE_CHECKING
 
 from electra_tf.data import answering
+from electra_tf.data.answering import Answerer
 from electra_tf.data.formats import inputs
 from electra_tf.util import config_flags, console, memory
 from electra_tf.util.config_fields import one_of, require, require_choices
 from electra_tf.util.errors import UserError
-
-if TYPE_CHECKING:
-    from electra_tf.data.answering import Answerer
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -145,7 +142,7 @@ def main(config: PredictConfig) -> None:
     )
 
 
-def _predictor(config: PredictConfig) -> "Answerer":
+def _predictor(config: PredictConfig) -> Answerer:
     """Loads the model."""
     how = {"batch_size": config.batch_size, "precision": config.precision}
     with console.quiet_imports():

@@ -66,8 +66,7 @@ class PromptPredictor(Answerer):
         self.score = _choose(score, networks, path)
         self._scorer = NetworkScorer(networks[self.score], batch_size)
         empty = [dict.fromkeys(self._prompts.columns, "")]
-        self._of_empty_text = 0.0
-        self._of_empty_text = self._scores(empty)[0]  # [labels]
+        self._of_empty_text = self._raw_scores(empty)[0]  # [labels]
         self._classifier = None
         if learnt:
             scores = self._scores([example.texts for example in learnt])
@@ -100,8 +99,11 @@ class PromptPredictor(Answerer):
 
     def _scores(self, texts: Sequence[dict[str, str]]) -> np.ndarray:
         """Returns calibrated scores, float64 [examples, labels]."""
+        return self._raw_scores(texts) - self._of_empty_text
+
+    def _raw_scores(self, texts: Sequence[dict[str, str]]) -> np.ndarray:
         found = classification.label_scores(self._scorer, self._prompts, texts)
-        return found.mean(1) - self._of_empty_text
+        return found.mean(1)
 
     def _read_examples(self, path: str) -> list[examples.Example]:
         if not path:
