@@ -7,7 +7,7 @@ training step, after they are summed over replicas and micro-batches.
 import collections
 import functools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import keras
 import tensorflow as tf
@@ -270,11 +270,6 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
         self.beta_2 = beta_2
         self.epsilon = epsilon
         self.rates = dict(rates or {})
-        self._kernel = tf.function(
-            self._step,
-            [xla_kernels.VECTOR] * 4 + [xla_kernels.SCALAR] * 3,
-            jit_compile=True,
-        )
 
     def build(self, variables: Sequence[keras.Variable]) -> None:
         if self.built:
@@ -395,9 +390,10 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
     ) -> None:
         """Updates variables of one rate and decay on one device."""
         tensors = [*map(_concat, (variables, gradients, means, squares))]
-        step = self._step
+        numbers = self.beta_1, self.beta_2, self.epsilon
+        step = functools.partial(_step, numbers)
         if any(map(xla_kernels.is_worth_compiling, variables)):
-            step = functools.partial(xla_kernels.on_vectors, self._kernel)
+            step = functools.partial(xla_kernels.on_vectors, _kernel(numbers))
         rate, decay = learning_rate * factors[0], tf.constant(factors[1])
         results = step(*tensors, rate, decay, scale)
         if is_applied is not None:
@@ -409,23 +405,6 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
         slots = (variables, means, squares)
         for targets, result in zip(slots, results, strict=True):
             _assign_parts(targets, result)
-
-    def _step(
-        self,
-        variable: tf.Tensor,
-        gradient: tf.Tensor,
-        mean: tf.Tensor,
-        square: tf.Tensor,
-        rate: tf.Tensor,
-        decay: tf.Tensor,
-        scale: tf.Tensor,
-    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Returns the new variable, mean and square; see the class."""
-        gradient *= scale
-        m = self.beta_1 * mean + (1 - self.beta_1) * gradient
-        v = self.beta_2 * square + (1 - self.beta_2) * tf.square(gradient)
-        update = m / (tf.sqrt(v) + self.epsilon) + decay * variable
-        return variable - rate * update, m, v
 
     def _decay_of(self, variable: keras.Variable) -> float:
         is_decayed = not any(name in variable.path for name in _NOT_DECAYED)
@@ -447,6 +426,38 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
             "name": self.name,
             **{name: getattr(self, name) for name in names},
         }
+
+
+def _step(
+    numbers: tuple[float, float, float],
+    variable: tf.Tensor,
+    gradient: tf.Tensor,
+    mean: tf.Tensor,
+    square: tf.Tensor,
+    rate: tf.Tensor,
+    decay: tf.Tensor,
+    scale: tf.Tensor,
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Returns the new variable, mean and square, of two betas and epsilon."""
+    beta_1, beta_2, epsilon = numbers
+    gradient *= scale
+    m = beta_1 * mean + (1 - beta_1) * gradient
+    v = beta_2 * square + (1 - beta_2) * tf.square(gradient)
+    update = m / (tf.sqrt(v) + epsilon) + decay * variable
+    return variable - rate * update, m, v
+
+
+@functools.cache
+def _kernel(numbers: tuple[float, float, float]) -> Callable:
+    """Compiles `_step` of vectors, once for all optimizers of these numbers.
+
+    XLA keeps what it compiles for as long as the process lives.
+    """
+    return tf.function(
+        functools.partial(_step, numbers),
+        [xla_kernels.VECTOR] * 4 + [xla_kernels.SCALAR] * 3,
+        jit_compile=True,
+    )
 
 
 def _concat(tensors: Sequence[tf.Variable | tf.Tensor]) -> tf.Tensor:

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.model import optimization
+from electra_tf.model import optimization, xla_kernels
 
 
 def _rate(step, total, warmup, power=1.0):
@@ -154,6 +154,24 @@ def test_updates_are_adam_without_bias_correction(method, options, scale):
     for variable, (expected, *_) in zip(variables, state, strict=True):
         np.testing.assert_allclose(variable.numpy(), expected, rtol=1e-5)
     assert int(optimizer.iterations) == 4
+
+
+def test_a_kernel_is_compiled_once_for_all_optimizers_of_its_numbers():
+    optimization._kernel.cache_clear()
+    random = np.random.default_rng(0)
+    w, g = random.normal(size=(2, xla_kernels.MIN_SIZE)).astype(np.float32)
+    for beta_1 in (0.9, 0.9, 0.5):
+        variable = keras.Variable(w)
+        optimizer = optimization.AdamWeightDecayOptimizer(0.1, 0.0, beta_1)
+        optimizer.build([variable])
+        update = tf.function(optimizer.apply_reduced, autograph=False)
+        update([tf.constant(g)])
+        m, v = (1 - beta_1) * g, 0.001 * g * g
+        expected = w - 0.1 * m / (np.sqrt(v) + 1e-6)
+        np.testing.assert_allclose(variable.numpy(), expected, atol=1e-6)
+    assert optimization._kernel.cache_info().currsize == 2
+    kernel = optimization._kernel((0.9, 0.999, 1e-6))
+    assert kernel.experimental_get_tracing_count() == 1
 
 
 def test_optimizer_survives_serialization():
