@@ -438,7 +438,18 @@ def _step(
     decay: tf.Tensor,
     scale: tf.Tensor,
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Returns the new variable, mean and square, of two betas and epsilon."""
+    """Returns the new variable, mean and square; see the optimizer.
+
+    Args:
+      numbers: beta_1, beta_2, epsilon.
+      variable: float32, of any shape.
+      gradient: of that shape, as are mean and square.
+      mean: of gradients.
+      square: mean of the squares of gradients.
+      rate: scalar, as are decay and scale.
+      decay: of the weight, per unit of rate.
+      scale: of the gradient.
+    """
     beta_1, beta_2, epsilon = numbers
     gradient *= scale
     m = beta_1 * mean + (1 - beta_1) * gradient
