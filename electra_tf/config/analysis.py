@@ -9,6 +9,7 @@ _HERE = "electra_tf.analysis."
 
 ANALYSES: dict[str, str] = {
     "calibration": _HERE + "calibration:run",
+    "acceptability": _HERE + "representations.acceptability:run",
     "errors": _HERE + "errors:run",
     "minimal_pairs": _HERE + "minimal_pairs:run",
     "pos_bias": _HERE + "pos_bias:run",
@@ -20,8 +21,11 @@ ANALYSES: dict[str, str] = {
 returns a `Report`."""
 
 _READ_BY: dict[str, tuple[str, ...]] = {
-    "twin": ("prompts", "representations"),
-    "dev": ("calibration", "errors", "prompts", "representations", "rerank"),
+    "twin": ("acceptability", "prompts", "representations"),
+    "dev": (
+        *("acceptability", "calibration", "errors", "prompts"),
+        *("representations", "rerank"),
+    ),
     "scores": ("errors", "minimal_pairs", "prompts", "rerank"),
     "words": ("representations",),
     "templates": ("prompts",),
@@ -46,7 +50,8 @@ class AnalysisConfig(Checked):
     """Checkpoint of a network that fills masks. Default: the model's own."""
 
     twin: str = ""
-    """Of prompts and representations: checkpoint of a second model."""
+    """Of acceptability, prompts and representations: checkpoint of a second
+    model."""
 
     vocab_file: str = ""
     """Vocabulary. Default: the one beside the checkpoint."""

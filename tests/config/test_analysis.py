@@ -10,8 +10,8 @@ from electra_tf.util.errors import UserError
     ("what", "fields", "readers"),
     [
         ("rerank", {"words": ("a",)}, "representations"),
-        ("errors", {"twin": "m"}, "prompts, representations"),
-        ("pos_bias", {"dev": ("d",)}, "calibration, errors, prompts"),
+        ("errors", {"twin": "m"}, "acceptability, prompts"),
+        ("pos_bias", {"dev": ("d",)}, "acceptability, calibration, errors"),
         ("minimal_pairs", {"write_calibration": True}, "calibration"),
         ("calibration", {"scores": ("mlm",)}, "errors, minimal_pairs"),
     ],

@@ -56,6 +56,8 @@ class Trained:
         self.names.append(values["model_name"])
         directory = pathlib.Path(values["data_dir"]) / "models"
         directory /= values["model_name"]
+        if directory.exists():
+            return
         (directory / "results").mkdir(parents=True)
         rate = float(values["learning_rate"])
         metrics = {"loss": abs(rate - 2e-3), "training_flops": 5}
@@ -191,6 +193,34 @@ def test_trained_runs_are_probed_along_the_curve(config, trained):
     for line in lines(config):
         scores = {"0.25": 0.5, "0.5": 0.5, "1.0": 0.5}
         assert line["probes"] == ({} if line["is_trial"] else {"score": scores})
+
+
+def test_probe_added_later_is_made_of_the_models_there_are(
+    config, trained, monkeypatch
+):
+    study.main(config)
+    before, num_probed = lines(config), len(trained.probed)
+    (score,) = studies.read_probes(["score"]).values()
+    other = dataclasses.replace(
+        score, command=(*score.command, "--other"), at_end=True
+    )
+    later = {"score": score, "other": other, "of the same": other}
+    monkeypatch.setattr(studies, "read_probes", lambda names: later)
+    study.main(config)
+    # Two of one command make it once, and what there is is not made again.
+    num_runs = sum(not line["is_trial"] for line in before)
+    assert len(trained.probed) == num_probed + num_runs
+    after = {line["run"]: line for line in lines(config)}
+    assert len(after) == len(before)
+    for line in before:
+        if not line["is_trial"]:
+            line["probes"] |= dict.fromkeys(
+                later.keys() - {"score"}, {"1.0": 0.5}
+            )
+        assert after[line["run"]] == line
+    text = config.results_path.read_text()
+    study.main(config)
+    assert config.results_path.read_text() == text
 
 
 def test_discriminator_that_learnt_nothing_is_not_probed(

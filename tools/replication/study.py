@@ -9,7 +9,9 @@ line of another version of the package or of other settings does not count: it
 is named, stays where it is, and its run is made again. A run that a study
 beside --results has made with the same settings is taken from there. First each
 arm tries the study's learning rates, for a short time; then all arms are
-trained, seed by seed. A run whose discriminator has not learnt is not probed.
+trained, seed by seed. A run whose discriminator has not learnt is not probed. A
+probe that the study got later is made of the models of its finished runs; one
+whose model is gone is trained again.
 With --jobs=2 two runs are made at a time, each with half of the cores: for
 small encoders that is faster than one after the other. What a run prints is in
 --data_dir/logs.
@@ -31,6 +33,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from concurrent import futures
 from importlib import metadata
+from typing import Any
 
 import studies
 import study_results
@@ -121,7 +124,7 @@ def _finish_all(
     missing = [
         run
         for run in runs
-        if not results.find(run)
+        if not _is_whole(results.find(run), _probes_of(run, probes))
         and not _take_over(run, config, probes, results)
     ]
     manifest = pathlib.Path(config.data_dir, _MANIFEST)
@@ -149,12 +152,10 @@ def _take_over(
     Returns:
       Whether there is one, on the same vocabulary and with all the probes.
     """
-    names = _probes_of(run, probes).keys()
+    wanted = _probes_of(run, probes)
     for record in results.beside(run):
-        has_probes = names <= record["probes"].keys()
-        if record["vocabulary"] == _vocabulary(config) and (
-            has_probes or not _is_probed(record["gate"])
-        ):
+        is_of_text = record["vocabulary"] == _vocabulary(config)
+        if is_of_text and _is_whole(record, wanted):
             results.add({**record, "run": run.name, "arm": run.arm})
             console.say(f"{run.name}: {record['run']}, of the same settings.")
             return True
@@ -175,7 +176,13 @@ def _finish(
     threads = max(1, (os.cpu_count() or 1) // config.jobs)
     call = functools.partial(_call, log, threads)
     call("electra_tf.run_pretraining", *run.flags(), *flags)
-    record = _record(run, config, probes, call)
+    record = results.find(run) or _record(run, config)
+    missing = {
+        name: probe
+        for name, probe in _probes_of(run, probes).items()
+        if name not in record["probes"] and _is_probed(record["gate"])
+    }
+    record["probes"] |= _probe(run, missing, config, call)
     results.add(record)
     figures = record["held_out"] | {"gate": record["gate"]}
     shown = [f"{k} {figures[k]:.4g}" for k in _SHOWN if figures.get(k)]
@@ -183,21 +190,13 @@ def _finish(
     console.say(f"{run.name}: {', '.join(shown)}")
 
 
-def _record(
-    run: Run, config: StudyConfig, probes: Mapping[str, Probe], call: Call
-) -> Record:
-    """Probes a run that is trained, and returns its line."""
-    model_dir = pathlib.Path(config.data_dir) / "models" / run.model_name
+def _record(run: Run, config: StudyConfig) -> Record:
+    """Returns the line of a run that is trained, without probes."""
+    model_dir = _model_dir(run, config)
     held_out = files.read_object(model_dir / "results/pretraining_eval.json")
     gate = share_of_entropy(held_out)
-    is_probed = _is_probed(gate)
-    if not (is_probed or run.is_trial):
+    if not (_is_probed(gate) or run.is_trial):
         console.warn(f"{run.name}: not probed, its gate is {gate:.3f}.")
-    names = {
-        "model_name": run.model_name,
-        "data_dir": config.data_dir,
-        "data": config.probe_data,
-    }
     return {
         "run": run.name,
         "arm": run.arm,
@@ -214,14 +213,22 @@ def _record(
         "gate": gate,
         "vocabulary": _vocabulary(config),
         "held_out": held_out,
-        "probes": {
-            name: _probe(probe, run, model_dir, names, call)
-            for name, probe in _probes_of(run, probes).items()
-            if is_probed
-        },
+        "probes": {},
         "versions": {name: metadata.version(name) for name in _PACKAGES},
         "cpu": machine.cpu_name(),
     }
+
+
+def _model_dir(run: Run, config: StudyConfig) -> pathlib.Path:
+    return pathlib.Path(config.data_dir, "models", run.model_name)
+
+
+def _is_whole(record: Record | None, probes: Mapping[str, Probe]) -> bool:
+    """Returns whether there is a line with all that it can have."""
+    return record is not None and (
+        probes.keys() <= record["probes"].keys()
+        or not _is_probed(record["gate"])
+    )
 
 
 def _probes_of(run: Run, probes: Mapping[str, Probe]) -> dict[str, Probe]:
@@ -275,27 +282,35 @@ def training_seconds(
 
 
 def _probe(
-    probe: Probe,
-    run: Run,
-    model_dir: pathlib.Path,
-    names: Mapping[str, str],
-    call: Call,
-) -> dict[str, float]:
-    """Returns share of the training -> score."""
-    scores = {}
-    for share in studies.CURVE:
-        if probe.is_of(run.arm, share):
+    run: Run, probes: Mapping[str, Probe], config: StudyConfig, call: Call
+) -> dict[str, dict[str, float]]:
+    """Returns probe -> share of the training -> score.
+
+    Probes of one command read one report.
+    """
+    names = {
+        "model_name": run.model_name,
+        "data_dir": config.data_dir,
+        "data": config.probe_data,
+    }
+    reports: dict[tuple[str, ...], Any] = {}
+    scores: dict[str, dict[str, float]] = {name: {} for name in probes}
+    for name, probe in probes.items():
+        for share in (x for x in studies.CURVE if probe.is_of(run.arm, x)):
             step = round(share * run.num_train_steps)
-            of_model = {**names, "model": f"{model_dir}/model.ckpt-{step}"}
-            scores[str(share)] = _score(probe, of_model, call)
+            names["model"] = f"{_model_dir(run, config)}/model.ckpt-{step}"
+            key = (names["model"], probe.report, *probe.command)
+            if key not in reports:
+                reports[key] = _report(probe, names, call)
+            scores[name][str(share)] = probe.read(reports[key])
     return scores
 
 
-def _score(probe: Probe, names: Mapping[str, str], call: Call) -> float:
+def _report(probe: Probe, names: Mapping[str, str], call: Call) -> Any:  # noqa: ANN401 (any JSON)
     with tempfile.TemporaryDirectory() as output:
         names = {**names, "output": output}
         call(*(part.format(**names) for part in probe.command))
-        return probe.read(files.read_json(probe.report.format(**names)))
+        return files.read_json(probe.report.format(**names))
 
 
 def _call(log: pathlib.Path, threads: int, *command: str) -> None:

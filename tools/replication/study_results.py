@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,6 +24,7 @@ class Results:
 
     def __init__(self, path: pathlib.Path) -> None:
         self._path = path
+        self._lock = threading.Lock()  # runs end in several threads
         self.records: list[Record] = read_lines(path) if path.exists() else []
 
     def find(self, run: Run) -> Record | None:
@@ -42,9 +44,14 @@ class Results:
         return found
 
     def add(self, record: Record) -> None:
-        """Appends a line."""
-        self.records.append(record)
-        files.append_text(self._path, json.dumps(record) + "\n")
+        """Writes the line of a run; one of the same settings it replaces."""
+        with self._lock:
+            self.records = [
+                x for x in self.records if not _is_same_run(x, record)
+            ]
+            self.records.append(record)
+            text = "".join(json.dumps(x) + "\n" for x in self.records)
+            files.atomic_write_text(self._path, text)
 
     def beside(self, run: Run) -> Iterator[Record]:
         """Yields the lines of runs of the same settings, of files beside."""
@@ -70,6 +77,11 @@ class Results:
             return None
         best = min(found, key=_what_is_left_to_learn)
         return best["learning_rate"]
+
+
+def _is_same_run(record: Record, other: Record) -> bool:
+    keys = ("run", "fingerprint")
+    return all(record[key] == other[key] for key in keys)
 
 
 def _what_is_left_to_learn(record: Record) -> float:

@@ -25,7 +25,9 @@ from electra_tf.analysis.representations import (
     anisotropy,
     cka,
     hidden_states,
+    layers,
     neighbours,
+    probe_findings,
     probes,
 )
 from electra_tf.analysis.representations import report as representation_report
@@ -33,13 +35,10 @@ from electra_tf.analysis.representations.hidden_states import (
     LayerReader,
     WordStates,
 )
+from electra_tf.analysis.representations.layers import MODEL, TWIN
+from electra_tf.analysis.representations.probe_findings import Hits
 from electra_tf.analysis.representations.probes import Probes
-from electra_tf.analysis.representations.report import (
-    MODEL,
-    TWIN,
-    Findings,
-    ProbeFindings,
-)
+from electra_tf.analysis.representations.report import Findings
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.util import optional_packages
 from electra_tf.util.errors import UserError
@@ -67,19 +66,7 @@ class _Measured(NamedTuple):
     num_words: int
     criteria: np.ndarray
     sample: WordStates
-    hits: Mapping[str, "_Hits"]
-
-
-class _Hits(NamedTuple):
-    """Which tags of test words are told right.
-
-    Attributes:
-      sentences: int [W], number of the sentence that a word is in.
-      is_right: bool [2 + S, W], as of `Probes.predict`.
-    """
-
-    sentences: np.ndarray
-    is_right: np.ndarray
+    hits: Mapping[str, Hits]
 
 
 def run(config: AnalysisConfig) -> Report:
@@ -113,7 +100,9 @@ def run(config: AnalysisConfig) -> Report:
         num_words=measured.num_words,
         num_left_out=sum(len(x.words) for x in tested) - measured.num_words,
         probes={
-            task: _probe_findings(sizes, probing[task], hits, config)
+            task: probe_findings.find(
+                hits, probing[task].num_learnt, probes.BASELINES, sizes, config
+            )
             for task, hits in measured.hits.items()
         },
         neighbours=near,
@@ -212,7 +201,7 @@ def _measure(
     random = np.random.default_rng(config.seed)
     criteria: list[np.ndarray] = []
     sample: list[WordStates] = []
-    hits: dict[str, list[_Hits]] = {task: [] for task in probing}
+    hits: dict[str, list[Hits]] = {task: [] for task in probing}
     num_words = 0
     for group in _groups(readers, sentences, config):
         criteria += _criteria(group, random)
@@ -227,7 +216,7 @@ def _measure(
             f"row. Received: {num_words}. Give more sentences."
         )
     joined = {
-        task: _Hits(*(np.concatenate(x, -1) for x in zip(*some, strict=True)))
+        task: Hits(*(np.concatenate(x, -1) for x in zip(*some, strict=True)))
         for task, some in hits.items()
     }
     return _Measured(
@@ -258,7 +247,7 @@ def _criteria(
 
 def _hits(
     group: WordStates, sentences: Sequence[Sentence], task: str, known: Probes
-) -> list[_Hits]:
+) -> list[Hits]:
     """Tells the tags of a group's words of a task; none if it has none."""
     chosen = np.array([sentences[i].task == task for i in group.sentences])
     if not chosen.any():
@@ -266,49 +255,16 @@ def _hits(
     part = group.select(chosen)
     words, tags = _tagged(sentences, part)
     found = known.predict(words, _layers(part))
-    return [_Hits(part.sentences, found == np.array(tags))]
-
-
-def _probe_findings(
-    sizes: Mapping[str, int], known: Probes, hits: _Hits, config: AnalysisConfig
-) -> ProbeFindings:
-    """Computes the accuracies of a task, and intervals over sentences."""
-    found = probes.accuracies(hits.is_right, hits.sentences, config)
-    count = len(probes.BASELINES)
-    differences: list[Interval] = []
-    if _are_alike(sizes):
-        own, other = np.split(hits.is_right[count:].astype(float), 2)
-        differences = probes.accuracies(own - other, hits.sentences, config)
-    return ProbeFindings(
-        num_learnt=known.num_learnt,
-        num_tested=len(hits.sentences),
-        baselines=dict(zip(probes.BASELINES, found, strict=False)),
-        accuracies={k: found[count:][x] for k, x in _places(sizes).items()},
-        differences=differences,
-    )
-
-
-def _are_alike(sizes: Mapping[str, int]) -> bool:
-    """Returns whether there is a twin, of as many layers."""
-    return TWIN in sizes and sizes[TWIN] == sizes[MODEL]
-
-
-def _places(sizes: Mapping[str, int]) -> dict[str, slice]:
-    """Returns the places of each network's layers among those of all."""
-    ends = np.cumsum([*sizes.values()])
-    return {
-        name: slice(end - sizes[name], end)
-        for name, end in zip(sizes, ends, strict=True)
-    }
+    return [Hits(part.sentences, found == np.array(tags))]
 
 
 def _similarities(
     sizes: Mapping[str, int], criteria: np.ndarray, config: AnalysisConfig
 ) -> dict[str, object]:
     """Computes CKA of all layers, and intervals where two are of a height."""
-    whole, places = cka.cka(criteria), _places(sizes)
+    whole, places = cka.cka(criteria), layers.places(sizes)
     pairs = itertools.combinations_with_replacement(places, 2)
-    same = range(sizes[MODEL]) if _are_alike(sizes) else ()
+    same = range(sizes[MODEL]) if layers.are_alike(sizes) else ()
     return {
         "cka": {f"{a}, {b}": whole[places[a], places[b]] for a, b in pairs},
         "same_layer_cka": [

@@ -3,40 +3,18 @@
 import dataclasses
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from electra_tf.analysis.reporting.reports import Report, Table
 from electra_tf.analysis.reporting.statistics import Interval
+from electra_tf.analysis.representations import layers, probe_findings
+from electra_tf.analysis.representations.layers import MODEL, TWIN
+from electra_tf.analysis.representations.probe_findings import ProbeFindings
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-MODEL, TWIN = "model", "twin"
-
-_COLOURS = {MODEL: "#1f5fa8", TWIN: "#c8553d"}
-_BASELINE = "#888888"
-_LAYER = "layer (0: embeddings)"
-
-
-class ProbeFindings(NamedTuple):
-    """How well tags are told.
-
-    Attributes:
-      num_learnt: words that probes learnt from.
-      num_tested: words that accuracies are of.
-      baselines: name -> accuracy without a network.
-      accuracies: network -> of each layer.
-      differences: of each layer, the model's accuracy less its twin's; empty
-        without a twin of as many layers.
-    """
-
-    num_learnt: int
-    num_tested: int
-    baselines: Mapping[str, Interval]
-    accuracies: Mapping[str, list[Interval]]
-    differences: list[Interval]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -75,7 +53,9 @@ def make(found: Findings) -> Report:
       found: by the analysis.
     """
     tables = [*_similarity_tables(found), _anisotropy_table(found)]
-    tables += [_probe_table(task, x) for task, x in found.probes.items()]
+    tables += [
+        probe_findings.table(task, x) for task, x in found.probes.items()
+    ]
     if found.neighbours:
         tables.append(_neighbour_table(found))
     return Report(
@@ -124,39 +104,7 @@ def _anisotropy_table(found: Findings) -> Table:
     return Table(
         "Anisotropy: mean cosine of words of different sentences, 95 % "
         "interval over sentences",
-        *_by_layer(columns),
-    )
-
-
-def _by_layer(
-    columns: Mapping[str, Sequence[Interval]],
-) -> tuple[list[str], list[list[str | float]]]:
-    """Returns a header, and a row a layer, "" where a network has none."""
-    header = ["layer"]
-    for name in columns:
-        header += [name, "low", "high"]
-    depth = max(map(len, columns.values()))
-    rows: list[list[str | float]] = [[str(layer)] for layer in range(depth)]
-    for values in columns.values():
-        blank = [("", "", "")] * (depth - len(values))
-        for row, cells in zip(rows, [*values, *blank], strict=True):
-            row += cells
-    return header, rows
-
-
-def _probe_table(task: str, found: ProbeFindings) -> Table:
-    columns = dict(found.accuracies)
-    if found.differences:
-        columns[f"{MODEL} less {TWIN}"] = found.differences
-    header, rows = _by_layer(columns)
-    blank = [""] * (len(header) - 4)
-    rows += [[name, *x, *blank] for name, x in found.baselines.items()]
-    return Table(
-        f"Linear probes, {task}: accuracy of {found.num_tested:,} words, "
-        f"learnt from {found.num_learnt:,}, 95 % interval over sentences; the "
-        "last two rows are baselines without a network",
-        header,
-        rows,
+        *layers.columns(columns),
     )
 
 
@@ -183,7 +131,10 @@ def _plots(found: Findings) -> Iterator[tuple[str, Callable[["Axes"], None]]]:
     yield "anisotropy", lambda axes: _draw_anisotropy(axes, found)
     for task, of_task in found.probes.items():
         key = f"probes_{task.replace(' ', '_')}"
-        yield key, functools.partial(_draw_probes, task=task, found=of_task)
+        yield (
+            key,
+            functools.partial(probe_findings.draw, task=task, found=of_task),
+        )
 
 
 def _draw_cka(axes: "Axes", found: Findings, names: str) -> None:
@@ -192,8 +143,8 @@ def _draw_cka(axes: "Axes", found: Findings, names: str) -> None:
     num_rows, num_columns = found.cka[names].shape
     axes.set(
         title="Linear CKA between layers",
-        xlabel=f"{second}, {_LAYER}",
-        ylabel=f"{first}, {_LAYER}",
+        xlabel=f"{second}, {layers.LABEL}",
+        ylabel=f"{first}, {layers.LABEL}",
         xticks=range(num_columns),
         yticks=range(num_rows),
     )
@@ -202,41 +153,11 @@ def _draw_cka(axes: "Axes", found: Findings, names: str) -> None:
 
 def _draw_anisotropy(axes: "Axes", found: Findings) -> None:
     for name in found.anisotropy:
-        _draw_line(axes, name, found.anisotropy[name])
+        layers.draw_line(axes, name, found.anisotropy[name])
         centred = f"{name}, mean-centred"
-        _draw_line(axes, name, found.anisotropy_centred[name], label=centred)
-    axes.set(title="Anisotropy by layer", ylabel="mean cosine of two words")
-    axes.set_xlabel(_LAYER)
-    axes.legend()
-
-
-def _draw_probes(axes: "Axes", task: str, found: ProbeFindings) -> None:
-    for name, accuracies in found.accuracies.items():
-        _draw_line(axes, name, accuracies)
-    styles = zip(found.baselines.items(), (":", "--"), strict=True)
-    for (name, accuracy), style in styles:
-        axes.axhline(
-            accuracy.value, color=_BASELINE, linestyle=style, label=name
+        layers.draw_line(
+            axes, name, found.anisotropy_centred[name], label=centred
         )
-    axes.set_title(f"Linear probes by layer: {task}")
-    axes.set_ylabel("accuracy")
-    axes.set_xlabel(_LAYER)
+    axes.set(title="Anisotropy by layer", ylabel="mean cosine of two words")
+    axes.set_xlabel(layers.LABEL)
     axes.legend()
-
-
-def _draw_line(
-    axes: "Axes", name: str, values: Sequence[Interval], label: str = ""
-) -> None:
-    """Draws a figure by layer, with its intervals."""
-    layers = range(len(values))
-    axes.plot(
-        layers,
-        [x.value for x in values],
-        color=_COLOURS[name],
-        linestyle="--" if label else "-",
-        marker="o",
-        label=label or name,
-    )
-    lows, highs = [x.low for x in values], [x.high for x in values]
-    axes.fill_between(layers, lows, highs, color=_COLOURS[name], alpha=0.2)
-    axes.set_xticks(layers)

@@ -1,0 +1,107 @@
+"""Sentences, and the same with one fault that a script has put there.
+
+    word swap   two neighbouring words exchanged
+    agreement   a form of to be, to have or to do of the other number
+
+A fault is of a sentence of 5 to 28 words, leaves the first one, by whose
+capital it would show, and is put between words of letters alone. That it is
+one is likely, not certain: "if I were" becomes "if I was".
+
+Source: Conneau et al., 2018, task BShift (word swaps; lengths).
+"""
+
+import itertools
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+Words = tuple[str, ...]
+
+_MIN_WORDS, _MAX_WORDS = 5, 28
+_NUMBERS = (("is", "are"), ("was", "were"), ("has", "have"), ("does", "do"))
+_OTHER_NUMBER = {
+    form: other
+    for pair in _NUMBERS
+    for form, other in itertools.permutations(pair)
+}
+
+
+class Pair(NamedTuple):
+    """A sentence, and what became of it.
+
+    Attributes:
+      sound: its words.
+      spoiled: the same words with a fault.
+    """
+
+    sound: Words
+    spoiled: Words
+
+
+Spoil = Callable[[Sequence[Words], np.random.Generator], list[Pair]]
+"""Pairs the sentences that have a place for a fault with what it makes; the
+place is chosen at random."""
+
+
+def swap_words(
+    sentences: Sequence[Words], random: np.random.Generator
+) -> list[Pair]:
+    """Exchanges two neighbouring words that differ."""
+    found = []
+    for words, places in _places(sentences, _is_swappable):
+        i = random.choice(places)
+        spoiled = (*words[:i], words[i + 1], words[i], *words[i + 2 :])
+        found.append(Pair(words, spoiled))
+    return found
+
+
+def break_agreement(
+    sentences: Sequence[Words], random: np.random.Generator
+) -> list[Pair]:
+    """Gives a verb the form of the other number.
+
+    Of the two forms of a verb as many are taken, so that none tells by itself
+    that it is wrong; what is over is left out.
+    """
+    found = []
+    of_form: dict[str, list[int]] = defaultdict(list)
+    for words, places in _places(sentences, _has_number):
+        i = random.choice(places)
+        of_form[words[i]].append(len(found))
+        spoiled = (*words[:i], _OTHER_NUMBER[words[i]], *words[i + 1 :])
+        found.append(Pair(words, spoiled))
+    kept: list[int] = []
+    for forms in _NUMBERS:
+        one, other = (of_form[form] for form in forms)
+        num_both = min(len(one), len(other))
+        kept += one[:num_both] + other[:num_both]
+    return [found[i] for i in sorted(kept)]
+
+
+FAULTS: Mapping[str, Spoil] = {
+    "word swap": swap_words,
+    "agreement": break_agreement,
+}
+
+
+def _places(
+    sentences: Sequence[Words], has_place: Callable[[str, str], bool]
+) -> Iterator[tuple[Words, list[int]]]:
+    """Yields sentences, and where a word and the next, if any, have a place."""
+    for words in sentences:
+        if _MIN_WORDS <= len(words) <= _MAX_WORDS:
+            both = enumerate(itertools.pairwise((*words, "")))
+            if places := [i for i, two in both if i and has_place(*two)]:
+                yield words, places
+
+
+def _is_swappable(word: str, following: str) -> bool:
+    are_words = word.isalpha() and following.isalpha()
+    return are_words and word.lower() != following.lower()
+
+
+def _has_number(word: str, following: str) -> bool:
+    del following
+    return word in _OTHER_NUMBER

@@ -1,0 +1,187 @@
+"""Acceptability: whether frozen states tell a sentence from a spoiled one.
+
+Each sentence is read as it is and with one fault (`spoiled_sentences`); the
+mean of its words' states stands for it. A linear probe a layer learns from the
+sentences of --dev which of the two it has, and is asked of those of --test.
+Layer 0 knows the words and hardly their order: what it tells of agreement is
+told by words that often stand together.
+
+A discriminator has learnt a task like this one; a masked language model not.
+"""
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from electra_tf.analysis import loaded_networks
+from electra_tf.analysis.examples import spoiled_sentences, tagged_sentences
+from electra_tf.analysis.examples.spoiled_sentences import FAULTS, Pair
+from electra_tf.analysis.reporting.reports import Report
+from electra_tf.analysis.representations import (
+    hidden_states,
+    probe_findings,
+    probes,
+)
+from electra_tf.analysis.representations.hidden_states import LayerReader
+from electra_tf.analysis.representations.layers import MODEL, TWIN
+from electra_tf.analysis.representations.probe_findings import (
+    Hits,
+    ProbeFindings,
+)
+from electra_tf.config.analysis import AnalysisConfig
+from electra_tf.util import optional_packages
+from electra_tf.util.errors import UserError
+
+MAX_LEARNT_PAIRS = 5_000
+"""Sentences that a probe learns from, at most, each in both forms."""
+
+_GROUP_SENTENCES = 128  # whose words' states are in memory at once
+_LABELS = ("sound", "spoiled")
+_BASELINES = ("always the same answer",)
+
+
+class _States(NamedTuple):
+    """Sentences as probes see them.
+
+    Attributes:
+      pairs: int [sentences], number of the pair that each is of.
+      labels: of each, one of `_LABELS`.
+      layers: float32 [sentences, H], of each layer of all networks.
+    """
+
+    pairs: np.ndarray
+    labels: np.ndarray
+    layers: Sequence[np.ndarray]
+
+
+def run(config: AnalysisConfig) -> Report:
+    """Asks the layers of a model, and of its twin, for spoiled sentences.
+
+    Args:
+      config: `model`, `twin`, `dev`, `test`, `max_examples` and how to read
+        are used.
+
+    Raises:
+      UserError: if a file or a checkpoint cannot be used, if no sentence has a
+        place for a fault, or without scikit-learn.
+    """
+    optional_packages.load("sklearn", "analysis")
+    splits = {split: _sentences(config, split) for split in ("dev", "test")}
+    faults = {name: _pairs(name, splits, config) for name in FAULTS}
+    paths = {MODEL: config.model, TWIN: config.twin}
+    networks = {
+        name: next(loaded_networks.load(path, config))
+        for name, path in paths.items()
+        if path
+    }
+    readers = [LayerReader(network) for network in networks.values()]
+    sizes = {k: len(x.encoder.blocks) + 1 for k, x in networks.items()}
+    found = {
+        name: _find(learnt, tested, readers, sizes, config)
+        for name, (learnt, tested) in faults.items()
+    }
+    return _report(found)
+
+
+def _sentences(
+    config: AnalysisConfig, split: str
+) -> list[spoiled_sentences.Words]:
+    """Reads the sentences of a split, in random order."""
+    found = tagged_sentences.read(config, split)
+    order = np.random.default_rng(config.seed).permutation(len(found))
+    return [found[i].words for i in order]
+
+
+def _pairs(
+    name: str,
+    splits: Mapping[str, Sequence[spoiled_sentences.Words]],
+    config: AnalysisConfig,
+) -> tuple[list[Pair], list[Pair]]:
+    """Puts a fault in the sentences to learn from, and in those to test."""
+    made = {}
+    for split, sentences in splits.items():
+        random = np.random.default_rng(config.seed)
+        made[split] = FAULTS[name](sentences, random)
+        if not made[split]:
+            raise UserError(
+                f"--{split} must have sentences with a place for a fault of "
+                f"{name}. Received: {len(sentences)} sentences without. Give "
+                "more."
+            )
+    return made["dev"][:MAX_LEARNT_PAIRS], made["test"]
+
+
+def _find(
+    learnt: Sequence[Pair],
+    tested: Sequence[Pair],
+    readers: Sequence[LayerReader],
+    sizes: Mapping[str, int],
+    config: AnalysisConfig,
+) -> ProbeFindings:
+    """Fits the probes of a fault and computes their accuracies."""
+    known, asked = (_read(pairs, readers, config) for pairs in (learnt, tested))
+    told = [
+        probes.fit_classifier(states, known.labels).predict(answering)
+        for states, answering in zip(known.layers, asked.layers, strict=True)
+    ]
+    same = np.full_like(asked.labels, _LABELS[0])
+    is_right = np.array([same, *told]) == asked.labels
+    hits = Hits(asked.pairs, is_right)
+    return probe_findings.find(
+        hits, len(known.labels), _BASELINES, sizes, config
+    )
+
+
+def _read(
+    pairs: Sequence[Pair],
+    readers: Sequence[LayerReader],
+    config: AnalysisConfig,
+) -> _States:
+    """Computes the states of both sentences of each pair."""
+    groups = hidden_states.read(
+        readers,
+        [words for pair in pairs for words in pair],
+        batch_size=config.batch_size,
+        group_size=_GROUP_SENTENCES,
+    )
+    numbers, layers = zip(*map(_means, groups), strict=True)
+    sentences = np.concatenate(numbers)
+    return _States(
+        sentences // len(_LABELS),
+        np.array(_LABELS)[sentences % len(_LABELS)],
+        [np.concatenate(parts) for parts in zip(*layers, strict=True)],
+    )
+
+
+def _means(
+    group: hidden_states.WordStates,
+) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Averages the states of the words of each sentence, [sentences, H]."""
+    numbers, starts = np.unique(group.sentences, return_index=True)
+    sizes = np.diff([*starts, len(group.sentences)])[:, None]
+    layers = [layer for network in group.states for layer in network]
+    sums = (np.add.reduceat(layer, starts) for layer in layers)
+    return numbers, [total / sizes for total in sums]
+
+
+def _report(found: Mapping[str, ProbeFindings]) -> Report:
+    return Report(
+        what="acceptability",
+        headline={
+            f"{name} accuracy, last layer": x.accuracies[MODEL][-1].value
+            for name, x in found.items()
+        },
+        results={"probes": found},
+        tables=[
+            probe_findings.table(name, x, items="sentences")
+            for name, x in found.items()
+        ],
+        plots={
+            f"probes_{name.replace(' ', '_')}": functools.partial(
+                probe_findings.draw, task=name, found=x
+            )
+            for name, x in found.items()
+        },
+    )

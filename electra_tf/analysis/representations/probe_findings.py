@@ -1,0 +1,131 @@
+"""Accuracies of linear probes by layer, with their table and plot.
+
+Letters in shapes: S layers with the embeddings, of all networks; W items that
+are told, words or sentences.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from electra_tf.analysis.reporting.reports import Table
+from electra_tf.analysis.reporting.statistics import Interval
+from electra_tf.analysis.representations import layers, probes
+from electra_tf.analysis.representations.layers import MODEL, TWIN
+from electra_tf.config.analysis import AnalysisConfig
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_BASELINE = "#888888"
+
+
+class Hits(NamedTuple):
+    """Which items are told right.
+
+    Attributes:
+      groups: int [W], of items that depend on one another, as the words of a
+        sentence; its number.
+      is_right: bool [baselines + S, W], those without a network first.
+    """
+
+    groups: np.ndarray
+    is_right: np.ndarray
+
+
+class ProbeFindings(NamedTuple):
+    """How well tags are told.
+
+    Attributes:
+      num_learnt: items that probes learnt from.
+      num_tested: items that accuracies are of.
+      baselines: name -> accuracy without a network.
+      accuracies: network -> of each layer.
+      differences: of each layer, the model's accuracy less its twin's; empty
+        without a twin of as many layers.
+    """
+
+    num_learnt: int
+    num_tested: int
+    baselines: Mapping[str, Interval]
+    accuracies: Mapping[str, list[Interval]]
+    differences: list[Interval]
+
+
+def find(
+    hits: Hits,
+    num_learnt: int,
+    baselines: Sequence[str],
+    sizes: Mapping[str, int],
+    config: AnalysisConfig,
+) -> ProbeFindings:
+    """Computes the accuracies of probes, and intervals over groups.
+
+    Args:
+      hits: of the test items.
+      num_learnt: items that the probes learnt from.
+      baselines: names of the first rows of `hits`.
+      sizes: network -> its layers with the embeddings; of the other rows.
+      config: of the bootstrap.
+    """
+    found = probes.accuracies(hits.is_right, hits.groups, config)
+    count = len(baselines)
+    differences: list[Interval] = []
+    if layers.are_alike(sizes):
+        own, other = np.split(hits.is_right[count:].astype(float), 2)
+        differences = probes.accuracies(own - other, hits.groups, config)
+    return ProbeFindings(
+        num_learnt=num_learnt,
+        num_tested=len(hits.groups),
+        baselines=dict(zip(baselines, found, strict=False)),
+        accuracies={
+            name: found[count:][rows]
+            for name, rows in layers.places(sizes).items()
+        },
+        differences=differences,
+    )
+
+
+def table(task: str, found: ProbeFindings, *, items: str = "words") -> Table:
+    """Makes the table of a task, a row for each layer and each baseline.
+
+    Args:
+      task: what is told.
+      found: of it.
+      items: what they are.
+    """
+    columns = dict(found.accuracies)
+    if found.differences:
+        columns[f"{MODEL} less {TWIN}"] = found.differences
+    header, rows = layers.columns(columns)
+    blank = [""] * (len(header) - 4)
+    rows += [[name, *x, *blank] for name, x in found.baselines.items()]
+    return Table(
+        f"Linear probes, {task}: accuracy of {found.num_tested:,} {items}, "
+        f"learnt from {found.num_learnt:,}, 95 % interval over sentences; "
+        f"without a network: {', '.join(found.baselines)}",
+        header,
+        rows,
+    )
+
+
+def draw(axes: "Axes", task: str, found: ProbeFindings) -> None:
+    """Draws the accuracies by layer, and a line for each baseline.
+
+    Args:
+      axes: to draw on.
+      task: what is told.
+      found: of it.
+    """
+    for name, accuracies in found.accuracies.items():
+        layers.draw_line(axes, name, accuracies)
+    styles = zip(found.baselines.items(), (":", "--"), strict=False)
+    for (name, accuracy), style in styles:
+        axes.axhline(
+            accuracy.value, color=_BASELINE, linestyle=style, label=name
+        )
+    axes.set_title(f"Linear probes by layer: {task}")
+    axes.set_ylabel("accuracy")
+    axes.set_xlabel(layers.LABEL)
+    axes.legend()

@@ -1,0 +1,106 @@
+"""Probes of spoiled sentences, on states where it is known what they tell."""
+
+import analysis_configs
+import numpy as np
+import pytest
+import tiny_networks
+
+from electra_tf.analysis.reporting import reports
+from electra_tf.analysis.representations import acceptability, hidden_states
+from electra_tf.util.errors import UserError
+
+
+def chunks(num_sentences, seed):
+    """Sentences of words in alphabetical order, half of them with a verb."""
+    random = np.random.default_rng(seed)
+    sentences = []
+    for i in range(num_sentences):
+        words = random.choice(list("bcdefg"), 5, replace=False)
+        form = ("is", "are", "x", "y")[i % 4]
+        sentences.append(["A", *sorted(words), form])
+    return "\n\n".join(
+        "\n".join(f"{word} NN B-NP" for word in words) for words in sentences
+    )
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    root = tmp_path_factory.mktemp("acceptability")
+    (root / "train.txt").write_text(chunks(200, 0))
+    (root / "test.txt").write_text(chunks(100, 1))
+    (root / "short.txt").write_text("a NN B-NP\nb NN B-NP\n")
+    tiny_networks.save(tiny_networks.discriminator(), root / "model")
+    return root
+
+
+def config(files, *, dev="train.txt", test="test.txt", **values):
+    return analysis_configs.config(
+        files / test,
+        what="acceptability",
+        model=str(files / "model"),
+        dev=(str(files / dev),) if dev else (),
+        **values,
+    )
+
+
+def order_states(readers, sentences, *, batch_size, group_size):
+    """States of two layers: noise, and whether a letter is after a later one.
+
+    Yields them in groups that cut pairs in two.
+    """
+    random = np.random.default_rng(len(sentences))
+    for first in range(0, len(sentences), 7):
+        group = sentences[first : first + 7]
+        numbers, places, falls = [], [], []
+        for number, words in enumerate(group, first):
+            for i, word in enumerate(words):
+                numbers.append(number)
+                places.append(i)
+                before = words[i - 1] if i else ""
+                falls.append(len(word) == len(before) == 1 and word < before)
+        noise = random.normal(size=(len(numbers), 3))
+        told = np.stack([falls, *np.zeros((2, len(numbers)))], axis=1)
+        yield hidden_states.WordStates(
+            np.array(numbers), np.array(places), [np.stack([noise, told])]
+        )
+
+
+def test_a_layer_tells_what_the_mean_of_its_states_holds(files, monkeypatch):
+    monkeypatch.setattr(hidden_states, "read", order_states)
+    found = acceptability.run(config(files)).results["probes"]
+    swaps, verbs = found["word swap"], found["agreement"]
+    assert (swaps.num_learnt, swaps.num_tested) == (400, 200)
+    assert (verbs.num_learnt, verbs.num_tested) == (200, 100)
+    noise, told = swaps.accuracies["model"]
+    # A verb that is exchanged, in a tenth of the sentences, is not seen.
+    assert 0.9 < told.value < 1
+    assert noise.low < 0.5 < noise.high
+    assert verbs.accuracies["model"][1].value == 0.5
+    assert swaps.baselines["always the same answer"].value == 0.5
+
+
+def test_a_twin_that_is_the_model_tells_the_same(files):
+    report = acceptability.run(config(files, twin=str(files / "model")))
+    for of_fault in report.results["probes"].values():
+        same = of_fault.accuracies
+        assert same["model"] == same["twin"] and len(same["model"]) == 3
+        assert all(x == (0, 0, 0) for x in of_fault.differences)
+    assert set(report.headline) == {
+        "word swap accuracy, last layer",
+        "agreement accuracy, last layer",
+    }
+    drawn = analysis_configs.draw(report)
+    assert set(drawn) == {"probes_word_swap", "probes_agreement"}
+    reports.plain(report.results)
+
+
+@pytest.mark.parametrize(
+    ("values", "problem"),
+    [
+        ({"test": "short.txt"}, "--test must have sentences with a place"),
+        ({"dev": ""}, "`dev` must name files"),
+    ],
+)
+def test_text_without_a_place_for_a_fault_is_refused(files, values, problem):
+    with pytest.raises(UserError, match=problem):
+        acceptability.run(config(files, **values))
