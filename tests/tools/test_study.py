@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import studies
 import study
+import study_results
 from tiny_study import TEXT
 
 from electra_tf.util import files
@@ -182,6 +183,26 @@ def test_run_of_a_study_beside_is_taken_over(
     assert len(trained.names) == 8 - taken
     expected = ["corrupted"] * 4 + ["mlm"] * 4
     assert sorted(record["arm"] for record in lines(config)) == expected
+
+
+def test_run_of_a_study_beside_is_a_trial_of_a_longer_one(config, trained):
+    study.main(config)
+    path = pathlib.Path(config.study)
+    longer = path.with_name("longer.toml")
+    text = path.read_text().replace("1e12", "4e12").replace("[0, 1]", "[0]")
+    longer.write_text("search_share = 0.25\n" + text)
+    trained.names.clear()
+    study.main(dataclasses.replace(config, study=str(longer)))
+    names = [name.rpartition("_")[0] for name in trained.names]
+    assert names == [
+        "longer_mlm_rate_0.001",
+        "longer_electra_rate_0.002",
+        "longer_mlm_0",
+        "longer_electra_0",
+    ]
+    results = config.results_path.with_name("longer.jsonl")
+    found = study_results.read_lines(results)
+    assert sum(record["is_trial"] for record in found) == 4
 
 
 def test_trained_runs_are_probed_along_the_curve(config, trained):

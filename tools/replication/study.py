@@ -156,7 +156,8 @@ def _take_over(
     for record in results.beside(run):
         is_of_text = record["vocabulary"] == _vocabulary(config)
         if is_of_text and _is_whole(record, wanted):
-            results.add({**record, "run": run.name, "arm": run.arm})
+            mine = {"run": run.name, "arm": run.arm, "is_trial": run.is_trial}
+            results.add({**record, **mine})
             console.say(f"{run.name}: {record['run']}, of the same settings.")
             return True
     return False
