@@ -1,10 +1,10 @@
 """Acceptability: whether frozen states tell a sentence from a spoiled one.
 
 Each sentence is read as it is and with one fault (`spoiled_sentences`); the
-mean of its words' states stands for it. A linear probe a layer learns from the
-sentences of --dev which of the two it has, and is asked of those of --test.
-Layer 0 knows the words and hardly their order: what it tells of agreement is
-told by words that often stand together.
+mean of its words' states stands for it. One that is longer than a row is left
+out, with its pair. A linear probe a layer learns from the sentences of --dev
+which of the two it has, and is asked of those of --test. Layer 0 knows words
+and places, and no context.
 
 A discriminator has learnt a task like this one; a masked language model not.
 """
@@ -65,7 +65,7 @@ def run(config: AnalysisConfig) -> Report:
 
     Raises:
       UserError: if a file or a checkpoint cannot be used, if no sentence has a
-        place for a fault, or without scikit-learn.
+        place for a fault or fits in a row, or without scikit-learn.
     """
     optional_packages.load("sklearn", "analysis")
     splits = {split: _sentences(config, split) for split in ("dev", "test")}
@@ -139,31 +139,48 @@ def _read(
     readers: Sequence[LayerReader],
     config: AnalysisConfig,
 ) -> _States:
-    """Computes the states of both sentences of each pair."""
+    """Computes the states of both sentences of the pairs that fit in a row."""
+    sentences = [words for pair in pairs for words in pair]
     groups = hidden_states.read(
         readers,
-        [words for pair in pairs for words in pair],
+        sentences,
         batch_size=config.batch_size,
         group_size=_GROUP_SENTENCES,
     )
-    numbers, layers = zip(*map(_means, groups), strict=True)
-    sentences = np.concatenate(numbers)
+    numbers, sizes, layers = zip(*map(_means, groups), strict=True)
+    number = np.concatenate(numbers)
+    is_whole = np.zeros(len(sentences), bool)
+    is_whole[number] = np.concatenate(sizes) == [
+        len(sentences[i]) for i in number
+    ]
+    kept = is_whole.reshape(-1, len(_LABELS)).all(1)[number // len(_LABELS)]
+    if not kept.any():
+        raise UserError(
+            "Sentences must fit in a row of every model. Received: none that "
+            f"does of {len(sentences):,}. Set a greater --max_seq_length."
+        )
     return _States(
-        sentences // len(_LABELS),
-        np.array(_LABELS)[sentences % len(_LABELS)],
-        [np.concatenate(parts) for parts in zip(*layers, strict=True)],
+        number[kept] // len(_LABELS),
+        np.array(_LABELS)[number[kept] % len(_LABELS)],
+        [np.concatenate(parts)[kept] for parts in zip(*layers, strict=True)],
     )
 
 
 def _means(
     group: hidden_states.WordStates,
-) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Averages the states of the words of each sentence, [sentences, H]."""
-    numbers, starts = np.unique(group.sentences, return_index=True)
-    sizes = np.diff([*starts, len(group.sentences)])[:, None]
+) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
+    """Averages the states of the words of each sentence, [sentences, H].
+
+    Returns:
+      Number of each sentence; how many of its words were read; the averages,
+      of each layer.
+    """
+    numbers, starts, sizes = np.unique(
+        group.sentences, return_index=True, return_counts=True
+    )
     layers = [layer for network in group.states for layer in network]
     sums = (np.add.reduceat(layer, starts) for layer in layers)
-    return numbers, [total / sizes for total in sums]
+    return numbers, sizes, [total / sizes[:, None] for total in sums]
 
 
 def _report(found: Mapping[str, ProbeFindings]) -> Report:

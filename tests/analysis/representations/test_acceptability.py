@@ -94,11 +94,25 @@ def test_a_twin_that_is_the_model_tells_the_same(files):
     reports.plain(report.results)
 
 
+def test_sentence_that_was_cut_is_left_out_with_its_pair(files, monkeypatch):
+    """As one whose exchanged words take more room."""
+
+    def cut_states(readers, sentences, **how):
+        for group in order_states(readers, sentences, **how):
+            yield group.select((group.sentences != 3) | (group.words < 6))
+
+    monkeypatch.setattr(hidden_states, "read", cut_states)
+    found = acceptability.run(config(files)).results["probes"]
+    assert found["word swap"].num_learnt == 398
+    assert found["word swap"].num_tested == 198
+
+
 @pytest.mark.parametrize(
     ("values", "problem"),
     [
         ({"test": "short.txt"}, "--test must have sentences with a place"),
         ({"dev": ""}, "`dev` must name files"),
+        ({"max_seq_length": 4}, "must fit in a row of every model"),
     ],
 )
 def test_text_without_a_place_for_a_fault_is_refused(files, values, problem):
