@@ -46,10 +46,11 @@ class Results:
     def add(self, record: Record) -> None:
         """Writes the line of a run; one of the same settings it replaces."""
         with self._lock:
-            self.records = [
-                x for x in self.records if not _is_same_run(x, record)
-            ]
-            self.records.append(record)
+            same = [_is_same_run(x, record) for x in self.records]
+            if any(same):
+                self.records[same.index(True)] = record
+            else:
+                self.records.append(record)
             text = "".join(json.dumps(x) + "\n" for x in self.records)
             files.atomic_write_text(self._path, text)
 
