@@ -30,7 +30,7 @@ _SAVED = {
     "TaggingLoss": f"{_MODELS}.tagger",
     "FittedDecay": f"{_MODELS}.fitting",
     "AdamWeightDecayOptimizer": "electra_tf.model.optimization",
-    "WarmupPolynomialDecay": "electra_tf.model.optimization",
+    "WarmupPolynomialDecay": "electra_tf.model.schedules",
 }
 """Classes that `.keras` files name: registered when they are asked for."""
 

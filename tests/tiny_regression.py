@@ -5,10 +5,8 @@ import types
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.model.optimization import (
-    AdamWeightDecayOptimizer,
-    WarmupPolynomialDecay,
-)
+from electra_tf.model.optimization import AdamWeightDecayOptimizer
+from electra_tf.model.schedules import WarmupPolynomialDecay
 from electra_tf.training import updates
 
 RATE, ROWS = 0.1, 8

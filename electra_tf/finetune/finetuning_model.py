@@ -10,7 +10,7 @@ import tensorflow as tf
 from electra_tf.configure_finetuning import FinetuningConfig
 from electra_tf.finetune.features import Batch, Features
 from electra_tf.finetune.head import Head
-from electra_tf.model import optimization, tensor_ops
+from electra_tf.model import optimization, schedules, tensor_ops
 from electra_tf.model.losses import LossTerm
 from electra_tf.model.modeling import BertModel, EncoderOutput
 from electra_tf.training.updates import Metrics, UpdatedModel
@@ -63,7 +63,7 @@ class FinetuningModel(UpdatedModel):
         config, sizes = self.config.optimizer, self.encoder.config
         rates = config.rates(sizes.hidden_size)
         optimizer = optimization.AdamWeightDecayOptimizer(
-            optimization.WarmupPolynomialDecay(
+            schedules.WarmupPolynomialDecay(
                 rates.learning_rate * self.learning_rate_factor,
                 self.num_train_steps,
                 self.num_train_steps * config.warmup_proportion,

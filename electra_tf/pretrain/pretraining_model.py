@@ -14,7 +14,7 @@ import keras
 import tensorflow as tf
 
 from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.model import layers, optimization, tensor_ops
+from electra_tf.model import layers, optimization, schedules, tensor_ops
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain import pretrain_helpers
 from electra_tf.pretrain.metrics import Loss, Prediction
@@ -234,7 +234,7 @@ class PretrainingModel(UpdatedModel):
           The schedule.
         """
         config = self.config.optimizer
-        return optimization.WarmupPolynomialDecay(
+        return schedules.WarmupPolynomialDecay(
             config.learning_rate,
             num_steps,
             config.num_warmup_steps,

@@ -8,10 +8,8 @@ import tensorflow as tf
 import tiny
 
 from electra_tf.model.losses import LossTerm
-from electra_tf.model.optimization import (
-    AdamWeightDecayOptimizer,
-    WarmupPolynomialDecay,
-)
+from electra_tf.model.optimization import AdamWeightDecayOptimizer
+from electra_tf.model.schedules import WarmupPolynomialDecay
 from electra_tf.training import training_utils, updates
 from electra_tf.training.finite_updates import FiniteUpdates
 from electra_tf.util.errors import NonFiniteLossError

@@ -8,7 +8,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from electra_tf.model.optimization import WarmupPolynomialDecay
+from electra_tf.model.schedules import WarmupPolynomialDecay
 from electra_tf.util.errors import ElectraWarning, UserError, shown
 
 

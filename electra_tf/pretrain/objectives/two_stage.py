@@ -27,7 +27,7 @@ import dataclasses
 import tensorflow as tf
 
 from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.model import optimization
+from electra_tf.model import schedules
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain.metrics import Loss, Prediction, discriminator_metrics
 from electra_tf.pretrain.objectives.electra import Electra
@@ -83,13 +83,13 @@ class TwoStage(Electra):
         num_steps = self.config.training.num_train_steps
         first = self.schedule(self.switch_step)
         second = self.schedule(num_steps - self.switch_step)
-        return optimization.TwoSchedules(first, second, self.switch_step)
+        return schedules.TwoSchedules(first, second, self.switch_step)
 
     def learning_rates(self) -> dict[str, float | Rate]:
         """Returns the stage of each variable, and its rate in it."""
         rates = super().learning_rates()
         return {
-            variable.path: optimization.Gate(
+            variable.path: schedules.Gate(
                 self.switch_step,
                 variable.path.startswith(_GENERATOR),
                 rate=rates.get(variable.path, 1.0),

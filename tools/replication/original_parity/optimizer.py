@@ -16,7 +16,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.model import optimization
+from electra_tf.model import optimization, schedules
 from original_parity.networks import relative
 
 Arrays = Mapping[str, np.ndarray]
@@ -79,7 +79,7 @@ def compare(directory: pathlib.Path, name: str) -> Result:
 class _Race(keras.optimizers.schedules.LearningRateSchedule):
     """A schedule read one step ahead, or not."""
 
-    def __init__(self, schedule: optimization.WarmupPolynomialDecay) -> None:
+    def __init__(self, schedule: schedules.WarmupPolynomialDecay) -> None:
         self.schedule = schedule
         self.ahead = 0
 
@@ -100,9 +100,9 @@ def _variables(arrays: Arrays) -> list[keras.Variable]:
     return made
 
 
-def _schedule(kwargs: Mapping) -> optimization.WarmupPolynomialDecay:
+def _schedule(kwargs: Mapping) -> schedules.WarmupPolynomialDecay:
     total = kwargs["num_train_steps"]
-    return optimization.WarmupPolynomialDecay(
+    return schedules.WarmupPolynomialDecay(
         kwargs["learning_rate"],
         total,
         max(
@@ -141,7 +141,7 @@ def _steps_ahead(
     arrays: Arrays,
     step: int,
     optimizer: optimization.AdamWeightDecayOptimizer,
-    schedule: optimization.WarmupPolynomialDecay,
+    schedule: schedules.WarmupPolynomialDecay,
 ) -> int:
     """Tells which of two rates the original used, by its largest change."""
     path = next(name for name in arrays if name.startswith("init/"))[5:]
