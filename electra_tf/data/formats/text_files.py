@@ -34,8 +34,12 @@ _LONG_HEADERS = (
     tarfile.SOLARIS_XHDTYPE,
 )
 
-# What tarfile raises for some headers instead of errors of its own.
-_BAD_HEADERS = (LookupError, OverflowError, RecursionError, ValueError)
+# What tarfile raises for some headers instead of errors of its own; and those
+# that it takes for the end of an archive, whatever follows.
+_BAD_HEADERS = (
+    *(LookupError, OverflowError, RecursionError, ValueError),
+    *(tarfile.InvalidHeaderError, tarfile.TruncatedHeaderError),
+)
 
 
 def read_file(
@@ -291,7 +295,9 @@ class _Header(tarfile.TarInfo):
         try:
             return super().fromtarfile(archive)
         except _BAD_HEADERS as error:
-            raise tarfile.ReadError(f"a bad header: {error}") from error
+            raise tarfile.ReadError(
+                f"a bad header at byte {archive.offset:,}: {error}"
+            ) from error
 
     def _proc_member(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
         # These are read as a whole, and what a compressed archive says of

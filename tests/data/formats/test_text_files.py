@@ -124,7 +124,10 @@ def header(kind, size, content=b""):
     ("content", "problem"),
     [
         (header(tarfile.XHDTYPE, 2**15 + 1), "a header of 32,769 bytes"),
-        (header(tarfile.GNUTYPE_LONGNAME, 3) * 2000, "a bad header: .*recurs"),
+        (
+            header(tarfile.GNUTYPE_LONGNAME, 3) * 2000,
+            "a bad header at byte 0: .*recurs",
+        ),
         (header(tarfile.XHDTYPE, 5004, b"9" * 5000 + b" a=b"), "a bad header"),
     ],
 )
@@ -132,6 +135,22 @@ def test_a_header_of_an_archive_is_bounded(tmp_path, content, problem):
     path = write(tmp_path / "a.tar", content)
     with pytest.raises(UserError, match=rf"a\.tar: {problem}"):
         read(path)
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda x: x[:1024] + b"?" + x[1025:], lambda x: x[:1200]]
+)
+def test_a_damaged_header_does_not_end_an_archive(tmp_path, damage):
+    """As tarfile, which keeps silent about the files behind it."""
+    content = tar([(name, b"text") for name in ("a.txt", "b.txt", "c.txt")])
+    path = write(tmp_path / "a.tar", damage(content))
+    with pytest.raises(UserError, match=r"a\.tar: a bad header at byte 1,024"):
+        read(path)
+
+
+def test_an_archive_need_not_have_an_end(tmp_path):
+    content = tar([("a.txt", b"text")])[:1024]
+    assert read(write(tmp_path / "a.tar", content))[0] == [["text"]]
 
 
 def test_unsafe_and_strange_members_are_left_out_and_counted(tmp_path):
