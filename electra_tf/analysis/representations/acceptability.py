@@ -1,10 +1,10 @@
-"""Acceptability: whether frozen states tell a sentence from a spoiled one.
+"""Acceptability: whether frozen states tell a sentence from a perturbed one.
 
-Each sentence is read as it is and with one fault (`spoiled_sentences`); the
-mean of its words' states stands for it. One that is longer than a row is left
-out, with its pair. A linear probe a layer learns from the sentences of --dev
-which of the two it has, and is asked of those of --test. Layer 0 knows words
-and places, and no context.
+Each sentence is read as it is and perturbed (`perturbed_sentences`); the mean
+of its words' states stands for it. One that is longer than a row is left out,
+with its pair. A linear probe a layer learns from the sentences of --dev which
+of the two it has, and is asked of those of --test. Layer 0 knows words and
+places, and no context.
 
 A discriminator has learnt a task like this one; a masked language model not.
 """
@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 
 from electra_tf.analysis import loaded_networks
-from electra_tf.analysis.examples import spoiled_sentences, tagged_sentences
-from electra_tf.analysis.examples.spoiled_sentences import FAULTS, Pair
+from electra_tf.analysis.examples import perturbed_sentences, tagged_sentences
+from electra_tf.analysis.examples.perturbed_sentences import PERTURBATIONS, Pair
 from electra_tf.analysis.reporting.reports import Report
 from electra_tf.analysis.representations import (
     hidden_states,
@@ -38,7 +38,7 @@ MAX_LEARNT_PAIRS = 5_000
 """Sentences that a probe learns from, at most, each in both forms."""
 
 _GROUP_SENTENCES = 128  # whose words' states are in memory at once
-_LABELS = ("sound", "spoiled")
+_LABELS = ("original", "perturbed")
 _BASELINES = ("always the same answer",)
 
 
@@ -57,7 +57,7 @@ class _States(NamedTuple):
 
 
 def run(config: AnalysisConfig) -> Report:
-    """Asks the layers of a model, and of its twin, for spoiled sentences.
+    """Asks the layers of a model, and of its twin, for perturbed sentences.
 
     Args:
       config: `model`, `twin`, `dev`, `test`, `max_examples` and how to read
@@ -65,11 +65,11 @@ def run(config: AnalysisConfig) -> Report:
 
     Raises:
       UserError: if a file or a checkpoint cannot be used, if no sentence has a
-        place for a fault or fits in a row, or without scikit-learn.
+        place for a change or fits in a row, or without scikit-learn.
     """
     optional_packages.load("sklearn", "analysis")
     splits = {split: _sentences(config, split) for split in ("dev", "test")}
-    faults = {name: _pairs(name, splits, config) for name in FAULTS}
+    pairs = {name: _pairs(name, splits, config) for name in PERTURBATIONS}
     paths = {MODEL: config.model, TWIN: config.twin}
     networks = {
         name: next(loaded_networks.load(path, config))
@@ -80,14 +80,14 @@ def run(config: AnalysisConfig) -> Report:
     sizes = {k: len(x.encoder.blocks) + 1 for k, x in networks.items()}
     found = {
         name: _find(learnt, tested, readers, sizes, config)
-        for name, (learnt, tested) in faults.items()
+        for name, (learnt, tested) in pairs.items()
     }
     return _report(found)
 
 
 def _sentences(
     config: AnalysisConfig, split: str
-) -> list[spoiled_sentences.Words]:
+) -> list[perturbed_sentences.Words]:
     """Reads the sentences of a split, in random order."""
     found = tagged_sentences.read(config, split)
     order = np.random.default_rng(config.seed).permutation(len(found))
@@ -96,19 +96,19 @@ def _sentences(
 
 def _pairs(
     name: str,
-    splits: Mapping[str, Sequence[spoiled_sentences.Words]],
+    splits: Mapping[str, Sequence[perturbed_sentences.Words]],
     config: AnalysisConfig,
 ) -> tuple[list[Pair], list[Pair]]:
-    """Puts a fault in the sentences to learn from, and in those to test."""
+    """Perturbs the sentences to learn from, and those to test."""
     made = {}
     for split, sentences in splits.items():
         random = np.random.default_rng(config.seed)
-        made[split] = FAULTS[name](sentences, random)
+        made[split] = PERTURBATIONS[name](sentences, random)
         if not made[split]:
             raise UserError(
-                f"--{split} must have sentences with a place for a fault of "
-                f"{name}. Received: {len(sentences)} sentences without. Give "
-                "more."
+                f"--{split} must have sentences with a place for a change of "
+                f"{name}. Received: {len(sentences)} sentences, none that has. "
+                "Give more."
             )
     return made["dev"][:MAX_LEARNT_PAIRS], made["test"]
 
@@ -120,7 +120,7 @@ def _find(
     sizes: Mapping[str, int],
     config: AnalysisConfig,
 ) -> ProbeFindings:
-    """Fits the probes of a fault and computes their accuracies."""
+    """Fits the probes of a perturbation and computes their accuracies."""
     known, asked = (_read(pairs, readers, config) for pairs in (learnt, tested))
     told = [
         probes.fit_classifier(states, known.labels).predict(answering)

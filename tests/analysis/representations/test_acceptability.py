@@ -1,4 +1,4 @@
-"""Probes of spoiled sentences, on states where it is known what they tell."""
+"""Probes of perturbed sentences, on states where it is known what they tell."""
 
 import analysis_configs
 import numpy as np
@@ -81,10 +81,10 @@ def test_a_layer_tells_what_the_mean_of_its_states_holds(files, monkeypatch):
 
 def test_a_twin_that_is_the_model_tells_the_same(files):
     report = acceptability.run(config(files, twin=str(files / "model")))
-    for of_fault in report.results["probes"].values():
-        same = of_fault.accuracies
+    for of_one in report.results["probes"].values():
+        same = of_one.accuracies
         assert same["model"] == same["twin"] and len(same["model"]) == 3
-        assert all(x == (0, 0, 0) for x in of_fault.differences)
+        assert all(x == (0, 0, 0) for x in of_one.differences)
     assert set(report.headline) == {
         "word swap accuracy, last layer",
         "agreement accuracy, last layer",
@@ -115,6 +115,6 @@ def test_sentence_that_was_cut_is_left_out_with_its_pair(files, monkeypatch):
         ({"max_seq_length": 4}, "must fit in a row of every model"),
     ],
 )
-def test_text_without_a_place_for_a_fault_is_refused(files, values, problem):
+def test_text_without_a_place_for_a_change_is_refused(files, values, problem):
     with pytest.raises(UserError, match=problem):
         acceptability.run(config(files, **values))

@@ -1,31 +1,31 @@
-"""Sentences with a fault: where it is put, and where not."""
+"""Perturbed sentences: what is changed, and what is left."""
 
 import collections
 
 import numpy as np
 import pytest
 
-from electra_tf.analysis.examples import spoiled_sentences
-from electra_tf.analysis.examples.spoiled_sentences import FAULTS
+from electra_tf.analysis.examples import perturbed_sentences
+from electra_tf.analysis.examples.perturbed_sentences import PERTURBATIONS
 
 TEXT = "We think that the old dog is in the park , they say"
 SENTENCE = tuple(TEXT.split())
 
 
 def changed(pair):
-    """Places at which a sentence and its spoiled form differ."""
-    both = zip(pair.sound, pair.spoiled, strict=True)
+    """Places at which a sentence and its perturbed form differ."""
+    both = zip(pair.original, pair.perturbed, strict=True)
     return [i for i, (word, other) in enumerate(both) if word != other]
 
 
 def test_neighbours_are_exchanged_and_the_first_word_and_marks_stay():
     random = np.random.default_rng(0)
     seen = collections.Counter()
-    for pair in spoiled_sentences.swap_words([SENTENCE] * 300, random):
+    for pair in perturbed_sentences.swap_words([SENTENCE] * 300, random):
         first, second = changed(pair)
         assert second == first + 1
-        assert pair.spoiled[first] == pair.sound[second]
-        assert pair.spoiled[second] == pair.sound[first]
+        assert pair.perturbed[first] == pair.original[second]
+        assert pair.perturbed[second] == pair.original[first]
         seen[first] += 1
     # "We" (0) stays, the comma (10) is no word.
     assert set(seen) == {1, 2, 3, 4, 5, 6, 7, 8, 11}
@@ -34,8 +34,8 @@ def test_neighbours_are_exchanged_and_the_first_word_and_marks_stay():
 def test_words_that_are_the_same_are_not_exchanged():
     random = np.random.default_rng(0)
     words = ("He", "said", "that", "That", ".")
-    pairs = spoiled_sentences.swap_words([words] * 20, random)
-    assert {pair.spoiled for pair in pairs} == {
+    pairs = perturbed_sentences.swap_words([words] * 20, random)
+    assert {pair.perturbed for pair in pairs} == {
         ("He", "that", "said", "That", ".")
     }
 
@@ -43,19 +43,19 @@ def test_words_that_are_the_same_are_not_exchanged():
 def test_a_verb_gets_the_other_number_and_no_form_tells_by_itself():
     random = np.random.default_rng(0)
     many = tuple("The old dogs are in the park".split())
-    pairs = spoiled_sentences.break_agreement(
+    pairs = perturbed_sentences.break_agreement(
         [SENTENCE, many, SENTENCE, SENTENCE, many], random
     )
-    assert [pair.sound for pair in pairs] == [SENTENCE, many, SENTENCE, many]
-    assert [pair.spoiled[6] for pair in pairs[::2]] == ["are", "are"]
-    assert [pair.spoiled[3] for pair in pairs[1::2]] == ["is", "is"]
+    assert [pair.original for pair in pairs] == [SENTENCE, many, SENTENCE, many]
+    assert [pair.perturbed[6] for pair in pairs[::2]] == ["are", "are"]
+    assert [pair.perturbed[3] for pair in pairs[1::2]] == ["is", "is"]
     assert all(len(changed(pair)) == 1 for pair in pairs)
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("name", PERTURBATIONS)
 @pytest.mark.parametrize(
     "words", [SENTENCE[4:8], SENTENCE * 3, ("Is", "1", "-", "2", "!")]
 )
-def test_sentence_without_a_place_is_left_out(fault, words):
+def test_sentence_without_a_place_is_left_out(name, words):
     """Too short, too long; no words but the first."""
-    assert FAULTS[fault]([words], np.random.default_rng(0)) == []
+    assert PERTURBATIONS[name]([words], np.random.default_rng(0)) == []

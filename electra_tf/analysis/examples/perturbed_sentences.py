@@ -1,11 +1,11 @@
-"""Sentences, and the same with one fault that a script has put there.
+"""Sentences, and the same perturbed: one change that makes them unacceptable.
 
     word swap   two neighbouring words exchanged
     agreement   a form of to be, to have or to do of the other number
 
-A fault is of a sentence of 5 to 28 words, leaves the first one, by whose
-capital it would show, and is put between words of letters alone. That it is
-one is likely, not certain: "if I were" becomes "if I was".
+A change is of a sentence of 5 to 28 words, leaves the first one, by whose
+capital it would show, and is of words of letters alone. That it makes a
+sentence unacceptable is likely, not certain: "if I were" becomes "if I was".
 
 Source: Conneau et al., 2018, task BShift (word swaps; lengths).
 """
@@ -32,16 +32,16 @@ class Pair(NamedTuple):
     """A sentence, and what became of it.
 
     Attributes:
-      sound: its words.
-      spoiled: the same words with a fault.
+      original: its words.
+      perturbed: the same with the change.
     """
 
-    sound: Words
-    spoiled: Words
+    original: Words
+    perturbed: Words
 
 
-Spoil = Callable[[Sequence[Words], np.random.Generator], list[Pair]]
-"""Pairs the sentences that have a place for a fault with what it makes; the
+Perturbation = Callable[[Sequence[Words], np.random.Generator], list[Pair]]
+"""Pairs the sentences that have a place for a change with what it makes; the
 place is chosen at random."""
 
 
@@ -52,8 +52,8 @@ def swap_words(
     found = []
     for words, places in _places(sentences, _is_swappable):
         i = random.choice(places)
-        spoiled = (*words[:i], words[i + 1], words[i], *words[i + 2 :])
-        found.append(Pair(words, spoiled))
+        perturbed = (*words[:i], words[i + 1], words[i], *words[i + 2 :])
+        found.append(Pair(words, perturbed))
     return found
 
 
@@ -70,8 +70,8 @@ def break_agreement(
     for words, places in _places(sentences, _has_number):
         i = random.choice(places)
         of_form[words[i]].append(len(found))
-        spoiled = (*words[:i], _OTHER_NUMBER[words[i]], *words[i + 1 :])
-        found.append(Pair(words, spoiled))
+        perturbed = (*words[:i], _OTHER_NUMBER[words[i]], *words[i + 1 :])
+        found.append(Pair(words, perturbed))
     kept: list[int] = []
     for forms in _NUMBERS:
         one, other = (of_form[form] for form in forms)
@@ -80,7 +80,7 @@ def break_agreement(
     return [found[i] for i in sorted(kept)]
 
 
-FAULTS: Mapping[str, Spoil] = {
+PERTURBATIONS: Mapping[str, Perturbation] = {
     "word swap": swap_words,
     "agreement": break_agreement,
 }
