@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from electra_tf.analysis import loaded_networks
 from electra_tf.analysis.examples import perturbed_sentences, tagged_sentences
 from electra_tf.analysis.examples.perturbed_sentences import PERTURBATIONS, Pair
 from electra_tf.analysis.reporting.reports import Report
@@ -25,7 +24,7 @@ from electra_tf.analysis.representations import (
     probes,
 )
 from electra_tf.analysis.representations.hidden_states import LayerReader
-from electra_tf.analysis.representations.layers import MODEL, TWIN
+from electra_tf.analysis.representations.layers import MODEL
 from electra_tf.analysis.representations.probe_findings import (
     Hits,
     ProbeFindings,
@@ -70,12 +69,7 @@ def run(config: AnalysisConfig) -> Report:
     optional_packages.load("sklearn", "analysis")
     splits = {split: _sentences(config, split) for split in ("dev", "test")}
     pairs = {name: _pairs(name, splits, config) for name in PERTURBATIONS}
-    paths = {MODEL: config.model, TWIN: config.twin}
-    networks = {
-        name: next(loaded_networks.load(path, config))
-        for name, path in paths.items()
-        if path
-    }
+    networks = hidden_states.load(config)
     readers = [LayerReader(network) for network in networks.values()]
     sizes = {k: len(x.encoder.blocks) + 1 for k, x in networks.items()}
     found = {

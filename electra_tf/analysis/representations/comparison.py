@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from electra_tf.analysis import loaded_networks
 from electra_tf.analysis.examples import tagged_sentences
 from electra_tf.analysis.examples.tagged_sentences import Sentence
 from electra_tf.analysis.reporting.reports import Report
@@ -35,7 +34,7 @@ from electra_tf.analysis.representations.hidden_states import (
     LayerReader,
     WordStates,
 )
-from electra_tf.analysis.representations.layers import MODEL, TWIN
+from electra_tf.analysis.representations.layers import MODEL
 from electra_tf.analysis.representations.probe_findings import Hits
 from electra_tf.analysis.representations.probes import Probes
 from electra_tf.analysis.representations.report import Findings
@@ -81,12 +80,7 @@ def run(config: AnalysisConfig) -> Report:
         that --test has not, or without scikit-learn where there is --dev.
     """
     learnt, tested = _sentences(config)
-    paths = {MODEL: config.model, TWIN: config.twin}
-    networks = {
-        name: next(loaded_networks.load(path, config))
-        for name, path in paths.items()
-        if path
-    }
+    networks = hidden_states.load(config)
     near = neighbours.of_words(networks, config.words)
     sizes = {k: len(x.encoder.blocks) + 1 for k, x in networks.items()}
     readers = [LayerReader(network) for network in networks.values()]

@@ -14,7 +14,9 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.analysis import batches
+from electra_tf.analysis import batches, loaded_networks
+from electra_tf.analysis.representations.layers import MODEL, TWIN
+from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.model.networks import EncoderWithHead
 
 _IDS = tf.TensorSpec([None, None], tf.int32)
@@ -52,6 +54,26 @@ def join(groups: Sequence[WordStates]) -> WordStates:
         np.concatenate(words),
         [np.concatenate(x, axis=1) for x in zip(*states, strict=True)],
     )
+
+
+def load(config: AnalysisConfig) -> dict[str, EncoderWithHead]:
+    """Loads the main network of a model, and of its twin if there is one.
+
+    Args:
+      config: `model`, `twin` and how to read are used.
+
+    Returns:
+      `MODEL`, and `TWIN` -> network.
+
+    Raises:
+      UserError: if a checkpoint cannot be used.
+    """
+    paths = {MODEL: config.model, TWIN: config.twin}
+    return {
+        name: next(loaded_networks.load(path, config))
+        for name, path in paths.items()
+        if path
+    }
 
 
 class LayerReader:
