@@ -198,7 +198,6 @@ def _server(config: SoakConfig, directory: pathlib.Path) -> Watched:
         directory=str(directory),
         sizes={},
         threads=os.cpu_count(),
-        is_batched=False,
     )
     peer = serving_peers.kserve(setting)
     try:

@@ -13,11 +13,11 @@ a signature. GET /v2/health/ready tells whether it can be asked.
 Source: https://github.com/kserve/open-inference-protocol
 """
 
+import asyncio
 import struct
 from typing import Any
 
 from electra_tf.serving import rest
-from electra_tf.serving.batching import Batcher
 from electra_tf.serving.rest import TextServer
 from electra_tf.util.errors import UserError
 
@@ -38,13 +38,12 @@ class KServeModel(kserve.Model):
     Args:
       name: of the model in addresses.
       directory: of the SavedModel.
-      batch_size: texts of requests that are answered together; see `serve`.
     """
 
-    def __init__(self, name: str, directory: str, batch_size: int = 1) -> None:
+    def __init__(self, name: str, directory: str) -> None:
         super().__init__(name)
         self._server = TextServer(directory)
-        self._batcher = Batcher(self._server.rows, batch_size)
+        self._one_at_a_time = asyncio.Lock()
         self.ready = True
 
     async def predict(
@@ -62,7 +61,8 @@ class KServeModel(kserve.Model):
             )
         except UserError as error:
             raise kserve.errors.InvalidInput(str(error)) from error
-        rows = await self._batcher.answer(*request)
+        async with self._one_at_a_time:  # others wait, the loop does not
+            rows = await asyncio.to_thread(self._server.rows, *request)
         if is_of_tensors:
             return _response(payload, rows)
         return rest.as_json(rows)
@@ -74,7 +74,6 @@ def serve(
     name: str = "electra",
     port: int = 8080,
     grpc_port: int | None = None,
-    batch_size: int = 1,
 ) -> None:
     """Serves a SavedModel until the process is stopped.
 
@@ -83,13 +82,11 @@ def serve(
       name: of the model in addresses.
       port: of HTTP.
       grpc_port: of gRPC; None for HTTP alone.
-      batch_size: texts of waiting requests that are answered together; 1 for
-        each request by itself, which is faster on CPUs.
     """
     server = kserve.ModelServer(
         http_port=port, enable_grpc=grpc_port is not None, grpc_port=grpc_port
     )
-    server.start([KServeModel(name, directory, batch_size)])
+    server.start([KServeModel(name, directory)])
 
 
 def _parsed(request: kserve.InferRequest) -> dict[str, Any]:

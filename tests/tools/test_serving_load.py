@@ -1,9 +1,7 @@
 """A served model under load: who is asked, what is counted, what is refused."""
 
-import dataclasses
 import json
 import pathlib
-import threading
 import time
 
 import numpy as np
@@ -30,10 +28,9 @@ class _Worker:
         assert len(self.vocabulary) == setting.sizes["vocab_size"]
         self.peer, self.pid, self.turn = peer, 1, 0
         self.versions = {peer: environment}
-        self.speed = 2 if setting.is_batched else 1
 
     def load(self, num_clients, seconds):
-        first = LATENCIES[self.peer] / self.speed
+        first = LATENCIES[self.peer]
         self.turn += 1
         latencies = [first * (i + 1) for i in range(4)]
         return {"latencies": latencies, "seconds": first * self.turn}
@@ -66,8 +63,8 @@ def test_percentiles_are_of_all_requests_and_rates_turn_by_turn(
 ):
     report, text = _run(monkeypatch, capsys, clients=(1, 8))
     assert list(report["load"]) == ["1", "8"]
-    assert len(report["load"]["8"]) == 8  # four peers, two modes
-    figures = report["load"]["1"]["kserve-alone"]
+    assert len(report["load"]["8"]) == 4
+    figures = report["load"]["1"]["kserve"]
     # 0.2, 0.4, 0.6 and 0.8 s, in each of three turns.
     sample = np.sort(np.tile([200.0, 400.0, 600.0, 800.0], 3))
     assert figures["requests"] == 12
@@ -93,12 +90,9 @@ def test_ours_are_compared_with_the_fastest_rival(monkeypatch, capsys):
         for name, found in load.items()
         if "rate_over_fastest_rival" in found
     }
-    # ONNX Runtime's answers to what waits together, 0.025 s.
-    assert ratios == {
-        "kserve-alone": pytest.approx(0.025 / 0.2),
-        "kserve-together": pytest.approx(0.025 / 0.1),
-        "saved_model-alone": pytest.approx(0.025 / 0.1),
-        "saved_model-together": pytest.approx(0.025 / 0.05),
+    assert ratios == {  # to ONNX Runtime's
+        "kserve": pytest.approx(0.05 / 0.2),
+        "saved_model": pytest.approx(0.05 / 0.1),
     }
     report, _ = _run(monkeypatch, capsys, clients=(1,), peers=("kserve",))
     assert "rate_over_fastest_rival" not in str(report)
@@ -113,7 +107,7 @@ def test_ours_are_compared_with_the_fastest_rival(monkeypatch, capsys):
     ],
 )
 def test_other_probabilities_are_refused(monkeypatch, capsys, found):
-    with pytest.raises(UserError, match="from torch-alone"):
+    with pytest.raises(UserError, match="from torch"):
         _run(monkeypatch, capsys, {"torch": found})
 
 
@@ -129,7 +123,6 @@ def test_a_small_difference_is_told(monkeypatch, capsys):
         ({"clients": (0,)}, "`clients` must be numbers from 1"),
         ({"clients": ()}, "`clients` must be numbers from 1"),
         ({"peers": ("jax",)}, "`peers` must be some of kserve"),
-        ({"modes": ()}, "`modes` must be some of alone, together"),
         ({"seconds": 0.0}, "`seconds` must be above 0"),
         ({"busy_limit": 2.0}, "`busy_limit` must be from 0 to 1"),
     ],
@@ -164,27 +157,6 @@ def test_clients_ask_at_once_and_each_waits_for_its_answer():
     assert len(once["latencies"]) == 3
 
 
-def test_in_process_clients_wait_together_only_if_asked_to():
-    sizes, lock = [], threading.Lock()
-
-    def answer(texts):
-        with lock:
-            sizes.append(len(texts))
-        time.sleep(0.01)
-        return [np.full(len(text), 0.5) for text in texts]
-
-    setting = serving_peers.Setting(
-        directory="", sizes={}, threads=1, is_batched=False
-    )
-    for is_batched in (False, True):
-        sizes.clear()
-        made = dataclasses.replace(setting, is_batched=is_batched)
-        peer = serving_peers._in_process(made, {}, answer)
-        assert list(peer.connect()("abc")) == [0.5] * 3
-        serving_peers.load(peer.connect, ["a", "bc"], 8, 0.05)
-        assert (max(sizes) > 1) is is_batched
-
-
 @pytest.mark.huggingface
 def test_ours_and_hugging_faces_answer_alike(monkeypatch, capsys):
     pytest.importorskip("torch")
@@ -194,7 +166,6 @@ def test_ours_and_hugging_faces_answer_alike(monkeypatch, capsys):
     serving_load.main(
         serving_load.BenchmarkConfig(
             peers=("saved_model", "torch"),
-            modes=("together",),
             clients=(1, 4),
             turns=1,
             seconds=0.2,
@@ -208,5 +179,5 @@ def test_ours_and_hugging_faces_answer_alike(monkeypatch, capsys):
     assert report["torch"] and report["tensorflow"]
     assert report["largest_difference"] < 1e-3
     for found in report["load"].values():
-        assert set(found) == {"saved_model-together", "torch-together"}
+        assert set(found) == {"saved_model", "torch"}
         assert all(x["requests"] >= 1 for x in found.values())

@@ -7,9 +7,8 @@ Clients ask at once, each one text after the other, for P(replaced) of its
 tokens: paragraphs of the installed documentation, with a vocabulary learnt from
 it, and one discriminator of random weights. It is asked behind KServe's server,
 over HTTP; and in process as our SavedModel of texts, as Hugging Face's in
-PyTorch and as ONNX Runtime's, these with the fast tokenizer. Each has requests
-answered as they come, `alone`, and those that wait `together`, by the same code
-for all (`electra_tf.serving.batching`). `serving_peers.py` says who they are.
+PyTorch and as ONNX Runtime's, these with the fast tokenizer.
+`serving_peers.py` says who they are.
 
 Each is a process of its own, clients included, with as many threads that
 compute and the Python of its environment (without --environments the one that
@@ -50,7 +49,6 @@ PEERS = {
     "onnx": "onnx",
 }
 """Who is asked -> the environment, see `environments.py`."""
-MODES = ("alone", "together")
 _OURS = ("kserve", "saved_model")
 _WORKER = pathlib.Path(serving_peers.__file__)
 _LARGEST_DIFFERENCE = 1e-3
@@ -71,9 +69,6 @@ class BenchmarkConfig:
     peers: tuple[str, ...] = tuple(PEERS)
     """Who is asked: kserve, saved_model, torch and onnx."""
 
-    modes: tuple[str, ...] = MODES
-    """Requests are answered alone, or those that wait together."""
-
     environments: str = ""
     """Directory that `environments.py` made; by default all peers run in the
     environment of this command."""
@@ -83,7 +78,7 @@ class BenchmarkConfig:
     all of it."""
 
     turns: int = 5
-    """Turns of each peer and mode, for each number of clients."""
+    """Turns of each peer, for each number of clients."""
 
     seconds: float = 3.0
     """Of a turn; a client that waits then for an answer waits on."""
@@ -110,13 +105,12 @@ class BenchmarkConfig:
         require(self, "clients", "numbers from 1", lambda x: x and min(x) >= 1)
         require_choices(self)
         machine.check_busy_limit(self)
-        for name, choices in (("peers", PEERS), ("modes", MODES)):
-            require(
-                self,
-                name,
-                f"some of {', '.join(choices)}",
-                lambda given, known=choices: given and set(given) <= set(known),
-            )
+        require(
+            self,
+            "peers",
+            f"some of {', '.join(PEERS)}",
+            lambda given: given and set(given) <= set(PEERS),
+        )
 
 
 class Worker(workers.Worker):
@@ -192,7 +186,6 @@ def prepare(config: BenchmarkConfig, directory: str) -> serving_peers.Setting:
         directory=directory,
         sizes=sizes,
         threads=config.threads,
-        is_batched=False,
     )
     for peer, environment in _files(config):
         Worker(peer, environment, setting, config.environments).close()
@@ -241,12 +234,9 @@ def _files(config: BenchmarkConfig) -> Iterator[tuple[str, str]]:
 def _start(
     config: BenchmarkConfig, setting: serving_peers.Setting
 ) -> Iterator[tuple[str, Worker]]:
-    """Yields a worker for each peer and mode, with its name."""
+    """Yields a worker for each peer, with its name."""
     for peer in config.peers:
-        for mode in config.modes:
-            made = dataclasses.replace(setting, is_batched=mode == "together")
-            place = config.environments
-            yield f"{peer}-{mode}", Worker(peer, PEERS[peer], made, place)
+        yield peer, Worker(peer, PEERS[peer], setting, config.environments)
 
 
 def _compare(asked: Mapping[str, Worker]) -> dict[str, Any]:
@@ -308,7 +298,7 @@ def summary(turns: Mapping[str, Sequence[Load]]) -> dict[str, Any]:
     """Returns the figures of peers.
 
     Args:
-      turns: name, as "kserve-alone" -> its turns.
+      turns: name, as "kserve" -> its turns.
 
     Returns:
       Name -> "p50_ms" and "p99_ms" of the requests of all turns, how many
@@ -341,7 +331,7 @@ def summary(turns: Mapping[str, Sequence[Load]]) -> dict[str, Any]:
 
 
 def table(load: Mapping[str, Mapping[str, Any]]) -> str:
-    """Returns a table in Markdown, a line for each peer and mode.
+    """Returns a table in Markdown, a line for each peer.
 
     Args:
       load: number of clients -> name -> its figures.

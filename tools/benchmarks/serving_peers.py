@@ -13,7 +13,6 @@ Only electra_tf's own peers import more of it than what needs no package.
 """
 
 import argparse
-import asyncio
 import dataclasses
 import http.client
 import itertools
@@ -33,10 +32,7 @@ import inference_peers
 import numpy as np
 from peers import answer_requests
 
-from electra_tf.serving.batching import Batcher
-
 MAX_TOKENS = 512
-BATCH_SIZE = 64
 TEXTS = "texts.json"
 SAVED_MODEL = "exported/discriminator/text/1"
 _SECONDS_TO_START = 120.0
@@ -57,13 +53,11 @@ class Setting:
       directory: of the texts, the vocabulary and the networks.
       sizes: fields of Hugging Face's `ElectraConfig`.
       threads: that compute.
-      is_batched: whether requests that wait are answered together.
     """
 
     directory: str
     sizes: dict[str, int]
     threads: int
-    is_batched: bool
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,7 +109,7 @@ def saved_model(setting: Setting) -> Peer:
         probabilities = found["probability_replaced"].numpy()
         return _unpadded(probabilities, found["input_mask"].numpy())
 
-    return _in_process(setting, {"tensorflow": tf.__version__}, answer)
+    return _in_process({"tensorflow": tf.__version__}, answer)
 
 
 def torch(setting: Setting) -> Peer:
@@ -139,7 +133,7 @@ def torch(setting: Setting) -> Peer:
         "torch": torch.__version__,
         "transformers": transformers.__version__,
     }
-    return _in_process(setting, versions, answer)
+    return _in_process(versions, answer)
 
 
 def onnx(setting: Setting) -> Peer:
@@ -156,7 +150,7 @@ def onnx(setting: Setting) -> Peer:
         return _unpadded(probabilities, mask)
 
     versions = {"onnxruntime": onnxruntime.__version__}
-    return _in_process(setting, versions, answer)
+    return _in_process(versions, answer)
 
 
 def torch_files(setting: Setting) -> Peer:
@@ -244,22 +238,9 @@ def load(
     }
 
 
-def _in_process(
-    setting: Setting, versions: dict[str, str], answer: Answer
-) -> Peer:
+def _in_process(versions: dict[str, str], answer: Answer) -> Peer:
     """Makes a peer whose clients are threads of this process."""
-    if not setting.is_batched:
-        return Peer(versions, lambda: lambda text: answer([text])[0])
-    loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, daemon=True).start()
-    batcher = Batcher(lambda _, texts: answer(texts), BATCH_SIZE)
-
-    def ask(text: str) -> np.ndarray:
-        waiting = batcher.answer("", [text])
-        (found,) = asyncio.run_coroutine_threadsafe(waiting, loop).result()
-        return found
-
-    return Peer(versions, lambda: ask)
+    return Peer(versions, lambda: lambda text: answer([text])[0])
 
 
 def _unpadded(rows: np.ndarray, mask: np.ndarray) -> list[np.ndarray]:
@@ -316,16 +297,15 @@ def _http_client(port: int) -> Ask:
 def _start_server(setting: Setting, port: int) -> subprocess.Popen:
     """Starts a server and waits until it can be asked."""
     path = str(pathlib.Path(setting.directory, SAVED_MODEL))
-    batch_size = BATCH_SIZE if setting.is_batched else 1
     code = (
-        "from electra_tf.serving import kserve_model; kserve_model.serve("
-        f"{path!r}, port={port}, batch_size={batch_size})"
+        "from electra_tf.serving import kserve_model; "
+        f"kserve_model.serve({path!r}, port={port})"
     )
     threads = {
         f"TF_NUM_{kind}OP_THREADS": str(setting.threads)
         for kind in ("INTRA", "INTER")
     }
-    log = pathlib.Path(setting.directory, f"kserve_{batch_size}.log")
+    log = pathlib.Path(setting.directory, "kserve.log")
     with log.open("w") as output:
         process = subprocess.Popen(
             [sys.executable, "-c", code],
