@@ -294,6 +294,7 @@ def together(data_dir):
     return finetuning_run.run(config), data_dir / "models" / "tiny"
 
 
+@pytest.mark.slow
 def test_two_tasks_are_learnt_together(together):
     whole, model_dir = together
     assert whole["main_metrics"] == {"sst": "accuracy", "pos": "accuracy"}
@@ -309,6 +310,7 @@ def test_two_tasks_are_learnt_together(together):
     assert evaluations[-1]["step"] == trial["num_steps"] == (48 + 30) * 8 // 8
 
 
+@pytest.mark.slow
 def test_each_of_two_tasks_has_its_table_answers_and_head(together):
     _, model_dir = together
     text = (model_dir / "results/sst+pos_results.txt").read_text("utf-8")
@@ -328,6 +330,7 @@ def test_each_of_two_tasks_has_its_table_answers_and_head(together):
     assert read.architecture.tasks == heads and read.labels == ()
 
 
+@pytest.mark.slow
 def test_test_rows_are_scored_where_the_right_answers_are_known(together):
     whole, model_dir = together
     (trial,) = whole["trials"]
@@ -505,6 +508,7 @@ def test_a_failed_trial_is_restarted_and_counted(tmp_path):
     assert names == ["sst_model_1", "sst_model_1_restart_1"]
 
 
+@pytest.mark.slow
 def test_training_stops_where_nothing_gets_better(tmp_path):
     config = _config(
         _fresh(tmp_path),
@@ -522,6 +526,7 @@ def test_training_stops_where_nothing_gets_better(tmp_path):
     assert trial["step"] == best["step"]
 
 
+@pytest.mark.slow
 def test_a_trial_without_metrics_gets_them_later(tmp_path, monkeypatch):
     leaves = {"num_train_epochs": 2.0, "checkpoint": "last"}
     data_dir = _fresh(tmp_path)

@@ -288,10 +288,8 @@ def test_a_data_set_and_a_saved_model_hold_it(tmp_path):
     assert loaded.tokenize(tf.constant(TEXTS)).to_list() == expected
 
 
-@pytest.mark.parametrize(
-    "locale",
-    ["tr_TR.UTF-8", pytest.param("lt_LT.UTF-8", marks=pytest.mark.slow)],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("locale", ["tr_TR.UTF-8", "lt_LT.UTF-8"])
 def test_the_locale_changes_nothing(locale):
     program = """if True:
         import tensorflow as tf

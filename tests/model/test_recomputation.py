@@ -99,6 +99,7 @@ def test_blocks_are_in_the_graph_twice_in_training_and_once_without_keys():
     assert extra == [6 * CONFIG.num_hidden_layers, 0]
 
 
+@pytest.mark.slow
 def test_xla_computes_both_times_too():
     plain, again = (_encoder("plain", recompute=on) for on in (False, True))
 

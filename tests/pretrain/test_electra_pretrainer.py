@@ -72,6 +72,7 @@ def test_the_history_is_of_the_epoch_and_of_the_held_out_rows(looped, fitted):
     assert fitted.evaluate(_dataset(2)) == expected
 
 
+@pytest.mark.slow
 def test_two_replicas_learn_the_same(fitted):
     with tiny.replicas(2).scope():
         mirrored = _make()

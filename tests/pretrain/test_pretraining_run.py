@@ -80,9 +80,8 @@ def test_lengths_are_logged_and_blocks_end_at_the_border(
         assert manifest["length_buckets"] == [16] * (length == 32)
 
 
-@pytest.mark.parametrize(
-    "stops", [(BORDER,), pytest.param((5, 15), marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("stops", [(BORDER,), (5, 15)])
 def test_a_run_stopped_around_the_border_ends_with_the_same_bits(
     data_dir, uninterrupted, stops
 ):

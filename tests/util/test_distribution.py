@@ -118,6 +118,7 @@ print(states)
 """
 
 
+@pytest.mark.slow
 def test_arithmetic_is_tensorflows_own_unless_asked_for():
     ended = subprocess.run(
         [sys.executable, "-c", _ARITHMETIC],

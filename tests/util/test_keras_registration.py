@@ -45,9 +45,8 @@ def directory(tmp_path_factory):
     return path
 
 
-@pytest.mark.parametrize(
-    "first", ["", pytest.param("import tensorflow", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("first", ["", "import tensorflow"])
 def test_models_are_loaded_where_the_package_is_imported(first, directory):
     done = subprocess.run(
         [sys.executable, "-c", LOAD.format(first=first), str(directory)],

@@ -73,11 +73,12 @@ def test_what_is_frozen_keeps_its_bits(is_copied):
         assert np.any(end[path] != after[path]), path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "stops",
     [
         pytest.param([10], id="between the stages"),
-        pytest.param([4, 13], id="in each stage", marks=pytest.mark.slow),
+        pytest.param([4, 13], id="in each stage"),
     ],
 )
 def test_a_resumed_run_ends_with_the_same_bits(stops):
