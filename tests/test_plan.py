@@ -52,10 +52,10 @@ def test_the_file_is_a_configuration_of_the_chosen_size(
     _plan("--hours=8", "--corpus=a.txt,b.txt", f"--output={path}")
     config, text = _read(path), path.read_text()
     shape = config.model.discriminator(4096)
-    assert (shape.num_hidden_layers, shape.hidden_size) == (4, 128)
+    assert (shape.num_hidden_layers, shape.hidden_size) == (4, 256)
     assert config.corpus.corpus == ("a.txt", "b.txt")
     assert config.corpus.is_packed
-    assert config.run.model_dir == "data/plan_4x128/models/electra_4x128"
+    assert config.run.model_dir == "data/plan_4x256/models/electra_4x256"
     said = capsys.readouterr().out
     assert said.count("<- chosen") == 1
     assert f"--flagfile={path}" in said and f"--flagfile={path}" in text
@@ -72,8 +72,9 @@ def test_what_is_chosen_is_measured(asked, capsys):
     _plan("--hours=8", "--corpus=demo")
     text, *updates = asked
     assert text.corpus.corpus == ("demo",)
-    layers = [x.model.discriminator(1).num_hidden_layers for x in updates]
-    assert layers == [2, 4]
+    shapes = [x.model.discriminator(1) for x in updates]
+    sizes = [(x.num_hidden_layers, x.hidden_size) for x in shapes]
+    assert sizes == [(2, 128), (2, 256), (4, 256)]
     assert all(len(x.phases) == 1 for x in updates)
     predicted = re.search(r"Predicted: ([\d,]+) s", capsys.readouterr().out)[1]
     assert 28_799 <= int(predicted.replace(",", "")) <= 28_800
@@ -84,7 +85,7 @@ def test_flags_of_the_text_go_into_the_plan(asked, tmp_path):
     given = ("--packing=carry", "--nodo_lower_case", "--length_buckets=32,64")
     _plan(
         "--hours=1",
-        "--size=2x128",
+        "--size=mini",
         "--corpus=demo",
         "--precision=bfloat16",
         f"--data_dir={tmp_path}",

@@ -224,10 +224,6 @@ def flags_of(candidate: Candidate, given: Flags) -> dict[str, Any]:
         "iterations_per_loop": _steps_in(_SECONDS_BETWEEN_LOGS, candidate),
         "save_checkpoints_steps": save_every,
     }
-    if rung.flags.get("generator_sharing") == "all":
-        # The generator alone first, in the shares of configs/demo_hour.cfg.
-        flags["disc_weight_start_step"] = steps // 20
-        flags["disc_weight_end_step"] = steps // 8
     if candidate.num_pieces > 1:
         flags["gradient_accumulation_steps"] = candidate.num_pieces
     return flags

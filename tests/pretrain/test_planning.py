@@ -67,16 +67,16 @@ def test_a_measured_size_is_predicted_from_its_own_seconds():
 
 def test_another_size_takes_the_time_of_its_flops():
     """Each phase in its share of the updates, words read for nothing."""
-    measured = [_measured("2x128", 64, 0.1, 10, 1e9)]
-    found = planning.predict(RUNGS["4x128"], {}, HOUR, measured)
+    measured = [_measured("mini", 64, 0.1, 10, 1e9)]
+    found = planning.predict(RUNGS["4x256"], {}, HOUR, measured)
 
     def cost(name, rows, tokens):
         config = configure(RUNGS[name], {})
-        sizes = flops.sizes_of(config, 4096, tokens, sparse_embed_lookup=True)
+        sizes = flops.sizes_of(config, 8192, tokens, sparse_embed_lookup=True)
         return flops.update_flops(flops.passes("electra", sizes), rows)
 
-    of_4 = 0.8 * cost("4x128", 64, 64) + 0.2 * cost("4x128", 32, 128)
-    expected = 0.1 * of_4 / cost("2x128", 64, 64)
+    of_4 = 0.8 * cost("4x256", 64, 64) + 0.2 * cost("4x256", 32, 128)
+    expected = 0.1 * of_4 / cost("mini", 64, 64)
     assert found.update_seconds == pytest.approx(expected)
     assert 0.15 < found.update_seconds < 0.2  # less than twice: the heads
 
@@ -131,9 +131,9 @@ def test_weights_that_do_not_fit_are_not_proposed():
 @pytest.mark.parametrize(
     "ratios, chosen",
     [
-        ((9000, 500, 400, 73, 72.9), "4x256"),
-        ((9000, 500, 400, 10, 5), "4x128"),
-        ((8, 72, 9, 2, 1), "demo"),
+        ((9000, 500, 73, 72.9, 40), "4x256"),
+        ((9000, 28, 72, 10, 5), "mini"),
+        ((8, 27, 9, 2, 1), "demo"),
         ((7, 6, 5, 4, 3), "demo"),  # none reads enough
     ],
 )
@@ -147,17 +147,19 @@ def test_the_largest_that_reads_enough_is_chosen(ratios, chosen):
 def test_one_that_does_not_fit_is_not_chosen():
     candidates = [
         _candidate("demo", 1000),
-        _candidate("2x128", 900),
-        _candidate("4x128", 800, fits=False),
+        _candidate("mini", 900),
+        _candidate("4x256", 800, fits=False),
     ]
-    assert planning.choose(candidates, HOUR).rung.name == "2x128"
+    assert planning.choose(candidates, HOUR).rung.name == "mini"
 
 
-def test_the_rule_is_the_papers_shortest_training():
+def test_the_rule_is_the_papers_shortest_training_or_our_own():
     tokens = 0.0625 * 1_000_000 * 128 * 128
     assert round(tokens / 14e6) == plan_sizes.MIN_TOKENS
-    of_demo_hour = 20_000 * 64 * 64 / 937_728
-    assert of_demo_hour > plan_sizes.MIN_TOKENS
+    steps = _shipped("mini").training.num_train_steps
+    shape = configure(RUNGS["mini"], {}).model.discriminator(8192)
+    of_mini = steps * 64 * 64 / plan_sizes.parameters(shape)
+    assert int(of_mini) == plan_sizes.MIN_MINI_TOKENS
 
 
 def test_too_short_a_budget_says_how_long_it_must_be():
@@ -170,7 +172,7 @@ def test_too_short_a_budget_says_how_long_it_must_be():
 SETTINGS = ("model", "objective", "training", "phases")
 SHIPPED = {
     "demo": ("demo", (*SETTINGS, "optimizer")),
-    "demo_hour": ("2x128", (*SETTINGS, "optimizer", "masking")),
+    "mini": ("mini", (*SETTINGS, "masking")),
     "small": ("small", (*SETTINGS, "masking")),
     "base": ("base", (*SETTINGS, "masking")),
 }
