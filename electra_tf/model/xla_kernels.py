@@ -48,8 +48,10 @@ def compiled(formula: Callable) -> Callable:
         *tensors: tf.Tensor,
         **others: Any,  # noqa: ANN401 (what the formula takes)
     ) -> Any:  # noqa: ANN401
-        run = kernel if is_worth_compiling(x) else formula
-        return run(x, *tensors, **others)
+        if not is_worth_compiling(x):
+            return formula(x, *tensors, **others)
+        x, tensors, others = _captured((x, tensors, others))
+        return kernel(x, *tensors, **others)
 
     return call
 
@@ -93,13 +95,27 @@ def fused(formula: Callable[..., tf.Tensor]) -> Callable[..., tf.Tensor]:
         @tf.custom_gradient
         def run(*tensors: tf.Tensor) -> tuple[tf.Tensor, Callable]:
             def gradient(dy: tf.Tensor) -> tuple[tf.Tensor, ...]:
-                return backward(tensors, dy, **others)
+                arguments, dy, named = _captured((tensors, dy, others))
+                return backward(arguments, dy, **named)
 
             return forward(*tensors, **others), gradient
 
         return run(*tensors)
 
     return call
+
+
+def _captured(arguments: Any) -> Any:  # noqa: ANN401
+    """Captures tensors of other graphs before a kernel is called.
+
+    While a compiled function is called, its caller's graph is in XLA's context.
+    The gradient of a `tf.cond` that is not compiled captures in another way
+    there, and then does not find the tensors: "Could not find external tensor
+    capture" (TensorFlow 2.21).
+    """
+    return tf.nest.map_structure(
+        lambda x: tf.identity(x) if tf.is_tensor(x) else x, arguments
+    )
 
 
 def on_vectors(

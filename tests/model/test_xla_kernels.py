@@ -163,6 +163,42 @@ def test_cross_entropy_is_that_of_float64(shape):
     )
 
 
+def _cross_entropy(x):
+    return losses.softmax_cross_entropy(x, tf.zeros(x.shape[:2], tf.int32))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        tensor_ops.gelu,
+        lambda x: tensor_ops.attention_weights(
+            x, tf.zeros(x.shape[-1]), scale=0.1, rate=0.0, keys=None
+        ),
+        _cross_entropy,
+    ],
+    ids=["gelu", "attention_weights", "cross_entropy"],
+)
+def test_kernels_in_a_branch_have_their_gradient(function):
+    x, y = (tf.constant(_normal(*SHAPE, seed=seed)) for seed in range(2))
+
+    @tf.function
+    def in_branch(is_first):
+        with tf.GradientTape() as tape:
+            tape.watch((x, y))
+            value = tf.cond(
+                is_first, lambda: function(x * 2), lambda: function(y * 3)
+            )
+        return tape.gradient(value, (x, y))
+
+    with tf.GradientTape() as tape:
+        tape.watch(y)
+        value = function(y * 3)
+    of_x, of_y = in_branch(tf.constant(False))
+    expected = tape.gradient(value, y)
+    np.testing.assert_array_equal(of_x, tf.zeros_like(x))
+    np.testing.assert_allclose(of_y, expected, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("sizes", [(64, 8), (8, 64)])
 def test_the_gradient_of_a_product_is_that_of_float64(sizes):
     width, units = sizes
