@@ -143,7 +143,7 @@ def test_the_machine_is_described(monkeypatch):
     }
     monkeypatch.setattr(proc, "read_proc", lambda name: texts.get(name, ""))
     found = machine.describe()
-    assert found["cpu"] == "A: fast one"
+    assert found["cpu"] == "A: fast one, family 6, model 167"
     assert (found["cpu_family"], found["cpu_model"]) == ("6", "167")
     assert found["instructions"] == ["avx2", "amx_bf16"]
     assert found["threads_of_a_core"] == 2

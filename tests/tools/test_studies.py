@@ -14,6 +14,7 @@ from electra_tf.configure_finetuning import FinetuningConfig
 from electra_tf.util import config_flags
 from electra_tf.util.errors import UserError
 
+PROBE = {"what": "", "command": (), "report": "", "value": ("scores",)}
 SHIPPED = sorted((studies.ROOT / "configs/studies").glob("*.toml"))
 STUDIES = [path for path in SHIPPED if path != studies.PROBES]
 
@@ -28,7 +29,7 @@ def study(tmp_path):
 def test_arms_of_a_shipped_study_cost_the_same(path):
     study = studies.read_study(path)
     studies.read_probes(study.probes)
-    for arm in study.arms:
+    for arm in study.arms.keys() - set(study.first_weights):
         config = study.runs(arm, 1e-3)[0].config
         whole = flops_computation.config_flops(
             config, sparse_embed_lookup=True
@@ -53,6 +54,16 @@ def test_study_of_one_rate_has_no_trials(study):
     assert (
         dataclasses.replace(study, learning_rates=(1e-3,)).trials("mlm") == []
     )
+
+
+def test_arm_of_first_weights_has_one_update_and_no_curve(study):
+    study = dataclasses.replace(study, first_weights=("mlm",))
+    (run, _), probe = study.runs("mlm", 1e-3), studies.Probe(**PROBE)
+    assert study.trials("mlm") == []
+    assert run.num_train_steps == 1
+    assert run.config.optimizer.num_warmup_steps == 1  # whose rate is 0
+    assert run.shares_probed(probe) == (1.0,)
+    assert study.runs("electra", 1e-3)[0].shares_probed(probe) == studies.CURVE
 
 
 def test_fingerprint_tells_settings_and_version(study, monkeypatch):
@@ -84,6 +95,7 @@ def test_a_flag_at_its_default_makes_no_other_run(study):
         ("seeds", "seed", "unknown seed, seeds"),
         ("[arms]", "[arms", "a file of TOML"),
         ("1e12", "1e12\nsearch_share = 2", "between 0 and 1"),
+        ("1e12", '1e12\nfirst_weights = ["a"]', "be of its arms"),
     ],
 )
 def test_bad_study_is_refused_by_name(tmp_path, old, new, message):
@@ -96,7 +108,10 @@ def test_bad_study_is_refused_by_name(tmp_path, old, new, message):
 
 @pytest.mark.parametrize("name", tomllib.loads(studies.PROBES.read_text()))
 def test_flags_of_a_shipped_probe_are_of_its_command(name):
-    module, *flags = studies.read_probes([name])[name].command
+    probe = studies.read_probes([name])[name]
+    places = ("model", "model_name", "data_dir", "data", "output")
+    values = dict.fromkeys(places, "a") | {"learning_rate": 1e-3}
+    module, *flags = (part.format(**values) for part in probe.command)
     config_class = {
         "electra_tf.analyze": AnalysisConfig,
         "electra_tf.run_finetuning": FinetuningConfig,
@@ -118,5 +133,5 @@ def test_unknown_probe_is_refused():
     ],
 )
 def test_probe_reads_a_figure_or_the_best_layer(report, score):
-    probe = studies.Probe(what="", command=(), report="", value=("scores",))
+    probe = studies.Probe(**PROBE)
     assert probe.read(json.loads(json.dumps(report))) == score

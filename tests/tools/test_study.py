@@ -244,6 +244,43 @@ def test_probe_added_later_is_made_of_the_models_there_are(
     assert config.results_path.read_text() == text
 
 
+def test_fine_tuning_tries_its_rates_and_the_best_score_counts(
+    config, trained, monkeypatch
+):
+    def call(log, threads, module, *flags):
+        if module != "tune":
+            return trained(log, threads, module, *flags)
+        score = {"--rate=0.001": 0.7, "--rate=0.0003": 0.6}[flags[0]]
+        return files.write_json(flags[1], {"score": score})
+
+    tuned = studies.Probe(
+        what="",
+        command=("tune", "--rate={learning_rate}", "{output}/report.json"),
+        report="{output}/report.json",
+        value=("score",),
+        at_end=True,
+        learning_rates=(3e-4, 1e-3),
+    )
+    monkeypatch.setattr(study, "_call", call)
+    monkeypatch.setattr(studies, "read_probes", lambda names: {"tuned": tuned})
+    study.main(config)
+    runs = [line for line in lines(config) if not line["is_trial"]]
+    assert [line["probes"] for line in runs] == 4 * [{"tuned": {"1.0": 0.7}}]
+
+
+def test_probe_that_fails_leaves_the_scores_made_before_it(
+    config, trained, monkeypatch
+):
+    (score,) = studies.read_probes(["score"]).values()
+    bad = dataclasses.replace(score, value=("nonesuch",))
+    probes = {"score": score, "bad": bad}
+    monkeypatch.setattr(studies, "read_probes", lambda names: probes)
+    with pytest.raises(KeyError, match="nonesuch"):
+        study.main(config)
+    (last,) = (line for line in lines(config) if not line["is_trial"])
+    assert last["probes"].keys() == {"score"}
+
+
 def test_discriminator_that_learnt_nothing_is_not_probed(
     config, trained, capsys
 ):

@@ -33,6 +33,7 @@ def run(study, arm, seed, scores, seconds=100.0):
         "held_out": {"loss": 1.0, "masked_lm_loss": 4.0},
         "probes": {"chunks": dict(zip(shares, scores, strict=True))},
         "versions": {"electra_tf": "0"},
+        "cpu": "one",
     }
 
 
@@ -98,6 +99,14 @@ def test_at_equal_seconds_a_slower_arm_is_read_where_the_baseline_ends(
     pairs = zip(found["electra"], found["mlm"], strict=True)
     differences = [score(one, other, "chunks") for one, other in pairs]
     np.testing.assert_allclose(differences, [0.0, -0.04], atol=1e-12)
+
+
+def test_seconds_of_two_processors_are_not_compared(study, found):
+    found["mlm"][0]["cpu"] = "another"
+    score = study_report.over_baseline_in_time
+    pair = found["electra"][0], found["mlm"][0]
+    assert score(*pair, "chunks") is None
+    assert study_report.over_baseline(*pair, "chunks") == pytest.approx(0.1)
 
 
 def test_between_checkpoints_scores_are_linear_in_log_seconds(study, found):

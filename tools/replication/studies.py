@@ -41,7 +41,7 @@ class Probe:
     command: tuple[str, ...]
     """Module and flags; {model}, {model_name}, {data_dir}, {data} and {output}
     stand for a checkpoint, its run, that one's directory, --probe_data and a
-    directory for the report."""
+    directory for the report; {learning_rate} for each of `learning_rates`."""
 
     report: str
     """JSON file that the command writes."""
@@ -55,11 +55,12 @@ class Probe:
     arms: tuple[str, ...] = ()
     """Arms that have such a score; none for all."""
 
-    def is_of(self, arm: str, share: float) -> bool:
-        """Returns whether an arm has it, after this share of its training."""
-        return (not self.arms or arm in self.arms) and (
-            share == 1.0 or not self.at_end
-        )
+    learning_rates: tuple[float, ...] = ()
+    """Of a fine-tuning, tried for each model; the best score counts."""
+
+    def is_of(self, arm: str) -> bool:
+        """Returns whether an arm has such a score."""
+        return not self.arms or arm in self.arms
 
     def read(self, report: Any) -> float:  # noqa: ANN401 (any JSON)
         """Returns the score in a report."""
@@ -94,6 +95,9 @@ class Study:
     seeds: tuple[int, ...]
     """Of the runs of each arm; runs of one seed read the same data."""
 
+    first_weights: tuple[str, ...] = ()
+    """Arms that are probed as they start: one update, at a rate of 0."""
+
     learning_rates: tuple[float, ...]
     """Tried for each arm; of several the one with the lowest gate, or held-out
     loss where no discriminator is, after `search_share` of the training, first
@@ -120,6 +124,11 @@ class Study:
                 f"`baseline` of {self.name} must be one of its arms, "
                 f"{', '.join(self.arms)}. Received: {self.baseline}."
             )
+        if unknown := set(self.first_weights) - self.arms.keys():
+            raise UserError(
+                f"`first_weights` of {self.name} must be of its arms, "
+                f"{', '.join(self.arms)}. Received: {', '.join(unknown)}."
+            )
         for field in ("seeds", "learning_rates"):
             require(self, field, "at least one", bool)
         for field in ("search_share", "warmup_share"):
@@ -134,7 +143,7 @@ class Study:
 
     def trials(self, arm: str) -> list["Run"]:
         """Returns the short runs that choose an arm's learning rate."""
-        if len(self.learning_rates) == 1:
+        if len(self.learning_rates) == 1 or arm in self.first_weights:
             return []
         return [
             Run(
@@ -186,9 +195,16 @@ class Run:
     @functools.cached_property
     def num_train_steps(self) -> int:
         """The updates that its share of the FLOPs buys."""
+        if self.arm in self.study.first_weights:
+            return 1
         config = self._parse([f"--num_train_steps={_ANY_STEPS}"])
         budget = self.study.training_flops * self.share
         return max(1, round(budget * _ANY_STEPS / count_flops(config)))
+
+    def shares_probed(self, probe: Probe) -> tuple[float, ...]:
+        """Returns the shares of the training after which it is probed."""
+        is_once = probe.at_end or self.num_train_steps == 1
+        return (1.0,) if is_once else CURVE
 
     def flags(self) -> list[str]:
         """Returns what it is trained with, but for the place and the text."""

@@ -30,7 +30,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent import futures
 from importlib import metadata
 from typing import Any
@@ -183,8 +183,10 @@ def _finish(
         for name, probe in _probes_of(run, probes).items()
         if name not in record["probes"] and _is_probed(record["gate"])
     }
-    record["probes"] |= _probe(run, missing, config, call)
     results.add(record)
+    for name, scores in _probe(run, missing, config, call):
+        record["probes"][name] = scores
+        results.add(record)
     figures = record["held_out"] | {"gate": record["gate"]}
     shown = [f"{k} {figures[k]:.4g}" for k in _SHOWN if figures.get(k)]
     shown += [f"{k} {v['1.0']:.4g}" for k, v in record["probes"].items()]
@@ -236,7 +238,7 @@ def _probes_of(run: Run, probes: Mapping[str, Probe]) -> dict[str, Probe]:
     return {
         name: probe
         for name, probe in probes.items()
-        if not run.is_trial and probe.is_of(run.arm, 1.0)
+        if not run.is_trial and probe.is_of(run.arm)
     }
 
 
@@ -278,14 +280,16 @@ def training_seconds(
     took is counted.
     """
     speeds = [line["sequences_per_second"] for line in log]
+    if len(speeds) == 1:
+        return log[-1]["step"] * batch_size / speeds[0]
     speed = statistics.quantiles(speeds, n=10, method="inclusive")[-1]
     return log[-1]["step"] * batch_size / speed
 
 
 def _probe(
     run: Run, probes: Mapping[str, Probe], config: StudyConfig, call: Call
-) -> dict[str, dict[str, float]]:
-    """Returns probe -> share of the training -> score.
+) -> Iterator[tuple[str, dict[str, float]]]:
+    """Yields a probe and its scores: share of the training -> score.
 
     Probes of one command read one report.
     """
@@ -295,19 +299,23 @@ def _probe(
         "data": config.probe_data,
     }
     reports: dict[tuple[str, ...], Any] = {}
-    scores: dict[str, dict[str, float]] = {name: {} for name in probes}
     for name, probe in probes.items():
-        for share in (x for x in studies.CURVE if probe.is_of(run.arm, x)):
+        scores = {}
+        for share in run.shares_probed(probe):
             step = round(share * run.num_train_steps)
             names["model"] = f"{_model_dir(run, config)}/model.ckpt-{step}"
-            key = (names["model"], probe.report, *probe.command)
-            if key not in reports:
-                reports[key] = _report(probe, names, call)
-            scores[name][str(share)] = probe.read(reports[key])
-    return scores
+            found = []
+            for rate in probe.learning_rates or (None,):
+                names["learning_rate"] = rate
+                key = (names["model"], rate, probe.report, *probe.command)
+                if key not in reports:
+                    reports[key] = _report(probe, names, call)
+                found.append(probe.read(reports[key]))
+            scores[str(share)] = max(found)
+        yield name, scores
 
 
-def _report(probe: Probe, names: Mapping[str, str], call: Call) -> Any:  # noqa: ANN401 (any JSON)
+def _report(probe: Probe, names: Mapping[str, Any], call: Call) -> Any:  # noqa: ANN401 (any JSON)
     with tempfile.TemporaryDirectory() as output:
         names = {**names, "output": output}
         call(*(part.format(**names) for part in probe.command))

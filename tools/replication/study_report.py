@@ -165,9 +165,12 @@ def over_baseline(
 def over_baseline_in_time(
     run: Record, baseline: Record | None, probe: str
 ) -> float | None:
-    """Returns how far a score is above the baseline's, at its seconds."""
+    """Returns how far a score is above the baseline's, at its seconds.
+
+    None where the two were not trained on one kind of processor.
+    """
     curve = run["probes"].get(probe, {})
-    if not baseline or len(curve) < 2:
+    if not baseline or len(curve) < 2 or run["cpu"] != baseline["cpu"]:
         return None
     seconds = {float(x) * run["training_seconds"]: y for x, y in curve.items()}
     score = _interpolate(seconds, baseline["training_seconds"])
