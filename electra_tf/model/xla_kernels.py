@@ -91,6 +91,7 @@ def fused(formula: Callable[..., tf.Tensor]) -> Callable[..., tf.Tensor]:
         tensors = tuple(tf.convert_to_tensor(x) for x in tensors)
         if not is_worth_compiling(tensors[0]):
             return formula(*tensors, **others)
+        tensors, others = _captured((tensors, others))
 
         @tf.custom_gradient
         def run(*tensors: tf.Tensor) -> tuple[tf.Tensor, Callable]:

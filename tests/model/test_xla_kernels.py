@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from electra_tf.model import losses, tensor_ops
 from electra_tf.model.optimization import AdamWeightDecayOptimizer
+from electra_tf.model.recomputation import recompute
 from electra_tf.util import seeds
 
 SHAPE = (8, 64, 64)  # MIN_SIZE elements
@@ -167,6 +168,11 @@ def _cross_entropy(x):
     return losses.softmax_cross_entropy(x, tf.zeros(x.shape[:2], tf.int32))
 
 
+def _recomputed(function):
+    weight = keras.Variable(_normal(SHAPE[-1]))
+    return lambda x: recompute(lambda x: function(x, weight), [weight], x)
+
+
 @pytest.mark.parametrize(
     "function",
     [
@@ -175,8 +181,9 @@ def _cross_entropy(x):
             x, tf.zeros(x.shape[-1]), scale=0.1, rate=0.0, keys=None
         ),
         _cross_entropy,
+        _recomputed(tensor_ops.add_and_gelu),
     ],
-    ids=["gelu", "attention_weights", "cross_entropy"],
+    ids=["gelu", "attention_weights", "cross_entropy", "recomputed"],
 )
 def test_kernels_in_a_branch_have_their_gradient(function):
     x, y = (tf.constant(_normal(*SHAPE, seed=seed)) for seed in range(2))

@@ -302,6 +302,8 @@ def test_gate_is_the_loss_over_the_entropy_of_the_share():
         held_out = {"disc_loss": factor * chance, "replaced_share": share}
         assert study.share_of_entropy(held_out) == pytest.approx(factor)
     assert study.share_of_entropy({"masked_lm_loss": 3.0}) is None
+    nothing_replaced = {"disc_loss": 0.0, "replaced_share": 0.0}
+    assert study.share_of_entropy(nothing_replaced) == 1.0
 
 
 def test_training_seconds_leave_out_tracing(config, trained):

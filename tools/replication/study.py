@@ -262,11 +262,14 @@ def share_of_entropy(held_out: Mapping[str, float]) -> float | None:
 
     Returns:
       Its loss over the entropy of the share of replaced tokens, 1 where it has
-      learnt nothing; None where there is no discriminator.
+      learnt nothing or there was nothing to learn; None where there is no
+      discriminator.
     """
     if "disc_loss" not in held_out:
         return None
     p = held_out["replaced_share"]
+    if not 0 < p < 1:
+        return 1.0
     entropy = -p * math.log(p) - (1 - p) * math.log(1 - p)
     return held_out["disc_loss"] / entropy
 
