@@ -188,7 +188,7 @@ def _recomputed(function):
 def test_kernels_in_a_branch_have_their_gradient(function):
     x, y = (tf.constant(_normal(*SHAPE, seed=seed)) for seed in range(2))
 
-    @tf.function
+    @tf.function(autograph=False)
     def in_branch(is_first):
         with tf.GradientTape() as tape:
             tape.watch((x, y))
