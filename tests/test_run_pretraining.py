@@ -180,6 +180,7 @@ def test_a_checkpoint_holds_weights_slots_and_the_step(uninterrupted):
     assert "electra/embeddings/word_embeddings" in weights
 
 
+@pytest.mark.slow
 def test_a_run_that_was_killed_and_stopped_ends_with_the_same_bits(
     data_dir, uninterrupted
 ):

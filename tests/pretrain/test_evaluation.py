@@ -94,7 +94,7 @@ def _formula(model):
         (1, 5, {}),
         (1, 20, {"objective": "mlm"}),
         (2, 5, {}),
-        (1, 5, {"jit_compile": "true"}),
+        pytest.param(*(1, 5, {"jit_compile": "true"}), marks=pytest.mark.slow),
         pytest.param(*(4, 6, {}), marks=pytest.mark.slow),
         pytest.param(*(2, 5, {"jit_compile": "true"}), marks=pytest.mark.slow),
         pytest.param(*(2, 6, {"objective": "mc_bert"}), marks=pytest.mark.slow),

@@ -430,10 +430,8 @@ def test_an_export_adds_differences_to_the_generators_tables(tmp_path):
     assert f"| {size:,} |" in (tmp_path / "README.md").read_text()
 
 
-@pytest.mark.parametrize(
-    "objective",
-    ["all_tokens_mlm", pytest.param("replace_mlm", marks=pytest.mark.slow)],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("objective", ["all_tokens_mlm", "replace_mlm"])
 def test_a_corrector_says_what_stood_there(objective, tmp_path):
     config = _config(objective=objective)
     model = get_class(objective)(config, tiny.VOCABULARY)

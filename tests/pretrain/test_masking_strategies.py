@@ -192,6 +192,7 @@ def test_documents_that_share_a_row_share_its_budget_and_no_group(name):
     np.testing.assert_array_equal(ours.weights, theirs.weights)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_xla_chooses_the_same(name):
     inputs, config = _batch(24, 40), _config(name)

@@ -141,17 +141,13 @@ def _masked_at(step, start, end):
     return np.clip(np.round(sizes * share), 1, most).sum()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("num_replicas", "leaves"),
     [
         (1, {"gradient_accumulation_steps": 4}),
-        pytest.param(
-            *(1, {"jit_compile": "true", "masking_strategy": "span"}),
-            marks=pytest.mark.slow,
-        ),
-        pytest.param(
-            *(2, {"masking_strategy": "ngram"}), marks=pytest.mark.slow
-        ),
+        (1, {"jit_compile": "true", "masking_strategy": "span"}),
+        (2, {"masking_strategy": "ngram"}),
     ],
 )
 def test_the_share_of_masks_is_a_function_of_the_step(num_replicas, leaves):

@@ -65,6 +65,7 @@ def uninterrupted(data_dir):
     return tensors(data_dir, "uninterrupted")
 
 
+@pytest.mark.slow
 def test_lengths_are_logged_and_blocks_end_at_the_border(
     data_dir, uninterrupted
 ):

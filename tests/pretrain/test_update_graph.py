@@ -10,7 +10,6 @@ import pytest
 import tensorflow as tf
 import tiny
 
-from electra_tf.config.objective_traits import TRAITS
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.pretrain.masking_strategies import STRATEGIES
@@ -39,6 +38,8 @@ CASES = {
     "micro-batches": {"gradient_accumulation_steps": 2},
     "top_k": {"top_k": 20},
 }
+QUICK = ("electra", "mlm", "span")
+"""Cases of the default suite; to trace an update takes seconds."""
 NEEDED = {
     # Words to choose among, at every token, in blocks that fit into memory.
     "mc_bert": {LOOP, TOP_K},
@@ -129,9 +130,7 @@ def test_the_default_update_keeps_no_accelerator_waiting():
 @pytest.mark.parametrize(
     "case",
     [
-        case
-        if case in TRAITS or case in STRATEGIES
-        else pytest.param(case, marks=pytest.mark.slow)
+        case if case in QUICK else pytest.param(case, marks=pytest.mark.slow)
         for case in CASES
     ],
 )

@@ -102,7 +102,20 @@ def _fit(model, case, epochs=EPOCHS, **arguments):
     ).history
 
 
-@pytest.fixture(scope="module", params=CASES)
+def _only(*names):
+    """Returns the models of a rule; all others are slow."""
+    slow = pytest.mark.slow
+    return [
+        name if name in names else pytest.param(name, marks=slow)
+        for name in CASES
+    ]
+
+
+# A regressor differs from a classifier by its head alone.
+@pytest.fixture(
+    scope="module",
+    params=_only("ElectraClassifier", "ElectraTagger", "ElectraQA"),
+)
 def trained(request, path):
     case = CASES[request.param]
     model = _model(request.param, path)
@@ -136,16 +149,9 @@ def _assert_same_optimizer(model, other):
         np.testing.assert_array_equal(mine.numpy(), theirs.numpy())
 
 
-# A regressor differs from a classifier by its head alone: slow.
-LEARNERS = pytest.mark.parametrize(
-    "trained",
-    [
-        "ElectraClassifier",
-        "ElectraTagger",
-        "ElectraQA",
-        pytest.param("ElectraRegressor", marks=pytest.mark.slow),
-    ],
-    indirect=True,
+# What another update or graph costs; the heads have little part in it.
+COSTLY = pytest.mark.parametrize(
+    "trained", _only("ElectraClassifier"), indirect=True
 )
 
 
@@ -212,7 +218,7 @@ def _part(x, rows):
     return tuple(part[rows] for part in x) if type(x) is tuple else x[rows]
 
 
-@LEARNERS
+@COSTLY
 def test_mixed_precision_learns_with_float32_weights_and_outputs(
     path, trained, tmp_path, products_in_bfloat16
 ):
@@ -257,6 +263,7 @@ def test_float16_scales_the_loss_and_skips_what_overflows(path, tmp_path):
     assert float(again.optimizer.dynamic_scale) == 2.0**99
 
 
+@pytest.mark.slow
 def test_recomputed_blocks_learn_the_same(path):
     histories = []
     for is_recomputed in (False, True):
@@ -295,7 +302,7 @@ def test_what_is_frozen_keeps_its_bits_also_in_files(path, trained, tmp_path):
     _assert_same_optimizer(again, model)
 
 
-@LEARNERS
+@COSTLY
 def test_two_replicas_do_the_update_of_one_device(path, trained, strategy):
     case, other, _ = trained
     name = type(other).__name__
@@ -314,6 +321,7 @@ def test_two_replicas_do_the_update_of_one_device(path, trained, strategy):
     _assert_equal(shared.get_weights(), alone.get_weights())
 
 
+@COSTLY
 def test_some_steps_are_the_first_rows_however_long(trained):
     case, model, _ = trained
     size = {"batch_size": 4, "verbose": 0, "return_dict": True}
@@ -342,6 +350,7 @@ def test_some_steps_are_the_first_rows_however_long(trained):
         model.predict(case.x, steps=1, verbose=0)
 
 
+@COSTLY
 def test_an_export_answers_as_the_model(trained, tmp_path):
     case, model, _ = trained
     model.export(tmp_path / "saved", verbose=False)

@@ -211,6 +211,7 @@ def test_networks_are_told_from_a_checkpoint(leaves):
     assert flags["generator_width"] == 8
 
 
+@pytest.mark.slow
 def test_an_export_of_electric_gives_log_probabilities(tmp_path):
     model, inputs = _model(num_hidden_layers=1, **ELECTRIC), tiny.batch(3)
     paths = export.export(model, tmp_path)

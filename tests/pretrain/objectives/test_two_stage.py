@@ -51,9 +51,8 @@ def test_the_first_stage_reaches_exactly_the_generator():
             assert np.any(gradient), variable.path
 
 
-@pytest.mark.parametrize(
-    "is_copied", [True, pytest.param(False, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("is_copied", [True, False])
 def test_what_is_frozen_keeps_its_bits(is_copied):
     model = _model(init_discriminator_from_generator=is_copied)
     start = _weights(model)
