@@ -64,6 +64,7 @@ def test_an_example_runs(script, path, tmp_path, monkeypatch, capfd):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("products_in_bfloat16")
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda x: x.stem)
 def test_an_example_warns_of_nothing(
     script, path, tmp_path, monkeypatch, capfd
