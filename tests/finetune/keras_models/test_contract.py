@@ -102,8 +102,8 @@ def _fit(model, case, epochs=EPOCHS, **arguments):
     ).history
 
 
-def _only(*names):
-    """Returns the models of a rule; all others are slow."""
+def _quick(*names):
+    """Returns all models, of which those not named are slow."""
     slow = pytest.mark.slow
     return [
         name if name in names else pytest.param(name, marks=slow)
@@ -114,7 +114,7 @@ def _only(*names):
 # A regressor differs from a classifier by its head alone.
 @pytest.fixture(
     scope="module",
-    params=_only("ElectraClassifier", "ElectraTagger", "ElectraQA"),
+    params=_quick("ElectraClassifier", "ElectraTagger", "ElectraQA"),
 )
 def trained(request, path):
     case = CASES[request.param]
@@ -149,9 +149,9 @@ def _assert_same_optimizer(model, other):
         np.testing.assert_array_equal(mine.numpy(), theirs.numpy())
 
 
-# What another update or graph costs; the heads have little part in it.
+# Rules that cost an update or a graph more, and hardly depend on the head.
 COSTLY = pytest.mark.parametrize(
-    "trained", _only("ElectraClassifier"), indirect=True
+    "trained", _quick("ElectraClassifier"), indirect=True
 )
 
 
