@@ -215,6 +215,13 @@ class PretrainingConfig:
         )
 
     @property
+    def num_activations(self) -> int:
+        """Numbers in the hidden states of a layer, of a micro-batch."""
+        num_tokens = max(p.batch_size * p.max_seq_length for p in self.phases)
+        num_tokens //= self.runtime.gradient_accumulation_steps
+        return num_tokens * self.model.discriminator(1).hidden_size
+
+    @property
     def needs_unigram_counts(self) -> bool:
         """Whether the frequencies of word pieces in the data are used."""
         return "unigram" in (

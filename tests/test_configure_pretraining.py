@@ -219,3 +219,14 @@ def test_hyperparameters_of_the_original_mean_what_they_meant(
 ):
     flags = [f"--{name}={value}" for name, value in expected.items()]
     assert _parse(f"--hparams={hparams}") == _parse(*flags)
+
+
+def test_activations_are_those_of_the_largest_micro_batch():
+    config = _parse(
+        "--model_size=small",
+        "--train_batch_size=32",
+        "--max_seq_length=128",
+        "--seq_length_phases=64:0.5,128:0.5:8",
+        "--gradient_accumulation_steps=2",
+    )
+    assert config.num_activations == 32 * 64 / 2 * 256

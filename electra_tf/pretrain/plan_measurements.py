@@ -21,7 +21,7 @@ from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.data import corpus, sources
 from electra_tf.data.formats import compression
 from electra_tf.pretrain.planning import Measured
-from electra_tf.util import console, machine, memory, storage
+from electra_tf.util import console, machine, memory, storage, threads
 from electra_tf.util.errors import UserError
 
 _SAMPLE_BYTES = 8_000_000
@@ -104,6 +104,7 @@ def measure_update(config: PretrainingConfig) -> Measured:
     """
     began = time.perf_counter()
     memory.keep_if(config.runtime.keep_memory)
+    threads.limit_for(config.num_activations)
     with console.quiet_imports():
         from electra_tf.pretrain import pretraining_run, training_batches
         from electra_tf.training import training_utils

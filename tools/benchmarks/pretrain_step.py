@@ -28,7 +28,7 @@ import matrix_products
 from reports import spread
 
 from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.util import config_flags, console, memory
+from electra_tf.util import config_flags, console, memory, threads
 
 _MODEL_NAME = "pretrain_step_benchmark"
 _NUM_WARM_LOOKS = 3
@@ -86,6 +86,7 @@ def main(benchmark: BenchmarkConfig) -> None:
         quiet = machine.QuietMachine(benchmark.busy_limit)
         at_work, began = machine.describe(), time.monotonic()
         memory.keep_if(config.runtime.keep_memory)
+        threads.limit_for(config.num_activations)
         looks, num_words = _train(config, quiet)
     report = {
         "benchmark": "pretrain_step",
