@@ -20,16 +20,14 @@ _TOLERANCE = 1e-5
 
 
 def _model(name):
-    return tiny.model(
-        tiny.config(
-            num_hidden_layers=2 if name == "teams" else 1,
-            gradient_accumulation_steps=2,
-            clip_norm=0.5,
-            num_warmup_steps=0,
-            **tiny.VARIANTS[name],
-        ),
-        tiny.COUNTED,
+    config = tiny.config(
+        num_hidden_layers=2 if name == "teams" else 1,
+        gradient_accumulation_steps=2,
+        clip_norm=0.5,
+        num_warmup_steps=0,
+        **tiny.VARIANTS[name],
     )
+    return tiny.model(config, tiny.COUNTED)
 
 
 @pytest.mark.parametrize("name", TRAITS)
@@ -39,9 +37,9 @@ def test_xla_knows_code_for_a_whole_update(name):
     assert "while" in lower(stage="hlo")  # over the micro-batches
 
 
-def _train(**options):
+def _train(name, **options):
     """Returns the losses of the updates, and all weights after the last."""
-    model = _model("electra")
+    model = _model(name)
     update = tf.function(model.update, autograph=False, **options)
     losses = []
     for seed in range(_NUM_UPDATES):
@@ -52,9 +50,11 @@ def _train(**options):
     return np.array(losses), {v.path: v.numpy() for v in model.variables}
 
 
-def test_a_whole_update_compiled_with_xla_learns_what_a_plain_one_does():
-    losses, weights = _train(jit_compile=True)
-    expected_losses, expected = _train()
+# `two_stage` alone has an update of its own.
+@pytest.mark.parametrize("name", ["electra", "two_stage"])
+def test_a_whole_update_compiled_with_xla_learns_what_a_plain_one_does(name):
+    losses, weights = _train(name, jit_compile=True)
+    expected_losses, expected = _train(name)
     np.testing.assert_allclose(losses, expected_losses, atol=_TOLERANCE)
     assert weights.keys() == expected.keys()
     for path, value in weights.items():

@@ -13,7 +13,7 @@ from electra_tf.pretrain.training_batches import (
     random_batches,
 )
 from electra_tf.training import training_utils
-from electra_tf.util import distribution
+from electra_tf.util import distribution, threads
 
 
 class Steps:
@@ -31,6 +31,7 @@ class Steps:
     def __init__(
         self, config: PretrainingConfig, *, packed_share: float = 0.0
     ) -> None:
+        threads.limit_for(config.num_activations)  # as run_pretraining does
         vocabulary = placeholder_vocabulary(config.corpus)
         strategy = distribution.make_strategy(config.runtime.strategy)
         self.model = pretraining_run.make_model(config, vocabulary, strategy)
