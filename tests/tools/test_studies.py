@@ -26,6 +26,13 @@ def study(tmp_path):
 
 
 @pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
+def test_every_arm_of_a_shipped_study_is_a_configuration(path):
+    study = studies.read_study(path)
+    for arm in study.arms:
+        assert study.runs(arm, 1e-3)[0].config.optimizer.learning_rate == 1e-3
+
+
+@pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
 def test_arms_of_a_shipped_study_cost_the_same(path):
     study = studies.read_study(path)
     studies.read_probes(study.probes)

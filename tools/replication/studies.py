@@ -210,8 +210,11 @@ class Run:
         """Returns what it is trained with, but for the place and the text."""
         num_steps = self.num_train_steps
         warmup = max(1, round(self.study.warmup_share * num_steps))
+        # each phase would need an update
+        no_phases = ["--seq_length_phases="] if num_steps == 1 else []
         return [
             *self._flags_of_arm(),
+            *no_phases,
             f"--learning_rate={self.learning_rate:g}",
             f"--seed={self.seed}",
             f"--num_train_steps={num_steps}",
