@@ -172,6 +172,11 @@ class TrainingConfig(Checked):
     train_batch_size: int = bounded("at least 1", 32)
     """Rows in an update, over all replicas and micro-batches."""
 
+    group_by_length: bool = False
+    """Make batches of rows of about one length, for less padding: rows are
+    sorted within 50 batches at a time, whose order is random. Others than the
+    paper's, so that results differ by it as by another seed."""
+
     hidden_dropout_prob: float | None = bounded("in [0, 1)", None)
     """Share of hidden values dropped in training. Default: as in
     pre-training, or 0.1 if that had none."""

@@ -4,7 +4,9 @@ The rows of training form one endless stream: epoch after epoch, each row once
 in each, permuted by (seed, epoch). Batch g is rows [g * B, (g + 1) * B) of the
 stream, so that no row is dropped, and a run may start at any step. Its rows are
 filled up to one of a few lengths, by the longest among them: most texts are far
-shorter than the longest of all.
+shorter than the longest of all. Rows may also be grouped by length: the stream
+is then sorted within windows of some batches, and a window's batches shuffled,
+so that a row comes a window sooner or later than it would.
 """
 
 import itertools
@@ -19,6 +21,7 @@ from electra_tf.util import seeds
 
 _MULTIPLE = 8  # in evaluation, rows are filled up to a multiple of it
 _LENGTHS = (16, 32, 48, 64, 96, 128, 192, 256, 384, 512)  # where each one costs
+_WINDOW = 50  # batches whose rows are sorted together; a quarter of an epoch
 
 Batch = dict[str, tf.Tensor]
 Column = tf.Tensor | tf.RaggedTensor
@@ -72,7 +75,13 @@ class Features:
         }
 
     def training_lengths(
-        self, batch_size: int, num_steps: int, seed: int, *, least: float
+        self,
+        batch_size: int,
+        num_steps: int,
+        seed: int,
+        *,
+        least: float,
+        group_by_length: bool = False,
     ) -> np.ndarray:
         """Chooses the length of each global batch's rows.
 
@@ -82,12 +91,13 @@ class Features:
           seed: of the order.
           least: global batches that are worth a length of their own; fewer
             are filled up to the next.
+          group_by_length: whether batches have rows of about one length.
 
         Returns:
           int64 [num_steps], tokens.
         """
-        rows = self._stream(batch_size * num_steps, seed)
-        longest = self.lengths[rows].reshape(num_steps, batch_size).max(1)
+        rows = self._order(num_steps, batch_size, seed, group_by_length)
+        longest = self.lengths[rows].max(1)
         chosen = self._next_of_few(longest)
         for length, longer in itertools.pairwise(np.unique(chosen)):
             is_it = chosen == length
@@ -102,6 +112,7 @@ class Features:
         length: int,
         batch_size: int,
         seed: int,
+        group_by_length: bool = False,
         worker: int = 0,
         num_workers: int = 1,
         replicas_per_worker: int = 1,
@@ -113,6 +124,7 @@ class Features:
           length: of their rows.
           batch_size: B, rows of a global batch.
           seed: of the order.
+          group_by_length: whether batches have rows of about one length.
           worker: number of this worker.
           num_workers: workers that share a global batch.
           replicas_per_worker: replicas that share a worker's rows.
@@ -121,10 +133,11 @@ class Features:
           Dataset of batches, B / (workers * replicas per worker) rows each:
           one for each replica in turn.
         """
-        stream = self._stream(batch_size * (steps.max(initial=-1) + 1), seed)
+        num_steps = steps.max(initial=-1) + 1
+        rows = self._order(num_steps, batch_size, seed, group_by_length)
         shares = num_workers * replicas_per_worker
         size = batch_size // shares
-        order = stream.reshape(-1, shares, size)[steps]
+        order = rows.reshape(-1, shares, size)[steps]
         first = worker * replicas_per_worker
         mine = order[:, first : first + replicas_per_worker]
         dataset = tf.data.Dataset.from_tensor_slices(mine.reshape(-1, size))
@@ -167,6 +180,28 @@ class Features:
         """Rounds lengths of rows up to those that are worth compiling."""
         choices = [n for n in _LENGTHS if n < self.length] + [self.length]
         return np.array(choices)[np.searchsorted(choices, lengths)]
+
+    def _order(
+        self, num_steps: int, batch_size: int, seed: int, group_by_length: bool
+    ) -> np.ndarray:
+        """Returns the row numbers of global batches, int32 [num_steps, B]."""
+        window = 1
+        if group_by_length:
+            quarter = self.num_rows // (4 * batch_size)
+            window = max(1, min(_WINDOW, quarter))
+        num_windows = -(-num_steps // window)
+        stream = self._stream(num_windows * window * batch_size, seed)
+        batches = stream.reshape(num_windows, window, batch_size)
+        if group_by_length:
+            for number in range(num_windows):
+                batches[number] = self._grouped(batches[number], seed, number)
+        return batches.reshape(-1, batch_size)[:num_steps]
+
+    def _grouped(self, rows: np.ndarray, seed: int, window: int) -> np.ndarray:
+        """Sorts a window's rows [W, B] by length, and shuffles its batches."""
+        order = np.argsort(self.lengths[rows.reshape(-1)], kind="stable")
+        batches = rows.reshape(-1)[order].reshape(rows.shape)
+        return batches[seeds.permutation(len(rows), seed, window, 1)]
 
     def _stream(self, size: int, seed: int) -> np.ndarray:
         """Returns the first row numbers of the stream, int32 [size]."""

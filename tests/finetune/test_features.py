@@ -122,6 +122,40 @@ def test_batches_are_as_long_as_their_longest_row_asks_for():
     assert min(counts[n] for n in sorted(counts)[:-1]) >= 20
 
 
+def _batches(features, num_steps, group_by_length=True):
+    dataset = features.training_dataset(
+        steps=np.arange(num_steps),
+        length=88,
+        batch_size=4,
+        seed=3,
+        group_by_length=group_by_length,
+    )
+    return np.array([batch["eid"].numpy() for batch in dataset])
+
+
+def test_each_window_has_the_same_rows_grouped_by_length_in_shorter_batches():
+    features, sizes = _long_features()
+    batches = _batches(features, 75)
+    rows = _batches(features, 75, group_by_length=False)
+    for first in range(0, 72, 6):  # a quarter of an epoch, 25 batches
+        window = slice(first, first + 6)
+        assert sorted(batches[window].flat) == sorted(rows[window].flat)
+    plain = features.training_lengths(4, 75, 3, least=0)
+    found = features.training_lengths(4, 75, 3, least=0, group_by_length=True)
+    assert found.sum() < 0.8 * plain.sum()
+    for length, batch in zip(found, batches, strict=True):
+        assert sizes[batch].max() <= length
+
+
+def test_grouped_batches_are_in_random_order_and_any_prefix_is_the_same():
+    features, sizes = _long_features()
+    batches = _batches(features, 75)
+    np.testing.assert_array_equal(_batches(features, 31), batches[:31])
+    means = sizes[batches].mean(1)
+    ranks = np.argsort(np.argsort(means[:72].reshape(12, 6)))
+    assert len({tuple(order) for order in ranks}) > 6
+
+
 def test_a_function_that_is_compiled_sees_few_shapes():
     features, sizes = _long_features()
     seen = []

@@ -117,7 +117,8 @@ def test_bad_study_is_refused_by_name(tmp_path, old, new, message):
 def test_flags_of_a_shipped_probe_are_of_its_command(name):
     probe = studies.read_probes([name])[name]
     places = ("model", "model_name", "data_dir", "data", "output")
-    values = dict.fromkeys(places, "a") | {"learning_rate": 1e-3}
+    values = dict.fromkeys(places, "a")
+    values |= {"learning_rate": 1e-3, "num_trials": probe.num_trials}
     module, *flags = (part.format(**values) for part in probe.command)
     config_class = {
         "electra_tf.analyze": AnalysisConfig,

@@ -244,28 +244,37 @@ def test_probe_added_later_is_made_of_the_models_there_are(
     assert config.results_path.read_text() == text
 
 
-def test_fine_tuning_tries_its_rates_and_the_best_score_counts(
+def test_fine_tuning_tries_its_rates_with_one_trial_and_the_best_with_all(
     config, trained, monkeypatch
 ):
+    calls = []
+
     def call(log, threads, module, *flags):
         if module != "tune":
             return trained(log, threads, module, *flags)
-        score = {"--rate=0.001": 0.7, "--rate=0.0003": 0.6}[flags[0]]
+        calls.append(flags[0])
+        score = {"0.0003 1": 0.6, "0.001 1": 0.8, "0.001 3": 0.7}[flags[0]]
         return files.write_json(flags[1], {"score": score})
 
     tuned = studies.Probe(
         what="",
-        command=("tune", "--rate={learning_rate}", "{output}/report.json"),
+        command=(
+            "tune",
+            "{learning_rate} {num_trials}",
+            "{output}/report.json",
+        ),
         report="{output}/report.json",
         value=("score",),
         at_end=True,
         learning_rates=(3e-4, 1e-3),
+        num_trials=3,
     )
     monkeypatch.setattr(study, "_call", call)
     monkeypatch.setattr(studies, "read_probes", lambda names: {"tuned": tuned})
     study.main(config)
     runs = [line for line in lines(config) if not line["is_trial"]]
     assert [line["probes"] for line in runs] == 4 * [{"tuned": {"1.0": 0.7}}]
+    assert calls == 4 * ["0.0003 1", "0.001 1", "0.001 3"]
 
 
 def test_probe_that_fails_leaves_the_scores_made_before_it(

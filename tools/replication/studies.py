@@ -41,7 +41,8 @@ class Probe:
     command: tuple[str, ...]
     """Module and flags; {model}, {model_name}, {data_dir}, {data} and {output}
     stand for a checkpoint, its run, that one's directory, --probe_data and a
-    directory for the report; {learning_rate} for each of `learning_rates`."""
+    directory for the report; {learning_rate} for one of `learning_rates`, and
+    {num_trials}."""
 
     report: str
     """JSON file that the command writes."""
@@ -56,7 +57,10 @@ class Probe:
     """Arms that have such a score; none for all."""
 
     learning_rates: tuple[float, ...] = ()
-    """Of a fine-tuning, tried for each model; the best score counts."""
+    """Of a fine-tuning; each model tries all with one trial."""
+
+    num_trials: int = 1
+    """Of a fine-tuning, at the rate whose first trial scored best."""
 
     def is_of(self, arm: str) -> bool:
         """Returns whether an arm has such a score."""

@@ -301,20 +301,32 @@ def _probe(
         "data_dir": config.data_dir,
         "data": config.probe_data,
     }
-    reports: dict[tuple[str, ...], Any] = {}
+    reports: dict[tuple, Any] = {}
+
+    def score(
+        probe: Probe, model: str, rate: float | None, num_trials: int
+    ) -> float:
+        key = (model, rate, num_trials, probe.report, *probe.command)
+        if key not in reports:
+            asked = {"learning_rate": rate, "num_trials": num_trials}
+            reports[key] = _report(
+                probe, {**names, "model": model, **asked}, call
+            )
+        return probe.read(reports[key])
+
     for name, probe in probes.items():
         scores = {}
         for share in run.shares_probed(probe):
             step = round(share * run.num_train_steps)
-            names["model"] = f"{_model_dir(run, config)}/model.ckpt-{step}"
-            found = []
-            for rate in probe.learning_rates or (None,):
-                names["learning_rate"] = rate
-                key = (names["model"], rate, probe.report, *probe.command)
-                if key not in reports:
-                    reports[key] = _report(probe, names, call)
-                found.append(probe.read(reports[key]))
-            scores[str(share)] = max(found)
+            model = f"{_model_dir(run, config)}/model.ckpt-{step}"
+            best, *others = probe.learning_rates or (None,)
+            if others:
+                tried = {
+                    rate: score(probe, model, rate, 1)
+                    for rate in probe.learning_rates
+                }
+                best = max(tried, key=tried.__getitem__)
+            scores[str(share)] = score(probe, model, best, probe.num_trials)
         yield name, scores
 
 

@@ -214,12 +214,16 @@ class Experiment(NamedTuple):
           int64 [num_train_steps]; few different ones.
         """
         schedule = self.task_schedule(seed)
-        size = self.config.training.train_batch_size
+        training = self.config.training
         lengths = np.zeros(schedule.size, np.int64)
         for number, data in enumerate(self.tasks):
             is_its = schedule == number
             lengths[is_its] = data.train.training_lengths(
-                size, is_its.sum(), seed, least=_RARE * schedule.size
+                training.train_batch_size,
+                is_its.sum(),
+                seed,
+                least=_RARE * schedule.size,
+                group_by_length=training.group_by_length,
             )
         return lengths
 

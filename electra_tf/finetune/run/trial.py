@@ -310,6 +310,7 @@ class Trial:
                 length=length,
                 batch_size=self.config.training.train_batch_size,
                 seed=self.seed,
+                group_by_length=self.config.training.group_by_length,
                 worker=context.input_pipeline_id,
                 num_workers=workers,
                 replicas_per_worker=context.num_replicas_in_sync // workers,

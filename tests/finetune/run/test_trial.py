@@ -32,8 +32,7 @@ def _features(num_rows, longest):
     return Features(rows, (*TOKENS, EID))
 
 
-@pytest.fixture(scope="module")
-def trial():
+def _trial(**training):
     tasks = [
         TaskData(
             types.SimpleNamespace(name=name, num_train_epochs=2.0),
@@ -44,19 +43,34 @@ def trial():
             NUM_ROWS.items(), (40, 60), strict=True
         )
     ]
-    config = tiny.config(task_names=tuple(NUM_ROWS), train_batch_size=4)
+    names = tuple(NUM_ROWS)
+    config = tiny.config(task_names=names, train_batch_size=4, **training)
     strategy = tf.distribute.get_strategy()
     return Trial(Experiment(config, tuple(tasks), None, strategy, {}), 1, 0)
+
+
+@pytest.fixture(scope="module")
+def trial():
+    return _trial()
+
+
+@pytest.fixture(scope="module", params=[False, True])
+def any_trial(request):
+    return _trial(group_by_length=request.param)
 
 
 def _taken(trial, step):
     """Returns task, length and row numbers of each update from a step on."""
     batches, taken = trial._batches(step), []
+    sizes = {x.task.name: x.train.lengths for x in trial.experiment.tasks}
     for turn in batches.order:
         ((name, batch),) = next(batches.iterators[int(turn)]).items()
-        length = batch["input_ids"].shape[1]
-        assert batch["input_mask"].numpy().sum(1).max() <= length
-        taken.append((name, length, batch["eid"].numpy().tolist()))
+        length, rows = batch["input_ids"].shape[1], batch["eid"].numpy()
+        # none is cut
+        np.testing.assert_array_equal(
+            batch["input_mask"].numpy().sum(1), sizes[name][rows]
+        )
+        taken.append((name, length, rows.tolist()))
     return taken
 
 
@@ -75,10 +89,17 @@ def test_lengths_do_not_touch_the_order_of_rows(trial):
         assert lengths.count(length) >= 0.05 * 75
 
 
-def test_a_resume_takes_what_is_left(trial):
-    whole = _taken(trial, 0)
+def test_a_resume_takes_what_is_left(any_trial):
+    whole = _taken(any_trial, 0)
     for step in (1, 30, 74):
-        assert _taken(trial, step) == whole[step:]
+        assert _taken(any_trial, step) == whole[step:]
+
+
+def test_rows_grouped_by_length_have_less_padding(trial):
+    grouped = _trial(group_by_length=True)
+    assert sum(length for _, length, _ in _taken(grouped, 0)) < 0.9 * sum(
+        length for _, length, _ in _taken(trial, 0)
+    )
 
 
 def test_event_files_lie_in_the_directory_of_the_trial(
