@@ -7,6 +7,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -130,6 +131,39 @@ def test_nothing_is_run_twice(config, trained):
     study.main(config)
     assert len(trained.names) == num_runs
     assert config.results_path.read_text() == written
+
+
+def test_second_job_begins_once_the_first_trains(config, trained, monkeypatch):
+    has_second_begun, begun = threading.Event(), []
+
+    def finish(run, *_):
+        begun.append(run.name)
+        if len(begun) == 2:
+            return has_second_begun.set()
+        assert not has_second_begun.wait(0.3)  # the data are being built
+        model_dir = study._model_dir(run, config)
+        model_dir.mkdir(parents=True)
+        (model_dir / "metrics.jsonl").touch()
+        assert has_second_begun.wait(60)
+
+    monkeypatch.setattr(study, "_finish", finish)
+    runs = studies.read_study(config.study).runs("mlm", 1e-3)
+    both = dataclasses.replace(config, jobs=2)
+    study._finish_all(runs, both, {}, study_results.Results(both.results_path))
+    assert begun == [run.name for run in runs]
+
+
+def test_no_run_begins_after_one_that_failed(config, trained, monkeypatch):
+    begun = []
+
+    def fail(run, *_):
+        begun.append(run.name)
+        raise SystemExit(4)
+
+    monkeypatch.setattr(study, "_finish", fail)
+    with pytest.raises(SystemExit):
+        study.main(config)
+    assert len(begun) == 1
 
 
 def test_stopped_study_goes_on_with_what_is_missing(config, trained):

@@ -30,6 +30,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent import futures
 from importlib import metadata
@@ -120,28 +122,38 @@ def _finish_all(
     probes: Mapping[str, Probe],
     results: Results,
 ) -> None:
-    """Makes the runs without a line; the first alone if it builds the data."""
+    """Makes the runs without a line; none is begun after one that failed."""
     missing = [
         run
         for run in runs
         if not _is_whole(results.find(run), _probes_of(run, probes))
         and not _take_over(run, config, probes, results)
     ]
-    manifest = pathlib.Path(config.data_dir, _MANIFEST)
-    num_alone = 0 if manifest.exists() else 1
-    finish = functools.partial(
-        _finish, config=config, probes=probes, results=results
-    )
-    for run in missing[:num_alone]:
-        finish(run)
-    with futures.ThreadPoolExecutor(config.jobs) as pool:
-        waiting = [pool.submit(finish, run) for run in missing[num_alone:]]
+    has_data = pathlib.Path(config.data_dir, _MANIFEST).exists()
+    has_failed = threading.Event()
+
+    def finish(run: Run) -> None:
+        if has_failed.is_set():
+            return
         try:
-            for done in futures.as_completed(waiting):
-                done.result()
+            _finish(run, config, probes, results)
         except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
+            has_failed.set()
             raise
+
+    with futures.ThreadPoolExecutor(config.jobs) as pool:
+        waiting = [pool.submit(finish, run) for run in missing[:1]]
+        if missing and not has_data:
+            _wait_for_data(waiting[0], _model_dir(missing[0], config))
+        waiting += [pool.submit(finish, run) for run in missing[1:]]
+        for done in futures.as_completed(waiting):
+            done.result()
+
+
+def _wait_for_data(run: futures.Future, model_dir: pathlib.Path) -> None:
+    """Waits until a run trains: vocabulary and records are complete then."""
+    while not (run.done() or (model_dir / "metrics.jsonl").exists()):
+        time.sleep(0.1)
 
 
 def _take_over(
