@@ -80,7 +80,8 @@ class Candidate(NamedTuple):
       shape: of the discriminator.
       num_steps: updates.
       num_pieces: micro-batches in an update.
-      start_seconds: to the end of the first update.
+      start_seconds: to the end of the first update, and as many for each
+        further phase, whose update is traced, too.
       update_seconds: of one update, the mean over the training.
       tokens: read in all of them, special ones included.
       passes: over the text.
@@ -140,9 +141,10 @@ def predict(
     config = configure(rung, given)
     timed = _nearest(config, measured)
     seconds = mean_flops(config) / mean_flops(timed.config) * timed.seconds
+    start_seconds = timed.start_seconds * len(config.phases)
     tokens = mean_tokens(config)
     num_steps = min(
-        (budget.seconds - timed.start_seconds) / seconds,
+        (budget.seconds - start_seconds) / seconds,
         MAX_PASSES * budget.text_tokens / tokens,
     )
     num_steps = max(0, int(num_steps))
@@ -155,7 +157,7 @@ def predict(
         shape=config.model.discriminator(config.corpus.target_vocab_size),
         num_steps=num_steps,
         num_pieces=num_pieces,
-        start_seconds=timed.start_seconds,
+        start_seconds=start_seconds,
         update_seconds=seconds,
         tokens=num_steps * tokens,
         passes=num_steps * tokens / budget.text_tokens,
