@@ -174,8 +174,8 @@ class TrainingConfig(Checked):
 
     group_by_length: bool = False
     """Make batches of rows of about one length, for less padding: rows are
-    sorted within 50 batches at a time, whose order is random. Others than the
-    paper's, so that results differ by it as by another seed."""
+    sorted within 50 batches at a time, at most a quarter of an epoch, and
+    these come in random order. The paper's batches are mixed."""
 
     hidden_dropout_prob: float | None = bounded("in [0, 1)", None)
     """Share of hidden values dropped in training. Default: as in

@@ -21,7 +21,7 @@ from electra_tf.util import seeds
 
 _MULTIPLE = 8  # in evaluation, rows are filled up to a multiple of it
 _LENGTHS = (16, 32, 48, 64, 96, 128, 192, 256, 384, 512)  # where each one costs
-_WINDOW = 50  # batches whose rows are sorted together; a quarter of an epoch
+_WINDOW = 50  # batches sorted together; at most a quarter of an epoch
 
 Batch = dict[str, tf.Tensor]
 Column = tf.Tensor | tf.RaggedTensor

@@ -130,24 +130,28 @@ def _finish_all(
         and not _take_over(run, config, probes, results)
     ]
     has_data = pathlib.Path(config.data_dir, _MANIFEST).exists()
-    has_failed = threading.Event()
+    is_over = threading.Event()
 
     def finish(run: Run) -> None:
-        if has_failed.is_set():
+        if is_over.is_set():
             return
         try:
             _finish(run, config, probes, results)
         except BaseException:
-            has_failed.set()
+            is_over.set()
             raise
 
     with futures.ThreadPoolExecutor(config.jobs) as pool:
-        waiting = [pool.submit(finish, run) for run in missing[:1]]
-        if missing and not has_data:
-            _wait_for_data(waiting[0], _model_dir(missing[0], config))
-        waiting += [pool.submit(finish, run) for run in missing[1:]]
-        for done in futures.as_completed(waiting):
-            done.result()
+        try:
+            waiting = [pool.submit(finish, run) for run in missing[:1]]
+            if missing and not has_data:
+                _wait_for_data(waiting[0], _model_dir(missing[0], config))
+            waiting += [pool.submit(finish, run) for run in missing[1:]]
+            for done in futures.as_completed(waiting):
+                done.result()
+        except BaseException:  # an interrupt of this process alone, too
+            is_over.set()
+            raise
 
 
 def _wait_for_data(run: futures.Future, model_dir: pathlib.Path) -> None:
@@ -331,14 +335,11 @@ def _probe(
         for share in run.shares_probed(probe):
             step = round(share * run.num_train_steps)
             model = f"{_model_dir(run, config)}/model.ckpt-{step}"
-            best, *others = probe.learning_rates or (None,)
-            if others:
-                tried = {
-                    rate: score(probe, model, rate, 1)
-                    for rate in probe.learning_rates
-                }
-                best = max(tried, key=tried.__getitem__)
-            scores[str(share)] = score(probe, model, best, probe.num_trials)
+            rates = probe.learning_rates or (None,)
+            if len(rates) > 1:
+                tried = [score(probe, model, rate, 1) for rate in rates]
+                rates = [rates[tried.index(max(tried))]]
+            scores[str(share)] = score(probe, model, rates[0], probe.num_trials)
         yield name, scores
 
 
