@@ -1,5 +1,6 @@
 """Four logical CPU devices for every test, made before TensorFlow starts."""
 
+import gc
 import os
 import signal
 
@@ -8,6 +9,7 @@ import pytest
 from electra_tf.util import memory
 
 memory.keep()
+gc.set_threshold(50_000)  # as commands do
 # Tests of signals also run where they are ignored, as under nohup.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
