@@ -48,16 +48,18 @@ def character_bytes(
     codes, starts = tf.strings.unicode_decode_with_offsets(
         text, "UTF-8", errors="ignore"
     )
-    starts = tf.cast(starts, tf.int32)
-    longer = (tf.cast(codes >= code, tf.int32) for code in _LONGER_CODES)
-    ends = starts + 1 + functools.reduce(tf.add, longer)
-    is_shown = tf.ones_like(codes, tf.bool)
-    for character in without:
-        is_shown &= codes != ord(character)
-    return (
-        tf.ragged.boolean_mask(starts, is_shown),
-        tf.ragged.boolean_mask(ends, is_shown),
+    # Of all rows at once: operators of ragged tensors are hundreds of nodes.
+    flat, begins = codes.values, tf.cast(starts.values, tf.int32)
+    longer = (tf.cast(flat >= code, tf.int32) for code in _LONGER_CODES)
+    ends = begins + 1 + functools.reduce(tf.add, longer)
+    places = tuple(codes.with_values(x) for x in (begins, ends))
+    if not without:
+        return places
+    is_shown = functools.reduce(
+        tf.logical_and, [flat != ord(character) for character in without]
     )
+    is_shown = codes.with_values(is_shown)
+    return tuple(tf.ragged.boolean_mask(x, is_shown) for x in places)
 
 
 def value_of_row(
