@@ -21,6 +21,10 @@ ANALYSES: dict[str, str] = {
 returns a `Report`."""
 
 _READ_BY: dict[str, tuple[str, ...]] = {
+    "generator": (
+        *("calibration", "errors", "minimal_pairs", "pos_bias", "prompts"),
+        "rerank",
+    ),
     "twin": ("acceptability", "prompts", "representations"),
     "dev": (
         *("acceptability", "calibration", "errors", "prompts"),

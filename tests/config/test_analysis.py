@@ -14,6 +14,7 @@ from electra_tf.util.errors import UserError
         ("pos_bias", {"dev": ("d",)}, "acceptability, calibration, errors"),
         ("minimal_pairs", {"write_calibration": True}, "calibration"),
         ("calibration", {"scores": ("mlm",)}, "errors, minimal_pairs"),
+        ("representations", {"generator": "m"}, "calibration, errors"),
     ],
 )
 def test_what_an_analysis_does_not_read_is_refused(what, fields, readers):
