@@ -7,19 +7,18 @@ from electra_tf.checkpoint import loading
 from electra_tf.checkpoint.weights import Weights, select
 from electra_tf.config.analysis import AnalysisConfig
 from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.model.layers import POLICIES
+from electra_tf.model import layers
 from electra_tf.model.networks import (
     ElectraDiscriminator,
     ElectraGenerator,
     EncoderWithHead,
 )
+from electra_tf.model.text_reader import require_row_length
 from electra_tf.util import config_flags, files, storage
-from electra_tf.util.errors import UserError
 
 DISCRIMINATOR, MLM = "discriminator", "mlm"
 
 _CONFIG = "config.json"
-_MIN_LENGTH = 3  # of a row: [CLS], a token, [SEP]
 _MAX_LENGTH = 512  # by default, where no training says it
 
 
@@ -72,7 +71,9 @@ def load(
         longest = chosen.architecture.encoder.max_position_embeddings
         length = row_length(config.max_seq_length, training, longest)
         yield loading.make(
-            chosen, dtype=POLICIES[config.precision], max_seq_length=length
+            chosen,
+            dtype=layers.policy_of(config.precision),
+            max_seq_length=length,
         )
 
 
@@ -129,9 +130,5 @@ def row_length(
     """
     default = training.corpus.max_seq_length if training else _MAX_LENGTH
     length = given or min(default, longest)
-    if not _MIN_LENGTH <= length <= longest:
-        raise UserError(
-            f"`max_seq_length` must be from {_MIN_LENGTH} to {longest}, the "
-            f"number of position embeddings. Received: {length}."
-        )
+    require_row_length(length, longest)
     return length

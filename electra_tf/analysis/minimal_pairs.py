@@ -39,6 +39,7 @@ from electra_tf.analysis.scoring import sentence_scores
 from electra_tf.analysis.scoring.scorer import Scorer
 from electra_tf.analysis.scoring.sentence_scores import FORMS
 from electra_tf.config.analysis import AnalysisConfig
+from electra_tf.data.formats import compression
 from electra_tf.data.formats.rows import Record
 from electra_tf.util import plotting
 from electra_tf.util.errors import UserError
@@ -48,6 +49,10 @@ if TYPE_CHECKING:
 
 _TOTAL = FORMS[0]
 _CHANCE = 50.0
+
+
+class _File(str):
+    """A path that stands for the name of a paradigm."""
 
 
 class Pair(NamedTuple):
@@ -91,11 +96,14 @@ def run(config: AnalysisConfig) -> Report:
 def read(config: AnalysisConfig) -> list[Pair]:
     """Reads pairs; see `json_rows.read`.
 
+    A paradigm without a UID is named after its file, by the whole path if
+    others have that name, too.
+
     Raises:
       UserError: naming file and line of what is no pair, or a paradigm that
         belongs to two phenomena.
     """
-    pairs = json_rows.read(config, "test", _parse)
+    pairs = _named(json_rows.read(config, "test", _parse))
     phenomena: dict[str, str] = {}
     for pair in pairs:
         known = phenomena.setdefault(pair.paradigm, pair.phenomenon)
@@ -109,9 +117,7 @@ def read(config: AnalysisConfig) -> list[Pair]:
 
 
 def _parse(record: Record, path: str) -> Pair:
-    file_name = os.path.basename(path).partition(".")[0]
-    has_name = record.has("UID")
-    paradigm = record.text("UID") if has_name else file_name
+    paradigm = record.text("UID") if record.has("UID") else _File(path)
     has_term = record.has("linguistics_term")
     return Pair(
         good=record.text("sentence_good"),
@@ -119,6 +125,31 @@ def _parse(record: Record, path: str) -> Pair:
         paradigm=paradigm,
         phenomenon=record.text("linguistics_term") if has_term else paradigm,
     )
+
+
+def _named(pairs: Sequence[Pair]) -> list[Pair]:
+    """Gives paradigms that are files their names."""
+    paths = {x.paradigm for x in pairs if isinstance(x.paradigm, _File)}
+    counts = collections.Counter(map(_stem, paths))
+    names = {p: _stem(p) if counts[_stem(p)] == 1 else str(p) for p in paths}
+
+    def name(text: str) -> str:
+        return names[text] if isinstance(text, _File) else text
+
+    return [
+        pair._replace(
+            paradigm=name(pair.paradigm), phenomenon=name(pair.phenomenon)
+        )
+        for pair in pairs
+    ]
+
+
+def _stem(path: str) -> str:
+    """Returns the name of a file without its ending, "a.b" of a.b.jsonl.gz."""
+    name = os.path.basename(path)
+    if compression.is_compressed(name):
+        name = os.path.splitext(name)[0]
+    return os.path.splitext(name)[0]
 
 
 def minimal_pairs(
@@ -177,8 +208,10 @@ def judge(
 
 def _grouped(names: Sequence[str], values: np.ndarray) -> dict[str, np.ndarray]:
     """Returns the values of each name, by name."""
-    array = np.array(names)
-    return {str(name): values[array == name] for name in np.unique(array)}
+    places: dict[str, list[int]] = {}
+    for place, name in enumerate(names):
+        places.setdefault(name, []).append(place)
+    return {name: values[places[name]] for name in sorted(places)}
 
 
 def _percent(interval: Interval) -> Interval:

@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 
 from electra_tf.analysis.scoring.scores import Items
-from electra_tf.util import optional_packages
+from electra_tf.util import console, optional_packages
 
 NUM_BINS = 15
 MAX_TEMPERATURE = 100.0
@@ -141,6 +141,9 @@ def negative_log_likelihood(items: Items, temperature: float = 1.0) -> float:
 def fit_temperature(items: Items) -> float:
     """Returns the temperature of the least negative log-likelihood.
 
+    One at the end of the range, 1/100 to 100, comes with a warning: such
+    logits tell nothing, or too few items are wrong or right.
+
     Args:
       items: of dev texts, whose suspicion is a logit.
     """
@@ -152,4 +155,10 @@ def fit_temperature(items: Items) -> float:
         method="bounded",
         options={"xatol": 1e-6},
     )
+    if abs(found.x) > bound - 1e-3:
+        console.warn(
+            f"The temperature is {np.exp(found.x):.4g}, an end of the range "
+            "that is searched: on these texts the model tells nothing, or they "
+            "are too few. Do not use it."
+        )
     return float(np.exp(found.x))

@@ -98,8 +98,11 @@ class AnalysisConfig(Checked):
     """Rows at once; no figure depends on it."""
 
     max_seq_length: int = bounded("at least 0", 0)
-    """Tokens of a row; longer texts are read in windows that overlap. Default:
-    as many as in training, at most 512 where that is not known."""
+    """Tokens of a row. What is longer is scored in windows that overlap
+    (errors, minimal_pairs, rerank, human errors of calibration); its last words
+    are left out (representations), its pair is (acceptability), or it is cut
+    (prompts, pos_bias, replaced tokens of calibration). Default: as many as in
+    training, at most 512 where that is not known."""
 
     write_calibration: bool = False
     """Of calibration: keep the fitted temperature beside the model, where score
@@ -109,7 +112,7 @@ class AnalysisConfig(Checked):
     precision: str = one_of("float32", "bfloat16")
     """Of the matrix products."""
 
-    seed: int = 0
+    seed: int = bounded("at least 0", 0)
     """Of all that is chosen at random."""
 
     num_resamples: int = bounded("at least 100", 1000)
@@ -123,3 +126,19 @@ class AnalysisConfig(Checked):
                     f"`{name}` is read by --what={', '.join(readers)} alone. "
                     f"Received: --what={self.what}. Leave --{name} out."
                 )
+        if len(set(self.scores)) < len(self.scores):
+            raise UserError(
+                "`scores` must name each score once. Received: "
+                f"{', '.join(self.scores)}. Leave one out."
+            )
+        if self.what == "prompts" and self.dev and not self.shots:
+            raise UserError(
+                "`dev` of prompts holds the examples of --shots. Received: "
+                "--shots=0. Set --shots, or leave --dev out."
+            )
+        if self.write_calibration and self.all_checkpoints:
+            raise UserError(
+                "`write_calibration` is of one checkpoint, beside which the "
+                "temperature is kept. Received: --all_checkpoints. Leave one "
+                "out."
+            )

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from electra_tf.config.model import BertConfig
 from electra_tf.model import tensor_ops
+from electra_tf.util.errors import UserError
 
 Policy = str | dict | keras.DTypePolicy | None
 """A layer's `dtype` as Keras takes it; None for the global policy."""
@@ -18,6 +19,23 @@ POLICIES = {
     "float16": "mixed_float16",
 }
 """Precision of a configuration -> policy of its encoders."""
+
+
+def policy_of(precision: str) -> str:
+    """Returns the policy of an encoder.
+
+    Args:
+      precision: of `POLICIES`.
+
+    Raises:
+      UserError: if it is another.
+    """
+    if precision not in POLICIES:
+        raise UserError(
+            f"`precision` must be one of {', '.join(POLICIES)}. Received: "
+            f"{precision!r}."
+        )
+    return POLICIES[precision]
 
 
 class ConfiguredLayer(keras.layers.Layer):

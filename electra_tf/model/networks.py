@@ -21,7 +21,12 @@ from electra_tf.model.heads import (
     GeneratorPredictions,
 )
 from electra_tf.model.modeling import BertModel, Embeddings
-from electra_tf.model.text_reader import Ids, TextReader, vocabulary_from_config
+from electra_tf.model.text_reader import (
+    Ids,
+    TextReader,
+    require_row_length,
+    vocabulary_from_config,
+)
 from electra_tf.model.tokenization import Vocabulary
 from electra_tf.util import seeds
 from electra_tf.util.errors import UserError
@@ -121,10 +126,14 @@ class EncoderWithHead(IdModel):
         self.reader = None
         if vocabulary is not None:
             longest = min(128, config.max_position_embeddings)
+            reading = {"max_seq_length": longest, **reading}
+            require_row_length(
+                reading["max_seq_length"], config.max_position_embeddings
+            )
             self.reader = TextReader(
                 vocabulary,
                 reads_masks=self.NETWORK == "generator",
-                **{"max_seq_length": longest, **reading},
+                **reading,
             )
         self.encoder = encoder or BertModel(config, dtype=self.dtype_policy)
         if not self.encoder.built:

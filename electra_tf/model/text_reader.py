@@ -12,11 +12,31 @@ import tensorflow as tf
 
 from electra_tf.model.graph_tokenization import Tokenizer, make_tokenizer
 from electra_tf.model.tokenization import Vocabulary
+from electra_tf.util.errors import UserError
 
 Ids = dict[str, tf.Tensor]
 """int32 [B, L] each: "input_ids", 0 past the end; "input_mask", 1 on tokens;
 "segment_ids", 0 or 1."""
 MASK = "[MASK]"
+
+_MIN_LENGTH = 3  # of a row: [CLS], a token, [SEP]
+
+
+def require_row_length(length: int, num_positions: int) -> None:
+    """Refuses rows that hold no token, or more than an encoder has room for.
+
+    Args:
+      length: `max_seq_length`, [CLS] and [SEP] among them.
+      num_positions: position embeddings.
+
+    Raises:
+      UserError: in these cases.
+    """
+    if not _MIN_LENGTH <= length <= num_positions:
+        raise UserError(
+            f"`max_seq_length` must be from {_MIN_LENGTH} to {num_positions}, "
+            f"the number of position embeddings. Received: {length}."
+        )
 
 
 class TextReader:

@@ -6,6 +6,8 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from electra_tf.util import files
 
 if TYPE_CHECKING:
@@ -62,13 +64,16 @@ def draw_intervals(
 
     Args:
       axes: to draw on.
-      labels: of the rows, the first on top.
+      labels: of the rows, the first on top; of none, nothing is drawn.
       series: name -> a figure for each label.
     """
+    if not labels:
+        return
+    labels = [label.replace("$", r"\$") for label in labels]  # no mathtext
     height = 0.8 / max(len(series), 1)
     for number, (name, triples) in enumerate(series.items()):
         shift = height * (number - (len(series) - 1) / 2)
-        values, lows, highs = zip(*triples, strict=True)
+        values, lows, highs = np.reshape(triples, (-1, 3)).T
         below = [max(x - low, 0.0) for x, low in zip(values, lows, strict=True)]
         above = [max(h - x, 0.0) for x, h in zip(values, highs, strict=True)]
         axes.errorbar(

@@ -79,11 +79,21 @@ def test_pairs_are_read_with_their_names_or_those_of_files(
     pair = {"sentence_good": "a", "sentence_bad": "b"}
     named = pair | {"UID": "u", "linguistics_term": "t", "pairID": "0"}
     write_lines(tmp_path / "f.x.jsonl", [pair, named])
-    expected = [Pair("a", "b", "f", "f"), Pair("a", "b", "u", "t")]
+    expected = [Pair("a", "b", "f.x", "f.x"), Pair("a", "b", "u", "t")]
     assert minimal_pairs.read(config(tmp_path)) == expected
     monkeypatch.setattr(Scorer, "from_config", lambda _: WordScorer(mlm=WORDS))
     report = minimal_pairs.run(config(tmp_path))
     assert report.headline == {"accuracy (%)": 100}
+
+
+def test_files_of_one_name_are_two_paradigms(tmp_path):
+    pair = {"sentence_good": "a", "sentence_bad": "b"}
+    paths = [tmp_path / "x/f.jsonl", tmp_path / "y/f.jsonl"]
+    for path in paths:
+        path.parent.mkdir()
+        write_lines(path, [pair | {"linguistics_term": "t"}])
+    found = minimal_pairs.read(config(tmp_path))
+    assert found == [Pair("a", "b", str(path), "t") for path in paths]
 
 
 @pytest.mark.parametrize(

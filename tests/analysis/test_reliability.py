@@ -124,3 +124,12 @@ def test_logits_of_certainties_are_finite():
 def test_no_items_have_no_calibration_error():
     empty = Bins(*np.zeros((4, 15)))
     assert np.isnan(reliability.calibration_error(empty))
+
+
+def test_a_temperature_at_the_end_of_the_range_is_warned_of(capsys):
+    rng = np.random.default_rng(0)
+    know_nothing = Items(
+        100 * rng.normal(size=200), rng.random(200) < 0.5, np.arange(200)
+    )
+    assert reliability.fit_temperature(know_nothing) > 99
+    assert "the model tells nothing" in capsys.readouterr().err

@@ -22,3 +22,27 @@ def test_what_an_analysis_does_not_read_is_refused(what, fields, readers):
     problem = f"`{name}` is read by --what={readers}.*Leave --{name} out"
     with pytest.raises(UserError, match=problem):
         config(what=what, **fields)
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"scores": ("mlm", "mlm")}, "each score once"),
+        ({"seed": -1}, "`seed` must be at least 0"),
+        (
+            {"what": "prompts", "dev": ("d",)},
+            "Set --shots, or leave --dev out",
+        ),
+        (
+            {
+                "what": "calibration",
+                "write_calibration": True,
+                "all_checkpoints": True,
+            },
+            "`write_calibration` is of one checkpoint",
+        ),
+    ],
+)
+def test_what_would_be_ignored_or_overwritten_is_refused(fields, problem):
+    with pytest.raises(UserError, match=problem):
+        config(**fields)

@@ -133,6 +133,15 @@ def test_text_without_a_vocabulary_is_refused():
         network.read(tf.constant(["w1"]))
 
 
+@pytest.mark.parametrize("length", [0, 2, 41])
+def test_rows_must_hold_a_token_and_fit_the_positions(length):
+    assert CONFIG.max_position_embeddings == 40
+    with pytest.raises(UserError, match=f"from 3 to 40.*Received: {length}"):
+        electra_tf.ElectraDiscriminator(
+            CONFIG, tiny.VOCABULARY, max_seq_length=length
+        )
+
+
 def test_embeddings_of_two_networks_are_not_saved_with_one():
     base = BertModel(CONFIG)
     base.build((None, None))

@@ -31,3 +31,10 @@ def test_intervals_are_drawn_from_end_to_end_a_row_each():
 def test_a_missing_package_is_noticed(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert not plotting.is_available()
+
+
+def test_labels_are_no_mathematics_and_no_rows_are_nothing():
+    axes = plotting.make_figure(4, 3).subplots()
+    plotting.draw_intervals(axes, ["cost_$5_$10"], {"one": [(2, 1, 4)]})
+    axes.figure.canvas.draw()
+    plotting.draw_intervals(plotting.make_figure(4, 3).subplots(), [], {})

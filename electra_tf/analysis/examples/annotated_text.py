@@ -17,6 +17,7 @@ Source: Rei and Yannakoudakis, 2016 (labels of FCE); Napoles et al., 2017
 
 import dataclasses
 import difflib
+import glob
 import itertools
 import os
 from collections.abc import Iterator, Sequence
@@ -38,6 +39,8 @@ UPOS = (
 
 _LABELS = {"c": False, "i": True}
 _LABELLED = conll.Columns(separator="\t")
+CORRECTED = ".src"
+"""Ending of a file whose corrections lie beside it."""
 _SPELLCHECKED = ".spellchecked.src"  # beside the .src; read if it is named
 
 
@@ -91,7 +94,7 @@ def read(config: AnalysisConfig, split: str) -> list[AnnotatedText]:
 
 def _is_second_version(path: str, files: Sequence[str]) -> bool:
     """Returns whether a file is a spellchecked one beside its original."""
-    original = path.removesuffix(_SPELLCHECKED) + ".src"
+    original = path.removesuffix(_SPELLCHECKED) + CORRECTED
     return path.endswith(_SPELLCHECKED) and original in files
 
 
@@ -147,7 +150,7 @@ def _words(path: str, line: Line) -> tuple[str, ...]:
 def _read_corrected(path: str) -> Iterator[AnnotatedText]:
     """Reads sentences with their corrections beside them."""
     sources = _lines(path)
-    references = [_lines(name) for name in _references(path)]
+    references = [_lines(name) for name in references_of(path)]
     for lines in references:
         if len(lines) != len(sources):
             raise UserError(
@@ -172,15 +175,19 @@ def _read_corrected(path: str) -> Iterator[AnnotatedText]:
         )
 
 
-def _references(path: str) -> list[str]:
+def references_of(path: str) -> list[str]:
     """Returns the files that correct a file.
+
+    Args:
+      path: of sentences, ending in .src.
 
     Raises:
       UserError: if there are none.
     """
     directory, name = os.path.split(path)
     first = name.partition(".")[0]
-    found = sorted(storage.find(directory, [f"{first}.ref[0-9]*"]))
+    pattern = f"{glob.escape(first)}.ref[0-9]*"
+    found = sorted(storage.find(directory, [pattern]))
     if not found:
         raise UserError(
             f"{path} must have corrections beside it, {first}.ref0, "
@@ -238,7 +245,7 @@ def majority(edits: Sequence[Edits]) -> tuple[bool, ...]:
 
 _READERS = {
     ".conllu": _read_tagged,
-    ".src": _read_corrected,
+    CORRECTED: _read_corrected,
     ".tsv": _read_labelled,
     ".txt": _read_plain,
 }

@@ -19,7 +19,7 @@ Example = TypeVar("Example")
 def find(
     config: AnalysisConfig, split: str, endings: Collection[str] = ()
 ) -> list[str]:
-    """Lists the files of a split, of a directory those in it and below.
+    """Lists the files of a split once, of a directory those in it and below.
 
     Args:
       config: of the analysis.
@@ -45,6 +45,7 @@ def find(
                 f"Received: {path!r}, where there is none."
             )
         found += inside
+    found = list({storage.real_path(path): path for path in found}.values())
     if not found:
         raise UserError(
             f"`{split}` must name files for --what={config.what}. Received: "

@@ -100,7 +100,9 @@ def count_errors(lists: Sequence[NBest]) -> Counts:
     jiwer = optional_packages.load("jiwer", "analysis")
 
     def of_one(reference: str, hypothesis: str) -> int:
-        found = jiwer.process_words(reference, hypothesis)
+        # jiwer splits at spaces alone.
+        words = (" ".join(text.split()) for text in (reference, hypothesis))
+        found = jiwer.process_words(*words)
         return found.substitutions + found.deletions + found.insertions
 
     return Counts(

@@ -58,6 +58,10 @@ class PromptPredictor(Answerer):
         batch_size: int = 64,
         precision: str = "float32",
     ) -> None:
+        if batch_size < 1:
+            raise UserError(
+                f"`batch_size` must be at least 1. Received: {batch_size}."
+            )
         self._prompts = templates.read(str(templates_file))
         self._labels = list(self._prompts.label_words)
         learnt = self._read_examples(str(examples_file))

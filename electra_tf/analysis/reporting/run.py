@@ -21,15 +21,19 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import electra_tf
+from electra_tf.analysis.examples import annotated_text
+from electra_tf.analysis.examples import files as example_files
 from electra_tf.analysis.reporting import curves, reports
 from electra_tf.analysis.reporting.curves import Point
 from electra_tf.analysis.reporting.reports import Report
-from electra_tf.checkpoint import bundles, checkpoint_formats
+from electra_tf.checkpoint import bundles, calibration, checkpoint_formats
 from electra_tf.config.analysis import ANALYSES, AnalysisConfig
+from electra_tf.data.formats import contents
 from electra_tf.util import console, files, storage
 
 _PACKAGES = ("tensorflow", "keras", "numpy")
 _NOT_HASHED = ("output_dir", "all_checkpoints", "batch_size")
+_PATHS = ("model", "generator", "twin", "vocab_file", "templates")
 _BLOCK_BYTES = 2**20
 
 
@@ -124,6 +128,7 @@ def _content(config: AnalysisConfig) -> dict[str, Any]:
         "step": weights.step,
         **{f"weights of the {name}": f"{size:,}" for name, size in sizes},
         "vocabulary": vocabulary and f"sha256 {vocabulary.sha256}",
+        "temperature": _temperature(weights.origin, weights.step),
     }
     read = dataclasses.replace(config, model=weights.origin)
     facts = _facts(config)
@@ -154,16 +159,32 @@ def fingerprint(config: AnalysisConfig, model: Mapping[str, Any]) -> str:
     counted = {k: v for k, v in values.items() if k not in _NOT_HASHED}
     digest = hashlib.sha256(json.dumps([counted, model]).encode())
     digest.update(electra_tf.__version__.encode())
-    for value in counted.values():
-        for text in value if isinstance(value, tuple) else (value,):
-            if isinstance(text, str) and text:
-                for path in _files_of(text):
-                    digest.update(_digest_of(path, *storage.identity(path)))
+    for path in _files_read(config):
+        digest.update(_digest_of(path, *storage.identity(path)))
     return digest.hexdigest()
+
+
+def _temperature(checkpoint: str, step: int) -> float:
+    """Returns what P(replaced) is computed with."""
+    found = calibration.read(calibration.directory_of(checkpoint))
+    return found.temperature if found and found.step == step else 1.0
+
+
+def _files_read(config: AnalysisConfig) -> Iterator[str]:
+    """Yields the files that an analysis reads."""
+    for name in _PATHS:
+        if path := getattr(config, name):
+            yield from _files_of(path)
+    for split in filter(functools.partial(getattr, config), ("dev", "test")):
+        for path in example_files.find(config, split):
+            yield path
+            if contents.ending(path) == annotated_text.CORRECTED:
+                yield from annotated_text.references_of(path)
 
 
 def _files_of(name: str) -> Iterator[str]:
     """Yields the files of a path: a file, a directory's, a checkpoint's."""
+    name = name if storage.is_remote(name) else os.path.expanduser(name)
     if storage.is_file(name):
         yield name
     elif storage.is_directory(name):

@@ -48,9 +48,11 @@ def bootstrap(
         statistic(random.integers(num_items, size=num_items))
         for _ in range(config.num_resamples)
     ]
+    value = statistic(np.arange(num_items))
+    if np.isnan(figures).all():
+        return UNKNOWN._replace(value=float(value))
     tail = 100 * (1 - _LEVEL) / 2
     low, high = np.nanpercentile(figures, [tail, 100 - tail])
-    value = statistic(np.arange(num_items))
     return Interval(float(value), float(low), float(high))
 
 

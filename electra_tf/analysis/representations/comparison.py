@@ -11,7 +11,7 @@ or files of CoNLL-2000 (chunks).
 """
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -131,12 +131,20 @@ def _check_tasks(learnt: list[Sentence], tested: list[Sentence]) -> None:
                 f"--test must have the tags that --dev has: {task}. Received: "
                 f"{', '.join(sorted(there))}. Name a file of the same kind."
             )
-        tags = {t for x in learnt if x.task == task for t in x.tags}
-        if len(tags) < 2:
-            raise UserError(
-                f"--dev must have two tags or more of the kind {task}. "
-                f"Received: {', '.join(tags)} alone. Give more sentences."
-            )
+        _require_two_tags(
+            [t for x in learnt if x.task == task for t in x.tags], task
+        )
+
+
+def _require_two_tags(tags: Iterable[str], task: str) -> None:
+    """Refuses tags of one kind, of which nothing can be learnt."""
+    kinds = set(tags)
+    if len(kinds) < 2:
+        raise UserError(
+            f"--dev must have two tags or more of the kind {task}, of words "
+            f"that fit in a row. Received: {', '.join(kinds)} alone. Give more "
+            "sentences."
+        )
 
 
 def _groups(
@@ -167,8 +175,15 @@ def _learn(
         num_words += len(group.words)
         if num_words >= MAX_LEARNT_WORDS:
             break
+    if not groups:
+        raise UserError(
+            "--dev must have words that fit in a row. Received: none. Set "
+            "--max_seq_length, or give more sentences."
+        )
     group = hidden_states.join(groups).select(slice(MAX_LEARNT_WORDS))
-    return probes.learn(*_tagged(sentences, group), _layers(group))
+    words, tags = _tagged(sentences, group)
+    _require_two_tags(tags, sentences[0].task)
+    return probes.learn(words, tags, _layers(group))
 
 
 def _layers(group: WordStates) -> list[np.ndarray]:
@@ -209,6 +224,13 @@ def _measure(
             f"--test must have {cka.MIN_WORDS} words or more that fit in a "
             f"row. Received: {num_words}. Give more sentences."
         )
+    for task, some in hits.items():
+        if not some:
+            raise UserError(
+                f"--test must have words with tags of the kind {task} that fit "
+                "in a row. Received: none. Set --max_seq_length, or give more "
+                "sentences."
+            )
     joined = {
         task: Hits(*(np.concatenate(x, -1) for x in zip(*some, strict=True)))
         for task, some in hits.items()

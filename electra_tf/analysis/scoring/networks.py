@@ -30,7 +30,7 @@ from electra_tf.checkpoint.weights import Weights, select
 from electra_tf.configure_pretraining import PretrainingConfig
 from electra_tf.model import pseudo_likelihood, tensor_ops, vocabulary_softmax
 from electra_tf.model.heads import ClozePredictions
-from electra_tf.model.layers import POLICIES
+from electra_tf.model.layers import policy_of
 from electra_tf.model.networks import (
     ElectraDiscriminator,
     ElectraGenerator,
@@ -233,7 +233,7 @@ def read(
             "A model that scores text must have a discriminator, or a network "
             f"that fills masks. Received: {weights.origin}. {reasons}."
         )
-    policy, discriminator, towers = POLICIES[precision], None, None
+    policy, discriminator, towers = policy_of(precision), None, None
     if answers in ("verdicts", "energies"):
         has_head = DISCRIMINATOR_HEAD in weights.architecture.heads
         alone = select(weights, "discriminator" if has_head else "generator")

@@ -22,7 +22,7 @@ def title(score: str, form: str) -> str:
 def of_texts(
     scorer: Scorer, texts: Sequence[str], scores: Sequence[str]
 ) -> dict[str, np.ndarray]:
-    """Scores texts, equal ones once.
+    """Scores texts, those of equal tokens once.
 
     Args:
       scorer: a model.
@@ -33,14 +33,18 @@ def of_texts(
       `title` of each score and form -> float64 [n], nats; negative infinity
       for a text without a token, which is no sentence.
     """
-    unique = {text: number for number, text in enumerate(dict.fromkeys(texts))}
-    found = {title(score, form): [] for score in scores for form in FORMS}
-    for text in progress.scored(scorer, list(unique), scores):
-        for score in scores:
-            values = (text.total(score), text.mean(score))
-            for form, value in zip(FORMS, values, strict=True):
-                found[title(score, form)].append(
-                    value if text.tokens else -np.inf
-                )
-    order = np.array([unique[text] for text in texts], int)
-    return {name: np.array(values)[order] for name, values in found.items()}
+    titles = [title(score, form) for score in scores for form in FORMS]
+    of_text: dict[str, list[float]] = {}
+    of_tokens: dict[tuple[str, ...], list[float]] = {}
+    unique = list(dict.fromkeys(texts))
+    for text in progress.scored(scorer, unique, scores):
+        tokens = tuple(token.token for token in text.tokens)
+        values = [
+            value if tokens else -np.inf
+            for score in scores
+            for value in (text.total(score), text.mean(score))
+        ]
+        # Rows of other batches differ by rounding, which no tie may hang on.
+        of_text[text.text] = of_tokens.setdefault(tokens, values)
+    columns = np.array([of_text[text] for text in texts]).T
+    return dict(zip(titles, columns, strict=True))

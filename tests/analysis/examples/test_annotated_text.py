@@ -142,3 +142,10 @@ def test_corrections_of_other_lines_are_refused(tmp_path):
     path = _jflegs(tmp_path, "a\nb\n", "a\nb\n", "a\n")
     with pytest.raises(UserError, match="Received: 2 lines, and 1 in one"):
         _read(path)
+
+
+def test_a_name_is_no_pattern(tmp_path):
+    for name, text in (("x[1].src", "a b\n"), ("x[1].ref0", "a c\n")):
+        (tmp_path / name).write_text(text)
+    (found,) = _read(tmp_path / "x[1].src")
+    assert found.is_error == (False, True)

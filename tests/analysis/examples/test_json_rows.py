@@ -18,7 +18,7 @@ def test_lists_and_lines_are_read_in_order_from_files_and_directories(tmp_path):
     (tmp_path / "b.jsonl.gz").write_bytes(gzip.compress(lines.encode()))
     (tmp_path / "a.json").write_text('\n[{"n": 1}, {"n": 2}]', "utf-8")
     (tmp_path / "README.md").write_text("no row", "utf-8")
-    assert _read(tmp_path, tmp_path / "a.json") == [1, 2, 3, 4, 1, 2]
+    assert _read(tmp_path / "b.jsonl.gz", tmp_path) == [3, 4, 1, 2]
 
 
 @pytest.mark.parametrize(

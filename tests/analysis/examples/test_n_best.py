@@ -81,6 +81,7 @@ def test_errors_are_the_fewest_edits_of_words():
     ]
     lists = [NBest((*texts[i : i + 3],), texts[i + 3]) for i in range(0, 24, 4)]
     lists.append(NBest(("a",), "a  b c"))
+    lists.insert(0, NBest(("a\tb c", "a\u00a0b c"), "a b\u3000c"))
     found = n_best.count_errors(lists)
     for number, one in enumerate(lists):
         expected = [

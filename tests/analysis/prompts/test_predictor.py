@@ -70,6 +70,19 @@ def test_examples_must_be_of_two_classes(templates, fake, tmp_path):
         electra_tf.PromptPredictor("model", templates, examples_file=path)
 
 
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"batch_size": 0}, "`batch_size` must be at least 1"),
+        ({"precision": "fp16"}, "`precision` must be one of float32, bfloat16"),
+    ],
+)
+def test_options_are_checked(templates, tmp_path, options, problem):
+    path = tiny_networks.save(tiny_networks.discriminator(), tmp_path / "model")
+    with pytest.raises(UserError, match=problem):
+        electra_tf.PromptPredictor(path, templates, **options)
+
+
 def test_model_must_give_the_score(templates, tmp_path):
     path = tiny_networks.save(tiny_networks.discriminator(), tmp_path / "model")
     with pytest.raises(UserError, match="gives discriminator; asked for: mlm"):

@@ -41,3 +41,20 @@ def test_a_fingerprint_is_of_contents_and_settings(files):
     for change in ({"batch_size": 1}, {"output_dir": str(files)}):
         other = dataclasses.replace(config, **change)
         assert analysis_run.fingerprint(other, facts) == first
+
+
+def test_a_fingerprint_is_of_all_files_that_are_read(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    for name in ("dev.src", "dev.ref0", "t.txt"):
+        (tmp_path / name).write_text("a")
+    config = _config(
+        tmp_path, what="errors", dev=("dev.src",), test=("~/t.txt",)
+    )
+    seen = {analysis_run.fingerprint(config, {})}
+    for name in ("dev.src", "dev.ref0", "t.txt"):
+        (tmp_path / name).write_text("b")
+        seen.add(analysis_run.fingerprint(config, {}))
+    assert len(seen) == 4
+    (tmp_path / "errors").write_text("the name of an analysis is no file")
+    assert analysis_run.fingerprint(config, {}) in seen

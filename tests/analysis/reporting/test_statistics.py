@@ -68,3 +68,8 @@ def test_the_mean_of_one_share_is_that_share_and_of_sure_ones_has_a_width():
 def test_an_interval_is_written_with_its_ends():
     assert statistics.shown(Interval(0.5, 0.25, 1), 2) == "0.50 [0.25, 1.00]"
     assert statistics.shown(statistics.wilson(0, 0)) == "none"
+
+
+def test_what_no_sample_has_has_no_interval():
+    found = statistics.bootstrap(lambda i: math.nan, 3, config())
+    assert all(map(math.isnan, found))

@@ -16,6 +16,8 @@ from electra_tf.util.errors import UserError
 
 TAGS = {"good": "ADJ", "bad": "ADJ", "film": "NOUN", "plot": "NOUN", ".": "."}
 
+BOTH = ("train.conllu", "chunks.txt")
+
 
 def conllu(num_sentences, seed):
     """Sentences whose words tell their tags."""
@@ -131,9 +133,8 @@ def test_figures_are_those_of_the_states(files, monkeypatch):
 
 
 def test_probes_are_of_one_task_each(files):
-    both = ("train.conllu", "chunks.txt")
     report = representations.run(
-        config(files, dev=both, test=("test.conllu", "chunks.txt"))
+        config(files, dev=BOTH, test=("test.conllu", "chunks.txt"))
     )
     found = report.results["probes"]
     assert {k: x.num_tested for k, x in found.items()} == {
@@ -149,8 +150,24 @@ def test_probes_are_of_one_task_each(files):
         ({"dev": ("chunks.txt",)}, "must have the tags that --dev has: chunk"),
         ({"words": ("goods",)}, "good ##s"),
         ({"test": ("chunks.txt",)}, "4 words or more.*Received: 2"),
+        ({"dev": ("long.conllu",)}, "--dev must have words that fit"),
+        (
+            {"dev": ("half.conllu",)},
+            "two tags or more .* that fit in a row. Received: ADJ alone",
+        ),
+        (
+            {"dev": BOTH, "test": ("test.conllu", "long.txt")},
+            "--test must have words with tags of the kind chunk that fit",
+        ),
     ],
 )
 def test_what_cannot_be_done_is_said(files, values, problem):
+    long = f"{'good' + 'ly' * 9}"  # more pieces than a row of 8 has room for
+    for name, text in (
+        ("long.conllu", f"1\t{long}\t_\tADJ\n2\tfilm\t_\tNOUN\n"),
+        ("half.conllu", f"1\tgood\t_\tADJ\n2\t{long}\t_\tNOUN\n"),
+        ("long.txt", f"{long} JJ B-NP\nfilm NN I-NP\n"),
+    ):
+        (files / name).write_text(text)
     with pytest.raises(UserError, match=problem):
-        representations.run(config(files, **values))
+        representations.run(config(files, max_seq_length=8, **values))

@@ -22,3 +22,17 @@ def test_a_total_is_a_sum_and_a_mean_that_by_token():
         "a",
         "",
     ]  # equal texts once
+
+
+def test_texts_of_equal_tokens_tie_whatever_rounding_does():
+    scores = iter((-1.0, -1.0 - 1e-7))
+
+    class Rounding(WordScorer):
+        def _tokens(self, text, num_repairs):
+            self.log_probs = {"mlm": {"a": next(scores)}}
+            return super()._tokens(text, num_repairs)
+
+    found = sentence_scores.of_texts(
+        Rounding(mlm={}), ["a", "a ", "a"], ("mlm",)
+    )
+    assert len(set(found["mlm, total"])) == 1
