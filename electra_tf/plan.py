@@ -17,6 +17,7 @@ Flags of the text are those of run_pretraining, and are written to the plan.
 import dataclasses
 import math
 import os
+import re
 import textwrap
 from collections.abc import Sequence
 from typing import Any
@@ -57,6 +58,14 @@ class TextConfig(CorpusConfig):
     held_out_fraction: float = bounded("in [0, 1)", 0.005)
     """Share of the documents kept for evaluation."""
 
+    max_seq_length: int | None = bounded("at least 5", None)
+    """Tokens in a row, [CLS] and [SEP] included; in the longest rows where
+    there are phases or buckets. Default: those of the size, in its phases."""
+
+    def _check_lengths(self) -> None:
+        if self.max_seq_length is not None:  # else once the size has its own
+            super()._check_lengths()
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PlanConfig:
@@ -90,6 +99,13 @@ class PlanConfig:
                 f"output={self.output!r}, which exists. Name another one, or "
                 "delete it."
             )
+        for name, value in self.given.items():
+            if re.search(r"\s#", _flag(name, value)):
+                raise UserError(
+                    f"`{name}` must have no space before a #, as a plan is a "
+                    f"flagfile, where that begins a comment. Received: "
+                    f"{value}. Name a link or a copy."
+                )
 
     @property
     def given(self) -> dict[str, Any]:
@@ -99,6 +115,10 @@ class PlanConfig:
             for leaf in leaves(CorpusConfig)
             if getattr(self.corpus, leaf.field.name) != leaf.field.default
         }
+        if given.get("max_seq_length", 0) is None:
+            del given["max_seq_length"]
+        elif self.corpus.max_seq_length:  # also where it is the default
+            given["max_seq_length"] = self.corpus.max_seq_length
         if self.precision != "float32":
             given["precision"] = self.precision
         return given

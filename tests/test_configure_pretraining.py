@@ -54,6 +54,7 @@ def test_every_field_is_documented():
         (0.15, 512, 79),
         (0.25, 128, 32),
         (0.25, 512, 130),
+        (0.999, 512, 512),  # the original has 514, more than there are
     ],
 )
 def test_number_of_slots_is_that_of_the_original(mask_prob, length, expected):

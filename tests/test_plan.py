@@ -17,6 +17,7 @@ UPDATES = {  # hidden layers, rows -> seconds, start, bytes: made up
     (2, 32): (0.05, 10.0, 1e9),
     (2, 64): (0.2, 10.0, 1e9),
     (4, 64): (0.25, 15.0, 1.2e9),
+    (12, 8): (8.0, 60.0, 3e9),
 }
 
 
@@ -101,6 +102,28 @@ def test_flags_of_the_text_go_into_the_plan(asked, tmp_path):
     assert all(not x.corpus.do_lower_case for x in asked)
 
 
+@pytest.mark.parametrize(
+    ("size", "length", "positions"),
+    [("base", 128, 512), ("base", 256, 512), ("demo", 128, 128)],
+)
+def test_rows_of_a_given_length_are_planned(
+    asked, tmp_path, size, length, positions
+):
+    path = tmp_path / "plan.cfg"
+    _plan(
+        "--hours=9000",
+        "--corpus=demo",
+        f"--size={size}",
+        f"--max_seq_length={length}",
+        f"--output={path}",
+    )
+    config = _read(path)
+    assert [x.max_seq_length for x in config.phases] == [length]
+    assert all(x.corpus.max_seq_length == length for x in asked)
+    shape = config.model.discriminator(1)
+    assert shape.max_position_embeddings == positions
+
+
 def test_too_little_is_said(asked, capsys):
     _plan("--hours=0.03", "--corpus=demo")
     said = " ".join(capsys.readouterr().out.split())
@@ -116,7 +139,8 @@ def test_too_little_is_said(asked, capsys):
         (("--hours=1", "--size=tiny"), "--size"),
         (("--hours=1", f"--output={__file__}"), "must name a new file"),
         (("--hours=0.001",), "time and text for 100 updates"),
-        (("--hours=1", "--max_seq_length=64"), "longest of"),
+        (("--hours=1", "--seq_length_phases=64:1"), "longest of"),
+        (("--hours=1", "--corpus=my #1 book.txt"), "no space before a #"),
     ],
 )
 def test_what_cannot_be_planned_is_refused(asked, arguments, message):

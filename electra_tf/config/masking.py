@@ -74,4 +74,4 @@ class MaskingConfig(Checked):
     def max_predictions_per_seq(self, max_seq_length: int) -> int:
         """Returns the number of slots for chosen tokens in a row, N."""
         largest = max(self.mask_prob, self.mask_prob_end or 0.0)
-        return int((largest + 0.005) * max_seq_length)
+        return min(max_seq_length, int((largest + 0.005) * max_seq_length))

@@ -161,5 +161,5 @@ def _cannot_be_read(path: str, number: int, problem: str) -> str:
     return (
         f"{path}: record {number} cannot be read: {problem}. Restore the file, "
         "build the data set again, or train on without such records: "
-        "--skip_corrupt_records."
+        "--skip_corrupt_records. Held-out records must be whole."
     )

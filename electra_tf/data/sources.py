@@ -143,6 +143,17 @@ def _next_document(path: str, position: int, is_json: bool) -> int:
         return file.tell()
 
 
+def _regular(path: str) -> str:
+    """Returns a path unless it is a pipe, a socket or a device."""
+    is_here = not storage.is_remote(path) and storage.exists(path)
+    if is_here and not storage.is_file(path):
+        raise UserError(
+            f"A corpus must be of files. Received: {path}, which is a pipe, a "
+            "socket or a device. Take it away, or name the files beside it."
+        )
+    return path
+
+
 def _matches(pattern: str, tfds_data_dir: str) -> list[TextSource]:
     if pattern == DEMO or storage.is_file(pattern):
         return [TextSource(pattern)]
@@ -157,7 +168,7 @@ def _matches(pattern: str, tfds_data_dir: str) -> list[TextSource]:
     else:
         paths = filter(storage.is_file, storage.glob(pattern))
     if found := sorted(paths):
-        return [TextSource(path) for path in found]
+        return [TextSource(_regular(path)) for path in found]
     raise UserError(
         "A corpus must name files, globs, directories that hold files, "
         f'"{TFDS}NAME" or "demo". Received: '

@@ -37,7 +37,7 @@ from electra_tf.pretrain.texts import Data
 from electra_tf.training import callbacks as callbacks_lib
 from electra_tf.training import training_utils
 from electra_tf.training.finite_updates import FiniteUpdates
-from electra_tf.util import config_fields, dtype_policies
+from electra_tf.util import config_fields, distribution, dtype_policies
 from electra_tf.util.errors import ElectraWarning, UserError
 
 _NO_FILES = {"data_dir": ".", "model_name": "keras"}
@@ -209,11 +209,13 @@ class ElectraPretrainer(keras.Model):
             `keras.Model.fit`.
 
         Raises:
-          UserError: if there is no batch.
+          UserError: if there is no batch, or if replicas, micro-batches and
+            rows that stay together cannot share one.
         """
         training = self.config.training
         size = batch_size or training.train_batch_size
         data = self._batches(x, size, training.seed)
+        self._check_division(data)
         if validation_data is not None:
             validation_data = self._batches(validation_data)
         self._check_length(data, arguments)
@@ -291,6 +293,8 @@ class ElectraPretrainer(keras.Model):
           **arguments: of `keras.Model.predict`.
         """
         if not isinstance(x, tf.data.Dataset | Mapping):
+            if not len(x):
+                raise UserError("There must be texts. Received: none.")
             size = batch_size or self.config.runtime.eval_batch_size
             x = tf.data.Dataset.from_tensor_slices(x).batch(size)
         data = self._batches(x, batch_size).map(Inputs._asdict)
@@ -380,6 +384,16 @@ class ElectraPretrainer(keras.Model):
             batch_size=batch_size or self.config.runtime.eval_batch_size,
             seed=seed,
         )
+
+    def _check_division(self, data: tf.data.Dataset) -> None:
+        """Refuses batches that `run_pretraining` does not share out."""
+        if num_rows := data.element_spec.input_ids.shape[0]:
+            distribution.check_division(
+                {num_rows},
+                self.distribute_strategy.num_replicas_in_sync,
+                self.config.runtime.gradient_accumulation_steps,
+                group_size=self.objective.batch_group_size(self.config),
+            )
 
     def _check_length(
         self, data: tf.data.Dataset, arguments: Mapping[str, Any]

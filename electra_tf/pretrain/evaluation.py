@@ -23,6 +23,7 @@ from electra_tf.pretrain.pretraining_model import Detection, PretrainingModel
 from electra_tf.training import training_utils
 from electra_tf.training.callbacks import TRAINING_FLOPS
 from electra_tf.util import console, distribution, files, seeds, storage
+from electra_tf.util.errors import UserError
 
 _SEED = 20200323  # of masks and samples, whatever the seed of training
 
@@ -104,10 +105,16 @@ def evaluate(
     step = step or make_step(model)
     sums: dict[str, np.ndarray] = {}
     verdicts: list[tuple[np.ndarray, np.ndarray]] = []
-    multiple = model.batch_group_size(model.config)
-    multiple *= model.distribute_strategy.num_replicas_in_sync
+    group_size = model.batch_group_size(model.config)
+    multiple = group_size * model.distribute_strategy.num_replicas_in_sync
     num_padding = first = num_rows = 0
     for inputs in dataset:
+        if first % group_size:
+            raise UserError(
+                f"Batches must have a multiple of {group_size} rows, which "
+                f"stay together with this objective. Received: {first} in "
+                "those before the last. Give another batch_size."
+            )
         inputs = Inputs(*inputs)
         size = inputs.input_ids.shape[0]
         num_rows = max(num_rows, -(-size // multiple) * multiple)
@@ -119,6 +126,10 @@ def evaluate(
             logits, labels, judged = (x.numpy() for x in detection)
             verdicts.append((logits[judged > 0], labels[judged > 0]))
             num_padding += _num_padding(inputs)
+    if not sums:
+        raise UserError(
+            "There must be a batch to evaluate on. Received: none. Give rows."
+        )
     metrics = {
         name: float(training_utils.ratio(pair)) for name, pair in sums.items()
     }

@@ -141,7 +141,9 @@ def reshaped(
         temperature = temperature[..., tf.newaxis]
     logits = logits / temperature
     if config.disallow_correct:
-        logits -= 1000.0 * tf.one_hot(masked.ids, logits.shape[-1])
+        # The original's is too little at a temperature of 0.001.
+        least = -1000.0 if config.original_sampling else tensor_ops.NEVER
+        logits += least * tf.one_hot(masked.ids, logits.shape[-1])
     if config.top_k:
         logits = sampling.keep_largest(logits, config.top_k)
     return logits

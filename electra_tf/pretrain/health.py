@@ -18,7 +18,7 @@ _SMOOTHING = 0.2  # weight of the newest block in the running means
 _PRIOR = 0.97  # share of the prior's entropy that counts as "learned nothing"
 _STRANGE = 0.4  # relative distance of the first loss from guessing
 _PATIENCE = 1000  # updates before anything is said about learning
-_DIVERGED = 1.3  # times the lowest running loss
+_DIVERGED = 0.3  # of the lowest running loss, above it
 _DEGENERATE = 0.25  # times its loss: an entropy that tells of false certainty
 
 
@@ -27,7 +27,7 @@ class HealthMonitor(keras.callbacks.Callback):
 
     Args:
       warn: takes a sentence.
-      expected_start: the loss at chance.
+      expected_start: the loss at chance; None of weights that are trained.
       num_warmup_steps: nothing is said about learning in twice as many.
       generator_limit: share of right samples over which the generator counts
         as too good.
@@ -41,7 +41,7 @@ class HealthMonitor(keras.callbacks.Callback):
         self,
         warn: Callable[[str], None],
         *,
-        expected_start: float,
+        expected_start: float | None,
         num_warmup_steps: int,
         generator_limit: float,
         switch_step: int = 0,
@@ -64,7 +64,8 @@ class HealthMonitor(keras.callbacks.Callback):
         if "loss" not in logs:  # all updates were skipped
             return
         if epoch == 1:
-            self._check_start(logs["loss"])
+            if self.expected_start is not None:
+                self._check_start(logs["loss"], self.expected_start)
             return
         if epoch > self.switch_step >= self._watched:
             self._means, self._lowest = {}, math.inf
@@ -81,8 +82,7 @@ class HealthMonitor(keras.callbacks.Callback):
             self._check_generator(epoch)
             self._check_entropy(epoch)
 
-    def _check_start(self, loss: float) -> None:
-        expected = self.expected_start
+    def _check_start(self, loss: float, expected: float) -> None:
         self._say(
             "start",
             abs(loss - expected) > _STRANGE * expected,
@@ -96,7 +96,7 @@ class HealthMonitor(keras.callbacks.Callback):
         self._lowest = min(self._lowest, loss)
         self._say(
             "divergence",
-            loss > _DIVERGED * self._lowest,
+            loss - self._lowest > _DIVERGED * abs(self._lowest),
             f"Step {step:,}: the loss is going up: {loss:.2f} after "
             f"{self._lowest:.2f}. Lower --learning_rate or lengthen "
             "--num_warmup_steps.",

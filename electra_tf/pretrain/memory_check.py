@@ -1,14 +1,19 @@
 """A warning before the first update if it will probably not fit into memory."""
 
 import dataclasses
+import math
 
 from electra_tf.configure_pretraining import PretrainingConfig
-from electra_tf.pretrain import plan_sizes, planning
+from electra_tf.pretrain import plan_sizes
 from electra_tf.util import console, free_memory
 
 
 def warn(
-    config: PretrainingConfig, vocab_size: int, *, num_workers: int = 1
+    config: PretrainingConfig,
+    vocab_size: int,
+    *,
+    num_workers: int = 1,
+    group_size: int = 1,
 ) -> None:
     """Warns if an update is predicted to take more memory than there is.
 
@@ -19,6 +24,7 @@ def warn(
       config: of the training.
       vocab_size: of its vocabulary.
       num_workers: machines that share the rows of an update.
+      group_size: consecutive rows that stay together.
     """
     corpus = dataclasses.replace(config.corpus, vocab_size=vocab_size)
     config = dataclasses.replace(config, corpus=corpus)
@@ -28,10 +34,15 @@ def warn(
     if config.runtime.recompute or needed <= free.num_bytes:
         return
     others = ["--recompute"]
-    number = planning.num_micro_batches(config, free.num_bytes)
-    if plan_sizes.memory_bytes(config, number) <= free.num_bytes:
-        wanted = -(-number // num_workers)
-        others.append(f"--gradient_accumulation_steps={wanted}")
+    common = math.gcd(*(phase.batch_size for phase in config.phases))
+    fitting = (
+        n
+        for n in range(1, common + 1)
+        if common % (n * num_workers * group_size) == 0
+        and plan_sizes.memory_bytes(config, n * num_workers) <= free.num_bytes
+    )
+    if fewest := next(fitting, None):
+        others.append(f"--gradient_accumulation_steps={fewest}")
     largest = max(config.phases, key=lambda phase: phase.tokens_per_step)
     console.warn(
         f"An update of {largest.batch_size:,} rows of "

@@ -5,6 +5,7 @@ one measurement. So this module imports no TensorFlow; each such process does.
 """
 
 import dataclasses
+import json
 import math
 import multiprocessing
 import os
@@ -26,6 +27,7 @@ from electra_tf.util.errors import UserError
 
 _SAMPLE_BYTES = 8_000_000
 _MAX_SOURCES = 64  # of the sample
+_TEXT_FIELD = "text"  # of its lines
 _EXPANSION_BYTES = 2**22  # unpacked, to see how much a file expands
 _NUM_PIECES = 3
 _SECONDS_A_PIECE = 2.0
@@ -144,13 +146,16 @@ def count_tokens(config: PretrainingConfig) -> Text:
         from electra_tf.data import preparation
 
     with tempfile.TemporaryDirectory() as directory:
-        path = os.path.join(directory, "sample.txt")
+        path = os.path.join(directory, "sample.jsonl")
         with open(path, "w", encoding="utf-8") as file:
             num_bytes, num_sampled = _write_sample(config.corpus, file)
         sampled = dataclasses.replace(
             config,
             corpus=dataclasses.replace(
-                config.corpus, corpus=(path,), held_out_fraction=0.0
+                config.corpus,
+                corpus=(path,),
+                text_field=_TEXT_FIELD,
+                held_out_fraction=0.0,
             ),
             run=dataclasses.replace(config.run, data_dir=directory),
             runtime=dataclasses.replace(config.runtime, num_processes=1),
@@ -179,7 +184,8 @@ def _write_sample(config: CorpusConfig, file: IO[str]) -> tuple[float, int]:
         for document in corpus.read_documents(
             [source], config, statistics=read, must_have_text=False
         ):
-            file.write("\n".join([*document, "", ""]))
+            text = "\n".join(document)
+            file.write(json.dumps({_TEXT_FIELD: text}) + "\n")
             if size and read.text_bytes * len(chosen) >= _SAMPLE_BYTES:
                 break
         else:

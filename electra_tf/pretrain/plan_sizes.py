@@ -35,6 +35,7 @@ _BYTES_PER_WEIGHT = 20
 _VALUES_PER_HIDDEN = 14
 _VALUES_PER_LOGIT = 4
 _BYTES_PER_VALUE = 4
+_NUM_POSITIONS = 512  # of sizes that name none
 
 
 class Rung(NamedTuple):
@@ -131,6 +132,25 @@ LADDER = (
 SIZES = tuple(rung.name for rung in LADDER)
 
 
+def settings(rung: Rung, given: Flags) -> dict[str, Any]:
+    """Returns the flags of a size, with those that take precedence.
+
+    Rows of a given length come without the size's phases, and with as many
+    positions.
+
+    Args:
+      rung: the size.
+      given: flags that take precedence over those of the size.
+    """
+    flags = {**rung.flags, **given}
+    if length := given.get("max_seq_length"):
+        if "seq_length_phases" not in given:
+            flags.pop("seq_length_phases", None)
+        if length > flags.get("max_position_embeddings", _NUM_POSITIONS):
+            flags["max_position_embeddings"] = length
+    return flags
+
+
 def configure(rung: Rung, given: Flags, num_rows: int = 0) -> PretrainingConfig:
     """Returns a configuration of a size, with the default schedule.
 
@@ -141,7 +161,7 @@ def configure(rung: Rung, given: Flags, num_rows: int = 0) -> PretrainingConfig:
         first phase alone.
     """
     where = {"data_dir": "unused", "model_name": "unused"}
-    config = PretrainingConfig.from_flags({**rung.flags, **where, **given})
+    config = PretrainingConfig.from_flags({**settings(rung, given), **where})
     if not num_rows:
         return config
     corpus = dataclasses.replace(
@@ -210,12 +230,18 @@ def memory_bytes(config: PretrainingConfig, num_pieces: int = 1) -> float:
         weights += parameters(generator) - _embeddings(generator)
 
     def num_values(length: int) -> int:  # of a row
+        sizes = flops.sizes_of(config, size, length)
+        passes = flops.passes(config.objective.objective, sizes).values()
         states = sum(
-            _VALUES_PER_HIDDEN * shape.num_hidden_layers * shape.hidden_size
-            + shape.num_hidden_layers * shape.num_attention_heads * length
-            for shape in (discriminator, generator)
+            one.network.num_hidden_layers
+            * one.num_towers
+            * (
+                _VALUES_PER_HIDDEN * one.network.hidden_size
+                + one.network.num_attention_heads * length
+            )
+            for one in passes
         )
-        logits = config.masking.max_predictions_per_seq(length) * size
+        logits = size * sum(one.num_predictions for one in passes)
         return length * states + _VALUES_PER_LOGIT * logits
 
     activations = max(

@@ -25,6 +25,7 @@ from electra_tf.pretrain.plan_sizes import (
     mean_tokens,
     memory_bytes,
     parameters,
+    settings,
 )
 from electra_tf.util.errors import UserError
 
@@ -219,8 +220,7 @@ def flags_of(candidate: Candidate, given: Flags) -> dict[str, Any]:
     warmup = max(round(_SHARE_OF_WARMUP * steps), min(_MIN_WARMUP, steps // 10))
     save_every = _steps_in(_SECONDS_BETWEEN_CHECKPOINTS, candidate)
     flags = {
-        **rung.flags,
-        **given,
+        **settings(rung, given),
         "num_train_steps": steps,
         "num_warmup_steps": min(warmup, _MAX_WARMUP),
         "iterations_per_loop": _steps_in(_SECONDS_BETWEEN_LOGS, candidate),

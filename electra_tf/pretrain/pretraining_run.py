@@ -106,7 +106,8 @@ def run(
         if config.run.do_eval:
             _evaluate(model, data.held_out, is_chief=is_chief)
         if is_chief:
-            _finish(model)
+            has_results = config.run.do_eval and data.held_out is not None
+            _finish(model, has_results=has_results)
         distribution.barrier(strategy)  # the chief is the last to end
 
 
@@ -129,7 +130,7 @@ def make_model(
         tensor_float_32=config.runtime.tensor_float_32,
         deterministic=config.runtime.deterministic,
     )
-    keras.utils.set_random_seed(config.training.seed)
+    keras.utils.set_random_seed(config.training.seed % 2**32)
     with strategy.scope():
         make = objectives.get_class(config.objective.objective)
         model = make(config, vocabulary)
@@ -296,7 +297,12 @@ def _train(
     if distribution.describe(strategy).endswith("CPU"):
         num_workers = distribution.Workers(strategy).count
         size = model.vocabulary.size
-        memory_check.warn(config, size, num_workers=num_workers)
+        memory_check.warn(
+            config,
+            size,
+            num_workers=num_workers,
+            group_size=model.batch_group_size(config),
+        )
     if is_chief:
         path = storage.as_path(config.run.model_dir) / "config.json"
         config_flags.save_config(path, config)
@@ -341,7 +347,10 @@ def _callbacks(
         ),
         health.HealthMonitor(
             console.warn,
-            expected_start=health.expected_start(model),
+            # Of weights that are trained nothing is expected.
+            expected_start=None
+            if model.config.training.init_checkpoint
+            else health.expected_start(model),
             num_warmup_steps=config.optimizer.num_warmup_steps,
             generator_limit=config.runtime.generator_accuracy_limit,
             switch_step=getattr(model, "switch_step", 0),
@@ -369,23 +378,23 @@ def _evaluate(
         )
 
 
-def _finish(model: PretrainingModel) -> None:
+def _finish(model: PretrainingModel, *, has_results: bool) -> None:
     """Exports, and says what comes next."""
     config = model.config
     if config.run.do_export:
         saved_model = storage.as_path(config.run.model_dir) / "saved_model"
         for directory in export.export(model, saved_model):
             console.say(f"Exported {directory}")
-    console.say(_next_steps(config))
+    console.say(_next_steps(config, has_results=has_results))
 
 
-def _next_steps(config: PretrainingConfig) -> str:
+def _next_steps(config: PretrainingConfig, *, has_results: bool) -> str:
     """Says what the run left behind and what to do with it."""
     run = config.run
     made = {
         "config.json": run.do_train,
         "metrics.jsonl": run.do_train,
-        "results": run.do_eval,
+        "results": has_results,
         "saved_model": run.do_export,
     }
     left = ",".join(name for name, is_there in made.items() if is_there)

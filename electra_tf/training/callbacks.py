@@ -211,7 +211,8 @@ class TensorBoardLog(keras.callbacks.Callback):
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
         with self._writer.as_default(step=epoch):
             for name, value in (logs or {}).items():
-                tf.summary.scalar(name, value)
+                # FLOPs are integers that int64 does not hold.
+                tf.summary.scalar(name, float(value))
 
     def on_train_end(self, logs: dict | None = None) -> None:
         self._writer.close()

@@ -20,7 +20,7 @@ import re
 import shutil
 import zlib
 from collections.abc import Iterable, Iterator
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NoReturn
 
 from electra_tf.util.store_requests import TornWriteError, request
 
@@ -228,8 +228,12 @@ def files_below(directory: str) -> Iterator[str]:
 
     Links to directories are followed; a directory that several of them lead to
     comes once, and cycles end.
+
+    Raises:
+      OSError: if a directory cannot be listed.
     """
-    walk = _gfile().walk if is_remote(directory) else os.walk
+    local_walk = functools.partial(os.walk, onerror=_raise)
+    walk = _gfile().walk if is_remote(directory) else local_walk
     waiting, seen = [directory], set()
     for top in waiting:  # which grows
         for parent, directories, names in walk(top):
@@ -242,6 +246,10 @@ def files_below(directory: str) -> Iterator[str]:
             paths = (os.path.join(parent, name) for name in directories)
             waiting += filter(os.path.islink, paths)
             yield from (os.path.join(parent, n) for n in _visible(names))
+
+
+def _raise(error: OSError) -> NoReturn:
+    raise error
 
 
 def _visible(names: Iterable[str]) -> Iterator[str]:

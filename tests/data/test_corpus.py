@@ -56,10 +56,12 @@ def test_a_long_line_is_cut_at_white_space(tmp_path):
     assert statistics.cut_lines == len(pieces) - 1 > 0
 
 
-def test_a_long_word_is_cut_between_characters(tmp_path):
+@pytest.mark.parametrize("indentation", ["", "\t", " \t "])
+def test_a_long_word_is_cut_between_characters(tmp_path, indentation):
     word = "é字" * 50000
-    documents, statistics = read(write(tmp_path / "a.txt", word))
-    assert "".join(itertools.chain(*documents)) == word
+    text = f"first\n{indentation}{word}\n"
+    documents, statistics = read(write(tmp_path / "a.txt", text))
+    assert ["".join(lines) for lines in documents] == ["first" + word]
     assert statistics.replaced_bytes == 0
 
 

@@ -188,3 +188,10 @@ def test_ranges_are_read_in_blocks(tmp_path, monkeypatch):
     monkeypatch.setattr(text_files._Range, "readinto", counting)
     read(sources=[last])
     assert last.start > 0 and len(sizes) < 5
+
+
+def test_a_pipe_is_no_text(tmp_path):
+    (tmp_path / "a.txt").write_text("a\n")
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UserError, match="pipe, which is a pipe, a socket or"):
+        sources.expand([str(tmp_path)])

@@ -257,6 +257,34 @@ def test_another_optimizer_is_refused(fitted):
         fitted.compile(keras.optimizers.SGD())
 
 
+def test_batches_must_be_shared_out_as_in_the_loop():
+    pretrainer = _make(gradient_accumulation_steps=4)
+    texts = ["w1 w2 w3 w4 w5 w6"] * 40
+    with pytest.raises(UserError, match="6 rows, 1 replicas"):
+        pretrainer.fit(texts, batch_size=6, verbose=0)
+
+
+def test_rows_that_stay_together_are_evaluated_together():
+    pretrainer = _make(objective="coco_lm", contrast_group=8)
+    rows = _dataset(2).unbatch()
+    with pytest.raises(UserError, match="multiple of 8 rows"):
+        pretrainer.evaluate(rows.batch(6))
+    assert pretrainer.evaluate(rows.batch(16)) == pytest.approx(
+        pretrainer.evaluate(rows.batch(8)), rel=1e-5
+    )
+
+
+def test_nothing_is_no_data(fitted):
+    with pytest.raises(UserError, match="a batch to evaluate on"):
+        fitted.evaluate(_dataset(1).take(0))
+    with pytest.raises(UserError, match="There must be texts"):
+        fitted.predict([])
+
+
+def test_any_seed_will_do():
+    _make(seed=2**40)
+
+
 @pytest.mark.parametrize("leaves", [{"num_train_steps": 1}, {}])
 def test_a_schedule_that_does_not_fit_is_told(leaves):
     pretrainer = _make(**leaves)

@@ -189,3 +189,14 @@ def test_without_leaves_one_word_fewer():
     words = np.array([[4, 7, 2], [4, 7, 2], [4, 7, 2]], np.int32)
     kept = generators.without(words, np.array([7, 2, 9], np.int32)).numpy()
     np.testing.assert_array_equal(kept, [[1, 0, 1], [1, 1, 0], [1, 1, 0]])
+
+
+@pytest.mark.parametrize("temperature", [1e-3, 1.0])
+def test_the_truth_is_not_drawn_at_any_temperature(temperature):
+    logits = tf.one_hot(tf.fill([200, 4], 7), SIZE) * 20.0
+    config = ObjectiveConfig(disallow_correct=True)
+    drawn_from = generators.reshaped(
+        logits, _masked(np.full((200, 4), 7, np.int32)), config, temperature
+    )
+    keys = seeds.row_keys(0, tf.constant(0), tf.range(200))
+    assert (generators.sample(drawn_from, config, keys).numpy() != 7).all()

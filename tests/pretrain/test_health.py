@@ -123,3 +123,19 @@ def test_a_stop_without_a_loss_is_passed_over():
         monitor.on_epoch_end(step, _logs(loss=10.0))
         monitor.on_epoch_end(step + 50, {"skipped_updates": 50.0})
     assert not said
+
+
+def test_nothing_is_expected_of_weights_that_are_trained():
+    monitor, said = _monitor(expected_start=None)
+    monitor.on_epoch_end(1, _logs(loss=20.0))
+    assert not said
+
+
+def test_a_negative_loss_goes_up_where_it_does():
+    monitor, said = _monitor()
+    for step in (100, 200):
+        monitor.on_epoch_end(step, _logs(loss=-2.0))
+    assert not said
+    for step in range(300, 1000, 100):
+        monitor.on_epoch_end(step, _logs(loss=-1.0))
+    assert said == [said[0]] and "the loss is going up" in said[0]

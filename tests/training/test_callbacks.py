@@ -5,6 +5,7 @@ import types
 
 import keras
 import pytest
+import tensorflow as tf
 
 from electra_tf.config.phases import Phase
 from electra_tf.training import callbacks
@@ -194,3 +195,14 @@ def test_a_phase_that_is_traced_anew_keeps_the_time_left_of_the_last():
     bar.on_train_batch_end(91, LOGS | {"steps_per_second": 0.01})
     left = 9 * 2 / 10  # an update of the second has twice the tokens
     assert bar.line(91, LOGS).endswith(f"ETA 0:00:0{left:.0f}")
+
+
+def test_tensorboard_takes_more_flops_than_int64(monkeypatch, tmp_path):
+    written = {}
+    monkeypatch.setattr(callbacks, "check_tensorboard", lambda: None)
+    monkeypatch.setattr(tf.summary, "scalar", written.__setitem__)
+    log = callbacks.TensorBoardLog(tmp_path)
+    log.on_epoch_end(1, {"training_flops": int(6.4e19)})
+    log.on_train_end()
+    (value,) = written.values()
+    assert isinstance(value, float) and value == 6.4e19

@@ -40,3 +40,9 @@ def test_the_schedule_is_a_function_of_seed_and_position():
 
 def test_a_single_source_has_every_update():
     assert not interleave_schedule(_ends([1.0]), 9, 0).any()
+
+
+def test_a_single_source_takes_no_memory():
+    found = interleave_schedule(np.array([UNIT]), 10**12, 3)
+    assert found.shape == (10**12,) and found.strides == (0,)
+    assert not found[:5].any()

@@ -147,3 +147,20 @@ def test_files_are_copied_to_a_store_and_back(tmp_path):
         assert storage.read_bytes(f"ram://{tmp_path}/x") == content
         storage.download(f"ram://{tmp_path}/x", str(tmp_path / "y"))
         assert (tmp_path / "y").read_bytes() == content
+
+
+def test_a_directory_that_cannot_be_listed_is_no_empty_one(
+    tmp_path, monkeypatch
+):
+    (tmp_path / "closed").mkdir()
+    (tmp_path / "a.txt").touch()
+    listed = os.scandir
+
+    def scandir(path):
+        if os.path.basename(path) == "closed":
+            raise PermissionError(13, "Permission denied", path)
+        return listed(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    with pytest.raises(PermissionError, match="closed"):
+        list(storage.files_below(str(tmp_path)))

@@ -244,11 +244,12 @@ def _kind_of_line(line: bytes, head: bytes, has_json_name: bool) -> ContentKind:
 
 
 def _first_line(file: BinaryIO) -> tuple[bytes, io.BufferedReader]:
-    """Returns the first line that is not blank, and the stream from it on."""
-    line = b"\n"
+    """Returns the first line that is not blank, and the stream as it was."""
+    head, line = b"", b"\n"
     while line and not line.strip():
         line = file.readline(rows.MAX_JSON_BYTES)
-    return line, _buffered(line, file)
+        head += line
+    return line, _buffered(head, file)
 
 
 def _buffered(head: bytes, file: BinaryIO) -> io.BufferedReader:

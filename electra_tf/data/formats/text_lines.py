@@ -189,7 +189,8 @@ def _pieces(file: BinaryIO, statistics: Statistics) -> Iterator[bytes]:
 
 def _last_border(line: bytes) -> int:
     """Returns where to cut: after white space, else between characters."""
-    if cut := max(line.rfind(b" "), line.rfind(b"\t")) + 1:
+    cut = max(line.rfind(b" "), line.rfind(b"\t")) + 1
+    if line[:cut].strip():  # a blank piece would end the document
         return cut
     for cut in range(len(line) - 1, len(line) - 4, -1):
         if line[cut] & 0xC0 != 0x80:  # not inside a character

@@ -152,7 +152,7 @@ class Trial:
     def _make_model(self, strategy: tf.distribute.Strategy) -> FinetuningModel:
         experiment = self.experiment
         factor = self.config.training.restart_learning_rate_factor
-        keras.utils.set_random_seed(self.seed)
+        keras.utils.set_random_seed(self.seed % 2**32)
         with strategy.scope():
             encoder = loading.make(
                 experiment.weights, POLICIES[self.config.training.precision]

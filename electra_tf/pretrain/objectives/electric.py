@@ -35,7 +35,7 @@ from electra_tf.pretrain import pretrain_helpers
 from electra_tf.pretrain.metrics import Loss, Prediction
 from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.pretrain_data import Inputs
-from electra_tf.pretrain.random_keys import RandomKeys
+from electra_tf.pretrain.random_keys import RandomKeys, progress
 
 
 class Electric(Electra):
@@ -73,14 +73,17 @@ class Electric(Electra):
             fake=fake._replace(is_fake_tokens=is_noise),
             disc_logits=prediction.disc_logits
             + tf.stop_gradient(log_q)
-            + self._log_odds(inputs, is_noise),
+            + self._log_odds(inputs, is_noise, keys),
         )
 
-    def _log_odds(self, inputs: Inputs, is_noise: tf.Tensor) -> tf.Tensor:
-        """Returns log(k / (m - k)), float32 [B, 1]."""
-        share = self.config.masking.mask_prob
+    def _log_odds(
+        self, inputs: Inputs, is_noise: tf.Tensor, keys: RandomKeys
+    ) -> tf.Tensor:
+        """Returns log(k / (m - k)), float32 [B, 1] or [1, 1]."""
         if self.config.objective.original_noise_odds:
-            return tf.fill([1, 1], math.log(share / (1.0 - share)))
+            share = self.config.masking.mask_prob_at(progress(keys))
+            odds = tf.convert_to_tensor(share / (1.0 - share), tf.float32)
+            return tf.reshape(tf.math.log(odds), [-1, 1])
         allowed = pretrain_helpers.candidates(inputs, self.vocabulary)
         k, m = (
             tf.reduce_sum(tf.cast(x, tf.float32), -1, keepdims=True)

@@ -57,6 +57,7 @@ from electra_tf.pretrain.objectives.electra import Electra
 from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.pretrain.pretraining_model import Detection, Metrics
 from electra_tf.pretrain.random_keys import Purpose, RandomKeys, position_keys
+from electra_tf.util.errors import UserError
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -82,7 +83,10 @@ class McBert(Electra):
 
     def _build_head(self, bert: BertConfig) -> None:
         self.selection_predictions = selection_head(
-            bert, has_neither=True, policy=self.policy
+            bert,
+            num_candidates=self.config.selection.num_candidates,
+            has_neither=True,
+            policy=self.policy,
         )
 
     @property
@@ -179,15 +183,24 @@ def selection_loss(config: PretrainingConfig, over: str) -> Loss:
 
 
 def selection_head(
-    bert: BertConfig, *, has_neither: bool, policy: str
+    bert: BertConfig, *, num_candidates: int, has_neither: bool, policy: str
 ) -> heads.SelectionPredictions:
     """Makes the head that chooses, built.
 
     Args:
       bert: the shape of the main encoder.
+      num_candidates: words to choose from.
       has_neither: whether <neither> can be chosen.
       policy: Keras' dtype policy.
+
+    Raises:
+      UserError: if there are not so many words.
     """
+    if num_candidates >= bert.vocab_size:
+        raise UserError(
+            f"`num_candidates` must be less than {bert.vocab_size}, the words "
+            f"of the vocabulary. Received: num_candidates={num_candidates}."
+        )
     head = heads.SelectionPredictions(
         bert.embedding_size,
         bert.initializer_range,

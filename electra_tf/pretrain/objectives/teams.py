@@ -73,7 +73,10 @@ class Teams(Electra):
         super()._build_head(bert)
         config = self.config.selection
         self.selection_predictions = selection_head(
-            bert, has_neither=False, policy=self.policy
+            bert,
+            num_candidates=config.num_candidates,
+            has_neither=False,
+            policy=self.policy,
         )
         self.num_shared = bert.num_hidden_layers - config.num_detection_layers
         self.blocks = [

@@ -223,6 +223,10 @@ LATIN_1 = [(f"{i}.txt", FRENCH.encode("latin-1")) for i in range(9)]
         ("a.tar", tar([("b/c.jsonl", b"{}\n")]), ", line 1: of b/c.jsonl"),
         ("a.jsonl", with_bad_line(b'{"text": "'), ", line 7: A row must be J"),
         ("a.jsonl", with_bad_line(b'{"b": 1}'), ", line 7: .*'text'.*d: 'b'"),
+        *[
+            (name, b'\n\n{"text": "a"}\n{"b": 1}\n', ", line 4: .*'text'")
+            for name in ("a.jsonl", "a.json", "a", "a.json.gz")
+        ],
         ("a.jsonl", with_bad_line(b'{"text": 1}'), ", line 7: 'text' must be"),
         ("a", parquet({"id": [1], "b": ["x"]}), ", line 1: .*'text'.*: 'id'"),
         ("a", parquet({"text": [1]}), ", line 1: .*'text' must hold .*int64"),

@@ -230,3 +230,18 @@ def test_two_towers_are_left_out_of_an_export():
     (detector,) = networks.values()
     answers = detector.predict(tiny.batch(3)._asdict())
     assert set(answers) == {"probability_replaced"}
+
+
+def test_the_originals_odds_are_of_the_share_of_the_update():
+    leaves = {"original_noise_odds": True, "mask_prob_end": 0.4, **ELECTRIC}
+    with_odds = _model(mask_prob=0.15, **leaves)
+    without = _model(mask_prob=0.15, **{**leaves, "original_noise_odds": False})
+    without._log_odds = lambda *_: 0.0
+    inputs = tiny.batch()
+    found, expected = (
+        tiny.forward(model, inputs)[0].disc_logits.numpy()
+        for model in (with_odds, without)
+    )
+    np.testing.assert_allclose(
+        found - expected, np.log(0.4 / 0.6), rtol=1e-3, atol=1e-3
+    )

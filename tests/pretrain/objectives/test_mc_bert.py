@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 import tensorflow as tf
 import tiny
 from tiny import KEYS
@@ -6,6 +7,7 @@ from tiny import KEYS
 from electra_tf.pretrain import evaluation, export
 from electra_tf.pretrain.random_keys import Purpose, position_keys
 from electra_tf.util import seeds
+from electra_tf.util.errors import UserError
 
 
 def _model(**leaves):
@@ -151,3 +153,9 @@ def test_its_verdicts_are_exported():
     np.testing.assert_allclose(
         found, expected * inputs.input_mask.numpy(), rtol=1e-4, atol=1e-6
     )
+
+
+def test_there_must_be_more_words_than_candidates():
+    config = tiny.config(objective="mc_bert", num_candidates=60)
+    with pytest.raises(UserError, match="`num_candidates` must be less than"):
+        tiny.model(config)
