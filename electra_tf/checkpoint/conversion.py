@@ -118,6 +118,9 @@ def write(
     if target_format == "hf" and ready.architecture.tasks:
         is_told = config.head != "auto"
         kind = config.head if is_told else _kind(ready.architecture.tasks)
+        is_ours = checkpoint_formats.format_of(config.input) != "hf"
+        if kind == "token_classification" and is_ours:
+            ready = _in_first_segment(ready)
     paths = checkpoint_formats.write(
         config.output, ready, target_format, networks=networks, kind=kind
     )
@@ -138,6 +141,18 @@ def write(
         path = storage.as_path(config.output) / _FLAGS
         files.atomic_write_text(path, "".join(lines))
     return paths
+
+
+def _in_first_segment(ready: Weights) -> Weights:
+    """Lets tokens of either segment be read as those of the second.
+
+    Taggers of ours and of the original have learnt with segment 1; transformers
+    gives 0.
+    """
+    name = "electra/embeddings/token_type_embeddings"
+    rows = ready.arrays[name]
+    arrays = {**ready.arrays, name: rows[[1, 1]]}
+    return dataclasses.replace(ready, arrays=arrays)
 
 
 def next_steps(ready: Weights, config: ConvertConfig) -> str:

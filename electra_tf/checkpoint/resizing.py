@@ -133,4 +133,9 @@ def _rows(
 def _cut(vocabulary: Vocabulary | None, size: int) -> Vocabulary | None:
     if vocabulary is None or vocabulary.size <= size:
         return vocabulary
+    if vocabulary.sentencepiece:
+        raise UserError(
+            f"`vocab_size` must be at least {vocabulary.size}, the pieces of "
+            f"the SentencePiece model. Received: vocab_size={size}."
+        )
     return dataclasses.replace(vocabulary, tokens=vocabulary.tokens[:size])

@@ -162,8 +162,10 @@ class ColumnsConfig(Checked):
         require(
             self,
             "delimiter",
-            "one character, or tab",
-            lambda text: text in ("", "tab") or len(text) == 1,
+            "one character but a quote or the end of a line, or tab",
+            lambda text: (
+                text in ("", "tab") or (len(text) == 1 and text not in '"\r\n')
+            ),
         )
         require(
             self, "labels", "different labels", lambda x: len({*x}) == len(x)

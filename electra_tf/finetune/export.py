@@ -147,7 +147,7 @@ class ServedModel(abc.ABC):
         vocabulary = self.task.tokenizer.vocabulary
         batch = pack_rows(first, second, vocabulary, self.task.max_seq_length)
         sizes = tf.reduce_sum(batch["input_mask"], 1)
-        longest = tf.reduce_max(sizes)
+        longest = tf.maximum(tf.reduce_max(sizes), 2)  # of no rows, too
         return {name: column[:, :longest] for name, column in batch.items()}
 
 

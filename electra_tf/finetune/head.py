@@ -9,6 +9,24 @@ import tensorflow as tf
 
 from electra_tf.model import layers
 from electra_tf.model.modeling import EncoderOutput
+from electra_tf.util.errors import UserError
+
+KINDS = ("electra", "hugging_face")
+
+
+def require_kind(kind: str) -> None:
+    """Refuses a kind of head that is none of `KINDS`.
+
+    Args:
+      kind: of output layers.
+
+    Raises:
+      UserError: if there is no such kind.
+    """
+    if kind not in KINDS:
+        raise UserError(
+            f"`head` must be one of {', '.join(KINDS)}. Received: {kind!r}."
+        )
 
 
 class Head(layers.ConfiguredLayer, abc.ABC):

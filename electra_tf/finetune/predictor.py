@@ -17,6 +17,7 @@ from electra_tf.finetune.task import Task
 from electra_tf.model.layers import policy_of
 from electra_tf.util.errors import UserError
 
+_ANSWERING = ("head", "original_spans")  # of the part "task"
 _OF_DATA_SETS = ("eid", "label", "qas_id")  # what new text has not
 
 
@@ -123,7 +124,8 @@ def _make_task(loaded: Sequence[Finetuned], name: str) -> Task:
         if _decisive(first, name) != _decisive(other, name):
             raise UserError(
                 "The models of an ensemble must have the same task, labels, "
-                "length of rows and vocabulary. Received: "
+                "kind of head, settings of answers, length of rows and "
+                "vocabulary. Received: "
                 f"{first.directory}, of {name}, and {other.directory}, of "
                 f"{', '.join(other.description['tasks'])}."
             )
@@ -135,7 +137,10 @@ def _decisive(model: Finetuned, task: str) -> tuple[Any, ...]:
     """Returns what the models of an ensemble must have in common."""
     weights, tasks = model.weights, model.description["tasks"]
     switches = (weights.do_lower_case, weights.strip_accents)
-    return (tasks.get(task), weights.vocabulary, *switches)
+    config = model.description["config"]
+    settings = [config.get("task", {}).get(x) for x in _ANSWERING]
+    settings.append(config.get("qa"))
+    return (tasks.get(task), settings, weights.vocabulary, *switches)
 
 
 def _model(task: Task, found: Finetuned, policy: str) -> FinetuningModel:

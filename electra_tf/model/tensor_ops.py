@@ -196,7 +196,9 @@ def dropout(x: tf.Tensor, rate: float, keys: tf.Tensor | None) -> tf.Tensor:
 def _dropout(x: tf.Tensor, *, keys: tf.Tensor | None, rate: float) -> tf.Tensor:
     if keys is None or rate == 0.0:
         return x
-    bits = seeds.random_bits(keys, (tf.size(x) // tf.size(keys),))
+    # A replica may have no row of the last batch.
+    num_rows = tf.maximum(tf.size(keys), 1)
+    bits = seeds.random_bits(keys, (tf.size(x) // num_rows,))
     kept = bits >= tf.constant(int(rate * 2**32), tf.uint32)
     kept = tf.reshape(kept, tf.shape(x))
     return tf.where(kept, x * (1 / (1 - rate)), tf.zeros([], x.dtype))

@@ -79,6 +79,17 @@ def test_too_few_rows_for_the_words_are_refused():
         resizing.resize_vocabulary(read("bert_mlm"), 50, tiny.VOCABULARY)
 
 
+def test_pieces_of_a_model_are_not_cut():
+    both = read("bert_mlm")
+    size = both.arrays["electra/embeddings/word_embeddings"].shape[0]
+    vocabulary = dataclasses.replace(tiny.VOCABULARY, sentencepiece=b"model")
+    assert tiny.VOCABULARY.size == 60 <= size
+    with pytest.raises(UserError, match="60, the pieces.*vocab_size=50"):
+        resizing.resize_vocabulary(
+            dataclasses.replace(both, vocabulary=vocabulary), 50
+        )
+
+
 def test_new_positions_repeat_the_old():
     both = read("untied_emb")
     made, rows = resizing.resize_positions(both, 700)

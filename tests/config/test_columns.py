@@ -22,6 +22,7 @@ def _parse(*arguments):
         ("classification", "--labels=a,a", "different labels"),
         ("classification", "--dev_fraction=1", r"in \[0, 1\)"),
         ("classification", "--delimiter=::", "one character"),
+        ("classification", '--delimiter="', "one character but a quote"),
         ("classification", "--is_unordered_pair", "--text_b_column"),
         ("classification", "--nohas_header", "number.*text_column='text'"),
         ("classification", "--tfds_splits=dev=test", "--tfds_name"),

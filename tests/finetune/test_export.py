@@ -65,6 +65,8 @@ def test_a_classifier_answers_texts_and_ids(tmp_path, capsys):
     feeds = {name: np.int32(value) for name, value in feeds.items()}
     found = _ask(paths[1], **feeds)["probabilities"]
     np.testing.assert_allclose(found[0], expected[0], atol=1e-6)
+    none = _ask(paths[0], text=np.array([], object))
+    assert none["probabilities"].shape == (0, 2)
     assert _run_card(root) == 2
 
 

@@ -109,7 +109,10 @@ def word(line: Line, columns: Columns) -> Word:
     """
     if line.text is None:
         raise BadRowError("A row must be UTF-8 text.")
-    fields = line.text.strip().split(columns.separator)
+    text = line.text.strip()
+    # With tabs between columns, a word may hold a space.
+    separator = columns.separator or ("\t" if "\t" in text else None)
+    fields = [field.strip() for field in text.split(separator)]
     if len(fields) <= columns.word:
         raise BadRowError(
             f"A row must have a word in column {columns.word + 1}. Received: "

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import keras
 import tensorflow as tf
 
-from electra_tf.finetune.head import Head
+from electra_tf.finetune.head import Head, require_kind
 from electra_tf.model import layers, tensor_ops
 from electra_tf.model.modeling import EncoderOutput
 from electra_tf.util import seeds
@@ -45,6 +45,7 @@ class ClassificationHead(Head):
         self, name: str, num_outputs: int, kind: str = "electra"
     ) -> None:
         super().__init__(name=name)
+        require_kind(kind)
         self.num_outputs = num_outputs
         self.kind = kind
 

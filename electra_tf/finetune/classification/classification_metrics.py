@@ -65,6 +65,8 @@ def matthews_correlation(labels: np.ndarray, predictions: np.ndarray) -> float:
 
 def pearson(x: np.ndarray, y: np.ndarray) -> float:
     """Computes the linear correlation, in percent; 0 if a side is constant."""
+    if not (np.ptp(x) and np.ptp(y)):  # whose means are rounded
+        return 0.0
     return 100.0 * _cosine(x - x.mean(), y - y.mean())
 
 
@@ -86,9 +88,11 @@ def r2(targets: np.ndarray, predictions: np.ndarray) -> float:
     Returns:
       0 where all targets are the same.
     """
+    if not np.ptp(targets):  # whose mean is rounded
+        return 0.0
     total = float(np.sum(np.square(targets - targets.mean())))
     error = float(np.sum(np.square(targets - predictions)))
-    return 100 * (1 - error / total) if total else 0.0
+    return 100 * (1 - error / total)
 
 
 def mean_squared_error(targets: np.ndarray, predictions: np.ndarray) -> float:

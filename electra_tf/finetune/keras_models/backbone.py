@@ -85,6 +85,16 @@ class ElectraBackbone(ElectraModel):
                 f"`pooling` must be one of {', '.join(POOLINGS)}. Received: "
                 f"pooling={pooling!r}."
             )
+        num_layers = self.encoder.config.num_hidden_layers
+        if not -num_layers <= layer < num_layers:
+            raise UserError(
+                f"`layer` must be from {-num_layers} to {num_layers - 1}. "
+                f"Received: layer={layer}."
+            )
+        if batch_size < 1:
+            raise UserError(
+                f"`batch_size` must be at least 1. Received: {batch_size}."
+            )
         columns, length = columns_of(texts), self.max_seq_length
         rows = self.tokenizer.rows(*columns, length=length)
         features = Features(rows, TOKENS)

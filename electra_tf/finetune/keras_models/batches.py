@@ -1,7 +1,7 @@
 """Batches of rows as Keras' loops read them."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import tensorflow as tf
@@ -24,6 +24,27 @@ class Data(NamedTuple):
     x: Any
     y: Any = None
     sample_weight: Sequence[float] | None = None
+
+    @classmethod
+    def checked(
+        cls,
+        x: Any,  # noqa: ANN401
+        y: Any,  # noqa: ANN401
+        sample_weight: Sequence[float] | None,
+    ) -> Self:
+        """Makes data of what `fit` or `evaluate` is given.
+
+        Raises:
+          UserError: if a data set, which holds all, comes with more.
+        """
+        given = (("y", y), ("sample_weight", sample_weight))
+        more = [name for name, value in given if value is not None]
+        if isinstance(x, tf.data.Dataset) and more:
+            raise UserError(
+                "A tf.data.Dataset holds targets and weights itself. Received: "
+                f"{' and '.join(more)} beside it. Zip them into it."
+            )
+        return cls(x, y, sample_weight)
 
 
 class RowBatches:

@@ -87,7 +87,8 @@ def fit_schedule(
                 "make_optimizer(num_train_steps=epochs * batches), or "
                 "data.apply(tf.data.experimental.assert_cardinality(batches))."
             )
-        schedule.stretch(last)
+        if epochs > 0:
+            schedule.stretch(last)
     if epochs * steps > 0 and (warning := _length_warning(schedule, last)):
         warnings.warn(warning, ElectraWarning, stacklevel=3)
 
@@ -126,7 +127,9 @@ def mean_over_batch(losses: tf.Tensor) -> tf.Tensor:
       float32 scalar.
     """
     num_replicas = tf.distribute.get_strategy().num_replicas_in_sync
-    return tf.reduce_mean(losses) / num_replicas
+    num_rows = tf.cast(tf.size(losses), losses.dtype)  # may be 0
+    mean = tf.math.divide_no_nan(tf.reduce_sum(losses), num_rows)
+    return mean / num_replicas
 
 
 def check_logits(loss: Any, metrics: Any) -> None:  # noqa: ANN401 (as in Keras)

@@ -26,7 +26,7 @@ def columns_of(texts: Texts) -> Columns:
       UserError: naming the value that is no text, or lacks its partner.
     """
     if isinstance(texts, tf.Tensor) and texts.dtype == tf.string:
-        texts = np.char.decode(texts.numpy().astype(bytes), "utf-8")
+        texts = _decoded(texts.numpy())
     check_sequence(texts, "Texts must be a sequence of strings or of pairs")
     if not len(texts):
         raise UserError("There must be texts. Received: none.")
@@ -52,6 +52,16 @@ def columns_of(texts: Texts) -> Columns:
     return columns
 
 
+def _decoded(texts: np.ndarray | bytes) -> np.ndarray:
+    """Decodes the strings of a tensor."""
+    try:
+        return np.char.decode(np.asarray(texts).astype(bytes), "utf-8")
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"Texts must be in UTF-8. Received: {shown(error.object)}."
+        ) from error
+
+
 def check_sequence(values: object, expected: str) -> None:
     """Refuses a string, a table, or an object without a length.
 
@@ -67,7 +77,8 @@ def check_sequence(values: object, expected: str) -> None:
         way_out = ' Give a column: x["text"], or (x["a"], x["b"]) for pairs.'
     elif isinstance(values, keras.utils.PyDataset | Iterator):
         way_out = " Give lists, or tf.data.Dataset.from_generator."
-    if way_out or isinstance(values, str) or not hasattr(values, "__len__"):
+    has_length = hasattr(values, "__len__") and getattr(values, "ndim", 1)
+    if way_out or isinstance(values, str) or not has_length:
         received = type(values).__name__ if way_out else shown(values)
         raise UserError(f"{expected}. Received: {received}.{way_out}")
 

@@ -173,7 +173,8 @@ class ElectraTagger(TaskModel):
         count = len(sentences)
         check_count(y, count, "sequence of tags", "sentences")
         for number, (tags, words) in enumerate(zip(y, sentences, strict=True)):
-            if isinstance(tags, str) or len(tags) != len(words):
+            is_none = isinstance(tags, str) or not hasattr(tags, "__len__")
+            if is_none or len(tags) != len(words):
                 raise UserError(
                     f"Sentence {number} must have a tag for each of "
                     f"{len(words)} words. Received: {tags!r}."
@@ -250,6 +251,7 @@ def _checked(sentences: Sentences) -> Sentences:
         is_text = isinstance(words, str)
         if (
             is_text
+            or not hasattr(words, "__len__")
             or not len(words)
             or not all(isinstance(word, str) for word in words)
         ):
@@ -258,6 +260,9 @@ def _checked(sentences: Sentences) -> Sentences:
                 f"Received: {words!r} at {number}."
                 + " Split the text into words." * is_text
                 + " Decode them: word.decode()."
-                * any(isinstance(word, bytes) for word in words)
+                * (
+                    hasattr(words, "__len__")
+                    and any(isinstance(word, bytes) for word in words)
+                )
             )
     return sentences

@@ -237,7 +237,7 @@ class TaskModel(ElectraModel, abc.ABC):
             is_dataset = isinstance(held_out, tf.data.Dataset)
             data = Data(held_out) if is_dataset else Data(*held_out)
             held_out = self._evaluated(data, held_out_size, in_order)
-        data = Data(x, y, arguments.pop("sample_weight", None))
+        data = Data.checked(x, y, arguments.pop("sample_weight", None))
         if isinstance(x, tf.data.Dataset):
             made = self.read(x)
             if weights := arguments.pop("class_weight", None):
@@ -264,7 +264,7 @@ class TaskModel(ElectraModel, abc.ABC):
     ) -> float | list[float] | dict[str, float]:
         """Computes loss and metrics; see the class."""
         size = arguments.pop("batch_size", None) or BATCH_SIZE
-        data = Data(x, y, arguments.pop("sample_weight", None))
+        data = Data.checked(x, y, arguments.pop("sample_weight", None))
         made = self._evaluated(data, size, bool(arguments.get("steps")))
         return super().evaluate(made, **arguments)
 

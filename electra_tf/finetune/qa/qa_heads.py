@@ -13,7 +13,7 @@ import keras
 import tensorflow as tf
 
 from electra_tf.config.qa import QAConfig
-from electra_tf.finetune.head import Head
+from electra_tf.finetune.head import Head, require_kind
 from electra_tf.model import layers, tensor_ops
 from electra_tf.model.modeling import EncoderOutput
 
@@ -314,6 +314,7 @@ def make_head(name: str, kind: str, config: QAConfig) -> QAHead:
       kind: "electra" or "hugging_face".
       config: of question answering.
     """
+    require_kind(kind)
     if kind == "hugging_face":
         return HuggingFaceQAHead(name)
     kind = JointQAHead if config.joint_prediction else IndependentQAHead

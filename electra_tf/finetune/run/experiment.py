@@ -100,7 +100,13 @@ def read_task(task: Task, digests: dict[str, str]) -> TaskData:
     if run.do_train:
         examples = _examples_to_learn(task)
         digests[f"{task.name} train"] = fingerprints.of_examples(examples)
-        rows = task.featurize(examples, is_training=True)
+        rows = list(task.featurize(examples, is_training=True))
+        if not rows:
+            raise UserError(
+                f"The task {task.name} must have rows to learn from. Received: "
+                "none, as no row holds its answer. Leave "
+                "--drop_unanswered_windows out, or raise --max_seq_length."
+            )
         train = Features(rows, task.get_feature_specs())
     first, *others = task.dev_splits
     names = (first, *task.existing_splits(others)) if run.do_eval else ()

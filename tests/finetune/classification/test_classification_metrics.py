@@ -186,3 +186,10 @@ def test_a_scorer_computes_the_metrics_it_is_given():
     assert found["f1"] == pytest.approx(50) and scorer.main_metric == "f1"
     plain = metrics.ClassificationScorer("ab", ("mcc", "accuracy"))
     assert plain.main_metric == "mcc"
+
+
+def test_constant_targets_explain_and_correlate_nothing():
+    # Whose mean is not what it should be.
+    same, other = np.full(3, 0.1), np.full(3, 0.2)
+    assert metrics.r2(same, other) == 0
+    assert metrics.pearson(same, other) == metrics.spearman(same, other) == 0

@@ -429,6 +429,15 @@ def test_what_cannot_be_used_is_named(path, trained):
         data = tf.data.Dataset.from_tensor_slices(wrong).batch(4)
         with pytest.raises(UserError, match="dataset must hold.*Map it"):
             model.evaluate(data)
+    data = tf.data.Dataset.from_tensor_slices((TEXTS, [0] * len(TEXTS)))
+    for method in (model.fit, model.evaluate):
+        with pytest.raises(UserError, match="itself. Received: sample_weight"):
+            method(data.batch(4), sample_weight=[1.0] * len(TEXTS))
+    if hasattr(model, "head") and not isinstance(
+        model, electra_tf.ElectraTagger
+    ):
+        with pytest.raises(UserError, match="`head` must be one of electra"):
+            _model(type(model).__name__, path, head="huggingface")
     with pytest.raises(UserError, match="validation_split.*0.99 of 16"):
         model.fit(x, y, validation_split=0.99)
     with pytest.raises(UserError, match="must be .*Received: 'a text'"):

@@ -7,7 +7,11 @@ import tensorflow as tf
 import tiny_finetuning as tiny
 
 import electra_tf
-from electra_tf.finetune.keras_models.fitting import check_logits, fit_schedule
+from electra_tf.finetune.keras_models.fitting import (
+    check_logits,
+    fit_schedule,
+    mean_over_batch,
+)
 from electra_tf.util.errors import ElectraWarning, UserError
 
 
@@ -125,3 +129,17 @@ def test_what_takes_logits_or_asks_for_no_probabilities_is_taken():
     check_logits(lambda y, x: tf.reduce_mean(x), None)
     check_logits({"a": "hinge", "b": None}, "auto")
     check_logits("no_such_loss", "no_such_metric")  # Keras refuses these
+
+
+@pytest.mark.parametrize("arguments", [{"epochs": 0}, {"initial_epoch": 1}])
+def test_a_fit_of_no_epoch_sets_no_length(backbone, arguments):
+    optimizer = backbone.make_optimizer()
+    assert not _begin(optimizer, 10, **arguments)
+    assert not _begin(optimizer, 10, epochs=2)
+    optimizer.iterations.assign(19)
+    assert 0 < float(optimizer.learning_rate) < 1e-3
+
+
+def test_a_replica_without_rows_adds_nothing_to_the_loss():
+    assert float(mean_over_batch(tf.zeros([0]))) == 0
+    assert float(mean_over_batch(tf.constant([1.0, 4.0]))) == 2.5

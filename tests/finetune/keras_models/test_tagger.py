@@ -1,9 +1,13 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+import tiny_finetuning
 
 import electra_tf
+from electra_tf import convert_checkpoint
+from electra_tf.config.conversion import ConvertConfig
 from electra_tf.finetune.keras_models.tagger import TaggingLoss
+from electra_tf.util import config_flags
 from electra_tf.util.errors import UserError
 
 WORDS = "the good film was very bad and it is a plot".split()
@@ -82,3 +86,29 @@ def test_metrics_are_of_words_alone(model):
 def test_what_is_no_tagged_sentence_is_named(model, sentences, tags, message):
     with pytest.raises(UserError, match=message):
         model.dataset(sentences, tags)
+
+
+def test_a_converted_tagger_answers_as_before_in_the_first_segment(
+    tmp_path,
+):
+    tags = ["O", "S-PER"]
+    tiny_finetuning.write_trained(tmp_path / "model", "ner", labels=tags)
+    convert_checkpoint.main(
+        config_flags.parse(
+            ConvertConfig,
+            [
+                f"--input={tmp_path}/model",
+                f"--output={tmp_path}/hf",
+                "--target_format=hf",
+            ],
+        )
+    )
+    one, two = (
+        electra_tf.ElectraTagger.from_finetuned(str(tmp_path / name))
+        for name in ("model", "hf")
+    )
+    assert (one.segment_id, two.segment_id) == (1, 0)
+    for found, expected in zip(
+        *(x.predict([WORDS], verbose=0) for x in (one, two)), strict=True
+    ):
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)

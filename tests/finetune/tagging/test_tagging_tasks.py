@@ -47,6 +47,15 @@ def test_parts_of_speech_are_read_from_conll_u(tmp_path):
     assert sentence.words == ("it", "is") and sentence.tags == ("PRON", "AUX")
 
 
+def test_words_between_tabs_may_hold_spaces(tmp_path):
+    task = _task("chunk", tmp_path)
+    tiny.write_split(
+        task, "train", "10\u00a0000\tB-NP\nNew York\tI-NP\nthe B-NP\n"
+    )
+    (sentence,) = task.get_examples("train")
+    assert sentence.words == ("10\u00a0000", "New York", "the")
+
+
 @pytest.mark.parametrize(
     ("line", "problem"), [("film", "word and its tag"), ("film X-", "tag must")]
 )
