@@ -46,5 +46,5 @@ def of_texts(
         ]
         # Rows of other batches differ by rounding, which no tie may hang on.
         of_text[text.text] = of_tokens.setdefault(tokens, values)
-    columns = np.array([of_text[text] for text in texts]).T
-    return dict(zip(titles, columns, strict=True))
+    rows = np.reshape([of_text[text] for text in texts], (-1, len(titles)))
+    return dict(zip(titles, rows.T, strict=True))

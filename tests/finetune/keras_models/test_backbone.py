@@ -36,6 +36,10 @@ def test_features_are_states_of_the_encoder(backbone):
     assert (np.abs(pairs - backbone.embed(TEXTS)).max(1) > 1e-3).all()
     with pytest.raises(UserError, match="pooling.*mean, cls.*'max'"):
         backbone.embed(TEXTS, pooling="max")
+    with pytest.raises(UserError, match="`layer` must be from -. to .*=9"):
+        backbone.embed(TEXTS, layer=9)
+    with pytest.raises(UserError, match="`batch_size` must be at least 1"):
+        backbone.embed(TEXTS, batch_size=0)
 
 
 def test_strings_and_ids_are_the_same_to_it(backbone):
