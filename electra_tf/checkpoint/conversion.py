@@ -10,6 +10,7 @@ from electra_tf.checkpoint import (
     weights,
 )
 from electra_tf.checkpoint.architecture import (
+    DISCRIMINATOR_HEAD,
     GENERATOR_HEAD,
     SLOTS,
     STEP,
@@ -185,13 +186,14 @@ def _parts(
     ready: Weights, names: tuple[str, ...]
 ) -> dict[str, model_card.Part]:
     counts = checkpoint_formats.sizes(ready)
-    return {
-        name: model_card.Part(
+    has_verdicts = any(x.startswith(DISCRIMINATOR_HEAD) for x in ready.arrays)
+    parts = {}
+    for name in filter(ready.networks.__contains__, names):
+        is_encoder = name == "discriminator" and not has_verdicts
+        parts[weights.ENCODER if is_encoder else name] = model_card.Part(
             weights.select(ready, name).architecture.encoder, counts[name]
         )
-        for name in names
-        if name in ready.networks
-    }
+    return parts
 
 
 def _kind(tasks: Mapping[str, Mapping[str, Shape]]) -> str:

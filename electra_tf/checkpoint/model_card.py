@@ -61,7 +61,9 @@ _TEXTS = {
         logits="[B, L, V], of each word",
     ),
     "encoder": _CardText(
-        "ElectraModel", about="The encoder gives each token of a text a vector."
+        "ElectraModel",
+        about="The encoder gives each token of a text a vector.",
+        keras="ElectraBackbone",
     ),
     "sequence_classification": _CardText(
         SEQUENCE_CLASSIFICATION, "text-classification"
@@ -222,7 +224,8 @@ def _loading(
     known = _TEXTS[head or name]
     parts = []
     if not head and target != "saved_model":
-        parts.append(_IN_KERAS.format(network=name, **known._asdict()))
+        in_keras = _IN_KERAS if known.logits else _ENCODER_IN_KERAS
+        parts.append(in_keras.format(network=name, **known._asdict()))
     if target == "saved_model":
         parts.append(usage)
     elif target == "hf":
@@ -244,6 +247,16 @@ input_ids = np.array([[1, 2, 3]])  # of the vocabulary; or texts
 outputs = network({{"input_ids": input_ids}})
 outputs["sequence_output"]  # [B, L, H]
 outputs["logits"]  # {logits}
+```
+"""
+_ENCODER_IN_KERAS = """\
+In Keras, from this directory:
+
+```python
+import electra_tf
+
+backbone = electra_tf.{keras}.from_checkpoint(".")
+backbone.embed(["the chef ate the meal"])  # [1, H]
 ```
 """
 _IN_TRANSFORMERS = """\

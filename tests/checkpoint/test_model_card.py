@@ -104,6 +104,22 @@ def test_what_the_card_of_a_checkpoint_prints_works(run, tmp_path, target):
     assert execute(tmp_path / "x")
 
 
+def test_an_encoder_alone_is_called_one_and_its_card_works(run, tmp_path):
+    main(
+        ConvertConfig(
+            input=str(run[0]),
+            output=str(tmp_path / "x"),
+            target_format="electra_tf",
+            network="encoder",
+        )
+    )
+    (first, *_) = execute(tmp_path / "x")
+    assert 'ElectraBackbone.from_checkpoint(".")' in first
+    text = (tmp_path / "x" / model_card.NAME).read_text()
+    assert "The encoder gives each token of a text a vector." in text
+    assert "discriminator" not in text
+
+
 def test_what_the_card_of_a_saved_model_prints_works(
     run, tmp_path, monkeypatch
 ):
