@@ -137,14 +137,23 @@ def _examples_to_learn(task: Task) -> list[Example]:
     return examples
 
 
+def _title(task: Task, split: str) -> str:
+    is_alone = len(task.config.task.task_names) == 1
+    return split if is_alone else f"{task.name}_{split}"
+
+
+def _first_title(task: Task) -> str:
+    """Returns the title of the split that chooses, which need not be read."""
+    return _title(task, task.dev_splits[0])
+
+
 def _read_split(task: Task, name: str) -> Split:
     examples = task.get_examples(name)
     rows = task.featurize(examples, is_training=False)
-    is_alone = len(task.config.task.task_names) == 1
     return Split(
         task=task,
         name=name,
-        title=name if is_alone else f"{task.name}_{name}",
+        title=_title(task, name),
         examples=examples,
         features=Features(rows, task.get_feature_specs()),
     )
@@ -265,8 +274,8 @@ class Experiment(NamedTuple):
         mean over tasks.
         """
         values = [
-            metrics[data.dev[0].title][data.task.get_scorer().main_metric]
-            for data in self.tasks
+            metrics[_first_title(task)][task.get_scorer().main_metric]
+            for task in (data.task for data in self.tasks)
         ]
         return float(np.mean(values))
 
@@ -277,9 +286,9 @@ class Experiment(NamedTuple):
         loss. Each is a mean over tasks, of their first dev splits.
         """
         ties, losses = [], []
-        for data in self.tasks:
-            found = metrics[data.dev[0].title]
-            names = data.task.get_scorer().tie_metrics
+        for task in (data.task for data in self.tasks):
+            found = metrics[_first_title(task)]
+            names = task.get_scorer().tie_metrics
             ties += [found[name] for name in names if name in found]
             losses.append(found["loss"])
         tie = float(np.mean(ties or [0.0]))

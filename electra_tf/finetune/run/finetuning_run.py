@@ -139,7 +139,7 @@ def _run_trial(experiment: Experiment, number: int) -> Done:
         )
         done.append((again, again.run()))
     trial, result = done[-1]
-    if result.get("collapsed") and len(done) > 1 and experiment.dev_splits:
+    if result.get("collapsed"):
         rank = experiment.rank
         trial, result = max(done, key=lambda pair: rank(pair[1]["metrics"]))
     return trial, {**result, "restarts": len(done) - 1}

@@ -20,9 +20,15 @@ EVALUATIONS = [
 
 def _evaluations(path="unused", **leaves):
     scorer = types.SimpleNamespace(main_metric="accuracy", tie_metrics=())
-    task = types.SimpleNamespace(name="sst", get_scorer=lambda: scorer)
+    config = tiny.config(**leaves)
+    task = types.SimpleNamespace(
+        name="sst",
+        get_scorer=lambda: scorer,
+        dev_splits=("dev",),
+        config=config,
+    )
     data = TaskData(task, None, [Split(task, "dev", "dev", (), None)])
-    experiment = Experiment(tiny.config(**leaves), (data,), None, None, {})
+    experiment = Experiment(config, (data,), None, None, {})
     return Evaluations(experiment, path)
 
 

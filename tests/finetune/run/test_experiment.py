@@ -12,7 +12,7 @@ from electra_tf.util.errors import UserError
 ROWS = {"cola": 1600, "sst": 400}
 
 
-def _task(name, epochs, collapsed=False):
+def _task(name, epochs, collapsed=False, config=None):
     scorer = types.SimpleNamespace(
         main_metric="accuracy",
         tie_metrics=(),
@@ -20,7 +20,11 @@ def _task(name, epochs, collapsed=False):
         has_failed=lambda outputs, examples: collapsed,
     )
     return types.SimpleNamespace(
-        name=name, num_train_epochs=epochs, get_scorer=lambda: scorer
+        name=name,
+        num_train_epochs=epochs,
+        get_scorer=lambda: scorer,
+        dev_splits=("dev", "dev_other"),
+        config=config or tiny.config(task_names=tuple(ROWS)),
     )
 
 
@@ -124,3 +128,11 @@ def test_metrics_of_a_scorer_go_before_the_loss():
     assert max([few, many], key=experiment.rank) is many
     better = {**cola, "sst_dev": _dev(50.1, 0.9, span_f1=1.0)}
     assert max([many, better], key=experiment.rank) is better
+
+
+def test_a_rank_needs_no_split_that_is_read():
+    experiment = _experiment()
+    unread = tuple(data._replace(dev=[]) for data in experiment.tasks)
+    again = Experiment(experiment.config, unread, None, None, {})
+    metrics = {"cola_dev": _dev(80.0, 0.5), "sst_dev": _dev(90.0, 0.9)}
+    assert again.rank(metrics) == experiment.rank(metrics)
