@@ -17,7 +17,6 @@ Flags of the text are those of run_pretraining, and are written to the plan.
 import dataclasses
 import math
 import os
-import re
 import textwrap
 from collections.abc import Sequence
 from typing import Any
@@ -63,7 +62,8 @@ class TextConfig(CorpusConfig):
     there are phases or buckets. Default: those of the size, in its phases."""
 
     def _check_lengths(self) -> None:
-        if self.max_seq_length is not None:  # else once the size has its own
+        # Without, a size has its own, and `configure` checks against them.
+        if self.max_seq_length is not None:
             super()._check_lengths()
 
 
@@ -100,11 +100,11 @@ class PlanConfig:
                 "delete it."
             )
         for name, value in self.given.items():
-            if re.search(r"\s#", _flag(name, value)):
+            if problem := config_flags.problem_of_line(_flag(name, value)):
                 raise UserError(
-                    f"`{name}` must have no space before a #, as a plan is a "
-                    f"flagfile, where that begins a comment. Received: "
-                    f"{value}. Name a link or a copy."
+                    f"`{name}` must have no space before a #: a plan is a "
+                    f"flagfile. {problem} Received: {value}. Name a link or a "
+                    "copy."
                 )
 
     @property
@@ -115,9 +115,8 @@ class PlanConfig:
             for leaf in leaves(CorpusConfig)
             if getattr(self.corpus, leaf.field.name) != leaf.field.default
         }
-        if given.get("max_seq_length", 0) is None:
-            del given["max_seq_length"]
-        elif self.corpus.max_seq_length:  # also where it is the default
+        given.pop("max_seq_length", None)
+        if self.corpus.max_seq_length:  # also where it is the default's
             given["max_seq_length"] = self.corpus.max_seq_length
         if self.precision != "float32":
             given["precision"] = self.precision

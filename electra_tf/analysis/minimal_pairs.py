@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from electra_tf.analysis.examples import files as example_files
 from electra_tf.analysis.examples import json_rows
 from electra_tf.analysis.reporting.reports import Report, Table
 from electra_tf.analysis.reporting.statistics import (
@@ -49,10 +50,6 @@ if TYPE_CHECKING:
 
 _TOTAL = FORMS[0]
 _CHANCE = 50.0
-
-
-class _File(str):
-    """A path that stands for the name of a paradigm."""
 
 
 class Pair(NamedTuple):
@@ -103,7 +100,9 @@ def read(config: AnalysisConfig) -> list[Pair]:
       UserError: naming file and line of what is no pair, or a paradigm that
         belongs to two phenomena.
     """
-    pairs = _named(json_rows.read(config, "test", _parse))
+    names = _names(example_files.find(config, "test", json_rows.ENDINGS))
+    parse = functools.partial(_parse, names=names)
+    pairs = json_rows.read(config, "test", parse)
     phenomena: dict[str, str] = {}
     for pair in pairs:
         known = phenomena.setdefault(pair.paradigm, pair.phenomenon)
@@ -116,8 +115,8 @@ def read(config: AnalysisConfig) -> list[Pair]:
     return pairs
 
 
-def _parse(record: Record, path: str) -> Pair:
-    paradigm = record.text("UID") if record.has("UID") else _File(path)
+def _parse(record: Record, path: str, names: Mapping[str, str]) -> Pair:
+    paradigm = record.text("UID") if record.has("UID") else names[path]
     has_term = record.has("linguistics_term")
     return Pair(
         good=record.text("sentence_good"),
@@ -127,21 +126,10 @@ def _parse(record: Record, path: str) -> Pair:
     )
 
 
-def _named(pairs: Sequence[Pair]) -> list[Pair]:
-    """Gives paradigms that are files their names."""
-    paths = {x.paradigm for x in pairs if isinstance(x.paradigm, _File)}
+def _names(paths: Sequence[str]) -> dict[str, str]:
+    """Names paradigms that are files, by path."""
     counts = collections.Counter(map(_stem, paths))
-    names = {p: _stem(p) if counts[_stem(p)] == 1 else str(p) for p in paths}
-
-    def name(text: str) -> str:
-        return names[text] if isinstance(text, _File) else text
-
-    return [
-        pair._replace(
-            paradigm=name(pair.paradigm), phenomenon=name(pair.phenomenon)
-        )
-        for pair in pairs
-    ]
+    return {x: _stem(x) if counts[_stem(x)] == 1 else x for x in paths}
 
 
 def _stem(path: str) -> str:

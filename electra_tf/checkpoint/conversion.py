@@ -3,6 +3,8 @@
 import dataclasses
 from collections.abc import Mapping
 
+import numpy as np
+
 from electra_tf.checkpoint import (
     checkpoint_formats,
     model_card,
@@ -119,9 +121,9 @@ def write(
     if target_format == "hf" and ready.architecture.tasks:
         is_told = config.head != "auto"
         kind = config.head if is_told else _kind(ready.architecture.tasks)
-        is_ours = checkpoint_formats.format_of(config.input) != "hf"
-        if kind == "token_classification" and is_ours:
-            ready = _in_first_segment(ready)
+    is_theirs = checkpoint_formats.format_of(config.input) == "hf"
+    if is_theirs != (target_format == "hf") and _is_tagger(ready, kind):
+        ready = _with_one_segment(ready, 0 if is_theirs else 1)
     paths = checkpoint_formats.write(
         config.output, ready, target_format, networks=networks, kind=kind
     )
@@ -144,16 +146,22 @@ def write(
     return paths
 
 
-def _in_first_segment(ready: Weights) -> Weights:
-    """Lets tokens of either segment be read as those of the second.
+def _is_tagger(ready: Weights, kind: str) -> bool:
+    """Returns whether a head tags words; one of theirs is told by its shape."""
+    if kind:
+        return kind == "token_classification"
+    return any({*x} == {"dense"} for x in ready.architecture.tasks.values())
 
-    Taggers of ours and of the original have learnt with segment 1; transformers
-    gives 0.
+
+def _with_one_segment(ready: Weights, learnt: int) -> Weights:
+    """Gives all segments the embedding of the one that a tagger has learnt.
+
+    Taggers of ours and of the original read all words as segment 1, those of
+    transformers as segment 0.
     """
     name = "electra/embeddings/token_type_embeddings"
-    rows = ready.arrays[name]
-    arrays = {**ready.arrays, name: rows[[1, 1]]}
-    return dataclasses.replace(ready, arrays=arrays)
+    rows = np.broadcast_to(ready.arrays[name][learnt], ready.arrays[name].shape)
+    return dataclasses.replace(ready, arrays={**ready.arrays, name: rows})
 
 
 def next_steps(ready: Weights, config: ConvertConfig) -> str:

@@ -318,13 +318,20 @@ def _flagfile_words(path: str) -> Iterator[_Word]:
         line = line.strip()
         if line and not line.startswith(("#", "//")):
             where = f"in {path}, line {number}"
-            if advice := _advice(line):
+            if advice := problem_of_line(line):
                 raise UserError(f"{advice} Received {where}: {line!r}.")
             yield _Word(line, where, path)
 
 
-def _advice(line: str) -> str | None:
-    """Returns what is wrong with a line of a flagfile, if anything is."""
+def problem_of_line(line: str) -> str | None:
+    """Says what a flagfile must not hold, for a line that cannot be read.
+
+    Args:
+      line: neither blank nor a comment.
+
+    Returns:
+      A sentence; None for a line that can be.
+    """
     if line.startswith("\ufeff"):
         return "A flagfile must have no byte-order mark."
     match = _FLAG.fullmatch(line)

@@ -6,8 +6,6 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from electra_tf.util import files
 
 if TYPE_CHECKING:
@@ -73,7 +71,7 @@ def draw_intervals(
     height = 0.8 / max(len(series), 1)
     for number, (name, triples) in enumerate(series.items()):
         shift = height * (number - (len(series) - 1) / 2)
-        values, lows, highs = np.reshape(triples, (-1, 3)).T
+        values, lows, highs = zip(*triples, strict=True)
         below = [max(x - low, 0.0) for x, low in zip(values, lows, strict=True)]
         above = [max(h - x, 0.0) for x, h in zip(values, highs, strict=True)]
         axes.errorbar(

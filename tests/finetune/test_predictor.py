@@ -18,7 +18,12 @@ TAGS = ["B-PER", "E-PER", "O", "S-PER"]
 @pytest.fixture(scope="module")
 def paths(tmp_path_factory):
     root = tmp_path_factory.mktemp("models")
+    other_head = tiny.task("sst", head="hugging_face")
+    room = {"max_query_length": 8, "doc_stride": 8}
+    other_answers = tiny.task("squad", qa_na_threshold=9.0, **room)
     return {
+        "other_head": tiny.write_trained(root / "head", other_head),
+        "other_answers": tiny.write_trained(root / "answers", other_answers),
         "sst": tiny.write_trained(root / "sst", "sst"),
         "other": tiny.write_trained(root / "trial" / "model", "sst", seed=1),
         "sts": tiny.write_trained(root / "sts", "sts", seed=2),
@@ -148,6 +153,10 @@ def test_what_cannot_be_answered_is_refused_with_its_number(
 def test_models_that_differ_are_no_ensemble(paths):
     with pytest.raises(UserError, match="same task.*of sst.*of sts"):
         electra_tf.Predictor([paths["sst"], paths["sts"]])
+    with pytest.raises(UserError, match="kind of head"):
+        electra_tf.Predictor([paths["sst"], paths["other_head"]])
+    with pytest.raises(UserError, match="settings of answers"):
+        electra_tf.Predictor([paths["squad"], paths["other_answers"]])
     with pytest.raises(UserError, match="Set --model"):
         electra_tf.Predictor([])
 

@@ -151,3 +151,10 @@ def test_replicas_that_cannot_share_a_phase_are_refused(data_dir, monkeypatch):
     message = "Received: 4 and 8 rows, 3 replicas, .* can be 1, 2, 4"
     with pytest.raises(UserError, match=message):
         run(data_dir, "never")
+
+
+def test_results_are_named_where_there_are_any():
+    config = tiny.config()
+    for has_results in (False, True):
+        said = pretraining_run._next_steps(config, has_results=has_results)
+        assert (",results," in said) is has_results

@@ -14,7 +14,8 @@ from electra_tf.util import files
 from electra_tf.util.errors import UserError, shown
 
 _LIST = ".json"
-_ENDINGS = (_LIST, *contents.JSON_LINES)
+ENDINGS = (_LIST, *contents.JSON_LINES)
+"""Endings of the files that are read."""
 
 
 def read(
@@ -38,16 +39,16 @@ def read(
                 example = parse(record, path)
             yield example
 
-    paths = example_files.find(config, split, _ENDINGS)
+    paths = example_files.find(config, split, ENDINGS)
     return example_files.read(config, paths, read_file)
 
 
 def _records(path: str) -> Iterator[Record]:
     """Yields the objects of a file."""
     ending = contents.ending(path)
-    if ending not in _ENDINGS:
+    if ending not in ENDINGS:
         raise UserError(
-            f"{path} must end in {', '.join(_ENDINGS)}, and what it is "
+            f"{path} must end in {', '.join(ENDINGS)}, and what it is "
             f"compressed by. Received: {ending!r}."
         )
     with example_files.opened(path) as lines:

@@ -175,7 +175,7 @@ def _files_read(config: AnalysisConfig) -> Iterator[str]:
     for name in _PATHS:
         if path := getattr(config, name):
             yield from _files_of(path)
-    for split in filter(functools.partial(getattr, config), ("dev", "test")):
+    for split in ("dev", "test") if config.dev else ("test",):
         for path in example_files.find(config, split):
             yield path
             if contents.ending(path) == annotated_text.CORRECTED:

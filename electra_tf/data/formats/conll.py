@@ -19,7 +19,8 @@ class Columns(NamedTuple):
     Attributes:
       word: the column of words.
       tag: the column of tags, -1 for the last.
-      separator: of columns; None for any white space.
+      separator: of columns; None for tabs in lines that have any, so that a
+        word may hold a space, and else for any white space.
       is_conllu: whether lines may be comments, or words that stand for two.
     """
 
@@ -110,9 +111,9 @@ def word(line: Line, columns: Columns) -> Word:
     if line.text is None:
         raise BadRowError("A row must be UTF-8 text.")
     text = line.text.strip()
-    # With tabs between columns, a word may hold a space.
-    separator = columns.separator or ("\t" if "\t" in text else None)
-    fields = [field.strip() for field in text.split(separator)]
+    fields = text.split(columns.separator)
+    if columns.separator is None and "\t" in text:
+        fields = [x.strip() for x in text.split("\t") if x.strip()]
     if len(fields) <= columns.word:
         raise BadRowError(
             f"A row must have a word in column {columns.word + 1}. Received: "

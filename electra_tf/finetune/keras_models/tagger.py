@@ -173,8 +173,7 @@ class ElectraTagger(TaskModel):
         count = len(sentences)
         check_count(y, count, "sequence of tags", "sentences")
         for number, (tags, words) in enumerate(zip(y, sentences, strict=True)):
-            is_none = isinstance(tags, str) or not hasattr(tags, "__len__")
-            if is_none or len(tags) != len(words):
+            if not _is_sequence(tags) or len(tags) != len(words):
                 raise UserError(
                     f"Sentence {number} must have a tag for each of "
                     f"{len(words)} words. Received: {tags!r}."
@@ -248,21 +247,20 @@ def _checked(sentences: Sentences) -> Sentences:
             f"{sentences!r}."
         )
     for number, words in enumerate(sentences):
-        is_text = isinstance(words, str)
-        if (
-            is_text
-            or not hasattr(words, "__len__")
-            or not len(words)
-            or not all(isinstance(word, str) for word in words)
-        ):
-            raise UserError(
-                "A sentence must be a sequence of words, at least one. "
-                f"Received: {words!r} at {number}."
-                + " Split the text into words." * is_text
-                + " Decode them: word.decode()."
-                * (
-                    hasattr(words, "__len__")
-                    and any(isinstance(word, bytes) for word in words)
-                )
-            )
+        if _is_sequence(words) and len(words):
+            if all(isinstance(word, str) for word in words):
+                continue
+        way_out = ""
+        if isinstance(words, str):
+            way_out = " Split the text into words."
+        elif _is_sequence(words) and any(isinstance(x, bytes) for x in words):
+            way_out = " Decode them: word.decode()."
+        raise UserError(
+            "A sentence must be a sequence of words, at least one. "
+            f"Received: {words!r} at {number}.{way_out}"
+        )
     return sentences
+
+
+def _is_sequence(values: object) -> bool:
+    return hasattr(values, "__len__") and not isinstance(values, str)

@@ -162,7 +162,7 @@ def test_probes_are_of_one_task_each(files):
     ],
 )
 def test_what_cannot_be_done_is_said(files, values, problem):
-    long = f"{'good' + 'ly' * 9}"  # more pieces than a row of 8 has room for
+    long = "good" + "ly" * 9  # more pieces than a row of 8 has room for
     for name, text in (
         ("long.conllu", f"1\t{long}\t_\tADJ\n2\tfilm\t_\tNOUN\n"),
         ("half.conllu", f"1\tgood\t_\tADJ\n2\t{long}\t_\tNOUN\n"),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tiny_finetuning as tiny
 
-from electra_tf.finetune.run import finetuning_run
+from electra_tf.finetune.run import experiment, finetuning_run
 from electra_tf.util.errors import UserError
 
 ROOM = {"max_query_length": 6, "doc_stride": 8}
@@ -92,6 +92,16 @@ def test_a_run_says_how_many_windows_lack_the_answer(tmp_path, drops):
     assert len(rows) == (1 if drops else 2)
     kept = "are left out" if drops else r"have it at \[CLS\]"
     assert re.search(f"^1 of the rows .* 1 windows .* {kept}", task.remark())
+
+
+def test_a_task_without_a_row_to_learn_from_is_refused(tmp_path):
+    leaves = {"drop_unanswered_windows": True, "do_eval": False}
+    task = _task("squad", tmp_path, checkpoint="last", **leaves)
+    answers = [{"text": "\u200b", "answer_start": 3}]
+    content = _squad(_question(answers=answers), context="it \u200b is")
+    tiny.write_split(task, "train", content)
+    with pytest.raises(UserError, match="Leave --drop_unanswered_windows out"):
+        experiment.read_task(task, {})
 
 
 def test_files_have_the_name_of_the_task_and_of_a_test_split(tmp_path):

@@ -12,7 +12,7 @@ from electra_tf.util.errors import UserError
 ROWS = {"cola": 1600, "sst": 400}
 
 
-def _task(name, epochs, collapsed=False, config=None):
+def _task(name, epochs, collapsed=False):
     scorer = types.SimpleNamespace(
         main_metric="accuracy",
         tie_metrics=(),
@@ -24,7 +24,7 @@ def _task(name, epochs, collapsed=False, config=None):
         num_train_epochs=epochs,
         get_scorer=lambda: scorer,
         dev_splits=("dev", "dev_other"),
-        config=config or tiny.config(task_names=tuple(ROWS)),
+        config=tiny.config(task_names=tuple(ROWS)),
     )
 
 

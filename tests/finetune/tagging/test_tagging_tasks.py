@@ -50,7 +50,7 @@ def test_parts_of_speech_are_read_from_conll_u(tmp_path):
 def test_words_between_tabs_may_hold_spaces(tmp_path):
     task = _task("chunk", tmp_path)
     tiny.write_split(
-        task, "train", "10\u00a0000\tB-NP\nNew York\tI-NP\nthe B-NP\n"
+        task, "train", "10\u00a0000\tB-NP\nNew York \t\tI-NP\nthe B-NP\n"
     )
     (sentence,) = task.get_examples("train")
     assert sentence.words == ("10\u00a0000", "New York", "the")
