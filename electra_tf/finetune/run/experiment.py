@@ -21,13 +21,13 @@ from electra_tf.util.fingerprints import Digests
 from electra_tf.util.interleaving import UNIT, interleave_schedule
 
 _RARE = 0.05
-"""Share of the updates that is worth a length of rows of its own: tracing an
-update takes as long as dozens of them."""
+"""Least share of the updates that gets a row length of its own: tracing an
+update for one more length takes as long as dozens of updates."""
 
 ALL_TASKS = "all"
 """Title of the mean over tasks, among those of their splits."""
 MEAN = "mean"
-"""The mean of the tasks' main metrics."""
+"""Metric of `ALL_TASKS`: the mean of the tasks' main metrics."""
 
 Metrics = Mapping[str, Mapping[str, float]]
 """Title of a split -> metric -> value."""
@@ -37,10 +37,10 @@ class Split(NamedTuple):
     """A split to evaluate or to predict.
 
     Attributes:
-      task: whose split it is.
+      task: that it belongs to.
       name: of the split.
-      title: of its metrics: the name, in a run on several tasks after the
-        task's.
+      title: of its metrics: the name; in a run on several tasks, the task's
+        name, "_" and the name.
       examples: in order.
       features: their rows.
     """
@@ -58,7 +58,7 @@ class Split(NamedTuple):
 
     @property
     def is_labelled(self) -> bool:
-        """Whether all right answers are known."""
+        """Whether all examples have labels."""
         return all(example.is_labelled for example in self.examples)
 
     def score(self, outputs: Outputs) -> dict[str, float]:
@@ -74,8 +74,8 @@ class TaskData(NamedTuple):
       train: the rows to learn from; None if nothing is trained.
       dev: splits to evaluate, the one that chooses first.
       test: splits to predict.
-      majority: of dev and labelled test splits, the metrics of answers that
-        need no model, see `Scorer.majority`; empty if nothing is trained.
+      majority: metrics of the majority baseline on dev and labelled test
+        splits, see `Scorer.majority`; empty if nothing is trained.
     """
 
     task: Task
@@ -86,11 +86,11 @@ class TaskData(NamedTuple):
 
 
 def read_task(task: Task, digests: dict[str, str]) -> TaskData:
-    """Reads what a run needs of a task's splits.
+    """Reads the splits of a task that a run needs.
 
     Args:
-      task: whose configuration says what that is.
-      digests: gets those of the training and dev examples.
+      task: its configuration says which.
+      digests: extended by those of the training and dev examples.
 
     Raises:
       UserError: if a file cannot be used.
@@ -127,7 +127,7 @@ def read_task(task: Task, digests: dict[str, str]) -> TaskData:
 
 
 def _examples_to_learn(task: Task) -> list[Example]:
-    """Reads the training examples; a part of them if so configured."""
+    """Reads the training examples, at most `max_train_examples` of them."""
     examples = list(task.get_examples("train"))
     config = task.config
     count = config.task.max_train_examples
@@ -143,7 +143,7 @@ def _title(task: Task, split: str) -> str:
 
 
 def _first_title(task: Task) -> str:
-    """Returns the title of the split that chooses, which need not be read."""
+    """Returns the title of the split that selects checkpoints."""
     return _title(task, task.dev_splits[0])
 
 
@@ -166,7 +166,7 @@ class Experiment(NamedTuple):
       config: the whole configuration.
       tasks: with their rows.
       weights: of the encoder, as `pretrained.read` returns them.
-      strategy: under which the variables are made.
+      strategy: of the variables.
       digests: of encoder and data.
     """
 
@@ -180,7 +180,7 @@ class Experiment(NamedTuple):
     def num_train_steps(self) -> int:
         """Updates of a trial.
 
-        Differs: the original counts the rows it fills the last batch up with.
+        Differs: the original also counts the rows that pad the last batch.
         """
         batch_size = self.config.training.train_batch_size
         return max(1, int(sum(self._seen) / batch_size))
@@ -198,12 +198,12 @@ class Experiment(NamedTuple):
     def task_schedule(self, seed: int) -> np.ndarray:
         """Returns the task of each update's batch.
 
-        A batch has rows of one task, so that each task has its own length of
-        rows, and only its own head to compute. In proportion (alpha = 1), each
-        task is trained for its own number of epochs.
+        A batch has rows of one task, so that each task keeps its own row
+        length, and only its own head is computed. With proportional sampling
+        (alpha = 1) each task is trained for its own number of epochs.
 
-        Differs: the original mixes the rows of all tasks in a batch, and fills
-        all up to the same length.
+        Differs: the original mixes the rows of all tasks in a batch, and pads
+        all of them to one length.
 
         Returns:
           int32 [num_train_steps], numbers of `tasks`.
@@ -223,10 +223,10 @@ class Experiment(NamedTuple):
         return weights / weights.sum(-1, keepdims=True)
 
     def lengths(self, seed: int) -> np.ndarray:
-        """Returns the tokens in the rows of each update, padding included.
+        """Returns the row length of each update in tokens, with padding.
 
         Returns:
-          int64 [num_train_steps]; few different ones.
+          int64 [num_train_steps], with few distinct values.
         """
         schedule = self.task_schedule(seed)
         training = self.config.training
@@ -243,10 +243,10 @@ class Experiment(NamedTuple):
         return lengths
 
     def check_shares(self) -> None:
-        """Refuses tasks that would get no update.
+        """Checks that each task gets an update.
 
         Raises:
-          UserError: naming the first.
+          UserError: naming the first that gets none.
         """
         counts = self.shares().sum(0)
         for data, count in zip(self.tasks, counts, strict=True):
@@ -259,7 +259,7 @@ class Experiment(NamedTuple):
 
     @property
     def majority(self) -> Metrics:
-        """The metrics of answers without a model, of all tasks."""
+        """The metrics of the majority baseline, of all tasks."""
         return {k: v for data in self.tasks for k, v in data.majority.items()}
 
     @property
@@ -268,9 +268,9 @@ class Experiment(NamedTuple):
         return [split for data in self.tasks for split in data.dev]
 
     def score(self, metrics: Metrics) -> float:
-        """Returns the value that chooses among checkpoints.
+        """Returns the value that selects the checkpoint.
 
-        It is the main metric of the first dev split; of several tasks, the
+        That is the main metric of the first dev split; of several tasks, the
         mean over tasks.
         """
         values = [
@@ -280,10 +280,11 @@ class Experiment(NamedTuple):
         return float(np.mean(values))
 
     def rank(self, metrics: Metrics) -> tuple[float, ...]:
-        """Returns what orders checkpoints, the greatest being the best.
+        """Returns the sort key of a checkpoint; the greatest is the best.
 
-        The score; of equals the tie metrics that there are; then the lower
-        loss. Each is a mean over tasks, of their first dev splits.
+        The score; ties are broken by the tie metrics, if there are any, then
+        by the lower loss. Each is a mean over the first dev splits of the
+        tasks.
         """
         ties, losses = [], []
         for task in (data.task for data in self.tasks):
@@ -298,11 +299,11 @@ class Experiment(NamedTuple):
         """Evaluates a model on all dev splits.
 
         Returns:
-          "metrics", split -> metric -> value, of several tasks with the mean
-          that chooses; and "collapsed", whether every row of the first dev
-          split is answered alike, though it has several labels. Of several
-          tasks that must be so of each: one may have too few rows to be
-          learnt, but an encoder that has failed tells no row from another.
+          "metrics", split -> metric -> value, of several tasks with their
+          mean; and "collapsed", whether all rows of the first dev split get
+          the same answer, though it has several labels. Of several tasks
+          each must have collapsed: one may have too few rows to be learnt,
+          but a degenerate encoder cannot tell any rows apart.
         """
         metrics, collapsed = {}, {}
         batch_size = self.config.runtime.eval_batch_size
@@ -334,6 +335,6 @@ class Experiment(NamedTuple):
 
     @property
     def _num_epochs(self) -> float:
-        """Times a row is seen, in the mean over all rows."""
+        """Epochs, a mean over the rows of all tasks."""
         sizes = [x.train.num_rows for x in self.tasks if x.train is not None]
         return sum(self._seen) / max(1, sum(sizes))

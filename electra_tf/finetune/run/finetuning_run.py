@@ -20,7 +20,7 @@ from electra_tf.util import console, distribution
 from electra_tf.util.errors import UserError
 
 Done = tuple[Trial, dict[str, Any]]
-"""A trial, and what its `result.json` holds."""
+"""A trial and the contents of its `result.json`."""
 
 
 @distribution.naming_lost_workers()
@@ -28,11 +28,11 @@ def run(config: FinetuningConfig) -> dict[str, Any]:
     """Trains, evaluates and predicts with every trial, and reports.
 
     Returns:
-      What the results file holds.
+      The contents of the results file.
 
     Raises:
-      UserError: before any training, if something is wrong with it.
-      LostWorkerError: if another worker does not come, ends or hangs.
+      UserError: before any training, for bad settings or data.
+      LostWorkerError: if another worker does not join, ends or hangs.
     """
     task_builder.check(config)
     if config.run.write_plots:
@@ -91,7 +91,7 @@ def prepare(config: FinetuningConfig) -> Experiment:
 
 
 def _log_data(experiment: Experiment, chosen: str) -> None:
-    """Logs the rows of each task, the encoder, and what it has chosen."""
+    """Logs the rows of each task, the encoder and the settings it implies."""
     if not distribution.is_chief(experiment.strategy):
         return
     is_alone = len(experiment.tasks) == 1
@@ -117,8 +117,8 @@ def _run_trial(experiment: Experiment, number: int) -> Done:
     """Runs a trial, and restarts it while it is degenerate.
 
     Returns:
-      The one that did not fail, or the best of those that did; "restarts" of
-      its result counts all that were begun.
+      The attempt that did not fail, or the best if all failed; "restarts" of
+      its result counts all restarts.
     """
     config = experiment.config
     trial = Trial(experiment, number, 0)
@@ -146,7 +146,7 @@ def _run_trial(experiment: Experiment, number: int) -> Done:
 
 
 def _report(experiment: Experiment, done: Sequence[Done]) -> dict[str, Any]:
-    """Writes answers, tables and plots, and returns as `run`."""
+    """Writes predictions, tables and plots; returns what `run` does."""
     config = experiment.config
     trials = [trial for trial, _ in done]
     scores = predictions.write(experiment, trials)
@@ -168,7 +168,7 @@ def _report(experiment: Experiment, done: Sequence[Done]) -> dict[str, Any]:
 
 
 def _results(experiment: Experiment, done: Sequence[Done]) -> dict[str, Any]:
-    """Returns what the results file holds."""
+    """Returns the contents of the results file."""
     results = [result for _, result in done]
     tasks = [data.task for data in experiment.tasks]
     metrics = {task.name: task.get_scorer().main_metric for task in tasks}

@@ -1,13 +1,13 @@
 """One trial: a training from one seed, its checkpoints and evaluations.
 
-What lies in the directory of a trial:
+Files in the directory of a trial:
   config.json       the configuration; a resume with another one is refused
   inputs.json       digests of encoder and data; likewise
-  model.ckpt-*      weights, slots and step, to go on from
-  metrics.jsonl     losses
+  model.ckpt-*      weights, slots and step, to resume from
+  metrics.jsonl     training losses
   evaluations.json  metrics on the dev splits at each evaluation
-  model/            what the trial ends with: a checkpoint of the weights, with
-                    vocabulary, sizes and task, that every command can read
+  model/            the chosen weights: a checkpoint with vocabulary, sizes and
+                    task, that every command can read
   result.json       written last; a trial that has it is done
 """
 
@@ -53,13 +53,13 @@ class Trial:
     """A training from one seed.
 
     Args:
-      experiment: what all trials have in common.
+      experiment: shared by all trials.
       number: of the trial, from 1.
-      restart: how often it was restarted.
+      restart: number of earlier restarts.
 
     Attributes:
-      directory: of all it writes.
-      seed: of the head's first weights, the order of rows and dropout.
+      directory: of all its files.
+      seed: of the head's initial weights, the order of rows and dropout.
     """
 
     def __init__(
@@ -82,13 +82,15 @@ class Trial:
 
     @freed_graphs()
     def run(self) -> dict[str, Any]:
-        """Trains to the end, from where the trial stands.
+        """Trains to the end, resuming from the last checkpoint.
+
+        A trial that is done is only evaluated on the dev splits that its
+        result lacks.
 
         Returns:
-          What `result.json` holds: "seed", "step" of the weights it ended
-          with, "metrics" of each dev split there, whether it "collapsed".
-          For a trial that has it already, only what was not evaluated yet
-          is.
+          The contents of `result.json`: "seed", "step" of the chosen weights,
+          their "metrics" on each dev split, and whether the trial
+          "collapsed".
         """
         files.ensure_writable(self.directory)
         with self._locked():
@@ -107,7 +109,7 @@ class Trial:
             return result
 
     def model(self) -> FinetuningModel:
-        """Makes the model that the trial ended with, for this process alone."""
+        """Makes the model of the chosen weights, for this process alone."""
         model = self._make_model(tf.distribute.get_strategy())
         store = Checkpoints(self._model_dir, _weights_of(model))
         if store.restore_latest() is None:
@@ -209,7 +211,7 @@ class Trial:
         return self._result(model, best)
 
     def _open_best(self, model: FinetuningModel) -> Checkpoints:
-        """Opens the checkpoint that the trial ends with, and describes it."""
+        """Opens the checkpoint of the chosen weights, and describes it."""
         directory = self._model_dir
         variables = _weights_of(model)
         if self._is_chief:
@@ -230,9 +232,9 @@ class Trial:
     def _evaluate(
         self, model: FinetuningModel, step: int, best: Checkpoints
     ) -> None:
-        """Evaluates if it is due, once, and keeps the best weights.
+        """Evaluates once if an evaluation is due; saves the best weights.
 
-        It sets `model.stop_training`, see `--early_stopping`.
+        Sets `model.stop_training`, see `--early_stopping`.
         """
         evaluations, steps = self._evaluations, self.experiment.evaluation_steps
         is_due = step in steps and not evaluations.has(step)
