@@ -35,13 +35,13 @@ class SamplingConfig(Checked):
     """Sampling of several tasks in one training."""
 
     task_sampling_alpha: float = bounded("in [0, 1]", 1.0)
-    """Each of several tasks gets a share of the updates in proportion to
-    (rows times epochs)^alpha: 1 for its share of the rows, 0.5 for that of
-    their square roots, 0 for the same of all."""
+    """Exponent of task sampling: each of several tasks gets a share of the
+    updates proportional to (rows times epochs)^alpha. 1 is proportional, 0.5
+    takes square roots, 0 gives all tasks the same share."""
 
     task_sampling_alpha_end: float | None = bounded("in [0, 1]", None)
-    """Alpha at the end of training, which it reaches in a straight line.
-    Default: as at the beginning."""
+    """Alpha at the end of training; it changes linearly from
+    `task_sampling_alpha`. Default: the same, so that it is constant."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -53,31 +53,32 @@ class RunConfig(ModelDirConfig):
     checkpoint is fine-tuned. Required."""
 
     finetuning_data_dir: str = ""
-    """Holds a directory for each task. Default:
+    """Directory that holds one directory for each task. Default:
     <data_dir>/finetuning_data."""
 
     do_train: bool = True
-    """Train, from where a trial stands; trials that are done are kept."""
+    """Train the trials: unfinished ones resume, finished ones are kept."""
 
     do_eval: bool = True
-    """Evaluate on the dev split, in training and for the report."""
+    """Evaluate on the dev split, during training and for the report."""
 
     num_trials: int = bounded("at least 1", 1)
-    """Trainings under different seeds."""
+    """Number of trials, each a training under its own seed."""
 
     write_test_outputs: bool = False
-    """Predict the test splits, and write what GLUE's server takes. Those whose
-    right answers are known are scored, too, by all trials."""
+    """Predict the test splits, and write the files that GLUE's server takes.
+    Test splits that have labels are also scored, for every trial."""
 
     n_writes_test: int = bounded("at least 0", 5)
-    """Trials, from the first on, whose answers to test splits are written."""
+    """Number of trials, from the first on, whose test predictions are
+    written."""
 
     ensemble: bool = False
-    """Evaluate and predict with all trials together, too: the mean of their
-    probabilities or values."""
+    """Also evaluate and predict with the ensemble of all trials, the mean of
+    their probabilities or values."""
 
     write_plots: bool = False
-    """Draw learning curves, and which label is taken for which; needs
+    """Draw learning curves and confusion matrices; needs the extra
     [plots]."""
 
     def __post_init__(self) -> None:
@@ -106,38 +107,42 @@ class TaskConfig(Checked):
     """Tasks, their rows and heads."""
 
     task_names: tuple[str, ...] = given_once()
-    """The task, as cola or mnli, or any name for a custom task: see
-    `task_kind`. Several with commas between share an encoder and are learned
-    together. Required."""
+    """The task, such as cola or mnli, or any name for a custom task (see
+    `task_kind`). Several tasks, separated by commas, share an encoder and are
+    learned together. Required."""
 
     max_seq_length: int | None = bounded("at least 8", None)
-    """Tokens a row may have; what is longer is cut. Default: each task's own,
-    128 for sentences and pairs."""
+    """Maximum tokens in a row. Longer texts and pairs are cut; longer contexts
+    and tagged sentences are read in windows. Default: 128 for texts and
+    pairs, 256 for tagging, 512 for question answering."""
 
     double_unordered: bool = True
-    """Train on both orders of a pair, where the order means nothing."""
+    """Train on both orders of each pair in tasks where order is
+    irrelevant."""
 
     head: str = one_of("electra", "hugging_face")
     """Output layers: the original's, or Hugging Face's."""
 
     original_spans: bool = False
-    """Let a phrase or name go on where the kind of its tags changes, as the
+    """Tagging: let a span continue where the kind of its tags changes, as the
     original does."""
 
     skip_bad_rows: bool = False
-    """Leave out rows that cannot be read, and count them."""
+    """Leave out and count rows that cannot be read, instead of stopping with
+    an error."""
 
     max_train_examples: int = bounded("at least 0", 0)
-    """Train on so many examples of a task, chosen by the seed; 0 for all."""
+    """Train on at most this many examples of each task, a random sample drawn
+    by `seed`; 0 for all."""
 
     vocab_file: str = ""
     """The vocabulary. Default: the one beside the checkpoint."""
 
     do_lower_case: str = one_of("auto", "true", "false")
-    """Lower-case the text; auto as in pre-training, or else true."""
+    """Lower-case the text; auto: as in pre-training if known, else true."""
 
     strip_accents: str = one_of("auto", "true", "false")
-    """Drop accents when lower-casing; auto likewise."""
+    """Strip accents when lower-casing; auto as for `do_lower_case`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -166,66 +171,70 @@ class TrainingConfig(Checked):
     """Length, batch size, seed and restarts of a training."""
 
     num_train_epochs: float | None = bounded("positive", None)
-    """Times each row is seen. Default: each task's own; 10 for rte and sts,
-    else 3."""
+    """Times each row is seen. Default: 10 for rte and sts, 2 for question
+    answering, else 3."""
 
     train_batch_size: int = bounded("at least 1", 32)
-    """Rows in an update, over all replicas and micro-batches."""
+    """Rows per update, over all replicas and micro-batches."""
 
     group_by_length: bool = False
-    """Make batches of rows of about one length, for less padding: rows are
-    sorted within 50 batches at a time, at most a quarter of an epoch, and
-    these come in random order. The paper's batches are mixed."""
+    """Make batches of rows of similar length, for less padding: rows are
+    sorted within windows of 50 batches, or of a quarter of an epoch if that is
+    shorter, and the batches of a window come in random order. The paper does
+    not sort."""
 
     hidden_dropout_prob: float | None = bounded("in [0, 1)", None)
-    """Share of hidden values dropped in training. Default: as in
-    pre-training, or 0.1 if that had none."""
+    """Dropout rate of hidden states. Default: as in pre-training, or 0.1 if
+    that had no dropout."""
 
     attention_probs_dropout_prob: float | None = bounded("in [0, 1)", None)
-    """Share of attention weights dropped in training. Default: as in
-    pre-training, or 0.1 if that had none."""
+    """Dropout rate of attention weights. Default: as in pre-training, or 0.1
+    if that had no dropout."""
 
     precision: str = one_of("float32", "bfloat16", "float16")
-    """Of the encoder's matrix products; all else is float32, weights, sums
-    and files included. float16 scales the loss and skips updates whose
-    gradients overflow; it is for GPUs without bfloat16."""
+    """Precision of the encoder's matrix products; everything else is float32,
+    including weights, sums and files. float16 scales the loss and skips
+    updates whose gradients overflow; it is for GPUs without bfloat16."""
 
     seed: int = bounded("at least 0", 0)
-    """Seed of the first trial's head, order of rows and dropout."""
+    """Seed of the first trial: of its head, row order and dropout. Each further
+    trial adds 1."""
 
     init_checkpoint: str = ""
-    """Start from this encoder instead: a checkpoint of the original or ours,
-    also a fine-tuned one, whose head is dropped, or Hugging Face's
-    directory."""
+    """Start from this encoder instead of that of `model_name`: a checkpoint of
+    the original or of electra_tf, or a directory of Hugging Face. The head of
+    a fine-tuned model is dropped."""
 
     num_evaluations: int = bounded("at least 0", 0)
-    """Evaluations on the dev split, evenly over the training, each with a
-    checkpoint; 0 for one an epoch."""
+    """Number of evaluations on the dev split, evenly spaced over the training,
+    each with a checkpoint; 0 for one per epoch."""
 
     checkpoint: str = one_of("best", "last")
-    """Weights that a trial ends with: those of the best evaluation, of equals
-    the one with the lower loss; or the last ones."""
+    """Weights that a trial ends with: best, those of the best evaluation on
+    the dev split, where the lower loss breaks ties; or last, those of the
+    last update."""
 
     early_stopping: int = bounded("at least 0", 0)
-    """Stop after so many evaluations without a better score; 0 for never."""
+    """Stop after this many evaluations without a better score; 0 for never."""
 
     max_restarts: int = bounded("at least 0", 2)
-    """Times a trial is restarted, under another seed, when it failed: when
-    it gives one answer to dev rows of several labels; to each task's."""
+    """Maximum number of times a failed trial is restarted under another seed.
+    A trial has failed if it gives the same answer to all dev rows although
+    their labels differ; with several tasks, if it does so in each."""
 
     restart_learning_rate_factor: float = bounded("in (0, 1]", 1.0)
-    """Factor of the learning rate at each restart of a trial."""
+    """Multiplies the learning rate at each restart of a trial."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RuntimeConfig(ComputeConfig):
-    """Settings of fine-tuning that change nothing of its result."""
+    """Settings that do not change the result of fine-tuning."""
 
     eval_batch_size: int = bounded("at least 1", 64)
-    """Rows in a batch of evaluation and prediction."""
+    """Rows per batch in evaluation and prediction."""
 
     iterations_per_loop: int = bounded("at least 1", 100)
-    """Updates between two lines of the logs."""
+    """Updates between two log lines."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -245,13 +254,14 @@ class FinetuningConfig:
     FREE_PARTS: ClassVar[frozenset[str]] = frozenset(
         {"run", "files", "runtime"}
     )
-    """The parts that may differ when it is resumed; the others define it."""
+    """Parts that may change when a run resumes; the others define it."""
 
     ORIGINAL_NAMES: ClassVar[Mapping[str, Mapping[Any, Mapping[str, Any]]]] = {
         "use_tpu": {True: {"strategy": "tpu"}, False: {}},
         "debug": {False: {}},
     }
-    """The original's hyperparameters that are others here, for --hparams."""
+    """Translates hyperparameters of the original that have no flag of their
+    name here, for --hparams: name -> value -> flags."""
 
     def __post_init__(self) -> None:
         batch = self.training.train_batch_size

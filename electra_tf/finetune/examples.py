@@ -28,8 +28,8 @@ class InputExample(Example):
     Attributes:
       text_a: the text, or the first of the pair.
       text_b: the second of the pair; None for a single text.
-      label: of a classification a label, of a regression its value; None
-        where it is not known.
+      label: a label in classification, a value in regression; None if
+        unknown.
     """
 
     text_a: str
@@ -47,8 +47,7 @@ class TaggedSentence(Example):
 
     Attributes:
       words: of the sentence.
-      tags: one for each word, in the encoding of the model; empty where they
-        are not known.
+      tags: one for each word, in the encoding of the model; empty if unknown.
     """
 
     words: tuple[str, ...]
@@ -67,13 +66,13 @@ class QAExample(Example):
       qas_id: names the question in its file.
       question: its text.
       context: the text with the answer.
-      words: of the context, as white space divides them.
-      answers: right texts, any of which will do; none of a question without
-        an answer, or whose answer is not known.
-      answer_text: the answer to learn; empty where there is none.
-      first_word: number of its first word; None where there is no answer, or
-        where it does not stand in the context.
-      last_word: of its last word.
+      words: the context, split at white space.
+      answers: gold answers, any of which is right; empty if the question has
+        no answer or its answer is unknown.
+      answer_text: the answer to learn; empty if there is none.
+      first_word: number of its first word in the context; None if there is no
+        answer, or if the context does not hold it.
+      last_word: number of its last word.
       is_impossible: whether the context holds no answer.
     """
 
@@ -103,7 +102,7 @@ class FeatureSpec(NamedTuple):
     Attributes:
       name: of the feature.
       is_float: whether it holds float32; else int32.
-      is_sequence: whether a row has any number of values, filled up with
+      is_sequence: whether a row has a variable number of values, padded with
         zeros; else it has one.
     """
 

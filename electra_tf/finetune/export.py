@@ -1,4 +1,4 @@
-"""A trained model as SavedModels that answer without electra_tf.
+"""Exports a trained model as SavedModels that run without electra_tf.
 
     <directory>/{text,ids}/1   of strings and of ids, `serving/saved_models.py`
     <directory>/labels.txt     a line for each label, in their order
@@ -10,23 +10,23 @@ The signature "serving_default", of B rows of L tokens, returns
   regression       prediction float32 [B]
   tagging of text  words string [B, W], their prediction string [B, W] and
                    confidences float32 [B, W]; "" and 0 past the last word, and
-                   "" for words that are not in the first `max_seq_length`
-                   tokens, which `electra_tf.predict` tags, too
+                   no prediction for words beyond the first `max_seq_length`
+                   tokens, which `electra_tf.predict` does tag
   tagging of ids   probabilities float32 [B, L, C]; a word's are those of its
                    first token
   questions,       of `question` and `context`, string [B] each, of any length:
-  of text          answer string [B], "" for none; of the best span, whether it
-                   is the answer or not, start_byte, end_byte, start_char and
-                   end_char int32 [B], its place in the context, 0 and 0 of a
+  of text          answer string [B], "" for none; the place of the best span
+                   in the context, even if it is not the answer, start_byte,
+                   end_byte, start_char and end_char int32 [B], 0 and 0 in a
                    context without words; and score float32 [B], the sum of
                    the scores of its start and its end, -1e9 without words.
-                   Where questions may have no answer also null_score float32
-                   [B], more where there is none; the answer is "" above the
-                   task's `qa_na_threshold`
+                   If questions may have no answer also null_score float32
+                   [B], higher if there is none; above the task's
+                   `qa_na_threshold` the answer is ""
   questions,       what the head returns: start_logits and end_logits float32
   of ids           [B, L], or the beam of starts and ends; see `qa_heads`
 
-Several models answer together: probabilities, values and logits are means.
+Outputs of several models are the means of probabilities, values or logits.
 """
 
 import abc
@@ -55,7 +55,7 @@ from electra_tf.serving.usage import usage
 from electra_tf.util import files, storage
 from electra_tf.util.errors import UserError
 
-_WHITE_SPACE = r"[\p{Z}\x09-\x0d\x1c-\x20\x{85}]+"  # as of Python's split
+_WHITE_SPACE = r"[\p{Z}\x09-\x0d\x1c-\x20\x{85}]+"  # as in Python's split
 
 
 def export(
@@ -64,7 +64,7 @@ def export(
     """Writes a model as two SavedModels.
 
     Args:
-      predictor: whose products are of bfloat16 if `precision` is.
+      predictor: the model, loaded in bfloat16 if `precision` is bfloat16.
       directory: where they go.
       precision: of the weights, see `serving/weight_storage.py`.
 
@@ -72,9 +72,9 @@ def export(
       The directory of each SavedModel.
 
     Raises:
-      UserError: if it is an ensemble whose ends of answers depend on their
-        starts, if `directory` cannot be written to, or if weights that are
-        not of float32 are too large.
+      UserError: if it is an ensemble that predicts the ends of answers from
+        their starts, if `directory` cannot be written to, or if weights that
+        are not of float32 are too large.
     """
     model = served_model(predictor)
     signatures = Signatures(
@@ -95,11 +95,11 @@ def export(
 
 
 class ServedModel(abc.ABC):
-    """Models that answer rows of ids and texts.
+    """One or several models that answer rows of ids and texts.
 
     Args:
-      task: of the models.
-      models: with the head of the task, each.
+      task: the task of the models.
+      models: the models, each with a head of the task.
     """
 
     def __init__(self, task: Task, models: Sequence[FinetuningModel]) -> None:
@@ -110,12 +110,12 @@ class ServedModel(abc.ABC):
 
     @property
     def text_names(self) -> tuple[str, ...]:
-        """Names of the texts that it reads."""
+        """Names of the text inputs."""
         return ("text", "text_b")[: len(self.task.input_names)]
 
     @property
     def layers(self) -> list[keras.layers.Layer]:
-        """All that it consists of."""
+        """The encoders and heads."""
         return [*(model.encoder for model in self.models), *self.heads]
 
     @property
@@ -143,11 +143,11 @@ class ServedModel(abc.ABC):
     def rows(
         self, first: tf.RaggedTensor, second: tf.RaggedTensor | None = None
     ) -> Batch:
-        """Makes rows of tokens, filled up to the longest."""
+        """Makes rows of tokens, padded to the longest."""
         vocabulary = self.task.tokenizer.vocabulary
         batch = pack_rows(first, second, vocabulary, self.task.max_seq_length)
         sizes = tf.reduce_sum(batch["input_mask"], 1)
-        longest = tf.maximum(tf.reduce_max(sizes), 2)  # of no rows, too
+        longest = tf.maximum(tf.reduce_max(sizes), 2)  # also without rows
         return {name: column[:, :longest] for name, column in batch.items()}
 
 
@@ -202,7 +202,7 @@ class _Tagger(ServedModel):
         }
 
     def _pieces(self, words: tf.Tensor) -> tf.RaggedTensor:
-        """Returns the tokens of words, [UNK] of those that have none."""
+        """Returns the tokens of words, [UNK] for those that have none."""
         pieces = self.tokenizer.tokenize(words)
         is_empty = tf.cast(pieces.row_lengths() == 0, tf.int64)
         unknown = tf.fill(

@@ -3,10 +3,10 @@
 The rows of training form one endless stream: epoch after epoch, each row once
 in each, permuted by (seed, epoch). Batch g is rows [g * B, (g + 1) * B) of the
 stream, so that no row is dropped, and a run may start at any step. Its rows are
-filled up to one of a few lengths, by the longest among them: most texts are far
-shorter than the longest of all. Rows may also be grouped by length: the stream
-is then sorted within windows of some batches, and a window's batches shuffled,
-so that a row comes a window sooner or later than it would.
+padded to one of a few lengths, chosen by the longest among them: most texts are
+far shorter than the longest of all. Rows may also be grouped by length: the
+stream is then sorted within windows of some batches, and the batches of each
+window are shuffled, so that a row moves by less than a window.
 """
 
 import itertools
@@ -19,8 +19,8 @@ from electra_tf.finetune.examples import FeatureSpec
 from electra_tf.finetune.task import Row
 from electra_tf.util import seeds
 
-_MULTIPLE = 8  # in evaluation, rows are filled up to a multiple of it
-_LENGTHS = (16, 32, 48, 64, 96, 128, 192, 256, 384, 512)  # where each one costs
+_MULTIPLE = 8  # in evaluation, rows are padded to a multiple of it
+_LENGTHS = (16, 32, 48, 64, 96, 128, 192, 256, 384, 512)  # if each is compiled
 _WINDOW = 50  # batches sorted together; at most a quarter of an epoch
 
 Batch = dict[str, tf.Tensor]
@@ -32,7 +32,7 @@ class Features:
 
     Args:
       rows: of the task.
-      specs: of their columns; "input_ids" is one.
+      specs: columns of the rows, among them "input_ids".
 
     Attributes:
       num_rows: how many there are.
@@ -49,10 +49,10 @@ class Features:
         self.length = _rounded(int(self.lengths.max(initial=0)))
 
     def batch(self, indices: tf.Tensor, length: int) -> Batch:
-        """Takes some rows, filled up with zeros.
+        """Gathers rows into a batch, padded with zeros.
 
         Args:
-          indices: int [B], of the rows.
+          indices: int [B], numbers of the rows.
           length: of sequences.
 
         Returns:
@@ -68,7 +68,7 @@ class Features:
                     )
                 part = part.to_tensor(shape=[None, length])
             batch[name] = part
-        size = indices.shape[:1]  # known to the compiler, where it is here
+        size = indices.shape[:1]  # static for the compiler, if known
         return {
             name: tf.ensure_shape(x, size + x.shape[1:])
             for name, x in batch.items()
@@ -83,15 +83,15 @@ class Features:
         least: float,
         group_by_length: bool = False,
     ) -> np.ndarray:
-        """Chooses the length of each global batch's rows.
+        """Chooses the length to which each global batch is padded.
 
         Args:
           batch_size: B, rows of a global batch.
           num_steps: global batches of the training.
           seed: of the order.
           least: global batches that are worth a length of their own; fewer
-            are filled up to the next.
-          group_by_length: whether batches have rows of about one length.
+            are padded to the next length.
+          group_by_length: whether batches have rows of similar length.
 
         Returns:
           int64 [num_steps], tokens.
@@ -124,7 +124,7 @@ class Features:
           length: of their rows.
           batch_size: B, rows of a global batch.
           seed: of the order.
-          group_by_length: whether batches have rows of about one length.
+          group_by_length: whether batches have rows of similar length.
           worker: number of this worker.
           num_workers: workers that share a global batch.
           replicas_per_worker: replicas that share a worker's rows.
@@ -153,14 +153,15 @@ class Features:
         multiple: int = 1,
         has_few_shapes: bool = False,
     ) -> Iterator[tuple[np.ndarray, Batch]]:
-        """Yields every row once, rows of about the same length together.
+        """Yields batches of all rows, rows of similar length together.
 
         Args:
-          batch_size: rows at once.
-          multiple: what the rows of each batch are a multiple of: some come
-            again where it takes more.
-          has_few_shapes: whether all batches have the same number of rows, of
-            one of a few lengths, for a function that compiles each shape.
+          batch_size: rows per batch.
+          multiple: number that divides the rows of each batch; rows are
+            repeated to reach it.
+          has_few_shapes: whether all batches have the same number of rows, and
+            one of a few lengths, for a function that compiles each shape; here
+            too, rows are repeated.
 
         Yields:
           The rows' numbers, int64 [b], and the batch.
@@ -177,7 +178,7 @@ class Features:
             yield indices, self.batch(tf.constant(indices), length)
 
     def _next_of_few(self, lengths: np.ndarray) -> np.ndarray:
-        """Rounds lengths of rows up to those that are worth compiling."""
+        """Rounds row lengths up to the few that are compiled."""
         choices = [n for n in _LENGTHS if n < self.length] + [self.length]
         return np.array(choices)[np.searchsorted(choices, lengths)]
 

@@ -20,13 +20,13 @@ _HEADS = {
 
 
 class Finetuned(NamedTuple):
-    """A fine-tuned model as it lies in a directory.
+    """A fine-tuned model, as read from a directory.
 
     Attributes:
       directory: of the model.
       weights: of encoder and heads.
-      description: `task.json`; empty where there is none.
-      task: name of the task that the properties are of, and of its head.
+      description: `task.json`; empty if there is none.
+      task: name of the selected task, which the properties describe.
     """
 
     directory: str
@@ -35,7 +35,7 @@ class Finetuned(NamedTuple):
     task: str = ""
 
     def of_task(self, task: str = "") -> Self:
-        """Returns the model with one of its tasks.
+        """Selects one of the model's tasks.
 
         Args:
           task: its name. Default: the only one.
@@ -56,7 +56,7 @@ class Finetuned(NamedTuple):
 
     @property
     def metadata(self) -> Mapping[str, Any]:
-        """The task's part of the description; empty where there is none."""
+        """The task's part of the description; empty if there is none."""
         return self.description["tasks"][self.task] if self.description else {}
 
     @property
@@ -66,7 +66,7 @@ class Finetuned(NamedTuple):
 
     @property
     def head(self) -> str:
-        """The kind of a `ClassificationHead`; empty for any other head."""
+        """The kind of `ClassificationHead` with these layers; else empty."""
         return _HEADS.get(frozenset(self.modules), "")
 
     @property
@@ -85,13 +85,13 @@ class Finetuned(NamedTuple):
         return self.metadata.get("kind", "")
 
     def restore(self, head: Head) -> None:
-        """Assigns the weights of a head of the task, whatever its name.
+        """Assigns the task's weights to a head of any name.
 
         Args:
-          head: built.
+          head: a built head.
 
         Raises:
-          UserError: naming the weights that are not there.
+          UserError: naming weights that are missing or of another shape.
         """
         arrays = self.weights.arrays
         prefix = f"task_specific/{head.name}/"

@@ -20,20 +20,19 @@ _ENCODER_DROPOUT = 0
 _HEAD_DROPOUT = 1
 
 TaskBatch = Mapping[str, Batch]
-"""The name of one task -> a batch of its rows."""
+"""One entry: name of a task -> a batch of its rows."""
 
 
 class FinetuningModel(UpdatedModel):
-    """A model that learns tasks.
+    """An encoder with a head for each task, to train.
 
     Args:
       config: the whole configuration.
       encoder: built, with its weights.
-      heads: of the tasks, whose names they have; built, in the scope
-        `task_specific`.
+      heads: named after their tasks; built, in the scope `task_specific`.
       seed: of dropout.
       num_train_steps: updates of the training.
-      learning_rate_factor: of the configuration's learning rate.
+      learning_rate_factor: multiplies the configured learning rate.
     """
 
     config: FinetuningConfig
@@ -95,10 +94,10 @@ class FinetuningModel(UpdatedModel):
         return self.update_with_keys(inputs, keys=keys)
 
     def variables_of(self, inputs: TaskBatch) -> list[keras.Variable]:
-        """Returns those of the encoder and of the batch's own head.
+        """Returns the variables of the encoder and of the batch's own head.
 
-        To Adam a gradient of 0 is a step like any other. The heads of other
-        tasks have none, and learn as they would if each were alone.
+        Adam moves weights even if their gradient is 0. Heads of other tasks
+        are therefore left out, and learn as if each were alone.
 
         Args:
           inputs: of one task.
@@ -114,7 +113,7 @@ class FinetuningModel(UpdatedModel):
         outputs = self.outputs(task, batch, keys if training else None)
         losses = self.heads[task].losses(outputs, batch)
         size = tf.cast(tf.shape(losses)[0], tf.float32)
-        # Updates must return the same metrics, whatever task they are of.
+        # All updates must return the same metrics, whatever their task.
         zero = tf.constant(0.0)
         metrics = {name: LossTerm(zero, zero) for name in self.loss_weights}
         metrics[f"{task}_loss"] = LossTerm(tf.reduce_sum(losses), size)
@@ -123,7 +122,7 @@ class FinetuningModel(UpdatedModel):
     def loss_sizes(
         self, inputs: TaskBatch, *, keys: tf.Tensor
     ) -> dict[str, tf.Tensor]:
-        """Returns what divides the gradient: rows, or 1 over all replicas."""
+        """Returns the gradient's divisor: rows, or 1 summed over replicas."""
         _, batch = _only(inputs)
         replica = tf.distribute.get_replica_context()
         size = 1.0 / replica.num_replicas_in_sync
@@ -136,7 +135,7 @@ class FinetuningModel(UpdatedModel):
 
         Args:
           batch: of any task.
-          keys: uint32 [B], one random key a row; None without dropout.
+          keys: uint32 [B], one random key per row; None without dropout.
         """
         return self.encoder(
             batch["input_ids"],
@@ -151,12 +150,12 @@ class FinetuningModel(UpdatedModel):
         """Runs encoder and head.
 
         Args:
-          task: whose head.
-          batch: of it.
-          keys: uint32 [B], one random key a row; None without dropout.
+          task: name of the task.
+          batch: of that task.
+          keys: uint32 [B], one random key per row; None without dropout.
 
         Returns:
-          As the head.
+          The outputs of the head.
         """
         states = self.states(batch, keys)
         keys = seeds.fold_in(keys, _HEAD_DROPOUT)
@@ -168,13 +167,13 @@ class FinetuningModel(UpdatedModel):
         """Computes the outputs of all rows of a split, without dropout.
 
         The replicas of this process share each batch; other workers compute
-        nothing for it. XLA compiles it where it compiles updates, once for
-        each shape of the batches, of which there are then few.
+        nothing. If XLA compiles updates, it compiles this as well, once for
+        each shape of a batch, of which there are then few.
 
         Args:
-          task: whose head.
+          task: name of the task.
           features: the rows.
-          batch_size: rows at once; no output depends on it.
+          batch_size: rows per batch; no output depends on it.
 
         Returns:
           Name -> array [n, ...], rows in order: what the head returns,
@@ -196,10 +195,10 @@ class FinetuningModel(UpdatedModel):
     def _function(
         self, task: str, batch: Batch
     ) -> Callable[[Batch], list[dict[str, tf.Tensor]]]:
-        """Returns the graph of a task's outputs, for batches of any length.
+        """Returns a graph function of a task's outputs, for any batch shape.
 
-        The graph gives those of each replica of this process: of n replicas
-        the i-th computes every n-th row from row i.
+        It returns the outputs of each replica of this process: replica i of n
+        computes every n-th row, from row i on.
         """
         if task not in self._functions:
             signature = {
@@ -218,7 +217,7 @@ class FinetuningModel(UpdatedModel):
         strategy = self.distribute_strategy
         count = distribution.num_local_replicas(strategy)
         compute = functools.partial(self._outputs_and_losses, task)
-        if self.jit_compile_step:  # as in an update, what one replica does
+        if self.jit_compile_step:  # one replica's work, as in an update
             compute = tf.function(compute, jit_compile=True, autograph=False)
 
         def of_replica(batch: Batch) -> dict[str, tf.Tensor]:
@@ -252,7 +251,7 @@ def _only(inputs: TaskBatch) -> tuple[str, Batch]:
 
 
 def _joined(parts: Sequence[Mapping[str, np.ndarray]], name: str) -> np.ndarray:
-    """Joins batches, whose sequences are filled up to the longest."""
+    """Joins batches, padding their sequences to the longest."""
     arrays = [part[name] for part in parts]
     if arrays[0].ndim > 1:
         longest = max(x.shape[1] for x in arrays)

@@ -34,9 +34,9 @@ class Head(layers.ConfiguredLayer, abc.ABC):
 
     Call arguments:
       states: an `EncoderOutput`.
-      features: name -> tensor [B, ...], the task's columns; of a head that
-        needs none, may be empty.
-      keys: uint32 [B], one random key a row; None switches dropout off.
+      features: name -> tensor [B, ...], the task's columns; may be empty for
+        a head that needs none.
+      keys: uint32 [B], one random key per row; None switches dropout off.
 
     Returns:
       Name -> tensor [B, ...].
@@ -55,7 +55,7 @@ class Head(layers.ConfiguredLayer, abc.ABC):
         """Computes the outputs; see the class."""
 
     def build_for(self, hidden_size: int) -> Self:
-        """Makes its weights, which have the original's names.
+        """Creates the weights, under the original's names.
 
         Args:
           hidden_size: width H of the encoder.

@@ -1,11 +1,11 @@
-"""Warnings about likely slips in the labels of custom tasks."""
+"""Warnings about likely mistakes in the labels of custom tasks."""
 
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
 _MISSING = frozenset({"nan", "null", "n/a", "<na>"})  # "none" may be a class
-_LEAST_LABELS = 20  # fewer may well be as many as the rows of a try-out
+_LEAST_LABELS = 20  # a small trial file may well have one per row
 _MOST_NAMED = 5
 
 
@@ -13,7 +13,7 @@ def of_labels(labels: Sequence[str]) -> list[str]:
     """Returns warnings about missing, misspelt or too many labels.
 
     Args:
-      labels: one of each training row.
+      labels: the label of each training row.
     """
     counts = Counter(labels)
     return [*_missing(counts), *of_names(counts), *_as_many_as_rows(counts)]
@@ -23,7 +23,7 @@ def of_names(names: Iterable[str]) -> list[str]:
     """Returns a warning about names that differ by their spelling alone.
 
     Args:
-      names: of labels or of kinds of spans, or tags.
+      names: labels, tags or kinds of spans.
     """
     groups: dict[str | float, list[str]] = defaultdict(list)
     for name in dict.fromkeys(names):
@@ -65,7 +65,7 @@ def _as_many_as_rows(counts: Counter[str]) -> list[str]:
 
 
 def _meaning(name: str) -> str | float:
-    """Returns the number that a name stands for, or the name in one case."""
+    """Returns the number that a name spells, or else the name case-folded."""
     try:
         value = float(name)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Answers about new text, from the directory of a trained model."""
+"""Predictions for new text, from the directory of a trained model."""
 
 import os
 from collections.abc import Sequence
@@ -17,14 +17,14 @@ from electra_tf.finetune.task import Task
 from electra_tf.model.layers import policy_of
 from electra_tf.util.errors import UserError
 
-_ANSWERING = ("head", "original_spans")  # of the part "task"
-_OF_DATA_SETS = ("eid", "label", "qas_id")  # what new text has not
+_ANSWERING = ("head", "original_spans")  # fields of the part "task"
+_OF_DATA_SETS = ("eid", "label", "qas_id")  # new text has none of them
 
 
 class Predictor(Answerer):
     """A fine-tuned model, or an ensemble of several, as a function of text.
 
-    An answer has a "prediction" and, by the kind of the task,
+    An answer has a "prediction" and, depending on the kind of task,
 
       classification  "probabilities" of all labels
       regression      nothing else: the prediction is the value
@@ -32,7 +32,7 @@ class Predictor(Answerer):
                       of the predicted tags, which are in the encoding of the
                       training rows: BIOES, BIO or IOB1
       QA              the "question"; "nbest", the best spans with their
-                      probabilities among these; and "null_odds", more where
+                      probabilities among these; and "null_odds", higher if
                       there is no answer, None if the model always gives one
 
     Example:
@@ -41,20 +41,20 @@ class Predictor(Answerer):
       # [{"prediction": "1", "probabilities": {"0": 0.08, "1": 0.92}}]
 
     Args:
-      path: directory of a trial that is done, or the directory `model` in it;
-        several of them, or with commas between, are an ensemble.
-      task: of those that the model has learnt. Default: the only one.
-      batch_size: texts at once; no answer depends on it.
-      precision: of the encoder's matrix products; "bfloat16" is faster where
-        the machine has it, and changes answers in the third digit.
+      path: directory of a finished trial, or the directory `model` in it;
+        several, in a sequence or separated by commas, make an ensemble.
+      task: name of the task, if the model has several.
+      batch_size: texts per batch; no answer depends on it.
+      precision: of the encoder's matrix products; "bfloat16" is faster if the
+        hardware supports it, and changes answers in the third digit.
 
     Raises:
       UserError: if there is no such model or task, or if the models of an
         ensemble differ in task or tokenizer.
 
     Attributes:
-      task: that is answered.
-      models: of the ensemble, or the only one.
+      task: the task that it answers.
+      models: the models of the ensemble, or the only one.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ def _read(path: str | os.PathLike[str]) -> Finetuned:
 
 
 def _make_task(loaded: Sequence[Finetuned], name: str) -> Task:
-    """Makes the task of all models, which must be one."""
+    """Makes the task, which all models must share."""
     if not loaded:
         raise UserError(
             "`model` must name the directory of a trained model. Received: "

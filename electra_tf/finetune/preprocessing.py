@@ -22,7 +22,7 @@ class TextTokenizer:
       strip_accents: whether to drop accents; only when lower-casing.
 
     Attributes:
-      in_graph: the same inside TensorFlow.
+      in_graph: the same tokenizer as TensorFlow operations.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class TextTokenizer:
         """Makes the tokenizer of an encoder.
 
         Args:
-          weights: with a vocabulary, and what to do to case and accents.
+          weights: with a vocabulary, and its handling of case and accents.
         """
         switches = (weights.do_lower_case, weights.strip_accents)
         return cls(weights.vocabulary, *switches)

@@ -12,10 +12,10 @@ Outputs = Mapping[str, np.ndarray]
 
 
 def mean_log_probabilities(logits: Sequence[np.ndarray]) -> np.ndarray:
-    """Averages the probabilities that several models give to classes.
+    """Averages class probabilities over models.
 
     Args:
-      logits: of each model, float32 [..., C].
+      logits: float32 [..., C] of each model.
 
     Returns:
       float32 [..., C], the logarithm of the mean probability.
@@ -42,12 +42,12 @@ def mean(outputs: Sequence[Outputs], name: str) -> np.ndarray:
 class Scorer(abc.ABC):
     """Turns a model's outputs on a whole split into metrics and answers.
 
-    Differs: the original's scorers are told batches one by one; these are
-    functions of all rows.
+    Differs: the original's scorers accumulate batches; these are functions of
+    all rows.
 
     Attributes:
-      main_metric: the metric that chooses among checkpoints; more is better.
-      tie_metrics: choose among equals, one after the other, before the loss.
+      main_metric: the metric that selects the checkpoint; higher is better.
+      tie_metrics: metrics whose mean breaks ties, before the loss does.
     """
 
     main_metric: str
@@ -60,8 +60,7 @@ class Scorer(abc.ABC):
         """Computes the metrics of a labelled split.
 
         Args:
-          outputs: of the head, row by row: "loss", "eid" and what else it
-            has.
+          outputs: of the head, for all rows, with "loss" and "eid".
           examples: of the split, in order.
 
         Returns:
@@ -71,15 +70,14 @@ class Scorer(abc.ABC):
     def majority(
         self, train: Sequence[Example], examples: Sequence[Example]
     ) -> dict[str, float]:
-        """Computes the metrics of answers that need no model.
+        """Computes the metrics of a majority baseline, which needs no model.
 
         Args:
-          train: the training examples, which tell what is most frequent.
+          train: training examples, to find the most frequent answer.
           examples: of a labelled split, in order.
 
         Returns:
-          Metric -> value, without a loss; nothing where there is no such
-          answer.
+          Metric -> value, without a loss; empty if there is no baseline.
         """
         del train, examples
         return {}
@@ -95,8 +93,8 @@ class Scorer(abc.ABC):
         """Makes the outputs of an ensemble: means over its models.
 
         Returns:
-          As of one model; "loss" is the mean of the models', and not that of
-          what they say together.
+          Outputs like those of one model; "loss" is the mean of the models'
+          losses, not the loss of the mean.
         """
 
     @abc.abstractmethod
@@ -104,10 +102,10 @@ class Scorer(abc.ABC):
         """Returns whether all rows have the same answer."""
 
     def has_failed(self, outputs: Outputs, examples: Sequence[Example]) -> bool:
-        """Returns whether rows of several labels have the same answer.
+        """Returns whether all rows get one answer although labels differ.
 
         Args:
-          outputs: of the head, row by row.
+          outputs: of the head, for all rows.
           examples: of a labelled split; if all have the same label, one answer
             may be right.
         """
@@ -115,5 +113,5 @@ class Scorer(abc.ABC):
         return len(labels) > 1 and self.is_degenerate(outputs)
 
     def labels_of(self, example: Example) -> Iterable[Hashable]:
-        """Returns the right answers that an example asks for."""
+        """Returns the gold labels of an example."""
         return (example.label,)

@@ -1,8 +1,8 @@
 """A task: where its rows are, how they are read, its head and its metrics.
 
-A task is a reader and one of four kinds, each a subclass of `Task`. What it
-reads is said by a `Preset`, of a task that is known by its name
-(`task_builder.TASKS`), or by flags, of a custom task (`--task_kind`).
+A task consists of a reader and one of four kinds, each a subclass of `Task`.
+What it reads is defined by a `Preset` for a built-in task
+(`task_builder.TASKS`), and by flags for a custom task (`--task_kind`).
 """
 
 import abc
@@ -34,15 +34,15 @@ Row = Mapping[str, int | float | np.ndarray]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Preset:
-    """A task that is known by its name; a kind adds its own fields.
+    """A built-in task; each kind adds its own fields.
 
     Attributes:
       kind: class of the task.
-      ending: of the names of its files, which tells their format.
+      ending: ending of its files' names, which determines their format.
       num_train_epochs: times each row is seen. Default: the kind's.
-      dev_splits: labelled splits to evaluate on; the first chooses among
-        checkpoints, others may be missing.
-      test_splits: splits to predict, those that are there.
+      dev_splits: labelled splits to evaluate on; the first selects the
+        checkpoint, the others may be missing.
+      test_splits: splits to predict; any may be missing.
     """
 
     kind: "type[Task]"
@@ -53,31 +53,32 @@ class Preset:
 
 
 class Task(abc.ABC):
-    """Rows, head and metrics of a task; a kind of tasks is a subclass.
+    """Rows, head and metrics of a task; each kind of task is a subclass.
 
     Args:
-      name: of the task, of its directory and of its head.
+      name: name of the task, of its directory and of its head.
       config: the whole configuration.
-      tokenizer: of the encoder's vocabulary.
+      tokenizer: tokenizer with the encoder's vocabulary.
       longest: tokens in the longest row that the encoder can read.
-      preset: of a task that is known by its name; None of a custom task, whose
+      preset: the preset of a built-in task; None for a custom task, whose
         columns the configuration names.
-      metadata: what `describe` returned when a model was trained, which then
-        needs no data.
+      metadata: what `describe` returned when the model was trained; with it,
+        no data is needed.
 
     Raises:
       UserError: if the configuration asks for longer rows, if a file that it
-        names is not there, or if dev rows are in two places.
+        names is missing, or if there are two sources of dev rows.
 
     Attributes:
       bad_rows: what to do about rows that cannot be read, and how many there
         were.
       max_seq_length: tokens in the longest row.
-      dev_splits: see `Preset`, as `test_splits`.
+      dev_splits: see `Preset`.
+      test_splits: see `Preset`.
       KIND: what is learned: "classification", "regression", "tagging" or
         "question answering".
-      ENDINGS: that the names of its files may have.
-      FILES: ends the name of the directory, results/<task>_<FILES>, of the
+      ENDINGS: endings that its files' names may have.
+      FILES: suffix of the directory results/<task>_<FILES>, which holds the
         files of dev splits.
     """
 
@@ -120,7 +121,7 @@ class Task(abc.ABC):
             self._check_files()
 
     def _check_files(self) -> None:
-        """Refuses files of a custom task that are not there or too many."""
+        """Checks that the files of a custom task exist, with one dev split."""
         columns = self.columns
         test_file = self.config.files.test_file
         for file in (columns.train_file, columns.dev_file, test_file):
@@ -149,7 +150,7 @@ class Task(abc.ABC):
         return tuple(self.metadata.get("labels", ())) or self.get_labels()
 
     def get_labels(self) -> tuple[str, ...]:
-        """Returns the labels of a classification; none of other tasks.
+        """Returns the labels or tags; empty for tasks without any.
 
         It may read the training data.
         """
@@ -158,8 +159,8 @@ class Task(abc.ABC):
     def describe(self) -> dict[str, Any]:
         """Returns the metadata that a trained model needs, for JSON.
 
-        The configuration is not part of it. A class that learns more from
-        the data adds it here, and looks for it in `metadata`.
+        The configuration is not part of it. A subclass that derives more from
+        the data adds it here, and reads it from `metadata`.
         """
         return {
             "kind": self.KIND,
@@ -173,20 +174,20 @@ class Task(abc.ABC):
         return ""
 
     def warnings(self) -> list[str]:
-        """Returns warnings about likely slips in the data."""
+        """Returns warnings about likely mistakes in the data."""
         return []
 
     @property
     @abc.abstractmethod
     def input_names(self) -> tuple[str, ...]:
-        """The names of the inputs to be answered, as in a JSON object.
+        """The names of an example's inputs, as in a JSON object to predict.
 
         For example ("text",), or ("question", "context").
         """
 
     @property
     def input_spec(self) -> InputSpec:
-        """The inputs to be answered, and the files that may hold them."""
+        """The inputs to predict, and the files that may hold them."""
         return InputSpec(self.input_names, columns=self.columns)
 
     @abc.abstractmethod
@@ -200,7 +201,7 @@ class Task(abc.ABC):
           inputs: one for each of `input_names`.
 
         Raises:
-          BadRowError: if it cannot be answered.
+          BadRowError: if the inputs cannot be used.
         """
 
     @property
@@ -209,7 +210,7 @@ class Task(abc.ABC):
         return (self.preset.ending,) if self.preset else self.ENDINGS
 
     def source(self, split: str) -> Source:
-        """Returns the file or data set of a split, be it there or not.
+        """Returns the file or data set of a split, whether it exists or not.
 
         Raises:
           UserError: as `sources.find`.
@@ -223,14 +224,14 @@ class Task(abc.ABC):
         return self.source(split).path
 
     def existing_splits(self, splits: Iterable[str]) -> list[str]:
-        """Returns those of some splits that are there."""
+        """Returns those of the given splits that exist."""
         return [split for split in splits if self.source(split).exists]
 
     def required_source(self, split: str) -> Source:
         """Returns the file or data set of a split.
 
         Raises:
-          UserError: if a custom task has none, with the ways out.
+          UserError: if a custom task lacks it, saying how to supply it.
         """
         source = self.source(split)
         if not (source.exists or self.preset):
@@ -244,10 +245,10 @@ class Task(abc.ABC):
         """Returns the labels of `--labels`, or the classes of a data set.
 
         Args:
-          column: of the labels.
+          column: the column of the labels.
 
         Returns:
-          The labels; none if only the rows tell them.
+          The labels; empty if only the rows determine them.
         """
         if self.columns.labels or not self.columns.tfds_name:
             return self.columns.labels
@@ -289,8 +290,8 @@ class Task(abc.ABC):
         """Reads all rows of a source.
 
         Args:
-          split: that they are for; those of test splits need no labels.
-          source: where they are.
+          split: the split they are for; test splits need no labels.
+          source: the file or data set to read.
 
         Raises:
           UserError: naming file and line of what cannot be read.
@@ -308,14 +309,14 @@ class Task(abc.ABC):
     def featurize(
         self, examples: Sequence[Example], *, is_training: bool
     ) -> Iterator[Row]:
-        """Yields rows: one of an example, or several, or none.
+        """Yields rows; an example may have one, several or none.
 
-        Differs: the original asks example by example; the tokenizer in the
-        graph is many times faster on all of them.
+        Differs: the original featurizes example by example; the in-graph
+        tokenizer is many times faster on all of them at once.
 
         Args:
-          examples: of one split.
-          is_training: whether the rows are to learn from.
+          examples: all examples of one split.
+          is_training: whether the rows are for training.
         """
 
     @abc.abstractmethod
@@ -324,20 +325,19 @@ class Task(abc.ABC):
 
     @abc.abstractmethod
     def get_scorer(self) -> Scorer:
-        """Returns the metrics of the head's outputs."""
+        """Returns the scorer of the head's outputs."""
 
     def files(
         self, split: str, answers: Sequence[Mapping[str, Any]]
     ) -> dict[str, str]:
-        """Writes answers as other programs read them.
+        """Formats answers as files for other programs.
 
         Args:
           split: one of `dev_splits` or `test_splits`.
-          answers: of the scorer.
+          answers: what `Scorer.answers` returned.
 
         Returns:
-          Name of a file -> its text; none of a split that no program asks
-          for.
+          File name -> text; empty for a split that no program reads.
         """
         del split, answers
         return {}

@@ -1,4 +1,4 @@
-"""The tasks by their names, one line each, and the kinds of custom tasks."""
+"""The built-in tasks by name, and the kinds of custom tasks."""
 
 import difflib
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ def check(config: FinetuningConfig) -> None:
     """Refuses unknown tasks, and files that the tasks would not read.
 
     Raises:
-      UserError: with the ways out.
+      UserError: saying what to do instead.
     """
     names, columns = config.task.task_names, config.columns
     custom = [name for name in names if name not in TASKS]
@@ -93,7 +93,7 @@ def get_task(
 
     Args:
       config: the whole configuration.
-      tokenizer: of the encoder's vocabulary.
+      tokenizer: tokenizer with the encoder's vocabulary.
       longest: tokens in the longest row that the encoder can read.
       name: of the task. Default: the first.
       metadata: what `Task.describe` returned when a model was trained.

@@ -1,10 +1,10 @@
 """The description of a model's tasks: `task.json` beside its weights.
 
-It holds, and needs no configuration or training data besides,
-  tasks   name -> what `Task.describe` returned: "kind", what was learned;
-          "inputs", what is given to be answered; "labels", in the order of
-          the head's outputs; and others
-  config  the parts of the configuration that say what the tasks are
+The tasks can be made from it alone, without flags or training data. It holds
+  tasks   name -> what `Task.describe` returned: the "kind" of task; "inputs",
+          the names of what a row to predict consists of; "labels", in the
+          order of the head's outputs; and others
+  config  the parts of the configuration that define the tasks
 """
 
 import dataclasses
@@ -31,7 +31,7 @@ Description = Mapping[str, Any]
 
 
 def describe(tasks: Sequence[Task]) -> dict[str, Any]:
-    """Returns JSON values from which `make_task` makes the tasks again."""
+    """Returns the content of `task.json`, from which `make_task` works."""
     parts = dataclasses.asdict(tasks[0].config)
     return {
         "tasks": {task.name: task.describe() for task in tasks},
@@ -76,7 +76,7 @@ def read(directory: pathlib.Path) -> Description:
 
 
 def _check_learned(task: Mapping[str, Any]) -> None:
-    """Raises an error of `files.shape_of` if a task was not described so."""
+    """Checks a task's values; `files.shape_of` reports the errors raised."""
     length, labels = task["max_seq_length"], task["labels"]
     low, high = task.get("value_range") or (0, 1)
     if type(length) is not int or not all(isinstance(x, str) for x in labels):
@@ -88,10 +88,10 @@ def _check_learned(task: Mapping[str, Any]) -> None:
 
 
 def choose(description: Description, name: str = "") -> str:
-    """Returns the name of one of the tasks.
+    """Returns the name of a task: the given one, or else the only one.
 
     Raises:
-      UserError: if there is no such task, or several to choose from.
+      UserError: if there is no such task, or if a name must be given.
     """
     names = list(description["tasks"])
     if name in names or (len(names) == 1 and not name):
@@ -105,10 +105,10 @@ def choose(description: Description, name: str = "") -> str:
 def make_task(
     description: Description, tokenizer: TextTokenizer, *, name: str = ""
 ) -> Task:
-    """Makes a task of a trained model, which reads no data.
+    """Makes a task of a trained model without reading data.
 
     Raises:
-      UserError: if it has not learnt such a task.
+      UserError: if the model has not learned such a task.
     """
     name = choose(description, name)
     metadata = description["tasks"][name]

@@ -12,12 +12,12 @@ def in_blocks(
     compute: Callable[[slice], Sequence[tf.Tensor]],
     like: Sequence[tf.TensorSpec],
 ) -> list[tf.Tensor]:
-    """Computes something of all rows, `BLOCK_SIZE` of them at once.
+    """Computes tensors of all rows, `BLOCK_SIZE` rows at a time.
 
     Args:
-      count: int32 [], of the rows.
+      count: int32 [], number of rows.
       compute: a range of rows -> tensors whose first axis is these rows.
-      like: of each of the tensors, its type and shape.
+      like: dtype and shape of each of the tensors.
 
     Returns:
       The tensors of all rows.

@@ -5,8 +5,8 @@
     <directory>/correction/text/1    of both
     <directory>/encoder/{text,ids}/1 of a checkpoint without heads
 
-They answer as those of `pretrain/export.py`. What a run alone knows, as that
-its discriminator gives energies, is not known here.
+They answer like those of `pretrain/export.py`, but without what only a run
+knows, for example that its discriminator computes energies.
 """
 
 from electra_tf.checkpoint import calibration, loading, model_card
@@ -37,7 +37,7 @@ def export(
       path: as `checkpoint_formats.read` takes it.
       directory: where they go, each into a directory of its own.
       vocab_file: of the tokens. Default: the one beside the checkpoint.
-      threshold: P(replaced) over which a token is flagged.
+      threshold: P(replaced) above which a token is flagged.
       precision: of weights and products, see `weight_storage`.
 
     Returns:
@@ -85,9 +85,9 @@ def export(
 def describe(
     path: str, *, vocab_file: str = "", precision: str = "float32"
 ) -> tuple[Described, int]:
-    """Describes the networks of a checkpoint, and returns its updates.
+    """Describes the networks of a checkpoint, and returns its step.
 
-    They read as many tokens as they have positions.
+    The networks read as many tokens as they have position embeddings.
 
     Args:
       path: as `checkpoint_formats.read` takes it.

@@ -4,16 +4,16 @@ The signature reads `text`, string [B], and returns, for rows of L tokens,
 
     tokens                string [B, L], the word pieces, "" on padding
     start_byte, end_byte  int32 [B, L], the bytes of the user's text that each
-                          was made of: 0 and 0 of [CLS], [SEP] and padding. A
-                          character that became several has all its bytes in
-                          each, as has a word of more than 200 characters. Of
-                          SentencePiece they are exact in text that is UTF-8
+                          token was made of; 0 and 0 for [CLS], [SEP] and
+                          padding. All tokens made of one character, or of one
+                          word of more than 200 characters, have all its bytes.
+                          With SentencePiece they are exact in valid UTF-8
     probability_replaced  float32 [B, L], by the discriminator at its
-                          temperature, 0 of [CLS], [SEP] and padding
-    is_flagged            bool [B, L], whether that is over the threshold
-    top_tokens            string [B, L, 5], what the generator would have where
-                          a flagged token is masked, and it alone, without the
-                          token itself; "" elsewhere
+                          temperature, 0 for [CLS], [SEP] and padding
+    is_flagged            bool [B, L], whether that is above the threshold
+    top_tokens            string [B, L, 5], the generator's best tokens other
+                          than the flagged one, with only that one masked; ""
+                          where no token is flagged
     top_probabilities     float32 [B, L, 5], of these, in descending order
 
 Letters in shapes: B rows, L tokens in a row, R flagged tokens, V vocabulary.
@@ -35,12 +35,12 @@ NUM_REPAIRS = 5
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Correction:
-    """Flags tokens and offers others in their place.
+    """Flags tokens and suggests others in their place.
 
     Attributes:
-      detector: flags.
-      filler: offers; of the same vocabulary.
-      threshold: P(replaced) over which a token is flagged.
+      detector: flags tokens.
+      filler: suggests tokens, from the same vocabulary.
+      threshold: P(replaced) above which a token is flagged.
     """
 
     detector: Detector

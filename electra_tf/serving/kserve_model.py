@@ -1,14 +1,14 @@
-"""A server of a SavedModel over HTTP and gRPC, of KServe.
+"""Serves a SavedModel over HTTP and gRPC with KServe.
 
     from electra_tf.serving import kserve_model
 
     kserve_model.serve("saved_model/correction/text/1", port=8080)
 
-It answers POST /v1/models/electra:predict with what `rest` tells, POST
+It answers POST /v1/models/electra:predict in the format of `rest`; and POST
 /v2/models/electra/infer and, with `grpc_port`, ModelInfer of gRPC in the open
-inference protocol: inputs of texts are tensors of the data type BYTES, [B], and
-outputs are tensors, shorter rows padded; the parameter "signature_name" names
-a signature. GET /v2/health/ready tells whether it can be asked.
+inference protocol: text inputs are tensors of the data type BYTES, [B], outputs
+are tensors in which shorter rows are padded, and the parameter "signature_name"
+selects a signature. GET /v2/health/ready tells whether the server is ready.
 
 Source: https://github.com/kserve/open-inference-protocol
 """
@@ -33,7 +33,7 @@ except ImportError as error:
 
 
 class KServeModel(kserve.Model):
-    """A SavedModel of texts as KServe has models.
+    """A SavedModel of texts as a KServe model.
 
     Args:
       name: of the model in addresses.
@@ -90,7 +90,7 @@ def serve(
 
 
 def _parsed(request: kserve.InferRequest) -> dict[str, Any]:
-    """Returns a request of tensors as `rest` has requests.
+    """Converts a request of tensors to the format of `rest`.
 
     Raises:
       UserError: if a tensor does not hold texts, or not as many as others.

@@ -1,4 +1,4 @@
-"""What pre-trained networks answer, of a run's as of any checkpoint's.
+"""The outputs of pre-trained networks, of a run or of any checkpoint.
 
 Letters in shapes: B rows, L tokens in a row, M masks, H hidden, V vocabulary.
 """
@@ -28,7 +28,7 @@ class Detector:
       encoder: of the text.
       layers: encoder and head.
       reader: reads text.
-      logits: ids -> float32 [B, L], over 0 where a token was replaced.
+      logits: ids -> float32 [B, L], above 0 where tokens seem replaced.
       temperature: divides the logits; see `checkpoint.calibration`.
     """
 
@@ -63,7 +63,7 @@ class Detector:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Filler:
-    """A generator, which fills in masks; only they meet the vocabulary.
+    """A generator. For text, it scores the vocabulary at masks only.
 
     Attributes:
       encoder: of the text.
@@ -105,7 +105,7 @@ class Filler:
 def describe(
     network: EncoderWithHead, temperature: float = 1.0
 ) -> Detector | Filler | Network:
-    """Describes a network that stands alone.
+    """Describes a single network, to export it.
 
     Args:
       network: with its weights and a vocabulary.

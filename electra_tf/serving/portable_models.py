@@ -3,9 +3,9 @@
     <directory>/onnx/model.onnx        for ONNX Runtime
     <directory>/tflite/model.tflite    for LiteRT, as TensorFlow Lite is called
 
-beside <directory>/ids/1, whose signature "serving_default" they have: its
-inputs, its outputs, any number of rows and of tokens. A model that answers
-otherwise than the SavedModel does is not written.
+beside <directory>/ids/1. They have its signature "serving_default": the same
+inputs and outputs, and any number of rows and of tokens. A model whose outputs
+differ from those of the SavedModel is not written.
 
 Letters in shapes: B rows, L tokens in a row.
 """
@@ -21,7 +21,7 @@ from electra_tf.util import console, files, optional_packages, storage
 from electra_tf.util.errors import UserError
 
 LARGEST_DIFFERENCE = 1e-4
-"""Of outputs of the order of 1; of larger ones, times the largest."""
+"""Tolerance for outputs up to 1; for larger ones, times the largest."""
 
 _OPSET = 17
 _AXES = ("rows", "tokens")
@@ -37,13 +37,13 @@ Run = Callable[[Arrays], Arrays]
 
 
 def require_packages(formats: Sequence[str]) -> None:
-    """Imports what formats need.
+    """Imports the packages that formats need.
 
     Args:
-      formats: of "onnx" and "tflite".
+      formats: among "onnx" and "tflite".
 
     Raises:
-      UserError: naming the command that installs what is not there.
+      UserError: naming the command that installs what is missing.
     """
     for name in formats:
         for module in _PACKAGES[name]:
@@ -55,15 +55,15 @@ def convert(path: storage.Path, formats: Sequence[str]) -> list[storage.Path]:
 
     Args:
       path: <directory>/ids/1.
-      formats: of "onnx" and "tflite".
+      formats: among "onnx" and "tflite".
 
     Returns:
       The file of each format.
 
     Raises:
       UserError: if a package is missing, if a format cannot express the graph,
-        if what it holds answers otherwise than the SavedModel, or if it cannot
-        be written.
+        if the outputs of the converted model differ from the SavedModel's, or
+        if it cannot be written.
     """
     require_packages(formats)
     with console.quiet_imports():
@@ -114,7 +114,7 @@ class _Served(NamedTuple):
         return cls(model, signature, frozen)
 
     def num_words(self) -> int:
-        """Returns the rows of the smallest table that ids are looked up in."""
+        """Returns the rows of the smallest table that token ids index."""
         operations = self.frozen.graph.get_operations()
         return min(
             x.inputs[0].shape[0]
@@ -123,7 +123,7 @@ class _Served(NamedTuple):
         )
 
     def expected(self, inputs: Arrays) -> Arrays:
-        """Returns what the SavedModel answers."""
+        """Returns the outputs of the SavedModel."""
         tensors = {name: tf.constant(x) for name, x in inputs.items()}
         found = self.signature(**tensors)
         return {name: tensor.numpy() for name, tensor in found.items()}
@@ -159,7 +159,7 @@ def _write_erfc(
     name: str,
     arguments: Sequence,
 ) -> None:
-    """Writes 1 - erf(x) in place of erfc(x), which ONNX has not."""
+    """Writes 1 - erf(x) in place of erfc(x), which ONNX lacks."""
     del arguments
     import tf2onnx
 
@@ -209,24 +209,24 @@ _FORMATS = {
 
 
 def _source(tensor: tf.Tensor) -> str:
-    """Returns the name of the operation that made what a tensor hands on."""
+    """Returns the name of a tensor's operation, apart from identities."""
     while tensor.op.type == "Identity":
         (tensor,) = tensor.op.inputs
     return tensor.op.name
 
 
 def _check(found: Arrays, expected: Arrays, origin: str) -> None:
-    """Compares the numbers that two models make of the same ids.
+    """Compares the float32 outputs of two models for the same ids.
 
-    Integers and strings tell which of several numbers is the largest: where
-    two are alike, rounding decides.
+    Integers and strings are left out: they tell which of several numbers is
+    the largest, which rounding decides if two are nearly equal.
     """
     for name, array in expected.items():
         if array.dtype != np.float32:
             continue
         limit = LARGEST_DIFFERENCE * max(1.0, np.abs(array).max())
         difference = np.abs(array - found[name]).max()
-        if not difference <= limit:  # nor is NaN
+        if not difference <= limit:  # NaN fails, too
             raise UserError(
                 "A model in another format must answer as the SavedModel, "
                 f"within {limit:.1g}. Received: {name!r} that differs by "

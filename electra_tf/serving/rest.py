@@ -1,13 +1,13 @@
-"""Requests and answers in JSON, of the shape of TensorFlow Serving's.
+"""Requests and answers in the JSON format of TensorFlow Serving.
 
     {"instances": ["a text"]}
     {"instances": [{"question": "who?", "context": "..."}],
      "signature_name": "serving_default"}
 
 The answer is {"predictions": [...]}, for each instance an object of its
-outputs, or the value of the only output. Differs: columns, `inputs`, are not
-read, and instances are answered in batches of `BATCH_SIZE`, sorted by length,
-so that memory does not grow with their number.
+outputs, or the value of the only output. Differs: the columnar format,
+`inputs`, is not read, and instances are answered in batches of `BATCH_SIZE`,
+sorted by length, so that memory does not grow with their number.
 
 Source: https://www.tensorflow.org/tfx/serving/api_rest
 """
@@ -26,16 +26,16 @@ BATCH_SIZE = 64
 _DEFAULT = "serving_default"
 
 Instance = dict[str, str | bytes]
-"""Name of an input -> its text; bytes, which no JSON has, are taken as is."""
+"""Name of an input -> its text; bytes, not from JSON, are taken as is."""
 Row = dict[str, np.ndarray]
-"""Name of an output -> what an instance is answered, without the axis B."""
+"""Name of an output -> its value for an instance, without the axis B."""
 
 
 class Request(NamedTuple):
-    """A request that has the right shape.
+    """A valid request.
 
     Attributes:
-      signature: that answers it.
+      signature: name of the signature that answers it.
       instances: the texts.
     """
 
@@ -84,10 +84,10 @@ class TextServer:
         return as_json(self.rows(*self.parse(request)))
 
     def parse(self, request: Any) -> Request:  # noqa: ANN401 (JSON)
-        """Returns what a request asks for.
+        """Checks and parses a request.
 
         Args:
-          request: as of `answer`.
+          request: as for `answer`.
 
         Raises:
           UserError: if it has another shape.
@@ -116,7 +116,7 @@ class TextServer:
         """Answers instances, in their order.
 
         Args:
-          signature: that answers them.
+          signature: name of the signature that answers them.
           instances: the texts; any number.
         """
         sizes = [sum(map(len, x.values())) for x in instances]
@@ -152,8 +152,8 @@ def as_tensors(rows: Sequence[Row]) -> dict[str, np.ndarray]:
       rows: of an answer; those of different batches differ in their lengths.
 
     Returns:
-      Name of an output -> [B, ...], with zeros or b"" behind what is shorter;
-      nothing of no rows.
+      Name of an output -> [B, ...], padded with zeros or b""; empty without
+      rows.
     """
     names = rows[0] if rows else ()
     return {name: _stacked([row[name] for row in rows]) for name in names}
@@ -180,7 +180,7 @@ def _instance(
 
 
 def _encoded(text: str | bytes) -> bytes:
-    """Returns UTF-8; half a pair of surrogates, which JSON can spell, is ?."""
+    """Returns UTF-8; a lone surrogate, which JSON can spell, becomes "?"."""
     if isinstance(text, bytes):
         return text
     return text.encode(errors="replace")

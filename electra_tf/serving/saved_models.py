@@ -4,15 +4,15 @@
     <directory>/ids/1     ids in
 
 `text` needs the operations of tensorflow_text: import it before loading. `ids`
-has TensorFlow's own only and runs in programs that cannot load others. Each
+has only TensorFlow's own and runs in programs that cannot load others. Each
 has the signature "serving_default", and may have others. Signatures of text
-read string [B]: `text`, of pairs `text_b` as well, of questions `question` and
-`context`. Signatures of ids read `input_ids`, `input_mask` and `segment_ids`,
-int32 [B, L].
+read string [B]: `text`, for pairs also `text_b`, for question answering
+`question` and `context`. Signatures of ids read `input_ids`, `input_mask` and
+`segment_ids`, int32 [B, L].
 
-Weights are constants of the graph, which TensorFlow may lay out for its
-products once; variables it must take as they are, at every call. Those of more
-than 1.5 GiB stay variables, as a graph holds 2 GiB.
+Weights are constants of the graph, whose memory layout TensorFlow can adapt to
+its products once; variables it must take as they are, at every call. Weights of
+more than 1.5 GiB stay variables, as a graph holds 2 GiB.
 
 Letters in shapes: B rows, L tokens in a row, H hidden, V vocabulary.
 """
@@ -61,10 +61,10 @@ class Signatures:
 
     Attributes:
       of_text: functions of texts, string [B] each.
-      of_ids: functions of `Ids`; none to serve texts alone.
-      text_names: of the arguments of the former, in order.
+      of_ids: functions of `Ids`; empty to serve only texts.
+      text_names: names of the arguments of `of_text`, in order.
       assets: files of the tokenizer beside the graph.
-      layers: whose weights become constants.
+      layers: layers whose weights become constants.
     """
 
     of_text: Endpoints
@@ -76,23 +76,24 @@ class Signatures:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Network:
-    """An encoder with a head, served with the signature "encode", too.
+    """An encoder with a head, which also has the signature "encode".
 
-    It returns sequence_output, float32 [B, L, H], and pooled_output, float32
-    [B, H]. Text is cut to the reader's `max_seq_length` and padded to the
-    longest row; both signatures of text return `input_ids` and `input_mask`,
-    int32 [B, L], as well, "serving_default" also `tokens`, string [B, L], ""
-    on padding. Where each token has a log-probability given all others, texts
-    have the signature "score", see `sentence_scores`.
+    "encode" returns sequence_output, float32 [B, L, H], and pooled_output,
+    float32 [B, H]. Text is cut to the reader's `max_seq_length` and padded to
+    the longest row; both signatures of text also return `input_ids` and
+    `input_mask`, int32 [B, L], and "serving_default" returns `tokens`, string
+    [B, L], "" on padding. If each token has a log-probability given all others,
+    text also has the signature "score", see `sentence_scores`.
 
     Attributes:
       encoder: reads ids, as many as it has position embeddings.
-      layers: all that it consists of, to count its weights.
+      layers: all its layers; their weights become constants.
       reader: reads text.
       predict: ids -> what "serving_default" of ids returns.
-      predict_for_text: ids -> the same of text; None if it is the same.
-      log_probs: what "score" sums; None for no such signature.
-      scoring_layers: what that needs beside `layers`.
+      predict_for_text: ids -> what "serving_default" of text returns; None for
+        the same as `predict`.
+      log_probs: the scores that "score" sums; None for no such signature.
+      scoring_layers: layers that "score" needs in addition.
     """
 
     encoder: BertModel
@@ -105,7 +106,7 @@ class Network:
 
     @property
     def num_weights(self) -> int:
-        """Weights of encoder and head, each once."""
+        """Number of weights in encoder and head."""
         return sum(
             math.prod(variable.shape)
             for layer in self.layers
@@ -151,10 +152,10 @@ def export(
     *,
     precision: str = "float32",
 ) -> list[storage.Path]:
-    """Writes the two SavedModels of a model, or that of texts alone.
+    """Writes the two SavedModels of a model, or only that of texts.
 
-    An older SavedModel is replaced only by one that is complete; of a store it
-    is removed before the new one can be loaded.
+    An older SavedModel is replaced only once the new one is complete; in a
+    remote store it is removed before the new one can be loaded.
 
     Args:
       signatures: what they compute.
@@ -219,13 +220,13 @@ def write(
     spec: Sequence[tf.TensorSpec],
     assets: Sequence[tf.Module] = (),
 ) -> None:
-    """Writes a SavedModel, then moves it to where an older one may be.
+    """Writes a SavedModel, then moves it into place, over any older one.
 
     It holds warm-up requests for TensorFlow Serving.
 
     Args:
       path: of its directory.
-      endpoints: its signatures, of which "serving_default" is one.
+      endpoints: its signatures, among them "serving_default".
       spec: of the arguments of each.
       assets: what they need beside their graphs.
 
@@ -250,7 +251,7 @@ def write(
 
 
 def states(encoder: BertModel, ids: Ids) -> Outputs:
-    """Returns what the signature "encode" does, see `Network`."""
+    """Returns the outputs of the signature "encode", see `Network`."""
     output = encoder(**ids)
     return {
         "sequence_output": output.sequence_output,
@@ -277,8 +278,8 @@ def with_constants(
 ) -> Endpoints:
     """Returns the endpoints with constants in place of the layers' weights.
 
-    The endpoints share one function that holds them, so that the graph does,
-    too.
+    All endpoints call one function that holds them, so that the graph holds
+    them once.
 
     Args:
       endpoints: what to compute.
@@ -323,7 +324,7 @@ def _shown(ids: Ids) -> Outputs:
 def _scratch(directory: storage.Path) -> Iterator[pathlib.Path]:
     """Makes a directory to write in; removes those that dead runs left.
 
-    For a store it lies where this machine has its temporary files.
+    For a remote store it is among this machine's temporary files.
     """
     if storage.is_remote(directory):
         with tempfile.TemporaryDirectory(prefix=_SCRATCH) as path:
@@ -337,7 +338,7 @@ def _scratch(directory: storage.Path) -> Iterator[pathlib.Path]:
 
 
 def _replace(path: storage.Path, scratch: pathlib.Path) -> None:
-    """Moves the new one to its place; if that fails, the old one stays."""
+    """Moves the new SavedModel into place; if that fails, the old one stays."""
     if storage.is_remote(path):
         _upload(scratch / _NEW, path)
         return
@@ -352,9 +353,9 @@ def _replace(path: storage.Path, scratch: pathlib.Path) -> None:
 
 
 def _upload(source: pathlib.Path, path: storage.Path) -> None:
-    """Copies a SavedModel to a store: there is a whole one or none.
+    """Copies a SavedModel to a store, which has a whole one or none meanwhile.
 
-    Programs know it by its graph, which goes first and comes last.
+    Programs recognize it by its graph, which is removed first and copied last.
     """
     for old in (path / _GRAPH, path):
         if storage.exists(old):

@@ -1,4 +1,4 @@
-"""Scores of texts by one pass, as `electra_tf.Scorer` has them.
+"""Scores of texts by one forward pass, as `electra_tf.Scorer` computes them.
 
 The signature reads `text`, string [B], and returns, for texts of at most T
 word pieces,
@@ -7,12 +7,12 @@ word pieces,
     log_probs   float32 [B, T], of each piece given all others, nats; 0 past
                 the end
     num_tokens  int32 [B], word pieces of each text
-    total       float32 [B], their sum
-    mean        float32 [B], that by word piece; 0 of none
+    total       float32 [B], the sum of log_probs
+    mean        float32 [B], the total per word piece; 0 without any
 
 Nothing is cut: a text that is longer than a row is read in windows, each half a
 window after the one before, and a piece takes its score from the window where
-it has most context on its shorter side, the first of two.
+the shorter side of its context is longest; the first window wins ties.
 
 Letters in shapes: B texts, T word pieces, W windows, L tokens in a row.
 """
@@ -26,14 +26,14 @@ from electra_tf.model.text_reader import Ids, TextReader
 from electra_tf.serving.blocks import in_blocks
 
 LogProbs = Callable[[Ids], tf.Tensor]
-"""Rows [CLS] text [SEP] -> float32 [B, L], nats; of use at the text."""
+"""Rows [CLS] text [SEP] -> float32 [B, L], nats; valid within the text."""
 
 
 class _Windows(NamedTuple):
     """Windows of all texts, in the order of texts and pieces, int32 [W] each.
 
     Attributes:
-      starts: the first piece that is read, of all texts.
+      starts: the first piece that is read, counted over all texts.
       ends: one past the last.
       firsts: the first piece that takes its score from here.
       stops: one past the last of these.
@@ -52,8 +52,8 @@ def score(
 
     Args:
       text: string [B].
-      reader: of texts.
-      log_probs: of rows as long as the reader's.
+      reader: tokenizes texts and packs rows.
+      log_probs: scores rows as long as the reader's.
     """
     pieces = reader.tokenize(text)  # [B, (pieces)]
     values = pieces.with_values(_log_probs(pieces, reader, log_probs))

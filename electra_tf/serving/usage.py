@@ -1,4 +1,4 @@
-"""How to call SavedModels, as text for their cards."""
+"""Examples of how to call SavedModels, for their model cards."""
 
 from collections.abc import Mapping
 
@@ -51,8 +51,8 @@ def usage(models: Mapping[str, Signatures], precision: str = "float32") -> str:
     """Returns an example of each signature.
 
     Args:
-      models: directory, from that of the card, with "text" and "ids" in it ->
-        what these compute. "" for the same directory.
+      models: directory that holds "text" and "ids", relative to the card ->
+        their signatures. "" for the directory of the card.
       precision: of the weights.
     """
     texts, ids = [], [_IDS]

@@ -1,11 +1,11 @@
 """Warm-up requests, which TensorFlow Serving runs when it loads a model.
 
-The first request of a graph is slow, as TensorFlow optimizes it. They are
-TFRecords of the message PredictionLog, of which so little is needed that it is
-written here field by field.
+The first request to a graph is slow, as TensorFlow optimizes the graph. The
+requests are TFRecords of the message PredictionLog; so few of its fields are
+needed that they are encoded here by hand.
 
 Source: prediction_log.proto, predict.proto and model.proto in
-tensorflow_serving/apis, which tell the numbers of the fields.
+tensorflow_serving/apis, for the numbers of the fields.
 """
 
 import pathlib
@@ -31,7 +31,7 @@ def write(
     signatures: Iterable[str],
     spec: Sequence[tf.TensorSpec],
 ) -> None:
-    """Writes a request of each signature.
+    """Writes a request for each signature.
 
     Args:
       directory: of a SavedModel.

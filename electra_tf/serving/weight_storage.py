@@ -1,16 +1,16 @@
 """How exports store weights: in float32, in bfloat16 or in int8.
 
-Kernels and the table of words are stored in what is asked for; biases,
-normalizations, positions, segments, and kernels so small that they weigh
-nothing stay float32. Of int8
+Kernels and word embeddings are stored in the given precision; biases,
+normalizations, position and segment embeddings, and kernels so small that they
+hardly count stay float32. For int8
 
     values = round(weights / scales),  scales = max |weights| / 127
 
 with a scale for each output of a kernel, or each word of the table, so that no
 weight is off by more than half its scale.
 
-Products of int8 are of float32, to which kernels are restored; those of
-bfloat16 are of bfloat16 where the layers are.
+With int8, kernels are restored to float32 for their products; with bfloat16,
+products are in bfloat16 if the layers are.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,7 +22,7 @@ import tensorflow as tf
 from electra_tf.model.compact_table import CompactTable, restored
 
 MIN_SIZE = 2**14
-"""Numbers in the smallest matrix that is not stored in float32."""
+"""Elements of the smallest matrix that is not stored in float32."""
 
 _LARGEST = 127  # of int8; -128 is not used
 _KERNEL, _TABLE = "kernel", "word_embeddings"
@@ -31,7 +31,7 @@ _AXES = {_KERNEL: 0, _TABLE: 1}
 
 
 def stored(variable: keras.Variable, precision: str) -> list[np.ndarray]:
-    """Returns what is stored of a variable: values, and scales of int8.
+    """Returns the arrays to store for a variable: values, and scales of int8.
 
     Args:
       variable: of a layer.
@@ -61,11 +61,11 @@ def scope(
 
     Args:
       variables: of layers.
-      constants: what is `stored` of each.
+      constants: what `stored` returned for each.
     """
     found = keras.StatelessScope()
     for variable, parts in zip(variables, constants, strict=True):
-        # The argument of the scope would cast them all to float32.
+        # The constructor's argument would cast them all to float32.
         found.add_update((variable, _value(variable, parts)))
     return found
 
@@ -76,5 +76,5 @@ def _value(
     values, *_ = parts
     if variable.name == _TABLE and values.dtype != tf.float32:
         return CompactTable(*parts)
-    # A kernel in bfloat16 goes to its product as it is.
+    # A kernel in bfloat16 is multiplied as it is.
     return restored(*parts) if values.dtype == tf.int8 else values

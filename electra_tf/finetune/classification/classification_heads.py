@@ -13,7 +13,7 @@ from electra_tf.model import layers, tensor_ops
 from electra_tf.model.modeling import EncoderOutput
 from electra_tf.util import seeds
 
-_DROPOUT = 0.1  # whatever the encoder's is
+_DROPOUT = 0.1  # independent of the encoder's
 _INITIALIZER_RANGE = 0.02  # of Hugging Face's layers
 
 Tensors = Mapping[str, tf.Tensor]
@@ -35,7 +35,7 @@ class ClassificationHead(Head):
     Call arguments:
       states: an `EncoderOutput`.
       features: not needed.
-      keys: uint32 [B], one random key a row; None switches dropout off.
+      keys: uint32 [B], one random key per row; None switches dropout off.
 
     Returns:
       "logits": float32 [B, C].
@@ -88,7 +88,7 @@ class ClassificationHead(Head):
 
 @keras.saving.register_keras_serializable("electra_tf")
 class RegressionHead(ClassificationHead):
-    """The same with one output, which is compared with a value in [0, 1].
+    """A `ClassificationHead` with one output, for targets in [0, 1].
 
     Args and call arguments: see `ClassificationHead`.
 

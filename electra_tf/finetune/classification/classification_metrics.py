@@ -1,7 +1,7 @@
 """Metrics of classification and regression: functions of whole splits.
 
-Shares and correlations are in percent, as the original prints them. Of a
-classification, labels and predictions are numbers of classes, int [n]; of a
+Shares and correlations are in percent, as the original prints them. In
+classification, labels and predictions are numbers of classes, int [n]; in
 regression, targets and predictions are float [n].
 """
 
@@ -29,10 +29,10 @@ def accuracy(labels: np.ndarray, predictions: np.ndarray) -> float:
 def precision_recall_f1(
     labels: np.ndarray, predictions: np.ndarray, positive: int = 1
 ) -> tuple[float, float, float]:
-    """Computes how well one class is found, in percent.
+    """Computes precision, recall and F1 of one class, in percent.
 
-    Differs: the original counts gold = predicted, so that its recall is its
-    precision.
+    Differs: the original counts predicted positives also as gold ones, so that
+    its recall is its precision.
 
     Args:
       labels: int [n].
@@ -65,7 +65,7 @@ def matthews_correlation(labels: np.ndarray, predictions: np.ndarray) -> float:
 
 def pearson(x: np.ndarray, y: np.ndarray) -> float:
     """Computes the linear correlation, in percent; 0 if a side is constant."""
-    if not (np.ptp(x) and np.ptp(y)):  # whose means are rounded
+    if not (np.ptp(x) and np.ptp(y)):  # means are rounded
         return 0.0
     return 100.0 * _cosine(x - x.mean(), y - y.mean())
 
@@ -88,7 +88,7 @@ def r2(targets: np.ndarray, predictions: np.ndarray) -> float:
     Returns:
       0 where all targets are the same.
     """
-    if not np.ptp(targets):  # whose mean is rounded
+    if not np.ptp(targets):  # the mean is rounded
         return 0.0
     total = float(np.sum(np.square(targets - targets.mean())))
     error = float(np.sum(np.square(targets - predictions)))
@@ -127,7 +127,7 @@ class ClassificationScorer(Scorer):
     Args:
       label_list: the labels, in the order of the logits.
       metrics: names in `CLASSIFICATION`.
-      main_metric: the one that chooses among checkpoints; "" for the first.
+      main_metric: the one that selects the checkpoint; "" for the first.
     """
 
     def __init__(
@@ -208,7 +208,7 @@ class RegressionScorer(Scorer):
       min_value: the least label.
       max_value: the greatest.
       metrics: names in `REGRESSION`.
-      main_metric: the one that chooses among checkpoints; "" for Spearman's
+      main_metric: the one that selects the checkpoint; "" for Spearman's
         correlation.
     """
 
@@ -242,7 +242,7 @@ class RegressionScorer(Scorer):
         return self.metrics(targets, np.full_like(targets, mean_target))
 
     def _targets(self, examples: Sequence[InputExample]) -> np.ndarray:
-        """Returns the labels as shares of their range, float [n]."""
+        """Returns the labels, scaled from their range to [0, 1], float [n]."""
         labels = np.array([example.label for example in examples], float)
         return (labels - self.min_value) / (self.max_value - self.min_value)
 
@@ -280,7 +280,7 @@ class RegressionScorer(Scorer):
 
 
 def by_example(values: np.ndarray, outputs: Outputs) -> np.ndarray:
-    """Puts rows in the order of the examples, which have one each."""
+    """Puts rows in the order of the examples, one row per example."""
     return values[np.argsort(outputs["eid"], kind="stable")]
 
 

@@ -27,7 +27,7 @@ from electra_tf.util.errors import UserError, listed
 
 
 class ClassificationTask(TextTask):
-    """One of some labels for each text or pair."""
+    """Predicts one of several labels for each text or pair."""
 
     KIND: ClassVar[str] = "classification"
     TARGET: ClassVar[FeatureSpec] = FeatureSpec("label_ids")
@@ -108,10 +108,10 @@ class ClassificationTask(TextTask):
 
 
 class RegressionTask(TextTask):
-    """A value for each text or pair.
+    """Predicts a value for each text or pair.
 
-    Differs: the original divides by the greatest value instead of the span,
-    which is the same where the least is 0.
+    Differs: the original divides by the greatest value instead of the range,
+    which is the same if the least value is 0.
     """
 
     KIND: ClassVar[str] = "regression"
@@ -190,7 +190,7 @@ def _number(text: str) -> float | None:
 
 
 def _sorted(labels: Sequence[str]) -> tuple[str, ...]:
-    """Sorts labels, numbers by their values."""
+    """Sorts the distinct labels, by value if all are numbers."""
     different = {*labels}
     if all(_number(label) is not None for label in different):
         return tuple(sorted(different, key=lambda x: (float(x), x)))

@@ -1,7 +1,7 @@
 """The tasks of GLUE: presets of columns, labels and metrics.
 
 Differs: the original has no WNLI, evaluates MNLI on the matched dev split
-alone, and passes over rows it cannot read.
+alone, and skips rows that it cannot read.
 """
 
 import functools
@@ -18,7 +18,7 @@ _F1 = ("accuracy", "precision", "recall", "f1")
 
 
 def _pair(first: int, second: int, label: int | None = None) -> Layout:
-    """Returns the layout of a file of pairs, whose first line has names."""
+    """Returns the layout of a file of pairs, whose first line is a header."""
     columns = {"text": first, "text_b": second}
     return Layout(columns if label is None else {**columns, "label": label})
 

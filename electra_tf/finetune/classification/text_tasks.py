@@ -27,12 +27,13 @@ class TextPreset(Preset):
     """A task of GLUE, in tab-separated files or a prepared data set.
 
     Attributes:
-      features: the texts as TensorFlow Datasets calls them.
+      features: names of the texts in TensorFlow Datasets.
       labelled: positions of the columns "text", "text_b" and "label" in the
         files of labelled splits.
-      unlabelled: in those of the other splits.
-      other_layouts: split -> positions in its file, where it has others.
-      header_names: the texts in the first line of files. Default: `features`.
+      unlabelled: positions in the files of test splits.
+      other_layouts: split -> positions in its file, if they differ.
+      header_names: names of the texts in the header of files. Default:
+        `features`.
       labels: of a classification, in the order of the logits.
       value_range: the least and the greatest value of a regression.
       metrics: see the scorers.
@@ -59,7 +60,7 @@ class TextPreset(Preset):
 
 
 class _RawExample(NamedTuple):
-    """An example whose label is still as its row has it."""
+    """An example with its label as it is in the row, unchecked."""
 
     place: int | str
     example: InputExample
@@ -131,7 +132,7 @@ class TextTask(Task):
         return sorted(examples, key=lambda example: example.eid)
 
     def _label(self, text: str | None, is_test: bool) -> str | float | None:
-        """Checks a label; those of test rows may be anything."""
+        """Checks a label; an invalid one of a test row becomes None."""
         if text is None:
             return None
         try:
@@ -142,7 +143,7 @@ class TextTask(Task):
             raise
 
     def _read(self, split: str, source: Source) -> list[_RawExample]:
-        """Reads the rows of a split, with labels as they stand there."""
+        """Reads the rows of a split, with their labels unchecked."""
         needs_label = split not in self.test_splits
         is_glue = self.preset is not None
         if is_glue:
@@ -207,10 +208,10 @@ class TextTask(Task):
     def featurize(
         self, examples: Sequence[InputExample], *, is_training: bool
     ) -> Iterator[Row]:
-        """Yields a row for each example, then for the other order of pairs.
+        """Yields a row for each example, then one for each swapped pair.
 
-        The second rows are there in training on pairs without an order, if
-        `double_unordered` says so.
+        Swapped pairs are for training only, if their order means nothing and
+        `double_unordered` is set.
         """
         doubles = self.is_unordered and self.config.task.double_unordered
         columns = [[x.text_a for x in examples]]
@@ -244,12 +245,12 @@ class TextTask(Task):
     def files(
         self, split: str, answers: Sequence[Mapping[str, Any]]
     ) -> dict[str, str]:
-        """Makes a table of a test split: number of the row, and prediction.
+        """Formats a table of a test split: number of the row, and prediction.
 
         Returns:
-          Of GLUE the file that its server takes; of a custom task
-          <task>_<split>.csv, where rows count from 0 below the names of the
-          columns; none of a dev split.
+          For GLUE the file that its server takes; for a custom task
+          <task>_<split>.csv, with a header and rows numbered from 0; nothing
+          for a dev split.
         """
         if split not in self.test_splits:
             return {}

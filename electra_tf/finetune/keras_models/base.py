@@ -40,7 +40,7 @@ class ElectraModel(IdModel):
       do_lower_case: whether the tokenizer lower-cases.
       strip_accents: whether it then drops accents.
       max_seq_length: L, tokens in the longest row. Default: `DEFAULT_LENGTH`,
-        or what the encoder can read.
+        or what the encoder can read if that is less.
       seed: of dropout, and of the order of rows.
       dtype: policy of all layers, as "mixed_bfloat16". Default: Keras' global
         one.
@@ -48,7 +48,7 @@ class ElectraModel(IdModel):
 
     Attributes:
       encoder: a `BertModel`; `encoder.blocks` are its layers.
-      head: the layer on it; None of a backbone.
+      head: the output layers; None for a backbone.
       tokenizer: a `TextTokenizer`.
       COLUMNS: columns that the head reads besides tokens.
     """
@@ -192,7 +192,7 @@ class ElectraModel(IdModel):
 
         Args:
           inputs: a batch.
-          training: whether dropout is on; it differs from call to call.
+          training: whether dropout is on, with new masks at every call.
 
         Returns:
           Its states, and keys for the head's dropout, uint32 [B] or None.
@@ -232,7 +232,7 @@ class ElectraModel(IdModel):
 
     def unfreeze(self) -> None:
         """Trains the whole encoder again; compile afterwards."""
-        # Keras ignores a value that is set already, for the layers, too.
+        # Keras ignores an unchanged value, even if layers have another.
         self.encoder.trainable = False
         self.encoder.trainable = True
 

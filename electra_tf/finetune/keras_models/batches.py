@@ -1,4 +1,4 @@
-"""Batches of rows as Keras' loops read them."""
+"""Batches of rows for Keras' `fit`, `evaluate` and `predict`."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
@@ -13,7 +13,7 @@ from electra_tf.util.errors import UserError
 
 
 class Data(NamedTuple):
-    """Data to learn from or to answer.
+    """Data to train on, to evaluate or to predict.
 
     Attributes:
       x: the inputs.
@@ -32,10 +32,10 @@ class Data(NamedTuple):
         y: Any,  # noqa: ANN401
         sample_weight: Sequence[float] | None,
     ) -> Self:
-        """Makes data of what `fit` or `evaluate` is given.
+        """Makes data from the arguments of `fit` or `evaluate`.
 
         Raises:
-          UserError: if a data set, which holds all, comes with more.
+          UserError: if targets or weights are given beside a dataset.
         """
         given = (("y", y), ("sample_weight", sample_weight))
         more = [name for name, value in given if value is not None]
@@ -51,7 +51,8 @@ class RowBatches:
     """Batches of rows: inputs, or tuples of these, targets and weights.
 
     Args:
-      rows: of one kind, at least one; targets and weights may be missing.
+      rows: at least one, all with the same columns; targets and weights may
+        be missing.
       inputs: columns of the inputs.
       targets: columns of the targets.
       weight: column of the weights.
@@ -70,11 +71,11 @@ class RowBatches:
         self._weight = weight.name
 
     def padded(self, batch_size: int, seed: int | None) -> tf.data.Dataset:
-        """Makes batches in which all rows are as long as the longest of all.
+        """Makes batches that are all padded to the longest row.
 
         Args:
           batch_size: rows in all batches but the last.
-          seed: of the order, which is another in every epoch; None to keep it.
+          seed: of the order, which changes every epoch; None keeps the order.
         """
         features = self.features
         order = tf.data.Dataset.range(features.num_rows)
@@ -87,7 +88,7 @@ class RowBatches:
         return made.map(self._tuple).prefetch(tf.data.AUTOTUNE)
 
     def grouped(self, batch_size: int) -> tuple[tf.data.Dataset, np.ndarray]:
-        """Makes batches of rows of about the same length.
+        """Makes batches of rows of similar length.
 
         Args:
           batch_size: rows in all batches but the last.
@@ -111,7 +112,7 @@ class RowBatches:
         return made, np.argsort(order, kind="stable")
 
     def _tuple(self, batch: Batch) -> Batch | tuple:
-        """Splits a batch as Keras' loops take it."""
+        """Splits a batch into the tuple that Keras expects."""
         inputs = dict(batch)
         found = [inputs.pop(name) for name in self._targets]
         weights = inputs.pop(self._weight, None)

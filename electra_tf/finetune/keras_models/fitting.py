@@ -94,7 +94,7 @@ def fit_schedule(
 
 
 def _length_warning(schedule: WarmupPolynomialDecay, last: int) -> str:
-    """Names updates at rate 0, or a rate that only rises; "" if it fits."""
+    """Returns a warning if the rate is 0 too soon or only rises, else ""."""
     end, warmup = schedule.num_train_steps, schedule.num_warmup_steps
     compile_anew = (
         "compile with model.make_optimizer(), whose schedule is as long as "
@@ -118,7 +118,7 @@ def _length_warning(schedule: WarmupPolynomialDecay, last: int) -> str:
 def mean_over_batch(losses: tf.Tensor) -> tf.Tensor:
     """Returns this replica's share of the mean over the global batch.
 
-    Keras sums gradients over replicas; its own losses are shares, too.
+    Keras sums gradients over replicas, so its own losses are shares as well.
 
     Args:
       losses: float32 [B], of this replica's rows.
@@ -157,10 +157,10 @@ def check_logits(loss: Any, metrics: Any) -> None:  # noqa: ANN401 (as in Keras)
 
 
 def _by_name(value: Any, module: Any) -> Any:  # noqa: ANN401
-    """Returns the object that Keras makes of a name; others as they are."""
+    """Returns the object that Keras has for a name; other values unchanged."""
     try:
         return module.get(value)
-    except (TypeError, ValueError):  # Keras says what it does not know
+    except (TypeError, ValueError):  # Keras reports unknown names
         return value
 
 

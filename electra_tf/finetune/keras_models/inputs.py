@@ -32,8 +32,7 @@ def columns_of(texts: Texts) -> Columns:
         raise UserError("There must be texts. Received: none.")
     columns = [list(texts)]
     if not isinstance(columns[0][0], str | bytes):
-        # A tuple of two sequences has the texts of a pair side by side, any
-        # other sequence one after the other.
+        # A tuple of two sequences holds two columns, any other sequence pairs.
         is_split = isinstance(texts, tuple) and len(texts) == 2
         columns = list(map(list, texts)) if is_split else _split(columns[0])
     if len({len(column) for column in columns}) > 1:
@@ -66,7 +65,7 @@ def check_sequence(values: object, expected: str) -> None:
     """Refuses a string, a table, or an object without a length.
 
     Args:
-      values: that were given.
+      values: what the user gave.
       expected: begins the message.
 
     Raises:
@@ -110,7 +109,7 @@ class Labels:
       labels: in the order of the logits; none if classes are numbers.
 
     Raises:
-      UserError: if neither is given, or they do not fit.
+      UserError: if neither is given, or if they do not match.
     """
 
     def __init__(self, count: int | None, labels: Sequence[str] = ()) -> None:

@@ -49,25 +49,25 @@ class ElectraQA(TaskModel):
       model.fit((questions, contexts), [(21, "Ann"), None], epochs=3)
       model.answer((["When was it made?"], contexts[:1]))  # ["May"]
 
-    The loss is that of the head. Keras' loops have no metric: `score` computes
-    those of SQuAD.
+    The loss is that of the head. `fit` and `evaluate` compute no metrics:
+    `score` computes those of SQuAD.
 
     Args:
       encoder_config: see `ElectraModel`.
       vocabulary: likewise.
       has_unanswerable: whether questions may have no answer.
-      head: "electra" for the original's, which `qa` details, or
+      head: "electra" for the original's, configured by `qa`, or
         "hugging_face" for one dense layer.
-      qa: a `QAConfig`, or its fields. Default: its own values, with questions
-        and strides as rows have room for.
+      qa: a `QAConfig`, or its fields. Lengths of questions and strides that
+        are not given depend on `max_seq_length`, see `QAConfig.fitted`.
       **options: of `ElectraModel`.
 
     Call arguments:
       inputs: as `dataset` makes them, with the places of the answers.
-      training: whether dropout is on, and ends are scored from right starts.
+      training: whether dropout is on, and ends are scored given gold starts.
 
     Returns:
-      Name -> tensor [B, ...], as the head, for each window.
+      Name -> tensor [B, ...], the head's outputs for each window.
     """
 
     DEFAULT_LENGTH = QATask.DEFAULT_LENGTH

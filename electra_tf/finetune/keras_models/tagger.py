@@ -1,4 +1,4 @@
-"""A tag for every word."""
+"""A Keras model that tags words."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
@@ -35,8 +35,8 @@ Tags = Sequence[Sequence[str | int]]
 class TaggingLoss(keras.losses.Loss):
     """Sums the cross-entropy over the words of a row, then averages over rows.
 
-    It is the loss of `run_finetuning`. A mean over the words of a batch would
-    depend on the rows that are together in it.
+    It is the loss of `run_finetuning`. With a mean over the words of a batch,
+    the weight of a row would depend on the other rows.
     """
 
     def __call__(
@@ -50,7 +50,7 @@ class TaggingLoss(keras.losses.Loss):
         Args:
           y_true: int32 [B, L], tags.
           y_pred: float32 [B, L, C], logits.
-          sample_weight: float32 [B, L], 0 where no word is.
+          sample_weight: float32 [B, L], 0 where there is no word.
 
         Returns:
           float32 scalar, nats.
@@ -84,15 +84,15 @@ class ElectraTagger(TaskModel):
       model.tag([["what", "a", "film"]])  # [["O", "B-NP", "I-NP"]]
       (logits,) = model.predict([["what", "a", "film"]])  # [3, C]
 
-    By default `compile` takes a `TaggingLoss` as the loss, and the share of
-    words with the right tag, "accuracy", as the metric. Metrics of yours are
-    weighted ones, with weight 0 where no word is.
+    By default the loss is a `TaggingLoss`, and the metric is the accuracy over
+    words. Your own metrics are weighted ones, with weight 0 where there is no
+    word.
 
     Args:
       encoder_config: see `ElectraModel`.
       vocabulary: likewise.
       num_tags: C. Default: one for each label.
-      labels: in the order of the logits; none for numbers alone.
+      labels: in the order of the logits; empty if tags are just numbers.
       segment_id: of all tokens; 1 as in the original, 0 as in Hugging Face's
         models.
       **options: of `ElectraModel`.

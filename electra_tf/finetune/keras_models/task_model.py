@@ -26,18 +26,18 @@ Outputs = tf.Tensor | dict[str, tf.Tensor]
 class TaskModel(ElectraModel, abc.ABC):
     """An encoder with a head, for raw data.
 
-    `fit`, `evaluate` and `predict` take what Keras' own take, but for the
-    data: Python sequences, of what the class says, or a `tf.data.Dataset`.
-    Sequences are tokenized once, before the first epoch. Rows to learn from
-    are padded to the longest of them, rows to evaluate or to predict to the
-    longest of a batch.
+    `fit`, `evaluate` and `predict` take the arguments of Keras' own. Data are
+    Python sequences, as the class describes, or a `tf.data.Dataset`. Sequences
+    are tokenized once, before the first epoch. Training rows are padded to the
+    longest of all, rows to evaluate or to predict to the longest of their
+    batch.
 
     Attributes:
       KIND: kind of the task, as `Task.KIND`.
-      TARGETS: columns of the targets; of a classifier the number of the class.
+      TARGETS: columns of the targets, such as a classifier's class number.
       WEIGHT: column of the weight of a row, or of each word of it.
       IS_BY_TOKEN: whether outputs are as long as rows.
-      classes: of a classifier or tagger; None of other models.
+      classes: of a classifier or tagger; None for other models.
     """
 
     KIND: ClassVar[str]
@@ -73,7 +73,7 @@ class TaskModel(ElectraModel, abc.ABC):
     def compile_defaults(self) -> dict[str, Any]:
         """Returns the default loss and metrics of `compile`.
 
-        A loss of None is that of the head, and there is no other.
+        A loss of None means that of the head, which cannot be replaced.
         """
 
     @classmethod
@@ -102,7 +102,7 @@ class TaskModel(ElectraModel, abc.ABC):
         Args:
           path: a trial, or the directory `model` in it; or Hugging Face's
             directory of a fine-tuned model.
-          task: name of the task, of a model of several. Default: the only one.
+          task: name of the task, if the model has several.
           vocab_file: vocabulary of the encoder. Default: the one beside the
             checkpoint.
           **options: of the class; they override those of the checkpoint.
@@ -164,12 +164,12 @@ class TaskModel(ElectraModel, abc.ABC):
         Args:
           optimizer: of `make_optimizer`, or any of Keras'.
           loss: any loss of Keras that takes logits. Default: the class's.
-          metrics: likewise; where weights are of words, weighted by them.
+          metrics: likewise; a tagger weights them by word.
           **arguments: of `keras.Model.compile`.
 
         Raises:
           UserError: if the loss or a metric takes logits for probabilities,
-            or if a loss is given where it is the head's.
+            or if a loss is given although the head computes it.
         """
         defaults = self.compile_defaults()
         default_loss = defaults.pop("loss")
@@ -253,7 +253,7 @@ class TaskModel(ElectraModel, abc.ABC):
             seed = self.seed if arguments.pop("shuffle", True) else None
             made = self._batches(rows).padded(size, seed)
         fitting.fit_schedule(self.optimizer, made, arguments)
-        arguments["shuffle"] = False  # it is done
+        arguments["shuffle"] = False  # the dataset does it
         return super().fit(made, validation_data=held_out, **arguments)
 
     def evaluate(
@@ -284,7 +284,7 @@ class TaskModel(ElectraModel, abc.ABC):
         """Computes the outputs of rows, in order.
 
         Args:
-          rows: of `rows`.
+          rows: as `rows` yields them.
           batch_size: rows in a batch; no output depends on it.
           **arguments: of `keras.Model.predict`.
 
@@ -296,13 +296,13 @@ class TaskModel(ElectraModel, abc.ABC):
                 "`steps` must be left out where inputs are a sequence: give "
                 f"fewer of them. Received: steps={arguments['steps']}."
             )
-        # Keras joins outputs of one length.
+        # Keras can join outputs only if their lengths are equal.
         made, places = self._grouped(rows, batch_size, self.IS_BY_TOKEN)
         outputs = super().predict(made, **arguments)
         return keras.tree.map_structure(lambda x: x[places], outputs)
 
     def read(self, data: tf.data.Dataset) -> tf.data.Dataset:
-        """Checks a user's batches, and makes them batches of the model.
+        """Checks a user's batches, and converts them for the model.
 
         Args:
           data: batches as `dataset` makes them.
@@ -353,7 +353,7 @@ class TaskModel(ElectraModel, abc.ABC):
     def _evaluated(
         self, data: Data, batch_size: int, in_order: bool
     ) -> tf.data.Dataset:
-        """Makes batches with targets, of a dataset or of sequences."""
+        """Makes batches with targets, from a dataset or from sequences."""
         if isinstance(data.x, tf.data.Dataset):
             return self.read(data.x)
         return self._grouped(self._labelled(data), batch_size, in_order)[0]
@@ -363,8 +363,8 @@ class TaskModel(ElectraModel, abc.ABC):
     ) -> tuple[tf.data.Dataset, np.ndarray]:
         """Makes batches with little padding; see `RowBatches.grouped`.
 
-        Batches are of one length if rows must stay in order, as where only
-        some are read; and for XLA, which would compile every length.
+        All have the same length if rows must stay in order, as when only some
+        batches are read, and with XLA, which would compile every length.
         """
         made = self._batches(rows)
         if in_order or self.jit_compile:

@@ -1,4 +1,4 @@
-"""Classes or values of texts, or of pairs of texts."""
+"""Keras models of classes or values, for texts or pairs of texts."""
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -56,22 +56,22 @@ class TextModel(TaskModel):
         """Returns the target that a value of `y` stands for.
 
         Args:
-          value: in `y`.
+          value: an element of `y`.
           place: its index, for messages.
 
         Raises:
-          UserError: if it stands for none.
+          UserError: if it is no valid target.
         """
         raise NotImplementedError
 
     def read(self, data: tf.data.Dataset) -> tf.data.Dataset:
-        """Checks a user's batches, and makes them batches of the model.
+        """Checks a user's batches, and converts them for the model.
 
         Args:
-          data: batches as `dataset` makes them; or of strings: texts,
+          data: batches as `dataset` makes them; or batches of strings: texts,
             (texts, labels), (texts, labels, weights), where a tuple of two
-            stands in the place of the texts for pairs. They are tokenized in
-            the graph, with rows of `max_seq_length`.
+            takes the place of the texts for pairs. They are tokenized in the
+            graph, with rows of `max_seq_length`.
 
         Raises:
           UserError: if they are something else.
@@ -102,7 +102,7 @@ class TextModel(TaskModel):
 
 
 def _alone(value: Any) -> Any:  # noqa: ANN401
-    """Unpacks a row of one value, as of a column."""
+    """Unpacks a row of one value, as in a column vector."""
     is_row = isinstance(value, list | tuple) and len(value) == 1
     return value[0] if is_row else value
 
@@ -110,7 +110,7 @@ def _alone(value: Any) -> Any:  # noqa: ANN401
 def _way_out(
     texts: Sequence[tf.TensorSpec], rest: Sequence[tf.TensorSpec]
 ) -> str:
-    """Returns how to make a dataset one of texts; empty if it is one."""
+    """Returns how to turn a dataset into one of texts; "" if it is one."""
     if any(part.dtype != tf.string for part in texts):
         return 'Map it: data.map(lambda x: (x["text"], x["label"])).'
     if all(part.shape.rank == 0 for part in texts):
@@ -146,14 +146,14 @@ class ElectraClassifier(TextModel):
     In another process `keras.saving.load_model("film.keras")` needs
     `import electra_tf` before, and no more.
 
-    By default `compile` takes the cross-entropy of logits as the loss, and the
-    share of right answers, "accuracy", as the metric.
+    By default the loss is the cross-entropy of logits, and the metric is the
+    accuracy.
 
     Args:
       encoder_config: see `ElectraModel`.
       vocabulary: likewise.
       num_classes: C. Default: one for each label.
-      labels: in the order of the logits; none for numbers alone.
+      labels: in the order of the logits; empty if classes are just numbers.
       head: "electra" or "hugging_face", see `ClassificationHead`.
       **options: of `ElectraModel`.
 
@@ -258,14 +258,14 @@ class ElectraRegressor(TextModel):
       model.fit(["a fine film", "a dull one"], [4.5, 2], epochs=3)
       model.predict(["what a film"])  # [[3.9]]
 
-    By default `compile` takes the squared error as the loss, and the absolute
-    error, "mae", as the metric.
+    By default the loss is the squared error, and the metric is the absolute
+    error, "mae".
 
     Args:
       encoder_config: see `ElectraModel`.
       vocabulary: likewise.
-      value_range: the values that outputs 0 and 1 of the head stand for, best
-        the least and the greatest of the targets; those beyond are warned of.
+      value_range: the values that outputs 0 and 1 of the head stand for,
+        ideally the least and the greatest target; others cause a warning.
       head: "electra" or "hugging_face", see `RegressionHead`.
       **options: of `ElectraModel`.
 

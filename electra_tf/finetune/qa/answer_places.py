@@ -1,6 +1,6 @@
 """From spans of tokens to characters of the context, inside a graph.
 
-It finds what `answer_spans.AnswerTexts` finds in Python.
+It computes what `answer_spans.AnswerTexts` computes in Python.
 
 Letters in shapes: B questions.
 """
@@ -71,14 +71,14 @@ class Contexts(NamedTuple):
 
 
 class Places(NamedTuple):
-    """Parts of texts.
+    """Parts of texts, one of each.
 
     Attributes:
-      text: string [B], of each; bytes that are not UTF-8 are left out, and
-        words have a single space between.
-      start_byte: int32 [B], of its first byte.
+      text: string [B], the part, with words separated by single spaces and
+        without bytes that are not UTF-8.
+      start_byte: int32 [B], its first byte.
       end_byte: int32 [B], one past its last byte.
-      start: int32 [B], of its first character.
+      start: int32 [B], its first character.
       end: int32 [B], one past its last character.
     """
 
@@ -92,11 +92,11 @@ class Places(NamedTuple):
 class PlaceFinder:
     """Finds the characters that became a span of tokens.
 
-    Where the tokens have not as many characters as the words that they are
-    of, these are taken.
+    If normalization changed the number of characters in the words of the
+    span, these are taken as a whole.
 
     Args:
-      tokenizer: that the tokens are from.
+      tokenizer: the tokenizer that made the tokens.
     """
 
     def __init__(self, tokenizer: TextTokenizer) -> None:
@@ -113,10 +113,10 @@ class PlaceFinder:
         """Finds the characters of a span of each context.
 
         Args:
-          contexts: B of them.
+          contexts: B contexts.
           first: int32 [B], number of the first token.
-          last: int32 [B], of the last one.
-          is_there: bool [B], whether there is a span; no characters if not.
+          last: int32 [B], number of the last token.
+          is_there: bool [B], whether there is a span; else it is empty.
         """
         count = tf.where(is_there, last - first + 1, 0)
         begins = tf.cast(contexts.tokens.row_starts(), tf.int32) + first
@@ -149,8 +149,8 @@ class PlaceFinder:
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns the first byte of what became tokens, and how many bytes.
 
-        It is `answer_spans.get_final_text` of whole words, string [B], and of
-        a part of them after normalization.
+        It computes `answer_spans.get_final_text` of `text`, whole words, and
+        `tokens`, a part of them after normalization, string [B] each.
         """
         normal = self._tokenizer.normalize(text)
         starts, ends = character_bytes(text, without=_SPACES)
@@ -168,7 +168,7 @@ class PlaceFinder:
 
 
 def _find(text: tf.Tensor, part: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns what stands before a part of each text, and if it is there."""
+    """Returns the text before a part of each text, and if the part is there."""
 
     def find(pair: tuple[tf.Tensor, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
         pieces = tf.strings.split(pair[0][tf.newaxis], sep=pair[1]).values
@@ -176,7 +176,7 @@ def _find(text: tf.Tensor, part: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
     return tf.map_fn(
         find,
-        (tf.strings.join([text, "\0"]), part),  # never without a piece
+        (tf.strings.join([text, "\0"]), part),  # so that there is a piece
         fn_output_signature=(tf.string, tf.bool),
     )
 

@@ -1,4 +1,4 @@
-"""From the outputs of a head to the spans that may be answers, and texts.
+"""From the outputs of a head to the spans that may be answers, and their text.
 
 Letters in shapes: n rows, L tokens, K places in a beam, S spans.
 """
@@ -17,7 +17,7 @@ from electra_tf.model.sentencepiece_model import WORD_INDICATOR
 from electra_tf.model.tokenization import SUFFIX_INDICATOR, BasicTokenizer
 
 NO_ROW = 1e6
-"""The score of no answer of a question that has no rows."""
+"""The null score of a question that has no rows."""
 
 _WORDS_KEPT = 2**18
 _ROWS_AT_ONCE = 2048
@@ -55,9 +55,9 @@ class Spans(NamedTuple):
 def find_spans(outputs: Outputs, config: QAConfig) -> Spans:
     """Finds the spans that may be answers.
 
-    They begin and end in the context, are not too long, and begin where no
-    other row has more context around. Without a beam, the best starts and
-    ends are tried with each other.
+    They begin and end in the context, are not too long, and begin at a token
+    that no other row shows with more context. Without a beam, the best starts
+    and the best ends are combined.
 
     Args:
       outputs: of a head; see `QAScorer`.
@@ -98,10 +98,10 @@ def _valid_spans(block: Outputs, config: QAConfig) -> Spans:
 
 
 def _best_places(block: Outputs, count: int) -> Mapping[str, np.ndarray]:
-    """Returns the best starts and ends of each row, as a beam has them.
+    """Returns the best starts and ends of each row, in the form of a beam.
 
-    Differs: the original looks beyond the context, too, and drops such places
-    only afterwards.
+    Differs: the original also takes places outside of the context, and drops
+    them only afterwards.
     """
     in_context = block["word_numbers"] > 0
     beam = {}
@@ -134,8 +134,8 @@ def ranked(
       groups: int [n], what each row belongs to.
 
     Yields:
-      A group, and the numbers of its spans, the best first; equals stand in
-      the order of their rows. Groups without spans are left out.
+      A group, and the numbers of its spans, the best first; ties are in the
+      order of their rows. Groups without spans are left out.
     """
     if not len(spans.rows):
         return
@@ -146,12 +146,12 @@ def ranked(
 
 
 def null_scores(outputs: Outputs) -> np.ndarray:
-    """Returns the score of no answer of each row, float32 [n].
+    """Returns the null score, of having no answer, of each row, float32 [n].
 
-    It is what the classifier says, or the score of the span at [CLS].
+    It is the logit of the classifier, or else the score of the span at [CLS].
 
-    Differs: the original adds the start's logit and zero if it has a beam and
-    no classifier.
+    Differs: with a beam and no classifier, the original adds zero to the
+    start's logit.
 
     Args:
       outputs: of a head; see `QAScorer`.
@@ -163,10 +163,10 @@ def null_scores(outputs: Outputs) -> np.ndarray:
 
 
 class AnswerTexts:
-    """Reads spans of tokens in the original text.
+    """Finds the original text of spans of tokens.
 
     Args:
-      tokenizer: that the tokens are from.
+      tokenizer: the tokenizer that made the tokens.
     """
 
     def __init__(self, tokenizer: TextTokenizer) -> None:
@@ -178,8 +178,8 @@ class AnswerTexts:
         """Returns the text of a span.
 
         Args:
-          words: of the context, from the one with the first token of the span
-            to that with the last.
+          words: of the context, from that of the span's first token to that
+            of its last.
           token_ids: of the span.
         """
         tokens = [self._vocabulary.tokens[i] for i in token_ids]
@@ -195,8 +195,8 @@ class AnswerTexts:
 def get_final_text(pred_text: str, orig_text: str, tok_text: str) -> str:
     """Finds the characters of a text that became a part of its tokens.
 
-    Where the tokens have not as many characters as the text, as some symbols
-    vanish or become several, all of the text is taken.
+    If the tokens do not have as many characters as the text, as some symbols
+    vanish or become several, the whole text is returned.
 
     Example:
       >>> get_final_text("steve smith", "Steve Smith's", "steve smith ' s")
@@ -205,9 +205,9 @@ def get_final_text(pred_text: str, orig_text: str, tok_text: str) -> str:
     Source: the original's finetune/qa/qa_metrics.py.
 
     Args:
-      pred_text: a part of the tokens, a space between them.
+      pred_text: a part of the tokens, separated by spaces.
       orig_text: the text.
-      tok_text: all its tokens, a space between them.
+      tok_text: all its tokens, separated by spaces.
     """
     start = tok_text.find(pred_text)
     places = [i for i, c in enumerate(orig_text) if c != " "]
@@ -221,7 +221,7 @@ def get_final_text(pred_text: str, orig_text: str, tok_text: str) -> str:
 
 
 def _normalizer(tokenizer: TextTokenizer) -> Callable[[str], str]:
-    """Returns what makes a word its tokens' characters."""
+    """Returns the function from a word to the characters of its tokens."""
     model = tokenizer.vocabulary.sentencepiece
     if not model:
         basic = BasicTokenizer(tokenizer.do_lower_case, tokenizer.strip_accents)

@@ -1,8 +1,8 @@
 """From question and context to the best span of tokens, inside a graph.
 
-It makes the rows of `qa_rows` and finds the spans of `answer_spans`, of the
-best answer alone, for exports that need no Python. A context of any length is
-read in windows, a block of them in memory at once.
+It makes the rows of `qa_rows` and finds the spans of `answer_spans`, for the
+best answer alone, so that exports need no Python. A context of any length is
+read in windows, with one block of them in memory at a time.
 
 Letters in shapes: B questions, W windows of all questions, R windows in a
 block, L tokens in a row, K places in a beam.
@@ -28,7 +28,7 @@ class Windows(NamedTuple):
 
     Attributes:
       questions: int32 [W], the question of each.
-      starts: int32 [W], its first token, of those of its context.
+      starts: int32 [W], number of its first token in the context.
       steps: int32 [W], tokens from its start to that of the next one.
       rooms: int32 [W], tokens that it has room for.
       totals: int32 [W], tokens in its context.
@@ -56,9 +56,9 @@ class BestSpans(NamedTuple):
     Attributes:
       scores: float32, the sum of the scores of its start and its end; -inf
         where no span may be an answer.
-      first: int32, its first token, of those of the context.
-      last: int32, its last token.
-      nulls: float32, more where there is no answer.
+      first: int32, number of its first token in the context.
+      last: int32, number of its last token.
+      nulls: float32, higher if there is no answer.
     """
 
     scores: tf.Tensor
@@ -100,7 +100,7 @@ class ContextSearch:
           contexts: int32 [B, (tokens)].
 
         Returns:
-          The best span of each question, [B]; of equals the first.
+          The best span of each question, [B]; the first wins ties.
         """
         questions = questions[:, : self.config.max_query_length]
         windows = self.windows(questions, contexts)
@@ -184,11 +184,11 @@ class ContextSearch:
 def is_max_context(windows: Windows, places: tf.Tensor) -> tf.Tensor:
     """Says which tokens no other window shows with more context around.
 
-    It is `qa_rows.max_context`; only windows that overlap are compared.
+    It computes `qa_rows.max_context`, comparing only windows that overlap.
 
     Args:
-      windows: R of them.
-      places: int32 [R, L], tokens from the start of the window on.
+      windows: R windows.
+      places: int32 [R, L], number of each token in its window.
 
     Returns:
       bool [R, L].
@@ -218,7 +218,7 @@ def _best_spans(
     """Returns the best span of each row, as `answer_spans.find_spans`.
 
     That is its score, float32 [R], -inf where there is no span, and the columns
-    of its first and its last token, int32 [R]; of equals the first in the beam.
+    of its first and its last token, int32 [R]; the first in the beam wins ties.
     """
     starts, ends, start_scores, end_scores = _beam(outputs, in_context, config)
     lengths = ends - starts[..., tf.newaxis] + 1  # [R, K, K]
@@ -268,14 +268,15 @@ def _beam(
 
 
 def _best_of_groups(spans: BestSpans, counts: tf.Tensor) -> BestSpans:
-    """Returns the best span of each question, and its least score of none.
+    """Returns the best span of each question, with its least null score.
 
-    Each has int32 [B] windows, at least 1, one after the other in `spans`.
+    `counts`, int32 [B], are the windows of each question, at least 1; they are
+    contiguous in `spans`.
     """
     grouped = tf.RaggedTensor.from_row_lengths(spans.scores, counts)
     scores = tf.pad(
         grouped.to_tensor(-float("inf")),
-        [[0, 0], [0, 1]],  # a column to choose from, of no questions, too
+        [[0, 0], [0, 1]],  # a column for argmax, even without questions
         constant_values=-float("inf"),
     )
     best = tf.cumsum(counts, exclusive=True) + tf.argmax(scores, -1, tf.int32)

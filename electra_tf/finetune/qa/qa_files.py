@@ -1,8 +1,7 @@
 """Files of questions and contexts: tables, SQuAD's JSON, MRQA's JSON lines.
 
-Source: the original's finetune/qa/qa_tasks.py. Differs: what is wrong with a
-question is an error with its place; there it ends the run, or the question is
-left out.
+Source: the original's finetune/qa/qa_tasks.py. Differs: errors in a question
+name its place; the original ends the run, or leaves the question out.
 """
 
 import dataclasses
@@ -36,7 +35,7 @@ _INTEGER = re.compile(r"\d{1,18}")
 
 
 _Paragraph = tuple[int | str, Json]
-"""The place in the file of a context with its questions, and their JSON."""
+"""The place in the file of a context and its questions, and their JSON."""
 
 
 @dataclasses.dataclass
@@ -44,12 +43,12 @@ class QuestionReader:
     """Reads the questions of a split, in any of the formats.
 
     Args:
-      source: of the rows; its name, and the first line of JSON lines, tell the
-        format.
+      source: of the rows; its name, and the first line of JSON lines,
+        determine the format.
       columns: of tables.
       bad_rows: what to do about questions that cannot be used.
-      is_training: whether they are to learn from, so that the answer must
-        stand in the context.
+      is_training: whether the questions are for training, so that the context
+        must hold the answer.
       needs_answers: whether answers must be known.
       has_unanswerable: whether a question may have no answer.
     """
@@ -86,8 +85,8 @@ class QuestionReader:
     ) -> list[QAExample]:
         """Returns the examples of a file of paragraphs.
 
-        In training, those whose answer does not stand where the file has it
-        are left out, as in the original, and counted.
+        In training, those whose answer is not at the position that the file
+        gives are left out, as in the original, and counted.
         """
         examples, path = [], self.source.path
         for place, content in paragraphs:
@@ -128,7 +127,7 @@ class QuestionReader:
         return self.is_training and bool(made.answer_text) and not made.is_found
 
     def _check_name(self, name: str) -> None:
-        """Refuses a name that another question has, and keeps it."""
+        """Checks that no question before had this name, and records it."""
         if name in self._names:
             raise BadRowError(
                 "Every question must have a name of its own, by which it is "
@@ -137,7 +136,7 @@ class QuestionReader:
         self._names.add(name)
 
     def _rows(self) -> list[QAExample]:
-        """Returns the examples of a table, a question a row."""
+        """Returns the examples of a table, with one question per row."""
         columns = self.columns
         others = (columns.answer_column, columns.answer_start_column, _ID)
         required = (columns.question_column, columns.context_column)
@@ -193,7 +192,7 @@ def _name(content: Json) -> str:
 
 
 def _not_there(made: QAExample, question: Question) -> str:
-    """Returns the problem of an answer that is not at its place."""
+    """Describes the problem of an answer that is not at its position."""
     start = question.places[0].start
     there = made.context[start : start + len(made.answer_text)]
     return (
@@ -256,7 +255,7 @@ def _is_mrqa(path: pathlib.Path) -> bool:
     for line in sources.read_lines(path):
         try:
             content = parse_json(line.text)
-        except BadRowError:  # which is told when the line is read
+        except BadRowError:  # reported when the line is read
             continue
         return isinstance(content, dict) and bool(
             {"header", "qas"} & {*content}
@@ -279,7 +278,7 @@ def _mrqa_question(content: Record) -> Question:
 
 
 def _detected(content: Record) -> Answer:
-    """Returns an answer of MRQA, where it first stands."""
+    """Returns an answer of MRQA, at its first position."""
     spans = content.items("char_spans")
     first = spans[0] if spans else None
     if not isinstance(first, list) or not first:
@@ -292,7 +291,7 @@ def _detected(content: Record) -> Answer:
 
 
 def _answers(record: Record, column: str) -> tuple[str, ...]:
-    """Returns the right texts, none where the row has none."""
+    """Returns the gold answers of a row; empty if it has none."""
     value = record.value(column) if record.has(column) else None
     if value is None or value == [] or not str(value).strip():
         return ()
@@ -302,7 +301,7 @@ def _answers(record: Record, column: str) -> tuple[str, ...]:
 def _places(
     record: Record, column: str, text: str, answers: tuple[str, ...]
 ) -> tuple[Answer, ...]:
-    """Returns where answers stand: as the row says, or where found."""
+    """Returns answers with positions: the row's, or else the first found."""
     value = record.value(column) if record.has(column) else None
     if value is None or not str(value).strip():
         found = ((answer, text.find(answer)) for answer in answers)

@@ -35,15 +35,13 @@ class QAHead(Head):
     Call arguments:
       states: an `EncoderOutput`.
       features: "input_mask" and "segment_ids", int32 [B, L], which together
-        say where the context is; and, but in serving, those of `PASSED_ON`,
-        int32 [B, L], and "start_positions", int32 [B], where the answer
-        starts.
-      keys: uint32 [B]; there is no dropout, but where they are None it is not
-        trained.
+        mark the context; and, except in serving, those of `PASSED_ON`, int32
+        [B, L], and "start_positions", int32 [B], where the answer starts.
+      keys: uint32 [B]; not None means training, as there is no dropout.
 
     Returns:
       "start_logits" and "end_logits", float32 [B, L], and the columns of
-      `PASSED_ON` as they came; further outputs see the head.
+      `PASSED_ON`, unchanged; subclasses add more.
     """
 
     INITIALIZER_RANGE: ClassVar[float | None] = None  # Glorot uniform
@@ -58,7 +56,7 @@ class QAHead(Head):
         self.build_end(input_shape[-1])
 
     def build_end(self, width: int) -> None:
-        """Makes the weights of the end of an answer, from states of H."""
+        """Creates the weights that score ends, for states of width H."""
         self.end.build((None, width))
 
     def call(
@@ -102,8 +100,9 @@ class QAHead(Head):
           tokens: float32 [B, L, H].
           start_logits: float32 [B, L].
           features: see the class.
-          outside: float32 [B, L], to add to logits.
-          is_training: whether it is trained.
+          outside: float32 [B, L], to add to logits: `NEVER` where no answer
+            can be, else 0.
+          is_training: whether the head is being trained.
         """
         del start_logits, features, is_training
         return {"end_logits": tf.squeeze(self.end(tokens), -1) + outside}
@@ -131,10 +130,10 @@ class QAHead(Head):
 
 @keras.saving.register_keras_serializable("electra_tf")
 class HuggingFaceQAHead(QAHead):
-    """One dense layer: the start and the end each by itself, on any token.
+    """Scores starts and ends independently, on any token, by a dense layer.
 
     Source: transformers' `ElectraForQuestionAnswering`, whose layer
-    `qa_outputs` stands here in two, `dense` and `dense_1`. Differs: there an
+    `qa_outputs` is split here into `dense` and `dense_1`. Differs: there an
     answer may also be at padding, so that losses depend on how much there is.
 
     Args:
@@ -149,15 +148,15 @@ class HuggingFaceQAHead(QAHead):
 
 @keras.saving.register_keras_serializable("electra_tf")
 class IndependentQAHead(QAHead):
-    """The start and the end each by itself, and whether there is an answer.
+    """Scores starts and ends independently, and whether there is an answer.
 
     Args:
       name: of the task.
       qa: fields of a `QAConfig`.
 
     Returns:
-      As `QAHead`, and "answerable_logit", float32 [B], more where there is no
-      answer, if there is the classifier.
+      Those of `QAHead`, and with the classifier "answerable_logit", float32
+      [B], higher if there is no answer.
     """
 
     def __init__(self, name: str, qa: Mapping[str, Any]) -> None:
@@ -167,7 +166,7 @@ class IndependentQAHead(QAHead):
 
     @property
     def answerable_classifier(self) -> bool:
-        """Whether there is the classifier."""
+        """Whether the head also classifies if there is an answer."""
         return self.config.answerable_classifier
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
@@ -198,7 +197,7 @@ class IndependentQAHead(QAHead):
     def _answerable(
         self, tokens: tf.Tensor, start_logits: tf.Tensor
     ) -> tf.Tensor:
-        """Returns how sure it is that there is no answer, float32 [B]."""
+        """Returns the logit that there is no answer, float32 [B]."""
         x = tokens[:, 0]  # [B, H]
         if self.config.answerable_uses_start_logits:
             weights = tf.nn.softmax(start_logits)
@@ -221,25 +220,25 @@ class IndependentQAHead(QAHead):
 
 @keras.saving.register_keras_serializable("electra_tf")
 class JointQAHead(IndependentQAHead):
-    """Joint prediction: as its base, but the end of an answer by its start.
+    """Joint prediction: like its base, but ends are scored given the start.
 
-    In training the start is the right one. Otherwise the most probable starts
-    are tried, and the most probable ends of each.
+    In training the start is the gold one. Otherwise a beam holds the most
+    probable starts, and the most probable ends of each.
 
-    Differs: the original gives the loss of logits 0 for the end, where it is
-    not trained. Starts are tried one by one, which takes as many times less
-    memory as there are; and half of the layer of the pair, that of the token
-    that may be the end, is computed once.
+    Differs: outside of training, the original computes the loss of the end
+    from logits of 0. Here starts are tried one by one, which takes K times less
+    memory; and the half of the pair's layer that reads the end's token is
+    computed once.
 
     Args: see `IndependentQAHead`.
 
     Returns:
-      As the base; the end's logits are those for the right start, and not
-      there where that is not given.
-      Where it is not trained also "start_top_log_probs", float32, and
+      Those of the base; "end_logits" are given the gold start, and missing if
+      that is not given.
+      Outside of training also "start_top_log_probs", float32, and
       "start_top_index", int32 [B, K], the best first, and for each of these
       "end_top_log_probs" and "end_top_index" [B, K, K]. Rows of less than K
-      tokens are filled up with places at [CLS] of probability 0. Without a
+      tokens are padded with places at [CLS] of probability 0. Without a
       classifier also "null_log_prob", float32 [B], of the span at [CLS].
     """
 
@@ -295,7 +294,7 @@ class JointQAHead(IndependentQAHead):
 
 
 def _top(logits: tf.Tensor, count: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the log probabilities of the best places, and these, [B, K]."""
+    """Returns the K best log probabilities and their places, [B, K] each."""
     length = tensor_ops.shape_of(logits)[1]
     found = tf.math.top_k(tf.nn.log_softmax(logits), tf.minimum(count, length))
     missing = [[0, 0], [0, count - tf.minimum(count, length)]]

@@ -1,6 +1,6 @@
-"""The official figures of SQuAD 1.1, SQuAD 2.0 and MRQA, and their files.
+"""The official metrics of SQuAD 1.1, SQuAD 2.0 and MRQA, and their files.
 
-Figures are in percent. The scripts of SQuAD 1.1 and of MRQA compute the same.
+Metrics are in percent. The scripts of SQuAD 1.1 and of MRQA compute the same.
 
 Source: the original's finetune/qa/squad_official_eval.py,
 squad_official_eval_v1.py and mrqa_official_eval.py.
@@ -19,7 +19,7 @@ _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 Golden = Sequence[Sequence[str]]
-"""Of each question the right texts; none of one without an answer."""
+"""The gold answers of each question; empty if it has none."""
 
 
 def normalize_answer(text: str) -> str:
@@ -29,7 +29,7 @@ def normalize_answer(text: str) -> str:
 
 
 def exact_score(golden: str, predicted: str) -> float:
-    """Says, as 1 or 0, whether two texts are the same when normalized."""
+    """Returns 1 if two texts are the same when normalized, else 0."""
     return float(normalize_answer(golden) == normalize_answer(predicted))
 
 
@@ -63,7 +63,7 @@ def f1_score_v2(golden: str, predicted: str) -> float:
 def squad_v1(
     golden: Golden, predictions: Sequence[str]
 ) -> dict[str, float | int]:
-    """Computes the figures of SQuAD 1.1 and of MRQA.
+    """Computes the metrics of SQuAD 1.1 and of MRQA.
 
     Returns:
       "exact_match" and "f1".
@@ -80,19 +80,19 @@ def squad_v2(
     null_odds: Sequence[float],
     threshold: float,
 ) -> dict[str, float | int]:
-    """Computes the figures of SQuAD 2.0.
+    """Computes the metrics of SQuAD 2.0.
 
     Args:
-      golden: right texts.
+      golden: gold answers.
       predictions: one for each question, as if it had an answer.
-      null_odds: for each question, more where it has none.
+      null_odds: for each question, higher if it has no answer.
       threshold: a question with greater odds is left without an answer.
 
     Returns:
-      "exact", "f1" and the number "total" of all questions; the same as
-      "HasAns_..." of those that have an answer and as "NoAns_..." of the
-      others, if there are any; and what the best threshold of each would
-      give, "best_exact" at "best_exact_thresh" and "best_f1" at
+      "exact", "f1" and the number of questions, "total"; the same with the
+      prefix "HasAns_" over questions that have an answer, and "NoAns_" over
+      the others, if there are any; and the best value of each over all
+      thresholds, "best_exact" at "best_exact_thresh" and "best_f1" at
       "best_f1_thresh".
     """
     odds = np.asarray(null_odds, float)
@@ -128,9 +128,10 @@ def _best_scores(
     golden: Golden,
     predictions: Sequence[str],
 ) -> np.ndarray:
-    """Scores each prediction against the right text that it is nearest to.
+    """Scores each prediction against the gold answer that it matches best.
 
-    Right texts without words count as none, and none is the empty text.
+    Gold answers without words are ignored; without any other, the empty text
+    is right.
     """
     return np.array(
         [
@@ -146,8 +147,8 @@ def _best_threshold(
 ) -> tuple[float, float]:
     """Returns the best score, and the greatest odds that are answered.
 
-    These are 0 if none are, as the official script has it. To answer a question
-    adds its gain to the score of no answers at all.
+    The odds are 0 if no question is answered, as in the official script.
+    Answering a question adds its gain to the score of answering none.
     """
     order = np.argsort(odds, kind="stable")
     scores = unanswered + np.cumsum(gains[order])
@@ -168,21 +169,21 @@ Answers = Sequence[Mapping[str, Any]]
 def answer_files(
     name: str, answers: Answers, *, threshold: float | None = None
 ) -> dict[str, str]:
-    """Writes the files of a split.
+    """Formats the files of a split.
 
     Args:
-      name: begins the names of the files.
+      name: prefix of the file names.
       answers: to all questions.
       threshold: questions with greater odds are left without an answer; None
-        where every question has one.
+        if every question has one.
 
     Returns:
-      Name of a file -> JSON, keyed by the questions' own names:
+      File name -> JSON, keyed by the ids of the questions:
       <name>.json: answers, for a leaderboard.
       <name>_preds.json: answers as if each question had one.
-      <name>_null_odds.json: how likely each has none, if any may.
+      <name>_null_odds.json: odds of no answer, if questions may have none.
       <name>_nbest.json: the best answers with their probabilities.
-      <name>_eval.json: the official figures, where right answers are known.
+      <name>_eval.json: the official metrics, if gold answers are known.
     """
     best_texts = [x["nbest"][0]["text"] if x["nbest"] else "" for x in answers]
     columns: dict[str, Sequence[Any]] = {
@@ -210,7 +211,7 @@ def answer_files(
 
 
 def _json(values: Mapping[str, Any]) -> str:
-    """Writes one name and its value a line."""
+    """Formats an object as JSON with one entry per line."""
     lines = [
         f"{json.dumps(name)}: {json.dumps(value, ensure_ascii=False)}"
         for name, value in values.items()

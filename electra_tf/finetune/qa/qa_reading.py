@@ -8,7 +8,7 @@ from electra_tf.data.formats.rows import BadRowError, Record
 from electra_tf.finetune.examples import QAExample
 from electra_tf.util.errors import shown
 
-# As the original's: what else Unicode calls white space is part of a word.
+# As in the original: other white space of Unicode is part of a word.
 _WORD = re.compile("[^ \t\r\n\u202f]+")
 
 
@@ -20,7 +20,7 @@ class Context:
 
     Attributes:
       text: as it came.
-      words: of it, as white space divides them.
+      words: the text, split at white space.
     """
 
     def __init__(self, text: str) -> None:
@@ -36,8 +36,8 @@ class Context:
           start: the character that it begins at.
 
         Returns:
-          None if those words do not hold the text, but for case and white
-          space.
+          Their numbers; None if those words do not hold the text, apart from
+          case and white space.
         """
         first = bisect.bisect(self._starts, start) - 1
         last = bisect.bisect(self._starts, start + len(answer) - 1) - 1
@@ -64,8 +64,8 @@ class Question(NamedTuple):
     Attributes:
       qas_id: its name.
       text: of the question.
-      answers: right texts.
-      places: where answers stand; the first is to be learnt.
+      answers: gold answers.
+      places: answers with their positions; the first is learned.
       is_impossible: whether the file says that there is no answer.
     """
 
@@ -81,8 +81,8 @@ def example(eid: int, context: Context, question: Question) -> QAExample:
 
     Args:
       eid: the number of the example.
-      context: with the answer.
-      question: to it.
+      context: the context.
+      question: a question about it.
 
     Raises:
       BadRowError: if an answer lies outside the context.
@@ -114,10 +114,10 @@ def example(eid: int, context: Context, question: Question) -> QAExample:
 
 
 def unanswered_example(eid: int, question: str, context: str) -> QAExample:
-    """Makes an example of which no answer is known.
+    """Makes an example whose answer is unknown.
 
     Raises:
-      BadRowError: if one of them is empty.
+      BadRowError: if the question or the context is empty.
     """
     row = Record(eid, {"question": question, "context": context})
     text, asked = row.text("context"), row.text("question")

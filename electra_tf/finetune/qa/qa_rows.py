@@ -23,12 +23,12 @@ SPECS = (
     FeatureSpec("word_numbers", is_sequence=True),
     FeatureSpec("is_max_context", is_sequence=True),
 )
-"""The columns of the rows. The first three that are not of every task are the
-labels: where the answer stands, 0 for both if it does not stand in the row,
-and whether there is none. The others are of the scorer, and empty in training:
-`word_numbers`, 1 + the number of the word of the context that a token is of, 0
-for other tokens; and `is_max_context`, 1 on tokens of the context of which no
-other row of the question shows more context around."""
+"""The columns of the rows. The labels are `start_positions` and
+`end_positions`, 0 and 0 if the row does not hold the answer, and
+`is_impossible`, whether there is none. The last two are for the scorer, and
+empty in training: `word_numbers`, 1 + the number of the context's word that a
+token belongs to, 0 for other tokens; and `is_max_context`, 1 on tokens of the
+context that no other row of the question shows with more context around."""
 
 _NO_TOKENS = np.zeros(0, np.int32)
 
@@ -48,11 +48,10 @@ class Window(NamedTuple):
 class RowMaker:
     """Makes the rows of questions.
 
-    Differs: the words of a context that several questions share are tokenized
-    once, and each word once wherever it stands. A context of which the
-    tokenizer leaves nothing has a row all the same, so that its questions are
-    answered. At evaluation, too, rows know the place of the answer, for the
-    loss.
+    Differs: a context is processed once for all its questions, and each
+    distinct word is tokenized once. A context without tokens also has a row, so
+    that its questions are answered. Rows to evaluate also have the position of
+    the answer, for the loss.
 
     Args:
       tokenizer: of the encoder's vocabulary.
@@ -61,8 +60,8 @@ class RowMaker:
 
     Attributes:
       num_answers: training rows so far that hold the answer.
-      num_lacking: those, made or left out, that lack the answer of a question
-        that has one.
+      num_lacking: training rows so far, made or left out, that lack the answer
+        of a question that has one.
     """
 
     def __init__(
@@ -162,7 +161,7 @@ class _Context:
     def place(
         self, example: QAExample, answer: np.ndarray
     ) -> tuple[int, int] | None:
-        """Returns the first and last token of the answer, if there are any.
+        """Returns the first and last token of the answer; None without any.
 
         Args:
           example: whose answer it is.
@@ -180,7 +179,7 @@ class _Context:
 def _labels(
     answer: tuple[int, int] | None, window: Window, offset: int
 ) -> tuple[int, int]:
-    """Returns the places of an answer in a row, 0 if it is not all there."""
+    """Returns an answer's start and end in a row; 0 if it is not all there."""
     if answer is None:
         return 0, 0
     start, end = answer
@@ -191,7 +190,7 @@ def _labels(
 
 
 def _placed(values: np.ndarray, offset: int) -> np.ndarray:
-    """Fills values up with zeros for the tokens before and after them."""
+    """Pads values with zeros for the tokens before and after the context."""
     return np.pad(values, (offset, 1)).astype(np.int32)
 
 
@@ -199,9 +198,9 @@ def get_windows(num_tokens: int, room: int, stride: int) -> list[Window]:
     """Covers a context with windows, each `stride` tokens after the last.
 
     Args:
-      num_tokens: of the context; one window, an empty one, shows none.
+      num_tokens: of the context; 0 has one empty window.
       room: tokens in a window.
-      stride: at most `room` counts, so that no token is left out.
+      stride: limited to `room`, so that no token is left out.
     """
     windows = [Window(0, min(room, num_tokens))]
     while sum(windows[-1]) < num_tokens:
@@ -211,10 +210,10 @@ def get_windows(num_tokens: int, room: int, stride: int) -> list[Window]:
 
 
 def max_context(windows: Sequence[Window], num_tokens: int) -> np.ndarray:
-    """Finds the window that shows the most context of each token.
+    """Finds the window that shows each token with the most context.
 
-    That is the window where the shorter of the two sides is longest; a longer
-    window counts a little more, and of equals the first is taken.
+    That is the window where the shorter side of the context is longest; longer
+    windows have a small advantage, and the first wins ties.
 
     Returns:
       int64 [num_tokens], the number of a window for each token.
@@ -232,7 +231,7 @@ def find_tokens(
 ) -> tuple[int, int]:
     """Finds an answer among the tokens of the words that hold it.
 
-    The first and last word may say more than the answer: of "(1895-1943)."
+    The first and last word may hold more than the answer: in "(1895-1943)."
     it may be 1895.
 
     Args:
@@ -242,8 +241,8 @@ def find_tokens(
       end: the first token after them.
 
     Returns:
-      Numbers of the first and the last token: those of the words, where the
-      answer is not among them.
+      Numbers of the first and the last token; those of the words if the answer
+      is not found among them.
     """
     size = len(answer)
     for start in range(first, end - size + 1):

@@ -1,7 +1,7 @@
 """Scorers of question answering: best spans, official figures, ensembles.
 
-Differs: the original computes the n best answers and throws them away, and
-answers "empty" where no span may be an answer; that is the empty text here.
+Differs: the original computes the n best answers and discards them, and
+answers "empty" if no span may be an answer; here that is the empty text.
 
 Letters in shapes: n rows, L tokens, K places in a beam, M models.
 """
@@ -41,7 +41,7 @@ class Answered(NamedTuple):
 
     Attributes:
       candidates: the best first, each text once.
-      null_odds: more where there is none; None if there always is one.
+      null_odds: higher if there is no answer; None if there always is one.
     """
 
     candidates: Sequence[Candidate]
@@ -49,33 +49,33 @@ class Answered(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The best candidate's, empty if there is none."""
+        """The text of the best candidate; empty if there is none."""
         return self.candidates[0].text if self.candidates else ""
 
 
 class QAScorer(Scorer):
-    """Exact matches and F1, as of SQuAD 1.1 and MRQA.
+    """Exact match and F1, as in SQuAD 1.1 and MRQA.
 
     The outputs of a head, of n rows of L tokens, are:
       eid: int [n], of the example.
       input_ids: int [n, L].
       word_numbers: int [n, L], 1 + the number of the word of the context that
         a token is from; 0 of all other tokens and of padding.
-      is_max_context: int [n, L], 1 on tokens of the context of which no other
-        row shows more context around; equals belong to the first.
+      is_max_context: int [n, L], 1 on tokens of the context that no other row
+        shows with more context around; the first row wins ties.
       loss: float [n].
       start_logits, end_logits: float [n, L]; or, with a beam of K places,
       start_top_index, start_top_log_probs: [n, K], and
       end_top_index, end_top_log_probs: [n, K, K], the ends for each start.
-      answerable_logit: float [n], more where there is no answer; only of a
+      answerable_logit: float [n], higher if there is no answer; only of a
         head that has such a classifier.
       null_log_prob: float [n], of the span at [CLS]; only of a beam without
         that classifier.
 
     Args:
       config: of question answering.
-      tokenizer: that the tokens are from.
-      main_metric: "f1" or "exact_match", which chooses among checkpoints.
+      tokenizer: the tokenizer that made the tokens.
+      main_metric: "f1" or "exact_match", which selects the checkpoint.
     """
 
     def __init__(
@@ -128,11 +128,11 @@ class QAScorer(Scorer):
     def combine(self, outputs: Sequence[Outputs]) -> Outputs:
         """Averages over models: probabilities of spans in beams, other logits.
 
-        To a model that has a span not in its beam it is impossible.
+        A span that is not in the beam of a model has probability 0 there.
 
         Returns:
-          As of one model; the beams of all stand one after the other, M * K
-          starts with K ends each, so that a span may be there several times.
+          Outputs like those of one model; all beams are concatenated to M * K
+          starts with K ends each, so that a span may occur several times.
         """
         first = outputs[0]
         plain = {name: mean(outputs, name) for name in _PLAIN if name in first}
@@ -146,9 +146,9 @@ class QAScorer(Scorer):
         return joined
 
     def is_degenerate(self, outputs: Outputs) -> bool:
-        """Says whether the best span is at one place of all contexts.
+        """Returns whether the best span is at the same place of all contexts.
 
-        A classifier that there is must say the same of all rows, too.
+        If there is a classifier, it must also say the same of all rows.
         """
         spans = answer_spans.find_spans(outputs, self.config)
         rows = np.arange(len(outputs["eid"]))
@@ -160,7 +160,7 @@ class QAScorer(Scorer):
         return is_one_place and float(np.ptp(logits)) < _SAME
 
     def labels_of(self, example: QAExample) -> tuple[Hashable, ...]:
-        """Returns where the answer stands; else, or if it is none, its text."""
+        """Returns the answer's position if it was found, else its texts."""
         place = (example.first_word, example.last_word)
         return (place if example.is_found else example.answers,)
 
@@ -193,7 +193,7 @@ class QAScorer(Scorer):
         order: Iterable[int],
         count: int,
     ) -> list[Candidate]:
-        """Returns the first different texts of spans, in an order."""
+        """Returns the first `count` different texts of spans in an order."""
         found: dict[str, Candidate] = {}
         for number in order:
             row, start, end, *scores = (x[number].item() for x in spans)
@@ -213,7 +213,7 @@ class QAScorer(Scorer):
         numbers: np.ndarray,
         candidates: Sequence[Sequence[Candidate]],
     ) -> list[float | None]:
-        """Returns how likely each question has no answer, None if it has one.
+        """Returns the odds that each question has no answer; here None.
 
         Args:
           outputs: see the class.
@@ -225,20 +225,20 @@ class QAScorer(Scorer):
 
 
 class Squad2Scorer(QAScorer):
-    """Exact matches and F1, as of SQuAD 2.0, where there may be no answer.
+    """Exact match and F1, as in SQuAD 2.0, where there may be no answer.
 
-    The official script's figures at the configured threshold and at the best
-    one; and "span_f1", of the questions that have an answer, as if none were
-    left without. The best F1 chooses among checkpoints: at a threshold that is
-    given beforehand the F1 tells of how far the classifier's logits have
-    drifted, too. Checkpoints that are best with no answer to anything have the
-    same; the best spans' F1 chooses among them.
+    Metrics are those of the official script, at the configured threshold and
+    at the best one; and "span_f1", the F1 over questions that have an answer,
+    if all of them are answered. The best F1 selects the checkpoint: F1 at a
+    fixed threshold also depends on how far the classifier's logits have
+    drifted. Checkpoints that do best by answering nothing have the same best
+    F1; "span_f1" decides between them.
 
     Args:
       config: of question answering.
-      tokenizer: that the tokens are from.
+      tokenizer: the tokenizer that made the tokens.
       threshold: see `QAConfig.threshold`.
-      main_metric: "best_f1" or "best_exact", which chooses.
+      main_metric: "best_f1" or "best_exact", which selects the checkpoint.
     """
 
     tie_metrics: ClassVar[tuple[str, ...]] = ("span_f1",)
@@ -271,7 +271,7 @@ class Squad2Scorer(QAScorer):
     def majority(
         self, train: Sequence[QAExample], examples: Sequence[QAExample]
     ) -> dict[str, float]:
-        """Computes the metrics of no answer to any question."""
+        """Computes the metrics of answering no question."""
         del train
         golden = [example.answers for example in examples]
         none = Answered((), self.threshold + 1)
@@ -292,9 +292,9 @@ class Squad2Scorer(QAScorer):
         numbers: np.ndarray,
         candidates: Sequence[Sequence[Candidate]],
     ) -> list[float | None]:
-        """Returns the least score of no answer among the rows of a question.
+        """Returns the least null score among the rows of each question.
 
-        Without a classifier, it is compared with the best answer's.
+        Without a classifier, the score of the best answer is subtracted.
         """
         odds = np.full(len(candidates), answer_spans.NO_ROW)
         np.minimum.at(odds, numbers, answer_spans.null_scores(outputs))
@@ -307,7 +307,7 @@ class Squad2Scorer(QAScorer):
 def _with_probabilities(
     candidates: Sequence[Candidate],
 ) -> list[dict[str, Any]]:
-    """Returns candidates as JSON values, with their shares of all."""
+    """Returns candidates as JSON values, with probabilities among them."""
     scores = np.array([x.start_score + x.end_score for x in candidates])
     weights = np.exp(scores - np.max(scores, initial=-np.inf))
     shares = weights / np.sum(weights)
@@ -323,7 +323,7 @@ def _with_probabilities(
 
 
 def _combined_beams(outputs: Sequence[Outputs]) -> dict[str, np.ndarray]:
-    """Puts beams one after the other, with the mean probabilities of spans."""
+    """Concatenates beams, with the mean probabilities of their spans."""
     starts = _joined(outputs, "start_top_index")  # [n, M * K]
     ends = _joined(outputs, "end_top_index")  # [n, M * K, K]
     start_scores = _joined(outputs, "start_top_log_probs")
@@ -347,9 +347,9 @@ def _joined(outputs: Sequence[Outputs], name: str) -> np.ndarray:
 def _log_mean(
     keys: np.ndarray, log_probs: np.ndarray, count: int
 ) -> np.ndarray:
-    """Averages probabilities [n, ...] of the same key in the same row.
+    """Averages the probabilities of equal keys in a row, as logs [n, ...].
 
-    Each of `count` models has a key, at least 0, at most once in a row.
+    Keys are at least 0; each of `count` models has a key at most once per row.
     """
     n = len(keys)
     keys = keys.reshape(n, -1).astype(np.int64)

@@ -24,7 +24,7 @@ _METRICS = {"f1": "best_f1", "exact_match": "best_exact"}
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class QAPreset(Preset):
-    """A task in files of a known format.
+    """A built-in task, in files of a known format.
 
     Attributes:
       has_unanswerable: whether questions may have no answer.
@@ -131,11 +131,11 @@ class QATask(Task):
     def files(
         self, split: str, answers: Sequence[Mapping[str, Any]]
     ) -> dict[str, str]:
-        """Writes what the official scorers read, and more; see `answer_files`.
+        """Formats answers for the official scorers; see `answer_files`.
 
         Returns:
-          Name of a file -> its text. The names begin with the task's and, of a
-          test split, the split's.
+          File name -> text. File names begin with the name of the task and,
+          for a test split, that of the split.
         """
         is_dev = split in self.dev_splits
         name = self.name if is_dev else f"{self.name}_{split}"

@@ -22,7 +22,7 @@ class Source(NamedTuple):
 
     Attributes:
       path: of the file, or of the directory of the data set.
-      split: of the data set; "" of a file.
+      split: of the data set; "" for a file.
     """
 
     path: pathlib.Path
@@ -33,14 +33,14 @@ class Source(NamedTuple):
 
     @property
     def exists(self) -> bool:
-        """Whether it is there."""
+        """Whether the file or the split exists."""
         if self.split:
             return prepared.has_split(str(self.path), self.split)
         return self.path.exists()
 
     @property
     def ending(self) -> str:
-        """The ending of the file's name; "" of a data set."""
+        """The ending of the file's name; "" for a data set."""
         return "" if self.split else contents.ending(self.path.name)
 
 
@@ -51,22 +51,21 @@ def find(
     split: str,
     endings: Sequence[str] = tables.ENDINGS,
 ) -> Source:
-    """Finds a split, whether it is there or not.
+    """Finds the source of a split, whether it exists or not.
 
     Args:
       columns: of the task, with its files.
-      files: other places.
+      files: the test file, and the directory of data sets.
       directory: of the task; its name is the task's.
-      split: one of it.
-      endings: a file in the task's directory may have.
+      split: name of the split.
+      endings: endings that a file in the task's directory may have.
 
     Returns:
-      The source; of several files of a task that is known by its name, the
-      one that is not compressed.
+      The source; if a built-in task has several files, the uncompressed one.
 
     Raises:
-      UserError: if there is no such data set, or more than one file that a
-        custom task might mean.
+      UserError: if there is no such data set, or if a custom task has several
+        files for the split.
     """
     given = {
         "train": columns.train_file,
@@ -95,7 +94,7 @@ def find(
 
 
 def ways_out(source: Source, split: str, endings: Sequence[str]) -> str:
-    """Says what a custom task lacks and which flags give it."""
+    """Says what a custom task lacks and which flags supply it."""
     received = f"no {source}"
     ways_out = _NO_DEV if split == "dev" else f"Set --{split}_file."
     if source.split:
@@ -113,13 +112,13 @@ def read(
     *,
     layout: Layout | None = None,
 ) -> Iterator[Record]:
-    """Reads the rows of a split, bad ones among them.
+    """Reads the rows of a split, including bad ones.
 
     Args:
-      source: where they are.
-      columns: how tables are written.
+      source: the file or data set.
+      columns: the format of tables.
       required: columns that all rows must have.
-      optional: columns that are read where they are there.
+      optional: columns that are read if they exist.
       layout: see `Table`.
 
     Raises:
@@ -136,9 +135,9 @@ def read(
 
 
 def read_lines(path: pathlib.Path) -> list[Line]:
-    """Reads the lines of a text file, as they end in a line feed.
+    """Reads the lines of a text file.
 
-    No other character ends a line: text may hold those that Unicode calls
+    Only a line feed ends a line: text may hold characters that Unicode calls
     line separators.
 
     Raises:
@@ -148,7 +147,7 @@ def read_lines(path: pathlib.Path) -> list[Line]:
 
 
 def read_bytes(path: pathlib.Path) -> bytes:
-    """Reads a text file, a compressed one unpacked, without a byte-order mark.
+    """Reads a text file, decompressed and without a byte-order mark.
 
     Raises:
       UserError: if the file is missing, empty or damaged, or is no text.

@@ -16,8 +16,8 @@ class Evaluations:
     """Evaluations of a trial, in the order of their steps.
 
     Args:
-      experiment: ranks them, and says which is wanted.
-      path: of their file.
+      experiment: ranks evaluations, and holds the configuration.
+      path: of the file that stores them.
     """
 
     def __init__(self, experiment: Experiment, path: pathlib.Path) -> None:
@@ -41,12 +41,12 @@ class Evaluations:
         return any(evaluation["step"] == step for evaluation in self._all)
 
     def add(self, evaluation: Evaluation) -> None:
-        """Adds the newest."""
+        """Adds the newest evaluation."""
         self._all.append(evaluation)
 
     @property
     def last(self) -> Evaluation | None:
-        """The newest; None if there is none."""
+        """The newest evaluation; None if there is none."""
         return self._all[-1] if self._all else None
 
     @property

@@ -11,7 +11,7 @@ from electra_tf.finetune.examples import Example
 
 
 def of_encoder(weights: Weights) -> str:
-    """Returns the digest of an encoder and of what makes its input.
+    """Returns the digest of an encoder and its tokenizer.
 
     Args:
       weights: as `pretrained.read` returns them.

@@ -28,7 +28,7 @@ class _Cells(NamedTuple):
     """Sizes of the cells of a confusion matrix.
 
     Attributes:
-      labels: that are shown.
+      labels: as shown.
       width: of a cell, inches.
       height: of a cell.
       is_turned: whether the labels below need to be turned to have room.
@@ -105,14 +105,14 @@ def read_curve(
     metric: str,
     split: str | None = None,
 ) -> Curve:
-    """Reads what a trial has logged.
+    """Reads the learning curve that a trial has logged.
 
     Args:
       directory: of the trial.
       trial: its number.
-      task_name: whose loss.
+      task_name: the task whose loss to read.
       metric: of the evaluations.
-      split: on which they are; None if there are none.
+      split: of the evaluations; None if there are none.
     """
     losses = {}
     for line in callbacks.read_log(directory / "metrics.jsonl"):
@@ -192,7 +192,7 @@ def _draw_lines(
     best: int | None,
     **style: str,
 ) -> None:
-    """Draws a line for each trial, that of the best one last and strong."""
+    """Draws a line for each trial, and highlights that of the best one."""
     names = {"other trials": GREY}
     for trial, line in lines:
         is_best = trial == best
@@ -277,7 +277,7 @@ def _draw_cells(axes: "Axes", confusion: Confusion, cells: _Cells) -> None:
 
 
 def _cell_text(count: int, share: float, cells: _Cells) -> str:
-    """Writes a count with its share; of many labels counts over 0 alone."""
+    """Formats a count and its share; in small cells only counts above 0."""
     if cells.is_small:
         return f"{count:,}" * bool(count)
     return f"{count:,}" + f"\n{100 * share:.0f} %" * bool(share)

@@ -5,8 +5,8 @@
     <model_dir>/submissions/        a directory for each trial, of the files
                                     that other programs take
 
-<who> is the number of a trial, or "ensemble". A run on several tasks has a
-directory in each of these, as sst+pos.
+<who> is the number of a trial, or "ensemble". A run on several tasks has its
+own directory, such as sst+pos, in each of these.
 """
 
 import json
@@ -28,9 +28,9 @@ class Scores(NamedTuple):
     """Metrics of answers.
 
     Attributes:
-      tests: of each trial, on the test splits whose right answers are known.
-      ensemble: of all trials together, on these and the dev splits; without
-        a loss, which is a model's. Empty if no ensemble is asked for.
+      tests: metrics of each trial on the labelled test splits.
+      ensemble: metrics of the ensemble on these and the dev splits; without a
+        loss, which only single models have. Empty without `ensemble`.
     """
 
     tests: Sequence[Metrics]
@@ -74,8 +74,8 @@ def _predict(
     """Writes the answers of a trial.
 
     Returns:
-      Its metrics on labelled test splits, and its outputs on each split, where
-      an ensemble needs them.
+      Its metrics on labelled test splits, and its outputs on each split if an
+      ensemble needs them.
     """
     run = experiment.config.run
     batch_size = experiment.config.runtime.eval_batch_size

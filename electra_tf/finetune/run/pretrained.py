@@ -1,13 +1,13 @@
-"""The encoder that fine-tuning starts from, and the settings it decides.
+"""The encoder that fine-tuning starts from, and the defaults it determines.
 
-Where no flag does, it decides
+Unless flags are given, the encoder determines
 
   learning_rate, layerwise_lr_decay   by its width, `OptimizerConfig.rates`
   dropout                             as in pre-training, 0.1 if that had none
   max_query_length, doc_stride        by the room in its rows, `QAConfig.fitted`
 
-A run has them as values in its configuration, so that `config.json` tells them
-and a resume compares them.
+A run stores the values in its configuration, so that `config.json` records
+them and a resume compares them.
 """
 
 import dataclasses
@@ -33,7 +33,7 @@ def read(config: FinetuningConfig) -> Weights:
 
     Returns:
       The encoder's weights, without any head, with its vocabulary, its dropout
-      in pre-training and what the tokenizer does to case and accents.
+      in pre-training and its tokenizer's handling of case and accents.
 
     Raises:
       UserError: if there is none, or no vocabulary for it.
@@ -60,14 +60,14 @@ def read(config: FinetuningConfig) -> Weights:
 def settle(
     config: FinetuningConfig, weights: Weights
 ) -> tuple[FinetuningConfig, Weights]:
-    """Makes values of the defaults that the encoder decides.
+    """Replaces the defaults that the encoder determines by their values.
 
     Args:
       config: the whole configuration.
       weights: of the encoder, as `read` returns them.
 
     Returns:
-      Both, with the same values.
+      Configuration and weights, both with these values.
     """
     encoder = weights.architecture.encoder
     rates = config.optimizer.rates(encoder.hidden_size)
@@ -88,7 +88,7 @@ def settle(
 
 
 def chosen(before: FinetuningConfig, settled: FinetuningConfig) -> str:
-    """Returns what was settled without a flag, as flags."""
+    """Returns the settings that `settle` filled in, written as flags."""
     pairs = [(before.optimizer, settled.optimizer)]
     pairs.append((before.training, settled.training))
     if _has_questions(before):
@@ -102,14 +102,14 @@ def chosen(before: FinetuningConfig, settled: FinetuningConfig) -> str:
 
 
 def _dropout(given: float | None, of_pre_training: float) -> float:
-    """Returns what is given, else that of pre-training, else 0.1."""
+    """Returns the given rate, else that of pre-training unless 0, else 0.1."""
     if given is not None:
         return given
     return of_pre_training or 0.1
 
 
 def _row_length(config: FinetuningConfig, encoder: BertConfig) -> int:
-    """Returns the tokens in the rows of questions; the most without any."""
+    """Returns the tokens in rows of question answering, if any; else 512."""
     longest = QATask.DEFAULT_LENGTH
     if not _has_questions(config):
         return longest
@@ -137,7 +137,7 @@ def _check_is_there(config: FinetuningConfig) -> None:
 
 
 def _switch(given: str, told: bool | None) -> bool:
-    """Returns what is given, else what a file tells, else true."""
+    """Returns the given setting, else that of the checkpoint, else true."""
     if given == "auto":
         return told is not False
     return given == "true"

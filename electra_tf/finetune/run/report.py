@@ -25,25 +25,25 @@ from electra_tf.util import console, files, trial_directories
 from electra_tf.util.tables import aligned
 
 _LESS_IS_BETTER = ("loss", "mse")
-_MAX_LABELS = 12  # that a page is wide enough for
-_MAX_DRAWN = 40  # that a picture is
+_MAX_LABELS = 12  # for which a page is wide enough
+_MAX_DRAWN = 40  # for which a plot is
 
 Results = Sequence[Mapping[str, Any]]
-"""Of trials, as `result.json` holds them."""
+"""The results of trials, as in `result.json`."""
 Summary = dict[str, dict[str, dict[str, float]]]
 """Split -> metric -> "median", "mean", "std" and "best"."""
 
 
 class Confusion(NamedTuple):
-    """The answers of a trial on a split.
+    """The confusion matrix of a trial on a split.
 
     Attributes:
       task_name: of the task.
       split: of its data.
       trial: the number of the trial.
       labels: in the order of the counts.
-      counts: int [C, C], of the rows with a right label, down, and a
-        predicted one, across.
+      counts: int [C, C], numbers of rows, by right label (down) and predicted
+        label (across).
     """
 
     task_name: str
@@ -59,12 +59,12 @@ class Confusion(NamedTuple):
 
 
 def write(config: FinetuningConfig, whole: Mapping[str, Any]) -> None:
-    """Writes what the results file holds, and a table, and shows the table.
+    """Writes the results file and a table, and prints the table.
 
     Args:
       config: the whole configuration.
-      whole: "trials", their "summary", and metrics of "majority" and
-        "ensemble" if there are any.
+      whole: content of the results file: "trials", their "summary", and
+        metrics of "majority" and "ensemble" if there are any.
     """
     directory = pathlib.Path(config.results_dir)
     files.ensure_writable(directory)
@@ -129,7 +129,7 @@ def tables(
     *,
     majority: Metrics | None = None,
 ) -> str:
-    """Writes a table for each task, and of several one of their mean.
+    """Formats a table for each task, and for several one of their mean.
 
     Args:
       task_names: of all trials.
@@ -148,7 +148,7 @@ def tables(
 
 
 def _of_task(name: str, metrics: Metrics) -> Metrics:
-    """Returns the metrics of one of several tasks, by its own splits."""
+    """Returns the metrics of one of several tasks, keyed by its own splits."""
     mine = (f"{name}_dev", f"{name}_test")
     return {
         split.removeprefix(f"{name}_"): values
@@ -165,7 +165,7 @@ def table(
     *,
     majority: Metrics | None = None,
 ) -> str:
-    """Writes a line for each trial and the statistics below.
+    """Formats a line for each trial and the statistics below.
 
     A single trial has a line for each metric instead.
 
@@ -174,7 +174,7 @@ def table(
       results: of the trials.
       ensemble: metrics of all trials together, split -> metric -> value; some
         may be missing. None if there is no ensemble.
-      majority: likewise, of what needs no model.
+      majority: likewise, of the majority baseline.
     """
     if len(results) == 1 and not ensemble:
         return _short_table(task_name, results[0], majority or {})
@@ -197,7 +197,7 @@ def table(
 def _short_table(
     task_name: str, result: Mapping[str, Any], majority: Metrics
 ) -> str:
-    """Writes a line for each metric, and columns for splits and majority."""
+    """Formats a line for each metric, and columns for splits and majority."""
     metrics = result["metrics"]
     columns = []
     for split in metrics:
@@ -214,7 +214,7 @@ def _short_table(
 
 
 def _title(split: str, name: str) -> str:
-    """Names a metric; those of other splits by what the split is."""
+    """Returns the title of a metric, with its split unless that is dev."""
     kind = split.removeprefix("dev").strip("_")
     kind = "" if kind == ALL_TASKS else kind
     return f"{kind} {name}".strip()
@@ -242,12 +242,11 @@ def _note(result: Mapping[str, Any]) -> str:
 def write_confusions(
     experiment: Experiment, results: Results
 ) -> list[Confusion]:
-    """Writes and shows a table for each dev split of each classification.
+    """Writes and prints a table for each dev split of each classification.
 
     Returns:
-      What the tables show, and what is to be drawn: tasks of up to twelve
-      labels have a table, of up to forty a picture, those of another kind
-      neither.
+      The confusion matrices to draw: tasks of up to twelve labels have a
+      table, of up to forty a plot, those of another kind neither.
     """
     config, drawn = experiment.config, []
     directory = trial_directories.of_tasks(
@@ -267,10 +266,10 @@ def write_confusions(
 
 
 def best_trial(data: TaskData, results: Results) -> int | None:
-    """Returns the number of the best trial of a task, of equals the first.
+    """Returns the number of the best trial of a task; the first wins ties.
 
     Args:
-      data: of the task, whose first dev split chooses; more is better.
+      data: of the task, whose first dev split decides; higher is better.
       results: of the trials.
 
     Returns:
@@ -284,7 +283,7 @@ def best_trial(data: TaskData, results: Results) -> int | None:
 
 
 def _confusions(data: TaskData, results: Results) -> list[Confusion]:
-    """Counts what the best trial has answered on the dev splits of a task."""
+    """Counts the answers of the best trial on the dev splits of a task."""
     task, trial, found = data.task, best_trial(data, results), []
     if trial is None or not 0 < len(task.labels) <= _MAX_DRAWN:
         return []
@@ -300,7 +299,7 @@ def _confusions(data: TaskData, results: Results) -> list[Confusion]:
 def count(
     labels: Sequence[str], answers: Iterable[Mapping[str, Any]]
 ) -> np.ndarray:
-    """Counts answers.
+    """Counts answers by right and predicted label.
 
     Returns:
       int [C, C], see `Confusion`.
@@ -313,7 +312,7 @@ def count(
 
 
 def confusion_table(confusion: Confusion) -> str:
-    """Writes counts, with the share of each label that is found."""
+    """Formats counts, with the recall and precision of each label."""
     counts = confusion.counts
     hits = np.diag(counts)
     rows = [["right", *confusion.labels, "recall"]]

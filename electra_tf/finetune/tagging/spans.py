@@ -1,7 +1,7 @@
 """Spans from tags and tags from spans.
 
-Tags are "O" outside of all spans, or say with B, I, E or S and a dash where in
-a span of which kind a word stands.
+A tag is "O" outside of all spans; else B, I, E or S for the place in a span, a
+dash, and the kind of the span.
 """
 
 from collections import Counter
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 ENCODINGS = ("BIOES", "BIO", "IOB1")
-"""The encodings of spans that are told apart and written, see `get_tags`."""
+"""The encodings of spans that can be recognized and written."""
 
 
 class Span(NamedTuple):
@@ -29,15 +29,15 @@ class Span(NamedTuple):
 def get_span_labels(
     tags: Sequence[str], *, original: bool = False
 ) -> list[Span]:
-    """Finds the spans that tags say, of any encoding from B, I, E and S.
+    """Decodes tags into spans, in any encoding by B, I, E and S.
 
-    By default these are the rules of conlleval, which end a span where the
+    By default the rules are those of conlleval, which end a span where the
     kind changes.
 
     Args:
       tags: of a sentence.
-      original: whether only B, S and O end a span, as in the original, which
-        then is of its last kind.
+      original: whether only B, S and O end a span, as in the original; the
+        span then has the kind of its last tag.
     """
     spans: list[Span] = []
     first, before, kind = -1, "O", ""
@@ -58,13 +58,13 @@ def get_span_labels(
 def get_tags(
     spans: Sequence[Span], length: int, encoding: str = "BIOES"
 ) -> list[str]:
-    """Writes spans as tags.
+    """Encodes spans as tags.
 
     Args:
-      spans: of a sentence, none over another.
-      length: of the sentence, words.
-      encoding: the letters to use, "BIOES", "BIO" or "IOB1"; this has B only
-        where the word before is of another span of the same kind.
+      spans: of a sentence, without overlaps.
+      length: words in the sentence.
+      encoding: "BIOES", "BIO" or "IOB1", which has B only where the word
+        before is in another span of the same kind.
     """
     tags = ["O"] * length
     ends = {(span.last + 1, span.kind) for span in spans}
@@ -95,6 +95,6 @@ def find_encoding(sentences: Iterable[Sequence[str]]) -> str:
 
 
 def is_span_tag(tag: str) -> bool:
-    """Says whether a tag is O, or B, I, E or S with a dash and a kind."""
+    """Returns whether a tag is O, or B, I, E or S with a dash and a kind."""
     place, dash, kind = tag.partition("-")
     return tag == "O" or bool(place in [*"BIES"] and dash and kind)

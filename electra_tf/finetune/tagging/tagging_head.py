@@ -36,8 +36,8 @@ class TaggingHead(Head):
 
     Returns:
       "logits", float32 [B, L, C], word by word; "predictions", int32 [B, L],
-      and their probabilities "confidences"; "labels_mask" and "first_word"
-      as they came, or not, as in serving.
+      and their probabilities "confidences"; "labels_mask" and "first_word",
+      unchanged, if they are given: they are not in serving.
     """
 
     def __init__(self, name: str, num_tags: int) -> None:

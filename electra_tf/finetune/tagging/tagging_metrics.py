@@ -21,7 +21,7 @@ from electra_tf.finetune.tagging.spans import get_span_labels, get_tags
 
 
 class AccuracyScorer(Scorer):
-    """The share of words that have the right tag.
+    """The accuracy over words.
 
     Args:
       label_list: the tags, in the order of the logits.
@@ -47,9 +47,9 @@ class AccuracyScorer(Scorer):
         train: Sequence[TaggedSentence],
         examples: Sequence[TaggedSentence],
     ) -> dict[str, float]:
-        """Computes the metrics of the tag that each word has most often.
+        """Computes the metrics of giving each word its most frequent tag.
 
-        A word that training lacks has the most frequent tag of all.
+        A word that is not in the training data gets the most frequent of all.
         """
         counts: dict[str, Counter[str]] = defaultdict(Counter)
         total: Counter[str] = Counter()
@@ -74,7 +74,7 @@ class AccuracyScorer(Scorer):
         """Computes the metrics, in percent.
 
         Args:
-          pairs: of each sentence the right and the predicted tags.
+          pairs: gold and predicted tags of each sentence.
         """
         hits = [a == b for x, y in pairs for a, b in zip(x, y, strict=True)]
         return {"accuracy": 100 * sum(hits) / max(1, len(hits))}
@@ -116,10 +116,10 @@ class AccuracyScorer(Scorer):
     def tags(
         self, outputs: Outputs, examples: Sequence[TaggedSentence]
     ) -> tuple[list[list[str]], list[list[float]]]:
-        """Puts the windows of each sentence together.
+        """Merges the windows of each sentence.
 
         Returns:
-          Of each sentence the predicted tags, and the probability of each.
+          The predicted tags of each sentence, and the probability of each tag.
         """
         tags = [["O"] * len(example.words) for example in examples]
         shares = [[0.0] * len(example.words) for example in examples]
@@ -139,10 +139,10 @@ class EntityScorer(AccuracyScorer):
 
     Args:
       label_list: the tags, in the order of the logits.
-      original_spans: whether spans go on where the kind changes, see
+      original_spans: whether spans continue where the kind changes, see
         `get_span_labels`.
-      encoding: that answers are written in, see `get_tags`.
-      main_metric: the one that chooses among checkpoints.
+      encoding: the encoding of the tags in answers, see `get_tags`.
+      main_metric: the metric that selects the checkpoint.
     """
 
     def __init__(

@@ -15,8 +15,8 @@ COLUMNS = (
     FeatureSpec("labels_mask", is_float=True, is_sequence=True),
     FeatureSpec("labeled_positions", is_sequence=True),
 )
-"""Columns besides tokens, as `TaggingHead` reads them; the last one is where
-the first token of each word stands."""
+"""Columns besides tokens, as `TaggingHead` reads them; the last one holds the
+position of the first token of each word."""
 
 
 class Window(NamedTuple):
@@ -24,9 +24,9 @@ class Window(NamedTuple):
 
     Attributes:
       first: number of its first word.
-      end: of the first word after it.
-      first_scored: of the first word that is scored here.
-      end_scored: of the first word after those.
+      end: number of the first word after it.
+      first_scored: number of the first word that is scored here.
+      end_scored: number of the first word after those.
     """
 
     first: int
@@ -40,10 +40,10 @@ def rows_of(
     tokenizer: TextTokenizer,
     max_seq_length: int,
 ) -> Iterator[tuple[int, Window, Row]]:
-    """Yields the rows of sentences, several of one that is long.
+    """Yields the rows of sentences, several for a long sentence.
 
-    A word of which the tokenizer leaves nothing is [UNK], and one that does not
-    fit into a row is cut.
+    A word without tokens becomes [UNK], and one that does not fit into a row is
+    cut.
 
     Args:
       sentences: words of each.
@@ -51,7 +51,7 @@ def rows_of(
       max_seq_length: tokens in the longest row.
 
     Yields:
-      The number of the sentence, which of its words the row has, and the row:
+      The number of the sentence, the window of words in the row, and the row:
       tokens, all with segment id 1, and `COLUMNS`.
     """
     room = max_seq_length - 2
@@ -82,8 +82,8 @@ def _columns(window: Window, pieces: Sequence[np.ndarray]) -> Row:
 def get_windows(sizes: Sequence[int], room: int) -> list[Window]:
     """Covers a sentence with windows so that each word is scored once.
 
-    Neighbouring windows have words in common, about a quarter of the room:
-    of these each scores the half that it sees more around.
+    Neighbouring windows overlap by about a quarter of the room; each scores the
+    half of the shared words for which it has more context.
 
     Args:
       sizes: tokens of each word, each at most `room`.

@@ -1,9 +1,9 @@
-"""Tagging of words: in columns, as of the CoNLL shared tasks, or JSON lines.
+"""Tagging of words, from files in CoNLL's columns or JSON lines.
 
 Differs: the original has chunking alone, takes its tags from all splits, and
-leaves out words that do not fit into a row. A word of which the tokenizer
-leaves nothing is [UNK] here; there it shares the place of the next one. A word
-that reads "[SEP]" is one like any other.
+leaves out words that do not fit into a row. A word without tokens becomes [UNK]
+here; in the original it shares the position of the next word. A word "[SEP]" is
+treated like any other.
 """
 
 import dataclasses
@@ -54,11 +54,11 @@ _PLACES_OF_SPANS = "BIES"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TaggingPreset(Preset):
-    """A task in files with a word a line.
+    """A built-in task, in files with one word per line.
 
     Attributes:
-      ending: also tells the columns of its files.
-      is_spans: whether tags say where spans are, in any encoding.
+      ending: also determines the columns of its files.
+      is_spans: whether tags encode spans, in any encoding.
     """
 
     ending: str = ".txt"
@@ -66,17 +66,17 @@ class TaggingPreset(Preset):
 
 
 class _Sentence(NamedTuple):
-    """A sentence whose tags are still as the file has them."""
+    """A sentence with its tags as they are in the file, unchecked."""
 
     eid: int
     words: tuple[Word, ...]
 
 
 class TaggingTask(Task):
-    """A tag for each word: spans, or words by themselves.
+    """A tag for each word, which encodes spans or stands for itself.
 
     Spans are learned as BIOES, whatever their encoding in the files; answers
-    are written in that of the training rows.
+    have the encoding of the training rows.
     """
 
     KIND: ClassVar[str] = "tagging"
@@ -92,7 +92,7 @@ class TaggingTask(Task):
 
     @functools.cached_property
     def is_spans(self) -> bool:
-        """Whether tags say where spans are."""
+        """Whether tags encode spans."""
         if self.preset:
             return self.preset.is_spans
         scheme = self.columns.tag_scheme
@@ -128,13 +128,12 @@ class TaggingTask(Task):
         return frozenset(filter(None, map(self._name, {*tags})))
 
     def get_labels(self) -> tuple[str, ...]:
-        """Returns the tags of the model: for spans those of all kinds.
+        """Returns the tags of the model: for spans, BIOES of all kinds.
 
-        Of a task that is known by its name they are those of the training
-        split.
+        A built-in task has the tags that occur in the training split.
 
         Raises:
-          UserError: if there are too few, or no spans for their F1.
+          UserError: if there are too few, or if F1 is asked for without spans.
         """
         if self.preset:
             sentences = self.get_examples("train")
@@ -171,7 +170,7 @@ class TaggingTask(Task):
 
     @property
     def input_spec(self) -> InputSpec:
-        """As training files; but .txt is a text a line to be answered."""
+        """As for training files, but .txt holds one text per line."""
         column = self.columns.words_column
         word = {"word": int(column) - 1} if column.isdecimal() else {}
         plain = {".txt"} if not self.preset else {".txt", ".tsv"}
@@ -185,7 +184,7 @@ class TaggingTask(Task):
     def make_example(
         self, eid: int, inputs: Sequence[str | Sequence[str]]
     ) -> TaggedSentence:
-        """Makes an example of words, or of text with white space between."""
+        """Makes an example of words, or of text to split at white space."""
         (words,) = inputs
         words = words.split() if isinstance(words, str) else words
         if not words:
@@ -222,7 +221,7 @@ class TaggingTask(Task):
         return tuple(get_tags(spans, len(tags)))
 
     def check_tag(self, tag: str) -> None:
-        """Refuses what is no tag, or, of a custom task, none of its own.
+        """Refuses what is no tag, or is no tag of this custom task.
 
         Raises:
           BadRowError: saying what a tag is.
@@ -246,7 +245,7 @@ class TaggingTask(Task):
         return tag.partition("-")[2] if self.is_spans else tag
 
     def _knows(self, words: Sequence[Word]) -> bool:
-        """Says whether all tags are known; those of test rows may be others."""
+        """Returns whether all tags are known; test rows may have others."""
         try:
             for word in words:
                 self.check_tag(str(word.tag))
@@ -255,7 +254,7 @@ class TaggingTask(Task):
         return True
 
     def _is_good(self, source: Source, words: Sequence[Word]) -> bool:
-        """Checks the tags of a sentence, which is left out for a bad one."""
+        """Returns whether all tags of a sentence are good; counts a bad one."""
         for word in words:
             with self.bad_rows.at(source.path, word.place):
                 self.check_tag(str(word.tag))
@@ -293,7 +292,7 @@ class TaggingTask(Task):
         return columns.words_column or "words", columns.tags_column or "tags"
 
     def _conll_columns(self, source: Source) -> Columns:
-        """Returns the columns of a file with a word a line."""
+        """Returns the columns of a file with one word per line."""
         columns = _CONLL[source.ending]
         for name, field in (("words_column", "word"), ("tags_column", "tag")):
             text = getattr(self.columns, name)
@@ -361,7 +360,7 @@ class TaggingTask(Task):
     def files(
         self, split: str, answers: Sequence[Mapping[str, Any]]
     ) -> dict[str, str]:
-        """Writes words, right tags if any, predicted tags, as for conlleval."""
+        """Formats words, gold tags if any, and predicted tags for conlleval."""
         lines = []
         for answer in answers:
             columns = [answer["words"], answer["prediction"]]
@@ -395,7 +394,7 @@ TASKS: Mapping[str, TaggingPreset] = {
     "chunk": TaggingPreset(kind=TaggingTask, is_spans=True),
     # Names, as of CoNLL-2003: word, part of speech, phrase, tag.
     "ner": TaggingPreset(kind=TaggingTask, is_spans=True),
-    # Parts of speech, as of CoNLL-U; words that stand for two are no rows.
+    # Parts of speech, as in CoNLL-U; multiword tokens are skipped.
     "pos": TaggingPreset(kind=TaggingTask, ending=".conllu"),
     # Supertags: the word first, its tag last.
     "ccg": TaggingPreset(kind=TaggingTask),
