@@ -47,7 +47,7 @@ class RunConfig(ModelDirConfig):
     """The run: its directories and its steps."""
 
     do_train: bool = True
-    """Train, from the newest checkpoint if there is one."""
+    """Train, resuming from the newest checkpoint if there is one."""
 
     do_eval: bool = True
     """Evaluate on the held-out records."""
@@ -56,25 +56,27 @@ class RunConfig(ModelDirConfig):
     """Export the encoder as SavedModels."""
 
     num_samples: int = bounded("at least 0", 8)
-    """Rows in the table of samples that ends a run; 0 for no table."""
+    """Rows in the table of sample predictions at the end of a run; 0 for no
+    table."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DataConfig(Checked):
-    """Records of a training, and their order."""
+    """The records of a run, and their order."""
 
     pretrain_tfrecords: str = ""
-    """Comma-separated globs of training records, of `max_seq_length`; for
-    those of other phases the length is added to the directory. Default:
+    """Comma-separated globs of the training records of `max_seq_length` tokens.
+    Records of a phase of another length are read from the same globs with
+    _<length> appended to the directory. Default:
     <data_dir>/pretrain_tfrecords/pretrain_data.tfrecord*."""
 
     eval_tfrecords: str = ""
-    """Comma-separated globs of held-out records, of `max_seq_length`. Default:
-    <data_dir>/pretrain_tfrecords/held_out_data.tfrecord*."""
+    """Comma-separated globs of the held-out records, of `max_seq_length`
+    tokens. Default: <data_dir>/pretrain_tfrecords/held_out_data.tfrecord*."""
 
     shuffle_megabytes: int = bounded("at least 1", 128)
-    """Records are shuffled within groups of whole shards of about this size
-    in MB."""
+    """Approximate size in MB of the groups of whole record files within which
+    records are shuffled."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -98,7 +100,7 @@ class PretrainingConfig:
     runtime: RuntimeConfig = RuntimeConfig()
 
     FREE_PARTS: ClassVar[frozenset[str]] = frozenset({"run", "runtime"})
-    """The parts that may differ when it is resumed; the others define it."""
+    """The parts that may change when a run is resumed; the others define it."""
 
     ORIGINAL_NAMES: ClassVar[Mapping[str, Mapping[Any, Mapping[str, Any]]]] = {
         "electra_objective": {True: {}, False: {"objective": "mlm"}},
@@ -117,7 +119,8 @@ class PretrainingConfig:
         "use_tpu": {True: {"strategy": "tpu"}, False: {}},
         "debug": {False: {}},
     }
-    """The original's hyperparameters that are others here, for --hparams."""
+    """The original's hyperparameters that have no field of their name here,
+    for --hparams: name -> value -> fields to set."""
 
     def __post_init__(self) -> None:
         longest = self.model.max_position_embeddings
@@ -152,13 +155,13 @@ class PretrainingConfig:
 
     @classmethod
     def from_flags(cls, values: Mapping[str, Any]) -> "PretrainingConfig":
-        """Makes a configuration in Python.
+        """Makes a configuration in Python, from flags.
 
         Args:
           values: flag -> value; the rest are defaults.
 
         Raises:
-          UserError: if there is no such flag, or it has no such value.
+          UserError: if a flag does not exist or does not take its value.
         """
         known = {leaf.field.name for leaf in leaves(cls)}
         if unknown := sorted(values.keys() - known):
@@ -178,7 +181,7 @@ class PretrainingConfig:
 
     @property
     def records_dir(self) -> str:
-        """The directory of records that are not named; it is built."""
+        """The default directory of records, in which they are built."""
         return os.path.join(self.run.data_dir, "pretrain_tfrecords")
 
     @property
@@ -195,7 +198,7 @@ class PretrainingConfig:
         """Returns globs of the training records of one of the data sets.
 
         Args:
-          data_set: of `corpus.data_sets`.
+          data_set: one of `corpus.data_sets`.
         """
         patterns = storage.split_patterns(self.pretrain_tfrecords)
         paths = map(os.path.split, patterns)
@@ -206,7 +209,7 @@ class PretrainingConfig:
 
     @property
     def phases(self) -> tuple[Phase, ...]:
-        """The phases of the training, one at least."""
+        """The phases of the training, at least one."""
         return phases_lib.plan(
             self.corpus.seq_length_phases,
             num_train_steps=self.training.num_train_steps,
@@ -216,14 +219,14 @@ class PretrainingConfig:
 
     @property
     def num_activations(self) -> int:
-        """Numbers in the hidden states of a layer, of a micro-batch."""
+        """Number of elements in a layer's hidden states for a micro-batch."""
         num_tokens = max(p.batch_size * p.max_seq_length for p in self.phases)
         num_tokens //= self.runtime.gradient_accumulation_steps
         return num_tokens * self.model.discriminator(1).hidden_size
 
     @property
     def needs_unigram_counts(self) -> bool:
-        """Whether the frequencies of word pieces in the data are used."""
+        """Whether the run uses the frequencies of word pieces in the data."""
         return "unigram" in (
             self.masking.masking_strategy,
             self.objective.generator_type,
@@ -231,7 +234,7 @@ class PretrainingConfig:
 
     @property
     def milestones(self) -> frozenset[int]:
-        """The updates whose checkpoints are kept for ever."""
+        """The updates whose checkpoints are never deleted."""
         steps = self.training.num_train_steps
         fractions = self.runtime.checkpoint_milestones
         return frozenset(max(1, round(x * steps)) for x in fractions)
@@ -241,7 +244,7 @@ class PretrainingConfig:
         return os.path.join(directory, f"{name}.tfrecord*")
 
     def _check_generator(self) -> None:
-        """Refuses a generator that does not fit what it shares and replaces."""
+        """Refuses settings of the generator that contradict each other."""
         objective, sharing = self.objective, self.model.generator_sharing
         named = (
             f"objective={objective.objective}, "

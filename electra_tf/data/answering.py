@@ -1,7 +1,7 @@
-"""Answers to rows of text: of Python values, and of files for a command line.
+"""Predictions for rows of text, from Python values or from files.
 
-Memory is flat: a block of rows is read, answered and written at once. Answers
-come in the order of the rows.
+Memory is constant: one block of rows is read, answered and written at a time.
+Answers come in the order of the rows.
 """
 
 import abc
@@ -32,10 +32,10 @@ BLOCK_SIZE = 1024
 Answer = dict[str, Any]
 """A prediction as JSON values."""
 At = Callable[[int], contextlib.AbstractContextManager]
-"""Makes of a row's number the context in which it is read, which may pass over
-a `BadRowError`: the row then has no answer."""
+"""Maps the number of a row to the context manager in which the row is read. It
+may suppress a `BadRowError`: the row then has no answer."""
 Blocks = Iterator[Sequence[tuple[int, Any]]]
-"""Blocks of the numbers of rows and their answers."""
+"""Blocks of pairs of a row's number and its answer."""
 
 
 class Answerer(abc.ABC):
@@ -48,14 +48,14 @@ class Answerer(abc.ABC):
 
     @abc.abstractmethod
     def make_example(self, number: int, inputs: Inputs) -> Any:  # noqa: ANN401 (its own)
-        """Makes what is answered of the inputs of a row.
+        """Makes an example for `answer` from the inputs of a row.
 
         Args:
-          number: of the row in its block, from 0.
-          inputs: of `input_spec`.
+          number: number of the row in its block, from 0.
+          inputs: one value for each name in `input_spec`.
 
         Raises:
-          BadRowError: if they cannot be answered.
+          BadRowError: if the inputs cannot be answered.
         """
 
     @abc.abstractmethod
@@ -66,18 +66,17 @@ class Answerer(abc.ABC):
         """Returns the answer to each item.
 
         Args:
-          items: texts; pairs of texts, where the model is of pairs; lists of
-            words or texts with white space between, where it tags; pairs
+          items: texts; pairs of texts for a model of pairs; lists of words,
+            or texts of words separated by white space, for a tagger; pairs
             of question and context; or mappings from `input_spec.names`.
 
         Raises:
-          UserError: telling the number of an item, from 1, that is of another
-            kind.
+          UserError: if an item is of another kind; names its number, from 1.
         """
         return list(self.stream(items))
 
     def stream(self, items: Iterable[Item]) -> Iterator[Answer]:
-        """Yields the answer to each item, a block in memory at once."""
+        """Yields the answer to each item; one block is in memory at a time."""
         if isinstance(items, str | Mapping) or hasattr(items, "columns"):
             raise UserError(
                 "`items` must be a sequence of what is to be answered. "
@@ -92,11 +91,11 @@ class Answerer(abc.ABC):
     def blocks(
         self, source: InputSource, at: At
     ) -> Iterator[list[tuple[int, Answer]]]:
-        """Yields blocks of the numbers of rows and their answers.
+        """Yields blocks of pairs of a row's number and its answer.
 
         Args:
-          source: of the rows.
-          at: the context in which a row is read.
+          source: the source of the rows.
+          at: makes the context in which a row is read.
         """
         rows = iter(source.rows)
         size = 1 if source.is_live else BLOCK_SIZE
@@ -136,12 +135,12 @@ def run(
 
     Args:
       answer: reads the rows and answers.
-      source: of the rows.
-      output: path of the file to write, which is there when it is complete;
+      source: the source of the rows.
+      output: path of the file to write, which appears once it is complete;
         "" for standard output.
       skip_bad_rows: whether to leave out rows that cannot be read, and count
         them.
-      to_text: makes a line, or several, of a row's number and its answer.
+      to_text: formats a row's number and its answer as one or more lines.
 
     Raises:
       UserError: naming what cannot be read or written.
@@ -165,7 +164,8 @@ def run(
 def opened(output: str) -> Iterator[TextIO]:
     """Opens the output; a file appears when it is complete.
 
-    A reader of standard output that goes away, as `head`, ends the command.
+    If the reader of standard output exits early, as `head` does, the command
+    ends without an error.
     """
     if not output:
         try:

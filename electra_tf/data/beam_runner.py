@@ -1,8 +1,9 @@
 """The runner of a build on Apache Beam, for corpora beyond one machine.
 
-Workers read the corpus and write shards, so that both must lie where all of
-them can: in a store, or on a disk that they share. Every shard is built by the
-functions that a build on one machine uses, and has the same records.
+Workers read the corpus and write shards, so that both must lie where all
+workers have access: in a store, or on a disk that they share. Every shard is
+built by the functions that a build on one machine uses, and has the same
+records.
 """
 
 import itertools
@@ -21,16 +22,16 @@ from electra_tf.util.errors import UserError
 
 
 class BeamRunner:
-    """A runner of Apache Beam.
+    """Runs a build on Apache Beam.
 
     Args:
-      runner: its name: "DirectRunner" for this machine, "DataflowRunner",
-        "FlinkRunner", "SparkRunner" and others.
-      options: of the runner, as "--project=NAME". One without dashes goes on
-        with the one before it after a comma.
+      runner: name of Beam's runner: "DirectRunner" for this machine,
+        "DataflowRunner", "FlinkRunner", "SparkRunner" and others.
+      options: options of that runner, as "--project=NAME". An entry without
+        dashes is joined to the option before it by a comma.
 
     Attributes:
-      options: all of them, as Beam gets them.
+      options: all options, as Beam receives them.
 
     Raises:
       UserError: if Beam is not installed.
@@ -103,7 +104,7 @@ class BeamRunner:
 def _do(shard: Shard, job: Job) -> None:
     """Does a job for a shard on one core of a worker.
 
-    An error is left in a file: Beam's runners change its type and text.
+    An error is written to a file: Beam's runners change its type and text.
     """
     try:
         job.do(shard, num_threads=1)
@@ -114,7 +115,7 @@ def _do(shard: Shard, job: Job) -> None:
 
 
 def _raise_error(shards: Iterable[Shard]) -> None:
-    """Raises the first error that was left."""
+    """Raises the first error that a worker wrote to a file."""
     for shard in shards:
         path = _error_path(shard)
         if storage.exists(path):
@@ -132,13 +133,17 @@ def _split(
     kinds: list[RecordKind],
     num_files: list[int],
 ) -> Iterator[tuple[tuple[int, int], tuple[int, list[bytes]]]]:
-    """Yields (kind, file), and (shard, its records for this file); by number.
+    """Yields the records of a shard for each file, keyed by kind and file.
 
     Args:
       numbered: number of the shard, the shard, and how many records of each
         kind the shards before it have.
-      kinds: of records.
-      num_files: of each kind, n; file i receives every n-th record from i on.
+      kinds: the kinds of records.
+      num_files: number of files of each kind, n; file i receives every n-th
+        record from i on.
+
+    Yields:
+      The numbers of kind and file; the number of the shard, and the records.
     """
     shard_number, shard, starts = numbered
     for number, (kind, start, step) in enumerate(
@@ -154,7 +159,7 @@ def _write_file(
     group: tuple[tuple[int, int], Iterable[tuple[int, list[bytes]]]],
     paths: Mapping[tuple[int, int], str],
 ) -> None:
-    """Writes a file, the shards in order."""
+    """Writes a file from its records in all shards, the shards in order."""
     place, pieces = group
     with tf.io.TFRecordWriter(paths[place]) as writer:
         for _, records in sorted(pieces):

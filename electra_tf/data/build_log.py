@@ -7,7 +7,7 @@ from typing import Any
 from electra_tf.data.formats.text_lines import LEFT_OUT, Statistics
 from electra_tf.util import console, tables
 
-MAX_RATIO = 2  # of the share of records held out to its target, either way
+MAX_RATIO = 2  # between the held-out share of records and its target
 
 _RECORDS = (
     "{records:,} records of {lengths} tokens, {padding_share:.1%} padding\n"
@@ -31,23 +31,23 @@ class ProgressLog:
         self.begin_text(Statistics(), 0, is_search=False)
 
     def records(self, number: int, total: int) -> None:
-        """Tells how many records are in the files of a data set, of how many.
+        """Logs how many records of a data set are written.
 
         Args:
-          number: of records that are written.
-          total: of the data set.
+          number: number of records written so far.
+          total: number of records of the data set.
         """
         self._log(lambda: f"Writing: {number:,} of {total:,} records")
 
     def begin_text(
         self, before: Statistics, total_bytes: int, *, is_search: bool
     ) -> None:
-        """Begins a reading of the text.
+        """Begins a pass over the text.
 
         Args:
-          before: what an earlier build that was stopped read of it.
-          total_bytes: of all text, about; 0 if that is not known.
-          is_search: whether duplicates are looked for, and nothing built yet.
+          before: counts of the text that an earlier, stopped build has read.
+          total_bytes: approximate size of all text; 0 if it is not known.
+          is_search: whether the pass only looks for duplicates.
         """
         self._before = before
         self._total_bytes = total_bytes
@@ -55,10 +55,10 @@ class ProgressLog:
         self._text_start = time.monotonic()
 
     def text(self, num_documents: int, num_bytes: int) -> None:
-        """Tells how much text is read since `begin_text`."""
+        """Logs how much text has been read since `begin_text`."""
         if num_bytes:
             self._log(lambda: self._text(num_documents, num_bytes))
-        else:  # not from the beginning: processes take seconds to start
+        else:  # processes take seconds to start, which do not count
             self._text_start = time.monotonic()
 
     def _text(self, num_documents: int, num_bytes: int) -> str:
@@ -75,10 +75,10 @@ class ProgressLog:
         return text
 
     def total(self, num_bytes: int) -> str:
-        """Returns a line on all text, also that of a build that was stopped.
+        """Returns a line on all text, including what a stopped build read.
 
         Args:
-          num_bytes: of the text.
+          num_bytes: size of all text.
         """
         before = self._before.text_bytes
         rate = console.rate(num_bytes - before, self._start)
@@ -91,10 +91,10 @@ class ProgressLog:
 
 
 def check_held_out(manifest: Mapping[str, Any]) -> None:
-    """Warns where the share of records held out is far from the target.
+    """Warns if the share of records held out is far from the target.
 
     Args:
-      manifest: of the data set.
+      manifest: manifest of the data set.
     """
     target, counts = manifest["held_out_fraction"], manifest["counts"]
     share = counts["held_out_records"] / counts["records"]
@@ -110,7 +110,7 @@ def summary(manifests: Sequence[dict[str, Any]]) -> str:
     """Returns a report on the records of a corpus and on what was left out.
 
     Args:
-      manifests: of its data sets, which agree on what was read.
+      manifests: manifests of its data sets, which share the counts of reading.
     """
     text = "\n".join(map(_records_made, manifests))
     manifest = manifests[-1]

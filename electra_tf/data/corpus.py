@@ -24,17 +24,17 @@ def read_documents(
 
     A line is a "sentence"; a document ends at a blank line or with its file.
     A file in an archive, an object of JSON lines and an example of a data set
-    are one document each, whatever blank lines they have. A line of more than
-    `MAX_LINE_BYTES` is cut, at white space if there is any, and a document of
-    more than `max_characters` between lines: the pieces count as documents, so
-    that a text without borders can still be split.
+    are one document each, even if they have blank lines. A line of more than
+    `MAX_LINE_BYTES` is cut, at white space if there is any. A document of more
+    than `max_characters` is cut between lines: the pieces count as documents,
+    so that a text without document boundaries can still be split.
 
     Args:
-      sources: what to read, in this order.
+      sources: the sources, in the order in which to read them.
       config: how to read them; where `blanks_separate_docs` is not set, blank
         lines are left out.
       statistics: counts what is read.
-      max_characters: of a document.
+      max_characters: maximum length of a document.
       must_have_text: whether sources without a document are an error.
 
     Yields:
@@ -64,10 +64,10 @@ def check_text(statistics: Statistics) -> None:
     """Checks that documents were read.
 
     Args:
-      statistics: of what was read.
+      statistics: the counts of what was read.
 
     Raises:
-      UserError: if there were none, saying what there was.
+      UserError: if there were none, with these counts.
     """
     if statistics.documents:
         return
@@ -105,7 +105,7 @@ def _group(
     max_characters: int,
     statistics: Statistics,
 ) -> Iterator[list[str]]:
-    """Joins lines to documents."""
+    """Joins lines into documents."""
     document: list[str] = []
     size = 0
     for line in lines:

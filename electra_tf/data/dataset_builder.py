@@ -1,15 +1,15 @@
 """Builds the data sets of a corpus: TFRecord files and a manifest.
 
-Where a training has phases of several lengths there is a data set of each, all
-made from one pass over the text, with the same documents held out.
+If training has phases of several lengths, there is a data set for each length,
+all made in one pass over the text, with the same documents held out.
 
-The records depend on the text, the vocabulary, the settings and `data_seed`
-alone, not on the number of processes or threads, nor on how documents lie in
-files. Memory does not grow with the corpus.
+The records depend only on the text, the vocabulary, the settings and
+`data_seed`, not on the number of processes or threads, nor on how documents are
+distributed over files. Memory does not grow with the corpus.
 
-Building maps shards, then merges: each shard of the corpus is built, see
-`shards`; then their records are distributed over the files of the data sets,
-see `merge`. A runner does both steps, see `runners`.
+A build first maps, then merges: each shard of the corpus is built, see
+`shards`; then the records are distributed over the files of the data sets, see
+`merge`. A runner does both steps, see `runners`.
 """
 
 import contextlib
@@ -58,25 +58,24 @@ def build(
     """Builds the data sets of a corpus.
 
     An older data set stays as it is until the new one is complete. A build
-    that was stopped, or failed, goes on where it was.
+    that was stopped or failed is resumed.
 
     Args:
       config: the corpus and how to pack it.
-      vocabulary: of its tokens.
-      output_dir: where the files go; those of shorter rows go beside it, see
-        `CorpusConfig.directory_of`.
-      overwrite: whether to replace a data set that lies there.
-      runner: of the steps that read all of the corpus.
+      vocabulary: vocabulary of its tokens.
+      output_dir: directory of the data set with the longest rows; the others
+        go beside it, see `CorpusConfig.directory_of`.
+      overwrite: whether to replace an existing data set.
+      runner: runs the steps that read all of the corpus.
       log: receives lines on the progress and the result.
 
     Returns:
       The manifest of the data set with the longest rows.
 
     Raises:
-      UserError: if a data set lies there already, if the corpus cannot be
-        read or gives no record for training, or if the files cannot be
-        written.
-      DirectoryInUseError: if another build writes there.
+      UserError: if there is a data set already, if the corpus cannot be read
+        or gives no record for training, or if the files cannot be written.
+      DirectoryInUseError: if another build is writing there.
     """
     outputs = [config.directory_of(c, output_dir) for c in config.data_sets]
     log(f"Building records in {', '.join(outputs)}")
@@ -86,7 +85,7 @@ def build(
     with contextlib.ExitStack() as stack:
         for output in outputs:
             files.ensure_writable(output)
-            if not storage.is_remote(output):  # stores know no locks
+            if not storage.is_remote(output):  # stores have no locks
                 lock = DirectoryLock(output, LOCK, "give another --output_dir")
                 stack.enter_context(lock)
         _check_free(outputs, overwrite)  # one may have been built meanwhile
@@ -96,7 +95,7 @@ def build(
                 shards, config, vocabulary, output_dir, runner, progress
             )
         except BrokenPipeError:
-            raise  # of what listens to `log`, not of the data set
+            raise  # it comes from `log`, not from the data set
         except (OSError, *STORAGE_ERRORS) as error:
             raise UserError(
                 f"The data set could not be written to {output_dir}: {error}. "
@@ -121,7 +120,7 @@ def _build_and_merge(
     runner: Runner,
     progress: build_log.ProgressLog,
 ) -> list[dict[str, Any]]:
-    """Builds the shards that are missing, and merges all of them."""
+    """Builds the shards that are missing, then merges all shards."""
     planned = shards
     if config.drop_duplicates:
         _map(Job("hash", config, vocabulary), planned, runner, progress)
@@ -155,7 +154,7 @@ def _map(
     runner: Runner,
     progress: build_log.ProgressLog,
 ) -> None:
-    """Maps a job over the shards for which no earlier build did it."""
+    """Maps a job over the shards for which an earlier build did not do it."""
     missing, before = [], corpus.Statistics()
     for shard in shards:
         if statistics := _done_before(job, shard):
@@ -168,7 +167,7 @@ def _map(
 
 
 def _done_before(job: Job, shard: Shard) -> corpus.Statistics | None:
-    """Returns the statistics of a job that an earlier build did, or None."""
+    """Returns the statistics of a job that an earlier build did, else None."""
     if job.step == "build":
         if shard.is_done:
             return Summary.read(shard.summary_path).statistics
@@ -189,7 +188,7 @@ def _remove_strangers(shards: Iterable[Shard], output_dir: str) -> None:
 
 
 def _remove_incomplete(output_dir: str) -> None:
-    """Removes what a later build cannot use."""
+    """Removes the unfinished files that a later build cannot use."""
     for path in find_unfinished(output_dir):
         if not (path.endswith(HASHES) or Shard((), path).is_done):
             storage.remove(path)

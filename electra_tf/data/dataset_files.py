@@ -1,8 +1,8 @@
 """The files of a data set: names, manifest, unigram counts, record files.
 
 The file `unigram_counts.txt` beside the manifest has the number of occurrences
-of each token in the training records, one a line, in the order of the
-vocabulary, special tokens not counted. It is the same whatever the number of
+of each token in the training records, one per line, in the order of the
+vocabulary; special tokens are not counted. It does not depend on the number of
 threads or files.
 """
 
@@ -23,10 +23,10 @@ FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
 UNIGRAM_COUNTS = "unigram_counts.txt"
 SHARDS_DIRECTORY = ".parts"
-"""Directory of the shards that are merged into a data set, in its own."""
+"""Directory of a data set's shards, inside the data set's directory."""
 PREFIXES = {TRAIN: "pretrain_data", HELD_OUT: "held_out_data"}
 REBUILD = "`python -m electra_tf.build_pretraining_dataset --overwrite`"
-"""The command that replaces a data set which does not fit."""
+"""The command that replaces a data set that does not fit."""
 
 _MUST_FIT = (
     "tokenizer",
@@ -39,7 +39,7 @@ _MUST_FIT = (
     "do_lower_case",
     "strip_accents",
 )
-_MADE_BEFORE = {  # the manifests that say nothing of them
+_MADE_BEFORE = {  # in manifests that lack these settings
     "tokenizer": "wordpiece",
     "pad_vocab_to_multiple": 1,
     "length_buckets": [],
@@ -69,7 +69,7 @@ def find_data_set(directory: str) -> list[str]:
 
 
 def settings(config: CorpusConfig, vocabulary: Vocabulary) -> dict[str, Any]:
-    """Returns the settings of a data set, as its manifest has them."""
+    """Returns the settings of a data set for its manifest."""
     return {
         "format_version": FORMAT_VERSION,
         "vocab_sha256": vocabulary.sha256,
@@ -92,8 +92,8 @@ def read_manifest(
     """Reads the manifest of a data set and checks its settings.
 
     Args:
-      directory: of the data set.
-      config: of one data set, whose lengths, packing and letter case must be
+      directory: directory of the data set.
+      config: of one data set; its lengths, packing and letter case must be
         those of the manifest.
       vocabulary: likewise.
 
@@ -140,15 +140,17 @@ def _check_bare(directory: str, config: CorpusConfig) -> None:
 
 
 def check_choices(directories: Iterable[str], config: CorpusConfig) -> None:
-    """Compares how records were made of text with what a run asks for.
+    """Checks that records were made with the settings that a run asks for.
 
-    Records of the run's own corpus must be made as it says. Those of another
-    text, or of a run that names none, only as far as it asks for something
-    other than the default: the text may have been built with other flags.
+    If the data set is of the run's own corpus, all settings must be equal. If
+    it is of another corpus, or the run names none, only settings that the run
+    changes from their defaults must be: it may have been built with other
+    flags.
 
     Args:
-      directories: of the data sets; those without a manifest are passed over.
-      config: of the run.
+      directories: directories of the data sets; those without a manifest are
+        skipped.
+      config: configuration of the run.
 
     Raises:
       UserError: naming the settings that differ.
@@ -190,14 +192,14 @@ def read_unigram_counts(
     """Reads the counts of tokens in data sets.
 
     Args:
-      directories: of the data sets.
-      vocabulary: of their records.
+      directories: directories of the data sets.
+      vocabulary: vocabulary of their records.
 
     Returns:
       The sum of the counts of each token, in the order of the vocabulary.
 
     Raises:
-      UserError: if a data set has no counts, or others than its own.
+      UserError: if a data set has no counts, or counts that do not match it.
     """
     each = [
         _read_unigram_counts(directory, vocabulary)
@@ -232,19 +234,19 @@ def _read_unigram_counts(directory: str, vocabulary: Vocabulary) -> list[int]:
 class RecordWriter(contextlib.ExitStack):
     """Writes records of one kind to several files in turn.
 
-    Until `publish` the files have names that no glob for records matches. They
-    are open inside of `with`, and until `close`, where errors of writing show
-    at the latest.
+    Until `publish`, the files have names that no glob for records matches. They
+    stay open until the end of `with` or until `close`, which raises pending
+    write errors.
 
     Args:
       directory: where the files go.
-      kind: of the records.
+      kind: kind of the records.
       num_files: number of files; fewer if there are fewer records.
 
     Attributes:
-      num_files: number of files at most.
-      num_records: written so far; to be set before `publish` where the files
-        were written otherwise, at `unfinished_path`.
+      num_files: maximum number of files.
+      num_records: number of records written so far; set it before `publish` if
+        the files at `unfinished_path` were written by other means.
     """
 
     def __init__(
@@ -270,7 +272,7 @@ class RecordWriter(contextlib.ExitStack):
         self.num_records += 1
 
     def publish(self) -> list[dict[str, Any]]:
-        """Gives the files their names; returns their entries in a manifest."""
+        """Gives the files their final names; returns their manifest entries."""
         num_files = min(self.num_files, self.num_records)
         kind = self._kind
         lengths = {"max_seq_length": kind.length} if kind.is_short else {}

@@ -1,12 +1,12 @@
 """Duplicates: documents that a corpus holds more than once.
 
-Two documents are the same if their texts are, whatever white space lies
-between their words, and whatever case their letters have if the tokenizer does
-not see it. The first one in the order of the corpus stays.
+Two documents are equal if their words are equal, ignoring white space, and
+ignoring letter case if the tokenizer ignores it. The first one in the order of
+the corpus stays.
 
 The hashes of the documents of each shard are written first. Then they are
-compared, a range of hashes after the other: what is in memory at one time are
-`BUCKET_DOCUMENTS` hashes, and a bit for each document. This module imports no
+compared, one range of hashes at a time: about `BUCKET_DOCUMENTS` hashes are in
+memory at once, and one bit for each document. This module does not import
 TensorFlow.
 """
 
@@ -22,7 +22,7 @@ from electra_tf.util import files, storage
 
 BUCKET_DOCUMENTS = 2**22  # 100 MB
 
-_NUM_RANGES = 256  # of hashes, by their first byte
+_NUM_RANGES = 256  # ranges of hashes, by their first byte
 # Both halves of a hash, and the number of its document in its shard.
 _ENTRY = np.dtype([("first", "<u8"), ("second", "<u8"), ("number", "<u4")])
 _STARTS = np.dtype("<u8")
@@ -30,11 +30,11 @@ _HEADER_BYTES = (_NUM_RANGES + 1) * _STARTS.itemsize
 
 
 def document_hash(lines: Iterable[str], *, do_lower_case: bool) -> bytes:
-    """Returns a hash of 16 bytes, the same for the same text.
+    """Returns a 16-byte hash, which is equal for equal documents.
 
     Args:
-      lines: of the document.
-      do_lower_case: whether the case of letters makes no difference.
+      lines: lines of the document.
+      do_lower_case: whether to ignore letter case.
     """
     text = " ".join(word for line in lines for word in line.split())
     text = unicodedata.normalize("NFC", text)
@@ -47,8 +47,8 @@ def write_hashes(path: str, hashes: Iterable[bytes]) -> None:
     """Writes the hashes of the documents of a shard.
 
     Args:
-      path: of the file.
-      hashes: of the documents, in order.
+      path: path of the file.
+      hashes: hashes of the documents, in order.
     """
     halves = np.frombuffer(b"".join(hashes), ">u8").reshape(-1, 2)
     entries = np.empty(len(halves), _ENTRY)
@@ -71,10 +71,10 @@ def find(paths: Sequence[str]) -> list[bytes]:
     """Finds the documents that are equal to an earlier one.
 
     Args:
-      paths: of the hashes of the shards, in the order of the corpus.
+      paths: paths of the shards' hashes, in the order of the corpus.
 
     Returns:
-      For each shard one bit for each of its documents, see `leave_out`.
+      For each shard, one bit for each of its documents, see `leave_out`.
     """
     counts = np.array([count(path) for path in paths])
     sizes = -(-counts // 8)
@@ -93,7 +93,11 @@ def find(paths: Sequence[str]) -> list[bytes]:
 
 
 def _read_hashes(path: str, first: int, last: int) -> np.ndarray:
-    """Reads the hashes from one range up to another, `_ENTRY` [n]."""
+    """Reads the hashes of the ranges from `first` to before `last`.
+
+    Returns:
+      `_ENTRY` [n].
+    """
     with storage.open_binary(path) as file:
         starts = np.frombuffer(file.read(_HEADER_BYTES), _STARTS)
         start, end = int(starts[first]), int(starts[last])
@@ -105,13 +109,13 @@ def _read_hashes(path: str, first: int, last: int) -> np.ndarray:
 def leave_out(
     documents: Iterable[list[str]], dropped: bytes, statistics: Statistics
 ) -> Iterator[list[str]]:
-    """Yields the documents of a shard that are no duplicates.
+    """Yields the documents of a shard that are not duplicates.
 
     Args:
-      documents: the lines of each.
-      dropped: a bit for each document, the lowest of a byte first; those
-        without one stay.
-      statistics: counts what is left out.
+      documents: the lines of each document.
+      dropped: one bit for each document, lowest bit of a byte first; documents
+        beyond its end are kept.
+      statistics: counts the documents and bytes left out.
     """
     for number, lines in enumerate(documents):
         byte = dropped[number >> 3] if number >> 3 < len(dropped) else 0
@@ -125,13 +129,13 @@ def leave_out(
 
 
 def _later(each: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Returns shards and numbers of all duplicates but the first ones.
+    """Returns all documents that are equal to an earlier one.
 
     Args:
       each: the hashes of each shard, `_ENTRY` [n].
 
     Returns:
-      int [n] and uint32 [n], by shard.
+      int [n], their shards, ascending; uint32 [n], their numbers therein.
     """
     entries = np.concatenate(each)
     shards = np.repeat(np.arange(len(each)), list(map(len, each)))

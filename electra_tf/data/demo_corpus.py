@@ -49,9 +49,9 @@ def documents() -> Iterator[list[str]]:
     """Reads the documentation of the standard library and of `PACKAGES`.
 
     Yields:
-      The paragraphs of one module, the modules in the order of their names. A
-      paragraph that an earlier module has is left out, and so are modules with
-      fewer than `MIN_DOCUMENT_CHARACTERS`.
+      The paragraphs of one module; the modules are in the order of their
+      names. A paragraph that occurred before is left out, and so are modules
+      with fewer than `MIN_DOCUMENT_CHARACTERS`.
     """
     seen = set()
     for path in _sources():

@@ -1,6 +1,6 @@
 """From the lines of a document to examples, and from examples to rows.
 
-`carry` is what data sets are built with; `ExampleBuilder` has the original's
+`carry` builds data sets by default; `ExampleBuilder` follows the original's
 rules, for --packing=original; `fill_rows` lets examples share rows, for
 --packing=packed.
 """
@@ -13,7 +13,7 @@ from typing import NamedTuple
 MIN_LENGTH = 5
 SHORT_SHARE = 0.05
 ONE_SEGMENT_SHARE = 0.1
-MAX_EXAMPLES = 127  # in a row: so many numbers take one byte in a record
+MAX_EXAMPLES = 127  # in a row: larger numbers take two bytes in a record
 _NO_LIMIT = 100_000  # the original's "long enough for one segment"
 
 
@@ -21,9 +21,9 @@ class ExampleSpan(NamedTuple):
     """An example as positions in the tokens of a document.
 
     Attributes:
-      start: of the first segment.
-      split: where it ends and the second begins.
-      end: of the second segment, which is empty where it equals `split`.
+      start: start of the first segment.
+      split: where the first segment ends and the second begins.
+      end: end of the second segment, which is empty if `end` equals `split`.
     """
 
     start: int
@@ -39,17 +39,17 @@ class ExampleSpan(NamedTuple):
 def carry(
     line_lengths: Sequence[int], max_seq_length: int, rng: random.Random
 ) -> list[ExampleSpan]:
-    """Cuts a document into examples; what does not fit starts the next.
+    """Cuts a document into examples; text that does not fit starts the next.
 
-    An example aims at `max_seq_length` tokens with [CLS] and [SEP], 5 % of the
-    examples at a random length. Its first segment holds whole lines up to
-    about one half, in 10 % of the examples everything.
+    The target length of an example is `max_seq_length` tokens with [CLS] and
+    [SEP], or a random length for 5 % of the examples. Its first segment holds
+    whole lines up to about one half, or everything in 10 % of the examples.
 
-    Differs: the original drops what does not fit, up to a third of the text.
+    Differs: the original drops text that does not fit, up to a third of it.
     It lets a short line that follows a long one return to the first segment,
     out of order; a single line that fills an example leaves no second segment;
     a short target does not shorten an example whose last line is long. Here
-    the text stays in order, such a line is cut, and a target is kept to.
+    the text stays in order, such a line is cut, and no target is exceeded.
 
     Args:
       line_lengths: tokens of each line.
@@ -78,7 +78,7 @@ def carry(
 
 
 def _draw_target(max_seq_length: int, rng: random.Random) -> int:
-    """Draws the length that an example aims at, in tokens."""
+    """Draws the target length of an example, in tokens."""
     if rng.random() < SHORT_SHARE:
         return rng.randint(MIN_LENGTH, max_seq_length)
     return max_seq_length
@@ -87,14 +87,14 @@ def _draw_target(max_seq_length: int, rng: random.Random) -> int:
 def _cut(
     ends: list[int], line: int, start: int, target: int, rng: random.Random
 ) -> ExampleSpan:
-    """Cuts one example that begins at `start`, inside a line."""
+    """Cuts one example that begins at `start`, in the given line."""
     total = ends[-1]
     if rng.random() < ONE_SEGMENT_SHARE:
         end = min(total, start + target - 2)
         return ExampleSpan(start, end, end)
     first_target = start + (target - 3) // 2
     room = start + target - 3
-    split = ends[line]  # a first line joins whatever its length
+    split = ends[line]  # the first line joins, whatever its length
     for end in itertools.islice(ends, line + 1, None):
         joins = end < first_target or (
             split < first_target and rng.random() < 0.5
@@ -122,11 +122,11 @@ class Example(NamedTuple):
 class ExampleBuilder:
     """Packs the lines of documents into examples of two segments.
 
-    An example is made when it has enough tokens. It aims at
-    `max_seq_length` tokens with [CLS] and [SEP], 5 % of the examples at a
-    random length. Its first segment holds whole lines up to about one half,
-    in 10 % of the examples everything. What does not fit is dropped, up to a
-    third of the text.
+    An example is made once there are enough tokens. Its target length is
+    `max_seq_length` tokens with [CLS] and [SEP], or a random length for 5 % of
+    the examples. Its first segment holds whole lines up to about one half, or
+    everything in 10 % of the examples. Text that does not fit is dropped, up
+    to a third of it.
 
     Args:
       max_seq_length: tokens of an example, at least 5.
@@ -160,12 +160,12 @@ class ExampleBuilder:
         if ids:
             self._lines.append(ids)
             self._num_tokens += len(ids)
-        if self._num_tokens >= self._target:  # [CLS] and [SEP] are forgotten
+        if self._num_tokens >= self._target:  # without [CLS] and [SEP]
             return [self._create_example()]
         return []
 
     def end_document(self) -> list[Example]:
-        """Returns what is left of the document as its last example, if any."""
+        """Returns the rest of the document as its last example, if any."""
         return [self._create_example()] if self._num_tokens else []
 
     def _create_example(self) -> Example:
@@ -177,7 +177,7 @@ class ExampleBuilder:
         first: list[int] = []
         second: list[int] = []
         for line in self._lines:
-            # One that reaches the target may join once, in half of the cases.
+            # A line that reaches the target joins with probability 1/2.
             joins = (
                 not first
                 or len(first) + len(line) < first_target
@@ -199,16 +199,16 @@ class ExampleBuilder:
 def fill_rows(sizes: Sequence[int], max_seq_length: int) -> list[list[int]]:
     """Distributes examples over rows.
 
-    The largest come first, and each goes to the row that it fills best, or
-    where no row has room for it to a new one ("best fit decreasing").
+    The largest examples come first, and each goes to the row that it fills
+    best, or to a new row if none has room ("best fit decreasing").
 
     Args:
-      sizes: tokens of each example with the special ones, at most
+      sizes: tokens of each example, special tokens included, at most
         `max_seq_length`.
       max_seq_length: tokens in a row.
 
     Returns:
-      The numbers of the examples in each row, in order; and the rows in the
+      The numbers of the examples in each row, ascending; the rows are in the
       order of their first examples.
 
     Example:
@@ -217,7 +217,7 @@ def fill_rows(sizes: Sequence[int], max_seq_length: int) -> list[list[int]]:
     """
     rows: list[list[int]] = []
     rows_with: list[list[list[int]]] = [[] for _ in range(max_seq_length + 1)]
-    rooms = 0  # bit n is set where a row has room for n tokens more
+    rooms = 0  # bit n is set if some row has room for exactly n more tokens
     for example in sorted(range(len(sizes)), key=lambda i: -sizes[i]):
         size = sizes[example]
         if enough := rooms >> size:

@@ -8,12 +8,12 @@ from electra_tf.data.record_format import HELD_OUT, TRAIN
 
 
 class Document(NamedTuple):
-    """A document on its way to a split.
+    """A document and its split.
 
     Attributes:
       lines: its text.
-      key: 128 bits made from its text and `data_seed`, the source of its
-        random choices; the documents with the smallest keys are held out.
+      key: 128-bit hash of its text and `data_seed`, which seeds its random
+        choices; the documents with the smallest keys are held out.
       split: "train" or "held_out".
     """
 
@@ -23,11 +23,11 @@ class Document(NamedTuple):
 
 
 class Splitter:
-    """Assigns documents to the splits, equal ones to the same.
+    """Assigns documents to the splits; equal documents go to the same split.
 
-    If there are two different documents at least one is held out. So the one
-    with the smallest key is undecided until it is known that another one is, in
-    this shard of a corpus or in another; `decide` has the last word.
+    If there are two different documents, at least one is held out. So the
+    document with the smallest key stays undecided until another one is held
+    out, in this shard of a corpus or in another; `decide` assigns the rest.
 
     Args:
       held_out_fraction: share of the documents to hold out; 0 for none.
@@ -35,7 +35,7 @@ class Splitter:
 
     Attributes:
       undecided: copies of one document.
-      splits: those that documents were assigned to.
+      splits: the splits that documents were assigned to.
     """
 
     def __init__(self, held_out_fraction: float, seed: int) -> None:
@@ -45,10 +45,10 @@ class Splitter:
         self._seed = seed
 
     def assign(self, documents: Iterable[list[str]]) -> Iterator[Document]:
-        """Yields documents, in order but for those that were undecided.
+        """Yields documents, in order except for those that were undecided.
 
         Args:
-          documents: the lines of each.
+          documents: the lines of each document.
         """
         for lines in documents:
             for document in self._release(lines):
@@ -56,7 +56,7 @@ class Splitter:
                 yield document
 
     def _release(self, lines: list[str]) -> list[Document]:
-        """Returns the documents whose split is known with one more document."""
+        """Adds a document; returns the documents whose split is now decided."""
         document = Document(lines, document_key(lines, self._seed), TRAIN)
         if document.key < self._threshold:
             released, self.undecided = self.undecided, []
@@ -79,12 +79,12 @@ def decide(undecided: Iterable[Document], splits: set[str]) -> list[Document]:
     """Assigns the undecided documents when all others are assigned.
 
     Args:
-      undecided: of all shards of a corpus.
-      splits: those that have documents.
+      undecided: the undecided documents of all shards of a corpus.
+      splits: the splits that have documents.
 
     Returns:
-      The documents, by key; those with the smallest are held out if none is
-      yet and there are others to train on.
+      The documents, sorted by key; those with the smallest key are held out if
+      no other document is and there are others to train on.
     """
     documents = sorted(undecided, key=lambda document: document.key)
     if not documents or HELD_OUT in splits:

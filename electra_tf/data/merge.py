@@ -1,7 +1,7 @@
-"""Merging the shards of a corpus into its data sets, the end of a build.
+"""Merging the shards of a corpus into its data sets, the last step of a build.
 
-The records of the shards are distributed over the files of the data sets, and
-these get their names when all of them are complete.
+The records of the shards are distributed over the files of the data sets, which
+get their final names when all of them are complete.
 """
 
 import contextlib
@@ -42,13 +42,13 @@ def merge(
     """Merges shards into the data sets of their corpus.
 
     Args:
-      shards: of the corpus, in order, all of them done.
-      config: of the corpus.
-      vocabulary: of its tokens.
-      output_dir: of the data set with the longest rows.
+      shards: all shards of the corpus in order, already built.
+      config: configuration of the corpus.
+      vocabulary: vocabulary of its tokens.
+      output_dir: directory of the data set with the longest rows.
       runner: distributes the records.
-      report: called now and then with the number of records that are written
-        to the files of a data set, and that it will have.
+      report: called now and then with the number of records written to the
+        files of a data set, and their total number.
 
     Returns:
       The manifest of each data set, shortest rows first.
@@ -70,7 +70,7 @@ def merge(
             for number, data_set in enumerate(config.data_sets)
         ]
     except UserError:
-        remove_shards(output_dir)  # this text gives nothing
+        remove_shards(output_dir)  # this text gives no records
         raise
     outputs = [config.directory_of(c, output_dir) for c in config.data_sets]
     num_bytes = total.statistics.text_bytes
@@ -89,7 +89,7 @@ def merge(
 def _add(
     shard: Shard, total: Summary, num_records: dict[RecordKind, list[int]]
 ) -> None:
-    """Adds the counts of a shard."""
+    """Adds the counts of a shard to the totals."""
     summary = Summary.read(shard.summary_path)
     total.add(summary)
     for kind, numbers in num_records.items():
@@ -112,7 +112,7 @@ def _manifest(
 def _counts(
     read: corpus.Statistics, packed: Mapping[str, int], config: CorpusConfig
 ) -> dict[str, Any]:
-    """Returns the counts of a manifest, of text with a record to train on."""
+    """Returns the counts of a manifest; refuses a corpus without records."""
     corpus.check_text(read)
     if packed["records"] <= packed["held_out_records"]:
         raise UserError(
@@ -164,7 +164,7 @@ def _publish(
     total: Summary,
     writers: list[list[RecordWriter]],
 ) -> None:
-    """Replaces older data sets by the complete new ones, in `outputs`."""
+    """Replaces older data sets in `outputs` by the new ones."""
     receipts.forget(outputs)
     _remove_data_sets(outputs)
     try:

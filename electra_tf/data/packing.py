@@ -1,4 +1,4 @@
-"""From documents to the records of a shard: tokenize, cut, pack, serialize."""
+"""Turns documents into records of a shard: tokenize, cut, pack, serialize."""
 
 import collections
 import functools
@@ -35,7 +35,7 @@ from electra_tf.model.tokenization import Vocabulary
 
 BATCH_CHARACTERS = 2**20  # text that is tokenized at once
 MAX_THREADS = 8
-ROWS_AT_ONCE = 1024  # records that are packed and encoded together
+ROWS_AT_ONCE = 1024  # rows that are packed and encoded together
 
 Writers = Mapping[RecordKind, tf.io.TFRecordWriter]
 
@@ -45,7 +45,7 @@ class Tokenized(NamedTuple):
 
     Attributes:
       document: the document.
-      ids: int32 [pieces], of all its lines.
+      ids: int32 [pieces], the ids of all its lines.
       line_lengths: pieces of each line.
     """
 
@@ -67,12 +67,13 @@ def pack(
     """Tokenizes documents once and packs them for each data set.
 
     Args:
-      documents: with their splits.
+      documents: documents with their splits.
       config: how to pack them.
-      vocabulary: of the tokens.
-      writers: of the records of each kind.
+      vocabulary: vocabulary of the tokens.
+      writers: the writer of each kind of records.
       summary: counts documents, tokens and records.
-      num_threads: that tokenize; 0 for one a core, up to `MAX_THREADS`.
+      num_threads: number of threads that tokenize; 0 for one per core, up to
+        `MAX_THREADS`.
       report: called after each document.
     """
     packers = [
@@ -95,8 +96,8 @@ class _Buffer:
     """Examples that are not written yet, with their tokens.
 
     Attributes:
-      spans: of the examples, in all buffered tokens.
-      num_tokens: of the examples, with the special ones.
+      spans: the examples, as spans of all buffered tokens.
+      num_tokens: tokens of the examples, special tokens included.
     """
 
     def __init__(self) -> None:
@@ -125,10 +126,10 @@ class Packer:
     """Packs documents into records and counts tokens, examples and records.
 
     Args:
-      config: of one data set.
-      vocabulary: of the tokens.
-      writers: of the records of each kind.
-      packed: counts what is packed.
+      config: configuration of one data set.
+      vocabulary: vocabulary of the tokens.
+      writers: the writer of each kind of records.
+      packed: counts tokens, examples and records.
     """
 
     def __init__(
@@ -157,7 +158,7 @@ class Packer:
         }
 
     def add(self, tokenized: Tokenized) -> None:
-        """Packs a document; records are written some hundreds at a time."""
+        """Packs a document; about `ROWS_AT_ONCE` rows are written at a time."""
         document, ids, line_lengths = tokenized
         split = document.split
         if split in self._original_builders:
@@ -229,7 +230,7 @@ def _tokenize(
     vocabulary: Vocabulary,
     num_threads: int,
 ) -> Iterator[Tokenized]:
-    """Tokenizes documents, many at once."""
+    """Tokenizes documents in batches, in several threads."""
     tokenize = _tokenizer(
         vocabulary, config.do_lower_case, config.strip_accents
     )
@@ -253,7 +254,7 @@ def _tokenize(
         pending: collections.deque = collections.deque()
         for batch in _batch(documents):
             pending.append(pool.submit(tokenize_batch, batch))
-            if len(pending) > num_threads:  # no more text in memory
+            if len(pending) > num_threads:  # bounds the text in memory
                 yield from pending.popleft().result()
         while pending:
             yield from pending.popleft().result()
@@ -279,7 +280,7 @@ def _tokenizer(
 
 
 def _batch(documents: Iterable[Document]) -> Iterator[list[Document]]:
-    """Joins documents to batches of about `BATCH_CHARACTERS`."""
+    """Joins documents into batches of about `BATCH_CHARACTERS`."""
     batch: list[Document] = []
     size = 0
     for document in documents:

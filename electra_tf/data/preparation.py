@@ -1,7 +1,7 @@
 """The vocabulary and records of a run: opened, or built if they are missing.
 
-Only one process may prepare a data directory: under several workers the chief
-does, and the others after it.
+Only one process at a time may prepare a data directory: of several workers the
+chief goes first, and the others follow.
 """
 
 import dataclasses
@@ -25,7 +25,7 @@ class Prepared(NamedTuple):
     """The vocabulary and the records of a run.
 
     Attributes:
-      vocabulary: with its counts if the run needs them.
+      vocabulary: with unigram counts if the run needs them.
       train: the records of each data set, by their `max_seq_length`.
       held_out: records of the longest `max_seq_length`, or None.
     """
@@ -38,16 +38,16 @@ class Prepared(NamedTuple):
 def prepare(config: PretrainingConfig, *, log: Log = console.say) -> Prepared:
     """Opens the vocabulary and the records of a run, building what is missing.
 
-    Records are built from `--corpus` only where `--pretrain_tfrecords` is not
-    given and none lie in the data directory; so is the vocabulary.
+    Records, and the vocabulary if it is missing, are built from `--corpus` only
+    if `--pretrain_tfrecords` is not given and the data directory has none.
 
     Args:
-      config: of the run.
-      log: receives lines on what is done.
+      config: configuration of the run.
+      log: receives lines on the progress.
 
     Raises:
       UserError: if something is missing and there is no corpus to build it
-        from, or if what is there does not fit.
+        from, or if existing files do not fit the configuration.
     """
     vocabulary = _ensure_records(config, log)
     train = {}
@@ -99,7 +99,7 @@ def _ensure_records(config: PretrainingConfig, log: Log) -> Vocabulary:
 
 
 def _has_records(config: PretrainingConfig) -> bool:
-    """Returns whether the data sets are there: all of them or none."""
+    """Returns whether the data sets exist; refuses a part of them."""
     globs = {
         data_set.max_seq_length: config.pretrain_tfrecords_of(data_set)
         for data_set in config.corpus.data_sets

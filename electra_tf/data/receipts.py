@@ -1,9 +1,9 @@
 """Receipts of verified record files, so that a restart need not read them.
 
-They lie beside the files, in `RECEIPTS`. A receipt is of one file as it was
+They lie beside the files, in `RECEIPTS`. A receipt holds for one file as it was
 when it was verified: a copy, or a file that was written or replaced since, is
-verified again. Bits that rot on the disk change no receipt; whoever reads the
-records finds them by their checksums.
+verified again. Bit rot on the disk does not invalidate a receipt; the checksums
+of the records reveal it when they are read.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ class Receipt(NamedTuple):
     """Receipt of a file whose records were all read.
 
     Attributes:
-      identity: of the file before it was read, see `storage.identity`.
+      identity: the file's before it was read, see `storage.identity`.
       contents: what was found.
     """
 
@@ -36,7 +36,7 @@ class Receipt(NamedTuple):
 def read(directory: str) -> dict[str, Receipt]:
     """Returns the receipts in a directory, by the path of the file.
 
-    There are none where their file is missing, damaged or of another version.
+    The result is empty if `RECEIPTS` is missing, damaged or of another version.
     """
     try:
         stored = files.read_object(os.path.join(directory, RECEIPTS))
@@ -54,18 +54,19 @@ def read(directory: str) -> dict[str, Receipt]:
 def add(directory: str, receipts: Mapping[str, Receipt]) -> None:
     """Adds the receipts of files to those in their directory.
 
-    They are not kept where that cannot be written to. Of two runs that add
-    theirs at the same time, one may lose them: its files are verified again.
+    If the directory is not writable, they are not kept. If two runs add
+    receipts at the same time, one of them may lose its own: its files are
+    verified again.
 
     Args:
-      directory: of the files.
-      receipts: by the path of the file.
+      directory: directory of the files.
+      receipts: receipts by the path of the file.
     """
     with contextlib.suppress(OSError):
         entries = {
             os.path.basename(path): receipt
             for path, receipt in sorted((read(directory) | receipts).items())
-            # Some stores tell no time.
+            # Some stores report no modification time.
             if all(receipt.identity) and storage.exists(path)
         }
         path = os.path.join(directory, RECEIPTS)

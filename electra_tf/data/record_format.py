@@ -28,9 +28,9 @@ class RecordKind(NamedTuple):
     """A kind of records, which are written to the same files.
 
     Attributes:
-      max_seq_length: of their data set.
+      max_seq_length: that of their data set.
       split: "train" or "held_out".
-      length: numbers in each feature; only training records may have less
+      length: numbers in each feature; only training records may have fewer
         than `max_seq_length`.
     """
 
@@ -40,12 +40,12 @@ class RecordKind(NamedTuple):
 
     @property
     def is_short(self) -> bool:
-        """Whether the records have less than `max_seq_length` numbers."""
+        """Whether the records have fewer than `max_seq_length` numbers."""
         return self.length < self.max_seq_length
 
     @property
     def counter(self) -> str:
-        """The name of their number in the counts of a packer."""
+        """The key of their number in the counts of a packer."""
         return "-".join(("records", *map(str, self)))
 
 
@@ -67,8 +67,8 @@ class Rows(NamedTuple):
 
     Attributes:
       input_ids: int64 [rows, L]; 0 past the end.
-      input_mask: uint8 [rows, L]; on tokens the number of their example in the
-        row, from 1 and at most `MAX_EXAMPLES`; 0 past the end.
+      input_mask: uint8 [rows, L]; at a token the number of its example in the
+        row, from 1 to `MAX_EXAMPLES`; 0 past the end.
       segment_ids: uint8 [rows, L]; 1 in a second segment and its [SEP].
     """
 
@@ -89,8 +89,8 @@ def layout(
 
     Args:
       ids: int [tokens].
-      rows: the examples in each row, as spans of the tokens; they have at most
-        `max_seq_length` tokens together, with the special ones.
+      rows: the examples in each row, as spans of `ids`; together they have at
+        most `max_seq_length` tokens, special tokens included.
       max_seq_length: numbers in each feature, L; the rest is padding, zeros.
       vocabulary: for the ids of the special tokens.
     """
@@ -143,11 +143,11 @@ def by_length(rows: Rows, lengths: Sequence[int]) -> Iterator[tuple[int, Rows]]:
     """Cuts each row to the shortest of some lengths that holds its tokens.
 
     Args:
-      rows: of at most the last length.
-      lengths: to cut to, rising.
+      rows: rows whose tokens fit the last length.
+      lengths: lengths to cut to, in ascending order.
 
     Yields:
-      A length, and the rows of it; lengths without rows are left out.
+      Each length with its rows; lengths without rows are left out.
     """
     fits = np.searchsorted(lengths, np.count_nonzero(rows.input_mask, axis=1))
     for number, length in enumerate(lengths):
@@ -159,11 +159,12 @@ def by_length(rows: Rows, lengths: Sequence[int]) -> Iterator[tuple[int, Rows]]:
 def serialize(rows: Rows) -> list[bytes]:
     """Serializes each row as a `tf.train.Example`.
 
-    All rows are encoded at once: a message made and filled for each takes ten
-    times as long, and TensorFlow parses what it puts into another message.
+    All rows are encoded at once, as filling a message for each takes ten times
+    as long. The outer messages are written here, as TensorFlow would parse
+    what it nests in them.
 
     Args:
-      rows: of the records.
+      rows: the rows to serialize.
     """
     records = []
     for int64_lists in zip(*map(_int64_lists, rows), strict=True):

@@ -1,7 +1,7 @@
 """Groups of record files, and the loading of their records in some order.
 
-A group is loaded in full, or by one of several workers its own records alone,
-by byte ranges (`record_shares`).
+A group is loaded in full, or each of several workers loads only its own
+records, by byte ranges (`record_shares`).
 """
 
 import itertools
@@ -32,11 +32,11 @@ class Group(NamedTuple):
 def load(
     groups: Callable[[], Iterator[Group]], records: Records, *, by_share: bool
 ) -> tf.data.Dataset:
-    """Makes the records of groups that Python tells one after the other.
+    """Makes a dataset of the records of groups that come from Python.
 
     Args:
-      groups: makes an iterator over them.
-      records: of which they are.
+      groups: makes an iterator over the groups.
+      records: the records to which the groups belong.
       by_share: whether groups leave out so many records that their files
         should not be read in full.
 
@@ -51,10 +51,10 @@ def load(
 
 
 def load_listed(groups: Iterable[Group]) -> tf.data.Dataset:
-    """Makes the records of groups that the dataset holds, without Python.
+    """Makes a dataset of the records of groups, which runs without Python.
 
     Args:
-      groups: all of them.
+      groups: all groups; the dataset holds them as constants.
 
     Returns:
       Dataset of the records of each group in their order, string [n].
@@ -106,7 +106,7 @@ class _Loader:
     def _stage(
         self, paths: tf.Tensor, order: tf.Tensor
     ) -> tuple[list[str] | tf.Tensor, np.ndarray | tf.Tensor]:
-        """Returns what to read instead of a group, and the records of it."""
+        """Returns the paths to read instead, and the order of records there."""
         names = [file.path for file in self._named(paths)]
         staged = self._shares.stage(names, order.numpy())
         return ([staged[0]], staged[1]) if staged else (paths, order)
@@ -114,10 +114,10 @@ class _Loader:
     def _finish(
         self, paths: tf.Tensor, read: tf.Tensor, loaded: tf.Tensor
     ) -> tf.Tensor:
-        """Checks the files, after they were read so that no change is missed.
+        """Checks the files after they were read, so that no change is missed.
 
         Args:
-          paths: of the group.
+          paths: paths of the group.
           read: paths of the files that were read in their place.
           loaded: the records.
         """

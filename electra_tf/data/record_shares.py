@@ -1,10 +1,10 @@
-"""Records of one worker, read from local TFRecord files by byte ranges.
+"""Reads the records of one worker from local TFRecord files, by byte ranges.
 
-A TFRecord file has no index. So the size of each record is read first, the 8
-bytes that a frame begins with (see `recovery`), and kept: 4 bytes of memory a
-record. Then the frames of a share are read, neighbours in one piece, and staged
-as a file in memory, so that TensorFlow reads them as any other file and
-verifies their checksums.
+A TFRecord file has no index. So the size of each record is read first, from
+the first 8 bytes of its frame (see `recovery`), and kept in 4 bytes of memory.
+Then the frames of a share are read, adjacent ones in one piece, and staged as a
+file in memory, so that TensorFlow reads them as any other file and verifies
+their checksums.
 """
 
 import os
@@ -24,7 +24,7 @@ class ShareReader:
     """Stages chosen records of local files, and reads no other records.
 
     Args:
-      files: to read from; they do not change.
+      files: files to read from, which must not change.
     """
 
     def __init__(self, files: Iterable[RecordFile]) -> None:
@@ -37,14 +37,14 @@ class ShareReader:
         """Copies records into a file in memory.
 
         Args:
-          paths: of files.
-          order: int64 [n], different records, as indices into the
+          paths: paths of files.
+          order: int64 [n], distinct records, as indices into the
             concatenation of the files.
 
         Returns:
           The path of the staged file, to be given to `release`, and int64 [n],
-          the places of the records in it. None if a file does not consist of
-          as many frames as it should: to read it in full names the fault.
+          the positions of the records in it. None if a file does not consist
+          of as many frames as it should; reading it in full then reports why.
         """
         rising = np.sort(order)
         pieces: list[bytes] = []
@@ -78,9 +78,11 @@ class ShareReader:
 def _read_sizes(descriptor: int, file: RecordFile) -> np.ndarray | None:
     """Reads the sizes of records, uint32 [records].
 
-    They are not verified here: those of frames that are read are then, and a
-    damaged one leads away from all frames behind it. So there are none if the
-    frames do not end where the file does.
+    The sizes are not verified here: TensorFlow verifies those of the frames
+    that are read, and a damaged size misplaces all frames after it.
+
+    Returns:
+      The sizes; None if the frames do not end where the file does.
     """
     end = os.fstat(descriptor).st_size
     sizes = np.empty(file.num_records, np.uint32)
@@ -98,12 +100,12 @@ def _read_sizes(descriptor: int, file: RecordFile) -> np.ndarray | None:
 def _read_frames(
     descriptor: int, sizes: np.ndarray, chosen: np.ndarray
 ) -> Iterator[bytes]:
-    """Yields the frames of records, those of neighbours together.
+    """Yields the frames of records, adjacent ones in one piece.
 
     Args:
-      descriptor: of the open file.
-      sizes: uint32 [records], of its records in bytes.
-      chosen: int64 [n], numbers of records, rising; at least one.
+      descriptor: descriptor of the open file.
+      sizes: uint32 [records], sizes of all its records in bytes.
+      chosen: int64 [n], numbers of records, ascending; at least one.
     """
     sizes = sizes.astype(np.int64)
     ends = np.cumsum(sizes + FRAME_BYTES)

@@ -1,7 +1,7 @@
 """TFRecord files that are verified before and while a run reads them.
 
-A file that is removed, replaced or rewritten while a run reads it would end it
-with an error that names no file, or change the result without any.
+Without this, a file that is removed, replaced or rewritten during a run would
+end the run with an error that names no file, or silently change its result.
 """
 
 import collections
@@ -58,9 +58,9 @@ class Records:
     """A set of TFRecord files that were verified.
 
     Attributes:
-      files: the files, by name.
-      recovery: reads them where damaged records are left out; None where they
-        are an error.
+      files: the files, sorted by name.
+      recovery: reads them and leaves out damaged records; None where damaged
+        records are an error.
     """
 
     files: tuple[RecordFile, ...]
@@ -89,7 +89,7 @@ class Records:
 
     @property
     def directories(self) -> tuple[str, ...]:
-        """The directories of the files, which are those of data sets."""
+        """The directories of the files, one for each data set."""
         return tuple({os.path.dirname(file.path): None for file in self.files})
 
     @classmethod
@@ -108,17 +108,17 @@ class Records:
         A manifest beside the files must agree with the configuration, and the
         files with the manifest. Files are read in full if there is no
         manifest, or if they have at most `MAX_BYTES_TO_SCAN` together; else
-        the first record of each is. One that was read in full before, and has
-        not changed since, is not read, see `receipts`.
+        only the first record of each is read. A file that was read in full
+        before and has not changed since is not read again, see `receipts`.
 
         Args:
           patterns: globs, separated by commas.
-          corpus: the lengths of the records and the letter case to expect, of
-            one data set.
-          vocabulary: to which the ids must belong.
+          corpus: of one data set; the lengths of the records and the letter
+            case to expect.
+          vocabulary: the vocabulary of the ids.
           skip_corrupt_records: whether damaged records are left out.
           verify_records: whether all files are read in full in any case.
-          log: receives lines on what takes a while.
+          log: receives lines on steps that take a while.
 
         Returns:
           The opened files.
@@ -160,7 +160,7 @@ class Records:
 def find(patterns: str) -> list[str]:
     """Returns the files that comma-separated globs match, sorted.
 
-    Receipts are none of them; in a store `*` matches those, too.
+    Receipts are left out; in an object store `*` matches those, too.
     """
     return sorted(
         {
@@ -181,7 +181,7 @@ def _list_files(
 ) -> dict[str, RecordFile] | None:
     """Returns the files that a manifest lists, by path.
 
-    None stands for files of the original, which have no manifest.
+    Returns None for files of the original, which have no manifest.
     """
     manifest = read_manifest(directory, corpus, vocabulary)
     if manifest is None:
@@ -206,7 +206,7 @@ def _list_files(
 def _check_entry(
     file: RecordFile, directory: str, corpus: CorpusConfig
 ) -> None:
-    """Refuses numbers that no file can have, before memory is made for them."""
+    """Refuses impossible numbers, before memory is allocated for them."""
     is_here = os.path.dirname(file.path) == directory
     is_full = 1 <= file.num_records <= file.num_bytes // FRAME_BYTES
     if not (is_here and is_full and file.max_seq_length in corpus.row_lengths):
@@ -265,7 +265,7 @@ class _Candidate(NamedTuple):
 def _if_valid(
     receipt: Receipt | None, identity: list[int], scanner: Scanner
 ) -> Receipt | None:
-    """Returns a receipt if it is of this very file, and what it says fits."""
+    """Returns a receipt if it is of this very file and its contents fit."""
     is_of_file = receipt is not None and receipt.identity == identity
     return receipt if is_of_file and scanner.accepts(receipt.contents) else None
 
@@ -329,7 +329,7 @@ def _open_file(
         num_records = listed.num_records if listed else len(recover(path))
         scanner.check(path, recovery.read(path, num_records))
     file = listed or RecordFile(path, num_records, size, scanner.max_seq_length)
-    # Damage that comes while a run reads is left out, too.
+    # Records that are damaged during the run are left out, too.
     return file if recovery else dataclasses.replace(file, version=version)
 
 
@@ -337,7 +337,7 @@ def check_unchanged(files: Iterable[RecordFile]) -> None:
     """Checks that files are as they were when they were opened.
 
     Args:
-      files: to look at; one without a `version` must only be there.
+      files: the files; one without a `version` only has to exist.
 
     Raises:
       UserError: naming the first that is gone or has changed.
@@ -360,10 +360,10 @@ def check_unchanged(files: Iterable[RecordFile]) -> None:
 
 @contextlib.contextmanager
 def naming_faults(data_sets: Mapping[int, Records]) -> Iterator[None]:
-    """Replaces errors of TensorFlow while records are read by their causes.
+    """Replaces TensorFlow's errors in reading records by their causes.
 
     Args:
-      data_sets: that are read, by their `max_seq_length`.
+      data_sets: the data sets that are read, by their `max_seq_length`.
 
     Raises:
       UserError: naming a file that is gone, has changed or is damaged. The

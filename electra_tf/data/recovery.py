@@ -1,9 +1,9 @@
 """Recovery of the records of damaged TFRecord files.
 
 A file is a sequence of frames: the size of a record (8 bytes, little-endian),
-a checksum of these, the record, and a checksum of it (4 bytes each). A corrupt
-record is lost alone. A corrupt size loses the records up to the next valid
-header, a size with its checksum.
+a checksum of the size (4 bytes), the record, and a checksum of the record (4
+bytes). A corrupt record loses no other. A corrupt size loses the records up to
+the next valid header, a size with its checksum.
 """
 
 import contextlib
@@ -24,10 +24,10 @@ for _ in range(8):  # to the CRC-32C (Castagnoli) of each byte
 
 
 class FaultTolerantReader:
-    """Reads files in full, with intact records in the place of damaged ones.
+    """Reads files in full, and puts intact records in place of damaged ones.
 
-    Every file keeps its number of records, so that damage moves no other record
-    within the order of training. Each damaged file is reported once.
+    Every file keeps its number of records, so that damage does not change the
+    order of the others in training. Each damaged file is reported once.
     """
 
     def __init__(self) -> None:
@@ -37,8 +37,8 @@ class FaultTolerantReader:
         """Returns the records of a file, string [records].
 
         Args:
-          path: of the file.
-          num_records: that it has or had.
+          path: path of the file.
+          num_records: number of its records, damaged ones included.
 
         Raises:
           UserError: if no record of it is intact.
@@ -78,16 +78,16 @@ class FaultTolerantReader:
 
 
 def find_impossible_size(path: str, max_records: int = -1) -> int | None:
-    """Finds a record that is larger than its file, by a sound checksum.
+    """Finds a record whose size, with a valid checksum, exceeds its file.
 
-    TensorFlow makes memory for a record before it reads it, and ends the
-    process if there is not so much. It finds all other damage by itself. A
-    record takes half a microsecond, a sixth of what a scan of it takes (68,249
-    of 64 tokens, one core of an AMD EPYC, family 26).
+    TensorFlow allocates memory for a record before it reads it, and aborts the
+    process if there is not enough. It detects all other damage by itself. A
+    record takes half a microsecond, a sixth of the time of a scan (68,249
+    records of 64 tokens, one core of an AMD EPYC, family 26).
 
     Args:
-      path: of a file; one of a store is not looked at.
-      max_records: to look at, from the first on; -1 for all.
+      path: path of a file; a file in a store is not checked.
+      max_records: number of records to check, from the first on; -1 for all.
 
     Returns:
       The number of the record, from 0; None if there is none.
@@ -112,11 +112,11 @@ def recover(path: str) -> list[bytes | None]:
     """Reads the records of a damaged file.
 
     Args:
-      path: of the file.
+      path: path of the file.
 
     Returns:
-      The records in order. None stands for a damaged one, and for a damaged
-      size, whatever number of records is lost there.
+      The records in order. None stands for a damaged record, or for a damaged
+      size, however many records are lost there.
     """
     content = storage.read_bytes(path)
     found: list[bytes | None] = []
@@ -141,13 +141,13 @@ def _frame_end(content: bytes, position: int) -> int | None:
     header = content[position : position + _HEADER_BYTES]
     size = header[:-_CHECKSUM_BYTES]
     end = position + int.from_bytes(size, "little") + FRAME_BYTES
-    # Few bytes by chance are a size that fits, so that most need no checksum.
+    # Random bytes are rarely a size that fits, so that most need no checksum.
     is_intact = end <= len(content) and header == _with_checksum(size)
     return end if is_intact else None
 
 
 def _with_checksum(data: bytes) -> bytes:
-    """Returns bytes and their checksum, as the files have them."""
+    """Returns bytes followed by their masked CRC-32C, as in TFRecord files."""
     crc = 0xFFFFFFFF
     for byte in data:
         crc = _TABLE[(crc ^ byte) & 0xFF] ^ (crc >> 8)

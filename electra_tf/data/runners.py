@@ -1,12 +1,12 @@
-"""Runners of the steps of a build: here the processes of this machine.
+"""Runners of the steps of a build, and the one for this machine.
 
 A build maps shards and then distributes their records over the files of a data
 set. `LocalRunner` does both on this machine, `beam_runner.BeamRunner` on many,
-to the same bytes.
+with the same bytes as the result.
 
-Processes are started afresh, as a fork of a process with TensorFlow's threads
-may hang. This module imports no TensorFlow: each of them does when it has
-silenced its notes.
+Processes are spawned, because a fork of a process with TensorFlow's threads may
+hang. This module does not import TensorFlow: each process does so after it has
+silenced TensorFlow's log messages.
 """
 
 import contextlib
@@ -33,19 +33,19 @@ if TYPE_CHECKING:  # they import TensorFlow
     from electra_tf.data.shards import Shard
 
 SECONDS_BETWEEN_REPORTS = 0.5
-SHARDS_PER_PROCESS = 4  # at least, where the number of processes is not given
+SHARDS_PER_PROCESS = 4  # at least, if the number of processes is not given
 
-ReportText = Callable[[int, int], None]  # documents and bytes of text, read
-ReportRecords = Callable[[int, int], None]  # records written, of how many
+ReportText = Callable[[int, int], None]  # documents and bytes read so far
+ReportRecords = Callable[[int, int], None]  # records written, and their total
 
 
 class Job(NamedTuple):
-    """A function of shards: their hashes, or their records.
+    """A job for each shard: to write its hashes, or to build its records.
 
     Attributes:
-      step: "hash" for the hashes of their documents, or "build".
-      config: of the corpus.
-      vocabulary: of its tokens.
+      step: "hash" for the hashes of the documents, or "build".
+      config: configuration of the corpus.
+      vocabulary: vocabulary of its tokens.
     """
 
     step: str
@@ -62,7 +62,7 @@ class Job(NamedTuple):
         """Does the job for one shard; imports TensorFlow.
 
         Args:
-          shard: to read; the result lies in its files.
+          shard: the shard to read; the result is written to its files.
           report: see `shards.build`.
           num_threads: likewise.
 
@@ -91,12 +91,12 @@ class Runner(Protocol):
         """Maps a job over shards, in any order.
 
         Args:
-          job: to do.
-          shards: of the corpus, none of them done.
+          job: the job.
+          shards: shards of the corpus for which it is not done yet.
           report: called now and then.
 
         Raises:
-          UserError: if the text cannot be read or a file be written.
+          UserError: if the text cannot be read or a file cannot be written.
         """
 
     def distribute_records(
@@ -111,19 +111,20 @@ class Runner(Protocol):
         File i of n receives record i and every n-th one after it.
 
         Args:
-          shards: in order, all of them done.
-          writers: of the records of each kind.
-          num_records: of these and other kinds in each shard.
+          shards: all shards in order, already built.
+          writers: the writer of each kind of records.
+          num_records: kind -> its number of records in each shard; may have
+            other kinds, too.
           report: called now and then.
         """
 
 
 class LocalRunner:
-    """The processes of this machine.
+    """Runs a build in processes of this machine.
 
     Args:
-      num_processes: that work at the same time; 0 for one a core, or fewer
-        where there is little text.
+      num_processes: processes that work at the same time; 0 for one per core,
+        or fewer for a small corpus.
     """
 
     def __init__(self, num_processes: int) -> None:
@@ -170,21 +171,21 @@ class LocalRunner:
 
 
 class _Outcome(NamedTuple):
-    """The message and exit code of what ended the job for a shard."""
+    """The error message and exit code of a job for a shard; "" if done."""
 
     error: str = ""
     code: ExitCode = ExitCode.DONE
 
 
 class _Shared(NamedTuple):
-    """State that is shared by all processes.
+    """State that all processes share.
 
     Attributes:
-      job: to do.
-      shards: queue of those to take, as to receive one is to import
-        TensorFlow; None ends a process.
+      job: the job.
+      shards: queue of shards; None ends a process. Shards are not arguments of
+        a process because unpickling one imports TensorFlow.
       outcomes: queue of `_Outcome`s.
-      totals: array of the documents and bytes that were read.
+      totals: array of the numbers of documents and bytes read.
     """
 
     job: Job
@@ -220,7 +221,7 @@ def _run_processes(
 def _started(
     context: multiprocessing.context.SpawnContext, shared: _Shared, number: int
 ) -> Iterator[list[SpawnProcess]]:
-    """Starts processes, and ends them whatever happens."""
+    """Starts processes, and ends them in any case."""
     processes = [
         context.Process(target=_work, args=(shared,), daemon=True)
         for _ in range(number)
@@ -242,7 +243,7 @@ def _started(
 def _without_interrupts() -> Iterator[None]:
     """Keeps Ctrl-C from the processes started inside: their parent ends them.
 
-    It waits for the end of this in the parent, which then gets it.
+    The parent receives a Ctrl-C only when this context ends.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
@@ -254,7 +255,7 @@ def _without_interrupts() -> Iterator[None]:
 def _next_outcome(
     shared: _Shared, processes: list[SpawnProcess], report: ReportText
 ) -> _Outcome:
-    """Waits for the outcome of a shard, or the end of a process."""
+    """Waits for the outcome of a shard or the failure of a process."""
     while True:
         report(*shared.totals)
         try:
@@ -304,6 +305,6 @@ def _work(shared: _Shared) -> None:
 
 
 def _end_with_parent() -> None:
-    """Ends this process when its parent is gone, however that ended."""
+    """Ends this process when its parent ends, for whatever reason."""
     multiprocessing.parent_process().join()
     os._exit(1)

@@ -19,10 +19,10 @@ class DamageError(UserError):
 
 
 class Contents(NamedTuple):
-    """What the records of a file hold.
+    """A summary of the records of a file.
 
     Attributes:
-      num_records: in the file.
+      num_records: number of records in the file.
       max_seq_length: numbers in each feature.
       max_values: the largest number of each feature, in the order of
         `FEATURES`; none is negative.
@@ -34,12 +34,12 @@ class Contents(NamedTuple):
 
 
 class Scanner:
-    """Reads records and checks what they hold.
+    """Reads records and checks their values.
 
     Args:
-      max_seq_length: numbers that each feature must have.
-      vocab_size: above every id.
-      max_number: of an example in its row, at most.
+      max_seq_length: number of values that each feature must have.
+      vocab_size: exclusive upper bound of the ids.
+      max_number: largest number that an example may have in its row.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Scanner:
         self._limits = dict(zip(FEATURES, limits, strict=True))
 
     def accepts(self, contents: Contents) -> bool:
-        """Returns whether a file may hold what one was found to hold."""
+        """Returns whether a file with these contents would pass the checks."""
         limits = self._limits.values()
         return contents.max_seq_length == self.max_seq_length and all(
             value < limit
@@ -61,12 +61,12 @@ class Scanner:
         """Reads and checks the records of a file.
 
         Args:
-          path: of the file.
-          max_records: to read, from the first on; -1 for all.
+          path: path of the file.
+          max_records: number of records to read, from the first on; -1 for all.
 
         Raises:
           DamageError: naming the first record that cannot be read.
-          UserError: naming the first record that holds something else.
+          UserError: naming the first record with values that do not fit.
         """
         if (bad := find_impossible_size(path, max_records)) is not None:
             raise DamageError(_cannot_be_read(path, bad, "it has no end"))
@@ -87,7 +87,7 @@ class Scanner:
         """Checks the values of records.
 
         Args:
-          path: of their file, for errors.
+          path: path of their file, for errors.
           serialized: string [n].
           first: number of the first of them in the file.
 
@@ -100,14 +100,14 @@ class Scanner:
         try:
             features = parse(serialized, self.max_seq_length)
         except (tf.errors.InvalidArgumentError, UnicodeDecodeError):
-            # TensorFlow's message quotes the record, which may be no text.
+            # TensorFlow's message quotes the record, which may not be text.
             for number, record in enumerate(serialized.numpy(), first):
                 self._check_format(f"{path}: record {number}", record)
             raise
         max_values = []
         for name, limit in self._limits.items():
             values = features[name].numpy()
-            # One pass for both ends: as unsigned, negative numbers are largest.
+            # One pass checks both bounds: unsigned, negatives are the largest.
             max_values.append(int(values.view(np.uint64).max()))
             if max_values[-1] >= limit:
                 row, column = np.argwhere((values < 0) | (values >= limit))[0]
@@ -144,7 +144,7 @@ def locate_damage(paths: Iterable[str]) -> str:
 
     Returns:
       A sentence that names the first damaged record and its file, or says
-      that all can be read.
+      that all records can be read.
     """
     paths = list(paths)
     for path in paths:

@@ -1,20 +1,21 @@
 """Sentence splitting by rules.
 
-A sentence ends after `.`, `!`, `?` or an ellipsis, and quotes and brackets that
-close behind them, where white space follows and then no lower-case letter. The
-marks of other scripts count likewise: Arabic, Devanagari, Armenian, Ethiopic,
-Burmese, Khmer. `。`, `！`, `？`, `．` need no white space behind them; where a
-bracket closes after them, no Hiragana may follow, as in 「はい。」と.
+A sentence ends after `.`, `!`, `?` or an ellipsis, with the quotes and brackets
+that close right after it, if white space follows and the next letter is not
+lower-case. The marks of other scripts count likewise: Arabic, Devanagari,
+Armenian, Ethiopic, Burmese, Khmer. `。`, `！`, `？`, `．` need no white space
+after them; where a bracket closes after them, no Hiragana may follow, as in
+「はい。」と.
 
-A single full stop ends nothing
+A single full stop does not end a sentence
 - after a common abbreviation that something follows, as in "Mr. Smith" or
-  "No. 5", of English, German, French, Spanish and Italian;
+  "No. 5", in English, German, French, Spanish and Italian;
 - after a single letter or a word with a full stop inside: "J. S. Bach", "e.g.",
   "U.S.", "z. B.";
 - after a number of one or two digits: "1. Introduction", "am 3. Oktober".
 
 So some ends are missed ("at 5 p.m. Then"), which costs little: two sentences
-stay in one line. Decimal numbers, host names and the like have no white space
+stay on one line. Decimal numbers, host names and the like have no white space
 in them. Nothing is dropped but white space between sentences.
 """
 
@@ -25,13 +26,13 @@ _OPENING = "\"'“‘„«‹»›(\\[{「『【（［〈《¿¡–—\\-"
 _WIDE = "。！？｡．"
 _MARKS = ".!?…؟۔।॥։።။។"
 _ALL = _WIDE + _MARKS
-_BREAK = re.compile(  # possessive, and each run of marks is looked at once
+_BREAK = re.compile(  # possessive, so that each run of marks is tried once
     rf"[{_ALL}](?<![{_ALL}][{_ALL}])[{_ALL}]*+"
     rf"(?:(?<=[{_WIDE}])(?![{_CLOSING}]|(?<=．)\d)\s*+"
     rf"|(?<=[{_WIDE}])[{_CLOSING}]++(?![ぁ-ゖ])\s*+"
     rf"|[{_CLOSING}]*+(?:\s»)?\s++(?=[{_OPENING}\s]*+(?P<next>\w)))"
 )
-_LONGEST_WORD = 20  # before a full stop, that is looked at
+_LONGEST_WORD = 20  # characters before a full stop that are looked at
 
 _ABBREVIATIONS = frozenset(
     # English: titles, references, places, months
@@ -54,7 +55,7 @@ def split(line: str) -> list[str]:
     """Splits a line of text into sentences.
 
     Args:
-      line: text, a paragraph of it for example.
+      line: text, for example a paragraph.
 
     Returns:
       The sentences, without white space around them; the line itself if it
@@ -77,11 +78,11 @@ def split(line: str) -> list[str]:
 
 
 def _is_end(before: str, found: re.Match[str]) -> bool:
-    """Returns whether a sentence ends where its marks allow it.
+    """Returns whether a sentence ends at marks that may end one.
 
     Args:
       before: the sentence up to the marks, or its last characters.
-      found: the marks, and what follows.
+      found: the match of the marks and what follows.
     """
     if (found["next"] or "").islower():
         return False

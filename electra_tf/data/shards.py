@@ -1,11 +1,11 @@
-"""The shards that a data set is built from, one by one and in any order.
+"""The shards that a data set is built from, independently and in any order.
 
-A shard is some of the text, about `SHARD_BYTES` of it, and what is made of it:
-the records of each split, and a summary, written last. Which text belongs to
-which shard depends on the corpus alone, so that the data set is the same for
-any number of processes, and a build that was stopped goes on with the shards
-that are there. Their names are fingerprints of text, settings and vocabulary:
-a shard made from others is never taken for one of them.
+A shard is about `SHARD_BYTES` of the text and the files made from it: the
+records of each split, and a summary, written last. Which text belongs to which
+shard depends only on the corpus, so that the data set is the same for any
+number of processes, and a build that was stopped resumes with the shards that
+exist. Their names are fingerprints of text, settings and vocabulary: a shard
+made from others is never mistaken for one of them.
 """
 
 import contextlib
@@ -34,7 +34,7 @@ ORIGINAL_MAX_CHARACTERS = 2**24  # the original never cuts a document
 HASHES = ".hashes"
 
 _BATCH_RECORDS = 1024
-# Settings of which the records of a shard do not depend.
+# Settings on which the records of a shard do not depend.
 _FREE = (
     "corpus",
     "tfds_data_dir",
@@ -55,8 +55,8 @@ class Shard:
 
     Attributes:
       sources: its text.
-      directory: of its files.
-      dropped: a bit for each of its documents, set for those that are left
+      directory: directory of its files.
+      dropped: one bit for each of its documents, set for those that are left
         out, see `deduplication.leave_out`.
     """
 
@@ -65,7 +65,7 @@ class Shard:
     dropped: bytes = b""
 
     def without(self, dropped: bytes) -> "Shard":
-        """Returns the shard less some documents, under another name."""
+        """Returns the shard without some documents, under another name."""
         if not any(dropped):
             return self
         digest = hashlib.sha256(dropped).hexdigest()[:16]
@@ -73,7 +73,7 @@ class Shard:
 
     @property
     def num_text_bytes(self) -> int:
-        """Size of its text in bytes, about."""
+        """Approximate size of its text in bytes."""
         return sum(source.num_text_bytes for source in self.sources)
 
     @property
@@ -112,14 +112,14 @@ def plan(
     """Divides a corpus into shards.
 
     Args:
-      sources: of the corpus.
+      sources: sources of the corpus.
       config: how it is read and packed.
-      vocabulary: of its tokens.
-      output_dir: of the data set.
+      vocabulary: vocabulary of its tokens.
+      output_dir: directory of the data set.
 
     Returns:
-      The shards. The original's packing, whose random choices go from document
-      to document, has but one.
+      The shards. With the original's packing, whose random state carries over
+      from document to document, there is only one.
     """
     groups = [tuple(sources)]
     if config.packing != "original":
@@ -149,14 +149,14 @@ def build(
     """Builds the records of a shard from its text.
 
     Args:
-      shard: to build.
+      shard: the shard to build.
       config: how to read and pack it.
-      vocabulary: of its tokens.
-      report: called now and then with the statistics of the reading.
+      vocabulary: vocabulary of its tokens.
+      report: called now and then with the statistics of the text read.
       num_threads: see `packing.pack`.
 
     Returns:
-      The statistics of the reading.
+      The statistics of the text read.
     """
     summary = Summary.empty(len(config.data_sets), vocabulary.size)
     statistics = summary.statistics
@@ -186,13 +186,13 @@ def build_undecided(
     vocabulary: Vocabulary,
     output_dir: str,
 ) -> Shard:
-    """Builds a shard of documents whose split was decided last.
+    """Builds a shard of the documents whose split was decided last.
 
     Args:
-      documents: with their splits.
+      documents: documents with their splits.
       config: how to pack them.
-      vocabulary: of the tokens.
-      output_dir: of the data set.
+      vocabulary: vocabulary of the tokens.
+      output_dir: directory of the data set.
     """
     root = os.path.join(output_dir, SHARDS_DIRECTORY)
     shard = Shard((), os.path.join(root, "undecided"))
@@ -209,12 +209,12 @@ def write_hashes(
     """Writes the hashes of the documents of a shard to its `hashes_path`.
 
     Args:
-      shard: to read.
+      shard: the shard to read.
       config: how to read it.
-      report: called now and then with the statistics of the reading.
+      report: called now and then with the statistics of the text read.
 
     Returns:
-      The statistics of the reading.
+      The statistics of the text read.
     """
     statistics = corpus.Statistics()
 
@@ -285,9 +285,9 @@ def _version(path: str) -> list[int]:
 
 @contextlib.contextmanager
 def _writers(shard: Shard, config: CorpusConfig) -> Iterator[packing.Writers]:
-    """Opens the files of records; in the end all records are on the disk.
+    """Opens writers of the records; on exit all records are synced to disk.
 
-    Only then may the summary be written, which says that the shard is done.
+    Only then may the summary be written, which marks the shard as done.
     """
     storage.make_directories(shard.directory)
     paths = {kind: shard.records_path(kind) for kind in kinds(config)}

@@ -21,10 +21,10 @@ class TextSource:
     """A file of a corpus or a range of it, a data set, or the demo corpus.
 
     Attributes:
-      path: of the file, of the data set's directory, or "demo".
-      split: of the data set; "" for all else.
+      path: path of the file or of the data set's directory, or "demo".
+      split: split of the data set; "" for other sources.
       start: first byte of the file to read.
-      end: first byte not to read; None for all that follow.
+      end: first byte not to read; None to read to the end of the file.
     """
 
     path: str
@@ -34,7 +34,7 @@ class TextSource:
 
     @property
     def num_text_bytes(self) -> int:
-        """Size of its text in bytes, about; 0 if that is not known."""
+        """Approximate size of its text in bytes; 0 if it is not known."""
         if self.path == DEMO:
             return 0
         if self.split:
@@ -50,13 +50,14 @@ def expand(
 
     Args:
       patterns: files, globs (`**` for any depth), directories (every file in
-        them and below, but for hidden ones), "tfds:NAME[/CONFIG][:SPLIT]" (by
+        them and below, except hidden ones), "tfds:NAME[/CONFIG][:SPLIT]" (by
         default the newest version and "train"), or "demo".
       tfds_data_dir: directory of prepared data sets.
 
     Returns:
-      The sources, in the order of the patterns, by name within one; each once,
-      under its first name, however many names and links lead to it.
+      The sources, in the order of the patterns, sorted by name within a
+      pattern. A source with several names or links is returned once, under
+      the first of them.
 
     Raises:
       UserError: if there is no pattern, or one that matches nothing.
@@ -85,15 +86,15 @@ def expand(
 def split_source(
     source: TextSource, num_bytes: int, *, blanks_separate_docs: bool
 ) -> list[TextSource]:
-    """Splits a source into ranges that can be read apart.
+    """Splits a source into ranges that can be read independently.
 
     Only plain text and JSON lines can be split, and plain text only if a
-    blank line ends a document. Ranges begin where a document does, so that
-    those of a file hold its documents exactly.
+    blank line ends a document. Each range begins where a document does, so
+    that the ranges of a file hold exactly its documents.
 
     Args:
-      source: what to split.
-      num_bytes: of a range, about; one that has a long document has more.
+      source: the source to split.
+      num_bytes: approximate size of a range; a long document makes it larger.
       blanks_separate_docs: whether a blank line ends a document.
 
     Returns:
@@ -131,10 +132,10 @@ def _is_file(source: TextSource) -> bool:
 
 
 def _next_document(path: str, position: int, is_json: bool) -> int:
-    """Returns where a document begins first, at or after a byte, or the end."""
+    """Returns the start of the first document from a byte on, or the end."""
     with storage.open_binary(path) as file:
         file.seek(position - 1)
-        is_inside = True  # of a line, of which nothing is known but its end
+        is_inside = True  # of a line whose beginning is unknown
         while piece := file.readline(_SCAN_BYTES):
             is_whole = piece.endswith(b"\n")
             if is_whole and (is_json or not (is_inside or piece.strip(_SPACE))):

@@ -1,4 +1,4 @@
-"""Counts of shards, which add up to those of a corpus."""
+"""Counts of shards, which add up to the counts of a corpus."""
 
 import collections
 import dataclasses
@@ -14,16 +14,16 @@ from electra_tf.util import files
 
 @dataclasses.dataclass
 class Lengths:
-    """The lengths of documents, in numbers that add up.
+    """Statistics of the lengths of documents, which can be added up.
 
     Attributes:
-      documents: how many.
-      tokens: in all of them.
+      documents: number of documents.
+      tokens: number of tokens in all of them.
       shortest: tokens of the shortest; None if there is no document.
       longest: tokens of the longest, likewise.
       histogram: smallest number of tokens -> documents that have it or more,
         but less than twice as many. The numbers are 0 and the powers of two,
-        written as text, as JSON has them.
+        as strings, because they are keys in JSON.
     """
 
     documents: int = 0
@@ -48,7 +48,7 @@ class Lengths:
             self.histogram[lower] = self.histogram.get(lower, 0) + number
 
     def summary(self) -> dict[str, Any]:
-        """Returns them as the JSON values of a manifest."""
+        """Returns the statistics as the JSON values of a manifest."""
         mean = self.tokens / self.documents if self.documents else None
         return {
             "documents": self.documents,
@@ -65,9 +65,9 @@ class Packed(NamedTuple):
     """Counts of the records of one data set.
 
     Attributes:
-      counts: documents, tokens and records of a kind -> their number.
-      unigrams: int64 [V], how often each token occurs in training records,
-        special ones not counted.
+      counts: name of a count, of documents, tokens or records -> number.
+      unigrams: int64 [V], how often each token occurs in training records;
+        special tokens are not counted.
     """
 
     counts: collections.Counter[str]
@@ -84,10 +84,10 @@ class Summary:
     """The counts of a shard, or of several.
 
     Attributes:
-      statistics: of the reading.
+      statistics: counts of the text that was read.
       packed: counts of the records of each data set.
-      lengths: of the documents of each split.
-      splits: that have documents.
+      lengths: lengths of the documents of each split.
+      splits: the splits that have documents.
       undecided: documents whose split depends on all other shards.
     """
 
@@ -139,7 +139,7 @@ class Summary:
 
     @classmethod
     def read(cls, path: str) -> "Summary":
-        """Reads a summary that was written."""
+        """Reads a summary that `write` wrote."""
         values = files.read_json(path)
         return cls(
             Statistics(**values["statistics"]),

@@ -24,15 +24,14 @@ def open_vocabulary(config: CorpusConfig, path: str) -> Vocabulary:
     """Opens a vocabulary and checks it against a configuration.
 
     Args:
-      config: of the corpus.
-      path: of the vocabulary.
+      config: configuration of the corpus.
+      path: path of the vocabulary.
 
     Returns:
       The vocabulary, padded as `pad_vocab_to_multiple` asks for.
 
     Raises:
-      UserError: if it cannot be read, or is another than the configuration
-        says.
+      UserError: if it cannot be read or contradicts the configuration.
     """
     vocabulary = Vocabulary.from_file(path)
     if vocabulary.sentencepiece:
@@ -56,20 +55,20 @@ def build_vocabulary(
       config: the corpus, the tokenizer, the letter case, and the size to aim
         at.
       vocab_file: where to write it; must not exist.
-      log: receives lines on what is done.
+      log: receives lines on the progress.
 
     Returns:
-      The vocabulary; a small corpus may not have as many tokens as asked for.
+      The vocabulary; a small corpus may give fewer tokens than asked for.
 
     Raises:
       UserError: if the file exists or the corpus cannot be read.
-      DirectoryInUseError: if another process learns it.
+      DirectoryInUseError: if another process is learning it.
     """
     _check_free(vocab_file)
     directory, name = os.path.split(vocab_file)
     files.ensure_writable(directory or ".")
     lock = contextlib.nullcontext()
-    if not storage.is_remote(vocab_file):  # stores know no locks
+    if not storage.is_remote(vocab_file):  # stores have no locks
         way_out = "name another --vocab_file"
         lock = DirectoryLock(directory or ".", f".{name}.lock", way_out)
     with lock:
@@ -131,11 +130,12 @@ def _read(
 def sample(
     documents: Iterable[list[str]], num_bytes: int
 ) -> Iterator[list[str]]:
-    """Samples documents by a hash of their text, wherever they lie.
+    """Samples documents by a hash of their text, whatever their order.
 
     Args:
-      documents: the lines of each.
-      num_bytes: of the documents to choose, at most; one at least is chosen.
+      documents: the lines of each document.
+      num_bytes: maximum size of the chosen documents together; at least one
+        is chosen.
 
     Yields:
       The chosen documents, in order. They are held in memory.
@@ -164,7 +164,7 @@ def _learn(
     log: Log,
     progress: console.Periodic,
 ) -> bytes:
-    """Returns the content of the vocabulary's file."""
+    """Learns a vocabulary; returns the content of its file."""
     settings = {
         "vocab_size": size,
         "do_lower_case": config.do_lower_case,

@@ -1,9 +1,9 @@
 """Learning a WordPiece vocabulary from text.
 
-The pieces are found by tensorflow-text's learner (top down: all substrings of
-the words, those below a count thrown out, for four rounds) in the words that
-our tokenizer splits text into. Among equally frequent characters, words and
-pieces a hash chooses, not the alphabet.
+Our tokenizer splits text into words, and tensorflow-text's learner finds the
+pieces (top down: from all substrings of the words it drops those below a
+count, in four rounds). Among equally frequent characters, words and pieces a
+hash chooses, not the alphabet.
 """
 
 import collections
@@ -24,11 +24,11 @@ from electra_tf.util.errors import UserError
 
 MIN_COUNT = 2  # of a piece in the text; also of a rare character
 MIN_CHARACTER_SHARE = 1e-6  # rarer characters may become [UNK]
-MAX_RARE_CHARACTER_SHARE = 0.05  # of the tokens, for such characters
+MAX_RARE_CHARACTER_SHARE = 0.05  # share of the tokens for such characters
 MAX_TOKEN_CHARACTERS = 30
 MAX_DISTINCT_WORDS = 4_000_000  # in memory while counting
 MIN_WORDS = 10_000  # to learn from; twice the vocabulary if that is more
-MAX_SURPLUS = 0.5  # of pieces that the learner may return, to be cut
+MAX_SURPLUS = 0.5  # share of surplus pieces from the learner, to be cut off
 NUM_ROUNDS = 4
 
 Log = Callable[[str], None]
@@ -47,16 +47,17 @@ def learn_vocabulary(
     """Learns a WordPiece vocabulary, which spells a text in few pieces.
 
     Args:
-      lines: of text; read once and not kept.
-      vocab_size: tokens to aim at. Never exceeded; a small text has fewer.
+      lines: lines of text; read once and not kept.
+      vocab_size: desired number of tokens. Never exceeded; a small text gives
+        fewer.
       do_lower_case: see `BasicTokenizer`.
       strip_accents: see `BasicTokenizer`.
-      log: receives which characters are left out, and why there are fewer
+      log: receives how many characters are left out, and why there are fewer
         tokens than asked for.
       progress: called now and then.
 
     Returns:
-      The special tokens; the characters, alone and inside of words; the other
+      The special tokens; the characters, alone and as suffixes; the other
       pieces, the most frequent first.
 
     Raises:
@@ -98,7 +99,7 @@ def _log_left_out(
     tokens: set[str],
     log: Log,
 ) -> None:
-    """Logs how many characters have no token, and what this costs."""
+    """Logs how many characters have no token, and the share of [UNK]."""
     if num_left_out := len(set().union(*counts) - tokens):
         share = 1 - sum(spelt.values()) / sum(counts.values())
         log(
@@ -110,7 +111,7 @@ def _log_left_out(
 def _count_words(
     lines: Iterable[str], tokenizer: BasicTokenizer
 ) -> dict[str, int]:
-    """Counts words, tokenizing what stands between two spaces only once."""
+    """Counts words; a chunk between two spaces is tokenized only once."""
     chunks: collections.Counter[str] = collections.Counter()
     floor = 0
     for line in lines:
@@ -136,8 +137,9 @@ def _alphabet_tokens(counts: Mapping[str, int], max_tokens: int) -> set[str]:
     """Chooses the characters to keep, as the tokens that spell them.
 
     The most frequent come first. Those below `MIN_CHARACTER_SHARE` of the text
-    take no more than `MAX_RARE_CHARACTER_SHARE` of the tokens. Each stands
-    alone and, where words have it there, inside of words.
+    take no more than `MAX_RARE_CHARACTER_SHARE` of the tokens. Each gets a
+    token for the beginning of a word and, if a word has it after its first
+    character, one with `SUFFIX_INDICATOR`.
     """
     characters: collections.Counter[str] = collections.Counter()
     inside: set[str] = set()
@@ -164,12 +166,12 @@ def _alphabet_tokens(counts: Mapping[str, int], max_tokens: int) -> set[str]:
 def _learn_pieces(
     counts: Mapping[str, int], num_pieces: int, progress: Progress
 ) -> list[str]:
-    """Returns pieces of several characters, by frequency, as many as asked for.
+    """Returns at most `num_pieces` pieces of several characters, by frequency.
 
-    The count that a piece needs is searched for: the largest with enough
-    pieces. Every word with that count becomes one, so that it is at least the
-    count of the word at position `num_pieces`, and it is seldom above three
-    times as much.
+    A binary search finds a minimum count of pieces that gives enough of them
+    and a surplus of at most `MAX_SURPLUS`. Every word of that count becomes a
+    piece, so that the minimum is at least the count of the word at position
+    `num_pieces`; it is seldom more than three times that.
     """
     words = [
         (word, count)
@@ -203,7 +205,7 @@ def _learn_pieces(
 
 
 def _pieces_above(words: list[tuple[str, int]], count: int) -> list[str]:
-    """Returns the pieces with a count, by falling count and the alphabet."""
+    """Returns the pieces of at least a count, most frequent first, then A-Z."""
     parameters = learner.Params(
         upper_thresh=None,
         lower_thresh=None,
@@ -222,10 +224,10 @@ def _pieces_above(words: list[tuple[str, int]], count: int) -> list[str]:
 
 
 def _cut(pieces: list[str], number: int) -> list[str]:
-    """Returns the first pieces; a hash chooses among those of one count.
+    """Returns the first pieces; a hash chooses among those of equal count.
 
-    The learner returns no counts. Pieces of one count are in the order of
-    the alphabet, so that where this order ends another count begins.
+    The learner returns no counts. It sorts pieces of equal count
+    alphabetically, so that another count begins where this order breaks.
     """
     if number >= len(pieces):
         return pieces
@@ -244,5 +246,5 @@ def _by_frequency(counts: Mapping[str, int]) -> list[tuple[str, int]]:
 
 
 def _hash(text: str) -> bytes:
-    """Returns a hash that orders texts the same in every run."""
+    """Returns a hash that orders texts in the same way in every run."""
     return hashlib.blake2b(text.encode(), digest_size=8).digest()

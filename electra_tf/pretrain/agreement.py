@@ -1,6 +1,6 @@
-"""Settings and state that all workers of a run must share, as texts.
+"""Settings and state on which all workers of a run must agree, as strings.
 
-Devices are no part of it, nor where data lie: workers may read copies.
+Devices and the paths of data are left out: workers may read copies.
 """
 
 import dataclasses
@@ -34,11 +34,11 @@ _SHARED = {
     "skip_corrupt_records",
     "skip_nonfinite_updates",
 }
-"""Fields of the free parts by which workers must still keep step."""
+"""Fields of the free parts on which workers must still agree."""
 
 
 def settings(config: PretrainingConfig) -> dict[str, str]:
-    """Returns field -> value of all that decides what a worker computes."""
+    """Returns field -> value of the settings that affect computation."""
     parts = dataclasses.asdict(config)
     free = flatten({name: parts.pop(name) for name in config.FREE_PARTS})
     shared = {name: free[name] for name in sorted(_SHARED)}
@@ -47,11 +47,11 @@ def settings(config: PretrainingConfig) -> dict[str, str]:
 
 
 def state(data: Prepared, store: Checkpoints) -> dict[str, str]:
-    """Returns name -> digest of data and weights, as a run begins.
+    """Returns name -> digest of data and weights at the start of a run.
 
     Args:
-      data: of the run.
-      store: of all variables, as restored or initialized.
+      data: data of the run.
+      store: store of all variables, as restored or initialized.
     """
     words = data.vocabulary
     values = {"vocabulary": f"{words.sha256} {words.counts}"}
@@ -69,7 +69,7 @@ def state(data: Prepared, store: Checkpoints) -> dict[str, str]:
 
 
 def _digest(records: Records) -> str:
-    """Returns the digest of the size and the beginning of each file."""
+    """Returns a digest of the size and the first bytes of each file."""
     digest = hashlib.sha256()
     for file in records.files:
         digest.update(f"{file.num_records} {file.num_bytes}\n".encode())

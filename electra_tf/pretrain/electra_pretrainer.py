@@ -55,26 +55,25 @@ class ElectraPretrainer(keras.Model):
       pretrainer.fit(texts, epochs=3, validation_data=held_out_texts)
       discriminator = pretrainer.extract("discriminator")
 
-    An update is that of `run_pretraining`, to the bit; its schedule is as long
-    as `num_train_steps`, its precision that of the configuration, whatever
-    Keras' global policy is. Under `tf.distribute.MirroredStrategy`, whose
-    scope the model is made in, the replicas share each batch.
+    An update equals that of `run_pretraining`, bit for bit. The schedule lasts
+    `num_train_steps` updates, and the precision is that of the configuration,
+    whatever Keras' global policy is. If the model is made in the scope of a
+    `tf.distribute.MirroredStrategy`, the replicas share each batch.
 
     Differs from `run_pretraining`: nothing is resumed within an epoch, and
     several workers are refused.
 
     Args:
       config: a `PretrainingConfig`, or flag of `run_pretraining` -> value.
-      vocabulary: of the texts, or its path. Default: `vocab_file` of the
-        configuration.
-      name: of the model.
+      vocabulary: vocabulary of the texts, or its path. Default: `vocab_file`
+        of the configuration.
+      name: name of the model.
 
     Call arguments:
       inputs: a dict of ids, or texts; see `EncoderWithHead`.
 
     Returns:
-      What the exported model answers, of the main network: see
-      `pretrain/export.py`.
+      The outputs of the main network as exported, see `pretrain/export.py`.
 
     Attributes:
       objective: the `PretrainingModel` that knows the losses.
@@ -91,7 +90,7 @@ class ElectraPretrainer(keras.Model):
         name: str | None = None,
     ) -> None:
         super().__init__(name=name, autocast=False, dtype="float32")
-        self.supports_jit = False  # strings have no place in XLA
+        self.supports_jit = False  # XLA does not support strings
         if isinstance(config, Mapping):
             config = PretrainingConfig.from_flags(_NO_FILES | dict(config))
         texts.check(config.corpus)
@@ -125,13 +124,13 @@ class ElectraPretrainer(keras.Model):
     ) -> Self:
         """Makes a pre-trainer with copies of two networks' weights.
 
-        They share what is equal, bit for bit: all embeddings, those of words,
-        all weights, or nothing.
+        The copies share the weights that are equal bit for bit: all embeddings,
+        the word embeddings, all weights, or none.
 
         Args:
-          generator: of the same vocabulary as the discriminator.
-          discriminator: with its vocabulary.
-          config: flag of `run_pretraining` -> value, but for sizes.
+          generator: a generator with the discriminator's vocabulary.
+          discriminator: a discriminator, with its vocabulary.
+          config: flag of `run_pretraining` -> value, except for sizes.
 
         Raises:
           UserError: if they do not fit each other or the configuration.
@@ -164,15 +163,16 @@ class ElectraPretrainer(keras.Model):
         optimizer: AdamWeightDecayOptimizer | None = None,
         **arguments: Any,  # noqa: ANN401 (those of Keras)
     ) -> None:
-        """Says how to learn.
+        """Sets the optimizer.
 
         Args:
-          optimizer: by default that of the configuration, with its schedule.
+          optimizer: the optimizer. Default: that of the configuration, with
+            its schedule.
           **arguments: `run_eagerly` and `steps_per_execution` of
             `keras.Model.compile`. The losses are the objective's.
 
         Raises:
-          UserError: if the optimizer is another one.
+          UserError: if the optimizer is of another class.
         """
         self._has_own_optimizer = optimizer is not None
         optimizer = optimizer or self.objective.optimizer
@@ -196,21 +196,22 @@ class ElectraPretrainer(keras.Model):
         callbacks: Sequence[keras.callbacks.Callback] | None = None,
         **arguments: Any,  # noqa: ANN401 (those of Keras)
     ) -> keras.callbacks.History:
-        """Trains.
+        """Trains the networks.
 
         Args:
           x: documents, whose lines are sentences; or rows, a dict of ids
             [rows, L]; or a `tf.data.Dataset` of batches of strings or ids,
             whose batches stay as they are.
           validation_data: likewise, evaluated after each epoch.
-          batch_size: B, where `x` is no dataset. Default: `train_batch_size`.
-          callbacks: of Keras. The logs of an epoch are means over its updates.
+          batch_size: B, if `x` is not a dataset. Default: `train_batch_size`.
+          callbacks: Keras callbacks. The logs of an epoch are means over its
+            updates.
           **arguments: `epochs`, `steps_per_epoch`, `verbose`, ... of
             `keras.Model.fit`.
 
         Raises:
-          UserError: if there is no batch, or if replicas, micro-batches and
-            rows that stay together cannot share one.
+          UserError: if there is no batch, or if a batch cannot be divided into
+            replicas, micro-batches and groups of rows that stay together.
         """
         training = self.config.training
         size = batch_size or training.train_batch_size
@@ -223,16 +224,16 @@ class ElectraPretrainer(keras.Model):
             data,
             validation_data=validation_data,
             callbacks=[self._epoch, *(callbacks or ())],
-            **{"shuffle": False, **arguments},  # it is done
+            **{"shuffle": False, **arguments},  # the data are shuffled already
         )
 
     def make_train_function(
         self, force: bool = False
     ) -> Callable[[Iterator], dict[str, float]]:
-        """Makes what `fit` calls: a block of updates of the training loop.
+        """Makes the function that `fit` calls, a block of the training loop.
 
         Args:
-          force: whether to make it anew.
+          force: whether to make it again.
         """
         if self.train_function is not None and not force:
             return self.train_function
@@ -261,16 +262,16 @@ class ElectraPretrainer(keras.Model):
         steps: int | None = None,
         **arguments: Any,  # noqa: ANN401 (Keras' own; nothing is shown)
     ) -> dict[str, float]:
-        """Computes what `run_pretraining` computes on held-out records.
+        """Computes the metrics of `run_pretraining` on held-out records.
 
         Masks and samples are functions of the number of a row: the same
         weights have the same metrics every time.
 
         Args:
-          x: as `fit` takes it.
-          batch_size: B, where `x` is no dataset. Default: `eval_batch_size`.
+          x: data, as for `fit`.
+          batch_size: B, if `x` is not a dataset. Default: `eval_batch_size`.
           steps: batches to evaluate on. Default: all.
-          **arguments: of `keras.Model.evaluate`, without effect.
+          **arguments: arguments of `keras.Model.evaluate`, which are ignored.
 
         Returns:
           Metric -> value; a dict whatever `return_dict` says.
@@ -285,12 +286,12 @@ class ElectraPretrainer(keras.Model):
         batch_size: int | None = None,
         **arguments: Any,  # noqa: ANN401 (those of Keras)
     ) -> dict[str, Any]:
-        """Computes what the main network answers; see the class.
+        """Computes the outputs of the main network; see the class.
 
         Args:
-          x: as `fit` takes it, but each text is a row.
-          batch_size: B, where `x` is no dataset. Default: `eval_batch_size`.
-          **arguments: of `keras.Model.predict`.
+          x: data, as for `fit`, but each text is a row.
+          batch_size: B, if `x` is not a dataset. Default: `eval_batch_size`.
+          **arguments: arguments of `keras.Model.predict`.
         """
         if not isinstance(x, tf.data.Dataset | Mapping):
             if not len(x):
@@ -303,14 +304,14 @@ class ElectraPretrainer(keras.Model):
     def call(
         self, inputs: Batch, training: bool = False
     ) -> dict[str, tf.Tensor]:
-        del training  # the answer has no dropout
+        del training  # the outputs have no dropout
         if isinstance(inputs, Mapping):
             return self._network.predict(complete_ids(inputs))
         predict = self._network.predict_for_text or self._network.predict
         return predict(self._network.reader.read(tf.reshape(inputs, [-1])))
 
     def extract(self, network: str) -> EncoderWithHead:
-        """Returns a network as a model that stands alone.
+        """Returns a network as a standalone model.
 
         Args:
           network: "discriminator", "generator" or "corrector".
@@ -331,18 +332,19 @@ class ElectraPretrainer(keras.Model):
         """Writes SavedModels, see `pretrain/export.py`; returns their paths.
 
         Args:
-          filepath: of a directory.
+          filepath: path of a directory.
         """
         return export.export(self.objective, pathlib.Path(filepath))
 
     def save_checkpoint(self, directory: str) -> None:
         """Writes a checkpoint that all of electra_tf reads.
 
-        As the `path` of `from_checkpoint`, the input of `convert_checkpoint`,
-        and the `init_checkpoint` of `run_pretraining` and `run_finetuning`.
+        It can be the `path` of `from_checkpoint`, the input of
+        `convert_checkpoint`, and the `init_checkpoint` of `run_pretraining` and
+        `run_finetuning`.
 
         Args:
-          directory: must not exist or be empty.
+          directory: a directory that does not exist or is empty.
         """
         checkpoint_formats.write(
             directory, export.weights_of(self.objective), "electra_tf"
@@ -350,7 +352,7 @@ class ElectraPretrainer(keras.Model):
 
     def get_config(self) -> dict[str, Any]:
         return {
-            # Lists: Keras writes a tuple as a dict that nobody reads back.
+            # Lists: Keras writes a tuple as a dict and does not restore it.
             "config": json.loads(json.dumps(dataclasses.asdict(self.config))),
             "vocabulary": text_reader.vocabulary_config(
                 self.objective.vocabulary
@@ -386,7 +388,7 @@ class ElectraPretrainer(keras.Model):
         )
 
     def _check_division(self, data: tf.data.Dataset) -> None:
-        """Refuses batches that `run_pretraining` does not share out."""
+        """Refuses batches that `run_pretraining` could not divide."""
         if num_rows := data.element_spec.input_ids.shape[0]:
             distribution.check_division(
                 {num_rows},
@@ -398,7 +400,7 @@ class ElectraPretrainer(keras.Model):
     def _check_length(
         self, data: tf.data.Dataset, arguments: Mapping[str, Any]
     ) -> None:
-        """Warns of updates at a rate of 0, or of a rate that only rises."""
+        """Warns if the learning rate reaches 0 early, or only rises."""
         steps = arguments.get("steps_per_epoch") or int(data.cardinality())
         epochs = arguments.get("epochs", 1) - arguments.get("initial_epoch", 0)
         last = int(self.optimizer.iterations.numpy()) + max(0, steps) * epochs

@@ -25,14 +25,14 @@ from electra_tf.training.callbacks import TRAINING_FLOPS
 from electra_tf.util import console, distribution, files, seeds, storage
 from electra_tf.util.errors import UserError
 
-_SEED = 20200323  # of masks and samples, whatever the seed of training
+_SEED = 20200323  # of masks and samples; independent of the training seed
 
 MetricSums = dict[str, tf.Tensor]
 """Metric -> float32 [2], its total and weight over a batch."""
 
 Step = Callable[[Inputs, tf.Tensor], tuple[MetricSums, Detection | None]]
-"""Function of a global batch, whose rows are a multiple of the replicas, and
-of the number of its first record, int32 scalar."""
+"""Function of a global batch, whose number of rows is a multiple of the
+replicas, and of the number of its first record, int32 scalar."""
 
 
 def report(
@@ -40,10 +40,10 @@ def report(
 ) -> None:
     """Writes the metrics of the held-out split and shows samples of it.
 
-    Every worker calls it to compute its part; the chief writes and shows.
+    Every worker calls it to compute its part; the chief writes and prints.
 
     Args:
-      model: with the weights to judge.
+      model: the model to evaluate.
       held_out: records of the split.
       results_dir: where `pretraining_eval.json` goes.
     """
@@ -89,13 +89,13 @@ def evaluate(
 ) -> dict[str, float]:
     """Computes the original's metrics over a data set, on all replicas.
 
-    Every worker calls it, with the same data, and gets the same.
+    Every worker calls it with the same data and gets the same result.
 
     Args:
-      model: with the weights to judge.
-      dataset: of `Inputs`, finite. A smaller batch is filled up with rows of
-        padding, so that all have one shape.
-      step: of `make_step`, where it is called again. Default: a new one.
+      model: the model to evaluate.
+      dataset: finite dataset of `Inputs`. A smaller batch is filled up with
+        rows of padding, so that all batches have one shape.
+      step: result of `make_step`, to reuse it. Default: a new one.
 
     Returns:
       Metric -> value; `disc_auc` is over the tokens that the objective judges
@@ -143,13 +143,13 @@ def evaluate(
 
 
 def make_step(model: PretrainingModel) -> Step:
-    """Makes the function that evaluates a batch, each replica a part of it.
+    """Makes a function that evaluates a batch, divided among the replicas.
 
-    It is traced once for each shape of batches, and compiled by XLA where
-    updates are.
+    It is traced once for each shape of batches, and compiled by XLA if updates
+    are.
 
     Args:
-      model: whose strategy says what the replicas are.
+      model: the model to evaluate, on the replicas of its strategy.
     """
     strategy = model.distribute_strategy
 
@@ -159,7 +159,7 @@ def make_step(model: PretrainingModel) -> Step:
         found, detection = model.evaluation_step(inputs, keys=keys)
         return {k: tf.stack(term) for k, term in found.items()}, detection
 
-    if model.jit_compile_step:  # as in an update, what one replica does
+    if model.jit_compile_step:  # per replica, as in an update
         of_part = tf.function(of_part, autograph=False, jit_compile=True)
 
     def of_replica(inputs: Inputs, first: tf.Tensor) -> tuple:
@@ -218,13 +218,13 @@ def area_under_curve(scores: np.ndarray, labels: np.ndarray) -> float:
 
 
 def _filled(inputs: Inputs, num_rows: int) -> Inputs:
-    """Adds rows of padding, which count nothing."""
+    """Adds rows of padding, which do not count."""
     num_blank = num_rows - inputs.input_ids.shape[0]
     return Inputs(*(tf.pad(x, [[0, num_blank], [0, 0]]) for x in inputs))
 
 
 def _num_padding(inputs: Inputs) -> int:
-    """Counts the padding of rows that hold a token."""
+    """Counts the padding positions of rows that have a token."""
     is_real = inputs.is_real.numpy()
     return int((~is_real[is_real.any(1)]).sum())
 
@@ -260,8 +260,8 @@ def samples(
     Args:
       model: a trained generator and discriminator.
       dataset: of `Inputs`.
-      num_samples: number of records; of one with several documents the first
-        is shown.
+      num_samples: number of records; of a packed record only the first
+        document is shown.
       in_colour: whether to colour the verdicts for a terminal.
 
     Returns:
@@ -334,7 +334,7 @@ def _text(
     vocabulary: Vocabulary,
     in_colour: bool,
 ) -> str:
-    """Joins word pieces to text; marked tokens stand in square brackets."""
+    """Joins word pieces into text, with marked tokens in square brackets."""
     text = ""
     for t, token_id in enumerate(ids):
         glue = "" if vocabulary.continues_word[token_id] or not text else " "

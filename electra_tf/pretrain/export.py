@@ -1,4 +1,4 @@
-"""The networks of a pre-training model as SavedModels, or as arrays.
+"""Exports the networks of a pre-training model as SavedModels, or as arrays.
 
     <directory>/discriminator/{text,ids}/1
     <directory>/generator/{text,ids}/1
@@ -23,8 +23,8 @@ The signature "serving_default" returns
     corrector, of ids   log_probabilities float32 [B, L, V]
     corrector, of text  as the generator, but at each token of the text
 
-Of a training on packed rows `input_mask` may number the documents of a row.
-All compute in the precision of the export, whatever the training did.
+If the model was trained on packed rows, `input_mask` may number the documents
+of a row. All compute in the precision of the export, not of the training.
 """
 
 import dataclasses
@@ -61,12 +61,13 @@ def export(
     """Writes each network of a model as two SavedModels, and a model card.
 
     Args:
-      model: with the weights to export.
-      directory: where they go, each into a directory of its own.
-      temperature: of a discriminator, see `checkpoint.calibration`.
-      threshold: P(replaced) over which a token is flagged, of discriminator
-        and generator together; None to leave that out.
-      precision: of weights and products, see `serving/weight_storage.py`.
+      model: the model to export.
+      directory: parent of the directories of the networks.
+      temperature: temperature of a discriminator, see `checkpoint.calibration`.
+      threshold: P(replaced) over which `correction` flags a token; None to
+        not export `correction`.
+      precision: of weights and matrix products, see
+        `serving/weight_storage.py`.
 
     Returns:
       The directory of each SavedModel.
@@ -115,10 +116,10 @@ def networks_of(
     """Returns the networks that a model has, by name, the main one first.
 
     Args:
-      model: its objective's traits say what its main network `answers`;
-        `generator_predictions` stands on `generator`, or without one on
-        `electra`.
-      temperature: of a discriminator, see `checkpoint.calibration`.
+      model: the model; its objective's traits say what its main network
+        `answers`. The head `generator_predictions` belongs to `generator`, or
+        without one to `electra`.
+      temperature: temperature of a discriminator, see `checkpoint.calibration`.
     """
     found: dict[str, Network] = {}
     answers = model.config.objective.traits.answers
@@ -138,7 +139,7 @@ def weights_of(model: PretrainingModel) -> Weights:
     """Returns copies of a model's weights, its slots and its step.
 
     Args:
-      model: with its optimizer.
+      model: the model, with its optimizer.
     """
     sizes, vocabulary = model.config.model, model.vocabulary
     arrays = {
@@ -173,7 +174,7 @@ def reader_of(
     """Returns the reader of a model's texts.
 
     Args:
-      model: whose vocabulary and configuration to follow.
+      model: the model whose vocabulary and configuration to use.
       reads_masks: whether "[MASK]" in text is a mask.
     """
     config = model.config.corpus
@@ -187,7 +188,7 @@ def reader_of(
 
 
 def _in_precision(model: PretrainingModel, precision: str) -> PretrainingModel:
-    """Returns the model, or one with its weights and products of another."""
+    """Returns the model, or a copy of it that computes in `precision`."""
     products = precision if precision == "bfloat16" else "float32"
     training = model.config.training
     if training.precision == products:
@@ -211,7 +212,7 @@ def _detector(model: Electra, temperature: float) -> Detector:
 
 
 def _electric(model: Electra) -> Network:
-    """Describes a discriminator that gives each token an energy."""
+    """Describes a discriminator that computes an energy for each token."""
 
     def log_probability(ids: Ids) -> Outputs:
         inputs = Inputs(**ids)
@@ -229,13 +230,13 @@ def _electric(model: Electra) -> Network:
 
 
 def _with_towers(model: Electra, network: Network) -> Network:
-    """Returns the network, with the score of two towers if there are any."""
+    """Returns the network, which scores texts with two towers if it has any."""
     config = model.config
     if not config.objective.has_two_towers:
         return network
     try:
         pseudo_likelihood.check_samples(config.objective, config.masking)
-    except UserError:  # its verdicts score still
+    except UserError:  # its verdicts can still score
         return network
 
     def log_probs(ids: Ids) -> tf.Tensor:
@@ -273,7 +274,7 @@ def _filler(model: PretrainingModel) -> Filler:
 
 
 def _corrector(model: ReplaceMlm) -> Network:
-    """Describes what tells which token stood where."""
+    """Describes the corrector, which predicts the original tokens."""
 
     def predict(ids: Ids) -> Outputs:
         states = model.electra(**ids).sequence_output

@@ -1,28 +1,29 @@
 """FLOPs of an update and of a training, by the paper's rules.
 
 The cost of an update is a sum of passes. A `Pass` is one network reading each
-row once: an encoder, and what stands on it. An objective says in its traits
-(`config/objective_traits.py`) what its networks read. No TensorFlow is needed.
+row once: an encoder with its heads. The traits of an objective
+(`config/objective_traits.py`) list its passes. No TensorFlow is needed.
 
 The rules:
-- One operation of mathematics is one FLOP, also a division or an exponential.
-  A product of matrices [1, m] and [m, n] is 2 m n, multiplications and
-  additions counted apart.
+- One mathematical operation is one FLOP, even a division or an exponential.
+  A product of matrices [1, m] and [m, n] is 2 m n: multiplications and
+  additions are counted separately.
 - The backward pass costs as much as the forward pass, so that training is 2
   times forward. Differs: others count 3 times, since a product of matrices has
-  two gradients. Compare figures of one rule only.
-- Reading an embedding is a product with a one-hot vector, 2 E V a token, and
+  two gradients. Compare only figures that follow the same rule.
+- Reading an embedding is a product with a one-hot vector, 2 E V per token, and
   likewise for positions and segments. With `sparse_embed_lookup` reading a word
-  costs nothing, as it nearly does where rows are gathered, in this package too.
-  Every pass reads for itself, also from tables that it shares.
+  costs nothing, which is nearly true where rows are gathered, as in this
+  package. Every pass reads for itself, even from shared tables.
 - For each value: dropout 4, layer normalisation 5, GELU 8, softmax 5.
 - Layer normalisation after attention is counted once for each token and not H
-  times: a slip of the original, kept for its figures; under 0.3 % of a layer.
+  times: an error of the original, kept to reproduce its figures; under 0.3 %
+  of a layer.
 - The output layer counts only the positions whose word is predicted; the head
   that says "replaced" counts every position, padding too.
-- Masking, sampling, the optimizer and a uniform or unigram generator count as
-  nothing, nor does what makes a generator adversarial, or what is said of a
-  whole row. A row counts as long as the longest of its phase.
+- Masking, sampling, the optimizer, a uniform or unigram generator, the
+  adversarial loss of a generator and predictions for whole rows count as
+  nothing. Every row counts as the longest of its phase.
 
 Counts are exact integers. Letters: L tokens in a row, H hidden, E embedding, V
 vocabulary, A heads.
@@ -75,10 +76,10 @@ class Pass:
     """Positions in a row whose word is chosen among `num_candidates`."""
 
     num_candidates: int = 0
-    """Words that are chosen from at each of these."""
+    """Words to choose from at each of the `num_choices` positions."""
 
     is_trained: bool = True
-    """A backward pass follows."""
+    """Whether a backward pass follows."""
 
     num_towers: int = 1
     """Encoders side by side, whose joined states predict the words; 2 for
@@ -88,10 +89,10 @@ class Pass:
     """Queries, keys and values of all heads together. Default: H."""
 
     num_attentions: int = 1
-    """Attentions in a layer; 2 in a decoder that reads an encoder too."""
+    """Attentions in a layer; 2 in a decoder that also attends to an encoder."""
 
     sparse_embed_lookup: bool = False
-    """Reading a word costs nothing."""
+    """Whether reading a word costs nothing."""
 
     def __post_init__(self) -> None:
         positive = "num_tokens num_towers attention_width num_attentions"
@@ -119,7 +120,7 @@ class Pass:
         return 2 * self.forward() - self._predictions(self.num_scored)
 
     def embedding(self) -> int:
-        """Counts what turns the ids of a row into the first hidden vectors."""
+        """Counts the embedding of one row, from ids to hidden vectors."""
         network, width = self.network, self.network.embedding_size
         words = 0 if self.sparse_embed_lookup else network.vocab_size
         tables = words + self.num_tokens + network.type_vocab_size
@@ -141,7 +142,7 @@ class Pass:
 
         Args:
           num_positions: positions whose word is predicted.
-          num_words: the softmax is over: the vocabulary, or a few candidates.
+          num_words: words in the softmax: the vocabulary, or a few candidates.
         """
         width = self.network.embedding_size
         hidden = _linear(self.num_towers * self.network.hidden_size, width)
@@ -162,8 +163,8 @@ class Pass:
     def _attention(self) -> int:
         """Counts self-attention, for one query.
 
-        The weighted sum and the output take H where they should take the
-        width of all heads: so does the original, for T5.
+        The weighted sum and the output use H where they should use the width
+        of all heads, as the original does for T5.
         """
         hidden = self.network.hidden_size
         width = self.attention_width or hidden
@@ -198,7 +199,7 @@ def update_flops(parts: Mapping[str, Pass], batch_size: int) -> int:
     """Counts one update of training.
 
     Args:
-      parts: what `passes` returned.
+      parts: result of `passes`.
       batch_size: rows in an update.
     """
     return batch_size * sum(part.update() for part in parts.values())
@@ -216,8 +217,8 @@ class Sizes:
     """The shape of the main encoder."""
 
     generator: BertConfig | None = None
-    """The shape of the generator, or of each of its towers; where it shares all
-    weights, the discriminator's. None where no network generates."""
+    """The shape of the generator, or of each of its towers; the discriminator's
+    if they share all weights. None if the generator is not a network."""
 
     max_seq_length: int
     """Tokens in a row, L."""
@@ -228,20 +229,20 @@ class Sizes:
     generator_type: str = one_of(
         "transformer", "two_tower", "uniform", "unigram"
     )
-    """The generator: an encoder that predicts the masked slots, two
-    towers that predict every token, or chance, which costs nothing."""
+    """The generator: an encoder that predicts the masked slots, two towers that
+    predict every token, or a fixed distribution, which costs nothing."""
 
     is_generator_trained: bool = True
     """False for a frozen generator, which runs forward only."""
 
     num_candidates: int = 5
-    """Words that are chosen from at a position (mc_bert, teams)."""
+    """Words to choose from at a position (mc_bert, teams)."""
 
     num_detection_layers: int = 1
-    """Layers that a network has twice (teams)."""
+    """Layers of the main encoder that exist twice (teams)."""
 
     sparse_embed_lookup: bool = False
-    """Reading a word costs nothing."""
+    """Whether reading a word costs nothing."""
 
     def __post_init__(self) -> None:
         require_choices(self)
@@ -254,7 +255,7 @@ def sizes_of(
     *,
     sparse_embed_lookup: bool = False,
 ) -> Sizes:
-    """Returns what the cost of an update depends on.
+    """Returns the sizes on which the cost of an update depends.
 
     Args:
       config: the whole configuration.
@@ -277,11 +278,11 @@ def sizes_of(
 
 
 def passes(objective: str, sizes: Sizes) -> dict[str, Pass]:
-    """Returns what one update computes, the last, by the name of the network.
+    """Returns the passes of the last update, by the name of the network.
 
     Args:
       objective: one of `TRAITS`.
-      sizes: of networks and rows.
+      sizes: sizes of networks and rows.
 
     Raises:
       UserError: if the objective is unknown, or its generator is not given.
@@ -306,7 +307,7 @@ def passes(objective: str, sizes: Sizes) -> dict[str, Pass]:
 
 
 def generator_pass(sizes: Sizes) -> dict[str, Pass]:
-    """Returns what the generator computes: one pass, or none.
+    """Returns the pass of the generator, if it is a network.
 
     Raises:
       UserError: if its shape is not given.
@@ -334,7 +335,7 @@ def generator_pass(sizes: Sizes) -> dict[str, Pass]:
 def _reading_pass(
     reading: Reading, sizes: Sizes, generator: Pass | None
 ) -> Pass:
-    """Returns the pass of a network beside the generator's own."""
+    """Returns a pass other than the generator's own."""
     length, bert = sizes.max_seq_length, sizes.discriminator
     counts = {"masked": sizes.max_predictions_per_seq, "all": length, "": 0}
     more_layers = sizes.num_detection_layers * reading.has_more_layers
@@ -369,7 +370,7 @@ def training_flops(
     *,
     sparse_embed_lookup: bool = False,
 ) -> int:
-    """Counts the updates from the first on.
+    """Counts all updates up to a step.
 
     Args:
       config: the whole configuration.

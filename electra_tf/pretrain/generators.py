@@ -1,13 +1,13 @@
-"""Generators: their networks, and the words that are drawn from them.
+"""Generators: their networks, and sampling from them.
 
 A sample for a masked slot is drawn from
 
-    p ~ exp(z / T), over all words, or without the right one, or the k likeliest
+    p ~ exp(z / T), over all words, all but the right one, or the k likeliest
 
-z are the generator's logits. Without a network z is constant, so that every
-word piece is as likely as any other (uniform), or log count, so that at T = 1
-words come as often as in the training records (unigram). Several different
-words, to choose the right one from, are drawn without replacement.
+z are the generator's logits. Without a network z is constant, so that all word
+pieces are equally likely (uniform), or log count, so that at T = 1 words are as
+frequent as in the training records (unigram). Candidates for a choice among
+several words are drawn without replacement.
 
 Letters in shapes: B rows, L tokens in a row, N masked slots, E embedding, V
 vocabulary, K candidates.
@@ -44,9 +44,9 @@ def make_encoder(
     """Makes a generator that fills masks.
 
     Args:
-      config: says how large, and what it shares.
-      vocab_size: of the data.
-      main: the encoder to share with; None where the generator comes first.
+      config: says how large it is, and what it shares.
+      vocab_size: size of the vocabulary.
+      main: the encoder to share with; None if the generator is made first.
 
     Returns:
       The generator, built; the main encoder itself if they share all weights.
@@ -77,8 +77,8 @@ def make_towers(
     """Makes two towers; by default all read the same embeddings.
 
     Args:
-      config: says how large, and what they share.
-      vocab_size: of the data.
+      config: says how large they are, and what they share.
+      vocab_size: size of the vocabulary.
       main: the encoder to share with.
     """
     is_shared = config.model.generator_sharing == "embeddings"
@@ -91,14 +91,14 @@ def make_towers(
 
 
 def constant_logits(generator_type: str, vocabulary: Vocabulary) -> np.ndarray:
-    """Returns the logits of a generator that is no network.
+    """Returns the logits of a generator that is not a network.
 
     Differs: the original's uniform generator draws special tokens too, and so
     does this; a unigram generator never does.
 
     Args:
       generator_type: "uniform" or "unigram".
-      vocabulary: of the data; for unigram with its counts.
+      vocabulary: vocabulary of the data; for unigram with its counts.
 
     Returns:
       float32 [V].
@@ -126,12 +126,12 @@ def reshaped(
     config: ObjectiveConfig,
     temperature: float | tf.Tensor,
 ) -> tf.Tensor:
-    """Returns the logits that are drawn from.
+    """Returns the logits to sample from.
 
     Args:
       logits: float32 [B, N, V], the generator's.
-      masked: the truth.
-      config: whether to draw the truth, and how many words to draw from.
+      masked: has the correct ids.
+      config: whether the correct word may be drawn, and how many words may.
       temperature: T; a tensor is float32 [B, 1] or [1, 1].
 
     Returns:
@@ -141,7 +141,7 @@ def reshaped(
         temperature = temperature[..., tf.newaxis]
     logits = logits / temperature
     if config.disallow_correct:
-        # The original's is too little at a temperature of 0.001.
+        # The original's penalty is too small at a temperature of 0.001.
         least = -1000.0 if config.original_sampling else tensor_ops.NEVER
         logits += least * tf.one_hot(masked.ids, logits.shape[-1])
     if config.top_k:
@@ -156,8 +156,8 @@ def sample(
 
     Args:
       logits: float32 [B, N, V].
-      config: how.
-      keys: one random key a row, or the numbers themselves.
+      config: whether to sample as the original does.
+      keys: one random key per row, or the numbers themselves.
 
     Returns:
       int32 [B, N].
@@ -189,11 +189,11 @@ class Scores(NamedTuple):
 def others(
     logits: tf.Tensor, taken: tf.Tensor, uniform: tf.Tensor, num_words: int
 ) -> tf.Tensor:
-    """Draws different words, none of them a given one.
+    """Draws distinct words other than a given one.
 
-    That is softmax(logits) without that word, drawn from without replacement:
-    the largest of logits + Gumbel noise. To leave one out changes nothing about
-    the order of the rest, so that it need not be done beforehand.
+    They are drawn without replacement from softmax(logits) without the given
+    word: they have the largest logits + Gumbel noise. The given word is removed
+    afterwards, as this does not change the order of the others.
 
     Args:
       logits: float32 [..., V].
@@ -213,14 +213,14 @@ def everywhere(
     num_words: int,
     keys: tf.Tensor | None = None,
 ) -> tf.Tensor:
-    """Finds words for every token, each another, none of them a given one.
+    """Finds distinct words other than a given one for every token.
 
     Args:
-      scores: of all words at every token.
+      scores: scores of all words at every token.
       taken: int32 [B, L], the words left out.
       num_words: K, less than V.
-      keys: uint32 [B, L], a random key each, to draw as `others` does; None
-        for the likeliest words.
+      keys: uint32 [B, L], one random key per token, to draw as `others` does;
+        None for the likeliest words.
 
     Returns:
       int32 [B, L, K], in the order of drawing, or the likeliest first.
@@ -239,14 +239,15 @@ def everywhere(
 
 
 def without(words: tf.Tensor, unwanted: tf.Tensor) -> tf.Tensor:
-    """Says which words of a row stay where one word must go.
+    """Returns which of several words to keep if one has to be dropped.
 
     Args:
-      words: int32 [..., K], each another.
+      words: int32 [..., K], distinct words.
       unwanted: int32 [...].
 
     Returns:
-      bool [..., K], False for the unwanted word, or for the last.
+      bool [..., K], False for the unwanted word, or if it is not among them for
+      the last.
     """
     is_unwanted = words == unwanted[..., tf.newaxis]
     is_missing = ~tf.reduce_any(is_unwanted, -1, keepdims=True)
@@ -255,10 +256,10 @@ def without(words: tf.Tensor, unwanted: tf.Tensor) -> tf.Tensor:
 
 
 def _largest(scores: tf.Tensor, taken: tf.Tensor, num_words: int) -> tf.Tensor:
-    """Returns the words with the largest scores but one, int32 [..., K]."""
+    """Returns the words with the largest scores, without `taken`, [..., K]."""
     best = tf.math.top_k(scores, num_words + 1).indices  # [..., K + 1]
     is_taken = tf.cast(best == taken[..., tf.newaxis], tf.int32)
-    from_here = tf.cumsum(is_taken, -1)[..., :-1] > 0  # what comes one later
+    from_here = tf.cumsum(is_taken, -1)[..., :-1] > 0  # from `taken` on
     return tf.where(from_here, best[..., 1:], best[..., :-1])
 
 
@@ -278,12 +279,12 @@ _noise_kernel = tf.function(_draw_noise, jit_compile=True)
 def _in_blocks(
     function: Callable[..., tf.Tensor], *inputs: tf.Tensor, block: int
 ) -> tf.Tensor:
-    """Applies a function to so many tokens at a time, one after the other.
+    """Applies a function to one block of tokens after the other.
 
     Args:
-      function: of [M] or [M, n] each, to int32 [M, K].
+      function: inputs of [M] or [M, n] each -> int32 [M, K].
       *inputs: [B, L] or [B, L, n] each.
-      block: M, at most.
+      block: maximum of M.
 
     Returns:
       int32 [B, L, K], without a gradient.

@@ -1,10 +1,10 @@
 """Warnings when the losses of a run are not those of a healthy one.
 
-A healthy run starts at the loss of chance, for ELECTRA at
-gen_weight ln V + disc_weight ln 2; after warm-up the discriminator's
-loss lies below the entropy of the share of replaced tokens, which is what
-knowing the share alone gives; the generator stays wrong often enough to leave
-work to do.
+A healthy run starts at the chance loss, for ELECTRA
+gen_weight ln V + disc_weight ln 2; after warm-up the discriminator's loss is
+below the entropy of the share of replaced tokens, the loss of a constant
+prediction; and the generator is wrong often enough for the discriminator to
+have replaced tokens to detect.
 """
 
 import math
@@ -16,24 +16,25 @@ from electra_tf.pretrain.pretraining_model import PretrainingModel
 
 _SMOOTHING = 0.2  # weight of the newest block in the running means
 _PRIOR = 0.97  # share of the prior's entropy that counts as "learned nothing"
-_STRANGE = 0.4  # relative distance of the first loss from guessing
-_PATIENCE = 1000  # updates before anything is said about learning
-_DIVERGED = 0.3  # of the lowest running loss, above it
-_DEGENERATE = 0.25  # times its loss: an entropy that tells of false certainty
+_STRANGE = 0.4  # relative distance of the first loss from chance
+_PATIENCE = 1000  # updates before any warning about learning
+_DIVERGED = 0.3  # relative rise of the running loss above its lowest
+_DEGENERATE = 0.25  # entropy over loss of a generator that is overconfident
 
 
 class HealthMonitor(keras.callbacks.Callback):
-    """Watches the training metrics and warns, each kind once until it clears.
+    """Watches the training metrics, and warns once until a problem clears.
 
     Args:
-      warn: takes a sentence.
-      expected_start: the loss at chance; None of weights that are trained.
-      num_warmup_steps: nothing is said about learning in twice as many.
-      generator_limit: share of right samples over which the generator counts
+      warn: receives a sentence.
+      expected_start: the loss at chance; None for weights that are trained.
+      num_warmup_steps: there is no warning about learning in the first updates,
+        twice as many as these.
+      generator_limit: share of correct samples over which the generator counts
         as too good.
-      switch_step: updates after which the losses mean something else, and are
-        watched anew; 0 for none.
-      late_step: updates after which the discriminator's loss has its whole
+      switch_step: updates after which the losses change their meaning, and the
+        running means restart; 0 for none.
+      late_step: updates after which the discriminator's loss has its full
         weight.
     """
 
@@ -56,7 +57,7 @@ class HealthMonitor(keras.callbacks.Callback):
         self.late_step = late_step
         self._means: dict[str, float] = {}
         self._lowest = math.inf
-        self._watched = 0  # the last update that was looked at
+        self._watched = 0  # the last update whose metrics were checked
         self._said: set[str] = set()
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
@@ -160,7 +161,7 @@ def expected_start(model: PretrainingModel) -> float:
 
 
 def entropy(share: float) -> float:
-    """Returns the entropy of a biased coin, nats.
+    """Returns the entropy of a biased coin, in nats.
 
     Args:
       share: probability of heads.

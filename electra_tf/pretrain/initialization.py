@@ -1,7 +1,7 @@
-"""Starts a run from the weights of another: the original's, ours or others'.
+"""Initializes a run from a checkpoint: the original's, ours or others'.
 
-A checkpoint in the run's own directory comes first: `init_checkpoint` counts
-only where there is none.
+A checkpoint in the run's own directory takes precedence: `init_checkpoint` is
+only read if there is none.
 """
 
 from typing import NamedTuple
@@ -25,8 +25,8 @@ class Start(NamedTuple):
     """Weights that a run starts from; none by default.
 
     Attributes:
-      whole: of `init_checkpoint`.
-      generator: of `generator_checkpoint`, a network that stands alone.
+      whole: weights of `init_checkpoint`.
+      generator: weights of `generator_checkpoint`, as a standalone network.
     """
 
     whole: Weights | None = None
@@ -34,7 +34,7 @@ class Start(NamedTuple):
 
 
 def read_all(config: PretrainingConfig) -> Start:
-    """Reads all that a new run starts from.
+    """Reads all checkpoints that a new run starts from.
 
     Args:
       config: the whole configuration.
@@ -57,11 +57,11 @@ def read_all(config: PretrainingConfig) -> Start:
 
 
 def assign_all(model: PretrainingModel, start: Start) -> None:
-    """Gives a new model what was read.
+    """Assigns the weights that were read to a new model.
 
     Args:
-      model: with its optimizer, untrained.
-      start: of `read_all`.
+      model: the untrained model, with its optimizer.
+      start: result of `read_all`.
 
     Raises:
       UserError: as `assign`, or if a frozen generator is left at random.
@@ -80,7 +80,7 @@ def assign_all(model: PretrainingModel, start: Start) -> None:
 
 
 def read(config: PretrainingConfig) -> Weights:
-    """Reads `init_checkpoint` and checks that its networks have these sizes.
+    """Reads `init_checkpoint` and checks the sizes of its networks.
 
     Args:
       config: the whole configuration.
@@ -130,16 +130,16 @@ def read(config: PretrainingConfig) -> Weights:
 
 
 def read_generator(config: PretrainingConfig) -> Weights:
-    """Reads `generator_checkpoint` and checks that it has the right sizes.
+    """Reads `generator_checkpoint` and checks the sizes of its generator.
 
     Args:
       config: the whole configuration.
 
     Returns:
-      The generator as a network that stands alone.
+      The generator as a standalone network.
 
     Raises:
-      UserError: if there is none in it or it has other sizes, naming the flags
+      UserError: if it has no generator or one of other sizes, naming the flags
         to give; or if the objective has no generator of its own to fill masks.
     """
     objective = config.objective
@@ -168,21 +168,21 @@ def read_generator(config: PretrainingConfig) -> Weights:
 
 
 def assign_generator(model: PretrainingModel, loaded: Weights) -> set[str]:
-    """Gives a new model the weights of a generator, without slots.
+    """Assigns the weights of a generator to a new model, without slots.
 
     Args:
-      model: untrained, with a generator of these sizes.
-      loaded: of `read_generator`.
+      model: the untrained model, with a generator of these sizes.
+      loaded: result of `read_generator`.
 
     Returns:
-      Paths of the variables that have them.
+      Paths of the variables that were assigned.
     """
     fitted = weights.without_slots(_fit(model, loaded))
     targets = {v.path: v for v in model.weights}
     known = set()
     for name, array in fitted.arrays.items():
         own = "generator" + name.removeprefix("electra")
-        path = own if own in targets else name  # a table that is shared
+        path = own if own in targets else name  # else a shared table
         if path in targets:
             targets[path].assign(array)
             known.add(path)
@@ -193,21 +193,20 @@ def assign_generator(model: PretrainingModel, loaded: Weights) -> set[str]:
 
 
 def assign(model: PretrainingModel, loaded: Weights) -> set[str]:
-    """Gives a new model the weights, slots and step that were read.
+    """Assigns the weights, slots and step that were read to a new model.
 
-    Word embeddings follow the words where both vocabularies are known, else
-    their numbers; position embeddings are cut or repeated. What changes is
-    said.
+    Word embeddings are matched by word if both vocabularies are known, else by
+    id; position embeddings are cut or repeated. Changes are printed.
 
     Args:
-      model: with its optimizer, untrained.
-      loaded: of `read`.
+      model: the untrained model, with its optimizer.
+      loaded: result of `read`.
 
     Returns:
-      Paths of the variables that have them.
+      Paths of the variables that were assigned.
 
     Raises:
-      UserError: if one of the two has weights that the other has not, unless
+      UserError: if model and checkpoint do not have the same weights, unless
         `init_partially` allows it.
     """
     config = model.config
@@ -251,7 +250,7 @@ def assign(model: PretrainingModel, loaded: Weights) -> set[str]:
 
 
 def _fit(model: PretrainingModel, loaded: Weights) -> Weights:
-    """Gives tables the number of rows that the model has, and says so."""
+    """Resizes embedding tables to those of the model, and prints changes."""
     vocabulary = model.vocabulary
     is_same = loaded.vocabulary in (None, vocabulary)
     rows = loaded.architecture.encoder.vocab_size
@@ -270,7 +269,11 @@ def _fit(model: PretrainingModel, loaded: Weights) -> Weights:
 def _assign_slots(
     model: PretrainingModel, fitted: Weights, names: set[str]
 ) -> int:
-    """Assigns Adam's slots of some weights if there are any; counts them."""
+    """Assigns Adam's slots of some weights if there are any.
+
+    Returns:
+      The number of slots assigned.
+    """
     optimizer = model.optimizer
     slots = {}
     for kind, variables in zip(

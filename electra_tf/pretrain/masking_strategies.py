@@ -1,12 +1,12 @@
 """Masking strategies. To add one: one function, one line.
 
-A strategy is a function of the rows and their random keys. It gives positions
-that are distinct and all candidates; the first `budget` of them are hidden.
+A strategy is a function of the rows and their random keys. It returns distinct
+positions of candidates; the first `budget` of them are masked.
 
-Those that hide neighbours together cut each row into groups, put the groups in
-random order and take from them until the budget is used. So any token is about
-as likely to be hidden as any other, wherever it stands. Nothing walks from
-token to token: groups are numbered by cumulative sums.
+Strategies that mask neighbouring tokens together cut each row into groups, put
+the groups in random order and take from them until the budget is used. So all
+tokens are about equally likely to be masked, wherever they are in the row.
+There is no loop over tokens: groups are numbered by cumulative sums.
 
 Letters in shapes: B rows, L tokens in a row, N masked slots, V vocabulary.
 
@@ -30,12 +30,12 @@ _MAX_SPAN = 10
 
 
 class Rows(NamedTuple):
-    """Rows of which tokens are to be chosen.
+    """Rows from which to choose tokens.
 
     Attributes:
       input_ids: int32 [B, L].
       candidates: bool [B, L], True where a token may be chosen.
-      budget: float32 [B, 1], how many may be chosen, whole numbers up to N.
+      budget: float32 [B, 1], how many may be chosen, integers up to N.
       num_slots: N.
     """
 
@@ -50,7 +50,7 @@ class Choice(NamedTuple):
 
     Attributes:
       positions: int32 [B, N].
-      is_real: bool [B, N]: False past the last that can be chosen.
+      is_real: bool [B, N]: False past the last token that can be chosen.
     """
 
     positions: tf.Tensor
@@ -74,7 +74,7 @@ def with_replacement(
 ) -> Choice:
     """Chooses single tokens independently, as the original does.
 
-    Differs: from the rule above, as a token may be chosen more than once.
+    Differs: unlike in other strategies, a token may be chosen more than once.
     """
     ranks = tf.cumsum(tf.cast(rows.candidates, tf.int32), axis=1)  # [B, L]
     total = ranks[:, -1:]  # [B, 1]
@@ -92,8 +92,8 @@ def unigram(
 
     Tokens are drawn one after the other without replacement, each with a
     probability proportional to its count in the training records to the power
-    of -`unigram_alpha`: the largest sums of Gumbel noise and log weight. What
-    never occurs there weighs as much as what occurs once.
+    of -`unigram_alpha`: the largest sums of Gumbel noise and log weight. A
+    token that never occurs there weighs as much as one that occurs once.
     """
     if vocabulary.counts is None:
         raise UserError(
@@ -115,7 +115,7 @@ def unigram(
 def whole_word(
     rows: Rows, _: MaskingConfig, vocabulary: Vocabulary, keys: RandomKeys
 ) -> Choice:
-    """Chooses words, all pieces of each; passes over what does not fit."""
+    """Chooses words, all pieces of each; skips words that do not fit."""
     length = rows.candidates.shape[1]
     order = draw(keys, Purpose.MASK_POSITIONS, (length,))  # [B, L]
     starts = _word_starts(rows, vocabulary)
@@ -127,7 +127,7 @@ def ngram(
 ) -> Choice:
     """Chooses n-grams of whole words, n up to `max_ngram` with shares 1 / n.
 
-    Words that do not fit are passed over, so that the last n-grams may be cut.
+    Words that do not fit are skipped, so that the last n-grams may be cut.
 
     Differs: ALBERT draws n anew for every place it tries, and smaller ones
     where n-grams overlap. Here the text is first cut into n-grams.
@@ -146,7 +146,7 @@ def span(
     """Chooses spans of up to 10 pieces with geometric lengths, on average 3.8.
 
     The text is cut into such spans, and cuts within a word move to its start:
-    spans hold whole words, but for the last, which ends where the budget does.
+    spans hold whole words, except the last, which ends with the budget.
 
     Differs: SpanBERT's lengths count words, not pieces, which makes spans
     longer, and places them one by one. Here the text is first cut into spans.
@@ -173,7 +173,7 @@ STRATEGIES: Mapping[str, Strategy] = {
     "span": span,
     "unigram": unigram,
 }
-"""By the names that `MaskingConfig.masking_strategy` lists."""
+"""Strategies by the names that `MaskingConfig.masking_strategy` lists."""
 
 
 def _runs(candidates: tf.Tensor) -> tf.Tensor:
@@ -204,13 +204,13 @@ def _draw_tiles(
     """Cuts 0, 1, 2, ... into tiles of random sizes.
 
     Args:
-      rows: give L.
-      keys: one random key a row.
-      shares: of the sizes 1, 2, ...; need not sum to 1.
+      rows: the rows, of length L.
+      keys: one random key per row.
+      shares: shares of the sizes 1, 2, ...; need not sum to 1.
 
     Returns:
-      float32 [B, L], numbers that are left for the order of groups, and int32
-      [B, L], the tile of each number.
+      float32 [B, L], random numbers for the order of groups, and int32 [B, L],
+      the tile of each number.
     """
     length = rows.candidates.shape[1]
     numbers = draw(keys, Purpose.MASK_POSITIONS, (2, length))  # [B, 2, L]
@@ -225,10 +225,10 @@ def _draw_tiles(
 
 
 def _join(rows: Rows, units: tf.Tensor, tiles: tf.Tensor) -> tf.Tensor:
-    """Numbers groups, each the units of a tile that follow on each other.
+    """Numbers groups, each of the consecutive units of a tile.
 
     Args:
-      rows: whose special tokens no group reaches over.
+      rows: the rows; no group extends across a special token.
       units: int32 [B, L], which unit (a word, a piece) each token belongs to.
       tiles: int32 [B, L], the tile of each unit.
 
@@ -241,13 +241,14 @@ def _join(rows: Rows, units: tf.Tensor, tiles: tf.Tensor) -> tf.Tensor:
 def _take(
     rows: Rows, starts: tf.Tensor, groups: tf.Tensor, order: tf.Tensor
 ) -> Choice:
-    """Goes through groups in random order and takes all that fits.
+    """Goes through groups in random order and takes all items that fit.
 
     Args:
-      rows: with the budget.
-      starts: bool [B, L], where the items begin that are taken as a whole or
-        not at all: words, or pieces.
-      groups: int32 [B, L], in [0, L), the group of each token; of items.
+      rows: the rows, with the budget.
+      starts: bool [B, L], True where an item begins, a word or a piece, which
+        is taken as a whole or not at all.
+      groups: int32 [B, L], in [0, L), the group of each token; a group
+        consists of whole items.
       order: float32 [B, L], a random number for each group.
 
     Returns:
@@ -257,7 +258,7 @@ def _take(
     items = _number(starts)
     sizes = _sum_by(items, tf.cast(rows.candidates, tf.int32))  # [B, L]
     keys = _at_starts(starts, gather_positions(order, groups))  # [B, L]
-    # Of equal keys top_k takes the left one: groups stay together.
+    # top_k takes the left of equal keys, so that groups stay together.
     ranked = tf.math.top_k(keys, length).indices  # [B, L], items
     fits = _fit(gather_positions(sizes, ranked), tf.cast(rows.budget, tf.int32))
     taken = _sum_by(ranked, tf.cast(fits, tf.int32)) > 0  # [B, L], by item
@@ -273,8 +274,8 @@ def _fit(sizes: tf.Tensor, budget: tf.Tensor) -> tf.Tensor:
     """Goes through sizes and takes each that fits with those taken before.
 
     Each round takes sizes up to the first that does not fit, and drops all
-    behind that do not fit into the room that is left there. As the room
-    shrinks from round to round, there are few, mostly 2 or 3.
+    later ones that do not fit into the remaining room. As the room shrinks from
+    round to round, there are few rounds, mostly 2 or 3.
 
     Args:
       sizes: int32 [B, L].
@@ -311,7 +312,7 @@ def _sum_by(index: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
     """Sums the numbers of a row that have the same index.
 
     Args:
-      index: int32 [B, L], in [0, L]; what has L is left out.
+      index: int32 [B, L], in [0, L]; values with index L are left out.
       values: int32 or float32 [B, L].
 
     Returns:

@@ -1,4 +1,4 @@
-"""A warning before the first update if it will probably not fit into memory."""
+"""Warns before the first update if it will probably not fit into memory."""
 
 import dataclasses
 import math
@@ -17,12 +17,12 @@ def warn(
 ) -> None:
     """Warns if an update is predicted to take more memory than there is.
 
-    It is for CPUs. `--recompute` takes less than what is predicted, and is let
-    pass.
+    It is for CPUs. With `--recompute` there is no warning, as it takes less
+    memory than predicted.
 
     Args:
-      config: of the training.
-      vocab_size: of its vocabulary.
+      config: configuration of the training.
+      vocab_size: size of its vocabulary.
       num_workers: machines that share the rows of an update.
       group_size: consecutive rows that stay together.
     """

@@ -21,7 +21,7 @@ class Loss(NamedTuple):
     Attributes:
       weight: its factor in the total loss.
       chance: its value while all networks predict at random, nats.
-      over: what it is a mean over, of `PretrainingModel.counts`.
+      over: the key of `PretrainingModel.counts` that it is a mean over.
     """
 
     weight: float
@@ -49,11 +49,11 @@ class Prediction:
 
     Attributes:
       inputs: the batch, as the objective rearranged it.
-      masked: what the generator saw.
-      mlm_logits: float32 [B, N, V], of the generator.
-      fake: what the main encoder saw, and the truth about it; None where
-        nothing is replaced.
-      cloze: what two towers predict; None for other generators.
+      masked: the masked batch, the input of the generator.
+      mlm_logits: float32 [B, N, V], logits of the generator.
+      fake: the corrupted batch, the input of the main encoder, and its labels;
+        None where nothing is replaced.
+      cloze: predictions of two towers; None for other generators.
       disc_logits: float32 [B, L]; over 0 means "replaced". None without
         verdicts.
     """
@@ -66,11 +66,11 @@ class Prediction:
     disc_logits: tf.Tensor | None = None
 
     def extended(self, record: type["Record"], **fields: Any) -> "Record":  # noqa: ANN401 (of any record)
-        """Returns a record of another type with these fields and others.
+        """Returns a record of a subclass with these fields and others.
 
         Args:
-          record: a subclass.
-          **fields: new, or in the place of those here.
+          record: the subclass.
+          **fields: fields to add or to replace.
         """
         return record(**{**vars(self), **fields})
 
@@ -84,9 +84,9 @@ def softmax_metrics(
     """Computes the loss and the accuracy of a softmax.
 
     Args:
-      name: begins their names.
+      name: prefix of the metrics' names.
       logits: float32 [..., V].
-      ids: int32 [...], the right ones.
+      ids: int32 [...], the correct ones.
       weights: float32 [...].
 
     Returns:
@@ -105,7 +105,7 @@ def cloze_metrics(cloze: Cloze, ids: tf.Tensor, weights: tf.Tensor) -> Metrics:
 
     Args:
       cloze: their distributions.
-      ids: int32 [B, L], the truth.
+      ids: int32 [B, L], the correct ids.
       weights: float32 [B, L], 1 on the tokens that they learn from.
 
     Returns:
@@ -120,7 +120,7 @@ def cloze_metrics(cloze: Cloze, ids: tf.Tensor, weights: tf.Tensor) -> Metrics:
 def discriminator_metrics(
     logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor
 ) -> Metrics:
-    """Computes the loss and the counts over real tokens.
+    """Computes the discriminator's loss and metrics over real tokens.
 
     Args:
       logits: float32 [B, L]; over 0 means "replaced".

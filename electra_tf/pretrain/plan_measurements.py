@@ -1,7 +1,7 @@
-"""Measurements of a plan: an update's time and memory, and the text.
+"""Measurements for a plan: an update's time and memory, and the text's size.
 
-Each is made in a process of its own, whose peak of memory is then that of the
-one measurement. So this module imports no TensorFlow; each such process does.
+Each is made in a process of its own, so that the peak memory of the process is
+that of the measurement. This module imports no TensorFlow; these processes do.
 """
 
 import dataclasses
@@ -28,7 +28,7 @@ from electra_tf.util.errors import UserError
 _SAMPLE_BYTES = 8_000_000
 _MAX_SOURCES = 64  # of the sample
 _TEXT_FIELD = "text"  # of its lines
-_EXPANSION_BYTES = 2**22  # unpacked, to see how much a file expands
+_EXPANSION_BYTES = 2**22  # to unpack, to measure how much a file expands
 _NUM_PIECES = 3
 _SECONDS_A_PIECE = 2.0
 _MAX_STEPS = 500  # in a piece
@@ -37,12 +37,12 @@ Result = TypeVar("Result")
 
 
 class Text(NamedTuple):
-    """A corpus, by a sample.
+    """The size of a corpus, estimated from a sample.
 
     Attributes:
-      num_bytes: of its text.
-      num_tokens: of its records, special ones included.
-      vocab_size: of the vocabulary that the tokens are of.
+      num_bytes: bytes of its text.
+      num_tokens: tokens of its records, special tokens included.
+      vocab_size: size of the vocabulary.
     """
 
     num_bytes: float
@@ -56,7 +56,7 @@ def apart(
     """Calls a function in a process of its own.
 
     Args:
-      function: at the top of a module.
+      function: a function at module level.
       config: its argument.
 
     Raises:
@@ -87,8 +87,8 @@ def apart(
 def _answer(
     pipe: Connection, function: Callable, config: PretrainingConfig
 ) -> None:
-    """Sends what a function returns or raises."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the other process ends us
+    """Sends the result or the exception of a function."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this process
     try:
         pipe.send(function(config))
     except Exception as error:
@@ -99,10 +99,10 @@ def measure_update(config: PretrainingConfig) -> Measured:
     """Times whole updates on one batch of random ids.
 
     Args:
-      config: of one phase; no file of it is read.
+      config: configuration of one phase; its files are not read.
 
     Returns:
-      The median over three pieces of some seconds, tracing left out.
+      The median over three pieces of about 2 s each, tracing left out.
     """
     began = time.perf_counter()
     memory.keep_if(config.runtime.keep_memory)
@@ -134,10 +134,10 @@ def measure_update(config: PretrainingConfig) -> Measured:
 
 
 def count_tokens(config: PretrainingConfig) -> Text:
-    """Counts the tokens of a corpus: builds the records of a sample of it.
+    """Estimates the tokens of a corpus by building the records of a sample.
 
     Args:
-      config: of the corpus and its records, of one length.
+      config: configuration of the corpus and its records, of one length.
 
     Raises:
       UserError: if there is no corpus, or it cannot be read.
@@ -174,7 +174,7 @@ def _write_sample(config: CorpusConfig, file: IO[str]) -> tuple[float, int]:
     """Writes documents from all over a corpus.
 
     Returns:
-      Bytes of text in the corpus, about, and in the sample.
+      Approximate bytes of text in the corpus, and bytes in the sample.
     """
     found = sources.expand(config.corpus, tfds_data_dir=config.tfds_data_dir)
     chosen = found[:: math.ceil(len(found) / _MAX_SOURCES)]
@@ -199,10 +199,10 @@ def _write_sample(config: CorpusConfig, file: IO[str]) -> tuple[float, int]:
 
 
 def _text_bytes(source: sources.TextSource) -> float:
-    """Returns the bytes of text of a source; 0 if that is not known.
+    """Returns the bytes of text of a source; 0 if they are not known.
 
-    Differs from `num_text_bytes` in that a compressed file is looked into: how
-    much its first megabytes expand.
+    Unlike `num_text_bytes`, it measures how much the first megabytes of a
+    compressed file expand.
     """
     path = source.path
     if source.split or not compression.is_compressed(path):
@@ -212,5 +212,5 @@ def _text_bytes(source: sources.TextSource) -> float:
             _, content = compression.decompress(path, packed)
             num_bytes = len(content.read(_EXPANSION_BYTES))
             return storage.size(path) * num_bytes / max(1, packed.tell())
-    except compression.ERRORS:  # of which who reads it in earnest tells
+    except compression.ERRORS:  # reported once the file is really read
         return source.num_text_bytes

@@ -13,25 +13,26 @@ Flags = Mapping[str, Any]
 """Name of a flag of run_pretraining -> its value."""
 
 MIN_TOKENS = 73
-"""Tokens for each parameter of the discriminator that a size must read.
+"""Minimum tokens to read for each parameter of the discriminator.
 
-It is the shortest training that the paper has a score of: Small, 14 million
-parameters, after 62,500 updates of 128 rows of 128 tokens (6.25 % of all)
-scores 74.1 on GLUE, and 79.9 in the end (table 1). Between it and
-configs/mini.cfg nothing was measured."""
+This is the shortest training for which the paper gives a score: Small, 14
+million parameters, after 62,500 updates of 128 rows of 128 tokens (6.25 % of
+all) scores 74.1 on GLUE, and 79.9 in the end (table 1). Nothing was measured
+between it and configs/mini.cfg."""
 
 MIN_DEMO_TOKENS = 8
-"""The same for the demo, which learns from 8.8 of text of one kind
-(docs/demo.md)."""
+"""The minimum for the demo, which learns with 8.8 tokens per parameter of text
+of one kind (docs/demo.md)."""
 
 MIN_MINI_TOKENS = 28
-"""The same for configs/mini.cfg, which learns from 28.1 of mixed text
-(docs/replication.md)."""
+"""The minimum for configs/mini.cfg, which learns with 28.1 tokens per parameter
+of mixed text (docs/replication.md)."""
 
-# Weight, two slots, gradient, and a copy of it while it is clipped.
+# Weight, two slots, gradient, and a copy of the gradient while it is clipped.
 _BYTES_PER_WEIGHT = 20
-# Of a token in a layer of width H, and of one masked slot: found with Small,
-# of which a row of 128 tokens takes 39 MiB (docs/benchmarks/step.md#memory).
+# Values kept for a token in a layer of width H, in units of H, and for a logit
+# of a masked slot: fitted to Small, of which a row of 128 tokens takes 39 MiB
+# (docs/benchmarks/step.md#memory).
 _VALUES_PER_HIDDEN = 14
 _VALUES_PER_LOGIT = 4
 _BYTES_PER_VALUE = 4
@@ -42,10 +43,11 @@ class Rung(NamedTuple):
     """A size of the ladder, and the settings that it learns with.
 
     Attributes:
-      name: of the size.
-      source: of the settings.
-      flags: the settings, but for the schedule, as flags of run_pretraining.
-      min_tokens: for each parameter of the discriminator, that it must read.
+      name: name of the size.
+      source: source of the settings.
+      flags: the settings except the schedule, as flags of run_pretraining.
+      min_tokens: minimum tokens to read for each parameter of the
+        discriminator.
     """
 
     name: str
@@ -135,8 +137,8 @@ SIZES = tuple(rung.name for rung in LADDER)
 def settings(rung: Rung, given: Flags) -> dict[str, Any]:
     """Returns the flags of a size, with those that take precedence.
 
-    Rows of a given length come without the size's phases, and with as many
-    positions.
+    A given `max_seq_length` drops the size's phases, and raises its number of
+    positions to that length.
 
     Args:
       rung: the size.
@@ -157,7 +159,7 @@ def configure(rung: Rung, given: Flags, num_rows: int = 0) -> PretrainingConfig:
     Args:
       rung: the size.
       given: flags that take precedence over those of the size.
-      num_rows: 0 for the phases of a training; or rows of an update, for the
+      num_rows: 0 for all phases of a training; or rows of an update, for the
         first phase alone.
     """
     where = {"data_dir": "unused", "model_name": "unused"}
@@ -176,12 +178,12 @@ def configure(rung: Rung, given: Flags, num_rows: int = 0) -> PretrainingConfig:
 def mean_flops(
     config: PretrainingConfig, *, sparse_embed_lookup: bool = True
 ) -> float:
-    """Counts the FLOPs of an update, the mean over the phases.
+    """Counts the FLOPs of an update, the mean over the training.
 
     Args:
-      config: of the training.
+      config: configuration of the training.
       sparse_embed_lookup: whether to count the reading of words as nothing, as
-        it is in time; the paper's figures count it.
+        it takes almost no time; the paper's figures count it.
     """
     steps = config.training.num_train_steps
     total = flops.training_flops(
@@ -194,7 +196,7 @@ def mean_flops(
 
 
 def mean_tokens(config: PretrainingConfig) -> float:
-    """Returns the tokens of an update, the mean over the phases."""
+    """Returns the tokens of an update, the mean over the training."""
     return tokens_after(config.phases, 0) / config.training.num_train_steps
 
 
@@ -211,7 +213,7 @@ def parameters(shape: BertConfig) -> int:
 
 
 def _embeddings(shape: BertConfig) -> int:
-    """Counts the parameters of the tables and their normalization."""
+    """Counts the parameters of the embedding tables and their normalization."""
     rows = shape.vocab_size + shape.max_position_embeddings
     return (rows + shape.type_vocab_size + 2) * shape.embedding_size
 
@@ -220,7 +222,7 @@ def memory_bytes(config: PretrainingConfig, num_pieces: int = 1) -> float:
     """Predicts the memory of weights and activations of an update.
 
     Args:
-      config: of the training.
+      config: configuration of the training.
       num_pieces: micro-batches in an update.
     """
     size, model = config.corpus.target_vocab_size, config.model

@@ -1,12 +1,12 @@
-"""The size of a pre-training that a budget of time can pay for.
+"""Chooses the size of a pre-training for a budget of time.
 
-A timed update of one or more of the sizes in `plan_sizes.LADDER` says how many
-FLOPs the machine does in a second; `predict` says what a training of each size
-then is within the budget, and `choose` takes the largest that reads enough
-tokens for its parameters. Measured is in `plan_measurements.py`.
+Timing an update of one or more of the sizes in `plan_sizes.LADDER`
+(`plan_measurements.py`) gives the FLOPs per second of the machine. `predict`
+then predicts the training of each size within the budget, and `choose` takes
+the largest that reads enough tokens for its parameters.
 
 No training reads its text more than `MAX_PASSES` times. Four passes are nearly
-as good as new text, and what more of them teach is used up at about sixteen
+as good as new text, and the gain from further ones ends at about sixteen
 (Muennighoff et al., 2023, "Scaling Data-Constrained Language Models", of
 left-to-right models; not measured here).
 """
@@ -35,7 +35,7 @@ MIN_STEPS = 100
 """Updates of the shortest training that is proposed."""
 
 MAX_UPDATE_SECONDS = 2.0
-"""Of an update that is timed."""
+"""Maximum predicted duration of an update that is timed."""
 
 _SHARE_OF_WARMUP = 0.01  # of the updates, as in the paper's Small
 _MIN_WARMUP, _MAX_WARMUP = 200, 10_000  # the demo's, the paper's
@@ -47,10 +47,11 @@ class Measured(NamedTuple):
     """A timed update.
 
     Attributes:
-      config: of the update, of one phase.
-      seconds: it took.
-      start_seconds: from the start of the process to the end of the first.
-      peak_bytes: of memory, of the process; 0 where nobody can tell.
+      config: configuration of the update, of one phase.
+      seconds: duration of the update.
+      start_seconds: from the start of the process to the end of the first
+        update.
+      peak_bytes: peak memory of the process; 0 if it is not known.
     """
 
     config: PretrainingConfig
@@ -60,12 +61,12 @@ class Measured(NamedTuple):
 
 
 class Budget(NamedTuple):
-    """What a training may take.
+    """Limits of a training.
 
     Attributes:
       seconds: from the start to the last update.
-      text_tokens: of one pass over the text.
-      memory_bytes: of the process.
+      text_tokens: tokens of one pass over the text.
+      memory_bytes: memory of the process.
     """
 
     seconds: float
@@ -78,17 +79,17 @@ class Candidate(NamedTuple):
 
     Attributes:
       rung: the size.
-      shape: of the discriminator.
-      num_steps: updates.
+      shape: shape of the discriminator.
+      num_steps: number of updates.
       num_pieces: micro-batches in an update.
-      start_seconds: to the end of the first update, and as many for each
-        further phase, whose update is traced, too.
-      update_seconds: of one update, the mean over the training.
-      tokens: read in all of them, special ones included.
-      passes: over the text.
-      flops: by the rules of the paper.
-      memory_bytes: at the peak.
-      fits: whether there is so much memory.
+      start_seconds: seconds to the end of the first update, and as many for
+        each further phase, whose update is traced, too.
+      update_seconds: duration of an update, the mean over the training.
+      tokens: tokens read in all updates, special tokens included.
+      passes: passes over the text.
+      flops: FLOPs of the training, by the rules of the paper.
+      memory_bytes: peak memory.
+      fits: whether the peak is within the budget.
     """
 
     rung: Rung
@@ -129,15 +130,15 @@ def predict(
 ) -> Candidate:
     """Predicts the training of a size within a budget.
 
-    A size that was not measured does as many FLOPs in a second as the measured
-    one that is nearest in FLOPs for a token, and takes as much memory beside
-    weights and activations.
+    A size that was not measured is assumed to do as many FLOPs per second as
+    the measured one that is nearest in FLOPs per token, and to take as much
+    memory besides weights and activations.
 
     Args:
       rung: the size.
       given: flags that take precedence over those of the size.
-      budget: of time, text and memory.
-      measured: updates of sizes; one at least.
+      budget: limits of time, text and memory.
+      measured: timed updates, at least one.
     """
     config = configure(rung, given)
     timed = _nearest(config, measured)
@@ -172,8 +173,8 @@ def choose(candidates: Sequence[Candidate], budget: Budget) -> Candidate:
     """Chooses the largest training that fits and reads enough tokens.
 
     Args:
-      candidates: smallest first.
-      budget: that they were predicted for.
+      candidates: trainings, the smallest size first.
+      budget: the budget that they were predicted for.
 
     Returns:
       The training; the smallest that fits if none reads enough.
@@ -210,7 +211,7 @@ def check_length(candidate: Candidate) -> None:
 
 
 def flags_of(candidate: Candidate, given: Flags) -> dict[str, Any]:
-    """Returns the flags of a training: the size, what is given, the schedule.
+    """Returns the flags of a training: the size's, the given, the schedule's.
 
     Args:
       candidate: the training.
@@ -232,14 +233,14 @@ def flags_of(candidate: Candidate, given: Flags) -> dict[str, Any]:
 
 
 def rows_to_measure(config: PretrainingConfig, update_seconds: float) -> int:
-    """Returns the rows of an update that is to be timed.
+    """Returns the number of rows of an update that is to be timed.
 
     Args:
-      config: of a training.
-      update_seconds: of one of its updates, as predicted.
+      config: configuration of a training.
+      update_seconds: predicted duration of one of its updates.
 
     Returns:
-      Those of the first phase, halved while an update would take longer than
+      The rows of the first phase, halved while an update would take longer than
       `MAX_UPDATE_SECONDS`.
     """
     rows = config.phases[0].batch_size
@@ -251,7 +252,7 @@ def rows_to_measure(config: PretrainingConfig, update_seconds: float) -> int:
 def _nearest(
     config: PretrainingConfig, measured: Collection[Measured]
 ) -> Measured:
-    """Returns the measured update that is nearest in FLOPs for a token."""
+    """Returns the measured update that is nearest in FLOPs per token."""
 
     def size(config: PretrainingConfig) -> float:
         return math.log(mean_flops(config) / mean_tokens(config))
@@ -261,11 +262,11 @@ def _nearest(
 
 
 def num_micro_batches(config: PretrainingConfig, free_bytes: float) -> int:
-    """Returns into how many parts a batch is cut to fit, 1, 2, 4, ...
+    """Returns the number of micro-batches that make a batch fit: 1, 2, 4, ...
 
     Args:
-      config: of the training.
-      free_bytes: what weights and activations may take.
+      config: configuration of the training.
+      free_bytes: memory for weights and activations.
     """
     rows, number = min(phase.batch_size for phase in config.phases), 1
     while (
@@ -276,6 +277,6 @@ def num_micro_batches(config: PretrainingConfig, free_bytes: float) -> int:
 
 
 def _steps_in(seconds: float, candidate: Candidate) -> int:
-    """Returns the updates in a time, to one digit; one at least."""
+    """Returns the updates in a time, rounded to one digit; at least one."""
     steps = max(1, int(seconds / candidate.update_seconds))
     return round(steps, 1 - len(str(steps)))

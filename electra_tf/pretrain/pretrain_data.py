@@ -1,31 +1,31 @@
 """Batches of packed text, in an order that is a function of (seed, step).
 
 Records of one length form one endless stream: epoch after epoch, every record
-once in each. Global batches are B rows of the stream each, one after the other,
-and no row depends on the number of workers or replicas. So a run may start at
-any row and be spread in any way, and nothing of the iterator has to be saved.
-Which stream an update takes its batch from is a function of the configuration,
-`BatchSchedule`.
+once in each. Global batches are consecutive groups of B rows of the stream, and
+no row depends on the number of workers or replicas. So a run may start at any
+row and be distributed in any way, and no state of the iterator has to be saved.
+`BatchSchedule` says from which stream an update takes its batch, as a function
+of the configuration.
 
 Within an epoch the files are permuted and joined into groups of about
-`shuffle_megabytes`; the records of a group are permuted in memory. One worker
-reads groups in full. Of several, each reads its own records by byte ranges
-(`data/record_shares`), but for files of a store, where every range would be a
-request, and where damaged records are left out, since their substitutes depend
-on the whole file.
+`shuffle_megabytes`; the records of a group are permuted in memory. A single
+worker reads groups in full. Each of several workers reads only its own records,
+by byte ranges (`data/record_shares`), with two exceptions: files in a store,
+where every range would be a request, and runs that leave out damaged records,
+since their substitutes depend on the whole file.
 
 A training has phases, and a phase takes its rows from the data set of its
-length. Phases of the same length share a data set: the later one goes on where
-the earlier one ended. Where a data set has records of several lengths, its
+length. Phases of the same length share a data set: the later one continues
+where the earlier one ended. If a data set has records of several lengths, its
 buckets, a global batch has rows of one of them. Each bucket is a stream of its
 own: it gives every record once in each of its epochs, and since a batch may
 hold the end of one epoch and the beginning of the next, no record is left over.
 Buckets are interleaved by their shares of the records (`util/interleaving`), so
 that their epochs end at about the same time.
 
-An update has as many rows whatever their length. A token among short rows so
-weighs more than it would in a batch of all lengths, where the mean is over
-more tokens.
+All updates have the same number of rows, whatever their length. So a token in
+a batch of short rows weighs more than in a batch of all lengths, where the mean
+is over more tokens.
 """
 
 import dataclasses
@@ -63,7 +63,7 @@ class Inputs(NamedTuple):
 
     @property
     def is_real(self) -> tf.Tensor:
-        """Mask of the tokens that are no padding, bool [B, L]."""
+        """Mask of the tokens that are not padding, bool [B, L]."""
         return self.input_mask > 0
 
 
@@ -79,22 +79,23 @@ def training_dataset(
 ) -> tf.data.Dataset:
     """Makes the training data of one worker.
 
-    Endless data ask Python for the order, and look at each file again once it
-    is read, so they need the process that made them. For hosts without Python,
-    as those of a TPU Pod, the order of so many rows is listed beforehand.
+    Endless data get their order from Python, and check each file again after
+    it is read, so they need the process that made them. For hosts without
+    Python, as those of a TPU Pod, the order of `num_rows` is listed beforehand.
 
     Args:
-      records: what to train on, of one length.
+      records: training records of one length.
       batch_size: B, rows of a global batch; a multiple of the number of
         replicas of all workers.
-      seed: of the order.
-      first_row: rows of the stream to leave out; no group of which all are
-        left out is read.
+      seed: seed of the order.
+      first_row: rows of the stream to skip; a group that is skipped entirely
+        is not read.
       shuffle_megabytes: size of the groups in which records are shuffled; at
         most twice as much is held in memory.
-      num_rows: of all workers, to list, 8 bytes each; None for endless data.
-      context: which worker this is, of how many, with how many replicas in
-        all. Default: one worker with one replica.
+      num_rows: rows to list, of all workers together, 8 bytes each; None for
+        endless data.
+      context: number of this worker, and of workers and replicas in all.
+        Default: one worker with one replica.
 
     Returns:
       Dataset of `Inputs`, int32 [b, L], b = B / (workers * replicas per
@@ -129,12 +130,12 @@ def evaluation_dataset(records: Records, *, batch_size: int) -> tf.data.Dataset:
     """Makes the data of one evaluation.
 
     Args:
-      records: what to evaluate on.
+      records: records to evaluate on.
       batch_size: B.
 
     Returns:
-      Dataset of `Inputs`, int32 [B, L], the last of fewer rows: each record
-      once, in order.
+      Dataset of `Inputs`, int32 [B, L], the last batch with fewer rows: each
+      record once, in order.
     """
     dataset = tf.data.TFRecordDataset([file.path for file in records.files])
     dataset = dataset.batch(batch_size).map(_parser(records))
@@ -144,7 +145,7 @@ def evaluation_dataset(records: Records, *, batch_size: int) -> tf.data.Dataset:
 def _training_groups(
     records: Records, seed: int, first_row: int, shuffle_megabytes: float
 ) -> Iterator[Group]:
-    """Yields the groups of the stream for ever, from a row on."""
+    """Yields the groups of the endless stream, from a row on."""
     first_epoch, num_skipped = divmod(first_row, records.num_records)
     for epoch in itertools.count(first_epoch):
         order = seeds.permutation(len(records.files), seed, epoch)
@@ -185,9 +186,9 @@ def _join(
 def _worker_share(
     groups: Iterator[Group], *, batch_size: int, worker_rows: int, worker: int
 ) -> Iterator[Group]:
-    """Leaves of each group the rows that belong to a worker.
+    """Keeps the rows of each group that belong to a worker.
 
-    A group without any is left out, and never read.
+    A group without such rows is left out and never read.
     """
     row = 0
     for group in groups:
@@ -210,9 +211,9 @@ class Source(NamedTuple):
     """Source of batches of one shape.
 
     Attributes:
-      records: of one length.
+      records: records of one length.
       batch_size: rows of a global batch.
-      first_row: rows of the records' stream that were taken before.
+      first_row: rows of the records' stream that were used before.
     """
 
     records: Records
@@ -225,9 +226,9 @@ class BatchSchedule:
     """The batches of a training.
 
     Attributes:
-      phases: of the training; `row_length` is set here.
-      records: to train on, by their `max_seq_length`.
-      seed: of the order.
+      phases: phases of the training; `row_length` is set here.
+      records: training records, by their `max_seq_length`.
+      seed: seed of the order.
     """
 
     phases: tuple[Phase, ...]
@@ -242,10 +243,10 @@ class BatchSchedule:
         object.__setattr__(self, "phases", phases)
 
     def sources(self, step: int) -> tuple[Source, ...]:
-        """Returns where the batches of the phase at a step come from.
+        """Returns the sources of the batches of the phase at a step.
 
         Args:
-          step: updates done; what they took is left out.
+          step: updates done; the rows that they used are skipped.
 
         Returns:
           One source for each length, shortest first.

@@ -1,4 +1,4 @@
-"""Masking: which tokens are hidden, and what stands in their place.
+"""Masking: which tokens are chosen, and what replaces them.
 
 Letters in shapes: B rows, L tokens in a row, N masked slots.
 
@@ -22,12 +22,13 @@ from electra_tf.pretrain.random_keys import Purpose, RandomKeys, draw, progress
 
 
 class Masked(NamedTuple):
-    """A batch with some tokens hidden.
+    """A batch with some tokens masked.
 
     Attributes:
       inputs: the batch as the generator sees it.
-      positions: int32 [B, N], where tokens were chosen; 0 in unused slots.
-      ids: int32 [B, N], the tokens that stood there; 0 in unused slots.
+      positions: int32 [B, N], positions of the chosen tokens; 0 in unused
+        slots.
+      ids: int32 [B, N], the original tokens there; 0 in unused slots.
       weights: float32 [B, N], 1 in used slots, 0 in others.
     """
 
@@ -44,14 +45,15 @@ def mask(
     vocabulary: Vocabulary,
     keys: RandomKeys,
 ) -> Masked:
-    """Chooses tokens and hides them.
+    """Chooses tokens and masks them.
 
-    In each row up to k = max(1, round(mask_prob * n)) tokens are chosen by the
-    `masking_strategy`, n counting all real tokens; [CLS], [SEP], [MASK] and
-    padding are never chosen. Strategies of single tokens choose k if there are
-    as many; those of words may be left with a room that no word fits into. Of
-    the chosen, `mask_token_prob` become [MASK], `random_token_prob` any token,
-    the rest stay. A row without candidates gets weight 0 throughout. Documents
+    In each row the `masking_strategy` chooses up to
+    k = max(1, round(mask_prob * n)) tokens, where n counts all real tokens;
+    [CLS], [SEP], [MASK] and padding are never chosen. Strategies that choose
+    single tokens choose k if there are as many; those that choose words may
+    choose fewer if no word fits the rest. Of the chosen tokens, a share of
+    `mask_token_prob` becomes [MASK] and of `random_token_prob` any token; the
+    rest stays. A row without candidates gets weight 0 throughout. Documents
     that share a row share its k: a short one may have no token chosen. Words
     that are chosen together are all of one document.
 
@@ -60,9 +62,9 @@ def mask(
 
     Args:
       inputs: a batch.
-      config: how many, which, and what is shown instead.
-      vocabulary: knows the special tokens, the words and the frequencies.
-      keys: one random key a row, or the numbers themselves.
+      config: how many and which tokens to choose, and what replaces them.
+      vocabulary: has the special tokens, the words and the frequencies.
+      keys: one random key per row, or the numbers themselves.
 
     Returns:
       The masked batch.
@@ -97,15 +99,15 @@ def mask(
 def num_chosen(
     inputs: Inputs, config: MaskingConfig, progress: tf.Tensor | float = 1.0
 ) -> tf.Tensor:
-    """Returns how many tokens of each row are to be chosen.
+    """Returns how many tokens of each row to choose.
 
     Args:
       inputs: a batch.
-      config: how many.
+      config: how many tokens to choose.
       progress: how much of the training is done, float32 [B, 1].
 
     Returns:
-      float32 [B, 1]: k; a row of fewer candidates has as many chosen.
+      float32 [B, 1]: k; in a row with fewer candidates, all are chosen.
     """
     num_slots = config.max_predictions_per_seq(inputs.input_ids.shape[1])
     is_real = tf.cast(inputs.is_real, tf.float32)
@@ -120,7 +122,7 @@ def replace(
     """Writes ids into some positions of each row.
 
     A position written more than once gets the floor of the mean, as in the
-    original; that needs positions drawn with replacement.
+    original; this occurs only if positions are drawn with replacement.
 
     Args:
       ids: int32 [B, L].
@@ -164,7 +166,7 @@ def _content(
     vocabulary: Vocabulary,
     keys: RandomKeys,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns what chosen positions show, int32 [B, N], and where to write."""
+    """Returns the ids that replace chosen tokens, int32 [B, N], and where."""
     num_slots = ids.shape[1]
     numbers = draw(keys, Purpose.MASK_CONTENT, (num_slots,))  # [B, N]
     shown = tf.fill(tf.shape(ids), vocabulary.mask_id)

@@ -42,11 +42,11 @@ class Detection(NamedTuple):
 
 
 class PretrainingModel(UpdatedModel):
-    """A model that knows its losses.
+    """Base class of a model with its losses.
 
     Args:
       config: the whole configuration.
-      vocabulary: of the data.
+      vocabulary: vocabulary of the data.
     """
 
     config: PretrainingConfig
@@ -69,7 +69,9 @@ class PretrainingModel(UpdatedModel):
 
     @classmethod
     def check(cls, config: PretrainingConfig) -> None:
-        """Refuses what the objective cannot do, before anything is built.
+        """Refuses settings that the objective does not support.
+
+        It is called before anything is built.
 
         Args:
           config: the whole configuration.
@@ -80,9 +82,9 @@ class PretrainingModel(UpdatedModel):
 
     @classmethod
     def batch_group_size(cls, config: PretrainingConfig) -> int:
-        """Returns how many neighbouring rows stay in one micro-batch.
+        """Returns the size of groups of consecutive rows that stay together.
 
-        A micro-batch of a replica holds a multiple of them.
+        Each micro-batch of a replica holds whole groups.
 
         Args:
           config: the whole configuration.
@@ -95,7 +97,7 @@ class PretrainingModel(UpdatedModel):
         """Returns the losses by name: weight, value at chance, divisor.
 
         It is called before the networks are built. Other names that `measure`
-        returns are metrics alone.
+        returns are metrics only.
         """
 
     @abc.abstractmethod
@@ -106,8 +108,8 @@ class PretrainingModel(UpdatedModel):
 
         Args:
           inputs: a batch, or a part of it.
-          keys: uint32 [B], one random key a row: masks, samples and dropout
-            are functions of it. Or the numbers themselves, see `RandomKeys`.
+          keys: uint32 [B], one random key per row, which determines masks,
+            samples and dropout; or the numbers themselves, see `RandomKeys`.
           training: whether dropout is on.
         """
 
@@ -116,7 +118,7 @@ class PretrainingModel(UpdatedModel):
         """Computes every loss and metric of a forward pass.
 
         Args:
-          prediction: of `forward`.
+          prediction: result of `forward`.
 
         Returns:
           Name -> metric; sums over the rows given, not divided.
@@ -134,16 +136,17 @@ class PretrainingModel(UpdatedModel):
         return {name: counts[over] for name, over in self._divisors.items()}
 
     def counts(self, inputs: Inputs, keys: RandomKeys) -> dict[str, tf.Tensor]:
-        """Counts what losses are means over, float32 scalars by name.
+        """Counts the items that losses are means over, float32 scalars by name.
 
         Args:
           inputs: a batch, or a part of it.
-          keys: one random key a row, or the numbers themselves.
+          keys: one random key per row, or the numbers themselves.
 
         Returns:
           "masked": masked slots; "judged": tokens that get a verdict; "real":
-          tokens; "predictable": those but [CLS], [SEP] and [MASK]; "rows":
-          rows that are not padding, or those that are judged as a whole.
+          all tokens; "predictable": tokens except [CLS], [SEP] and [MASK];
+          "rows": rows that are not padding, or those that are judged as a
+          whole.
         """
         masked = self.mask(inputs, keys)
         marks = {
@@ -159,18 +162,18 @@ class PretrainingModel(UpdatedModel):
         }
 
     def mask(self, inputs: Inputs, keys: RandomKeys) -> Masked:
-        """Chooses tokens and hides them, as the configuration says.
+        """Chooses tokens and masks them, as the configuration says.
 
         Args:
           inputs: a batch.
-          keys: one random key a row, or the numbers themselves.
+          keys: one random key per row, or the numbers themselves.
         """
         return pretrain_helpers.mask(
             inputs, self.config.masking, vocabulary=self.vocabulary, keys=keys
         )
 
     def _judged(self, inputs: Inputs, masked: Masked) -> tf.Tensor:
-        """Returns float32 [B, L]: 1 where a verdict is learned."""
+        """Returns float32 [B, L]: 1 where the verdict has a loss."""
         del masked
         return tf.cast(inputs.is_real, tf.float32)
 
@@ -180,8 +183,8 @@ class PretrainingModel(UpdatedModel):
         """Computes the metrics without dropout, and the tokens' verdicts.
 
         Args:
-          inputs: a batch; rows of padding count nothing.
-          keys: one random key a row, or the numbers themselves.
+          inputs: a batch; rows of padding do not count.
+          keys: one random key per row, or the numbers themselves.
 
         Returns:
           The metrics, and the verdicts if the objective has a discriminator.
@@ -221,14 +224,14 @@ class PretrainingModel(UpdatedModel):
         return self.schedule(self.config.training.num_train_steps)
 
     def learning_rates(self) -> dict[str, float | Rate]:
-        """Returns path -> factor, for variables with a rate of their own."""
+        """Returns path -> factor of the rate, for variables that have one."""
         return {}
 
     def schedule(self, num_steps: int) -> Rate:
-        """Makes the learning rate of so many updates.
+        """Makes a learning rate schedule.
 
         Args:
-          num_steps: updates, warm-up included.
+          num_steps: number of its updates, warm-up included.
 
         Returns:
           The schedule.

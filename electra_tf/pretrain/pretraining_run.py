@@ -76,10 +76,10 @@ def run(
         `training_utils.train`.
 
     Raises:
-      UserError: before any training, if something is wrong with it, or if
-        workers were given different ones.
+      UserError: before any training, if the configuration is wrong or differs
+        between workers.
       StoppedBySignal: while training, once a checkpoint is saved.
-      LostWorkerError: if another worker does not come, ends or hangs.
+      LostWorkerError: if another worker does not join, ends or hangs.
     """
     strategy = distribution.make_strategy(
         config.runtime.strategy, join_timeout=config.runtime.join_timeout
@@ -120,8 +120,8 @@ def make_model(
 
     Args:
       config: the whole configuration.
-      vocabulary: of the data.
-      strategy: under which the variables are made.
+      vocabulary: vocabulary of the data.
+      strategy: the strategy under which the variables are made.
 
     Returns:
       The model, compiled.
@@ -146,9 +146,9 @@ def load(run: RunConfig, checkpoint: str = "") -> PretrainingModel:
     """Makes the model of a run and restores a checkpoint.
 
     Args:
-      run: says where its directory is; the data directory may have been moved
-        since the run.
-      checkpoint: path without the ending; "" for the run's newest.
+      run: the directories of the run; the data directory may have been moved
+        since.
+      checkpoint: path without its extension; "" for the run's newest.
 
     Returns:
       The model, on one device.
@@ -177,7 +177,7 @@ def load(run: RunConfig, checkpoint: str = "") -> PretrainingModel:
 
 
 def _describe(model: PretrainingModel, strategy: tf.distribute.Strategy) -> str:
-    """Says how many weights there are, and where."""
+    """Describes the number of weights and the devices."""
     trained, frozen = (
         sum(math.prod(v.shape) for v in group)
         for group in (model.trainable_variables, model.non_trainable_weights)
@@ -187,7 +187,7 @@ def _describe(model: PretrainingModel, strategy: tf.distribute.Strategy) -> str:
 
 
 def _check(config: PretrainingConfig, strategy: tf.distribute.Strategy) -> None:
-    """Refuses what only shows once objectives and devices are known."""
+    """Checks the configuration against the objective and the devices."""
     name = config.objective.objective
     model_class = objectives.get_class(name)
     model_class.check(config)
@@ -215,7 +215,7 @@ def _check(config: PretrainingConfig, strategy: tf.distribute.Strategy) -> None:
 
 @contextlib.contextmanager
 def _directory(config: PretrainingConfig) -> Iterator[None]:
-    """Holds the model directory for this run and this experiment alone."""
+    """Locks the model directory, and refuses one of another experiment."""
     model_dir = storage.as_path(config.run.model_dir)
     lock = lock_directory(model_dir, "lock", "give another --model_name")
     with files.used_directory(model_dir), lock:
@@ -230,7 +230,7 @@ def _directory(config: PretrainingConfig) -> Iterator[None]:
 def _check_vocabulary(
     config: PretrainingConfig, vocabulary: Vocabulary, *, write: bool = False
 ) -> None:
-    """Refuses to go on with other words than those the run began with."""
+    """Refuses to resume with another vocabulary than the run began with."""
     model_dir = storage.as_path(config.run.model_dir)
     fingerprints.check(
         model_dir,
@@ -253,13 +253,13 @@ def _prepare(
 
 
 def _read_start(config: PretrainingConfig) -> Start:
-    """Reads what a new run starts from, before any time is spent on data."""
+    """Reads the initial weights of a new run, before preparing the data."""
     has_checkpoint = Checkpoints(config.run.model_dir, {}).steps()
     return Start() if has_checkpoint else initialization.read_all(config)
 
 
 def _restore(model: PretrainingModel, start: Start) -> Checkpoints:
-    """Opens the checkpoints; restores the newest, or else begins at `start`."""
+    """Opens the checkpoints; restores the newest, else assigns `start`."""
     config = model.config
     store = Checkpoints(
         config.run.model_dir,
@@ -334,7 +334,7 @@ def _train(
 def _callbacks(
     model: PretrainingModel, batches: BatchSchedule
 ) -> list[keras.callbacks.Callback]:
-    """Makes progress bar, logs and health monitor for a run."""
+    """Makes the progress bar, logs and health monitor of a run."""
     config = model.config
     model_dir = storage.as_path(config.run.model_dir)
     step = int(model.optimizer.iterations.numpy())
@@ -347,7 +347,7 @@ def _callbacks(
         ),
         health.HealthMonitor(
             console.warn,
-            # Of weights that are trained nothing is expected.
+            # The first loss of weights from a checkpoint is not known.
             expected_start=None
             if model.config.training.init_checkpoint
             else health.expected_start(model),
@@ -379,7 +379,7 @@ def _evaluate(
 
 
 def _finish(model: PretrainingModel, *, has_results: bool) -> None:
-    """Exports, and says what comes next."""
+    """Exports, and prints the next steps."""
     config = model.config
     if config.run.do_export:
         saved_model = storage.as_path(config.run.model_dir) / "saved_model"
@@ -389,7 +389,7 @@ def _finish(model: PretrainingModel, *, has_results: bool) -> None:
 
 
 def _next_steps(config: PretrainingConfig, *, has_results: bool) -> str:
-    """Says what the run left behind and what to do with it."""
+    """Lists the files that the run wrote, and what to do next."""
     run = config.run
     made = {
         "config.json": run.do_train,

@@ -1,7 +1,7 @@
-"""Random keys of a batch, and how far the training is.
+"""Random keys of a batch, and the progress of the training.
 
-Masks, samples and dropout are functions of the keys; what changes over the
-training is one of the updates done, which the keys of an update tell.
+Masks, samples and dropout are functions of the keys. Values that change over
+the training are functions of the progress, which the keys of an update include.
 
 Letters in shapes: B rows.
 """
@@ -32,12 +32,12 @@ class Purpose(enum.IntEnum):
 
 
 class TrainingKeys(NamedTuple):
-    """The keys of an update, and how far the training is.
+    """The keys of an update, and the progress of the training.
 
     Attributes:
-      rows: uint32 [B], one random key a row.
-      progress: float32 [B], the share of all updates that are done; the same
-        in each row, and one a row so that rows can be split.
+      rows: uint32 [B], one random key per row.
+      progress: float32 [B], the share of all updates that are done; repeated
+        for each row so that batches can be split.
     """
 
     rows: tf.Tensor
@@ -45,10 +45,9 @@ class TrainingKeys(NamedTuple):
 
 
 RandomKeys = tf.Tensor | TrainingKeys | Mapping[Purpose, tf.Tensor]
-"""uint32 [B], one random key a row, as in evaluation, which is at the end of
-the training; or `TrainingKeys`; or the uniform numbers for each purpose
-themselves, which repeats a computation on those of another program, without
-dropout."""
+"""uint32 [B], one random key per row, as in evaluation, which counts as the end
+of the training; or `TrainingKeys`; or the uniform numbers for each purpose, to
+reproduce a computation of another program, without dropout."""
 
 
 def draw(
@@ -57,9 +56,9 @@ def draw(
     """Draws uniform numbers for a purpose.
 
     Args:
-      keys: one random key a row, or the numbers themselves.
-      purpose: of the numbers.
-      shape: of a row's numbers.
+      keys: one random key per row, or the numbers themselves.
+      purpose: purpose of the numbers.
+      shape: shape of the numbers of one row.
 
     Returns:
       float32 [B, *shape] in [0, 1).
@@ -70,12 +69,12 @@ def draw(
 
 
 def position_keys(keys: RandomKeys, purpose: Purpose, length: int) -> tf.Tensor:
-    """Makes a key for each position, where a row's numbers are too many.
+    """Makes a key for each position, if a row needs too many numbers at once.
 
     Args:
-      keys: one random key a row, or the positions' keys themselves.
-      purpose: of the numbers.
-      length: of a row.
+      keys: one random key per row, or the positions' keys themselves.
+      purpose: purpose of the numbers.
+      length: length of a row.
 
     Returns:
       uint32 [B, length].
@@ -88,7 +87,7 @@ def position_keys(keys: RandomKeys, purpose: Purpose, length: int) -> tf.Tensor:
 def dropout_keys(
     keys: RandomKeys, purpose: Purpose, training: bool
 ) -> tf.Tensor | None:
-    """Returns uint32 [B], a key a row for dropout; None where there is none."""
+    """Returns uint32 [B], one dropout key per row; None without dropout."""
     if not training or isinstance(keys, Mapping):
         return None
     return seeds.fold_in(_rows(keys), purpose)
@@ -97,14 +96,14 @@ def dropout_keys(
 def progress(keys: RandomKeys) -> tf.Tensor:
     """Returns how much of the training is done, from 0 to 1.
 
-    What changes over the training is a function of it, as of the keys: so it
-    is right under micro-batches, on any replica and after a resume.
+    Values that change over the training are functions of it, so that they are
+    right in micro-batches, on any replica and after a resume.
 
     Args:
-      keys: of a batch.
+      keys: keys of a batch.
 
     Returns:
-      float32 [B, 1]; [1, 1], of ones, for keys that are not of an update.
+      float32 [B, 1]; ones, [1, 1], for keys that are not of an update.
     """
     if isinstance(keys, TrainingKeys):
         return keys.progress[:, tf.newaxis]
@@ -116,11 +115,11 @@ def _rows(keys: tf.Tensor | TrainingKeys) -> tf.Tensor:
 
 
 def step_of(keys: RandomKeys, num_train_steps: int) -> tf.Tensor:
-    """Returns the updates done.
+    """Returns the number of updates done.
 
     Args:
-      keys: of a batch.
-      num_train_steps: all updates.
+      keys: keys of a batch.
+      num_train_steps: number of all updates.
 
     Returns:
       float32 [B, 1]; [1, 1], all updates, for keys that are not of an update.
@@ -129,7 +128,7 @@ def step_of(keys: RandomKeys, num_train_steps: int) -> tf.Tensor:
 
 
 def risen(step: tf.Tensor, first: int, last: int) -> tf.Tensor:
-    """Rises linearly from 0 to 1.
+    """Computes a value that rises linearly from 0 to 1.
 
     Args:
       step: float32, any shape, the updates done.
@@ -146,15 +145,14 @@ def risen(step: tf.Tensor, first: int, last: int) -> tf.Tensor:
 
 @keras.saving.register_keras_serializable("electra_tf")
 class RisenSteps(keras.optimizers.schedules.LearningRateSchedule):
-    """Makes steps rise as the weight of a loss does.
+    """Factor of the learning rate while the weight of a loss rises.
 
-    Adam divides by sqrt(v), with v a running mean of squared gradients. Where
-    they were 0 and rise, v lags behind: however slowly the weight rises, the
-    scale divides out, and for 1 / (1 - beta_2) updates steps are up to
-    1 / sqrt(1 - beta_2) times what they will be. The factor is sqrt(V), with V
-    what v would be of gradients of size 1 times the weight. So v counts as if
-    it were that of whole gradients, and a step is to a usual one as the weight
-    is to its last value.
+    Adam divides by sqrt(v), where v is a running mean of squared gradients. If
+    gradients rise from 0, v lags behind: however slowly the weight rises, the
+    scale cancels, and for 1 / (1 - beta_2) updates steps are up to
+    1 / sqrt(1 - beta_2) times as large as later. The factor is sqrt(V), where V
+    is the v of gradients of size 1 times the weight. It makes up for the small
+    v, so that a step is to a usual one as the weight is to its last value.
 
     Args:
       first: updates after which the weight begins to rise, as in `risen`.
@@ -168,7 +166,7 @@ class RisenSteps(keras.optimizers.schedules.LearningRateSchedule):
         self.beta_2 = beta_2
 
     def __call__(self, step: tf.Tensor) -> tf.Tensor:
-        # In float64, as the first of these are small differences of large sums.
+        # In float64: the first values are small differences of large sums.
         decay, gap = tf.constant(self.beta_2, tf.float64), 1 - self.beta_2
         length = max(1, self.last - self.first)
         since = tf.cast(step, tf.float64) - (self.last - length)

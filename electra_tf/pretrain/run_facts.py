@@ -1,4 +1,4 @@
-"""Facts of a run for the card of its model."""
+"""Facts about a run for its model card."""
 
 import itertools
 import os
@@ -14,10 +14,10 @@ from electra_tf.util.errors import UserError
 
 
 def of_directory(model_dir: storage.Path, step: int) -> Facts:
-    """Collects what lies in the directory of a run.
+    """Collects facts from the directory of a run.
 
     Args:
-      model_dir: of a run, or any directory.
+      model_dir: directory of a run, or any directory.
       step: updates done; 0 if not known.
     """
     path = model_dir / "config.json"
@@ -33,10 +33,10 @@ def of_directory(model_dir: storage.Path, step: int) -> Facts:
 
 
 def of_run(config: PretrainingConfig, step: int) -> Facts:
-    """Collects what is known of a run, by its configuration.
+    """Collects facts from the configuration and the directory of a run.
 
     Args:
-      config: of the run.
+      config: configuration of the run.
       step: updates done; 0 if not known.
     """
     found = of_directory(storage.as_path(config.run.model_dir), step)
@@ -75,6 +75,6 @@ def _manifest(config: PretrainingConfig) -> Mapping[str, Any]:
 
 
 def _in_turn(numbers: Iterable[int]) -> str:
-    """Lists the numbers of phases, those that do not change once."""
+    """Lists the numbers of successive phases; repeated ones once."""
     changes = (number for number, _ in itertools.groupby(numbers))
     return ", then ".join(f"{number:,}" for number in changes)

@@ -1,7 +1,7 @@
 """Sentence-level objectives: is the second segment of a row the right one?
 
-A row is [CLS] A [SEP] B [SEP]. Rows without B are left as they are and count
-nothing. Packed rows, of several documents, are refused.
+A row is [CLS] A [SEP] B [SEP]. Rows without B are left as they are and do not
+count. Packed rows, of several documents, are refused.
 
 Letters in shapes: B rows, L tokens in a row.
 """
@@ -25,12 +25,12 @@ from electra_tf.pretrain.random_keys import Purpose, RandomKeys, draw
 
 
 class Arranged(NamedTuple):
-    """A batch with some rows changed, and the truth about that.
+    """A batch with some rows changed, and their labels.
 
     Attributes:
       inputs: the batch.
       labels: int32 [B], 1 where the row was changed.
-      weights: float32 [B], 1 where that is to be told.
+      weights: float32 [B], 1 where the label has a loss.
     """
 
     inputs: Inputs
@@ -43,7 +43,7 @@ class SentencePrediction(Prediction):
     """A forward pass over rearranged rows.
 
     Attributes:
-      row: the rows as they were asked about, and the answers.
+      row: the rearranged rows and their labels.
       sentence_logits: float32 [B]; over 0 means 1.
     """
 
@@ -59,19 +59,19 @@ class SentenceModel(PretrainingModel):
         return 2 if config.sentence.sentence_loss == "next_sentence" else 1
 
     def declare_sentence_loss(self) -> dict[str, Loss]:
-        """Returns the loss of the answers, by name."""
+        """Returns the loss of the sentence-level predictions, by name."""
         weight = self.config.sentence.sentence_weight
         return {"sentence_loss": Loss(weight, math.log(2), over="rows")}
 
     def build_sentence_head(self, bert: BertConfig) -> None:
-        """Makes the layer that answers."""
+        """Makes the layer that classifies rows."""
         self.sentence_predictions = layers.Linear(
             1, bert.initializer_range, name="sentence_predictions"
         )
         self.sentence_predictions.build((None, bert.hidden_size))
 
     def arrange(self, inputs: Inputs, keys: RandomKeys) -> Arranged:
-        """Does to some rows what the configuration asks about."""
+        """Rearranges some rows, as `sentence_loss` says."""
         return arrange(inputs, self.config.sentence, self.vocabulary, keys)
 
     def counts(self, inputs: Inputs, keys: RandomKeys) -> dict[str, tf.Tensor]:
@@ -95,7 +95,7 @@ class SentenceModel(PretrainingModel):
 def swap_segments(
     inputs: Inputs, is_chosen: tf.Tensor, vocabulary: Vocabulary
 ) -> Arranged:
-    """Makes [CLS] B [SEP] A [SEP] of the rows that are chosen.
+    """Turns the chosen rows into [CLS] B [SEP] A [SEP].
 
     Args:
       inputs: a batch.
@@ -127,11 +127,12 @@ def swap_segments(
 def exchange_segments(
     inputs: Inputs, is_chosen: tf.Tensor, vocabulary: Vocabulary
 ) -> Arranged:
-    """Gives rows that are chosen the second segment of their neighbour.
+    """Gives the chosen rows the second segment of their neighbour.
 
-    Neighbours are rows 0 and 1, 2 and 3, and so on, however a batch is spread.
-    Both get second segments of the length of the shorter, from their beginning
-    on, whether they are chosen or not: else the length of a row would tell.
+    Neighbours are rows 0 and 1, 2 and 3, and so on, however a batch is divided.
+    The second segments of both are cut at the end to the length of the shorter,
+    whether the rows are chosen or not: else the length of a row would reveal
+    its label.
 
     Args:
       inputs: a batch; a last row without a neighbour stays as it is.
@@ -139,8 +140,8 @@ def exchange_segments(
       vocabulary: knows [SEP].
 
     Differs: in BERT the other segment comes from any document of the corpus.
-    Which of the two segments ends where it did can give it away; so it can
-    there.
+    Which of the two segments was not cut may reveal the label, as it may in
+    BERT.
 
     Source: Devlin et al., 2019, "BERT" (next sentence prediction).
     """
@@ -180,17 +181,17 @@ def arrange(
     vocabulary: Vocabulary,
     keys: RandomKeys,
 ) -> Arranged:
-    """Does to some rows what the configuration asks about.
+    """Rearranges some rows, as `sentence_loss` says.
 
     Args:
       inputs: a batch.
-      config: says what.
+      config: says what to do.
       vocabulary: knows the special tokens.
-      keys: one random key a row, or the numbers themselves.
+      keys: one random key per row, or the numbers themselves.
 
     Returns:
-      The batch. With any_replaced its rows are as they were, and labelled 1
-      where they are to stay clean.
+      The batch. With any_replaced its rows are unchanged, and labelled 1 where
+      they are to stay uncorrupted.
     """
     where = draw(keys, Purpose.SENTENCE, ())  # [B]
     if config.sentence_loss in ARRANGEMENTS:
@@ -202,7 +203,7 @@ def arrange(
 
 
 def _sizes(inputs: Inputs) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Returns the tokens in A and in B, int32 [B, 1], and [1, L] numbers."""
+    """Returns the tokens in A and in B, int32 [B, 1], and positions, [1, L]."""
     num_tokens = tf.reduce_sum(
         tf.cast(inputs.input_mask > 0, tf.int32), -1, keepdims=True
     )
@@ -219,7 +220,7 @@ def _gather(x: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
 
 
 def _neighbour(x: tf.Tensor) -> tf.Tensor:
-    """Exchanges rows 0 and 1, 2 and 3 ...; a last one alone gets zeros."""
+    """Exchanges rows 0 and 1, 2 and 3 ...; a last, single row gets zeros."""
     order = tf.bitwise.bitwise_xor(tf.range(tensor_ops.shape_of(x)[0]), 1)
     return tf.gather(tf.concat([x, tf.zeros_like(x[:1])], 0), order)
 

@@ -1,4 +1,4 @@
-"""Data in memory to batches of packed text, for Keras' `fit`."""
+"""Packs in-memory data into batches, for Keras' `fit`."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -15,15 +15,15 @@ from electra_tf.pretrain.pretrain_data import Inputs
 from electra_tf.util.errors import UserError, shown
 
 Data = Sequence[str] | Mapping[str, np.ndarray] | Inputs | tf.data.Dataset
-"""Documents, whose lines are sentences; or rows of ids; or batches of rows: of
-strings, of `Inputs`, or of dicts with "input_ids"."""
+"""Documents, whose lines are sentences; or rows of ids; or a dataset of
+batches: of strings, of `Inputs`, or of dicts with "input_ids"."""
 
 
 def check(config: CorpusConfig) -> None:
-    """Refuses what only records on disk can have, rather than ignore it.
+    """Refuses options that only records on disk have, instead of ignoring them.
 
     Args:
-      config: how the user wants text to become rows.
+      config: the user's options for packing text into rows.
 
     Raises:
       UserError: naming the options.
@@ -53,7 +53,7 @@ def pack(
     Args:
       texts: documents; their lines are kept together where that is possible.
       config: says how long rows are, and whether documents share them.
-      reader: tokenizes.
+      reader: tokenizes the texts.
 
     Returns:
       Arrays, int32 [rows, L].
@@ -96,15 +96,15 @@ def batches(
     batch_size: int,
     seed: int | None = None,
 ) -> tf.data.Dataset:
-    """Makes batches of rows from whatever `fit` is given.
+    """Makes batches of rows from the data that `fit` is given.
 
     Args:
       data: see `Data`; the batches of a `tf.data.Dataset` stay as they are.
       config: says how texts are packed.
-      reader: tokenizes.
-      batch_size: B, of data that are no `tf.data.Dataset`.
-      seed: of their order, another one in each epoch, of which the last
-        incomplete batch is left out; None for all, as they are.
+      reader: tokenizes the texts.
+      batch_size: B, for data other than a `tf.data.Dataset`.
+      seed: seed of the order, which differs in each epoch; an incomplete last
+        batch is left out. None for all rows in their order.
 
     Returns:
       Dataset of `Inputs`, int32 [B, L].
@@ -133,7 +133,7 @@ def batches(
 
 
 def _inputs(element: tuple, reader: TextReader) -> Inputs:
-    """Turns a batch of a user's dataset into rows."""
+    """Converts a batch of a user's dataset to `Inputs`."""
     x = element[0] if len(element) == 1 else element
     if isinstance(x, Mapping):
         return Inputs(**complete_ids(x))

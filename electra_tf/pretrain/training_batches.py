@@ -1,8 +1,9 @@
-"""Iterators over the batches of a training, on the hosts of its devices.
+"""Iterators over training batches, on the hosts of the devices.
 
-The order of rows is made in Python, as they are read. The hosts of a TPU Pod
-have no Python: for them it is listed beforehand, some updates at a time, at the
-end of which a block ends and the next list is made.
+The order of rows is computed in Python while they are read. The hosts of a TPU
+Pod have no Python: for them the order is listed beforehand, for
+`LISTED_UPDATES` updates at a time; a block ends there, and the next list is
+made.
 """
 
 import itertools
@@ -28,17 +29,17 @@ from electra_tf.util import distribution
 LISTED_UPDATES = 10_000
 """Updates whose rows are listed at a time."""
 
-_DOCUMENTS_IN_A_ROW = 4  # of a packed row
+_DOCUMENTS_IN_A_ROW = 4  # in a packed row
 
 
 def borders(
     schedule: BatchSchedule, strategy: tf.distribute.Strategy
 ) -> frozenset[int]:
-    """Returns the updates after which other iterators are needed.
+    """Returns the updates after which new iterators are needed.
 
     Args:
-      schedule: of the batches.
-      strategy: of the training.
+      schedule: schedule of the batches.
+      strategy: strategy of the training.
     """
     found = phases.borders(schedule.phases)
     if distribution.has_remote_hosts(strategy):
@@ -53,12 +54,12 @@ def open_at(
     strategy: tf.distribute.Strategy,
     shuffle_megabytes: float,
 ) -> Batches:
-    """Opens each replica's rows from a step on to the next border.
+    """Opens each replica's batches from a step to the next of the `borders`.
 
     Args:
       step: updates done.
-      schedule: of the batches.
-      strategy: of the training.
+      schedule: schedule of the batches.
+      strategy: strategy of the training.
       shuffle_megabytes: size of the groups in which records are shuffled, of
         all lengths together.
     """
@@ -70,7 +71,7 @@ def open_at(
     def iterator(number: int, source: Source) -> Iterator:
         num_rows = None
         if is_listed:
-            check_unchanged(source.records.files)  # nobody does it later
+            check_unchanged(source.records.files)  # not checked later
             num_rows = np.count_nonzero(turns == number) * source.batch_size
 
         def make(context: tf.distribute.InputContext) -> tf.data.Dataset:
@@ -79,7 +80,7 @@ def open_at(
                 batch_size=source.batch_size,
                 seed=schedule.seed,
                 first_row=source.first_row,
-                # Those of all sources are in memory at once.
+                # The groups of all sources are in memory at once.
                 shuffle_megabytes=shuffle_megabytes / len(sources),
                 num_rows=num_rows,
                 context=context,
@@ -108,9 +109,9 @@ def random_batches(
     """Makes an iterator that repeats one batch of random words.
 
     Args:
-      config: of the experiment.
-      strategy: that the batch is divided by.
-      packed_share: share of the rows that hold four documents, not one.
+      config: configuration of the run.
+      strategy: the strategy whose replicas share the batch.
+      packed_share: share of the rows that hold four documents instead of one.
     """
     shape = (config.training.train_batch_size, config.corpus.max_seq_length)
     first, end = len(SPECIAL_TOKENS), config.corpus.target_vocab_size

@@ -1,1 +1,1 @@
-"""The formats of files: the text of corpora, and the rows of tasks."""
+"""File formats: the text of corpora, and the rows of tasks."""

@@ -1,4 +1,4 @@
-"""Compressed files as streams, recognized by name or first bytes."""
+"""Compressed files as streams, recognized by name or by their first bytes."""
 
 import bz2
 import gzip
@@ -13,22 +13,22 @@ from typing import BinaryIO, NamedTuple
 from electra_tf.util import optional_packages
 
 ERRORS = (OSError, EOFError, zlib.error, lzma.LZMAError, tarfile.TarError)
-"""Exceptions of the readers where a file is damaged."""
+"""Exceptions that the readers raise for a damaged file."""
 
 HEAD_BYTES = 10
 MAX_DICTIONARY_BYTES = 2**28
-"""Memory of the decoder of an .xz file: four times what `xz -9` needs."""
+"""Memory limit of the decoder of .xz files: four times what `xz -9` needs."""
 
 ENDINGS = (".gz", ".xz", ".bz2", ".zst")
-"""Endings of the names of single compressed files."""
+"""File extensions of single compressed files."""
 
 
 class Codec(NamedTuple):
-    """A way of compressing.
+    """A compression format.
 
     Attributes:
       decompress: compressed stream -> stream.
-      expansion: bytes of text for a byte of the file, roughly.
+      expansion: approximate bytes of text per byte of the file.
     """
 
     decompress: Callable[[BinaryIO], BinaryIO]
@@ -43,7 +43,8 @@ def _zstd(file: BinaryIO) -> BinaryIO:
 class _XzReader(io.RawIOBase):
     """Reads the streams of an .xz file, one after the other.
 
-    `lzma.open` does the same, but makes whatever memory a header asks for.
+    `lzma.open` does the same, but allocates as much memory as a header asks
+    for.
     """
 
     def __init__(self, file: BinaryIO) -> None:
@@ -70,7 +71,7 @@ class _XzReader(io.RawIOBase):
         return len(content)
 
     def _has_next(self) -> bool:
-        """Begins the next stream, if there is one behind zeros."""
+        """Begins the next stream, if there is one after padding zeros."""
         while not (rest := self._packed.lstrip(b"\0")):
             self._packed = self._file.read(io.DEFAULT_BUFFER_SIZE)
             if not self._packed:
@@ -96,24 +97,24 @@ _BZ2_BLOCK = (b"1AY&SY", b"\x17rE8P\x90")  # after "BZh" and a digit
 
 
 def is_compressed(name: str) -> bool:
-    """Returns whether the name is that of a compressed file."""
+    """Returns whether a file is compressed, by its name."""
     return _extension(name) in _CODECS
 
 
 def expansion(name: str) -> int:
-    """Returns how many bytes of text a byte of the file holds, roughly."""
+    """Returns the approximate bytes of text per byte of the file."""
     return _CODECS[_extension(name)].expansion if is_compressed(name) else 1
 
 
 def decompress(name: str, file: BinaryIO) -> tuple[str, BinaryIO]:
-    """Decompresses a file by the ending of its name.
+    """Decompresses a file according to the extension of its name.
 
     Args:
-      name: of the file.
+      name: name of the file.
       file: its content.
 
     Returns:
-      The name without that ending, and the content.
+      The name without that extension, and the decompressed content.
     """
     if not is_compressed(name):
         return name, file
@@ -122,7 +123,7 @@ def decompress(name: str, file: BinaryIO) -> tuple[str, BinaryIO]:
 
 
 def codec_of(head: bytes) -> Codec | None:
-    """Returns how a file is compressed; None if it is not.
+    """Returns the codec of a file; None if it is not compressed.
 
     Args:
       head: its first `HEAD_BYTES` or more.

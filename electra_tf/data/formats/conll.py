@@ -1,6 +1,6 @@
-"""Files with one word a line, an empty line between sentences.
+"""Files with one word per line and an empty line between sentences.
 
-As of the CoNLL shared tasks, and CoNLL-U.
+The formats of the CoNLL shared tasks, and CoNLL-U.
 """
 
 import itertools
@@ -14,14 +14,14 @@ _DOCUMENT = "-DOCSTART-"
 
 
 class Columns(NamedTuple):
-    """Column layout of a file with a word a line; numbers are from 0.
+    """Column layout of a file with one word per line; columns count from 0.
 
     Attributes:
       word: the column of words.
       tag: the column of tags, -1 for the last.
-      separator: of columns; None for tabs in lines that have any, so that a
-        word may hold a space, and else for any white space.
-      is_conllu: whether lines may be comments, or words that stand for two.
+      separator: separator of columns; None for tabs in lines that have any, so
+        that a word may contain a space, and for white space in other lines.
+      is_conllu: whether lines may be comments, multiword tokens or empty nodes.
     """
 
     word: int = 0
@@ -37,9 +37,9 @@ class Word(NamedTuple):
     """A word of a sentence.
 
     Attributes:
-      place: its line, from 1, or what else tells it.
+      place: its line, from 1, or another description.
       text: the word.
-      tag: None where it is not known.
+      tag: its tag; None if it is not known.
     """
 
     place: int | str
@@ -58,17 +58,17 @@ def read(
     """Reads the sentences of a file.
 
     Args:
-      path: of the file, for messages.
-      lines: of it.
-      columns: its layout.
-      bad_rows: what to do about words that cannot be read.
+      path: path of the file, for messages.
+      lines: lines of the file.
+      columns: its column layout.
+      bad_rows: refuses or counts words that cannot be read.
       check: word -> None; raises `BadRowError` if it cannot be used.
 
     Yields:
       The words of a sentence.
 
     Raises:
-      UserError: naming file and line of what cannot be read.
+      UserError: naming the file and line of a word that cannot be read.
     """
     for sentence in sentences(lines, columns):
         words: list[Word] = []
@@ -82,7 +82,7 @@ def read(
 
 
 def sentences(lines: Iterable[Line], columns: Columns) -> Iterator[list[Line]]:
-    """Yields the lines of each sentence, one for each word."""
+    """Yields the lines of each sentence, one line for each word."""
     sentence: list[Line] = []
     for line in itertools.chain(lines, [Line(0, "")]):
         is_end = line.text is not None and not line.text.strip()
@@ -94,7 +94,7 @@ def sentences(lines: Iterable[Line], columns: Columns) -> Iterator[list[Line]]:
 
 
 def _is_comment(line: Line, columns: Columns) -> bool:
-    """Returns whether a line is none of a sentence."""
+    """Returns whether a line does not hold a word of a sentence."""
     text = line.text or ""
     if not columns.is_conllu:
         return text.startswith(_DOCUMENT)
@@ -106,7 +106,7 @@ def word(line: Line, columns: Columns) -> Word:
     """Reads the word of a line.
 
     Raises:
-      BadRowError: if it has none.
+      BadRowError: if the line is not UTF-8 or has no word.
     """
     if line.text is None:
         raise BadRowError("A row must be UTF-8 text.")
@@ -119,7 +119,7 @@ def word(line: Line, columns: Columns) -> Word:
             f"A row must have a word in column {columns.word + 1}. Received: "
             f"{len(fields)} columns."
         )
-    # The last column is the tag's only where it stands behind the word's.
+    # The last column holds the tag only if it comes after the word's.
     least = columns.word + 1 if columns.tag < 0 else columns.tag
     tag = fields[columns.tag] if len(fields) > least else None
     return Word(line.number, fields[columns.word], tag)

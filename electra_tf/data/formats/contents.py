@@ -12,10 +12,10 @@ from electra_tf.data.formats import compression, rows, text_lines
 from electra_tf.util import files
 
 HEAD_BYTES = 512  # the header of a tar archive
-MAX_UNPACKED_BYTES = 2**26  # of text that is read whole, whatever its file
-MAX_EXPANSION = 200  # bytes of longer text for a byte of its file
+MAX_UNPACKED_BYTES = 2**26  # of text, whatever the size of its file
+MAX_EXPANSION = 200  # bytes of a longer text per byte of its file
 JSON_LINES = (".jsonl", ".ndjson")
-"""Endings of the names of files with a JSON object a line."""
+"""File extensions of files with one JSON object per line."""
 
 _JSON_EXTENSION = ".json"
 _JSON_START = re.compile(rb"\s*[\[{]")
@@ -51,10 +51,10 @@ class ContentKind(enum.Enum):
 
 
 class ForeignContentError(Exception):
-    """A file of a format that is not read.
+    """A file is of a format that is not supported.
 
     Attributes:
-      what: it is.
+      what: what the file is, such as "a PDF document".
       way_out: what to do about it.
     """
 
@@ -65,7 +65,7 @@ class ForeignContentError(Exception):
 
 
 def ending(name: str) -> str:
-    """Returns the ending of a file's name, of a packed file that inside."""
+    """Returns the extension of a file's name, without that of a compression."""
     if compression.is_compressed(name):
         name = os.path.splitext(name)[0]
     return os.path.splitext(name)[1].lower()
@@ -74,18 +74,18 @@ def ending(name: str) -> str:
 def unpack(
     name: str, file: BinaryIO
 ) -> tuple[str, ContentKind, io.BufferedReader]:
-    """Decompresses a stream as its name or else its first bytes tell.
+    """Decompresses a stream according to its name or else its first bytes.
 
     Args:
-      name: of the file.
-      file: at its first byte.
+      name: name of the file.
+      file: stream at its first byte.
 
     Returns:
-      The name without the ending of a compression, the kind of the content,
-      and the content from its first byte, or from behind its byte-order mark.
+      The name without the extension of a compression, the kind of the content,
+      and the content from its first byte, or from after its byte-order mark.
 
     Raises:
-      ForeignContentError: if it is nothing that can be read.
+      ForeignContentError: if the format is not supported.
     """
     plain_name, file = compression.decompress(name, file)
     is_packed = plain_name != name
@@ -101,19 +101,19 @@ def unpack(
 
 
 def open_text(name: str, file: BinaryIO) -> io.BufferedReader:
-    """Opens a text, whatever it is compressed by.
+    """Opens a text, compressed or not.
 
     Args:
-      name: of the file.
-      file: at its first byte.
+      name: name of the file.
+      file: stream at its first byte.
 
     Returns:
-      The text in bytes, without a byte-order mark. To read it is an `OSError`
-      where it is very much longer than the file, so that no small file fills
-      the memory of who reads it whole.
+      The text in bytes, without a byte-order mark. Reading it raises `OSError`
+      if it is very much longer than the file, so that a small file cannot fill
+      the memory.
 
     Raises:
-      ForeignContentError: if it is no text.
+      ForeignContentError: if it is not text.
     """
     _, kind, content = unpack(name, file)
     if kind is ContentKind.ARCHIVE:
@@ -127,14 +127,14 @@ def identify(file: BinaryIO) -> tuple[ContentKind, io.BufferedReader]:
     """Identifies the content of a stream by its first bytes.
 
     Args:
-      file: at its first byte.
+      file: stream at its first byte.
 
     Returns:
-      The kind of its content, of all lines "TEXT"; and the stream at its first
-      byte, or behind its byte-order mark.
+      The kind of its content, where JSON lines also count as `TEXT`; and the
+      stream at its first byte, or after its byte-order mark.
 
     Raises:
-      ForeignContentError: if it is nothing that can be read.
+      ForeignContentError: if the format is not supported.
     """
     head = read_fully(file, HEAD_BYTES)
     for magic, (what, way_out) in _FOREIGN.items():
@@ -150,13 +150,13 @@ def identify_lines(
     """Distinguishes JSON lines from text by the name and the first line.
 
     Args:
-      name: of the file, without the ending of a compression.
-      file: of lines, at its first byte.
-      is_member: whether it is a file in an archive. One that is no JSON by its
-        name is text there, however it begins.
+      name: name of the file, without the extension of a compression.
+      file: stream of lines, at its first byte.
+      is_member: whether it is a file in an archive. There, a file without a
+        JSON extension is text, however it begins.
 
     Returns:
-      "JSON_LINES" or "TEXT", and the stream at its first byte.
+      `JSON_LINES` or `TEXT`, and the stream at its first byte.
 
     Raises:
       ForeignContentError: if it is one JSON document.
@@ -176,11 +176,10 @@ def likely_encodings(sample: bytes) -> list[str]:
     """Guesses the encoding of text that is not in UTF-8.
 
     Args:
-      sample: of it.
+      sample: a part of the text.
 
     Returns:
-      Names, as `iconv` knows them, the likeliest first; none for what is no
-      text.
+      Names for `iconv`, the most likely first; none if it is not text.
     """
     shares = {name: _share_of_separators(sample, name) for name in _UTF_16}
     likeliest = max(shares, key=shares.get)
@@ -227,7 +226,7 @@ def _is_archive(head: bytes) -> bool:
 
 
 def _kind_of_line(line: bytes, head: bytes, has_json_name: bool) -> ContentKind:
-    """Distinguishes JSON lines and text by the first line."""
+    """Distinguishes JSON lines from text by the first line."""
     try:
         value = files.parse_json(line)
     except ValueError:
@@ -244,7 +243,7 @@ def _kind_of_line(line: bytes, head: bytes, has_json_name: bool) -> ContentKind:
 
 
 def _first_line(file: BinaryIO) -> tuple[bytes, io.BufferedReader]:
-    """Returns the first line that is not blank, and the stream as it was."""
+    """Returns the first line that is not blank, and the stream rewound."""
     head, line = b"", b"\n"
     while line and not line.strip():
         line = file.readline(rows.MAX_JSON_BYTES)
@@ -274,7 +273,7 @@ class _Rewound(io.RawIOBase):
 
 
 class _Bounded(io.RawIOBase):
-    """An unpacked text that may not be very much longer than its file."""
+    """An unpacked text that must not be very much longer than its file."""
 
     def __init__(self, content: BinaryIO, file: BinaryIO) -> None:
         self._content = content

@@ -1,13 +1,13 @@
-"""Inputs to be answered by a trained model: Python values, or rows of files.
+"""Inputs of a trained model for prediction: Python values, or rows of files.
 
-The formats of files, also of compressed ones:
-  txt    a text a line
-  tsv    for a custom task as its training files are, read by the same flags;
-         for others with columns that the first line names, as in GLUE's files,
-         or else with a column for each input and no line of names
-  csv    likewise, with a line of names
-  jsonl  an object a line, with a field for each input of the model
-  conll  for a model that tags: a word a line, an empty line between sentences,
+The formats of files, which may be compressed:
+  txt    one text per line
+  tsv    for a custom task like its training files, read with the same flags;
+         for other tasks with columns that the first line names, as in GLUE's
+         files, or else with one column for each input and no header
+  csv    likewise, with a header
+  jsonl  one object per line, with a field for each input of the model
+  conll  for a tagger: one word per line and an empty line between sentences,
          as in its training files; conllu likewise
 """
 
@@ -29,28 +29,28 @@ from electra_tf.util.errors import UserError, shown
 
 FORMATS = ("txt", "tsv", "jsonl", "csv", "conll", "conllu")
 _SAME_AS = {"ndjson": "jsonl"}
-_PLAIN = "columns"  # with tabs between, and no line of names
+_PLAIN = "columns"  # separated by tabs, without a header
 
 Item = str | Sequence[str] | Mapping[str, Any]
-"""One input to be answered: a text; a sequence of texts, or of one text's
-words where the model tags; or a mapping from the names of inputs, where dots
-name a field of a field."""
+"""One item to predict: a text; a sequence of texts, or for a tagger of the
+words of one text; or a mapping from the names of inputs, where a dotted name is
+a field of a field."""
 Inputs = tuple[str | Sequence[str], ...]
 """One value for each input of a model."""
 
 
 Rows = tuple[Iterable[tuple[int, Any]], Callable[[Any], Inputs]]
-"""The rows and the parser of a `InputSource`."""
+"""The rows and the parser of an `InputSource`."""
 
 
 class InputSource(NamedTuple):
-    """Rows to be answered, and their parser.
+    """Rows to predict, and their parser.
 
     Attributes:
-      name: for messages.
-      rows: the number of each row, from 1, and what it holds.
-      parse: takes what a row holds; raises `BadRowError`.
-      is_live: whether somebody waits for the answer to each row.
+      name: name of the source, for messages.
+      rows: the number of each row, from 1, and its content.
+      parse: content of a row -> inputs; raises `BadRowError`.
+      is_live: whether a person waits for the answer to each row.
     """
 
     name: str
@@ -63,13 +63,13 @@ class InputSpec(NamedTuple):
     """The inputs of a model, and the files that may hold them.
 
     Attributes:
-      names: of the inputs.
-      takes_words: whether they may be sequences of words.
-      columns: by which the files of a custom task were read.
-      file_names: of the inputs in the first line of the task's own files, if
-        these are tables.
-      bare_layout: of those of its files that do not name their columns.
-      word_files: ending -> columns of files with a word a line.
+      names: names of the inputs.
+      takes_words: whether inputs may be sequences of words.
+      columns: how the training files of a custom task were read.
+      file_names: names of the inputs in the header of the task's training
+        files, if these are tables.
+      bare_layout: column layout of the task's files that have no header.
+      word_files: extension -> column layout of files with one word per line.
     """
 
     names: tuple[str, ...]
@@ -81,10 +81,10 @@ class InputSpec(NamedTuple):
 
 
 def inputs_of(item: Item, spec: InputSpec) -> Inputs:
-    """Checks what a model is given.
+    """Returns the inputs of an item, checked.
 
     Raises:
-      BadRowError: if it is something else.
+      BadRowError: if the item does not fit the model.
     """
     names = spec.names
     if isinstance(item, Mapping):
@@ -104,7 +104,7 @@ def inputs_of(item: Item, spec: InputSpec) -> Inputs:
 
 
 def _is_text(value: Any) -> bool:  # noqa: ANN401 (anything)
-    """Returns whether a value is a text, of whole characters."""
+    """Returns whether a value is a text without lone surrogates."""
     if not isinstance(value, str):
         return False
     try:
@@ -131,7 +131,7 @@ def of_texts(texts: Sequence[str], spec: InputSpec) -> InputSource:
     """Makes a source of a single row.
 
     Raises:
-      UserError: if the model has not so many inputs.
+      UserError: if the model has another number of inputs.
     """
     if len(texts) != len(spec.names):
         is_pair = len(spec.names) > 1
@@ -147,14 +147,15 @@ def of_file(path: str, file_format: str, spec: InputSpec) -> InputSource:
     """Makes a source of the rows of a file.
 
     Args:
-      path: of the file; "" for standard input.
-      file_format: one of `FORMATS`, or "auto" for what the name ends in; of
-        standard input a text a line or, where the model has several inputs,
-        a column for each, which only GLUE's files may name.
-      spec: of the model.
+      path: path of the file; "" for standard input.
+      file_format: one of `FORMATS`, or "auto" to decide by the extension.
+        Standard input then has one text per line or, for a model of several
+        inputs, one column for each, and a header only if the task is not
+        custom.
+      spec: inputs of the model.
 
     Raises:
-      UserError: if there is no such file, if its format cannot be told, or if
+      UserError: if there is no such file, if its format is not known, or if
         its first line lacks a column.
     """
     if path and not storage.is_file(path):
@@ -188,7 +189,7 @@ def _format_of_input(spec: InputSpec) -> str:
 
 
 def _open(path: str, file_format: str, spec: InputSpec) -> Rows:
-    """Opens a file in the way that its format and the model ask for."""
+    """Opens a file according to its format and the model."""
     lines, kind = _lines(path), f".{file_format}"
     if columns := spec.word_files.get(kind):
         return _sentences(lines, columns)
@@ -215,7 +216,7 @@ def _open(path: str, file_format: str, spec: InputSpec) -> Rows:
 
 
 def _columns(table: Table, spec: InputSpec) -> Rows:
-    """Returns the rows of a file in GLUE's layout, or of one without names."""
+    """Returns the rows of a file in GLUE's layout, or of one without header."""
     first = next(iter(table.lines), b"")
     table = table._replace(lines=itertools.chain([first], table.lines))
     fields = first.rstrip(b"\r\n").decode(errors="replace").split("\t")
@@ -230,7 +231,7 @@ def _columns(table: Table, spec: InputSpec) -> Rows:
 
 
 def _records(table: Table, names: Sequence[str], spec: InputSpec) -> Rows:
-    """Returns the rows of a table, whose columns `names` are the inputs."""
+    """Returns the rows of a table; its columns `names` are the inputs."""
     records = tables.read(table, names)
     rows = ((record.place, record) for record in records)
     return rows, functools.partial(_parse_record, names=names, spec=spec)
@@ -239,7 +240,7 @@ def _records(table: Table, names: Sequence[str], spec: InputSpec) -> Rows:
 def _parse_record(
     record: Record, names: Sequence[str], spec: InputSpec
 ) -> Inputs:
-    """Returns the inputs; of a custom task no text may be empty."""
+    """Returns the inputs; texts of a custom task must not be empty."""
     values = [record.value(name) for name in names]
     if not spec.columns.is_custom:
         return inputs_of(dict(zip(spec.names, values, strict=True)), spec)
@@ -251,7 +252,7 @@ def _parse_record(
 
 
 def _sentences(lines: Iterable[bytes], columns: conll.Columns) -> Rows:
-    """Returns the sentences of a file with a word a line."""
+    """Returns the sentences of a file with one word per line."""
     found = conll.sentences(numbered(lines), columns)
 
     def parse(sentence: Sequence[Line]) -> Inputs:
@@ -261,7 +262,7 @@ def _sentences(lines: Iterable[bytes], columns: conll.Columns) -> Rows:
 
 
 def _plain(lines: Iterable[bytes], file_format: str, spec: InputSpec) -> Rows:
-    """Returns rows of a text, or of as many columns as there are inputs."""
+    """Returns rows of one text, or of as many columns as there are inputs."""
 
     def parse(text: str | None) -> Inputs:
         if text is None:
@@ -306,7 +307,7 @@ def _lines(path: str) -> Iterator[bytes]:
 
 @contextlib.contextmanager
 def _opened(path: str) -> Iterator[io.BufferedReader]:
-    """Opens a file, or standard input, which is plain and may be live."""
+    """Opens a file, or standard input, which must not be compressed."""
     if path:
         with storage.open_binary(path) as file:
             yield contents.open_text(path, file)

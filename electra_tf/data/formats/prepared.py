@@ -1,4 +1,4 @@
-"""Data sets that TensorFlow Datasets prepared before: texts, and records.
+"""Reads texts and records of data sets that TensorFlow Datasets has prepared.
 
 Only their directories are opened: nothing is downloaded, and the code that
 made them is not needed.
@@ -25,16 +25,16 @@ def find(name: str, data_dir: str, asked: str) -> str:
     """Finds the directory of a data set.
 
     Args:
-      name: "NAME", "NAME/CONFIG" or one of them with /VERSION; by default the
-        newest version.
-      data_dir: that holds it; "" for that of TensorFlow Datasets.
+      name: "NAME" or "NAME/CONFIG", either of them with /VERSION or else for
+        the newest version.
+      data_dir: directory of data sets; "" for TensorFlow Datasets' default.
       asked: the flag and its value, for errors.
 
     Returns:
       The directory of its files.
 
     Raises:
-      UserError: if it is not there, saying how to prepare it.
+      UserError: if it does not exist, saying how to prepare it.
     """
     root = data_dir or os.environ.get("TFDS_DATA_DIR", "~/tensorflow_datasets")
     root = os.path.expanduser(root)
@@ -62,8 +62,8 @@ def has_split(directory: str, split: str) -> bool:
     """Returns whether a data set has a split.
 
     Args:
-      directory: of the data set.
-      split: its name, or an expression as "train[:10%]".
+      directory: directory of the data set.
+      split: its name, or an expression such as "train[:10%]".
     """
     try:
         check_split(directory, split, "")
@@ -76,12 +76,12 @@ def check_split(directory: str, split: str, asked: str) -> None:
     """Checks that a data set has a split.
 
     Args:
-      directory: of the data set.
+      directory: directory of the data set.
       split: see `has_split`.
       asked: the flag and its value, for errors.
 
     Raises:
-      UserError: saying which there are.
+      UserError: if it does not have the split, saying which it has.
     """
     try:
         _builder(directory).info.splits[split]
@@ -95,18 +95,18 @@ def num_bytes(directory: str, split: str) -> int:
     """Returns the size of a split in bytes, about that of its text.
 
     Args:
-      directory: of the data set.
+      directory: directory of the data set.
       split: see `has_split`.
     """
     return _builder(directory).info.splits[split].num_bytes
 
 
 def class_names(directory: str, column: str) -> tuple[str, ...]:
-    """Returns the names of the classes of a feature; none if it has none.
+    """Returns the names of the classes of a feature; () if it has no classes.
 
     Args:
-      directory: of the data set.
-      column: the feature: a class, or a list of them.
+      directory: directory of the data set.
+      column: the feature: a class label, or a list of them.
     """
     import tensorflow_datasets as tfds
 
@@ -123,9 +123,9 @@ def read_texts(
     """Reads the texts of a split, in the order of the files.
 
     Args:
-      directory: of the data set.
+      directory: directory of the data set.
       split: see `has_split`.
-      text_field: the feature that is the text.
+      text_field: the feature that holds the text.
       statistics: counts what is read.
 
     Yields:
@@ -158,14 +158,14 @@ def read_records(
     """Reads the examples of a split, in the order of the files.
 
     Args:
-      directory: of the data set.
+      directory: directory of the data set.
       split: see `has_split`.
       required: features that the data set must have.
-      optional: others that are read where it has them.
-      class_names: whether a class is its name, and not its number.
+      optional: other features, which are read if the data set has them.
+      class_names: whether to return names of classes instead of numbers.
 
     Yields:
-      Feature -> value as JSON has it; None for a class that is not known.
+      A record of feature -> JSON value; None for an unknown class.
 
     Raises:
       UserError: if there is no such split or feature, or the data set is
@@ -227,7 +227,7 @@ def _examples(
 
 
 def _value(feature: Any, value: Any, class_names: bool) -> Any:  # noqa: ANN401
-    """Returns a value of a feature of tfds as JSON has it."""
+    """Converts a value of a feature of tfds to a JSON value."""
     import tensorflow_datasets as tfds
 
     if isinstance(feature, tfds.features.FeaturesDict):
@@ -254,7 +254,7 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 (of NumPy)
 
 
 def _newest_version(directory: str) -> str | None:
-    """Returns the directory, or the newest version in it, that has files."""
+    """Returns the directory of files: this one, or its newest version's."""
     if storage.exists(os.path.join(directory, _INFO)):
         return directory
     names = map(os.path.basename, storage.find(directory, ["*"]))

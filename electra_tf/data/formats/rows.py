@@ -1,4 +1,4 @@
-"""Rows of files and data sets: their values, and what becomes of bad ones."""
+"""Rows of files and data sets: their values, and the handling of bad rows."""
 
 import contextlib
 import difflib
@@ -11,16 +11,16 @@ from electra_tf.util import files
 from electra_tf.util.errors import UserError, shown
 
 MAX_JSON_BYTES = 2**27
-"""Bytes of a line of JSON, which is in memory as a whole."""
+"""Maximum size of a line of JSON, which is held in memory as a whole."""
 
 Json = bool | int | float | str | list | dict | None
 
 
 class BadRowError(ValueError):
-    """A row cannot be used; the text says what it must be.
+    """A row cannot be used; the message says what it must be.
 
     Attributes:
-      place: line or row of the stream, from 1; 0 where only the reader of the
+      place: line or row of the stream, from 1; 0 if only the reader of the
         stream knows it.
     """
 
@@ -33,8 +33,8 @@ class Line(NamedTuple):
     """A line of a file.
 
     Attributes:
-      number: from 1.
-      text: without the line break; None if it is not UTF-8.
+      number: number of the line, from 1.
+      text: its text, without the line break; None if it is not UTF-8.
     """
 
     number: int
@@ -45,9 +45,9 @@ class Record(NamedTuple):
     """A row.
 
     Attributes:
-      place: where it begins: a line, from 1, or what else tells it.
-      values: column -> value; empty where the row cannot be read.
-      problem: what is wrong with it; "" for nothing.
+      place: where it begins: a line, from 1, or another description.
+      values: column -> value; empty if the row cannot be read.
+      problem: why it cannot be read; "" if it can.
     """
 
     place: int | str
@@ -55,10 +55,10 @@ class Record(NamedTuple):
     problem: str = ""
 
     def value(self, column: str) -> Any:  # noqa: ANN401 (as the file has it)
-        """Returns what is in a column.
+        """Returns the value of a column.
 
         Args:
-          column: its name; with dots for a field of a field.
+          column: its name; dots for a field of a field.
 
         Raises:
           BadRowError: if the row has no such column or cannot be read.
@@ -78,7 +78,7 @@ class Record(NamedTuple):
         return value
 
     def has(self, column: str) -> bool:
-        """Returns whether there is such a column, and the row can be read."""
+        """Returns whether the row can be read and has a column."""
         try:
             self.value(column)
         except BadRowError:
@@ -86,18 +86,18 @@ class Record(NamedTuple):
         return True
 
     def string(self, column: str) -> str:
-        """Returns a text, be it empty or have parts of characters.
+        """Returns a text, which may be empty or have lone surrogates.
 
         Raises:
-          BadRowError: if it is none.
+          BadRowError: if it is not a text.
         """
         return self._of_type(column, str, "a text")
 
     def text(self, column: str) -> str:
-        """Returns a text.
+        """Returns a text that is not blank.
 
         Raises:
-          BadRowError: if it is none, or holds nothing.
+          BadRowError: if it is not a text, is blank or has lone surrogates.
         """
         value = self.value(column)
         if not isinstance(value, str) or not value.strip():
@@ -114,7 +114,7 @@ class Record(NamedTuple):
         return value
 
     def label(self, column: str) -> str | None:
-        """Returns a label or value as text, None where there is none.
+        """Returns a label or number as text; None if it is null or blank.
 
         Raises:
           BadRowError: if it is a list or an object.
@@ -130,7 +130,7 @@ class Record(NamedTuple):
         return json.dumps(value)
 
     def texts(self, column: str) -> tuple[str, ...]:
-        """Returns a list of texts, none of them empty; numbers as texts.
+        """Returns a list of texts that are not blank; integers become texts.
 
         Raises:
           BadRowError: if it is anything else.
@@ -145,10 +145,10 @@ class Record(NamedTuple):
         return tuple(map(str, values))
 
     def identity(self, column: str) -> str:
-        """Returns the name of a question: a text, or a number as one.
+        """Returns the id of a question: a text, or an integer as text.
 
         Raises:
-          BadRowError: if there is none.
+          BadRowError: if it is anything else.
         """
         value = self.value(column)
         is_number = isinstance(value, int) and not isinstance(value, bool)
@@ -158,29 +158,29 @@ class Record(NamedTuple):
         """Returns a list.
 
         Args:
-          column: that holds it.
-          is_optional: whether the empty list stands for one that is not there.
+          column: its column.
+          is_optional: whether to return an empty list if there is none.
 
         Raises:
-          BadRowError: if there is none.
+          BadRowError: if it is not a list.
         """
         if is_optional and self._is_missing(column):
             return []
         return self._of_type(column, list, "a list")
 
     def integer(self, column: str) -> int:
-        """Returns a whole number.
+        """Returns an integer.
 
         Raises:
-          BadRowError: if there is none.
+          BadRowError: if it is not an integer.
         """
         return self._of_type(column, int, "a whole number")
 
     def flag(self, column: str) -> bool:
-        """Returns a truth value; false for one that is not there.
+        """Returns a boolean; False if it is missing or null.
 
         Raises:
-          BadRowError: if it is something else.
+          BadRowError: if it is anything else.
         """
         if self._is_missing(column):
             return False
@@ -200,7 +200,7 @@ class Record(NamedTuple):
 
 
 def of_json(place: int | str, content: Json) -> Record:
-    """Makes a record of a JSON object; of anything else one with a problem."""
+    """Makes a record of a JSON object; a value of another type is a problem."""
     if isinstance(content, Mapping):
         return Record(place, content)
     problem = f"There must be a JSON object. Received: {shown(content)}."
@@ -212,7 +212,7 @@ def _is_text(value: Any) -> bool:  # noqa: ANN401 (any JSON)
 
 
 def received(column: str, columns: Collection[str]) -> str:
-    """Says which columns there are, and which of them may be meant."""
+    """Says which columns there are, and suggests the closest one."""
     near = difflib.get_close_matches(column, columns, 1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     return f"Received: {', '.join(map(repr, columns)) or 'nothing'}.{hint}"
@@ -248,11 +248,11 @@ class BadRows:
     def at(
         self, path: str | os.PathLike[str], place: int | str
     ) -> Iterator[None]:
-        """Stands around the reading of one row.
+        """Makes the context in which one row is read.
 
         Args:
-          path: of the file.
-          place: where the row begins: a line, from 1, or what else tells it.
+          path: path of the file.
+          place: where the row begins: a line, from 1, or another description.
 
         Raises:
           UserError: naming file and place, if a `BadRowError` is raised inside
@@ -271,18 +271,18 @@ class BadRows:
     def leave_out(
         self, path: str | os.PathLike[str], place: int | str, problem: str
     ) -> None:
-        """Counts a row."""
+        """Counts a row that is left out."""
         self._places.setdefault(str(path), set()).add(place)
         self._first.setdefault(str(path), f"{where(place)}: {problem}")
 
 
 def where(place: int | str) -> str:
-    """Names the place of a row: a line, from 1, or what else tells it."""
+    """Names the place of a row: a line, from 1, or another description."""
     return f"line {place}" if isinstance(place, int) else place
 
 
 def numbered(lines: Iterable[bytes]) -> Iterator[Line]:
-    """Yields lines with their numbers, without what ends them."""
+    """Yields lines with their numbers, without line breaks."""
     for number, line in enumerate(lines, start=1):
         text = line.removesuffix(b"\n").removesuffix(b"\r")
         yield Line(number, decode(text))
@@ -302,12 +302,12 @@ def json_records(
     """Reads JSON lines.
 
     Args:
-      lines: of a file.
-      allows_surrogates: whether texts may hold parts of characters, as a JSON
-        escape can say.
+      lines: lines of a file.
+      allows_surrogates: whether texts may have lone surrogates, which a JSON
+        escape can encode.
 
     Yields:
-      A record a line, of which blank ones are none; bad ones have a problem.
+      One record per line that is not blank; bad records have a problem.
     """
     for number, line in enumerate(lines, 1):
         if not line.strip():
@@ -323,7 +323,7 @@ def json_records(
 
 
 def parse_object(line: bytes) -> dict[str, Json]:
-    """Reads a line of JSON that must be an object.
+    """Parses a line of JSON that must be an object.
 
     Raises:
       BadRowError: if it is anything else.
@@ -341,13 +341,13 @@ def parse_object(line: bytes) -> dict[str, Json]:
 
 
 def parse_json(text: str | None) -> Json:
-    """Reads a line of JSON, of which each may have a byte-order mark.
+    """Parses a line of JSON; any line may begin with a byte-order mark.
 
     Args:
-      text: of the line; None if it is not UTF-8.
+      text: text of the line; None if it is not UTF-8.
 
     Raises:
-      BadRowError: if it is no JSON.
+      BadRowError: if it is not JSON.
     """
     if text is None:
         raise BadRowError("A row must be UTF-8 text.")

@@ -1,4 +1,4 @@
-"""Tables with a record a row: .csv, .tsv and JSON lines."""
+"""Tables with one record per row: .csv, .tsv and JSON lines."""
 
 import csv
 import itertools
@@ -21,12 +21,12 @@ _NO_HEADER = "Set --nohas_header if the first line is a row."
 
 
 class Layout(NamedTuple):
-    """Columns by their positions, whatever the first line calls them.
+    """Columns by their positions, ignoring the names in a header.
 
     Attributes:
       positions: name -> position, from 0; -1 for the last.
-      num_columns: of a file without a line of names; None where there is one,
-        and rows have as many columns as names.
+      num_columns: number of columns of a file without a header; None if there
+        is a header, which then has as many columns as the rows.
     """
 
     positions: Mapping[str, int]
@@ -45,12 +45,12 @@ class Table(NamedTuple):
 
     Attributes:
       origin: the file, for messages.
-      lines: of it, in bytes, each with what ends it.
+      lines: its lines, in bytes, with their line breaks.
       kind: one of `ENDINGS`.
-      config: whether the first line names the columns, and what is between.
-      layout: of the columns, where the first line does not tell. Default: its
-        names, or numbers.
-      no_header: the way out where the first line does not name the columns.
+      config: whether there is a header; the delimiter and the quoting.
+      layout: column layout, if the header does not tell it. Default: the names
+        in the header, or numbers.
+      no_header: advice in the error for a header that lacks a column.
       has_flags: whether the command has flags for delimiter and quoting.
     """
 
@@ -64,7 +64,7 @@ class Table(NamedTuple):
 
 
 _TRIED = {";": "';'", "\t": "tab", ",": "','", "|": "'|'"}
-"""A delimiter that a file may have -> as --delimiter takes it in a shell."""
+"""A delimiter that a file may have -> the value of --delimiter in a shell."""
 
 
 class _Row(NamedTuple):
@@ -79,11 +79,11 @@ def read(table: Table, required: Collection[str]) -> Iterator[Record]:
     """Reads the rows of a table, one after the other.
 
     Args:
-      table: to read.
+      table: the table to read.
       required: columns that all rows must have.
 
     Yields:
-      The rows, bad ones among them; empty lines are none.
+      The rows, including bad ones; empty lines are skipped.
 
     Raises:
       UserError: if the table is of no known kind, or if its first line lacks a
@@ -148,7 +148,7 @@ def _columns(
 def _check_delimiter(
     table: Table, line: bytes, first: _Row, required: Collection[str]
 ) -> None:
-    """Refuses a file whose columns are there with another delimiter."""
+    """Refuses a file that has the columns with another delimiter."""
     has_header = table.config.has_header
     names = _fields(first.fields, has_header)
     missing = [column for column in required if column not in names]
@@ -172,7 +172,7 @@ def _check_delimiter(
 
 
 def _fields(fields: Sequence[str], has_header: bool) -> list[str]:
-    """Returns the names of the columns: by the first line, or numbers."""
+    """Returns the names of the columns: from the first line, or numbers."""
     if has_header:
         return [field.strip() for field in fields]
     return [str(i + 1) for i in range(len(fields))]
@@ -194,7 +194,7 @@ def _record(row: _Row, names: Sequence[str]) -> Record:
 
 
 def _check_names(table: Table, header: _Row, names: Sequence[str]) -> None:
-    """Refuses a line of names that cannot be read or has a name twice."""
+    """Refuses a header that cannot be read or has a name twice."""
     problem = header.problem
     if not problem and any(map(_NOT_UTF8.search, names)):
         problem = "The names of columns must be UTF-8 text."
@@ -230,7 +230,7 @@ def _rows(table: Table) -> Iterator[_Row]:
 def _quoted(
     table: Table, lines: Iterator[str], delimiter: str
 ) -> Iterator[_Row]:
-    """Splits lines as RFC 4180 says; a row is as many lines as it needs."""
+    """Parses rows according to RFC 4180; a row may span several lines."""
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     while (row := _next(table, reader)) is not None:
         if row.fields or row.problem:
@@ -247,7 +247,7 @@ def _next(table: Table, reader: "csv.Reader") -> _Row | None:
         return None
     except csv.Error as error:
         if "end of data" in str(error):
-            # Not to be passed over: all rows below would be lost with it.
+            # Never skipped as a bad row: all rows below would be lost with it.
             way_out = ", or set --quoting=false" if table.has_flags else ""
             raise UserError(
                 f"{table.origin}, line {number}: A quotation mark must have a "

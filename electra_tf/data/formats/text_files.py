@@ -22,7 +22,7 @@ from electra_tf.util import optional_packages, storage
 from electra_tf.util.errors import UserError
 
 MAX_DEPTH = 2  # archives in an archive; OpenWebText has one level
-MAX_HEADER_BYTES = 2**15  # of a name or of other properties of a file
+MAX_HEADER_BYTES = 2**15  # of a long name or other metadata of a member
 
 _BATCH_ROWS = 256  # of Parquet
 
@@ -34,7 +34,7 @@ _LONG_HEADERS = (
     tarfile.SOLARIS_XHDTYPE,
 )
 
-# What tarfile raises for some headers instead of errors of its own; and those
+# Errors other than its own that tarfile raises for some headers; and those
 # that it takes for the end of an archive, whatever follows.
 _BAD_HEADERS = (
     *(LookupError, OverflowError, RecursionError, ValueError),
@@ -50,25 +50,25 @@ def read_file(
     start: int = 0,
     end: int | None = None,
 ) -> Iterator[TextLine]:
-    """Reads a file.
+    """Reads the lines of a file.
 
     Its content is identified by its first bytes, JSON lines by the first line;
-    names tell of compression and of JSON lines, too. A file in an archive is
-    one document, whatever blank lines it has.
+    names also identify compression and JSON lines. A file in an archive is one
+    document, even if it has blank lines.
 
     Args:
-      path: of the file.
+      path: path of the file.
       statistics: counts what is read.
       config: how to read it: `text_field`, `skip_bad_lines` and
         `max_member_bytes`.
-      start: byte to begin at; only of plain text and JSON lines.
+      start: byte to begin at; only for plain text and JSON lines.
       end: byte to end before; None for the file's end.
 
     Yields:
-      Lines; "" for a blank line, and None where a document ends for sure.
+      Lines; "" for a blank line, and None where a document ends in any case.
 
     Raises:
-      UserError: naming the file, if it cannot be read, or a line of it.
+      UserError: if the file or one of its lines cannot be read, naming it.
     """
     try:
         with storage.open_binary(path) as file:
@@ -105,10 +105,10 @@ def kind_of(path: str) -> ContentKind:
     """Identifies the content of a file; nothing is decompressed.
 
     Args:
-      path: of the file.
+      path: path of the file.
 
     Raises:
-      UserError: if it is nothing that can be read, saying what it is.
+      UserError: if the format is not supported, saying what it is.
     """
     if compression.is_compressed(path):
         return ContentKind.COMPRESSED
@@ -145,7 +145,7 @@ def _not_utf8(path: str, tally: Tally) -> UserError:
 
 @dataclasses.dataclass(frozen=True)
 class _Reader:
-    """Reads a file, and those in it if it is an archive."""
+    """Reads a file, and its members if it is an archive."""
 
     statistics: Statistics
     config: CorpusConfig
@@ -154,7 +154,7 @@ class _Reader:
     def read(
         self, name: str, file: BinaryIO, depth: int = 0
     ) -> Iterator[TextLine]:
-        """Yields the lines of a stream, whatever it holds."""
+        """Yields the lines of a stream of any kind."""
         name, kind, content = contents.unpack(name, file)
         if kind is ContentKind.TEXT:
             kind, content = contents.identify_lines(
@@ -164,13 +164,13 @@ class _Reader:
             if depth:
                 raise contents.ForeignContentError("Parquet", "Unpack it")
             file.seek(0)
-            content = file  # whose rows do not come one after the other
+            content = file  # Parquet needs random access
         yield from self.lines(kind, content, depth)
 
     def lines(
         self, kind: ContentKind, file: BinaryIO, depth: int = 0
     ) -> Iterator[TextLine]:
-        """Yields the lines of a stream of a kind."""
+        """Yields the lines of a stream of a known kind."""
         if kind is ContentKind.ARCHIVE:
             yield from self._members(file, depth)
         elif kind is ContentKind.JSON_LINES:
@@ -192,7 +192,7 @@ class _Reader:
             )
 
     def _documents(self, records: Iterable[Record]) -> Iterator[TextLine]:
-        """Yields the lines of documents, one a record."""
+        """Yields the lines of documents, one document per record."""
         for record in records:
             try:
                 text = record.string(self.config.text_field)
@@ -220,7 +220,7 @@ class _Reader:
 
 
 def _json_lines(file: BinaryIO) -> Iterator[bytes]:
-    """Yields lines, of those that are too long a part that is too long."""
+    """Yields lines; a line over the limit is cut, but stays over the limit."""
     while line := file.readline(rows.MAX_JSON_BYTES + 1):
         yield line
         while line and not line.endswith(b"\n"):
@@ -228,7 +228,7 @@ def _json_lines(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _parquet_records(file: BinaryIO, column: str) -> Iterator[Record]:
-    """Reads a column of a Parquet file, one record a row.
+    """Reads a column of a Parquet file, one record per row.
 
     Raises:
       BadRowError: if there is no such column of texts.
@@ -270,8 +270,8 @@ def _archived_files(
     """Reads the files of an archive, one after the other.
 
     Links, devices, hidden files, absolute paths and paths with ".." are left
-    out and counted: nothing is ever extracted, but who packs them may mean
-    harm, and what they hold is no text.
+    out and counted: nothing is ever extracted, but such members may be
+    malicious, and their content is not text.
 
     Yields:
       The name and the content of each file, to be read before the next.
@@ -300,8 +300,8 @@ class _Header(tarfile.TarInfo):
             ) from error
 
     def _proc_member(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
-        # These are read as a whole, and what a compressed archive says of
-        # their size may be anything.
+        # These are read as a whole, and a compressed archive may state any
+        # size for them.
         if self.type in _LONG_HEADERS and self.size > MAX_HEADER_BYTES:
             raise tarfile.ReadError(
                 f"a header of {self.size:,} bytes, more than {MAX_HEADER_BYTES}"

@@ -1,7 +1,7 @@
-"""Bytes as lines of text, whatever they hold, in constant memory.
+"""Converts arbitrary bytes to lines of text, in constant memory.
 
-Every format ends here: a reader yields the lines of documents, "" for a blank
-line, and None where a document ends for sure.
+Every reader of a format uses this: it yields the lines of documents, "" for a
+blank line, and None where a document ends in any case.
 """
 
 import dataclasses
@@ -38,7 +38,7 @@ class Statistics:
         --skip_bad_lines asks.
       skipped_members: files in archives left out: links, devices, hidden
         files, absolute paths, paths with "..", archives nested too deep, and
-        what is no text by its first bytes.
+        files that are not text by their first bytes.
       oversized_members: files in archives left out for their size.
       duplicate_documents: documents left out as --drop_duplicates asks; they
         count in `documents` too.
@@ -61,7 +61,7 @@ class Statistics:
     duplicate_bytes: int = 0
 
     def add(self, other: "Statistics") -> None:
-        """Adds the counts of another reading."""
+        """Adds other counts."""
         for name, number in vars(other).items():
             setattr(self, name, getattr(self, name) + number)
 
@@ -78,10 +78,10 @@ LEFT_OUT = {
 
 
 class BadLinesError(Exception):
-    """A text of which too many lines are not in UTF-8, or binary.
+    """Too many lines of a text are binary or not in UTF-8.
 
     Attributes:
-      tally: of its lines.
+      tally: counts of its lines.
     """
 
     def __init__(self, tally: "Tally") -> None:
@@ -94,9 +94,9 @@ class Tally:
     """Counts of good and bad lines, of a file or of all files in an archive.
 
     Attributes:
-      num_good: in UTF-8; blank ones are not counted.
-      num_bad: with NUL bytes, or bytes that are not UTF-8.
-      sample: the first of these.
+      num_good: lines in UTF-8; blank lines are not counted.
+      num_bad: lines with NUL bytes, or with bytes that are not UTF-8.
+      sample: the first bad lines.
     """
 
     num_good: int = 0
@@ -104,7 +104,7 @@ class Tally:
     sample: bytes = b""
 
     def add_bad(self, raw: bytes) -> None:
-        """Counts a bad line; checks all now and then."""
+        """Counts a bad line; calls `check` now and then."""
         self.num_bad += 1
         if len(self.sample) < _SAMPLE_BYTES:
             self.sample += raw
@@ -131,15 +131,15 @@ def read_lines(
     any.
 
     Args:
-      file: of text, more or less in UTF-8.
+      file: file of text, which should be in UTF-8.
       statistics: counts what is read.
-      tally: counts good and bad lines; None where they are not checked.
+      tally: counts good and bad lines; None to not check them.
 
     Yields:
       The lines; "" for blank ones.
 
     Raises:
-      BadLinesError: if very many are bad.
+      BadLinesError: if too many lines are bad, see `Tally.check`.
     """
     num_good = 0
     for raw in _pieces(file, statistics):
@@ -169,7 +169,7 @@ def read_document(
       tally: see `read_lines`.
 
     Yields:
-      The lines that are not blank, and None.
+      The lines that are not blank, and None at the end.
     """
     yield from filter(None, read_lines(io.BytesIO(content), statistics, tally))
     yield None
@@ -199,7 +199,7 @@ def _last_border(line: bytes) -> int:
 
 
 def _decode(raw: bytes) -> str | None:
-    """Returns the line as text, or None if it is not in UTF-8 or binary."""
+    """Returns the line as text, or None if it is binary or not in UTF-8."""
     try:
         return None if b"\0" in raw else raw.decode()
     except UnicodeDecodeError:
@@ -207,7 +207,7 @@ def _decode(raw: bytes) -> str | None:
 
 
 def _repair(raw: bytes, statistics: Statistics) -> str | None:
-    """Returns what can be read of a bad line, or None if it is binary."""
+    """Returns a bad line with U+FFFD for bad bytes, or None if it is binary."""
     num_invalid = len(raw) - len(raw.decode(errors="ignore").encode())
     if b"\0" in raw or num_invalid > len(raw) * MAX_INVALID_SHARE:
         statistics.binary_lines += 1

@@ -5,37 +5,37 @@
         + beta * L_A
 
 L_D is ELECTRA's. beta rises linearly from 0 to `adversarial_weight` between
-the updates `adversarial_start_step` and `adversarial_end_step`: from maximum
-likelihood, as slowly as is asked for, to an adversary. L_A is one of
+the updates `adversarial_start_step` and `adversarial_end_step`, so that the
+generator goes from maximum likelihood to an adversary. L_A is one of
 
-reinforce: the generator is paid what its sample z_t costs the discriminator,
+reinforce: the generator's reward for a sample z_t is the discriminator's loss,
 
     R_t = BCE(D(z)_t, y_t),  b_t = -log sigmoid(u_t),  u = w' h_G + c
     L_A = mean over masked slots of -(R_t - b_t) log p_G(z_t | masked x)
     L_b = mean over masked slots of BCE(u_t, exp(-R_t))
 
-so that sigmoid(u_t) learns what probability D gives to the right verdict.
-Credit goes to each slot alone, as if D's verdict on a token did not depend on
-the other samples (the paper's assumption). No gradient passes through R, b, or
+so that sigmoid(u_t) learns the probability that D gives to the right verdict.
+Each slot is credited alone, as if D's verdict on a token did not depend on the
+other samples (the paper's assumption). No gradient passes through R, b, or
 from L_b into the generator.
 
 gumbel: D reads samples as one-hot rows times its word table, and the gradient
 of the rows is that of their relaxation softmax((logits + g) / tau), with g the
 Gumbel noise whose argmax is the sample. L_A = -disc_weight * L_D: the gradient
-into the generator is that of the discriminator, reversed. It is no term of its
-own. The word table gets no gradient through the relaxation.
+into the generator is that of the discriminator, reversed. It is not a separate
+term. The word table gets no gradient through the relaxation.
 
 In evaluation beta is that of the end of the training, whatever the step.
 
-A sample that equals the data counts as real. `generator_entropy`, nats, tells a
-collapse: it falls towards 0 while `masked_lm_loss` does not. In the paper such
-a generator reaches 58 % accuracy, where maximum likelihood reaches 65 %, and
-its samples are less diverse.
+A sample that equals the data counts as real. `generator_entropy`, in nats,
+reveals a collapse: it falls towards 0 while `masked_lm_loss` does not. In the
+paper such a generator reaches 58 % accuracy, where maximum likelihood reaches
+65 %, and its samples are less diverse.
 
 Differs: the paper does not say whether the generator is trained by maximum
-likelihood before or besides; both can be had here. Gumbel-Softmax is not in the
-paper. `log p_G(z)` is that of the distribution which is sampled, with
-`temperature`, `disallow_correct` and `top_k`.
+likelihood before or in addition; both are possible here. Gumbel-Softmax is not
+in the paper. `log p_G(z)` is that of the distribution that is sampled from,
+with `temperature`, `disallow_correct` and `top_k`.
 
 Source: paper appendix F; Jang et al. 2017 (Gumbel-Softmax); Meng et al. 2022
 (AMOS), for the reversed gradient.
@@ -70,7 +70,7 @@ class AdversarialPrediction(Prediction):
     """A forward pass.
 
     Attributes:
-      sampling_logits: float32 [B, N, V], that the samples are drawn from.
+      sampling_logits: float32 [B, N, V], logits of the sampling distribution.
       baseline_logits: float32 [B, N], u; None without a baseline.
       share: float32 [B, 1] or [1, 1], beta.
     """
@@ -96,7 +96,10 @@ class Adversarial(Electra):
             self.baseline.build((None, None, bert.hidden_size))
 
     def declare_losses(self) -> dict[str, Loss]:
-        """At chance a reward equals its baseline; beta is that of the start."""
+        """Returns the losses by name.
+
+        At chance a reward equals its baseline; beta is that of the start.
+        """
         objective, config = self.config.objective, self.config.adversarial
         share = float(adversarial_share(tf.constant(0.0), config))
         word = (1 - share) * math.log(self.vocabulary.size)
@@ -184,7 +187,7 @@ class Adversarial(Electra):
     def _reversed_gradient(
         self, masked: Masked, soft: tf.Tensor, share: tf.Tensor
     ) -> tf.Tensor:
-        """Returns zeros, float32 [B, L, E], that pass a gradient on.
+        """Returns zeros, float32 [B, L, E], that pass on a gradient.
 
         Added to the discriminator's word vectors, they carry its gradient,
         times -beta * gen_weight, to the relaxed samples.
@@ -219,7 +222,7 @@ class Adversarial(Electra):
     def _earned(
         self, prediction: AdversarialPrediction
     ) -> tuple[tf.Tensor, Metrics]:
-        """Computes what REINFORCE makes of each sample.
+        """Computes the REINFORCE loss of each sample.
 
         Returns:
           -(R - b) log p_G(z), float32 [B, N], and the metrics of R and b, nats.

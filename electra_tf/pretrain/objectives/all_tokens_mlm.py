@@ -1,4 +1,4 @@
-"""All-Tokens MLM: every token is predicted, with a gate that may copy it.
+"""All-Tokens MLM: predicts every token, with a gate that may copy the input.
 
     loss = gen_weight * mean over masked slots of -log p_G(x_t | masked x)
          + corrector_weight * mean over real tokens of -log p(x_t | z),  with
@@ -15,15 +15,15 @@ probability that its token t is copied. D has no loss of its own. Neither D nor
 the loss is -log(exp(a_t) + exp(b_t)) where z_t = x_t, and -b_t elsewhere: both
 are finite whatever c_t is.
 
-What it costs: logits for every token, float32 [B, L, V], where the other
-objectives score 15 % of them. A batch of 128 rows of 128 tokens with 30,522
-words takes 2.0 GB for one such tensor, and an update holds about three
-(logits, probabilities, gradient); 256 rows of 512 take 16 GB. Raise
+Memory: it needs logits for every token, float32 [B, L, V], where the other
+objectives score 15 % of them. For 128 rows of 128 tokens and 30,522 words one
+such tensor takes 2.0 GB, and an update holds about three (logits,
+probabilities, gradient); for 256 rows of 512 it takes 16 GB. Raise
 --gradient_accumulation_steps, which divides it.
 
-Differs: the paper says "a sigmoid layer"; the layer that gives c_t has a hidden
-layer before it, as the original's discriminator does where the paper has none.
-The weight of the corrector's loss is not stated: 1 here.
+Differs: the paper says "a sigmoid layer"; here a hidden layer precedes the
+layer that gives c_t, as in the original's discriminator, where the paper has
+none either. The weight of the corrector's loss is not stated: 1 here.
 
 Source: paper section 3.4, table 5 ("All-Tokens MLM").
 """
@@ -47,7 +47,10 @@ class AllTokensMlm(ReplaceMlm):
     """Trains a generator, and an encoder that copies or corrects each token."""
 
     def declare_main_losses(self) -> dict[str, Loss]:
-        """Its value at chance is that of a gate at 1/2, a uniform softmax."""
+        """Returns the corrector's loss.
+
+        At chance the gate is 1/2 and the softmax uniform.
+        """
         weight = self.config.objective.corrector_weight
         log_size = math.log(self.vocabulary.size)
         chance = math.log(2) + self.config.masking.mask_prob * log_size
@@ -133,7 +136,7 @@ def likeliest(
       logits: float32 [B, L, V].
       log_sum: float32 [B, L], log of the sum of their exponentials.
       gate: float32 [B, L], c_t.
-      input_ids: int32 [B, L], what was read.
+      input_ids: int32 [B, L], the input.
 
     Returns:
       int32 [B, L].

@@ -1,4 +1,4 @@
-"""COCO-LM: tell what was replaced, correct it, and know a text by its crop.
+"""COCO-LM: detect replaced tokens, correct them, and match a text to its crop.
 
     loss = gen_weight * mean over masked slots of -log p_G(x_t | masked x)
          + disc_weight * mean over real tokens of BCE(D(z)_t, y_t)
@@ -8,22 +8,22 @@
     l(u, v) = -log exp(cos(u, v) / tau) / sum over w of exp(cos(u, w) / tau)
 
 z is the corrupted text; the generator, D and y_t are ELECTRA's. The corrector
-is a softmax over the vocabulary on the main encoder. a and b are what the
-encoder and a layer LayerNorm(gelu(h W + c)) make of [CLS] in z and in a crop:
+is a softmax over the vocabulary on the main encoder. a and b are the outputs of
+the encoder and a layer LayerNorm(gelu(h W + c)) at [CLS], for z and for a crop:
 [CLS], `crop_share` of the row's tokens from a random one on, [SEP]. w runs over
-both views of all rows of the group but u itself.
+both views of all rows of the group except u itself.
 
-Groups are `contrast_group` neighbouring rows of the global batch. They lie in
+A group is `contrast_group` consecutive rows of the global batch. It stays in
 one micro-batch of one replica, so that the loss is the same however a batch is
-spread; a batch that cannot be spread so is refused. Rows of padding are no
-negatives.
+divided; a batch that cannot be divided so is refused. Rows of padding are not
+used as negatives.
 
-Where dropout is on, the generator reads twice: it samples without dropout.
+With dropout, the generator runs twice, because it samples without dropout.
 
-Differs: there the negatives are all rows on one device, so that the loss
-changes with their number. The discriminator and the corrector have the hidden
-layers of ELECTRA's heads, which the published code leaves out. The positions
-are ELECTRA's, not relative.
+Differs: in the published code the negatives are all rows on one device, so that
+the loss changes with their number. The discriminator and the corrector have the
+hidden layers of ELECTRA's heads, which the published code leaves out. The
+positions are ELECTRA's, not relative.
 
 Source: Meng et al., 2021, "COCO-LM: Correcting and Contrasting Text Sequences
 for Language Model Pretraining"; its code, fairseq/models/cocolm/model.py.
@@ -77,7 +77,10 @@ class CocoLm(Electra):
         return config.contrast.contrast_group
 
     def declare_main_losses(self) -> dict[str, Loss]:
-        """At chance words are equally likely and all views are alike."""
+        """Returns the losses by name.
+
+        At chance words are equally likely and all views are alike.
+        """
         contrast = self.config.contrast
         others = math.log(2 * contrast.contrast_group - 1)
         return super().declare_main_losses() | {
@@ -99,7 +102,7 @@ class CocoLm(Electra):
     def corrupt(
         self, inputs: Inputs, *, keys: RandomKeys, training: bool
     ) -> Prediction:
-        """Masks, and replaces what is masked by samples without dropout."""
+        """Masks, and replaces masked tokens by samples without dropout."""
         made = super().corrupt(inputs, keys=keys, training=training)
         if not (training and self.config.model.has_dropout):
             return made
@@ -159,16 +162,16 @@ class CocoLm(Electra):
 def crop(
     inputs: Inputs, share: float, where: tf.Tensor, vocabulary: Vocabulary
 ) -> Inputs:
-    """Cuts a part out of the middle of each row.
+    """Crops each row to consecutive tokens of it.
 
     Args:
       inputs: a batch of rows [CLS] tokens [SEP].
-      share: of the tokens between, those that stay; one at least.
-      where: float32 [B] in [0, 1), from the first possible place to the last.
+      share: share of the tokens to keep; at least one is kept.
+      where: float32 [B] in [0, 1), from the first possible start to the last.
       vocabulary: knows the special tokens.
 
     Returns:
-      Rows [CLS] part [SEP], int32 [B, L]; a row of padding stays one.
+      Rows [CLS] crop [SEP], int32 [B, L]; a row of padding stays one.
     """
     length = tensor_ops.shape_of(inputs.input_ids)[1]
     num_tokens = tf.reduce_sum(tf.cast(inputs.input_mask > 0, tf.int32), -1)
@@ -191,14 +194,14 @@ def crop(
 def contrast_metrics(
     views: tf.Tensor, is_text: tf.Tensor, *, group: int, temperature: float
 ) -> Metrics:
-    """Computes how well each view is told by the other view of its row.
+    """Computes how well each view identifies the other view of its row.
 
     Args:
       views: float32 [B, 2, H].
       is_text: float32 [B], 0 for rows of padding.
-      group: neighbouring rows that are told from each other. The last group
-        may have fewer.
-      temperature: of the softmax over cosines.
+      group: consecutive rows that are contrasted with each other. The last
+        group may have fewer.
+      temperature: temperature of the softmax over cosines.
 
     Returns:
       `contrast_loss` (nats) and `contrast_accuracy`.

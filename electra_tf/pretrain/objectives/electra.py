@@ -10,11 +10,12 @@ learn from all of it; their loss is
 
     mean over all tokens but [CLS], [SEP], [MASK] of -log q(x_t | others)
 
-and the loss at the chosen slots a metric. A uniform and a unigram generator
+and the loss at the masked slots is a metric. A uniform and a unigram generator
 have no weights and no loss. A frozen generator has weights, from another run,
 that are not trained; its loss is a metric.
 
-Differs: the original adds the constant ln V to the loss for a uniform one.
+Differs: for a uniform generator the original adds the constant ln V to the
+loss.
 
 Source: paper sections 2 and 3.1; Electric's paper, section 3 (two towers); the
 original's run_pretraining.py.
@@ -59,7 +60,7 @@ from electra_tf.pretrain.random_keys import (
     step_of,
 )
 
-# Begin the paths of what belongs to the generator.
+# Prefixes of the paths of the generator's variables.
 _GENERATOR = ("generator", "cloze_predictions", "baseline_predictions")
 
 
@@ -118,19 +119,19 @@ class Electra(PretrainingModel):
         return found
 
     def declare_main_losses(self) -> dict[str, Loss]:
-        """Returns the losses of what stands on the main encoder, by name."""
+        """Returns the losses of the heads on the main encoder, by name."""
         weight = self.config.objective.disc_weight
         return {"disc_loss": Loss(weight, math.log(2), over="judged")}
 
     def _build_head(self, bert: BertConfig) -> None:
-        """Makes what stands on the main encoder."""
+        """Makes the heads on the main encoder."""
         self.discriminator_model = ElectraDiscriminator(
             bert, encoder=self.electra, seed=None
         )
         self.discriminator_predictions = self.discriminator_model.head
 
     def _build_generator(self) -> None:
-        """Makes the generator, sharing what `generator_sharing` says."""
+        """Makes the generator, with the sharing of `generator_sharing`."""
         main = getattr(self, "electra", None)
         size = self.vocabulary.size
         self.generator = generators.make_encoder(self.config, size, main)
@@ -155,7 +156,7 @@ class Electra(PretrainingModel):
 
     @property
     def detector(self) -> tuple[keras.layers.Layer, ...]:
-        """Layers of `discriminate`; none where no verdict is learned."""
+        """Layers of `discriminate`; () if the objective has no verdicts."""
         return (self.electra, self.discriminator_predictions)
 
     def forward(
@@ -170,11 +171,11 @@ class Electra(PretrainingModel):
     def corrupt(
         self, inputs: Inputs, *, keys: RandomKeys, training: bool
     ) -> Prediction:
-        """Masks, and replaces what is masked by samples.
+        """Masks tokens, and replaces them by samples from the generator.
 
         Args:
           inputs: a batch.
-          keys: one random key a row, or the numbers themselves.
+          keys: one random key per row, or the numbers themselves.
           training: whether the generator's dropout is on.
 
         Returns:
@@ -202,7 +203,7 @@ class Electra(PretrainingModel):
 
         Args:
           inputs: a batch.
-          keys: uint32 [B], one random key a row; None switches dropout off.
+          keys: uint32 [B], one random key per row; None switches dropout off.
 
         Returns:
           float32 [B, L].
@@ -216,7 +217,7 @@ class Electra(PretrainingModel):
 
         Args:
           inputs: a batch of clean text.
-          keys: uint32 [B], one random key a row; None switches dropout off.
+          keys: uint32 [B], one random key per row; None switches dropout off.
 
         Returns:
           The distributions, and the towers' joined states, float32 [B, L, 2H].
@@ -227,7 +228,7 @@ class Electra(PretrainingModel):
         return self.cloze_predictions.everywhere(states, table, wanted), states
 
     def _has_cloze(self, inputs: Inputs) -> tf.Tensor:
-        """Returns bool [B, L], True where the distribution is of use."""
+        """Returns bool [B, L], True where the distribution is needed."""
         return pretrain_helpers.candidates(inputs, self.vocabulary)
 
     def _generate(
@@ -288,14 +289,14 @@ class Electra(PretrainingModel):
         """Returns the temperature of sampling; a tensor is float32 [B, 1].
 
         Args:
-          keys: of a batch; those of an update say how far the training is.
+          keys: keys of a batch; those of an update include the progress.
         """
         return self.config.objective.temperature_at(progress(keys))
 
     def _sampling_logits(
         self, logits: tf.Tensor, masked: Masked, keys: RandomKeys
     ) -> tf.Tensor:
-        """Returns the logits that are sampled from, float32 [B, N, V]."""
+        """Returns the logits to sample from, float32 [B, N, V]."""
         return generators.reshaped(
             logits, masked, self.config.objective, self.temperature(keys)
         )
@@ -333,7 +334,7 @@ class Electra(PretrainingModel):
 
     @property
     def late_paths(self) -> set[str]:
-        """Paths of what the discriminator's loss trains, and no other loss."""
+        """Paths of the variables that only the discriminator's loss trains."""
         late = self.detector[int(self.shares_encoder) :]
         paths = {v.path for layer in late for v in layer.trainable_variables}
         if generator := getattr(self, "generator", None):
@@ -351,7 +352,7 @@ class Electra(PretrainingModel):
         }
 
     def _generator_metrics(self, made: Prediction) -> Metrics:
-        """Computes what the generator learns, and how often it is right."""
+        """Computes the generator's losses and accuracies."""
         metrics, masked = {}, made.masked
         if self.has_generator:
             metrics = softmax_metrics(

@@ -3,9 +3,9 @@
     loss = gen_weight * mean over masked slots of -log p_G(x_t | masked x)
          + disc_weight * mean over chosen tokens of BCE(D(corrupted x)_t, y_t)
 
-All else is ELECTRA: the same passes, the same samples, the same order. What is
-lost against it is the signal from the 85 % that nothing was done to. `disc_auc`
-and the other metrics of the discriminator are over the chosen positions too.
+All else is ELECTRA: the same passes, the same samples, the same order. Only the
+signal from the 85 % of tokens that were not chosen is lost. `disc_auc` and the
+other metrics of the discriminator are also over the chosen positions only.
 
 Source: paper section 3.4, table 5 ("ELECTRA 15%").
 """

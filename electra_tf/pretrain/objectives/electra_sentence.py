@@ -1,21 +1,22 @@
-"""ELECTRA, and a question about the whole row, answered at [CLS].
+"""ELECTRA, plus a binary classification of the whole row at [CLS].
 
     loss = ELECTRA's
          + sentence_weight * mean over rows of BCE(w' h_[CLS] + c, a)
 
 `sentence_loss` says what a is:
 
-sentence_order: 1 where the row's two segments were swapped, one row in two.
+sentence_order: 1 where the row's two segments were swapped, in half of the
+rows.
 
-next_sentence: 1 where its second segment is that of the neighbouring row, one
-row in two (`sentences.exchange_segments`).
+next_sentence: 1 where its second segment is that of the neighbouring row, in
+half of the rows (`sentences.exchange_segments`).
 
-any_replaced: 1 where the corrupted row differs from the data. Of the rows
-`uncorrupted_share` are given to the discriminator as they are, with all tokens
+any_replaced: 1 where the corrupted row differs from the data. The discriminator
+reads a share of `uncorrupted_share` of the rows as they are, with all tokens
 real; the generator learns from them as from the others.
 
-What was rearranged is what generator and discriminator read and learn from.
-Rows without a second segment have no part in the first two.
+Generator and discriminator read and learn from the rearranged rows. Rows
+without a second segment do not count in the first two losses.
 
 The paper tried the third and found slightly lower scores; it does not say with
 which weight, and whether detection learns from clean rows: it does here.
@@ -73,7 +74,7 @@ class ElectraSentence(SentenceModel, Electra):
     def _leave_clean(
         self, made: Prediction, row: Arranged
     ) -> tuple[Prediction, Arranged]:
-        """Takes the corruption of chosen rows back; labels what is left."""
+        """Undoes the corruption of chosen rows; labels the corrupted rows."""
         is_clean = row.labels[:, tf.newaxis] > 0
         fake, ids = made.fake, row.inputs.input_ids
         ids = tf.where(is_clean, ids, fake.inputs.input_ids)

@@ -1,4 +1,4 @@
-"""Electric: an energy for every token, learned by telling text from noise.
+"""Electric: an energy for every token, by noise-contrastive estimation.
 
     loss = gen_weight * mean over all tokens but [CLS], [SEP], [MASK]
                         of -log q(x_t | others)
@@ -7,20 +7,20 @@
 
 q is the two-tower generator, which reads the clean text and is trained by
 maximum likelihood on all of it. Of the m tokens of a row that may be replaced,
-k are, by its samples. All of them count as noise, also where the sample equals
-the data: exp(-E(x)_t) then learns to be p(x_t | others), without a softmax and
-without a mask. No gradient passes through q or the samples.
+k are replaced by its samples. All k count as noise, even where the sample
+equals the data: exp(-E(x)_t) then learns to be p(x_t | others), without a
+softmax and without a mask. No gradient passes through q or the samples.
 
-Memory: the cloze loss needs a softmax over the vocabulary at every token, the
-logits of which would be B L V numbers. They are computed in blocks of 128 MB,
-and again for the gradient, as `model/vocabulary_softmax` says.
+Memory: the cloze loss needs a softmax over the vocabulary at every token, with
+B L V logits. They are computed in blocks of 128 MB, and again for the gradient,
+see `model/vocabulary_softmax`.
 
-Differs: the original has p / (1 - p), p the `mask_prob`, for k / (m - k)
+Differs: for k / (m - k) the original has p / (1 - p), p the `mask_prob`
 (`original_noise_odds`), and the paper k / (n - k) of all n tokens. In a row of
 twenty that makes every probability an eighth too small, in one of 128 a
 sixtieth. The original builds log q with one-hot vectors, and samples at a
-temperature or without the correct token while log q knows of neither; here such
-a configuration is refused.
+temperature or without the correct token while log q ignores both; here such a
+configuration is refused.
 
 Source: Clark et al., 2020, "Pre-Training Transformers as Energy-Based Cloze
 Models", algorithm 2; the original with `electric_objective`.
@@ -47,8 +47,8 @@ class Electric(Electra):
     def declare_main_losses(self) -> dict[str, Loss]:
         """Returns the loss of the verdicts.
 
-        Its value at chance is that of energies of 0, which call every word
-        certain: noise then costs ln V and the odds.
+        At chance all energies are 0, a probability of 1 for every word: noise
+        then costs ln V and the log odds.
         """
         share = self.config.masking.mask_prob
         surprise = math.log(self.vocabulary.size * (1 - share) / share)
@@ -59,7 +59,7 @@ class Electric(Electra):
     def forward(
         self, inputs: Inputs, *, keys: RandomKeys, training: bool
     ) -> Prediction:
-        """Samples noise and tells it from the data.
+        """Samples noise and discriminates it from the data.
 
         Returns:
           The forward pass; its `disc_logits` are z.
@@ -89,9 +89,9 @@ class Electric(Electra):
             tf.reduce_sum(tf.cast(x, tf.float32), -1, keepdims=True)
             for x in (is_noise, allowed)
         )
-        # A row without data among its candidates, or without candidates.
+        # For rows whose candidates are all noise, or that have none.
         return tf.math.log(tf.maximum(k, 1.0) / tf.maximum(m - k, 1.0))
 
     def _has_cloze(self, inputs: Inputs) -> tf.Tensor:
-        """As in the original, [CLS] and [SEP] have a log q too."""
+        """Returns bool [B, L]; as in the original, also [CLS] and [SEP]."""
         return inputs.is_real

@@ -1,11 +1,11 @@
-"""Fast-ELECTRA: a generator that is trained already, made hard by and by.
+"""Fast-ELECTRA: a pre-trained generator whose samples become harder over time.
 
     loss = disc_weight * mean over real tokens of BCE(D(corrupted x)_t, y_t)
 
 The generator's weights come from `generator_checkpoint` and stay as they are:
 it costs no backward pass, no gradients and no slots of Adam, and its samples no
-longer depend on how the discriminator is trained. What joint training gives by
-itself, a generator that begins easy, its temperature gives:
+longer depend on how the discriminator is trained. In joint training the samples
+are easy at first; here the temperature makes them so:
 
     T(u) = T + (T_0 - T) exp(-u / tau)
 
@@ -13,14 +13,14 @@ with u the share of all updates that are done, T_0 `initial_temperature`, tau
 `temperature_time` and T `temperature`, which is nearly reached at the end. The
 generator samples without dropout; its loss is still reported.
 
-A generator of other embeddings needs --generator_sharing=none; one that was
-trained beside a discriminator has tables of that one's width, which fit
---generator_sharing=gradient_disentangled, where the discriminator begins from
-them.
+A generator with embeddings of another width needs --generator_sharing=none. One
+that was trained together with a discriminator has embeddings of the
+discriminator's width, which fit --generator_sharing=gradient_disentangled,
+where the discriminator starts from them.
 
-Differs: the paper's form of T(u) has T = 1; its values of T_0 and tau are not
-checked against its text. The corruption can be computed beforehand there; here
-it is computed along, forward only.
+Differs: the paper's form of T(u) has T = 1; the defaults of T_0 and tau were
+not checked against its text. There the corruption can be computed beforehand;
+here it is computed during training, forward only.
 
 Source: Dong et al., 2023, "Fast-ELECTRA for Efficient Pre-training".
 """

@@ -1,4 +1,4 @@
-"""MC-BERT: at each token, which of these words stood here, or <neither>?
+"""MC-BERT: at each token, which candidate was the original, or <neither>?
 
     loss = gen_weight * mean over masked slots of -log p_G(x_t | masked x)
          + selection_weight * mean over real tokens of -log p(answer_t | z)
@@ -10,32 +10,34 @@
 
 z is the text with the generator's samples in the masked positions and g the
 layer of `heads.SelectionPredictions`. The answer is <neither> where z_t = x_t
-and x_t elsewhere. To say which word stood there needs more of the meaning than
-to say that another did, and less than to find it among all. No gradient passes
-through z or C.
+and x_t elsewhere. Choosing the original word takes more understanding than
+detecting that it was replaced, and less than predicting it among all words. No
+gradient passes through z or C.
 
-What is offered must not tell what was replaced. So the generator reads for it
-what the encoder reads: shown the masks, it would offer other words where it
-saw the token than where it did not. And z_t is never offered, replaced or not.
+The candidates must not reveal which tokens were replaced. So the generator
+reads the encoder's input to draw them: given the masked text, it would draw
+other candidates where it saw the token than where it did not. And z_t is never
+a candidate, replaced or not.
 
-The words at every token need the generator's softmax at every token, which is
-computed in blocks, forward only and without dropout. The words' vectors are
-kept for the gradient: with num_candidates=10 84 MB for 128 rows of 128 tokens
-in 128 numbers, 4.0 GB for 256 rows of 512 in 768;
---gradient_accumulation_steps divides it.
+The candidates at every token need the generator's softmax at every token, which
+is computed in blocks, forward only and without dropout. The word vectors of the
+candidates are kept for the gradient. With num_candidates=10 they take 84 MB for
+128 rows of 128 tokens at width 128, and 4.0 GB for 256 rows of 512 at width
+768; --gradient_accumulation_steps divides that.
 
 `disc_loss` and the other metrics of a discriminator are those of
 
     P(replaced)_t = 1 - p(<neither> | z)_t
 
-over the words that were drawn, without x_t in their place. Evaluation takes
-the likeliest words for them, as what is exported does, so that `disc_auc` is
-that of the exported network; the loss and the accuracy of the choice keep C_t.
+over the words that were drawn, without x_t in the place of one. Evaluation
+takes the likeliest words instead, as the exported network does, so that
+`disc_auc` is that of the exported network; the loss and the accuracy of the
+choice keep C_t.
 
 Differs: in the published code words are drawn with replacement, by a generator
-that reads the masks, and one that equals x_t is a wrong answer if x_t was not
-replaced and a second right one if it was. The scores have no bias. The weight
-is 50 there, K is 10: give --selection_weight=50 and --num_candidates=10.
+that reads the masked text, and a word that equals x_t is a wrong answer if x_t
+was not replaced and a second right one if it was. The scores have no bias. The
+weight is 50 there, K is 10: give --selection_weight=50 and --num_candidates=10.
 
 Source: Xu et al., 2020, "MC-BERT: Efficient Language Pre-Training via a Meta
 Controller"; its code, fairseq/models/mcbert/model.py.
@@ -65,10 +67,10 @@ class SelectionPrediction(Prediction):
     """A forward pass.
 
     Attributes:
-      words: int32 [B, L, K], those that are offered, then the truth; in teams
-        int32 [B, N, K], the candidates, the right one first.
+      words: int32 [B, L, K], the candidates drawn, then the original word; in
+        teams int32 [B, N, K], the candidates, the original word first.
       selection_logits: float32 [B, L, 1 + K], of <neither> and the words; -1e9
-        where one is not among C_t; in teams float32 [B, N, K].
+        for a word that is not in C_t; in teams float32 [B, N, K].
     """
 
     words: tf.Tensor
@@ -113,7 +115,7 @@ class McBert(Electra):
         can_be_chosen = _choice(words, made.fake.is_fake_tokens)
         return made.extended(
             SelectionPrediction,
-            disc_logits=_verdicts(logits[..., :-1]),  # not of the truth
+            disc_logits=_verdicts(logits[..., :-1]),  # without the original
             words=words,
             selection_logits=tf.where(can_be_chosen, logits, NEVER),
         )
@@ -127,20 +129,20 @@ class McBert(Electra):
     def evaluation_step(
         self, inputs: Inputs, *, keys: RandomKeys
     ) -> tuple[Metrics, Detection]:
-        """Judges as an exported model does, on the likeliest words."""
+        """Computes verdicts as an exported model, from the likeliest words."""
         made = self.forward(inputs, keys=keys, training=False)
         verdicts = self.discriminate(made.fake.inputs)
         return self.evaluated(dataclasses.replace(made, disc_logits=verdicts))
 
     def _offer(self, text: Inputs, keys: tf.Tensor | None = None) -> tf.Tensor:
-        """Returns words that may have stood where others stand.
+        """Returns candidates for the original word at each token.
 
         Args:
-          text: what the main encoder reads.
+          text: the input of the main encoder.
           keys: uint32 [B, L], to draw the words; None for the likeliest.
 
         Returns:
-          int32 [B, L, K - 1], none of them the one that is there.
+          int32 [B, L, K - 1], all different from the token itself.
         """
         states = self.generator(*text).sequence_output
         scores = generators.Scores(
@@ -185,7 +187,7 @@ def selection_loss(config: PretrainingConfig, over: str) -> Loss:
 def selection_head(
     bert: BertConfig, *, num_candidates: int, has_neither: bool, policy: str
 ) -> heads.SelectionPredictions:
-    """Makes the head that chooses, built.
+    """Makes and builds the head that chooses among candidates.
 
     Args:
       bert: the shape of the main encoder.
@@ -194,7 +196,7 @@ def selection_head(
       policy: Keras' dtype policy.
 
     Raises:
-      UserError: if there are not so many words.
+      UserError: if the vocabulary is too small.
     """
     if num_candidates >= bert.vocab_size:
         raise UserError(
@@ -212,12 +214,12 @@ def selection_head(
 
 
 def _choice(words: tf.Tensor, is_fake: tf.Tensor) -> tf.Tensor:
-    """Says what can be chosen: as many of the options at every token.
+    """Returns which options can be chosen, equally many at every token.
 
     Args:
-      words: int32 [B, L, K], the offered ones and the truth.
-      is_fake: int32 [B, L], 1 where the truth is the answer; there it takes
-        the place of its like, or of the last that is offered.
+      words: int32 [B, L, K], the candidates drawn and the original word.
+      is_fake: int32 [B, L], 1 where the original word is the answer; there it
+        replaces the same word among the candidates, or else the last one.
 
     Returns:
       bool [B, L, 1 + K], <neither> first.

@@ -2,8 +2,8 @@
 
     loss = mean over masked slots of -log p(x_t | masked x)
 
-One encoder with the discriminator's size predicts the tokens itself. What a
-chosen position shows is set by `mask_token_prob` and `random_token_prob`: the
+One encoder with the discriminator's size predicts the tokens itself.
+`mask_token_prob` and `random_token_prob` set what a chosen position shows: the
 original's 85/15/0 by default, BERT's with 0.8 and 0.1.
 
 Source: paper section 3.4 (BERT); the original with `electra_objective` false.
@@ -54,7 +54,7 @@ class MaskedLanguageModel(PretrainingModel):
     def _fill(
         self, inputs: Inputs, keys: RandomKeys, training: bool
     ) -> tuple[Prediction, tf.Tensor]:
-        """Masks and predicts; returns the state of [CLS] too, [B, H]."""
+        """Masks and predicts; also returns the state of [CLS], [B, H]."""
         masked = self.mask(inputs, keys)
         outputs = self.generator_model(
             masked.inputs._asdict() | {"positions": masked.positions},

@@ -1,4 +1,4 @@
-"""Masked language modelling with a question about the row: BERT, or ALBERT's.
+"""Masked language modelling plus a classification of rows: BERT or ALBERT.
 
     loss = gen_weight * mean over masked slots of -log p(x_t | masked x)
          + sentence_weight * mean over rows of BCE(w' h_[CLS] + c, a)
@@ -6,7 +6,7 @@
 a is what `sentence_loss` says: next_sentence for BERT's objective,
 sentence_order for ALBERT's. The rows are those of `electra_sentence`.
 
-Differs: BERT has a dense layer with tanh between [CLS] and the answer.
+Differs: BERT has a dense layer with tanh between [CLS] and the classifier.
 
 Source: Devlin et al., 2019, "BERT"; Lan et al., 2020, "ALBERT".
 """

@@ -5,11 +5,11 @@
 
 The generator is ELECTRA's, trained jointly. The encoder that is kept (here the
 corrector) reads the generator's samples where BERT reads [MASK], and predicts
-the tokens that stood there with a softmax over the vocabulary and a head of its
-own. What it gains on BERT is what the mismatch between pre-training with and
-fine-tuning without [MASK] costs.
+the original tokens there with a softmax over the vocabulary and a head of its
+own. Its gain over BERT measures the cost of the mismatch between pre-training
+with [MASK] and fine-tuning without.
 
-The paper does not state the weight of the corrector's loss: 1 here, as that of
+The paper does not state the weight of the corrector's loss: here it is 1, like
 the generator's.
 
 Source: paper section 3.4, table 5 ("Replace MLM").
@@ -37,14 +37,14 @@ class CorrectorPrediction(Prediction):
     """A forward pass.
 
     Attributes:
-      states: float32 [B, L, H], of the corrector.
+      states: float32 [B, L, H], hidden states of the corrector.
     """
 
     states: tf.Tensor
 
 
 class ReplaceMlm(Electra):
-    """Trains a generator, and an encoder that corrects what it replaced."""
+    """Trains a generator, and an encoder that corrects its replacements."""
 
     def declare_main_losses(self) -> dict[str, Loss]:
         return {"corrector_loss": corrector_loss(self.config, self.vocabulary)}
@@ -54,7 +54,7 @@ class ReplaceMlm(Electra):
 
     @property
     def detector(self) -> tuple[keras.layers.Layer, ...]:
-        """Nothing: the corrector gives no verdicts."""
+        """Empty: the corrector gives no verdicts."""
         return ()
 
     @property
@@ -85,16 +85,16 @@ class ReplaceMlm(Electra):
     def log_probabilities(
         self, states: tf.Tensor, input_ids: tf.Tensor
     ) -> tf.Tensor:
-        """Computes how likely each word is to have stood at each position.
+        """Computes the log probability that a word is the original one.
 
         Args:
           states: float32 [B, L, H], of the corrector.
-          input_ids: int32 [B, L], what it read.
+          input_ids: int32 [B, L], its input.
 
         Returns:
           float32 [B, L, V].
         """
-        del input_ids  # says nothing beyond the states
+        del input_ids  # only a subclass needs them
         return tf.nn.log_softmax(self.logits(states))
 
     def measure(self, prediction: CorrectorPrediction) -> Metrics:
@@ -114,14 +114,14 @@ def corrector_loss(config: PretrainingConfig, vocabulary: Vocabulary) -> Loss:
 
     Args:
       config: the whole configuration.
-      vocabulary: of the data.
+      vocabulary: vocabulary of the data.
     """
     weight = config.objective.corrector_weight
     return Loss(weight, math.log(vocabulary.size), over="masked")
 
 
 def corrector_head(bert: BertConfig, policy: str) -> heads.GeneratorPredictions:
-    """Makes the head that predicts words, built.
+    """Makes and builds the head that predicts words.
 
     Args:
       bert: the shape of the main encoder.

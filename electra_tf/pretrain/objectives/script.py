@@ -1,4 +1,4 @@
-"""SCRIPT: one network fills masks, and finds the replaced words by itself.
+"""SCRIPT: a single network fills masks and detects the replaced words.
 
     loss = gen_weight * mean over masked slots of -log p(x_t | masked x)
          + disc_weight * mean over real tokens of BCE(s(corrupted x)_t, y_t)
@@ -6,13 +6,15 @@
     p(v | x)_t = softmax(f(x)_t)_v,   s(x)_t = log (1 / V) sum_v exp(f(x)_t,v)
 
 The same encoder and head f read the text twice: with masks, which they learn to
-fill, and with their own samples in the place of the masks. A softmax does not
-see what is added to all scores of a token; that free number is the verdict: s
-over 0 means "replaced". So it costs no weights, but scores of every word at
-every token, which are computed in blocks as `model/vocabulary_softmax` says.
-A sample that equals the data counts as real, and no gradient passes through it.
+fill, and with their own samples in place of the masks. A softmax does not
+depend on a constant added to all scores of a token; this free constant is the
+verdict: s over 0 means "replaced". So the verdict costs no weights, but scores
+of every word at every token, which are computed in blocks, see
+`model/vocabulary_softmax`. A sample that equals the data counts as real, and no
+gradient passes through it.
 
-What the configuration says of a generator's size or sharing counts for nothing.
+The size of the generator and its sharing have no effect; gradient_disentangled
+is refused.
 
 Differs: the published code has the sum of the exponentials and not their mean;
 verdicts then start at ln V, here at 0. The weight of the second loss there is
@@ -37,7 +39,7 @@ from electra_tf.util.errors import UserError
 
 
 class Script(Electra):
-    """Trains one network to fill masks and to judge what it filled in."""
+    """Trains one network to fill masks and to detect its own samples."""
 
     @classmethod
     def check(cls, config: PretrainingConfig) -> None:
@@ -67,7 +69,7 @@ class Script(Electra):
         """Scores each token of some text.
 
         Returns:
-          s, float32 [B, L]; without meaning on padding.
+          s, float32 [B, L]; meaningless on padding.
         """
         states = self.electra(*inputs, keys=keys).sequence_output
         partition = vocabulary_softmax.log_partition(

@@ -1,4 +1,4 @@
-"""TEAMS: ELECTRA, and the right word chosen among a few at masked slots.
+"""TEAMS: ELECTRA, plus the choice of the right word of a few at masked slots.
 
     loss = gen_weight * mean over masked slots of -log p_G(x_t | masked x)
          + disc_weight * mean over real tokens of BCE(D(corrupted x)_t, y_t)
@@ -9,16 +9,16 @@
           without replacement
 
 z is the corrupted text, g the layer of `heads.SelectionPredictions`, y_t and
-the samples are ELECTRA's. All layers but the topmost `num_detection_layers`
-serve both tasks. Above them each has layers of its own: the choice those of the
-scope `electra`, which is the encoder that is kept; the discriminator those of
-the scope `discriminator_encoder`. No gradient passes through z or C.
+the samples are ELECTRA's. All layers except the topmost `num_detection_layers`
+serve both tasks. Above them each task has layers of its own: the choice those
+of the scope `electra`, which is the encoder that is kept; the discriminator
+those of the scope `discriminator_encoder`. No gradient passes through z or C.
 
-Differs: in the published code each of the discriminator's own layers reads what
-the shared ones say, so that of several only the last counts; here each reads
-the one before. There the generator is as wide as the main encoder and shares
-its three lowest layers; here it is ELECTRA's. The weights there are 1, 5 and 2:
-give --disc_weight=5.
+Differs: in the published code each of the discriminator's own layers reads the
+output of the shared layers, so that only the last of them has an effect; here
+each reads the one before. There the generator is as wide as the main encoder
+and shares its three lowest layers; here it is ELECTRA's. The weights there are
+1, 5 and 2: give --disc_weight=5.
 
 Source: Shen et al., 2021, "Training ELECTRA Augmented with Multi-word
 Selection"; its code, official/projects/teams of tensorflow/models.

@@ -9,15 +9,17 @@ with n `generator_steps`. Right before update n the discriminator's encoder
 becomes a copy of the generator's, so that both must have the same shape;
 without the copy the paper's discriminators at times never learned more than
 the majority class. Each stage has a learning rate of its own, with warm-up and
-decay to 0. What a stage does not train keeps its bits: it gets no gradient, and
-its rate of 0 holds off momentum and weight decay. The frozen generator samples
-without dropout; its loss is still reported, and still counted in `loss`.
+decay to 0. Variables that a stage does not train stay bit-identical: they get
+no gradient, and a learning rate of 0 keeps off momentum and weight decay. The
+frozen generator samples without dropout; its loss is still reported, and still
+counted in `loss`.
 
-All follows from the number of updates done, so that a run can be stopped and
-resumed in either stage, or between them. Evaluation is that of the second.
+Everything depends on the number of updates done only, so that a run can be
+stopped and resumed in either stage, or between them. Evaluation is that of the
+second stage.
 
-Differs: the paper trains both stages for n updates; here the second has what
-is left of `num_train_steps`. It does not say how the learning rate goes.
+Differs: the paper trains both stages for n updates; here the second gets the
+rest of `num_train_steps`. The paper does not state the learning rate schedule.
 
 Source: paper section 3.2 ("Training Algorithms").
 """
@@ -86,7 +88,7 @@ class TwoStage(Electra):
         return schedules.TwoSchedules(first, second, self.switch_step)
 
     def learning_rates(self) -> dict[str, float | Rate]:
-        """Returns the stage of each variable, and its rate in it."""
+        """Returns a rate for each variable, which is 0 in the other stage."""
         rates = super().learning_rates()
         return {
             variable.path: schedules.Gate(
@@ -108,7 +110,7 @@ class TwoStage(Electra):
     def _copy_generator(
         self, strategy: tf.distribute.Strategy, is_due: tf.Tensor
     ) -> None:
-        """Makes the discriminator's encoder the generator's, if it is due."""
+        """Copies the generator's encoder to the discriminator, if it is due."""
 
         def assign(
             variable: tf.Variable, source: tf.Tensor, is_due: tf.Tensor
@@ -132,7 +134,7 @@ class TwoStage(Electra):
     def corrupt(
         self, inputs: Inputs, *, keys: RandomKeys, training: bool
     ) -> Prediction:
-        """Replaces what is masked by samples; passes no gradient through."""
+        """Replaces masked tokens by samples, without gradient or dropout."""
         made = super().corrupt(inputs, keys=keys, training=False)
         return dataclasses.replace(
             made, mlm_logits=tf.stop_gradient(made.mlm_logits)
@@ -153,7 +155,7 @@ class TwoStage(Electra):
     def _first_losses(
         self, inputs: Inputs, keys: RandomKeys, training: bool
     ) -> Metrics:
-        """Computes the generator's metrics, and those of no verdicts at all."""
+        """Computes the generator's metrics; the discriminator's weigh 0."""
         made = super().corrupt(inputs, keys=keys, training=training)
         nothing = tf.zeros(tf.shape(inputs.input_ids))
         return {
