@@ -81,7 +81,13 @@ class Finetuned(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """The task's `Task.KIND`; empty if not known."""
+        """The task's `Task.KIND`; empty if not known.
+
+        In transformers only the head that tags words is a single layer.
+        """
+        is_theirs = checkpoint_formats.format_of(self.directory) == "hf"
+        if is_theirs and not self.description and self.head == "electra":
+            return "tagging"
         return self.metadata.get("kind", "")
 
     def restore(self, head: Head) -> None:

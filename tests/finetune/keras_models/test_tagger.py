@@ -88,6 +88,25 @@ def test_what_is_no_tagged_sentence_is_named(model, sentences, tags, message):
         model.dataset(sentences, tags)
 
 
+def _write_for_transformers(path, weights):
+    checkpoint_formats.write(
+        str(path),
+        weights,
+        "hf",
+        networks=("discriminator",),
+        kind="token_classification",
+    )
+
+
+def test_a_tagger_of_transformers_does_not_classify_texts(tmp_path):
+    tags = ["O", "S-PER"]
+    tiny_finetuning.write_trained(tmp_path / "model", "ner", labels=tags)
+    written = checkpoint_formats.read(str(tmp_path / "model"))
+    _write_for_transformers(tmp_path / "theirs", written)
+    with pytest.raises(UserError, match="for ElectraClassifier.*tagging"):
+        electra_tf.ElectraClassifier.from_finetuned(str(tmp_path / "theirs"))
+
+
 @pytest.mark.parametrize(("learnt", "there"), [(1, "hf"), (0, "electra_tf")])
 def test_a_converted_tagger_answers_as_before(tmp_path, learnt, there):
     """Ours reads its words as segment 1, that of transformers as segment 0."""
@@ -95,13 +114,7 @@ def test_a_converted_tagger_answers_as_before(tmp_path, learnt, there):
     tiny_finetuning.write_trained(tmp_path / "model", "ner", labels=tags)
     written = checkpoint_formats.read(str(tmp_path / "model"))
     if learnt == 0:
-        checkpoint_formats.write(
-            str(tmp_path / "theirs"),
-            written,
-            "hf",
-            networks=("discriminator",),
-            kind="token_classification",
-        )
+        _write_for_transformers(tmp_path / "theirs", written)
     source, output = tmp_path / ("theirs", "model")[learnt], tmp_path / "there"
     convert_checkpoint.main(
         ConvertConfig(
