@@ -218,6 +218,26 @@ def _embeddings(shape: BertConfig) -> int:
     return (rows + shape.type_vocab_size + 2) * shape.embedding_size
 
 
+def encoder_parameters(config: PretrainingConfig) -> int:
+    """Counts the parameters of all encoders of a training, without heads.
+
+    Layers that exist twice (teams) are counted once.
+    """
+    size, model = config.corpus.target_vocab_size, config.model
+    count = parameters(model.discriminator(size))
+    sizes = flops.sizes_of(config, size)
+    passes = flops.passes(config.objective.objective, sizes)
+    generator = passes.get("generator")
+    if generator is None or model.generator_sharing == "all":
+        return count
+    shape = generator.network
+    shared = {
+        "embeddings": _embeddings(shape),
+        "token_embeddings": shape.vocab_size * shape.embedding_size,
+    }.get(model.generator_sharing, 0)
+    return count + generator.num_towers * (parameters(shape) - shared)
+
+
 def memory_bytes(config: PretrainingConfig, num_pieces: int = 1) -> float:
     """Predicts the memory of weights and activations of an update.
 
@@ -225,11 +245,7 @@ def memory_bytes(config: PretrainingConfig, num_pieces: int = 1) -> float:
       config: configuration of the training.
       num_pieces: micro-batches in an update.
     """
-    size, model = config.corpus.target_vocab_size, config.model
-    discriminator, generator = model.discriminator(size), model.generator(size)
-    weights = parameters(discriminator)
-    if model.generator_sharing != "all":
-        weights += parameters(generator) - _embeddings(generator)
+    size = config.corpus.target_vocab_size
 
     def num_values(length: int) -> int:  # of a row
         sizes = flops.sizes_of(config, size, length)
@@ -250,4 +266,5 @@ def memory_bytes(config: PretrainingConfig, num_pieces: int = 1) -> float:
         phase.batch_size / num_pieces * num_values(phase.max_seq_length)
         for phase in config.phases
     )
-    return _BYTES_PER_WEIGHT * weights + _BYTES_PER_VALUE * activations
+    weights = _BYTES_PER_WEIGHT * encoder_parameters(config)
+    return weights + _BYTES_PER_VALUE * activations

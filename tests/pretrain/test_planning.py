@@ -109,6 +109,33 @@ def test_memory_is_measured_plus_what_differs():
     assert found.num_pieces == 1 and found.fits
 
 
+@pytest.mark.parametrize(
+    "leaves",
+    [
+        {},
+        {"objective": "mlm"},
+        {"objective": "script"},
+        {"objective": "electric"},
+        {"generator_type": "uniform"},
+        {"generator_type": "two_tower", "generator_sharing": "none"},
+        {"generator_sharing": "none"},
+        {"generator_sharing": "token_embeddings"},
+        {"generator_sharing": "gradient_disentangled"},
+        {"generator_sharing": "all"},
+    ],
+)
+def test_parameters_of_encoders_are_those_of_the_networks(leaves):
+    config = tiny.config(vocab_size=tiny.VOCABULARY.size, **leaves)
+    variables = {x.path: x for x in tiny.model(config).trainable_variables}
+    encoders = "electra", "generator", "generator_ltr", "generator_rtl"
+    sizes = [
+        math.prod(variable.shape)
+        for path, variable in variables.items()
+        if path.split("/")[0] in encoders
+    ]
+    assert plan_sizes.encoder_parameters(config) == sum(sizes)
+
+
 def test_a_batch_that_does_not_fit_is_cut():
     measured = [_measured("small", 128, 1.0, 10, 6e9)]
     rows = 128 * 39 * 2**20
