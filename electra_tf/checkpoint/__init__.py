@@ -1,1 +1,1 @@
-"""Weights in files: ours, the original's and Hugging Face's."""
+"""Checkpoints in our format, the original's and Hugging Face's."""

@@ -1,7 +1,7 @@
 """The networks of a checkpoint, inferred from names and shapes of its weights.
 
-A checkpoint needs no configuration: its shapes tell all sizes but the number of
-attention heads, which is one for every 64 of the width by default.
+A checkpoint needs no configuration: its shapes determine all sizes except the
+number of attention heads, by default one for every 64 of the width.
 
 Source: the original's model/modeling.py and run_pretraining.py (names).
 """
@@ -24,13 +24,13 @@ from electra_tf.util.errors import UserError, listed, shape_differences
 STEP = "global_step"
 SLOTS = ("adam_m", "adam_v")
 LOSS_SCALE = "loss_scale"
-"""Scope of what a training in float16 keeps, and nobody else reads."""
+"""Scope of the loss scale, which only a training in float16 reads."""
 DISCRIMINATOR_HEAD = "discriminator_predictions"
 GENERATOR_HEAD = "generator_predictions"
 CLOZE_HEAD = "cloze_predictions"
 CORRECTOR_HEAD = "corrector_predictions"
 DETECTION_LAYERS = "discriminator_encoder"
-"""Layers that a discriminator has in the place of the encoder's topmost."""
+"""Scope of the discriminator's own layers, which replace the encoder's top."""
 
 EXTRAS = (
     DETECTION_LAYERS,
@@ -40,7 +40,7 @@ EXTRAS = (
     "selection_predictions",
     "sentence_predictions",
 )
-"""Scopes of what only some objectives have, and no network by itself."""
+"""Scopes of weights of an objective that belong to no network by itself."""
 
 COMMON_FIELDS = frozenset(f.name for f in dataclasses.fields(CommonConfig))
 """Settings that discriminator and generator have in common."""
@@ -52,7 +52,7 @@ _TABLE = "embeddings/word_embeddings"
 _LAYER = re.compile(r"[^/]+/encoder/layer_(\d{1,6})/.*")
 _TASK = re.compile(r"task_specific/([^/]+)/(.+)/kernel")
 _TOWERS = ("generator_ltr", "generator_rtl")
-# What is shared -> the tables that the generator has of its own.
+# `generator_sharing` -> the generator's own tables.
 _OWN_TABLES = {
     "embeddings": (),
     "token_embeddings": TABLES[1:],
@@ -66,15 +66,15 @@ class Architecture:
     """The networks of a checkpoint, and their sizes.
 
     Attributes:
-      encoder: of the scope `electra`.
-      generator: of its own scope, or of each tower; None where there is none
-        but `electra`.
-      sharing: what generator and discriminator share, but for "all": see
+      encoder: the encoder in the scope `electra`.
+      generator: the encoder in the generator's scope, or of each tower; None if
+        `electra` is the only encoder.
+      sharing: what generator and discriminator share, except "all", see
         `ModelConfig.generator_sharing`.
       is_two_tower: whether the generator is a left-to-right and a
         right-to-left encoder.
-      heads: of pre-training, those of `DISCRIMINATOR_HEAD`, `GENERATOR_HEAD`,
-        `CLOZE_HEAD` and `CORRECTOR_HEAD` that there are.
+      heads: pre-training heads: those of `DISCRIMINATOR_HEAD`,
+        `GENERATOR_HEAD`, `CLOZE_HEAD` and `CORRECTOR_HEAD` that exist.
       extras: weights in the scopes of `EXTRAS`: name -> shape.
       tasks: fine-tuned heads: task -> dense module -> its kernel's shape.
     """
@@ -91,11 +91,11 @@ class Architecture:
 
     @property
     def generator_sharing(self) -> str:
-        """Weights that the generator shares; all of them if it is absent."""
+        """Weights that the generator shares; "all" if it has no own encoder."""
         return "all" if self.generator is None else self.sharing
 
     def with_fields(self, **values: float | str) -> "Architecture":
-        """Returns the same with other values of fields of all encoders."""
+        """Returns a copy with other values of fields of all encoders."""
         generator = self.generator
         if generator is not None:
             generator = dataclasses.replace(generator, **values)
@@ -142,21 +142,21 @@ def infer(
     num_attention_heads: int | None = None,
     generator_num_attention_heads: int | None = None,
 ) -> Architecture:
-    """Infers the networks from names and shapes; each name must have its place.
+    """Infers the networks from names and shapes; every name must be used.
 
     Args:
-      shapes: of all variables of a checkpoint, Adam's slots and `global_step`
-        included.
-      num_attention_heads: of the encoder; None for one for every 64 of its
-        width.
-      generator_num_attention_heads: likewise of the generator.
+      shapes: name -> shape of all variables of a checkpoint, including Adam's
+        slots and `global_step`.
+      num_attention_heads: heads of the encoder; None for one for every 64 of
+        its width.
+      generator_num_attention_heads: likewise for the generator.
 
     Returns:
       The architecture whose variables are exactly these.
 
     Raises:
-      UserError: naming the variables that are missing, of another shape, or
-        have no place in any network.
+      UserError: naming the variables that are missing, have another shape, or
+        belong to no network.
     """
     weights = {
         name: tuple(shape)
@@ -194,7 +194,7 @@ def size_flags(architecture: Architecture) -> dict[str, int | str]:
     """Returns the flags of run_pretraining that make these networks.
 
     Args:
-      architecture: of a checkpoint.
+      architecture: networks of a checkpoint.
     """
     flags = encoder_flags(architecture.encoder, architecture.generator)
     if architecture.generator is not None or len(architecture.heads) > 1:
@@ -216,8 +216,8 @@ def encoder_flags(
     """Returns the flags of run_pretraining that make encoders of these sizes.
 
     Args:
-      encoder: the main one.
-      generator: None where there is none of its own.
+      encoder: sizes of the main encoder.
+      generator: sizes of the generator; None if it has no encoder of its own.
     """
     flags = {
         name: value
@@ -240,7 +240,7 @@ def generator_flags(generator: BertConfig) -> dict[str, int]:
 
 
 def _sharing(scope: str, shapes: Shapes) -> str:
-    """Infers what a generator shares from the tables that it has."""
+    """Infers what a generator shares from the tables in its scope."""
     if f"electra/{_TABLE}{DIFFERENCE}" in shapes:
         return "gradient_disentangled"
     own = tuple(x for x in TABLES if f"{scope}/embeddings/{x}" in shapes)
@@ -253,7 +253,10 @@ def _encoder(
     num_attention_heads: int | None,
     tables: BertConfig | None = None,
 ) -> BertConfig:
-    """Infers the sizes of one encoder; `tables` has those it lacks."""
+    """Infers the sizes of one encoder.
+
+    Where it has no tables of its own, their sizes are those of `tables`.
+    """
 
     def size(name: str, axis: int) -> int:
         shape = shapes.get(f"{scope}/{name}")
@@ -311,7 +314,7 @@ def _compare(expected: Shapes, received: Shapes) -> None:
 
 
 def _check_slots(shapes: Shapes, weights: Shapes) -> None:
-    """Checks that Adam's slots are complete, in each part that has any.
+    """Checks that each scope has Adam's slots for all its weights or for none.
 
     A network or a head that was frozen has none.
     """

@@ -1,9 +1,9 @@
 """The index of a tensor bundle, checked before TensorFlow opens it.
 
-TensorFlow makes memory of any size that an index tells, and ends the process
-where there is none or where an entry makes no sense. So this reads the index
-first: a table of LevelDB's, blocks of names and entries, a block of the places
-of these blocks, and a footer that says where that is.
+TensorFlow allocates whatever size an index states, and aborts the process if
+that fails or if an entry is invalid. So the index is parsed here first: it is a
+LevelDB table of blocks of names and entries, a block with the offsets of these
+blocks, and a footer with the offset of that block.
 """
 
 import math
@@ -17,19 +17,19 @@ from tensorflow.core.protobuf import tensor_bundle_pb2
 
 _FOOTER_BYTES = 48
 _MAGIC = bytes.fromhex("57fb808b247547db")
-_TRAILER_BYTES = 5  # behind a block: its compression, and a checksum
-_MAX_DIMENSIONS = 254  # of a tensor of TensorFlow
-_REFERENCES = 100  # the types from here on stand for variables
+_TRAILER_BYTES = 5  # after a block: its compression, and a checksum
+_MAX_DIMENSIONS = 254  # of a tensor in TensorFlow
+_REFERENCES = 100  # dtypes from here on are references to variables
 
 
 def check(path: str | os.PathLike[str], num_bytes: int) -> None:
-    """Checks that TensorFlow can open an index, and what it makes memory for.
+    """Checks that TensorFlow can open an index, and what it would allocate.
 
-    Damage that the checksums of the bundle tell is left to TensorFlow.
+    Damage that the bundle's checksums detect is left to TensorFlow.
 
     Args:
-      path: of the index.
-      num_bytes: of the data that it is of.
+      path: path of the index.
+      num_bytes: size of the bundle's data files.
 
     Raises:
       ValueError: saying what is wrong.
@@ -48,7 +48,7 @@ def check(path: str | os.PathLike[str], num_bytes: int) -> None:
 def _check_array(
     name: bytes, entry: tensor_bundle_pb2.BundleEntryProto, num_bytes: int
 ) -> None:
-    """Checks that an array is numbers, no more than there can be."""
+    """Checks that an entry is an array of numbers that fits into the data."""
     sizes = [dimension.size for dimension in entry.shape.dim]
     try:
         dtype = tf.dtypes.as_dtype(entry.dtype)
@@ -58,7 +58,7 @@ def _check_array(
     is_plain = entry.dtype < _REFERENCES and not entry.slices
     if not (is_number and is_plain) or entry.shape.unknown_rank:
         raise ValueError(f"{name!r}, which is no array of numbers")
-    # Also where another size is 0, as TensorFlow multiplies from the left.
+    # Zeros are skipped, as TensorFlow multiplies sizes from the left.
     num_numbers = math.prod(size or 1 for size in sizes)
     is_shape = min(sizes, default=0) >= 0 and len(sizes) <= _MAX_DIMENSIONS
     if not is_shape or num_numbers * dtype.size > max(num_bytes, 8):
@@ -68,11 +68,11 @@ def _check_array(
 
 
 def _entries(content: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yields name and entry of each array; the header has no name."""
+    """Yields name and entry of each array; the header's name is empty."""
     if len(content) < _FOOTER_BYTES or not content.endswith(_MAGIC):
         raise ValueError("no index of a bundle")
     footer = _Cursor(content[-_FOOTER_BYTES:])
-    footer.numbers(2)  # of a block that is not read
+    footer.numbers(2)  # offset and size of a block that is not used
     for _, place in _block(content, *footer.numbers(2)):
         yield from _block(content, *_Cursor(place).numbers(2))
 
@@ -94,7 +94,7 @@ def _block(
 
 
 class _Cursor:
-    """Reads bytes one after the other."""
+    """Reads bytes and numbers sequentially."""
 
     def __init__(self, content: bytes) -> None:
         self._content = content
@@ -114,7 +114,7 @@ class _Cursor:
         return taken
 
     def numbers(self, count: int) -> list[int]:
-        """Returns the next numbers, of 7 bits a byte, the lowest first."""
+        """Returns the next varints (7 bits per byte, lowest first)."""
         found = []
         for _ in range(count):
             number, shift, byte = 0, 0, 0x80

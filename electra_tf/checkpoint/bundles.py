@@ -1,8 +1,8 @@
 """TensorFlow's tensor bundles: named arrays in two files, with checksums.
 
-A bundle has a prefix: `<prefix>.index` says where each array lies in
-`<prefix>.data-00000-of-00001`. The original's checkpoints are such bundles,
-with graphs and hooks beside them that are never read.
+A bundle is named by a prefix: `<prefix>.index` has the offset of each array in
+`<prefix>.data-00000-of-00001`. The original's checkpoints are such bundles; the
+graphs beside them are never read.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ from electra_tf.util.store_requests import StoreError
 
 INDEX = ".index"
 DATA = ".data-00000-of-00001"
-# What TensorFlow raises where a bundle is missing or damaged.
+# Errors that TensorFlow raises if a bundle is missing or damaged.
 READ_ERRORS = (tf.errors.OpError, IndexError, ValueError, RuntimeError)
 
 _STEP = re.compile(r".*-(\d+)")
@@ -33,14 +33,14 @@ def find(path: storage.StrPath) -> storage.Path:
     """Finds the bundle at a path.
 
     Args:
-      path: a prefix, one of its files, or a directory of bundles of one run,
-        whose newest counts.
+      path: a prefix, one of its files, or a directory of the bundles of one
+        run, the newest of which is taken.
 
     Returns:
       The prefix.
 
     Raises:
-      UserError: if there is none, or several that no number orders.
+      UserError: if there is none, or several without distinct step numbers.
     """
     text = re.sub(r"\.(index|meta|data-\d+-of-\d+)$", "", os.fspath(path))
     if storage.exists(text + INDEX):
@@ -69,15 +69,15 @@ def find(path: storage.StrPath) -> storage.Path:
 def opened(prefix: storage.StrPath) -> Iterator[Any]:
     """Opens a bundle.
 
-    TensorFlow finds a bundle by its prefix as a glob, but opens it by its
-    prefix as it stands: where these differ it is reached by links. Of a store
-    it is copied to this machine.
+    TensorFlow looks for a bundle by its prefix as a glob pattern, but opens it
+    by the literal prefix; where these differ, it is opened through symbolic
+    links. A bundle in a store is copied to this machine.
 
     Args:
-      prefix: of its files.
+      prefix: prefix of the bundle.
 
     Yields:
-      TensorFlow's reader of it.
+      TensorFlow's checkpoint reader.
 
     Raises:
       READ_ERRORS: if it is missing or damaged.
@@ -99,15 +99,15 @@ def opened(prefix: storage.StrPath) -> Iterator[Any]:
 
 
 def _open(prefix: str) -> Any:  # noqa: ANN401 (a class of TensorFlow's C++)
-    """Opens a bundle of this machine, once its index makes sense."""
+    """Opens a local bundle, after checking its index."""
     index, data = f"{prefix}{INDEX}", glob.glob(f"{glob.escape(prefix)}.data-*")
-    if os.path.exists(index):  # else TensorFlow says what there is not
+    if os.path.exists(index):  # else TensorFlow reports what is missing
         bundle_index.check(index, sum(map(os.path.getsize, data)))
     return tf.train.load_checkpoint(prefix)
 
 
 def _download(prefix: str, to: str) -> None:
-    """Copies those files of a bundle that are there, listed or not."""
+    """Copies the existing files of a bundle, even if not listed yet."""
     directory, name = os.path.split(prefix)
     name = glob.escape(name)
     patterns = [f"{name}{INDEX}", f"{name}.data-*"]
@@ -140,8 +140,8 @@ def write(
     """Writes a bundle; a crash may leave a part of it.
 
     Args:
-      prefix: of its files.
-      arrays: by their names.
+      prefix: prefix of the bundle.
+      arrays: name -> array.
     """
     with tf.device("CPU:0"):
         tf.raw_ops.SaveV2(
@@ -153,12 +153,12 @@ def write(
 
 
 def publish(prefix: str, to: str) -> None:
-    """Moves a bundle of this machine to its place, its index last.
+    """Moves a local bundle to its final place, its index last.
 
-    To a store it is copied, and each file is read back.
+    Into a store it is copied, and each file is read back.
 
     Args:
-      prefix: of its files.
+      prefix: prefix of the bundle.
       to: its new prefix.
     """
     if storage.is_remote(to):
@@ -177,14 +177,14 @@ def damage(
     """Reads a bundle in full, which verifies the checksum of each array.
 
     Args:
-      prefix: of its files.
-      names: that it must have; None for any.
+      prefix: prefix of the bundle.
+      names: names of exactly the arrays it must have; None for any.
 
     Returns:
       Why it cannot be used; None if it can.
 
     Raises:
-      StoreError: if its store cannot be used, which is no damage.
+      StoreError: if its store cannot be used, which is not damage.
     """
     try:
         with opened(prefix) as reader:

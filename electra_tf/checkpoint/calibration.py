@@ -2,7 +2,7 @@
 
     P(replaced) = sigmoid(logit / temperature)
 
-It is fitted on text whose answers are known, by `analyze --what=calibration`.
+`analyze --what=calibration` fits it on labelled text.
 """
 
 import math
@@ -20,8 +20,8 @@ class Calibration(NamedTuple):
 
     Attributes:
       temperature: over 0; 1 changes nothing.
-      fitted_on: what it was fitted on, for people.
-      step: updates of the checkpoint that it is of.
+      fitted_on: human-readable description of the text it was fitted on.
+      step: updates of the checkpoint that it belongs to.
     """
 
     temperature: float
@@ -57,10 +57,10 @@ def read(directory: storage.Path) -> Calibration | None:
 def of_checkpoint(path: str, step: int) -> Calibration | None:
     """Reads the calibration beside a checkpoint, None if there is none.
 
-    That of another step is not used, with a warning.
+    One that belongs to another step is ignored with a warning.
 
     Args:
-      path: of a checkpoint or of its directory; of several the first counts.
+      path: a checkpoint or its directory; of several, the first is used.
       step: updates of the checkpoint.
 
     Raises:
@@ -81,10 +81,10 @@ def of_checkpoint(path: str, step: int) -> Calibration | None:
 
 
 def directory_of(path: str) -> storage.Path:
-    """Returns the directory of a bundle, or one of Hugging Face's itself.
+    """Returns the directory of a checkpoint; a directory is returned itself.
 
     Args:
-      path: of a checkpoint or of its directory; of several the first counts.
+      path: a checkpoint or its directory; of several, the first is used.
     """
     first = storage.as_path(path.partition(",")[0])
     return first if storage.is_directory(first) else first.parent

@@ -1,15 +1,16 @@
-"""Reading and writing weights: the original's format, ours, Hugging Face's.
+"""Reading and writing checkpoints in three formats.
 
-tf1: a tensor bundle of the original's names, with vocab.txt beside it or not.
+tf1: the original's, a tensor bundle with its names, and optionally vocab.txt.
 
 electra_tf: the same, with the `config.json` of the run that wrote it, or an
-`architecture.json` of what shapes do not tell. The directory of a trial of
-fine-tuning stands for that of its model.
+`architecture.json` of the settings that shapes do not determine. The directory
+of a fine-tuning trial may be given for that of its model.
 
-hf: a directory of one network, with config.json and model.safetensors; or of
-two such directories, `discriminator` and `generator`.
+hf: Hugging Face's, a directory of one network, with config.json and
+model.safetensors; or one with two such directories, `discriminator` and
+`generator`.
 
-Nothing but arrays, JSON and text is ever read.
+Only arrays, JSON and text are ever read, never code.
 """
 
 import dataclasses
@@ -33,7 +34,7 @@ FORMATS = ("tf1", "hf", "electra_tf")
 _RUN = "config.json"
 _CONVERTED = "architecture.json"
 _OF_KERAS = (".keras", ".h5")
-_PAIR = ("discriminator", "generator")  # what Hugging Face's can join
+_PAIR = ("discriminator", "generator")  # directories that can be merged
 
 
 def read(
@@ -47,15 +48,15 @@ def read(
     """Reads a checkpoint, with the vocabulary and settings beside it.
 
     Args:
-      path: of a bundle without its ending, or of a directory that holds one,
-        the newest then; or of Hugging Face's directory; or of two of these
-        with a comma between, the discriminator's first.
-      source_format: of `FORMATS`, or "auto" for what the path looks like.
-      vocab_file: of the word embeddings. Default: what lies beside the
-        checkpoint or, of a run, in its data directory.
-      num_attention_heads: of the encoder, where no file says it. Default: one
-        for every 64 of its width.
-      generator_num_attention_heads: likewise of the generator.
+      path: a bundle without extension, or a directory of bundles, the newest of
+        which is read; a Hugging Face directory; or two of the latter,
+        comma-separated, the discriminator's first.
+      source_format: one of `FORMATS`, or "auto" to detect it from the files.
+      vocab_file: vocabulary file. Default: the one beside the checkpoint or,
+        for a run, in its data directory.
+      num_attention_heads: heads of the encoder, if no file says it. Default:
+        one for every 64 of its width.
+      generator_num_attention_heads: likewise for the generator.
 
     Raises:
       UserError: if a file is missing, damaged or of another kind, or if its
@@ -100,15 +101,16 @@ def write(
     Args:
       directory: must not exist or be empty.
       written: the weights.
-      target_format: of `FORMATS`.
-      networks: what to write, of those that there are; or `weights.ENCODER`
-        alone.
-      kind: of a fine-tuned head, for Hugging Face: "sequence_classification",
-        "token_classification" or "question_answering".
+      target_format: one of `FORMATS`.
+      networks: networks to write, as far as they exist; or only
+        `weights.ENCODER`.
+      kind: kind of a fine-tuned head, for Hugging Face:
+        "sequence_classification", "token_classification" or
+        "question_answering".
 
     Returns:
-      Path of each checkpoint written: a bundle without its ending, or a
-      directory of Hugging Face's.
+      Path of each checkpoint written: a bundle without extension, or a Hugging
+      Face directory.
 
     Raises:
       UserError: if the directory is not empty or cannot be written to, or if
@@ -125,7 +127,7 @@ def write(
     known = (*written.networks, weights.ENCODER)
     found = [name for name in networks if name in known]
     if not found:
-        weights.select(written, networks[0])  # says what there is
+        weights.select(written, networks[0])  # raises an informative error
     if target_format == "hf":
         return _write_hugging_face(root, written, found, kind)
     if len(networks) == 1:
@@ -142,7 +144,7 @@ def write(
 
 
 def _check_sharing(written: Weights) -> None:
-    """Refuses two networks that share what the original's cannot."""
+    """Refuses a kind of sharing that the original does not have."""
     sharing = written.architecture.generator_sharing
     if sharing in ("token_embeddings", "gradient_disentangled"):
         raise UserError(
@@ -157,7 +159,7 @@ def describe(directory: storage.Path, described: Weights) -> None:
     """Writes the files that `read` needs beside a checkpoint.
 
     Args:
-      directory: that exists.
+      directory: an existing directory.
       described: the weights that are, or will be, in it.
     """
     _write_vocabulary(directory, described)
@@ -172,7 +174,7 @@ def _write_vocabulary(directory: storage.Path, described: Weights) -> None:
 
 
 def format_of(path: str) -> str:
-    """Returns "hf", or "tf1" for any other, by the files at a path."""
+    """Returns "hf" if the files at a path are Hugging Face's, else "tf1"."""
     first = storage.as_path(path.partition(",")[0])
     for part in (first, *(first / network for network in NETWORKS)):
         config = part / _RUN
@@ -183,7 +185,7 @@ def format_of(path: str) -> str:
 
 
 def _check_is_here(path: storage.StrPath) -> None:
-    """Refuses a store for files that other libraries read and write."""
+    """Refuses a remote store: other libraries read and write these files."""
     if storage.is_remote(path):
         raise UserError(
             "A directory of Hugging Face's must be one of this machine. "
@@ -241,7 +243,7 @@ def _read_bundle(path: str, heads: Mapping[str, int | None]) -> Weights:
 def _number(
     name: str, given: int | None, stored: int | None, prefix: storage.Path
 ) -> int | None:
-    """Returns the number that is given or stored; they must not differ."""
+    """Returns the given or the stored number; both must agree."""
     if None not in (given, stored) and given != stored:
         raise UserError(
             f"`{name}` must be {stored}, as the file beside {prefix} says. "
@@ -251,9 +253,9 @@ def _number(
 
 
 def _metadata(directory: storage.Path) -> dict[str, Any]:
-    """Returns the settings beside a bundle that its shapes do not tell.
+    """Returns the settings beside a bundle that its shapes do not determine.
 
-    Of a run, they are the parts `model` and `corpus` of its configuration.
+    For a run, they are the parts `model` and `corpus` of its configuration.
     """
     path = directory / _CONVERTED
     if storage.exists(path):
@@ -271,7 +273,7 @@ def _metadata(directory: storage.Path) -> dict[str, Any]:
 
 
 def _description(described: Weights) -> dict[str, Any]:
-    """Returns what `_metadata` needs, and the sizes for a human reader."""
+    """Returns the settings for `_metadata`, and sizes for human readers."""
     found = described.architecture
     generator = {}
     if found.generator is not None:

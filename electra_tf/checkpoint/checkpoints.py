@@ -1,13 +1,13 @@
 """Checkpoints of a run: written atomically, verified, and found by scanning.
 
-A checkpoint is a TensorFlow tensor bundle of named variables, with no graph of
-objects: `model.ckpt-{step}.index` and `model.ckpt-{step}.data-00000-of-00001`.
+A checkpoint is a TensorFlow tensor bundle of named variables, without an object
+graph: `model.ckpt-{step}.index` and `model.ckpt-{step}.data-00000-of-00001`.
 The names are those of the original's TF1 variables, so that its code can read
 our checkpoints.
 
-What a reader of the directory can rely on:
-  1. An index is there only if the checkpoint was written in full, read back
-     and on the disk. A store may show a part of the index for a moment.
+A reader of the directory can rely on these rules:
+  1. An index exists only if the checkpoint was completely written, read back
+     and flushed to disk. A store may show a part of the index for a moment.
   2. The newest checkpoint is found by looking at all of them; the file
      `checkpoint` is written for other programs and never trusted.
   3. A checkpoint is removed only after a newer one is complete.
@@ -49,10 +49,10 @@ class Checkpoints:
     Only one process may save at a time: see `locks.DirectoryLock`.
 
     Args:
-      directory: of the run; made at the first save.
-      variables: name -> variable; all that a checkpoint holds. Mirrored
+      directory: directory of the run; created at the first save.
+      variables: name -> variable, the content of a checkpoint. Mirrored
         variables are saved from their first replica and restored to all.
-      keep_max: newest checkpoints that are kept; 0 for all.
+      keep_max: number of newest checkpoints to keep; 0 for all.
       milestones: steps whose checkpoints are kept for ever.
     """
 
@@ -71,21 +71,21 @@ class Checkpoints:
         self.milestones = frozenset(milestones)
 
     def steps(self) -> list[int]:
-        """Returns the steps that have an index, in order."""
+        """Returns the steps that have an index, ascending."""
         return self._steps_with(bundles.INDEX)
 
     def save(self, step: int) -> storage.Path:
         """Writes the checkpoint of a step, then removes old ones.
 
-        What dead runs left unfinished is removed first. No worker but the
-        calling one takes part.
+        Unfinished files of dead runs are removed first. Only the calling
+        worker takes part.
 
         Returns:
-          The checkpoint's path, without the ending.
+          The checkpoint's path, without extension.
 
         Raises:
-          UserError: if it cannot be written; older ones are then untouched. A
-            `StoreError` if a store is why.
+          UserError: if it cannot be written; older ones are then untouched. If
+            a store is the cause, a `StoreError`.
           NonFiniteLossError: as `check`.
         """
         self.check(step)
@@ -113,7 +113,7 @@ class Checkpoints:
         """Checks that the variables are finite before a step is saved.
 
         Raises:
-          NonFiniteLossError: naming those that are infinite or no number.
+          NonFiniteLossError: naming those that are infinite or NaN.
         """
         self.check_finite(
             f"The checkpoint of step {step}",
@@ -126,11 +126,11 @@ class Checkpoints:
         """Checks that all variables are finite.
 
         Args:
-          what: holds them, for the error.
-          way_out: what the user may do.
+          what: name of what holds them, for the error.
+          way_out: what the user may do, for the error.
 
         Raises:
-          NonFiniteLossError: naming those that are.
+          NonFiniteLossError: naming those that are not.
         """
         bad = [
             name
@@ -145,9 +145,9 @@ class Checkpoints:
             )
 
     def latest_valid(self) -> storage.Path | None:
-        """Returns the newest checkpoint that can be read; None if none is.
+        """Returns the newest readable checkpoint; None if there is none.
 
-        Damaged ones are passed over with a warning.
+        Damaged ones are skipped with a warning.
 
         Raises:
           UserError: if there were checkpoints but all are damaged, or if a
@@ -192,7 +192,7 @@ class Checkpoints:
         """Assigns every variable from a checkpoint.
 
         Args:
-          path: of the checkpoint, without the ending.
+          path: path of the checkpoint, without extension.
 
         Raises:
           UserError: if it cannot be read, or if its variables are not
@@ -222,7 +222,7 @@ class Checkpoints:
         return self.directory / f"model.ckpt-{step}"
 
     def _steps_with(self, ending: str) -> list[int]:
-        """Returns the steps that have a file with this ending, in order."""
+        """Returns the steps that have a file with this ending, ascending."""
         found = storage.find(self.directory, [f"model.ckpt-*{ending}"])
         names = {os.path.basename(path) for path in found}
         names |= self._unlisted(ending) if self._is_remote else set()
@@ -230,9 +230,9 @@ class Checkpoints:
         return sorted(int(m[1]) for m in matches if m and m[2] == ending)
 
     def _unlisted(self, ending: str) -> set[str]:
-        """Returns names that a store may have without listing them yet.
+        """Returns existing files that a store may not list yet.
 
-        They stand in the state file, or in the one that was to replace it.
+        Their names are in the state file, or in its unfinished replacement.
         """
         path = self.directory / _STATE
         states = filter(storage.exists, (path, files.unfinished_path(path)))
@@ -241,7 +241,7 @@ class Checkpoints:
         return {x for x in names if storage.exists(self.directory / x)}
 
     def _sweep(self) -> None:
-        """Removes what killed runs left: unfinished files, and data alone."""
+        """Removes remains of killed runs: unfinished files, data alone."""
         patterns = [f"{_UNFINISHED}*", f"tmp-{_STATE}-*"]
         for path in storage.find(self.directory, patterns):
             storage.remove(path)
@@ -253,8 +253,8 @@ class Checkpoints:
     def _write(self, step: int) -> None:
         """Writes, verifies and publishes the checkpoint of a step.
 
-        It is written beside the others, or for a store where this machine has
-        its temporary files.
+        It is first written beside the others or, for a store, in this machine's
+        temporary directory.
         """
         path = self._path(step)
         with tempfile.TemporaryDirectory(
@@ -272,12 +272,12 @@ class Checkpoints:
         files.sync(self.directory)
 
     def _remove_old(self, newest: int) -> None:
-        """Lists what is kept in the state file, then removes the rest.
+        """Lists the kept checkpoints in the state file, then removes the rest.
 
-        Checkpoints past the newest are damaged ones that training will come
-        to again; they count for nothing.
+        Checkpoints past the newest are damaged ones, whose steps training will
+        reach again; they are ignored.
         """
-        there = {*self.steps(), newest}  # which may not be listed yet
+        there = {*self.steps(), newest}  # a store may not list it yet
         steps = sorted(step for step in there if step <= newest)
         recent = steps[-self.keep_max :]  # all of them for 0
         kept = [s for s in steps if s in recent or s in self.milestones]

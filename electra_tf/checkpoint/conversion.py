@@ -1,4 +1,4 @@
-"""Conversion of checkpoints: choice of networks, new vocabulary, new sizes."""
+"""Conversion of checkpoints: selected networks, new vocabulary, new sizes."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ from electra_tf.util import console, files, storage
 from electra_tf.util.errors import UserError
 
 _FLAGS = "model.cfg"
-# Kind of a head -> the original's tasks that have it.
+# Kind of a fine-tuned head -> the original's tasks that have it.
 _TASKS = {
     "sequence_classification": "cola sst mrpc sts qqp mnli qnli rte wnli",
     "token_classification": "chunk ner pos ccg",
@@ -36,10 +36,10 @@ _TASKS = {
 
 
 def describe(loaded: Weights) -> str:
-    """Says what was read: networks, sizes, slots, step.
+    """Describes a checkpoint: networks, sizes, slots, step.
 
     Args:
-      loaded: as read.
+      loaded: the weights as read.
     """
     names = {*loaded.arrays}
     num_slots = sum(name.endswith(SLOTS) for name in names)
@@ -72,10 +72,10 @@ def describe(loaded: Weights) -> str:
 
 
 def prepare(loaded: Weights, config: ConvertConfig) -> Weights:
-    """Makes the changes that are asked for, and says what became of rows.
+    """Applies the requested changes, and prints the counts of changed rows.
 
     Args:
-      loaded: as read.
+      loaded: the weights as read.
       config: the changes.
     """
     if config.new_vocab_file or config.vocab_size:
@@ -105,9 +105,9 @@ def write(
     """Writes the weights and a model card.
 
     Args:
-      ready: what to write.
-      config: where, which networks of it, and in which format.
-      facts: of the run that trained them, for the card.
+      ready: the weights.
+      config: output directory, networks and format.
+      facts: facts of the run that trained them, for the card.
 
     Returns:
       Paths of the checkpoints.
@@ -147,16 +147,16 @@ def write(
 
 
 def _is_tagger(ready: Weights, kind: str) -> bool:
-    """Returns whether a head tags words; one of theirs is told by its shape."""
+    """Returns whether the head tags words, by its kind or else its modules."""
     if kind:
         return kind == "token_classification"
     return any({*x} == {"dense"} for x in ready.architecture.tasks.values())
 
 
 def _with_one_segment(ready: Weights, learnt: int) -> Weights:
-    """Gives all segments the embedding of the one that a tagger has learnt.
+    """Gives all segments the embedding that a tagger was trained with.
 
-    Taggers of ours and of the original read all words as segment 1, those of
+    Our taggers and the original's read all words as segment 1, those of
     transformers as segment 0.
     """
     name = "electra/embeddings/token_type_embeddings"
@@ -165,11 +165,11 @@ def _with_one_segment(ready: Weights, learnt: int) -> Weights:
 
 
 def next_steps(ready: Weights, config: ConvertConfig) -> str:
-    """Says how to go on with what was written.
+    """Describes how to use the written checkpoint.
 
     Args:
-      ready: what was written.
-      config: where, and in which format.
+      ready: the written weights.
+      config: output directory and format.
     """
     directory, is_theirs = config.output, config.target_format == "hf"
     lines = [f"{directory}/README.md says how to load it."]
@@ -205,7 +205,7 @@ def _parts(
 
 
 def _kind(tasks: Mapping[str, Mapping[str, Shape]]) -> str:
-    """Tells what a fine-tuned head does from its task's name and modules."""
+    """Infers the kind of a fine-tuned head from its task's name and modules."""
     (task, modules), *_ = tasks.items()
     if "classifier/dense" in modules:
         return "sequence_classification"

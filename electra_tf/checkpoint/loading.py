@@ -1,4 +1,4 @@
-"""Networks in Keras from a checkpoint of any format, and back."""
+"""Keras networks from checkpoints of any format, and their weights back."""
 
 import warnings
 
@@ -31,19 +31,19 @@ def load(
     vocab_file: str = "",
     **options: object,
 ) -> EncoderWithHead:
-    """Loads a network that stands alone.
+    """Loads a single network.
 
-    Where no file says how many attention heads it has, one for every 64 of its
-    width is taken, with a warning.
+    If no file says how many attention heads it has, one for every 64 of its
+    width is assumed, with a warning.
 
     Args:
-      path: of a checkpoint of the original's, of ours, or of Hugging Face's;
-        as `checkpoint_formats.read` takes it.
+      path: a checkpoint of the original or ours, or a Hugging Face directory,
+        as for `checkpoint_formats.read`.
       network: "discriminator", "corrector" or "generator". Default: that of
-        `expected`, or the first of these that there is.
-      expected: the class that it must be of.
-      vocab_file: of the tokens. Default: the one beside the checkpoint.
-      **options: of the class.
+        `expected`, or the first of these that the checkpoint has.
+      expected: required class of the network.
+      vocab_file: vocabulary file. Default: the one beside the checkpoint.
+      **options: arguments of the class.
 
     Returns:
       An `ElectraDiscriminator` or an `ElectraGenerator` with its weights; an
@@ -67,11 +67,11 @@ def load(
 
 
 def read_with_vocabulary(path: str, vocab_file: str = "") -> Weights:
-    """Reads the weights of a checkpoint that reads text.
+    """Reads a checkpoint that must have a vocabulary.
 
     Args:
-      path: of the checkpoint, as `checkpoint_formats.read` takes it.
-      vocab_file: of the tokens. Default: the one beside the checkpoint.
+      path: the checkpoint, as for `checkpoint_formats.read`.
+      vocab_file: vocabulary file. Default: the one beside the checkpoint.
 
     Raises:
       UserError: if it cannot be read, or has no vocabulary.
@@ -87,7 +87,10 @@ def read_with_vocabulary(path: str, vocab_file: str = "") -> Weights:
 
 
 def warn_of_assumed_heads(weights: Weights) -> None:
-    """Warns the caller's caller if nothing says how many heads there are."""
+    """Warns if the number of attention heads is assumed.
+
+    The warning points to the caller's caller.
+    """
     if weights.heads_are_assumed:
         heads = weights.architecture.encoder.num_attention_heads
         warnings.warn(
@@ -100,7 +103,7 @@ def warn_of_assumed_heads(weights: Weights) -> None:
 
 
 def tokenizer_options(weights: Weights) -> dict[str, bool]:
-    """Returns what the tokenizer does; what nothing says it does."""
+    """Returns the tokenizer's options; an unknown one is True."""
     return {
         "do_lower_case": weights.do_lower_case is not False,
         "strip_accents": weights.strip_accents is not False,
@@ -113,9 +116,9 @@ def make(
     """Makes a network with its weights.
 
     Args:
-      weights: of one network, as `weights.select` returns it.
+      weights: weights of one network, from `weights.select`.
       dtype: policy of the encoder. Default: Keras' global one.
-      **options: of the class.
+      **options: arguments of the class.
     """
     names = [name for name in _CLASSES if name in weights.architecture.heads]
     cls = _CLASSES[names[0]] if names else EncoderWithHead
@@ -131,10 +134,10 @@ def make(
 
 
 def weights_of(network: EncoderWithHead) -> Weights:
-    """Returns the weights of a network that stands alone, as copies.
+    """Returns copies of the weights of a single network.
 
     Args:
-      network: made by `make` or its class, sharing nothing with another.
+      network: made by `make` or its class, sharing no weights with another.
     """
     reader = network.reader
     heads = {cls: name for name, cls in _CLASSES.items()}

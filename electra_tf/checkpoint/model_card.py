@@ -1,4 +1,4 @@
-"""The README.md beside an exported model: what it is and how to load it.
+"""The model card (README.md) beside an exported model.
 
 Its first lines are the metadata that model hubs read.
 """
@@ -21,14 +21,14 @@ NAME = "README.md"
 
 
 class _CardText(NamedTuple):
-    """What the card says of a network, or of a fine-tuned model.
+    """The card's text about a network, or about a fine-tuned model.
 
     Attributes:
-      transformers: its class there.
+      transformers: its class in transformers.
       pipeline: its task on model hubs; "" for none.
       about: what it does.
-      keras: its class here.
-      logits: of this class.
+      keras: its class in electra_tf.
+      logits: shape and meaning of that class's logits.
     """
 
     transformers: str
@@ -92,8 +92,8 @@ class Part(NamedTuple):
     """One network of a model.
 
     Attributes:
-      config: of its encoder.
-      num_parameters: of encoder and head.
+      config: configuration of its encoder.
+      num_parameters: parameters of encoder and head.
     """
 
     config: BertConfig
@@ -101,14 +101,14 @@ class Part(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """Facts of the run that trained a model, as far as they are known.
+    """Facts about the run that trained a model, as far as they are known.
 
     Attributes:
-      model_name: of the run.
-      has_energies: whether the discriminator gives tokens energies.
+      model_name: `model_name` of the run.
+      has_energies: whether the discriminator's outputs are energies.
       training: name of a setting, or of a cost -> its value.
-      manifest: of its data set.
-      metrics: on held-out text.
+      manifest: manifest of its data set.
+      metrics: metric on held-out text -> its value.
     """
 
     model_name: str = ""
@@ -134,12 +134,12 @@ def write(
     """Writes the card.
 
     Args:
-      directory: of the model.
-      networks: by their names: "discriminator", "generator" and others.
-      facts: of the run that trained it.
+      directory: directory of the model.
+      networks: name -> network: "discriminator", "generator" and others.
+      facts: facts about the run that trained it.
       target: "tf1", "electra_tf", "hf" or "saved_model".
       step: updates done; 0 if not known.
-      head: of a fine-tuned model in hf.
+      head: kind of the head of a fine-tuned model in hf.
       usage: how to load SavedModels.
     """
     names = tuple(networks)
@@ -177,7 +177,7 @@ def _header(
     lines += ["tags:", "- electra", "- electra_tf"]
     if facts.metrics:
         lines += ["metrics:", *(f"- {name}" for name in sorted(facts.metrics))]
-    # Not known to this program, and asked for by hubs.
+    # Hubs ask for a license, which is not known here.
     lines += ["license: unknown", "---", ""]
     return "\n".join(lines)
 

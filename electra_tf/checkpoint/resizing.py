@@ -1,4 +1,4 @@
-"""Resizing of embedding tables: another vocabulary, longer texts."""
+"""Resizing of embedding tables, for another vocabulary or longer texts."""
 
 import dataclasses
 from typing import NamedTuple
@@ -29,7 +29,7 @@ class Resizing(NamedTuple):
     dropped: int
 
     def describe(self, table: str) -> str:
-        """Returns a line on what became of the rows of a table."""
+        """Returns a line with the counts of a table."""
         return (
             f"{table}: {self.kept:,} rows kept, {self.new:,} new, "
             f"{self.dropped:,} dropped."
@@ -45,18 +45,18 @@ def resize_vocabulary(
 ) -> tuple[Weights, Resizing]:
     """Resizes the word embeddings to a number of rows, or to a vocabulary.
 
-    A word that is known keeps its row, its output bias and their slots; if
-    either vocabulary is not known, words are matched by their numbers. A new
-    word starts at the mean of all rows, with noise of the size weights start
-    from, so that it is as likely as an average word; its difference from the
-    generator's at the mean of the differences. Source: Hewitt, 2021,
-    "Initializing New Word Embeddings for Pretrained Language Models".
+    A word of both vocabularies keeps its row, its output bias and their slots;
+    if either vocabulary is not known, words are matched by id. A new word
+    starts at the mean of all rows plus noise of `initializer_range`, so that it
+    is as likely as an average word; a difference from the generator's table
+    starts at the mean of the differences. Source: Hewitt, 2021, "Initializing
+    New Word Embeddings for Pretrained Language Models".
 
     Args:
-      weights: of one or two networks.
+      weights: weights of one or two networks.
       size: rows of the new tables, at least the words of `vocabulary`.
-      vocabulary: the new words; None if not known.
-      seed: of the noise.
+      vocabulary: the new vocabulary; None if not known.
+      seed: seed of the noise.
     """
     old = weights.architecture.encoder.vocab_size
     rows = _rows(weights.vocabulary, vocabulary, old, size)
@@ -94,7 +94,7 @@ def resize_positions(weights: Weights, size: int) -> tuple[Weights, Resizing]:
     "Longformer", section 5.
 
     Args:
-      weights: of one or two networks.
+      weights: weights of one or two networks.
       size: rows of the new tables.
     """
     old = weights.architecture.encoder.max_position_embeddings
@@ -115,7 +115,7 @@ def resize_positions(weights: Weights, size: int) -> tuple[Weights, Resizing]:
 def _rows(
     before: Vocabulary | None, after: Vocabulary | None, old: int, size: int
 ) -> np.ndarray:
-    """Returns int [size], for each new row the old one, -1 for none."""
+    """Returns int [size]: for each new row the index of the old one, or -1."""
     if after is not None and after.size > size:
         raise UserError(
             f"`vocab_size` must be at least {after.size}, the words of the "

@@ -1,11 +1,11 @@
-"""The names and shapes of all weights: ours and the original's, Hugging Face's.
+"""The names of all weights: ours (the original's) and Hugging Face's.
 
 Our variable paths are the original's TF1 names, so that one table of two
 columns is enough. `{i}` stands for the number of a layer and `{task}` for the
 name of a fine-tuning task.
 
-Hugging Face's transformers have a dot for each slash of a module's name, but
-for the `_RENAMED`. Inside a module the leaves are
+Hugging Face's transformers have a dot for each slash of a module's name, except
+in `_RENAMED`. The weights of a module are named
 
 | here | Hugging Face | |
 |---|---|---|
@@ -13,8 +13,8 @@ for the `_RENAMED`. Inside a module the leaves are
 | bias | bias | |
 | gamma, beta | weight, bias | LayerNorm |
 
-Hugging Face keeps one network in a directory, so that a generator is `electra`
-there; `weights.select` renames it.
+A Hugging Face directory holds a single network, so that a generator's encoder
+is `electra` there, too; `weights.select` renames it.
 
 Source: the original's model/modeling.py and run_pretraining.py; transformers,
 models/electra/modeling_electra.py.
@@ -26,8 +26,8 @@ from typing import NamedTuple
 
 from electra_tf.config.model import TABLES
 
-# The modules of an encoder and their sizes, two of a dense layer and one of a
-# LayerNorm: E of embeddings, H of hidden vectors, I of intermediate ones.
+# The modules of an encoder and their sizes, two for a dense layer and one for a
+# LayerNorm: E embedding, H hidden, I intermediate size.
 EMBEDDINGS_NORM = ("embeddings/LayerNorm", "E")
 EMBEDDINGS_PROJECT = ("embeddings_project", "EH")
 LAYER = tuple(
@@ -49,7 +49,7 @@ _HEADS = (
     "discriminator_predictions/dense_1",
     "generator_predictions/dense",
     "generator_predictions/LayerNorm",
-    # Token classification; its function is the original's tagging head.
+    # Token classification: computes the same as the original's tagging head.
     "task_specific/{task}/dense",
     # Sequence classification: Hugging Face's own head, under its names.
     "task_specific/{task}/classifier/dense",
@@ -71,9 +71,9 @@ class Row(NamedTuple):
     """One weight in the table.
 
     Attributes:
-      name: ours and the original's; may hold `{i}` or `{task}`.
-      hugging_face: theirs.
-      is_transposed: whether their array is the transpose of ours.
+      name: our name, the original's; may hold `{i}` or `{task}`.
+      hugging_face: Hugging Face's name.
+      is_transposed: whether Hugging Face's array is the transpose of ours.
     """
 
     name: str
@@ -109,7 +109,7 @@ def module_shapes(
     """Returns the shape of each weight of a module.
 
     Args:
-      module: its name.
+      module: name of the module.
       sizes: width and units of a dense layer, or width of a LayerNorm.
     """
     if len(sizes) == 1:
@@ -118,16 +118,16 @@ def module_shapes(
 
 
 def to_hugging_face(name: str) -> Row | None:
-    """Returns the row of one of our names, filled in; None if there is none."""
+    """Returns the filled-in row for one of our names; None if there is none."""
     return _find(name, column=0)
 
 
 def from_hugging_face(name: str, task: str = "task") -> Row | None:
-    """Returns the row of one of their names, filled in; None if there is none.
+    """Returns the filled-in row for a name of Hugging Face's; None if none.
 
     Args:
-      name: theirs.
-      task: name of the task that a fine-tuned head gets here.
+      name: Hugging Face's name.
+      task: task name that a fine-tuned head gets here.
     """
     return _find(name, column=1, task=task)
 

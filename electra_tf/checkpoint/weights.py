@@ -23,7 +23,7 @@ ENCODER = "encoder"
 
 _WORDS = "/embeddings/word_embeddings"
 _DISENTANGLED = "gradient_disentangled"
-# What is shared -> where the generator's tables lie beside its own.
+# `generator_sharing` -> scope of the shared tables, outside the generator's.
 _SHARED = {
     "embeddings": "electra/embeddings",
     "token_embeddings": f"electra{_WORDS}",
@@ -37,20 +37,20 @@ _HEADS = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Weights:
-    """The arrays of a checkpoint, with vocabulary and settings beside it.
+    """The arrays of a checkpoint, with its vocabulary and settings.
 
     Attributes:
       origin: path it was read from, for messages.
-      arrays: the original's name -> array: weights, and where there are any
+      arrays: the original's name -> array: weights and, if there are any,
         Adam's slots `<name>/adam_m`, `<name>/adam_v` and `global_step`.
-      architecture: of the networks they make up.
-      vocabulary: of the word embeddings; None if not known.
+      architecture: architecture of the networks.
+      vocabulary: vocabulary of the word embeddings; None if not known.
       do_lower_case: whether the tokenizer lower-cases; None if not known.
       strip_accents: whether it then removes accents; None if not known.
-      labels: of a fine-tuned head, in the order of its outputs; empty if not
-        known.
-      heads_are_assumed: whether nothing said how many attention heads the
-        encoder has.
+      labels: labels of a fine-tuned head, in the order of its outputs; empty if
+        not known.
+      heads_are_assumed: whether the number of the encoder's attention heads is
+        an assumption.
     """
 
     origin: str
@@ -69,15 +69,15 @@ class Weights:
 
     @property
     def networks(self) -> tuple[str, ...]:
-        """The networks that `select` can take out, of `NETWORKS`."""
+        """The networks of `NETWORKS` that `select` can extract."""
         heads = self.architecture.heads
         if GENERATOR_HEAD not in heads:
-            heads = (*heads, DISCRIMINATOR_HEAD)  # or an encoder alone
+            heads = (*heads, DISCRIMINATOR_HEAD)  # or an encoder without head
         return tuple(name for name in NETWORKS if _HEADS[name] in heads)
 
 
 def check_vocabulary(weights: Weights) -> None:
-    """Checks that each token has a row in the table, which may be padded.
+    """Checks that each token has a row in the table, which may have more.
 
     Raises:
       UserError: if there are more tokens than rows.
@@ -94,10 +94,10 @@ def check_vocabulary(weights: Weights) -> None:
 
 
 def check_finite(weights: Weights) -> None:
-    """Checks that all weights are finite; slots may be left out later.
+    """Checks that all weights are finite, except slots.
 
     Raises:
-      NonFiniteLossError: naming those that are infinite or no number.
+      NonFiniteLossError: naming those that are infinite or NaN.
     """
     bad = [
         name
@@ -113,14 +113,16 @@ def check_finite(weights: Weights) -> None:
 
 
 def select(weights: Weights, network: str) -> Weights:
-    """Extracts one network as one that stands alone, with its slots.
+    """Extracts a single network, with its slots.
+
+    Weights of `EXTRAS` are left out, except `DETECTION_LAYERS`.
 
     Args:
-      weights: of one or two networks.
-      network: of `NETWORKS`, where an encoder with a fine-tuned head or none
-        counts as a discriminator; or `ENCODER`, the discriminator's without
-        a head. A corrector stands alone as a masked language model does, its
-        head with that name. What only an objective has is left out.
+      weights: weights of one or two networks.
+      network: one of `NETWORKS`, where an encoder with a fine-tuned head or
+        without one counts as a discriminator; or `ENCODER`, the encoder of the
+        scope `electra` without a head. A corrector is extracted as a masked
+        language model, with its head renamed to that of the generator.
 
     Returns:
       The network's weights; its encoder has the scope `electra`.
@@ -172,7 +174,7 @@ def select(weights: Weights, network: str) -> Weights:
 def _with_whole_tables(weights: Weights) -> Weights:
     """Adds the generator's tables to the discriminator's differences, if any.
 
-    The sums have the differences' slots: their gradients are the same.
+    The sums get the slots of the differences: their gradients are the same.
     """
     if weights.architecture.generator_sharing != _DISENTANGLED:
         return weights
@@ -192,12 +194,12 @@ def _with_whole_tables(weights: Weights) -> Weights:
 def merge(discriminator: Weights, generator: Weights) -> Weights:
     """Joins a discriminator and a generator, as in pre-training.
 
-    They share their embeddings or the words among them, or all of their
+    They share all their embeddings, their word embeddings, or their whole
     encoders, if these are equal, bit for bit.
 
     Args:
-      discriminator: alone.
-      generator: alone, of the same vocabulary.
+      discriminator: weights of a single discriminator.
+      generator: weights of a single generator with the same vocabulary.
 
     Raises:
       UserError: if the tables differ and cannot be the generator's own, which
@@ -249,12 +251,12 @@ def _are_equal(one: Weights, other: Weights, scope: str) -> bool:
 
 
 def _is_in(name: str, scope: str) -> bool:
-    """Returns whether a name is a scope's, or that of a weight with slots."""
+    """Returns whether a name is in a scope, or is a weight or its slot."""
     return name == scope or name.startswith(f"{scope}/")
 
 
 def with_slots(weights: Weights) -> Weights:
-    """Adds missing state of training: slots of 0, step 0."""
+    """Adds missing training state: slots of 0, step 0."""
     arrays = dict(weights.arrays)
     for name in weights.architecture.shapes():
         for slot in SLOTS:

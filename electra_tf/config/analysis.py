@@ -1,4 +1,4 @@
-"""Which analysis to make, of which model, on which text."""
+"""The configuration of an analysis: its kind, model and text."""
 
 import dataclasses
 
@@ -17,8 +17,8 @@ ANALYSES: dict[str, str] = {
     "representations": _HERE + "representations.comparison:run",
     "rerank": _HERE + "rerank:run",
 }
-"""Name -> its function, as "module:function". It takes an `AnalysisConfig` and
-returns a `Report`."""
+"""Name -> function of the analysis, as "module:function". It takes an
+`AnalysisConfig` and returns a `Report`."""
 
 _READ_BY: dict[str, tuple[str, ...]] = {
     "generator": (
@@ -44,76 +44,78 @@ class AnalysisConfig(Checked):
     """An analysis, its model and its text."""
 
     what: str = one_of(*ANALYSES)
-    """Which analysis."""
+    """Analysis to run."""
 
     model: str = required("be a checkpoint")
-    """Checkpoint of the model: of a run, of the original's, or of Hugging
-    Face's, as convert_checkpoint takes it. Required."""
+    """Checkpoint of the model: of a run, of the original, or a Hugging Face
+    directory, as for convert_checkpoint. Required."""
 
     generator: str = ""
-    """Checkpoint of a network that fills masks. Default: the model's own."""
+    """Checkpoint of a masked language model. Default: the model's own
+    generator."""
 
     twin: str = ""
-    """Of acceptability, prompts and representations: checkpoint of a second
-    model."""
+    """acceptability, prompts, representations: checkpoint of a second model
+    to compare with."""
 
     vocab_file: str = ""
     """Vocabulary. Default: the one beside the checkpoint."""
 
     dev: tuple[str, ...] = ()
-    """Files or directories that thresholds, weights and temperatures are tuned
-    on."""
+    """Files or directories on which thresholds, weights and temperatures are
+    tuned."""
 
     test: tuple[str, ...] = required("name files", ())
-    """Files or directories that the figures are of. Required."""
+    """Files or directories on which the reported figures are computed.
+    Required."""
 
     scores: tuple[str, ...] = ()
     """Scores to compare: electric, two_tower, discriminator, mlm. Default: all
-    that the model can give; mlm takes a pass for each token."""
+    that the model can compute. mlm takes a forward pass for each token."""
 
     max_examples: int = bounded("at least 0", 0)
-    """Examples of each file, chosen by the seed; 0 for all."""
+    """Maximum examples per file, sampled with the seed; 0 for all."""
 
     output_dir: str = ""
-    """Where report.json, report.md and plots go. Default: the table is
+    """Directory for report.json, report.md and plots. Default: the table is
     printed, and nothing is written."""
 
     words: tuple[str, ...] = ()
-    """Of representations: words whose nearest neighbours in the embedding
-    tables are listed; each a single word piece."""
+    """representations: words whose nearest neighbours in the embedding tables
+    are listed; each must be a single word piece."""
 
     templates: str = ""
-    """Of prompts: a file of templates and label words, as
-    configs/prompts/sst2.cfg. Required there."""
+    """prompts: file of templates and label words, as
+    configs/prompts/sst2.cfg. Required for prompts."""
 
     shots: int = bounded("at least 0", 0)
-    """Of prompts: examples of each class, drawn from --dev, that a classifier
-    over the scores of the label words learns from; 0 for none."""
+    """prompts: examples of each class, drawn from --dev, on which a classifier
+    over the scores of the label words is trained; 0 for none."""
 
     all_checkpoints: bool = False
-    """Analyse every kept checkpoint of a run, and draw the main figures over
-    its FLOPs."""
+    """Analyse every kept checkpoint of a run, and plot the main figures against
+    training FLOPs."""
 
     batch_size: int = bounded("at least 1", 32)
-    """Rows at once; no figure depends on it."""
+    """Rows in a batch; no figure depends on it."""
 
     max_seq_length: int = bounded("at least 0", 0)
-    """Tokens of a row. What is longer is scored in windows that overlap
-    (errors, minimal_pairs, rerank, human errors of calibration); its last words
-    are left out (representations), its pair is (acceptability), or it is cut
-    (prompts, pos_bias, replaced tokens of calibration). Default: as many as in
-    training, at most 512 where that is not known."""
+    """Maximum tokens in a row. Longer texts are scored in overlapping windows
+    (errors, minimal_pairs, rerank, human errors of calibration), lose their
+    last words (representations), are left out as a pair (acceptability), or
+    are truncated (prompts, pos_bias, replaced tokens of calibration). Default:
+    that of the training, or at most 512 where it is not known."""
 
     write_calibration: bool = False
-    """Of calibration: keep the fitted temperature beside the model, where score
-    and exports find it: that of human errors if the dev texts have such labels,
-    else that of replaced tokens."""
+    """calibration: store the fitted temperature beside the model, where score
+    and exports find it: the one fitted to human errors if the dev texts are
+    labelled with them, else the one fitted to replaced tokens."""
 
     precision: str = one_of("float32", "bfloat16")
-    """Of the matrix products."""
+    """Precision of the matrix products."""
 
     seed: int = bounded("at least 0", 0)
-    """Of all that is chosen at random."""
+    """Seed of all random choices."""
 
     num_resamples: int = bounded("at least 100", 1000)
     """Bootstrap samples behind each 95 % interval."""

@@ -1,7 +1,7 @@
 """The configuration of custom tasks; needs no TensorFlow.
 
-Such a task is files and the names of their columns. `METRICS` says which
-kinds there are; `_READ_BY` which flag is for which of them.
+Such a task is defined by files and the names of their columns. `METRICS` lists
+the kinds of tasks, `_READ_BY` the kinds that read each flag.
 """
 
 import dataclasses
@@ -24,7 +24,7 @@ METRICS: Mapping[str, tuple[str, ...]] = {
     "tagging": ("f1", "accuracy"),
     "qa": ("f1", "exact_match"),
 }
-"""Kind -> the metrics that may choose among its checkpoints."""
+"""Kind -> the metrics by which checkpoints may be selected."""
 
 REGISTERED = "registered"
 _TEXTS = ("classification", "regression")
@@ -54,46 +54,46 @@ _SPLIT = re.compile(r"(train|dev\w*|test\w*|diagnostic)=(\S+)")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ColumnsConfig(Checked):
-    """A custom task: its kind, and which column holds what.
+    """A custom task: its kind, and the column of each input.
 
-    A column is a name of the first line of a .csv or .tsv file, a field of a
-    .jsonl file (with dots for a field of a field) or a feature of a data set.
+    A column is a name in the first line of a .csv or .tsv file, a field of a
+    .jsonl file (dots for nested fields) or a feature of a data set.
     """
 
     task_kind: str = one_of(REGISTERED, *METRICS)
-    """Kind of a custom task: a label, a value, a tag for every word, or a span
-    of a context; "registered" for the tasks that are known by name."""
+    """Kind of a custom task: predict a label, a value, a tag for every word, or
+    a span of a context; "registered" for built-in tasks, known by name."""
 
     train_file: str = ""
-    """Rows to learn from, .csv, .tsv or .jsonl; of tagging .jsonl, or .txt,
-    .conll or .conllu with a word a line; of qa also .json as of SQuAD, or
-    .jsonl as of MRQA. May be compressed: .gz, .xz, .bz2 or .zst. Default:
+    """Training rows: .csv, .tsv or .jsonl; for tagging .jsonl, or .txt, .conll
+    or .conllu with one word a line; for qa also .json in SQuAD's format or
+    .jsonl in MRQA's. May be compressed: .gz, .xz, .bz2 or .zst. Default:
     <finetuning_data_dir>/<task>/train.*."""
 
     dev_file: str = ""
     """Rows to evaluate on. Default: <finetuning_data_dir>/<task>/dev.*."""
 
     dev_fraction: float = bounded("in [0, 1)", 0.0)
-    """Share of the training rows to hold out as dev rows, where there is no
-    dev file. The text of a row decides, so that it stays where it is when
-    others come, and equal texts are never on both sides."""
+    """Share of the training rows to hold out as dev rows if there is no dev
+    file. The split depends only on a row's text: it does not change when rows
+    are added, and equal texts are always on the same side."""
 
     text_column: str = "text"
-    """Column of the text, or of the first of a pair."""
+    """Column of the text, or of the first text of a pair."""
 
     text_b_column: str = ""
     """Column of the second text of a pair. Default: single texts."""
 
     label_column: str = "label"
-    """Column of the label or the value; test files may be without it."""
+    """Column of the label or the value; test files may lack it."""
 
     words_column: str = ""
-    """Tagging: field with the list of words, or number of the column of words
-    from 1. Default: words; 1, or 2 of .conllu files."""
+    """Tagging: field of the list of words (.jsonl), or number of the column of
+    words, from 1. Default: words; column 1, or 2 in .conllu files."""
 
     tags_column: str = ""
-    """Tagging: field with the list of tags, or number of the column of tags.
-    Default: tags; the last, or 4 of .conllu files."""
+    """Tagging: field of the list of tags (.jsonl), or number of the column of
+    tags, from 1. Default: tags; the last column, or 4 in .conllu files."""
 
     question_column: str = "question"
     """Question answering: column of the question."""
@@ -102,59 +102,61 @@ class ColumnsConfig(Checked):
     """Question answering: column of the text that holds the answer."""
 
     answer_column: str = "answer"
-    """Question answering: column of the answer, or of a list of right ones;
-    the first is learnt. Test files may be without it."""
+    """Question answering: column of the answer, or of a list of correct
+    answers, the first of which is trained on. Test files may lack it."""
 
     answer_start_column: str = "answer_start"
-    """Question answering: column of the character, from 0, at which an answer
-    begins, or of a list of them. Where there is none, an answer is where its
-    text first stands."""
+    """Question answering: column of the offset in characters, from 0, at which
+    an answer begins, or of a list of them. Without it, the first occurrence of
+    the answer's text in the context is used."""
 
     has_unanswerable: bool = False
-    """Question answering: whether rows without an answer are questions that
-    the context does not answer; otherwise they are bad rows."""
+    """Question answering: whether rows without an answer are unanswerable
+    questions; otherwise they are bad rows."""
 
     has_header: bool = True
     """Whether the first line of .csv and .tsv files names the columns;
-    otherwise a column is its number, from 1."""
+    otherwise columns are given by number, from 1."""
 
     delimiter: str = ""
     """Delimiter of columns: one character, or "tab". Default: a comma
     in .csv files, a tab in .tsv files."""
 
     quoting: str = one_of("auto", "true", "false")
-    """Whether fields may stand in double quotes, and then hold delimiters and
-    line breaks; auto: in .csv files."""
+    """Whether fields may be quoted in double quotes, and then contain
+    delimiters and line breaks; auto: only in .csv files."""
 
     labels: tuple[str, ...] = given_once()
-    """The labels of a classification, in order; of tagging the tags, or the
-    kinds of spans. Default: the classes of a data set; else those of the
+    """Labels of a classification, in order; for tagging the tags, or the
+    kinds of spans. Default: the classes of a data set, else those of the
     training rows, sorted."""
 
     value_range: tuple[float, ...] = ()
-    """The least and the greatest value of a regression. Default: those of the
+    """Minimum and maximum value of a regression. Default: those of the
     training rows."""
 
     is_unordered_pair: bool = False
     """Whether both orders of a pair mean the same; see `double_unordered`."""
 
     tag_scheme: str = one_of("auto", "spans", "tags")
-    """Meaning of tags: spans, with B, I, E or S, a dash and a kind, scored by
-    F1; or a tag for each word, scored by accuracy. Auto: spans if all tags
-    are such."""
+    """Meaning of tags: spans (B, I, E or S, a dash and a kind), scored by F1;
+    or one tag per word, scored by accuracy. Auto: spans if all tags have that
+    form."""
 
     main_metric: str = ""
-    """Chooses among checkpoints: accuracy, macro_f1, mcc or, of two labels,
-    f1 of the second; spearman, pearson or r2; of tagging f1 or accuracy; of
-    qa f1 or exact_match. Default: accuracy, spearman; f1 of spans and qa."""
+    """Metric that selects the checkpoint. Classification: accuracy, macro_f1,
+    mcc or, with two labels, f1 of the second; regression: spearman, pearson or
+    r2; tagging: f1 or accuracy; qa: f1 or exact_match. Default: accuracy,
+    spearman; f1 for spans and qa."""
 
     tfds_name: str = ""
-    """Take the rows from a data set that TensorFlow Datasets prepared before:
-    NAME, NAME/CONFIG or one with /VERSION, as glue/cola or imdb_reviews."""
+    """Read the rows from a data set that TensorFlow Datasets has already
+    prepared: NAME, NAME/CONFIG, also with /VERSION, as glue/cola or
+    imdb_reviews."""
 
     tfds_splits: tuple[str, ...] = ()
-    """Splits of the data set: train=train[:90%],dev=train[90%:] for example.
-    Default: train=train,dev=validation,test=test."""
+    """Splits of the data set, as train=train[:90%],dev=train[90%:]. Default:
+    train=train,dev=validation,test=test."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -189,7 +191,7 @@ class ColumnsConfig(Checked):
         self._check_sources()
 
     def _check_use(self) -> None:
-        """Refuses what this kind of task does not read."""
+        """Refuses flags that this kind of task does not read."""
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             kinds = _READ_BY.get(field.name, tuple(METRICS))
@@ -234,7 +236,7 @@ class ColumnsConfig(Checked):
             )
 
     def _check_sources(self) -> None:
-        """Refuses a split that would come from two places."""
+        """Refuses two sources for one split."""
         sources = ("train_file", "dev_file", "tfds_name")
         given = [name for name in sources if getattr(self, name)]
         if self.tfds_name and len(given) > 1:
@@ -262,7 +264,7 @@ class ColumnsConfig(Checked):
         return self.task_kind != REGISTERED
 
     def split_of_data_set(self, split: str) -> str:
-        """Returns the split of the data set that stands for one of ours."""
+        """Returns the data set's name of a split."""
         given = dict(text.split("=", 1) for text in self.tfds_splits)
         default = split.replace("dev", "validation", 1)
         return given.get(split, default)
@@ -270,10 +272,10 @@ class ColumnsConfig(Checked):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FilesConfig:
-    """Files that decide nothing about the training."""
+    """Files that do not affect training."""
 
     test_file: str = ""
-    """Rows to predict, of a custom task; scored where all have labels.
+    """Test rows of a custom task, to predict; scored if all have labels.
     Default: <finetuning_data_dir>/<task>/test.*, with --write_test_outputs."""
 
     tfds_data_dir: str = ""

@@ -24,29 +24,31 @@ class ConvertConfig(Checked):
     network: str = one_of(
         "both", "discriminator", "generator", "corrector", "encoder"
     )
-    """Networks to write: both, one that stands alone, or the main encoder
-    without a head. The corrector of an objective that predicts words becomes a
+    """Networks to write: both, a single one, or the main encoder without a
+    head. The corrector of an objective that predicts words is written as a
     masked language model."""
 
     vocab_file: str = ""
     """Vocabulary of the input. Default: vocab.txt beside it."""
 
     new_vocab_file: str = ""
-    """Vocabulary of the output: words that both have keep their rows."""
+    """Vocabulary of the output; tokens that are in both vocabularies keep their
+    embeddings."""
 
     vocab_size: int | None = bounded("at least 1", None)
-    """Rows of the word embeddings in the output. Default: as many as the
-    new vocabulary has words, or as the input has."""
+    """Rows of the word embeddings in the output. Default: the size of the new
+    vocabulary, or that of the input."""
 
     max_position_embeddings: int | None = bounded("at least 1", None)
-    """Rows of the position embeddings in the output, the longest row it can
-    read; new ones repeat the old. Default: as the input has."""
+    """Position embeddings in the output, the maximum tokens of a row; new ones
+    repeat the old. Default: as in the input."""
 
     reset_step: bool = False
-    """Write step 0, so that a schedule starts anew; slots stay."""
+    """Write step 0, so that the learning rate schedule starts again; Adam's
+    slots are kept."""
 
     slots: bool = True
-    """Write Adam's slots, which training needs to go on."""
+    """Write Adam's slots, which are needed to resume training."""
 
     head: str = one_of(
         "auto",
@@ -54,13 +56,15 @@ class ConvertConfig(Checked):
         "token_classification",
         "question_answering",
     )
-    """Kind of a fine-tuned head, for hf; auto knows the original's tasks."""
+    """Kind of a fine-tuned head, for hf; auto detects the original's tasks."""
 
     num_attention_heads: int | None = bounded("at least 1", None)
-    """Attention heads in each layer of the encoder, where no file says it."""
+    """Attention heads in each layer of the encoder. Needed where no file of the
+    input says it."""
 
     generator_num_attention_heads: int | None = bounded("at least 1", None)
-    """Attention heads in each layer of the generator, likewise."""
+    """Attention heads in each layer of the generator. Needed where no file of
+    the input says it."""
 
     seed: int = 0
-    """Seed of new rows."""
+    """Seed of new embedding rows."""

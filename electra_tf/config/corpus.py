@@ -30,26 +30,24 @@ class CorpusConfig(Checked):
     documentation. Comma-separated; may be repeated."""
 
     text_field: str = "text"
-    """Field of an object of JSON lines (with dots for a field of a field),
-    column of a Parquet file or feature of a tfds example that is its text."""
+    """Field of a JSON lines object (dots for nested fields), column of a
+    Parquet file or feature of a tfds example that holds the text."""
 
     skip_bad_lines: bool = False
-    """Count lines of JSON lines that are no object with a text, and rows of
-    Parquet without one, and leave them out; otherwise the first is an
-    error."""
+    """Skip and count JSON lines that are not an object with a text, and Parquet
+    rows without one; otherwise the first of them is an error."""
 
     tfds_data_dir: str = ""
     """Directory of prepared tfds data sets. Default: $TFDS_DATA_DIR or
     ~/tensorflow_datasets."""
 
     drop_duplicates: bool = False
-    """Leave out documents whose text occurs earlier in the corpus, whatever its
-    white space and, where text is lower-cased, its case. The text is read
-    twice."""
+    """Skip documents whose text occurs earlier in the corpus, ignoring white
+    space and, where text is lower-cased, case. The text is then read twice."""
 
     max_member_bytes: int = bounded("at least 1", 2**26)
-    """Size of a text file in an archive above which it is left out, in
-    bytes."""
+    """Maximum size of a text file in an archive, in bytes; larger ones are
+    skipped."""
 
     tokenizer: str = one_of("wordpiece", "sentencepiece")
     """Tokenizer: BERT's word pieces, or a SentencePiece model, which needs no
@@ -64,12 +62,12 @@ class CorpusConfig(Checked):
     learned, else as many as the file has."""
 
     pad_vocab_to_multiple: int = bounded("at least 1", 1)
-    """Add unused tokens until the vocabulary has a multiple of so many: 8 may
-    be faster on GPUs."""
+    """Add unused tokens until the size of the vocabulary is a multiple of this;
+    8 may be faster on GPUs."""
 
     vocab_sample_bytes: int = bounded("at least 0", 2**27)
-    """Text to learn a vocabulary from, in bytes: documents from all of the
-    corpus; 0 for all of them. It is held in memory."""
+    """Bytes of text from which a vocabulary is learned, sampled from the whole
+    corpus and held in memory; 0 uses the whole corpus."""
 
     sentencepiece_model_type: str = one_of("unigram", "bpe")
     """Type of a SentencePiece model that is learned."""
@@ -78,48 +76,49 @@ class CorpusConfig(Checked):
     """Lower-case the text."""
 
     strip_accents: bool = True
-    """Remove accents; only where text is lower-cased, as in the original."""
+    """Remove accents; only if text is lower-cased, as in the original."""
 
     max_seq_length: int = bounded("at least 5", 128)
-    """Tokens in a row, [CLS] and [SEP] included; in the longest rows where
-    there are phases or buckets."""
+    """Tokens in a row, including [CLS] and [SEP]; with phases or buckets, in
+    the longest rows."""
 
     seq_length_phases: str = ""
     """LENGTH:SHARE or LENGTH:SHARE:BATCH_SIZE of each phase of the training,
-    comma-separated. 128:0.9,512:0.1 takes rows of 128 tokens for 90 % of the
-    updates and of 512 for the rest, as BERT did. One pass over the text makes
-    the records of all lengths: those of `max_seq_length`, the longest, in the
-    directory of the data set, those of 128 beside it in one that ends in _128.
-    Default: one phase."""
+    comma-separated. 128:0.9,512:0.1 trains on rows of 128 tokens for 90 % of
+    the updates and on rows of 512 for the rest, as BERT did. One pass over the
+    text makes the records of all lengths: those of the longest,
+    `max_seq_length`, in the directory of the data set, those of 128 beside it
+    in a directory that ends in _128. Default: one phase."""
 
     length_buckets: tuple[int, ...] = ()
-    """Rising lengths, comma-separated, as in 32,64,128: a training record is
-    padded to the shortest of them and `max_seq_length` that holds it, and a
-    batch has records of one length. For documents shorter than rows. Default:
-    all are padded to `max_seq_length`."""
+    """Ascending lengths, comma-separated, as in 32,64,128. Each training record
+    is padded to the shortest bucket that fits it, or else to `max_seq_length`,
+    and all records of a batch have the same length. Useful for documents that
+    are shorter than rows. Default: all records are padded to
+    `max_seq_length`."""
 
     blanks_separate_docs: bool = True
     """A blank line ends a document."""
 
     packing: str = one_of("carry", "original", "packed")
-    """Packing of documents into rows. carry: text that a row does not hold
-    starts the next row, and room that a document leaves is padding. original:
-    such text is dropped, as by the original. packed: such text starts the next
-    row, and documents share rows, without reading each other."""
+    """Packing of documents into rows. carry: text that does not fit a row
+    starts the next row, and the rest of a document's last row is padding.
+    original: such text is dropped, as in the original. packed: such text starts
+    the next row, and documents share rows without attending to each other."""
 
     split_sentences: bool = False
-    """Take each sentence for a line, so that the second segment of a row
-    begins with a sentence: for text of one paragraph a line. Rules find where
-    sentences end, see data/sentence_splitter.py."""
+    """Treat each sentence as a line, so that the second segment of a row begins
+    with a sentence. For text with one paragraph a line. Sentence ends are found
+    by rules, see data/sentence_splitter.py."""
 
     held_out_fraction: float = bounded("in [0, 1)", 0.01)
-    """Share of the documents kept for evaluation."""
+    """Share of the documents held out for evaluation."""
 
     num_shards: int = bounded("at least 0", 0)
-    """Files of training records; 0: as many as suit the size of the corpus."""
+    """Number of files of training records; 0 chooses by corpus size."""
 
     data_seed: int = bounded("at least 0", 0)
-    """Seed of packing, split and shards."""
+    """Seed of packing, of the held-out split and of sharding."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -154,12 +153,12 @@ class CorpusConfig(Checked):
 
     @property
     def phases(self) -> tuple[phases_lib.Share, ...]:
-        """The phases of the training; none for one of `max_seq_length`."""
+        """The phases of the training; empty for a single phase."""
         return phases_lib.parse(self.seq_length_phases)
 
     @property
     def data_sets(self) -> tuple["CorpusConfig", ...]:
-        """The configuration of each data set, of one length, shortest first."""
+        """The configuration of the data set of each length, shortest first."""
         lengths = {phase.max_seq_length for phase in self.phases}
         return tuple(
             dataclasses.replace(
@@ -173,7 +172,7 @@ class CorpusConfig(Checked):
 
     @property
     def row_lengths(self) -> tuple[int, ...]:
-        """The lengths of training records in one data set, rising."""
+        """The lengths of training records in one data set, ascending."""
         buckets = self._buckets_below(self.max_seq_length)
         return (*buckets, self.max_seq_length)
 
@@ -182,7 +181,7 @@ class CorpusConfig(Checked):
 
         Args:
           data_set: one of them.
-          directory: of the data set with the longest rows.
+          directory: directory of the data set with the longest rows.
         """
         length = data_set.max_seq_length
         if length == self.max_seq_length:
@@ -199,11 +198,11 @@ class CorpusConfig(Checked):
 
     @property
     def target_vocab_size(self) -> int:
-        """Tokens of a vocabulary to be learned: by default BERT's number."""
+        """Size of a vocabulary that is learned; by default BERT's."""
         return self.vocab_size or BERT_VOCAB_SIZE
 
     @property
     def default_vocab_name(self) -> str:
-        """The name of the vocabulary's file in a data directory."""
+        """The default name of the vocabulary file in a data directory."""
         is_model = self.tokenizer == "sentencepiece"
         return "spm.model" if is_model else "vocab.txt"

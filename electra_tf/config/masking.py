@@ -11,39 +11,40 @@ Numbers = TypeVar("Numbers")  # a float or a tensor
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MaskingConfig(Checked):
-    """Choice of the masked tokens, and what is shown in their place."""
+    """Selection of the masked tokens, and their replacement in the input."""
 
     mask_prob: float = bounded("in (0, 1)", 0.15)
-    """Share of the tokens of a row that are chosen."""
+    """Share of a row's tokens that are selected for prediction."""
 
     mask_prob_end: float | None = bounded("in (0, 1)", None)
     """Share at the end of the training, to which `mask_prob` changes linearly;
-    the share of evaluation. Default: `mask_prob` throughout."""
+    also used in evaluation. Default: `mask_prob` throughout."""
 
     masking_strategy: str = one_of(
         "uniform", "whole_word", "ngram", "span", "unigram"
     )
-    """What is chosen together: single word pieces, all pieces of a word, up to
-    `max_ngram` words in a row, or a span of words (3.8 pieces on average); or
-    single word pieces, the rare ones more often (`unigram_alpha`)."""
+    """Units of selection. uniform: single word pieces; whole_word: all pieces
+    of a word; ngram: up to `max_ngram` consecutive words; span: a span of words
+    (3.8 pieces on average); unigram: single word pieces, rare ones more often
+    (`unigram_alpha`)."""
 
     max_ngram: int = bounded("at least 1", 3)
-    """Words in the longest n-gram; n-grams are drawn with shares 1 / n."""
+    """Words in the longest n-gram; n-grams are drawn with weights 1 / n."""
 
     unigram_alpha: float = bounded("at least 0", 0.5)
-    """With the strategy unigram, a word piece that is n times as frequent as
-    another is chosen with 1 / n ** unigram_alpha of its weight."""
+    """Exponent of the strategy unigram: a word piece that is n times as
+    frequent as another has 1 / n ** unigram_alpha of its selection weight."""
 
     mask_token_prob: float = bounded("in [0, 1]", 0.85)
-    """Share of the chosen tokens shown as [MASK]; the others are shown as they
-    are, but for `random_token_prob`."""
+    """Share of the selected tokens that are replaced by [MASK]; the others stay
+    unchanged, except for `random_token_prob`."""
 
     random_token_prob: float = bounded("in [0, 1]", 0.0)
-    """Share of the chosen tokens shown as a random word piece."""
+    """Share of the selected tokens that are replaced by a random word piece."""
 
     original_masking: bool = False
-    """Choose with replacement, as the original does: 13.8 % instead of 15 %
-    of the tokens are then chosen. With the strategy uniform only."""
+    """Select with replacement, as the original does: 13.8 % instead of 15 % of
+    the tokens are then selected. Only with the strategy uniform."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -62,16 +63,16 @@ class MaskingConfig(Checked):
             )
 
     def mask_prob_at(self, progress: Numbers) -> Numbers | float:
-        """Returns the share of the tokens that are chosen.
+        """Returns the share of the tokens that are selected.
 
         Args:
-          progress: how much of the training is done, from 0 to 1.
+          progress: share of the training that is done, from 0 to 1.
         """
         if self.mask_prob_end is None:
             return self.mask_prob
         return (1 - progress) * self.mask_prob + progress * self.mask_prob_end
 
     def max_predictions_per_seq(self, max_seq_length: int) -> int:
-        """Returns the number of slots for chosen tokens in a row, N."""
+        """Returns N, the number of slots for selected tokens in a row."""
         largest = max(self.mask_prob, self.mask_prob_end or 0.0)
         return min(max_seq_length, int((largest + 0.005) * max_seq_length))

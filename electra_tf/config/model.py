@@ -11,13 +11,13 @@ TABLES = ("word_embeddings", "token_type_embeddings", "position_embeddings")
 """The embedding tables of an encoder: their variables' names."""
 
 DIFFERENCE = "_difference"
-"""Ends the name of a table that is added to the generator's."""
+"""Suffix of the name of a table that is added to the generator's table."""
 
 _MAX_HEADS_TRIED = 4096  # for an error, whatever the width
 
 
 class Size(NamedTuple):
-    """Sizes that a name stands for.
+    """The sizes of a named model size.
 
     Attributes:
       hidden_size: width of the hidden vectors, H.
@@ -43,30 +43,30 @@ class CommonConfig(Checked):
     """Fields that discriminator and generator have in common."""
 
     hidden_dropout_prob: float = bounded("in [0, 1)", 0.1)
-    """Share of hidden values dropped in training."""
+    """Dropout rate of hidden states in training."""
 
     attention_probs_dropout_prob: float = bounded("in [0, 1)", 0.1)
-    """Share of attention weights dropped in training."""
+    """Dropout rate of attention weights in training."""
 
     max_position_embeddings: int = bounded("at least 1", 512)
-    """Tokens in the longest row that can be read."""
+    """Number of position embeddings: the maximum tokens of a row."""
 
     type_vocab_size: int = bounded("at least 1", 2)
-    """Kinds of segments."""
+    """Number of segment types."""
 
     initializer_range: float = bounded("in (0, 1)", 0.02)
-    """Standard deviation of the truncated normal that weights start from."""
+    """Standard deviation of the truncated normal initializer of weights."""
 
     attention_initializer: str = one_of("truncated_normal", "neighbours")
-    """Initial attention: uniform, as the original's, or leaning towards one
-    of the nearest tokens in each head, from which small budgets learn far
-    sooner. How far it leans depends on width, length and `initializer_range`;
-    in the demo a third of the first layer's attention, a twentieth of the
+    """Initial attention: uniform, as in the original, or biased in each head
+    towards one of the nearest tokens, with which small budgets learn far
+    sooner. The strength depends on width, length and `initializer_range`: in
+    the demo a third of the first layer's attention, a twentieth of the
     second's."""
 
     @property
     def has_dropout(self) -> bool:
-        """Whether training drops anything."""
+        """Whether any dropout rate is positive."""
         rates = (self.hidden_dropout_prob, self.attention_probs_dropout_prob)
         return any(rate > 0 for rate in rates)
 
@@ -139,15 +139,16 @@ class ModelConfig(CommonConfig):
 
     Differs: the original ignores the sizes of a generator that shares all
     weights; here setting one is an error. The original's overrides of heads
-    and feed-forward width do not reach the generator; here it has fields of
-    its own for them.
+    and feed-forward width do not apply to the generator; here it has its own
+    fields for them.
 
     Raises:
       UserError: if a value is out of range, or two do not fit.
     """
 
     model_size: str = one_of(*SIZES)
-    """Hidden size and layers: 256 x 12, 768 x 12, 1024 x 24."""
+    """Hidden size x layers: 256 x 12 (small), 768 x 12 (base), 1024 x 24
+    (large)."""
 
     hidden_size: int | None = bounded("at least 1", None)
     """Width of the hidden vectors, H. Default: by `model_size`."""
@@ -188,11 +189,12 @@ class ModelConfig(CommonConfig):
     generator_sharing: str = one_of(
         "embeddings", "token_embeddings", "gradient_disentangled", "none", "all"
     )
-    """What generator and discriminator share: the embeddings; of them the
-    table of tokens alone; the generator's tables, to which the discriminator
-    adds differences of its own and which it does not train (DeBERTaV3);
-    nothing, and the generator's tables have its own width; or all weights, and
-    the generator has the discriminator's shape."""
+    """Weights that generator and discriminator share. embeddings: all embedding
+    tables; token_embeddings: only the table of tokens; gradient_disentangled:
+    the generator's tables, to which the discriminator adds its own differences
+    without training them (DeBERTaV3); none: the generator has its own tables,
+    of its own width; all: all weights, so that the generator has the
+    discriminator's shape."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -203,7 +205,7 @@ class ModelConfig(CommonConfig):
         if self.generator_sharing == "all":
             expected = "left out with generator_sharing=all"
             require(self, sizes, expected, lambda _: False)
-        # Sizes fit, or do not fit, whatever the vocabulary.
+        # Checks the sizes, which do not depend on the vocabulary.
         self.discriminator(vocab_size=1)
         try:
             self.generator(vocab_size=1)

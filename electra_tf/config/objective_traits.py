@@ -1,9 +1,9 @@
 """Traits of each objective; needs no TensorFlow.
 
 An objective is one file in `pretrain/objectives`, with its networks and losses,
-and one entry of `TRAITS`. The entry stands here, and not in that file, because
-the flags, their checks, `--help` and the count of FLOPs read it before
-TensorFlow is imported. Nothing else in the package names an objective.
+and one entry of `TRAITS`. The entry is here and not in that file because the
+flags, their checks, `--help` and the count of FLOPs read it before TensorFlow
+is imported. Nothing else in the package names an objective.
 """
 
 import dataclasses
@@ -12,20 +12,21 @@ from typing import NamedTuple
 
 
 class Reading(NamedTuple):
-    """One network reads each row of an update once: what stands on it.
+    """One pass of a network over each row of an update, and its outputs.
 
     Positions are "masked" for the masked slots, "all" for all tokens, or "".
 
     Attributes:
       predictions: positions whose word is predicted by a softmax over the
         vocabulary.
-      decisions: positions that are classified, replaced or not.
+      decisions: positions that are classified as replaced or not.
       choices: positions whose word is chosen among `num_candidates`.
-      scored: positions whose word is scored by that softmax but not learned.
-      of_generator: the generator reads, forward only; else the main encoder.
-      more_candidates: words to choose from beyond `num_candidates`.
-      has_more_layers: `num_detection_layers` of its layers are there twice.
-      needs_dropout: it reads only if the networks have dropout.
+      scored: positions where that softmax is computed without a loss.
+      of_generator: the generator makes the pass, forward only; else the main
+        encoder does.
+      more_candidates: candidates in addition to `num_candidates`.
+      has_more_layers: `num_detection_layers` of the layers exist twice.
+      needs_dropout: the pass is made only if the networks have dropout.
     """
 
     predictions: str = ""
@@ -43,28 +44,28 @@ class Traits:
     """Traits of an objective."""
 
     model: str
-    """Its class, as "module:Class"."""
+    """Class of the objective, as "module:Class"."""
 
     reads: Mapping[str, Reading]
-    """Forward passes of an update after the generator's own, by the name of
-    the network: what an update costs."""
+    """Passes of an update after the generator's own, by name of the network;
+    they determine the cost of an update."""
 
     answers: str = "verdicts"
-    """What the main network says of each token of a text, which is what is
-    exported and scored: "verdicts" (replaced or not), "energies", "words"
-    (which stood there); "" if it fills masks and nothing else."""
+    """Output of the main network for each token, which is exported and scored:
+    "verdicts" (replaced or not), "energies", or "words" (the original token);
+    "" if it is only a masked language model."""
 
     has_disc_loss: bool = True
     """Whether the verdicts have a loss of their own, `disc_loss`."""
 
     has_own_generator: bool = True
-    """Whether the network that fills masks is beside the main encoder."""
+    """Whether the generator is a separate network, not the main encoder."""
 
     trains_generator_first: bool = False
-    """Whether the generator is trained alone, and then no longer."""
+    """Whether the generator is trained alone first, and then frozen."""
 
     frozen_generator: str = "never"
-    """Whether the generator may be one that is trained already: "never",
+    """Whether the generator may be already trained and frozen: "never",
     "allowed" (with `freeze_generator`) or "always"."""
 
     two_towers: str = "never"
@@ -72,18 +73,18 @@ class Traits:
     "always"."""
 
     needs_transformer: str = ""
-    """Why the generator must be a network that fills masks; "" if it need
-    not."""
+    """Why the generator must be a masked language model; "" if it need not."""
 
     needs_noise_probabilities: bool = False
-    """Whether the loss needs the generator's own probability of each sample, so
-    that samples must be unchanged and as likely at any token."""
+    """Whether the loss needs the generator's probability of each sample, so
+    that sampling must not be modified and any token must be equally likely to
+    be selected."""
 
     has_own_temperature: bool = False
-    """Whether the temperature of sampling follows a schedule of its own."""
+    """Whether the sampling temperature follows the objective's own schedule."""
 
     judges_rows: bool = False
-    """Whether something is learned of each row, which then must be one text."""
+    """Whether there is a loss on whole rows, so that a row must be one text."""
 
 
 _HERE = "electra_tf.pretrain.objectives."
@@ -148,7 +149,7 @@ TRAITS: dict[str, Traits] = {
         model=_HERE + "mc_bert:McBert",
         reads={
             "offers": Reading(scored="all", of_generator=True),
-            # <neither>, the words that are offered, and the truth.
+            # <neither>, the sampled words, and the original word.
             "encoder": Reading(choices="all", more_candidates=1),
         },
         has_disc_loss=False,
@@ -179,14 +180,14 @@ TRAITS: dict[str, Traits] = {
     ),
     "script": Traits(
         model=_HERE + "script:Script",
-        # One network reads twice; each score of a word is part of a verdict.
+        # One network makes both passes; word scores are parts of verdicts.
         reads={**_FILLED, "critic": Reading(predictions="all")},
         has_own_generator=False,
         needs_transformer="its one network fills the masks",
     ),
     "teams": Traits(
         model=_HERE + "teams:Teams",
-        # What the discriminator has of its own counts as further layers.
+        # The discriminator's own top layers count as further layers.
         reads={
             "discriminator": Reading(
                 decisions="all", choices="masked", has_more_layers=True
@@ -202,4 +203,4 @@ TRAITS: dict[str, Traits] = {
         needs_transformer="it is trained alone first",
     ),
 }
-"""The objectives, by name; docs/objectives.md says what each is."""
+"""The objectives, by name; docs/objectives.md describes each."""

@@ -12,11 +12,11 @@ from electra_tf.util.errors import UserError
 class ObjectiveConfig(Checked):
     """The pre-training objective."""
 
-    objective: str = dataclasses.field(  # one that is registered later, too
+    objective: str = dataclasses.field(  # includes ones registered later
         default="electra", metadata={"choices": TRAITS.keys()}
     )
-    """The pre-training objective, each in a file of `pretrain/objectives`; see
-    docs/objectives.md."""
+    """Pre-training objective; see docs/objectives.md and the file of each in
+    `pretrain/objectives`."""
 
     gen_weight: float = bounded("at least 0", 1.0)
     """Weight of the generator's loss."""
@@ -25,51 +25,51 @@ class ObjectiveConfig(Checked):
     """Weight of the discriminator's loss."""
 
     disc_weight_start_step: int = bounded("at least 0", 0)
-    """Updates after which the weight of the discriminator's loss begins to
-    rise from 0; before them what it alone trains stays as it is."""
+    """Update after which the weight of the discriminator's loss begins to rise
+    from 0. Until then, weights that this loss alone trains do not change."""
 
     disc_weight_end_step: int = bounded("at least 0", 0)
-    """Updates after which it has risen to `disc_weight`; it does so linearly,
-    and with it the steps of what that loss alone trains. The loss that is
-    reported has `disc_weight` throughout."""
+    """Update after which that weight has risen, linearly, to `disc_weight`. The
+    steps of weights that this loss alone trains rise with it. The reported loss
+    has `disc_weight` throughout."""
 
     corrector_weight: float = bounded("at least 0", 1.0)
-    """Weight of the loss of an encoder that predicts which tokens stood where
-    the generator replaced some."""
+    """Weight of the loss of an encoder that predicts the original tokens of the
+    text that the generator corrupted."""
 
     temperature: float = bounded("positive", 1.0)
     """Temperature at which the generator is sampled."""
 
     temperature_end: float | None = bounded("positive", None)
     """Temperature at the end of the training, to which `temperature` changes
-    linearly; that of evaluation. Default: `temperature` throughout."""
+    linearly; also used in evaluation. Default: `temperature` throughout."""
 
     top_k: int = bounded("at least 0", 0)
-    """Sample from so many of the likeliest tokens alone; 0: from all."""
+    """Sample only from the k most likely tokens; 0 for all tokens."""
 
     disallow_correct: bool = False
-    """Never sample the token that was there."""
+    """Never sample the original token."""
 
     generator_type: str = one_of(
         "transformer", "two_tower", "uniform", "unigram"
     )
-    """Source of the replacements: a network that is trained along to fill
-    masks, two that predict each token of the clean text from its left and its
-    right, any word piece with equal probability, or each as often as it
-    occurs in the training records. The objective electric always has two
-    towers."""
+    """Source of the replaced tokens. transformer: a masked language model,
+    trained jointly; two_tower: two networks that predict each token of the
+    clean text from its left and its right context; uniform: all word pieces
+    with equal probability; unigram: word pieces by their frequency in the
+    training records. The objective electric always has two towers."""
 
     freeze_generator: bool = False
     """Take the generator from `generator_checkpoint` or `init_checkpoint` and
     do not train it. The objective fast_electra always does."""
 
     original_sampling: bool = False
-    """Sample by the original's Gumbel noise: the same distribution but for
-    the constants in its logarithms, from one number for each word piece."""
+    """Sample with the original's Gumbel noise, one random number for each word
+    piece; the same distribution up to the constants in its logarithms."""
 
     original_noise_odds: bool = False
-    """For electric, take the odds of noise from `mask_prob`, as the original
-    does, and not from what is chosen of each row."""
+    """Objective electric: compute the odds of noise from `mask_prob`, as the
+    original does, and not from the tokens selected in each row."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -90,41 +90,41 @@ class ObjectiveConfig(Checked):
 
     @property
     def traits(self) -> Traits:
-        """Traits of the objective, the same in all trainings."""
+        """Traits of the objective, which no setting changes."""
         return TRAITS[self.objective]
 
     @property
     def has_two_towers(self) -> bool:
-        """Whether two towers predict the tokens of the clean text."""
+        """Whether the generator is two towers."""
         is_always = self.traits.two_towers == "always"
         return is_always or self.generator_type == "two_tower"
 
     @property
     def has_generator(self) -> bool:
-        """Whether a network says what replaces tokens."""
+        """Whether replacements are sampled from a network."""
         return self.generator_type not in ("uniform", "unigram")
 
     @property
     def has_frozen_generator(self) -> bool:
-        """Whether the generator is trained already."""
+        """Whether the generator is already trained and stays frozen."""
         is_always = self.traits.frozen_generator == "always"
         return is_always or self.freeze_generator
 
     @property
     def trains_generator(self) -> bool:
-        """Whether a generator of its own is trained along."""
+        """Whether a separate generator is trained."""
         return self.has_own_generator and not self.has_frozen_generator
 
     @property
     def has_own_generator(self) -> bool:
-        """Whether a network beside the main encoder says what replaces."""
+        """Whether the generator is a network beside the main encoder."""
         return self.has_generator and self.traits.has_own_generator
 
     def temperature_at(self, progress: Numbers) -> Numbers | float:
-        """Returns the temperature of sampling.
+        """Returns the sampling temperature.
 
         Args:
-          progress: how much of the training is done, from 0 to 1.
+          progress: share of the training that is done, from 0 to 1.
         """
         if self.temperature_end is None:
             return self.temperature
@@ -132,7 +132,7 @@ class ObjectiveConfig(Checked):
         return self.temperature + progress * change
 
     def _check_schedule(self) -> None:
-        """A loss that is not there, or comes later anyway, cannot rise."""
+        """Refuses a schedule for a loss that is missing or starts later."""
         _check_rise(self, "disc_weight")
         traits, is_late = self.traits, self.disc_weight_end_step > 0
         if is_late and (
@@ -145,7 +145,7 @@ class ObjectiveConfig(Checked):
             require(self, "objective", expected, lambda _: False)
 
     def _check_generator(self) -> None:
-        """Refuses a generator that the objective cannot have."""
+        """Refuses a generator that the objective does not support."""
         kind, traits = self.generator_type, self.traits
         if traits.needs_transformer and kind != "transformer":
             raise UserError(
@@ -166,7 +166,7 @@ class ObjectiveConfig(Checked):
             require(self, "objective", expected, names.__contains__)
 
     def _check_frozen(self) -> None:
-        """A frozen generator is one network beside another, for ever."""
+        """Checks that a frozen generator is a single, separate network."""
         names = [n for n, t in TRAITS.items() if t.frozen_generator != "never"]
         expected = f"one of {', '.join(names)} with freeze_generator"
         require(self, "objective", expected, names.__contains__)
@@ -174,7 +174,7 @@ class ObjectiveConfig(Checked):
         require(self, "generator_type", expected, "transformer".__eq__)
 
     def _check_noise(self) -> None:
-        """Noise-contrastive estimation needs the probability of its noise."""
+        """Refuses modified sampling, whose noise probabilities are unknown."""
         noise = (
             f"with objective={self.objective}, which samples what the towers "
             "predict"
@@ -190,25 +190,27 @@ class AdversarialConfig(Checked):
     """Adversarial training of the generator (adversarial)."""
 
     adversarial_method: str = one_of("reinforce", "gumbel")
-    """Gradient of the generator from the discriminator: from rewards
-    (REINFORCE, the paper's), or by a gradient through relaxed samples
-    (straight-through Gumbel-Softmax)."""
+    """How the generator gets its gradient from the discriminator: from rewards
+    (REINFORCE, as in the paper), or through relaxed samples (straight-through
+    Gumbel-Softmax)."""
 
     adversarial_weight: float = bounded("in [0, 1]", 1.0)
-    """Share of the adversarial loss in the generator's, once it has risen; the
-    rest is that of maximum likelihood."""
+    """Share of the adversarial loss in the generator's loss, once it has risen;
+    the rest is the maximum likelihood loss."""
 
     adversarial_start_step: int = bounded("at least 0", 0)
-    """Updates after which that share begins to rise from 0."""
+    """Update after which that share begins to rise from 0."""
 
     adversarial_end_step: int = bounded("at least 0", 0)
-    """Updates after which that share has risen, linearly."""
+    """Update after which that share has risen, linearly, to
+    `adversarial_weight`."""
 
     baseline_weight: float = bounded("positive", 1.0)
-    """Weight of the loss of the baseline that REINFORCE learns."""
+    """Weight of the loss of REINFORCE's learned baseline."""
 
     gumbel_temperature: float = bounded("positive", 1.0)
-    """Temperature of the relaxed samples; lower is closer to real ones."""
+    """Temperature of the relaxed samples; a lower one is closer to discrete
+    samples."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -220,10 +222,12 @@ class FastElectraConfig(Checked):
     """Temperature schedule of a frozen generator (fast_electra)."""
 
     initial_temperature: float = bounded("positive", 2.0)
-    """Temperature of sampling at the start; it falls towards `temperature`."""
+    """Sampling temperature at the start; it decays exponentially towards
+    `temperature`."""
 
     temperature_time: float = bounded("positive", 0.1)
-    """Share of the training in which what is left to fall shrinks to 1 / e."""
+    """Time constant of that decay, as a share of the training: the remaining
+    difference shrinks to 1 / e in it."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -232,37 +236,37 @@ class TwoStageConfig(Checked):
 
     generator_steps: int = bounded("at least 0", 0)
     """Updates of the generator alone, before those of the discriminator; 0 for
-    half of all."""
+    half of all updates."""
 
     init_discriminator_from_generator: bool = True
-    """Start the discriminator's encoder from the generator's, which must have
-    the same shape. Without it the discriminator may learn nothing beyond the
-    share of replaced tokens."""
+    """Initialize the discriminator's encoder from the generator's, which must
+    have the same shape. Without it the discriminator may learn nothing beyond
+    the share of replaced tokens."""
 
     def first_steps(self, num_train_steps: int) -> int:
-        """Returns the updates of the generator alone.
+        """Returns the number of updates of the generator alone.
 
         Args:
-          num_train_steps: all updates.
+          num_train_steps: total number of updates.
         """
         return self.generator_steps or num_train_steps // 2
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SelectionConfig(Checked):
-    """Selection of the right word among candidates (mc_bert, teams)."""
+    """Selection of the correct word among candidates (mc_bert, teams)."""
 
     num_candidates: int = bounded("at least 2", 5)
-    """Candidates at each position: the right word and others drawn
-    from the generator (teams); or <neither>, the right word if the token was
+    """Candidates at each position: the original word and others sampled from
+    the generator (teams); or <neither>, the original word if the token was
     replaced, and others (mc_bert)."""
 
     selection_weight: float = bounded("at least 0", 2.0)
-    """Weight of the loss of the choice."""
+    """Weight of the selection loss."""
 
     num_detection_layers: int = bounded("at least 1", 1)
-    """Layers that teams has twice, the topmost: once for the choice and once
-    for the discriminator."""
+    """teams: number of top layers that exist twice, once for the selection and
+    once for the discriminator."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -273,8 +277,9 @@ class ContrastConfig(Checked):
     """Weight of the contrastive loss."""
 
     contrast_group: int = bounded("at least 2", 8)
-    """Neighbouring rows of a batch that are told from each other. They stay in
-    one micro-batch of one replica, which hold a multiple of them."""
+    """Consecutive rows of a batch that are contrasted with each other. They
+    stay in one micro-batch of one replica, whose rows must be a multiple of
+    this."""
 
     contrast_temperature: float = bounded("positive", 1.0)
     """Temperature of the softmax over cosines."""
@@ -285,24 +290,24 @@ class ContrastConfig(Checked):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SentenceConfig(Checked):
-    """Losses of a whole row (electra_sentence, mlm_sentence)."""
+    """Losses on whole rows (electra_sentence, mlm_sentence)."""
 
     sentence_loss: str = one_of(
         "sentence_order", "next_sentence", "any_replaced"
     )
-    """Whether the two segments of the row were swapped; whether its second is
-    that of the neighbouring row; or whether the generator replaced any token
-    of it (electra_sentence)."""
+    """What is predicted of a row: whether its two segments were swapped;
+    whether its second segment is that of a neighbouring row; or whether the
+    generator replaced any of its tokens (only electra_sentence)."""
 
     sentence_weight: float = bounded("at least 0", 1.0)
     """Weight of the loss named by `sentence_loss`."""
 
     uncorrupted_share: float = bounded("in (0, 1)", 0.2)
-    """Share of the rows that are not corrupted, with any_replaced."""
+    """any_replaced: share of the rows that are not corrupted."""
 
 
 def _check_rise(config: ObjectiveConfig | AdversarialConfig, name: str) -> None:
-    """Refuses what has risen before it begins to."""
+    """Refuses a rise that ends before it starts."""
     first, last = f"{name}_start_step", f"{name}_end_step"
     start, end = getattr(config, first), getattr(config, last)
     if end < start:

@@ -1,7 +1,7 @@
 """The configuration of optimizers; needs no TensorFlow.
 
-Names are the original's wherever it has them. Defaults of fine-tuning are the
-paper's, Table 7, which differ from the original's where said.
+Names are the original's wherever it has them. Defaults of fine-tuning are those
+of the paper's Table 7; where the original's differ, the field says so.
 """
 
 import dataclasses
@@ -12,10 +12,11 @@ from electra_tf.util.config_fields import Checked, bounded, one_of
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AdamConfig(Checked):
-    """Adam, its clip and the decay of its learning rate."""
+    """Adam, gradient clipping and the decay of the learning rate."""
 
     lr_decay_power: float = bounded("at least 0", 1.0)
-    """Power of the polynomial decay to 0; 1 is linear."""
+    """Power of the polynomial decay of the learning rate to 0; 1 is linear, 0
+    is no decay."""
 
     adam_beta1: float = bounded("in [0, 1)", 0.9)
     """Decay rate of Adam's first moment, per update."""
@@ -24,15 +25,16 @@ class AdamConfig(Checked):
     """Decay rate of Adam's second moment, per update."""
 
     adam_epsilon: float = bounded("positive", 1e-6)
-    """Added to the root of the second moment."""
+    """Added to the square root of the second moment."""
 
     clip_norm: float = bounded("positive", 1.0)
-    """Global norm to which a longer gradient is clipped."""
+    """Maximum global norm of the gradient; longer gradients are scaled to
+    it."""
 
     original_clip_norm: bool = False
-    """Compute the norm of the gradient of a word table that is only looked up,
-    not tied to an output, over the rows of the batch before they are summed,
-    as the original does."""
+    """For word embeddings that are not tied to an output layer, compute the
+    gradient's norm over the looked-up rows, before rows of the same word are
+    summed, as the original does."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -40,29 +42,30 @@ class OptimizerConfig(AdamConfig):
     """Pre-training: decoupled weight decay, and a learning rate."""
 
     learning_rate: float = bounded("positive", 5e-4)
-    """Peak of the learning rate."""
+    """Peak learning rate."""
 
     generator_learning_rate: float | None = bounded("positive", None)
-    """Peak learning rate of the generator; same schedule. Weights that it
-    shares learn at the discriminator's. Default: `learning_rate`."""
+    """Peak learning rate of the generator; same schedule. Shared weights use
+    the discriminator's rate. Default: `learning_rate`."""
 
     weight_decay_rate: float = bounded("at least 0", 0.01)
-    """Decoupled weight decay, as a factor of the learning rate; biases and
-    layer normalization do not decay."""
+    """Decoupled weight decay, multiplied by the learning rate; biases and layer
+    normalization are not decayed."""
 
     num_warmup_steps: int = bounded("at least 0", 10_000)
-    """Updates of linear warm-up of the learning rate from 0; 0 for none."""
+    """Updates in which the learning rate rises linearly from 0; 0 for no
+    warm-up."""
 
     original_lr_step: bool = False
-    """Take the learning rate of the next update: the original reads its step
-    while it counts it, and mostly gets the new one."""
+    """Use the learning rate of the next update, as the original mostly does: it
+    reads the step while another operation increments it."""
 
 
 class Rates(NamedTuple):
-    """Rates for a size of the encoder.
+    """Fine-tuning learning rates for a size of the encoder.
 
     Attributes:
-      learning_rate: peak, of the head.
+      learning_rate: peak learning rate of the head.
       layerwise_lr_decay: see `FinetuningOptimizerConfig`.
     """
 
@@ -76,42 +79,43 @@ RATES = {
     "base": Rates(1e-4, 0.8),
     "large": Rates(5e-5, 0.9),
 }
-"""The paper's Table 7, and "tiny": what encoders that are narrower than its
-Small, 256, learnt SST-2 and chunking with (docs/finetuning.md)."""
+"""The paper's Table 7; "tiny", for encoders narrower than its Small (256), was
+tuned on SST-2 and chunking (docs/finetuning.md)."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FinetuningOptimizerConfig(AdamConfig):
-    """Fine-tuning: a learning rate for each depth."""
+    """Fine-tuning: a learning rate for each layer."""
 
     model_size: str = one_of("auto", *RATES)
-    """Whose rates to take; auto by the width of the encoder: tiny below 256,
-    small below 768, base below 1024, else large."""
+    """Model size whose default rates are used; auto chooses by the width of the
+    encoder: tiny below 256, small below 768, base below 1024, else large."""
 
     learning_rate: float | None = bounded("positive", None)
-    """Peak of the learning rate, of the head. Default: 1e-3, 3e-4, 1e-4 or
-    5e-5, by `model_size`; the original has 1e-4 for small."""
+    """Peak learning rate of the head. Default: 1e-3 (tiny), 3e-4 (small), 1e-4
+    (base) or 5e-5 (large); the original has 1e-4 for small."""
 
     layerwise_lr_decay: float | None = bounded("in (0, 1]", None)
-    """Share of the rate of the layer above that a layer has. Default: 0.8;
-    0.9 for large."""
+    """Learning rate of a layer as a fraction of that of the layer above.
+    Default: 0.8; 0.9 for large."""
 
     original_lr_layer_decays: bool = False
-    """Leave a gap of one depth below the head, as the original does."""
+    """Apply the layerwise decay twice between the head and the top layer, as
+    the original does."""
 
     weight_decay_rate: float = bounded("at least 0", 0.0)
-    """Decay of weights, in units of the learning rate; the original has
+    """Decoupled weight decay, multiplied by the learning rate; the original has
     0.01."""
 
     warmup_proportion: float = bounded("in [0, 1]", 0.1)
     """Share of the updates in which the learning rate rises from 0."""
 
     loss_reduction: str = one_of("sum", "mean")
-    """Loss whose gradient is taken: the sum over the batch, as the original's,
-    which the clip nearly always cuts, or the mean."""
+    """Reduction of the loss over the batch: the sum, as in the original, whose
+    gradient is nearly always clipped, or the mean."""
 
     def rates(self, hidden_size: int) -> Rates:
-        """Returns what is given, or `RATES` for a width of the encoder."""
+        """Returns the given rates; defaults depend on the encoder's width."""
         widths = {256: "tiny", 768: "small", 1024: "base"}
         wider = (size for width, size in widths.items() if hidden_size < width)
         size = self.model_size

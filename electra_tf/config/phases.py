@@ -1,7 +1,7 @@
 """Phases of a training with rows of different lengths; needs no TensorFlow.
 
-The text of a flag, `128:0.9,512:0.1`, says what share of the updates takes rows
-of which length; `128:0.9:256,512:0.1:64` says how many rows besides.
+The flag `128:0.9,512:0.1` gives the row length and the share of the updates of
+each phase; `128:0.9:256,512:0.1:64` also gives their batch sizes.
 """
 
 import itertools
@@ -13,11 +13,11 @@ from electra_tf.util.errors import UserError
 
 
 class Phase(NamedTuple):
-    """Some updates of a training, one after the other.
+    """Consecutive updates of a training with one row length and batch size.
 
     Attributes:
-      first_step: updates before it.
-      end_step: updates until its end.
+      first_step: number of updates before it.
+      end_step: number of updates until its end.
       batch_size: rows in an update.
       max_seq_length: tokens in its longest rows, padding included.
       row_length: mean tokens in a row, padding included; less than
@@ -32,7 +32,7 @@ class Phase(NamedTuple):
 
     @property
     def num_steps(self) -> int:
-        """Updates in it."""
+        """Number of its updates."""
         return self.end_step - self.first_step
 
     @property
@@ -42,10 +42,10 @@ class Phase(NamedTuple):
 
 
 def phase_at(phases: Sequence[Phase], step: int) -> int:
-    """Returns the number of the phase that the update after `step` is of.
+    """Returns the index of the phase of the next update.
 
     Args:
-      phases: that follow each other from 0 on.
+      phases: consecutive phases, the first from step 0.
       step: updates done.
     """
     for number, phase in enumerate(phases):
@@ -55,7 +55,7 @@ def phase_at(phases: Sequence[Phase], step: int) -> int:
 
 
 def borders(phases: Sequence[Phase]) -> frozenset[int]:
-    """Returns the updates after which another phase begins."""
+    """Returns the steps at which a new phase begins."""
     return frozenset(phase.end_step for phase in phases[:-1])
 
 
@@ -74,7 +74,7 @@ class Share(NamedTuple):
     Attributes:
       max_seq_length: tokens in a row.
       share: of the updates.
-      batch_size: rows in an update; 0 for those of the whole training.
+      batch_size: rows in an update; 0 for the training's `train_batch_size`.
     """
 
     max_seq_length: int
@@ -89,7 +89,7 @@ def parse(text: str) -> tuple[Share, ...]:
       text: LENGTH:SHARE or LENGTH:SHARE:BATCH_SIZE of each, comma-separated.
 
     Returns:
-      The phases, in order; none for no text.
+      The phases, in order; () for an empty text.
 
     Raises:
       UserError: if a phase cannot be read, or the shares do not add up to 1.
@@ -113,13 +113,13 @@ def plan(
 
     Args:
       text: as for `parse`.
-      num_train_steps: updates.
-      batch_size: rows in an update where a phase does not say.
-      max_seq_length: tokens in a row where there are no phases.
+      num_train_steps: total number of updates.
+      batch_size: rows in an update, for phases that do not set it.
+      max_seq_length: tokens in a row, if there are no phases.
 
     Returns:
-      The phases, one at least. Each ends at its share and those before it,
-      rounded to updates.
+      The phases, at least one. Each ends at the cumulative share, rounded to
+      updates.
 
     Raises:
       UserError: if a phase would have no update.

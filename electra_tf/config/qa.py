@@ -1,7 +1,7 @@
 """The configuration of question answering; needs no TensorFlow.
 
-Names and defaults are those of the original's `configure_finetuning.py`; where
-rows are too short for its lengths, these are shorter.
+Names and defaults are those of the original's `configure_finetuning.py`; if
+rows are too short for its default lengths, shorter ones are used.
 """
 
 import dataclasses
@@ -17,66 +17,67 @@ _QUESTION, _STRIDE = 64, 128  # the original's
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class QAConfig(Checked):
-    """Windows on the context, head and decoding of question answering."""
+    """Context windows, head and decoding of question answering."""
 
     max_query_length: int | None = bounded("at least 1", None)
-    """Tokens of a question that are read; what is longer is cut. Default: 64;
-    in rows that lack the room for it, a quarter of them."""
+    """Maximum tokens of a question; longer ones are truncated. Default: 64, or
+    a quarter of a row that is too short for it."""
 
     doc_stride: int | None = bounded("at least 1", None)
-    """Tokens from the beginning of one window on a context to that of the
-    next. Default: 128; in rows that lack the room for it, half of what the
-    question leaves."""
+    """Tokens between the starts of two consecutive windows on a context.
+    Default: 128, or half of what the question leaves in a row that is too short
+    for it."""
 
     joint_prediction: bool = True
-    """Choose the end of an answer by its start; without it, each by itself.
-    Hugging Face's head has each by itself."""
+    """Predict the end of an answer given its start; otherwise both are
+    predicted independently, as always by Hugging Face's head."""
 
     beam_size: int = bounded("at least 1", 20)
-    """Starts that are tried, and ends for each, with `joint_prediction`."""
+    """Start positions that are tried, and end positions for each, with
+    `joint_prediction`."""
 
     answerable_classifier: bool = True
-    """Learn whether there is an answer; without it, and in Hugging Face's
-    head, no answer is an answer at [CLS]."""
+    """Train a classifier of whether a question has an answer. Without it, and
+    with Hugging Face's head, "no answer" is an answer at [CLS]."""
 
     answerable_uses_start_logits: bool = True
-    """Let that classifier see where an answer might start, not [CLS]
-    alone."""
+    """Give that classifier also the hidden states weighted by the start logits,
+    not only [CLS]."""
 
     answerable_weight: float = bounded("at least 0", 0.5)
     """Weight of the loss of that classifier."""
 
     max_answer_length: int = bounded("at least 1", 30)
-    """Tokens in the longest answer."""
+    """Maximum tokens in an answer."""
 
     n_best_size: int = bounded("at least 1", 20)
-    """Answers that are kept for each question, and places that are tried for
-    their start and their end without `joint_prediction`."""
+    """Answers that are kept for each question; without `joint_prediction` also
+    the start and end positions that are tried."""
 
     qa_na_threshold: float | None = None
-    """A question whose score of having no answer is above this is left
-    without one, where questions may have none. The results also tell the
-    best threshold on the dev split. Default: -2.75, the original's; 0 with
-    Hugging Face's head."""
+    """If questions may be unanswerable: a question whose no-answer score is
+    above this gets no answer. The results also report the best threshold on the
+    dev split. Default: -2.75, as in the original; 0 with Hugging Face's
+    head."""
 
     drop_unanswered_windows: bool = False
     """Do not train on windows that lack the answer of an answerable question;
-    the original has their answer at [CLS], as here by default."""
+    by default, as in the original, their answer is at [CLS]."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self, "qa_na_threshold", "a number", math.isfinite)
 
     def threshold(self, head: str) -> float:
-        """Returns `qa_na_threshold`, or the default of a kind of head."""
+        """Returns `qa_na_threshold`, or its default for a kind of head."""
         if self.qa_na_threshold is not None:
             return self.qa_na_threshold
         return 0.0 if head == "hugging_face" else -2.75
 
     def fitted(self, length: int) -> Self:
-        """Returns the same with questions and strides that rows have room for.
+        """Returns a copy whose default lengths fit into rows.
 
-        What is given stays as it is.
+        Lengths that are given stay as they are.
 
         Args:
           length: tokens in a row.
@@ -95,9 +96,9 @@ class QAConfig(Checked):
         )
 
     def check_room(self, length: int) -> None:
-        """Checks that windows overlap, whatever the question.
+        """Checks that windows leave no gap, even after the longest question.
 
-        It is for what `fitted` returned.
+        Must be called on the result of `fitted`.
 
         Args:
           length: tokens in a row.

@@ -7,7 +7,7 @@ from electra_tf.config.model import BertConfig
 from electra_tf.model import layers, packed_rows, tensor_ops
 from electra_tf.util import seeds
 
-_MASKED = -10000.0  # added to scores of what is not read, as in the original
+_MASKED = -10000.0  # added to masked scores, as in the original
 
 
 def attention_bias(
@@ -15,9 +15,9 @@ def attention_bias(
 ) -> tf.Tensor:
     """Makes the additive attention mask.
 
-    No token reads padding. With a direction a token reads itself and what lies
-    before it in that direction; in packed rows it reads its own document. What
-    it may not read for two reasons has the bias of one.
+    No token attends to padding. With a direction, a token attends to itself and
+    to the tokens before it in that direction; in packed rows only to its own
+    document. A token that is masked for two reasons still gets -10000.
 
     Args:
       input_mask: int32 [B, L], the number of the document on real tokens, 0
@@ -26,8 +26,8 @@ def attention_bias(
       is_packed: whether rows hold several documents.
 
     Returns:
-      float32 [B, 1, 1, L], or [B, 1, L, L] (reader, read) with a direction or
-      packed: 0 where a token may be read, -10000 elsewhere.
+      float32 [B, 1, 1, L]; with a direction or packed [B, 1, L, L] (query,
+      key): 0 where a token may be attended to, -10000 elsewhere.
     """
     if is_packed:
         is_read = packed_rows.share_document(input_mask)
@@ -48,14 +48,14 @@ def attention_bias(
 class SelfAttention(layers.ConfiguredLayer):
     """Multi-head self-attention: softmax(Q K' / sqrt(d)) V.
 
-    Query, key and value keep the original's separate kernels and run as one
-    matrix product. The block applies `dense`, whose bias it adds together with
-    the residual.
+    Query, key and value keep the original's separate kernels, but are computed
+    as one matrix product. `dense` is not applied here but by the block, which
+    adds its bias together with the residual.
 
     Args:
       config: the encoder's sizes.
       name: name of the layer, part of its variables' paths.
-      dtype: policy; of "mixed_bfloat16" the matrix products alone are of
+      dtype: policy; with "mixed_bfloat16" only the matrix products are in
         bfloat16. Default: Keras' global one.
 
     Call arguments:
@@ -64,7 +64,7 @@ class SelfAttention(layers.ConfiguredLayer):
       keys: uint32 [B], one random key a row; None switches dropout off.
 
     Returns:
-      The compute dtype, [B, L, H], the heads' outputs side by side.
+      Compute dtype, [B, L, H], the concatenated outputs of the heads.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class SelfAttention(layers.ConfiguredLayer):
         return tf.reshape(context, tensor_ops.shape_of(x))
 
     def probabilities(self, x: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
-        """Returns the attention of each token to each other.
+        """Returns the attention weights of each head.
 
         Args:
           x: float32 [B, L, H].

@@ -1,4 +1,4 @@
-"""Characters of UTF-8 and their bytes, inside a graph."""
+"""Byte offsets of UTF-8 characters and words, inside a graph."""
 
 import functools
 
@@ -15,12 +15,12 @@ def split_words(
 
     Args:
       text: string [B].
-      between: regular expression of what separates words.
+      between: regular expression that matches the separators of words.
 
     Returns:
-      string [B, (words)], in which NUL characters, at which tensorflow_text
-      stops to read, are another control character; int32 [B, (words)], the
-      first byte of each; and one past its last.
+      string [B, (words)], with NUL characters, at which tensorflow_text stops
+      reading, replaced by another control character; int32 [B, (words)], the
+      first byte of each word; and one past its last byte.
     """
     text = tf.strings.regex_replace(text, r"\x00", "\x01")
     words, starts, ends = tft.regex_split_with_offsets(text, between)
@@ -36,19 +36,19 @@ def num_characters(text: tf.Tensor) -> tf.Tensor:
 def character_bytes(
     text: tf.Tensor, without: str = ""
 ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-    """Returns where characters begin and end.
+    """Returns the byte offsets at which characters begin and end.
 
     Args:
-      text: string [B]; bytes that are not UTF-8 are of no character.
+      text: string [B]; bytes that are not UTF-8 belong to no character.
       without: characters to leave out.
 
     Returns:
-      int32 [B, (characters)], the first byte of each, and one past its last.
+      Two int32 [B, (characters)]: first byte of each, and one past its last.
     """
     codes, starts = tf.strings.unicode_decode_with_offsets(
         text, "UTF-8", errors="ignore"
     )
-    # Of all rows at once: operators of ragged tensors are hundreds of nodes.
+    # On flat values: operators of ragged tensors add hundreds of graph nodes.
     flat, begins = codes.values, tf.cast(starts.values, tf.int32)
     longer = (tf.cast(flat >= code, tf.int32) for code in _LONGER_CODES)
     ends = begins + 1 + functools.reduce(tf.add, longer)
@@ -68,13 +68,13 @@ def value_of_row(
     columns: tf.Tensor,
     is_there: tf.Tensor,
 ) -> tf.Tensor:
-    """Looks up values, 0 where there is none.
+    """Looks up S values by row and column; int32 [S], 0 where there is none.
 
     Args:
       values: int32 [B, (n)].
-      rows: int [S], of each value.
-      columns: int32 [S], likewise.
-      is_there: bool [S], likewise; where not, the others may be anything.
+      rows: int [S], row of each value.
+      columns: int32 [S], column of each value.
+      is_there: bool [S]; where False, the column is ignored.
     """
     begins = tf.gather(tf.cast(values.row_starts(), tf.int32), rows)
     flat = tf.concat([[0], values.values], 0)

@@ -1,4 +1,4 @@
-"""Tables of words that are stored in fewer bits than they are read in.
+"""Word embedding tables that are stored in fewer bits than they are used in.
 
 Letters in shapes: B rows, L tokens in a row, E embedding, V vocabulary.
 """
@@ -8,10 +8,10 @@ import tensorflow as tf
 
 
 class CompactTable:
-    """A table of words in bfloat16, or in int8 with a scale for each word.
+    """A word embedding table in bfloat16, or in int8 with a scale per word.
 
-    Where TensorFlow takes a tensor it is the whole table, in float32; `lookup`
-    restores the rows alone that it reads.
+    Where TensorFlow expects a tensor, it converts to the whole table in
+    float32; `lookup` converts only the rows that it reads.
 
     Args:
       values: bfloat16 or int8 [V, E].
@@ -46,8 +46,8 @@ def restored(values: tf.Tensor, scales: tf.Tensor | None = None) -> tf.Tensor:
     """Returns stored numbers in float32, times their scales.
 
     Args:
-      values: of any type.
-      scales: float32, of a shape that fits; None for 1.
+      values: of any dtype.
+      scales: float32, of a shape that broadcasts; None for 1.
     """
     values = tf.cast(values, tf.float32)
     return values if scales is None else values * scales

@@ -1,17 +1,17 @@
 """Tokenizers as TensorFlow graphs, for data pipelines and exported models.
 
-The ids of word pieces are those of `tokenization.FullTokenizer`. The tokenizer
-for BERT of tensorflow-text splits words and finds the pieces; what it would do
-to the text before that is not what the original does (it folds ligatures and
-full-width forms, and splits words at control characters), so the text is
-normalized here. SentencePiece models do all of that themselves.
+The ids of word pieces are those of `tokenization.FullTokenizer`. The BERT
+tokenizer of tensorflow-text splits words and finds the pieces. Its own
+normalization differs from the original's (it folds ligatures and full-width
+forms, and splits words at control characters), so the text is normalized here.
+SentencePiece models do all of that themselves.
 
-To normalize takes longer than to tokenize, and most lines of English text need
-nothing of it but lower-casing: they are told by a regular expression.
+Normalization takes longer than tokenization, and most lines of English text
+only need lower-casing: a regular expression recognizes them.
 
-Differs from the reference in rare characters, as each side has its version of
-Unicode. Here, and so for every version of Python alike: 15.0 says which code
-points are assigned (others vanish), 13.0 how to lower-case.
+Differs from the reference in rare characters, as each side has its own version
+of Unicode. Here, with any version of Python: 15.0 determines which code points
+are assigned (others are dropped), 13.0 how to lower-case.
 """
 
 from typing import NamedTuple, Protocol
@@ -45,8 +45,8 @@ _WHITE_SPACE = r"[\p{Z}\t\n\r]+"
 _MAX_BYTES_PER_WORD = 4 * MAX_INPUT_CHARS_PER_WORD
 _UNKNOWN_WORD = "x" * (_MAX_BYTES_PER_WORD + 1)
 
-# Printable ASCII, and what typeset English has besides: no character of it is
-# an accent or has one, and none beyond ASCII has a lower case.
+# Printable ASCII and typographic characters of English: none is an accent or
+# has one, and none beyond ASCII has a lower case.
 _PLAIN_CHARACTER = (
     r"[!-~\x{A1}-\x{AC}\x{AE}-\x{BF}\x{D7}\x{F7}"
     r"\x{2010}-\x{2027}\x{2030}-\x{205E}\x{20AC}\x{2122}\x{2212}]"
@@ -58,7 +58,7 @@ _PLAIN = (
 
 
 class Pieces(NamedTuple):
-    """Tokens of texts, and where they stand.
+    """Tokens of texts and their byte offsets.
 
     Attributes:
       ids: int32 [B, (tokens)].
@@ -82,7 +82,7 @@ class Tokenizer(Protocol):
         """
 
     def tokenize_with_offsets(self, text: tf.Tensor) -> Pieces:
-        """Returns the tokens and the bytes that they were made of.
+        """Returns the tokens and the byte offsets of their source.
 
         Args:
           text: string [B].
@@ -91,7 +91,8 @@ class Tokenizer(Protocol):
     def normalize(self, text: tf.Tensor) -> tf.Tensor:
         """Returns the characters that tokens are made of, string [B].
 
-        Words, and of word pieces punctuation marks, have a space between.
+        Words are separated by a space; with word pieces, so are punctuation
+        marks.
 
         Args:
           text: string [B]; bytes that are not UTF-8 are left out.
@@ -106,8 +107,8 @@ def make_tokenizer(
     """Makes the tokenizer of a vocabulary.
 
     Args:
-      vocabulary: of the tokens. What a SentencePiece model does to letter
-        case and accents is part of it.
+      vocabulary: vocabulary of the tokens. A SentencePiece model has its own
+        rules for letter case and accents.
       do_lower_case: whether to lower-case before finding word pieces.
       strip_accents: whether to drop accents; only when lower-casing.
     """
@@ -120,10 +121,10 @@ class SentencePieceTokenizer(tf.Module):
     """Splits text into the pieces of a SentencePiece model.
 
     The ids are those of `sentencepiece.SentencePieceProcessor`. Special tokens
-    have no privilege.
+    in the text are not recognized.
 
     Args:
-      vocabulary: with the model.
+      vocabulary: vocabulary with the model.
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
@@ -140,14 +141,14 @@ class SentencePieceTokenizer(tf.Module):
     def tokenize_with_offsets(self, text: tf.Tensor) -> Pieces:
         """Returns the pieces and their bytes; see `Tokenizer`.
 
-        Offsets are into what is left without bytes that are not UTF-8.
+        Offsets refer to the text without bytes that are not UTF-8.
         """
         return Pieces(
             *self._tokenizer.tokenize_with_offsets(without_invalid_bytes(text))
         )
 
     def normalize(self, text: tf.Tensor) -> tf.Tensor:
-        """Returns the pieces of a text without a mark between them.
+        """Returns the pieces of a text, joined without word indicators.
 
         Differs: characters that are no piece are [UNK].
         """
@@ -161,10 +162,10 @@ class SentencePieceTokenizer(tf.Module):
 class GraphTokenizer:
     """Splits text into word pieces, in a `tf.data` map or a SavedModel.
 
-    Special tokens have no privilege: `[MASK]` in the text is three tokens.
+    Special tokens in the text are not recognized: `[MASK]` is three tokens.
 
     Args:
-      vocabulary: of the tokens.
+      vocabulary: vocabulary of the tokens.
       do_lower_case: whether to lower-case.
       strip_accents: whether to drop accents; only when lower-casing.
     """
@@ -193,8 +194,9 @@ class GraphTokenizer:
     def tokenize_with_offsets(self, text: tf.Tensor) -> Pieces:
         """Returns the word pieces and their bytes; see `Tokenizer`.
 
-        What becomes several characters, as a syllable of Hangul, has all its
-        bytes in each; a word of too many characters has all of its own.
+        If normalization makes several characters of one, as of a Hangul
+        syllable, each gets all its bytes; the tokens of a word of too many
+        characters get all bytes of the word.
         """
         words, word_starts, _ = split_words(text, _WHITE_SPACE)
         normal = self._normalize(words.values)  # [all words]
@@ -219,10 +221,10 @@ class GraphTokenizer:
     def _sources(
         self, words: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.Tensor]:
-        """Returns what each character of normalized words was made of.
+        """Returns the source bytes of each character of normalized words.
 
-        Its first byte and one past the last, int32 [B, (characters)], and how
-        many characters there are, int32 [B].
+        They are its first byte and one past its last, int32
+        [B, (characters)]; and the number of characters, int32 [B].
         """
         letters = tf.strings.unicode_split(words, "UTF-8", errors="ignore")
         counts = num_characters(self._normalize(letters.values))
@@ -236,9 +238,9 @@ class GraphTokenizer:
         return begins, stops, sizes
 
     def normalize(self, text: tf.Tensor) -> tf.Tensor:
-        """Returns words and punctuation marks with a space between.
+        """Returns words and punctuation marks, separated by a space.
 
-        Differs: a word of too many characters is another one.
+        Differs: a word of too many characters is replaced by a placeholder.
         """
         return single_spaced(_split_marks(self._normalize(text)))
 
@@ -276,8 +278,8 @@ def pack_rows(
 ) -> dict[str, tf.Tensor]:
     """Packs one or two texts into a row: [CLS] first [SEP] second [SEP].
 
-    The longer text of a pair is cut, token by token, until both fit; of two
-    equally long ones the second.
+    The longer text of a pair is truncated, token by token, until both fit; if
+    both are equally long, the second.
 
     Args:
       first: int32 [B, (n)], ids.
@@ -290,7 +292,7 @@ def pack_rows(
     """
     if second is None:
         texts = [first[:, : length - 2]]
-    else:  # of equally long texts the trimmer cuts the one that it gets first
+    else:  # of equally long texts, the trimmer truncates its first argument
         trimmer = tft.ShrinkLongestTrimmer(length - 3)
         texts = trimmer.trim([second, first])[::-1]
     ids, segments = tft.combine_segments(
@@ -306,7 +308,7 @@ def pack_rows(
 
 
 def without_invalid_bytes(text: tf.Tensor) -> tf.Tensor:
-    """Removes bytes that are not UTF-8, if there are any: to check is fast."""
+    """Removes bytes that are not UTF-8, after a fast check for any."""
     is_valid = tf.reduce_all(tf.strings.regex_full_match(text, _VALID))
     return tf.cond(
         is_valid,
@@ -318,10 +320,10 @@ def without_invalid_bytes(text: tf.Tensor) -> tf.Tensor:
 
 
 def _lower(text: tf.Tensor, locale_dependent: str) -> tf.Tensor:
-    """Lower-cases alike in every locale.
+    """Lower-cases text independently of the locale.
 
-    `locale_dependent` are the letters of the text that are lower-cased
-    otherwise if the process has an Azeri, Lithuanian or Turkish locale.
+    `locale_dependent` lists the letters that an Azeri, Lithuanian or Turkish
+    locale of the process would lower-case differently.
     """
     for letter in locale_dependent:
         text = tf.strings.regex_replace(text, letter, letter.lower())
@@ -329,7 +331,7 @@ def _lower(text: tf.Tensor, locale_dependent: str) -> tf.Tensor:
 
 
 def _replace_long_words(text: tf.Tensor) -> tf.Tensor:
-    """Replaces words of too many characters by one over the limit in bytes."""
+    """Replaces words of too many characters by one with too many bytes."""
     return tf.strings.regex_replace(
         _split_marks(text), _LONG_WORD, _UNKNOWN_WORD
     )
@@ -341,5 +343,5 @@ def _split_marks(text: tf.Tensor) -> tf.Tensor:
 
 
 def single_spaced(text: tf.Tensor) -> tf.Tensor:
-    """Makes one space of any white space between words, none around them."""
+    """Collapses white space to single spaces and strips the ends."""
     return tf.strings.strip(tf.strings.regex_replace(text, _WHITE_SPACE, " "))

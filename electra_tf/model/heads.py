@@ -17,10 +17,10 @@ from electra_tf.model.vocabulary_softmax import Partition
 
 @keras.saving.register_keras_serializable("electra_tf")
 class Projection(layers.ConfiguredLayer):
-    """Projects states to what is compared: LayerNorm(gelu(x W + b)).
+    """Projects hidden states: LayerNorm(gelu(x W + b)).
 
     Args:
-      width: P of what is compared.
+      width: P, width of the output.
       initializer_range: of the dense kernel.
       name: root of the variables' paths.
       dtype: policy, see `layers.Linear`.
@@ -53,7 +53,7 @@ class Projection(layers.ConfiguredLayer):
         self.layer_norm.build((*input_shape[:-1], self.width))
 
     def project(self, x: tf.Tensor) -> tf.Tensor:
-        """Turns states [..., H] into what is compared, [..., P]."""
+        """Projects hidden states [..., H] to [..., P]."""
         return self.layer_norm(tensor_ops.gelu(self.dense(x)))
 
     def call(self, x: tf.Tensor) -> tf.Tensor:
@@ -114,13 +114,13 @@ class GeneratorPredictions(Projection):
 
 
 class Cloze(NamedTuple):
-    """A distribution over words at each token, not written out.
+    """A distribution over words at each token, without its [B, L, V] logits.
 
     Attributes:
-      x: float32 [B, L, E], what words are compared with.
-      table: float32 [V, E], the words.
+      x: float32 [B, L, E], projected states.
+      table: float32 [V, E], word embeddings.
       bias: float32 [V].
-      partition: of the softmax, where it was wanted.
+      partition: normalizer of the softmax at the wanted positions.
     """
 
     x: tf.Tensor
@@ -135,7 +135,7 @@ class Cloze(NamedTuple):
           ids: int32 [B, L].
 
         Returns:
-          float32 [B, L], nats; unnormalised where it was not wanted.
+          float32 [B, L], nats; unnormalised at positions not wanted.
         """
         logits = vocabulary_softmax.logits_of(
             self.x, self.table, self.bias, ids
@@ -145,16 +145,16 @@ class Cloze(NamedTuple):
 
 @keras.saving.register_keras_serializable("electra_tf")
 class ClozePredictions(GeneratorPredictions):
-    """Scores words at every token; stands on two towers.
+    """Scores words at every token, from the states of two towers.
 
-    The function is that of `GeneratorPredictions`. The logits at every token
-    are never in memory together, see `vocabulary_softmax`: called, the layer
-    computes them at some positions; `everywhere` needs less of them at all.
+    The function is that of `GeneratorPredictions`. The logits of all tokens
+    are never in memory together, see `vocabulary_softmax`: `call` computes
+    them at some positions; `everywhere` computes only normalizers for all.
 
     Args: see `GeneratorPredictions`.
 
     Call arguments:
-      x: float32 [B, N, 2H], joined states of the towers.
+      x: float32 [B, N, 2H], concatenated states of the towers.
       table: float32 [V, E].
 
     Returns:
@@ -164,10 +164,10 @@ class ClozePredictions(GeneratorPredictions):
     def everywhere(
         self, x: tf.Tensor, table: tf.Tensor, is_wanted: tf.Tensor
     ) -> Cloze:
-        """Computes the distribution at each token that is wanted.
+        """Computes the distribution at the wanted tokens.
 
         Args:
-          x: float32 [B, L, 2H], joined states of the towers.
+          x: float32 [B, L, 2H], concatenated states of the towers.
           table: float32 [V, E].
           is_wanted: bool [B, L].
         """
@@ -216,7 +216,7 @@ class DiscriminatorPredictions(layers.ConfiguredLayer):
         )
         self.dense_1 = layers.Linear(
             1, None, name="dense_1", dtype="float32"
-        )  # logits that are ranked, at no price
+        )  # in float32, as logits are ranked; it costs nothing
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
         self.dense.build(input_shape)
@@ -229,13 +229,13 @@ class DiscriminatorPredictions(layers.ConfiguredLayer):
 
 @keras.saving.register_keras_serializable("electra_tf")
 class SelectionPredictions(Projection):
-    """Scores a few words at each position: which of them stood there?
+    """Scores K candidate words at each position.
 
     A word's score is <LayerNorm(gelu(x W + b)), e(word)>, with e(word) its row
-    of the table that the encoder reads. The option "neither" has a row of its
-    own.
+    of the encoder's word embeddings. The option "neither" has a row of its own.
 
-    Memory: the rows of all words, B N K E numbers, are kept for the gradient.
+    Memory: the rows of all candidates, B N K E numbers, are kept for the
+    gradient.
 
     Args:
       embedding_size: width E of the table.

@@ -1,4 +1,4 @@
-"""The layers everything is made of: an affine map and a normalization."""
+"""The basic layers: an affine map and layer normalization."""
 
 import inspect
 from typing import Any, ClassVar, Self
@@ -18,17 +18,17 @@ POLICIES = {
     "bfloat16": "mixed_bfloat16",
     "float16": "mixed_float16",
 }
-"""Precision of a configuration -> policy of its encoders."""
+"""Precision in a configuration -> policy of its encoders."""
 
 
 def policy_of(precision: str) -> str:
     """Returns the policy of an encoder.
 
     Args:
-      precision: of `POLICIES`.
+      precision: a key of `POLICIES`.
 
     Raises:
-      UserError: if it is another.
+      UserError: if it is none.
     """
     if precision not in POLICIES:
         raise UserError(
@@ -39,13 +39,13 @@ def policy_of(precision: str) -> str:
 
 
 class ConfiguredLayer(keras.layers.Layer):
-    """A layer whose attributes keep the arguments of its class.
+    """A layer that stores each argument of its class as an attribute.
 
-    Its configuration, in `.keras` files, is those arguments.
+    These arguments are its configuration in `.keras` files.
     """
 
     SHARED: ClassVar[tuple[str, ...]] = ()
-    """Arguments that are layers of others, which a configuration leaves out."""
+    """Arguments that are another network's layers; not in the configuration."""
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments of the class, as JSON."""
@@ -84,8 +84,8 @@ class Linear(ConfiguredLayer):
         initializer; None for Glorot uniform, the original's choice for
         projections and output layers.
       name: name of the layer, part of its variables' paths.
-      dtype: policy; of "mixed_bfloat16" the product alone is of bfloat16, the
-        input, the bias and the output are float32. Default: Keras' global one.
+      dtype: policy; with "mixed_bfloat16" only the product is in bfloat16;
+        input, bias and output are float32. Default: Keras' global one.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class Linear(ConfiguredLayer):
         return tensor_ops.linear(x, self.kernel, self.bias, self.compute_dtype)
 
     def product(self, x: tf.Tensor) -> tf.Tensor:
-        """Computes x @ kernel in the compute dtype; the bias is to be added.
+        """Computes x @ kernel in the compute dtype, without the bias.
 
         Args:
           x: float32 [..., I].
@@ -170,8 +170,8 @@ def initializer(
     """Returns the original's initializer of a kernel or table.
 
     Args:
-      initializer_range: standard deviation before truncation at two of them;
-        None for Glorot uniform.
+      initializer_range: standard deviation before truncation at two standard
+        deviations; None for Glorot uniform.
 
     Returns:
       A Keras initializer; its seed comes from `keras.utils.set_random_seed`.

@@ -9,9 +9,9 @@ from electra_tf.model import xla_kernels
 
 
 class LossTerm(NamedTuple):
-    """A weighted mean that has not been divided yet.
+    """The numerator and denominator of a weighted mean.
 
-    Terms of micro-batches and replicas add up field by field; the mean is
+    Terms of micro-batches and replicas are added field by field; the mean is
     `total / weight`.
 
     Attributes:
@@ -28,7 +28,7 @@ class LossTerm(NamedTuple):
 
 
 def weighted(values: tf.Tensor, weights: tf.Tensor) -> LossTerm:
-    """Sums values under weights.
+    """Computes the weighted sum of values.
 
     Args:
       values: any numeric or bool dtype, any shape.

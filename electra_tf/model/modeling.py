@@ -34,10 +34,10 @@ class EncoderOutput(NamedTuple):
 
     Attributes:
       sequence_output: float32 [B, L, H], the last block's states.
-      pooled_output: float32 [B, H], the state of [CLS], as it is (no pooler);
-        of packed rows that of the first document.
+      pooled_output: float32 [B, H], the unchanged state of [CLS] (no pooler);
+        in packed rows that of the first document.
       all_layers: float32 [B, L, H] each, the states after every block.
-      embedding_output: float32 [B, L, H], what the first block reads.
+      embedding_output: float32 [B, L, H], input of the first block.
     """
 
     sequence_output: tf.Tensor
@@ -102,7 +102,7 @@ class Embeddings(layers.ConfiguredLayer):
         return (*input_shape, self.config.embedding_size)
 
     def make_words(self) -> keras.Variable:
-        """Makes the table of words, [V, E]."""
+        """Makes the word embedding table, [V, E]."""
         config = self.config
         return self.add_weight(
             shape=(config.vocab_size, config.embedding_size),
@@ -112,7 +112,7 @@ class Embeddings(layers.ConfiguredLayer):
         )
 
     def words(self, input_ids: tf.Tensor) -> tf.Tensor:
-        """Looks words up.
+        """Looks up word embeddings.
 
         Args:
           input_ids: int32 [B, L].
@@ -125,17 +125,17 @@ class Embeddings(layers.ConfiguredLayer):
 
 @keras.saving.register_keras_serializable("electra_tf")
 class TransformerBlock(layers.ConfiguredLayer):
-    """Attention, then a feed-forward network; each adds to x and normalizes.
+    """Attention, then feed-forward, each with residual and post-LayerNorm.
 
     Args:
       config: the encoder's sizes.
       name: name of the layer, part of its variables' paths.
-      dtype: policy; of "mixed_bfloat16" the matrix products alone are of
+      dtype: policy; with "mixed_bfloat16" only the matrix products are in
         bfloat16. Default: Keras' global one.
 
     Attributes:
-      recompute: whether it keeps its inputs alone where it has random keys,
-        as in training, and is computed again in the backward pass.
+      recompute: whether, when called with random keys as in training, it keeps
+        only its inputs and is recomputed in the backward pass.
     """
 
     def __init__(
@@ -219,15 +219,15 @@ class BertModel(layers.ConfiguredLayer):
     Args:
       config: sizes.
       name: "electra" or "generator", the root of its variables' paths.
-      embeddings: what it reads; that of another encoder if it is built
-        already. None for tables of its own.
-      direction: what a token reads: "both" sides of it, or itself and what
-        comes before it "left_to_right" or "right_to_left".
-      is_packed: whether rows hold several documents: positions then start anew
-        in each, and a token reads its own document only. Rows of one document
-        have the same states as without, at a higher price.
-      dtype: policy; of "mixed_bfloat16" the matrix products alone are of
-        bfloat16: weights, sums, normalization, softmax and states stay
+      embeddings: embedding layer; another encoder's if it is already built.
+        None for tables of its own.
+      direction: tokens that a token attends to: "both" sides, or itself and
+        those before it, "left_to_right" or "right_to_left".
+      is_packed: whether rows hold several documents: positions then restart in
+        each, and a token attends only to its own document. Rows of one document
+        have the same states either way, but cost more with it.
+      dtype: policy; with "mixed_bfloat16" only the matrix products are in
+        bfloat16; weights, sums, normalization, softmax and states stay
         float32. Default: Keras' global one.
 
     Call arguments:
@@ -236,8 +236,8 @@ class BertModel(layers.ConfiguredLayer):
         the document, from 1. Padding, 0, is never attended to.
       segment_ids: int32 [B, L]; 0 or 1.
       keys: uint32 [B], one random key a row; None switches dropout off.
-      word_offsets: float32 [B, L, E], added to the word vectors; None for
-        nothing.
+      word_offsets: float32 [B, L, E], added to the word embeddings; None for
+        none.
 
     Returns:
       An `EncoderOutput`.
@@ -286,10 +286,10 @@ class BertModel(layers.ConfiguredLayer):
         self.initialize_attention(self.blocks)
 
     def initialize_attention(self, blocks: Sequence[TransformerBlock]) -> None:
-        """Sets queries and keys as `attention_initializer` says.
+        """Initializes query and key kernels as `attention_initializer` says.
 
         Args:
-          blocks: built, of this encoder or standing on it.
+          blocks: built blocks of this encoder, or on top of it.
         """
         if self.config.attention_initializer != "neighbours":
             return
@@ -337,7 +337,7 @@ class BertModel(layers.ConfiguredLayer):
         )
 
     def bias(self, input_mask: tf.Tensor) -> tf.Tensor:
-        """Returns the additive mask that says what each token may read.
+        """Returns the additive attention mask, see `attention_bias`.
 
         Args:
           input_mask: int32 [B, L].
@@ -350,11 +350,11 @@ class BertModel(layers.ConfiguredLayer):
 def recompute_blocks(model: keras.layers.Layer) -> None:
     """Makes all Transformer blocks keep only their inputs in training.
 
-    Losses and gradients stay what they are, to rounding; an update takes less
+    Losses and gradients stay the same up to rounding; an update takes less
     memory and more time.
 
     Args:
-      model: any, or a layer, before its training is traced.
+      model: any model or layer, before its training is traced.
     """
     for layer in model._flatten_layers():
         if isinstance(layer, TransformerBlock):
@@ -362,7 +362,7 @@ def recompute_blocks(model: keras.layers.Layer) -> None:
 
 
 def _initial_positions(config: BertConfig) -> keras.initializers.Initializer:
-    """Returns how the position table starts."""
+    """Returns the initializer of the position table."""
     if config.attention_initializer == "truncated_normal":
         return layers.initializer(config.initializer_range)
     table = neighbour_attention.position_table(

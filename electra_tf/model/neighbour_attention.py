@@ -1,19 +1,19 @@
 """Initialization for small budgets: each head attends to one neighbour.
 
-From the original's initial weights attention is uniform, and it takes
-thousands of updates until heads find out that near words matter: the plateau
-on which the generator knows word frequencies and the discriminator nothing.
-Here head h starts at offset -1, +1, -2, +2, ... tokens, or where an encoder
-reads in one direction at the nearest on that side; all else is as before and
-everything is trained as before.
+With the original's initial weights attention is uniform, and heads need
+thousands of updates to find out that near words matter: the plateau on which
+the generator has learned word frequencies and the discriminator nothing. Here
+head h initially attends to offset -1, +1, -2, +2, ... tokens, or, in an encoder
+that reads in one direction, to the nearest tokens on that side. Everything else
+is initialized as usual, and all weights are trained as usual.
 
-How: positions start as waves of evenly spaced frequencies, or nearly so, so
-that a shift by n tokens is a rotation R(n) and different positions are nearly
-orthogonal. The key kernel K stays random, the query kernel starts as R(n)' K,
-seen through the projection P of the embeddings where there is one.
+How: position embeddings start as waves of evenly spaced frequencies, or nearly
+so, so that a shift by n tokens is a rotation R(n) and different positions are
+nearly orthogonal. The key kernel K stays random, the query kernel starts as
+R(n)' K, seen through the projection P of the embeddings where there is one.
 
-How much of a head's attention its neighbour has at the start, in the middle of
-a row of random words; an even share is 1 / L of L tokens:
+A head's initial attention to its neighbour, in the middle of a row of L random
+words, where uniform attention would be 1 / L:
 
     encoder                     L    layer 1      layers above
     demo                        64   .30 to .35   .05 to .07
@@ -22,10 +22,10 @@ a row of random words; an even share is 1 / L of L tokens:
     small                       512  .10 to .11   .13 to .23
     small, its generator        512  .04          .03 to .04
 
-The words of a row are noise to a head, the more so the narrower it is. Layers
-above see positions through what the layers under them add: with the demo's
-`initializer_range` of 0.09 much, with 0.02 little. A dozen layers at 0.05 have
-nothing of it left from the seventh on.
+The words of a row are noise to a head, the more so the narrower it is. Upper
+layers see positions through the outputs that lower layers add: with the demo's
+`initializer_range` of 0.09 these are large, with 0.02 small. With twelve layers
+at 0.05, nothing of the effect is left from the seventh layer on.
 
 Differs: neither the paper nor the original has it; `attention_initializer`
 switches it on.
@@ -33,7 +33,7 @@ switches it on.
 
 import numpy as np
 
-_SCORE = 6.0  # of a head's neighbour on average; 0 of others, without words
+_SCORE = 6.0  # mean score of a head's neighbour, without words; 0 for others
 
 
 def position_table(num_positions: int, width: int) -> np.ndarray:
@@ -53,20 +53,20 @@ def position_table(num_positions: int, width: int) -> np.ndarray:
 def frequencies(num_positions: int, width: int) -> np.ndarray:
     """Chooses the frequencies, so that no two positions are alike.
 
-    Evenly spaced waves make neighbours orthogonal, but repeat: after `width`
-    tokens with the other sign, after twice as many as they were. Where there
-    are more positions than that, each wave is moved within its own interval, by
-    k (k + 1) / 2 golden sections for the k-th: no shift then meets all of them
-    in phase, and near positions stay orthogonal. The product of two positions
-    is at most 0.25 of a position's with itself, at 512 positions of 128 numbers
-    (0.33 of 64).
+    Evenly spaced waves make neighbours orthogonal, but are periodic: they
+    return after `width` tokens with opposite sign, after twice as many with the
+    same. If there are more than `width` positions, the k-th wave is moved
+    within its own interval by k (k + 1) / 2 golden sections: then no shift has
+    all waves in phase, and near positions stay orthogonal. The inner product of
+    two positions is at most 0.25 of that of a position with itself, for 512
+    positions of width 128 (0.33 for width 64).
 
     Args:
       num_positions: number of positions.
-      width: numbers of a position, even.
+      width: width of a position embedding, even.
 
     Returns:
-      float64 [width / 2], radians a token, ascending.
+      float64 [width / 2], radians per token, ascending.
     """
     half = width // 2
     waves = np.arange(half)
@@ -98,8 +98,8 @@ def query_and_key(
       num_heads: A.
       projection: float [E, H], from embeddings to hidden states; None for
         none.
-      num_positions: of the table of positions.
-      direction: in which the encoder reads, see `modeling.BertModel`.
+      num_positions: rows of the position table.
+      direction: direction of the encoder, see `modeling.BertModel`.
 
     Returns:
       Query and key kernel, float64 [H, H].
@@ -116,14 +116,14 @@ def query_and_key(
 
 
 def offset(head: int, direction: str = "both") -> int:
-    """Returns the neighbour that a head attends to, as an offset.
+    """Returns the offset of the neighbour that a head attends to.
 
     Args:
-      head: its number, from 0.
-      direction: in which the encoder reads.
+      head: number of the head, from 0.
+      direction: direction of the encoder.
 
     Returns:
-      Tokens from its own: -1, 1, -2, 2, ... or -1, -2, ... or 1, 2, ...
+      Offset in tokens: -1, 1, -2, 2, ... or -1, -2, ... or 1, 2, ...
     """
     if direction != "both":
         return -head - 1 if direction == "left_to_right" else head + 1

@@ -1,8 +1,8 @@
-"""The networks users hold: an encoder with a pre-training head, and a reader.
+"""The public networks: an encoder, a pre-training head and a tokenizer.
 
-`ElectraDiscriminator` and `ElectraGenerator` are Keras models: called on ids
-or on texts, made from a checkpoint, saved, exported. The objectives train the
-same two.
+`ElectraDiscriminator` and `ElectraGenerator` are Keras models. They are called
+on ids or texts, loaded from a checkpoint, saved and exported. The objectives
+train the same two.
 
 Letters in shapes: B rows, L tokens in a row, N positions, H hidden, V
 vocabulary.
@@ -36,10 +36,10 @@ Batch = Mapping[str, tf.Tensor] | tf.Tensor
 
 
 class IdModel(keras.Model):
-    """A Keras model of ids.
+    """A Keras model whose inputs are token ids.
 
     Attributes:
-      SERVED: its inputs, int32 [B, L] each.
+      SERVED: names of its inputs, int32 [B, L] each.
     """
 
     SERVED: ClassVar[tuple[str, ...]] = (
@@ -55,14 +55,14 @@ class IdModel(keras.Model):
         input_signature: Any = None,  # noqa: ANN401
         **options: Any,  # noqa: ANN401
     ) -> None:
-        """Writes a SavedModel that answers without electra_tf.
+        """Writes a SavedModel that runs without electra_tf.
 
         Args:
-          filepath: of its directory.
-          *arguments: of `keras.Model.export`.
-          input_signature: what it is called with. Default: `SERVED`, of any
-            size.
-          **options: of `keras.Model.export`.
+          filepath: directory of the SavedModel.
+          *arguments: arguments of `keras.Model.export`.
+          input_signature: signature of the inputs. Default: those of `SERVED`,
+            of any size.
+          **options: options of `keras.Model.export`.
         """
         ids = {
             name: keras.InputSpec(dtype="int32", shape=(None, None), name=name)
@@ -76,36 +76,37 @@ class IdModel(keras.Model):
 
 @keras.saving.register_keras_serializable("electra_tf")
 class EncoderWithHead(IdModel):
-    """An encoder, and the pre-training head that stands on it, if any.
+    """An encoder, and its pre-training head, if any.
 
     Args:
       config: sizes of the encoder.
-      vocabulary: of its tokens; None for a model that reads ids only.
-      encoder: to stand on, built; by default a new one.
-      seed: of dropout where `training=True` comes without `keys`; None for
-        dropout with `keys` alone.
+      vocabulary: vocabulary of its tokens; None for a model that reads only
+        ids.
+      encoder: a built encoder to use; by default a new one.
+      seed: seed of dropout for calls with `training=True` and without `keys`;
+        None for dropout only with `keys`.
       dtype: policy; see `BertModel`. Default: Keras' global one.
-      name: of the model.
+      name: name of the model.
       **reading: how text is read, see `TextReader`: `do_lower_case`,
-        `strip_accents`, and `max_seq_length`, by default 128 or what the
-        encoder can read.
+        `strip_accents`, and `max_seq_length`, by default 128 or less if the
+        encoder has fewer positions.
 
     Call arguments:
       inputs: "input_ids", int32 [B, L], and optionally "input_mask", by
         default 1 where ids are not 0, and "segment_ids", by default 0; or
         texts, string [B], if the vocabulary is known.
       training: whether dropout is on.
-      keys: uint32 [B], one random key a row, for dropout that is a function of
-        them. Default: it differs from call to call.
+      keys: uint32 [B], one random key a row, which determines dropout.
+        Default: dropout differs from call to call.
 
     Returns:
       A dict: "sequence_output", float32 [B, L, H], and "pooled_output",
-      float32 [B, H], the encoder's states and that of [CLS]; what the head
-      answers; and of texts "input_ids" and "input_mask", int32 [B, L].
+      float32 [B, H], the encoder's states and that of [CLS]; the outputs of the
+      head; and for texts "input_ids" and "input_mask", int32 [B, L].
     """
 
     NETWORK = ""
-    """Name in checkpoints, of `weights.NETWORKS`."""
+    """Name of the network in checkpoints, one of `weights.NETWORKS`."""
 
     def __init__(
         self,
@@ -144,12 +145,12 @@ class EncoderWithHead(IdModel):
         self.built = True
 
     def make_head(self) -> keras.layers.Layer | None:
-        """Makes the head; this class has none."""
+        """Makes the head; None in this class."""
         return None
 
     @property
     def vocabulary(self) -> Vocabulary | None:
-        """The tokens, where they are known."""
+        """The vocabulary; None if it is not known."""
         return self.reader and self.reader.vocabulary
 
     @classmethod
@@ -164,17 +165,17 @@ class EncoderWithHead(IdModel):
         """Makes a network with the weights of a checkpoint.
 
         Args:
-          path: of a checkpoint of the original's, of ours, or of Hugging
-            Face's.
+          path: path of a checkpoint of the original or ours, or of a Hugging
+            Face directory.
           network: "discriminator", "generator" or "corrector". Default: that
             of the class.
-          vocab_file: of the tokens. Default: the one beside the checkpoint.
-          **options: of the class, but for `config` and `vocabulary`.
+          vocab_file: vocabulary file. Default: the one beside the checkpoint.
+          **options: arguments of the class except `config` and `vocabulary`.
 
         Raises:
           UserError: if it cannot be read, or holds no such network.
         """
-        # Checkpoints know networks; a network finds them only when asked to.
+        # Imported here, as `checkpoint` imports this module.
         from electra_tf.checkpoint import loading
 
         return loading.load(
@@ -207,17 +208,17 @@ class EncoderWithHead(IdModel):
     def answer(
         self, states: tf.Tensor, ids: Mapping[str, tf.Tensor]
     ) -> dict[str, tf.Tensor]:
-        """Returns what the head answers.
+        """Returns the outputs of the head.
 
         Args:
-          states: float32 [B, L, H], of the encoder.
-          ids: what it read.
+          states: float32 [B, L, H], the encoder's states.
+          ids: the encoder's inputs.
         """
         del states, ids
         return {}
 
     def read(self, texts: tf.Tensor) -> Ids:
-        """Turns texts into ids; also inside `tf.data`.
+        """Converts texts to ids; can be used in `tf.data`.
 
         Args:
           texts: string [B].
@@ -269,7 +270,7 @@ class EncoderWithHead(IdModel):
 
 @keras.saving.register_keras_serializable("electra_tf")
 class ElectraDiscriminator(EncoderWithHead):
-    """Tells which tokens of a text were replaced.
+    """Detects which tokens of a text were replaced.
 
     Example:
       discriminator = electra_tf.ElectraDiscriminator.from_checkpoint(path)
@@ -279,7 +280,7 @@ class ElectraDiscriminator(EncoderWithHead):
 
     Returns:
       As `EncoderWithHead`, and "logits", float32 [B, L]: over 0 means
-      "replaced". Of the objective electric they are the energies, -log of an
+      "replaced". With the objective electric they are energies: -log of an
       unnormalised probability, in nats.
     """
 
@@ -301,7 +302,7 @@ class ElectraDiscriminator(EncoderWithHead):
 
 @keras.saving.register_keras_serializable("electra_tf")
 class ElectraGenerator(EncoderWithHead):
-    """Predicts masked tokens; "[MASK]" in text is a mask.
+    """Predicts masked tokens; "[MASK]" in a text is a mask token.
 
     Example:
       generator = electra_tf.ElectraGenerator.from_checkpoint(path)
@@ -310,9 +311,9 @@ class ElectraGenerator(EncoderWithHead):
     Args: see `EncoderWithHead`.
 
     Call arguments:
-      inputs: as `EncoderWithHead`; of ids also "positions", int32 [B, N], for
-        logits at these positions alone: the product with all words is most of
-        the work.
+      inputs: as `EncoderWithHead`; ids may also have "positions", int32 [B, N],
+        for logits only at these positions: the product with the word embeddings
+        is most of the work.
 
     Returns:
       As `EncoderWithHead`, and "logits", float32 [B, L, V] or [B, N, V].
@@ -340,7 +341,7 @@ class ElectraGenerator(EncoderWithHead):
         """Returns the logits of all words.
 
         Args:
-          states: float32 [..., H], of the encoder.
+          states: float32 [..., H], the encoder's states.
 
         Returns:
           float32 [..., V].
@@ -350,12 +351,12 @@ class ElectraGenerator(EncoderWithHead):
 
 
 def complete_ids(inputs: Mapping[str, tf.Tensor]) -> Ids:
-    """Fills in what a batch of ids leaves out, and casts all to int32.
+    """Adds missing inputs to a batch of ids, and casts all to int32.
 
     The cast is for Keras, which traces models under a strategy with float32.
 
     Args:
-      inputs: "input_ids", [B, L], and optionally the others of `Ids`.
+      inputs: "input_ids", [B, L], and optionally the other keys of `Ids`.
     """
     ids = {name: tf.cast(x, tf.int32) for name, x in inputs.items()}
     if "input_mask" not in ids:

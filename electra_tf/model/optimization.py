@@ -24,26 +24,27 @@ def layerwise_rates(
     *,
     original: bool = False,
 ) -> dict[str, float]:
-    """Returns the share of the learning rate of each variable, by its depth.
+    """Returns the learning rate factor of each variable, by its depth.
 
-    The head has 1, the top layer `decay`, each layer below `decay` times the
-    one above, the embeddings and their projection `decay` times the first.
+    The head has factor 1, the top layer `decay`, each further layer `decay`
+    times that of the layer above; the embeddings and their projection have
+    `decay` times that of the first layer.
 
-    Differs: the original leaves a depth out below the head, where BERT had its
-    pooler: its top layer has decay^2, and all below `decay` times their share
-    here.
+    Differs: the original skips a depth below the head, where BERT had its
+    pooler: its top layer has decay^2, and all layers below `decay` times their
+    factor here.
 
     Args:
-      paths: of all variables.
+      paths: paths of all variables.
       decay: in (0, 1].
-      num_layers: of the encoder.
-      original: whether to leave the gap.
+      num_layers: number of layers of the encoder.
+      original: whether to skip that depth.
 
     Returns:
       Path -> factor of the learning rate.
 
     Raises:
-      ValueError: if a variable belongs to no depth.
+      ValueError: if a variable has no depth.
     """
     top = num_layers + (2 if original else 1)
     return {path: decay ** (top - _depth(path, top)) for path in paths}
@@ -66,18 +67,18 @@ def lookup_squares(
     variables: Sequence[keras.Variable],
     gradients: Sequence[tf.Tensor | tf.IndexedSlices],
 ) -> dict[str, tf.Tensor]:
-    """Sums half the squares of the gradient's rows for word tables only read.
+    """Computes half the squared norm of sparse gradients of word embeddings.
 
-    A table of word embeddings that is not tied to an output has one row of
-    gradient for each token. The original clips by a norm over these rows,
-    before the rows of the same word are added up.
+    A word embedding table that is not tied to an output layer has one gradient
+    row per token. The original clips by a norm over these rows, before rows of
+    the same word are summed.
 
     Args:
       variables: as many as gradients.
       gradients: as the tape returns them.
 
     Returns:
-      Path of each such table -> float32 scalar; sums over parts of a batch.
+      Path of each such table -> float32 scalar; those of micro-batches add up.
     """
     return {
         variable.path: tf.nn.l2_loss(gradient.values)
@@ -96,8 +97,9 @@ def global_norm(
 
     Args:
       variables: as many as gradients.
-      gradients: dense.
-      lookups: of `lookup_squares`, in place of these tables' own halves.
+      gradients: dense gradients.
+      lookups: of `lookup_squares`, used for these tables instead of their
+        dense gradients.
 
     Returns:
       float32 scalar.
@@ -112,17 +114,17 @@ def global_norm(
 
 
 def clip_scale(norm: tf.Tensor, clip_norm: float) -> tf.Tensor:
-    """Returns what gradients are multiplied by to have at most a norm.
+    """Returns the factor that clips gradients to a maximum norm.
 
-    The optimizer does so where it reads them: a pass over all weights less than
-    `tf.clip_by_global_norm`, whose factor it is.
+    It is the factor of `tf.clip_by_global_norm`. The optimizer multiplies by it
+    where it reads the gradients, which saves a pass over all weights.
 
     Args:
-      norm: float32 scalar, theirs.
-      clip_norm: the most that it may be.
+      norm: float32 scalar, global norm of the gradients.
+      clip_norm: maximum norm.
 
     Returns:
-      float32 scalar, at most 1; no number if the norm is none or infinite.
+      float32 scalar, at most 1; NaN if the norm is infinite or NaN.
     """
     scale = clip_norm * tf.minimum(1.0 / norm, 1.0 / clip_norm)
     return tf.where(tf.math.is_finite(norm), scale, float("nan"))
@@ -140,12 +142,12 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
 
     Args:
       learning_rate: a number or a schedule.
-      weight_decay_rate: share of a weight taken off per unit of rate.
+      weight_decay_rate: decoupled decay, multiplied by the learning rate.
       beta_1: decay of the mean of gradients.
       beta_2: decay of the mean of squared gradients.
-      epsilon: added to the root, not under it.
+      epsilon: added to the square root, not under it.
       rates: path of a variable -> factor of its learning rate, a number or a
-        schedule of them; 1 where absent. At 0 a variable keeps its bits.
+        schedule; 1 where absent. With 0 a variable keeps its bits.
       name: name of the optimizer.
     """
 
@@ -207,17 +209,17 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
         scale: float | tf.Tensor = 1.0,
         is_applied: tf.Tensor | None = None,
     ) -> None:
-        """Updates variables from gradients that replicas agree on.
+        """Updates variables from gradients already summed over replicas.
 
         Differs from `apply`, which sums gradients over replicas first: the
         training step has done so already, since it must clip after the sum.
 
         Args:
           gradients: dense, one for each variable of `build`, in its order;
-            None lets a variable and its slots be.
-          scale: float32 scalar, of the gradients, see `clip_scale`.
-          is_applied: bool scalar, equal on all replicas; False lets all
-            variables and slots be, and only counts the step. None for True.
+            with None a variable and its slots do not change.
+          scale: float32 scalar, factor of the gradients, see `clip_scale`.
+          is_applied: bool scalar, equal on all replicas; if False no variable
+            or slot changes and only the step is counted. None for True.
         """
         rate = self._get_current_learning_rate()
         tf.distribute.get_replica_context().merge_call(
@@ -262,8 +264,8 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
     ) -> Iterable[list[int]]:
         """Groups small variables of one rate and decay, to update as a vector.
 
-        An operation on each of hundreds of biases costs its start and its
-        tracing, and nothing else.
+        For hundreds of small biases, single operations would cost only
+        overhead: launch and tracing.
         """
         groups = collections.defaultdict(list)
         for i, variable in enumerate(self._trainable_variables):
@@ -343,11 +345,11 @@ def _step(
       numbers: beta_1, beta_2, epsilon.
       variable: float32, of any shape.
       gradient: of that shape, as are mean and square.
-      mean: of gradients.
-      square: mean of the squares of gradients.
-      rate: scalar, as are decay and scale.
-      decay: of the weight, per unit of rate.
-      scale: of the gradient.
+      mean: mean of gradients.
+      square: mean of squared gradients.
+      rate: scalar, learning rate.
+      decay: scalar, weight decay, multiplied by the rate.
+      scale: scalar, factor of the gradient.
     """
     beta_1, beta_2, epsilon = numbers
     gradient *= scale
@@ -359,9 +361,9 @@ def _step(
 
 @functools.cache
 def _kernel(numbers: tuple[float, float, float]) -> Callable:
-    """Compiles `_step` of vectors, once for all optimizers of these numbers.
+    """Compiles `_step` for vectors, once for all optimizers of these numbers.
 
-    XLA keeps what it compiles for as long as the process lives.
+    XLA keeps compiled programs as long as the process lives.
     """
     return tf.function(
         functools.partial(_step, numbers),
@@ -371,7 +373,7 @@ def _kernel(numbers: tuple[float, float, float]) -> Callable:
 
 
 def _concat(tensors: Sequence[tf.Variable | tf.Tensor]) -> tf.Tensor:
-    """Returns one tensor as it is, and several as one vector."""
+    """Concatenates tensors to a vector; a single tensor stays as it is."""
     if len(tensors) == 1:
         return tf.convert_to_tensor(tensors[0])
     return tf.concat(
@@ -380,7 +382,7 @@ def _concat(tensors: Sequence[tf.Variable | tf.Tensor]) -> tf.Tensor:
 
 
 def _assign_parts(variables: Sequence[tf.Variable], values: tf.Tensor) -> None:
-    """Assigns to variables what `_concat` made of them."""
+    """Splits what `_concat` returned, and assigns it to the variables."""
     if len(variables) == 1:
         variables[0].assign(values)
         return

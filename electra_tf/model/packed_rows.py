@@ -1,12 +1,12 @@
-"""Packed rows: several documents in a row, none of which attends to others.
+"""Packed rows: several documents in a row that do not attend to each other.
 
 The documents of a row are numbered 1, 2, ... from left to right; padding has
-0. So a row of one document has the mask of BERT, and what reads packed rows
-reads others too.
+0. So a row of one document has the mask of BERT, and code for packed rows also
+reads ordinary rows.
 
 Letters in shapes: B rows, L tokens in a row.
 
-Differs: neither the paper nor the original has such rows.
+Differs: neither the paper nor the original has packed rows.
 
 Source: Krell et al., 2021, "Efficient Sequence Packing without
 Cross-contamination", section 3.2.
@@ -16,13 +16,13 @@ import tensorflow as tf
 
 
 def share_document(numbers: tf.Tensor) -> tf.Tensor:
-    """Returns which tokens belong to the same document.
+    """Returns which pairs of tokens belong to the same document.
 
     Args:
-      numbers: int32 [B, L], of the document of each token; 0 on padding.
+      numbers: int32 [B, L], document number of each token; 0 on padding.
 
     Returns:
-      bool [B, L, L]; padding shares a document with nothing.
+      bool [B, L, L]; False for padding.
     """
     read = tf.expand_dims(numbers, 1)  # [B, 1, L]
     is_same = tf.expand_dims(numbers, 2) == read
@@ -33,7 +33,7 @@ def positions(numbers: tf.Tensor) -> tf.Tensor:
     """Returns the position of each token in its document.
 
     Args:
-      numbers: int32 [B, L], of the document of each token; 0 on padding.
+      numbers: int32 [B, L], document number of each token; 0 on padding.
 
     Returns:
       int32 [B, L], from 0 in each document; 0 on padding.
@@ -48,11 +48,11 @@ def keep_within(states: tf.Tensor, numbers: tf.Tensor, shift: int) -> tf.Tensor:
 
     Args:
       states: float32 [B, L, H].
-      numbers: int32 [B, L], of the document of each token; 0 on padding.
-      shift: places to move by, 1 to the right or -1 to the left.
+      numbers: int32 [B, L], document number of each token; 0 on padding.
+      shift: 1 for one position to the right, -1 to the left.
 
     Returns:
-      float32 [B, L, H]; zeros where a state would come from elsewhere.
+      float32 [B, L, H]; zeros where a state would come from another document.
     """
     is_same = tf.roll(numbers, shift, axis=1) == numbers
     moved = tf.roll(states, shift, axis=1)

@@ -1,19 +1,19 @@
-"""Pseudo-log-likelihood of each token, from one pass over the text.
+"""Pseudo-log-likelihood of each token, from one forward pass.
 
 Electric:
 
     log p(x_t | others) = -E(x)_t                           (unnormalised)
 
-ELECTRA with two towers: of the m tokens of a row that may be replaced, k are,
-by samples from q, and one that equals the data counts as real. The best
-discriminator of that is a function of the data's p(x_t | others), which solved
-for it gives
+ELECTRA with two towers: k of the m candidate tokens of a row are replaced by
+samples from q; a sample that equals the original token counts as real. The
+optimal discriminator D is a function of the data's p(x_t | others); solved for
+p, it gives
 
     p(x_t | others) = D q / (a (1 - D) + q),   a = (m - k) / k
 
-with D the probability that the token is real and q the towers'. For small q
-that is the form of Electric, up to a constant. Differs: the paper has (1 - p)
-/ p, p the `mask_prob`, for a; in long rows that is the same.
+with D the probability that the token is real and q that of the towers. For
+small q this is the form of Electric, up to a constant. Differs: the paper has
+a = (1 - p) / p with p the `mask_prob`; in long rows that is the same.
 
 Their sum over a text is its pseudo-log-likelihood. [CLS], [SEP], [MASK] and
 padding are never replaced in training, so they have no score.
@@ -36,9 +36,9 @@ def electra_log_probs(
 
     Args:
       disc_logits: float [..., L], the discriminator's; D = sigmoid(-logit).
-      log_q: float [..., L], of the generator, nats.
-      share: of the tokens that are replaced in training, k / m, in (0, 1];
-        float64 [..., 1] or one number.
+      log_q: float [..., L], log-probabilities of the generator, nats.
+      share: k / m, share of the tokens that are replaced in training, in
+        (0, 1]; float64 [..., 1] or one number.
 
     Returns:
       float [..., L], nats, in the precision of `disc_logits`.
@@ -64,13 +64,13 @@ def log_probs_of_texts(
 
     Args:
       disc_logits: float32 [B, L], the discriminator's.
-      log_q: float32 [B, L], of the towers, nats.
+      log_q: float32 [B, L], log-probabilities of the towers, nats.
       input_mask: int32 [B, L], 1 on tokens.
-      masking: of the training.
-      max_seq_length: tokens of its longest rows.
+      masking: masking of the training.
+      max_seq_length: tokens of the training's longest rows.
 
     Returns:
-      float32 [B, L], nats; of no use at [CLS], [SEP] and padding.
+      float32 [B, L], nats; meaningless at [CLS], [SEP] and padding.
     """
     num_candidates = tf.reduce_sum(input_mask, -1, keepdims=True) - 2
     share = share_of_replaced(num_candidates, masking, max_seq_length)
@@ -80,13 +80,13 @@ def log_probs_of_texts(
 def share_of_replaced(
     num_candidates: tf.Tensor, masking: MaskingConfig, max_seq_length: int
 ) -> tf.Tensor:
-    """Returns what training replaces of the candidates of a row, k / m.
+    """Returns k / m, the share of a row's candidates that training replaces.
 
     Args:
-      num_candidates: int [...], m, the tokens of a text. A row has [CLS] and
-        [SEP] besides.
-      masking: of the training.
-      max_seq_length: tokens of its longest rows.
+      num_candidates: int [...], m, the tokens of a text, without the row's
+        [CLS] and [SEP].
+      masking: masking of the training.
+      max_seq_length: tokens of the training's longest rows.
 
     Returns:
       float64 [...], at most 1.
@@ -99,11 +99,11 @@ def share_of_replaced(
 
 
 def check_samples(objective: ObjectiveConfig, masking: MaskingConfig) -> None:
-    """Refuses a training whose samples the formula of two towers misses.
+    """Refuses a training whose sampling breaks the formula of two towers.
 
     Args:
-      objective: of a training of two towers and a discriminator.
-      masking: of the same.
+      objective: objective of a training of two towers and a discriminator.
+      masking: masking of that training.
 
     Raises:
       UserError: naming the settings.

@@ -1,8 +1,9 @@
-"""Activation recomputation: a layer keeps its inputs and nothing else.
+"""Activation recomputation: a layer keeps only its inputs.
 
 The backward pass computes the layer again, for about a third more time, and
-then its gradient. All that it depends on beside its weights is an argument,
-random keys included: the second computation gives the same bits as the first.
+then its gradient. Everything that the layer depends on besides its weights is
+an argument, including random keys, so that the second computation gives the
+same bits as the first.
 
 Source: Chen et al., 2016, "Training Deep Nets with Sublinear Memory Cost".
 """
@@ -19,15 +20,15 @@ def recompute(
     x: tf.Tensor,
     *constants: tf.Tensor,
 ) -> tf.Tensor:
-    """Calls a function, which the backward pass calls again.
+    """Calls a function now, and again in the backward pass.
 
-    Differs: `tf.recompute_grad` searches for variables, and takes the step
-    that random keys are made of for a weight; it is told apart from the first
-    computation by a condition that XLA may drop.
+    Differs: `tf.recompute_grad` searches for variables and takes the step from
+    which random keys are made for a weight; it separates the two computations
+    by a condition that XLA may drop.
 
     Args:
-      function: of x, the constants and the variables alone.
-      variables: all that it reads.
+      function: depends only on x, the constants and the variables.
+      variables: all variables that it reads.
       x: float32 [B, L, H].
       *constants: further arguments, through which no gradient flows.
 
@@ -60,12 +61,12 @@ def recompute(
 
 
 def _after(first: tf.Tensor, then: tf.Tensor) -> tf.Tensor:
-    """Returns a tensor as it is, but computed after another one.
+    """Returns `then` unchanged, but computed after `first`.
 
-    Without a dependency a compiler takes the second computation for the first,
-    and all is kept. XLA drops control dependencies; but that a float equals
-    itself no compiler may take for granted. A gradient that begins with NaN
-    makes all of them NaN.
+    Without a dependency, a compiler merges the second computation with the
+    first and keeps all activations. XLA drops control dependencies; but no
+    compiler may assume that a float equals itself. If the first element of the
+    gradient is NaN, all of `then` becomes NaN.
     """
     number = tf.reshape(first, [-1])[0]
     zero = tf.where(number == number, 0.0, number)

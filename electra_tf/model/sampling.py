@@ -15,8 +15,8 @@ def keep_largest(logits: tf.Tensor, count: int) -> tf.Tensor:
 
     Args:
       logits: float32 [B, N, V].
-      count: how many of a slot are kept; more where some are equal to the last
-        of them.
+      count: number of logits to keep per slot; ties with the last one are kept
+        too.
 
     Returns:
       float32 [B, N, V].
@@ -29,10 +29,10 @@ def keep_largest(logits: tf.Tensor, count: int) -> tf.Tensor:
 def sample_from_logits(logits: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
     """Samples ids from softmax(logits) by inverting the distribution function.
 
-    One uniform number a slot is enough for an exact sample; Gumbel noise would
-    take V of them. The cumulative sum is taken in two levels (blocks of 128,
-    then within the chosen block), each a product with a triangular matrix. What
-    has no probability is never drawn, whatever is rounded.
+    One uniform number per slot is enough for an exact sample; Gumbel noise
+    would take V of them. The cumulative sum is taken in two levels (blocks of
+    128, then within the chosen block), each a product with a triangular matrix.
+    An id of probability 0 is never drawn, even after rounding.
 
     Args:
       logits: float32 [B, N, V].
@@ -71,7 +71,7 @@ def _block_sums(logits: tf.Tensor, largest: tf.Tensor) -> tf.Tensor:
 def _block_weights(
     logits: tf.Tensor, largest: tf.Tensor, block: tf.Tensor
 ) -> tf.Tensor:
-    """Returns exp(logits - largest) of a block a row, 0 past the vocabulary.
+    """Returns exp(logits - largest) of one block per row, 0 past V.
 
     float32 [M, V], largest [M, 1] and int32 block [M] -> float32 [M, 128].
     """
@@ -100,7 +100,7 @@ def sample_with_gumbel(logits: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
 
 
 def gumbel_noise(uniform: tf.Tensor) -> tf.Tensor:
-    """Turns uniform into Gumbel noise: argmax(logits + noise) is a sample.
+    """Converts uniform to Gumbel noise: argmax(logits + noise) is a sample.
 
     Args:
       uniform: float32, any shape, in [0, 1).
@@ -108,7 +108,7 @@ def gumbel_noise(uniform: tf.Tensor) -> tf.Tensor:
     Returns:
       float32, the same shape, finite.
     """
-    least = 2.0**-25  # half of the least draw that is not 0
+    least = 2.0**-25  # half of the smallest nonzero draw
     return -tf.math.log(-tf.math.log(tf.maximum(uniform, least)))
 
 
@@ -120,7 +120,7 @@ def _cumulative_sum(x: tf.Tensor) -> tf.Tensor:
 def _find(x: tf.Tensor, ends: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
     """Finds the first column whose cumulative sum is over the target, [M].
 
-    Columns of 0 are passed over; the last other one where rounding leaves none.
+    Columns of 0 are skipped; if rounding leaves none, the last nonzero column.
     """
     size = x.shape[-1]
     columns, is_possible = tf.range(size), x > 0

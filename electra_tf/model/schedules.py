@@ -1,4 +1,4 @@
-"""Learning rates by step: warmed up and decayed, in two parts, switched off.
+"""Learning rate schedules: warm-up and decay, two phases, on/off.
 
 Source: the original's model/optimization.py.
 """
@@ -8,7 +8,7 @@ import tensorflow as tf
 
 
 class Schedule(keras.optimizers.schedules.LearningRateSchedule):
-    """A schedule whose attributes are the arguments of its class."""
+    """A schedule that stores exactly the arguments of its class."""
 
     def get_config(self) -> dict:
         return dict(vars(self))
@@ -16,19 +16,19 @@ class Schedule(keras.optimizers.schedules.LearningRateSchedule):
 
 @keras.saving.register_keras_serializable("electra_tf")
 class WarmupPolynomialDecay(Schedule):
-    """Warms up and decays at once: both factors multiply, as in the original.
+    """Multiplies linear warm-up and polynomial decay, as the original does.
 
     rate(s) = learning_rate * (1 - min(s, T) / T)^power * min(1, s / W), with
     s the updates done, T all updates and W the warm-up. The first update has
     rate 0 if there is a warm-up.
 
-    Differs: the original reads s while another operation counts it up, in no
-    order, and mostly gets s + 1. `ahead` repeats that.
+    Differs: the original reads s while another operation increments it, in no
+    fixed order, and mostly gets s + 1. `ahead` reproduces that.
 
     Args:
-      learning_rate: the rate without either factor.
+      learning_rate: peak, the rate without either factor.
       num_train_steps: T, updates.
-      num_warmup_steps: W, updates, may be fractional; 0 for none.
+      num_warmup_steps: W, updates, may be fractional; 0 for no warm-up.
       power: 1 for linear decay, 0 for none.
       ahead: added to s, updates.
     """
@@ -61,12 +61,12 @@ class WarmupPolynomialDecay(Schedule):
 
 @keras.saving.register_keras_serializable("electra_tf")
 class TwoSchedules(Schedule):
-    """Follows one schedule up to a step, and from it on a second from 0.
+    """Follows one schedule up to a step, then a second one that starts at 0.
 
     Args:
-      first: before the step.
-      second: from it on, a function of the updates since.
-      switch_step: updates in the first.
+      first: schedule before the step.
+      second: schedule from the step on, of the updates since.
+      switch_step: number of updates with the first.
     """
 
     def __init__(
@@ -88,12 +88,12 @@ class TwoSchedules(Schedule):
 
 @keras.saving.register_keras_serializable("electra_tf")
 class Gate(Schedule):
-    """Lets updates through on one side of a step, and is 0 on the other.
+    """Is constant on one side of a step, and 0 on the other.
 
     Args:
-      switch_step: updates before the switch.
-      is_open_first: whether those are let through, or those from it on.
-      rate: of those that are.
+      switch_step: number of updates before the switch.
+      is_open_first: whether the rate applies before the switch, or after it.
+      rate: value on that side.
     """
 
     def __init__(

@@ -1,12 +1,12 @@
 """SentencePiece models: learning, reading and checking them.
 
 A model holds its pieces, their scores and the rules by which text is
-normalized before it is split, so that the ids of a text depend on the model
-alone. The special tokens are its first pieces; it finds none of them in text.
+normalized before it is split, so that the ids of a text depend only on the
+model. The special tokens are its first pieces; they are never found in text.
 
-`nmt_nfkc` of SentencePiece folds compatibility forms and unifies white space;
-`nmt_nfkc_cf` lower-cases, too. Where accents are stripped its result loses its
-combining marks, as word pieces do; Hangul syllables stay whole.
+The rule `nmt_nfkc` of SentencePiece folds compatibility forms and unifies white
+space; `nmt_nfkc_cf` also lower-cases. To strip accents, combining marks are
+removed from its result, as for word pieces; Hangul syllables stay whole.
 """
 
 import functools
@@ -29,10 +29,10 @@ SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 WORD_INDICATOR = "\N{LOWER ONE EIGHTH BLOCK}"  # in the place of a space
 
 CHARACTER_COVERAGE = 0.99995  # of the text; rarer characters become [UNK]
-NUM_THREADS = 16  # to learn with; fixed, as rounding depends on it
+NUM_THREADS = 16  # of training; fixed, as rounding depends on it
 
 _EXTENSION = ".model"
-_MAX_LINE_BYTES = 2**17  # longer ones would be left out
+_MAX_LINE_BYTES = 2**17  # SentencePiece skips longer lines
 _AS_IT_IS = {
     "add_dummy_prefix": False,
     "escape_whitespaces": False,
@@ -53,7 +53,7 @@ class Normalization(NamedTuple):
 
 
 def is_model_file(path: str) -> bool:
-    """Returns whether a file's name is that of a SentencePiece model."""
+    """Returns whether a path has the extension of a SentencePiece model."""
     return path.endswith(_EXTENSION)
 
 
@@ -67,7 +67,7 @@ def read(path: str) -> tuple[tuple[str, ...], bytes]:
       Its pieces, and its bytes.
 
     Raises:
-      UserError: if the file cannot be read, is no such model, or has other
+      UserError: if the file cannot be read, is not such a model, or has other
         special pieces, naming them.
     """
     try:
@@ -89,10 +89,10 @@ def read(path: str) -> tuple[tuple[str, ...], bytes]:
 
 
 def normalization(model: bytes) -> Normalization:
-    """Returns the normalization of text by a model.
+    """Finds out whether a model lower-cases and drops accents.
 
     Args:
-      model: its bytes.
+      model: bytes of the model.
     """
     processor = sentencepiece.SentencePieceProcessor(model_proto=model)
     text = processor.normalize("\N{LATIN CAPITAL LETTER E WITH ACUTE}")
@@ -108,11 +108,11 @@ def learn(
     do_lower_case: bool,
     strip_accents: bool,
 ) -> bytes:
-    """Learns a model.
+    """Trains a model.
 
     Args:
-      lines: of text; all are held in memory.
-      vocab_size: pieces to aim at; a small text has fewer.
+      lines: lines of text; all are held in memory.
+      vocab_size: number of pieces to aim at; a small text gives fewer.
       model_type: "unigram" or "bpe".
       do_lower_case: whether the model lower-cases.
       strip_accents: whether it drops accents; only when lower-casing.
@@ -156,7 +156,7 @@ def learn(
 
 
 def _without_paths(model: bytes) -> bytes:
-    """Clears the path of the rules' file; the model holds the rules."""
+    """Clears the path of the rule file, whose rules the model contains."""
     proto = sentencepiece_model_pb2.ModelProto.FromString(model)
     proto.normalizer_spec.ClearField("normalization_rule_tsv")
     return proto.SerializeToString(deterministic=True)
@@ -224,7 +224,7 @@ def _rules_for_characters() -> Iterator[tuple[str, str]]:
 
 
 def _rules_for_hangul() -> Iterator[tuple[str, str]]:
-    """Yields the syllables that are spelt with single letters."""
+    """Yields each Hangul syllable, decomposed and composed."""
     for code in range(0xAC00, 0xD7A4):
         yield unicodedata.normalize("NFD", chr(code)), chr(code)
 

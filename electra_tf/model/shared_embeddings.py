@@ -1,4 +1,4 @@
-"""Embeddings that two encoders share in part.
+"""Embeddings that two encoders share partially.
 
 Letters in shapes: B rows, L tokens in a row, E embedding, V vocabulary.
 
@@ -14,13 +14,13 @@ from electra_tf.model.modeling import Embeddings
 
 
 class TokenSharingEmbeddings(Embeddings):
-    """Embeddings with another encoder's table of words.
+    """Embeddings with another encoder's word embedding table.
 
-    Positions, segments and layer normalisation are their own.
+    Positions, segments and layer normalisation are not shared.
 
     Args:
       config: the encoder's sizes.
-      words: the other's table, [V, E].
+      words: the other encoder's table, [V, E].
     """
 
     def __init__(self, config: BertConfig, words: keras.Variable) -> None:
@@ -28,26 +28,26 @@ class TokenSharingEmbeddings(Embeddings):
         self._words = words
 
     def make_words(self) -> keras.Variable:
-        """Returns the other's table."""
+        """Returns the other encoder's table."""
         return self._words
 
 
 class DisentangledEmbeddings(Embeddings):
-    """The tables of a base, as constants, plus differences that start at 0.
+    """Another encoder's tables, as constants, plus differences that start at 0.
 
-    What reads them trains the differences and never the base: words keep what
-    they mean to the base, while they may mean something else here. The layer
-    normalisation is their own.
+    The gradient trains only the differences and never the base tables, so that
+    both encoders may use different embeddings of a word. The layer
+    normalisation is not shared.
 
     Args:
       config: the encoder's sizes, with tables as large as the base's.
-      base: already built.
+      base: the other encoder's embeddings, already built.
     """
 
     def __init__(self, config: BertConfig, base: Embeddings) -> None:
         super().__init__(config)
-        # As an attribute the base would be a sublayer, and its weights also
-        # those of this layer.
+        # As an attribute, the base would be a sublayer, and its weights would
+        # count as this layer's, too.
         self._base = lambda: base
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
@@ -62,8 +62,8 @@ class DisentangledEmbeddings(Embeddings):
         self.layer_norm.build((*input_shape, self.config.embedding_size))
 
     def words(self, input_ids: tf.Tensor) -> tf.Tensor:
-        # Two lookups and not one in the sum: rows that are not read get no
-        # gradient, and none of 0 either.
+        # Two lookups instead of one in the sum keep the gradient sparse: rows
+        # that are not read get none, not even zeros.
         base = tf.stop_gradient(self._base().words(input_ids))
         own = tf.convert_to_tensor(self.differences["word_embeddings"])
         return base + tf.gather(own, input_ids)

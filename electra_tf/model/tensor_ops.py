@@ -12,11 +12,11 @@ from electra_tf.model import xla_kernels
 from electra_tf.util import distribution, seeds
 
 NEVER = -1e9
-"""A logit of probability 0. Finite, as 0 times infinity is no number."""
+"""A logit of probability 0. Finite, as 0 times infinity is NaN."""
 
 
 def shape_of(x: tf.Tensor) -> list[int | tf.Tensor]:
-    """Returns the shape of `x`: numbers where static, scalars elsewhere."""
+    """Returns the shape of `x`: ints where static, else scalar tensors."""
     dynamic = tf.shape(x)
     return [
         dynamic[axis] if size is None else size
@@ -33,8 +33,8 @@ def rows_of(x: tf.Tensor) -> tf.Tensor:
 def _factor_dtype(x: tf.Tensor, dtype: str | None) -> tf.DType:
     """Returns the dtype in which matrices are multiplied.
 
-    `dtype`, or that of `x` for None, and for bfloat16 where
-    `distribution.has_bfloat16` says no.
+    It is `dtype`; or that of `x` for None, and for bfloat16 if
+    `distribution.has_bfloat16` is False.
     """
     if dtype == "bfloat16" and not distribution.has_bfloat16():
         dtype = None
@@ -46,14 +46,14 @@ def product(
 ) -> tf.Tensor:
     """Computes `x @ kernel` as one matrix product, in the dtype of its factors.
 
-    Sums are of float32 whatever the factors are, then rounded to `dtype` too;
-    so are the products of the gradient. The result stays a matrix: with a bias
-    and a function right behind it TensorFlow makes all of them one operation.
+    Products are summed in float32 whatever the factors are, then rounded to
+    `dtype` too; so are the products of the gradient. The result stays a matrix:
+    TensorFlow fuses it with a bias and a function that follow directly.
 
     Args:
       x: float32 [..., I].
       kernel: float32 [I, O].
-      dtype: to which factors are rounded, see `_factor_dtype`.
+      dtype: dtype to which factors are rounded, see `_factor_dtype`.
 
     Returns:
       `dtype` [rows, O].
@@ -93,7 +93,7 @@ def linear(
       x: float32 [..., I].
       kernel: float32 [I, O].
       bias: float32 [O].
-      dtype: of the product, see there.
+      dtype: see `product`.
 
     Returns:
       float32 [..., O].
@@ -108,7 +108,7 @@ def add_bias(y: tf.Tensor, bias: tf.Tensor, dtype: str | tf.DType) -> tf.Tensor:
     Args:
       y: float32 or bfloat16 [rows, O], a product.
       bias: float32 [O].
-      dtype: of the sum.
+      dtype: dtype of the result.
 
     Returns:
       `dtype` [rows, O].
@@ -252,8 +252,8 @@ def attention_weights(
 
     Args:
       scores: float32 or bfloat16 [B, A, L, L].
-      mask: float32 [B, 1, 1 or L, L], to add.
-      scale: of the scores.
+      mask: float32 [B, 1, 1 or L, L], additive.
+      scale: factor of the scores.
       rate: see `dropout`.
       keys: see `dropout`.
 
@@ -297,7 +297,7 @@ def _softmax_gradient(
     keys: tf.Tensor | None,
     rate: float,
 ) -> tf.Tensor:
-    """Computes the gradient of `attention_weights` in its scores."""
+    """Computes the gradient of `attention_weights` w.r.t. its scores."""
     dp = _dropout(tf.cast(dy, probs.dtype), keys=keys, rate=rate)
     weighted = dp * probs
     total = tf.reduce_sum(weighted, -1, keepdims=True)

@@ -23,14 +23,14 @@ _MIN_LENGTH = 3  # of a row: [CLS], a token, [SEP]
 
 
 def require_row_length(length: int, num_positions: int) -> None:
-    """Refuses rows that hold no token, or more than an encoder has room for.
+    """Checks that rows hold a token, and no more than an encoder has positions.
 
     Args:
-      length: `max_seq_length`, [CLS] and [SEP] among them.
-      num_positions: position embeddings.
+      length: `max_seq_length`, including [CLS] and [SEP].
+      num_positions: number of position embeddings.
 
     Raises:
-      UserError: in these cases.
+      UserError: otherwise.
     """
     if not _MIN_LENGTH <= length <= num_positions:
         raise UserError(
@@ -42,15 +42,15 @@ def require_row_length(length: int, num_positions: int) -> None:
 class TextReader:
     """Tokenizes text and adds [CLS] and [SEP].
 
-    Differs: "[MASK]" in text is a mask where masks are read; the original's
-    tokenizer has no such word and splits it in three.
+    Differs: with `reads_masks`, "[MASK]" in text is the mask token; the
+    original's tokenizer does not know it and splits it in three.
 
     Args:
-      vocabulary: of the tokens.
+      vocabulary: vocabulary of the tokens.
       do_lower_case: whether the tokenizer lower-cases.
       strip_accents: whether it then drops accents.
-      max_seq_length: L, tokens in the longest row; what is longer is cut.
-      reads_masks: whether "[MASK]" in text is a mask.
+      max_seq_length: L, maximum tokens in a row; longer texts are truncated.
+      reads_masks: whether "[MASK]" in text is the mask token.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class TextReader:
 
     @functools.cached_property
     def tokenizer(self) -> Tokenizer:
-        """The tokenizer; it needs tensorflow_text, so only text makes it."""
+        """The tokenizer; made on first use, as it needs tensorflow_text."""
         with tf.init_scope():
             return make_tokenizer(
                 self.vocabulary, self.do_lower_case, self.strip_accents
@@ -87,8 +87,8 @@ class TextReader:
 
         Args:
           text: string [B].
-          is_padded: whether rows have `max_seq_length` tokens, rather than
-            those of the longest.
+          is_padded: whether rows are padded to `max_seq_length`, rather than to
+            the longest.
         """
         return self.rows(self.tokenize(text), is_padded=is_padded)
 
@@ -97,7 +97,7 @@ class TextReader:
 
         Args:
           pieces: int32 [B, (pieces)].
-          is_padded: as of `read`.
+          is_padded: as for `read`.
         """
         column = [pieces.nrows(tf.int32), 1]
         first = tf.fill(column, self.vocabulary.cls_id)
@@ -116,14 +116,14 @@ class TextReader:
     def read_with_offsets(
         self, text: tf.Tensor
     ) -> tuple[Ids, tf.Tensor, tf.Tensor]:
-        """Returns the rows of texts without masks, and where tokens stand.
+        """Returns the rows of texts, ignoring masks, with byte offsets.
 
         Args:
           text: string [B].
 
         Returns:
-          As `read`; and int32 [B, L], the first byte of each token in its
-          text, and one past its last; 0 and 0 of [CLS], [SEP] and padding.
+          As `read`; and two int32 [B, L], the first byte of each token in its
+          text, and one past its last; 0 and 0 for [CLS], [SEP] and padding.
         """
         pieces = self.tokenizer.tokenize_with_offsets(text)
         starts, ends = (
@@ -168,7 +168,7 @@ class TextReader:
 
 
 def vocabulary_config(vocabulary: Vocabulary) -> dict[str, Any]:
-    """Returns a vocabulary as JSON.
+    """Returns a vocabulary as a JSON-serializable dictionary.
 
     Args:
       vocabulary: with or without counts.

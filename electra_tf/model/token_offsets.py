@@ -1,11 +1,12 @@
-"""The tokens of texts, and the characters that each of them stands for.
+"""The tokens of texts, with character offsets into the original string.
 
-The tokens are those that networks read, with the bytes that
-`graph_tokenization` finds for them. Here bytes become characters of the user's
-own string, and tokens share them out: they never go back and never overlap.
-What the tokenizer drops inside a word (an accent, a soft hyphen) belongs to the
-token before it, or to the first. A character that becomes several tokens, as a
-Hangul syllable may, belongs to the first of them: the others are empty.
+The tokens are those that networks read, with the byte offsets that
+`graph_tokenization` finds for them. Here bytes are mapped to characters of the
+user's own string, so that the spans are in order and never overlap. Characters
+that the tokenizer drops inside a word (an accent, a soft hyphen) belong to the
+token before them, or else to the first. A character that becomes several
+tokens, as a Hangul syllable may, belongs to the first of them; the spans of the
+others are empty.
 """
 
 import functools
@@ -26,8 +27,8 @@ class TokenSpan(NamedTuple):
     """A token of a text.
 
     Attributes:
-      token_id: of the vocabulary.
-      start: of its first character in the text.
+      token_id: id in the vocabulary.
+      start: offset of its first character in the text.
       end: one past its last character.
     """
 
@@ -36,21 +37,21 @@ class TokenSpan(NamedTuple):
     end: int
 
 
-@functools.lru_cache(maxsize=4)  # as tracing takes time
+@functools.lru_cache(maxsize=4)  # tracing takes time
 def span_tokenizer(
     vocabulary: Vocabulary,
     do_lower_case: bool = True,
     strip_accents: bool = True,
 ) -> Callable[[Sequence[str]], list[list[TokenSpan]]]:
-    """Makes a function that splits texts into tokens that know their places.
+    """Makes a function that splits texts into tokens with character offsets.
 
     Args:
-      vocabulary: of the tokens.
+      vocabulary: vocabulary of the tokens.
       do_lower_case: see `make_tokenizer`.
       strip_accents: likewise.
 
     Returns:
-      A function of any texts without lone surrogates.
+      A function that takes any texts without lone surrogates.
     """
     find = tf.function(
         make_tokenizer(
@@ -70,10 +71,10 @@ def span_tokenizer(
 
 
 def byte_offsets(text: str) -> np.ndarray:
-    """Returns the offset in UTF-8 of each character, and of the end.
+    """Returns the UTF-8 byte offset of each character, and of the end.
 
     Args:
-      text: n characters.
+      text: a text of n characters.
 
     Returns:
       int64 [n + 1].
@@ -88,7 +89,7 @@ def byte_offsets(text: str) -> np.ndarray:
 def _spans(
     text: str, ids: Sequence[int], begins: Sequence[int], ends: Sequence[int]
 ) -> Iterator[TokenSpan]:
-    """Yields the tokens of a text, by the bytes where each begins and ends."""
+    """Yields the spans of a text's tokens, from their byte offsets."""
     pairs = np.searchsorted(byte_offsets(text), [begins, ends]).T.tolist()
     borders, last = [], 0  # one past the last character that a token has
     for begin, end in pairs:
@@ -106,11 +107,14 @@ def _spans(
 
 
 def _dropped(gap: str, *, is_first: bool = False) -> tuple[int, int]:
-    """Counts characters of a gap that belong to the token before, and after.
+    """Counts the characters of a gap that belong to the tokens around it.
 
     Args:
-      gap: what stands between tokens.
+      gap: text between two tokens.
       is_first: whether there is no token before it.
+
+    Returns:
+      How many belong to the token before, and how many to the one after.
     """
     spaces = list(_SPACE.finditer(gap))
     if not spaces:

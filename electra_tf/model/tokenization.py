@@ -1,9 +1,9 @@
 """Word pieces in pure Python: the original's tokenizer, and the vocabulary.
 
-`GraphTokenizer` does the same inside TensorFlow and is what the pipeline and
-the exported models run; this module is the reference it is tested against.
-Characters are classified by Python's `unicodedata`, so that code points which
-the Unicode version of the running Python does not know vanish.
+`GraphTokenizer` does the same inside TensorFlow and is used by the pipeline and
+by exported models; this module is the reference it is tested against.
+Characters are classified by Python's `unicodedata`; code points that the
+Unicode version of the running Python does not know are dropped.
 
 Source: the original's model/tokenization.py.
 """
@@ -23,7 +23,7 @@ from electra_tf.util.errors import UserError, shown
 FILE_NAMES = {"wordpiece": "vocab.txt", "sentencepiece": "spm.model"}
 SUFFIX_INDICATOR = "##"
 MAX_INPUT_CHARS_PER_WORD = 200
-MAX_BYTES_PER_PIECE = 256  # that the tokenizer in the graph can look up
+MAX_BYTES_PER_PIECE = 256  # limit of lookups in the graph tokenizer
 
 CHINESE_RANGES = (
     (0x4E00, 0x9FFF),
@@ -44,12 +44,12 @@ class Vocabulary:
     """The tokens of a model; the id of a token is its position.
 
     Attributes:
-      tokens: each once, `SPECIAL_TOKENS` among them and `[PAD]` the first, as
-        rows are padded with zeros.
-      sentencepiece: the SentencePiece model whose pieces the tokens are; empty
+      tokens: distinct tokens, including all `SPECIAL_TOKENS`; `[PAD]` is the
+        first, as rows are padded with zeros.
+      sentencepiece: the SentencePiece model whose pieces are the tokens; empty
         for word pieces.
-      counts: how often each token occurs in the training records; None where
-        that is not known. Vocabularies of the same tokens are equal.
+      counts: how often each token occurs in the training records; None if not
+        known. Ignored when vocabularies are compared.
 
     Raises:
       UserError: if the tokens are not as above.
@@ -73,15 +73,15 @@ class Vocabulary:
 
     @classmethod
     def from_file(cls, path: str) -> "Vocabulary":
-        """Reads a file of one token a line, stripped of white space.
+        """Reads a file of one token per line, stripped of white space.
 
         Args:
-          path: of a file in UTF-8, or of a SentencePiece model if its name
-            ends in `.model`.
+          path: a UTF-8 file, or a SentencePiece model if its name ends in
+            `.model`.
 
         Raises:
-          UserError: if the file cannot be read or is no vocabulary, naming it
-            and the line.
+          UserError: if the file cannot be read or is not a vocabulary, naming
+            it and the line.
         """
         if sentencepiece_model.is_model_file(path):
             pieces, model = sentencepiece_model.read(path)
@@ -104,17 +104,17 @@ class Vocabulary:
 
     @property
     def kind(self) -> str:
-        """Is "sentencepiece" or "wordpiece"."""
+        """Either "sentencepiece" or "wordpiece"."""
         return "sentencepiece" if self.sentencepiece else "wordpiece"
 
     @property
     def file_name(self) -> str:
-        """The usual name of its file."""
+        """The default name of its file."""
         return FILE_NAMES[self.kind]
 
     @property
     def content(self) -> bytes:
-        """What its file holds; of a SentencePiece model no padding."""
+        """The bytes of its file; of a SentencePiece model, without padding."""
         lines = "".join(f"{token}\n" for token in self.tokens)
         return self.sentencepiece or lines.encode()
 
@@ -122,7 +122,7 @@ class Vocabulary:
         """Adds placeholder tokens, as `[unused0]`.
 
         Args:
-          multiple: that the size becomes one of.
+          multiple: the size becomes a multiple of this.
         """
         names = (f"[unused{i}]" for i in itertools.count())
         unused = (name for name in names if name not in self.ids)
@@ -131,7 +131,7 @@ class Vocabulary:
 
     @functools.cached_property
     def continues_word(self) -> tuple[bool, ...]:
-        """Whether each token goes on with the word of the token before it."""
+        """Whether each token continues the word of the token before it."""
         if not self.sentencepiece:
             return tuple(x.startswith(SUFFIX_INDICATOR) for x in self.tokens)
         return tuple(
@@ -140,7 +140,7 @@ class Vocabulary:
         )
 
     def surface(self, token_id: int) -> str:
-        """Returns what a token looks like in text, without a space."""
+        """Returns the text of a token, without the word or suffix indicator."""
         indicator = WORD_INDICATOR if self.sentencepiece else SUFFIX_INDICATOR
         return self.tokens[token_id].removeprefix(indicator)
 
@@ -181,9 +181,10 @@ class Vocabulary:
 
     @functools.cached_property
     def sha256(self) -> str:
-        """The hash of the tokens, one a line; of the file if it is tidy.
+        """SHA-256 of the tokens, one per line, then of any SentencePiece model.
 
-        Where they are those of a SentencePiece model, it follows them.
+        Equals the hash of a vocabulary file that has no superfluous white
+        space.
         """
         lines = "".join(f"{token}\n" for token in self.tokens)
         return hashlib.sha256(lines.encode() + self.sentencepiece).hexdigest()
@@ -211,7 +212,7 @@ class FullTokenizer:
     def tokenize(self, text: str) -> list[str]:
         """Returns the word pieces of a text.
 
-        Special tokens have no privilege: `[MASK]` in the text is three tokens.
+        Special tokens in the text are not recognized: `[MASK]` is three tokens.
 
         Args:
           text: any text.
@@ -223,7 +224,7 @@ class FullTokenizer:
         ]
 
     def convert_tokens_to_ids(self, tokens: Iterable[str]) -> list[int]:
-        """Returns the ids of tokens of the vocabulary.
+        """Returns the ids of tokens.
 
         Args:
           tokens: what `tokenize` returned, or special tokens.
@@ -282,17 +283,17 @@ class WordpieceTokenizer:
       ['un', '##aff', '##able']
 
     Args:
-      vocab: holds every piece; those inside of a word begin with `##`.
+      vocab: piece -> id; pieces inside a word begin with `##`.
     """
 
     def __init__(self, vocab: Mapping[str, int]) -> None:
         self.vocab = vocab
 
     def tokenize(self, word: str) -> list[str]:
-        """Returns the pieces, or `[UNK]` if there are none.
+        """Returns the pieces of a word, or `[UNK]` if it cannot be split.
 
         Args:
-          word: without white space.
+          word: a word without white space.
         """
         if len(word) > MAX_INPUT_CHARS_PER_WORD:
             return ["[UNK]"]
@@ -312,9 +313,9 @@ class WordpieceTokenizer:
 
 
 def _problem(tokens: tuple[str, ...], max_bytes: int) -> str:
-    """Returns why tokens are no vocabulary; empty if they are one.
+    """Returns why tokens are not a valid vocabulary; "" if they are.
 
-    `max_bytes` is a word piece's limit, 0 where there are none.
+    `max_bytes` is the limit of a word piece, 0 for no limit.
     """
     lines: dict[str, int] = {}
     for number, token in enumerate(tokens, start=1):
@@ -329,7 +330,7 @@ def _problem(tokens: tuple[str, ...], max_bytes: int) -> str:
 
 
 def _problem_of_token(token: str, max_bytes: int) -> str:
-    """Returns why a token cannot be looked up; empty if it can."""
+    """Returns why a token cannot be looked up; "" if it can."""
     if not token:
         return "nothing"
     if max_bytes and "\0" in token:
@@ -344,9 +345,9 @@ def _problem_of_token(token: str, max_bytes: int) -> str:
 
 @functools.cache
 def _clean(character: str) -> str:
-    """Returns a space for white space, nothing for control characters.
+    """Returns a space for white space, "" for control characters.
 
-    A Chinese character gets spaces around it.
+    Chinese characters are surrounded by spaces.
     """
     category = unicodedata.category(character)
     if character in "\t\n\r" or category == "Zs":
@@ -373,7 +374,7 @@ def _split_on_punctuation(word: str) -> list[str]:
 
 @functools.cache
 def _is_punctuation(character: str) -> bool:
-    """Whether it is a word of its own: also ASCII's symbols, as $ and ^."""
+    """Returns whether it is punctuation, including ASCII symbols as $ and ^."""
     return (
         character in _ASCII_PUNCTUATION
         or unicodedata.category(character)[0] == "P"
@@ -381,5 +382,5 @@ def _is_punctuation(character: str) -> bool:
 
 
 def _is_chinese(character: str) -> bool:
-    """Whether it is of a CJK block; kana and hangul are spelt as words."""
+    """Returns whether it is in a CJK block; kana and hangul form words."""
     return any(low <= ord(character) <= high for low, high in CHINESE_RANGES)

@@ -1,14 +1,14 @@
 """A two-tower generator: two encoders, one for each direction.
 
-The left-to-right tower has read the tokens up to t when it is at t, the right-
-to-left tower those from t on. The state that predicts token t joins the first
-tower's at t - 1 with the second's at t + 1, so that each token of a clean text
-is predicted from all others in one pass, without a mask.
+The left-to-right tower's state at t depends on the tokens up to t, the right-
+to-left tower's on those from t on. Token t is predicted from the first tower's
+state at t - 1 and the second's at t + 1, concatenated, so that each token of a
+clean text is predicted from all others in one pass, without masks.
 
 Differs: at its ends a row has no neighbour; as in the original, states roll
-around, so that what stands for [CLS], for the [SEP] at the end and for padding
-may know the token itself. None of them is ever predicted or replaced. Where
-rows hold several documents there are zeros instead of a neighbour's document.
+around, so that the states for [CLS], for the final [SEP] and for padding may
+depend on the token itself. These are never predicted or replaced. In rows of
+several documents, a state of a neighbouring document is replaced by zeros.
 
 Letters in shapes: B rows, L tokens in a row, H hidden of a tower.
 
@@ -30,16 +30,16 @@ TOWERS = {"generator_ltr": "left_to_right", "generator_rtl": "right_to_left"}
 
 @keras.saving.register_keras_serializable("electra_tf")
 class TwoTowerModel(layers.ConfiguredLayer):
-    """Reads clean text from both sides.
+    """Two encoders that read clean text from left and right.
 
-    The towers are built at once, so that their variables' paths begin with
-    their own names, as in the original's checkpoints.
+    The towers are built at once, so that the paths of their variables begin
+    with the towers' names, as in the original's checkpoints.
 
     Args:
       config: sizes of each tower.
       embeddings: tables to share with another encoder, already built; None
         for each tower's own.
-      name: name of the layer; no variable's path has it.
+      name: name of the layer, not part of its variables' paths.
       is_packed: whether rows hold several documents, see `BertModel`.
       dtype: policy of each tower, see `BertModel`.
 
@@ -51,7 +51,7 @@ class TwoTowerModel(layers.ConfiguredLayer):
       keys: uint32 [B], one random key a row; None switches dropout off.
 
     Returns:
-      float32 [B, L, 2H], what is known about each token from all others.
+      float32 [B, L, 2H], for each token a state that depends on all others.
     """
 
     SHARED = ("embeddings",)
@@ -85,9 +85,9 @@ class TwoTowerModel(layers.ConfiguredLayer):
 
     @property
     def word_embeddings(self) -> tf.Tensor:
-        """The table that words are predicted with, float32 [V, E].
+        """The table for the output softmax, float32 [V, E].
 
-        Where the towers have tables of their own, the left-to-right one's.
+        If each tower has its own tables, it is the left-to-right tower's.
         """
         return tf.convert_to_tensor(self.towers[0].embeddings.word_embeddings)
 

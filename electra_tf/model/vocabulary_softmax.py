@@ -1,10 +1,10 @@
 """The softmax over the vocabulary at many positions, in blocks.
 
 All logits of a batch are B L V numbers: 2 GB for 128 rows of 128 tokens, 16 GB
-for 256 rows of 512. A loss at every token needs of each softmax only the
-logarithm of its denominator, so blocks of positions are computed one after the
-other, and once more for the gradient. That costs a third more arithmetic and
-never holds more than a few arrays of `_MAX_LOGITS` numbers, whatever the batch.
+for 256 rows of 512. A loss at every token needs only the logarithm of each
+softmax's denominator, so blocks of positions are computed one after the other,
+and once more for the gradient. That costs a third more arithmetic, and memory
+holds only a few arrays of `_MAX_LOGITS` numbers at a time, whatever the batch.
 
 Letters in shapes: B rows, L tokens in a row, E embedding, V vocabulary, M
 positions, K of them in a block.
@@ -24,9 +24,9 @@ class Partition(NamedTuple):
     """The normalizer and the best id of the softmax at each position.
 
     Attributes:
-      log_z: float32, the logarithm of the sum of exp(logits), nats; 0 where it
-        was not asked for.
-      best: int32, the likeliest id; 0 where it was not asked for.
+      log_z: float32, the logarithm of the sum of exp(logits), nats; 0 at
+        positions not wanted.
+      best: int32, the likeliest id; 0 at positions not wanted.
     """
 
     log_z: tf.Tensor
@@ -41,17 +41,17 @@ def log_partition(
     is_wanted: tf.Tensor,
     max_logits: int = _MAX_LOGITS,
 ) -> Partition:
-    """Computes log sum exp(x table' + bias) where it is wanted.
+    """Computes log sum exp(x table' + bias) at the wanted positions.
 
     Args:
       x: float32 [B, L, E].
       table: float32 [V, E].
       bias: float32 [V].
       is_wanted: bool [B, L]; other positions cost nothing.
-      max_logits: in a block, unless one position has more.
+      max_logits: maximum logits in a block, unless one position has more.
 
     Returns:
-      [B, L], differentiable; the best ids are not.
+      [B, L] each; log_z is differentiable.
     """
     batch, length, width = tensor_ops.shape_of(x)
     wanted = tf.reshape(is_wanted, [-1])  # [M]
@@ -95,13 +95,13 @@ def _in_blocks(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Computes `log_z` and `best`, [M], of the first `count` rows of x [M, E].
 
-    `block`, K, rows at a time.
+    It computes `block` = K rows at a time.
     """
     size = tensor_ops.shape_of(x)[0]
 
     @tf.custom_gradient
     def run(x: tf.Tensor, table: tf.Tensor, bias: tf.Tensor) -> tuple:
-        # The loop's own operations are not for the tape to remember.
+        # Keeps the tape from recording the operations of the loop.
         inputs = [tf.stop_gradient(part) for part in (x, table, bias)]
         blocks = _split(inputs[0], block)  # [M / K, K, E]
         num_used = -(-count // block)

@@ -1,13 +1,13 @@
-"""What stands between two matrix products, compiled by XLA for a CPU.
+"""The operations between two matrix products, compiled by XLA for a CPU.
 
-TensorFlow's own operations walk over memory once each; a chain of them that XLA
-compiles walks once or twice. XLA's matrix products on CPUs are slow, so a step
-as a whole is not compiled there: each chain between two products is a kernel of
-its own. Where XLA compiles the whole step, kernels are inlined.
+Each operation of TensorFlow passes over memory once; a chain of them that XLA
+compiles passes over it once or twice. XLA's matrix products on CPUs are slow,
+so the whole step is not compiled there: each chain between two products is a
+kernel of its own. Where XLA compiles the whole step, kernels are inlined.
 
 A kernel is compiled once for each shape, which takes a tenth of a second. So
-kernels are used for large tensors whose shape is known beforehand: not in an
-exported model, nor in a test.
+kernels are used only for large tensors of static shape: not in an exported
+model, nor in a test.
 """
 
 import functools
@@ -17,7 +17,7 @@ from typing import Any
 import tensorflow as tf
 
 MIN_SIZE = 2**15
-"""Elements from which on compiling is worth its time."""
+"""Elements of a tensor from which compiling pays off."""
 
 VECTOR = tf.TensorSpec([None], tf.float32)
 SCALAR = tf.TensorSpec([], tf.float32)
@@ -25,20 +25,20 @@ _COMPILED = (tf.float32, tf.bfloat16)
 
 
 def is_worth_compiling(x: tf.Tensor) -> bool:
-    """Says whether functions of `x` should run as kernels."""
+    """Returns whether functions of `x` should run as kernels."""
     is_known = x.shape.is_fully_defined() and x.dtype in _COMPILED
     return is_known and x.shape.num_elements() >= MIN_SIZE
 
 
 def compiled(formula: Callable) -> Callable:
-    """Makes a formula that runs as a kernel where that is faster.
+    """Makes a function that runs as a kernel where that is faster.
 
     Args:
-      formula: of tensors, and numbers by keyword; without a gradient.
+      formula: takes tensors, and others by keyword; has no gradient.
 
     Returns:
-      A function of the same arguments: a kernel of a large first tensor of
-      known shape, else plain TensorFlow.
+      A function of the same arguments. It runs as a kernel if its first tensor
+      is large and of static shape, else as plain TensorFlow.
     """
     kernel = tf.function(formula, jit_compile=True, autograph=False)
 
@@ -57,15 +57,15 @@ def compiled(formula: Callable) -> Callable:
 
 
 def fused(formula: Callable[..., tf.Tensor]) -> Callable[..., tf.Tensor]:
-    """Makes a formula with a gradient that runs as a kernel where faster.
+    """Makes a differentiable function that runs as a kernel where faster.
 
-    On a large first argument of known shape the formula is one kernel and its
-    gradient another, which computes the formula again: only the arguments are
-    kept. Elsewhere it is plain TensorFlow.
+    If its first argument is large and of static shape, the formula is one
+    kernel and its gradient another, which computes the formula again: only the
+    arguments are kept. Otherwise it is plain TensorFlow.
 
     Args:
-      formula: of tensors that have a gradient by position, and of all else by
-        keyword: tensors that have none, numbers, None.
+      formula: takes tensors with a gradient by position, and everything else
+        by keyword: tensors without a gradient, numbers, None.
 
     Returns:
       A function of the same arguments.
@@ -107,11 +107,11 @@ def fused(formula: Callable[..., tf.Tensor]) -> Callable[..., tf.Tensor]:
 
 
 def _captured(arguments: Any) -> Any:  # noqa: ANN401
-    """Captures tensors of other graphs before a kernel is called.
+    """Captures tensors of outer graphs before a kernel is called.
 
     While a compiled function is called, its caller's graph is in XLA's context.
-    The gradient of a `tf.cond` that is not compiled captures in another way
-    there, and then does not find the tensors: "Could not find external tensor
+    The gradient of a `tf.cond` that is not compiled captures tensors in another
+    way there, and then does not find them: "Could not find external tensor
     capture" (TensorFlow 2.21).
     """
     return tf.nest.map_structure(
@@ -122,14 +122,14 @@ def _captured(arguments: Any) -> Any:  # noqa: ANN401
 def on_vectors(
     function: Callable, *tensors: tf.Tensor
 ) -> tf.Tensor | tuple[tf.Tensor, ...]:
-    """Calls a function of vectors on tensors of one shape, and on scalars.
+    """Applies a function of vectors to tensors of any one shape, and scalars.
 
     Args:
       function: vectors -> vectors of the same size.
-      *tensors: of the shape of the first, or scalars.
+      *tensors: tensors of the shape of the first one, or scalars.
 
     Returns:
-      The function's results in that shape.
+      The function's results, in that shape.
     """
     shape = tensors[0].shape
     vectors = [tf.reshape(x, [-1]) if x.shape.rank else x for x in tensors]

@@ -1,1 +1,1 @@
-"""One update, the loop around it, and what the loop calls."""
+"""One training update, the training loop, and its callbacks."""

@@ -27,12 +27,12 @@ class ProgressBar(keras.callbacks.Callback):
     """Shows step, speed, losses, skipped updates and time left on one line.
 
     On a terminal the line is rewritten every few seconds; elsewhere a line is
-    written every ten. The first block of a phase holds tracing and compilation:
-    it tells nothing of the time left, which is shown from the second on. A line
-    before it says so, as there is silence until then.
+    written every ten seconds. The first block of a phase includes tracing and
+    compilation, so that the time left is shown only from the second one on. As
+    nothing is printed during the first block, a line before it announces that.
 
     Args:
-      phases: of the training, which tell how large its updates are.
+      phases: phases of the training, with the size of their updates.
       shown: metric -> short name on the line.
     """
 
@@ -44,7 +44,7 @@ class ProgressBar(keras.callbacks.Callback):
         self.shown = shown
         self.stream = sys.stderr
         self._speed = 0.0  # updates per second, smoothed
-        self._tokens_per_second = 0.0  # without tracing; 0 until it is known
+        self._tokens_per_second = 0.0  # without tracing; 0 until known
         self._phase = -1
         self._num_blocks = 0  # in this phase
         self._last_line = 0.0
@@ -101,7 +101,7 @@ class ProgressBar(keras.callbacks.Callback):
         ).rstrip()
 
     def _time_left(self, step: int) -> str:
-        """Says how long the rest takes, nothing before a speed is known."""
+        """Returns the time left as text; "" until the speed is known."""
         if not self._tokens_per_second:
             return ""
         left = phases_lib.tokens_after(self.phases, step)
@@ -109,7 +109,7 @@ class ProgressBar(keras.callbacks.Callback):
 
 
 class TrainingFlops(keras.callbacks.Callback):
-    """Puts what the training has cost so far into the logs of later callbacks.
+    """Adds the training FLOPs so far to the logs of later callbacks.
 
     Args:
       flops: updates done -> floating-point operations.
@@ -129,16 +129,16 @@ class TrainingFlops(keras.callbacks.Callback):
 class JsonLog(keras.callbacks.Callback):
     """Appends one JSON line of metrics at each stop of the schedule.
 
-    Beside the metrics it has the length of the longest rows, and the speed in
-    rows and in tokens, padding included.
+    A line also has the maximum row length, and the speed in rows and in tokens
+    per second, padding included.
 
-    Lines past the step that a run resumes from are dropped first, so that a
-    resumed log has each step once.
+    When a run resumes, lines past its step are dropped first, so that the log
+    has each step once.
 
     Args:
-      path: of the file, `metrics.jsonl` by convention; see `LineLog`.
+      path: path of the file, by convention `metrics.jsonl`; see `LineLog`.
       first_step: updates done before this run.
-      phases: of the training, which tell how large its updates are.
+      phases: phases of the training, with the size of their updates.
     """
 
     def __init__(
@@ -169,7 +169,7 @@ class EpochMeans(keras.callbacks.Callback):
       loss_weights: name of a loss -> its factor in the total loss.
 
     Attributes:
-      sums: of the updates of this epoch, as `training_utils` makes them.
+      sums: sums of this epoch's updates, as `training_utils` makes them.
     """
 
     def __init__(self, loss_weights: dict[str, float]) -> None:
@@ -185,7 +185,7 @@ class EpochMeans(keras.callbacks.Callback):
 
 
 def check_tensorboard() -> None:
-    """Refuses to write event files that nothing here can show.
+    """Checks that event files can be shown on this machine.
 
     Raises:
       UserError: if the package `tensorboard` is not installed.
@@ -197,7 +197,7 @@ class TensorBoardLog(keras.callbacks.Callback):
     """Writes the metrics as TensorBoard scalars.
 
     Args:
-      directory: of the event files.
+      directory: directory of the event files.
 
     Raises:
       UserError: as `check_tensorboard`.
@@ -211,7 +211,7 @@ class TensorBoardLog(keras.callbacks.Callback):
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
         with self._writer.as_default(step=epoch):
             for name, value in (logs or {}).items():
-                # FLOPs are integers that int64 does not hold.
+                # FLOPs exceed int64.
                 tf.summary.scalar(name, float(value))
 
     def on_train_end(self, logs: dict | None = None) -> None:
@@ -219,17 +219,17 @@ class TensorBoardLog(keras.callbacks.Callback):
 
 
 def read_log(path: storage.StrPath) -> list[dict[str, Any]]:
-    """Reads what a `JsonLog` wrote, but for damaged lines.
+    """Reads the lines that a `JsonLog` wrote, except damaged ones.
 
     Args:
-      path: of the file; need not be there.
+      path: path of the file, which may be missing.
     """
     lines = LineLog(path).read().splitlines()
     return [_record(line) for line in lines if _step_of(line) < math.inf]
 
 
 def _step_of(line: bytes) -> float:
-    """Returns a line's step; infinity if the line was cut off."""
+    """Returns a line's step; infinity if the line is damaged."""
     try:
         return float(_record(line)["step"])
     except (KeyError, OverflowError, TypeError, ValueError):
@@ -237,18 +237,18 @@ def _step_of(line: bytes) -> float:
 
 
 def _record(line: bytes) -> dict[str, Any]:
-    """Reads a line; bytes that are no UTF-8 cost it nothing else."""
+    """Parses a line; bytes that are not UTF-8 are replaced."""
     return files.parse_json(line.decode(errors="replace"))
 
 
 def _cost(logs: dict[str, float]) -> str:
-    """Formats what the training has cost, if it is known."""
+    """Formats the training FLOPs, if they are known."""
     flops = logs.get(TRAINING_FLOPS)
     return "" if flops is None else f"{flops:.1e} FLOPs  "
 
 
 def _clock(seconds: float) -> str:
-    """Formats seconds as h:mm:ss, with days in front where there are any."""
+    """Formats seconds as h:mm:ss, after the days if there are any."""
     days, seconds = divmod(int(seconds + 0.5), 24 * 60 * 60)
     clock = str(datetime.timedelta(seconds=seconds))
     return f"{days} d {clock}" if days else clock

@@ -1,13 +1,13 @@
-"""Updates whose loss or gradient is infinite or no number: the end, or skipped.
+"""Handling of updates whose loss or gradient is infinite or NaN.
 
-The first of them ends a run, unless `skip_nonfinite_updates` allows to skip so
-many in a row. A skipped update changes no weight and no slot of Adam, but
-counts as a step, of which the learning rate, data and random numbers are
-functions: the run is the one that an undisturbed run would be without that
-batch. The decision is a part of the graph, on sums over all replicas, which
-therefore decide alike. None of it is in the graph where nothing is skipped.
+The first of them ends a run, unless `skip_nonfinite_updates` allows skipping
+that many in a row. A skipped update changes no weight and no slot of Adam, but
+counts as a step, which determines learning rate, data and random numbers: the
+run continues as an undisturbed run without that batch would. The decision is
+made in the graph from sums over all replicas, so that all replicas agree. If
+nothing may be skipped, none of it is in the graph.
 
-An infinite gradient in float16 is not meant: see `loss_scaling`.
+Overflowing gradients in float16 are handled elsewhere: see `loss_scaling`.
 """
 
 from collections.abc import Mapping
@@ -21,15 +21,15 @@ from electra_tf.util import console
 from electra_tf.util.errors import NonFiniteLossError, listed
 
 SKIPPED = "skipped_updates"
-"""Name of the number of updates that were skipped, among metrics."""
+"""Name of the metric that counts skipped updates."""
 
 
 def are_finite(metrics: Mapping[str, LossTerm], norm: tf.Tensor) -> tf.Tensor:
-    """Says whether an update may be applied.
+    """Returns whether the losses, metrics and gradient of an update are finite.
 
     Args:
-      metrics: with the losses among them, equal on all replicas.
-      norm: float32 scalar, of all gradients, equal on all replicas.
+      metrics: losses and metrics, equal on all replicas.
+      norm: float32 scalar, global gradient norm, equal on all replicas.
 
     Returns:
       bool scalar.
@@ -39,11 +39,11 @@ def are_finite(metrics: Mapping[str, LossTerm], norm: tf.Tensor) -> tf.Tensor:
 
 
 class FiniteUpdates:
-    """Refuses updates that are not finite, but for so many in a row.
+    """Raises an error after too many consecutive updates that are not finite.
 
     Args:
-      max_skipped: updates in a row that the graph may have skipped; at 0 it
-        skips none.
+      max_skipped: maximum consecutive updates that the graph may skip; with 0
+        it skips none.
       loss_weights: name of a loss -> its factor in the total loss.
     """
 
@@ -57,19 +57,19 @@ class FiniteUpdates:
     def check(
         self, sums: Mapping[str, np.ndarray], start: int
     ) -> dict[str, np.ndarray]:
-        """Checks updates in their order, and says which were skipped.
+        """Checks consecutive updates, and removes and counts skipped ones.
 
         Args:
           sums: metric -> float32 [n, 2], total and weight at each update.
           start: updates before them.
 
         Returns:
-          The sums of those updates that are finite; and, where any may be
-          skipped, "skipped_updates" of all n.
+          The sums of the finite updates and, if any may be skipped,
+          "skipped_updates" of all n.
 
         Raises:
-          NonFiniteLossError: naming the first update that is not finite, or
-            that is one too many in a row, or that float16 cannot scale.
+          NonFiniteLossError: naming the update that exceeds the allowed number
+            of consecutive skipped ones, or that no float16 loss scale fits.
         """
         loss_scaling.check(sums, start)
         values = np.concatenate([*sums.values()], 1)
@@ -116,7 +116,7 @@ class FiniteUpdates:
         )
 
     def _values(self, values: Mapping[str, float]) -> str:
-        """Lists the total loss, and each metric that is not finite."""
+        """Formats the total loss and each metric that is not finite."""
         loss = sum(
             weight * values.get(name, 0.0)
             for name, weight in self.loss_weights.items()
@@ -128,7 +128,7 @@ class FiniteUpdates:
 
 
 def _at(sums: Mapping[str, np.ndarray], number: int) -> dict[str, float]:
-    """Returns the value of each metric at one update, by its name."""
+    """Returns name -> value of each metric at one update."""
     pairs = {name: map(float, values[number]) for name, values in sums.items()}
     return {
         name: total / weight if weight else total

@@ -1,14 +1,14 @@
-"""Dynamic loss scaling, for gradients whose backward pass is of float16.
+"""Dynamic loss scaling, for a backward pass in float16.
 
-float16 holds nothing below 6e-8, where many gradients lie. The loss is scaled
-before the backward pass and the gradients are scaled back in float32; the scale
-s follows what it has found:
+float16 cannot represent numbers below 6e-8, and many gradients are smaller. The
+loss is scaled before the backward pass and the gradients are scaled back in
+float32; the scale s is adapted after each update:
 
     gradients finite      the update is applied; s = 2 s after 2,000 in a row
     an infinity or NaN    the update is skipped; s = s / 2
 
-A skipped update changes no weight and no slot, but counts as a step, of which
-data and random numbers are functions. s is a power of 2: scaling back is exact.
+A skipped update changes no weight and no slot, but counts as a step, which
+determines data and random numbers. s is a power of 2: scaling back is exact.
 
 Source: Micikevicius et al., 2018, "Mixed Precision Training"; start and period
 are those of `keras.optimizers.LossScaleOptimizer`.
@@ -25,16 +25,16 @@ from electra_tf.util.errors import NonFiniteLossError
 
 INITIAL_SCALE = 2.0**15
 MIN_SCALE = 2.0**-24
-"""Least number of float16: 40 updates skipped in a row from the start on, at
-which it is not the range of float16 that the gradients exceed."""
+"""Smallest number of float16. From the initial scale it takes 40 skipped
+updates in a row to get below it; then the cause is not the range of float16."""
 GROWTH_PERIOD = 2000
-"""Updates in a row, none of them skipped, after which the scale doubles."""
+"""Consecutive updates without a skipped one after which the scale doubles."""
 
 _SCALE = "loss_scale"
 
 
 class LossScale:
-    """The scale of a training, to be made in its strategy's scope.
+    """The loss scale of a training; must be made in its strategy's scope.
 
     Attributes:
       scale: float32 scalar, s.
@@ -53,14 +53,14 @@ class LossScale:
 
     @property
     def variables(self) -> dict[str, tf.Variable]:
-        """What a checkpoint holds, by name."""
+        """The variables of a checkpoint, by name."""
         return {
             f"{LOSS_SCALE}/scale": self.scale,
             f"{LOSS_SCALE}/num_good_updates": self.num_good_updates,
         }
 
     def save(self, store: MutableMapping[str, np.ndarray]) -> None:
-        """Adds the scale to a file of Keras.
+        """Adds the scale to a Keras file.
 
         Args:
           store: variables of the model, by name.
@@ -69,13 +69,13 @@ class LossScale:
             store[name.replace("/", "_")] = variable.numpy()
 
     def load(self, store: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Sets the scale from a file of Keras, if it was saved there.
+        """Restores the scale from a Keras file, if it was saved there.
 
         Args:
           store: variables of the model, by name.
 
         Returns:
-          Those that are not the scale's.
+          The variables that are not the scale's.
         """
         rest = {name: store[name] for name in store.keys()}
         for name, variable in self.variables.items():
@@ -83,21 +83,21 @@ class LossScale:
         return rest
 
     def scaled(self, weights: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """Makes losses larger by s.
+        """Scales losses by s: divides their divisors by it.
 
         Args:
-          weights: name of a loss -> float32 scalar that it is divided by.
+          weights: name of a loss -> float32 scalar that divides it.
         """
         return {name: weight / self.scale for name, weight in weights.items()}
 
     def unscaled(
         self, gradients: list[tf.Tensor], lookups: Mapping[str, tf.Tensor]
     ) -> tuple[list[tf.Tensor], dict[str, tf.Tensor]]:
-        """Makes gradients smaller by s.
+        """Divides gradients by s, and sums of squares by its square.
 
         Args:
           gradients: float32, summed over replicas and micro-batches.
-          lookups: name -> float32 scalar, sums of their squares.
+          lookups: name -> float32 scalar, of `optimization.lookup_squares`.
         """
         square = tf.square(self.scale)
         return (
@@ -109,12 +109,11 @@ class LossScale:
         """Decides whether an update is applied, and sets the next scale.
 
         Args:
-          norm: float32 scalar, of all gradients, equal on all replicas.
+          norm: float32 scalar, global gradient norm, equal on all replicas.
 
         Returns:
-          bool scalar, and metrics: "gradient_norm" of an update that is
-          applied, "skipped_share" of updates, and "loss_scale", which this one
-          had.
+          bool scalar, and metrics: "gradient_norm" of applied updates,
+          "skipped_share" of all updates, and the "loss_scale" of this one.
         """
         is_finite = tf.math.is_finite(norm)
         count, one = tf.cast(is_finite, tf.float32), tf.constant(1.0)
@@ -142,7 +141,7 @@ class LossScale:
 def _assign_next(
     scale: tf.Variable, num_good_updates: tf.Variable, is_finite: tf.Tensor
 ) -> None:
-    """Sets scale and count after an update, on one device."""
+    """Updates scale and count after an update, on one device."""
     count = tf.where(is_finite, num_good_updates + 1, 0)
     is_due = count >= GROWTH_PERIOD
     growth = tf.where(is_due, 2.0, 1.0)
@@ -151,14 +150,14 @@ def _assign_next(
 
 
 def check(sums: Mapping[str, np.ndarray], start: int) -> None:
-    """Refuses updates that are skipped whatever the scale is.
+    """Checks that the loss scale has not fallen below `MIN_SCALE`.
 
     Args:
       sums: metric -> float32 [n, 2], of n updates.
       start: updates before them.
 
     Raises:
-      NonFiniteLossError: naming the first update under the least scale.
+      NonFiniteLossError: naming the first update with a smaller scale.
     """
     if _SCALE not in sums:
         return

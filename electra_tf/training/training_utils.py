@@ -1,13 +1,13 @@
-"""The training loop: blocks of steps, checkpoints, signals, nothing else.
+"""The training loop: blocks of steps, checkpoints and signals.
 
-Why not Keras' `fit`: it fails under several workers, clips before the sum
-over replicas, cannot resume exactly, and has no place to stop in. The loop
+Why not Keras' `fit`: it fails with several workers, clips before the sum over
+replicas, cannot resume exactly, and cannot be stopped in between. The loop
 calls the same model's `update` and the same Keras callbacks.
 
-What a resume relies on:
+An exact resume relies on three rules:
   1. A checkpoint holds weights, slots and the step, and is complete.
   2. Random numbers are functions of (seed, step, row): see `seeds.py`.
-  3. The data are a function of (seed, step): the iterator starts anywhere.
+  3. The data are a function of (seed, step): the iterator can start anywhere.
 So a run that was killed and restarted ends with the same bits.
 """
 
@@ -37,18 +37,18 @@ class Trainable(Protocol):
     stop_training: bool
 
     def update(self, inputs: tuple) -> dict[str, tuple]:
-        """Does one update; returns name -> (total, weight), float32 scalars."""
+        """Makes an update; returns name -> (total, weight), float32 scalars."""
 
 
 class Schedule(NamedTuple):
-    """Stops and checkpoints of the loop, in updates.
+    """Steps at which the loop stops or saves checkpoints.
 
     Attributes:
-      num_train_steps: the last update.
+      num_train_steps: the last step.
       iterations_per_loop: updates between two lines of the logs.
-      save_checkpoints_steps: a checkpoint at every multiple.
-      milestones: further updates to save at.
-      borders: updates after which the data change, and a block ends.
+      save_checkpoints_steps: updates between two checkpoints.
+      milestones: further steps at which to save.
+      borders: steps after which the data change, so that a block ends.
     """
 
     num_train_steps: int
@@ -58,9 +58,9 @@ class Schedule(NamedTuple):
     borders: frozenset[int] = frozenset()
 
     def next_stop(self, step: int) -> int:
-        """Returns the update at which the block that starts at `step` ends."""
+        """Returns the step at which the block that starts at `step` ends."""
         if step == 0:
-            return 1  # alone, so that the first loss can be looked at
+            return 1  # so that the first loss is logged by itself
         stops = {
             _next_multiple(step, self.iterations_per_loop),
             _next_multiple(step, self.save_checkpoints_steps),
@@ -70,7 +70,7 @@ class Schedule(NamedTuple):
         return min(stops)
 
     def saves_at(self, step: int) -> bool:
-        """Says whether a checkpoint is due after update `step`."""
+        """Returns whether a checkpoint is due after update `step`."""
         return (
             step % self.save_checkpoints_steps == 0
             or step == self.num_train_steps
@@ -79,21 +79,21 @@ class Schedule(NamedTuple):
 
 
 class InterleavedBatches(NamedTuple):
-    """Batches of several shapes, and the order that updates take them in.
+    """Batches of several shapes, and their order.
 
     Attributes:
-      iterators: over what each replica's `update` takes, of one shape each.
-      order: the number of the iterator that each update takes from.
+      iterators: one for each shape, over inputs of each replica's `update`.
+      order: for each update the index of its iterator.
     """
 
     iterators: tuple[Iterator, ...]
     order: Iterator[int]
 
     def runs(self, num_steps: int) -> Iterator[tuple[Iterator, int]]:
-        """Yields iterators, and how many updates in a row take from each.
+        """Yields an iterator and a number of consecutive updates, repeatedly.
 
         Args:
-          num_steps: updates in all.
+          num_steps: total number of updates.
         """
         taken = itertools.islice(self.order, num_steps)
         for number, run in itertools.groupby(taken):
@@ -118,26 +118,26 @@ def train(
     """Trains from the model's step to the end of the schedule.
 
     Args:
-      model: with its optimizer, whose `iterations` say where to start.
-      batches: step -> iterator over what each replica's `update` takes, from
-        that step on to the next border; or `InterleavedBatches`.
+      model: a model with its optimizer, whose `iterations` is the first step.
+      batches: step -> iterator over the inputs of each replica's `update`, from
+        that step to the next border; or `InterleavedBatches`.
       schedule: when to stop and save.
-      strategy: that the model was made under.
+      strategy: the strategy in whose scope the model was made.
       save: writes the checkpoint of a step. All workers call it and wait for
         the slowest.
-      callbacks: Keras callbacks. `on_epoch_end(step, logs)` comes at each stop
-        of the schedule with the means over the updates since the last one,
+      callbacks: Keras callbacks. `on_epoch_end(step, logs)` is called at each
+        stop of the schedule with the means over the updates since the last one,
         `on_train_batch_end(step, logs)` every few seconds in between. If one
         of them, or `save`, sets `model.stop_training`, training ends with a
-        checkpoint: at once, or of several workers at the end of the block.
-      max_skipped: see `FiniteUpdates`; 0 where the model skips none.
+        checkpoint: at once, or with several workers at the end of the block.
+      max_skipped: see `FiniteUpdates`; 0 if the model skips none.
 
     Raises:
       NonFiniteLossError: if a loss or a gradient is not finite, or too many
         in a row are not; nothing is saved after it.
       StoppedBySignal: after SIGTERM, SIGINT or SIGHUP, once a checkpoint is
-        saved; of several workers in all of them at the same step, whichever
-        had the signal.
+        saved; with several workers in all of them at the same step, whichever
+        received the signal.
     """
     step = int(model.optimizer.iterations.numpy())
     runner = keras.callbacks.CallbackList(list(callbacks), model=model)
@@ -171,7 +171,7 @@ def train(
                     stop.received, model.stop_training or flags[1]
                 )
             is_stopped, is_ended = flags
-            if is_stopped:  # at the end, too: more trials may follow
+            if is_stopped:  # also at the last step: more trials may follow
                 raise StoppedBySignal(step)
         runner.on_train_end()
 
@@ -179,7 +179,7 @@ def train(
 def _save_together(
     save: Callable[[int], None], step: int, workers: distribution.Workers
 ) -> None:
-    """Saves; no worker goes on, or says it is done, unless all could."""
+    """Saves a checkpoint; raises on all workers if any of them fails."""
     error = None
     try:
         save(step)
@@ -193,13 +193,14 @@ def _save_together(
 
 
 class _Pace:
-    """Cuts blocks so that the host has its turn every few seconds.
+    """Splits blocks so that the host gets control every few seconds.
 
-    Workers must cut alike, as their sums over replicas meet by their number
-    in the graph's loop: several of them do not cut at all.
+    Workers would have to split alike, as their all-reduces are matched by
+    iteration in the graph's loop; so several workers do not split at all.
 
     Attributes:
-      steps_per_second: of the last part.
+      is_free: whether blocks may be split.
+      steps_per_second: speed of the last part.
     """
 
     def __init__(self, *, is_free: bool) -> None:
@@ -208,7 +209,7 @@ class _Pace:
 
     @contextlib.contextmanager
     def of(self, num_steps: int) -> Iterator[int]:
-        """Gives the size of the next part, and times what is done with it."""
+        """Yields the number of steps of the next part, and times the block."""
         size = num_steps
         if self.is_free:
             wanted = int(self.steps_per_second * _SECONDS_BETWEEN_LOOKS)
@@ -223,9 +224,9 @@ class _Pace:
 
 
 class StopSignal(contextlib.ExitStack):
-    """Remembers SIGTERM, SIGINT or SIGHUP while open.
+    """Records SIGTERM, SIGINT or SIGHUP while open.
 
-    A second one stops at once.
+    A second signal ends the process at once.
 
     Attributes:
       received: whether a signal came.
@@ -259,16 +260,16 @@ def make_block(
     """Makes a function that runs n updates.
 
     Consecutive updates on batches of one shape are one loop in a graph, which
-    is traced once for each shape. The host chooses the shape: a TPU runs no
-    `strategy.run` under a condition.
+    is traced once for each shape. The host chooses the shape, because a TPU
+    cannot run `strategy.run` under a condition.
 
     Args:
-      model: with its optimizer.
-      strategy: that the model was made under.
-      run_eagerly: whether to trace nothing, for debugging.
+      model: a model with its optimizer.
+      strategy: the strategy in whose scope the model was made.
+      run_eagerly: whether to run without tracing, for debugging.
 
     Returns:
-      Function of batches and n that returns the sums of the n updates.
+      A function of batches and n that returns the sums of the n updates.
     """
     names: list[str] = []
 
@@ -291,8 +292,8 @@ def make_block(
         return records.stack()  # [n, metrics, 2]
 
     if not run_eagerly:
-        # Nothing in an update branches in Python on a tensor, and to look for
-        # it (autograph) would take half of the tracing.
+        # No Python code of an update branches on a tensor, and autograph would
+        # take half of the tracing time to look for it.
         updates = tf.function(updates, autograph=False)
 
     def block(batches: Batches, num_steps: int) -> LoggedSums:
@@ -300,7 +301,7 @@ def make_block(
         if isinstance(batches, InterleavedBatches):
             runs = batches.runs(num_steps)
         parts = [updates(x, tf.constant(n)) for x, n in runs]
-        # Read in the end, so that no run waits for the one before.
+        # Read after all are started, so that no run waits for the one before.
         records = np.concatenate([part.numpy() for part in parts])
         return {name: records[:, i] for i, name in enumerate(names)}
 
@@ -311,7 +312,7 @@ def losses(sums: LoggedSums, loss_weights: dict[str, float]) -> np.ndarray:
     """Returns the total loss at each update, float64 [n].
 
     Args:
-      sums: of the updates.
+      sums: sums of the updates.
       loss_weights: name of a loss -> its factor.
     """
     return sum(
@@ -334,9 +335,9 @@ def means(
 ) -> dict[str, float]:
     """Returns the means of the total loss, "loss", and of each metric.
 
-    A metric that had no weight in any update, as the loss of a task that had
-    no batch, has no mean; nor has the total loss if all were skipped. Skipped
-    updates are counted.
+    A metric without weight in any update, as the loss of a task that had no
+    batch, is left out; so is the total loss if all updates were skipped. For
+    skipped updates the count is returned.
 
     Args:
       parts: sums of consecutive updates.

@@ -1,8 +1,8 @@
-"""One update from one global batch, whatever is learned.
+"""One update from one global batch, for pre-training and fine-tuning.
 
-A model subclasses `UpdatedModel` and writes `compute_losses`. Everything else
-is here: micro-batches, the sum over replicas, the division, the clip, the
-update.
+A model subclasses `UpdatedModel` and implements `compute_losses`. Everything
+else is here: micro-batches, the sum over replicas, the division, clipping, the
+optimizer step.
 """
 
 import abc
@@ -19,18 +19,20 @@ from electra_tf.training.loss_scaling import LossScale
 Metrics = dict[str, LossTerm]
 """Losses and metrics by name, each a sum and a weight."""
 Inputs = Any
-"""Tensors of a batch, [B, ...], nested in any way."""
+"""Tensors of a batch, [B, ...], in any nested structure."""
 RandomKeys = Any
-"""uint32 [B], one random key a row; or tensors that say more, [B, ...]."""
+"""uint32 [B], one random key a row; or tensors with more information,
+[B, ...]."""
 
 
 class UpdateSums(NamedTuple):
     """Sums over micro-batches and replicas.
 
     Attributes:
-      metrics: with the losses among them.
-      gradients: one for each of `variables_of` the inputs, dense.
-      lookups: of `optimization.lookup_squares`; empty if not asked for.
+      metrics: losses and metrics.
+      gradients: one for each of `variables_of(inputs)`, dense.
+      lookups: of `optimization.lookup_squares`; empty without
+        `original_clip_norm`.
     """
 
     metrics: Metrics
@@ -39,28 +41,28 @@ class UpdateSums(NamedTuple):
 
 
 class UpdatedModel(keras.Model, abc.ABC):
-    """A model that knows its losses.
+    """A model with its own losses and its own update.
 
     Args:
-      precision: of the configuration.
+      precision: `precision` of the configuration.
 
     Attributes:
       config: the whole configuration, set by the subclass. An update reads
         its `optimizer.clip_norm`, `optimizer.original_clip_norm`,
         `runtime.gradient_accumulation_steps` and
         `runtime.skip_nonfinite_updates`.
-      jit_compile_step: whether forward and backward pass compile with XLA.
-      loss_scale: of updates in float16; None of all others.
+      jit_compile_step: whether forward and backward pass are compiled with XLA.
+      loss_scale: loss scale in float16; None in other precisions.
       loss_weights: name of a loss -> its factor in the total loss. Other
-        names that `compute_losses` returns are metrics alone.
+        names that `compute_losses` returns are only metrics.
     """
 
     config: Any
     loss_weights: dict[str, float]
 
     def __init__(self, precision: str = "float32") -> None:
-        # Not Keras' global policy: of mixed_float16 Keras would wrap the
-        # optimizer, to scale the loss a second time.
+        # Not Keras' global policy: with mixed_float16 Keras would wrap the
+        # optimizer and scale the loss a second time.
         super().__init__(dtype="float32")
         self.jit_compile_step = False
         self.loss_scale = LossScale() if precision == "float16" else None
@@ -83,12 +85,12 @@ class UpdatedModel(keras.Model, abc.ABC):
 
         Args:
           inputs: a batch, or a part of it.
-          keys: one random key a row, of which dropout and all else that is
-            random are functions.
+          keys: one random key a row, which determines dropout and all other
+            randomness.
           training: whether dropout is on.
 
         Returns:
-          Name -> metric; sums over the rows given, not divided.
+          Name -> metric; sums over the given rows, not divided.
         """
 
     def total_loss(self, metrics: Metrics) -> tf.Tensor:
@@ -99,16 +101,17 @@ class UpdatedModel(keras.Model, abc.ABC):
     def loss_factors(self, keys: RandomKeys) -> dict[str, float | tf.Tensor]:
         """Returns the factor of each loss in the gradient of an update.
 
-        By default that in the total loss. Where it changes with the step, the
-        total keeps that of the end, to mean the same throughout.
+        By default it is the factor in the total loss. If it changes with the
+        step, the total loss uses the final factor throughout, so that its
+        values are comparable.
 
         Args:
-          keys: of the batch; they say how far the training is.
+          keys: keys of the batch, which determine the progress of training.
         """
         return dict(self.loss_weights)
 
     def variables_of(self, inputs: Inputs) -> list[keras.Variable]:
-        """Returns the variables that a batch updates: by default all.
+        """Returns the variables that a batch updates; by default all trainable.
 
         Args:
           inputs: a batch, or a part of it.
@@ -117,18 +120,18 @@ class UpdatedModel(keras.Model, abc.ABC):
         return self.trainable_variables
 
     def update_with_keys(self, inputs: Inputs, *, keys: RandomKeys) -> Metrics:
-        """Does one update with the random keys, or numbers, that are given.
+        """Makes one update with given random keys or random numbers.
 
-        Gradients are of the mean over the global batch: summed over micro-
-        batches and replicas, then clipped, then applied.
+        The gradient is that of the mean over the global batch: it is summed
+        over micro-batches and replicas, then clipped, then applied.
 
         Args:
           inputs: this replica's rows of the global batch.
-          keys: one random key a row, or the numbers themselves.
+          keys: one random key a row, or the random numbers themselves.
 
         Returns:
-          Name -> metric, equal on all replicas; "gradient_norm", before the
-          clip, is one of them, and in float16 those of `LossScale.judge`.
+          Name -> metric, equal on all replicas, including "gradient_norm",
+          before clipping, and in float16 the metrics of `LossScale.judge`.
         """
         replica = tf.distribute.get_replica_context()
         weights = replica.all_reduce("SUM", self.loss_sizes(inputs, keys=keys))
@@ -150,17 +153,18 @@ class UpdatedModel(keras.Model, abc.ABC):
         *,
         metrics: Metrics | None = None,
     ) -> Metrics:
-        """Clips gradients by their norm and lets the optimizer apply them.
+        """Clips gradients by their global norm and applies them.
 
         Args:
-          variables: of `variables_of`.
-          gradients: one for each of them, dense, equal on all replicas.
-          lookups: of `optimization.lookup_squares`; empty if not asked for.
-          metrics: of the update, which may be skipped if they are not finite,
-            either.
+          variables: from `variables_of`.
+          gradients: one for each variable, dense, equal on all replicas.
+          lookups: of `optimization.lookup_squares`; empty without
+            `original_clip_norm`.
+          metrics: losses and metrics; with `skip_nonfinite_updates` the update
+            is skipped if they or the norm are not finite.
 
         Returns:
-          "gradient_norm", before the clip, and in float16 the metrics of
+          "gradient_norm", before clipping, and in float16 the metrics of
           `LossScale.judge`.
         """
         norm = optimization.global_norm(variables, gradients, lookups)
@@ -185,14 +189,14 @@ class UpdatedModel(keras.Model, abc.ABC):
     ) -> dict[str, tf.Tensor]:
         """Computes the weight of each loss's term, which divides its gradient.
 
-        The division comes before the backward pass and needs the sums over
-        all replicas and micro-batches. This default runs the forward pass for
-        it (in a graph, only what the weights need); an objective that knows
-        its weights beforehand overrides it and saves the tracing.
+        The division precedes the backward pass and needs the sums over all
+        replicas and micro-batches. This default runs the forward pass (in a
+        graph, only the operations that the weights need); an objective that
+        knows its weights beforehand overrides it and saves the tracing.
 
         Args:
           inputs: a batch, or a part of it.
-          keys: one random key a row, or the numbers themselves.
+          keys: one random key a row, or the random numbers themselves.
 
         Returns:
           Name of each loss -> float32 scalar.
@@ -236,11 +240,11 @@ class UpdatedModel(keras.Model, abc.ABC):
 
         Args:
           inputs: a batch, or a part of it.
-          keys: one random key a row, or the numbers themselves.
-          weights: of `loss_sizes`, over the global batch.
+          keys: one random key a row, or the random numbers themselves.
+          weights: of `loss_sizes`, summed over the global batch.
 
         Returns:
-          What adds up to the global batch's metrics and gradients.
+          Terms that add up to the global batch's metrics and gradients.
         """
         variables = self.variables_of(inputs)
         with tf.GradientTape() as tape:
@@ -262,14 +266,14 @@ class UpdatedModel(keras.Model, abc.ABC):
 
 
 def checkpoint_variables(model: UpdatedModel) -> dict[str, tf.Variable]:
-    """Returns all that a run must keep, under the original's names.
+    """Returns the variables of a checkpoint, under the original's names.
 
     Args:
-      model: with its optimizer.
+      model: a model with its optimizer.
 
     Returns:
-      Name -> variable: weights, the Adam slots of those that are trained,
-      `global_step`, and in float16 the loss scale's.
+      Name -> variable: weights, Adam's slots of trained ones, `global_step`,
+      and in float16 those of the loss scale.
     """
     optimizer = model.optimizer
     variables = {"global_step": optimizer.iterations.value}

@@ -1,8 +1,9 @@
-"""The workers of a run, as TF_CONFIG lists them, and their coming together.
+"""The workers that TF_CONFIG lists, and how they wait for each other at start.
 
-TensorFlow waits for missing workers for an hour, in silence and deaf to
-signals. So each worker first opens its port, until it has reached those of all
-others; only then TensorFlow, which needs the port, starts.
+TensorFlow waits for missing workers for an hour, without a message and without
+reacting to signals. So each worker first listens on its port itself until it
+has reached the ports of all others; only then TensorFlow, which needs the port,
+is started.
 """
 
 import json
@@ -41,7 +42,7 @@ class Worker(NamedTuple):
 
     Attributes:
       kind: "chief" or "worker".
-      index: among those of its kind.
+      index: its index among the workers of its kind.
       address: host:port at which it listens.
     """
 
@@ -51,7 +52,7 @@ class Worker(NamedTuple):
 
     @property
     def task(self) -> str:
-        """TensorFlow's name of it."""
+        """TensorFlow's name of the worker."""
         return f"/job:{self.kind}/replica:0/task:{self.index}"
 
 
@@ -59,7 +60,7 @@ def workers() -> list[Worker]:
     """Returns the workers that TF_CONFIG lists, the chief first.
 
     Raises:
-      UserError: if its cluster cannot be used.
+      UserError: if the cluster in it is not valid.
     """
     cluster = _tf_config().get("cluster", {})
     if not isinstance(cluster, dict):
@@ -76,10 +77,10 @@ def workers() -> list[Worker]:
 
 
 def own_number() -> int:
-    """Returns which of `workers()` this process is.
+    """Returns the index of this process in `workers()`.
 
     Raises:
-      UserError: if TF_CONFIG does not say it.
+      UserError: if TF_CONFIG does not give it.
     """
     task = _tf_config().get("task")
     if not isinstance(task, dict):
@@ -102,12 +103,12 @@ def wait_for_all(
     """Waits until every worker can be reached.
 
     Args:
-      everyone: of the cluster.
-      number: of this worker among them.
+      everyone: all workers of the cluster.
+      number: index of this worker among them.
       join_timeout: seconds to wait.
 
     Raises:
-      LostWorkerError: naming those that did not come.
+      LostWorkerError: naming the workers that cannot be reached.
       UserError: if this worker's own port cannot be opened.
     """
     missing = [i for i in range(len(everyone)) if i != number]
@@ -130,12 +131,12 @@ def wait_for_all(
 def lost_error(
     everyone: Sequence[Worker], number: int, text: str
 ) -> LostWorkerError:
-    """Returns the error that explains TensorFlow's about another worker.
+    """Returns an error that says which worker TensorFlow's error is about.
 
     Args:
-      everyone: of the cluster.
-      number: of this worker among them.
-      text: of TensorFlow's error.
+      everyone: all workers of the cluster.
+      number: index of this worker among them.
+      text: text of TensorFlow's error.
     """
     lost = _lost(everyone, number, text)
     who = _named(everyone, lost) if lost else "another worker"
@@ -149,7 +150,7 @@ def lost_error(
 
 
 def _lost(everyone: Sequence[Worker], number: int, text: str) -> list[int]:
-    """Returns who is lost, as far as TensorFlow's text and the ports tell."""
+    """Returns the lost workers, judged by TensorFlow's text and open ports."""
     others = [i for i in range(len(everyone)) if i != number]
     if silent := _SILENT.search(text):
         return [i for i in others if _names(silent[1], everyone[i])]
@@ -161,14 +162,14 @@ def _lost(everyone: Sequence[Worker], number: int, text: str) -> list[int]:
 
 
 def _names(text: str, worker: Worker) -> bool:
-    """Returns whether a text holds a worker's task, task:1 but not task:11."""
+    """Returns whether a text names a worker's task (task:1, not task:11)."""
     return bool(re.search(rf"{worker.task}\b", text))
 
 
 def _unreached(
     pool: futures.Executor, everyone: Sequence[Worker], numbers: Sequence[int]
 ) -> list[int]:
-    """Returns those of some workers that do not answer, asked all at once."""
+    """Returns the workers that do not answer; all are asked at once."""
     found = pool.map(_answers, [everyone[i].address for i in numbers])
     return [i for i, there in zip(numbers, found, strict=True) if not there]
 
@@ -185,7 +186,7 @@ def _answers(address: str) -> bool:
 
 
 def _named(everyone: Sequence[Worker], numbers: Sequence[int]) -> str:
-    """Names workers by number and address."""
+    """Returns workers as text, by number and address."""
     return listed([f"worker {i} at {everyone[i].address}" for i in numbers])
 
 
@@ -221,7 +222,7 @@ def _missing_error(
 
 
 def _tf_config() -> dict[str, Any]:
-    """Returns what TF_CONFIG holds; nothing where it is not set."""
+    """Returns the content of TF_CONFIG; empty where it is not set."""
     try:
         config = json.loads(os.environ.get("TF_CONFIG", "") or "{}")
     except ValueError as error:

@@ -29,10 +29,10 @@ class Leaf(NamedTuple):
     """One value of a configuration.
 
     Attributes:
-      section: name of the part that the value lies in.
+      section: name of the part that holds the value.
       field: the field that holds it.
-      type: its type.
-      help: what it means.
+      type: the field's type.
+      help: the field's help text.
     """
 
     section: str
@@ -47,17 +47,17 @@ def one_of(*choices: str) -> Any:  # noqa: ANN401 (as dataclasses.field)
 
 
 def given_once() -> Any:  # noqa: ANN401 (as dataclasses.field)
-    """Returns a field of several values, of which a later flag gives all."""
+    """Returns a field of several values, which a later flag replaces."""
     return dataclasses.field(default=(), metadata={"given_once": True})
 
 
 def bounded(bounds: str, default: object = dataclasses.MISSING) -> Any:  # noqa: ANN401
-    """Returns a field whose value must keep within bounds, or be None.
+    """Returns a field whose value must be within bounds, or None.
 
     Args:
-      bounds: "at least N", "positive" or "in " one of the intervals from 0
-        to 1, as "in [0, 1)".
-      default: of the field.
+      bounds: "at least N", "positive", or "in " and one of the intervals from
+        0 to 1, as "in [0, 1)".
+      default: default of the field.
     """
     return dataclasses.field(default=default, metadata={"bounds": bounds})
 
@@ -67,7 +67,7 @@ def required(expected: str, default: object = "") -> Any:  # noqa: ANN401
 
     Args:
       expected: completes "`name` must ...".
-      default: of the field, empty.
+      default: the empty value.
     """
     return dataclasses.field(default=default, metadata={"required": expected})
 
@@ -76,8 +76,8 @@ class Checked:
     """A configuration that checks its fields when it is made.
 
     Raises:
-      UserError: naming the first field that holds none of its choices, is out
-        of its bounds, or is required and empty.
+      UserError: naming the first field that is none of its choices, is out of
+        its bounds, or is required and empty.
     """
 
     def __post_init__(self) -> None:
@@ -94,7 +94,7 @@ class Checked:
 
 
 def _within(bounds: str) -> Callable[[float], bool]:
-    """Returns the function that says whether a number keeps within bounds."""
+    """Returns a function that checks whether a number is within bounds."""
     if bounds.startswith("at least "):
         least = int(bounds.removeprefix("at least "))
         return lambda x: least <= x < math.inf
@@ -105,7 +105,7 @@ def require_choices(config: object) -> None:
     """Checks the fields of a dataclass that `one_of` made.
 
     Raises:
-      UserError: naming the first that holds none of its choices.
+      UserError: naming the first field that is none of its choices.
     """
     for field in dataclasses.fields(config):
         if choices := field.metadata.get("choices"):
@@ -120,19 +120,19 @@ def require(
 
     Args:
       config: the dataclass.
-      names: the fields, separated by spaces; those that are None are passed
-        over.
+      names: names of the fields, separated by spaces; fields that are None are
+        skipped.
       expected: completes "`name` must be ...".
-      is_met: value -> whether it is so.
+      is_met: value -> whether it is valid.
 
     Raises:
-      UserError: naming the first field for which it is not.
+      UserError: naming the first field that is not valid.
     """
     for name in names.split():
         value = getattr(config, name)
         try:
             is_right = value is None or is_met(value)
-        except TypeError:  # of another type
+        except TypeError:  # a value of another type
             is_right = False
         if not is_right:
             raise UserError(
@@ -141,15 +141,15 @@ def require(
 
 
 def check_types(config_class: type, values: Mapping[str, Any]) -> None:
-    """Checks values of flags, or as JSON has them.
+    """Checks the types of values from flags or from JSON.
 
     Args:
-      config_class: of the configuration.
+      config_class: class of the configuration.
       values: name -> value.
 
     Raises:
-      UserError: naming the first of another type than its field has, or that
-        is a number without end or of more than 64 bits.
+      UserError: naming the first value that does not have the type of its
+        field, or is a number that is not finite or not below 2^63.
     """
     for leaf in leaves(config_class):
         name = leaf.field.name
@@ -162,7 +162,7 @@ def check_types(config_class: type, values: Mapping[str, Any]) -> None:
 
 
 def _has_type(value: object, hint: object) -> bool:
-    """Returns whether a value of JSON may stand in a field of a type."""
+    """Returns whether a JSON value is valid for a field of a type."""
     kinds = typing.get_args(hint)
     if isinstance(value, list | tuple):
         is_tuple = typing.get_origin(hint) is tuple
@@ -179,12 +179,12 @@ def check_words(words: Iterable[str], where: str) -> None:
     """Checks that words of a command line are text that a file can hold.
 
     Args:
-      words: of the command line.
-      where: they stand, for the error.
+      words: words of the command line.
+      where: their place, for the error.
 
     Raises:
-      UserError: naming the first that has a NUL character, or bytes that are
-        no UTF-8, as the names of files may.
+      UserError: naming the first word that has a NUL character or, as file
+        names may, bytes that are not UTF-8.
     """
     for word in words:
         if re.search("[\0\ud800-\udfff]", word):
@@ -195,7 +195,7 @@ def check_words(words: Iterable[str], where: str) -> None:
 
 
 def leaves(config_class: type, section: str = "general") -> Iterator[Leaf]:
-    """Yields the values of a configuration, those of parts included."""
+    """Yields the values of a configuration, including those of its parts."""
     hints, helps = typing.get_type_hints(config_class), _helps(config_class)
     for field in dataclasses.fields(config_class):
         hint = hints[field.name]
@@ -206,7 +206,7 @@ def leaves(config_class: type, section: str = "general") -> Iterator[Leaf]:
 
 
 def build(config_class: type[Config], values: Mapping[str, Any]) -> Config:
-    """Makes a configuration from name -> value; the rest are defaults."""
+    """Makes a configuration from name -> value; others get their defaults."""
     hints = typing.get_type_hints(config_class)
     arguments = {}
     for field in dataclasses.fields(config_class):
@@ -221,7 +221,7 @@ def build(config_class: type[Config], values: Mapping[str, Any]) -> Config:
 
 
 def flatten(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Puts the entries of nested dictionaries in the place of their names."""
+    """Flattens nested dictionaries: only the innermost names remain."""
     flat = {}
     left = [iter(values.items())]
     while left:
@@ -235,7 +235,7 @@ def flatten(values: Mapping[str, Any]) -> dict[str, Any]:
     return flat
 
 
-@functools.cache  # to read the source takes longer than all else
+@functools.cache  # reading the source takes longer than everything else
 def _helps(config_class: type) -> Mapping[str, str]:
     """Returns field -> the string literal under it, on one line."""
     helps = {}

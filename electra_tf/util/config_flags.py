@@ -4,17 +4,17 @@ A configuration is a dataclass whose fields are values or further such
 dataclasses, its parts. Each value is one absl flag: its name is the field's,
 its help the string literal under the field. A value is a bool, int, float or
 str, an `int | None`, or a `tuple[float, ...]` or `tuple[str, ...]`
-(comma-separated; a second `tuple[str, ...]` of the same command line or of the
-same flagfile adds unless it is `given_once`).
+(comma-separated). A `tuple[str, ...]` flag that is repeated on the same command
+line or in the same flagfile appends its values, unless it is `given_once`.
 
 The later of two values wins: the default, --hparams, then flags and the lines
 of flagfiles in the order in which they are given.
 
-Class attributes of a configuration that are read:
-  ORIGINAL_NAMES: what the original's hyperparameters are here, for --hparams:
-    name -> its value -> our names and values. What is not listed stays as it
-    is; of two entries that say the same, the later wins.
-  ORIGINAL_FLAGS: name of a flag of the original -> what it is here.
+Class attributes of a configuration that this module reads:
+  ORIGINAL_NAMES: translates the original's hyperparameters in --hparams: name
+    -> its value -> our names and values. Values that are not listed are kept;
+    where two entries set the same name, the later one wins.
+  ORIGINAL_FLAGS: name of a flag of the original -> its name here.
   FREE_PARTS: the parts that may differ between two runs of one experiment.
 """
 
@@ -48,8 +48,8 @@ from electra_tf.util.errors import ExitCode, UserError, shown
 
 _HELP = {"-h", "--help", "--helpfull", "--helpshort"}
 _FLAG = re.compile(r"--?(?P<name>[A-Za-z][\w-]*)(?P<value>=.*)?", re.DOTALL)
-# Of objects between two searches for unreachable cycles. Tracing makes millions
-# that stay; with Python's own threshold a tenth of its time is spent searching.
+# Objects allocated between two garbage collections. Tracing makes millions that
+# stay; with Python's default threshold a tenth of its time is spent collecting.
 _COLLECTION_THRESHOLD = 50_000
 
 
@@ -58,8 +58,8 @@ class _Word(NamedTuple):
 
     Attributes:
       text: the word.
-      where: it comes from, for errors.
-      source: command line or file that it stands in.
+      where: its place (with the line of a file), for errors.
+      source: the command line, or the file it stands in.
     """
 
     text: str
@@ -75,7 +75,7 @@ def run(main: Callable[[Config], None], config_class: type[Config]) -> NoReturn:
 
     Args:
       main: called with the configuration that the command line asks for.
-      config_class: of the configuration.
+      config_class: class of the configuration.
     """
     arguments = sys.argv[1:]
     gc.set_threshold(_COLLECTION_THRESHOLD)
@@ -95,7 +95,7 @@ def parse(config_class: type[Config], arguments: Sequence[str]) -> Config:
     """Makes the configuration that a command line asks for.
 
     Args:
-      config_class: of the configuration.
+      config_class: class of the configuration.
       arguments: words of the command line, without the program's name.
 
     Raises:
@@ -138,8 +138,8 @@ def load_config(path: storage.StrPath, config_class: type[Config]) -> Config:
     """Reads a configuration that `save_config` wrote.
 
     Raises:
-      UserError: if the file cannot be read, or was written by a version that
-        had other fields outside the free parts.
+      UserError: if the file cannot be read, or was written by a version with
+        other fields outside the free parts.
     """
     stored = files.read_object(path)
     free = getattr(config_class, "FREE_PARTS", frozenset())
@@ -168,16 +168,16 @@ def check_same_experiment(
     """Compares a configuration with the one that `save_config` wrote.
 
     Args:
-      path: of the file.
-      config: to compare; its free parts may differ.
-      way_out: what else may be done than to give the values that are there.
+      path: path of the stored file.
+      config: configuration to compare; its free parts may differ.
+      way_out: alternative to giving the stored values, for the error.
 
     Raises:
-      UserError: listing the fields that differ, if any does.
+      UserError: listing the fields that differ, if any do.
     """
     free = getattr(config, "FREE_PARTS", frozenset())
     there = _experiment(files.read_object(path), free)
-    # Through JSON and back, as what is there went.
+    # A round trip through JSON, as the stored values made.
     now = json.loads(json.dumps(dataclasses.asdict(config)))
     now = _experiment(now, free)
     different = [
@@ -252,13 +252,13 @@ class _TupleParser(flags.ArgumentParser):
 
 
 class _RepeatableFlag(flags.Flag):
-    """Appends the values of each time it is given in the same source.
+    """A flag that appends its values when it is repeated in the same source.
 
-    Those of another source are replaced: a corpus on the command line is not
+    Values of another source are replaced: a corpus on the command line is not
     mixed with the one that a flagfile names.
 
     Attributes:
-      source: of what is parsed next.
+      source: source of the words that are parsed next.
     """
 
     source = ""
@@ -275,7 +275,7 @@ class _RepeatableFlag(flags.Flag):
 def _expand(
     words: Iterable[_Word], originals: Mapping[str, Mapping]
 ) -> Iterator[_Word]:
-    """Yields words, and in the place of flagfiles and --hparams what they say.
+    """Yields words, replacing each flagfile and --hparams by its flags.
 
     A dash inside a flag's name becomes an underscore: the original's flags
     were --data-dir, --model-name and --hparams.
@@ -298,7 +298,7 @@ def _expand(
 
 
 def _rename(word: _Word, names: Mapping[str, str]) -> _Word:
-    """Returns a word with the name that the original's flag has here."""
+    """Returns a word with the original's flag name replaced by ours."""
     if not word.text.startswith("--"):
         return word
     name, equals, value = word.text[2:].partition("=")
@@ -306,7 +306,7 @@ def _rename(word: _Word, names: Mapping[str, str]) -> _Word:
 
 
 def _flagfile_words(path: str) -> Iterator[_Word]:
-    """Yields the flags in a flagfile; its mistakes are errors."""
+    """Yields the flags in a flagfile; refuses lines that cannot be read."""
     try:
         text = pathlib.Path(path).expanduser().read_text("utf-8")
     except (OSError, RuntimeError, UnicodeDecodeError) as error:
@@ -324,13 +324,13 @@ def _flagfile_words(path: str) -> Iterator[_Word]:
 
 
 def problem_of_line(line: str) -> str | None:
-    """Says what a flagfile must not hold, for a line that cannot be read.
+    """Returns what is wrong with a line of a flagfile.
 
     Args:
       line: neither blank nor a comment.
 
     Returns:
-      A sentence; None for a line that can be.
+      A sentence that states the rule; None for a correct line.
     """
     if line.startswith("\ufeff"):
         return "A flagfile must have no byte-order mark."
@@ -350,10 +350,10 @@ def problem_of_line(line: str) -> str | None:
 def _hparams_words(
     text: str, originals: Mapping[str, Mapping]
 ) -> Iterator[_Word]:
-    """Yields the flags that --hparams stands for.
+    """Yields the flags that --hparams sets.
 
-    A dictionary among the values stands for its entries, so that a stored
-    configuration can be given; null is the default.
+    A dictionary among the values is replaced by its entries, so that a stored
+    configuration can be given; null leaves the default.
     """
     try:
         is_file = text.endswith(".json")
@@ -381,13 +381,13 @@ def _hparams_words(
 
 
 def _is_plain(value: object) -> bool:
-    """Returns whether a value is one that a flag can have."""
+    """Returns whether a value has no list or dictionary inside a list."""
     items = value if isinstance(value, list) else ()
     return not any(isinstance(item, list | dict) for item in items)
 
 
 def _as_text(value: object) -> str:
-    """Writes a JSON value as it is written on a command line."""
+    """Formats a JSON value for a command line."""
     if isinstance(value, str):
         return value
     if isinstance(value, list):

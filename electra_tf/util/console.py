@@ -18,7 +18,7 @@ class Periodic:
     """Logs the progress of a long step, at most every `SECONDS_BETWEEN_LOGS`.
 
     Args:
-      log: called with the text.
+      log: function that is called with the text.
     """
 
     def __init__(self, log: Callable[[str], None]) -> None:
@@ -53,10 +53,10 @@ def report(error: BaseException) -> ExitCode:
     """Writes the error that ended a command to standard error.
 
     Args:
-      error: that ended it; only a fault of ours gets a traceback.
+      error: the error; only a bug in electra_tf gets a traceback.
 
     Returns:
-      The exit code that it stands for.
+      The exit code of the command.
     """
     code, text = explain(error)
     if code == ExitCode.ERROR:
@@ -70,8 +70,8 @@ def rate(num_bytes: int, start: float) -> str:
     """Formats the speed at which text was read.
 
     Args:
-      num_bytes: of text.
-      start: by `time.monotonic`.
+      num_bytes: bytes of text.
+      start: time of `time.monotonic` at which reading began.
     """
     seconds = time.monotonic() - start
     size = num_bytes / 1e6
@@ -80,10 +80,10 @@ def rate(num_bytes: int, start: float) -> str:
 
 @contextlib.contextmanager
 def flushed_output() -> Iterator[None]:
-    """Flushes standard output in the end.
+    """Flushes standard output at the end of the block.
 
-    Output that cannot be written is thrown away: Python, which would try again
-    as it ends, would then end with an exit code of its own.
+    Output that cannot be written is discarded: Python would otherwise try again
+    at its exit and then end with an exit code of its own.
     """
     try:
         yield
@@ -104,7 +104,7 @@ def _flush() -> None:
 
 
 def discard_output() -> None:
-    """Throws away what is still written to standard output."""
+    """Redirects standard output to the null device from now on."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
@@ -114,9 +114,9 @@ def discard_output() -> None:
 def quiet_imports() -> Iterator[None]:
     """Silences TensorFlow's log messages during its import, and later.
 
-    It writes some of them before it reads its log level, so the file
-    descriptor itself is redirected. Errors raise as ever; the environment
-    variable TF_CPP_MIN_LOG_LEVEL, where it is set, decides about later notes.
+    TensorFlow writes some of them before it reads its log level, so the file
+    descriptor itself is redirected. Exceptions are raised as usual; the
+    environment variable TF_CPP_MIN_LOG_LEVEL, if set, decides about later ones.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     sys.stderr.flush()

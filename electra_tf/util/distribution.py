@@ -1,4 +1,4 @@
-"""Devices and workers: the only file that knows of them."""
+"""Devices and workers: the only module that deals with them."""
 
 import collections
 import contextlib
@@ -19,7 +19,7 @@ from electra_tf.util import cluster, console
 from electra_tf.util.errors import UserError, reason, shown
 
 SECONDS_TO_MISS = 30
-"""Silence after which a worker is lost to the others."""
+"""Seconds without a heartbeat after which a worker counts as lost."""
 
 _LOST = (
     tf.errors.AbortedError,
@@ -40,17 +40,17 @@ def make_strategy(
     Args:
       name: "one" device; "mirrored" over the GPUs of this machine, or over
         its logical CPU devices where it has none; "multi_worker" over the
-        machines that the TF_CONFIG environment variable lists; "tpu"; "auto"
-        for multi_worker with such a TF_CONFIG, else mirrored with several
-        GPUs, else one.
+        machines that the TF_CONFIG environment variable lists; "tpu"; "auto":
+        multi_worker if TF_CONFIG lists several workers, else mirrored with
+        several GPUs, else one.
       join_timeout: seconds that "multi_worker" waits for other workers.
 
     Returns:
       The strategy. The same training step runs under all of them.
 
     Raises:
-      UserError: if what the name needs is not there.
-      LostWorkerError: if another worker does not come.
+      UserError: if the devices or settings that the name needs are missing.
+      LostWorkerError: if another worker does not start.
     """
     if name == "auto":
         name = _automatic()
@@ -63,13 +63,13 @@ def make_strategy(
 
 
 def set_arithmetic(*, tensor_float_32: bool, deterministic: bool) -> None:
-    """Settles how this process computes; before anything is traced.
+    """Sets the arithmetic of this process; call it before tracing.
 
     Args:
-      tensor_float_32: False keeps GPUs from rounding factors of float32
-        products; True leaves it to TensorFlow, which lets them.
+      tensor_float_32: False keeps GPUs from rounding the factors of float32
+        products; True leaves TensorFlow's default, which allows it.
       deterministic: True forbids operations whose bits may differ from run to
-        run; False leaves that as it is.
+        run; False leaves TensorFlow's setting.
     """
     if not tensor_float_32:
         tf.config.experimental.enable_tensor_float_32_execution(False)
@@ -78,17 +78,17 @@ def set_arithmetic(*, tensor_float_32: bool, deterministic: bool) -> None:
 
 
 def describe(strategy: tf.distribute.Strategy) -> str:
-    """Returns number and kind of the replicas, as in "2 x GPU"."""
+    """Returns the number and the device kind of replicas, as in "2 x GPU"."""
     return f"{strategy.num_replicas_in_sync} x {_device_kind()}"
 
 
 def is_chief(strategy: tf.distribute.Strategy) -> bool:
-    """Returns whether this process is the one that writes files."""
+    """Returns whether this process is the chief, which writes the files."""
     return worker(strategy)[0] == 0
 
 
 def worker(strategy: tf.distribute.Strategy) -> tuple[int, int]:
-    """Returns this process's number, and the number of all workers."""
+    """Returns the index of this process and the number of workers."""
     if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         return 0, 1
     resolver = strategy.cluster_resolver
@@ -100,16 +100,16 @@ def worker(strategy: tf.distribute.Strategy) -> tuple[int, int]:
 
 
 def num_local_replicas(strategy: tf.distribute.Strategy) -> int:
-    """Returns how many replicas each worker has."""
+    """Returns the number of replicas per worker."""
     return strategy.num_replicas_in_sync // worker(strategy)[1]
 
 
 @contextlib.contextmanager
 def naming_lost_workers() -> Iterator[None]:
-    """Explains errors of TensorFlow inside that come from another worker.
+    """Translates TensorFlow's errors about another worker.
 
     Raises:
-      LostWorkerError: in their place.
+      LostWorkerError: in place of such an error.
     """
     try:
         yield
@@ -125,7 +125,7 @@ def naming_lost_workers() -> Iterator[None]:
 def has_remote_hosts(strategy: tf.distribute.Strategy) -> bool:
     """Returns whether hosts other than this process's read the data.
 
-    A TPU Pod has them: TensorFlow alone runs there, without Python.
+    This is so on a TPU Pod: its hosts run TensorFlow without Python.
     """
     is_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
     return is_tpu and strategy.extended.num_hosts > 1
@@ -142,12 +142,12 @@ def check_division(
 
     Args:
       batch_sizes: rows of the global batches.
-      num_replicas: that share each of them.
+      num_replicas: replicas that share each batch.
       num_steps: `gradient_accumulation_steps`.
       group_size: consecutive rows that stay together.
 
     Raises:
-      UserError: naming the numbers of replicas that can.
+      UserError: naming the possible numbers of replicas.
     """
     shares, rest = divmod(math.gcd(*batch_sizes), num_steps * group_size)
     fitting = [n for n in range(1, shares + 1) if not rest and shares % n == 0]
@@ -166,22 +166,22 @@ def check_division(
 
 
 def barrier(strategy: tf.distribute.Strategy) -> None:
-    """Waits until every worker has come here."""
+    """Waits until every worker has called it."""
     Workers(strategy).gather([0])
 
 
 class Workers:
-    """The worker processes of a strategy, and what they exchange.
+    """Communication between the worker processes of a strategy.
 
-    Each method is called by all workers at the same place; it waits for the
-    slowest of them. One worker alone computes nothing and waits for nobody.
+    All workers must call each method at the same place; it waits for the
+    slowest of them. With a single worker nothing is sent.
 
     Args:
-      strategy: that is spread over the workers.
+      strategy: the strategy of the workers.
 
     Attributes:
-      number: of this process, from 0, the chief.
-      count: of all workers.
+      number: index of this process; 0 is the chief.
+      count: number of workers.
     """
 
     def __init__(self, strategy: tf.distribute.Strategy) -> None:
@@ -193,18 +193,18 @@ class Workers:
         )
 
     def any(self, *flags: bool) -> tuple[bool, ...]:
-        """Says of each flag whether a worker has set it."""
+        """Returns for each flag whether any worker has set it."""
         return tuple(self.gather(flags).any(0).tolist())
 
     def check_alike(self, values: Mapping[str, str]) -> None:
-        """Refuses workers that would compute something else than the chief.
+        """Checks that all workers have the same values as the chief.
 
         Args:
-          values: name -> what must be the same on all workers.
+          values: name -> value that must be the same on all workers.
 
         Raises:
-          UserError: on every worker, naming those that differ and the names
-            of what does.
+          UserError: on every worker, listing the workers that differ and the
+            names of the values in which they do.
         """
         digests = [_digest(value) for value in values.values()]
         different = self._unlike_chief([_digest(" ".join(values))])
@@ -227,14 +227,14 @@ class Workers:
         """Returns the numbers of each worker, float32 [workers, n].
 
         Args:
-          numbers: n of this worker; exact up to 2^24.
+          numbers: n numbers of this worker; integers are exact up to 2^24.
         """
         rows = np.zeros([self.count, len(numbers)], np.float32)
         rows[self.number] = numbers
         return rows if self.count == 1 else self._sum(rows).numpy()
 
     def _unlike_chief(self, numbers: Sequence[float]) -> dict[int, list[int]]:
-        """Returns worker -> the places where its numbers are others."""
+        """Returns worker -> indices of numbers that differ from the chief's."""
         rows = self.gather(numbers)
         differs = rows != rows[:1]
         return {
@@ -244,7 +244,7 @@ class Workers:
         }
 
     def _sum_over_workers(self, rows: tf.Tensor) -> tf.Tensor:
-        """Sums float32 [...] over one replica of each worker."""
+        """Sums float32 [...] over the workers, one replica of each."""
         replicas = num_local_replicas(self._strategy)
 
         def of_replica(rows: tf.Tensor) -> tf.Tensor:
@@ -263,28 +263,28 @@ def has_accelerator() -> bool:
 
 
 def _device_kind() -> str:
-    """Returns the kind of the fastest devices of this process."""
+    """Returns "TPU", "GPU" or "CPU": the fastest kind this process has."""
     kinds = [k for k in ("TPU", "GPU") if tf.config.list_logical_devices(k)]
     return (kinds or ["CPU"])[0]
 
 
 def compiles_updates(jit_compile: str) -> bool:
-    """Says whether updates compile with XLA.
+    """Returns whether updates are compiled with XLA.
 
     Args:
-      jit_compile: "true", "false", or "auto" for where that is faster: on
-        accelerators.
+      jit_compile: "true", "false", or "auto": only on accelerators, where it
+        is faster.
     """
     return has_accelerator() if jit_compile == "auto" else jit_compile == "true"
 
 
 @functools.cache
 def has_bfloat16() -> bool:
-    """Returns whether matrix products in bfloat16 are of use on this machine.
+    """Returns whether matrix products in bfloat16 are useful on this machine.
 
-    On a CPU without instructions for it TensorFlow's product truncates where
-    it should round, which shrinks every sum by half a unit in its last place,
-    and is no faster than float32's. There, a warning is given once.
+    On a CPU without instructions for bfloat16, TensorFlow's product truncates
+    where it should round, which shrinks every sum by half a unit in its last
+    place, and is no faster than in float32. There, a warning is given once.
     """
     if has_accelerator():
         return True
@@ -302,7 +302,7 @@ def has_bfloat16() -> bool:
 
 
 def _digest(text: str) -> int:
-    """Returns 24 bits, which float32 holds exactly."""
+    """Returns a hash of 24 bits, which float32 represents exactly."""
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:3])
 
 
@@ -314,7 +314,7 @@ def _automatic() -> str:
 
 
 def _keep_graphs_alike() -> None:
-    """Makes two workers compute the bits of two replicas of one process.
+    """Makes two workers compute the same bits as two replicas of one process.
 
     On CPUs the graph optimizer rearranges constants differently in a graph
     with one replica and in one with two, which changes the last bit.
@@ -344,8 +344,7 @@ def _multi_worker(join_timeout: float) -> tf.distribute.Strategy:
     _keep_graphs_alike()
     _bound_silence(everyone)
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
-    # TensorFlow has put a handler of its own before Python's, which does no
-    # more than write a line.
+    # TensorFlow has replaced Python's handler by one that only logs a line.
     signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))
     return strategy
 
@@ -353,7 +352,7 @@ def _multi_worker(join_timeout: float) -> tf.distribute.Strategy:
 def _bound_silence(everyone: Sequence[cluster.Worker]) -> None:
     """Sets how long TensorFlow waits for workers that do not answer.
 
-    It has no public function for that.
+    TensorFlow has no public function for it.
     """
     jobs = collections.Counter(each.kind for each in everyone)
     context.context().configure_coordination_service(
@@ -370,7 +369,7 @@ def _bound_silence(everyone: Sequence[cluster.Worker]) -> None:
     config.cluster_register_with_barrier = True  # else the time is an hour
 
 
-@functools.cache  # to initialize it again would lose what it holds
+@functools.cache  # initializing a TPU again would clear its memory
 def _tpu() -> tf.distribute.Strategy:
     try:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(

@@ -1,4 +1,4 @@
-"""Keras' global dtype policy, for a while."""
+"""Keras' global dtype policy, set temporarily."""
 
 import contextlib
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ import keras
 
 @contextlib.contextmanager
 def scope(policy: str | keras.DTypePolicy) -> Iterator[None]:
-    """Gives a policy to the layers made inside that are given none.
+    """Sets the default policy of layers that are made inside the block.
 
     Args:
       policy: "float32", "mixed_bfloat16" or "mixed_float16", or an object.

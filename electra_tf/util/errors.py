@@ -3,19 +3,19 @@
 | exit code | name | when |
 |---|---|---|
 | 0 | DONE | the command did all it was asked to |
-| 1 | ERROR | a fault of ours: a traceback is printed |
+| 1 | ERROR | a bug in electra_tf: a traceback is printed |
 | 2 | BAD_INPUT | a flag, a file or a directory is not as it must be |
 | 3 | DIRECTORY_IN_USE | another run writes to the same directory |
-| 4 | NON_FINITE_LOSS | a loss, or weights, became infinite or not a number |
+| 4 | NON_FINITE_LOSS | a loss or a weight became infinite or NaN |
 | 5 | OUT_OF_MEMORY | the batch does not fit the device or the machine |
 | 6 | NO_SPACE | a disk or a quota is full, whatever was being written |
 | 7 | LOST_WORKER | another worker did not come, ended or hangs |
 | 42 | STOPPED_BY_SIGNAL | what was done is saved; run again to go on |
-| 130 | INTERRUPTED | Ctrl-C in a command that only answers, as predict |
-| 141 | OUTPUT_CLOSED | what read the output, as `head`, has gone away |
+| 130 | INTERRUPTED | Ctrl-C in a command with nothing to resume, as predict |
+| 141 | OUTPUT_CLOSED | the reader of the output, as `head`, has exited |
 
-`explain` says which of them an error stands for. Errors that are not ours are
-known by what they say, so that TensorFlow need not be imported.
+`explain` maps an error to its exit code. Errors of other packages are known by
+class name and message, so that TensorFlow need not be imported.
 """
 
 import contextlib
@@ -50,7 +50,7 @@ class ExitCode(enum.IntEnum):
 
 
 class UserError(ValueError):
-    """Input that cannot be used; the text says what would do."""
+    """Input that cannot be used; the message says what would be valid."""
 
     exit_code: ClassVar[ExitCode] = ExitCode.BAD_INPUT
 
@@ -66,7 +66,7 @@ class DirectoryInUseError(UserError):
 
 
 class NonFiniteLossError(RuntimeError):
-    """The loss, or a weight, is infinite or not a number."""
+    """A loss or a weight is infinite or NaN."""
 
     exit_code: ClassVar[ExitCode] = ExitCode.NON_FINITE_LOSS
 
@@ -159,7 +159,7 @@ def naming(path: str | os.PathLike[str]) -> Iterator[None]:
     says which file it is.
 
     Args:
-      path: of what is written or read inside.
+      path: path of the file that the block reads or writes.
     """
     try:
         yield
@@ -173,10 +173,10 @@ def explain(error: BaseException) -> tuple[ExitCode, str]:
     """Returns the exit code and the message of an error.
 
     Args:
-      error: that ended a command.
+      error: the error that ended a command.
 
     Returns:
-      The exit code and the message; "" for a fault of ours, which gets a
+      The exit code and the message; "" for a bug in electra_tf, which gets a
       traceback.
     """
     code = getattr(error, "exit_code", None)
@@ -193,7 +193,7 @@ def explain(error: BaseException) -> tuple[ExitCode, str]:
 
 
 def _explain_others(error: BaseException) -> tuple[ExitCode, str]:
-    """Explains errors that are not ours."""
+    """Explains errors that have no exit code of their own."""
     names = {base.__name__ for base in type(error).__mro__}
     if isinstance(error, KeyboardInterrupt):
         return ExitCode.INTERRUPTED, "Interrupted by Ctrl-C."
@@ -215,7 +215,7 @@ def _explain_others(error: BaseException) -> tuple[ExitCode, str]:
 
 
 def _is_of_full_disk(error: BaseException | None) -> bool:
-    """Returns whether an error, or one that it comes from, is a full disk's."""
+    """Returns whether an error, or one of its causes, means a full disk."""
     while error is not None:
         is_full = getattr(error, "errno", None) in _FULL
         if is_full or any(text in str(error) for text in _FULL_TEXTS):

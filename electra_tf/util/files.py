@@ -11,7 +11,7 @@ from typing import IO, Any
 from electra_tf.util import storage
 from electra_tf.util.errors import UserError, naming, shown
 
-# What looking up and converting values raises where a file has others.
+# Errors of lookups and conversions in a file of unexpected structure.
 _OTHER_SHAPE = (
     AttributeError,
     LookupError,
@@ -35,7 +35,7 @@ def atomic_write_text(path: storage.StrPath, text: str) -> None:
 def atomic_write_bytes(path: storage.StrPath, content: bytes) -> None:
     """Writes a file so that a crash leaves the old one or the new one.
 
-    Of a store, as far as its renames do.
+    In a store this holds as far as its renames are atomic.
 
     Args:
       path: of the file; its directory must exist.
@@ -51,14 +51,14 @@ def atomic_write_bytes(path: storage.StrPath, content: bytes) -> None:
 
 
 def unfinished_path(path: storage.StrPath) -> str:
-    """Returns where a file of a store is written before it gets its name."""
+    """Returns the temporary path to which a file of a store is written."""
     directory, name = os.path.split(path)
     return os.path.join(directory, f"tmp-{name}")
 
 
 @contextlib.contextmanager
 def atomic_open(path: storage.StrPath, mode: str) -> Iterator[IO]:
-    """Opens a file of this machine that appears when it is complete.
+    """Opens a local file that appears under its name only once complete.
 
     Args:
       path: of the file; its directory must exist.
@@ -89,7 +89,7 @@ def read_json(path: storage.StrPath) -> Any:  # noqa: ANN401
     """Reads a JSON file.
 
     Raises:
-      UserError: naming the file, if it is missing or no JSON.
+      UserError: naming the file, if it is missing or is not JSON.
     """
     try:
         return parse_json(storage.read_bytes(path))
@@ -116,13 +116,13 @@ def read_object(path: storage.StrPath) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def shape_of(path: storage.StrPath) -> Iterator[None]:
-    """Names a JSON file of ours that lacks a value, or has one of another kind.
+    """Turns errors about the structure of a JSON file into one that names it.
 
     Args:
-      path: of the file, whose values are looked up inside.
+      path: path of the file whose values the block looks up.
 
     Raises:
-      UserError: if a value is missing or of another kind.
+      UserError: if a value is missing or of the wrong type.
     """
     try:
         yield
@@ -139,7 +139,7 @@ def parse_json(text: str | bytes) -> Any:  # noqa: ANN401
     """Reads JSON.
 
     Raises:
-      ValueError: if it is none, or nests deeper than Python can read.
+      ValueError: if it is not JSON, or nests deeper than Python can read.
     """
     try:
         return json.loads(text)
@@ -148,10 +148,10 @@ def parse_json(text: str | bytes) -> Any:  # noqa: ANN401
 
 
 def append_text(path: storage.StrPath, text: str) -> None:
-    """Appends to a file of this machine; errors name it.
+    """Appends to a local file; errors name it.
 
     Args:
-      path: of the file; made if it is not there.
+      path: path of the file, which is created if it is missing.
       text: written as UTF-8.
     """
     with naming(path), open(path, "a", encoding="utf-8") as file:
@@ -159,7 +159,7 @@ def append_text(path: storage.StrPath, text: str) -> None:
 
 
 def ensure_writable(directory: storage.StrPath) -> None:
-    """Makes a directory and proves that a file can be written in it.
+    """Makes a directory and checks that a file can be written in it.
 
     Raises:
       UserError: if it cannot.
@@ -168,7 +168,7 @@ def ensure_writable(directory: storage.StrPath) -> None:
         storage.make_directories(os.fspath(directory))
         if storage.is_remote(directory):
             proof = os.path.join(directory, f"tmp-{os.getpid()}")
-            storage.write_bytes(proof, b"proof")  # where a name is no proof
+            storage.write_bytes(proof, b"proof")  # the name alone is no proof
             storage.remove(proof)
             return
         with tempfile.TemporaryFile(dir=directory) as file:
@@ -183,7 +183,7 @@ def ensure_writable(directory: storage.StrPath) -> None:
 
 @contextlib.contextmanager
 def used_directory(directory: storage.StrPath) -> Iterator[None]:
-    """Makes a directory; removes it in the end if nothing was put in it.
+    """Makes a directory, and removes it after the block if it is empty.
 
     Raises:
       UserError: if it cannot be written to.
@@ -193,14 +193,14 @@ def used_directory(directory: storage.StrPath) -> Iterator[None]:
         yield
     finally:
         if not storage.is_remote(directory):
-            with contextlib.suppress(OSError):  # there is something in it
+            with contextlib.suppress(OSError):  # it is not empty
                 os.rmdir(directory)
 
 
 def sync(path: storage.StrPath) -> None:
-    """Waits until a file, or the names in a directory, are on the disk."""
+    """Flushes a file, or the entries of a directory, to the disk (fsync)."""
     if storage.is_remote(path):
-        return  # it is there when it is closed
+        return  # stores make files durable when they are closed
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,7 +1,7 @@
 """Fingerprints of the inputs that a run or a trial began with.
 
-They lie in `inputs.json` in its directory, so that it never goes on with
-another vocabulary, another encoder or other data.
+They are stored in `inputs.json` in its directory, so that it is never resumed
+with another vocabulary, another encoder or other data.
 """
 
 from collections.abc import Mapping
@@ -18,17 +18,17 @@ Digests = Mapping[str, str]
 def check(
     directory: storage.Path, digests: Digests, *, way_out: str, write: bool
 ) -> None:
-    """Compares digests with those of the start, and adds new ones.
+    """Compares digests with the stored ones, and stores new ones.
 
     Args:
-      directory: of the run or trial.
-      digests: of all that this start reads; one without training or without
-        evaluation reads less.
-      way_out: what may be done beside removing the directory.
-      write: whether to add.
+      directory: directory of the run or trial.
+      digests: digests of all inputs that this start reads; without training
+        or without evaluation it reads fewer.
+      way_out: alternative to removing the directory, for the error.
+      write: whether to store new digests.
 
     Raises:
-      UserError: naming what has changed.
+      UserError: naming the inputs that have changed.
     """
     path = directory / FILE_NAME
     there = files.read_object(path) if storage.exists(path) else {}

@@ -1,7 +1,8 @@
-"""Memory that this process may still take, by the machine and by its limits.
+"""Memory that this process may still allocate, on Linux.
 
-A process that takes more is killed by the kernel, or ended inside TensorFlow,
-without a message: what there is to say must be said before. Of Linux.
+A process that takes more than the machine or its limits allow is killed by the
+kernel, or aborted inside TensorFlow, without a message. So the memory must be
+checked before.
 """
 
 import math
@@ -13,18 +14,18 @@ from typing import NamedTuple
 from electra_tf.util.machine import proc_bytes, read_proc, read_text
 
 _CGROUPS = pathlib.Path("/sys/fs/cgroup")
-_CGROUP_FILES = (  # of version 2 and 1: the limit, and what is used of it
+_CGROUP_FILES = (  # of cgroup versions 2 and 1: the limit, and the usage
     ("memory.max", "memory.current"),
     ("memory.limit_in_bytes", "memory.usage_in_bytes"),
 )
 
 
 class FreeMemory(NamedTuple):
-    """Memory that may still be taken.
+    """Memory that may still be allocated.
 
     Attributes:
-      num_bytes: infinite where nobody can tell.
-      limit: who says so, for messages.
+      num_bytes: infinite where it is not known.
+      limit: where the limit comes from, for messages.
     """
 
     num_bytes: float
@@ -32,7 +33,7 @@ class FreeMemory(NamedTuple):
 
 
 def find() -> FreeMemory:
-    """Returns the least that machine, container and `ulimit -v` leave."""
+    """Returns the smallest of what machine, container and `ulimit -v` leave."""
     found = (
         FreeMemory(
             proc_bytes("meminfo", "MemAvailable") or math.inf, "the machine"
@@ -44,12 +45,15 @@ def find() -> FreeMemory:
 
 
 def _of_cgroup() -> float:
-    """Returns what the control group leaves, its file cache not counted."""
+    """Returns the bytes free in the control group; file cache counts as free.
+
+    Infinite where there is no limit.
+    """
     for directory in _cgroup_directories():
         for names in _CGROUP_FILES:
             paths = (directory / name for name in names)
             limit, used = (read_text(path).strip() for path in paths)
-            if limit.isdigit() and used.isdigit():  # not so: "max", no file
+            if limit.isdigit() and used.isdigit():  # else "max", or no file
                 stat = read_text(directory / "memory.stat")
                 cache = _entry(stat, "inactive_file ")
                 return float(int(limit) - int(used) + int(cache or 0))
@@ -57,7 +61,7 @@ def _of_cgroup() -> float:
 
 
 def _cgroup_directories() -> Iterator[pathlib.Path]:
-    """Yields where the group may be; in a container it is the root."""
+    """Yields candidate directories; in a container the group is the root."""
     for line in read_proc("self/cgroup").splitlines():
         _, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
@@ -75,6 +79,6 @@ def _of_address_space() -> float:
 
 
 def _entry(text: str, beginning: str) -> str:
-    """Returns the rest of the line that begins so; "" if there is none."""
+    """Returns the rest of the line with this beginning; "" if there is none."""
     found = re.search(rf"^{beginning}\s*(.*)$", text, re.MULTILINE)
     return found[1] if found else ""

@@ -1,14 +1,15 @@
 """Interleaving of several sources: which one gives the batch of each update.
 
-Update g takes the source into whose share of [0, 1) the number
+The sources divide [0, 1) by their shares. Update g takes the source into whose
+interval the number
 
     (offset + g * 0.618...) mod 1
 
 falls, with the golden ratio and an offset made from the seed. Of all such
 sequences this one is spread most evenly: after any number of updates each
-source has had its share of them to within a few, in an irregular order, and
-none waits for long. The schedule is a function of seed and position: a run may
-start anywhere in it.
+source has had its share to within a few updates, in an irregular order, and
+none waits for long. The schedule is a function of seed and position, so that a
+run may start anywhere in it.
 """
 
 import numpy as np
@@ -31,10 +32,10 @@ def interleave_schedule(
       seed: of the offset.
 
     Returns:
-      int32 [num_updates], numbers of sources.
+      int32 [num_updates], indices of sources.
     """
     if ends.shape[-1] == 1:
-        return np.broadcast_to(np.int32(0), num_updates)  # of no memory
+        return np.broadcast_to(np.int32(0), num_updates)  # takes no memory
     offset = int(np.random.SeedSequence(seed).generate_state(1)[0])
     numbers = (offset + np.arange(num_updates) * _GOLDEN) % UNIT
     is_past = numbers[:, np.newaxis] >= ends[..., :-1]

@@ -1,9 +1,9 @@
 """Lazy registration of Keras classes: imported when a file names them.
 
-Keras makes objects only of classes that are registered, and a decorator
-registers them when their module runs, which imports TensorFlow. Stand-ins are
-registered in their place as soon as Keras itself is there; the class is
-imported when a file names it, and takes the place of its stand-in.
+Keras loads objects only of registered classes. A decorator registers a class
+when its module is imported, which imports TensorFlow. So as soon as Keras
+itself is imported, a placeholder is registered for each class; the class is
+imported when a file names it, and replaces its placeholder.
 """
 
 import importlib
@@ -36,7 +36,7 @@ def _register(keras: types.ModuleType, classes: Mapping[str, str]) -> None:
 
 
 class _StandIn:
-    """Stands for a class that is not imported yet."""
+    """Placeholder of a class that is not imported yet."""
 
     def __init__(self, name: str, module: str) -> None:
         self._name = name
@@ -51,8 +51,8 @@ class _StandIn:
 class _KerasFinder(importlib.abc.MetaPathFinder):
     """Registers classes at the end of the import of Keras.
 
-    It waits for one that succeeds: TensorFlow imports Keras in passing, which
-    fails where TensorFlow itself is not there yet.
+    It waits for an import that succeeds: TensorFlow imports Keras during its
+    own import, which fails while TensorFlow is incomplete.
     """
 
     def __init__(self, classes: Mapping[str, str]) -> None:

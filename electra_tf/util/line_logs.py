@@ -1,4 +1,4 @@
-"""Files that grow by lines, on this machine or in a store."""
+"""Files to which lines are appended, on this machine or in a store."""
 
 import itertools
 import os
@@ -13,12 +13,12 @@ class LineLog:
     """A file to which lines are appended.
 
     Stores cannot append. There the log is a sequence of files, `<path>`,
-    `<path>.0001` and so on, of which the last is written anew with each line
-    until it has 128 KiB: what a line costs does not grow with the log. Each
+    `<path>.0001` and so on; the last one is rewritten with each line until it
+    has 128 KiB, so that the cost of a line does not grow with the log. Each
     line is in the store when `append` returns.
 
     Args:
-      path: of the file; its directory must exist.
+      path: path of the file; its directory must exist.
     """
 
     def __init__(self, path: storage.StrPath) -> None:
@@ -27,14 +27,14 @@ class LineLog:
         self._last: tuple[int, bytes] | None = None  # number and content
 
     def read(self) -> bytes:
-        """Returns all lines; nothing if there is no file."""
+        """Returns all lines; b"" if there is no file."""
         return b"".join(self._parts())
 
     def append(self, text: str) -> None:
         """Appends lines; errors name the file.
 
         Args:
-          text: that ends with a line break.
+          text: one or more lines; ends with a line break.
         """
         if not self._is_remote:
             files.append_text(self.path, text)
@@ -50,10 +50,10 @@ class LineLog:
         self._last = number, content
 
     def keep(self, is_kept: Callable[[bytes], bool]) -> None:
-        """Drops lines; a crash leaves some of them, and all that are kept.
+        """Drops lines; a crash never loses a line that is to be kept.
 
         Args:
-          is_kept: whether a line, without its break, stays.
+          is_kept: whether to keep a line, which is given without its break.
         """
         self._last = None
         parts = [*self._parts()]
@@ -72,7 +72,7 @@ class LineLog:
                 files.atomic_write_bytes(self._part(number), content)
 
     def _finish_rename(self, number: int, content: bytes) -> None:
-        """Makes a rename that was cut off, as the next one uses its name."""
+        """Finishes an interrupted rename, as the next one uses its name."""
         path = self._part(number)
         former = files.unfinished_path(path)
         if storage.exists(former) and storage.read_bytes(former) == content:
@@ -90,15 +90,15 @@ class LineLog:
             yield content
 
     def _content(self, path: str) -> bytes | None:
-        """Reads a file; None if it is not there.
+        """Reads a file; None if it is missing.
 
-        Where a rename of a store was cut off, the file under its former name
-        is the longer one, and whole.
+        If a rename in a store was interrupted, the file under its temporary
+        name is the longer one, and complete.
         """
         contents = map(storage.read_bytes, self._names(path))
         return max(contents, key=len, default=None)
 
     def _names(self, path: str) -> list[str]:
-        """Returns those names of a file that are there."""
+        """Returns the existing ones of a file's final and temporary names."""
         names = [path, files.unfinished_path(path)][: 1 + self._is_remote]
         return [name for name in names if storage.exists(name)]

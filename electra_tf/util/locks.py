@@ -1,4 +1,4 @@
-"""One process in a directory at a time."""
+"""Locks that admit one process to a directory at a time."""
 
 import contextlib
 import datetime
@@ -26,11 +26,13 @@ _logger = logging.getLogger(__name__)
 def lock_directory(
     directory: storage.StrPath, name: str, way_out: str
 ) -> contextlib.AbstractContextManager:
-    """Makes the lock that a directory can have; it raises as `DirectoryLock`.
+    """Makes the kind of lock that fits a directory, local or in a store.
+
+    It raises the same errors as `DirectoryLock`.
 
     Args:
-      directory: that exists, of this machine or of a store.
-      name: of the lock file.
+      directory: an existing directory.
+      name: name of the lock file.
       way_out: what another process may do instead of waiting, for its error.
     """
     kind = _StoreLock if storage.is_remote(directory) else DirectoryLock
@@ -40,12 +42,12 @@ def lock_directory(
 class DirectoryLock:
     """Locks a directory against other processes while it is entered.
 
-    A context manager. The lock dies with its process, however that ends: the
-    file that a killed one leaves behind keeps nobody out.
+    A context manager. The lock ends with its process, however that ends: the
+    file that a killed process leaves behind locks nothing.
 
     Args:
-      directory: that exists.
-      name: of the lock file, which names the process inside.
+      directory: an existing directory.
+      name: name of the lock file, which names the process inside.
       way_out: what another process may do instead of waiting, for its error.
 
     Raises:
@@ -77,7 +79,7 @@ class DirectoryLock:
             ) from error
 
     def __exit__(self, *_: object) -> None:
-        with contextlib.suppress(OSError):  # one that stays keeps nobody out
+        with contextlib.suppress(OSError):  # a file that stays locks nothing
             self.path.unlink()  # before others may lock it
         self._file.close()
 
@@ -96,7 +98,10 @@ class DirectoryLock:
             ) from error
 
     def _is_current(self) -> bool:
-        """Returns whether who had the locked file before left it there."""
+        """Returns whether the locked file still has its name.
+
+        The previous holder may have removed it between opening and locking.
+        """
         try:
             return os.path.samestat(
                 os.fstat(self._file.fileno()), os.stat(self.path)
@@ -108,15 +113,15 @@ class DirectoryLock:
 class _StoreLock:
     """Keeps other processes out of a directory of a store, with a delay.
 
-    A store has no lock that dies with its process. What is locked is an object
-    that names process, host and time, and that the process rewrites every 20
-    seconds. Another one watches it: an object that changes keeps it out, one
-    that stays the same for 90 seconds is of a dead process and is taken over.
-    Of two that come at once the later writer stays, as both look again after
-    two seconds.
+    A store has no lock that ends with its process. The lock is an object that
+    names process, host and time, and that its process rewrites every 20
+    seconds. Another process watches it: while the object changes, it is
+    refused; an object that stays the same for 90 seconds belongs to a dead
+    process and is taken over. If two processes come at once, the later writer
+    wins, as both read the object again after two seconds.
 
-    What it cannot promise: a process that hangs for 90 seconds loses the lock.
-    It notices when it wakes, says so and sends itself SIGTERM.
+    Limit: a process that hangs for 90 seconds loses the lock. When it resumes
+    it notices, logs an error and sends itself SIGTERM.
     """
 
     def __init__(
@@ -140,12 +145,12 @@ class _StoreLock:
     def __exit__(self, *_: object) -> None:
         self._is_left.set()
         self._refresher.join()
-        with contextlib.suppress(OSError):  # it is dead in a while
+        with contextlib.suppress(OSError):  # else it expires by itself
             if self._is_ours(self._holder()):
                 storage.remove(self.path)
 
     def _holder(self) -> str | None:
-        """Returns what the object says; None if there is none."""
+        """Returns the text of the object; None if there is none."""
         try:
             return storage.read_bytes(self.path).decode(errors="replace")
         except FileNotFoundError:
@@ -161,7 +166,7 @@ class _StoreLock:
         storage.write_bytes(os.fspath(self.path), text.encode())
 
     def _wait_for_the_dead(self, before: str) -> None:
-        """Returns once the holder has left, or has not moved for too long."""
+        """Returns once the object is gone, or was unchanged for too long."""
         _logger.warning(
             "%s names %s. If that does not change within %g s, that process "
             "is dead and this one goes on.",
@@ -185,7 +190,7 @@ class _StoreLock:
         )
 
     def _refresh(self) -> None:
-        """Says that this process lives until it leaves, or has lost."""
+        """Rewrites the object until this process leaves or loses the lock."""
         while not self._is_left.wait(_REFRESH_SECONDS):
             try:
                 if self._is_ours(holder := self._holder()):

@@ -1,4 +1,4 @@
-"""The machine: processor, usable cores, memory, as Linux's /proc tells them."""
+"""The machine's processor, usable cores and memory, from Linux's /proc."""
 
 import os
 import pathlib
@@ -9,7 +9,7 @@ _PROC = pathlib.Path("/proc")
 
 
 def read_text(path: pathlib.Path) -> str:
-    """Returns the text of a file of the system; "" where there is none."""
+    """Returns the text of a system file; "" if it cannot be read."""
     try:
         return path.read_text("utf-8", "replace")
     except OSError:
@@ -17,12 +17,12 @@ def read_text(path: pathlib.Path) -> str:
 
 
 def read_proc(name: str) -> str:
-    """Returns the text of a file of /proc; "" where there is none."""
+    """Returns the text of a file of /proc; "" if it cannot be read."""
     return read_text(_PROC / name)
 
 
 def proc_entries(name: str) -> dict[str, str]:
-    """Reads "name: value" lines of a file of /proc; the first of each name."""
+    """Reads the "name: value" lines of a /proc file; first wins per name."""
     pairs = re.findall(r"^(.+?)\s*: *(.*)$", read_proc(name), re.MULTILINE)
     return dict(reversed(pairs))
 
@@ -30,8 +30,9 @@ def proc_entries(name: str) -> dict[str, str]:
 def cpu_name() -> str:
     """Returns the processor's name and generation: "AMD EPYC, family 26".
 
-    Virtual machines name processors of several generations, of which one is
-    twice as fast as another, alike. Where nobody tells a name, its kind.
+    Virtual machines give processors of several generations the same name,
+    although one is twice as fast as another. Where the name is not known,
+    returns the architecture.
     """
     entries = proc_entries("cpuinfo")
     name = entries.get("model name") or platform.machine()
@@ -48,6 +49,6 @@ def num_cores() -> int:
 
 
 def proc_bytes(name: str, entry: str) -> int:
-    """Returns a size in a file of /proc, in bytes; 0 where nobody tells it."""
+    """Returns a size in a file of /proc, in bytes; 0 where it is missing."""
     kibibytes, *_ = proc_entries(name).get(entry, "0").split()
     return int(kibibytes) * 1024

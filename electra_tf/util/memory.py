@@ -1,13 +1,13 @@
-"""Memory that a process keeps, instead of returning it to the system.
+"""Makes a process keep freed memory instead of returning it to the system.
 
-The GNU C library takes each large block from the system anew and returns it
-when it is freed, so that every update of a training touches all its memory for
-the first time: a page fault for each 4 KiB. `keep` ends that. It is for
-processes that train or answer, never for `import electra_tf`: a library must
-not decide how its host manages memory.
+The GNU C library maps each large block when it is allocated and unmaps it when
+it is freed, so that every training update touches all its memory for the first
+time: a page fault for each 4 KiB. `keep` prevents that. It is for processes
+that train or serve, never for `import electra_tf`: a library must not decide
+how its host process manages memory.
 
-TensorFlow sets M_TRIM_THRESHOLD itself, to 128 KiB, when a data set is made of
-a Python generator, as ours is; M_MMAP_MAX is what then still counts.
+TensorFlow itself sets M_TRIM_THRESHOLD to 128 KiB when a data set is made of a
+Python generator, as ours is; only M_MMAP_MAX is effective then.
 """
 
 import ctypes
@@ -17,18 +17,18 @@ _KEEPING = {
     -4: 0,  # M_MMAP_MAX: no block has a mapping of its own
     -1: 2**31 - 1,  # M_TRIM_THRESHOLD: the heap does not shrink
     -2: 2**28,  # M_TOP_PAD: it grows by 256 MiB, touched when needed
-    -8: 1,  # M_ARENA_MAX: one heap, as others hold no block over 64 MiB
+    -8: 1,  # M_ARENA_MAX: one heap, as others fit no block over 64 MiB
 }
 
 
 def keep() -> bool:
     """Makes the C library keep freed memory for the next allocation.
 
-    To be called before TensorFlow is imported, whose threads have heaps of
-    their own otherwise.
+    Must be called before TensorFlow is imported, or its threads get heaps of
+    their own.
 
     Returns:
-      Whether it does: only the GNU C library can be told to.
+      Whether the C library supports it; only GNU's does.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
@@ -38,7 +38,7 @@ def keep() -> bool:
 
 
 def keep_if(is_wanted: bool) -> str:
-    """Calls `keep` if `--keep_memory` says so.
+    """Calls `keep` if `--keep_memory` is set.
 
     Returns:
       A line for the log.

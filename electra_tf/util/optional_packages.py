@@ -1,4 +1,4 @@
-"""Packages that the installation does not bring by itself."""
+"""Optional packages, which are not installed by default."""
 
 import importlib
 import types
@@ -10,9 +10,9 @@ def load(module: str, extra: str = "") -> types.ModuleType:
     """Imports a module of an optional package.
 
     Args:
-      module: its full name.
-      extra: of setup.py, that installs the package. Default: none does, and
-        the package has the name of its first module.
+      module: full name of the module.
+      extra: extra of setup.py that installs the package. Default: none, and
+        the package is named as the top-level module.
 
     Raises:
       UserError: naming the command that installs it, if it is not there.

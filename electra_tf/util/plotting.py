@@ -1,4 +1,4 @@
-"""Plots in one style; by matplotlib."""
+"""Plots in one style, made with matplotlib."""
 
 import importlib.util
 import os
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 BLUE, GREY, INK, FAINT = "#1f5fa8", "#b9c2cc", "#222222", "#e6e9ed"
 COLOURS = (BLUE, "#c2571a", "#3b8a5a", "#8a4fa3", "#8c8c1f", "#444444")
-"""Of several series, told apart also by the colour-blind."""
+"""Colours of several series, which the colour-blind can tell apart."""
 
 HOW_TO_INSTALL = "python -m pip install -e '.[plots]'"
 
@@ -23,7 +23,7 @@ _MARGIN = 0.12  # inches
 _ROW = 0.3  # height of a row of `draw_intervals`, inches
 
 Triple = tuple[float, float, float]
-"""A figure, and both ends of its interval."""
+"""A value, and both ends of its interval."""
 
 
 def is_available() -> bool:
@@ -32,7 +32,7 @@ def is_available() -> bool:
 
 
 def make_figure(width: float, height: float) -> "Figure":
-    """Makes a figure that belongs to no window; sizes in inches."""
+    """Makes a figure without a window; sizes are in inches."""
     from matplotlib.figure import Figure
 
     figure = Figure((width, height), dpi=_DPI, layout="constrained")
@@ -41,7 +41,7 @@ def make_figure(width: float, height: float) -> "Figure":
 
 
 def set_style(axes: "Axes", title: str, x_label: str = "") -> None:
-    """Gives a plot its title, and axes that do not distract."""
+    """Sets the title and the unobtrusive axes of a plot."""
     axes.set_title(title, loc="left", fontsize=10.5, color=INK)
     axes.set_xlabel(x_label, fontsize=9.5, color=INK)
     axes.tick_params(labelsize=9, color=GREY, labelcolor=INK)
@@ -56,14 +56,15 @@ def set_style(axes: "Axes", title: str, x_label: str = "") -> None:
 def draw_intervals(
     axes: "Axes", labels: Sequence[str], series: Mapping[str, Sequence[Triple]]
 ) -> None:
-    """Draws figures and their intervals, a row for each label.
+    """Draws values and their intervals, one row per label.
 
-    The figure grows with the rows.
+    The height of the figure grows with the number of rows.
 
     Args:
-      axes: to draw on.
-      labels: of the rows, the first on top; of none, nothing is drawn.
-      series: name -> a figure for each label.
+      axes: axes to draw on.
+      labels: labels of the rows, the first on top; without any, nothing is
+        drawn.
+      series: name -> a value and its interval for each label.
     """
     if not labels:
         return
@@ -92,11 +93,11 @@ def draw_intervals(
 
 
 def save(figure: "Figure", path: str | os.PathLike[str]) -> None:
-    """Writes a picture, cut to what is drawn.
+    """Writes a figure as PNG, cropped to what is drawn.
 
     Args:
-      figure: of `make_figure`.
-      path: of the file; its directory is made.
+      figure: from `make_figure`.
+      path: path of the file; its directory is created.
     """
     files.ensure_writable(pathlib.Path(path).parent)
     figure.savefig(path, format="png", bbox_inches="tight", pad_inches=_MARGIN)

@@ -49,7 +49,7 @@ def row_keys(seed: int, step: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
     Returns:
       uint32 [B].
     """
-    # Mixed once more, or seed and step could change places.
+    # Mixed once more, or swapping seed and step would give the same key.
     seed_key = _mix(_words(tf.constant(seed % 2**31, tf.int32)))
     key = _mix(seed_key ^ _words(step))
     return _mix(key ^ _words(rows))
@@ -58,7 +58,7 @@ def row_keys(seed: int, step: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
 def batch_keys(seed: int, step: tf.Tensor, num_rows: tf.Tensor) -> tf.Tensor:
     """Makes the keys of this replica's rows of the global batch.
 
-    Outside of a replica the rows are the first of the batch.
+    Outside of a replica context, the rows are the first ones of the batch.
 
     Args:
       seed: the run's seed.
@@ -89,11 +89,11 @@ def fold_in(keys: tf.Tensor | None, purpose: int) -> tf.Tensor | None:
 
 
 def random_bits(keys: tf.Tensor, shape: tuple[int, ...]) -> tf.Tensor:
-    """Draws 32 random bits for each element.
+    """Draws 32 random bits per element.
 
     Args:
       keys: uint32 [B].
-      shape: shape of one row's draws; the numbers depend on the position
+      shape: shape of one row's draws; the numbers depend on key and position
         in it, not on B.
 
     Returns:
@@ -121,12 +121,12 @@ def uniform(keys: tf.Tensor, shape: tuple[int, ...]) -> tf.Tensor:
 def permutation(size: int, seed: int, *key: int) -> np.ndarray:
     """Permutes range(size) as a function of the seed and the key.
 
-    Only parts of NumPy with a promise never to change are used: `shuffle`
-    and `permutation` have none.
+    Uses only parts of NumPy whose random stream is guaranteed never to change;
+    `shuffle` and `permutation` have no such guarantee.
 
     Args:
-      size: of the range.
-      seed: of the run.
+      size: size of the range.
+      seed: the run's seed.
       *key: small non-negative numbers, as the number of the epoch.
 
     Returns:

@@ -1,9 +1,9 @@
 """Signals that stop a run: SIGTERM, SIGINT and SIGHUP.
 
-In training they wait for a checkpoint, see `training_utils.StopSignal`. At all
-other times they end the work at once, as Ctrl-C does, so that unfinished files
-are removed: `interruptible`. Either way the exit code is 42
-and the same command goes on.
+During training a signal waits for a checkpoint, see
+`training_utils.StopSignal`. At all other times it ends the work at once, as
+Ctrl-C does, so that unfinished files are removed, see `interruptible`. Either
+way the exit code is 42 and the same command resumes the run.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ _SECONDS_TO_REPEAT = 0.1
 
 
 class Interrupted(Exception):
-    """A signal ended a command while it did not train."""
+    """A signal ended a command outside of training."""
 
     exit_code: ClassVar[ExitCode] = ExitCode.STOPPED_BY_SIGNAL
 
@@ -35,7 +35,7 @@ def stop_signals() -> list[signal.Signals]:
 
 @contextlib.contextmanager
 def handled_by(handler: Callable[[int, Any], object]) -> Iterator[None]:
-    """Lets a function handle the signals inside."""
+    """Lets a function handle the stop signals inside the block."""
     previous = {
         number: signal.signal(number, handler) for number in stop_signals()
     }
@@ -48,9 +48,9 @@ def handled_by(handler: Callable[[int, Any], object]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _repeated_if_lost() -> Iterator[None]:
-    """Sends a signal again where a destructor was interrupted by it.
+    """Sends SIGINT again if a destructor swallowed its KeyboardInterrupt.
 
-    Python goes on after an error there; TensorFlow's graphs have many.
+    Python ignores errors in destructors, and TensorFlow's graphs have many.
     """
     hook = sys.unraisablehook
     timers = []

@@ -1,11 +1,12 @@
-"""Local files, and those of stores as "gs://...", by the same functions.
+"""Files on local disks and in remote stores ("gs://..."), by one interface.
 
-Paths with "://" go to TensorFlow's file systems, which is imported only for
-them; all others to the operating system. A request to a store that fails for
-the moment is made again, after 1, 2, 4, 8 and 16 seconds. All errors are
-`OSError`s, those of stores `StoreError`s but for files that are not there.
+Paths with "://" go to TensorFlow's file systems, all others to the operating
+system; TensorFlow is imported only for the former. A request to a store that
+fails temporarily is retried after 1, 2, 4, 8 and 16 seconds. All errors are
+`OSError`s; those of stores are `StoreError`s, except for missing files.
 
-What is written to a store is read back and compared, by size and checksum.
+After a write to a store the file is read back and its size and checksum are
+compared.
 """
 
 import contextlib
@@ -35,12 +36,12 @@ def _gfile() -> Any:  # noqa: ANN401 (a module)
 
 
 class StorePath(os.PathLike):
-    """A path of a store, with the few properties of `pathlib` that are used.
+    """A path in a store, with the few properties of `pathlib` that are used.
 
-    `pathlib` itself takes "gs://a" for "gs:/a".
+    `pathlib` itself would turn "gs://a" into "gs:/a".
 
     Args:
-      path: that has "://" in it.
+      path: a path that contains "://".
     """
 
     def __init__(self, path: StrPath) -> None:
@@ -70,7 +71,7 @@ class StorePath(os.PathLike):
 
     @property
     def parent(self) -> "StorePath":
-        """What holds it."""
+        """The directory that holds it."""
         return StorePath(posixpath.dirname(self._text))
 
 
@@ -112,13 +113,13 @@ def is_file(path: str) -> bool:
 
 
 def size(path: str) -> int:
-    """Returns the bytes of a file."""
+    """Returns the size of a file in bytes."""
     return version(path)[0]
 
 
 @request
 def version(path: str) -> list[int]:
-    """Returns size in bytes and time of change of a file."""
+    """Returns a file's size in bytes and modification time in nanoseconds."""
     if is_remote(path):
         stat = _gfile().stat(path)
         return [stat.length, stat.mtime_nsec]
@@ -130,8 +131,8 @@ def version(path: str) -> list[int]:
 def identity(path: str) -> list[int]:
     """Returns the `version` of a file and, on this machine, its ctime.
 
-    A file that is replaced by another one of the same version, as `cp -p` and
-    `rsync` can make, still has another ctime, which nobody can set.
+    `cp -p` and `rsync` can replace a file by another of the same version; its
+    ctime, which no program can set, still differs.
     """
     if is_remote(path):
         return version(path)
@@ -177,7 +178,7 @@ def _write(path: str, source: BinaryIO) -> None:
     if path.startswith("ram://") and exists(path):
         remove(path)  # TensorFlow would append to it there
     with _gfile().GFile(path, "wb") as file:
-        file.write(b"")  # which opens it, if this is all
+        file.write(b"")  # GFile opens on write: makes empty files too
         shutil.copyfileobj(source, file, _BUFFER_BYTES)
     with open_binary(path) as file:
         found = _checksum(file)
@@ -188,7 +189,7 @@ def _write(path: str, source: BinaryIO) -> None:
 
 
 def _checksum(file: BinaryIO) -> tuple[int, int]:
-    """Returns size and CRC-32 of a file that is at its beginning."""
+    """Returns the size and CRC-32 of what is left to read of a file."""
     num_bytes, checksum = 0, 0
     for piece in iter(lambda: file.read(_BUFFER_BYTES), b""):
         num_bytes += len(piece)
@@ -200,8 +201,8 @@ def _checksum(file: BinaryIO) -> tuple[int, int]:
 def glob(pattern: str) -> list[str]:
     """Returns the paths that match a pattern; `**` is any depth, locally.
 
-    A local pattern that matches nothing is then taken literally, first its
-    directory and then the whole of it: names may hold `[`, `*` and `?`.
+    A local pattern that matches nothing is tried again with its directory, then
+    all of it, taken literally: names may contain `[`, `*` and `?`.
     """
     if is_remote(pattern):
         return _gfile().glob(pattern)
@@ -214,20 +215,20 @@ def glob(pattern: str) -> list[str]:
 
 
 def escape(path: str) -> str:
-    """Returns a pattern of a path of this machine, whatever its name."""
+    """Returns a glob pattern that matches exactly a local path."""
     return local_glob.escape(path).replace(",", "[,]")
 
 
 def split_patterns(patterns: str) -> list[str]:
-    """Splits patterns at the commas between them."""
+    """Splits comma-separated patterns; a comma that `escape` wrote is kept."""
     return [x.strip() for x in re.split(r"(?<!\[),(?!\])", patterns)]
 
 
 def files_below(directory: str) -> Iterator[str]:
-    """Yields the files in and below a directory, but for hidden ones.
+    """Yields the files in and below a directory, without hidden ones.
 
-    Links to directories are followed; a directory that several of them lead to
-    comes once, and cycles end.
+    Links to directories are followed. A directory that several links lead to is
+    visited once, so that cycles end.
 
     Raises:
       OSError: if a directory cannot be listed.
@@ -257,7 +258,7 @@ def _visible(names: Iterable[str]) -> Iterator[str]:
 
 
 def real_path(path: str) -> str:
-    """Returns the one name that all spellings and links of a path share."""
+    """Returns the canonical path: absolute, with all links resolved."""
     if is_remote(path):
         return path
     if os.path.islink(path):
@@ -272,7 +273,7 @@ def _real_directory(path: str) -> str:
 
 
 def find(directory: StrPath, patterns: Iterable[str]) -> list[str]:
-    """Returns the paths in a directory whose names match, by pattern."""
+    """Returns the paths in a directory that match, in the order of patterns."""
     try:
         names = _names_in(os.fspath(directory) or ".")
     except (FileNotFoundError, NotADirectoryError):
@@ -289,14 +290,14 @@ def find(directory: StrPath, patterns: Iterable[str]) -> list[str]:
 def _names_in(directory: str) -> list[str]:
     if not is_remote(directory):
         return os.listdir(directory)
-    # Of a store that is away, TensorFlow's list says that it is not there.
+    # For an unreachable store, TensorFlow's listdir says that it is missing.
     gfile = _gfile()
     return gfile.listdir(directory) if gfile.exists(directory) else []
 
 
 @request
 def make_directories(path: StrPath) -> None:
-    """Makes a directory and those above it, where they are not there."""
+    """Makes a directory and its parents, where they do not exist."""
     if is_remote(path):
         _gfile().makedirs(path)
     else:
@@ -305,7 +306,7 @@ def make_directories(path: StrPath) -> None:
 
 @request(missing_is_done=True)
 def move(path: str, to: str) -> None:
-    """Renames a file, replacing one that has the new name."""
+    """Renames a file, replacing any file that has the new name."""
     if is_remote(path):
         _gfile().rename(path, to, overwrite=True)
     else:
@@ -314,7 +315,7 @@ def move(path: str, to: str) -> None:
 
 @request(missing_is_done=True)
 def remove(path: StrPath) -> None:
-    """Removes a file, or a directory with all in it."""
+    """Removes a file, or a directory with its contents."""
     if is_remote(path):
         gfile = _gfile()
         (gfile.rmtree if gfile.isdir(path) else gfile.remove)(path)
@@ -325,7 +326,7 @@ def remove(path: StrPath) -> None:
 
 
 class _RemoteFile(io.RawIOBase):
-    """A file of a store as Python has them."""
+    """A file of a store as a raw Python file object."""
 
     def __init__(self, path: str) -> None:
         self._path, self._position, self._file = path, 0, None
@@ -336,7 +337,7 @@ class _RemoteFile(io.RawIOBase):
 
     @contextlib.contextmanager
     def _opened(self) -> Iterator[Any]:
-        """Yields the file; after an error it is opened anew by the next."""
+        """Yields the file; after an error, the next call reopens it."""
         file, self._file = self._file, None
         if file is None:
             file = _gfile().GFile(self._path, "rb")

@@ -1,4 +1,4 @@
-"""Requests to a store: repeated while they fail for the moment, then named."""
+"""Requests to a store: retried after temporary errors, with named paths."""
 
 import functools
 import logging
@@ -14,13 +14,13 @@ _WAITS = (1.0, 2.0, 4.0, 8.0, 16.0)
 _MOMENTARY = {
     "AbortedError",
     "DeadlineExceededError",
-    "FailedPreconditionError",  # gs:// if its host's name is not resolved
+    "FailedPreconditionError",  # gs:// whose host name is not resolved
     "InternalError",
     "TornWriteError",
     "UnavailableError",
     "UnknownError",
 }
-"""Names of the errors after which a request is made again."""
+"""Names of temporary errors, after which a request is retried."""
 
 Function = TypeVar("Function", bound=Callable)
 
@@ -32,18 +32,18 @@ class StoreError(UserError, OSError):
 
 
 class TornWriteError(Exception):
-    """What was written is not what is read back."""
+    """A file that was read back differs from what was written."""
 
 
 def request(
     function: Function | None = None, *, missing_is_done: bool = False
 ) -> Function:
-    """Repeats a request, and raises errors of TensorFlow as `OSError`s.
+    """Retries a request, and raises errors of TensorFlow as `OSError`s.
 
     Args:
-      function: of a path first, that may be called again.
-      missing_is_done: whether a file that is missing when the request is made
-        again says that the first one, whose answer was lost, was heard.
+      function: takes a path first, and may be called more than once.
+      missing_is_done: whether a file that is missing on a retry means success:
+        the first request was carried out and only its answer was lost.
     """
     if function is None:
         return functools.partial(request, missing_is_done=missing_is_done)
@@ -54,7 +54,7 @@ def request(
             try:
                 return function(path, *args, **kwargs)
             except Exception as error:
-                # Known by their names, so without TensorFlow.
+                # Recognized by name, so that TensorFlow need not be imported.
                 kinds = {base.__name__ for base in type(error).__mro__}
                 if missing_is_done and number and "NotFoundError" in kinds:
                     return None
@@ -74,7 +74,7 @@ def request(
 def _raise(
     error: Exception, kinds: set[str], path: object, num_retries: int
 ) -> None:
-    """Raises an error of TensorFlow as one of Python, any other as it is."""
+    """Raises an error of TensorFlow as an `OSError`, any other unchanged."""
     if "NotFoundError" in kinds:
         raise FileNotFoundError(reason(error)) from error
     if kinds & _MOMENTARY:

@@ -7,11 +7,11 @@ Rows = Sequence[Sequence[str]]
 
 
 def aligned(rows: Rows, notes: Sequence[str] = ()) -> str:
-    """Writes rows, the first column to the left and the others to the right.
+    """Formats rows: the first column left-aligned, the others right-aligned.
 
     Args:
       rows: cells.
-      notes: at the end of each row, if there are any.
+      notes: text after the end of each row, if any.
     """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
@@ -23,7 +23,7 @@ def aligned(rows: Rows, notes: Sequence[str] = ()) -> str:
 
 
 def markdown(rows: Rows) -> str:
-    """Writes rows as a table in Markdown, aligned as by `aligned`."""
+    """Formats rows as a Markdown table, aligned as by `aligned`."""
     header, *others = [[x.replace("|", r"\|") for x in row] for row in rows]
     rule = ["---"] + ["---:"] * (len(header) - 1)
     lines = (f"| {' | '.join(row)} |\n" for row in (header, rule, *others))

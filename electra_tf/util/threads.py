@@ -1,9 +1,9 @@
-"""Threads of the operations of a process, on a CPU.
+"""Intra-op threads of TensorFlow on a CPU.
 
-TensorFlow runs as many operations at once as there are cores, and lets each
-use as many threads. Two small operations at a time then wait for one another's
-threads, longer than their second thread saves; with half of the cores for each
-they do not. Figures: docs/benchmarks/step.md.
+TensorFlow runs as many operations at once as there are cores, and lets each of
+them use as many threads. Two small operations that run together then wait for
+each other's threads longer than the second thread saves; limited to half of the
+cores each, they do not. Figures: docs/benchmarks/step.md.
 """
 
 import os
@@ -12,18 +12,18 @@ from electra_tf.util import machine
 
 _VARIABLE = "TF_NUM_INTRAOP_THREADS"
 _SMALL = 2**18
-"""Numbers in the hidden states of a layer up to which half of the cores are
-faster; of twice as many they are on narrow networks alone."""
+"""Activations of a layer up to which half of the cores are faster; at twice as
+many this holds for narrow networks only."""
 
 
 def limit_for(num_activations: int) -> str:
-    """Gives each operation half of the cores, if it has little to compute.
+    """Limits each operation to half of the cores where a step is small.
 
-    To be called before TensorFlow computes anything. What the environment says
-    already counts.
+    Must be called before TensorFlow computes anything. A value that the
+    environment already sets takes precedence.
 
     Args:
-      num_activations: numbers in the hidden states of a layer, of all tokens
+      num_activations: numbers in the hidden states of a layer, over all tokens
         that are computed together.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Directories of the trials of fine-tuning, and of their final models.
+"""Directories of fine-tuning trials and of their final models.
 
 <task>_model_<number>                a trial
 <task>_model_<number>_restart_<n>    the same, restarted after it failed
@@ -25,31 +25,31 @@ def name(task_name: str, trial: int, restart: int) -> str:
     """Returns the name of a trial's directory.
 
     Args:
-      task_name: of the task, or of several.
-      trial: its number, from 1.
+      task_name: name of the task, or of several tasks.
+      trial: number of the trial, from 1.
       restart: how often it was restarted.
     """
     return f"{task_name}_model_{trial}" + f"{_RESTART}{restart}" * bool(restart)
 
 
 def of_tasks(directory: storage.StrPath, task_name: str) -> pathlib.Path:
-    """Returns the directory of files that are named after a task of a run.
+    """Returns the directory for files that are named after a run's tasks.
 
-    A run on several tasks has a directory of its own, so that it keeps the
-    files of runs on each alone.
+    A run on several tasks has a subdirectory of its own, so that it does not
+    overwrite the files of single-task runs.
 
     Args:
-      directory: of such files.
-      task_name: of the task; of several, with + between.
+      directory: parent directory of such files.
+      task_name: name of the task; several are joined with +.
     """
     return pathlib.Path(directory, *[task_name] * ("+" in task_name))
 
 
 def find_model(path: storage.StrPath) -> str:
-    """Returns the directory of the model of a trial, or any other path as is.
+    """Returns the model directory of a trial; any other path unchanged.
 
     Args:
-      path: of a trial, of a model, or of anything else.
+      path: path of a trial, of a model, or of anything else.
 
     Raises:
       UserError: if the trial failed and was restarted.

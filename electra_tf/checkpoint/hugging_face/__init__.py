@@ -1,1 +1,1 @@
-"""Networks as Hugging Face's transformers keeps them, read and written."""
+"""Reading and writing of networks in Hugging Face's format."""

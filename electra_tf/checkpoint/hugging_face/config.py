@@ -1,4 +1,4 @@
-"""config.json of a directory of Hugging Face's: class, sizes, labels.
+"""config.json of a Hugging Face directory: class, sizes, labels.
 
 Source: transformers, models/electra/configuration_electra.py and
 modeling_electra.py.
@@ -29,18 +29,18 @@ QUESTION_ANSWERING = "ElectraForQuestionAnswering"
 LABELLED = (SEQUENCE_CLASSIFICATION, TOKEN_CLASSIFICATION)
 
 QA_MODULES = ("dense", "dense_1")
-"""Scores of the start and of the end."""
+"""Modules that score the start and the end of an answer."""
 
 
 class ModelClass(NamedTuple):
-    """A class of transformers, which is an encoder and a head or none.
+    """A class of transformers: an encoder with at most one head.
 
     Attributes:
-      tensors: beginnings of the names of the head's tensors.
-      heads: our names of pre-trained heads that it is; None for fine-tuned.
-      kind: of a fine-tuned head; "" for others.
-      modules: that a fine-tuned head must be made of.
-      reason: why no other modules will do.
+      tensors: prefixes of the names of the head's tensors.
+      heads: our names of its pre-training heads; None if it is fine-tuned.
+      kind: kind of a fine-tuned head; "" for others.
+      modules: modules that a fine-tuned head must consist of.
+      reason: why it must.
     """
 
     tensors: tuple[str, ...] = ()
@@ -85,7 +85,7 @@ CLASSES = {
 KINDS = {known.kind: name for name, known in CLASSES.items() if known.kind}
 """Kind of a fine-tuned head -> its class."""
 
-# All that our network can be; a field that is left out has this value.
+# The only values that our network supports; also the defaults of the fields.
 _FIXED = {
     "hidden_act": "gelu",
     "layer_norm_eps": 1e-12,
@@ -97,7 +97,7 @@ _FIXED = {
 }
 _WRITTEN = ("hidden_act", "layer_norm_eps", "is_decoder", "add_cross_attention")
 # Fields of the same name and meaning as BertConfig's, with their defaults:
-# those that the weights' shapes tell, too, and those that only the file tells.
+# those that shapes determine, too (`_SIZES`), and those only in the file.
 _SIZES = {
     "vocab_size": 30522,
     "embedding_size": 128,
@@ -121,12 +121,12 @@ class Config:
     """The checked content of config.json.
 
     Attributes:
-      path: of the file.
-      values: of all its fields.
+      path: path of the file.
+      values: field -> value.
 
     Raises:
       UserError: naming the field and its value, if it describes a network that
-        ours cannot be.
+        is not supported here.
     """
 
     path: pathlib.Path
@@ -156,7 +156,7 @@ class Config:
 
     @classmethod
     def from_directory(cls, directory: pathlib.Path) -> "Config":
-        """Reads the file of a directory."""
+        """Reads config.json in a directory."""
         path = directory / CONFIG_FILE
         return cls(path, files.read_json(path))
 
@@ -176,22 +176,23 @@ class Config:
 
     @property
     def num_attention_heads(self) -> int:
-        """Attention heads in each layer; the weights' shapes do not tell."""
+        """Attention heads in each layer, which shapes do not determine."""
         return self.values.get(_HEADS, 4)
 
     @property
     def ties_word_embeddings(self) -> bool:
-        """Whether the generator's output table is that of its input."""
+        """Whether the generator's output table is its word embeddings."""
         return self.values.get(_TIES, True)
 
     def encoder(self, inferred: BertConfig) -> BertConfig:
         """Returns the encoder's configuration.
 
         Args:
-          inferred: from the shapes of the weights, with any number of heads.
+          inferred: sizes from the shapes of the weights; its number of heads is
+            ignored.
 
         Raises:
-          UserError: if the file says other sizes, or a value is out of range.
+          UserError: if the file has other sizes, or a value is out of range.
         """
         for name, default in _SIZES.items():
             size = getattr(inferred, name)
@@ -212,10 +213,10 @@ class Config:
         """Returns the names of a head's outputs; empty if they have none.
 
         Args:
-          num_outputs: of the head.
+          num_outputs: number of outputs of the head.
 
         Raises:
-          UserError: if there is not one for each.
+          UserError: if there is not one for each output.
         """
         names = self.values.get("id2label")
         if not names:
@@ -248,10 +249,10 @@ def content(
     """Returns the content of config.json.
 
     Args:
-      encoder: its configuration.
-      class_name: of `CLASSES`.
+      encoder: configuration of the encoder.
+      class_name: one of `CLASSES`.
       task: name of the fine-tuned task; empty for none.
-      labels: of the head's outputs; empty for none.
+      labels: labels of the head's outputs; empty for none.
     """
     names = (*_SIZES, _HEADS, *_RATES)
     values = {

@@ -1,17 +1,17 @@
-"""One network in one directory, as Hugging Face's transformers keeps it.
+"""One network in one directory, in the format of Hugging Face's transformers.
 
 | file | read | written |
 |---|---|---|
 | config.json | yes | yes |
 | model.safetensors | yes; else model.safetensors.index.json | yes |
-| vocab.txt, tokenizer.json, tokenizer_config.json | those there are | yes |
+| vocab.txt, tokenizer.json, tokenizer_config.json | if present | yes |
 
-The network's encoder is `electra` here, the generator's too. Each tensor of a
+The network's encoder is named `electra`, the generator's too. Each tensor of a
 file is used once or the file is refused, so that nothing is lost or guessed.
 Tensors of half precision become float32.
 
-Differs: of what transformers keeps beside the function of a network
-(`classifier_dropout`, `problem_type`, added tokens) nothing is kept.
+Differs: settings of transformers that do not affect the function of a network
+(`classifier_dropout`, `problem_type`, added tokens) are not kept.
 
 Source: transformers, models/electra/modeling_electra.py; the names are in
 `weight_map`.
@@ -41,16 +41,15 @@ def read(directory: str | os.PathLike[str]) -> Weights:
     """Reads one network.
 
     Args:
-      directory: as transformers' `save_pretrained` writes it.
+      directory: a directory as transformers' `save_pretrained` writes it.
 
     Returns:
-      The network, its encoder with the name `electra`; a fine-tuned head gets
-      the name of the task that config.json gives as `finetuning_task`, or
-      "task".
+      The network, its encoder named `electra`; a fine-tuned head gets the task
+      name `finetuning_task` of config.json, or "task".
 
     Raises:
-      UserError: naming the file and the field or tensors, if the directory
-        holds something else than a network that ours can be.
+      UserError: naming the file and the field or tensors, if the directory does
+        not hold a network that is supported here.
     """
     directory = pathlib.Path(directory)
     config = Config.from_directory(directory)
@@ -61,7 +60,7 @@ def read(directory: str | os.PathLike[str]) -> Weights:
     try:
         architecture = infer(
             {name: array.shape for name, array in arrays.items()},
-            num_attention_heads=1,  # the file says, not the shapes
+            num_attention_heads=1,  # replaced below by that of config.json
         )
         for modules in architecture.tasks.values():
             _check_modules(modules, class_name)
@@ -84,16 +83,16 @@ def read(directory: str | os.PathLike[str]) -> Weights:
 def write(
     directory: str | os.PathLike[str], weights: Weights, *, kind: str = ""
 ) -> None:
-    """Writes one network, without slots and step, so that it can be loaded.
+    """Writes one network, without slots and step, for transformers to load.
 
     Args:
       directory: new, or without weights in it.
-      weights: a network of the encoder `electra` and at most one head.
-      kind: of a fine-tuned head, one of `KINDS`; empty if there is none.
+      weights: a network with the encoder `electra` and at most one head.
+      kind: kind of a fine-tuned head, one of `KINDS`; empty if there is none.
 
     Raises:
-      UserError: if there is more than one network or head, the head is another
-        function than Hugging Face's, or the vocabulary is not known.
+      UserError: if there is more than one network or head, the head computes
+        another function than Hugging Face's, or the vocabulary is not known.
     """
     architecture = weights.architecture
     class_name = _class_to_write(architecture, kind)
@@ -123,7 +122,7 @@ def write(
 
 
 def _class_to_write(architecture: Architecture, kind: str) -> str:
-    """Returns the class whose function the network is."""
+    """Returns the class of transformers that computes the network."""
     heads = (*architecture.heads, *architecture.tasks)
     if architecture.generator is not None or len(heads) > 1:
         networks = ["discriminator", "generator"]
@@ -153,7 +152,7 @@ def _class_to_write(architecture: Architecture, kind: str) -> str:
 
 
 def _check_modules(modules: Mapping[str, Shape], class_name: str) -> None:
-    """Checks that a head is made of what the class's head is made of."""
+    """Checks that a head has the modules of the class's head."""
     expected = CLASSES[class_name].modules
     widths = {shape[1] for shape in modules.values()}
     fits = class_name != QUESTION_ANSWERING or widths == {1}
@@ -179,7 +178,7 @@ def _num_outputs(architecture: Architecture) -> int:
 
 
 def _labels(weights: Weights) -> tuple[str, ...]:
-    """Returns the labels of a head, or as many stand-ins."""
+    """Returns the labels of a head, or as many placeholders."""
     count = _num_outputs(weights.architecture)
     labels = weights.labels or tuple(f"LABEL_{i}" for i in range(count))
     if len(labels) != count:

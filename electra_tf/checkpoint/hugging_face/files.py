@@ -1,7 +1,7 @@
 """The weight files of a Hugging Face directory, and its atomic writing.
 
-Weights are read from safetensors only. That format is a table of names and
-shapes before raw numbers; other formats can hold code that runs as they are
+Weights are read only from safetensors files: a table of names and shapes, then
+raw numbers. Files of other formats can hold code that runs when they are
 opened, or need libraries of their own.
 """
 
@@ -32,12 +32,12 @@ _OTHER_FORMATS = (
 )
 _SHARD = re.compile(r"[^/\0]+\.safetensors")  # the name of a file
 _FLOATS = {"F32", "F16", "BF16"}
-# Buffers that transformers computes itself and wrote out at times.
+# Buffers that transformers computes itself; some of its versions saved them.
 _BUFFERS = ("embeddings.position_ids", "embeddings.token_type_ids")
 
 
 def safetensors() -> ModuleType:
-    """Returns the module `safetensors`, which is an extra.
+    """Returns the module `safetensors`, an optional package.
 
     Raises:
       UserError: if it is not installed.
@@ -50,7 +50,7 @@ def weights_file(directory: pathlib.Path) -> pathlib.Path:
     """Returns the file that holds the weights.
 
     Args:
-      directory: of Hugging Face's.
+      directory: a Hugging Face directory.
 
     Raises:
       UserError: if there is none that can be read.
@@ -83,8 +83,8 @@ def read_tensors(path: pathlib.Path) -> dict[str, np.ndarray]:
       Name -> float32 array.
 
     Raises:
-      UserError: naming the file that is missing, damaged or holds other than
-        floating-point numbers, and the tensor.
+      UserError: if a file is missing, is damaged, or holds a tensor that is not
+        of floating-point numbers, naming both.
     """
     if path.name != INDEX_FILE:
         return dict(_tensors(path))
@@ -114,12 +114,12 @@ def write(
 ) -> None:
     """Writes all files; a crash leaves no weights in the directory.
 
-    Files are finished in a directory of their own and then moved, the weights
-    as the last: without them nobody takes the rest for a network.
+    Files are first completed in a temporary directory and then moved, the
+    weights last: without them the rest does not look like a network.
 
     Args:
-      directory: made if it is not there.
-      contents: name -> text of another file, or value to write as JSON.
+      directory: created if it is missing.
+      contents: file name -> its text, or a value to write as JSON.
       tensors: name -> float32 array.
 
     Raises:
@@ -156,8 +156,8 @@ def write(
 def _save(path: pathlib.Path, tensors: Mapping[str, np.ndarray]) -> None:
     """Writes a file of tensors."""
     module = safetensors()
-    # Version 0.8 of save_file writes a transposed array in the order of its
-    # memory.
+    # Version 0.8 of save_file ignores strides: it would write a transposed
+    # array in memory order.
     contiguous = {n: np.ascontiguousarray(x) for n, x in tensors.items()}
     try:
         module.numpy.save_file(contiguous, path, {"format": "pt"})
@@ -189,7 +189,7 @@ def _tensors(path: pathlib.Path) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def _shards(path: pathlib.Path) -> dict[str, str]:
-    """Reads which shard holds which tensor."""
+    """Reads the map of tensor names to shards."""
     index = files.read_json(path)
     shards = index.get("weight_map") if isinstance(index, dict) else None
     if not isinstance(shards, dict) or not all(

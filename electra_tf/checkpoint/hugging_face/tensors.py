@@ -1,10 +1,11 @@
 """Conversion between Hugging Face's tensors and our arrays.
 
-`weight_map` says it all for most of them. What it cannot say:
+`weight_map` covers most of them. The exceptions are handled here:
 
 - a bare encoder is saved without the prefix `electra.`;
-- LayerNorm had the leaves gamma and beta in the first files;
-- the generator's output table is the table of words, at times written twice;
+- old files name the weights of LayerNorm gamma and beta;
+- the generator's output table is its word embeddings, in some files saved
+  twice;
 - the two scores of question answering, of the start and of the end, are one
   matrix there and two here.
 """
@@ -37,19 +38,19 @@ Arrays = dict[str, np.ndarray]
 def from_hugging_face(
     path: pathlib.Path, tensors: Arrays, config: Config
 ) -> tuple[str, Arrays]:
-    """Returns the class of a network and its arrays by our names.
+    """Returns the class of a network and its arrays under our names.
 
     Args:
-      path: of the file of the tensors, for messages.
-      tensors: all of them, float32.
-      config: what is said beside them.
+      path: path of the file, for messages.
+      tensors: all its tensors, float32.
+      config: config.json beside it.
 
     Returns:
-      The class of transformers, told from its head, and our arrays. Whether
-      they are complete is not checked.
+      The class of transformers, inferred from the head, and our arrays. It is
+      not checked whether they are complete.
 
     Raises:
-      UserError: if a tensor has no place, or the head is not that of `config`.
+      UserError: if a tensor is unknown, or the head is not that of `config`.
     """
     tensors = _full_names(path, tensors)
     class_name = _check_class(path, tensors, config)
@@ -58,11 +59,11 @@ def from_hugging_face(
 
 
 def to_hugging_face(weights: Weights, class_name: str) -> Arrays:
-    """Returns tensors by their names, with their layout.
+    """Returns tensors with Hugging Face's names and layout.
 
     Args:
-      weights: of a network that the class can be.
-      class_name: of `config.CLASSES`.
+      weights: weights of a network of the class.
+      class_name: one of `config.CLASSES`.
     """
     arrays = {n: np.asarray(x, np.float32) for n, x in weights.arrays.items()}
     tensors, done = {}, set()
@@ -84,7 +85,7 @@ def to_hugging_face(weights: Weights, class_name: str) -> Arrays:
 
 
 def _full_names(path: pathlib.Path, tensors: Arrays) -> Arrays:
-    """Renames tensors as transformers does today, with the encoder's prefix."""
+    """Renames tensors to today's names, with the encoder's prefix."""
     is_bare = not any(name.startswith(_PREFIX) for name in tensors)
     renamed = {}
     for name, array in tensors.items():
@@ -99,7 +100,7 @@ def _full_names(path: pathlib.Path, tensors: Arrays) -> Arrays:
 
 
 def _check_class(path: pathlib.Path, tensors: Arrays, config: Config) -> str:
-    """Returns the class whose head is there, if it is the one config names."""
+    """Returns the class of the head that is found, if config names the same."""
     found = [
         class_name
         for class_name, known in CLASSES.items()
@@ -119,7 +120,7 @@ def _check_class(path: pathlib.Path, tensors: Arrays, config: Config) -> str:
 def _untie(
     path: pathlib.Path, tensors: Arrays, config: Config, class_name: str
 ) -> None:
-    """Drops the generator's output table if it is the table of words."""
+    """Drops the generator's output table if it equals the word embeddings."""
     tied = tensors.pop(_TIED, None)
     if class_name != MASKED_LM or (
         tied is None and config.ties_word_embeddings
@@ -136,7 +137,7 @@ def _untie(
 
 
 def _to_ours(path: pathlib.Path, tensors: Arrays, task: str) -> Arrays:
-    """Returns arrays by our names, with our layout."""
+    """Returns arrays with our names and layout."""
     arrays, unknown = {}, []
     for name, tensor in tensors.items():
         row = weight_map.from_hugging_face(name, task)
@@ -155,7 +156,7 @@ def _to_ours(path: pathlib.Path, tensors: Arrays, task: str) -> Arrays:
 def _to_ours_qa(
     path: pathlib.Path, name: str, tensor: np.ndarray, task: str
 ) -> Arrays:
-    """Splits the scores of the start and of the end."""
+    """Splits a tensor into those that score the start and the end."""
     is_kernel = name == _QA_LEAVES["kernel"]
     rank = 2 if is_kernel else 1
     if tensor.ndim != rank or len(tensor) != len(QA_MODULES):

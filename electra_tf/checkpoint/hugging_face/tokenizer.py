@@ -1,13 +1,13 @@
-"""The tokenizer in a directory of Hugging Face's, read and written as JSON.
+"""The tokenizer in a Hugging Face directory, read and written as JSON.
 
-The `tokenizers` library is not needed. What it does otherwise than our
-tokenizers, whatever the files say:
+The `tokenizers` library is not needed. It differs from our tokenizers in these
+cases, whatever the files say:
 
 - a special token in the text, as `[MASK]`, is that token; here it is text;
-- a capital sigma at the end of a word becomes the inner small one;
-- characters that came with Unicode 9 or later are not told to be punctuation
-  or accents, and unassigned ones stay;
-- U+2B820 to U+2B91F, of a CJK block, are spelt as words.
+- a capital sigma at the end of a word becomes the non-final small sigma;
+- characters of Unicode 9 or later are not recognized as punctuation or accents,
+  and unassigned ones are kept;
+- U+2B820 to U+2B91F, of a CJK block, are treated as letters of words.
 
 Source: transformers, models/bert/tokenization_bert.py; tokenizers,
 normalizers/bert.rs.
@@ -31,9 +31,9 @@ VOCAB_FILE = "vocab.txt"
 TOKENIZER_FILE = "tokenizer.json"
 CONFIG_FILE = "tokenizer_config.json"
 
-# Of all classes only this one takes tokenizer.json as it is in transformers 4
-# and 5: BertTokenizer of 5 makes itself anew and then gives up words of more
-# than 100 characters.
+# Only this class uses tokenizer.json unchanged in both transformers 4 and 5:
+# BertTokenizer of 5 is rebuilt, and then maps words of more than 100 characters
+# to [UNK].
 _CLASS = "PreTrainedTokenizerFast"
 _CLASSES = (
     None,
@@ -45,7 +45,7 @@ _CLASSES = (
     "TokenizersBackend",
 )
 
-# Where a field is there, only these values give the tokens that ours give.
+# If a field is present, only these values give the same tokens as ours.
 _CONFIG_FIELDS = {
     "tokenizer_class": _CLASSES,
     "tokenize_chinese_chars": (True,),
@@ -67,8 +67,8 @@ class Tokenizer(NamedTuple):
     """The tokenizer that a directory describes.
 
     Attributes:
-      vocabulary: None if there is no file of it.
-      do_lower_case: None if no file says.
+      vocabulary: None if no file has it.
+      do_lower_case: None if no file says it.
       strip_accents: likewise.
     """
 
@@ -81,11 +81,11 @@ def read(directory: pathlib.Path) -> Tokenizer:
     """Reads `vocab.txt`, `tokenizer.json` and `tokenizer_config.json`.
 
     Args:
-      directory: where those of them are that there are.
+      directory: directory with any of them.
 
     Raises:
-      UserError: naming the file, if one cannot be read, the tokenizer is
-        another than ours, or two files disagree.
+      UserError: naming the file, if one cannot be read, the tokenizer differs
+        from ours, or two files disagree.
     """
     config = _read(directory / CONFIG_FILE, _CONFIG_FIELDS)
     tokenizer = _read(directory / TOKENIZER_FILE, _TOKENIZER_FIELDS)
@@ -126,13 +126,13 @@ def contents(
     strip_accents: bool,
     max_length: int,
 ) -> dict[str, Any]:
-    """Returns the text of each file by its name, or its value where it is JSON.
+    """Returns file name -> its text, or its value if it is JSON.
 
     Args:
-      vocabulary: of the tokens.
+      vocabulary: vocabulary of the tokens.
       do_lower_case: whether to lower-case.
       strip_accents: whether to drop accents; only when lower-casing.
-      max_length: tokens in the longest row that the model can read.
+      max_length: maximum tokens in a row of the model.
 
     Raises:
       UserError: if it is a SentencePiece model.
@@ -200,7 +200,7 @@ def _tokenizer(
 def _read(
     path: pathlib.Path, fields: Mapping[str, tuple[Any, ...]]
 ) -> dict[str, Any]:
-    """Reads a JSON file and checks some fields; {} if it is not there."""
+    """Reads a JSON file and checks some fields; {} if it is missing."""
     if not path.exists():
         return {}
     values = files.read_json(path)
@@ -254,7 +254,7 @@ def _added_token(token: str, token_id: int) -> dict[str, Any]:
 
 
 def _post_processor(vocabulary: Vocabulary) -> dict[str, Any]:
-    """Returns the template of rows of one or two texts, and their segments."""
+    """Returns the template of rows of one or two texts, with segments."""
 
     def special(token: str, segment: int) -> dict[str, Any]:
         return {"SpecialToken": {"id": token, "type_id": segment}}
