@@ -57,7 +57,8 @@ def log_partition(
     wanted = tf.reshape(is_wanted, [-1])  # [M]
     order = tf.argsort(tf.cast(~wanted, tf.int32), stable=True)  # wanted first
     rows = tf.gather(tf.reshape(x, [-1, width]), order)  # [M, E]
-    block = tf.minimum(max(1, max_logits // table.shape[0]), batch * length)
+    num_rows = tf.maximum(1, batch * length)  # also of an empty batch
+    block = tf.minimum(max(1, max_logits // table.shape[0]), num_rows)
     count = tf.reduce_sum(tf.cast(wanted, tf.int32))
     log_z, best = _in_blocks(rows, table, bias, block, count)
     back = tf.argsort(order)

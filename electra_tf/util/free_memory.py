@@ -45,30 +45,37 @@ def find() -> FreeMemory:
 
 
 def _of_cgroup() -> float:
-    """Returns the bytes free in the control group; file cache counts as free.
+    """Returns the bytes free in the control group and the groups around it.
 
-    Infinite where there is no limit.
+    File cache counts as free; infinite where there is no limit.
     """
-    for directory in _cgroup_directories():
-        for names in _CGROUP_FILES:
-            paths = (directory / name for name in names)
-            limit, used = (read_text(path).strip() for path in paths)
-            if limit.isdigit() and used.isdigit():  # else "max", or no file
-                stat = read_text(directory / "memory.stat")
-                cache = _entry(stat, "inactive_file ")
-                return float(int(limit) - int(used) + int(cache or 0))
+    return min(map(_of_directory, _cgroup_directories()), default=math.inf)
+
+
+def _of_directory(directory: pathlib.Path) -> float:
+    """Returns the bytes free in one control group."""
+    for names in _CGROUP_FILES:
+        paths = (directory / name for name in names)
+        limit, used = (read_text(path).strip() for path in paths)
+        if limit.isdigit() and used.isdigit():  # else "max", or no file
+            stat = read_text(directory / "memory.stat")
+            cache = _entry(stat, "inactive_file ")
+            return float(int(limit) - int(used) + int(cache or 0))
     return math.inf
 
 
 def _cgroup_directories() -> Iterator[pathlib.Path]:
-    """Yields candidate directories; in a container the group is the root."""
+    """Yields the directories of the control group and of its ancestors."""
     for line in read_proc("self/cgroup").splitlines():
         _, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
         if controllers and "memory" not in controllers.split(","):
             continue
         root = _CGROUPS / "memory" if controllers else _CGROUPS
-        yield from (root / path.lstrip("/"), root)
+        yield root
+        while (group := root / path.lstrip("/")) != root:
+            yield group
+            path = str(pathlib.PurePosixPath(path).parent)
 
 
 def _of_address_space() -> float:

@@ -24,7 +24,7 @@ def _run(max_logits, wanted=WANTED, x=X):
         log_z, best = vocabulary_softmax.log_partition(
             *inputs, is_wanted=tf.constant(wanted), max_logits=max_logits
         )
-        total = tf.reduce_sum(log_z * UPSTREAM)
+        total = tf.reduce_sum(log_z * UPSTREAM[: len(x)])
     return log_z, best, *tape.gradient(total, inputs)
 
 
@@ -64,6 +64,12 @@ def test_batches_of_any_size_go_through_one_graph():
     for rows in (1, 3):
         expected = np.log(np.exp(LOGITS[:rows]).sum(-1))
         np.testing.assert_allclose(graph(X[:rows]), expected, rtol=1e-5)
+
+
+def test_an_empty_batch_has_no_values_and_no_gradient():
+    log_z, best, dx, dtable, dbias = _run(2 * V, WANTED[:0], X[:0])
+    assert log_z.shape == best.shape == (0, L) and dx.shape == (0, L, E)
+    assert not np.any(dtable) and not np.any(dbias)
 
 
 def test_where_nothing_is_wanted_all_is_zero():

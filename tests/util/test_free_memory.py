@@ -55,6 +55,17 @@ def test_a_container_limits_without_its_file_cache(system, place):
     assert found.num_bytes == 2 * GIB and "control group" in found.limit
 
 
+@pytest.mark.parametrize("own", ["max", f"{9 * GIB}"])
+def test_groups_around_the_own_one_limit_too(system, own):
+    text = "4:memory:/job/7\n0::/slice/job/7\n"
+    (system / "proc/self/cgroup").write_text(text)
+    limits = {"slice/job/7": own, "slice/job": f"{5 * GIB}", "slice": "max"}
+    for place, limit in limits.items():
+        files = {"memory_of_max": limit, "memory_of_current": f"{GIB}"}
+        _write(system / "cgroup" / place, **files)
+    assert free_memory.find().num_bytes == 4 * GIB
+
+
 @pytest.mark.parametrize("place", ["memory/job/7", "memory"])
 def test_a_container_of_version_1_limits_likewise(system, place):
     _write(
